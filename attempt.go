@@ -1,0 +1,170 @@
+package retrysafe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Attempt is one try at the work, as the work sees it. Its methods may be called from several goroutines, until the
+// work returns.
+type Attempt struct {
+	lazyContext // what the work runs with
+
+	engine *engine
+	policy Policy
+	lease  Lease // Fence 0: unprotected
+	number int
+	began  time.Time
+
+	mu      sync.Mutex
+	steps   []StepResult
+	capture func() (Result, error)
+	saved   *Result // by CompleteIn
+	timer   *time.Timer
+	state   attemptState
+	givenUp bool
+}
+
+type attemptState uint8
+
+const (
+	working  attemptState = iota // the work runs
+	saving                       // it has ended; its end is being saved
+	finished                     // nothing more to do: heartbeats end
+)
+
+type attemptKey struct{}
+
+// AttemptFrom returns the attempt that ctx belongs to.
+func AttemptFrom(ctx context.Context) (*Attempt, bool) {
+	a, ok := ctx.Value(attemptKey{}).(*Attempt)
+	return a, ok
+}
+
+// ChildKey derives the key ID for a downstream call made inside an attempt. It returns an error that is ErrNoAttempt
+// outside of one. See Key.Child.
+func ChildKey(ctx context.Context, name string) (string, error) {
+	a, ok := AttemptFrom(ctx)
+	if !ok {
+		return "", ErrNoAttempt
+	}
+	return a.ChildKey(name), nil
+}
+
+// SetResult says, inside an attempt started by the generic Do, what the work is about to return, so that it can be
+// saved in the same database transaction as the work's own writes. Call it before the transaction ends, and return
+// the same value afterwards. It returns ErrNoAttempt outside of an attempt, or the error of encoding v as JSON.
+func SetResult(ctx context.Context, v any) error {
+	a, ok := AttemptFrom(ctx)
+	if !ok {
+		return ErrNoAttempt
+	}
+	body, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("retrysafe: encode the result: %w", err)
+	}
+	a.CaptureFunc(func() (Result, error) { return Result{Body: body}, nil })
+	return nil
+}
+
+// Key that this attempt works on.
+func (a *Attempt) Key() Key { return a.lease.Key }
+
+// Lease under which this attempt works. Its Fence is 0 if the attempt is not protected.
+func (a *Attempt) Lease() Lease { return a.lease }
+
+// Fence grows with each attempt at the key. Give it to systems that can refuse a smaller one. See Lease.
+func (a *Attempt) Fence() int64 { return a.lease.Fence }
+
+// Number of this attempt: 1 is the first, more follow a take-over or a release after saved steps.
+func (a *Attempt) Number() int { return a.number }
+
+// Protected reports whether the key is claimed: true, unless the store failed and the policy is FailOpen.
+func (a *Attempt) Protected() bool { return a.lease.Fence != 0 }
+
+// ChildKey derives the key ID for a downstream call. See Key.Child.
+func (a *Attempt) ChildKey(name string) string { return a.lease.Key.Child(name) }
+
+// CaptureFunc sets the function that gives the result which CompleteIn saves. Adapters set it: for an HTTP handler it is
+// the response written so far.
+func (a *Attempt) CaptureFunc(f func() (Result, error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.capture = f
+}
+
+// CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
+// write, writes it, and commits. When it returns nil the attempt is over, and every request gets the saved result,
+// whatever the work returns afterwards. It is what a store's InTx is made of.
+//
+// It returns ErrLeaseLost if the attempt has already been completed or taken over, the capture function's error, or
+// what save returned; then nothing is completed.
+func (a *Attempt) CompleteIn(save func(Lease, Result, Retention) error) error {
+	r, err := a.captured()
+	if err != nil {
+		return err
+	}
+	r = a.engine.fit(r, a.policy.MaxResult)
+	if err := save(a.lease, r, a.policy.Retention); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	a.saved = &r
+	a.mu.Unlock()
+	a.finish()
+	return nil
+}
+
+func (a *Attempt) captured() (Result, error) {
+	a.mu.Lock()
+	capture, saved := a.capture, a.saved
+	a.mu.Unlock()
+	switch {
+	case saved != nil:
+		return Result{}, fmt.Errorf("complete twice: %w", ErrLeaseLost)
+	case capture == nil:
+		return Result{}, errors.New("retrysafe: no result to save with the transaction: call SetResult first")
+	}
+	return capture()
+}
+
+func (a *Attempt) savedResult() *Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.saved
+}
+
+// Value implements context.Context.
+func (a *Attempt) Value(key any) any {
+	if _, ok := key.(attemptKey); ok {
+		return a
+	}
+	return a.lazyContext.Value(key)
+}
+
+// newAttempt returns an attempt whose context outlives the caller's patience: the record matters more.
+func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
+	a := &Attempt{
+		engine: g.engine,
+		policy: g.policy,
+		lease:  c.Lease,
+		number: c.Record.Attempt,
+		steps:  slices.Clone(c.Record.Steps),
+		began:  time.Now(),
+	}
+	a.parent = context.WithoutCancel(ctx)
+	if g.policy.Timeout > 0 {
+		a.deadline = a.began.Add(g.policy.Timeout)
+	}
+	return a
+}
+
+// event describes the attempt to an observer.
+func (a *Attempt) event(kind EventKind, err error) Event {
+	return Event{Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err}
+}

@@ -1,0 +1,92 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// background tries again what must not be lost: saving an end, undoing a claim.
+type background struct {
+	ctx   context.Context
+	stop  context.CancelFunc
+	tasks *sync.WaitGroup
+	undos chan struct{} // one place for each claim being undone
+}
+
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 5 * time.Second
+	maxUndos   = 256
+)
+
+func newBackground() background {
+	ctx, stop := context.WithCancel(context.Background())
+	return background{ctx: ctx, stop: stop, tasks: &sync.WaitGroup{}, undos: make(chan struct{}, maxUndos)}
+}
+
+// start calls try, with growing pauses, until it reports that it is done or the Guard is shut down; then it calls end.
+func (b *background) start(try func() (done bool), end func()) {
+	b.tasks.Go(func() {
+		defer end()
+		for pause := firstPause; b.sleep(pause); pause = min(2*pause, lastPause) {
+			if try() {
+				return
+			}
+		}
+	})
+}
+
+// sleep waits for d, a random part of it left out, and reports whether to go on.
+func (b *background) sleep(d time.Duration) bool {
+	t := time.NewTimer(d/2 + rand.N(d/2))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-b.ctx.Done():
+		return false
+	}
+}
+
+func (b *background) wait() { b.tasks.Wait() }
+
+// undoClaim gives up a claim whose answer was lost: it may have been made, and would then block its key for a lease and
+// leave it abandoned, although nothing has run. It claims again as the same owner, which tells, and gives the claim
+// back. It tries no longer than the lease would last, and for a bounded number of claims at once; beyond that the
+// lease decides.
+func (e *engine) undoClaim(ctx context.Context, p ClaimParams) {
+	select {
+	case e.background.undos <- struct{}{}:
+	default:
+		return
+	}
+	parent := context.WithoutCancel(ctx)
+	giveUpAt := time.Now().Add(p.Lease)
+	e.background.start(func() bool {
+		return e.undo(parent, p) == nil || time.Now().After(giveUpAt)
+	}, func() { <-e.background.undos })
+}
+
+func (e *engine) undo(parent context.Context, p ClaimParams) error {
+	call := e.callContext(parent)
+	defer call.end(nil)
+	c, err := e.store.Claim(call, p)
+	if err == nil && c.Verdict == Acquired {
+		err = e.giveBack(call, p, c)
+	}
+	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreFull) {
+		return nil // then nothing is held in our name
+	}
+	return err
+}
+
+// giveBack leaves a claimed key as it was found: what an earlier attempt abandoned stays abandoned.
+func (e *engine) giveBack(ctx context.Context, p ClaimParams, c Claim) error {
+	if p.TakeOver && c.Record.Attempt > 1 {
+		return e.store.Extend(ctx, c.Lease, 0)
+	}
+	return e.store.Release(ctx, c.Lease)
+}

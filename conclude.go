@@ -1,0 +1,183 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// do runs the work and concludes the attempt, however the work ends.
+func (a *Attempt) do(work Work) (Outcome, error) {
+	returned := false
+	defer func() {
+		if !returned { // a panic or runtime.Goexit, which goes on after this
+			a.panicked()
+		}
+	}()
+	r, err := work(a, a)
+	returned = true
+	return a.conclude(r, err)
+}
+
+// conclude saves how the work ended.
+func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
+	a.workEnded()
+	defer a.end(nil)
+	if saved := a.savedResult(); saved != nil {
+		return a.concluded(*saved)
+	}
+	c, code := classify(err)
+	switch {
+	case err == nil:
+		return a.complete(r, nil)
+	case c == retryable:
+		return a.release(err)
+	case c == unknown:
+		return a.abandon(err)
+	}
+	return a.complete(failureResult(code, err.Error()), err)
+}
+
+func (a *Attempt) panicked() {
+	a.workEnded()
+	defer a.end(nil)
+	if a.savedResult() == nil {
+		a.complete(failureResult(0, "the operation panicked"), nil)
+	}
+}
+
+// complete saves the result. If the store fails, the caller gets it nevertheless: the work is done.
+func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
+	r = a.engine.fit(r, a.policy.MaxResult)
+	out := Outcome{Result: r, Attempt: a.number, ReplayLeft: a.policy.Retention.Replay}
+	if !a.Protected() {
+		out.Unprotected, out.ReplayLeft = true, 0
+		return out, failureOf(r, cause)
+	}
+	err := a.call(func(ctx context.Context) error {
+		return a.engine.store.Complete(ctx, a.lease, r, a.policy.Retention)
+	})
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		return a.lost()
+	case err != nil:
+		a.later(err, func(ctx context.Context) error {
+			return a.engine.store.Complete(ctx, a.lease, r, a.policy.Retention)
+		})
+		return out, failureOf(r, cause)
+	}
+	a.finish()
+	out.Stored = true
+	a.engine.observe(a, a.event(endKind(r), cause))
+	return out, failureOf(r, cause)
+}
+
+// concluded answers with the result that the work has saved in its own transaction.
+func (a *Attempt) concluded(r Result) (Outcome, error) {
+	a.engine.observe(a, a.event(endKind(r), nil))
+	out := Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: a.policy.Retention.Replay}
+	return out, failureOf(r, nil)
+}
+
+// release gives the key up: the work said that nothing happened.
+func (a *Attempt) release(cause error) (Outcome, error) {
+	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
+	if out.Unprotected {
+		return out, cause
+	}
+	give := func(ctx context.Context) error { return a.engine.store.Release(ctx, a.lease) }
+	err := a.call(give)
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		return a.lost()
+	case err != nil:
+		a.later(err, give)
+	default:
+		a.finish()
+		a.engine.observe(a, a.event(WorkReleased, cause))
+	}
+	return out, cause
+}
+
+// abandon ends the lease at once, so that the next request need not wait for it to run out.
+func (a *Attempt) abandon(cause error) (Outcome, error) {
+	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
+	if a.Protected() {
+		a.giveUp()
+	}
+	a.engine.observe(a, a.event(WorkUnknown, cause))
+	return out, fmt.Errorf("%w: %w", ErrAbandoned, cause)
+}
+
+// lost answers when the store has refused what a zombie wanted to save.
+func (a *Attempt) lost() (Outcome, error) {
+	a.finish()
+	a.engine.observe(a, a.event(LeaseTaken, ErrLeaseLost))
+	known := Record{Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, State: Pending}
+	return Outcome{Attempt: a.number}, &Refusal{Reason: ErrLeaseLost, Record: known}
+}
+
+// later goes on saving in the background, while heartbeats keep the lease alive.
+func (a *Attempt) later(err error, save func(context.Context) error) {
+	a.engine.observe(a, a.event(SaveFailed, err))
+	a.engine.background.start(func() bool {
+		err = a.call(save)
+		return err == nil || errors.Is(err, ErrLeaseLost)
+	}, func() {
+		a.finish()
+		kind := SavedLate
+		if err != nil {
+			kind = SaveAbandoned
+		}
+		a.engine.observe(a, a.event(kind, err))
+	})
+}
+
+// call makes one call to the store, bounded in time, whether or not the caller still waits.
+func (a *Attempt) call(f func(context.Context) error) error {
+	ctx := a.engine.callContext(a.parent)
+	defer ctx.end(nil)
+	return f(ctx)
+}
+
+func endKind(r Result) EventKind {
+	if r.Failed {
+		return WorkFailed
+	}
+	return WorkSucceeded
+}
+
+// fit leaves out what is too large to keep: that the work has run is worth more than its answer.
+func (e *engine) fit(r Result, limit int) Result {
+	if len(r.Meta)+len(r.Body) > limit {
+		r.Body, r.Omitted = nil, true
+	}
+	if len(r.Meta) > limit {
+		r.Meta = nil
+	}
+	return r
+}
+
+// errorMeta marks a result made from an error, so that a replay gives an error again.
+const errorMeta = "retrysafe error"
+
+func failureResult(code int, message string) Result {
+	return Result{Failed: true, Code: code, Meta: []byte(errorMeta), Body: []byte(message)}
+}
+
+func asFailure(r Result) (*Failure, bool) {
+	if !r.Failed || string(r.Meta) != errorMeta {
+		return nil, false
+	}
+	return &Failure{Code: r.Code, Message: string(r.Body)}, true
+}
+
+// failureOf returns the error that every caller gets for r; nil if r was not made from an error.
+func failureOf(r Result, cause error) error {
+	f, ok := asFailure(r)
+	if !ok {
+		return nil
+	}
+	f.Cause = cause
+	return f
+}

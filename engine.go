@@ -1,0 +1,117 @@
+package retrysafe
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// engine is what a Guard and the Guards made of it by With share.
+type engine struct {
+	store        Store
+	watcher      Watcher // nil: waiters poll
+	observer     Observer
+	storeTimeout time.Duration
+	rooms        rooms
+	background   background
+	sweeps       sweeps
+
+	gate    sync.RWMutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+func newEngine(s Store, o Options) *engine {
+	e := &engine{
+		store:        s,
+		observer:     o.Observer,
+		storeTimeout: orElse(o.StoreTimeout, 5*time.Second),
+		background:   newBackground(),
+		sweeps:       sweeps{every: orElse(o.SweepEvery, time.Minute)},
+	}
+	e.watcher, _ = s.(Watcher)
+	e.sweeps.sweeper, _ = s.(Sweeper)
+	return e
+}
+
+// Shutdown refuses new requests with ErrShutdown and returns when those that run have ended and everything that is
+// saved in the background is saved. If ctx ends before, it gives up what is in the background and returns ctx's error:
+// those keys become abandoned. Call it before closing the store. It may be called again.
+func (e *engine) Shutdown(ctx context.Context) error {
+	e.gate.Lock()
+	e.closed = true
+	e.gate.Unlock()
+	e.sweeps.stop()
+	idle := make(chan struct{})
+	go func() {
+		e.running.Wait()
+		e.background.wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		e.background.stop()
+		return ctx.Err()
+	}
+}
+
+func (e *engine) enter() bool {
+	e.gate.RLock()
+	defer e.gate.RUnlock()
+	if e.closed {
+		return false
+	}
+	e.running.Add(1)
+	e.sweeps.maybe(e)
+	return true
+}
+
+func (e *engine) leave() { e.running.Done() }
+
+// callContext bounds one call to the store.
+func (e *engine) callContext(ctx context.Context) *lazyContext {
+	return &lazyContext{parent: ctx, deadline: time.Now().Add(e.storeTimeout)}
+}
+
+// sweeps sets off background sweeps as requests come by, so that no goroutine need stay.
+type sweeps struct {
+	sweeper Sweeper
+	every   time.Duration
+	due     atomic.Int64 // Unix nanoseconds
+	stopped atomic.Bool
+}
+
+const sweepLimit = 500
+
+// maybe starts a sweep if one is due.
+func (s *sweeps) maybe(e *engine) {
+	if s.sweeper == nil || s.every < 0 || s.stopped.Load() {
+		return
+	}
+	now, due := time.Now(), s.due.Load()
+	if now.UnixNano() < due || !s.due.CompareAndSwap(due, now.Add(s.every).UnixNano()) {
+		return
+	}
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		s.sweep(e)
+	}()
+}
+
+// sweep makes bounded passes until nothing is due.
+func (s *sweeps) sweep(e *engine) {
+	began, total := time.Now(), 0
+	var err error
+	for n := sweepLimit; n >= sweepLimit && err == nil && !s.stopped.Load(); total += n {
+		ctx := e.callContext(context.Background())
+		n, err = s.sweeper.Sweep(ctx, sweepLimit)
+		ctx.end(nil)
+	}
+	e.observe(context.Background(), Event{Kind: SweepEnded, Count: total, Took: time.Since(began), Err: err})
+}
+
+func (s *sweeps) stop() { s.stopped.Store(true) }

@@ -1,0 +1,247 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Guard makes operations safe to retry: for one key the work runs at most once, and every retry gets the same answer.
+// It holds the rules; its Store holds the records. A Guard is safe for concurrent use.
+type Guard struct {
+	*engine
+	policy Policy
+}
+
+// Options of a Guard.
+type Options struct {
+	// Policy for all operations; With makes exceptions.
+	Policy Policy
+	// Observer is told what happens. Default: nobody is.
+	Observer Observer
+	// StoreTimeout bounds each call to the store. Default 5 s.
+	StoreTimeout time.Duration
+	// SweepEvery is how often requests set off a sweep in the background, if the store is a Sweeper. Default 1 min;
+	// negative: never (something else sweeps).
+	SweepEvery time.Duration
+}
+
+// Request names an operation and says what was asked of it.
+type Request struct {
+	Key Key
+	// Fingerprint of the request. If it differs from the one that first used the key, the request is refused with
+	// ErrMismatch. Empty: it matches any.
+	Fingerprint Fingerprint
+	// WaitAtMost shortens the wait of a Wait policy for this request. 0: as the policy says.
+	WaitAtMost time.Duration
+}
+
+// Work is an operation. What it returns says how it ended:
+//
+//   - a Result and nil: saved and replayed (as a failure, if Result.Failed is set)
+//   - an error, or Terminal(err): saved as a failure, and replayed as the same *Failure
+//   - Retryable(err): nothing happened; the key is released
+//   - Unknown(err): nobody can tell what happened; the key is abandoned
+//
+// A panic or runtime.Goexit is saved as a failure, and goes on.
+//
+// The context outlives the caller's: it ends after Policy.Timeout, and with the cause ErrLeaseLost when another attempt
+// has taken over. It is the attempt itself.
+type Work func(ctx context.Context, a *Attempt) (Result, error)
+
+// Outcome is how Do ended.
+type Outcome struct {
+	Result Result
+	// Replayed: the result comes from the record; the work did not run.
+	Replayed bool
+	// Stored: the result is saved. False if saving failed and goes on in the background, or if the work ran
+	// unprotected.
+	Stored bool
+	// Unprotected: the store failed, and the policy was to run the work nevertheless.
+	Unprotected bool
+	// Attempt is the number of the attempt that ran or whose result this is.
+	Attempt int
+	// Age since the key's first claim, for a replay.
+	Age time.Duration
+	// ReplayLeft is how long from now a retry gets this result.
+	ReplayLeft time.Duration
+}
+
+// New returns a Guard that keeps its records in s. Close s after Shutdown.
+func New(s Store, o Options) *Guard {
+	return &Guard{engine: newEngine(s, o), policy: o.Policy.or(defaultPolicy()).ready()}
+}
+
+// With returns a Guard for operations with a policy of their own: fields of p that are set replace those of g. Both share
+// everything else, Shutdown included.
+func (g *Guard) With(p Policy) *Guard {
+	return &Guard{engine: g.engine, policy: p.or(g.policy).ready()}
+}
+
+// Policy returns the policy in force, defaults filled in.
+func (g *Guard) Policy() Policy { return g.policy }
+
+// Store returns the store that New was given.
+func (g *Guard) Store() Store { return g.store }
+
+// Do runs work at most once for r.Key, and answers every other request with the same key from the record.
+//
+// Errors: ErrInvalidKey, ErrShutdown; *Refusal (ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned,
+// ErrNotReplayable, ErrLeaseLost) when the answer is not to be had; *Failure when the work failed for good, now or
+// before; ErrStoreFailed or ErrStoreFull, with the store's error, when nothing was run; ctx's error if it ended while
+// waiting for another attempt; and, as they are, errors that the work marked Retryable or Unknown (the latter with
+// ErrAbandoned).
+//
+// A result that was omitted is no error here: Outcome.Result.Omitted says so.
+func (g *Guard) Do(ctx context.Context, r Request, work Work) (Outcome, error) {
+	if err := r.Key.Validate(); err != nil {
+		return Outcome{}, err
+	}
+	if !g.enter() {
+		return Outcome{}, ErrShutdown
+	}
+	defer g.leave()
+	return g.decide(ctx, r, work)
+}
+
+// maxRounds bounds how often one request asks the store again because the key changed hands meanwhile.
+const maxRounds = 16
+
+// decide asks the store who has the key, until the answer is final.
+func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, error) {
+	p := g.claimParams(r)
+	var abandoned Record
+	c, err := g.claim(ctx, p)
+	for range maxRounds {
+		switch {
+		case err != nil:
+			return g.withoutClaim(ctx, r, work, err)
+		case c.Verdict == Acquired:
+			return g.run(ctx, c, g.reconciling(abandoned, work))
+		case !g.matches(ctx, r, c.Record):
+			return g.refuse(ctx, MismatchRefused, ErrMismatch, c.Record)
+		case c.Verdict == Done:
+			return g.replay(ctx, c.Record)
+		case c.Verdict == Abandoned && g.policy.OnAbandoned.kind == abandonedRefuse:
+			return g.refuse(ctx, AbandonedRefused, ErrAbandoned, c.Record)
+		case c.Verdict == Abandoned:
+			abandoned = c.Record
+			p.TakeOver, p.Fingerprint = true, c.Record.Fingerprint
+			c, err = g.claim(ctx, p)
+		case c.Record.State == Released: // under a fingerprint that matches ours but was made differently
+			p.Fingerprint = c.Record.Fingerprint
+			c, err = g.claim(ctx, p)
+		default:
+			c, err = g.whileInFlight(ctx, r, p, c)
+		}
+	}
+	return g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
+}
+
+func (g *Guard) claimParams(r Request) ClaimParams {
+	return ClaimParams{
+		Key:         r.Key,
+		Fingerprint: r.Fingerprint,
+		Owner:       NewOwner(),
+		Lease:       g.policy.Lease,
+		Keep:        g.policy.Retention,
+	}
+}
+
+// claim asks the store, twice if need be: the first claim may have been made and only its answer lost.
+func (g *Guard) claim(ctx context.Context, p ClaimParams) (Claim, error) {
+	c, err := g.claimOnce(ctx, p)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStoreFull) {
+		c, err = g.claimOnce(ctx, p)
+	}
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, ErrStoreFull):
+		return Claim{}, fmt.Errorf("claim key %s: %w", p.Key, err)
+	}
+	g.observe(ctx, Event{Kind: StoreFailed, Key: p.Key, Err: err})
+	g.undoClaim(ctx, p)
+	return Claim{}, fmt.Errorf("claim key %s: %w: %w", p.Key, ErrStoreFailed, err)
+}
+
+func (g *Guard) claimOnce(ctx context.Context, p ClaimParams) (Claim, error) {
+	call := g.callContext(ctx)
+	defer call.end(nil)
+	return g.store.Claim(call, p)
+}
+
+func (g *Guard) matches(ctx context.Context, r Request, known Record) bool {
+	if !r.Fingerprint.Comparable(known.Fingerprint) && r.Fingerprint != "" {
+		g.observe(ctx, Event{Kind: FingerprintIncomparable, Key: r.Key})
+	}
+	return r.Fingerprint.Matches(known.Fingerprint)
+}
+
+// withoutClaim answers when the store gave no verdict.
+func (g *Guard) withoutClaim(ctx context.Context, r Request, work Work, err error) (Outcome, error) {
+	verdict := !storeFailed(err)
+	if verdict || g.policy.OnStoreError != FailOpen || ctx.Err() != nil {
+		return Outcome{}, err
+	}
+	g.observe(ctx, Event{Kind: RanUnprotected, Key: r.Key, Err: err})
+	a := g.newAttempt(ctx, Claim{Lease: Lease{Key: r.Key}, Record: Record{Attempt: 1}})
+	return a.do(work)
+}
+
+// run runs work under the lease just claimed.
+func (g *Guard) run(ctx context.Context, c Claim, work Work) (Outcome, error) {
+	a := g.newAttempt(ctx, c)
+	kind := AttemptStarted
+	if a.number > 1 {
+		kind = AttemptResumed
+	}
+	g.observe(ctx, Event{Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number})
+	a.startHeartbeat()
+	return a.do(work)
+}
+
+// reconciling returns work that first asks what became of the abandoned attempt, if there was one and the policy says
+// to ask.
+func (g *Guard) reconciling(abandoned Record, work Work) Work {
+	ask := g.policy.OnAbandoned.reconcile
+	if ask == nil || abandoned.State == 0 {
+		return work
+	}
+	return func(ctx context.Context, a *Attempt) (Result, error) {
+		r, err := ask(ctx, a, abandoned)
+		switch {
+		case err != nil:
+			return Result{}, Unknown(fmt.Errorf("reconcile: %w", err))
+		case r != nil:
+			return *r, nil
+		}
+		return work(ctx, a)
+	}
+}
+
+// replay answers from the record of an attempt that has ended.
+func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
+	if known.ReplayLeft <= 0 {
+		return g.refuse(ctx, NotReplayableRefused, ErrNotReplayable, known)
+	}
+	g.observe(ctx, Event{Kind: AnswerReplayed, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
+	out := Outcome{
+		Result:     known.Result,
+		Replayed:   true,
+		Stored:     true,
+		Attempt:    known.Attempt,
+		Age:        known.Age,
+		ReplayLeft: known.ReplayLeft,
+	}
+	if f, ok := asFailure(known.Result); ok {
+		return out, f
+	}
+	return out, nil
+}
+
+func (g *Guard) refuse(ctx context.Context, kind EventKind, reason error, known Record) (Outcome, error) {
+	g.observe(ctx, Event{Kind: kind, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
+	return Outcome{}, &Refusal{Reason: reason, Record: known}
+}

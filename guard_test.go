@@ -1,0 +1,283 @@
+package retrysafe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+func TestRetryGetsTheFirstAnswer(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.wantAnswer(pay(), k.answer("first"), "first", false)
+		k.wantAnswer(pay(), k.answer("second"), "first", true)
+		k.wantRuns(1)
+	})
+}
+
+// Seen to fail with the claim taken out of decide: 200 runs instead of one.
+func TestStormOnOneKeyRunsOnce(t *testing.T) {
+	for name, policy := range map[string]retrysafe.Policy{
+		"reject": {},
+		"wait":   {OnInFlight: retrysafe.Wait(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t, policy)
+			var all sync.WaitGroup
+			start := make(chan struct{})
+			for range 200 {
+				all.Go(func() {
+					<-start
+					out, err := k.guard.Do(k.ctx, pay(), k.answer("one"))
+					if err == nil && string(out.Result.Body) != "one" {
+						t.Errorf("answer %q", out.Result.Body)
+					}
+					if err != nil && !(name == "reject" && errors.Is(err, retrysafe.ErrInFlight)) {
+						t.Error(err)
+					}
+				})
+			}
+			close(start)
+			all.Wait()
+			k.wantRuns(1)
+		})
+	}
+}
+
+func TestStormOnManyKeysRunsEachOnce(t *testing.T) {
+	k := newKit(t, retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)})
+	var all sync.WaitGroup
+	for i := range 3000 {
+		id := fmt.Sprint("key-", i%1000)
+		all.Go(func() {
+			out, err := k.guard.Do(k.ctx, request(id, "raw1:a"), k.answer(id))
+			if err != nil || string(out.Result.Body) != id {
+				t.Errorf("%s: %q, %v", id, out.Result.Body, err)
+			}
+		})
+	}
+	all.Wait()
+	k.wantRuns(1000)
+}
+
+// Seen to fail with the mismatch test behind the verdicts: the other request got the first one's answer.
+func TestAnotherRequestIsRefusedInEveryState(t *testing.T) {
+	other := request("pay-1", "raw1:b")
+	bubble(t, retrysafe.Policy{}, func(k *kit) { // succeeded
+		k.wantAnswer(pay(), k.answer("first"), "first", false)
+		k.wantRefusal(other, retrysafe.ErrMismatch)
+		k.wantAnswer(pay(), k.answer("second"), "first", true) // the record is unharmed
+	})
+	bubble(t, retrysafe.Policy{}, func(k *kit) { // failed
+		k.guard.Do(k.ctx, pay(), k.failing(errors.New("declined")))
+		k.wantRefusal(other, retrysafe.ErrMismatch)
+	})
+	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) { // abandoned
+		k.crash()
+		k.wantRefusal(other, retrysafe.ErrMismatch)
+	})
+	bubble(t, retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}, func(k *kit) { // in flight
+		go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "slow"))
+		synctest.Wait()
+		k.wantRefusal(other, retrysafe.ErrMismatch)
+	})
+	bubble(t, retrysafe.Policy{}, func(k *kit) { // released after a step
+		k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+			(&checkout{}).work(ctx, a)
+			return retrysafe.Result{}, retrysafe.Retryable(errors.New("busy"))
+		})
+		k.wantRefusal(other, retrysafe.ErrMismatch)
+	})
+	bubble(t, retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Minute, Key: time.Hour}}, func(k *kit) {
+		k.wantAnswer(pay(), k.answer("first"), "first", false)
+		time.Sleep(2 * time.Minute)
+		k.wantRefusal(other, retrysafe.ErrMismatch)
+	})
+}
+
+func TestFingerprintsOfAnotherAlgorithmMatch(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.wantAnswer(pay(), k.answer("first"), "first", false)
+		k.wantAnswer(request("pay-1", "json1:x"), k.answer("second"), "first", true)
+		if k.saw(retrysafe.FingerprintIncomparable) != 1 {
+			k.Error("the observer was not told")
+		}
+	})
+	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
+		k.crash()
+		k.wantAnswer(request("pay-1", "json1:x"), k.answer("rerun"), "rerun", false)
+	})
+}
+
+func TestFailureIsReplayed(t *testing.T) {
+	declined := errors.New("card declined")
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		for range 3 {
+			_, err := k.guard.Do(k.ctx, pay(), k.failing(retrysafe.TerminalCode(402, declined)))
+			var f *retrysafe.Failure
+			if !errors.As(err, &f) || f.Code != 402 || f.Message != "card declined" {
+				k.Errorf("Do = %#v", err)
+			}
+			if errors.Is(err, declined) {
+				k.Error("the first caller can tell what a replay cannot")
+			}
+		}
+		k.wantRuns(1)
+	})
+}
+
+// Seen to fail with classify's default changed to retryable.
+func TestUnclassifiedErrorIsFinal(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		for range 3 {
+			k.guard.Do(k.ctx, pay(), k.failing(context.DeadlineExceeded))
+		}
+		k.wantRuns(1)
+	})
+}
+
+func TestRetryableErrorFreesTheKey(t *testing.T) {
+	busy := errors.New("busy")
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		if _, err := k.guard.Do(k.ctx, pay(), k.failing(retrysafe.Retryable(busy))); !errors.Is(err, busy) {
+			k.Errorf("Do = %v", err)
+		}
+		k.wantAnswer(request("pay-1", "raw1:b"), k.answer("second"), "second", false)
+		k.wantRuns(2)
+	})
+}
+
+func TestPanicIsSavedAndGoesOn(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		func() {
+			defer func() {
+				if recover() != "boom" {
+					k.Error("the panic did not go on")
+				}
+			}()
+			k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) { panic("boom") })
+		}()
+		var f *retrysafe.Failure
+		if _, err := k.guard.Do(k.ctx, pay(), k.answer("again")); !errors.As(err, &f) {
+			k.Errorf("after a panic Do = %v", err)
+		}
+		k.wantRuns(0)
+	})
+}
+
+// Seen to fail with the deferred call in do replaced by recover().
+func TestGoexitIsSaved(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+				runtime.Goexit()
+				return retrysafe.Result{}, nil
+			})
+		}()
+		<-ended
+		var f *retrysafe.Failure
+		if _, err := k.guard.Do(k.ctx, pay(), k.answer("again")); !errors.As(err, &f) {
+			k.Errorf("after Goexit Do = %v", err)
+		}
+	})
+}
+
+// Seen to fail with the attempt's context derived from the caller's: the completion was refused by its context.
+func TestCallerHangsUpRecordStays(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		ctx, hangUp := context.WithCancel(k.ctx)
+		out, err := k.guard.Do(ctx, pay(), func(work context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+			hangUp()
+			if work.Err() != nil {
+				k.Error("the work was told of the caller's hanging up")
+			}
+			return k.answer("done")(work, a)
+		})
+		if err != nil || !out.Stored {
+			k.Errorf("Do = %+v, %v", out, err)
+		}
+		k.wantAnswer(pay(), k.answer("again"), "done", true)
+	})
+}
+
+func TestWorkHasItsOwnDeadline(t *testing.T) {
+	bubble(t, retrysafe.Policy{Timeout: time.Minute}, func(k *kit) {
+		began := time.Now()
+		k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			if d, ok := ctx.Deadline(); !ok || d.Sub(began) != time.Minute {
+				k.Errorf("deadline %v, %v", d, ok)
+			}
+			<-ctx.Done()
+			return retrysafe.Result{}, ctx.Err()
+		})
+		if took := time.Since(began); took != time.Minute {
+			k.Errorf("the work ended after %v", took)
+		}
+	})
+}
+
+func TestOversizeResultIsDoneButNotReplayable(t *testing.T) {
+	bubble(t, retrysafe.Policy{MaxResult: 10}, func(k *kit) {
+		k.wantAnswer(pay(), k.answer("0123456789"), "0123456789", false)
+		big := request("pay-2", "raw1:a")
+		k.guard.Do(k.ctx, big, k.answer("0123456789+"))
+		out, err := k.guard.Do(k.ctx, big, k.answer("again"))
+		if err != nil || !out.Result.Omitted || !out.Replayed || out.Result.Code != 201 {
+			k.Errorf("Do = %+v, %v", out, err)
+		}
+		k.wantRuns(2)
+	})
+}
+
+func TestRetentionWindows(t *testing.T) {
+	keep := retrysafe.Retention{Replay: time.Hour, Key: 2 * time.Hour}
+	bubble(t, retrysafe.Policy{Retention: keep}, func(k *kit) {
+		k.wantAnswer(pay(), k.answer("first"), "first", false)
+		time.Sleep(time.Hour - time.Second)
+		k.wantAnswer(pay(), k.answer("second"), "first", true)
+		time.Sleep(time.Second)
+		k.wantRefusal(pay(), retrysafe.ErrNotReplayable)
+		time.Sleep(time.Hour - time.Second)
+		k.wantRefusal(pay(), retrysafe.ErrNotReplayable)
+		time.Sleep(time.Second)
+		k.wantAnswer(pay(), k.answer("third"), "third", false)
+	})
+}
+
+func TestInvalidKeysAreRefused(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		long := make([]byte, retrysafe.MaxKeyBytes+1)
+		k.wantRefusal(request("", ""), retrysafe.ErrInvalidKey)
+		k.wantRefusal(request(string(long), ""), retrysafe.ErrInvalidKey)
+		k.wantRefusal(retrysafe.Request{Key: retrysafe.Key{Scope: string(long), ID: "a"}}, retrysafe.ErrInvalidKey)
+		k.wantAnswer(request(string(long[1:]), ""), k.answer("ok"), "ok", false)
+	})
+}
+
+func TestScopesAreApart(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		bob := retrysafe.Request{Key: retrysafe.Key{Scope: "bob", ID: "pay-1"}, Fingerprint: "raw1:a"}
+		k.wantAnswer(pay(), k.answer("alice's"), "alice's", false)
+		k.wantAnswer(bob, k.answer("bob's"), "bob's", false)
+	})
+}
+
+func TestWithMakesAnException(t *testing.T) {
+	g := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Policy: retrysafe.Policy{Lease: time.Minute}})
+	p := g.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun(), Retention: retrysafe.Retention{Key: time.Hour}}).Policy()
+	if p.Lease != time.Minute || p.Retention.Replay != time.Hour || p.Retention.Audit != time.Hour {
+		t.Errorf("policy %+v", p)
+	}
+	if g.Policy().Retention.Key != retrysafe.DefaultRetention {
+		t.Error("With changed the guard that it was called on")
+	}
+}

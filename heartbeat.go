@@ -1,0 +1,101 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Heartbeats keep the lease alive while the work runs, and while its end is being saved. They hang on the runtime's
+// timers: work that ends within a third of its lease starts no goroutine and asks the store nothing.
+
+func (a *Attempt) startHeartbeat() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.timer = time.AfterFunc(a.policy.Lease/3, a.beat)
+}
+
+// beat extends the lease and plans the next beat. A store that fails is asked again soon: a lease that has run out can
+// still be extended unless somebody has taken over.
+func (a *Attempt) beat() {
+	if a.is(finished) {
+		return
+	}
+	err := a.extend(a.policy.Lease)
+	switch {
+	case a.is(finished):
+		a.takeBack()
+	case err == nil:
+		a.plan(a.policy.Lease / 3)
+	case errors.Is(err, ErrLeaseLost):
+		a.lose()
+	default:
+		a.plan(a.policy.Lease / 10)
+	}
+}
+
+func (a *Attempt) plan(d time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state != finished {
+		a.timer.Reset(d)
+	}
+}
+
+// lose ends the work's context: another attempt has taken over, and nothing that this one does will be saved.
+func (a *Attempt) lose() {
+	if a.is(working) { // once it has ended, the answer to Complete tells
+		a.end(ErrLeaseLost)
+		a.engine.observe(a, a.event(LeaseTaken, ErrLeaseLost))
+	}
+}
+
+// workEnded notes that the work has returned: from here on Complete or Release tell whether the lease was kept.
+func (a *Attempt) workEnded() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.state == working {
+		a.state = saving
+	}
+}
+
+// finish ends the heartbeats and wakes those in this process who wait for the key.
+func (a *Attempt) finish() {
+	a.mu.Lock()
+	a.state = finished
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+	a.mu.Unlock()
+	a.engine.rooms.wake(a.lease.Key)
+}
+
+// giveUp ends the heartbeats and the lease, so that the key is abandoned at once. Should that fail, the lease runs out
+// by itself.
+func (a *Attempt) giveUp() {
+	a.mu.Lock()
+	a.givenUp = true
+	a.mu.Unlock()
+	a.finish()
+	a.extend(0)
+}
+
+// takeBack takes back what a heartbeat has done that was under way when the attempt gave up.
+func (a *Attempt) takeBack() {
+	a.mu.Lock()
+	givenUp := a.givenUp
+	a.mu.Unlock()
+	if givenUp {
+		a.extend(0)
+	}
+}
+
+func (a *Attempt) extend(d time.Duration) error {
+	return a.call(func(ctx context.Context) error { return a.engine.store.Extend(ctx, a.lease, d) })
+}
+
+func (a *Attempt) is(s attemptState) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state == s
+}

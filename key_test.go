@@ -1,0 +1,186 @@
+package retrysafe_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// The values were computed by other means: they must never change, or records and downstream keys are lost.
+func TestKeyVectors(t *testing.T) {
+	key := retrysafe.Key{Scope: "tenant-17", ID: "pay-1"}
+	for got, want := range map[string]string{
+		key.Digest().String():            "a40cbd6c11c2dcc917f721cbc94631b4",
+		key.Child("payment:charge"):      "2a9928c3effe5941dac58a17f4b98d33",
+		key.Child("payment:refund"):      "31bef56cfcb5030e1c9133c37b97bbb5",
+		retrysafe.Key{ID: "k"}.String():  "8c16d05c5553cd26f9764ebcc0478a61",
+		retrysafe.Key{ID: "k"}.Child(""): "ee0d3fb0ac5f4487e4c0c30fa407657d",
+		retrysafe.Key{Scope: strings.Repeat("s", 200), ID: strings.Repeat("k", 1024)}.String(): "b8aab45db0e09ecd9585e373abe308d7",
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// Seen to fail with the lengths taken out.
+func TestDigestAndChildKeepScopeAndIDApart(t *testing.T) {
+	wantDistinct(t, func(parts []string) string {
+		if len(parts) != 2 {
+			return fmt.Sprint(parts)
+		}
+		return retrysafe.Key{Scope: parts[0], ID: parts[1]}.String()
+	})
+	wantDistinct(t, func(parts []string) string {
+		if len(parts) != 3 {
+			parts = append([]string{"", "", ""}, parts...)[len(parts):]
+			return fmt.Sprintf("%q", parts)
+		}
+		return retrysafe.Key{Scope: parts[0], ID: parts[1]}.Child(parts[2])
+	})
+	key := retrysafe.Key{Scope: "a", ID: "b"}
+	if strings.Contains(key.Child(""), key.String()) {
+		t.Error("the child without a name is the digest")
+	}
+}
+
+// Seen to fail with the escaping of slashes, and with that of percent signs, taken out.
+func TestScopeIsInjective(t *testing.T) {
+	seen := map[string][]string{}
+	for _, parts := range alike() {
+		if len(parts) == 0 {
+			continue // the same as one empty part
+		}
+		scope := retrysafe.Scope(parts...)
+		if other, ok := seen[scope]; ok {
+			t.Errorf("%q and %q give scope %q", parts, other, scope)
+		}
+		seen[scope] = parts
+	}
+	if got, want := retrysafe.Scope("v2", "tenant-17", "POST /payments"), "v2/tenant-17/POST %2Fpayments"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := retrysafe.Scope(); got != "" {
+		t.Errorf("no parts give %q", got)
+	}
+}
+
+func FuzzScope(f *testing.F) {
+	f.Add("a", "b", "a/b", "")
+	f.Add("a/", "b", "a", "/b")
+	f.Add("%2F", "", "/", "")
+	f.Fuzz(func(t *testing.T, a, b, c, d string) {
+		same := a == c && b == d
+		if got := retrysafe.Scope(a, b) == retrysafe.Scope(c, d); got != same {
+			t.Errorf("Scope(%q, %q) = %q, Scope(%q, %q) = %q", a, b, retrysafe.Scope(a, b), c, d, retrysafe.Scope(c, d))
+		}
+		if retrysafe.Scope(a, b) == retrysafe.Scope(c) {
+			t.Errorf("Scope(%q, %q) = Scope(%q)", a, b, c)
+		}
+	})
+}
+
+// Seen to fail with String, GoString, LogValue and MarshalText taken out, each.
+func TestKeyIsNeverShown(t *testing.T) {
+	key := retrysafe.Key{Scope: "secret-scope", ID: "secret-id"}
+	values := map[string]any{
+		"key": key, "pointer": &key, "slice": []retrysafe.Key{key}, "map": map[retrysafe.Key]int{key: 1},
+		"lease": retrysafe.Lease{Key: key}, "record": retrysafe.Record{Key: key}, "claim": retrysafe.ClaimParams{Key: key},
+		"refusal": &retrysafe.Refusal{Reason: retrysafe.ErrInFlight, Record: retrysafe.Record{Key: key}},
+	}
+	for name, v := range values {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			wantHidden(t, name+" "+verb, key, fmt.Sprintf(verb, v))
+		}
+		wantHidden(t, name+" JSON", key, toJSON(t, v))
+		wantHidden(t, name+" slog text", key, logged(v, func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) }))
+		wantHidden(t, name+" slog JSON", key, logged(v, func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) }))
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if got := fmt.Sprintf(verb, key); !strings.Contains(got, key.Digest().String()) {
+			t.Errorf("%s shows %q, not the digest", verb, got)
+		}
+	}
+}
+
+func wantHidden(t *testing.T, where string, key retrysafe.Key, got string) {
+	t.Helper()
+	for _, secret := range []string{key.ID, key.Scope, fmt.Sprintf("%x", key.ID), fmt.Sprintf("%x", key.Scope)} {
+		if strings.Contains(got, secret) {
+			t.Errorf("%s shows the key: %s", where, got)
+		}
+	}
+}
+
+func toJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func logged(v any, handler func(*bytes.Buffer) slog.Handler) string {
+	var b bytes.Buffer
+	slog.New(handler(&b)).Info("message", "value", v)
+	return b.String()
+}
+
+func TestParseDigest(t *testing.T) {
+	want := retrysafe.Key{Scope: "s", ID: "i"}.Digest()
+	got, err := retrysafe.ParseDigest(want.String())
+	if err != nil || got != want {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	if got, err := retrysafe.ParseDigest(strings.ToUpper(want.String())); err != nil || got != want {
+		t.Errorf("in capitals: %v, %v", got, err)
+	}
+	for _, s := range []string{"", "00", want.String()[:30], want.String() + "00", want.String()[:31] + "g", " " + want.String()[1:], "0x" + want.String()[2:]} {
+		if got, err := retrysafe.ParseDigest(s); err == nil || got != (retrysafe.Digest{}) {
+			t.Errorf("ParseDigest(%q) = %v, %v; want an error", s, got, err)
+		}
+	}
+}
+
+// Seen to fail with each limit taken out.
+func TestKeyValidate(t *testing.T) {
+	long := strings.Repeat("x", retrysafe.MaxKeyBytes)
+	for name, c := range map[string]struct {
+		key retrysafe.Key
+		ok  bool
+	}{
+		"plain":          {retrysafe.Key{Scope: "s", ID: "i"}, true},
+		"no scope":       {retrysafe.Key{ID: "i"}, true},
+		"any bytes":      {retrysafe.Key{ID: "\x00\xff\n"}, true},
+		"longest":        {retrysafe.Key{Scope: long, ID: long}, true},
+		"no ID":          {retrysafe.Key{Scope: "s"}, false},
+		"ID too long":    {retrysafe.Key{ID: long + "x"}, false},
+		"scope too long": {retrysafe.Key{Scope: long + "x", ID: "i"}, false},
+	} {
+		err := c.key.Validate()
+		if (err == nil) != c.ok || err != nil && !errors.Is(err, retrysafe.ErrInvalidKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "xxx") {
+			t.Errorf("%s: the error shows the key: %v", name, err)
+		}
+	}
+}
+
+func TestNewOwnerIsNewEachTime(t *testing.T) {
+	seen := map[retrysafe.Owner]bool{{}: true}
+	for range 1000 {
+		o := retrysafe.NewOwner()
+		if seen[o] || len(o.String()) != 32 {
+			t.Fatalf("owner %s", o)
+		}
+		seen[o] = true
+	}
+}

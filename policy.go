@@ -1,0 +1,136 @@
+package retrysafe
+
+import (
+	"context"
+	"time"
+)
+
+// Policy says how a Guard treats one kind of operation. The zero Policy works; each field's comment gives its default.
+type Policy struct {
+	// Lease is how long a claim lasts without a heartbeat, and so how long a crash blocks the key before it counts as
+	// abandoned. Heartbeats come every third of it. Default 30 s.
+	Lease time.Duration
+	// Timeout bounds the work: its context ends after it, even if the caller would wait longer. Default 5 min;
+	// negative: none.
+	Timeout time.Duration
+	// Retention of records after their end. Default 24 h for each window.
+	Retention Retention
+	// MaxResult is the largest Result kept, in bytes of Meta and Body; of a larger one only the fact that it was
+	// there is kept (Result.Omitted). Also the largest step. Default 1 MiB.
+	MaxResult int
+	// OnInFlight says what a request gets while another attempt works on its key. Default Reject().
+	OnInFlight InFlightPolicy
+	// OnAbandoned says what a request gets whose key was abandoned. Default Refuse().
+	OnAbandoned AbandonedPolicy
+	// OnStoreError says what happens when the store cannot be asked. Default FailClosed.
+	OnStoreError StoreErrorPolicy
+}
+
+// InFlightPolicy is made by Reject or Wait.
+type InFlightPolicy struct {
+	kind inFlightKind
+	max  time.Duration
+}
+
+type inFlightKind uint8
+
+const (
+	inFlightReject inFlightKind = iota + 1
+	inFlightWait
+)
+
+// Reject refuses at once, with ErrInFlight.
+func Reject() InFlightPolicy { return InFlightPolicy{kind: inFlightReject} }
+
+// Wait waits up to limit for the running attempt to end and then answers as if the request had come just after it. If
+// it is still running, the answer is ErrWaitTimeout. All waiters for a key in one process cost the store what one costs.
+func Wait(limit time.Duration) InFlightPolicy {
+	return InFlightPolicy{kind: inFlightWait, max: limit}
+}
+
+// AbandonedPolicy is made by Refuse, Rerun or Reconcile.
+type AbandonedPolicy struct {
+	kind      abandonedKind
+	reconcile ReconcileFunc
+}
+
+type abandonedKind uint8
+
+const (
+	abandonedRefuse abandonedKind = iota + 1
+	abandonedRerun
+	abandonedReconcile
+)
+
+// ReconcileFunc asks the outside world what became of an abandoned operation. It runs inside an attempt that has taken
+// the key over, so nobody else does the same meanwhile.
+//
+//   - It returns a Result: that is what happened; it is saved and every retry gets it.
+//   - It returns nil, nil: nothing happened; the work runs.
+//   - It returns an error: still unknown; the key is abandoned again and the caller gets ErrAbandoned.
+type ReconcileFunc func(ctx context.Context, a *Attempt, abandoned Record) (*Result, error)
+
+// Refuse answers ErrAbandoned until somebody resolves the key: the safe choice when nothing is known of the work.
+func Refuse() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRefuse} }
+
+// Rerun takes the key over and runs the work again, from its saved steps on. Only for work that is safe to enter again:
+// everything in one database transaction, or every effect in a step with a child key that the other side knows.
+func Rerun() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRerun} }
+
+// Reconcile takes the key over and asks f.
+func Reconcile(f ReconcileFunc) AbandonedPolicy {
+	return AbandonedPolicy{kind: abandonedReconcile, reconcile: f}
+}
+
+// StoreErrorPolicy says what happens when the store cannot be asked whether a key is free.
+type StoreErrorPolicy uint8
+
+const (
+	// FailClosed refuses with ErrStoreFailed: nothing runs unprotected.
+	FailClosed StoreErrorPolicy = iota + 1
+	// FailOpen runs the work without protection: a retry may run it again. Observers are told each time.
+	FailOpen
+)
+
+// or returns p with the fields that are not set taken from base.
+func (p Policy) or(base Policy) Policy {
+	p.Lease = orElse(p.Lease, base.Lease)
+	p.Timeout = orElse(p.Timeout, base.Timeout)
+	p.MaxResult = orElse(p.MaxResult, base.MaxResult)
+	p.Retention = orElse(p.Retention, base.Retention)
+	p.OnStoreError = orElse(p.OnStoreError, base.OnStoreError)
+	if p.OnInFlight.kind == 0 {
+		p.OnInFlight = base.OnInFlight
+	}
+	if p.OnAbandoned.kind == 0 {
+		p.OnAbandoned = base.OnAbandoned
+	}
+	return p
+}
+
+// ready returns p with its retention's windows nested.
+func (p Policy) ready() Policy {
+	p.Retention = p.Retention.WithDefaults()
+	return p
+}
+
+func defaultPolicy() Policy {
+	return Policy{
+		Lease:        30 * time.Second,
+		Timeout:      5 * time.Minute,
+		Retention:    Retention{}.WithDefaults(),
+		MaxResult:    1 << 20,
+		OnInFlight:   Reject(),
+		OnAbandoned:  Refuse(),
+		OnStoreError: FailClosed,
+	}
+}
+
+// orElse returns v, or fallback if v is the zero value.
+func orElse[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}

@@ -1,0 +1,131 @@
+package retrysafe
+
+import (
+	"slices"
+	"time"
+)
+
+// Record is what a store knows of a key at the moment it answers. Ages and times left are durations on the store's
+// clock; a time left that has passed is 0.
+type Record struct {
+	Key         Key
+	Fingerprint Fingerprint
+	State       State
+	// Fence and Attempt are those of the last claim. Attempt counts the claims of this record: 1 is the first, each
+	// take-over and each resumption adds one.
+	Fence   int64
+	Attempt int
+	// Result is set once State is Succeeded or Failed. Claim leaves Meta and Body out once ReplayLeft is 0; Inspect
+	// shows them until AuditLeft is 0.
+	Result Result
+	// Steps in the order in which they were saved.
+	Steps []StepResult
+	// Age counts from the record's first claim, EndedAge from its end (or, while it is pending, is 0).
+	Age, EndedAge time.Duration
+	// LeaseLeft is how long the lease of a pending record still runs; 0: it is abandoned.
+	LeaseLeft time.Duration
+	// ReplayLeft, KeyLeft and AuditLeft are what is left of the Retention. They are 0 while the lease runs.
+	ReplayLeft, KeyLeft, AuditLeft time.Duration
+}
+
+// State of a record.
+type State uint8
+
+const (
+	// Pending: claimed, no result yet. In flight while the lease runs, abandoned once it has run out.
+	Pending State = iota + 1
+	// Released: given up after steps were saved; the same request may resume.
+	Released
+	// Succeeded: ended, with a result to replay.
+	Succeeded
+	// Failed: ended, with a failure to replay.
+	Failed
+)
+
+// Ended reports whether the state is final: Succeeded or Failed.
+func (s State) Ended() bool { return s == Succeeded || s == Failed }
+
+// String returns the state's name in lower case.
+func (s State) String() string { return name(int(s), "pending", "released", "succeeded", "failed") }
+
+// String returns the verdict's name in lower case.
+func (v Verdict) String() string { return name(int(v), "acquired", "in flight", "done", "abandoned") }
+
+// Result is how the work ended: what a retry is told. The zero Result is a success without content.
+type Result struct {
+	// Failed tells a failure that is final from a success.
+	Failed bool
+	// Code is the protocol's status: an HTTP status, a gRPC code, or what TerminalCode was given.
+	Code int
+	// Meta is what describes the body: an encoded header, a content type. Its form is the adapter's.
+	Meta []byte
+	// Body is the answer, kept byte for byte.
+	Body []byte
+	// Omitted says that the work has run but its answer was not kept (too large, streamed, not encodable). A retry
+	// is told so; the work never runs again.
+	Omitted bool
+}
+
+// State returns the state that a record completed with r is in.
+func (r Result) State() State {
+	if r.Failed {
+		return Failed
+	}
+	return Succeeded
+}
+
+// Clone returns a copy that shares no memory with r.
+func (r Result) Clone() Result {
+	r.Meta, r.Body = slices.Clone(r.Meta), slices.Clone(r.Body)
+	return r
+}
+
+// StepResult is the saved result of a named part of the work.
+type StepResult struct {
+	Name string
+	// Data is the result, encoded.
+	Data []byte
+}
+
+// Clone returns a copy that shares no memory with s.
+func (s StepResult) Clone() StepResult {
+	s.Data = slices.Clone(s.Data)
+	return s
+}
+
+// Retention says for how long an ended record serves, counted from its end. Zero fields take defaults: see WithDefaults.
+type Retention struct {
+	// Replay: until then a retry gets the full answer.
+	Replay time.Duration
+	// Key: until then the key stays taken; a retry after Replay is told "done, no longer replayable". After it the
+	// key is free, and the same request runs as if it were new.
+	Key time.Duration
+	// Audit: until then support tools can read the record with its body. It takes no part in claims.
+	Audit time.Duration
+}
+
+// DefaultRetention is how long records are kept unless a Retention says otherwise.
+const DefaultRetention = 24 * time.Hour
+
+// WithDefaults fills in what is not set, and makes the windows nest: Replay is 24 hours, or Key if that is shorter;
+// Key and Audit are as long as Replay. A Key or Audit that is set but shorter than Replay is raised to it, so that
+// nothing is forgotten early.
+func (r Retention) WithDefaults() Retention {
+	if r.Replay <= 0 {
+		r.Replay = DefaultRetention
+		if r.Key > 0 && r.Key < r.Replay {
+			r.Replay = r.Key
+		}
+	}
+	r.Key = max(r.Key, r.Replay)
+	r.Audit = max(r.Audit, r.Replay)
+	return r
+}
+
+// name returns the i-th name, counted from 1, or "unknown".
+func name(i int, names ...string) string {
+	if i < 1 || i > len(names) {
+		return "unknown"
+	}
+	return names[i-1]
+}

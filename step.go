@@ -1,0 +1,110 @@
+package retrysafe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Step runs a named part of the work once: its result is saved as soon as it is known, and an attempt that follows
+// after a crash gets the saved result instead of running the part again. A part that was cut off before its result was
+// saved runs again, with the same child key, by which the other side can recognise the repetition.
+//
+// T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Names are unique
+// within the operation and stay the same between versions of the code. Steps may run beside each other.
+//
+// Errors: ErrNoAttempt outside of an attempt; what run returned, which is not saved; ErrLeaseLost if another attempt has
+// taken over; an error marked Unknown if the result could not be saved, so that the key is abandoned and its next
+// attempt resumes here; an error marked Terminal if the result cannot be saved at all (it cannot be encoded, or is larger than
+// Policy.MaxResult).
+func Step[T any](ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error)) (T, error) {
+	var result T
+	a, ok := AttemptFrom(ctx)
+	if !ok {
+		return result, ErrNoAttempt
+	}
+	data, saved := a.step(name)
+	if !saved {
+		fresh, err := run(ctx, a.ChildKey(name))
+		if err != nil {
+			return fresh, err
+		}
+		if data, err = a.saveStep(name, fresh); err != nil {
+			return fresh, err
+		}
+	}
+	if err := json.Unmarshal(data, &result); err != nil {
+		return result, Terminal(fmt.Errorf("retrysafe: decode the result of step %q: %w", name, err))
+	}
+	return result, nil
+}
+
+// Steps returns copies of the steps saved so far, by this attempt and those before it, in the order of saving.
+func (a *Attempt) Steps() []StepResult {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	steps := make([]StepResult, len(a.steps))
+	for i, s := range a.steps {
+		steps[i] = s.Clone()
+	}
+	return steps
+}
+
+func (a *Attempt) step(name string) ([]byte, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range a.steps {
+		if s.Name == name {
+			return s.Data, true
+		}
+	}
+	return nil, false
+}
+
+func (a *Attempt) saveStep(name string, result any) ([]byte, error) {
+	data, err := json.Marshal(result)
+	if err != nil {
+		return nil, Terminal(fmt.Errorf("retrysafe: encode the result of step %q: %w", name, err))
+	}
+	if len(data) > a.policy.MaxResult {
+		return nil, Terminal(fmt.Errorf("retrysafe: the result of step %q has %d bytes, the limit is %d", name, len(data), a.policy.MaxResult))
+	}
+	s := StepResult{Name: name, Data: data}
+	if err := a.checkpoint(s); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.steps = append(a.steps, s)
+	return data, nil
+}
+
+// checkpointTries is how often saving a step is tried: its effect has happened, so a hiccup should not end the work.
+const checkpointTries = 4
+
+func (a *Attempt) checkpoint(s StepResult) error {
+	if !a.Protected() {
+		return nil
+	}
+	var err error
+	for try := range checkpointTries {
+		if try > 0 && !a.engine.background.sleep(firstPause<<try) {
+			break
+		}
+		err = a.call(func(ctx context.Context) error { return a.engine.store.Checkpoint(ctx, a.lease, s) })
+		if err == nil || errors.Is(err, ErrLeaseLost) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrLeaseLost):
+		a.lose()
+		return fmt.Errorf("save step %q: %w", s.Name, err)
+	}
+	a.engine.observe(a, Event{Kind: SaveFailed, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err})
+	return Unknown(fmt.Errorf("retrysafe: save step %q: %w", s.Name, err))
+}

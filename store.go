@@ -1,0 +1,153 @@
+package retrysafe
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps what is known of each key. It decides who may work; the rules on top of that live in Guard.
+//
+// Four rules hold for every method:
+//
+//   - It is atomic: it happens as a whole or not at all, whatever runs beside it and however its context ends.
+//   - It may be repeated: a caller that lost the answer calls again with the same arguments, and the second call adds
+//     nothing.
+//   - The store owns the clock: durations go in and come out, instants never do, so that callers whose clocks
+//     disagree agree nevertheless.
+//   - An error means that the store failed or that the lease is lost. Finding a key taken is an answer, not an error.
+//
+// A record past its key's retention is no record: no method sees it, whether or not anything has swept it away.
+// Arguments and results are copies: neither side changes the other's bytes later.
+//
+// Package stores/storetest holds a test for every sentence of this contract; run it against any Store you write.
+type Store interface {
+	// Claim takes the key for one attempt, or reports who has it. See ClaimParams and Verdict.
+	//
+	// It returns an error that wraps ErrStoreFull if a new key would exceed the store's limits.
+	Claim(ctx context.Context, p ClaimParams) (Claim, error)
+
+	// Extend makes the lease run for d from now, even if it has already run out. With d = 0 it ends at once, which
+	// leaves the key abandoned.
+	//
+	// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
+	Extend(ctx context.Context, l Lease, d time.Duration) error
+
+	// Checkpoint saves one step's result under the lease. A later attempt at the same key is handed the saved steps
+	// in the order in which they were saved. If the step's name is already saved, the first result stays.
+	//
+	// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
+	Checkpoint(ctx context.Context, l Lease, s StepResult) error
+
+	// Complete saves the result and ends the attempt. A lease that ran out may still complete, unless another
+	// attempt took over: then nothing is saved and it returns ErrLeaseLost, as it does after Release. When this
+	// lease has already completed, the first result stays and Complete returns nil.
+	Complete(ctx context.Context, l Lease, r Result, keep Retention) error
+
+	// Release gives the key up at once, without a result. If no steps were saved, the key is free for any request.
+	// If steps were saved, the key is free for requests with the same fingerprint, which resume after those steps;
+	// for others it is taken until ClaimParams.Keep.Key has passed since the release.
+	//
+	// It returns ErrLeaseLost if another attempt has the key, or if this one has completed; nil if nobody has it.
+	Release(ctx context.Context, l Lease) error
+}
+
+// ClaimParams says who claims what. All fields but TakeOver are required; Fingerprint may be empty.
+type ClaimParams struct {
+	Key Key
+	// Fingerprint of the request. Stores compare it byte for byte.
+	Fingerprint Fingerprint
+	// Owner names this attempt. Claiming again with the Owner that holds the key pending returns the same fence and
+	// makes the lease run afresh, even if it has run out.
+	Owner Owner
+	// Lease is how long the claim lasts unless it is extended.
+	Lease time.Duration
+	// Keep counts from the end of the lease if the attempt never ends, so that people have time to see it; from a
+	// release that left steps behind; and is replaced by the Retention given to Complete.
+	Keep Retention
+	// TakeOver claims an abandoned key too, if it has the same Fingerprint. Saved steps stay.
+	TakeOver bool
+}
+
+// Claim is the store's answer to ClaimParams.
+type Claim struct {
+	Verdict Verdict
+	// Lease is set if Verdict is Acquired.
+	Lease Lease
+	// Record is what the store knows of the key. If Verdict is Acquired, it is the record after the claim: its
+	// Steps are those that earlier attempts have saved.
+	Record Record
+}
+
+// Verdict says what a Claim found.
+type Verdict uint8
+
+const (
+	// Acquired: the key is yours. It was free, or its retention had passed, or it was released, or it was abandoned
+	// and ClaimParams.TakeOver asked for it, or it has been yours all along.
+	Acquired Verdict = iota + 1
+	// InFlight: another attempt is working; its lease runs. Also: the key was released with saved steps by a request
+	// with another fingerprint.
+	InFlight
+	// Done: an attempt has ended; Record holds its result.
+	Done
+	// Abandoned: an attempt began and its lease ran out; nobody knows what it did.
+	Abandoned
+)
+
+// Lease is the right to work on a key, limited in time. Every write names it, and a write under a lease that another
+// attempt has taken over changes nothing.
+type Lease struct {
+	Key   Key
+	Owner Owner
+	// Fence grows with each claim of the key: through take-over, release, expiry and sweep. It is one more than the
+	// last, or the store's clock in microseconds where no record exists. Systems that the work writes to can compare
+	// it and refuse what comes from a smaller one.
+	Fence int64
+}
+
+// Sweeper is implemented by stores whose records do not vanish by themselves.
+type Sweeper interface {
+	// Sweep makes one bounded pass: it looks at no more than limit records, deletes what is past its retention and
+	// drops bodies that nobody may read any more. It never touches a key whose lease runs. It returns how many
+	// records it has deleted or lightened; less than limit means that nothing more is due.
+	Sweep(ctx context.Context, limit int) (int, error)
+}
+
+// Watcher is implemented by stores that can wake a waiter, so that it need not poll.
+type Watcher interface {
+	// Watch returns a channel that receives a value soon after the key's attempt ends or gives up its claim.
+	// Values may be merged, and may come without cause: claim again to see. stop frees what Watch holds; call it
+	// once. A lease that merely runs out wakes nobody.
+	Watch(ctx context.Context, k Key) (changed <-chan struct{}, stop func(), err error)
+}
+
+// Inspector is implemented by stores that people can look into. It plays no part in claims.
+type Inspector interface {
+	// Inspect returns what is kept of a key, the newest record first: the one that takes part in claims, if there
+	// is one, and ended ones until their Audit retention has passed. None is an empty slice.
+	Inspect(ctx context.Context, d Digest) ([]Record, error)
+	// List returns up to p.Limit records, the newest first, bodies and steps left out.
+	List(ctx context.Context, p ListParams) ([]Record, error)
+	// Stats counts the records.
+	Stats(ctx context.Context) (Stats, error)
+}
+
+// ListParams selects the records that Inspector.List returns.
+type ListParams struct {
+	// State selects records in this state; 0: in any.
+	State State
+	// Scope selects records of this scope; nil: of any.
+	Scope *string
+	// Before continues a listing: records first claimed under a fence below it. 0: from the newest on.
+	Before int64
+	// Limit is 1 to 1000. Default 100.
+	Limit int
+}
+
+// Stats counts what a store holds, expired records that no sweep has removed yet included.
+type Stats struct {
+	// Pending, Released, Succeeded and Failed count records by state; Abandoned those of Pending whose lease ran out.
+	Pending, Abandoned, Released, Succeeded, Failed int64
+	// Bytes is the space that the store takes, in memory or on disk.
+	Bytes int64
+}

@@ -1,0 +1,170 @@
+package retrysafe_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Seen to fail with a new Owner drawn for the second claim: the request was refused because of itself.
+func TestLostAnswerToAClaimIsNoConflict(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		lost := false
+		k.store.on("claim", func() (bool, error) {
+			if lost {
+				return true, nil
+			}
+			lost = true
+			return true, errDown // it took effect, and nobody heard
+		})
+		k.wantAnswer(pay(), k.answer("first"), "first", false)
+	})
+}
+
+// Seen to fail with undoClaim taken out: the key stayed taken and was abandoned in the end.
+func TestUnheardClaimIsUndone(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.store.on("claim", func() (bool, error) { return true, errDown })
+		k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
+		time.Sleep(5 * time.Second)
+		k.store.up()
+		time.Sleep(10 * time.Second)
+		k.wantAnswer(pay(), k.answer("first"), "first", false)
+	})
+}
+
+// Seen to fail with giveBack always releasing: the abandoned key was free, and its work ran a second time.
+func TestUnheardTakeOverStaysAbandoned(t *testing.T) {
+	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
+		k.crash()
+		claims := 0
+		k.store.on("claim", func() (bool, error) {
+			if claims++; claims == 1 {
+				return true, nil // "abandoned"
+			}
+			return true, errDown // taken over, and nobody heard
+		})
+		k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
+		k.store.up()
+		time.Sleep(time.Second)
+		k.guard = k.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Refuse()})
+		k.wantRefusal(pay(), retrysafe.ErrAbandoned)
+	})
+}
+
+func TestClosedWhenTheStoreFails(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.store.down("claim")
+		k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
+		k.wantRefusal(pay(), errDown)
+	})
+}
+
+func TestOpenWhenTheStoreFails(t *testing.T) {
+	bubble(t, retrysafe.Policy{OnStoreError: retrysafe.FailOpen}, func(k *kit) {
+		k.store.down("claim")
+		for range 2 {
+			out, err := k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+				if a.Protected() {
+					k.Error("attempt says it is protected")
+				}
+				return k.answer("unprotected")(ctx, a)
+			})
+			if err != nil || !out.Unprotected || out.Stored {
+				k.Errorf("Do = %+v, %v", out, err)
+			}
+		}
+		k.wantRuns(2)
+		if k.saw(retrysafe.RanUnprotected) != 2 {
+			k.Error("the observer was not told")
+		}
+	})
+}
+
+// Seen to fail with later taken out of complete: the key was abandoned and the retry refused.
+func TestFinishedWorkIsSavedInTheEnd(t *testing.T) {
+	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
+		k.store.down("complete")
+		out, err := k.guard.Do(k.ctx, pay(), k.answer("done"))
+		if err != nil || string(out.Result.Body) != "done" || out.Stored {
+			k.Errorf("Do = %+v, %v; want the answer, not stored", out, err)
+		}
+		time.Sleep(10 * time.Minute)
+		k.wantRefusal(pay(), retrysafe.ErrInFlight) // heartbeats keep it
+		k.store.up()
+		time.Sleep(10 * time.Second)
+		k.wantAnswer(pay(), k.answer("again"), "done", true)
+		if k.saw(retrysafe.SaveFailed) != 1 || k.saw(retrysafe.SavedLate) != 1 {
+			k.Error("the observer was not told")
+		}
+	})
+}
+
+func TestReleaseIsMadeInTheEnd(t *testing.T) {
+	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
+		k.store.down("release")
+		k.guard.Do(k.ctx, pay(), k.failing(retrysafe.Retryable(errors.New("busy"))))
+		time.Sleep(time.Minute)
+		k.store.up()
+		time.Sleep(10 * time.Second)
+		k.wantAnswer(pay(), k.answer("second"), "second", false)
+	})
+}
+
+func TestShutdownGivesUpWhatCannotBeSaved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKit(t, retrysafe.Policy{})
+		k.store.down("complete")
+		k.guard.Do(k.ctx, pay(), k.answer("done"))
+		ctx, stop := context.WithTimeout(k.ctx, time.Minute)
+		defer stop()
+		if err := k.guard.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shutdown = %v", err)
+		}
+		synctest.Wait()
+		if k.saw(retrysafe.SaveAbandoned) != 1 {
+			t.Error("the observer was not told")
+		}
+	})
+}
+
+func TestStoreTimeoutBoundsAHangingStore(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		g := retrysafe.New(hanging{k.store}, retrysafe.Options{StoreTimeout: time.Second, SweepEvery: -1})
+		began := time.Now()
+		_, err := g.Do(k.ctx, pay(), k.answer("x"))
+		if took := time.Since(began); !errors.Is(err, retrysafe.ErrStoreFailed) || took != 2*time.Second {
+			k.Errorf("Do = %v after %v", err, took)
+		}
+		stopped, stop := context.WithCancel(k.ctx)
+		stop()
+		g.Shutdown(stopped)
+		time.Sleep(time.Minute)
+	})
+}
+
+// hanging is a store that does not answer claims.
+type hanging struct{ retrysafe.Store }
+
+func (h hanging) Claim(ctx context.Context, _ retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	<-ctx.Done()
+	return retrysafe.Claim{}, ctx.Err()
+}
+
+func TestRequestsSetOffSweeps(t *testing.T) {
+	bubble(t, retrysafe.Policy{Retention: retrysafe.Retention{Key: time.Minute}}, func(k *kit) {
+		for _, id := range []string{"a", "b", "c", "d"} {
+			k.wantAnswer(request(id, ""), k.answer(id), id, false)
+		}
+		time.Sleep(2 * time.Minute)
+		k.guard.Do(k.ctx, request("e", ""), k.answer("e"))
+		synctest.Wait()
+		if s, _ := k.store.Stats(k.ctx); s.Succeeded != 1 {
+			k.Errorf("%d records left, want 1", s.Succeeded)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package memstore
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+const (
+	defaultListed = 100
+	maxListed     = 1000
+)
+
+// Inspect returns what is kept of a key, the newest record first.
+func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found := s.inspect(d)
+	for i, v := range found {
+		found[i] = clone(v)
+	}
+	return found, nil
+}
+
+// inspect answers with records that share their bytes with the store.
+func (s *Store) inspect(d retrysafe.Digest) []retrysafe.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Clock()
+	found := []retrysafe.Record{}
+	for r := s.records[d]; r != nil; r = r.older {
+		if r.readable(now) {
+			found = append(found, r.forPeople(now))
+		}
+	}
+	return found
+}
+
+// List returns up to p.Limit records, the newest first, without Meta, Body and steps. It looks at every record that
+// arrived since p.Before until it has found enough, and claims wait meanwhile.
+func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if p.Limit <= 0 {
+		p.Limit = defaultListed
+	}
+	p.Limit = min(p.Limit, maxListed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Clock()
+	found := []retrysafe.Record{}
+	for e := s.arrived.Front(); e != nil && len(found) < p.Limit; e = e.Next() {
+		if r := e.Value.(*record); r.readable(now) && r.selected(p) {
+			found = append(found, r.summary(now))
+		}
+	}
+	return found, nil
+}
+
+func (r *record) selected(p retrysafe.ListParams) bool {
+	return (p.Before == 0 || r.firstFence < p.Before) &&
+		(p.State == 0 || r.state == p.State) &&
+		(p.Scope == nil || r.key.Scope == *p.Scope)
+}
+
+// Stats counts the records. It looks at each of them, and claims wait meanwhile.
+func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
+	if err := ctx.Err(); err != nil {
+		return retrysafe.Stats{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Clock()
+	stats := retrysafe.Stats{Bytes: s.bytes}
+	for _, r := range s.due {
+		switch r.state {
+		case retrysafe.Pending:
+			stats.Pending++
+			if !r.leaseRuns(now) {
+				stats.Abandoned++
+			}
+		case retrysafe.Released:
+			stats.Released++
+		case retrysafe.Succeeded:
+			stats.Succeeded++
+		case retrysafe.Failed:
+			stats.Failed++
+		}
+	}
+	return stats, nil
+}

@@ -1,0 +1,186 @@
+// Package memstore keeps records in memory: the Store contract at its plainest, and the reference for other stores.
+//
+// A Store lives as long as its process and serves that process alone; what it knows is gone when the process ends.
+// It is for tests, for development, and for single processes whose callers do not retry across a restart. It starts
+// no goroutine and no timer, and needs no Close.
+package memstore
+
+import (
+	"container/list"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Limits that Options{} stands for.
+const (
+	DefaultMaxKeys  = 1_000_000
+	DefaultMaxBytes = 1 << 30
+)
+
+// Options of a Store. Options{} works.
+type Options struct {
+	// MaxKeys is how many records the store holds at most. Default DefaultMaxKeys.
+	MaxKeys int
+	// MaxBytes is how much memory the records may take, as Stats estimates it. Results and steps of running attempts
+	// are accepted beyond it; new keys are not. Default DefaultMaxBytes.
+	MaxBytes int64
+	// Clock tells the time that has passed since some fixed moment; it never goes back, and is called from many
+	// goroutines. Tests set it to let time pass. Default: the process's monotonic clock, which does not follow steps
+	// of the wall clock.
+	Clock func() time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxKeys <= 0 {
+		o.MaxKeys = DefaultMaxKeys
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = DefaultMaxBytes
+	}
+	if o.Clock == nil {
+		start := time.Now()
+		o.Clock = func() time.Duration { return time.Since(start) }
+	}
+	return o
+}
+
+// Store implements retrysafe.Store, Sweeper, Watcher and Inspector. It is safe for concurrent use.
+//
+// At its limits it refuses new keys with ErrStoreFull, and never forgets a record early. Each new key sweeps a little,
+// so that a Store does not grow although nobody calls Sweep.
+type Store struct {
+	options Options
+	// epoch added to the clock gives fences that keep growing when the process starts again.
+	epoch time.Duration
+
+	mu      sync.Mutex
+	fence   int64                        // the last one given out
+	bytes   int64                        // what all records take
+	records map[retrysafe.Digest]*record // the newest of each key
+	arrived *list.List                   // all records, the newest in front
+	due     schedule                     // all records, the first to sweep on top
+	watches map[retrysafe.Digest][]chan<- struct{}
+}
+
+var (
+	_ retrysafe.Store     = (*Store)(nil)
+	_ retrysafe.Sweeper   = (*Store)(nil)
+	_ retrysafe.Watcher   = (*Store)(nil)
+	_ retrysafe.Inspector = (*Store)(nil)
+)
+
+// New returns an empty Store.
+func New(o Options) *Store {
+	o = o.withDefaults()
+	return &Store{
+		options: o,
+		epoch:   time.Duration(time.Now().UnixNano()) - o.Clock(),
+		records: make(map[retrysafe.Digest]*record),
+		arrived: list.New(),
+		watches: make(map[retrysafe.Digest][]chan<- struct{}),
+	}
+}
+
+// Claim takes the key for one attempt, or reports who has it.
+// It returns ErrStoreFull, with what to do about it, if a new key would exceed the limits.
+func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return retrysafe.Claim{}, err
+	}
+	p.Keep = p.Keep.WithDefaults()
+	c, err := s.claim(&p)
+	// Copied outside of claim, so that nobody waits for the copying of a large body.
+	c.Record = clone(c.Record)
+	return c, err
+}
+
+// claim answers with a record that shares its bytes with the store.
+func (s *Store) claim(p *retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	digest := p.Key.Digest()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Clock()
+	r := s.live(digest, now)
+	if r == nil {
+		if err := s.makeRoom(p, now); err != nil {
+			return retrysafe.Claim{}, err
+		}
+		r = s.add(digest, p, now)
+	}
+	c := retrysafe.Claim{Verdict: r.verdict(p, now)}
+	if c.Verdict == retrysafe.Acquired {
+		s.acquire(r, p, now)
+		c.Lease = retrysafe.Lease{Key: r.key, Owner: r.owner, Fence: r.fence}
+	}
+	c.Record = r.forClaim(now)
+	return c, nil
+}
+
+// live returns the record that takes part in claims, or nil.
+func (s *Store) live(d retrysafe.Digest, now time.Duration) *record {
+	r := s.records[d]
+	if r == nil || r.expired(now) {
+		return nil
+	}
+	return r
+}
+
+// makeRoom sweeps a little, or, in a full store, until a new record fits.
+func (s *Store) makeRoom(p *retrysafe.ClaimParams, now time.Duration) error {
+	const aLittle = 2 // more than the one record that follows, so that sweeping keeps up with claiming
+	for range aLittle {
+		s.sweepNext(now)
+	}
+	need := overhead + int64(len(p.Key.Scope)+len(p.Key.ID)+len(p.Fingerprint))
+	for s.due.Len() >= s.options.MaxKeys || s.bytes+need > s.options.MaxBytes {
+		if !s.sweepNext(now) {
+			return fmt.Errorf("%w: %d of %d keys, %d of %d bytes; raise memstore.Options, shorten the Retention, "+
+				"or use a store on disk", retrysafe.ErrStoreFull,
+				s.due.Len(), s.options.MaxKeys, s.bytes, s.options.MaxBytes)
+		}
+	}
+	return nil
+}
+
+// acquire gives r to p.Owner under a new fence, or, if p.Owner holds it already, under the same.
+func (s *Store) acquire(r *record, p *retrysafe.ClaimParams, now time.Duration) {
+	if !r.heldBy(p.Owner) {
+		r.state = retrysafe.Pending
+		r.owner = p.Owner
+		r.fence = s.nextFence(now)
+		r.attempt++
+	}
+	r.keep = p.Keep
+	r.endsAt = after(now, p.Lease)
+	s.changed(r)
+}
+
+// nextFence grows over all keys, so that it also grows for a key whose record has been deleted.
+func (s *Store) nextFence(now time.Duration) int64 {
+	s.fence = max(s.fence+1, (s.epoch + now).Microseconds())
+	return s.fence
+}
+
+// clone returns a record that shares no memory with v.
+func clone(v retrysafe.Record) retrysafe.Record {
+	v.Result = v.Result.Clone()
+	v.Steps = slices.Clone(v.Steps)
+	for i, step := range v.Steps {
+		v.Steps[i] = step.Clone()
+	}
+	return v
+}
+
+// after returns t + d, or the last instant there is.
+func after(t, d time.Duration) time.Duration {
+	if sum := t + d; d <= 0 || sum > t {
+		return sum
+	}
+	return math.MaxInt64
+}

@@ -1,0 +1,167 @@
+package memstore
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// overhead is about what a record takes beside its strings and slices: itself and its places in the index, in the
+// order of arrival and in the schedule.
+const overhead = 512
+
+// record is what the store keeps of a key. Its instants are readings of the store's clock. The bytes inside result
+// and steps never change once they are here, so that they can be read outside the lock.
+type record struct {
+	key         retrysafe.Key
+	digest      retrysafe.Digest
+	fingerprint retrysafe.Fingerprint
+	state       retrysafe.State
+	owner       retrysafe.Owner
+	fence       int64
+	attempt     int
+	result      retrysafe.Result
+	steps       []retrysafe.StepResult
+	swept       bool // result and steps have been dropped
+
+	claimedAt time.Duration
+	// endsAt is when the lease ends; of a released or ended record: when that was. The retention counts from it.
+	endsAt time.Duration
+	keep   retrysafe.Retention
+
+	firstFence int64         // the fence of the first claim
+	older      *record       // the record that the key had before
+	arrival    *list.Element // the place in Store.arrived
+	place      int           // the place in Store.due, counted from 1; 0: not there yet
+	bytes      int64         // what is counted in Store.bytes
+}
+
+// add puts a new record in front of what is left of the key's older ones.
+func (s *Store) add(d retrysafe.Digest, p *retrysafe.ClaimParams, now time.Duration) *record {
+	r := &record{key: p.Key, digest: d, fingerprint: p.Fingerprint, claimedAt: now, older: s.records[d]}
+	s.records[d] = r
+	r.arrival = s.arrived.PushFront(r)
+	return r
+}
+
+// remove forgets r.
+func (s *Store) remove(r *record) {
+	if newest := s.records[r.digest]; newest != r {
+		newest.unlink(r)
+	} else if r.older != nil {
+		s.records[r.digest] = r.older
+	} else {
+		delete(s.records, r.digest)
+	}
+	s.arrived.Remove(r.arrival)
+	s.due.remove(r)
+	s.bytes -= r.bytes
+}
+
+// unlink takes old, which is older than r, out of the line.
+func (r *record) unlink(old *record) {
+	for r.older != old {
+		r = r.older
+	}
+	r.older = old.older
+}
+
+// changed keeps the schedule and the sum of bytes in step with r.
+func (s *Store) changed(r *record) {
+	s.due.put(r)
+	s.bytes -= r.bytes
+	r.bytes = r.size()
+	s.bytes += r.bytes
+}
+
+func (r *record) size() int64 {
+	n := overhead + len(r.key.Scope) + len(r.key.ID) + len(r.fingerprint) + len(r.result.Meta) + len(r.result.Body)
+	for _, step := range r.steps {
+		n += len(step.Name) + len(step.Data)
+	}
+	return int64(n)
+}
+
+// verdict is what a claim of r finds. A new record has no state yet.
+func (r *record) verdict(p *retrysafe.ClaimParams, now time.Duration) retrysafe.Verdict {
+	same := r.fingerprint == p.Fingerprint
+	switch {
+	case r.state == 0, r.heldBy(p.Owner):
+		return retrysafe.Acquired
+	case r.state.Ended():
+		return retrysafe.Done
+	case r.leaseRuns(now):
+		return retrysafe.InFlight
+	case r.state == retrysafe.Released && same:
+		return retrysafe.Acquired
+	case r.state == retrysafe.Released:
+		return retrysafe.InFlight
+	case p.TakeOver && same:
+		return retrysafe.Acquired
+	}
+	return retrysafe.Abandoned
+}
+
+func (r *record) heldBy(o retrysafe.Owner) bool { return r.state == retrysafe.Pending && r.owner == o }
+
+func (r *record) leaseRuns(now time.Duration) bool {
+	return r.state == retrysafe.Pending && now < r.endsAt
+}
+
+// expired reports whether the key's retention has passed, so that the record takes no part in claims.
+func (r *record) expired(now time.Duration) bool { return now >= after(r.endsAt, r.keep.Key) }
+
+// readable reports whether people may read the record: while it takes part in claims, and, if the work has ended,
+// until Audit has passed.
+func (r *record) readable(now time.Duration) bool {
+	return !r.expired(now) || r.state.Ended() && now < after(r.endsAt, r.keep.Audit)
+}
+
+// forClaim is the record as Claim shows it: with the steps of work that has not ended, or with the answer while it may
+// be replayed. It shares its bytes with r.
+func (r *record) forClaim(now time.Duration) retrysafe.Record {
+	v := r.summary(now)
+	if !r.state.Ended() {
+		v.Steps = r.steps
+	} else if v.ReplayLeft > 0 {
+		v.Result = r.result
+	}
+	return v
+}
+
+// forPeople is the record as Inspect shows it: with all there is until Audit has passed. It shares its bytes with r.
+func (r *record) forPeople(now time.Duration) retrysafe.Record {
+	v := r.summary(now)
+	if !r.state.Ended() || v.AuditLeft > 0 {
+		v.Result, v.Steps = r.result, r.steps
+	}
+	return v
+}
+
+// summary is the record without steps, Meta and Body.
+func (r *record) summary(now time.Duration) retrysafe.Record {
+	v := retrysafe.Record{
+		Key:         r.key,
+		Fingerprint: r.fingerprint,
+		State:       r.state,
+		Fence:       r.fence,
+		Attempt:     r.attempt,
+		Result:      retrysafe.Result{Failed: r.result.Failed, Code: r.result.Code, Omitted: r.result.Omitted},
+		Age:         now - r.claimedAt,
+	}
+	if r.leaseRuns(now) {
+		v.LeaseLeft = r.endsAt - now
+		return v
+	}
+	if r.state != retrysafe.Pending {
+		v.EndedAge = now - r.endsAt
+	}
+	v.ReplayLeft = left(now, after(r.endsAt, r.keep.Replay))
+	v.KeyLeft = left(now, after(r.endsAt, r.keep.Key))
+	v.AuditLeft = left(now, after(r.endsAt, r.keep.Audit))
+	return v
+}
+
+// left is the time from now until end; 0 once it has passed.
+func left(now, end time.Duration) time.Duration { return max(0, end-now) }

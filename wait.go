@@ -1,0 +1,197 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// rooms are where requests wait for keys that others work on: one room a key and process. One of those inside, the
+// doorman, asks the store for all of them, so that a thousand waiters cost the store what one costs.
+type rooms struct {
+	mu    sync.Mutex
+	byKey map[Key]*room
+}
+
+type room struct {
+	fingerprint Fingerprint // of the attempt that is waited for
+	waiters     int
+	door        chan struct{} // holds one value, unless somebody is the doorman
+	nudge       chan struct{} // an attempt in this process has ended: ask now
+	answered    chan struct{} // closed once answer is set
+	answer      Claim
+}
+
+// Pauses between the doorman's questions: polling grows slower, and where the store wakes us it only makes sure.
+const (
+	firstPoll   = 10 * time.Millisecond
+	lastPoll    = 500 * time.Millisecond
+	watchedPoll = 2 * time.Second
+)
+
+// whileInFlight answers a request whose key another attempt works on: by refusing it, or by waiting until the store's
+// answer changes.
+func (g *Guard) whileInFlight(ctx context.Context, r Request, p ClaimParams, c Claim) (Claim, error) {
+	limit := g.policy.OnInFlight.max
+	if g.policy.OnInFlight.kind != inFlightWait {
+		_, err := g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
+		return c, err
+	}
+	if r.WaitAtMost > 0 {
+		limit = min(limit, r.WaitAtMost)
+	}
+	wait, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	c, err := g.wait(wait, p, c)
+	switch {
+	case err == nil || ctx.Err() == nil && wait.Err() == nil:
+		return c, err
+	case ctx.Err() != nil:
+		return c, ctx.Err()
+	}
+	_, err = g.refuse(ctx, WaitTimedOut, ErrWaitTimeout, c.Record)
+	return c, err
+}
+
+// wait returns the first answer that is not "in flight".
+func (g *Guard) wait(ctx context.Context, p ClaimParams, c Claim) (Claim, error) {
+	room := g.rooms.enter(p.Key, c.Record.Fingerprint)
+	defer g.rooms.leave(p.Key, room)
+	select {
+	case <-room.door:
+		return g.keepDoor(ctx, room, p, c)
+	case <-room.answered:
+		return room.answer, nil
+	case <-ctx.Done():
+		return c, ctx.Err()
+	}
+}
+
+// keepDoor asks the store until the answer changes. An answer that is good for all is given to all; whoever acquires
+// the key goes to work, and whoever loses patience leaves; then another one keeps the door.
+func (g *Guard) keepDoor(ctx context.Context, room *room, p ClaimParams, c Claim) (Claim, error) {
+	changed, unwatch := g.watch(ctx, p.Key)
+	defer unwatch()
+	pause := firstPoll
+	for {
+		next, err := g.claim(ctx, p)
+		switch {
+		case err != nil:
+			room.door <- struct{}{}
+			return c, err
+		case next.Verdict == Acquired:
+			room.door <- struct{}{}
+			return next, nil
+		case next.Verdict != InFlight || !p.Fingerprint.Matches(next.Record.Fingerprint):
+			g.rooms.close(p.Key, room, next)
+			return next, nil
+		}
+		c = next
+		if !g.pause(ctx, room, changed, pause) {
+			room.door <- struct{}{}
+			return c, ctx.Err()
+		}
+		pause = g.nextPause(pause, changed != nil)
+	}
+}
+
+// watch has the store wake us. Without that, or when it fails, polling will do.
+func (g *Guard) watch(ctx context.Context, k Key) (<-chan struct{}, func()) {
+	if g.watcher == nil {
+		return nil, func() {}
+	}
+	changed, stop, err := g.watcher.Watch(ctx, k)
+	if err != nil {
+		return nil, func() {}
+	}
+	return changed, stop
+}
+
+// pause waits until there may be news, and reports whether to go on.
+func (g *Guard) pause(ctx context.Context, room *room, changed <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-changed:
+	case <-room.nudge:
+	case <-t.C:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+func (g *Guard) nextPause(d time.Duration, watched bool) time.Duration {
+	if watched {
+		return watchedPoll
+	}
+	return min(2*d, lastPoll)
+}
+
+// enter returns the room for a key whose running attempt has this fingerprint.
+func (r *rooms) enter(k Key, f Fingerprint) *room {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found, ok := r.byKey[k]
+	if !ok || found.fingerprint != f {
+		found = newRoom(f)
+		if r.byKey == nil {
+			r.byKey = map[Key]*room{}
+		}
+		r.byKey[k] = found
+	}
+	found.waiters++
+	return found
+}
+
+func newRoom(f Fingerprint) *room {
+	room := &room{
+		fingerprint: f,
+		door:        make(chan struct{}, 1),
+		nudge:       make(chan struct{}, 1),
+		answered:    make(chan struct{}),
+	}
+	room.door <- struct{}{}
+	return room
+}
+
+// leave forgets the room when the last one has left.
+func (r *rooms) leave(k Key, room *room) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	room.waiters--
+	if room.waiters == 0 && r.byKey[k] == room {
+		delete(r.byKey, k)
+	}
+}
+
+// close gives the answer to everybody inside; who comes later gets a new room.
+func (r *rooms) close(k Key, room *room, answer Claim) {
+	r.mu.Lock()
+	if r.byKey[k] == room {
+		delete(r.byKey, k)
+	}
+	r.mu.Unlock()
+	room.answer = answer
+	close(room.answered)
+}
+
+// wake nudges the doorman of the key's room, if there is one.
+func (r *rooms) wake(k Key) {
+	r.mu.Lock()
+	found := r.byKey[k]
+	r.mu.Unlock()
+	if found == nil {
+		return
+	}
+	select {
+	case found.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// storeFailed reports whether err says that the store gave no verdict.
+func storeFailed(err error) bool {
+	return errors.Is(err, ErrStoreFailed) || errors.Is(err, ErrStoreFull)
+}

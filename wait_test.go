@@ -1,0 +1,165 @@
+package retrysafe_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+func waiting(limit time.Duration) retrysafe.Policy {
+	return retrysafe.Policy{OnInFlight: retrysafe.Wait(limit)}
+}
+
+func TestWaiterGetsTheAnswer(t *testing.T) {
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "slow"))
+		synctest.Wait()
+		began := time.Now()
+		k.wantAnswer(pay(), k.answer("again"), "slow", true)
+		if waited := time.Since(began); waited != 10*time.Second {
+			k.Errorf("waited %v", waited)
+		}
+	})
+}
+
+func TestWaitTimesOut(t *testing.T) {
+	bubble(t, waiting(5*time.Second), func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "slow"))
+		synctest.Wait()
+		k.wantRefusal(pay(), retrysafe.ErrWaitTimeout)
+		impatient := pay()
+		impatient.WaitAtMost = time.Second
+		began := time.Now()
+		k.wantRefusal(impatient, retrysafe.ErrWaitTimeout)
+		if waited := time.Since(began); waited != time.Second {
+			k.Errorf("waited %v", waited)
+		}
+		if k.saw(retrysafe.WaitTimedOut) != 2 || k.saw(retrysafe.InFlightRefused) != 0 {
+			k.Error("a wait that timed out must be counted as such")
+		}
+	})
+}
+
+func TestWaiterStopsWithItsCaller(t *testing.T) {
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "slow"))
+		synctest.Wait()
+		ctx, stop := context.WithTimeout(k.ctx, time.Second)
+		defer stop()
+		if _, err := k.guard.Do(ctx, pay(), k.answer("again")); !errors.Is(err, context.DeadlineExceeded) {
+			k.Errorf("Do = %v", err)
+		}
+	})
+}
+
+// Seen to fail with the rooms taken out, every waiter asking for itself: 21,000 claims.
+func TestThousandWaitersCostWhatOneCosts(t *testing.T) {
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "slow"))
+		synctest.Wait()
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() { k.wantAnswer(pay(), k.answer("again"), "slow", true) })
+		}
+		synctest.Wait()
+		arrived := k.store.count("claim")
+		all.Wait()
+		if n := k.store.count("claim") - arrived; n > 20 {
+			k.Errorf("%d claims in ten seconds of waiting", n)
+		}
+		k.wantRuns(1)
+	})
+}
+
+func TestReleasedKeyGoesToOneWaiter(t *testing.T) {
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			time.Sleep(10 * time.Second)
+			return retrysafe.Result{}, retrysafe.Retryable(errors.New("busy"))
+		})
+		synctest.Wait()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				out, err := k.guard.Do(k.ctx, pay(), k.taking(time.Second, "second"))
+				if err != nil || string(out.Result.Body) != "second" {
+					t.Errorf("Do = %q, %v", out.Result.Body, err)
+				}
+			})
+		}
+		all.Wait()
+		k.wantRuns(1)
+	})
+}
+
+// The first process dies; those who wait in the second learn it when the lease runs out.
+func TestWaitersOfACrashedAttempt(t *testing.T) {
+	start := func(k *kit) {
+		r := pay()
+		k.store.Store.Claim(k.ctx, retrysafe.ClaimParams{Key: r.Key, Fingerprint: r.Fingerprint,
+			Owner: retrysafe.NewOwner(), Lease: 10 * time.Second, Keep: retrysafe.Retention{}.WithDefaults()})
+	}
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		start(k)
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() { k.wantRefusal(pay(), retrysafe.ErrAbandoned) })
+		}
+		all.Wait()
+	})
+	rerun := waiting(time.Minute)
+	rerun.OnAbandoned = retrysafe.Rerun()
+	bubble(t, rerun, func(k *kit) {
+		start(k)
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				out, err := k.guard.Do(k.ctx, pay(), k.taking(time.Second, "rerun"))
+				if err != nil || string(out.Result.Body) != "rerun" {
+					t.Errorf("Do = %q, %v", out.Result.Body, err)
+				}
+			})
+		}
+		all.Wait()
+		k.wantRuns(1)
+	})
+}
+
+func TestDoormanLeavesOthersStay(t *testing.T) {
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), k.taking(30*time.Second, "slow"))
+		synctest.Wait()
+		impatient := pay()
+		impatient.WaitAtMost = time.Second
+		var all sync.WaitGroup
+		all.Go(func() { k.wantRefusal(impatient, retrysafe.ErrWaitTimeout) })
+		synctest.Wait() // the impatient one keeps the door
+		all.Go(func() {
+			out, err := k.guard.Do(k.ctx, pay(), k.failing(errors.New("must not run")))
+			if err != nil || string(out.Result.Body) != "slow" {
+				t.Errorf("Do = %q, %v", out.Result.Body, err)
+			}
+		})
+		all.Wait()
+	})
+}
+
+// A store that cannot wake anybody: those who wait beside the attempt, in its process, hear of its end at once
+// nevertheless. Seen to fail with the nudge taken out: the waiter slept until its next poll.
+func TestWaiterInTheSameProcessNeedsNoWatcher(t *testing.T) {
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		k.guard = retrysafe.New(struct{ retrysafe.Store }{k.store}, retrysafe.Options{Policy: waiting(time.Minute)})
+		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "slow"))
+		synctest.Wait()
+		began := time.Now()
+		k.wantAnswer(pay(), k.answer("again"), "slow", true)
+		if waited := time.Since(began); waited != 10*time.Second {
+			k.Errorf("waited %v", waited)
+		}
+	})
+}
