@@ -42,7 +42,7 @@ func (a *Attempt) panicked() {
 	a.workEnded()
 	defer a.end(nil)
 	if a.savedResult() == nil {
-		a.complete(failureResult(0, "the operation panicked"), nil)
+		_, _ = a.complete(failureResult(0, "the operation panicked"), nil) // nobody is left to be told
 	}
 }
 

@@ -39,7 +39,8 @@ func TestStormOnOneKeyRunsOnce(t *testing.T) {
 					if err == nil && string(out.Result.Body) != "one" {
 						t.Errorf("answer %q", out.Result.Body)
 					}
-					if err != nil && !(name == "reject" && errors.Is(err, retrysafe.ErrInFlight)) {
+					refused := name == "reject" && errors.Is(err, retrysafe.ErrInFlight)
+					if err != nil && !refused {
 						t.Error(err)
 					}
 				})

@@ -61,13 +61,17 @@ func (a *Attempt) workEnded() {
 
 // finish ends the heartbeats and wakes those in this process who wait for the key.
 func (a *Attempt) finish() {
+	a.stopHeartbeat()
+	a.engine.rooms.wake(a.lease.Key)
+}
+
+func (a *Attempt) stopHeartbeat() {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.state = finished
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	a.mu.Unlock()
-	a.engine.rooms.wake(a.lease.Key)
 }
 
 // giveUp ends the heartbeats and the lease, so that the key is abandoned at once. Should that fail, the lease runs out
@@ -76,8 +80,9 @@ func (a *Attempt) giveUp() {
 	a.mu.Lock()
 	a.givenUp = true
 	a.mu.Unlock()
-	a.finish()
-	a.extend(0)
+	a.stopHeartbeat()
+	_ = a.extend(0)
+	a.engine.rooms.wake(a.lease.Key)
 }
 
 // takeBack takes back what a heartbeat has done that was under way when the attempt gave up.
@@ -86,7 +91,7 @@ func (a *Attempt) takeBack() {
 	givenUp := a.givenUp
 	a.mu.Unlock()
 	if givenUp {
-		a.extend(0)
+		_ = a.extend(0)
 	}
 }
 

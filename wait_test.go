@@ -101,8 +101,10 @@ func TestReleasedKeyGoesToOneWaiter(t *testing.T) {
 func TestWaitersOfACrashedAttempt(t *testing.T) {
 	start := func(k *kit) {
 		r := pay()
-		k.store.Store.Claim(k.ctx, retrysafe.ClaimParams{Key: r.Key, Fingerprint: r.Fingerprint,
-			Owner: retrysafe.NewOwner(), Lease: 10 * time.Second, Keep: retrysafe.Retention{}.WithDefaults()})
+		k.store.Store.Claim(k.ctx, retrysafe.ClaimParams{
+			Key: r.Key, Fingerprint: r.Fingerprint,
+			Owner: retrysafe.NewOwner(), Lease: 10 * time.Second, Keep: retrysafe.Retention{}.WithDefaults(),
+		})
 	}
 	bubble(t, waiting(time.Minute), func(k *kit) {
 		start(k)

@@ -1,0 +1,54 @@
+# What one does in this repository. `make` alone lists it.
+.DEFAULT_GOAL := help
+.PHONY: help test vet race tidy mutate fuzz bench lint fmt demo clean
+
+ROOT     := github.com/retrysafe/retrysafe
+PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
+MODULES   = $(shell go list -m -f '{{.Dir}}')
+FUZZTIME ?= 60s
+BIN      := .bin
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+test: vet race tidy ## vet, unit tests with the race detector in every module, end-to-end tests
+
+vet:
+	go vet $(PACKAGES)
+
+race:
+	go test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
+
+tidy: ## check that every module stands on its own: tidy and buildable outside of the workspace
+	@for m in $(MODULES); do \
+		(cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build -o /dev/null ./...) || { echo "in $$m: run go mod tidy there"; exit 1; }; \
+	done
+
+mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
+	go run ./internal/mutate
+
+fuzz: ## run every fuzz target for FUZZTIME (60s)
+	@go list -f '{{.ImportPath}} {{.Dir}}' $(PACKAGES) | while read pkg dir; do \
+		for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
+			echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+bench: ## measure against peers and limits, side by side (about ten minutes)
+	go run ./bench
+
+lint: $(BIN)/golangci-lint ## run the linters (building them takes minutes, once)
+	@for m in $(MODULES); do echo "lint $${m#$(CURDIR)}/"; (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint run ./...) || exit 1; done
+
+fmt: $(BIN)/golangci-lint ## format the code
+	@for m in $(MODULES); do (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint fmt ./...); done
+
+$(BIN)/golangci-lint: tools.mod tools.sum
+	@echo "building golangci-lint, once"
+	@GOWORK=off go build -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+demo: ## watch one charge happen although twenty clients retry it
+	go run ./cmd/retrysafe demo
+
+clean: ## remove what was built
+	rm -rf $(BIN)
