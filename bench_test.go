@@ -1,0 +1,56 @@
+package retrysafe_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+func nothing(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+	return retrysafe.Result{}, nil
+}
+
+func newGuard() *retrysafe.Guard {
+	return retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
+}
+
+func BenchmarkFresh(b *testing.B) {
+	g := newGuard()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%500_000 == 499_999 {
+			g = newGuard()
+		}
+		if _, err := g.Do(b.Context(), request(strconv.Itoa(i), "raw1:a"), nothing); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	g := newGuard()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := g.Do(b.Context(), pay(), nothing); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// What a request costs in allocations, the store's included: gates, since they are exact.
+func TestAllocations(t *testing.T) {
+	g := newGuard()
+	i := 0
+	fresh := testing.AllocsPerRun(1000, func() {
+		i++
+		g.Do(t.Context(), request(strconv.Itoa(i), "raw1:a"), nothing)
+	})
+	replay := testing.AllocsPerRun(1000, func() { g.Do(t.Context(), request("1", "raw1:a"), nothing) })
+	t.Logf("fresh %v, replay %v", fresh, replay)
+	if fresh > 11 || replay > 2 {
+		t.Errorf("a fresh request allocates %v times, want at most 11; a replay %v, want at most 2", fresh, replay)
+	}
+}
