@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// cost is what one call takes.
+type cost struct {
+	// nanos of CPU time, of all threads, garbage collection included.
+	nanos float64
+	// gcNanos are those of nanos that went into garbage collection, as the runtime estimates it.
+	gcNanos float64
+	// allocs is rounded down, as testing.AllocsPerRun does: what grows now and then does not count.
+	allocs float64
+}
+
+// measureCPU calls f n times, one after the other, on one CPU: on a busy server the garbage collector finds no idle one
+// to spend.
+func measureCPU(n int, f func(i int)) cost {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	runtime.GC() // what came before is not to be paid here
+	mallocs, gc, cpu := mallocsNow(), gcSeconds(), cpuNanos()
+	for i := range n {
+		f(i)
+	}
+	cpu = cpuNanos() - cpu
+	gc, mallocs = gcSeconds()-gc, mallocsNow()-mallocs
+	return cost{
+		nanos:   float64(cpu) / float64(n),
+		gcNanos: gc * 1e9 / float64(n),
+		allocs:  math.Floor(float64(mallocs) / float64(n)),
+	}
+}
+
+// gcSeconds is the CPU time that collections have taken, up to the last one that has ended.
+func gcSeconds() float64 {
+	sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
+	metrics.Read(sample)
+	return sample[0].Value.Float64()
+}
+
+func mallocsNow() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+// cpuNanos is the CPU time that this process has used.
+func cpuNanos() int64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
+}
+
+// firstOf returns the earlier of two errors.
+func firstOf(earlier, later error) error {
+	if earlier != nil {
+		return earlier
+	}
+	return later
+}
+
+// processCPU is the CPU time that another process has used. 0 for the process 0.
+func processCPU(pid int) (time.Duration, error) {
+	if pid == 0 {
+		return 0, nil
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	// The command's name, in parentheses, may hold anything; what follows it is numbers.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("process %d: unexpected stat", pid)
+	}
+	var ticks int64
+	for _, f := range fields[11:13] { // user and system time
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	const perSecond = 100 // Linux's USER_HZ, the same everywhere
+	return time.Duration(ticks) * time.Second / perSecond, nil
+}

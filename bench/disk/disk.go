@@ -1,0 +1,99 @@
+// Package disk starts processes on the disk as it is, or on one whose syncs take longer, and counts their syncs.
+package disk
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/bench/rawlog"
+)
+
+// Disk is what a process under measurement writes to.
+type Disk struct {
+	// Name as the table shows it.
+	Name string
+	// Delay is added to each sync of the process and its children.
+	Delay time.Duration
+}
+
+// AsIs is the disk of this machine.
+func AsIs() Disk { return Disk{Name: "as is"} }
+
+// Slow is a picture of a volume in a cloud.
+func Slow() Disk { return Disk{Name: "2 ms", Delay: 2 * time.Millisecond} }
+
+// syncs are the system calls that make writes durable.
+const syncs = "fsync,fdatasync"
+
+// Command prepares name to run on the disk. With a delay or a trace it runs under strace, which stops it at syncs only;
+// each sync adds a line to the file trace.
+func (d Disk) Command(ctx context.Context, trace, name string, args ...string) *exec.Cmd {
+	if d.Delay == 0 && trace == "" {
+		return exec.CommandContext(ctx, name, args...)
+	}
+	if trace == "" {
+		trace = os.DevNull
+	}
+	under := []string{"-f", "-qq", "--seccomp-bpf", "-e", "signal=none", "-e", "trace=" + syncs, "-o", trace}
+	if d.Delay > 0 {
+		under = append(under, "-e", fmt.Sprintf("inject=%s:delay_exit=%d", syncs, d.Delay.Microseconds()))
+	}
+	return exec.CommandContext(ctx, "strace", append(append(under, name), args...)...)
+}
+
+// CheckStrace returns an error that says what to do if strace cannot be used.
+func CheckStrace(ctx context.Context) error {
+	out, err := Slow().Command(ctx, "", "true").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("strace, which delays and counts syncs, does not work (Debian: apt-get install strace): %w\n%s",
+			err, out)
+	}
+	return nil
+}
+
+// CountSyncs returns how many syncs trace tells of so far.
+func CountSyncs(trace string) (int, error) {
+	text, err := os.ReadFile(trace)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for line := range bytes.Lines(text) {
+		// "123 fsync(4) = 0", or cut in two by a call of another thread: "… resumed>) = 0" is the second half.
+		if bytes.Contains(line, []byte("sync(")) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Probe appends 4 KiB and syncs, rounds times, in a file of its own in dir; it returns how long each took, in
+// microseconds.
+func Probe(dir string, rounds int) (figure.Figure, error) {
+	fig := figure.Figure{What: "append 4 KiB and fdatasync", Unit: "µs"}
+	f, err := os.Create(filepath.Join(dir, "probe"))
+	if err != nil {
+		return fig, err
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	page := []byte(strings.Repeat("x", 4096))
+	for range rounds {
+		began := time.Now()
+		if _, err := f.Write(page); err != nil {
+			return fig, err
+		}
+		if err := rawlog.Datasync(f); err != nil {
+			return fig, err
+		}
+		fig.Samples = append(fig.Samples, float64(time.Since(began).Nanoseconds())/1e3)
+	}
+	return fig, nil
+}

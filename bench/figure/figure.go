@@ -1,0 +1,136 @@
+// Package figure holds what the benchmark measures: samples, their median and spread, and whether a target is met.
+package figure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Figure is one measured thing beside its target.
+type Figure struct {
+	// Goal is the number in the list of goals.
+	Goal int `json:"goal"`
+	// What is measured, in words.
+	What string `json:"what"`
+	// Disk says on which disk; empty: none is involved.
+	Disk string `json:"disk,omitempty"`
+	// Unit of the samples; "x" is a ratio.
+	Unit string `json:"unit"`
+	// Samples hold one value per round, or one for what is exact.
+	Samples []float64 `json:"samples"`
+	Target  *Target   `json:"target,omitempty"`
+	// Aside is what stands behind the figure: absolute values, counts.
+	Aside string `json:"aside,omitempty"`
+}
+
+// Target is what the median must not fall below, or, with AtMost, must not exceed.
+type Target struct {
+	Value  float64 `json:"value"`
+	AtMost bool    `json:"at_most"`
+}
+
+// AtLeast is a target that the median must reach.
+func AtLeast(v float64) *Target { return &Target{Value: v} }
+
+// AtMost is a target that the median must not exceed.
+func AtMost(v float64) *Target { return &Target{Value: v, AtMost: true} }
+
+// Holds reports whether the median meets the target. Without a target it holds.
+func (f Figure) Holds() bool {
+	switch {
+	case f.Target == nil:
+		return true
+	case f.Target.AtMost:
+		return f.Median() <= f.Target.Value
+	}
+	return f.Median() >= f.Target.Value
+}
+
+// Median of the samples; NaN if there are none.
+func (f Figure) Median() float64 { return Median(f.Samples) }
+
+// Median returns the middle value, or the mean of the two in the middle; NaN if there are none.
+func Median(samples []float64) float64 {
+	n := len(samples)
+	if n == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(samples))
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// TargetText is the target as a table shows it.
+func (f Figure) TargetText() string {
+	switch {
+	case f.Target == nil:
+		return "-"
+	case f.Target.AtMost:
+		return "≤ " + f.text(f.Target.Value)
+	}
+	return "≥ " + f.text(f.Target.Value)
+}
+
+// MedianText is the median with its unit.
+func (f Figure) MedianText() string { return f.text(f.Median()) + f.suffix() }
+
+// SpreadText is the smallest and the largest sample; empty for a single one.
+func (f Figure) SpreadText() string {
+	if len(f.Samples) < 2 {
+		return ""
+	}
+	return f.text(slices.Min(f.Samples)) + "–" + f.text(slices.Max(f.Samples))
+}
+
+// HoldsText is yes, NO, or nothing without a target.
+func (f Figure) HoldsText() string {
+	switch {
+	case f.Target == nil:
+		return ""
+	case f.Holds():
+		return "yes"
+	}
+	return "NO"
+}
+
+func (f Figure) text(v float64) string {
+	if f.Unit == "x" {
+		return fmt.Sprintf("%.2f", v)
+	}
+	return Short(v)
+}
+
+func (f Figure) suffix() string {
+	if f.Unit == "x" || f.Unit == "" {
+		return ""
+	}
+	return " " + f.Unit
+}
+
+// Short writes a number with three digits that count, and k for thousands.
+func Short(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v):
+		return "?"
+	case a >= 99_950:
+		return fmt.Sprintf("%.0fk", v/1000)
+	case a >= 9_995:
+		return fmt.Sprintf("%.1fk", v/1000)
+	case a >= 99.95 || a == math.Trunc(a):
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case a >= 9.995:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// Percentile returns the value below which the given share (0 to 1) of the samples lies. It sorts samples.
+func Percentile[T int64 | float64](samples []T, share float64) T {
+	if len(samples) == 0 {
+		return 0
+	}
+	slices.Sort(samples)
+	i := int(math.Ceil(share*float64(len(samples)))) - 1
+	return samples[min(max(i, 0), len(samples)-1)]
+}

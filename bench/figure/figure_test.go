@@ -1,0 +1,59 @@
+package figure_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/retrysafe/retrysafe/bench/figure"
+)
+
+func TestHoldsComparesTheMedian(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		samples []float64
+		target  *figure.Target
+		want    bool
+	}{
+		{"median reaches the target though one round does not", []float64{0.1, 0.9, 0.95}, figure.AtLeast(0.9), true},
+		{"median below the target though one round is above", []float64{0.1, 0.8, 2}, figure.AtLeast(0.9), false},
+		{"at most", []float64{1, 2, 30}, figure.AtMost(2), true},
+		{"above at most", []float64{1, 3, 3}, figure.AtMost(2), false},
+		{"nothing measured never holds", nil, figure.AtMost(2), false},
+		{"no target always holds", []float64{7}, nil, true},
+	} {
+		f := figure.Figure{Samples: c.samples, Target: c.target}
+		if got := f.Holds(); got != c.want {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestTableFitsItsWidth(t *testing.T) {
+	var b strings.Builder
+	figure.WriteTable(&b, []figure.Figure{
+		{
+			Goal: 8, What: "proxy on SQLite ÷ Restate, 64 conns, fresh..", Disk: "2 ms", Unit: "x",
+			Samples: []float64{100.25, 200.5, 3000}, Target: figure.AtLeast(100),
+			Aside: strings.Repeat("many words that go on ", 20),
+		},
+		{Goal: 1, What: "first", Unit: "µs", Samples: []float64{123456}},
+	})
+	for _, line := range strings.Split(b.String(), "\n") {
+		if n := utf8.RuneCountInString(line); n > figure.Width {
+			t.Errorf("%d columns: %q", n, line)
+		}
+	}
+	if strings.Index(b.String(), "first") > strings.Index(b.String(), "Restate") {
+		t.Error("goals are not in order")
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	samples := []int64{5, 1, 4, 2, 3}
+	for share, want := range map[float64]int64{0: 1, 0.5: 3, 0.99: 5, 1: 5} {
+		if got := figure.Percentile(samples, share); got != want {
+			t.Errorf("share %v: got %d, want %d", share, got, want)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package figure
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Width is how many columns a table takes at most.
+const Width = 100
+
+type column struct {
+	title string
+	width int
+	right bool
+}
+
+func columns() []column {
+	return []column{
+		{"goal", 4, false}, {"what", 44, false}, {"disk", 6, false}, {"target", 8, true},
+		{"measured", 11, true}, {"spread", 14, true}, {"holds", 5, false},
+	}
+}
+
+// WriteTable prints figures, ordered by goal, within Width columns.
+func WriteTable(w io.Writer, figures []Figure) {
+	titles := make([]string, len(columns()))
+	for i, c := range columns() {
+		titles[i] = c.title
+	}
+	writeLine(w, titles)
+	fmt.Fprintln(w, strings.Repeat("─", Width-2))
+	last := 0
+	for _, f := range Ordered(figures) {
+		goal := ""
+		if f.Goal != last {
+			goal = fmt.Sprint(f.Goal)
+		}
+		last = f.Goal
+		writeLine(w, []string{
+			goal, f.What, f.Disk, f.TargetText(), f.MedianText(), f.SpreadText(), f.HoldsText(),
+		})
+		for _, line := range wrap(f.Aside, Width-9) {
+			fmt.Fprintln(w, "       "+line)
+		}
+	}
+}
+
+// Ordered returns the figures by goal; within a goal they stay as they were measured.
+func Ordered(figures []Figure) []Figure {
+	ordered := slices.Clone(figures)
+	slices.SortStableFunc(ordered, func(a, b Figure) int { return a.Goal - b.Goal })
+	return ordered
+}
+
+func writeLine(w io.Writer, cells []string) {
+	var line strings.Builder
+	for i, c := range columns() {
+		pad := strings.Repeat(" ", max(0, c.width-utf8.RuneCountInString(cells[i])))
+		if c.right {
+			line.WriteString(pad + cells[i])
+		} else {
+			line.WriteString(cells[i] + pad)
+		}
+		line.WriteByte(' ')
+	}
+	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+}
+
+// wrap breaks text into lines of at most width characters, at spaces.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// fillers is how many goroutines fill a store: enough that its syncs are shared.
+const fillers = 256
+
+// fill completes the keys from first up to, not including, end. keep is asked anew for each.
+func fill(ctx context.Context, s retrysafe.Store, first, end int64, keep func() retrysafe.Retention) error {
+	result := pairResult()
+	next := atomic.Int64{}
+	next.Store(first)
+	var failed firstError
+	var wg sync.WaitGroup
+	for range fillers {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < end && !failed.failed(); i = next.Add(1) - 1 {
+				p := fillParams(i)
+				c, err := s.Claim(ctx, p)
+				if err == nil {
+					err = s.Complete(ctx, c.Lease, result, keep())
+				}
+				if err != nil {
+					failed.set(fmt.Errorf("fill %d: %w", i, err))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return failed.err
+}
+
+// fillParams claims the i-th key.
+func fillParams(i int64) retrysafe.ClaimParams {
+	return retrysafe.ClaimParams{
+		Key:         retrysafe.Key{Scope: pairScope, ID: fmt.Sprintf("order-%032d", i)},
+		Fingerprint: pairFingerprint,
+		Owner:       retrysafe.NewOwner(),
+		Lease:       30 * time.Second,
+	}
+}
+
+// replay claims a key that fill has completed, one of the first n at random, and expects its result.
+func replay(ctx context.Context, s retrysafe.Store, n int64) error {
+	c, err := s.Claim(ctx, fillParams(rand.Int64N(n)))
+	if err == nil && c.Verdict != retrysafe.Done {
+		err = fmt.Errorf("claim of a completed key: %v", c.Verdict)
+	}
+	return err
+}
+
+// residentBytes is how much memory a process holds.
+func residentBytes(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 64)
+			return kib * 1024, err
+		}
+	}
+	return 0, fmt.Errorf("process %d: no VmRSS", pid)
+}
+
+const mib = 1 << 20

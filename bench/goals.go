@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe/bench/disk"
+)
+
+// goal is one line in the list of what this project wants to be.
+type goal struct {
+	number  int
+	title   string
+	measure func(context.Context, *run) error
+}
+
+// goals lists them all, with their targets.
+func goals() []goal {
+	return []goal{
+		{1, "the embedded store beside its limit, on a disk that takes 2 ms to sync", pairsGoal(1, disk.Slow(),
+			map[int]float64{1: 0.85, 16: 0.85, 64: 0.85, 256: 0.70})},
+		{2, "the embedded store beside its limit, on this disk", pairsGoal(2, disk.AsIs(),
+			map[int]float64{1: 0.65, 16: 0.55, 64: 0.40, 256: 0.22})},
+		{3, "sweeping", sweepGoal},
+		{4, "a million records: reopening after SIGKILL, and memory", reopenGoal},
+		{5, "the middleware beside a bare handler, and fiber's", middlewareGoal},
+		{6, "heartbeats", heartbeatGoal},
+		{7, "the proxy beside a plain reverse proxy", proxyGoal},
+		{8, "the proxy and its store beside Restate", restateGoal},
+	}
+}

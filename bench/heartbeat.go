@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/bench/disk"
+	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// Goal 6: heartbeats cost nothing for work that ends within a third of its lease. A call cannot be had without them, so
+// what is measured is what they could cost: goroutines and store calls, exactly; and the timer they hang on, beside the
+// whole call.
+
+func heartbeatGoal(ctx context.Context, r *run) error {
+	in := heartbeatAsked{Rounds: r.rounds(9, 3), Calls: 20_000}
+	got, err := callRole[heartbeatFound](ctx, disk.Disk{}, "", r.profile(6), "heartbeat", in)
+	if err != nil {
+		return err
+	}
+	r.add(figure.Figure{
+		Goal: 6, What: "goroutines per Guard.Do in flight", Samples: []float64{got.Goroutines}, Target: figure.AtMost(0),
+		Aside: fmt.Sprintf("beside its caller's own; %d calls in flight", inFlight),
+	})
+	r.add(figure.Figure{
+		Goal: 6, What: "store calls per Guard.Do beside the pair", Samples: []float64{got.ExtraCalls},
+		Target: figure.AtMost(0),
+	})
+	share := make([]float64, len(got.Do))
+	for i := range share {
+		share[i] = 100 * got.Timer[i] / got.Do[i]
+	}
+	r.add(figure.Figure{
+		Goal: 6, Unit: "%", What: "CPU: timer set and stopped ÷ Guard.Do", Samples: share,
+		Aside: fmt.Sprintf("timer %s ns, set beside %d others; Guard.Do on memstore %s ns, its claim and completion alone "+
+			"%s ns; allocations %.0f and %.0f", figure.Short(figure.Median(got.Timer)), inFlight,
+			figure.Short(figure.Median(got.Do)), figure.Short(figure.Median(got.Direct)), got.DoAllocs, got.DirectAllocs),
+	})
+	return nil
+}
+
+// inFlight is how many calls run at once while goroutines are counted.
+const inFlight = 1000
+
+type heartbeatAsked struct{ Rounds, Calls int }
+
+// heartbeatFound holds exact counts per call, and CPU nanoseconds per call for each round.
+type heartbeatFound struct {
+	Goroutines, ExtraCalls float64
+	Timer, Do, Direct      []float64
+	DoAllocs, DirectAllocs float64
+}
+
+func heartbeatRole(ctx context.Context, text json.RawMessage, _ func(any) error) (any, error) {
+	var in heartbeatAsked
+	if err := json.Unmarshal(text, &in); err != nil {
+		return nil, err
+	}
+	var found heartbeatFound
+	var err error
+	if found.Goroutines, found.ExtraCalls, err = countInFlight(ctx); err != nil {
+		return nil, err
+	}
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
+	direct := memstore.New(memstore.Options{})
+	result := pairResult()
+	work := func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) { return result, nil }
+	for range in.Rounds {
+		do := measureCPU(in.Calls, func(int) {
+			_, doErr := guard.Do(ctx, freshRequest(), work)
+			err = firstOf(err, doErr)
+		})
+		pair := measureCPU(in.Calls, func(int) {
+			err = firstOf(err, storePair(ctx, direct, result, retrysafe.Retention{}))
+		})
+		found.Do, found.Direct = append(found.Do, do.nanos), append(found.Direct, pair.nanos)
+		found.Timer = append(found.Timer, timerCost(in.Calls))
+		found.DoAllocs, found.DirectAllocs = do.allocs, pair.allocs
+	}
+	return found, err
+}
+
+// timerCost is the CPU time of setting a timer and stopping it, while others are pending.
+func timerCost(n int) float64 {
+	var others []*time.Timer
+	for i := range inFlight {
+		others = append(others, time.AfterFunc(10*time.Second+time.Duration(i)*time.Millisecond, func() {}))
+	}
+	cost := measureCPU(n, func(int) { time.AfterFunc(10*time.Second, func() {}).Stop() })
+	for _, t := range others {
+		t.Stop()
+	}
+	return cost.nanos
+}
+
+// countInFlight counts goroutines while many calls are under way, and the store calls that they made in the end.
+func countInFlight(ctx context.Context) (goroutines, extraCalls float64, err error) {
+	store := &countingStore{Store: memstore.New(memstore.Options{})}
+	guard := retrysafe.New(store, retrysafe.Options{SweepEvery: -1})
+	var started, ended sync.WaitGroup
+	started.Add(inFlight)
+	release := make(chan struct{})
+	before := runtime.NumGoroutine()
+	errs := make(chan error, inFlight)
+	for range inFlight {
+		ended.Go(func() {
+			_, err := guard.Do(ctx, freshRequest(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+				started.Done()
+				<-release
+				return retrysafe.Result{}, nil
+			})
+			errs <- err
+		})
+	}
+	started.Wait()
+	during := runtime.NumGoroutine()
+	close(release)
+	ended.Wait()
+	for range inFlight {
+		err = firstOf(err, <-errs)
+	}
+	extra := store.calls.Load() - 2*inFlight
+	perCall := (during - before - inFlight) / inFlight // whole ones: a few of the runtime's come and go
+	return float64(perCall), float64(extra) / inFlight, err
+}
+
+func freshRequest() retrysafe.Request {
+	owner := retrysafe.NewOwner()
+	return retrysafe.Request{
+		Key:         retrysafe.Key{Scope: pairScope, ID: hex.EncodeToString(owner[:])},
+		Fingerprint: pairFingerprint,
+	}
+}
+
+// countingStore counts the calls that reach a store.
+type countingStore struct {
+	retrysafe.Store
+	calls atomic.Int64
+}
+
+func (s *countingStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	s.calls.Add(1)
+	return s.Store.Claim(ctx, p)
+}
+
+func (s *countingStore) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
+	s.calls.Add(1)
+	return s.Store.Extend(ctx, l, d)
+}
+
+func (s *countingStore) Checkpoint(ctx context.Context, l retrysafe.Lease, r retrysafe.StepResult) error {
+	s.calls.Add(1)
+	return s.Store.Checkpoint(ctx, l, r)
+}
+
+func (s *countingStore) Complete(
+	ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention,
+) error {
+	s.calls.Add(1)
+	return s.Store.Complete(ctx, l, r, keep)
+}
+
+func (s *countingStore) Release(ctx context.Context, l retrysafe.Lease) error {
+	s.calls.Add(1)
+	return s.Store.Release(ctx, l)
+}

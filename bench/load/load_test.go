@@ -1,0 +1,76 @@
+package load_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/bench/load"
+)
+
+// server notes the keys that it sees.
+type server struct {
+	mu     sync.Mutex
+	keys   map[string]int
+	status int
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	s.keys[r.Header.Get("Idempotency-Key")]++
+	s.mu.Unlock()
+	w.WriteHeader(s.status)
+	io.WriteString(w, "got "+string(body))
+}
+
+func run(t *testing.T, status int, k load.Keys, count int) (*server, load.Result, error) {
+	t.Helper()
+	s := &server{keys: map[string]int{}, status: status}
+	h := httptest.NewServer(s)
+	defer h.Close()
+	target := load.Target{
+		Addr: strings.TrimPrefix(h.URL, "http://"), Path: "/pay", Body: `{"amount":5}`,
+		KeyHeader: "Idempotency-Key", Quoted: true,
+	}
+	got, err := load.Run(target, k, 8, time.Minute, count)
+	return s, got, err
+}
+
+// Seen to fail with the step between a connection's keys taken out.
+func TestFreshKeysAreAllDifferent(t *testing.T) {
+	s, got, err := run(t, 201, load.Keys{Run: 7}, 203)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Requests != 203 || len(got.Latencies) != 203 || len(s.keys) != 203 {
+		t.Errorf("got %d requests, %d latencies, %d keys; want 203", got.Requests, len(got.Latencies), len(s.keys))
+	}
+	for key := range s.keys {
+		if len(key) != 38 || key[0] != '"' {
+			t.Fatalf("key %s is not a quoted UUID", key)
+		}
+	}
+}
+
+// Seen to fail with the modulo in setKey taken out.
+func TestKeysGoRound(t *testing.T) {
+	s, _, err := run(t, 200, load.Keys{Among: 10}, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.keys) != 10 {
+		t.Errorf("got %d keys, want 10", len(s.keys))
+	}
+}
+
+// Seen to fail with the check of the status taken out.
+func TestARefusalIsAnError(t *testing.T) {
+	if _, _, err := run(t, 409, load.Keys{}, 8); err == nil {
+		t.Error("a 409 was counted as an answer")
+	}
+}

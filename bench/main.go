@@ -1,0 +1,100 @@
+// Command bench measures Retrysafe beside its peers and its limits, and prints each goal with its target and whether
+// it holds. See README.md.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	err := command(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func command(args []string) error {
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	asJSON := flags.Bool("json", false, "print JSON instead of a table")
+	quick := flags.Bool("quick", false, "short rounds and small data: a look, not a verdict")
+	only := flags.String("only", "", "measure these goals only: goal1,goal3")
+	profile := flags.String("profile", "", "run this goal only, on this disk, and write our side's CPU profile to goalN.pprof")
+	dir := flags.String("dir", os.TempDir(), "where to put the data; the disk under it is what is measured")
+	role := flags.String("role", "", "for the benchmark's own use: play this part")
+	flags.Parse(args)
+	if *role != "" {
+		return playRole(*role, flags.Arg(0))
+	}
+	r, err := newRun(*dir, *only, *profile)
+	if err != nil {
+		return err
+	}
+	r.quick = *quick
+	return execute(r, *asJSON, os.Stdout)
+}
+
+func newRun(dir, only, profile string) (*run, error) {
+	r := &run{log: os.Stderr, began: time.Now()}
+	var err error
+	if r.only, err = parseGoals(only); err != nil {
+		return nil, err
+	}
+	if profile != "" {
+		if r.only, err = parseGoals(profile); err != nil {
+			return nil, err
+		}
+		r.profiled = r.only[0]
+	}
+	r.dir, err = os.MkdirTemp(dir, "retrysafe-bench")
+	return r, err
+}
+
+// parseGoals reads "goal1,goal3" or "1,3".
+func parseGoals(text string) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var numbers []int
+	for part := range strings.SplitSeq(text, ",") {
+		n, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(part), "goal"))
+		if err != nil || !slices.ContainsFunc(goals(), func(g goal) bool { return g.number == n }) {
+			return nil, fmt.Errorf("no goal %q: there are goal1 to goal8", part)
+		}
+		numbers = append(numbers, n)
+	}
+	return numbers, nil
+}
+
+// execute measures and reports. What could be measured is reported even if something else could not.
+func execute(r *run, asJSON bool, w io.Writer) (err error) {
+	ctx, cancel := interruptible()
+	defer cancel()
+	defer func() {
+		if removeErr := r.cleanUp(); err == nil {
+			err = removeErr
+		}
+	}()
+	if err := r.measure(ctx); err != nil {
+		return err
+	}
+	switch {
+	case r.profiled != 0:
+		fmt.Fprintf(w, "wrote %s; read it with: go tool pprof -top %[1]s\n", profileName(r.profiled))
+	case asJSON:
+		err = writeJSON(w, r)
+	default:
+		writeReport(w, r)
+	}
+	if err == nil && len(r.Failed) > 0 {
+		err = errNotMeasured
+	}
+	return err
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/bench/disk"
+)
+
+// TestMain plays a role when a test starts this program again.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "-role" {
+		if err := playRole(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// One caller shares its syncs with nobody: a claim and a completion are two, no more but for what copies the log back
+// into the file now and then, and above all no fewer.
+//
+// Seen to fail with PRAGMA synchronous=OFF in sqlitestore (0 syncs), and with Datasync taken out of the raw log.
+func TestAPairOfOneCallerIsTwoSyncs(t *testing.T) {
+	trace := filepath.Join(t.TempDir(), "syncs")
+	got, err := callRole[pairsFound](t.Context(), disk.AsIs(), trace, "", "pairs", pairsAsked{
+		Dir: t.TempDir(), Callers: 1, Rounds: 1, Count: 300, Trace: trace,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.RawSyncs != 2 {
+		t.Errorf("raw log: %v syncs a pair, want 2", got.RawSyncs)
+	}
+	if got.OursSyncs < 2 || got.OursSyncs > 2.1 {
+		t.Errorf("sqlitestore: %v syncs a pair, want 2 (up to 2.1 with checkpoints)", got.OursSyncs)
+	}
+}
+
+// Seen to fail with a goroutine for the heartbeat in Guard, and with an Extend before the work.
+func TestACallInFlightHasNoGoroutineAndTwoStoreCalls(t *testing.T) {
+	goroutines, extraCalls, err := countInFlight(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if goroutines != 0 || extraCalls != 0 {
+		t.Errorf("%v goroutines and %v more store calls per call, want none", goroutines, extraCalls)
+	}
+}
+
+// What a user links is what is measured here: the root and the middleware bring no module, the embedded store few.
+//
+// Seen to fail with an import of fiber in httpsafe.
+func TestModulesLinked(t *testing.T) {
+	if got := modulesOf(t, "github.com/retrysafe/retrysafe/httpsafe"); len(got) != 1 {
+		t.Errorf("httpsafe links %v, want the root alone", got)
+	}
+	const most = 12
+	if got := modulesOf(t, "github.com/retrysafe/retrysafe/stores/sqlitestore"); len(got) > most {
+		t.Errorf("sqlitestore links %d modules, want at most %d: %v", len(got), most, got)
+	}
+}
+
+// modulesOf lists the modules that end up in a program which imports the package.
+func modulesOf(t *testing.T, pkg string) []string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg).Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v", pkg, err)
+	}
+	modules := strings.Fields(string(out))
+	slices.Sort(modules)
+	return slices.Compact(modules)
+}
+
+// Seen to fail with the messages left out of the error of end.
+func TestARoleThatFailsSaysWhy(t *testing.T) {
+	_, err := callRole[int](t.Context(), disk.AsIs(), "", "", "extra", nil)
+	if err == nil || !strings.Contains(err.Error(), `no role "extra"`) {
+		t.Errorf("got %v, want what the role has said", err)
+	}
+}
+
+func TestParseGoals(t *testing.T) {
+	for text, want := range map[string][]int{"": nil, "goal1": {1}, "goal1, 3": {1, 3}} {
+		if got, err := parseGoals(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"goal0", "goal9", "x", "1,,2"} {
+		if got, err := parseGoals(text); err == nil {
+			t.Errorf("%q: got %v, want an error", text, got)
+		}
+	}
+}
+
+// Seen to fail with the check of how often the work ran taken out of costOf.
+func TestASubjectThatSkipsTheWorkCannotWin(t *testing.T) {
+	if _, err := costOf(idle{}, []string{"a", "b"}, 2); err == nil {
+		t.Error("no error although the work never ran")
+	}
+}
+
+// idle answers without doing the work.
+type idle struct{}
+
+func (idle) serve(string) error { return nil }
+func (idle) ran() int           { return 0 }
+
+func TestAGoalThatFailsDoesNotStopTheOthers(t *testing.T) {
+	var log, out strings.Builder
+	r := &run{log: &log, began: time.Now(), dir: t.TempDir()}
+	r.try(context.Background(), goal{3, "broken", func(context.Context, *run) error { return os.ErrNotExist }})
+	writeReport(&out, r)
+	if !strings.Contains(out.String(), "Goal 3 was not measured: file does not exist") {
+		t.Errorf("the report does not tell of the failure:\n%s", out.String())
+	}
+	if strings.Contains(out.String(), "holds.") {
+		t.Errorf("the report claims that everything holds:\n%s", out.String())
+	}
+}
+
+// What is shipped is one binary, and it stays small.
+//
+// Seen to fail with bench's Restate SDK imported in cmd/retrysafe.
+func TestTheBinaryIsSmall(t *testing.T) {
+	binary, err := buildBinary(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const mostModules = 20
+	if len(info.Deps) > mostModules {
+		t.Errorf("it links %d modules, want at most %d", len(info.Deps), mostModules)
+	}
+	const mostBytes = 28 * mib
+	if file, err := os.Stat(binary); err != nil || file.Size() > mostBytes {
+		t.Errorf("it has %d bytes (%v), want at most %d", file.Size(), err, mostBytes)
+	}
+}

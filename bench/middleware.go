@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe/bench/disk"
+	"github.com/retrysafe/retrysafe/bench/figure"
+)
+
+// Goal 5: what the middleware adds to a bare handler, and beside it what fiber's adds to a bare fiber handler. Handlers
+// are called directly, on one goroutine, without a connection: net/http and fasthttp themselves differ by far more than
+// the middlewares do, and are left out of both.
+
+func middlewareGoal(ctx context.Context, r *run) error {
+	in := middlewareAsked{Rounds: r.rounds(9, 3), Calls: 40_000, OursOnly: r.profile(5) != ""}
+	got, err := callRole[middlewareFound](ctx, disk.Disk{}, "", r.profile(5), "middleware", in)
+	if err != nil {
+		return err
+	}
+	targets := map[requestKind]struct{ micros, allocs *figure.Target }{
+		freshKey:    {figure.AtMost(5), figure.AtMost(16)},
+		replayedKey: {figure.AtMost(3), figure.AtMost(8)},
+		withoutKey:  {nil, figure.AtMost(0)},
+	}
+	for _, kind := range requestKinds() {
+		ours, fiber := got.Ours[kind], got.Fiber[kind]
+		r.add(figure.Figure{
+			Goal: 5, Unit: "µs", What: fmt.Sprintf("middleware on memstore, %s: CPU", kind),
+			Samples: ours.Micros, Target: targets[kind].micros,
+			Aside: fmt.Sprintf("garbage collection takes %s of it; the bare handler takes %s µs; fiber's idempotency middleware "+
+				"%s over %s µs", figure.Short(figure.Median(ours.GCMicros)), figure.Short(figure.Median(ours.Bare)),
+				figure.Short(figure.Median(fiber.Micros)),
+				figure.Short(figure.Median(fiber.Bare))),
+		})
+		r.add(figure.Figure{
+			Goal: 5, What: fmt.Sprintf("middleware on memstore, %s: allocations", kind),
+			Samples: []float64{figure.Median(ours.Allocs)}, Target: targets[kind].allocs,
+			Aside: fmt.Sprintf("fiber's: %s", figure.Short(figure.Median(fiber.Allocs))),
+		})
+	}
+	return nil
+}
+
+// requestKind is what a request means to a middleware.
+type requestKind string
+
+const (
+	freshKey    requestKind = "fresh"
+	replayedKey requestKind = "replay"
+	withoutKey  requestKind = "no key"
+)
+
+func requestKinds() []requestKind { return []requestKind{freshKey, replayedKey, withoutKey} }
+
+type middlewareAsked struct {
+	Rounds, Calls int
+	OursOnly      bool
+}
+
+type middlewareFound struct{ Ours, Fiber map[requestKind]overhead }
+
+// overhead is what a middleware adds to each call, a value for each round, and what the bare handler takes.
+type overhead struct{ Micros, GCMicros, Allocs, Bare []float64 }
+
+func middlewareRole(_ context.Context, text json.RawMessage, _ func(any) error) (any, error) {
+	var in middlewareAsked
+	if err := json.Unmarshal(text, &in); err != nil {
+		return nil, err
+	}
+	found := middlewareFound{Ours: map[requestKind]overhead{}, Fiber: map[requestKind]overhead{}}
+	for range in.Rounds {
+		if err := found.round(in); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// round begins with empty stores, so that each round collects as much garbage as the others.
+func (f middlewareFound) round(in middlewareAsked) error {
+	ours, err := newHTTPSubjects()
+	if err != nil {
+		return err
+	}
+	fiber := newFiberSubjects()
+	for _, kind := range requestKinds() {
+		keys := keysOf(kind, in.Calls)
+		if err := compareCosts(ours, kind, keys, f.Ours); err != nil {
+			return fmt.Errorf("net/http, %s: %w", kind, err)
+		}
+		if in.OursOnly {
+			continue
+		}
+		if err := compareCosts(fiber, kind, keys, f.Fiber); err != nil {
+			return fmt.Errorf("fiber, %s: %w", kind, err)
+		}
+	}
+	return nil
+}
+
+// keysOf returns as many keys as there are calls, made beforehand so that making them costs nobody.
+func keysOf(kind requestKind, calls int) []string {
+	keys := make([]string, calls)
+	for i := range keys {
+		switch kind {
+		case freshKey:
+			keys[i] = fmt.Sprintf("9d0f2c1a-0000-4000-8000-%012x", i)
+		case replayedKey: // of those that were fresh in this round
+			keys[i] = fmt.Sprintf("9d0f2c1a-0000-4000-8000-%012x", i%replayed)
+		}
+	}
+	return keys
+}
+
+// subject serves one request and says whether its answer was as it should be. The empty key means none.
+type subject interface {
+	serve(key string) error
+	// ran counts how often the handler's work has run.
+	ran() int
+}
+
+// subjects are a handler with a middleware and without.
+type subjects struct{ guarded, bare subject }
+
+func compareCosts(s subjects, kind requestKind, keys []string, found map[requestKind]overhead) error {
+	bare, err := costOf(s.bare, keys, len(keys))
+	if err != nil {
+		return err
+	}
+	runs := len(keys)
+	if kind == replayedKey {
+		runs = 0
+	}
+	guarded, err := costOf(s.guarded, keys, runs)
+	if err != nil {
+		return err
+	}
+	o := found[kind]
+	o.Micros = append(o.Micros, (guarded.nanos-bare.nanos)/1e3)
+	o.GCMicros = append(o.GCMicros, (guarded.gcNanos-bare.gcNanos)/1e3)
+	o.Allocs = append(o.Allocs, guarded.allocs-bare.allocs)
+	o.Bare = append(o.Bare, bare.nanos/1e3)
+	found[kind] = o
+	return nil
+}
+
+// costOf is the cost of a request. The work must have run as often as runs says.
+func costOf(s subject, keys []string, runs int) (cost, error) {
+	before := s.ran()
+	var err error
+	c := measureCPU(len(keys), func(i int) { err = firstOf(err, s.serve(keys[i])) })
+	if got := s.ran() - before; err == nil && got != runs {
+		err = fmt.Errorf("the work ran %d times, not %d", got, runs)
+	}
+	return c, err
+}

@@ -1,0 +1,157 @@
+// Package rawlog is a write-ahead log with group commit and nothing else: no keys, no lookups, no answers. It is the
+// limit that a durable store is measured against. Whatever is appended during a sync is made durable by the next one.
+// Filling the file with zeros ahead of the records, so that a sync need not write its size, was tried and gains nothing.
+package rawlog
+
+import (
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+)
+
+// headerBytes is what a record takes beside its data: length and checksum, four bytes each.
+const headerBytes = 8
+
+// ErrClosed is what Append returns after Close.
+var ErrClosed = errors.New("rawlog: closed")
+
+// Log appends records to a file. It is safe for concurrent use.
+type Log struct {
+	file *os.File
+	wake chan struct{}
+	done chan struct{} // closed when the writer has ended
+
+	mu     sync.Mutex
+	queued *group
+	closed bool
+}
+
+// group is what one sync makes durable.
+type group struct {
+	data    []byte
+	records int
+	durable chan struct{} // closed once err is known
+	err     error
+}
+
+// Create makes the file at path and starts the writer, which Close ends.
+func Create(path string) (*Log, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	l := &Log{file: f, wake: make(chan struct{}, 1), done: make(chan struct{}), queued: newGroup(nil)}
+	go l.write()
+	return l, nil
+}
+
+// Append returns once the record is on disk.
+func (l *Log) Append(record []byte) error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return ErrClosed
+	}
+	g := l.queued
+	g.add(record)
+	select {
+	case l.wake <- struct{}{}:
+	default: // the writer has yet to see an earlier call
+	}
+	l.mu.Unlock()
+	<-g.durable
+	return g.err
+}
+
+// Close waits until what was appended is on disk, and closes the file.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	close(l.wake)
+	l.mu.Unlock()
+	<-l.done
+	return l.file.Close()
+}
+
+// write makes one group after the other durable. Whatever arrives during a sync forms the next group: there is no
+// timer, and no delay when idle.
+func (l *Log) write() {
+	defer close(l.done)
+	var spare []byte
+	for range l.wake {
+		runtime.Gosched() // lets callers that the last sync has woken join this group
+		g := l.take(spare)
+		if g.records == 0 {
+			spare = g.data
+			continue
+		}
+		g.err = l.flush(g.data)
+		spare = g.data
+		close(g.durable)
+	}
+}
+
+func (l *Log) take(spare []byte) *group {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.queued
+	l.queued = newGroup(spare)
+	return g
+}
+
+func (l *Log) flush(data []byte) error {
+	if _, err := l.file.Write(data); err != nil {
+		return err
+	}
+	return Datasync(l.file)
+}
+
+// Datasync makes what was written to f durable, its size included, other metadata not.
+func Datasync(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var syncErr error
+	err = conn.Control(func(fd uintptr) { syncErr = syscall.Fdatasync(int(fd)) })
+	return errors.Join(err, syncErr)
+}
+
+func newGroup(spare []byte) *group {
+	return &group{data: spare[:0], durable: make(chan struct{})}
+}
+
+func (g *group) add(record []byte) {
+	g.data = binary.LittleEndian.AppendUint32(g.data, uint32(len(record)))
+	g.data = binary.LittleEndian.AppendUint32(g.data, crc32.ChecksumIEEE(record))
+	g.data = append(g.data, record...)
+	g.records++
+}
+
+// Read returns the records in the file at path, up to the first that is not whole.
+func Read(path string) ([][]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var records [][]byte
+	for len(data) > headerBytes {
+		n := int(binary.LittleEndian.Uint32(data))
+		sum := binary.LittleEndian.Uint32(data[4:])
+		data = data[headerBytes:]
+		if n > len(data) || crc32.ChecksumIEEE(data[:n]) != sum {
+			break
+		}
+		records = append(records, data[:n])
+		data = data[n:]
+	}
+	return records, nil
+}

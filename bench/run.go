@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/retrysafe/retrysafe/bench/disk"
+	"github.com/retrysafe/retrysafe/bench/figure"
+)
+
+// run is one run of the benchmark: what was asked for, and what was found.
+type run struct {
+	quick    bool
+	only     []int
+	profiled int    // the goal to profile; 0: none
+	dir      string // for data; gone at the end
+	log      io.Writer
+	began    time.Time
+
+	Probes  []figure.Figure `json:"probes"`
+	Figures []figure.Figure `json:"figures"`
+	Failed  []failure       `json:"failed,omitempty"`
+}
+
+// failure is a goal that could not be measured.
+type failure struct {
+	Goal  int    `json:"goal"`
+	Error string `json:"error"`
+}
+
+// measure runs the goals, one after the other. A goal that cannot be measured does not stop the others.
+func (r *run) measure(ctx context.Context) error {
+	if err := disk.CheckStrace(ctx); err != nil {
+		return err
+	}
+	if err := r.probe(ctx); err != nil {
+		return err
+	}
+	for _, g := range goals() {
+		if len(r.only) > 0 && !slices.Contains(r.only, g.number) {
+			continue
+		}
+		r.try(ctx, g)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (r *run) try(ctx context.Context, g goal) {
+	r.progress("goal %d: %s", g.number, g.title)
+	if err := g.measure(ctx, r); err != nil {
+		r.progress("goal %d: %v", g.number, err)
+		r.Failed = append(r.Failed, failure{Goal: g.number, Error: err.Error()})
+	}
+}
+
+// probe measures a bare sync on both disks.
+func (r *run) probe(ctx context.Context) error {
+	for _, d := range []disk.Disk{disk.AsIs(), disk.Slow()} {
+		f, err := callRole[figure.Figure](ctx, d, "", "", "probe", r.dir)
+		if err != nil {
+			return fmt.Errorf("probe the disk: %w", err)
+		}
+		f.Disk = d.Name
+		r.Probes = append(r.Probes, f)
+	}
+	return nil
+}
+
+func probeRole(_ context.Context, text json.RawMessage, _ func(any) error) (any, error) {
+	var dir string
+	if err := json.Unmarshal(text, &dir); err != nil {
+		return nil, err
+	}
+	return disk.Probe(dir, 200)
+}
+
+func (r *run) add(f figure.Figure) {
+	if r.profiled != 0 {
+		return // under a profile, and alone, a figure means nothing
+	}
+	r.Figures = append(r.Figures, f)
+	line := fmt.Sprintf("  %s%s: %s", f.What, on(f.Disk), f.MedianText())
+	if spread := f.SpreadText(); spread != "" {
+		line += " (" + spread + ")"
+	}
+	r.progress("%s %s", line, f.HoldsText())
+}
+
+// progress tells whoever waits what goes on.
+func (r *run) progress(format string, args ...any) {
+	fmt.Fprintf(r.log, "%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// rounds is how many times a comparison is repeated.
+func (r *run) rounds(full, quick int) int {
+	if r.quick {
+		return quick
+	}
+	return full
+}
+
+// length is how long a round lasts.
+func (r *run) length(full time.Duration) time.Duration {
+	if r.quick {
+		return full / 3
+	}
+	return full
+}
+
+// disks are those to measure on. A profile is taken on the first alone.
+func (r *run) disks() []disk.Disk {
+	if r.profiled != 0 {
+		return []disk.Disk{disk.AsIs()}
+	}
+	return []disk.Disk{disk.AsIs(), disk.Slow()}
+}
+
+// profile is the file for the CPU profile of a goal; empty: it is not profiled.
+func (r *run) profile(goal int) string {
+	if r.profiled != goal {
+		return ""
+	}
+	path, err := filepath.Abs(profileName(goal))
+	if err != nil {
+		return profileName(goal)
+	}
+	return path
+}
+
+func profileName(goal int) string { return fmt.Sprintf("goal%d.pprof", goal) }
+
+// cleanUp removes the data.
+func (r *run) cleanUp() error { return os.RemoveAll(r.dir) }
+
+var errNotMeasured = errors.New("not everything could be measured")

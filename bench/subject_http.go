@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// httpSubject calls an http.Handler again and again with the same request, but for its key.
+type httpSubject struct {
+	handler http.Handler
+	work    *httpWork
+	request *http.Request
+	body    rewinder
+	answer  sink
+	key     []string
+}
+
+// newHTTPSubjects puts httpsafe's middleware, as it is by default, before a handler. Callers are told apart by what
+// authentication has established, which costs nothing here.
+func newHTTPSubjects() (subjects, error) {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
+	scope := func(*http.Request) (string, error) { return "tenant-17", nil }
+	guarded, bare := new(httpWork), new(httpWork)
+	middleware := httpsafe.Middleware(guard, scope, httpsafe.Options{})
+	a, err := newHTTPSubject(middleware(guarded), guarded)
+	if err != nil {
+		return subjects{}, err
+	}
+	b, err := newHTTPSubject(bare, bare)
+	return subjects{guarded: a, bare: b}, err
+}
+
+func newHTTPSubject(h http.Handler, work *httpWork) (*httpSubject, error) {
+	s := &httpSubject{handler: h, work: work, key: []string{""}}
+	var err error
+	s.request, err = http.NewRequestWithContext(context.Background(), http.MethodPost, "/payments", nil)
+	if err != nil {
+		return nil, err
+	}
+	s.request.Pattern = "POST /payments"
+	s.request.Header.Set("Content-Type", "application/json")
+	s.request.ContentLength = int64(len(chargeBody))
+	s.answer.header = http.Header{}
+	return s, nil
+}
+
+func (s *httpSubject) ran() int { return s.work.ran }
+
+func (s *httpSubject) serve(key string) error {
+	s.body.rest = chargeBody
+	s.request.Body = &s.body
+	delete(s.request.Header, "Idempotency-Key")
+	if key != "" {
+		s.key[0] = key
+		s.request.Header["Idempotency-Key"] = s.key
+	}
+	clear(s.answer.header)
+	s.answer.status, s.answer.bytes = 0, 0
+	s.handler.ServeHTTP(&s.answer, s.request)
+	if s.answer.status != http.StatusCreated || s.answer.bytes != len(answerBody) {
+		return fmt.Errorf("answer %d with %d bytes", s.answer.status, s.answer.bytes)
+	}
+	return nil
+}
+
+const answerBody = `{"id":"pay_1NQ9aW2eZvKYlo2C","status":"succeeded","amount":4200,"currency":"EUR"}`
+
+// httpWork reads the request and answers.
+type httpWork struct {
+	ran int
+	buf [512]byte
+}
+
+func (h *httpWork) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for {
+		if _, err := r.Body.Read(h.buf[:]); err != nil {
+			break
+		}
+	}
+	h.ran++
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", "/payments/pay_1NQ9aW2eZvKYlo2C")
+	w.WriteHeader(http.StatusCreated)
+	io.WriteString(w, answerBody)
+}
+
+// rewinder is a request body that can be read again.
+type rewinder struct{ rest string }
+
+func (b *rewinder) Read(p []byte) (int, error) {
+	if b.rest == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, b.rest)
+	b.rest = b.rest[n:]
+	return n, nil
+}
+
+func (b *rewinder) Close() error { return nil }
+
+// sink is a ResponseWriter that only counts.
+type sink struct {
+	header        http.Header
+	status, bytes int
+}
+
+func (s *sink) Header() http.Header { return s.header }
+
+func (s *sink) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
+	}
+}
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.WriteHeader(http.StatusOK)
+	s.bytes += len(p)
+	return len(p), nil
+}
+
+// WriteString keeps the bare handler from paying for a copy.
+func (s *sink) WriteString(p string) (int, error) {
+	s.WriteHeader(http.StatusOK)
+	s.bytes += len(p)
+	return len(p), nil
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// Goal 3: how fast sqlitestore sweeps while callers keep it busy, and what the callers notice.
+
+// sweepCallers work without a pause, before and during the sweep.
+const sweepCallers = 64
+
+// sweepLimit is what a Guard gives to Sweep.
+const sweepLimit = 500
+
+func sweepGoal(ctx context.Context, r *run) error {
+	for _, d := range r.disks() {
+		r.progress("fill, idle, sweep; disk %s", d.Name)
+		in := sweepAsked{Dir: r.dir, Name: "sweep" + d.Name, Rounds: r.rounds(3, 1), Rows: 150_000, Idle: 3 * time.Second}
+		if r.quick {
+			in.Rows, in.Idle = 30_000, time.Second
+		}
+		trace := ""
+		if d.Delay > 0 {
+			trace = filepath.Join(r.dir, "syncs")
+		}
+		got, err := callRole[sweepFound](ctx, d, trace, r.profile(3), "sweep", in)
+		if err != nil {
+			return err
+		}
+		r.add(figure.Figure{
+			Goal: 3, Disk: d.Name, Unit: "rows/s", What: "sqlitestore: swept, 64 callers busy",
+			Samples: got.Rate, Target: figure.AtLeast(50_000),
+		})
+		r.add(figure.Figure{
+			Goal: 3, Disk: d.Name, Unit: "x", What: "callers' p99 during the sweep ÷ before it",
+			Samples: ratios(got.Busy, got.Idle), Target: figure.AtMost(5),
+			Aside: fmt.Sprintf("p99 of a pair: %s ms before, %s ms during; pairs/s: %s, %s; %s rows to sweep",
+				figure.Short(figure.Median(got.Idle)), figure.Short(figure.Median(got.Busy)),
+				figure.Short(figure.Median(got.IdlePairs)), figure.Short(figure.Median(got.BusyPairs)),
+				figure.Short(float64(in.Rows))),
+		})
+	}
+	return nil
+}
+
+type sweepAsked struct {
+	Dir, Name string
+	Rounds    int
+	Rows      int64
+	Idle      time.Duration
+}
+
+// sweepFound holds a value per round: rows per second, the callers' p99 in milliseconds, their pairs per second.
+type sweepFound struct {
+	Rate, Idle, Busy, IdlePairs, BusyPairs []float64
+}
+
+func sweepRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
+	var in sweepAsked
+	if err := json.Unmarshal(text, &in); err != nil {
+		return nil, err
+	}
+	store, err := sqlitestore.Open(filepath.Join(in.Dir, in.Name+".db"), sqlitestore.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	var found sweepFound
+	for i := range in.Rounds {
+		if err := found.round(ctx, store, in, int64(i)*in.Rows); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// round fills the store with rows that expire together, and watches the callers before and during the sweep.
+func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAsked, first int64) error {
+	expiry, err := fillExpiring(ctx, s, first, in)
+	if err != nil {
+		return err
+	}
+	before, err := s.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	callers := startCallers(ctx, s)
+	time.Sleep(time.Until(expiry.Add(-in.Idle)))
+	callers.cut()
+	time.Sleep(time.Until(expiry))
+	idle, idleFor := callers.cut()
+	if err := sweepAll(ctx, s); err != nil {
+		return err
+	}
+	busy, busyFor := callers.cut()
+	pairs, err := callers.stop()
+	if err != nil {
+		return err
+	}
+	after, err := s.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	// Counted from both ends, since the store may sweep by itself beside Sweep.
+	swept := before.Succeeded + pairs - after.Succeeded
+	if swept < in.Rows {
+		return fmt.Errorf("swept %d rows of %d", swept, in.Rows)
+	}
+	f.Rate = append(f.Rate, perSecond(swept, busyFor))
+	f.Idle = append(f.Idle, millis(figure.Percentile(idle, 0.99)))
+	f.Busy = append(f.Busy, millis(figure.Percentile(busy, 0.99)))
+	f.IdlePairs = append(f.IdlePairs, perSecond(int64(len(idle)), idleFor))
+	f.BusyPairs = append(f.BusyPairs, perSecond(int64(len(busy)), busyFor))
+	return nil
+}
+
+// fillExpiring completes in.Rows keys that all expire at the same moment, some in.Idle after the filling has ended.
+func fillExpiring(ctx context.Context, s *sqlitestore.Store, first int64, in sweepAsked) (time.Time, error) {
+	took, err := fillTrial(ctx, s, first, in.Rows)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for range 3 {
+		const margin = 3 // halves: filling gets slower as the file grows
+		expiry := time.Now().Add(took*margin/2 + 2*in.Idle)
+		began := time.Now()
+		until := func() retrysafe.Retention {
+			left := max(time.Until(expiry), time.Millisecond)
+			return retrysafe.Retention{Replay: left, Key: left, Audit: left}
+		}
+		if err := fill(ctx, s, first, first+in.Rows, until); err != nil {
+			return expiry, err
+		}
+		if time.Until(expiry) >= in.Idle {
+			return expiry, nil
+		}
+		// It took too long: away with it, and once more.
+		took = time.Since(began)
+		time.Sleep(time.Until(expiry))
+		if err := sweepAll(ctx, s); err != nil {
+			return expiry, err
+		}
+	}
+	return time.Time{}, errors.New("filling takes longer each time: the machine is too busy to measure")
+}
+
+// fillTrial fills a little, with keys that nobody else uses, and says how long rows rows would take.
+func fillTrial(ctx context.Context, s *sqlitestore.Store, first, rows int64) (time.Duration, error) {
+	const part = 20
+	base := first + int64(1)<<40
+	began := time.Now()
+	err := fill(ctx, s, base, base+rows/part, func() retrysafe.Retention { return retrysafe.Retention{} })
+	return time.Since(began) * part, err
+}
+
+func sweepAll(ctx context.Context, s *sqlitestore.Store) error {
+	for {
+		if n, err := s.Sweep(ctx, sweepLimit); err != nil || n < sweepLimit {
+			return err
+		}
+	}
+}
+
+// callers work on fresh keys until stopped.
+type callers struct {
+	done   chan struct{}
+	wg     sync.WaitGroup
+	failed firstError
+
+	mu    sync.Mutex
+	since time.Time
+	took  []int64 // nanoseconds, since the last cut
+	total int64
+}
+
+func startCallers(ctx context.Context, s retrysafe.Store) *callers {
+	c := &callers{done: make(chan struct{}), since: time.Now()}
+	result := pairResult()
+	for range sweepCallers {
+		c.wg.Go(func() {
+			for !c.stopped() {
+				began := time.Now()
+				if err := storePair(ctx, s, result, retrysafe.Retention{}); err != nil {
+					c.failed.set(err)
+					return
+				}
+				c.note(time.Since(began))
+			}
+		})
+	}
+	return c
+}
+
+func (c *callers) stopped() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *callers) note(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.took = append(c.took, d.Nanoseconds())
+	c.total++
+}
+
+// cut returns how long each pair has taken since the last cut, and when that was.
+func (c *callers) cut() ([]int64, time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	took, since := c.took, c.since
+	c.took, c.since = make([]int64, 0, 2*len(took)), time.Now()
+	return took, time.Since(since)
+}
+
+// stop returns how many pairs were made in all.
+func (c *callers) stop() (int64, error) {
+	close(c.done)
+	c.wg.Wait()
+	return c.total, c.failed.err
+}
+
+func millis(ns int64) float64 { return float64(ns) / 1e6 }
