@@ -99,17 +99,17 @@ const (
 type Lease struct {
 	Key   Key
 	Owner Owner
-	// Fence grows with each claim of the key: through take-over, release, expiry and sweep. It is one more than the
-	// last, or the store's clock in microseconds where no record exists. Systems that the work writes to can compare
-	// it and refuse what comes from a smaller one.
+	// Fence grows with each claim of the key: through take-over, release, expiry and sweep. It is greater than any
+	// before it, and at least the store's clock in microseconds where no record exists. Systems that the work writes to
+	// can compare it and refuse what comes from a smaller one.
 	Fence int64
 }
 
 // Sweeper is implemented by stores whose records do not vanish by themselves.
 type Sweeper interface {
-	// Sweep makes one bounded pass: it looks at no more than limit records, deletes what is past its retention and
-	// drops bodies that nobody may read any more. It never touches a key whose lease runs. It returns how many
-	// records it has deleted or lightened; less than limit means that nothing more is due.
+	// Sweep makes one bounded pass: it deletes what is past its retention and drops bodies that nobody may read any
+	// more, of no more than limit records. It never touches a key whose lease runs. It returns how many records it
+	// has deleted or lightened; less than limit means that nothing more is due.
 	Sweep(ctx context.Context, limit int) (int, error)
 }
 

@@ -1,0 +1,56 @@
+package sqlitestore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What Open, New and the methods of a Store answer with, beside the errors of package retrysafe; branch on these with
+// errors.Is.
+var (
+	// ErrInUse: another process, or another Store of this one, has the file open.
+	ErrInUse = errors.New("sqlitestore: file is in use")
+	// ErrDamaged: the file is not what was written: a bad disk, a truncated copy, something else wrote to it. The
+	// store changes nothing about it.
+	ErrDamaged = errors.New("sqlitestore: file is damaged")
+	// ErrNotOurs: the file is not a SQLite database, or it belongs to another program.
+	ErrNotOurs = errors.New("sqlitestore: file is not a Retrysafe store")
+	// ErrNewerSchema: a newer version of this package has written the file.
+	ErrNewerSchema = errors.New("sqlitestore: file has a newer schema")
+	// ErrDiskFull: there is no space for the write, which has not happened. Writes succeed again once there is.
+	ErrDiskFull = errors.New("sqlitestore: disk is full")
+	// ErrClosed: the Store has been closed.
+	ErrClosed = errors.New("sqlitestore: store is closed")
+	// ErrInsideTransaction: a method was called with the context of InTx. It would wait for that transaction to end,
+	// and the transaction for it.
+	ErrInsideTransaction = errors.New("sqlitestore: called inside InTx")
+)
+
+// explain adds to an error of SQLite which file it is about and what to do. SQLite's texts have not changed in twenty
+// years, and unlike its codes they reach us through every driver.
+func explain(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	switch {
+	case errors.Is(err, ErrDamaged), errors.Is(err, ErrDiskFull):
+		return err
+	case strings.Contains(text, "malformed"), strings.Contains(text, "SQLITE_CORRUPT"),
+		strings.Contains(text, "file is not a database"):
+		return fmt.Errorf("%w: %s: %w; restore it from a copy, or save what can be read with "+
+			"\"sqlite3 %s .recover\", or move it away, which forgets every key in it: "+
+			"retries of finished work would then run again", ErrDamaged, path, err, path)
+	case strings.Contains(text, "database or disk is full"):
+		return fmt.Errorf("%w: %s: %w", ErrDiskFull, path, err)
+	}
+	return fmt.Errorf("sqlitestore: %s: %w", path, err)
+}
+
+// damaged marks an error as found in the file's content. explain adds the rest.
+func damaged(err error) error { return fmt.Errorf("database disk image is malformed: %w", err) }
+
+func isNoTransaction(err error) bool {
+	return strings.Contains(err.Error(), "no transaction is active")
+}

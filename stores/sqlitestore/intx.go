@@ -1,0 +1,104 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// InTx runs f in a transaction on the store's file, and commits what f has written together with the completion of the
+// attempt that ctx belongs to: both are on disk, or neither is. So after a crash the work can be run again.
+//
+//	err := store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+//		_, err := tx.ExecContext(ctx, "INSERT INTO charges (customer, amount) VALUES (?, ?)", customer, amount)
+//		return err
+//	})
+//
+// The attempt's result must be known when f returns: a handler has written its response by then, other work has called
+// retrysafe.SetResult. Nobody else writes to the file while f runs, so f should be short, must heed its context, and
+// must not use the store or steps, which fail with ErrInsideTransaction. f must not end tx.
+//
+// If f returns an error, InTx rolls back and returns that error. It returns retrysafe.ErrNoAttempt outside of an
+// attempt, and retrysafe.ErrLeaseLost if another attempt has taken the key over: then nothing of f remains. An attempt
+// without protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and
+// completes nothing.
+func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx) error) error {
+	a, ok := retrysafe.AttemptFrom(ctx)
+	if !ok {
+		return retrysafe.ErrNoAttempt
+	}
+	back, err := s.writer.borrow(ctx, a.Lease())
+	if err != nil {
+		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
+	}
+	defer back()
+	// Only this function ends the transaction: an end of ctx in between must not, unseen.
+	tx, err := s.writer.conn.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
+	}
+	defer tx.Rollback() // does nothing after a commit
+	if err := f(context.WithValue(ctx, borrowedKey{}, s.writer), tx); err != nil {
+		return err
+	}
+	t := &shared{store: s, tx: tx, back: back}
+	if !a.Protected() {
+		return t.commit(func(context.Context) bool { return false })
+	}
+	return a.CompleteIn(t.complete)
+}
+
+// shared is a transaction that business writes and a completion share.
+type shared struct {
+	store *Store
+	tx    *sql.Tx
+	back  func()
+}
+
+// complete writes the completion and commits. It gives the connection back before the engine goes on, because the
+// engine may wait for a heartbeat, and a heartbeat may wait for the connection.
+func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	defer t.back()
+	defer t.tx.Rollback()
+	s := t.store
+	c, now := change{lease: l, digest: l.Key.Digest()}, s.clock.now()
+	// What f has written is only good together with this completion: one that is there already does not count.
+	k := newKeep(keep)
+	id, err := c.pending(txRunner{t.tx, context.Background()}, now, "complete", c.values(now, r, k)...)
+	switch {
+	case errors.Is(err, sql.ErrTxDone):
+		return fmt.Errorf("complete %s: the function given to InTx has ended the transaction itself: %w", l.Key, err)
+	case errors.Is(err, retrysafe.ErrLeaseLost):
+		return fmt.Errorf("complete %s: %w", l.Key, err)
+	case err != nil:
+		return fmt.Errorf("complete %s: %w", l.Key, explain(s.path, err))
+	}
+	err = t.commit(func(ctx context.Context) bool { return s.completed(ctx, c) })
+	if err == nil {
+		s.watches.wake([]retrysafe.Digest{c.digest})
+		s.sweeper.saved([]deadline{{id, now + k.audit}})
+	}
+	return err
+}
+
+// commit commits. If the answer is an error, it asks what has become of the transaction.
+func (t *shared) commit(done func(context.Context) bool) error {
+	err := t.tx.Commit()
+	if err == nil || done(context.Background()) {
+		return nil
+	}
+	return fmt.Errorf("commit: %w", explain(t.store.path, err))
+}
+
+// completed reports whether the file says that the lease has completed.
+func (s *Store) completed(ctx context.Context, c change) (yes bool) {
+	err := s.readers.read(ctx, func(run runner, now instant) error {
+		r, err := c.find(run, now)
+		yes = r != nil && r.state.Ended() && r.lastClaimedUnder(c.lease)
+		return err
+	})
+	return yes && err == nil
+}

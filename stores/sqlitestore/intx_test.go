@@ -1,0 +1,255 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// business is a store whose file has a table of the user's.
+func business(t *testing.T) *Store {
+	t.Helper()
+	s := openTest(t)
+	if _, err := s.db.Exec("CREATE TABLE charges (id TEXT)"); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func insertCharge(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, "INSERT INTO charges VALUES ('one')")
+	return err
+}
+
+func charges(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	if err := s.db.QueryRow("SELECT count(*) FROM charges").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// guarded runs work under the key "k" and returns what it returned.
+func guarded(t *testing.T, s *Store, work func(context.Context, *retrysafe.Attempt) error) error {
+	t.Helper()
+	g := retrysafe.New(s, retrysafe.Options{})
+	defer g.Shutdown(context.Background())
+	req := retrysafe.Request{Key: retrysafe.Key{ID: "k"}}
+	_, err := retrysafe.Do(t.Context(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
+		if err := retrysafe.SetResult(ctx, "charged"); err != nil {
+			return "", err
+		}
+		return "charged", work(ctx, a)
+	})
+	return err
+}
+
+func TestInTxCommitsBoth(t *testing.T) {
+	s := business(t)
+	changed, stop, err := s.Watch(t.Context(), retrysafe.Key{ID: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for range 3 {
+		err := guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error { return s.InTx(ctx, insertCharge) })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := charges(t, s); n != 1 {
+		t.Errorf("got %d charges, want 1", n)
+	}
+	<-changed
+}
+
+// Seen to fail with the rollback taken out of InTx, which then keeps the connection in its transaction.
+func TestInTxRollsBack(t *testing.T) {
+	s := business(t)
+	boom := errors.New("boom")
+	err := guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error {
+		err := s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			return errors.Join(insertCharge(ctx, tx), boom)
+		})
+		if !errors.Is(err, boom) {
+			t.Errorf("InTx: got %v, want the function's error", err)
+		}
+		return retrysafe.Retryable(err)
+	})
+	if !errors.Is(err, boom) {
+		t.Errorf("got %v, want %v", err, boom)
+	}
+	if n := charges(t, s); n != 0 {
+		t.Errorf("got %d charges, want 0", n)
+	}
+	c, err := s.Claim(t.Context(), retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Minute})
+	if err != nil || c.Verdict != retrysafe.Acquired {
+		t.Errorf("after the rollback and the release: got %v, %v", c.Verdict, err)
+	}
+}
+
+// Seen to fail with the completion's answer ignored.
+func TestInTxOfZombie(t *testing.T) {
+	s := business(t)
+	_ = guarded(t, s, func(ctx context.Context, a *retrysafe.Attempt) error {
+		age(s, time.Hour)
+		p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Minute, TakeOver: true}
+		if c, err := s.Claim(t.Context(), p); err != nil || c.Verdict != retrysafe.Acquired {
+			t.Fatalf("take over: %v, %v", c.Verdict, err)
+		}
+		err := s.InTx(ctx, insertCharge)
+		if !errors.Is(err, retrysafe.ErrLeaseLost) {
+			t.Errorf("InTx: got %v, want ErrLeaseLost", err)
+		}
+		return err
+	})
+	if n := charges(t, s); n != 0 {
+		t.Errorf("got %d charges of a zombie, want 0", n)
+	}
+}
+
+// A commit that answers with an error has happened if the file says so. Seen to fail with the question taken out of commit.
+func TestInTxUnknownCommit(t *testing.T) {
+	s := business(t)
+	c, err := s.Claim(t.Context(), params("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.db.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Rollback(); err != nil { // so that Commit fails
+		t.Fatal(err)
+	}
+	of := &shared{store: s, tx: tx}
+	done := func(ctx context.Context) bool { return s.completed(ctx, change{c.Lease, c.Lease.Key.Digest()}) }
+	if err := of.commit(done); !errors.Is(err, sql.ErrTxDone) {
+		t.Errorf("without the completion: got %v, want the error", err)
+	}
+	if err := s.Complete(t.Context(), c.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := of.commit(done); err != nil {
+		t.Errorf("with the completion: got %v, want nil", err)
+	}
+}
+
+func TestInTxOutsideOfAttempt(t *testing.T) {
+	s := business(t)
+	if err := s.InTx(t.Context(), insertCharge); !errors.Is(err, retrysafe.ErrNoAttempt) {
+		t.Errorf("got %v, want ErrNoAttempt", err)
+	}
+}
+
+// Seen to fail with ErrTxDone treated as success.
+func TestInTxEndedByTheFunction(t *testing.T) {
+	s := business(t)
+	_ = guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error {
+		err := s.InTx(ctx, func(_ context.Context, tx *sql.Tx) error { return tx.Commit() })
+		if !errors.Is(err, sql.ErrTxDone) {
+			t.Errorf("got %v, want ErrTxDone", err)
+		}
+		return err
+	})
+}
+
+// A panic gives the connection back. Seen to fail with back not deferred.
+func TestInTxPanics(t *testing.T) {
+	s := business(t)
+	_ = guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error {
+		defer func() { _ = recover() }()
+		return s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			_ = insertCharge(ctx, tx)
+			panic("boom")
+		})
+	})
+	if n := charges(t, s); n != 0 {
+		t.Errorf("got %d charges, want 0", n)
+	}
+}
+
+// Using the store inside InTx fails at once. Seen to hang with the checks of borrowedKey and lentTo taken out.
+func TestInTxIsNotNested(t *testing.T) {
+	s := business(t)
+	err := guarded(t, s, func(ctx context.Context, a *retrysafe.Attempt) error {
+		return s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			if _, err := s.Claim(ctx, params("other")); !errors.Is(err, ErrInsideTransaction) {
+				t.Errorf("Claim: got %v, want ErrInsideTransaction", err)
+			}
+			err := s.Checkpoint(t.Context(), a.Lease(), retrysafe.StepResult{Name: "step"})
+			if !errors.Is(err, ErrInsideTransaction) {
+				t.Errorf("Checkpoint: got %v, want ErrInsideTransaction", err)
+			}
+			return insertCharge(ctx, tx)
+		})
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// While a transaction has the connection, what is done or in flight is answered, and a claim waits no longer than its
+// context. Seen to fail with the readers taken out of Claim, and with the queue deaf to contexts.
+func TestInTxHoldsUpNoReader(t *testing.T) {
+	s := business(t)
+	if err := completeOne(t.Context(), s, 1); err != nil {
+		t.Fatal(err)
+	}
+	err := guarded(t, s, func(ctx context.Context, a *retrysafe.Attempt) error {
+		return s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			if c, err := s.Claim(t.Context(), params("1")); err != nil || c.Verdict != retrysafe.Done {
+				t.Errorf("of a done key: got %v, %v", c.Verdict, err)
+			}
+			if c, err := s.Claim(t.Context(), retrysafe.ClaimParams{Key: a.Key()}); err != nil || c.Verdict != retrysafe.InFlight {
+				t.Errorf("of the key in flight: got %v, %v", c.Verdict, err)
+			}
+			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			if _, err := s.Claim(short, params("new")); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("of a new key: got %v, want DeadlineExceeded", err)
+			}
+			return insertCharge(ctx, tx)
+		})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := s.Inspect(t.Context(), params("new").Key.Digest()); err != nil || len(found) != 0 {
+		t.Errorf("the claim that did not wait was made nevertheless: %v, %v", found, err)
+	}
+}
+
+// Transactions and claims from many goroutines never see SQLITE_BUSY, and each effect happens once.
+func TestInTxStorm(t *testing.T) {
+	s := business(t)
+	g := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}})
+	defer g.Shutdown(context.Background())
+	const keys, callers = 20, 10
+	errs := make(chan error, keys*callers)
+	for i := range keys * callers {
+		go func() {
+			req := retrysafe.Request{Key: retrysafe.Key{ID: fmt.Sprint(i % keys)}}
+			_, err := retrysafe.Do(t.Context(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
+				if err := retrysafe.SetResult(ctx, "charged"); err != nil {
+					return "", err
+				}
+				return "charged", s.InTx(ctx, insertCharge)
+			})
+			errs <- err
+		}()
+	}
+	for range keys * callers {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := charges(t, s); n != keys {
+		t.Errorf("got %d charges, want %d", n, keys)
+	}
+}

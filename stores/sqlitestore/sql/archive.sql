@@ -1,0 +1,1 @@
+UPDATE retrysafe_records SET archived = 1 WHERE id = ?1

@@ -1,0 +1,1 @@
+DELETE FROM retrysafe_records WHERE id = ?1

@@ -1,0 +1,1 @@
+DELETE FROM retrysafe_steps WHERE record = ?1

@@ -1,0 +1,6 @@
+-- The record that takes part in claims, expired or not; with the answer if it may be replayed at the given instant.
+SELECT id, state, fence, attempt, ends_at, keep_replay, keep_key, keep_audit, steps, swept, code, omitted, owner, fingerprint,
+	CASE WHEN state > 2 AND ends_at + keep_replay > ? THEN meta END,
+	CASE WHEN state > 2 AND ends_at + keep_replay > ? THEN body END
+FROM retrysafe_records
+WHERE digest = ? AND archived = 0

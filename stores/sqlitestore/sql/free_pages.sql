@@ -1,0 +1,1 @@
+SELECT freelist_count, page_count FROM pragma_freelist_count, pragma_page_count

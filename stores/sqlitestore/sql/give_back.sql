@@ -1,0 +1,1 @@
+PRAGMA incremental_vacuum(64)

@@ -1,0 +1,1 @@
+UPDATE retrysafe_meta SET value = ?1 WHERE name = 'fence'

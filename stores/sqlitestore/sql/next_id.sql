@@ -1,0 +1,1 @@
+SELECT min(id) FROM retrysafe_records WHERE id > ?

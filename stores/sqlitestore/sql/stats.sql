@@ -1,0 +1,1 @@
+SELECT state, count(*), count(*) FILTER (WHERE ends_at <= ?) FROM retrysafe_records GROUP BY state

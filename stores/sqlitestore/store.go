@@ -1,0 +1,198 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	_ "modernc.org/sqlite" // the driver of Open
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Options of a Store. Options{} works.
+type Options struct {
+	// aged lets time pass in tests: microseconds, kept by the test so that they outlive a reopening.
+	aged *atomic.Int64
+}
+
+// Store implements retrysafe.Store, Sweeper, Watcher and Inspector on a SQLite file. It is safe for concurrent use.
+type Store struct {
+	path    string
+	db      *sql.DB
+	owned   bool // Close closes db
+	lock    *fileLock
+	clock   *clock
+	writer  *writer
+	readers *readers
+	watches watches
+	guess   guess
+	sweeper sweeper
+
+	closing sync.Once
+	closeFn func() error
+}
+
+var (
+	_ retrysafe.Store     = (*Store)(nil)
+	_ retrysafe.Sweeper   = (*Store)(nil)
+	_ retrysafe.Watcher   = (*Store)(nil)
+	_ retrysafe.Inspector = (*Store)(nil)
+)
+
+// Open opens the store in the file at path, and makes the file if there is none. Its directory must exist, on a local
+// disk: network file systems do not lock as SQLite needs it.
+//
+// It returns an error that is ErrInUse while another process has the file open, ErrNotOurs if the file is something
+// else, ErrNewerSchema if a newer version has written it, and ErrDamaged if it is not as it was written.
+func Open(path string, o Options) (*Store, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlitestore: %s: %w", path, err)
+	}
+	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
+	db, err := sql.Open("sqlite", dsn.String())
+	if err != nil {
+		return nil, fmt.Errorf("sqlitestore: %s: %w", path, err)
+	}
+	s, err := open(db, o, true)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// New returns a store in a database that the caller has opened, with any driver for SQLite, and closes after the Store.
+// The database must be a file, and may have tables of the caller: New adds its own, whose names begin with "retrysafe_",
+// and switches the file to WAL mode. The pool must allow for three connections, and the Store keeps up to five of them. Begin the caller's transactions immediate (with modernc.org/sqlite: _txlock=immediate in the
+// DSN), and set a busy timeout.
+//
+// It returns the errors of Open, but ErrNotOurs only if the file is not SQLite's.
+func New(db *sql.DB, o Options) (*Store, error) { return open(db, o, false) }
+
+func open(db *sql.DB, o Options, owned bool) (*Store, error) {
+	s := &Store{db: db, owned: owned}
+	if err := s.start(context.Background(), o); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+// start brings up the parts, one after the other. The lock comes before the first look into the file.
+func (s *Store) start(ctx context.Context, o Options) error {
+	conn, run, err := openConn(ctx, s.db)
+	if err != nil {
+		return fmt.Errorf("sqlitestore: connect: %w", err)
+	}
+	s.writer = &writer{conn: conn, run: run, saved: s.saved}
+	if s.path, err = filePath(ctx, conn); err != nil {
+		return err
+	}
+	s.writer.path = s.path
+	if s.lock, err = lockFile(s.path); err != nil {
+		return err
+	}
+	fence, err := prepareFile(ctx, conn, s.owned)
+	if err != nil {
+		return explain(s.path, err)
+	}
+	s.clock = newClock(fence, o.aged)
+	s.writer.clock, s.writer.fence = s.clock, fence
+	if err := s.openReaders(ctx); err != nil {
+		return explain(s.path, err)
+	}
+	s.sweeper.start(fence)
+	s.writer.start()
+	go s.sweepInBackground()
+	return nil
+}
+
+// saved is called by the writer when a transaction is on disk.
+func (s *Store) saved(t *session) {
+	s.watches.wake(t.changed)
+	s.sweeper.saved(t.deadlines)
+}
+
+// filePath asks SQLite where the database is. That does not look into the file.
+func filePath(ctx context.Context, conn *sql.Conn) (string, error) {
+	var seq int
+	var name, path string
+	rows, err := conn.QueryContext(ctx, "PRAGMA database_list")
+	if err != nil {
+		return "", fmt.Errorf("sqlitestore: ask for the file's name: %w", err)
+	}
+	defer rows.Close()
+	for name != "main" && rows.Next() {
+		if err := rows.Scan(&seq, &name, &path); err != nil {
+			return "", fmt.Errorf("sqlitestore: ask for the file's name: %w", err)
+		}
+	}
+	if path == "" {
+		return "", errors.Join(rows.Err(), errors.New("sqlitestore: the database is not a file; for records in memory "+
+			"use memstore"))
+	}
+	return path, nil
+}
+
+func (s *Store) openReaders(ctx context.Context) error {
+	n := maxReaders
+	if limit := s.db.Stats().MaxOpenConnections; limit > 0 {
+		n = min(n, limit-2)
+	}
+	if n < 1 {
+		return errors.New("the pool allows fewer than three connections, but writing, reading, and what people look at " +
+			"need one each: raise SetMaxOpenConns")
+	}
+	s.readers = &readers{path: s.path, clock: s.clock, free: make(chan *reader, n)}
+	for range n {
+		conn, run, err := openConn(ctx, s.db)
+		if err != nil {
+			return err
+		}
+		r := &reader{conn: conn, run: run}
+		s.readers.all = append(s.readers.all, r)
+		s.readers.free <- r
+		if err := configure(ctx, conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Path is where the file is.
+func (s *Store) Path() string { return s.path }
+
+// Close commits what is under way, and closes the file. Methods called later return ErrClosed. Later calls of Close
+// return what the first did.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.writer.stop()
+		<-s.sweeper.ended
+		err := s.release()
+		s.closeFn = func() error { return err }
+	})
+	return s.closeFn()
+}
+
+// release closes what has been opened, the lock last.
+func (s *Store) release() error {
+	var errs []error
+	if s.readers != nil {
+		errs = append(errs, s.readers.close())
+	}
+	if s.writer != nil {
+		errs = append(errs, closeConn(s.writer.conn, s.writer.run))
+	}
+	if s.owned {
+		errs = append(errs, s.db.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.release())
+	}
+	return errors.Join(errs...)
+}

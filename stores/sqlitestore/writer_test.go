@@ -1,0 +1,164 @@
+package sqlitestore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// gate holds the writer up until it is opened, so that operations gather.
+func gate(t *testing.T, s *Store) (open func()) {
+	t.Helper()
+	open, err := s.writer.borrow(t.Context(), retrysafe.Lease{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open
+}
+
+// gathered waits until n operations are in the queue.
+func gathered(t *testing.T, s *Store, n int) {
+	t.Helper()
+	for len(s.writer.queue) < n {
+		if err := t.Context().Err(); err != nil {
+			t.Fatal(err)
+		}
+		runtime.Gosched()
+	}
+}
+
+// An operation that fails does not spoil the others of its transaction. Seen to fail with the second try taken out of
+// commit.
+func TestFailureIsAlone(t *testing.T) {
+	s := openTest(t)
+	open := gate(t, s)
+	boom := errors.New("boom")
+	errs := make([]error, 11)
+	var wg sync.WaitGroup
+	for i := range 10 {
+		wg.Go(func() { _, errs[i] = s.Claim(t.Context(), params(fmt.Sprint(i))) })
+	}
+	wg.Go(func() {
+		errs[10] = s.writer.write(t.Context(), func(t *session) error {
+			_, err := t.exec("mark_fence", int64(math.MaxInt64))
+			return errors.Join(err, boom)
+		})
+	})
+	gathered(t, s, 11)
+	open()
+	wg.Wait()
+	for i, err := range errs[:10] {
+		if err != nil {
+			t.Errorf("claim %d: %v", i, err)
+		}
+		if c, err := s.Claim(t.Context(), params(fmt.Sprint(i))); err != nil || c.Verdict != retrysafe.InFlight {
+			t.Errorf("claim %d is not there: %v, %v", i, c.Verdict, err)
+		}
+	}
+	if !errors.Is(errs[10], boom) {
+		t.Errorf("got %v, want the operation's own error", errs[10])
+	}
+	var fence int64
+	if err := s.db.QueryRow("SELECT value FROM retrysafe_meta WHERE name = 'fence'").Scan(&fence); err != nil || fence != 0 {
+		t.Errorf("the failed operation left %d behind, %v", fence, err)
+	}
+}
+
+// Operations that wait together are committed together. Seen to fail with gather taken out.
+func TestGroupCommit(t *testing.T) {
+	s := openTest(t)
+	commits := 0
+	saved := s.writer.saved
+	open := gate(t, s)
+	s.writer.saved = func(t *session) { commits++; saved(t) }
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			if _, err := s.Claim(t.Context(), params(fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	gathered(t, s, 100)
+	open()
+	wg.Wait()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if commits != 1 {
+		t.Errorf("got %d transactions for 100 claims that waited together, want 1", commits)
+	}
+}
+
+// A caller that gives up while it waits has done nothing. Seen to fail with withdrawn operations served.
+func TestWithdrawn(t *testing.T) {
+	s := openTest(t)
+	open := gate(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	claimed := make(chan error)
+	go func() {
+		_, err := s.Claim(ctx, params("a"))
+		claimed <- err
+	}()
+	gathered(t, s, 1)
+	cancel()
+	if err := <-claimed; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	open()
+	if c, err := s.Claim(t.Context(), params("a")); err != nil || c.Verdict != retrysafe.Acquired || c.Record.Attempt != 1 {
+		t.Errorf("got %v and %v, want a key that nobody has", c.Verdict, err)
+	}
+}
+
+// A full queue holds callers back until their context ends. Seen to hang with the context taken out of submit.
+func TestBackPressure(t *testing.T) {
+	s := openTest(t)
+	open := gate(t, s)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for i := range maxQueued + 10 {
+		wg.Go(func() {
+			if _, err := s.Claim(ctx, params(fmt.Sprint(i))); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want Canceled", err)
+			}
+		})
+	}
+	gathered(t, s, maxQueued)
+	cancel()
+	wg.Wait()
+	open()
+	if err := completeOne(t.Context(), s, 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// Close answers everybody. Seen to hang with closed taken out of submit.
+func TestCloseUnderLoad(t *testing.T) {
+	s := openTest(t)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			for {
+				err := completeOne(context.Background(), s, i)
+				if errors.Is(err, ErrClosed) {
+					return
+				}
+				if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
+}
