@@ -160,9 +160,9 @@ func TestShutdownWaitsForRunningWork(t *testing.T) {
 // Seen to fail with takeBack taken out of beat: the heartbeat revived the lease of work that had given up.
 func TestHeartbeatDoesNotReviveAnAbandonedKey(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
-		beats := 0
+		var beats atomic.Int64
 		k.store.on("extend", func() (bool, error) {
-			if beats++; beats == 1 {
+			if beats.Add(1) == 1 {
 				time.Sleep(2 * time.Second) // the first heartbeat, sent after ten, takes effect after twelve
 			}
 			return true, nil

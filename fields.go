@@ -1,0 +1,115 @@
+package retrysafe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Fields chooses parts of a JSON body by JSON pointers (RFC 6901), such as "/amount" or "/items/0/sku". At most one of
+// its lists may be set; the zero Fields is everything. A pointer that leads nowhere is no error: it finds nothing.
+type Fields struct {
+	// Include chooses these and nothing else: name all that makes one request differ from another. Requests that
+	// differ anywhere else count as the same, and so do all that have none of these.
+	Include []string
+	// Exclude chooses all but these: timestamps, request IDs and whatever else may change from one retry to the
+	// next.
+	Exclude []string
+}
+
+// Validate returns an error if both lists are set, or if one holds what is not a JSON pointer; and for the pointer ""
+// in Exclude, which would leave nothing. Check configurations with it when they are read.
+func (f Fields) Validate() error {
+	if len(f.Include) > 0 && len(f.Exclude) > 0 {
+		return errors.New("retrysafe: fields: set Include or Exclude, not both")
+	}
+	for _, pointer := range f.Include {
+		if err := validatePointer(pointer); err != nil {
+			return err
+		}
+	}
+	for _, pointer := range f.Exclude {
+		if pointer == "" {
+			return errors.New(`retrysafe: fields: excluding "" leaves nothing`)
+		}
+		if err := validatePointer(pointer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Canonical returns the canonical JSON of what is chosen from body.
+//
+//   - With Include it is an object that has each pointer with its value, {"/amount":100,"/items/0/sku":"a"}. What is
+//     not in the body is not in there either, which differs from null.
+//   - With Exclude it is the body without the parts that are excluded. Array elements are counted before any is gone.
+//   - Otherwise it is CanonicalJSON(body).
+//
+// It returns an error if CanonicalJSON would, even if what is wrong lies outside of the chosen parts, or if f is not
+// valid.
+func (f Fields) Canonical(body []byte) ([]byte, error) { return f.appendCanonical(nil, body) }
+
+func (f Fields) appendCanonical(b, body []byte) ([]byte, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	root, err := parseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	b = slices.Grow(b, len(body))
+	if len(f.Include) > 0 {
+		return appendIncluded(b, root, f.Include), nil
+	}
+	for _, n := range root.atEach(f.Exclude) {
+		n.excluded = true
+	}
+	return root.appendTo(b), nil
+}
+
+func appendIncluded(b []byte, root *jsonNode, include []string) []byte {
+	pointers := slices.Clone(include)
+	slices.SortFunc(pointers, compareUTF16)
+	b = append(b, '{')
+	start := len(b)
+	for _, pointer := range slices.Compact(pointers) {
+		n := root.at(pointer)
+		if n == nil {
+			continue
+		}
+		if len(b) > start {
+			b = append(b, ',')
+		}
+		b = append(appendQuoted(b, pointer), ':')
+		b = n.appendTo(b)
+	}
+	return append(b, '}')
+}
+
+// JSONField returns the value at a JSON pointer in body as text: a string's own text, unescaped; a number as it was
+// written; true, false and null in words; objects and arrays as canonical JSON. The string "5" and the number 5 give the
+// same text. ok is false if the pointer leads nowhere.
+//
+// It returns an error if CanonicalJSON(body) would, or if pointer is not a JSON pointer.
+func JSONField(body []byte, pointer string) (text string, ok bool, err error) {
+	if err := validatePointer(pointer); err != nil {
+		return "", false, err
+	}
+	root, err := parseJSON(body)
+	if err != nil {
+		return "", false, err
+	}
+	n := root.at(pointer)
+	switch {
+	case n == nil:
+		return "", false, nil
+	case n.kind == '{' || n.kind == '[':
+		return string(n.appendTo(nil)), true, nil
+	}
+	return n.text, true, nil
+}
+
+func invalidPointer(pointer, why string) error {
+	return fmt.Errorf("retrysafe: %q is not a JSON pointer: %s", pointer, why)
+}
