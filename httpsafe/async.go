@@ -1,0 +1,136 @@
+package httpsafe
+
+import (
+	"context"
+	"log"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"time"
+)
+
+// serveAsync lets the handler go on after the answer: as soon as the key is claimed the client is told where it finds
+// the status. What can be answered without running the handler is answered as usual.
+func (x *exchange) serveAsync() {
+	if p := x.spool(); p != nil { // the request's own body ends with this handler
+		x.m.refuse(x.w, *p)
+		return
+	}
+	began, done := make(chan struct{}), make(chan struct{})
+	behind := x.detach(began)
+	ctx := x.r.Context()
+	go func() {
+		defer close(done)
+		defer behind.removeFiles()
+		defer behind.logPanic()
+		behind.do(ctx)
+	}()
+	select {
+	case <-began:
+	case <-done:
+	}
+	select {
+	case <-began:
+		x.w.Header().Add("Preference-Applied", "respond-async")
+		x.accept(time.Second)
+	default:
+		behind.w.(*detachedWriter).copyTo(x.w)
+	}
+}
+
+// begin says that the handler runs.
+func (x *exchange) begin() {
+	if x.began != nil {
+		x.w.(*detachedWriter).discards = true
+		close(x.began)
+	}
+}
+
+// removeFiles does what net/http does at the end of a request.
+func (x *exchange) removeFiles() {
+	if x.r.MultipartForm != nil {
+		_ = x.r.MultipartForm.RemoveAll() // as little as net/http can do
+	}
+}
+
+// detach returns an exchange that may outlive this one. It takes the request's body along.
+func (x *exchange) detach(began chan<- struct{}) *exchange {
+	behind := newExchange(x.m)
+	behind.r = x.r.Clone(context.WithoutCancel(x.r.Context()))
+	behind.w = &detachedWriter{header: http.Header{}}
+	behind.request, behind.echo, behind.prefer = x.request, x.echo, x.prefer
+	behind.body, behind.spooled, behind.began = x.body, x.spooled, began
+	x.body = nil
+	return behind
+}
+
+// logPanic ends a panic as net/http would, where there is no connection left to end.
+func (x *exchange) logPanic() {
+	p := recover()
+	if p == nil || p == http.ErrAbortHandler {
+		return
+	}
+	logf := log.Printf
+	if server, ok := x.r.Context().Value(http.ServerContextKey).(*http.Server); ok && server.ErrorLog != nil {
+		logf = server.ErrorLog.Printf
+	}
+	logf("http: panic serving asynchronously: %v\n%s", p, debug.Stack())
+}
+
+// accept answers 202 with the address of the status.
+func (x *exchange) accept(wait time.Duration) {
+	location := x.m.statusPath + "/" + x.request.Key.String()
+	o := jsonObject{}
+	o.add("state", "pending")
+	o.add("status", location)
+	body := o.close()
+	h := x.w.Header()
+	x.m.setStatus(h, "in-flight")
+	h.Set("Location", location)
+	h.Set("Content-Type", jsonType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	x.w.WriteHeader(http.StatusAccepted)
+	x.w.Write(body)
+}
+
+// detachedWriter keeps a refusal until it is known that the handler does not run; a handler's response it discards.
+type detachedWriter struct {
+	header   http.Header
+	status   int
+	body     []byte
+	discards bool
+}
+
+func isDetached(w http.ResponseWriter) bool {
+	_, ok := w.(*detachedWriter)
+	return ok
+}
+
+// Header implements http.ResponseWriter.
+func (w *detachedWriter) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *detachedWriter) WriteHeader(status int) {
+	if w.status == 0 && status >= 200 {
+		w.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *detachedWriter) Write(p []byte) (int, error) {
+	if !w.discards {
+		w.body = append(w.body, p...)
+	}
+	return len(p), nil
+}
+
+func (w *detachedWriter) copyTo(out http.ResponseWriter) {
+	h := out.Header()
+	for name, values := range w.header {
+		h[name] = values
+	}
+	out.WriteHeader(w.status)
+	out.Write(w.body)
+}

@@ -1,0 +1,50 @@
+package httpsafe
+
+import (
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// offer lets a transaction of the handler save the response.
+func (r *recorder) offer() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.offered {
+		r.offered = true
+		r.ctx.CaptureFunc(r.capture)
+	}
+}
+
+// capture is what a transaction saves: the response written so far, which is sealed. If the transaction fails, the next
+// write begins another response.
+func (r *recorder) capture() (retrysafe.Result, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := &r.current
+	if r.state == recording {
+		p.end(r.w.Header(), r.sniffed())
+	}
+	result := r.resultOf(p)
+	if r.state == recording {
+		r.sealed, r.current = *p, response{memory: r.m.getMemory()}
+		r.w.Header().Del("Content-Length")
+	}
+	return result, nil
+}
+
+// resultOf returns what is stored of a response that has ended.
+func (r *recorder) resultOf(p *response) retrysafe.Result {
+	if r.state == hijacked || p.status < 200 {
+		return retrysafe.Result{Code: http.StatusOK, Meta: []byte(metaVersion), Omitted: true}
+	}
+	return p.result(r.m.config, r.r, &r.checks)
+}
+
+// sniffed is room for a Content-Type found by looking at the body.
+func (r *recorder) sniffed() *[1]string {
+	if r.sealed.memory != nil {
+		return new([1]string) // the other one belongs to the sealed response
+	}
+	return (*[1]string)(r.values[3:])
+}

@@ -1,0 +1,25 @@
+package httpsafe
+
+import (
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// answerUnread answers a client that waits for leave to send its body (Expect: 100-continue) and whose key is in
+// flight: the body need not be sent. It only ever refuses; whether the handler runs is decided by the claim.
+func (x *exchange) answerUnread() bool {
+	if x.spooled || x.m.waits || !strings.EqualFold(first(x.r.Header["Expect"]), "100-continue") {
+		return false
+	}
+	inspector, ok := x.m.guard.Store().(retrysafe.Inspector)
+	if !ok {
+		return false
+	}
+	records, err := inspector.Inspect(x.r.Context(), x.request.Key.Digest())
+	if err != nil || len(records) == 0 || records[0].State != retrysafe.Pending || records[0].LeaseLeft <= 0 {
+		return false
+	}
+	x.explainInFlight(records[0])
+	return true
+}

@@ -1,0 +1,46 @@
+package httpsafe
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// handlerContext is the context of the handler's request: the attempt, and the way to the recorder.
+type handlerContext struct {
+	*retrysafe.Attempt
+	recorder *recorder
+}
+
+type recorderKey struct{}
+
+// Value implements context.Context.
+func (c *handlerContext) Value(key any) any {
+	if _, ok := key.(recorderKey); ok {
+		return c.recorder
+	}
+	value := c.Attempt.Value(key)
+	if a, ok := value.(*retrysafe.Attempt); ok && a == c.Attempt {
+		c.recorder.offer() // only who asks for the attempt can complete it
+	}
+	return value
+}
+
+// Release says, inside a handler, that nothing happened: the response is sent, whatever its status, and the key is free
+// again. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
+func Release(ctx context.Context) error { return override(ctx, ClassRelease) }
+
+// Unknown says, inside a handler, that it cannot tell what happened: the response is sent, and the key is abandoned. It
+// returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
+func Unknown(ctx context.Context) error { return override(ctx, classUnknown) }
+
+func override(ctx context.Context, c Class) error {
+	r, ok := ctx.Value(recorderKey{}).(*recorder)
+	if !ok {
+		return retrysafe.ErrNoAttempt
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.override = c
+	return nil
+}

@@ -1,0 +1,100 @@
+package httpsafe
+
+import (
+	"net/http"
+	"strings"
+)
+
+// fieldRules says which fields of a response are stored.
+type fieldRules struct {
+	keep, drop map[string]bool // what Options say
+}
+
+func newFieldRules(o Options) *fieldRules {
+	f := &fieldRules{keep: canonicalSet(o.KeepHeaders), drop: canonicalSet(o.DropHeaders)}
+	for _, name := range []string{o.Marker, o.OriginalRequestHeader, o.Profile.AcceptedHeader.Name, o.Profile.FirstSent} {
+		if name != "" {
+			f.drop[http.CanonicalHeaderKey(name)] = true
+		}
+	}
+	for _, name := range append([]string{o.Header}, o.Aliases...) {
+		if name != "" {
+			f.drop[http.CanonicalHeaderKey(name)] = true // each retry gets its own back
+		}
+	}
+	return f
+}
+
+func canonicalSet(names []string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range names {
+		set[http.CanonicalHeaderKey(name)] = true
+	}
+	return set
+}
+
+// stores reports whether a response's field of this name is stored. nominated is its Connection header.
+func (f *fieldRules) stores(name string, nominated []string) bool {
+	canonical := http.CanonicalHeaderKey(name)
+	switch {
+	case isHopByHop(canonical) || isNominated(canonical, nominated) || !isFieldName(name):
+		return false
+	case f.keep[canonical]:
+		return true
+	case f.drop[canonical]:
+		return false
+	}
+	return !isPerResponse(canonical)
+}
+
+// isHopByHop: fields of one connection or made anew for each response. They are never stored.
+func isHopByHop(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
+		"Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization",
+		"Date", "Age", "Via", "Content-Length", "Warning":
+		return true
+	}
+	return strings.HasPrefix(name, http.TrailerPrefix)
+}
+
+// isPerResponse: fields that say something of one response, one browser or one moment. They are dropped by default.
+func isPerResponse(name string) bool {
+	switch name {
+	case "Set-Cookie", "Clear-Site-Data", "Www-Authenticate", "Authentication-Info", "Dpop-Nonce", "Retry-After",
+		"Server-Timing", "Traceparent", "Tracestate", "Traceresponse", "X-Request-Id", "Request-Id", "X-Correlation-Id",
+		"Alt-Svc", "Nel", "Report-To", "Signature", "Signature-Input", "Server",
+		"Idempotency-Status", "Idempotent-Replayed":
+		return true
+	}
+	return strings.HasPrefix(name, "Ratelimit") || strings.HasPrefix(name, "X-Ratelimit-") ||
+		strings.HasPrefix(name, "Access-Control-")
+}
+
+// isNominated reports whether a Connection header names the field.
+func isNominated(name string, connection []string) bool {
+	for _, line := range connection {
+		for element := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(element), name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// describesBody: fields that make no sense without the body they came with.
+func describesBody(name string) bool {
+	switch http.CanonicalHeaderKey(name) {
+	case "Content-Type", "Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5":
+		return true
+	}
+	return false
+}
+
+// field is a header or trailer field with its lines, kept apart.
+type field struct {
+	name    string
+	values  []string
+	trailer bool
+}

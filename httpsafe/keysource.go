@@ -1,0 +1,203 @@
+package httpsafe
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// KeySource finds the key of a request. HeaderKey, KeyInBody, NaturalKey and BodyHash are the ones that exist; write
+// your own for others.
+type KeySource interface {
+	// NeedsBody reports whether Key looks at the body.
+	NeedsBody() bool
+	// Key returns the key, "" if the request has none, or a *KeyError if it has one that cannot be used. body is nil
+	// unless NeedsBody; it must not be changed or kept.
+	Key(r *http.Request, body []byte) (string, error)
+}
+
+// HeaderKey is a key chosen by the client, in a header of any of these names. It is read as Options.KeySyntax says.
+type HeaderKey struct {
+	Header  string
+	Aliases []string
+}
+
+// NeedsBody implements KeySource.
+func (HeaderKey) NeedsBody() bool { return false }
+
+// Key implements KeySource. It returns the header's text; the middleware reads it as Options.KeySyntax says.
+func (k HeaderKey) Key(r *http.Request, _ []byte) (string, error) {
+	for _, name := range append([]string{k.Header}, k.Aliases...) {
+		if values := r.Header.Values(name); len(values) > 0 {
+			return values[0], nil
+		}
+	}
+	return "", nil
+}
+
+// KeyInBody is a key chosen by the client, in a member of the JSON body or in the query.
+type KeyInBody struct {
+	// Pointer to the key (RFC 6901), such as "/idempotency_key".
+	Pointer string
+	// Query parameter that is looked at first. Default: none.
+	Query string
+}
+
+// NeedsBody implements KeySource.
+func (k KeyInBody) NeedsBody() bool { return k.Pointer != "" }
+
+// Key implements KeySource. A body that is not JSON holds no key.
+func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
+	if k.Query != "" {
+		switch values := r.URL.Query()[k.Query]; {
+		case len(values) > 1:
+			return "", &KeyError{ReasonMultiple}
+		case len(values) == 1 && values[0] == "":
+			return "", &KeyError{ReasonEmpty}
+		case len(values) == 1:
+			return values[0], nil
+		}
+	}
+	if k.Pointer == "" {
+		return "", nil
+	}
+	text, ok, err := retrysafe.JSONField(body, k.Pointer)
+	switch {
+	case err != nil || !ok:
+		return "", nil
+	case text == "":
+		return "", &KeyError{ReasonEmpty}
+	}
+	return text, nil
+}
+
+func (k KeyInBody) validate() error {
+	if k.Pointer == "" && k.Query == "" {
+		return errors.New("httpsafe: KeyInBody needs a Pointer or a Query")
+	}
+	return pointers(k.Pointer)
+}
+
+// NaturalKey makes the key out of what names the operation in the request itself, for clients that send none: with
+// PathValues "id" and Fields "/month", a second invoice for the same customer and month is a retry. A request that lacks
+// a part is refused as malformed.
+type NaturalKey struct {
+	// PathValues are wildcards of the http.ServeMux pattern.
+	PathValues []string
+	// Fields are JSON pointers into the body.
+	Fields []string
+	// Reference is a header by which a client tells a legitimate repeat from a retry; it need not be sent.
+	Reference string
+}
+
+// NeedsBody implements KeySource.
+func (k NaturalKey) NeedsBody() bool { return len(k.Fields) > 0 }
+
+// Key implements KeySource. The operation (method and pattern) is part of the key.
+func (k NaturalKey) Key(r *http.Request, body []byte) (string, error) {
+	parts := append(make([]string, 0, 16), r.Method, routeOf(r))
+	for _, name := range k.PathValues {
+		value := r.PathValue(name)
+		if value == "" {
+			return "", &KeyError{ReasonFormat}
+		}
+		parts = append(parts, name, value)
+	}
+	for _, pointer := range k.Fields {
+		text, ok, err := retrysafe.JSONField(body, pointer)
+		if err != nil || !ok {
+			return "", &KeyError{ReasonFormat}
+		}
+		parts = append(parts, pointer, text)
+	}
+	reference, err := optionalHeader(r, k.Reference)
+	if err != nil {
+		return "", err
+	}
+	return retrysafe.NaturalID(append(parts, reference)...), nil
+}
+
+func (k NaturalKey) validate() error {
+	if len(k.PathValues)+len(k.Fields) == 0 {
+		return errors.New("httpsafe: NaturalKey needs PathValues or Fields")
+	}
+	return pointers(k.Fields...)
+}
+
+// BodyHash makes the key out of the body, for clients that send none: the same body is a retry for as long as the key
+// is kept (Retention.Key).
+type BodyHash struct {
+	// Secret of the HMAC. Required, so that a stored key does not give the body away.
+	Secret []byte
+	// Fields of a JSON body that count. Default: the whole body.
+	Fields retrysafe.Fields
+	// Intent is a header by which a client tells a legitimate repeat from a retry; it need not be sent.
+	Intent string
+}
+
+// NeedsBody implements KeySource.
+func (BodyHash) NeedsBody() bool { return true }
+
+// Key implements KeySource. Method, path and query are part of the key.
+func (k BodyHash) Key(r *http.Request, body []byte) (string, error) {
+	intent, err := optionalHeader(r, k.Intent)
+	if err != nil {
+		return "", err
+	}
+	part := retrysafe.JSONPart(body, k.Fields)
+	return retrysafe.BodyHashID(k.Secret, intent, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, part), nil
+}
+
+func (k BodyHash) validate() error {
+	if len(k.Secret) == 0 {
+		return errors.New("httpsafe: BodyHash needs a Secret")
+	}
+	return k.Fields.Validate()
+}
+
+// optionalHeader returns the one value of a header, "" if there is none.
+func optionalHeader(r *http.Request, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	values := r.Header.Values(name)
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
+	}
+	return "", &KeyError{ReasonMultiple}
+}
+
+func routeOf(r *http.Request) string {
+	if r.Pattern != "" {
+		return r.Pattern
+	}
+	return r.URL.EscapedPath()
+}
+
+// pointers reports the first that is not a JSON pointer.
+func pointers(list ...string) error {
+	return retrysafe.Fields{Include: list}.Validate()
+}
+
+// headerKey reads the key from the request's headers. found holds the name and the lines as received.
+func (c *config) headerKey(r *http.Request) (key string, found field, err error) {
+	for _, name := range c.headers {
+		values := r.Header[name]
+		switch {
+		case len(values) == 0:
+		case found.name != "":
+			return "", found, &KeyError{ReasonMultiple}
+		default:
+			found = field{name: name, values: values}
+		}
+	}
+	if found.name == "" {
+		return "", found, nil
+	}
+	key, err = ParseKey(found.values, c.syntax)
+	return key, found, err
+}

@@ -1,0 +1,126 @@
+// Package httpsafe makes net/http handlers safe to retry: a request with an idempotency key runs its handler at most
+// once, and every retry gets the same response, byte for byte.
+//
+//	guard := retrysafe.New(store, retrysafe.Options{})
+//	mux.Handle("POST /payments", httpsafe.Middleware(guard, httpsafe.ScopeCredential(), httpsafe.Options{})(pay))
+//
+// The rules are the Guard's; this package translates: it finds the key, the scope and the fingerprint in the request,
+// records the response, and words every refusal as the Profile says.
+package httpsafe
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Middleware returns what wraps a handler so that requests with a key run it at most once. Requests without a key, and
+// requests of other methods, pass through untouched.
+//
+// Place it inside of authentication (a replay is authenticated like any request) and inside of compression (the bytes
+// are kept as the handler wrote them), and outside of whatever evaluates If-Match. The limit on stored responses is the
+// Guard's Policy.MaxResult.
+//
+// Middleware panics if scope is nil or if o.Validate reports an error.
+func Middleware(g *retrysafe.Guard, scope ScopeFunc, o Options) func(http.Handler) http.Handler {
+	if scope == nil {
+		panic("httpsafe: Middleware needs a ScopeFunc; ScopeNone() says that all callers share one scope")
+	}
+	if err := o.Validate(); err != nil {
+		panic(err.Error())
+	}
+	c := newConfig(g, scope, o)
+	return func(next http.Handler) http.Handler {
+		m := &middleware{config: c, next: next}
+		m.exchanges.New = func() any { return newExchange(m) }
+		m.memories.New = func() any { return new(memory) }
+		return m
+	}
+}
+
+// middleware is a handler with a guard in front of it.
+type middleware struct {
+	*config
+	next      http.Handler
+	exchanges sync.Pool // of *exchange
+	memories  sync.Pool // of *memory
+}
+
+// ServeHTTP implements http.Handler.
+func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case !m.guards(r.Method):
+		m.serveUnguarded(w, r)
+	case !m.allowEarlyData && isEarlyData(r):
+		m.refuse(w, problem(EarlyData))
+	case m.headerOnly && !m.hasKey(r):
+		m.serveWithoutKey(w, r)
+	default:
+		m.serveKeyed(w, r)
+	}
+}
+
+// serveUnguarded passes a request of another method on, and says so if it brought a key.
+func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
+	if m.hasKey(r) {
+		if m.rejectUnsupported && !isSafe(r.Method) {
+			m.refuse(w, problem(NotSupported))
+			return
+		}
+		m.setStatus(w.Header(), "ignored")
+	}
+	m.next.ServeHTTP(w, r)
+}
+
+func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case m.firstSent != "" && len(r.Header[m.firstSent]) > 0: // without the key that belongs to it
+		m.refuse(w, m.keyMalformed(&KeyError{ReasonFormat}))
+	case m.required:
+		m.refuse(w, m.keyMissing())
+	default:
+		m.next.ServeHTTP(w, r)
+	}
+}
+
+func (m *middleware) serveKeyed(w http.ResponseWriter, r *http.Request) {
+	x := m.exchanges.Get().(*exchange)
+	x.w, x.r = w, r
+	x.serve()
+	x.reset()
+	m.exchanges.Put(x) // after a panic it is left to the garbage collector
+}
+
+// guards reports whether requests of this method are guarded.
+func (c *config) guards(method string) bool {
+	for _, m := range c.methods {
+		if m == method {
+			return true
+		}
+	}
+	return false
+}
+
+// hasKey reports whether a header that carries keys is there, whatever it holds.
+func (c *config) hasKey(r *http.Request) bool {
+	for _, name := range c.headers {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func isEarlyData(r *http.Request) bool {
+	values := r.Header["Early-Data"]
+	return len(values) > 0 && !(len(values) == 1 && values[0] == "0")
+}
+
+func isSafe(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package httpsafe_test
+
+const raceEnabled = false

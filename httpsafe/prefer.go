@@ -1,0 +1,55 @@
+package httpsafe
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// preferences are those of RFC 7240 that mean something here.
+type preferences struct {
+	wait    time.Duration // 0: none said
+	seconds string
+	async   bool
+}
+
+// preferencesOf reads the Prefer header as far as the configuration heeds it.
+func (c *config) preferencesOf(r *http.Request) preferences {
+	var p preferences
+	lines := r.Header["Prefer"]
+	if len(lines) == 0 || !c.waits && !c.respondAsync {
+		return p
+	}
+	for _, line := range lines {
+		for preference := range strings.SplitSeq(line, ",") {
+			p.read(c, preference)
+		}
+	}
+	return p
+}
+
+// read notes one preference. The first of its name counts.
+func (p *preferences) read(c *config, preference string) {
+	preference, _, _ = strings.Cut(preference, ";")
+	name, value, _ := strings.Cut(preference, "=")
+	value = strings.Trim(strings.TrimSpace(value), `"`)
+	switch strings.ToLower(strings.TrimSpace(name)) {
+	case "respond-async":
+		p.async = c.respondAsync
+	case "wait":
+		seconds, err := strconv.ParseUint(value, 10, 31)
+		if err != nil || p.wait != 0 || !c.waits {
+			return
+		}
+		p.seconds = strconv.FormatUint(seconds, 10)
+		p.wait = max(time.Duration(seconds)*time.Second, 1) // 0 means not at all, which WaitAtMost cannot say
+	}
+}
+
+// setPreferenceApplied says that the wait was bounded as asked.
+func (x *exchange) setPreferenceApplied() {
+	if x.prefer.seconds != "" {
+		x.w.Header().Add("Preference-Applied", "wait="+x.prefer.seconds)
+	}
+}

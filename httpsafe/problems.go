@@ -1,0 +1,93 @@
+package httpsafe
+
+import "time"
+
+// problems returns what is constant in each situation.
+func problems() []Problem {
+	return []Problem{
+		{
+			Slug: KeyMissing, Status: 400,
+			Title:          "Idempotency-Key is missing",
+			Detail:         "This operation is idempotent and it requires correct usage of Idempotency Key.",
+			NewKeyRequired: true, Executed: "no",
+		},
+		{
+			Slug: KeyMalformed, Status: 400,
+			Title:          "Idempotency-Key is malformed",
+			Detail:         "Send one key that has the published form.",
+			NewKeyRequired: true, Executed: "no",
+		},
+		{
+			Slug: BodyUnreadable, Status: 400,
+			Title:     "The request body could not be read",
+			Detail:    "The body ended early or was not sent correctly. Nothing was recorded; retry with the same key.",
+			Retryable: true, Executed: "no",
+		},
+		{
+			Slug: ScopeUnresolved, Status: 401,
+			Title:    "The caller could not be determined",
+			Detail:   "A key belongs to one caller. Authenticate, then retry with the same key.",
+			Executed: "no",
+		},
+		{
+			Slug: KeyUnknown, Status: 404,
+			Title:    "Nothing is known of this key",
+			Detail:   "The key was never used by this caller, or is forgotten.",
+			Executed: "unknown",
+		},
+		{
+			Slug: RequestInFlight, Status: 409,
+			Title:     "A request is outstanding for this Idempotency-Key",
+			Detail:    "Retry unchanged after the indicated delay.",
+			Retryable: true, Executed: "unknown",
+		},
+		{
+			Slug: BodyTooLarge, Status: 413,
+			Title:    "The request body is too large",
+			Detail:   "Requests with a key are limited in size.",
+			Executed: "no",
+		},
+		{
+			Slug: KeyReused, Status: 422,
+			Title:          "Idempotency-Key is already used",
+			Detail:         "This key was first used for a different request. Use a new key for a new operation.",
+			NewKeyRequired: true, Executed: "no",
+		},
+		{
+			Slug: KeyExpired, Status: 422,
+			Title:          "Idempotency-Key is expired",
+			Detail:         "The answer under this key is no longer kept. Find out what happened before using a new key.",
+			NewKeyRequired: true, Executed: "unknown",
+		},
+		{
+			Slug: EarlyData, Status: 425,
+			Title:     "Too Early",
+			Detail:    "This operation is not accepted as early data. Retry once the connection is established.",
+			Retryable: true, Executed: "no",
+		},
+		{
+			Slug: KeyQuota, Status: 429,
+			Title:     "Too many keys",
+			Detail:    "This caller has reached its quota of keys. Retry after the indicated delay.",
+			Retryable: true, Executed: "no", RetryAfter: time.Second,
+		},
+		{
+			Slug: OutcomeUnknown, Status: 500,
+			Title:    "The outcome of the operation is unknown",
+			Detail:   "The operation began and was not seen to end. It is not run again under this key; find out what happened.",
+			Executed: "unknown",
+		},
+		{
+			Slug: NotSupported, Status: 501,
+			Title:    "Idempotency-Key is not supported here",
+			Detail:   "This operation does not take a key. Nothing was run.",
+			Executed: "no",
+		},
+		{
+			Slug: StoreUnavailable, Status: 503,
+			Title:     "The operation cannot be protected at the moment",
+			Detail:    "Nothing was run. Retry with the same key.",
+			Retryable: true, Executed: "no", RetryAfter: time.Second,
+		},
+	}
+}

@@ -1,0 +1,176 @@
+package httpsafe
+
+import (
+	"encoding/json"
+	"path"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// How the profiles word their refusals. What a profile has no word for gets its general one with our slug.
+
+const jsonType = "application/json"
+
+type object map[string]any
+
+func render(contentType string, v any) (string, []byte) {
+	body, err := json.Marshal(v)
+	if err != nil { // strings and numbers only
+		panic(err)
+	}
+	return contentType, append(body, '\n')
+}
+
+func word(s Slug, words map[Slug]string, other string) string {
+	if w, ok := words[s]; ok {
+		return w
+	}
+	return other
+}
+
+func renderStripe(p Problem) (string, []byte) {
+	e := object{
+		"type":    word(p.Slug, map[Slug]string{KeyReused: "idempotency_error", KeyExpired: "idempotency_error", OutcomeUnknown: "api_error", StoreUnavailable: "api_error"}, "invalid_request_error"),
+		"code":    word(p.Slug, map[Slug]string{RequestInFlight: "idempotency_key_in_use"}, string(p.Slug)),
+		"message": p.Detail,
+		"doc_url": p.Type,
+	}
+	return render(jsonType, object{"error": e})
+}
+
+func renderPayPal(p Problem) (string, []byte) {
+	issue := word(p.Slug, map[Slug]string{
+		KeyReused:       "PAYPAL_REQUEST_ID_PREVIOUSLY_USED",
+		RequestInFlight: "PREVIOUS_REQUEST_IN_PROGRESS",
+	}, upperSnake(p.Slug))
+	name := word(p.Slug, map[Slug]string{
+		KeyReused:        "UNPROCESSABLE_ENTITY",
+		KeyExpired:       "UNPROCESSABLE_ENTITY",
+		RequestInFlight:  "RESOURCE_CONFLICT",
+		ScopeUnresolved:  "AUTHENTICATION_FAILURE",
+		KeyQuota:         "RATE_LIMIT_REACHED",
+		OutcomeUnknown:   "INTERNAL_SERVER_ERROR",
+		StoreUnavailable: "SERVICE_UNAVAILABLE",
+	}, "INVALID_REQUEST")
+	return render(jsonType, object{
+		"name":    name,
+		"message": p.Title,
+		"details": []object{{"issue": issue, "description": p.Detail}},
+		"links":   []object{{"href": p.Type, "rel": "information_link"}},
+	})
+}
+
+func renderAdyen(p Problem) (string, []byte) {
+	code := word(p.Slug, map[Slug]string{RequestInFlight: "704", KeyReused: "704"}, string(p.Slug))
+	kind := word(p.Slug, map[Slug]string{ScopeUnresolved: "security", OutcomeUnknown: "internal", StoreUnavailable: "internal"}, "validation")
+	return render(jsonType, object{"status": p.Status, "errorCode": code, "message": p.Detail, "errorType": kind})
+}
+
+func renderOData(p Problem) (string, []byte) {
+	return render(jsonType, object{"error": object{"code": camel(p.Slug), "message": p.Detail}})
+}
+
+func renderSquare(p Problem) (string, []byte) {
+	category := word(p.Slug, map[Slug]string{
+		ScopeUnresolved:  "AUTHENTICATION_ERROR",
+		KeyQuota:         "RATE_LIMIT_ERROR",
+		OutcomeUnknown:   "API_ERROR",
+		StoreUnavailable: "API_ERROR",
+	}, "INVALID_REQUEST_ERROR")
+	code := word(p.Slug, map[Slug]string{KeyReused: "IDEMPOTENCY_KEY_REUSED"}, upperSnake(p.Slug))
+	return render(jsonType, object{"errors": []object{{"category": category, "code": code, "detail": p.Detail}}})
+}
+
+func renderAWS(p Problem) (string, []byte) {
+	code := word(p.Slug, map[Slug]string{
+		KeyReused:        "IdempotentParameterMismatch",
+		RequestInFlight:  "IdempotentRequestInProgress",
+		KeyQuota:         "ThrottlingException",
+		OutcomeUnknown:   "InternalFailure",
+		StoreUnavailable: "ServiceUnavailable",
+	}, camel(p.Slug))
+	return render("application/x-amz-json-1.1", object{"__type": code, "message": p.Detail})
+}
+
+func renderCheckout(p Problem) (string, []byte) {
+	kind := word(p.Slug, map[Slug]string{OutcomeUnknown: "processing_error", StoreUnavailable: "processing_error"}, "request_invalid")
+	return render(jsonType, object{"error_type": kind, "error_codes": []string{lowerSnake(p.Slug)}})
+}
+
+func renderGoCardless(p Problem) (string, []byte) {
+	reason := word(p.Slug, map[Slug]string{
+		conflictSlug:    "idempotent_creation_conflict",
+		RequestInFlight: "idempotent_creation_conflict",
+	}, lowerSnake(p.Slug))
+	one := object{"reason": reason, "message": p.Detail}
+	for _, f := range p.Fields {
+		if f.Name == conflictingID {
+			one["links"] = object{conflictingID: f.Value}
+		}
+	}
+	kind := word(p.Slug, map[Slug]string{conflictSlug: "invalid_state", RequestInFlight: "invalid_state", OutcomeUnknown: "gocardless", StoreUnavailable: "gocardless"}, "invalid_api_usage")
+	return render(jsonType, object{"error": object{
+		"code": p.Status, "type": kind, "message": p.Title, "documentation_url": p.Type, "errors": []object{one},
+	}})
+}
+
+const (
+	conflictSlug  Slug = "already-created"
+	conflictingID      = "conflicting_resource_id"
+)
+
+// conflictingResource words a replay as a conflict with what the first request created.
+func conflictingResource(r Replayed) *Problem {
+	p := Problem{
+		Slug:           conflictSlug,
+		Status:         409,
+		Title:          "A resource has already been created with this idempotency key",
+		Detail:         "The resource was created by an earlier request with this key.",
+		Executed:       "yes",
+		NewKeyRequired: true,
+	}
+	id := ""
+	if r.Location != "" {
+		id = path.Base(r.Location)
+	} else if text, ok, err := retrysafe.JSONField(r.Body, "/id"); err == nil && ok {
+		id = text
+	}
+	if id != "" {
+		p = p.with(conflictingID, id)
+	}
+	return &p
+}
+
+func upperSnake(s Slug) string { return mapSlug(s, '_', true) }
+func lowerSnake(s Slug) string { return mapSlug(s, '_', false) }
+
+// mapSlug replaces the dashes of a slug.
+func mapSlug(s Slug, dash byte, upper bool) string {
+	b := []byte(s)
+	for i, c := range b {
+		switch {
+		case c == '-':
+			b[i] = dash
+		case upper:
+			b[i] = c - 'a' + 'A'
+		}
+	}
+	return string(b)
+}
+
+// camel returns a slug as CamelCase.
+func camel(s Slug) string {
+	b, start := make([]byte, 0, len(s)), true
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c == '-':
+			start = true
+			continue
+		case start:
+			c -= 'a' - 'A'
+		}
+		b, start = append(b, c), false
+	}
+	return string(b)
+}

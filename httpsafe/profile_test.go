@@ -1,0 +1,243 @@
+package httpsafe_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+const someUUID = "8e03978e-40d5-43dd-bc93-6894a57f9324"
+
+// TestProfiles sends each profile's own kind of request: first, again, changed, and while in flight.
+func TestProfiles(t *testing.T) {
+	for _, c := range []struct {
+		profile  string
+		key      func(*http.Request)
+		replay   int
+		mismatch int
+		says     string // part of the mismatch's body
+		inFlight int
+		busySays string
+		header   string // on the refusal in flight
+		marker   string // of the replay, by name and value
+	}{
+		{"ietf", header("Idempotency-Key", "k"), 201, 422, `"code":"key-reused"`, 409, `"code":"request-in-flight"`, "Retry-After: 1", "Idempotent-Replayed: true"},
+		{"ietf-strict", header("Idempotency-Key", `"k"`), 201, 422, `"code":"key-reused"`, 409, `"code":"request-in-flight"`, "Retry-After: 1", "Idempotent-Replayed: true"},
+		{"stripe", header("Idempotency-Key", `"k`), 201, 400, `"type":"idempotency_error"`, 409, `"code":"idempotency_key_in_use"`, "Stripe-Should-Retry: true", "Idempotent-Replayed: true"},
+		{"stripe-v2", header("Idempotency-Key", "k"), 201, 400, `"type":"idempotency_error"`, 409, `"code":"idempotency_key_in_use"`, "", ""},
+		{"paypal", header("PayPal-Request-Id", "k"), 201, 422, `"issue":"PAYPAL_REQUEST_ID_PREVIOUSLY_USED"`, 409, `"issue":"PREVIOUS_REQUEST_IN_PROGRESS"`, "", ""},
+		{"adyen", header("Idempotency-Key", "k"), 201, 422, `"errorCode":"704"`, 409, `"errorCode":"704"`, "Transient-Error: true", "Idempotency-Key: k"},
+		{"repeatability", repeatable(time.Now()), 201, 400, `"code":"KeyReused"`, 409, `"code":"RequestInFlight"`, "Repeatability-Result: rejected", "Repeatability-Result: accepted"},
+		{"square", nil, 201, 400, `"code":"IDEMPOTENCY_KEY_REUSED"`, 409, `"category":"INVALID_REQUEST_ERROR"`, "", ""},
+		{"aws", target("/payments?ClientToken=k"), 201, 400, `"__type":"IdempotentParameterMismatch"`, 409, `"__type":"IdempotentRequestInProgress"`, "", ""},
+		{"checkout", header("Cko-Idempotency-Key", "k"), 201, 0, "", 429, `"error_codes":["request_in_flight"]`, "", ""},
+		{"gocardless", header("Idempotency-Key", "k"), 409, 0, "", 409, `"reason":"idempotent_creation_conflict"`, "", ""},
+	} {
+		t.Run(c.profile, func(t *testing.T) {
+			k := newKit(t)
+			p, err := httpsafe.ProfileByName(c.profile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.options.Profile = p
+			key := c.key
+			one, two := body(`{"idempotency_key":"k","n":1}`), body(`{"idempotency_key":"k","n":2}`)
+			if key == nil {
+				key = func(*http.Request) {}
+			}
+			k.while(request("", one, key), func() {
+				a := k.post("", one, key).want(c.inFlight)
+				a.wantIn(c.busySays)
+				a.wantLine(c.header)
+			})
+			replay := k.post("", one, key).want(c.replay)
+			replay.wantLine(c.marker)
+			if c.mismatch != 0 {
+				k.post("", two, key).want(c.mismatch).wantIn(c.says)
+			}
+			k.wantRuns(1)
+		})
+	}
+}
+
+// repeatable sets the headers of the repeatability profile.
+func repeatable(sent time.Time) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Repeatability-Request-ID", someUUID)
+		r.Header.Set("Repeatability-First-Sent", sent.UTC().Format(http.TimeFormat))
+	}
+}
+
+func (a *answer) wantIn(text string) *answer {
+	a.k.Helper()
+	if !strings.Contains(a.body, text) || !json.Valid([]byte(a.body)) {
+		a.k.Errorf("%s is not in %s", text, a.body)
+	}
+	return a
+}
+
+func (a *answer) wantLine(line string) {
+	a.k.Helper()
+	if name, value, ok := strings.Cut(line, ": "); ok {
+		a.wantHeader(name, value)
+	}
+}
+
+func TestRepeatability(t *testing.T) {
+	k := newKit(t)
+	k.options.Profile = httpsafe.Repeatability()
+	rejected := func(status int, change ...func(*http.Request)) {
+		t.Helper()
+		k.post("", change...).want(status).wantHeader("Repeatability-Result", "rejected").wantIn(`{"error":{"code":`)
+	}
+	rejected(400, header("Repeatability-Request-ID", someUUID))
+	rejected(400, header("Repeatability-First-Sent", time.Now().UTC().Format(http.TimeFormat)))
+	rejected(400, header("Repeatability-Request-ID", someUUID), header("Repeatability-First-Sent", "yesterday"))
+	rejected(400, repeatable(time.Now()), header("Repeatability-Request-ID", "no-uuid"))
+	rejected(412, repeatable(time.Now().Add(-25*time.Hour)))
+	rejected(501, repeatable(time.Now()), method("LINK"))
+	k.wantRuns(0)
+	k.post("", repeatable(time.Now()), method("GET")).want(201)
+	k.post("", repeatable(time.Now())).want(201).wantHeader("Repeatability-Result", "accepted")
+	// A record that is still there counts more than the time at which the request claims to have been sent.
+	k.post("", repeatable(time.Now().Add(-25*time.Hour))).want(201).wantHeader("Repeatability-Result", "accepted")
+	k.wantRuns(2)
+}
+
+func TestSquareKey(t *testing.T) {
+	k := newKit(t)
+	k.options.Profile = httpsafe.Square()
+	k.post("", body(`{"n":1}`)).want(400).wantIn(`"code":"KEY_MISSING"`)
+	k.post("", body(`no JSON`)).want(400).wantIn(`"code":"KEY_MISSING"`)
+	k.post("", body(`{"idempotency_key":""}`)).want(400).wantIn(`"code":"KEY_MALFORMED"`)
+	k.post("", body(`{"idempotency_key":"`+strings.Repeat("x", 46)+`"}`)).want(400).wantIn(`"code":"KEY_MALFORMED"`)
+	k.wantRuns(0)
+	k.post("", body(`{"idempotency_key":"k"}`)).want(201)
+	k.post("", body(`{"idempotency_key":"k"}`), target("/refunds")).want(201)
+	k.wantRuns(2)
+}
+
+func TestGoCardlessNamesTheResource(t *testing.T) {
+	k := newKit(t)
+	k.options.Profile = httpsafe.GoCardless()
+	k.handler = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "/payments/PM123")
+		w.WriteHeader(http.StatusCreated)
+	}
+	k.post("k").want(201)
+	k.post("k").want(409).wantIn(`"links":{"conflicting_resource_id":"PM123"}`).wantIn(`"type":"invalid_state"`)
+	k.handler = func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(`{"id":"PM9"}`)) }
+	k.post("body").want(200)
+	k.post("body").want(409).wantIn(`"conflicting_resource_id":"PM9"`)
+}
+
+// TestKeptStatuses: which statuses each profile keeps, by the number of times a handler runs that answers with them.
+func TestKeptStatuses(t *testing.T) {
+	for profile, kept := range map[string]string{
+		"ietf":        "200 201 303 400 404 409 422 500 502 504",
+		"ietf-strict": "200 201 303 400 401 403 404 409 422 429 500 502 503 504",
+		"stripe":      "200 201 303 400 404 422 500 502 504",
+		"stripe-v2":   "200 201 303",
+		"paypal":      "200 201",
+		"adyen":       "200 201 303 400 404 409 422 500 502 504",
+		"checkout":    "200 201",
+	} {
+		p, err := httpsafe.ProfileByName(profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, status := range []int{200, 201, 303, 400, 401, 403, 404, 409, 422, 429, 500, 502, 503, 504} {
+			k := newKit(t)
+			k.options.Profile = p
+			k.handler = func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }
+			for range 2 {
+				k.post("", header(p.Header, `"k"`)).want(status)
+			}
+			if k.ran.Load() == 1 {
+				got = append(got, http.StatusText(status)[:0]+jsonNumber(status))
+			}
+		}
+		if text := strings.Join(got, " "); text != kept {
+			t.Errorf("%s keeps %s, want %s", profile, text, kept)
+		}
+	}
+}
+
+func jsonNumber(n int) string {
+	text, _ := json.Marshal(n)
+	return string(text)
+}
+
+func TestClassPresets(t *testing.T) {
+	for _, c := range []struct {
+		f      httpsafe.ClassFunc
+		status int
+		want   httpsafe.Class
+	}{
+		{httpsafe.StoreSuccessesAndRefusals, 200, httpsafe.ClassStore},
+		{httpsafe.StoreSuccessesAndRefusals, 404, httpsafe.ClassStore},
+		{httpsafe.StoreSuccessesAndRefusals, 429, httpsafe.ClassRelease},
+		{httpsafe.StoreSuccessesAndRefusals, 500, httpsafe.ClassRelease},
+		{httpsafe.StoreSuccessesAndRefusals, 302, httpsafe.ClassRelease},
+		{httpsafe.ThreeClasses, 599, httpsafe.ClassAmbiguous},
+		{httpsafe.ThreeClasses, 511, httpsafe.ClassRelease},
+	} {
+		if got := c.f(c.status); got != c.want {
+			t.Errorf("status %d is of class %d, want %d", c.status, got, c.want)
+		}
+	}
+}
+
+func TestProfileByName(t *testing.T) {
+	for _, p := range httpsafe.Profiles() {
+		if got, err := httpsafe.ProfileByName(p.Name); err != nil || got.Name != p.Name {
+			t.Errorf("%s: %v, %v", p.Name, got.Name, err)
+		}
+		if err := (httpsafe.Options{Profile: p}).Validate(); err != nil {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+		if p.Retention < time.Minute || p.Class == nil {
+			t.Errorf("%s lacks a retention or a class", p.Name)
+		}
+	}
+	if _, err := httpsafe.ProfileByName("other"); err == nil || !strings.Contains(err.Error(), "gocardless") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestErrorsInEveryProfile: every refusal of every profile is JSON and holds neither the key nor the caller.
+func TestErrorsInEveryProfile(t *testing.T) {
+	const secret = "secret-key-17"
+	for _, p := range httpsafe.Profiles() {
+		k := newKit(t)
+		k.options.Profile = p
+		k.options.Required = true
+		k.options.QuotaFunc = func(*http.Request, string) time.Duration { return time.Second }
+		k.policy.OnAbandoned = retrysafe.Refuse()
+		withKey := func(r *http.Request) {
+			r.Header.Set(p.Header, `"`+secret+`"`)
+			if p.FirstSent != "" {
+				repeatable(time.Now())(r)
+			}
+			body(`{"idempotency_key":"` + secret + `","ClientToken":"` + secret + `"}`)(r)
+		}
+		if p.Header == "" {
+			withKey = body(`{"idempotency_key":"` + secret + `","ClientToken":"` + secret + `"}`)
+		}
+		for _, change := range []func(*http.Request){
+			func(*http.Request) {}, withKey, header("Early-Data", "1"), header("Caller"), body(strings.Repeat("x", 2<<20)),
+		} {
+			a := k.post("", withKey, change)
+			if a.StatusCode < 400 || !json.Valid([]byte(a.body)) || strings.Contains(a.body, secret) || strings.Contains(a.body, "alice") {
+				t.Errorf("%s: %d %s", p.Name, a.StatusCode, a.body)
+			}
+		}
+		k.wantRuns(0)
+	}
+}

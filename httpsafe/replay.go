@@ -1,0 +1,194 @@
+package httpsafe
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// replay answers from a stored result.
+func (x *exchange) replay(out retrysafe.Outcome) {
+	if x.m.profile.ReplayFunc != nil && x.replayAsRefusal(out) {
+		return
+	}
+	h := x.w.Header()
+	if x.m.echoKey && x.echo.name != "" {
+		h[x.echo.name] = x.echo.values
+	}
+	x.setPreferenceApplied()
+	x.m.writeStored(x.w, x.r, out)
+}
+
+// replayAsRefusal answers in the way of profiles that refuse duplicates.
+func (x *exchange) replayAsRefusal(out retrysafe.Outcome) bool {
+	stored := Replayed{Status: out.Result.Code, Body: out.Result.Body}
+	for lines := metaLines(string(out.Result.Meta)); lines != ""; {
+		var line metaLine
+		if line, lines = cutMetaLine(lines); line.mark == 0 && line.name == "Location" {
+			stored.Location = line.value
+		}
+	}
+	p := x.m.profile.ReplayFunc(stored)
+	if p == nil {
+		return false
+	}
+	x.refuse(*p)
+	return true
+}
+
+// writeStored writes a stored response.
+func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysafe.Outcome) {
+	result := out.Result
+	v := replayValues{}
+	v.build(out)
+	h := w.Header()
+	location, trailers := c.setStored(h, &v, result.Omitted)
+	status := replayStatus(result)
+	if result.Omitted && location && c.location303 {
+		status = http.StatusSeeOther
+	}
+	if c.statusHeader {
+		h["Idempotency-Status"] = v.add(v.status)
+	}
+	if c.marker != "" {
+		h[c.marker] = v.add("true")
+	}
+	c.setAccepted(h)
+	if c.originalHeader != "" {
+		if id := about(v.text, aboutRequestID); id != "" {
+			h[c.originalHeader] = v.add(id)
+		}
+	}
+	trailers = trailers && acceptsTrailers(r)
+	if bodyAllowed(status) && !trailers {
+		h["Content-Length"] = v.add(v.length)
+	}
+	if trailers {
+		announceTrailers(h, v.meta)
+	}
+	w.WriteHeader(status)
+	if bodyAllowed(status) && len(result.Body) > 0 && !result.Omitted {
+		w.Write(result.Body)
+	}
+	if trailers {
+		setStoredTrailers(h, v.meta)
+	}
+}
+
+// replayStatus is the stored status, made safe: results may come from elsewhere.
+func replayStatus(r retrysafe.Result) int {
+	switch {
+	case r.Code >= 200 && r.Code <= 999:
+		return r.Code
+	case r.Failed:
+		return http.StatusInternalServerError
+	}
+	return http.StatusOK
+}
+
+// replayValues holds the header values of a replay in two pieces of memory: one for the text, one for the slices.
+type replayValues struct {
+	text   string // all of it
+	meta   string // lines of Result.Meta
+	status string // Idempotency-Status
+	length string // Content-Length
+	values []string
+}
+
+func (v *replayValues) build(out retrysafe.Outcome) {
+	var buf [1024]byte
+	b := append(buf[:0], out.Result.Meta...)
+	metaEnd := len(b)
+	b = append(b, "replayed"...)
+	if out.Result.Omitted {
+		b = append(b, "; body=?0"...)
+	}
+	b = appendExpiry(b, out.ReplayLeft)
+	statusEnd := len(b)
+	length := len(out.Result.Body)
+	if out.Result.Omitted {
+		length = 0
+	}
+	b = strconv.AppendInt(b, int64(length), 10)
+	v.text = string(b)
+	v.meta = metaLines(v.text[:metaEnd])
+	v.status, v.length = v.text[metaEnd:statusEnd], v.text[statusEnd:]
+	v.values = make([]string, 0, strings.Count(v.meta, "\n")+4)
+}
+
+// add returns a slice that holds only s.
+func (v *replayValues) add(s string) []string {
+	v.values = append(v.values, s)
+	n := len(v.values)
+	return v.values[n-1 : n : n]
+}
+
+// setStored sets the stored header fields. It reports whether there is a Location, and whether there are trailers.
+func (c *config) setStored(h http.Header, v *replayValues, omitted bool) (location, trailers bool) {
+	name, from := "", 0
+	for lines := v.meta; lines != ""; {
+		var line metaLine
+		line, lines = cutMetaLine(lines)
+		switch {
+		case line.mark == trailerMark:
+			trailers = true
+		case line.mark != 0 || omitted && describesBody(line.name):
+		case !line.hasValue:
+			h[line.name] = nil
+		default:
+			if line.name != name {
+				name, from = line.name, len(v.values)
+			}
+			v.add(line.value)
+			h[name] = v.values[from:len(v.values):len(v.values)]
+			location = location || name == "Location"
+		}
+	}
+	return location, trailers && !omitted
+}
+
+func acceptsTrailers(r *http.Request) bool {
+	for _, line := range r.Header["Te"] {
+		for element := range strings.SplitSeq(line, ",") {
+			coding, _, _ := strings.Cut(element, ";")
+			if strings.EqualFold(strings.TrimSpace(coding), "trailers") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// announceTrailers says which fields follow the body.
+func announceTrailers(h http.Header, meta string) {
+	delete(h, "Content-Length")
+	eachTrailer(meta, func(name, _ string) {
+		if name := http.CanonicalHeaderKey(name); !contains(h["Trailer"], name) {
+			h["Trailer"] = append(h["Trailer"], name)
+		}
+	})
+}
+
+func setStoredTrailers(h http.Header, meta string) {
+	eachTrailer(meta, func(name, value string) { h.Add(name, value) })
+}
+
+func eachTrailer(meta string, f func(name, value string)) {
+	for lines := meta; lines != ""; {
+		var line metaLine
+		if line, lines = cutMetaLine(lines); line.mark == trailerMark {
+			f(line.name, line.value)
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}

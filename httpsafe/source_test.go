@@ -1,0 +1,261 @@
+package httpsafe_test
+
+import (
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+func TestHeaderAndAliases(t *testing.T) {
+	k := newKit(t)
+	k.options.Header, k.options.Aliases = "Request-Key", []string{"x-idempotency-key"}
+	k.post("", header("Request-Key", "k")).want(201).wantHeader("Request-Key", "k")
+	k.post("", header("X-Idempotency-Key", "k")).want(201).wantState("replayed; exp=@EXP").wantHeader("X-Idempotency-Key", "k")
+	k.post("", header("Request-Key", "k"), header("X-Idempotency-Key", "k")).wantProblem(400, httpsafe.KeyMalformed)
+	k.post("k").wantState("")
+	k.wantRuns(2)
+
+	k = newKit(t)
+	k.options.KeySource = httpsafe.HeaderKey{Header: "Request-Key"}
+	k.post("", header("Request-Key", "k")).wantState("executed; exp=@EXP")
+	k.post("k").wantState("")
+}
+
+// routed sends requests through a ServeMux, so that patterns and path values are there.
+func (k *kit) routed(pattern string, change ...func(*http.Request)) *answer {
+	k.Helper()
+	mux := http.NewServeMux()
+	mux.Handle(pattern, http.HandlerFunc(k.ServeHTTP))
+	recorded := &kit{T: k.T}
+	recorded.once.Do(func() {})
+	recorded.guarded = mux
+	return recorded.post("", change...)
+}
+
+func TestNaturalKey(t *testing.T) {
+	k := newKit(t)
+	k.options.KeySource = httpsafe.NaturalKey{PathValues: []string{"customer"}, Fields: []string{"/month"}, Reference: "Repeat"}
+	k.options.Fingerprint = httpsafe.FingerprintFields(retrysafe.Fields{Exclude: []string{"/sent_at"}})
+	const pattern = "POST /customers/{customer}/invoices"
+	send := func(customer, text string, change ...func(*http.Request)) *answer {
+		t.Helper()
+		return k.routed(pattern, append(change, target("/customers/"+customer+"/invoices"), body(text))...)
+	}
+	send("c1", `{"month":"2026-11","sent_at":1}`).wantState("executed; exp=@EXP")
+	send("c1", `{"sent_at":2, "month":"2026-11"}`).wantState("replayed; exp=@EXP")
+	send("c1", `{"month":"2026-12"}`).wantState("executed; exp=@EXP")
+	send("c2", `{"month":"2026-11"}`).wantState("executed; exp=@EXP")
+	send("c1", `{"month":"2026-11"}`, header("Repeat", "2")).wantState("executed; exp=@EXP")
+	send("c1", `{"month":"2026-11","amount":5}`).wantProblem(422, httpsafe.KeyReused)
+	send("c1", `{}`).wantProblem(400, httpsafe.KeyMalformed)
+	send("c1", `{"month":"2026-11"}`, header("Repeat", "2", "3")).wantProblem(400, httpsafe.KeyMalformed)
+	k.wantRuns(4)
+}
+
+func TestBodyHash(t *testing.T) {
+	k := newKit(t)
+	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"), Fields: retrysafe.Fields{Exclude: []string{"/sent_at"}}, Intent: "Intent"}
+	k.options.Fingerprint = httpsafe.FingerprintNone()
+	k.post("", body(`{"amount":17,"sent_at":1}`)).wantState("executed; exp=@EXP").wantBody(`{"paid":{"amount":17,"sent_at":1}}`)
+	k.post("", body(`{"sent_at":2,"amount":17}`)).wantState("replayed; exp=@EXP")
+	k.post("", body(`{"amount":17}`), header("Intent", "again")).wantState("executed; exp=@EXP")
+	k.post("", body(`{"amount":17}`), target("/other")).wantState("executed; exp=@EXP")
+	k.post("", body(`no JSON`)).wantState("executed; exp=@EXP")
+	k.post("", body(`no JSON`)).wantState("replayed; exp=@EXP")
+	k.wantRuns(4)
+}
+
+func TestKeyInBodyOptional(t *testing.T) {
+	k := newKit(t)
+	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/meta/key", Query: "key"}
+	k.post("", body(`{"n":1}`)).want(201).wantBody(`{"paid":{"n":1}}`).wantState("")
+	k.post("", body(``)).want(201).wantBody(`{"paid":}`).wantState("")
+	k.post("", body(`{"meta":{"key":"a"}}`)).wantState("executed; exp=@EXP")
+	k.post("", target("/payments?key=a"), body(`{"meta":{"key":"a"}}`)).wantProblem(422, httpsafe.KeyReused)
+	k.post("", target("/payments?key=a&key=b")).wantProblem(400, httpsafe.KeyMalformed)
+	k.post("", target("/payments?key=")).wantProblem(400, httpsafe.KeyMalformed)
+	k.wantRuns(3)
+}
+
+func TestFingerprints(t *testing.T) {
+	form := func(boundary string, file string) func(*http.Request) {
+		var b strings.Builder
+		w := multipart.NewWriter(&b)
+		w.SetBoundary(boundary)
+		w.WriteField("amount", "17")
+		part, _ := w.CreateFormFile("receipt", "r.txt")
+		io.WriteString(part, file)
+		w.Close()
+		return func(r *http.Request) {
+			body(b.String())(r)
+			r.Header.Set("Content-Type", w.FormDataContentType())
+		}
+	}
+	both := func(a, b func(*http.Request)) func(*http.Request) { return func(r *http.Request) { a(r); b(r) } }
+	urlEncoded := header("Content-Type", "application/x-www-form-urlencoded")
+	custom := httpsafe.FingerprintFunc("first byte", func(_ *http.Request, b []byte) string { return string(b[:1]) })
+	for _, c := range []struct {
+		name                  string
+		method                httpsafe.FingerprintMethod
+		first, same, differnt func(*http.Request)
+	}{
+		{"raw", httpsafe.FingerprintRaw(), body(`{"a":1}`), body(`{"a":1}`), body(`{"a": 1}`)},
+		{"JSON", httpsafe.FingerprintJSON(), body(`{"a":1,"b":2}`), body(` {"b":2, "a":1}`), body(`{"a":1.0,"b":2}`)},
+		{"JSON beyond 2^53", httpsafe.FingerprintJSON(), body(`9007199254740993`), body(` 9007199254740993`), body(`9007199254740992`)},
+		{"JSON, duplicate names", httpsafe.FingerprintJSON(), body(`{"a":1,"a":2}`), body(`{"a":1,"a":2}`), body(`{"a":2}`)},
+		{"no JSON", httpsafe.FingerprintJSON(), body(`{`), body(`{`), body(`{ `)},
+		{"included", httpsafe.FingerprintFields(retrysafe.Fields{Include: []string{"/a"}}), body(`{"a":1,"t":1}`), body(`{"a":1,"t":2}`), body(`{"a":2,"t":1}`)},
+		{"excluded", httpsafe.FingerprintFields(retrysafe.Fields{Exclude: []string{"/t"}}), body(`{"a":1,"t":1}`), body(`{"t":2,"a":1}`), body(`{"a":2}`)},
+		{"form", httpsafe.FingerprintForm(), both(urlEncoded, body("b=2&a=1&a=0")), both(urlEncoded, body("a=1&a=0&b=%32")), both(urlEncoded, body("a=0&a=1&b=2"))},
+		{"no form", httpsafe.FingerprintForm(), body("a=%"), body("a=%"), body("a=%25")},
+		{"multipart", httpsafe.FingerprintMultipart(), form("one", "bytes"), form("two", "bytes"), form("one", "other")},
+		{"no multipart", httpsafe.FingerprintMultipart(), body("x"), body("x"), body("y")},
+		{"custom", custom, body("abc"), body("axy"), body("bbc")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, secret := range []string{"", "s3cret"} {
+				k := newKit(t)
+				k.options.Fingerprint, k.options.Secret = c.method, []byte(secret)
+				k.post("k", c.first).want(201)
+				k.post("k", c.same).want(201).wantState("replayed; exp=@EXP")
+				k.post("k", c.differnt).wantProblem(422, httpsafe.KeyReused)
+			}
+		})
+	}
+}
+
+func TestFingerprintHeaders(t *testing.T) {
+	k := newKit(t)
+	k.options.FingerprintHeaders = []string{"api-version"}
+	k.post("k", header("Api-Version", "1")).want(201)
+	k.post("k", header("Api-Version", "1")).want(201)
+	k.post("k", header("Api-Version", "2")).wantProblem(422, httpsafe.KeyReused)
+}
+
+func TestFingerprintNoneStreams(t *testing.T) {
+	k := newKit(t)
+	k.options.Fingerprint, k.options.MaxRequestBody = httpsafe.FingerprintNone(), 1
+	k.post("k", body("a body beyond the limit")).want(201).wantBody(`{"paid":a body beyond the limit}`)
+	k.post("k", body("another"), target("/elsewhere")).want(201).wantState("replayed; exp=@EXP")
+}
+
+// TestChangedAlgorithm: records made under another configuration are not mistaken for mismatches.
+func TestChangedAlgorithm(t *testing.T) {
+	k := newKit(t)
+	k.post("k").want(201)
+	changed := newKit(t)
+	changed.store, changed.options.Fingerprint = k.store, httpsafe.FingerprintJSON()
+	changed.post("k", body("18")).want(201).wantState("replayed; exp=@EXP")
+	changed = newKit(t)
+	changed.store, changed.options.FingerprintHeaders = k.store, []string{"X-New"}
+	changed.post("k", header("X-New", "1")).want(201).wantState("replayed; exp=@EXP")
+}
+
+func TestScopes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		scope httpsafe.ScopeFunc
+		one   func(*http.Request)
+		two   func(*http.Request) // another caller; nil: there is none
+		none  func(*http.Request) // no caller; nil: always one
+	}{
+		{"credential", httpsafe.ScopeCredential(), header("Authorization", "Bearer a"), header("Authorization", "Bearer b"), header("X", "")},
+		{"API key", httpsafe.ScopeCredential(), header("X-API-Key", "a"), header("X-API-Key", "b"), header("Authorization", "a", "b")},
+		{"header", httpsafe.ScopeHeader("tenant"), header("Tenant", "a"), header("Tenant", "b"), header("Tenant", "a", "b")},
+		{"none", httpsafe.ScopeNone(), header("X", ""), nil, nil},
+		{"slashes", httpsafe.ScopeHeader("tenant"), header("Tenant", "a/b%"), header("Tenant", "a%2Fb%25"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newKit(t)
+			k.scope = c.scope
+			k.post("k", c.one).wantState("executed; exp=@EXP")
+			k.post("k", c.one).wantState("replayed; exp=@EXP")
+			if c.two != nil {
+				k.post("k", c.two).wantState("executed; exp=@EXP")
+			}
+			if c.none != nil {
+				k.post("k", c.none).wantProblem(401, httpsafe.ScopeUnresolved)
+			}
+		})
+	}
+}
+
+func TestScopeRouteAndVersion(t *testing.T) {
+	k := newKit(t)
+	k.options.ScopeRoute = true
+	k.post("k").want(201)
+	k.post("k", target("/other")).wantState("executed; exp=@EXP")
+	k.post("k", method("PATCH")).wantState("executed; exp=@EXP")
+	k.post("k").wantState("replayed; exp=@EXP")
+
+	plain := newKit(t)
+	plain.store = k.store
+	plain.post("k").wantState("executed; exp=@EXP")
+	v2 := newKit(t)
+	v2.store, v2.options.ScopeVersion = k.store, "v2"
+	v2.post("k").wantState("executed; exp=@EXP")
+
+	forged := newKit(t)
+	forged.store = k.store
+	forged.post("k", header("Caller", "v2/alice")).wantState("executed; exp=@EXP")
+
+	route := newKit(t)
+	route.options.ScopeRoute, route.options.Route = true, "POST /payments/{id}"
+	route.post("k", target("/payments/1")).want(201)
+	route.post("k", target("/payments/2")).wantProblem(422, httpsafe.KeyReused)
+}
+
+func TestLongScopeIsRefused(t *testing.T) {
+	k := newKit(t)
+	k.post("k", header("Caller", strings.Repeat("x", 2000))).wantProblem(401, httpsafe.ScopeUnresolved)
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for text, o := range map[string]httpsafe.Options{
+		"is safe":             {Methods: []string{"GET"}},
+		"no header's name":    {Header: "a b"},
+		"at most 1024":        {KeySyntax: httpsafe.KeySyntax{Max: 2000}},
+		"need a StatusPath":   {RespondAsync: true},
+		"needs a Secret":      {KeySource: httpsafe.BodyHash{}},
+		"needs PathValues":    {KeySource: httpsafe.NaturalKey{}},
+		"needs a Pointer":     {KeySource: httpsafe.KeyInBody{}},
+		"pointer":             {Fingerprint: httpsafe.FingerprintFields(retrysafe.Fields{Include: []string{"a"}})},
+		"no header is named":  {KeySource: httpsafe.HeaderKey{}, Profile: httpsafe.Profile{Name: "own"}},
+		"a name and a functi": {Fingerprint: httpsafe.FingerprintFunc("", nil)},
+	} {
+		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v, want an error with %q", err, text)
+		}
+	}
+	guard := retrysafe.New(newKit(t).store, retrysafe.Options{})
+	for _, wrong := range []func(){
+		func() { httpsafe.Middleware(guard, nil, httpsafe.Options{}) },
+		func() { httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Header: "a b"}) },
+		func() { httpsafe.StatusHandler(guard, nil, httpsafe.Options{}) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			wrong()
+		}()
+	}
+}
+
+var errScope = errors.New("no such tenant")
+
+func TestScopeErrorIsNotShown(t *testing.T) {
+	k := newKit(t)
+	k.scope = func(*http.Request) (string, error) { return "", errScope }
+	if a := k.post("k"); strings.Contains(a.body, "tenant") {
+		t.Errorf("the answer holds the error: %s", a.body)
+	}
+}

@@ -1,0 +1,131 @@
+package httpsafe
+
+import (
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// StatusHandler serves what is known of keys, for operations that take longer than a client waits: it answers GET
+// requests whose path ends in a key's digest, as found in the Location of a 202. With the query "result" it gives the
+// response itself, exactly as a replay would.
+//
+//	mux.Handle("GET /.well-known/idempotency-status/{digest}", httpsafe.StatusHandler(guard, scope, options))
+//
+// Guard, scope and options are those of the Middleware. Only the caller whose key it is learns anything; everybody else
+// is told that the key is unknown. The Guard's store must be a retrysafe.Inspector.
+func StatusHandler(g *retrysafe.Guard, scope ScopeFunc, o Options) http.Handler {
+	if scope == nil {
+		panic("httpsafe: StatusHandler needs a ScopeFunc")
+	}
+	if err := o.Validate(); err != nil {
+		panic(err.Error())
+	}
+	return &statusHandler{newConfig(g, scope, o)}
+}
+
+type statusHandler struct{ *config }
+
+// ServeHTTP implements http.Handler.
+func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	caller, err := s.scope(r)
+	if err != nil {
+		s.refuse(w, problem(ScopeUnresolved))
+		return
+	}
+	known, p := s.find(r, s.callerScope(caller))
+	switch {
+	case p != nil:
+		s.refuse(w, *p)
+	case r.URL.Query().Has("result"):
+		s.writeResult(w, r, known)
+	default:
+		s.writeStatus(w, r, known)
+	}
+}
+
+// find returns the record that the path names, if it belongs to the caller.
+func (s *statusHandler) find(r *http.Request, scope string) (retrysafe.Record, *Problem) {
+	unknown := problem(KeyUnknown)
+	digest, err := retrysafe.ParseDigest(path.Base(r.URL.Path))
+	if err != nil {
+		return retrysafe.Record{}, &unknown
+	}
+	inspector, ok := s.guard.Store().(retrysafe.Inspector)
+	if !ok {
+		p := problem(NotSupported)
+		return retrysafe.Record{}, &p
+	}
+	records, err := inspector.Inspect(r.Context(), digest)
+	switch {
+	case err != nil:
+		p := problem(StoreUnavailable)
+		return retrysafe.Record{}, &p
+	case len(records) == 0 || !s.belongs(records[0].Key.Scope, scope):
+		return retrysafe.Record{}, &unknown
+	}
+	return records[0], nil
+}
+
+// belongs reports whether a record's scope is the caller's, with one operation behind it if operations are scoped.
+func (s *statusHandler) belongs(scope, caller string) bool {
+	if !s.scopeRoute {
+		return scope == caller
+	}
+	operation, ok := strings.CutPrefix(scope, caller+"/")
+	return ok && !strings.Contains(operation, "/")
+}
+
+func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
+	h := w.Header()
+	o := jsonObject{}
+	o.add("state", stateOf(known))
+	o.add("attempt", known.Attempt)
+	o.add("age_ms", known.Age.Milliseconds())
+	switch {
+	case known.State.Ended():
+		o.add("ended_ms_ago", known.EndedAge.Milliseconds())
+		o.add("status", replayStatus(known.Result))
+		o.add("replayable", known.ReplayLeft > 0 && !known.Result.Omitted)
+		o.add("result", r.URL.Path+"?result")
+	case known.LeaseLeft > 0:
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(retryAfter(known.Age))))
+	}
+	body := o.close()
+	h.Set("Content-Type", jsonType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.Write(body)
+}
+
+func stateOf(known retrysafe.Record) string {
+	if known.State == retrysafe.Pending && known.LeaseLeft <= 0 {
+		return "abandoned"
+	}
+	return known.State.String()
+}
+
+// writeResult gives the response as a replay would.
+func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
+	x := &exchange{m: &middleware{config: s.config}, w: w, r: r, request: retrysafe.Request{Key: known.Key}}
+	switch {
+	case !known.State.Ended() && known.LeaseLeft > 0:
+		x.refuseKnown(seen(problem(RequestInFlight), known), "in-flight", false)
+	case !known.State.Ended():
+		x.refuseKnown(seen(problem(OutcomeUnknown), known), "unknown", true)
+	case known.ReplayLeft <= 0:
+		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrNotReplayable, Record: known})
+	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // it panicked
+		x.explain(retrysafe.Outcome{ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
+	default:
+		x.m.writeStored(w, r, retrysafe.Outcome{Result: known.Result, Age: known.Age, ReplayLeft: known.ReplayLeft})
+	}
+}
