@@ -1,0 +1,53 @@
+package proxy
+
+import (
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+const wellKnown = "/.well-known/idempotency-"
+
+// published returns a route's options with the addresses of the proxy's own pages.
+func (o Options) published(h httpsafe.Options) httpsafe.Options {
+	h.PolicyURL = o.PublicURL + PolicyPath
+	h.StatusPath = StatusPath
+	if h.ScopeRoute || h.Profile.ScopeRoute {
+		h.StatusPath = routeStatusPath
+	}
+	return h
+}
+
+// newPages returns the pages that tell about rules and keys.
+func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) *http.ServeMux {
+	var routes []httpsafe.RoutePolicy
+	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
+		if r.Unguarded {
+			continue
+		}
+		name := r.Pattern
+		if name == "" {
+			name = "everything else"
+		}
+		routes = append(routes, httpsafe.RoutePolicy{Pattern: name, Guard: g.With(r.Policy), Options: o.published(r.HTTP)})
+	}
+	whole, routed := o.published(o.Default.HTTP), o.published(o.Default.HTTP)
+	whole.ScopeRoute, whole.Profile.ScopeRoute = false, false
+	routed.ScopeRoute = true
+	mux := http.NewServeMux()
+	mux.Handle("GET "+PolicyPath, httpsafe.PolicyPage(routes...))
+	mux.Handle("GET "+StatusPath+"/{digest}", httpsafe.StatusHandler(g, scope, whole))
+	mux.Handle("GET "+routeStatusPath+"/{digest}", httpsafe.StatusHandler(g, scope, routed))
+	return mux
+}
+
+// servePage answers what asks for one of the proxy's pages.
+func (p *Proxy) servePage(w http.ResponseWriter, r *http.Request) bool {
+	page, pattern := p.pages.Handler(r)
+	if pattern == "" {
+		return false
+	}
+	page.ServeHTTP(w, r)
+	return true
+}

@@ -1,0 +1,70 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// Situations that only a proxy can be in.
+const (
+	// UpstreamUnreachable: nothing was sent; nothing happened.
+	UpstreamUnreachable httpsafe.Slug = "upstream-unreachable"
+	// UpstreamFailed: the request was sent, and no whole answer came back.
+	UpstreamFailed httpsafe.Slug = "upstream-failed"
+	// UpstreamTimeout: the request was sent, and no answer came in time.
+	UpstreamTimeout httpsafe.Slug = "upstream-timeout"
+	// Overloaded: the proxy has too much to do; nothing was sent.
+	Overloaded httpsafe.Slug = "overloaded"
+	// MethodRefused: the proxy does not do what the method asks for.
+	MethodRefused httpsafe.Slug = "method-refused"
+)
+
+// Problems returns the situations that only a proxy can be in, for the policy page.
+func Problems() []httpsafe.Problem {
+	return []httpsafe.Problem{
+		{Slug: UpstreamUnreachable, Status: 503, Title: "The upstream cannot be reached", Detail: "Nothing was sent to it. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
+		{Slug: UpstreamFailed, Status: 502, Title: "The upstream gave no answer", Detail: "The request was sent, and the connection ended before the answer was complete. Whether the operation ran is not known.", Executed: "unknown"},
+		{Slug: UpstreamTimeout, Status: 504, Title: "The upstream did not answer in time", Detail: "The request was sent. Whether the operation ran, or still runs, is not known.", Executed: "unknown"},
+		{Slug: Overloaded, Status: 503, Title: "Too many requests at once", Detail: "Nothing was sent to the upstream. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
+		{Slug: MethodRefused, Status: 405, Title: "This proxy opens no tunnels", Detail: "CONNECT is not supported.", Executed: "no"},
+	}
+}
+
+// problemWriter answers with problems in the form that a route's profile has.
+type problemWriter struct {
+	policyURL string
+	render    func(httpsafe.Problem) (contentType string, body []byte)
+}
+
+func newProblemWriter(policyURL string, p httpsafe.Profile) problemWriter {
+	render := p.RenderFunc
+	if render == nil {
+		render = httpsafe.ProblemJSON
+	}
+	return problemWriter{policyURL: policyURL, render: render}
+}
+
+func (p problemWriter) write(w http.ResponseWriter, slug httpsafe.Slug) {
+	var found httpsafe.Problem
+	for _, known := range Problems() {
+		if known.Slug == slug {
+			found = known
+		}
+	}
+	found.Type = p.policyURL + "#" + string(slug)
+	contentType, body := p.render(found)
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Language", "en")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Link", "<"+found.Type+`>; rel="describedby"; type="text/html"`)
+	if found.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(found.RetryAfter/time.Second)))
+	}
+	w.WriteHeader(found.Status)
+	w.Write(body)
+}

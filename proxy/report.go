@@ -1,0 +1,130 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Report is what became of one request that came with a key, or that was refused for want of one. It holds neither the
+// key nor anything else that the client sent, apart from the method.
+type Report struct {
+	Method string
+	// Route is the pattern that matched; empty for the default route.
+	Route string
+	// Status of the answer; 0 if the connection was cut or given up.
+	Status int
+	// Event that decided: what the guard told its Observer last. 0: refused before a key was found.
+	Event retrysafe.EventKind
+	// Key is zero if there was none.
+	Key     retrysafe.Digest
+	Attempt int
+	Took    time.Duration
+	// Err is what the event told of, if anything.
+	Err error
+}
+
+// Observer returns the Observer that the proxy's Guard needs, so that Reports can tell what happened. Everything goes
+// on to next, unless that is nil.
+func Observer(next retrysafe.Observer) retrysafe.Observer {
+	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
+		if s, ok := ctx.Value(storyKey{}).(*story); ok {
+			s.add(e)
+		}
+		if next != nil {
+			next.Observe(ctx, e)
+		}
+	})
+}
+
+// story collects what happens to one request that seems to have a key. What else goes with such a request is in it too,
+// to be allocated at once.
+type story struct {
+	watch   watch
+	patient patientWriter
+	noted   statusWriter
+
+	mu      sync.Mutex // what is saved late is told late, by other goroutines
+	last    retrysafe.Event
+	attempt int
+	passed  bool // the request reached the upstream's forwarder
+}
+
+type storyKey struct{}
+
+func storyOf(ctx context.Context) *story {
+	s, _ := ctx.Value(storyKey{}).(*story)
+	return s
+}
+
+// context returns ctx with the story in it.
+func (s *story) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, storyKey{}, s)
+}
+
+func (s *story) add(e retrysafe.Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch e.Kind {
+	case retrysafe.SweepEnded, retrysafe.FingerprintIncomparable:
+		return
+	}
+	s.last = e
+	s.attempt = max(s.attempt, e.Attempt)
+}
+
+func (s *story) pass() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.passed = true
+}
+
+// report tells the story, unless it is that of a request without a key.
+func (s *story) report(r *http.Request, route string, began time.Time) (Report, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.passed && s.last.Kind == 0 {
+		return Report{}, false
+	}
+	told := Report{
+		Method:  r.Method,
+		Route:   route,
+		Status:  s.noted.status,
+		Event:   s.last.Kind,
+		Attempt: s.attempt,
+		Took:    time.Since(began),
+		Err:     s.last.Err,
+	}
+	if s.last.Kind != 0 {
+		told.Key = s.last.Key.Digest()
+	}
+	return told, true
+}
+
+// statusWriter notes the status.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap lets http.ResponseController find what is below.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

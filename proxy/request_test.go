@@ -1,0 +1,262 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+func ok(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }
+
+func TestWhatTheUpstreamGets(t *testing.T) {
+	forwarded := []string{"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "gopher", "Forwarded", "for=6.6.6.6"}
+	hop := []string{"Connection", "X-Hop, close", "X-Hop", "1", "Keep-Alive", "1", "Proxy-Connection", "1", "Proxy-Authorization", "x"}
+	trust := func(s *setup) { s.options.Upstream.TrustForwarded = true }
+	for _, c := range []struct {
+		name    string
+		send    []string
+		change  change
+		header  string
+		want    func(k *kit) string
+		nothing bool
+	}{
+		{"the client's address", nil, nil, "X-Forwarded-For", is("127.0.0.1"), false},
+		{"nothing that the client says of it", forwarded, nil, "X-Forwarded-For", is("127.0.0.1"), false},
+		{"no Forwarded", forwarded, nil, "Forwarded", is(""), true},
+		{"the host that was asked", forwarded, nil, "X-Forwarded-Host", func(k *kit) string { return k.server.Listener.Addr().String() }, false},
+		{"the protocol that was spoken", forwarded, nil, "X-Forwarded-Proto", is("http"), false},
+		{"the trusted proxy's chain", forwarded, trust, "X-Forwarded-For", is("6.6.6.6, 127.0.0.1"), false},
+		{"the trusted proxy's protocol", forwarded, trust, "X-Forwarded-Proto", is("gopher"), false},
+		{"the trusted proxy's Forwarded", forwarded, trust, "Forwarded", is("for=6.6.6.6"), false},
+		{"no named hop-by-hop field", hop, nil, "X-Hop", is(""), true},
+		{"no Keep-Alive", hop, nil, "Keep-Alive", is(""), true},
+		{"no Proxy-Connection", hop, nil, "Proxy-Connection", is(""), true},
+		{"no Proxy-Authorization", hop, nil, "Proxy-Authorization", is(""), true},
+		{"no encoding that nobody asked for", []string{"Accept-Encoding", ""}, nil, "Accept-Encoding", is(""), false},
+		{"no user agent of ours", []string{"User-Agent", ""}, nil, "User-Agent", is(""), true},
+		{"the key as it came", []string{"Idempotency-Key", `"k-1"`}, nil, "Idempotency-Key", is(`"k-1"`), false},
+		{"the key, renamed or not", []string{"X-Idempotency-Key", "k-1"}, nil, "X-Idempotency-Key", is("k-1"), false},
+	} {
+		for _, key := range []string{"", "k"} {
+			t.Run(c.name+" key "+key, func(t *testing.T) {
+				up := newUpstream(t, ok)
+				changes := []change{func(*setup) {}}
+				if c.change != nil {
+					changes[0] = c.change
+				}
+				k := newKit(t, up.URL, changes...)
+				k.client.Transport.(*http.Transport).DisableCompression = true
+				headers := c.send
+				if key != "" && !strings.Contains(strings.Join(c.send, " "), "Idempotency-Key") {
+					headers = append(append([]string(nil), headers...), "Idempotency-Key", key)
+				}
+				want(t, "status", k.send("POST", "/", "a", headers...).StatusCode, 200)
+				want(t, c.header, up.last().Header.Get(c.header), c.want(k))
+				if _, there := up.last().Header[c.header]; there && c.nothing {
+					t.Errorf("%s is there", c.header)
+				}
+			})
+		}
+	}
+}
+
+func is(s string) func(*kit) string { return func(*kit) string { return s } }
+
+func TestTheHost(t *testing.T) {
+	up := newUpstream(t, ok)
+	k := newKit(t, up.URL)
+	k.post("/", "", "k")
+	want(t, "by default", up.last().Host, strings.TrimPrefix(up.URL, "http://"))
+	k = newKit(t, up.URL, func(s *setup) { s.options.Upstream.PreserveHost = true })
+	k.post("/", "", "k")
+	want(t, "preserved", up.last().Host, strings.TrimPrefix(k.URL, "http://"))
+}
+
+// Paths and queries arrive as they were sent, under the upstream's path.
+func TestThePathStaysAsItIs(t *testing.T) {
+	up := newUpstream(t, ok)
+	for base, routes := range map[string][]proxy.Route{
+		"":      nil,
+		"/base": {{Pattern: "POST /a/b"}, {Pattern: "/sub/"}, {Pattern: "POST /q/{id}/x"}},
+	} {
+		k := newKit(t, up.URL+base, func(s *setup) { s.options.Routes = routes })
+		for _, path := range []string{
+			"/", "/a/b", "/a//b", "//a/b", "/a/./b", "/a/../b", "/a%2Fb", "/a/b/", "/sub", "/sub/", "/%E4%BD%A0", "/a?b=c;d=%zz&e",
+			"/a?", "/a b?x y",
+		} {
+			c, err := net.Dial("tcp", k.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := strings.ReplaceAll(path, " ", "%20")
+			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", sent)
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			c.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, path, res.StatusCode, 200)
+			want(t, "path", up.last().RequestURI, base+sent)
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	up := newUpstream(t, ok)
+	required := httpsafe.Options{Required: true}
+	k := newKit(t, up.URL, func(s *setup) {
+		s.options.Routes = []proxy.Route{
+			{Pattern: "POST /payments", HTTP: required},
+			{Pattern: "POST /payments/{id}/refunds", HTTP: httpsafe.Options{KeySource: httpsafe.NaturalKey{PathValues: []string{"id"}}}},
+			{Pattern: "/dirs/", HTTP: required},
+			{Pattern: "POST api.example.com/", HTTP: required},
+			{Pattern: "/open/", Unguarded: true},
+			{Pattern: "PUT /things/{id}", HTTP: httpsafe.Options{Methods: []string{"PUT"}}},
+		}
+	})
+	for _, c := range []struct {
+		name, method, path, key string
+		status                  int
+	}{
+		{"the default", "POST", "/other", "", 200},
+		{"required", "POST", "/payments", "", 400},
+		{"required, and there", "POST", "/payments", "k", 200},
+		{"another method of the same path", "PATCH", "/payments", "", 200},
+		{"a safe method", "GET", "/payments", "", 200},
+		{"a path that would be cleaned", "POST", "//payments", "", 400},
+		{"another", "POST", "/x/../payments", "", 400},
+		{"a subtree", "POST", "/dirs/a", "", 400},
+		{"its root without the slash", "POST", "/dirs", "", 400},
+		{"not guarded", "POST", "/open/x", "k", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var headers []string
+			if c.key != "" {
+				headers = []string{"Idempotency-Key", c.key}
+			}
+			want(t, "status", k.send(c.method, c.path, "", headers...).StatusCode, c.status)
+		})
+	}
+	before := up.count()
+	for range 2 {
+		k.send("POST", "/payments/17/refunds", "")
+		k.send("PUT", "/things/1", "", "Idempotency-Key", "put")
+		k.send("POST", "/open/x", "", "Idempotency-Key", "open")
+	}
+	want(t, "asked", up.count()-before, 4)
+}
+
+func TestBadPatterns(t *testing.T) {
+	got := proxy.CheckPatterns([]string{"POST /a", "/a/{", "POST /a", "POST /a/{x}", "/a/b", "get"})
+	want(t, "bad patterns", fmt.Sprint(len(got)), "4")
+	for i, w := range []struct{ index, with int }{{1, -1}, {2, 0}, {4, 3}, {5, -1}} {
+		if i < len(got) {
+			want(t, "index", got[i].Index, w.index)
+			want(t, "with", got[i].With, w.with)
+			if strings.Contains(got[i].Reason, ".go") || got[i].Reason == "" {
+				t.Errorf("the reason is not one for users: %q", got[i].Reason)
+			}
+		}
+	}
+	_, err := proxy.New(retrysafe.New(nil, retrysafe.Options{}), httpsafe.ScopeNone(), proxy.Options{
+		Upstream: proxy.Upstream{URL: mustURL("http://x")}, Routes: []proxy.Route{{Pattern: "/a"}, {Pattern: "/a"}},
+	})
+	if err == nil {
+		t.Error("two routes with one pattern are accepted")
+	}
+}
+
+func TestTheUpstreamLearnsOfTheAttempt(t *testing.T) {
+	var mu sync.Mutex
+	status := 503
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		w.WriteHeader(status)
+	})
+	k := newKit(t, up.URL, func(s *setup) {
+		s.options.Default.UpstreamKey, s.options.Default.AttemptHeader = "Idempotency-Key", "X-Attempt"
+	})
+	derived := retrysafe.Key{ID: "k"}.Child("upstream")
+	for range 2 { // the first is released
+		k.post("/", "", "k")
+		want(t, "key", up.last().Header.Get("Idempotency-Key"), derived)
+		want(t, "lines", len(up.last().Header["Idempotency-Key"]), 1)
+		want(t, "attempt", up.last().Header.Get("X-Attempt"), "1")
+	}
+	k.send("POST", "/", "")
+	want(t, "without a key", up.last().Header.Get("X-Attempt"), "")
+	if derived == "k" {
+		t.Error("the derived key is the key")
+	}
+}
+
+func TestReports(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/cut") {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(201)
+	})
+	k := newKit(t, up.URL, func(s *setup) {
+		s.options.Routes = []proxy.Route{{Pattern: "POST /strict/", HTTP: httpsafe.Options{Required: true}}}
+	})
+	for _, c := range []struct {
+		name, path, body, key string
+		event                 retrysafe.EventKind
+		status                int
+		route                 string
+		digest                bool
+	}{
+		{"first", "/strict/a", "1", "k", retrysafe.WorkSucceeded, 201, "POST /strict/", true},
+		{"again", "/strict/a", "1", "k", retrysafe.AnswerReplayed, 201, "POST /strict/", true},
+		{"changed", "/strict/a", "2", "k", retrysafe.MismatchRefused, 422, "POST /strict/", true},
+		{"without a key", "/strict/a", "2", "", 0, 400, "POST /strict/", false},
+		{"with a bad key", "/", "2", "a b", 0, 400, "", false},
+		{"cut", "/cut", "2", "cut", retrysafe.WorkFailed, 502, "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var headers []string
+			if c.key != "" {
+				headers = []string{"Idempotency-Key", c.key}
+			}
+			want(t, "status", k.send("POST", c.path, c.body, headers...).StatusCode, c.status)
+			got := k.nextReport()
+			want(t, "event", got.Event, c.event)
+			want(t, "method", got.Method, "POST")
+			want(t, "status", got.Status, c.status)
+			want(t, "route", got.Route, c.route)
+			want(t, "key", got.Key, map[bool]retrysafe.Digest{true: retrysafe.Key{ID: c.key}.Digest()}[c.digest])
+		})
+	}
+	k.send("POST", "/", "") // and of what has no key there is nothing to tell
+	k.send("GET", "/", "", "Idempotency-Key", "k")
+	k.post("/", "", "last")
+	want(t, "the next report", k.nextReport().Key, retrysafe.Key{ID: "last"}.Digest())
+}
+
+func TestConnectIsRefused(t *testing.T) {
+	up := newUpstream(t, ok)
+	k := newKit(t, up.URL)
+	c, err := net.Dial("tcp", k.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com:443\r\n\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "status", res.StatusCode, 405)
+	want(t, "asked", up.count(), 0)
+}

@@ -1,0 +1,303 @@
+package proxy_test
+
+import (
+	"bufio"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Both ways at once: each piece arrives before the next is sent.
+func TestWithoutAKeyBodiesAreStreamed(t *testing.T) {
+	up := newUpstream(t, nil)
+	up.serve = func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		w.WriteHeader(200)
+		in := bufio.NewReader(r.Body)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				return
+			}
+			io.WriteString(w, "echo "+line)
+			w.(http.Flusher).Flush()
+		}
+	}
+	k := newKit(t, up.URL, func(s *setup) {
+		s.wrap = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				http.NewResponseController(w).EnableFullDuplex()
+				next.ServeHTTP(w, r)
+			})
+		}
+	})
+	body, write := io.Pipe()
+	r, _ := http.NewRequest("POST", k.URL+"/", body)
+	r.Header.Set("X-Unread", "1")
+	go io.WriteString(write, "one\n")
+	res, err := k.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	out := bufio.NewReader(res.Body)
+	for _, word := range []string{"one", "two", "three"} {
+		if word != "one" {
+			io.WriteString(write, word+"\n")
+		}
+		line, err := out.ReadString('\n')
+		if err != nil || line != "echo "+word+"\n" {
+			t.Fatalf("got %q, %v", line, err)
+		}
+	}
+	write.Close()
+}
+
+// events answers with events, each after the client has seen the one before.
+func events(kind string, n int, next <-chan struct{}) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		for i := range n {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	}
+}
+
+// Seen to fail with isEventStream in modify taken out.
+func TestEventStreamsArriveAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name, kind, key string
+		change          change
+	}{
+		{"without a key", "text/event-stream", "", func(*setup) {}},
+		{"with a key", "text/event-stream; charset=utf-8", "k", func(*setup) {}},
+		{"with a key, on a route that streams", "application/x-ndjson", "k", func(s *setup) { s.options.Default.Stream = true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			next := make(chan struct{})
+			up := newUpstream(t, events(c.kind, 3, next))
+			k := newKit(t, up.URL, c.change)
+			r, _ := http.NewRequest("POST", k.URL+"/", nil)
+			if c.key != "" {
+				r.Header.Set("Idempotency-Key", c.key)
+			}
+			res, err := k.client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			in := bufio.NewReader(res.Body)
+			for i := range 3 {
+				line, _ := in.ReadString('\n')
+				want(t, "event", line, fmt.Sprintf("data: %d\n", i))
+				in.ReadString('\n')
+				next <- struct{}{}
+			}
+			io.Copy(io.Discard, in)
+			if c.key != "" { // done, not replayable, and not run again
+				want(t, "event", k.nextReport().Event, retrysafe.WorkSucceeded)
+				got := k.post("/", "", c.key)
+				want(t, "status", got.StatusCode, 200)
+				want(t, "body", got.body, "")
+				want(t, "asked", up.count(), 1)
+			}
+		})
+	}
+}
+
+// The client of an event stream leaves: the upstream has run, and that is what the record says.
+//
+// Seen to fail with patientWriter taken out: the key is abandoned.
+func TestLeavingAStreamIsNotAnUnknownOutcome(t *testing.T) {
+	next := make(chan struct{})
+	up := newUpstream(t, events("text/event-stream", 50, next))
+	k := newKit(t, up.URL)
+	r, _ := http.NewRequest("POST", k.URL+"/", nil)
+	r.Header.Set("Idempotency-Key", "k")
+	res, err := k.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bufio.NewReader(res.Body).ReadString('\n')
+	res.Body.Close()
+	for range 50 { // the first writes to a client that is gone succeed
+		next <- struct{}{}
+	}
+	want(t, "event", k.nextReport().Event, retrysafe.WorkSucceeded)
+}
+
+// Seen to fail with BufferFlushes in newRouteHandler taken out.
+func TestAnAnswerInChunksIsReplayed(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		for i := range 3 {
+			fmt.Fprintf(w, "part %d\n", i)
+			w.(http.Flusher).Flush()
+		}
+	})
+	k := newKit(t, up.URL)
+	for _, replayed := range []string{"", "true"} {
+		got := k.post("/", "a=1", "k")
+		want(t, "body", got.body, "part 0\npart 1\npart 2\n")
+		want(t, "replayed", got.Header.Get("Idempotent-Replayed"), replayed)
+	}
+	want(t, "asked", up.count(), 1)
+}
+
+// What is too large to keep still reaches the first client whole.
+func TestALargeAnswerPassesAndIsNotReplayed(t *testing.T) {
+	large := rand.Text() + strings.Repeat("0123456789abcdef", 1<<12)
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, large) })
+	k := newKit(t, up.URL, func(s *setup) { s.guard.Policy.MaxResult = 1000 })
+	want(t, "first", k.post("/", "", "k").body == large, true)
+	got := k.post("/", "", "k")
+	want(t, "body of the retry", got.body, "")
+	want(t, "status of the retry", got.StatusCode, 200)
+	want(t, "asked", up.count(), 1)
+}
+
+// Seen to fail with the trailer's lines in rewrite taken out (requests), and with those in modify taken out (answers).
+func TestTrailersGoBothWays(t *testing.T) {
+	up := newUpstream(t, nil)
+	up.serve = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		io.WriteString(w, "body")
+		w.Header().Set("X-Sum", "of "+r.Trailer.Get("X-Sum"))
+		w.Header().Set(http.TrailerPrefix+"X-Late", "late")
+	}
+	for _, scheme := range []string{"http", "h2c"} {
+		for _, key := range []string{"", "k"} {
+			t.Run(scheme+" key "+key, func(t *testing.T) {
+				k := newKit(t, strings.Replace(up.URL, "http", scheme, 1))
+				r, _ := http.NewRequest("POST", k.URL+"/", io.NopCloser(strings.NewReader("body")))
+				r.Trailer = http.Header{"X-Sum": {"body"}}
+				if key != "" {
+					r.Header.Set("Idempotency-Key", key)
+				}
+				r.Header.Set("TE", "trailers")
+				got := k.do(r)
+				want(t, "body", got.body, "body")
+				want(t, "announced", got.Trailer.Get("X-Sum"), "of body")
+				want(t, "not announced", got.Trailer.Get("X-Late"), "late")
+			})
+		}
+	}
+}
+
+func TestInterimResponsesPass(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(103)
+		io.WriteString(w, "body")
+	})
+	for _, key := range []string{"", "k"} {
+		k := newKit(t, up.URL)
+		var interim []int
+		r, _ := http.NewRequest("POST", k.URL+"/", strings.NewReader("a"))
+		r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+			Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+				interim = append(interim, code)
+				want(t, "Link", header.Get("Link"), "</style.css>; rel=preload")
+				return nil
+			},
+		}))
+		if key != "" {
+			r.Header.Set("Idempotency-Key", key)
+		}
+		want(t, "body", k.do(r).body, "body")
+		want(t, "interim responses", fmt.Sprint(interim), "[103]")
+	}
+}
+
+// A body that the client holds back until it is asked for is asked for.
+func TestExpectContinue(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) })
+	for _, key := range []string{"", "k"} {
+		k := newKit(t, up.URL)
+		headers := []string{"Expect", "100-continue"}
+		if key != "" {
+			headers = append(headers, "Idempotency-Key", key)
+		}
+		want(t, "body", k.send("POST", "/", "body", headers...).body, "body")
+		want(t, "passed on", up.last().Header.Get("Expect"), map[string]string{"": "100-continue", "k": ""}[key])
+	}
+}
+
+func TestUpgradesPass(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		line, _ := rw.ReadString('\n')
+		io.WriteString(c, "echo "+line)
+	})
+	for _, method := range []string{"GET", "POST"} {
+		t.Run(method, func(t *testing.T) {
+			k := newKit(t, up.URL)
+			c, err := net.Dial("tcp", k.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			fmt.Fprintf(c, "%s / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n", method)
+			in := bufio.NewReader(c)
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want(t, "status", res.StatusCode, 101)
+			want(t, "Upgrade", res.Header.Get("Upgrade"), "echo")
+			io.WriteString(c, "hello\n")
+			line, _ := in.ReadString('\n')
+			want(t, "line", line, "echo hello\n")
+			c.Close()
+			if method == "POST" { // it ran: a retry does not
+				want(t, "event", k.nextReport().Event, retrysafe.WorkSucceeded)
+				before := up.count()
+				k.send(method, "/", "", "Idempotency-Key", "k", "Connection", "Upgrade", "Upgrade", "echo")
+				want(t, "asked again", up.count()-before, 0)
+			}
+		})
+	}
+}
+
+// HTTP/2 on either side, with and without TLS.
+func TestHTTP2BothWays(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	for _, c := range []struct{ name, url, proto string }{
+		{"h2c", strings.Replace(up.URL, "http", "h2c", 1), "HTTP/2.0"},
+		{"https", secure.URL, "HTTP/2.0"},
+		{"http", up.URL, "HTTP/1.1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newKit(t, c.url, func(s *setup) {
+				s.options.Upstream.TLS = secure.Client().Transport.(*http.Transport).TLSClientConfig
+				s.server = func(server *httptest.Server) { server.EnableHTTP2 = true; server.StartTLS() }
+			})
+			for _, replayed := range []string{"", "true"} {
+				got := k.post("/", "", "k")
+				want(t, "protocol in", got.Proto, "HTTP/2.0")
+				want(t, "protocol out", got.body, c.proto)
+				want(t, "replayed", got.Header.Get("Idempotent-Replayed"), replayed)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// Upstream says where requests go and how patient the proxy is with what is there.
+type Upstream struct {
+	// URL of the upstream: http, https or h2c (HTTP/2 without TLS). Its path goes before that of each request. An https
+	// upstream is spoken to in HTTP/2 if it can. Required.
+	URL *url.URL
+	// PreserveHost sends the client's Host. Default: that of URL, and the client's in X-Forwarded-Host.
+	PreserveHost bool
+	// TrustForwarded keeps the X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto and Forwarded fields that a request
+	// brings, and appends to the first. Only for a proxy that nobody but another proxy can reach. Default: they are
+	// replaced by what this proxy sees.
+	TrustForwarded bool
+	// DialTimeout bounds connecting, TLS included. Default 5 s.
+	DialTimeout time.Duration
+	// HeaderTimeout bounds the time from the end of the request to the answer's header. Default: none; the work's
+	// own timeout (Policy.Timeout) bounds requests with a key.
+	HeaderTimeout time.Duration
+	// IdleTimeout closes connections to the upstream that have not been used for this long. Keep it below the
+	// upstream's own: a request sent into a connection that the upstream is just closing has an unknown outcome.
+	// Default 4 s (Node.js closes after 5 s).
+	IdleTimeout time.Duration
+	// TLS configures an https upstream. Default: the system's roots.
+	TLS *tls.Config
+}
+
+const (
+	defaultDialTimeout = 5 * time.Second
+	defaultIdleTimeout = 4 * time.Second
+	maxIdlePerHost     = 1024
+	wireBuffer         = 16 << 10
+)
+
+// validate returns an error that says what URL should have been.
+func (u Upstream) validate() error {
+	switch {
+	case u.URL == nil:
+		return errors.New("proxy: no upstream URL")
+	case u.URL.Scheme != "http" && u.URL.Scheme != "https" && u.URL.Scheme != "h2c":
+		return errors.New("proxy: the upstream URL must begin with http://, https:// or h2c://")
+	case u.URL.Host == "":
+		return errors.New("proxy: the upstream URL names no host")
+	case u.URL.RawQuery != "" || u.URL.Fragment != "" || u.URL.User != nil:
+		return errors.New("proxy: the upstream URL may have a scheme, a host and a path, nothing else")
+	}
+	return nil
+}
+
+// target returns the URL that requests are sent to. h2c is HTTP/2 spoken to an http URL.
+func (u Upstream) target() *url.URL {
+	target := *u.URL
+	if target.Scheme == "h2c" {
+		target.Scheme = "http"
+	}
+	return &target
+}
+
+// newTransport returns a transport that leaves bodies as they are and asks no other proxy.
+func newTransport(u Upstream) *http.Transport {
+	dialer := &net.Dialer{Timeout: orElse(u.DialTimeout, defaultDialTimeout), KeepAlive: 30 * time.Second}
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &countingConn{Conn: c}, nil
+		},
+		TLSClientConfig:       u.TLS,
+		TLSHandshakeTimeout:   orElse(u.DialTimeout, defaultDialTimeout),
+		ResponseHeaderTimeout: u.HeaderTimeout,
+		IdleConnTimeout:       orElse(u.IdleTimeout, defaultIdleTimeout),
+		ExpectContinueTimeout: time.Second,
+		MaxIdleConnsPerHost:   maxIdlePerHost,
+		DisableCompression:    true, // what the client did not ask for stays out, and bytes stay as they are
+		ReadBufferSize:        wireBuffer,
+		WriteBufferSize:       wireBuffer,
+		Protocols:             new(http.Protocols),
+	}
+	switch u.URL.Scheme {
+	case "h2c":
+		t.Protocols.SetUnencryptedHTTP2(true)
+	default:
+		t.Protocols.SetHTTP1(true)
+		t.Protocols.SetHTTP2(true)
+	}
+	return t
+}
+
+// countingConn counts the writes that may have put something on the wire.
+type countingConn struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+// Write counts before it writes: whoever asks while it is under way must see it.
+func (c *countingConn) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	n, err := c.Conn.Write(b)
+	if n == 0 && err != nil {
+		c.writes.Add(-1)
+	}
+	return n, err
+}
+
+// countingConnOf finds the counter below TLS, if it is there.
+func countingConnOf(c net.Conn) *countingConn {
+	if encrypted, ok := c.(*tls.Conn); ok {
+		c = encrypted.NetConn()
+	}
+	counting, _ := c.(*countingConn)
+	return counting
+}
+
+func orElse[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
