@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+// Help shows how to turn it on.
+func (completionCmd) Help() string {
+	return `bash:  source <(retrysafe completion bash)
+zsh:   source <(retrysafe completion zsh)
+fish:  retrysafe completion fish | source`
+}
+
+// Run prints a script made from the commands and flags of this binary.
+func (c completionCmd) Run(s *streams, ctx *kong.Context) error {
+	words := wordsOf(ctx.Model.Node)
+	var script string
+	switch c.Shell {
+	case "bash":
+		script = bashCompletion(words)
+	case "zsh":
+		script = "autoload -U +X bashcompinit && bashcompinit\n" + bashCompletion(words)
+	case "fish":
+		script = fishCompletion(words)
+	}
+	_, err := fmt.Fprint(s.out, script)
+	return err
+}
+
+// commandWords are what can follow a command; the name is empty for the program itself.
+type commandWords struct {
+	name, help string
+	words      []string
+}
+
+func wordsOf(root *kong.Node) []commandWords {
+	top := commandWords{words: flagsOf(root)}
+	all := []commandWords{}
+	for _, n := range root.Children {
+		if n.Hidden {
+			continue
+		}
+		top.words = append(top.words, n.Name)
+		w := commandWords{name: n.Name, help: n.Help, words: flagsOf(n)}
+		for _, p := range n.Positional {
+			w.words = append(w.words, p.EnumSlice()...)
+		}
+		all = append(all, w)
+	}
+	return append([]commandWords{top}, all...)
+}
+
+func flagsOf(n *kong.Node) []string {
+	var flags []string
+	for _, f := range n.Flags {
+		if !f.Hidden {
+			flags = append(flags, "--"+f.Name)
+		}
+	}
+	return flags
+}
+
+func bashCompletion(all []commandWords) string {
+	var b strings.Builder
+	b.WriteString("_retrysafe() {\n\tlocal words\n\tcase \"${COMP_WORDS[1]}\" in\n")
+	for _, c := range all[1:] {
+		fmt.Fprintf(&b, "\t%s) words=%q ;;\n", c.name, strings.Join(c.words, " "))
+	}
+	fmt.Fprintf(&b, "\t*) words=%q ;;\n\tesac\n", strings.Join(all[0].words, " "))
+	b.WriteString("\t[ \"$COMP_CWORD\" -eq 1 ] && words=" + fmt.Sprintf("%q", strings.Join(all[0].words, " ")) + "\n")
+	b.WriteString("\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n")
+	b.WriteString("complete -o default -F _retrysafe retrysafe\n")
+	return b.String()
+}
+
+func fishCompletion(all []commandWords) string {
+	var b strings.Builder
+	for _, c := range all[1:] {
+		fmt.Fprintf(&b, "complete -c retrysafe -n __fish_use_subcommand -f -a %s -d %q\n", c.name, c.help)
+		for _, w := range c.words {
+			option := "-f -a " + w
+			if flag, ok := strings.CutPrefix(w, "--"); ok {
+				option = "-l " + flag
+			}
+			fmt.Fprintf(&b, "complete -c retrysafe -n '__fish_seen_subcommand_from %s' %s\n", c.name, option)
+		}
+	}
+	return b.String()
+}

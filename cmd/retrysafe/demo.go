@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
+)
+
+type demoCmd struct {
+	Once         bool   `help:"Exit after the verdict: with 0 if every intent was charged exactly once, with 1 if not."`
+	JSON         bool   `name:"json" help:"Print the result as JSON instead of the story, and exit."`
+	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory."`
+	WithoutProxy bool   `help:"Leave the proxy out, to see what the same trouble does to the API alone."`
+}
+
+// Help says what is going to be seen.
+func (demoCmd) Help() string {
+	return `A small payments API is put behind a proxy, and everything goes wrong that can: twenty clients at once, a client
+that hangs up, a lost answer, a changed request, another caller with the same key, a kill -9 in mid-charge. Afterwards the
+charges are counted.
+
+It needs nothing but this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
+directory, which is removed at the end.`
+}
+
+// Run plays the demo until it is over or a signal comes.
+func (d demoCmd) Run(s *streams) error {
+	binary, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("demo: find this program, to start its proxy: %w", err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	broken := make(chan os.Signal, 1) // nobody listens: with this, a closed standard output is an error, and not the end
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err = demo.Run(ctx, demo.Options{
+		Binary: binary, Program: programOf(binary),
+		Once: d.Once, JSON: d.JSON, Keep: d.Keep, WithoutProxy: d.WithoutProxy,
+		Out: heededWriter{s.out, cancel}, Colour: showsColours(s.out),
+	})
+	if errors.Is(err, demo.ErrNotEmpty) {
+		return refusal{err}
+	}
+	return err
+}
+
+// heededWriter ends what runs when nobody reads its output any more.
+type heededWriter struct {
+	io.Writer
+	cancel context.CancelCauseFunc
+}
+
+// Write implements io.Writer.
+func (w heededWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	if err != nil {
+		w.cancel(err)
+	}
+	return n, err
+}
+
+// showsColours reports whether w is a terminal whose user wants colours: see no-color.org.
+func showsColours(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// programOf returns how to start this program again: go run keeps it in a place that will be gone.
+func programOf(binary string) string {
+	if strings.Contains(binary, string(filepath.Separator)+"go-build") {
+		return "go run ./cmd/retrysafe"
+	}
+	return "retrysafe"
+}
+
+// exitWithStdin is a flag that ends the process when its standard input does: whoever started it with a pipe need not
+// live to stop it.
+type exitWithStdin bool
+
+// AfterApply implements kong's hook.
+func (f exitWithStdin) AfterApply() error {
+	if f {
+		go func() {
+			io.Copy(io.Discard, os.Stdin)
+			os.Exit(exitFailed)
+		}()
+	}
+	return nil
+}

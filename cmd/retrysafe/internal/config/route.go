@@ -1,0 +1,220 @@
+package config
+
+import (
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// Route is how the requests that match a pattern are treated.
+type Route struct {
+	Pattern Setting[string]
+
+	Guarded  Setting[bool]
+	Required Setting[bool]
+	Profile  Setting[string]
+	Methods  Setting[[]string]
+	Key      Setting[Key]
+	// Fingerprint and what goes with it.
+	Fingerprint Setting[Fingerprint]
+	ScopeRoute  Setting[bool]
+
+	Retention Retention
+	Lease     Setting[time.Duration]
+	Timeout   Setting[time.Duration]
+
+	// Wait is how long to wait for an attempt in flight; 0: not at all.
+	InFlight   Setting[InFlight]
+	Abandoned  Setting[string]
+	StoreError Setting[string]
+	Ambiguous  Setting[string]
+
+	MaxRequest  Setting[int64]
+	MaxResponse Setting[int64]
+
+	UpstreamKey   Setting[string]
+	AttemptHeader Setting[string]
+	Stream        Setting[bool]
+}
+
+// Retention of a route's records.
+type Retention struct {
+	Replay, Key, Audit Setting[time.Duration]
+}
+
+// Key says where a route's keys come from: one of its parts.
+type Key struct {
+	Header   string // a header's name; empty: the profile's
+	Natural  *Natural
+	BodyHash *BodyHash
+}
+
+// Natural makes keys of what names the operation in the request itself.
+type Natural struct {
+	Path, Fields Setting[[]string]
+	Reference    Setting[string]
+}
+
+// BodyHash makes keys of the body.
+type BodyHash struct {
+	Fields Setting[[]string]
+	Intent Setting[string]
+}
+
+// Fingerprint says what of a request must be the same on a retry.
+type Fingerprint struct {
+	Kind             string // raw, json, form, multipart, none, fields
+	Include, Exclude Setting[[]string]
+}
+
+// InFlight says what a request gets while another attempt works.
+type InFlight struct {
+	Kind string // reject, wait, status
+	Wait time.Duration
+}
+
+func (t *Route) fields() map[string]field {
+	return map[string]field{
+		"guarded":        scalar(&t.Guarded, parseBool),
+		"required":       scalar(&t.Required, parseBool),
+		"profile":        scalar(&t.Profile, parseText),
+		"methods":        list(&t.Methods, parseMethod),
+		"key":            t.readKey,
+		"fingerprint":    t.readFingerprint,
+		"scope_route":    scalar(&t.ScopeRoute, parseBool),
+		"retention":      t.Retention.read,
+		"lease":          scalar(&t.Lease, parseDuration),
+		"timeout":        scalar(&t.Timeout, parseDuration),
+		"in_flight":      scalar(&t.InFlight, parseInFlight),
+		"abandoned":      scalar(&t.Abandoned, choice("refuse", "rerun")),
+		"store_error":    scalar(&t.StoreError, choice("closed", "open")),
+		"ambiguous":      scalar(&t.Ambiguous, choice("store", "release", "unknown")),
+		"max_request":    scalar(&t.MaxRequest, parseSize),
+		"max_response":   scalar(&t.MaxResponse, parseSize),
+		"upstream_key":   scalar(&t.UpstreamKey, parseFieldName),
+		"attempt_header": scalar(&t.AttemptHeader, parseFieldName),
+		"stream":         scalar(&t.Stream, parseBool),
+	}
+}
+
+// Over returns the route with what it leaves out taken from defaults.
+func (t Route) Over(d Route) Route {
+	t.Guarded = t.Guarded.Or(d.Guarded)
+	t.Required = t.Required.Or(d.Required)
+	t.Profile = t.Profile.Or(d.Profile)
+	t.Methods = t.Methods.Or(d.Methods)
+	t.Key = t.Key.Or(d.Key)
+	t.Fingerprint = t.Fingerprint.Or(d.Fingerprint)
+	t.ScopeRoute = t.ScopeRoute.Or(d.ScopeRoute)
+	t.Retention = t.Retention.over(d.Retention)
+	t.Lease = t.Lease.Or(d.Lease)
+	t.Timeout = t.Timeout.Or(d.Timeout)
+	t.InFlight = t.InFlight.Or(d.InFlight)
+	t.Abandoned = t.Abandoned.Or(d.Abandoned)
+	t.StoreError = t.StoreError.Or(d.StoreError)
+	t.Ambiguous = t.Ambiguous.Or(d.Ambiguous)
+	t.MaxRequest = t.MaxRequest.Or(d.MaxRequest)
+	t.MaxResponse = t.MaxResponse.Or(d.MaxResponse)
+	t.UpstreamKey = t.UpstreamKey.Or(d.UpstreamKey)
+	t.AttemptHeader = t.AttemptHeader.Or(d.AttemptHeader)
+	t.Stream = t.Stream.Or(d.Stream)
+	return t
+}
+
+func (k Retention) over(d Retention) Retention {
+	return Retention{Replay: k.Replay.Or(d.Replay), Key: k.Key.Or(d.Key), Audit: k.Audit.Or(d.Audit)}
+}
+
+func (k *Retention) read(r *reader, n ast.Node) {
+	r.mapping(n, "retention", map[string]field{
+		"replay": scalar(&k.Replay, parseDuration),
+		"key":    scalar(&k.Key, parseDuration),
+		"audit":  scalar(&k.Audit, parseDuration),
+	})
+}
+
+// readKey accepts "header", or a mapping with one entry.
+func (t *Route) readKey(r *reader, n ast.Node) {
+	var k Key
+	if _, alone := n.(ast.ScalarNode); alone {
+		scalar(new(Setting[string]), choice("header"))(r, n)
+		t.Key = Setting[Key]{Value: k, Set: true, At: position(n)}
+		return
+	}
+	var header Setting[string]
+	r.mapping(n, "key", map[string]field{
+		"header":    scalar(&header, parseFieldName),
+		"natural":   func(r *reader, n ast.Node) { k.Natural = readNatural(r, n) },
+		"body_hash": func(r *reader, n ast.Node) { k.BodyHash = readBodyHash(r, n) },
+	})
+	k.Header = header.Value
+	if len(r.entries(n, "key")) > 1 {
+		r.fault(n, "a key comes from one place", "keep one of header, natural and body_hash")
+	}
+	t.Key = Setting[Key]{Value: k, Set: true, At: position(n)}
+}
+
+func readNatural(r *reader, n ast.Node) *Natural {
+	k := &Natural{}
+	r.mapping(n, "natural", map[string]field{
+		"path":      list(&k.Path, parseText),
+		"fields":    list(&k.Fields, parsePointer),
+		"reference": scalar(&k.Reference, parseFieldName),
+	})
+	if !k.Path.Set && !k.Fields.Set {
+		r.fault(n, "a natural key is made of something", "write path: [id] for {id} in the pattern, or fields: [/order/id]")
+	}
+	return k
+}
+
+func readBodyHash(r *reader, n ast.Node) *BodyHash {
+	k := &BodyHash{}
+	r.mapping(n, "body_hash", map[string]field{
+		"fields": list(&k.Fields, parsePointer),
+		"intent": scalar(&k.Intent, parseFieldName),
+	})
+	return k
+}
+
+// readFingerprint accepts a word, or fields to include or exclude.
+func (t *Route) readFingerprint(r *reader, n ast.Node) {
+	var kind Setting[string]
+	if _, alone := n.(ast.ScalarNode); alone {
+		scalar(&kind, choice("raw", "json", "form", "multipart", "none"))(r, n)
+		t.Fingerprint = Setting[Fingerprint]{Value: Fingerprint{Kind: kind.Value}, Set: kind.Set, At: kind.At}
+		return
+	}
+	f := Fingerprint{Kind: "fields"}
+	r.mapping(n, "fingerprint", map[string]field{
+		"include": list(&f.Include, parsePointer),
+		"exclude": list(&f.Exclude, parsePointer),
+	})
+	if f.Include.Set == f.Exclude.Set {
+		r.fault(n, "a fingerprint of fields says which", "write one of include: [/amount] and exclude: [/sent_at]")
+	}
+	t.Fingerprint = Setting[Fingerprint]{Value: f, Set: true, At: position(n)}
+}
+
+func parseInFlight(s string) (InFlight, error) {
+	kind, wait, hasWait := strings.Cut(s, ":")
+	bad := &wrong{"\"" + s + "\" is not known here", "write one of: reject, wait:10s, status"}
+	switch {
+	case !hasWait && (kind == "reject" || kind == "status"):
+		return InFlight{Kind: kind}, nil
+	case hasWait && kind == "wait":
+		d, err := parseDuration(wait)
+		return InFlight{Kind: kind, Wait: d}, err
+	}
+	return InFlight{}, bad
+}
+
+func parseMethod(s string) (string, error) {
+	switch {
+	case s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
+		return "", &wrong{"\"" + s + "\" is no method", "methods are written in capitals: POST"}
+	case s == "GET" || s == "HEAD" || s == "OPTIONS" || s == "TRACE" || s == "QUERY" || s == "CONNECT":
+		return "", &wrong{s + " needs no key: it has no effect to repeat", "leave it out"}
+	}
+	return s, nil
+}

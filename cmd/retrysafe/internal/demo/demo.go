@@ -1,0 +1,126 @@
+// Package demo plays what goes wrong between a client and an API, with a retrysafe proxy between them, and counts the
+// charges afterwards.
+//
+// The API and the clients live in this process; the proxy is a process of its own, so that it can be killed.
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Options of a demo. Binary and Out are required.
+type Options struct {
+	// Binary is the retrysafe program, whose command "proxy" is started after the flag --exit-with-stdin.
+	Binary string
+	// Program is how a user starts it, for command lines to be pasted.
+	Program string
+	// Once ends the demo after the verdict. Default: it goes on until ctx ends, to be tried by hand.
+	Once bool
+	// JSON writes the Report instead of the story. It implies Once.
+	JSON bool
+	// Keep is a directory for the files, which are then kept. It must be empty or missing. Default: a temporary one.
+	Keep string
+	// WithoutProxy sends everything to the API itself. It implies Once.
+	WithoutProxy bool
+	// Out is where the story is told; Colour says that it is a terminal that shows colours.
+	Out    io.Writer
+	Colour bool
+}
+
+var (
+	// ErrWrong: the charges or the answers are not as they should be.
+	ErrWrong = errors.New("demo: not every intent was charged exactly once")
+	// ErrNotEmpty: the directory to keep the files in has files already.
+	ErrNotEmpty = errors.New("the directory is not empty; name a new one")
+)
+
+// Run plays the demo. It leaves no process behind, and no file unless Options.Keep says so.
+//
+// It returns ErrWrong if the charges or the answers are not as they should be, and ctx's cause if ctx ended before the
+// verdict.
+func Run(ctx context.Context, o Options) (err error) {
+	directory, remove, err := openDirectory(o.Keep)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	told := &screen{w: o.Out, colour: o.Colour}
+	if o.JSON {
+		told = &screen{w: io.Discard}
+	}
+	s, err := openStage(o, directory, told)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	report, err := s.play(ctx)
+	if ctx.Err() != nil {
+		return fmt.Errorf("demo: ended before the verdict: %w", context.Cause(ctx)) // what else failed, failed because of that
+	}
+	if err != nil {
+		return err
+	}
+	if err := publish(report, told, o); err != nil {
+		return err
+	}
+	if !o.Once && !o.JSON && !o.WithoutProxy {
+		if err := s.byHand(ctx, o.Program); err != nil {
+			return err
+		}
+		told.line("Stopped.")
+	}
+	if !report.Right {
+		return ErrWrong
+	}
+	return nil
+}
+
+// publish gives the verdict.
+func publish(r *Report, told *screen, o Options) error {
+	if o.JSON {
+		e := json.NewEncoder(o.Out)
+		e.SetIndent("", "  ")
+		if err := e.Encode(r); err != nil {
+			return fmt.Errorf("write the report: %w", err)
+		}
+	}
+	r.show(told)
+	if o.Keep != "" {
+		told.line("")
+		told.line("The files are in " + o.Keep)
+	}
+	return nil
+}
+
+// openDirectory returns the directory for the files, and what removes it.
+func openDirectory(keep string) (directory string, remove func() error, err error) {
+	if keep == "" {
+		directory, err = os.MkdirTemp("", "retrysafe-demo-")
+		if err != nil {
+			return "", nil, fmt.Errorf("make a temporary directory (TMPDIR says where): %w", err)
+		}
+		return directory, func() error { return os.RemoveAll(directory) }, nil
+	}
+	keep, err = filepath.Abs(keep)
+	if err != nil {
+		return "", nil, fmt.Errorf("keep the files: %w", err)
+	}
+	entries, err := os.ReadDir(keep)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = os.MkdirAll(keep, 0o700)
+	case len(entries) > 0:
+		err = ErrNotEmpty
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("keep the files in %s: %w", keep, err)
+	}
+	return keep, func() error { return nil }, nil
+}

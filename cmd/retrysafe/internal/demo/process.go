@@ -1,0 +1,168 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Lease of the proxy in the demo: short, so that nobody has to wait long for a crash to be noticed.
+const lease = 2 * time.Second
+
+// configuration is what the proxy is told beside its flags.
+const configuration = `# Written by retrysafe demo.
+defaults:
+  lease: 2s                  # after a crash, a key is in doubt this soon
+routes:
+  POST /charges: {}          # an abandoned charge is refused: the default
+  POST /v2/charges:          # this one knows a repeat when it sees one:
+    abandoned: rerun         #   so it may be asked again
+    upstream_key: Charge-Key #   with the same key, in this header
+`
+
+// process is a retrysafe proxy of its own, as an operating system sees it: something that can be killed.
+type process struct {
+	binary    string
+	directory string // absolute; the proxy runs in it
+	upstream  string // URL
+	address   string // 127.0.0.1:41234; empty until the first start
+
+	command *exec.Cmd
+	ended   chan struct{} // closed once the child is gone
+}
+
+// arguments are what follows the program's name.
+func (p *process) arguments(address string) []string {
+	return []string{
+		"proxy", "--upstream", p.upstream, "--listen", address,
+		"--store", "keys.db", "--scope", "credential", "--config", "proxy.yaml",
+	}
+}
+
+func (p *process) file(name string) string { return filepath.Join(p.directory, name) }
+
+// start starts the proxy and returns once it answers. A second start has the same address and the same files.
+func (p *process) start(ctx context.Context) error {
+	if p.address != "" {
+		return p.startAt(ctx, p.address)
+	}
+	if err := os.WriteFile(p.file("proxy.yaml"), []byte(configuration), 0o600); err != nil {
+		return fmt.Errorf("configure the proxy: %w", err)
+	}
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	p.address = address
+	return p.startAt(ctx, address)
+}
+
+func (p *process) startAt(ctx context.Context, address string) error {
+	log, err := os.OpenFile(p.file("proxy.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("start the proxy: %w", err)
+	}
+	defer log.Close() // the child has its own
+	p.ended = nil
+	p.command = exec.Command(p.binary, append([]string{"--exit-with-stdin"}, p.arguments(address)...)...)
+	p.command.Dir, p.command.Stdout, p.command.Stderr = p.directory, log, log
+	p.command.Env = withoutSettings(os.Environ())
+	// The pipe closes when this process ends, in whatever way, and the proxy ends with it.
+	if _, err := p.command.StdinPipe(); err != nil {
+		return fmt.Errorf("start the proxy: %w", err)
+	}
+	if err := p.command.Start(); err != nil {
+		return fmt.Errorf("start the proxy: %w", err)
+	}
+	p.ended = make(chan struct{})
+	go func(command *exec.Cmd, ended chan struct{}) { // ends with the child
+		command.Wait() // how it ended is of no interest: its log tells
+		close(ended)
+	}(p.command, p.ended)
+	return p.ready(ctx)
+}
+
+// startPatience is how long the proxy may take until it answers.
+const startPatience = 15 * time.Second
+
+// ready returns once a request gets through the proxy to the API.
+func (p *process) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startPatience, errors.New("it does not answer"))
+	defer cancel()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for !answers(ctx, "http://"+p.address+"/charges") {
+		select {
+		case <-again.C:
+		case <-p.ended:
+			return p.failed(errors.New("it has ended"))
+		case <-ctx.Done():
+			return p.failed(context.Cause(ctx))
+		}
+	}
+	return nil
+}
+
+func answers(ctx context.Context, url string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	r.Close = true
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return false
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// failed is an error with what the proxy said last.
+func (p *process) failed(why error) error {
+	said, _ := os.ReadFile(p.file("proxy.log")) // without it the error still says enough
+	lines := bytes.Split(bytes.TrimSpace(said), []byte("\n"))
+	last := bytes.Join(lines[max(0, len(lines)-5):], []byte("\n  "))
+	return fmt.Errorf("the proxy cannot be started: %w; it said:\n  %s\n"+
+		"To look closer, keep its files (--keep DIR), go there and run:\n  %s %s", why, last, p.binary, strings.Join(p.arguments(p.address), " "))
+}
+
+// pid of the running proxy.
+func (p *process) pid() int { return p.command.Process.Pid }
+
+// kill ends the proxy at once, as kill -9 does, and returns when it is gone. Killing what is gone does nothing.
+func (p *process) kill() {
+	if p.ended == nil {
+		return
+	}
+	p.command.Process.Kill() // fails only if it has ended
+	<-p.ended
+}
+
+// freeAddress returns an address on which nobody listens at the moment.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port on 127.0.0.1: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// withoutSettings leaves out what configures a proxy of the user's own.
+func withoutSettings(environment []string) []string {
+	var rest []string
+	for _, e := range environment {
+		if !strings.HasPrefix(e, "RETRYSAFE_") {
+			rest = append(rest, e)
+		}
+	}
+	return rest
+}

@@ -1,0 +1,126 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+)
+
+// stage is where the demo plays, and what all scenes have in common.
+type stage struct {
+	options Options
+	screen  *screen
+	bank    *bank
+	api     string // the API's address
+	server  *http.Server
+	proxy   *process // nil: the clients talk to the API itself
+	client  *client
+}
+
+// openStage starts the API. The proxy comes later.
+func openStage(o Options, directory string, told *screen) (*stage, error) {
+	l, err := openLedger(filepath.Join(directory, "bank.db"))
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start the API: %w", err), l.close())
+	}
+	s := &stage{options: o, screen: told, bank: newBank(l), api: listener.Addr().String()}
+	s.server = &http.Server{Handler: s.bank.handler(), ReadHeaderTimeout: 10 * time.Second}
+	s.client = newClient(s.api)
+	if !o.WithoutProxy {
+		s.proxy = &process{binary: o.Binary, directory: directory, upstream: "http://" + s.api}
+	}
+	go s.server.Serve(listener) // until close
+	return s, nil
+}
+
+// close ends the proxy, then the API.
+func (s *stage) close() {
+	if s.proxy != nil {
+		s.proxy.kill()
+	}
+	s.server.Close()
+	s.bank.settle()
+	s.bank.ledger.close()
+}
+
+// play shows the problem, starts the proxy, and plays the scenes.
+func (s *stage) play(ctx context.Context) (*Report, error) {
+	s.introduce()
+	before, err := s.problem(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.startProxy(ctx); err != nil {
+		return nil, err
+	}
+	report := &Report{Wrong: []string{}}
+	for i, next := range scenes() {
+		s.screen.title(fmt.Sprintf("%d. %s", i+1, next.name))
+		if err := s.playScene(ctx, next, report); err != nil {
+			return nil, fmt.Errorf("scene %d, %s: %w", i+1, next.name, err)
+		}
+	}
+	rows, err := s.bank.ledger.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report.close(len(rows) - before)
+	return report, nil
+}
+
+// problem shows what happens without protection. It returns how many rows that made.
+func (s *stage) problem(ctx context.Context) (rows int, err error) {
+	s.screen.title("The problem")
+	s.screen.say("Alice pays. The answer gets lost, so her app sends the same again.")
+	c := charge{path: "/charges", customer: "alice", key: "A-0", order: "A-0", amount: 1000}
+	s.screen.sent(c)
+	s.screen.got(s.client.sendAndLose(ctx, c))
+	s.screen.sent(c)
+	s.screen.got(s.client.send(ctx, c))
+	s.bank.settle()
+	all, err := s.bank.ledger.rows(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s.screen.result(red, "2 requests, %s: Alice has paid twice", charges(len(all)))
+	return len(all), nil
+}
+
+// startProxy puts the proxy between the clients and the API.
+func (s *stage) startProxy(ctx context.Context) error {
+	if s.proxy == nil {
+		s.screen.title("Now the same trouble as with a proxy, and the API alone")
+		return nil
+	}
+	s.screen.title("Now with a proxy in front of the API")
+	began := time.Now()
+	if err := s.proxy.start(ctx); err != nil {
+		return err
+	}
+	s.client = newClient(s.proxy.address)
+	s.showProxy(time.Since(began))
+	return nil
+}
+
+// playScene plays one scene and adds what came of it to the report.
+func (s *stage) playScene(ctx context.Context, next scene, report *Report) error {
+	a := &act{stage: s}
+	if err := next.play(ctx, a); err != nil {
+		return err
+	}
+	counted, wrong, err := a.judge(ctx, next.name)
+	if err != nil {
+		return err
+	}
+	report.add(counted, wrong)
+	counted.tell(s.screen)
+	return ctx.Err()
+}

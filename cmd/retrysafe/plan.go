@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// plan is a configuration that has been found possible: everything that can be looked at without side effects has been.
+type plan struct {
+	config  *config.Config
+	store   storeRef
+	scope   scopeSettings
+	options proxy.Options
+	tls     *tls.Config // nil: none
+}
+
+func newPlan(c *config.Config) (*plan, error) {
+	p := &plan{config: c}
+	var err error
+	if p.store, err = parseStore(c.Store.Value); err != nil {
+		return nil, err
+	}
+	p.scope = scopeSettings{
+		scope:    c.Scope.Value,
+		issuer:   c.JWT.Issuer.Value,
+		audience: c.JWT.Audience.Value,
+		clientCA: c.TLS.ClientCA.Value,
+	}
+	if err := p.scope.check(); err != nil {
+		return nil, err
+	}
+	secret, err := c.LoadSecret()
+	if err != nil {
+		return nil, refusal{err}
+	}
+	if p.options, err = c.Proxy(secret); err != nil {
+		return nil, refusal{err}
+	}
+	if p.tls, err = loadTLS(c.TLS); err != nil {
+		return nil, refusal{err}
+	}
+	// A proxy that nobody uses finds out whether the routes can be.
+	_, err = proxy.New(retrysafe.New(nil, retrysafe.Options{}), func(*http.Request) (string, error) { return "", nil }, p.options)
+	if err != nil {
+		return nil, refusal{err}
+	}
+	return p, nil
+}
+
+// loadTLS returns the server's TLS settings; nil if it has none.
+func loadTLS(t config.TLS) (*tls.Config, error) {
+	if !t.Cert.Set {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(t.Cert.Value, t.Key.Value)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	settings := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	if t.ClientCA.Set {
+		settings.ClientAuth = tls.RequireAndVerifyClientCert
+		if settings.ClientCAs, err = config.LoadCertificates(t.ClientCA.Value); err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+	}
+	return settings, nil
+}
+
+// run opens what the plan names, serves until a signal comes, and closes it in the reverse order.
+func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
+	log := newLogger(p.config.Log.Value, logs)
+	scope, err := p.scope.open(ctx)
+	if err != nil {
+		return fmt.Errorf("scope %s: %w", p.scope.scope, err)
+	}
+	store, closeStore, err := p.store.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+
+	guard := retrysafe.New(store, retrysafe.Options{Observer: proxy.Observer(logTrouble(log))})
+	p.options.ReportFunc = logReport(log)
+	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	handler, err := proxy.New(guard, scope, p.options)
+	if err != nil {
+		return err
+	}
+	s := &service{plan: p, log: log, guard: guard, handler: handler, health: newHealth(store)}
+	return s.serve(ctx)
+}

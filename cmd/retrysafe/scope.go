@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/jwtscope"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+const availableScopes = `credential (the Authorization or X-API-Key header), header:NAME (set by a gateway that you trust),
+jwt:JWKS-URL (a verified token's issuer and subject), mtls (a verified client certificate), none (all callers share their keys)`
+
+// startTimeout bounds what has to be fetched before the proxy can start.
+const startTimeout = 15 * time.Second
+
+// scopeSettings say how callers are told apart.
+type scopeSettings struct {
+	scope            string
+	issuer, audience string // of tokens
+	clientCA         string
+}
+
+// check reports what is wrong with the settings. It fetches nothing.
+func (s scopeSettings) check() error {
+	kind, rest, _ := strings.Cut(s.scope, ":")
+	known := s.scope == "credential" || s.scope == "none" || s.scope == "mtls" ||
+		kind == "header" && isFieldName(rest) || kind == "jwt" && rest != ""
+	switch {
+	case !known:
+		return refusef("scope %q is not known; there are: %s", s.scope, availableScopes)
+	case s.scope == "mtls" && s.clientCA == "":
+		return refusef("the scope mtls needs client certificates: say who signs them with --client-ca")
+	case kind != "jwt" && (s.issuer != "" || s.audience != ""):
+		return refusef("issuer and audience are checked with the scope jwt:JWKS-URL only, not with %q", s.scope)
+	}
+	return nil
+}
+
+// open returns the function that tells callers apart.
+func (s scopeSettings) open(ctx context.Context) (httpsafe.ScopeFunc, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	kind, rest, _ := strings.Cut(s.scope, ":")
+	switch kind {
+	case "header":
+		return httpsafe.ScopeHeader(rest), nil
+	case "jwt":
+		ctx, stop := context.WithTimeout(ctx, startTimeout)
+		defer stop()
+		return jwtscope.New(ctx, rest, jwtscope.Options{Issuer: s.issuer, Audience: s.audience})
+	case "mtls":
+		return httpsafe.ScopeMTLS(), nil
+	case "none":
+		return httpsafe.ScopeNone(), nil
+	}
+	return httpsafe.ScopeCredential(), nil
+}
+
+func isFieldName(s string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return s != "" && strings.Trim(s, letters) == ""
+}

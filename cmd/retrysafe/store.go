@@ -1,0 +1,83 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// availableStores is what --store understands in this build.
+const availableStores = `a path (a SQLite file, made if missing), sqlite:PATH, memory: (forgotten when the process ends)`
+
+// storeRef says which store to open.
+type storeRef struct {
+	name   string // to print
+	memory bool
+	path   string // of a SQLite file
+}
+
+// parseStore reads a store's URL. It opens nothing.
+func parseStore(name string) (storeRef, error) {
+	scheme, rest, hasScheme := strings.Cut(name, ":")
+	switch {
+	case name == "":
+		return storeRef{}, refusef("the store has no name; there are: %s", availableStores)
+	case name == "memory:":
+		return storeRef{name: name, memory: true}, nil
+	case !hasScheme || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1: // as in C:\keys.db
+		return fileRef(name)
+	case scheme == "sqlite":
+		return fileRef(strings.TrimPrefix(rest, "//"))
+	}
+	return storeRef{}, refusef("store %q is of a kind that this build does not have; it has: %s", hidePassword(name), availableStores)
+}
+
+// fileRef checks what can be said about a path before SQLite sees it.
+func fileRef(path string) (storeRef, error) {
+	if path == "" {
+		return storeRef{}, refusef("the store has no name; there are: %s", availableStores)
+	}
+	directory := filepath.Dir(path)
+	info, err := os.Stat(directory)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return storeRef{}, refusef("store %s: the directory %s does not exist; make it first", path, directory)
+	case err != nil:
+		return storeRef{}, refusef("store %s: %w", path, err)
+	case !info.IsDir():
+		return storeRef{}, refusef("store %s: %s is no directory", path, directory)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return storeRef{}, refusef("store %s is a directory; name a file in it", path)
+	}
+	return storeRef{name: path, path: path}, nil
+}
+
+// open opens the store, and returns what closes it.
+func (r storeRef) open() (retrysafe.Store, func() error, error) {
+	if r.memory {
+		return memstore.New(memstore.Options{}), func() error { return nil }, nil
+	}
+	s, err := sqlitestore.Open(r.path, sqlitestore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+}
+
+// hidePassword makes a store's URL fit to print.
+func hidePassword(name string) string {
+	u, err := url.Parse(name)
+	if err != nil {
+		scheme, _, _ := strings.Cut(name, ":")
+		return scheme + ":…"
+	}
+	return u.Redacted()
+}
