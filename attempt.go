@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -86,6 +87,18 @@ func (a *Attempt) Number() int { return a.number }
 
 // Protected reports whether the key is claimed: true, unless the store failed and the policy is FailOpen.
 func (a *Attempt) Protected() bool { return a.lease.Fence != 0 }
+
+// Completed reports whether the work has completed the attempt inside a transaction of its own: see CompleteIn.
+func (a *Attempt) Completed() bool { return a.savedResult() != nil }
+
+// String names the attempt without showing its key.
+func (a *Attempt) String() string { return fmt.Sprintf("attempt %d at key %s", a.number, a.lease.Key) }
+
+// GoString hides the key from %#v too.
+func (a *Attempt) GoString() string { return "retrysafe.Attempt(" + a.String() + ")" }
+
+// LogValue hides the key from log/slog.
+func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
 // ChildKey derives the key ID for a downstream call. See Key.Child.
 func (a *Attempt) ChildKey(name string) string { return a.lease.Key.Child(name) }

@@ -102,6 +102,9 @@ func mark(err error, c class, code int) error {
 
 // classify returns the outermost mark of err; none means terminal.
 func classify(err error) (class, int) {
+	if err == nil {
+		return terminal, 0
+	}
 	var c *classified
 	if errors.As(err, &c) {
 		return c.class, c.code

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -280,5 +282,31 @@ func TestWithMakesAnException(t *testing.T) {
 	}
 	if g.Policy().Retention.Key != retrysafe.DefaultRetention {
 		t.Error("With changed the guard that it was called on")
+	}
+}
+
+// Seen to fail with String, GoString or LogValue taken out of Attempt.
+func TestAttemptDoesNotShowItsKey(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.guard.Do(k.ctx, request("secret-id", ""), func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+			var log strings.Builder
+			slog.New(slog.NewTextHandler(&log, nil)).Info("work", "attempt", a)
+			slog.New(slog.NewJSONHandler(&log, nil)).Info("work", "attempt", a)
+			for _, text := range []string{fmt.Sprint(a), fmt.Sprintf("%+v %s", a, a), fmt.Sprintf("%#v", a), log.String()} {
+				if strings.Contains(text, "secret-id") || !strings.Contains(text, a.Key().Digest().String()) {
+					k.Errorf("the attempt prints as %s", text)
+				}
+			}
+			return retrysafe.Result{}, nil
+		})
+	})
+}
+
+func TestPoliciesSayWhatTheyAre(t *testing.T) {
+	p := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}).Policy()
+	got := fmt.Sprint(p.OnInFlight, ", ", p.OnAbandoned, ", ", p.OnStoreError, ", ", retrysafe.Wait(time.Second), ", ",
+		retrysafe.Rerun(), ", ", retrysafe.Reconcile(nil), ", ", retrysafe.FailOpen)
+	if want := "reject, refuse, fail closed, wait 1s, rerun, reconcile, fail open"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -48,6 +48,14 @@ func Wait(limit time.Duration) InFlightPolicy {
 	return InFlightPolicy{kind: inFlightWait, max: limit}
 }
 
+// String returns "reject", or "wait" and the limit.
+func (p InFlightPolicy) String() string {
+	if p.kind == inFlightWait {
+		return "wait " + p.max.String()
+	}
+	return "reject"
+}
+
 // AbandonedPolicy is made by Refuse, Rerun or Reconcile.
 type AbandonedPolicy struct {
 	kind      abandonedKind
@@ -82,6 +90,14 @@ func Reconcile(f ReconcileFunc) AbandonedPolicy {
 	return AbandonedPolicy{kind: abandonedReconcile, reconcile: f}
 }
 
+// String returns "refuse", "rerun" or "reconcile".
+func (p AbandonedPolicy) String() string {
+	if p.kind == 0 {
+		return "refuse"
+	}
+	return name(int(p.kind), "refuse", "rerun", "reconcile")
+}
+
 // StoreErrorPolicy says what happens when the store cannot be asked whether a key is free.
 type StoreErrorPolicy uint8
 
@@ -91,6 +107,14 @@ const (
 	// FailOpen runs the work without protection: a retry may run it again. Observers are told each time.
 	FailOpen
 )
+
+// String returns "fail closed" or "fail open".
+func (p StoreErrorPolicy) String() string {
+	if p == FailOpen {
+		return "fail open"
+	}
+	return "fail closed"
+}
 
 // or returns p with the fields that are not set taken from base.
 func (p Policy) or(base Policy) Policy {

@@ -67,7 +67,7 @@ func (x *exchange) detach(began chan<- struct{}) *exchange {
 // logPanic ends a panic as net/http would, where there is no connection left to end.
 func (x *exchange) logPanic() {
 	p := recover()
-	if p == nil || p == http.ErrAbortHandler {
+	if p == nil || isAbort(p) {
 		return
 	}
 	logf := log.Printf

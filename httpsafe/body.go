@@ -91,10 +91,15 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close implements io.Closer. After it nothing refers to the bytes any more.
+// Close implements io.Closer.
 func (b *requestBody) Close() error {
+	b.end()
+	return nil
+}
+
+// end takes the bytes back: nothing refers to them any more.
+func (b *requestBody) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rest, b.closed = nil, true
-	return nil
 }

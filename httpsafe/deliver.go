@@ -35,7 +35,7 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 	before := rec.state
 	rec.state = ended
 	p := &rec.current
-	if rec.sealed.memory != nil && rec.completed() {
+	if rec.sealed.memory != nil && rec.ctx.Completed() {
 		p = &rec.sealed
 	}
 	if before == recording {

@@ -84,7 +84,10 @@ func ParseKey(values []string, syntax KeySyntax) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return key, s.check(key)
+	if err := s.check(key); err != nil {
+		return "", err
+	}
+	return key, nil
 }
 
 // unquote returns what text stands for.

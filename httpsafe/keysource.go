@@ -3,6 +3,7 @@ package httpsafe
 import (
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -130,7 +131,8 @@ func (k NaturalKey) validate() error {
 type BodyHash struct {
 	// Secret of the HMAC. Required, so that a stored key does not give the body away.
 	Secret []byte
-	// Fields of a JSON body that count. Default: the whole body.
+	// Fields of a JSON body that count. Default: the whole body. A body that has none of Fields.Include is refused as
+	// malformed.
 	Fields retrysafe.Fields
 	// Intent is a header by which a client tells a legitimate repeat from a retry; it need not be sent.
 	Intent string
@@ -145,8 +147,22 @@ func (k BodyHash) Key(r *http.Request, body []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if !k.hasFields(body) {
+		return "", &KeyError{ReasonFormat}
+	}
 	part := retrysafe.JSONPart(body, k.Fields)
 	return retrysafe.BodyHashID(k.Secret, intent, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, part), nil
+}
+
+// hasFields reports whether body has at least one of the fields that count: requests without any must not share a key.
+func (k BodyHash) hasFields(body []byte) bool {
+	if len(k.Fields.Include) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(k.Fields.Include, func(pointer string) bool {
+		_, ok, err := retrysafe.JSONField(body, pointer)
+		return ok || err != nil // what is not JSON counts as a whole
+	})
 }
 
 func (k BodyHash) validate() error {

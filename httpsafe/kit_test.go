@@ -35,11 +35,10 @@ type kit struct {
 // faultyStore fails on demand.
 type faultyStore struct {
 	*memstore.Store
-	mu                        sync.Mutex
-	claimErr, completeErr     error
-	completions, releases     atomic.Int64
-	beforeComplete            func()
-	takeOverBeforeCompletions bool
+	mu                    sync.Mutex
+	claimErr, completeErr error
+	completions, releases atomic.Int64
+	beforeComplete        func()
 }
 
 var errDown = errors.New("store is down")

@@ -114,7 +114,7 @@ func (c *config) hasKey(r *http.Request) bool {
 
 func isEarlyData(r *http.Request) bool {
 	values := r.Header["Early-Data"]
-	return len(values) > 0 && !(len(values) == 1 && values[0] == "0")
+	return len(values) > 1 || len(values) == 1 && values[0] != "0"
 }
 
 func isSafe(method string) bool {

@@ -14,7 +14,7 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.current
-	if r.sealed.memory != nil && p.status == 0 && !r.completed() {
+	if r.sealed.memory != nil && p.status == 0 && !r.ctx.Completed() {
 		p.begin(http.StatusInternalServerError, r.w.Header()) // the transaction failed, and the handler had nothing to say about it
 	}
 	p.end(r.w.Header(), r.sniffed())
@@ -26,16 +26,6 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	}
 	return r.resultOf(p), nil
 }
-
-// completed reports whether a transaction of the handler has completed the attempt.
-func (r *recorder) completed() bool {
-	// An attempt that has completed refuses before it asks for a result.
-	r.ctx.CaptureFunc(func() (retrysafe.Result, error) { return retrysafe.Result{}, errNotCompleted })
-	err := r.ctx.CompleteIn(nil)
-	return !errors.Is(err, errNotCompleted)
-}
-
-var errNotCompleted = errors.New("httpsafe: not completed")
 
 // class returns the response's class with the policy for ambiguous ones applied.
 func (r *recorder) class(status int) Class {
@@ -121,7 +111,7 @@ func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) {
 // explainInFlight answers with 409, or with the address of the status.
 func (x *exchange) explainInFlight(known retrysafe.Record) {
 	p := seen(problem(RequestInFlight), known)
-	p.RetryAfter = retryAfter(known.Age)
+	p.RetryAfter = retryAfter(known)
 	x.setPreferenceApplied()
 	if x.m.inFlightStatus {
 		x.accept(p.RetryAfter)
@@ -163,8 +153,13 @@ func seen(p Problem, known retrysafe.Record) Problem {
 	return p
 }
 
-// retryAfter guesses how long an attempt still takes: as long as it has taken so far, between 1 and 30 seconds.
-func retryAfter(age time.Duration) time.Duration {
-	s := math.Ceil(age.Seconds())
+// retryAfter guesses how long an attempt still takes: as long as it has taken so far, but not longer than its lease if
+// that is not prolonged; between 1 and 30 seconds.
+func retryAfter(known retrysafe.Record) time.Duration {
+	guess := known.Age
+	if known.LeaseLeft > 0 {
+		guess = min(guess, known.LeaseLeft)
+	}
+	s := math.Ceil(guess.Seconds())
 	return time.Duration(min(max(s, 1), 30)) * time.Second
 }

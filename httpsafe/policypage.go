@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,8 @@ type RoutePolicy struct {
 	Pattern string
 	Guard   *retrysafe.Guard
 	Options Options
+	// Problems that the route may answer with beside the middleware's own.
+	Problems []Problem
 }
 
 // PolicyPage serves the published policy that clients rely on: for each route the key's header and form, methods,
@@ -201,7 +204,7 @@ func inFlight(o Options, p retrysafe.Policy) string {
 		text = "202 with the address of the status"
 	}
 	if p.OnInFlight != retrysafe.Reject() {
-		text = "waits, then " + text
+		text = p.OnInFlight.String() + ", then " + text
 	}
 	return text
 }
@@ -234,11 +237,24 @@ func problemPages(routes []RoutePolicy) []problemPage {
 	}
 	o = o.withDefaults()
 	var pages []problemPage
-	for _, p := range problems() {
+	for _, p := range allProblems(routes) {
 		if s := o.Profile.Statuses[p.Slug]; s != 0 {
 			p.Status = s
 		}
 		pages = append(pages, problemPage{p.Slug, o.PolicyURL + "#" + string(p.Slug), p.Status, p.Title, p.Detail, p.Retryable, p.NewKeyRequired, p.Executed})
 	}
 	return pages
+}
+
+// allProblems returns the middleware's problems and then those that routes have beside them, each once.
+func allProblems(routes []RoutePolicy) []Problem {
+	all := problems()
+	for _, r := range routes {
+		for _, p := range r.Problems {
+			if !slices.ContainsFunc(all, func(known Problem) bool { return known.Slug == p.Slug }) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
 }

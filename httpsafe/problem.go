@@ -78,12 +78,16 @@ func (p Problem) with(name string, value any) Problem {
 }
 
 // refuse answers with the problem, in the profile's form.
-func (c *config) refuse(w http.ResponseWriter, p Problem) {
-	p.Type = c.policyURL + "#" + string(p.Slug)
-	if s := c.profile.Statuses[p.Slug]; s != 0 {
+func (c *config) refuse(w http.ResponseWriter, p Problem) { WriteProblem(w, c.profile, c.policyURL, p) }
+
+// WriteProblem answers with a problem in the form that a profile has: status, body, Link, Retry-After and whatever else
+// belongs to it. p.Type is set to the problem's fragment of the policy page at policyURL.
+func WriteProblem(w http.ResponseWriter, profile Profile, policyURL string, p Problem) {
+	p.Type = policyURL + "#" + string(p.Slug)
+	if s := profile.Statuses[p.Slug]; s != 0 {
 		p.Status = s
 	}
-	render := c.profile.RenderFunc
+	render := profile.RenderFunc
 	if render == nil {
 		render = ProblemJSON
 	}
@@ -100,10 +104,10 @@ func (c *config) refuse(w http.ResponseWriter, p Problem) {
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	for _, f := range c.profile.ErrorHeaders[p.Slug] {
+	for _, f := range profile.ErrorHeaders[p.Slug] {
 		h.Set(f.Name, f.Value)
 	}
-	for _, f := range c.profile.ErrorHeaders[""] {
+	for _, f := range profile.ErrorHeaders[""] {
 		h.Set(f.Name, f.Value)
 	}
 	w.WriteHeader(p.Status)

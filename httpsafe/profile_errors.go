@@ -115,8 +115,8 @@ func renderGoCardless(p Problem) (string, []byte) {
 }
 
 const (
-	conflictSlug  Slug = "already-created"
-	conflictingID      = "conflicting_resource_id"
+	conflictSlug  Slug   = "already-created"
+	conflictingID string = "conflicting_resource_id"
 )
 
 // conflictingResource words a replay as a conflict with what the first request created.

@@ -71,6 +71,17 @@ func TestBodyHash(t *testing.T) {
 	k.wantRuns(4)
 }
 
+// Seen to fail with hasFields taken out: the second request got the first one's answer.
+func TestBodyHashNeedsOneOfItsFields(t *testing.T) {
+	k := newKit(t)
+	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"), Fields: retrysafe.Fields{Include: []string{"/order", "/month"}}}
+	k.options.Fingerprint = httpsafe.FingerprintNone()
+	k.post("", body(`{"customer":1}`)).wantProblem(400, httpsafe.KeyMalformed)
+	k.post("", body(`{"customer":2}`)).wantProblem(400, httpsafe.KeyMalformed)
+	k.post("", body(`{"month":"2026-11"}`)).wantState("executed; exp=@EXP")
+	k.wantRuns(1)
+}
+
 func TestKeyInBodyOptional(t *testing.T) {
 	k := newKit(t)
 	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/meta/key", Query: "key"}
@@ -101,9 +112,9 @@ func TestFingerprints(t *testing.T) {
 	urlEncoded := header("Content-Type", "application/x-www-form-urlencoded")
 	custom := httpsafe.FingerprintFunc("first byte", func(_ *http.Request, b []byte) string { return string(b[:1]) })
 	for _, c := range []struct {
-		name                  string
-		method                httpsafe.FingerprintMethod
-		first, same, differnt func(*http.Request)
+		name                   string
+		method                 httpsafe.FingerprintMethod
+		first, same, different func(*http.Request)
 	}{
 		{"raw", httpsafe.FingerprintRaw(), body(`{"a":1}`), body(`{"a":1}`), body(`{"a": 1}`)},
 		{"JSON", httpsafe.FingerprintJSON(), body(`{"a":1,"b":2}`), body(` {"b":2, "a":1}`), body(`{"a":1.0,"b":2}`)},
@@ -124,7 +135,7 @@ func TestFingerprints(t *testing.T) {
 				k.options.Fingerprint, k.options.Secret = c.method, []byte(secret)
 				k.post("k", c.first).want(201)
 				k.post("k", c.same).want(201).wantState("replayed; exp=@EXP")
-				k.post("k", c.differnt).wantProblem(422, httpsafe.KeyReused)
+				k.post("k", c.different).wantProblem(422, httpsafe.KeyReused)
 			}
 		})
 	}

@@ -97,7 +97,7 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 		o.add("replayable", known.ReplayLeft > 0 && !known.Result.Omitted)
 		o.add("result", r.URL.Path+"?result")
 	case known.LeaseLeft > 0:
-		h.Set("Retry-After", strconv.Itoa(wholeSeconds(retryAfter(known.Age))))
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(retryAfter(known))))
 	}
 	body := o.close()
 	h.Set("Content-Type", jsonType)

@@ -158,19 +158,22 @@ func TestEndedRecorder(t *testing.T) {
 	}
 	k.post("first").wantBody("first")
 	stop, leaking := make(chan struct{}), sync.WaitGroup{}
+	leak := func() {
+		if _, err := left[0].Write([]byte("leaked")); err == nil {
+			t.Error("a write after the handler's end succeeded")
+		}
+		if n, err := bodies[0].Read(make([]byte, 8)); err == nil || n != 0 {
+			t.Errorf("read %d bytes, %v", n, err)
+		}
+	}
+	leak()
 	leaking.Go(func() {
-		p := make([]byte, 8)
 		for {
 			select {
 			case <-stop:
 				return
 			default:
-			}
-			if _, err := left[0].Write([]byte("leaked")); err == nil {
-				t.Error("a write after the handler's end succeeded")
-			}
-			if n, err := bodies[0].Read(p); err == nil || n != 0 {
-				t.Errorf("read %d bytes, %v", n, err)
+				leak()
 			}
 		}
 	})

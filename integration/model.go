@@ -111,7 +111,7 @@ func (s state) claim(in input, out output) (bool, state) {
 		return out.verdict == retrysafe.Done && out.body == s.body, s
 	case s.state == retrysafe.Released && !same, s.state == retrysafe.Pending && !s.lapsed:
 		return out.verdict == retrysafe.InFlight, s
-	case s.state == retrysafe.Pending && !(in.takeOver && same):
+	case s.state == retrysafe.Pending && (!in.takeOver || !same):
 		return out.verdict == retrysafe.Abandoned, s
 	}
 	grew := out.fence > s.fence

@@ -30,7 +30,7 @@ func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) *http.Ser
 		if name == "" {
 			name = "everything else"
 		}
-		routes = append(routes, httpsafe.RoutePolicy{Pattern: name, Guard: g.With(r.Policy), Options: o.published(r.HTTP)})
+		routes = append(routes, httpsafe.RoutePolicy{Pattern: name, Guard: g.With(r.Policy), Options: o.published(r.HTTP), Problems: Problems()})
 	}
 	whole, routed := o.published(o.Default.HTTP), o.published(o.Default.HTTP)
 	whole.ScopeRoute, whole.Profile.ScopeRoute = false, false

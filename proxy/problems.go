@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -36,35 +35,14 @@ func Problems() []httpsafe.Problem {
 // problemWriter answers with problems in the form that a route's profile has.
 type problemWriter struct {
 	policyURL string
-	render    func(httpsafe.Problem) (contentType string, body []byte)
-}
-
-func newProblemWriter(policyURL string, p httpsafe.Profile) problemWriter {
-	render := p.RenderFunc
-	if render == nil {
-		render = httpsafe.ProblemJSON
-	}
-	return problemWriter{policyURL: policyURL, render: render}
+	profile   httpsafe.Profile
 }
 
 func (p problemWriter) write(w http.ResponseWriter, slug httpsafe.Slug) {
-	var found httpsafe.Problem
 	for _, known := range Problems() {
 		if known.Slug == slug {
-			found = known
+			httpsafe.WriteProblem(w, p.profile, p.policyURL, known)
+			return
 		}
 	}
-	found.Type = p.policyURL + "#" + string(slug)
-	contentType, body := p.render(found)
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Language", "en")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Link", "<"+found.Type+`>; rel="describedby"; type="text/html"`)
-	if found.RetryAfter > 0 {
-		h.Set("Retry-After", strconv.Itoa(int(found.RetryAfter/time.Second)))
-	}
-	w.WriteHeader(found.Status)
-	w.Write(body)
 }

@@ -60,7 +60,7 @@ func newRouteHandler(g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, comm
 		reportFunc:  report,
 		bodyTimeout: orElse(r.BodyTimeout, defaultBodyTimeout),
 		noGuards:    r.Unguarded,
-		problems:    newProblemWriter(r.HTTP.PolicyURL, r.HTTP.Profile),
+		problems:    problemWriter{policyURL: r.HTTP.PolicyURL, profile: r.HTTP.Profile},
 	}
 	common.problems = h.problems
 	h.forward = newForwarder(common, r, own.Policy())
