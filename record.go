@@ -15,16 +15,20 @@ type Record struct {
 	// take-over and each resumption adds one.
 	Fence   int64
 	Attempt int
+	// FirstFence is that of the record's first claim. No other record has it, and it never changes.
+	FirstFence int64
 	// Result is set once State is Succeeded or Failed. Claim leaves Meta and Body out once ReplayLeft is 0; Inspect
 	// shows them until AuditLeft is 0.
 	Result Result
-	// Steps in the order in which they were saved.
+	// Steps in the order in which they were saved. Claim may leave them out once the work has ended; Inspect shows them
+	// until AuditLeft is 0.
 	Steps []StepResult
-	// Age counts from the record's first claim, EndedAge from its end (or, while it is pending, is 0).
+	// Age counts from the record's first claim, EndedAge from its end or its release (while it is pending, it is 0).
 	Age, EndedAge time.Duration
 	// LeaseLeft is how long the lease of a pending record still runs; 0: it is abandoned.
 	LeaseLeft time.Duration
-	// ReplayLeft, KeyLeft and AuditLeft are what is left of the Retention. They are 0 while the lease runs.
+	// ReplayLeft, KeyLeft and AuditLeft are what is left of the Retention, which counts from the end of the work, from its
+	// release, or from the end of a lease that ran out. They are 0 while the lease runs.
 	ReplayLeft, KeyLeft, AuditLeft time.Duration
 }
 
@@ -51,11 +55,12 @@ func (s State) String() string { return name(int(s), "pending", "released", "suc
 // String returns the verdict's name in lower case.
 func (v Verdict) String() string { return name(int(v), "acquired", "in flight", "done", "abandoned") }
 
-// Result is how the work ended: what a retry is told. The zero Result is a success without content.
+// Result is how the work ended: what a retry is told. The zero Result is a success without content. Empty and absent
+// Meta and Body are the same.
 type Result struct {
 	// Failed tells a failure that is final from a success.
 	Failed bool
-	// Code is the protocol's status: an HTTP status, a gRPC code, or what TerminalCode was given.
+	// Code is the protocol's status: an HTTP status, a gRPC code, or what TerminalCode was given. It fits 32 bits.
 	Code int
 	// Meta is what describes the body: an encoded header, a content type. Its form is the adapter's.
 	Meta []byte

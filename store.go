@@ -9,7 +9,8 @@ import (
 //
 // Four rules hold for every method:
 //
-//   - It is atomic: it happens as a whole or not at all, whatever runs beside it and however its context ends.
+//   - It is atomic: it happens as a whole or not at all, whatever runs beside it and however its context ends. With a
+//     context that has ended before the call it changes nothing and returns an error that wraps the context's.
 //   - It may be repeated: a caller that lost the answer calls again with the same arguments, and the second call adds
 //     nothing.
 //   - The store owns the clock: durations go in and come out, instants never do, so that callers whose clocks
@@ -100,8 +101,9 @@ type Lease struct {
 	Key   Key
 	Owner Owner
 	// Fence grows with each claim of the key: through take-over, release, expiry and sweep. It is greater than any
-	// before it, and at least the store's clock in microseconds where no record exists. Systems that the work writes to
-	// can compare it and refuse what comes from a smaller one.
+	// before it, and at least the store's clock in microseconds where no record exists; no two records of a store
+	// have the same first fence. Systems that the work writes to can compare it and refuse what comes from a smaller
+	// one.
 	Fence int64
 }
 
@@ -115,7 +117,8 @@ type Sweeper interface {
 
 // Watcher is implemented by stores that can wake a waiter, so that it need not poll.
 type Watcher interface {
-	// Watch returns a channel that receives a value soon after the key's attempt ends or gives up its claim.
+	// Watch returns a channel that receives a value soon after the key's attempt ends, or gives up its claim by Release or
+	// by Extend with 0.
 	// Values may be merged, and may come without cause: claim again to see. stop frees what Watch holds; call it
 	// once. A lease that merely runs out wakes nobody.
 	Watch(ctx context.Context, k Key) (changed <-chan struct{}, stop func(), err error)
@@ -124,9 +127,11 @@ type Watcher interface {
 // Inspector is implemented by stores that people can look into. It plays no part in claims.
 type Inspector interface {
 	// Inspect returns what is kept of a key, the newest record first: the one that takes part in claims, if there
-	// is one, and ended ones until their Audit retention has passed. None is an empty slice.
+	// is one, and ended ones until their Audit retention has passed. A record that never ended is gone once its Key
+	// retention has. None is an empty slice.
 	Inspect(ctx context.Context, d Digest) ([]Record, error)
-	// List returns up to p.Limit records, the newest first, bodies and steps left out.
+	// List returns up to p.Limit of the records that Inspect would show, the newest first, without Meta, Body and
+	// steps.
 	List(ctx context.Context, p ListParams) ([]Record, error)
 	// Stats counts the records.
 	Stats(ctx context.Context) (Stats, error)
@@ -138,9 +143,9 @@ type ListParams struct {
 	State State
 	// Scope selects records of this scope; nil: of any.
 	Scope *string
-	// Before continues a listing: records first claimed under a fence below it. 0: from the newest on.
+	// Before continues a listing: records whose FirstFence is below it. 0: from the newest on.
 	Before int64
-	// Limit is 1 to 1000. Default 100.
+	// Limit is 1 to 1000; more counts as 1000. Default 100.
 	Limit int
 }
 

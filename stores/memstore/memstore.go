@@ -155,6 +155,9 @@ func (s *Store) acquire(r *record, p *retrysafe.ClaimParams, now time.Duration) 
 		r.owner = p.Owner
 		r.fence = s.nextFence(now)
 		r.attempt++
+		if r.attempt == 1 {
+			r.firstFence = r.fence
+		}
 	}
 	r.keep = p.Keep
 	r.endsAt = after(now, p.Lease)

@@ -146,6 +146,7 @@ func (r *record) summary(now time.Duration) retrysafe.Record {
 		Fingerprint: r.fingerprint,
 		State:       r.state,
 		Fence:       r.fence,
+		FirstFence:  r.firstFence,
 		Attempt:     r.attempt,
 		Result:      retrysafe.Result{Failed: r.result.Failed, Code: r.result.Code, Omitted: r.result.Omitted},
 		Age:         now - r.claimedAt,

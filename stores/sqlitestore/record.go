@@ -105,6 +105,7 @@ func (r *record) view(k retrysafe.Key, now instant) retrysafe.Record {
 		Fingerprint: r.fingerprint,
 		State:       r.state,
 		Fence:       r.fence,
+		FirstFence:  r.id,
 		Attempt:     int(r.attempt),
 		Result: retrysafe.Result{
 			Failed: r.state == retrysafe.Failed, Code: int(r.code), Omitted: r.omitted, Meta: r.meta, Body: r.body,

@@ -1,0 +1,45 @@
+package memstore
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Watched is how many keys are watched, and by how many watches.
+func (s *Store) Watched() (keys, watches int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watches {
+		watches += len(w)
+	}
+	return len(s.watches), watches
+}
+
+// Check counts the records and reports whether all three of the store's orders know the same ones.
+func (s *Store) Check() (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range s.due {
+		if r.place != i+1 {
+			return 0, fmt.Errorf("the record at place %d of the schedule believes to be at %d", i+1, r.place)
+		}
+	}
+	for _, r := range s.due[len(s.due):cap(s.due)] {
+		if r != nil {
+			return 0, errors.New("the schedule holds on to a record that is gone")
+		}
+	}
+	for _, r := range s.records {
+		if r == nil {
+			return 0, errors.New("the index holds a key without a record")
+		}
+		for ; r != nil; r = r.older {
+			n++
+		}
+	}
+	if n != len(s.due) || n != s.arrived.Len() {
+		return 0, fmt.Errorf("%d records in the index, %d in the schedule, %d in the order of arrival",
+			n, len(s.due), s.arrived.Len())
+	}
+	return n, nil
+}

@@ -1,0 +1,105 @@
+package memstore_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// The default clock is that of a synctest bubble, so that tests let time pass at no cost; no goroutine is left behind.
+func TestInsideABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memstore.New(memstore.Options{})
+		l := take(t, s, "k")
+		time.Sleep(time.Minute)
+		if c, err := s.Claim(ctx, params("k")); err != nil || c.Verdict != retrysafe.Abandoned {
+			t.Errorf("got %q, %v; want abandoned", c.Verdict, err)
+		}
+		complete(t, s, l, "answer")
+		time.Sleep(window)
+		if got := take(t, s, "k"); got.Fence <= l.Fence {
+			t.Errorf("got fence %d after %d", got.Fence, l.Fence)
+		}
+	})
+}
+
+func wantAllocs(t *testing.T, want float64, do func()) {
+	t.Helper()
+	if got := testing.AllocsPerRun(1000, do); got > want {
+		t.Errorf("got %v allocations, want at most %v", got, want)
+	}
+}
+
+// A fresh claim allocates the record, its place in the order of arrival, and, now and then, more room for both.
+// Seen to fail with two more allocations.
+func TestAllocsOfAFreshClaim(t *testing.T) {
+	s, _ := open(memstore.Options{})
+	ids := make([]retrysafe.ClaimParams, 1001) // AllocsPerRun runs once more, to warm up
+	for i := range ids {
+		ids[i] = params(fmt.Sprint(i))
+	}
+	next := 0
+	wantAllocs(t, 3, func() {
+		s.Claim(ctx, ids[next])
+		next++
+	})
+}
+
+// A replay allocates the copies of Meta and Body.
+func TestAllocsOfAReplay(t *testing.T) {
+	s, _ := open(memstore.Options{})
+	l := take(t, s, "k")
+	r := retrysafe.Result{Code: 201, Meta: []byte("meta"), Body: make([]byte, 10_000)}
+	if err := s.Complete(ctx, l, r, retrysafe.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	p := params("k")
+	wantAllocs(t, 2, func() { s.Claim(ctx, p) })
+}
+
+// A caller that is told that the key is in flight, and a heartbeat, allocate nothing.
+func TestAllocsWhileInFlight(t *testing.T) {
+	s, _ := open(memstore.Options{})
+	l := take(t, s, "k")
+	p := params("k")
+	wantAllocs(t, 0, func() { s.Claim(ctx, p) })
+	wantAllocs(t, 0, func() { s.Extend(ctx, l, time.Minute) })
+}
+
+func BenchmarkFreshPair(b *testing.B) {
+	s, _ := open(memstore.Options{MaxKeys: 1 << 40, MaxBytes: 1 << 50})
+	result := retrysafe.Result{Code: 201, Meta: []byte("meta"), Body: []byte("answer")}
+	b.ReportAllocs()
+	p := params("")
+	for i := 0; b.Loop(); i++ {
+		p.Key.ID = fmt.Sprint(i)
+		c, err := s.Claim(ctx, p)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Complete(ctx, c.Lease, result, retrysafe.Retention{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkReplay(b *testing.B) {
+	s, _ := open(memstore.Options{})
+	p := params("k")
+	c, err := s.Claim(ctx, p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	result := retrysafe.Result{Code: 201, Meta: []byte("meta"), Body: []byte("answer")}
+	if err := s.Complete(ctx, c.Lease, result, retrysafe.Retention{}); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Claim(ctx, p)
+	}
+}

@@ -1,0 +1,67 @@
+package memstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// Heartbeats, steps and other keys wake nobody. Seen to fail with a wake in every Extend.
+func TestWakesOnlyForCause(t *testing.T) {
+	s, clock := open(memstore.Options{})
+	changed, stop, err := s.Watch(ctx, retrysafe.Key{ID: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	l := take(t, s, "k")
+	other := take(t, s, "other")
+	for range 3 {
+		if err := s.Extend(ctx, l, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Checkpoint(ctx, l, retrysafe.StepResult{Name: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	complete(t, s, other, "answer")
+	clock.now = time.Minute
+	select {
+	case <-changed:
+		t.Error("got a value without cause")
+	default:
+	}
+	// Two causes that nobody has looked at are one value; a repeated completion is none.
+	if err := s.Extend(ctx, l, 0); err != nil {
+		t.Fatal(err)
+	}
+	complete(t, s, l, "answer")
+	<-changed
+	complete(t, s, l, "repeated")
+	select {
+	case <-changed:
+		t.Error("got a second value")
+	default:
+	}
+}
+
+// Seen to fail with the delete in unwatch taken out.
+func TestStopFreesTheWatch(t *testing.T) {
+	s, _ := open(memstore.Options{})
+	stops := map[int]func(){}
+	for i := range 3 {
+		_, stop, err := s.Watch(ctx, retrysafe.Key{ID: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stops[i] = stop
+	}
+	for i, want := range []struct{ keys, watches int }{{1, 2}, {1, 1}, {0, 0}} {
+		stops[i]()
+		if keys, watches := s.Watched(); keys != want.keys || watches != want.watches {
+			t.Errorf("after %d stops: got %d keys, %d watches; want %v", i+1, keys, watches, want)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+// Package storetest holds a test for every sentence of the retrysafe.Store contract. Run it against any Store: the
+// stores of this repository do, and so can one written elsewhere; it needs nothing but the standard library.
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, storetest.Harness{Open: open, Age: age, Reopen: reopen})
+//	}
+//
+// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher and Inspector run if
+// the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time passes by
+// Harness.Age. Run the suite with -race.
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Harness tells Run how to open a store and how to make time pass in it.
+type Harness struct {
+	// Open returns a fresh, empty store, and closes it with t.Cleanup. Each rule opens its own. Required.
+	Open func(t *testing.T) retrysafe.Store
+
+	// Age lets d pass on the store's clock for everything that the store holds: afterwards each lease, each retention
+	// and each age is as if d more had gone by. It never sleeps. A store whose clock can be set moves it ahead;
+	// one that uses a server's clock moves the stored instants back by d, in all records, in one statement.
+	// d is a few seconds to a few days. Required.
+	Age func(t *testing.T, s retrysafe.Store, d time.Duration)
+
+	// Reopen ends s the hard way (without a flush, as far as possible) and opens what it left behind.
+	// Nil: the store does not outlive its process, and the rules for durability do not run.
+	Reopen func(t *testing.T, s retrysafe.Store) retrysafe.Store
+
+	// Walks is how many random walks, each from a seed of its own, are compared with the model. Default 20.
+	Walks int
+}
+
+// rule is one sentence of the contract and the code that checks it.
+type rule struct {
+	name     string
+	sentence string
+	check    func(k *kit)
+}
+
+// Run checks each rule in a subtest. It runs nothing in parallel, so the harness may share a server between stores.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	if h.Open == nil || h.Age == nil {
+		t.Fatal("storetest: Harness.Open and Harness.Age are required")
+	}
+	for _, r := range rulesFor(h, h.Open(t)) {
+		t.Run(r.name, func(t *testing.T) {
+			k := newKit(t, h)
+			defer func() {
+				if t.Failed() {
+					t.Logf("the rule: %s", r.sentence)
+				}
+			}()
+			r.check(k)
+		})
+	}
+	if h.Walks == 0 {
+		h.Walks = 20
+	}
+	t.Run("walk", func(t *testing.T) { walk(t, h) })
+}
+
+// rulesFor lists the rules that hold for stores like s.
+func rulesFor(h Harness, s retrysafe.Store) []rule {
+	var rules []rule
+	for _, table := range [][]rule{
+		claimRules, recordRules, takeOverRules, leaseRules, fenceRules, stepRules, completeRules, releaseRules,
+		retentionRules, expiryRules, byteRules, contextRules, concurrencyRules,
+	} {
+		rules = append(rules, table...)
+	}
+	if _, ok := s.(retrysafe.Sweeper); ok {
+		rules = append(rules, sweeperRules...)
+	}
+	if _, ok := s.(retrysafe.Watcher); ok {
+		rules = append(rules, watcherRules...)
+	}
+	if _, ok := s.(retrysafe.Inspector); ok {
+		rules = append(rules, inspectorRules...)
+	}
+	if h.Reopen != nil {
+		rules = append(rules, reopenRules...)
+	}
+	return rules
+}
