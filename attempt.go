@@ -69,7 +69,10 @@ func SetResult(ctx context.Context, v any) error {
 	if err != nil {
 		return fmt.Errorf("retrysafe: encode the result: %w", err)
 	}
-	a.CaptureFunc(func() (Result, error) { return Result{Body: body}, nil })
+	a.CaptureFunc(func() (Result, error) {
+		a.CaptureFunc(nil) // it belongs to one transaction
+		return Result{Body: body}, nil
+	})
 	return nil
 }
 
@@ -104,7 +107,8 @@ func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 func (a *Attempt) ChildKey(name string) string { return a.lease.Key.Child(name) }
 
 // CaptureFunc sets the function that gives the result which CompleteIn saves. Adapters set it: for an HTTP handler it is
-// the response written so far.
+// the response written so far. It is called once for each transaction, also for one that is rolled back: whatever the
+// work says afterwards does not belong to that one any more.
 func (a *Attempt) CaptureFunc(f func() (Result, error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -132,6 +136,10 @@ func (a *Attempt) CompleteIn(save func(Lease, Result, Retention) error) error {
 	a.finish()
 	return nil
 }
+
+// RolledBack says that a transaction which was to complete the attempt has been rolled back before CompleteIn. What the
+// work has answered inside of it is forgotten. A store's InTx calls it.
+func (a *Attempt) RolledBack() { _, _ = a.captured() }
 
 func (a *Attempt) captured() (Result, error) {
 	a.mu.Lock()

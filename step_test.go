@@ -216,6 +216,12 @@ func TestCompletionInsideTheWorksOwnTransaction(t *testing.T) {
 				k.Errorf("without a result: %v", err)
 			}
 			retrysafe.SetResult(ctx, 1)
+			a, _ := retrysafe.AttemptFrom(ctx)
+			a.RolledBack()
+			if err := inTx(k, ctx, nil); err == nil || !strings.Contains(err.Error(), "SetResult") {
+				k.Errorf("with the result of a transaction that was rolled back: %v", err)
+			}
+			retrysafe.SetResult(ctx, 1)
 			return retrysafe.Result{}, inTx(k, ctx, retrysafe.Retryable(errors.New("serialization failure")))
 		})
 		k.wantAnswer(pay(), k.answer("second"), "second", false)

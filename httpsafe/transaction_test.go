@@ -84,6 +84,29 @@ func TestRolledBackResponseIsForgotten(t *testing.T) {
 	k.post("k").wantReplayOf(first)
 }
 
+// What a transaction's function has written before it failed is not the answer. Seen to fail with RolledBack taken out:
+// the client got 201, and so did every retry.
+func TestResponseOfAFailedTransactionIsForgotten(t *testing.T) {
+	for _, c := range []struct {
+		then func(w http.ResponseWriter)
+		want int
+	}{
+		{func(w http.ResponseWriter) { http.Error(w, "conflict", http.StatusConflict) }, 409},
+		{func(http.ResponseWriter) {}, 500},
+	} {
+		k := newKit(t)
+		k.handler = func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			io.WriteString(w, "paid")
+			a, _ := retrysafe.AttemptFrom(r.Context())
+			a.RolledBack()
+			c.then(w)
+		}
+		first := k.post("k").want(c.want)
+		k.post("k").wantReplayOf(first)
+	}
+}
+
 func TestRolledBackAndTriedAgain(t *testing.T) {
 	k := newKit(t)
 	k.handler = func(w http.ResponseWriter, r *http.Request) {

@@ -86,7 +86,8 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 
 // underLease calls change with the live record of the lease's key, or with nil if there is none.
 func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease,
-	change func(r *record, now time.Duration) error) error {
+	change func(r *record, now time.Duration) error,
+) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ import (
 // retrysafe.SetResult. Nobody else writes to the file while f runs, so f should be short, must heed its context, and
 // must not use the store or steps, which fail with ErrInsideTransaction. f must not end tx.
 //
-// If f returns an error, InTx rolls back and returns that error. It returns retrysafe.ErrNoAttempt outside of an
+// If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP response is forgotten, so
+// that the handler can say what happened instead. It returns retrysafe.ErrNoAttempt outside of an
 // attempt, and retrysafe.ErrLeaseLost if another attempt has taken the key over: then nothing of f remains. An attempt
 // without protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and
 // completes nothing.
@@ -42,6 +43,7 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	}
 	defer tx.Rollback() // does nothing after a commit
 	if err := f(context.WithValue(ctx, borrowedKey{}, s.writer), tx); err != nil {
+		a.RolledBack()
 		return err
 	}
 	t := &shared{store: s, tx: tx, back: back}

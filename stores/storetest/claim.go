@@ -14,7 +14,8 @@ var claimRules = []rule{
 			Fence: c.Lease.Fence, Attempt: 1, LeaseLeft: leaseTime,
 		})
 	}},
-	{"in-flight",
+	{
+		"in-flight",
 		"a key whose lease runs is in flight for everybody else, and is not disturbed by being asked for", func(k *kit) {
 			l := k.take("k")
 			for range 3 {
@@ -23,18 +24,21 @@ var claimRules = []rule{
 				equal(k, "attempt", r.Attempt, 1)
 			}
 			k.complete(l, "answer", keepLonger)
-		}},
+		},
+	},
 	{"done", "a completed key is done for everybody, its owner included, and hands out its result", func(k *kit) {
 		l := k.finish("k", "answer", keepLonger)
 		k.replays("k", "answer")
 		k.find(retrysafe.Done, "k", by(l.Owner))
 	}},
-	{"done-for-all",
+	{
+		"done-for-all",
 		"a completed key is done for other requests too, and for those that ask to take over", func(k *kit) {
 			k.finish("k", "answer", keepLonger)
 			r := k.find(retrysafe.Done, "k", anotherRequest, takingOver)
 			equal(k, "fingerprint", r.Fingerprint, "raw1:one")
-		}},
+		},
+	},
 	{"failed", "a failure is a result like any other", func(k *kit) {
 		failure := retrysafe.Result{Failed: true, Code: 402, Meta: []byte("m"), Body: []byte("no money")}
 		k.must("Complete", k.store.Complete(k.ctx, k.take("k"), failure, keepLonger))
@@ -42,13 +46,15 @@ var claimRules = []rule{
 		equal(k, "state", r.State, retrysafe.Failed)
 		equal(k, "same result", sameResult(r.Result, failure), true)
 	}},
-	{"repeats",
+	{
+		"repeats",
 		"claiming again with the owner that holds the key returns the same fence and adds no attempt", func(k *kit) {
 			l := k.take("k")
 			again := k.acquire("k", by(l.Owner))
 			equal(k, "lease", again.Lease, l)
 			equal(k, "attempt", again.Record.Attempt, 1)
-		}},
+		},
+	},
 	{"repeats-afresh", "claiming again makes the lease run afresh", func(k *kit) {
 		l := k.take("k")
 		k.age(leaseTime - slack)
@@ -58,7 +64,8 @@ var claimRules = []rule{
 		k.age(leaseTime - slack)
 		k.find(retrysafe.InFlight, "k")
 	}},
-	{"repeats-lapsed",
+	{
+		"repeats-lapsed",
 		"claiming again holds even if the lease has run out, and hands out the saved steps", func(k *kit) {
 			l := k.take("k")
 			k.checkpoint(l, "a", "1")
@@ -67,13 +74,16 @@ var claimRules = []rule{
 			equal(k, "lease", again.Lease, l)
 			k.steps(again.Record.Steps, "a=1")
 			k.find(retrysafe.InFlight, "k", takingOver)
-		}},
-	{"repeats-not-for-losers",
+		},
+	},
+	{
+		"repeats-not-for-losers",
 		"an owner that was taken over does not get the key back by claiming again", func(k *kit) {
 			zombie := k.abandon("k")
 			k.take("k", takingOver)
 			k.find(retrysafe.InFlight, "k", by(zombie.Owner), takingOver)
-		}},
+		},
+	},
 	{"repeats-after-release", "an owner that released the key and claims it again gets a new fence", func(k *kit) {
 		l := k.take("k")
 		k.release(l)
@@ -127,7 +137,8 @@ var recordRules = []rule{
 			Age:   time.Minute, LeaseLeft: leaseTime - time.Minute,
 		})
 	}},
-	{"record-abandoned",
+	{
+		"record-abandoned",
 		"the record of an abandoned key shows what is left of the retention, which counts from the lease's end", func(k *kit) {
 			l := k.take("k")
 			k.checkpoint(l, "a", "1")
@@ -137,8 +148,10 @@ var recordRules = []rule{
 				Steps: []retrysafe.StepResult{step("a", "1")}, Age: leaseTime + 10*time.Minute,
 				ReplayLeft: replayTime - 10*time.Minute, KeyLeft: keyTime - 10*time.Minute, AuditLeft: auditTime - 10*time.Minute,
 			})
-		}},
-	{"record-done",
+		},
+	},
+	{
+		"record-done",
 		"the record of a done key shows its result, and what is left of the retention it was completed with", func(k *kit) {
 			l := k.take("k")
 			k.age(time.Minute)
@@ -151,7 +164,8 @@ var recordRules = []rule{
 				ReplayLeft: keepLonger.Replay - 10*time.Minute, KeyLeft: keepLonger.Key - 10*time.Minute,
 				AuditLeft: keepLonger.Audit - 10*time.Minute,
 			})
-		}},
+		},
+	},
 	{"record-released", "the record of a released key counts from the release", func(k *kit) {
 		l := k.take("k")
 		k.checkpoint(l, "a", "1")
@@ -173,7 +187,8 @@ var recordRules = []rule{
 			Age:        leaseTime + slack, LeaseLeft: 7 * time.Minute,
 		})
 	}},
-	{"record-resumed",
+	{
+		"record-resumed",
 		"a resumption adds an attempt, starts a lease, and keeps the record's age and steps", func(k *kit) {
 			l := k.take("k")
 			k.checkpoint(l, "a", "1")
@@ -185,7 +200,8 @@ var recordRules = []rule{
 				FirstFence: l.Fence,
 				Steps:      []retrysafe.StepResult{step("a", "1")}, Age: 30 * time.Minute, LeaseLeft: 7 * time.Minute,
 			})
-		}},
+		},
+	},
 	{"record-anew", "after expiry and after a release without steps the record starts anew", func(k *kit) {
 		k.release(k.take("k"))
 		k.age(time.Hour)

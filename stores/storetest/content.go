@@ -36,9 +36,16 @@ var byteRules = []rule{
 	}},
 	{"scope-ends-where-it-ends", "bytes that move from the scope to the ID make another key", func(k *kit) {
 		for _, key := range []retrysafe.Key{
-			{Scope: "a", ID: "bc"}, {Scope: "ab", ID: "c"}, {Scope: "", ID: "abc"},
-			{Scope: "a/b", ID: "c"}, {Scope: "a", ID: "b/c"}, {Scope: "a\x00", ID: "b"}, {Scope: "a", ID: "\x00b"},
-			{Scope: "a:b", ID: "c"}, {Scope: "a", ID: "b:c"}, {Scope: "bc", ID: "a"},
+			{Scope: "a", ID: "bc"},
+			{Scope: "ab", ID: "c"},
+			{Scope: "", ID: "abc"},
+			{Scope: "a/b", ID: "c"},
+			{Scope: "a", ID: "b/c"},
+			{Scope: "a\x00", ID: "b"},
+			{Scope: "a", ID: "\x00b"},
+			{Scope: "a:b", ID: "c"},
+			{Scope: "a", ID: "b:c"},
+			{Scope: "bc", ID: "a"},
 		} {
 			k.take(key.ID, inScope(key.Scope))
 		}
@@ -82,13 +89,15 @@ var byteRules = []rule{
 		k.checkpoint(l, "a", data)
 		equal(k, "same step", string(k.acquire("k", by(l.Owner)).Record.Steps[0].Data) == data, true)
 	}},
-	{"copies-results-in",
+	{
+		"copies-results-in",
 		"a caller that changes its result after Complete changes nothing in the store", func(k *kit) {
 			r := result("answer")
 			k.must("Complete", k.store.Complete(k.ctx, k.take("k"), r, keepLonger))
 			r.Body[0], r.Meta[0] = 'X', 'X'
 			equal(k, "same result", sameResult(k.replays("k", "answer").Result, result("answer")), true)
-		}},
+		},
+	},
 	{"copies-results-out", "a caller that changes the result it got changes nothing in the store", func(k *kit) {
 		k.finish("k", "answer", keepLonger)
 		r := k.replays("k", "answer").Result
@@ -117,7 +126,8 @@ func (k *kit) refused(method string, err error) {
 }
 
 var contextRules = []rule{
-	{"context-ended",
+	{
+		"context-ended",
 		"a call whose context has ended fails with the context's error and changes nothing", func(k *kit) {
 			ended, cancel := context.WithCancel(k.ctx)
 			cancel()
@@ -131,8 +141,10 @@ var contextRules = []rule{
 			k.record(k.find(retrysafe.InFlight, "k"), retrysafe.Record{
 				Key: l.Key, Fingerprint: "raw1:one", State: retrysafe.Pending, Fence: l.Fence, Attempt: 1, LeaseLeft: leaseTime,
 			})
-		}},
-	{"context-ends-in-claim",
+		},
+	},
+	{
+		"context-ends-in-claim",
 		"a claim whose context ends in the middle has happened or not, and can be repeated", func(k *kit) {
 			eachCut(k, func(id string, cut context.Context) {
 				p := params(id)
@@ -144,8 +156,10 @@ var contextRules = []rule{
 					equal(k, "lease", again.Lease, first.Lease)
 				}
 			})
-		}},
-	{"context-ends-in-checkpoint",
+		},
+	},
+	{
+		"context-ends-in-checkpoint",
 		"a checkpoint whose context ends in the middle is saved as a whole or not at all", func(k *kit) {
 			eachCut(k, func(id string, cut context.Context) {
 				l := k.take(id)
@@ -157,8 +171,10 @@ var contextRules = []rule{
 				k.checkpoint(l, "a", "1")
 				k.steps(k.acquire(id, by(l.Owner)).Record.Steps, "a=1")
 			})
-		}},
-	{"context-ends-in-complete",
+		},
+	},
+	{
+		"context-ends-in-complete",
 		"a completion whose context ends in the middle is saved as a whole or not at all", func(k *kit) {
 			eachCut(k, func(id string, cut context.Context) {
 				l := k.take(id)
@@ -172,8 +188,10 @@ var contextRules = []rule{
 				k.complete(l, "answer", keepLonger)
 				k.replays(id, "answer")
 			})
-		}},
-	{"context-ends-in-release",
+		},
+	},
+	{
+		"context-ends-in-release",
 		"a release whose context ends in the middle has happened or not, and can be repeated", func(k *kit) {
 			eachCut(k, func(id string, cut context.Context) {
 				l := k.take(id)
@@ -183,7 +201,8 @@ var contextRules = []rule{
 				}
 				equal(k, "attempt", k.acquire(id, anotherRequest).Record.Attempt, 1)
 			})
-		}},
+		},
+	},
 }
 
 // eachCut calls try with contexts that end sooner and later after the call.

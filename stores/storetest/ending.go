@@ -38,7 +38,8 @@ var stepRules = []rule{
 		k.lost("Checkpoint", k.store.Checkpoint(k.ctx, l, step("b", "2")))
 		k.steps(k.acquire("k", by(second.Lease.Owner)).Record.Steps, "a=1")
 	}},
-	{"steps-survive-take-over",
+	{
+		"steps-survive-take-over",
 		"a take-over hands the saved steps to the next attempt, which adds to them", func(k *kit) {
 			first := k.take("k")
 			k.checkpoint(first, "a", "1")
@@ -49,8 +50,10 @@ var stepRules = []rule{
 			k.checkpoint(second.Lease, "b", "2")
 			k.age(leaseTime + slack)
 			k.steps(k.acquire("k", takingOver).Record.Steps, "a=1", "b=2")
-		}},
-	{"steps-survive-release",
+		},
+	},
+	{
+		"steps-survive-release",
 		"a release hands the saved steps to the next attempt, which adds to them", func(k *kit) {
 			first := k.take("k")
 			k.checkpoint(first, "a", "1")
@@ -60,7 +63,8 @@ var stepRules = []rule{
 			k.checkpoint(second.Lease, "b", "2")
 			k.release(second.Lease)
 			k.steps(k.acquire("k").Record.Steps, "a=1", "b=2")
-		}},
+		},
+	},
 	{"steps-end", "an attempt that has ended saves no more steps", func(k *kit) {
 		l := k.finish("k", "answer", keepLonger)
 		k.lost("Checkpoint", k.store.Checkpoint(k.ctx, l, step("a", "1")))
@@ -95,7 +99,8 @@ var completeRules = []rule{
 		k.lost("Complete", k.store.Complete(k.ctx, zombie, result("zombie"), keepLonger))
 		equal(k, "state", k.find(retrysafe.InFlight, "k").State, retrysafe.Pending)
 	}},
-	{"completes-once",
+	{
+		"completes-once",
 		"when this lease has already completed, the first result and its retention stay", func(k *kit) {
 			l := k.finish("k", "first", keepLonger)
 			k.age(time.Hour)
@@ -105,7 +110,8 @@ var completeRules = []rule{
 			equal(k, "state", r.State, retrysafe.Succeeded)
 			k.near("EndedAge", r.EndedAge, time.Hour)
 			k.near("KeyLeft", r.KeyLeft, keepLonger.Key-time.Hour)
-		}},
+		},
+	},
 	{"completes-alone", "a completed key is complete for its own lease alone", func(k *kit) {
 		l := k.finish("k", "answer", keepLonger)
 		other := l
@@ -203,7 +209,8 @@ var releaseRules = []rule{
 		k.find(retrysafe.InFlight, "k")
 		k.complete(second, "answer", keepLonger)
 	}},
-	{"releases-with-steps-again",
+	{
+		"releases-with-steps-again",
 		"a repeated release with steps returns nil, whoever released, and adds nothing", func(k *kit) {
 			zombie := k.abandon("k")
 			l := k.take("k", takingOver)
@@ -216,8 +223,10 @@ var releaseRules = []rule{
 			k.near("KeyLeft", r.KeyLeft, keyTime-time.Hour)
 			k.lost("Extend", k.store.Extend(k.ctx, l, time.Hour))
 			k.lost("Checkpoint", k.store.Checkpoint(k.ctx, l, step("b", "2")))
-		}},
-	{"releases-with-steps-for-a-time",
+		},
+	},
+	{
+		"releases-with-steps-for-a-time",
 		"once Keep.Key has passed since the release, the key is free for any request", func(k *kit) {
 			l := k.take("k")
 			k.checkpoint(l, "a", "1")
@@ -229,5 +238,6 @@ var releaseRules = []rule{
 			c := k.acquire("k", anotherRequest)
 			equal(k, "attempt", c.Record.Attempt, 1)
 			k.steps(c.Record.Steps)
-		}},
+		},
+	},
 }

@@ -46,13 +46,15 @@ func (k *kit) sweepIfAble() {
 var keepForSupport = retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: 48 * time.Hour}
 
 var inspectorRules = []rule{
-	{"inspect-nothing",
+	{
+		"inspect-nothing",
 		"of a key that was never claimed, and of one that was released without steps, nothing is kept", func(k *kit) {
 			k.inspect("k", 0)
 			k.release(k.take("k"))
 			k.inspect("k", 0)
 			k.list(retrysafe.ListParams{})
-		}},
+		},
+	},
 	{"inspect-all-there-is", "Inspect shows the record with its steps and its result", func(k *kit) {
 		l := k.take("k")
 		k.checkpoint(l, "a", "1")
@@ -74,7 +76,8 @@ var inspectorRules = []rule{
 		k.list(retrysafe.ListParams{}, "k")
 		equal(k, "fence", k.find(retrysafe.Abandoned, "k").Fence, l.Fence)
 	}},
-	{"inspect-until-audit",
+	{
+		"inspect-until-audit",
 		"an ended record is readable with its body until Audit, though its key is free", func(k *kit) {
 			l := k.take("k", lasting(12*time.Hour))
 			k.age(10 * time.Hour)
@@ -89,8 +92,10 @@ var inspectorRules = []rule{
 			k.age(past)
 			k.inspect("k", 0)
 			k.list(retrysafe.ListParams{})
-		}},
-	{"inspect-generations",
+		},
+	},
+	{
+		"inspect-generations",
 		"an ended record stays readable after its key was claimed anew; the newest record comes first", func(k *kit) {
 			for _, body := range []string{"first", "second"} {
 				k.finish("k", body, keepForSupport)
@@ -108,7 +113,8 @@ var inspectorRules = []rule{
 			k.age(2 * time.Hour)
 			k.sweepIfAble()
 			k.inspect("k", 0)
-		}},
+		},
+	},
 	{"inspect-generations-released", "a release takes away its own record, and no older one", func(k *kit) {
 		k.finish("k", "answer", keepForSupport)
 		k.age(2 * time.Hour)
@@ -116,7 +122,8 @@ var inspectorRules = []rule{
 		equal(k, "body", string(k.inspect("k", 1)[0].Result.Body), "answer")
 		equal(k, "attempt", k.acquire("k").Record.Attempt, 1)
 	}},
-	{"inspect-tombstone",
+	{
+		"inspect-tombstone",
 		"once Audit has passed the body is not shown, while the record takes part in claims", func(k *kit) {
 			l := k.take("k")
 			k.checkpoint(l, "a", "1")
@@ -131,8 +138,10 @@ var inspectorRules = []rule{
 				k.steps(r.Steps)
 				k.sweepIfAble()
 			}
-		}},
-	{"inspect-expired",
+		},
+	},
+	{
+		"inspect-expired",
 		"a record that never ended is gone once its key is free, however long its Audit", func(k *kit) {
 			k.take("pending", keeping(keepForSupport))
 			released := k.take("released", keeping(keepForSupport))
@@ -142,7 +151,8 @@ var inspectorRules = []rule{
 			k.inspect("pending", 0)
 			k.inspect("released", 0)
 			k.list(retrysafe.ListParams{})
-		}},
+		},
+	},
 	{"inspect-copies", "a caller that changes what Inspect returned changes nothing in the store", func(k *kit) {
 		l := k.take("k")
 		k.checkpoint(l, "a", "1")
@@ -191,7 +201,8 @@ var inspectorRules = []rule{
 		k.list(retrysafe.ListParams{Before: second.Fence}, "first")
 		k.list(retrysafe.ListParams{Before: first.Fence})
 	}},
-	{"list-in-pages",
+	{
+		"list-in-pages",
 		"pages of a listing show each record once, however fast the records came; 100 are a page, 1000 the largest", func(k *kit) {
 			const all = 1010
 			together(crowd, func(i int) {
@@ -218,7 +229,8 @@ var inspectorRules = []rule{
 				k.must("List", err)
 				equal(k, fmt.Sprintf("records with limit %d", limit), len(found), want)
 			}
-		}},
+		},
+	},
 	{"stats", "Stats counts the records by state, and the abandoned ones among the pending", func(k *kit) {
 		k.abandon("abandoned")
 		k.take("pending 1")

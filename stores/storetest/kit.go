@@ -54,6 +54,7 @@ func lasting(d time.Duration) asking { return func(p *retrysafe.ClaimParams) { p
 func keeping(keep retrysafe.Retention) asking {
 	return func(p *retrysafe.ClaimParams) { p.Keep = keep }
 }
+
 func inScope(scope string) asking         { return func(p *retrysafe.ClaimParams) { p.Key.Scope = scope } }
 func takingOver(p *retrysafe.ClaimParams) { p.TakeOver = true }
 

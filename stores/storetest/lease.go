@@ -7,7 +7,8 @@ import (
 )
 
 var takeOverRules = []rule{
-	{"abandoned",
+	{
+		"abandoned",
 		"a key whose lease ran out is abandoned: it is reported, and not taken unless asked for", func(k *kit) {
 			l := k.take("k")
 			k.age(leaseTime - slack)
@@ -16,8 +17,10 @@ var takeOverRules = []rule{
 			k.find(retrysafe.Abandoned, "k")
 			k.find(retrysafe.Abandoned, "k", anotherRequest)
 			k.complete(l, "answer", keepLonger)
-		}},
-	{"take-over",
+		},
+	},
+	{
+		"take-over",
 		"TakeOver claims an abandoned key under a larger fence; the old owner then can change nothing", func(k *kit) {
 			zombie := k.abandon("k")
 			l := k.take("k", takingOver)
@@ -26,7 +29,8 @@ var takeOverRules = []rule{
 			k.complete(l, "answer", keepLonger)
 			k.allLost(zombie)
 			k.replays("k", "answer")
-		}},
+		},
+	},
 	{"take-over-not-running", "TakeOver takes no key whose lease runs", func(k *kit) {
 		l := k.take("k")
 		k.find(retrysafe.InFlight, "k", takingOver)
@@ -34,7 +38,8 @@ var takeOverRules = []rule{
 		k.find(retrysafe.InFlight, "k", takingOver)
 		k.complete(l, "answer", keepLonger)
 	}},
-	{"take-over-once",
+	{
+		"take-over-once",
 		"a key that was taken over is in flight again, and can be abandoned and taken over again", func(k *kit) {
 			first := k.abandon("k")
 			second := k.take("k", takingOver)
@@ -45,7 +50,8 @@ var takeOverRules = []rule{
 			equal(k, "attempt", third.Record.Attempt, 3)
 			k.grows(first.Fence, second.Fence, third.Lease.Fence)
 			k.allLost(second)
-		}},
+		},
+	},
 	{"take-over-same-request", "TakeOver needs the same fingerprint, byte for byte", func(k *kit) {
 		k.abandon("k", forRequest("raw1:abc"))
 		for _, other := range []retrysafe.Fingerprint{
@@ -55,13 +61,15 @@ var takeOverRules = []rule{
 		}
 		k.take("k", forRequest("raw1:abc"), takingOver)
 	}},
-	{"take-over-empty",
+	{
+		"take-over-empty",
 		"an empty fingerprint is a fingerprint: it takes over nothing but an empty one", func(k *kit) {
 			k.abandon("k", forRequest(""))
 			k.find(retrysafe.Abandoned, "k", takingOver)
 			c := k.acquire("k", forRequest(""), takingOver)
 			equal(k, "fingerprint", c.Record.Fingerprint, "")
-		}},
+		},
+	},
 	{"take-over-free", "TakeOver makes no difference to a free key", func(k *kit) {
 		equal(k, "attempt", k.acquire("k", takingOver).Record.Attempt, 1)
 	}},
@@ -125,7 +133,8 @@ var leaseRules = []rule{
 }
 
 var fenceRules = []rule{
-	{"fenced",
+	{
+		"fenced",
 		"after a take-over the old owner can change nothing: not extend, checkpoint, complete, release", func(k *kit) {
 			zombie := k.take("k")
 			k.checkpoint(zombie, "a", "1")
@@ -137,7 +146,8 @@ var fenceRules = []rule{
 			k.near("LeaseLeft", r.LeaseLeft, leaseTime)
 			k.complete(l, "answer", keepLonger)
 			k.replays("k", "answer")
-		}},
+		},
+	},
 	{"fenced-by-number", "the right owner with another fence can change nothing", func(k *kit) {
 		l := k.take("k")
 		for _, off := range []int64{-1, 1, -l.Fence} {
@@ -155,7 +165,8 @@ var fenceRules = []rule{
 		k.allLost(wrong)
 		equal(k, "steps", len(k.find(retrysafe.InFlight, "k").Steps), 0)
 	}},
-	{"fenced-same-owner",
+	{
+		"fenced-same-owner",
 		"an owner that claims a key again after a release is fenced off from its first claim", func(k *kit) {
 			first := k.take("k")
 			k.checkpoint(first, "a", "1")
@@ -164,7 +175,8 @@ var fenceRules = []rule{
 			k.allLost(first)
 			k.complete(second, "answer", keepLonger)
 			k.replays("k", "answer")
-		}},
+		},
+	},
 	{"fence-grows", "the fence grows through release, take-over, resumption and expiry", func(k *kit) {
 		first := k.take("k")
 		k.release(first)
@@ -187,11 +199,13 @@ var fenceRules = []rule{
 			last = next
 		}
 	}},
-	{"fence-follows-the-clock", "where no record exists the fence is the clock's, so that it grows even if the store is made anew",
+	{
+		"fence-follows-the-clock", "where no record exists the fence is the clock's, so that it grows even if the store is made anew",
 		func(k *kit) {
 			old := k.take("k")
 			k.grows(old.Fence, newKit(k.T, k.h).take("k").Fence)
-		}},
+		},
+	},
 	{"lease-of-nobody", "a lease on a key that was never claimed holds nothing", func(k *kit) {
 		l := k.take("k")
 		l.Key.ID = "never claimed"

@@ -13,7 +13,8 @@ func (k *kit) reopen() {
 }
 
 var reopenRules = []rule{
-	{"reopen-claims",
+	{
+		"reopen-claims",
 		"an acknowledged claim outlives the process: nobody else gets the key, and its owner still holds it", func(k *kit) {
 			l := k.take("k")
 			k.age(time.Minute)
@@ -21,7 +22,8 @@ var reopenRules = []rule{
 			k.near("LeaseLeft", k.find(retrysafe.InFlight, "k", takingOver).LeaseLeft, leaseTime-time.Minute)
 			equal(k, "lease", k.take("k", by(l.Owner)), l)
 			k.complete(l, "answer", keepLonger)
-		}},
+		},
+	},
 	{"reopen-abandons", "an attempt that ended with its process is abandoned when its lease runs out", func(k *kit) {
 		zombie := k.take("k")
 		k.checkpoint(zombie, "a", "1")

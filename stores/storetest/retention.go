@@ -111,7 +111,8 @@ func expired(k *kit) map[string]retrysafe.Lease {
 }
 
 var expiryRules = []rule{
-	{"expired-is-free",
+	{
+		"expired-is-free",
 		"an expired key is claimable at once, for any request, and its record starts anew", func(k *kit) {
 			for kind, old := range expired(k) {
 				c := k.acquire(kind, anotherRequest)
@@ -121,7 +122,8 @@ var expiryRules = []rule{
 					LeaseLeft: leaseTime,
 				})
 			}
-		}},
+		},
+	},
 	{"expired-is-free-in-any-order", "many expired keys are claimable, the last to expire first", func(k *kit) {
 		for i := range 20 {
 			k.finish(fmt.Sprint(i), "answer", keepAll)

@@ -86,7 +86,8 @@ var sweeperRules = []rule{
 		k.sweepAll()
 		k.replays("k", "answer")
 	}},
-	{"sweep-is-bounded",
+	{
+		"sweep-is-bounded",
 		"a pass handles no more than limit records; less than limit means that nothing more is due", func(k *kit) {
 			const all = 25
 			for i := range all {
@@ -112,7 +113,8 @@ var sweeperRules = []rule{
 				k.must("Stats", err)
 				equal(k, "left over", stats.Succeeded, 0)
 			}
-		}},
+		},
+	},
 	{"sweep-beside-claims", "sweeping beside claims of expired keys leaves one winner, and no error", func(k *kit) {
 		for i := range 5 {
 			old := k.finish(fmt.Sprint(i), "answer", keepAll)
@@ -132,7 +134,8 @@ var sweeperRules = []rule{
 			k.find(retrysafe.InFlight, fmt.Sprint(i))
 		}
 	}},
-	{"sweep-context",
+	{
+		"sweep-context",
 		"a sweep whose context has ended fails with the context's error and changes nothing", func(k *kit) {
 			k.finish("k", "answer", keepAll)
 			k.age(auditTime + slack)
@@ -140,5 +143,6 @@ var sweeperRules = []rule{
 			cancel()
 			_, err := k.store.(retrysafe.Sweeper).Sweep(ended, 10)
 			k.refused("Sweep", err)
-		}},
+		},
+	},
 }

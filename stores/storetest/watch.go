@@ -57,13 +57,15 @@ var watcherRules = []rule{
 		k.release(l)
 		k.wakes(changed)
 	}},
-	{"watch-give-up",
+	{
+		"watch-give-up",
 		"an attempt that gives up its claim by extending it by nothing wakes every waiter", func(k *kit) {
 			l := k.take("k")
 			changed := k.watch("k")
 			k.extend(l, 0)
 			k.wakes(changed)
-		}},
+		},
+	},
 	{"watch-again", "values that nobody reads block nobody, and one is there for who looks later", func(k *kit) {
 		changed := k.watch("k")
 		for range 100 {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+)
+
+// bank counts what must not happen twice.
+type bank struct{ charges atomic.Int64 }
+
+// pay runs once for each key, however often the client retries.
+func (b *bank) pay(w http.ResponseWriter, r *http.Request) {
+	var order struct{ Amount int64 }
+	if err := json.NewDecoder(r.Body).Decode(&order); err != nil || order.Amount <= 0 {
+		http.Error(w, "the amount must be a positive number of cents", http.StatusBadRequest)
+		return
+	}
+	b.charges.Add(1)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	fmt.Fprintf(w, "{\"charge\":%q,\"amount\":%d}\n", rand.Text(), order.Amount)
+}
+
+// authenticate lets callers pass that know the token.
+func authenticate(token string, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given := r.Header.Get("Authorization")
+		if token == "" || subtle.ConstantTimeCompare([]byte(given), []byte("Bearer "+token)) != 1 {
+			http.Error(w, "a valid token is needed", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,84 @@
+// Command steps is a checkout in three steps, each a call to another service. An attempt that breaks off is simply run
+// again: finished steps are not repeated, and the one that was cut off goes out with the same child key, by which the
+// service recognises it. Here the carrier hangs up on its first request, after it has taken the parcel.
+//
+//	go run ./examples/steps
+//	curl -i 127.0.0.1:8080/checkouts -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//
+// The first answer is 502; send it again.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+func main() {
+	if err := run(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run serves until it fails; the example nethttp shows an orderly end.
+func run() error {
+	store, err := sqlitestore.Open("shop.db", sqlitestore.Options{})
+	if err != nil {
+		return err
+	}
+	guard := retrysafe.New(store, retrysafe.Options{})
+	town := openTown()
+	defer town.close()
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: town.shop().handler(guard), ReadHeaderTimeout: 10 * time.Second}
+	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
+}
+
+// handler guards the checkout. Rerun is safe, because every effect is a step under a child key. A 502 and a panic
+// leave open what happened, so they abandon the key instead of being its answer for good.
+func (s *shop) handler(guard *retrysafe.Guard) http.Handler {
+	checkouts := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
+	safe := httpsafe.Middleware(checkouts, httpsafe.ScopeCredential(), httpsafe.Options{
+		Required:  true,
+		Ambiguous: httpsafe.AmbiguousUnknown,
+	})
+	mux := http.NewServeMux()
+	mux.Handle("POST /checkouts", safe(http.HandlerFunc(s.checkout)))
+	return mux
+}
+
+func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
+	var o order
+	if err := json.NewDecoder(r.Body).Decode(&o); err != nil || o.Amount <= 0 {
+		http.Error(w, "the amount must be a positive number of cents", http.StatusBadRequest)
+		return
+	}
+	b, err := s.buy(r.Context(), o)
+	switch {
+	case errors.Is(err, errDeclined): // definite: every retry gets the same
+		http.Error(w, err.Error(), http.StatusPaymentRequired)
+	case err != nil:
+		log.Printf("checkout broke off: %v", err)
+		http.Error(w, "the order is not finished; send it again", http.StatusBadGateway)
+	default:
+		answer(w, b)
+	}
+}
+
+// buy reserves first: a reservation that no payment follows lapses by itself.
+func (s *shop) buy(ctx context.Context, o order) (b bought, err error) {
+	if b.Reservation, err = retrysafe.Step(ctx, "reserve", s.ask(s.stock, o)); err != nil {
+		return b, err
+	}
+	if b.Charge, err = retrysafe.Step(ctx, "charge", s.ask(s.bank, o)); err != nil {
+		return b, err
+	}
+	b.Parcel, err = retrysafe.Step(ctx, "ship", s.ask(s.carrier, o))
+	return b, err
+}
