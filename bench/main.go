@@ -29,7 +29,7 @@ func command(args []string) error {
 	profile := flags.String("profile", "", "run this goal only, on this disk, and write our side's CPU profile to goalN.pprof")
 	dir := flags.String("dir", os.TempDir(), "where to put the data; the disk under it is what is measured")
 	role := flags.String("role", "", "for the benchmark's own use: play this part")
-	flags.Parse(args)
+	_ = flags.Parse(args)
 	if *role != "" {
 		return playRole(*role, flags.Arg(0))
 	}

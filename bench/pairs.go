@@ -107,7 +107,7 @@ func pairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ 
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	result := pairResult()
 	ours := turn{asked: in, f: func() error { return storePair(ctx, store, result, retrysafe.Retention{}) }}
 	raw := turn{asked: in, f: func() error { return rawPair(log, result) }}

@@ -69,7 +69,7 @@ func untilKilled(ctx context.Context, d disk.Disk, profile, name string, in reop
 		return found, p.end() // a killed process leaves no profile
 	}
 	err = syscall.Kill(found.PID, syscall.SIGKILL)
-	p.end() // it was killed: no wonder that it failed
+	_ = p.end() // it was killed: no wonder that it failed
 	return found, err
 }
 

@@ -50,7 +50,7 @@ func playRole(name, in string) error {
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() { // the parent closes standard input to end a server, and so does its death
-		io.Copy(io.Discard, os.Stdin)
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
 	ended, err := startProfile(os.Getenv(profileEnv))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/idempotency"
@@ -24,7 +25,7 @@ func newFiberSubjects() subjects {
 
 func newFiberSubject(work *fiberWork, before ...any) *fiberSubject {
 	app := fiber.New()
-	handlers := append(before, any(work.serve))
+	handlers := append(slices.Clone(before), any(work.serve))
 	app.Post("/payments", handlers[0], handlers[1:]...)
 	return &fiberSubject{handler: app.Handler(), work: work}
 }

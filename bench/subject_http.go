@@ -87,7 +87,7 @@ func (h *httpWork) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", "/payments/pay_1NQ9aW2eZvKYlo2C")
 	w.WriteHeader(http.StatusCreated)
-	io.WriteString(w, answerBody)
+	_, _ = io.WriteString(w, answerBody)
 }
 
 // rewinder is a request body that can be read again.

@@ -84,12 +84,12 @@ func upstreamRole(stop context.Context, _ json.RawMessage, ready func(any) error
 	if err != nil {
 		return nil, err
 	}
-	defer plainEnd()
+	defer func() { _ = plainEnd() }()
 	serviceEnd, err := listen(&found.Restate, service)
 	if err != nil {
 		return nil, err
 	}
-	defer serviceEnd()
+	defer func() { _ = serviceEnd() }()
 	if err := ready(found); err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func listen(addr *string, h http.Handler) (end func() error, err error) {
 	s := &http.Server{Handler: h, Protocols: new(http.Protocols)}
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetUnencryptedHTTP2(true)
-	go s.Serve(l)
+	go func() { _ = s.Serve(l) }()
 	return s.Close, nil
 }
 

@@ -2,7 +2,6 @@ package httpsafe
 
 import (
 	"context"
-	"crypto/sha256"
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
@@ -20,8 +19,8 @@ type exchange struct {
 	prefer   preferences
 	body     *memory // of the request; nil: it was not read in advance
 	spooled  bool
-	sum      [sha256.Size]byte // of what the body counts as
-	outer    []field           // the header that others had set before the handler ran
+	digests  digests
+	outer    []field // the header that others had set before the handler ran
 	began    chan<- struct{}
 	recorder *recorder // nil: the handler has not run
 	panicked any
@@ -144,7 +143,8 @@ func (x *exchange) takeFingerprint() *Problem {
 	if p := x.spool(); p != nil {
 		return p
 	}
-	x.request.Fingerprint = x.m.fingerprint.of(x.r, x.bodyBytes(), &x.sum)
+	x.digests = x.m.fingerprint.digestsOf(x.r, x.bodyBytes())
+	x.request.Fingerprint = x.m.fingerprint.of(x.r, &x.digests)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package httpsafe
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -108,35 +109,38 @@ func newFingerprinter(o Options) *fingerprinter {
 
 func (f *fingerprinter) needsBody() bool { return f.ofBody != nil }
 
-// of returns the fingerprint of a request with its whole body. It leaves in sum what the body counts as.
-func (f *fingerprinter) of(r *http.Request, body []byte, sum *[sha256.Size]byte) retrysafe.Fingerprint {
-	if f.ofBody == nil {
-		return ""
-	}
-	if f.raw {
-		*sum = sha256.Sum256(body)
-	} else {
-		*sum = sha256.Sum256([]byte(f.ofBody(r, body)))
-	}
-	parts := f.head(r)
-	parts[bodyPart] = string(sum[:])
-	return f.Sum(parts[:]...)
-}
+// digests stand for the parts of a request that count beside its method: what it is about, the fields that change its
+// meaning, and its body.
+type digests struct{ target, headers, body [sha256.Size]byte }
 
-// head returns what counts, with room for the body at the end.
-func (f *fingerprinter) head(r *http.Request) [bodyPart + 1]string {
+// digestsOf returns the digests of a request with its whole body.
+func (f *fingerprinter) digestsOf(r *http.Request, body []byte) (d digests) {
 	h := r.Header
-	return [...]string{
-		"v1", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, mediaType(first(h["Content-Type"])),
-		joined(h["Content-Encoding"]), joined(h["Content-Range"]), joined(h["If-Match"]), joined(h["If-None-Match"]),
-		f.chosenHeaders(h), "",
+	d.target = digestOf(r.URL.EscapedPath(), r.URL.RawQuery)
+	d.headers = digestOf(mediaType(first(h["Content-Type"])), joined(h["Content-Encoding"]), joined(h["Content-Range"]),
+		joined(h["If-Match"]), joined(h["If-None-Match"]), f.chosenHeaders(h))
+	if f.raw {
+		d.body = sha256.Sum256(body)
+	} else {
+		d.body = sha256.Sum256([]byte(f.ofBody(r, body)))
 	}
+	return d
 }
 
-// Where head puts things.
-const (
-	targetPart, headersPart, bodyPart = 2, 4, 10
-)
+// digestOf returns the SHA-256 of parts, each behind its length.
+func digestOf(parts ...string) [sha256.Size]byte {
+	var buf [512]byte
+	b := buf[:0]
+	for _, p := range parts {
+		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
+	}
+	return sha256.Sum256(b)
+}
+
+// of returns the fingerprint of a request that has these digests.
+func (f *fingerprinter) of(r *http.Request, d *digests) retrysafe.Fingerprint {
+	return f.Sum("v1", r.Method, string(d.target[:]), string(d.headers[:]), string(d.body[:]))
+}
 
 // chosenHeaders joins the headers that Options add.
 func (f *fingerprinter) chosenHeaders(h http.Header) string {

@@ -148,7 +148,7 @@ func s08(k *kit) {
 		if p["retry_after_ms"] != 5000.0 || p["first_seen"] == nil || p["retryable"] != true {
 			k.Errorf("problem %v", p)
 		}
-		k.pass(20 * time.Second) // the lease is extended by wall-clock heartbeats, so stay within it
+		k.pass(20 * time.Second)                   // the lease is extended by wall-clock heartbeats, so stay within it
 		k.post("k").wantHeader("Retry-After", "6") // what is left of the lease: should its holder have died, that is enough
 	})
 	k.post("k").wantReplayOf(first)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -14,22 +13,10 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
-	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
 func TestHistoriesAreLinearizable(t *testing.T) {
-	stores := map[string]func(t *testing.T) retrysafe.Store{
-		"memstore": func(*testing.T) retrysafe.Store { return memstore.New(memstore.Options{}) },
-		"sqlitestore": func(t *testing.T) retrysafe.Store {
-			s, err := sqlitestore.Open(filepath.Join(t.TempDir(), "keys.db"), sqlitestore.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { s.Close() })
-			return s
-		},
-	}
-	for name, open := range stores {
+	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(5) {
 				history := record(open(t), seed, 16, 60)

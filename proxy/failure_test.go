@@ -109,10 +109,14 @@ func TestAnUpstreamThatFailsAfterItWasAskedIsNotAskedAgain(t *testing.T) {
 		{"the chunks break off", func(c net.Conn, _ *http.Request) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
 		}, nil, 502, "upstream-failed"},
-		{"the header does not come in time", func(net.Conn, *http.Request) { <-hang },
-			func(s *setup) { s.options.Upstream.HeaderTimeout = 20 * time.Millisecond }, 504, "upstream-timeout"},
-		{"the work's time is up", func(net.Conn, *http.Request) { <-hang },
-			func(s *setup) { s.guard.Policy.Timeout = 20 * time.Millisecond }, 504, "upstream-timeout"},
+		{
+			"the header does not come in time", func(net.Conn, *http.Request) { <-hang },
+			func(s *setup) { s.options.Upstream.HeaderTimeout = 20 * time.Millisecond }, 504, "upstream-timeout",
+		},
+		{
+			"the work's time is up", func(net.Conn, *http.Request) { <-hang },
+			func(s *setup) { s.guard.Policy.Timeout = 20 * time.Millisecond }, 504, "upstream-timeout",
+		},
 		{"the body does not come in time", func(c net.Conn, _ *http.Request) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 			<-hang

@@ -127,7 +127,7 @@ func (f *forwarder) modify(res *http.Response) error {
 func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case nothingSent(r.Context(), err):
-		httpsafe.Release(r.Context()) // fails without a key, which is as well
+		_ = httpsafe.Release(r.Context()) // fails without a key, which is as well
 		f.problems.write(w, UpstreamUnreachable)
 	case timedOut(err):
 		f.problems.write(w, UpstreamTimeout)

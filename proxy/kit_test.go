@@ -150,10 +150,10 @@ type upstream struct {
 func newUpstream(t *testing.T, serve http.HandlerFunc) *upstream {
 	u := &upstream{serve: serve}
 	u.Server = httptest.NewUnstartedServer(u)
-	u.Server.Config.Protocols = new(http.Protocols)
-	u.Server.Config.Protocols.SetHTTP1(true)
-	u.Server.Config.Protocols.SetUnencryptedHTTP2(true)
-	u.Server.Start()
+	u.Config.Protocols = new(http.Protocols)
+	u.Config.Protocols.SetHTTP1(true)
+	u.Config.Protocols.SetUnencryptedHTTP2(true)
+	u.Start()
 	t.Cleanup(u.Close)
 	return u
 }

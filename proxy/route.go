@@ -119,7 +119,7 @@ func (h *routeHandler) mayHaveKey(r *http.Request) bool {
 func (h *routeHandler) serveKeyed(w http.ResponseWriter, r *http.Request) {
 	if h.bodyTimeout > 0 && r.Body != http.NoBody {
 		// net/http itself takes the deadline away when the body has ended. A connection without deadlines has none.
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.bodyTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.bodyTimeout))
 	}
 	s, began := &story{noted: statusWriter{ResponseWriter: w}}, time.Now()
 	defer func() { // after a panic too, which is how a connection is cut

@@ -19,8 +19,13 @@ type column struct {
 
 func columns() []column {
 	return []column{
-		{"goal", 4, false}, {"what", 44, false}, {"disk", 6, false}, {"target", 8, true},
-		{"measured", 11, true}, {"spread", 14, true}, {"holds", 5, false},
+		{"goal", 4, false},
+		{"what", 44, false},
+		{"disk", 6, false},
+		{"target", 8, true},
+		{"measured", 11, true},
+		{"spread", 14, true},
+		{"holds", 5, false},
 	}
 }
 

@@ -105,7 +105,7 @@ func Start(ctx context.Context, binary, dir string) (*Server, error) {
 	}
 	go func() {
 		<-c.Ended()
-		in.Close()
+		_ = in.Close()
 	}()
 	s := &Server{PID: c.PID(), child: c, log: new(tail)}
 	if err := s.waitUntilItListens(ctx, out); err != nil {
@@ -142,11 +142,11 @@ func (s *Server) waitUntilItListens(ctx context.Context, out io.Reader) error {
 		select {
 		case line, ok := <-lines:
 			if !ok {
-				return fmt.Errorf("Restate ended:\n%s", s.log)
+				return fmt.Errorf("restate ended:\n%s", s.log)
 			}
 			s.note(line)
 		case <-ctx.Done():
-			return fmt.Errorf("Restate does not listen: %w\n%s", ctx.Err(), s.log)
+			return fmt.Errorf("restate does not listen: %w\n%s", ctx.Err(), s.log)
 		}
 	}
 	return nil

@@ -96,7 +96,7 @@ type exitWithStdin bool
 func (f exitWithStdin) AfterApply() error {
 	if f {
 		go func() {
-			io.Copy(io.Discard, os.Stdin)
+			_, _ = io.Copy(io.Discard, os.Stdin)
 			os.Exit(exitFailed)
 		}()
 	}

@@ -60,7 +60,7 @@ func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string) {
 	b.tell(charged)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	json.NewEncoder(w).Encode(charged)
+	_ = json.NewEncoder(w).Encode(charged)
 }
 
 func (b *bank) tell(r row) {
@@ -86,7 +86,7 @@ func (b *bank) list(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	for _, r := range all { // one a line, to be read in a terminal
-		json.NewEncoder(w).Encode(r)
+		_ = json.NewEncoder(w).Encode(r)
 	}
 }
 

@@ -86,14 +86,14 @@ func (c *client) sendAndLose(ctx context.Context, what charge) reply {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(patience))
 	if err := r.Write(conn); err != nil {
 		return reply{err: err}
 	}
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		return reply{err: err}
 	}
-	conn.(*net.TCPConn).SetLinger(0) // reset: what the other side still sends goes nowhere
+	_ = conn.(*net.TCPConn).SetLinger(0) // reset: what the other side still sends goes nowhere
 	return reply{err: errAnswerLost}
 }
 

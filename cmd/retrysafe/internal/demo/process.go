@@ -14,9 +14,6 @@ import (
 	"time"
 )
 
-// Lease of the proxy in the demo: short, so that nobody has to wait long for a crash to be noticed.
-const lease = 2 * time.Second
-
 // configuration is what the proxy is told beside its flags.
 const configuration = `# Written by retrysafe demo.
 defaults:
@@ -84,7 +81,7 @@ func (p *process) startAt(ctx context.Context, address string) error {
 	}
 	p.ended = make(chan struct{})
 	go func(command *exec.Cmd, ended chan struct{}) { // ends with the child
-		command.Wait() // how it ended is of no interest: its log tells
+		_ = command.Wait() // how it ended is of no interest: its log tells
 		close(ended)
 	}(p.command, p.ended)
 	return p.ready(ctx)

@@ -34,7 +34,7 @@ type screen struct {
 func (s *screen) line(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	io.WriteString(s.w, text+"\n") // the writer itself notices when nobody reads any more
+	_, _ = io.WriteString(s.w, text+"\n") // the writer itself notices when nobody reads any more
 }
 
 func (s *screen) paint(colour, text string) string {

@@ -37,7 +37,7 @@ func openStage(o Options, directory string, told *screen) (*stage, error) {
 	if !o.WithoutProxy {
 		s.proxy = &process{binary: o.Binary, directory: directory, upstream: "http://" + s.api}
 	}
-	go s.server.Serve(listener) // until close
+	go func() { _ = s.server.Serve(listener) }() // until close
 	return s, nil
 }
 
@@ -48,7 +48,7 @@ func (s *stage) close() {
 	}
 	s.server.Close()
 	s.bank.settle()
-	s.bank.ledger.close()
+	_ = s.bank.ledger.close()
 }
 
 // play shows the problem, starts the proxy, and plays the scenes.

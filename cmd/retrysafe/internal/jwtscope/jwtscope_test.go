@@ -241,7 +241,10 @@ func TestScopes(t *testing.T) {
 	}
 	seen := map[string]bool{alice: true}
 	for _, c := range []claims{
-		{"sub": "bob"}, {"iss": "https://other"}, {"iss": "https://login/alice", "sub": "alice"}, {"iss": "https://login", "sub": "alice/alice"},
+		{"sub": "bob"},
+		{"iss": "https://other"},
+		{"iss": "https://login/alice", "sub": "alice"},
+		{"iss": "https://login", "sub": "alice/alice"},
 		{"sub": strings.Repeat("x", 5000)},
 	} {
 		scope := of(c)

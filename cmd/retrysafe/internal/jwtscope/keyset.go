@@ -113,7 +113,7 @@ func (s *keySet) refresh() <-chan struct{} {
 	s.running = done
 	go func() {
 		defer close(done)
-		s.fetch(context.Background()) // bounded by the client's timeout; what is there stays if it fails
+		_ = s.fetch(context.Background()) // bounded by the client's timeout; what is there stays if it fails
 		s.mu.Lock()
 		s.running = nil
 		s.mu.Unlock()
