@@ -16,19 +16,20 @@ import (
 type Attempt struct {
 	lazyContext // what the work runs with
 
-	engine *engine
-	policy Policy
+	caller detached // the context of whoever called
+	guard  *Guard
 	lease  Lease // Fence 0: unprotected
 	number int
 	began  time.Time
 
-	mu      sync.Mutex
-	steps   []StepResult
-	capture func() (Result, error)
-	saved   *Result // by CompleteIn
-	timer   *time.Timer
-	state   attemptState
-	givenUp bool
+	mu        sync.Mutex
+	steps     []StepResult
+	capture   func() (Result, error)
+	saved     *Result // by CompleteIn
+	firstBeat place
+	timer     *time.Timer // of later heartbeats
+	state     attemptState
+	givenUp   bool
 }
 
 type attemptState uint8
@@ -126,8 +127,8 @@ func (a *Attempt) CompleteIn(save func(Lease, Result, Retention) error) error {
 	if err != nil {
 		return err
 	}
-	r = a.engine.fit(r, a.policy.MaxResult)
-	if err := save(a.lease, r, a.policy.Retention); err != nil {
+	r = a.guard.fit(r, a.guard.policy.MaxResult)
+	if err := save(a.lease, r, a.guard.policy.Retention); err != nil {
 		return err
 	}
 	a.mu.Lock()
@@ -171,21 +172,25 @@ func (a *Attempt) Value(key any) any {
 // newAttempt returns an attempt whose context outlives the caller's patience: the record matters more.
 func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 	a := &Attempt{
-		engine: g.engine,
-		policy: g.policy,
+		caller: detached{ctx},
+		guard:  g,
 		lease:  c.Lease,
 		number: c.Record.Attempt,
 		steps:  slices.Clone(c.Record.Steps),
 		began:  time.Now(),
 	}
-	a.parent = context.WithoutCancel(ctx)
+	a.parent, a.timeouts = &a.caller, g.timeouts
 	if g.policy.Timeout > 0 {
 		a.deadline = a.began.Add(g.policy.Timeout)
 	}
 	return a
 }
 
-// event describes the attempt to an observer.
-func (a *Attempt) event(kind EventKind, err error) Event {
-	return Event{Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err}
+// tell tells the observer, if there is one, how the attempt goes.
+func (a *Attempt) tell(kind EventKind, err error) {
+	if a.guard.observer != nil {
+		a.guard.observer.Observe(a, Event{
+			Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err,
+		})
+	}
 }

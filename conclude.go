@@ -48,34 +48,34 @@ func (a *Attempt) panicked() {
 
 // complete saves the result. If the store fails, the caller gets it nevertheless: the work is done.
 func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
-	r = a.engine.fit(r, a.policy.MaxResult)
-	out := Outcome{Result: r, Attempt: a.number, ReplayLeft: a.policy.Retention.Replay}
+	r = a.guard.fit(r, a.guard.policy.MaxResult)
+	out := Outcome{Result: r, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
 	if !a.Protected() {
 		out.Unprotected, out.ReplayLeft = true, 0
 		return out, failureOf(r, cause)
 	}
 	err := a.call(func(ctx context.Context) error {
-		return a.engine.store.Complete(ctx, a.lease, r, a.policy.Retention)
+		return a.guard.store.Complete(ctx, a.lease, r, a.guard.policy.Retention)
 	})
 	switch {
 	case errors.Is(err, ErrLeaseLost):
 		return a.lost()
 	case err != nil:
 		a.later(err, func(ctx context.Context) error {
-			return a.engine.store.Complete(ctx, a.lease, r, a.policy.Retention)
+			return a.guard.store.Complete(ctx, a.lease, r, a.guard.policy.Retention)
 		})
 		return out, failureOf(r, cause)
 	}
 	a.finish()
 	out.Stored = true
-	a.engine.observe(a, a.event(endKind(r), cause))
+	a.tell(endKind(r), cause)
 	return out, failureOf(r, cause)
 }
 
 // concluded answers with the result that the work has saved in its own transaction.
 func (a *Attempt) concluded(r Result) (Outcome, error) {
-	a.engine.observe(a, a.event(endKind(r), nil))
-	out := Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: a.policy.Retention.Replay}
+	a.tell(endKind(r), nil)
+	out := Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
 	return out, failureOf(r, nil)
 }
 
@@ -85,7 +85,7 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 	if out.Unprotected {
 		return out, cause
 	}
-	give := func(ctx context.Context) error { return a.engine.store.Release(ctx, a.lease) }
+	give := func(ctx context.Context) error { return a.guard.store.Release(ctx, a.lease) }
 	err := a.call(give)
 	switch {
 	case errors.Is(err, ErrLeaseLost):
@@ -94,7 +94,7 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 		a.later(err, give)
 	default:
 		a.finish()
-		a.engine.observe(a, a.event(WorkReleased, cause))
+		a.tell(WorkReleased, cause)
 	}
 	return out, cause
 }
@@ -105,22 +105,22 @@ func (a *Attempt) abandon(cause error) (Outcome, error) {
 	if a.Protected() {
 		a.giveUp()
 	}
-	a.engine.observe(a, a.event(WorkUnknown, cause))
+	a.tell(WorkUnknown, cause)
 	return out, fmt.Errorf("%w: %w", ErrAbandoned, cause)
 }
 
 // lost answers when the store has refused what a zombie wanted to save.
 func (a *Attempt) lost() (Outcome, error) {
 	a.finish()
-	a.engine.observe(a, a.event(LeaseTaken, ErrLeaseLost))
+	a.tell(LeaseTaken, ErrLeaseLost)
 	known := Record{Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, State: Pending}
 	return Outcome{Attempt: a.number}, &Refusal{Reason: ErrLeaseLost, Record: known}
 }
 
 // later goes on saving in the background, while heartbeats keep the lease alive.
 func (a *Attempt) later(err error, save func(context.Context) error) {
-	a.engine.observe(a, a.event(SaveFailed, err))
-	a.engine.background.start(func() bool {
+	a.tell(SaveFailed, err)
+	a.guard.background.start(func() bool {
 		err = a.call(save)
 		return err == nil || errors.Is(err, ErrLeaseLost)
 	}, func() {
@@ -129,13 +129,13 @@ func (a *Attempt) later(err error, save func(context.Context) error) {
 		if err != nil {
 			kind = SaveAbandoned
 		}
-		a.engine.observe(a, a.event(kind, err))
+		a.tell(kind, err)
 	})
 }
 
 // call makes one call to the store, bounded in time, whether or not the caller still waits.
 func (a *Attempt) call(f func(context.Context) error) error {
-	ctx := a.engine.callContext(a.parent)
+	ctx := a.guard.callContext(a.parent)
 	defer ctx.end(nil)
 	return f(ctx)
 }

@@ -80,7 +80,7 @@ func (e *engine) callContext(ctx context.Context) *lazyContext {
 type sweeps struct {
 	sweeper Sweeper
 	every   time.Duration
-	due     atomic.Int64 // Unix nanoseconds
+	waiting atomic.Bool // until every has passed since the last began
 	stopped atomic.Bool
 }
 
@@ -88,13 +88,10 @@ const sweepLimit = 500
 
 // maybe starts a sweep if one is due.
 func (s *sweeps) maybe(e *engine) {
-	if s.sweeper == nil || s.every < 0 || s.stopped.Load() {
+	if s.sweeper == nil || s.every < 0 || s.waiting.Load() || s.stopped.Load() || !s.waiting.CompareAndSwap(false, true) {
 		return
 	}
-	now, due := time.Now(), s.due.Load()
-	if now.UnixNano() < due || !s.due.CompareAndSwap(due, now.Add(s.every).UnixNano()) {
-		return
-	}
+	time.AfterFunc(s.every, func() { s.waiting.Store(false) })
 	e.running.Add(1)
 	go func() {
 		defer e.running.Done()

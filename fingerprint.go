@@ -87,14 +87,24 @@ func (f *Fingerprinter) Sum(parts ...string) Fingerprint {
 // digest returns the digest of parts. It is valid until the next call.
 func (d *digester) digest(parts []string) []byte {
 	d.hash.Reset()
+	b := d.buf[:0]
 	for _, p := range parts {
-		n := binary.PutUvarint(d.buf[:], uint64(len(p)))
-		d.hash.Write(d.buf[:n])
+		b = binary.AppendUvarint(d.room(b, binary.MaxVarintLen64), uint64(len(p)))
 		for len(p) > 0 {
-			n := copy(d.buf[:], p)
-			d.hash.Write(d.buf[:n])
-			p = p[n:]
+			b = d.room(b, 1)
+			n := copy(b[len(b):cap(b)], p)
+			b, p = b[:len(b)+n], p[n:]
 		}
 	}
+	d.hash.Write(b)
 	return d.hash.Sum(d.sum[:0])
+}
+
+// room makes room for n bytes behind b, which is the beginning of buf.
+func (d *digester) room(b []byte, n int) []byte {
+	if len(b)+n <= cap(b) {
+		return b
+	}
+	d.hash.Write(b)
+	return b[:0]
 }

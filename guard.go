@@ -11,7 +11,9 @@ import (
 // It holds the rules; its Store holds the records. A Guard is safe for concurrent use.
 type Guard struct {
 	*engine
-	policy Policy
+	policy     Policy
+	firstBeats *line // of attempts whose work has just begun
+	timeouts   *line // of attempts whose context somebody waits for
 }
 
 // Options of a Guard.
@@ -70,13 +72,17 @@ type Outcome struct {
 
 // New returns a Guard that keeps its records in s. Close s after Shutdown.
 func New(s Store, o Options) *Guard {
-	return &Guard{engine: newEngine(s, o), policy: o.Policy.or(defaultPolicy()).ready()}
+	return newGuard(newEngine(s, o), o.Policy.or(defaultPolicy()))
 }
 
 // With returns a Guard for operations with a policy of their own: fields of p that are set replace those of g. Both share
 // everything else, Shutdown included.
 func (g *Guard) With(p Policy) *Guard {
-	return &Guard{engine: g.engine, policy: p.or(g.policy).ready()}
+	return newGuard(g.engine, p.or(g.policy))
+}
+
+func newGuard(e *engine, p Policy) *Guard {
+	return &Guard{engine: e, policy: p.ready(), firstBeats: newLine(), timeouts: newLine()}
 }
 
 // Policy returns the policy in force, defaults filled in.

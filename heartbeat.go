@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Heartbeats keep the lease alive while the work runs, and while its end is being saved. They hang on the runtime's
-// timers: work that ends within a third of its lease starts no goroutine and asks the store nothing.
+// Heartbeats keep the lease alive while the work runs, and while its end is being saved. Attempts wait in line for their
+// first: work that ends within a third of its lease starts no goroutine and no timer, and asks the store nothing.
 
 func (a *Attempt) startHeartbeat() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.timer = time.AfterFunc(a.policy.Lease/3, a.beat)
+	a.guard.firstBeats.join(&a.firstBeat, a, a.began.Add(a.guard.policy.Lease/3))
 }
+
+func (a *Attempt) due() { a.beat() }
 
 // beat extends the lease and plans the next beat. A store that fails is asked again soon: a lease that has run out can
 // still be extended unless somebody has taken over.
@@ -21,23 +21,27 @@ func (a *Attempt) beat() {
 	if a.is(finished) {
 		return
 	}
-	err := a.extend(a.policy.Lease)
+	err := a.extend(a.guard.policy.Lease)
 	switch {
 	case a.is(finished):
 		a.takeBack()
 	case err == nil:
-		a.plan(a.policy.Lease / 3)
+		a.plan(a.guard.policy.Lease / 3)
 	case errors.Is(err, ErrLeaseLost):
 		a.lose()
 	default:
-		a.plan(a.policy.Lease / 10)
+		a.plan(a.guard.policy.Lease / 10)
 	}
 }
 
 func (a *Attempt) plan(d time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.state != finished {
+	switch {
+	case a.state == finished:
+	case a.timer == nil:
+		a.timer = time.AfterFunc(d, a.beat)
+	default:
 		a.timer.Reset(d)
 	}
 }
@@ -46,7 +50,7 @@ func (a *Attempt) plan(d time.Duration) {
 func (a *Attempt) lose() {
 	if a.is(working) { // once it has ended, the answer to Complete tells
 		a.end(ErrLeaseLost)
-		a.engine.observe(a, a.event(LeaseTaken, ErrLeaseLost))
+		a.tell(LeaseTaken, ErrLeaseLost)
 	}
 }
 
@@ -62,10 +66,11 @@ func (a *Attempt) workEnded() {
 // finish ends the heartbeats and wakes those in this process who wait for the key.
 func (a *Attempt) finish() {
 	a.stopHeartbeat()
-	a.engine.rooms.wake(a.lease.Key)
+	a.guard.rooms.wake(a.lease.Key)
 }
 
 func (a *Attempt) stopHeartbeat() {
+	a.guard.firstBeats.leave(&a.firstBeat)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = finished
@@ -82,7 +87,7 @@ func (a *Attempt) giveUp() {
 	a.mu.Unlock()
 	a.stopHeartbeat()
 	_ = a.extend(0)
-	a.engine.rooms.wake(a.lease.Key)
+	a.guard.rooms.wake(a.lease.Key)
 }
 
 // takeBack takes back what a heartbeat has done that was under way when the attempt gave up.
@@ -96,7 +101,7 @@ func (a *Attempt) takeBack() {
 }
 
 func (a *Attempt) extend(d time.Duration) error {
-	return a.call(func(ctx context.Context) error { return a.engine.store.Extend(ctx, a.lease, d) })
+	return a.call(func(ctx context.Context) error { return a.guard.store.Extend(ctx, a.lease, d) })
 }
 
 func (a *Attempt) is(s attemptState) bool {

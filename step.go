@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Step runs a named part of the work once: its result is saved as soon as it is known, and an attempt that follows
@@ -68,8 +67,8 @@ func (a *Attempt) saveStep(name string, result any) ([]byte, error) {
 	if err != nil {
 		return nil, Terminal(fmt.Errorf("retrysafe: encode the result of step %q: %w", name, err))
 	}
-	if len(data) > a.policy.MaxResult {
-		return nil, Terminal(fmt.Errorf("retrysafe: the result of step %q has %d bytes, the limit is %d", name, len(data), a.policy.MaxResult))
+	if len(data) > a.guard.policy.MaxResult {
+		return nil, Terminal(fmt.Errorf("retrysafe: the result of step %q has %d bytes, the limit is %d", name, len(data), a.guard.policy.MaxResult))
 	}
 	s := StepResult{Name: name, Data: data}
 	if err := a.checkpoint(s); err != nil {
@@ -90,10 +89,10 @@ func (a *Attempt) checkpoint(s StepResult) error {
 	}
 	var err error
 	for try := range checkpointTries {
-		if try > 0 && !a.engine.background.sleep(firstPause<<try) {
+		if try > 0 && !a.guard.background.sleep(firstPause<<try) {
 			break
 		}
-		err = a.call(func(ctx context.Context) error { return a.engine.store.Checkpoint(ctx, a.lease, s) })
+		err = a.call(func(ctx context.Context) error { return a.guard.store.Checkpoint(ctx, a.lease, s) })
 		if err == nil || errors.Is(err, ErrLeaseLost) {
 			break
 		}
@@ -105,6 +104,6 @@ func (a *Attempt) checkpoint(s StepResult) error {
 		a.lose()
 		return fmt.Errorf("save step %q: %w", s.Name, err)
 	}
-	a.engine.observe(a, Event{Kind: SaveFailed, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err})
+	a.tell(SaveFailed, err)
 	return Unknown(fmt.Errorf("retrysafe: save step %q: %w", s.Name, err))
 }

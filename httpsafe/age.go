@@ -25,16 +25,15 @@ func (c *config) checkFirstSent(r *http.Request) error {
 // isTooOld reports whether the request may be a retry of one whose record has been forgotten. It is asked only when
 // there is no record.
 func (c *config) isTooOld(x *exchange) bool {
-	now := time.Now()
 	if c.firstSent != "" {
 		sent, err := http.ParseTime(first(x.r.Header[c.firstSent]))
-		return err == nil && now.Sub(sent) > c.guard.Policy().Retention.Key
+		return err == nil && time.Since(sent) > c.guard.Policy().Retention.Key
 	}
 	if c.maxKeyAge <= 0 {
 		return false
 	}
 	made, ok := uuid7Time(x.request.Key.ID)
-	return ok && now.Sub(made) > c.maxKeyAge
+	return ok && time.Since(made) > c.maxKeyAge
 }
 
 // uuid7Time returns when a UUIDv7 was made.

@@ -58,7 +58,7 @@ func (x *exchange) detach(began chan<- struct{}) *exchange {
 	behind := newExchange(x.m)
 	behind.r = x.r.Clone(context.WithoutCancel(x.r.Context()))
 	behind.w = &detachedWriter{header: http.Header{}}
-	behind.request, behind.digests, behind.echo, behind.prefer = x.request, x.digests, x.echo, x.prefer
+	behind.request, behind.compared, behind.echo, behind.prefer = x.request, x.compared, x.echo, x.prefer
 	behind.body, behind.spooled, behind.began = x.body, x.spooled, began
 	x.body = nil
 	return behind

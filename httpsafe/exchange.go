@@ -19,7 +19,7 @@ type exchange struct {
 	prefer   preferences
 	body     *memory // of the request; nil: it was not read in advance
 	spooled  bool
-	digests  digests
+	compared compared
 	outer    []field // the header that others had set before the handler ran
 	began    chan<- struct{}
 	recorder *recorder // nil: the handler has not run
@@ -143,8 +143,8 @@ func (x *exchange) takeFingerprint() *Problem {
 	if p := x.spool(); p != nil {
 		return p
 	}
-	x.digests = x.m.fingerprint.digestsOf(x.r, x.bodyBytes())
-	x.request.Fingerprint = x.m.fingerprint.of(x.r, &x.digests)
+	x.compared = x.m.fingerprint.compare(x.r, x.bodyBytes())
+	x.request.Fingerprint = x.m.fingerprint.of(&x.compared)
 	return nil
 }
 

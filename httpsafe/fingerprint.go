@@ -2,7 +2,6 @@ package httpsafe
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"net/http"
@@ -80,8 +79,7 @@ type fingerprinter struct {
 	ofBody  func(*http.Request, []byte) string // nil: nothing is compared
 	raw     bool
 	headers []string
-	keyed   bool              // there is a secret
-	secret  [sha256.Size]byte // for checks, made of it
+	secret  []byte // for checks; nil: there is none
 }
 
 func newFingerprinter(o Options) *fingerprinter {
@@ -91,8 +89,8 @@ func newFingerprinter(o Options) *fingerprinter {
 	}
 	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw1"}
 	if len(o.Secret) > 0 {
-		f.keyed = true
-		f.secret = sha256.Sum256(append([]byte("retrysafe checks\n"), o.Secret...))
+		secret := sha256.Sum256(append([]byte("retrysafe checks\n"), o.Secret...))
+		f.secret = secret[:]
 	}
 	for _, name := range o.FingerprintHeaders {
 		f.headers = append(f.headers, http.CanonicalHeaderKey(name))
@@ -109,37 +107,39 @@ func newFingerprinter(o Options) *fingerprinter {
 
 func (f *fingerprinter) needsBody() bool { return f.ofBody != nil }
 
-// digests stand for the parts of a request that count beside its method: what it is about, the fields that change its
-// meaning, and its body.
-type digests struct{ target, headers, body [sha256.Size]byte }
+// compared is what counts of a request.
+type compared struct {
+	head [headLen]string
+	body [sha256.Size]byte // digest of what the body counts as
+}
 
-// digestsOf returns the digests of a request with its whole body.
-func (f *fingerprinter) digestsOf(r *http.Request, body []byte) (d digests) {
+// Where head has the method, what the request is about, and the fields that change its meaning.
+const (
+	methodPart, targetPart, headersPart, headLen = 1, 2, 4, 10
+)
+
+// compare returns what counts of a request with its whole body.
+func (f *fingerprinter) compare(r *http.Request, body []byte) compared {
+	if !f.raw {
+		body = []byte(f.ofBody(r, body))
+	}
 	h := r.Header
-	d.target = digestOf(r.URL.EscapedPath(), r.URL.RawQuery)
-	d.headers = digestOf(mediaType(first(h["Content-Type"])), joined(h["Content-Encoding"]), joined(h["Content-Range"]),
-		joined(h["If-Match"]), joined(h["If-None-Match"]), f.chosenHeaders(h))
-	if f.raw {
-		d.body = sha256.Sum256(body)
-	} else {
-		d.body = sha256.Sum256([]byte(f.ofBody(r, body)))
+	return compared{
+		head: [...]string{
+			"v1", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, mediaType(first(h["Content-Type"])),
+			joined(h["Content-Encoding"]), joined(h["Content-Range"]), joined(h["If-Match"]), joined(h["If-None-Match"]),
+			f.chosenHeaders(h),
+		},
+		body: sha256.Sum256(body),
 	}
-	return d
 }
 
-// digestOf returns the SHA-256 of parts, each behind its length.
-func digestOf(parts ...string) [sha256.Size]byte {
-	var buf [512]byte
-	b := buf[:0]
-	for _, p := range parts {
-		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)
-	}
-	return sha256.Sum256(b)
-}
-
-// of returns the fingerprint of a request that has these digests.
-func (f *fingerprinter) of(r *http.Request, d *digests) retrysafe.Fingerprint {
-	return f.Sum("v1", r.Method, string(d.target[:]), string(d.headers[:]), string(d.body[:]))
+// of returns the fingerprint of a request.
+func (f *fingerprinter) of(c *compared) retrysafe.Fingerprint {
+	var parts [headLen + 1]string
+	copy(parts[:], c.head[:])
+	parts[headLen] = string(c.body[:])
+	return f.Sum(parts[:]...)
 }
 
 // chosenHeaders joins the headers that Options add.

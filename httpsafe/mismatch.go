@@ -3,7 +3,7 @@ package httpsafe
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"net/http"
+	"encoding/binary"
 )
 
 // checks are short digests of a request's parts: method, target, headers and body, four characters each. They are
@@ -11,25 +11,33 @@ import (
 // one differs is decided by the fingerprint.
 type checks [16]byte
 
-// checksOf returns the checks of a request that has these digests.
-func (f *fingerprinter) checksOf(r *http.Request, d *digests) (c checks) {
+// checksOf returns the checks of a request.
+func (f *fingerprinter) checksOf(request *compared) (c checks) {
 	if f.ofBody == nil {
 		return c
 	}
 	copy(c[0:4], "    ")
-	copy(c[0:4], r.Method) // no secret
-	f.check(c[4:8], d.target)
-	f.check(c[8:12], d.headers)
-	f.check(c[12:16], d.body)
+	copy(c[0:4], request.head[methodPart]) // no secret
+	f.check(c[4:8], request.head[targetPart:headersPart]...)
+	f.check(c[8:12], request.head[headersPart:]...)
+	if f.secret != nil {
+		f.check(c[12:16], string(request.body[:]))
+	} else {
+		base64.RawURLEncoding.Encode(c[12:16], request.body[:3])
+	}
 	return c
 }
 
-// check writes the check for a digest. With a secret it does not let anybody who reads it guess what was digested.
-func (f *fingerprinter) check(out []byte, digest [sha256.Size]byte) {
-	if f.keyed {
-		digest = digestOf(string(f.secret[:]), string(digest[:]))
+// check writes the check of some parts.
+func (f *fingerprinter) check(out []byte, parts ...string) {
+	var buf [512]byte
+	b := append(buf[:0], f.secret...)
+	for _, p := range parts {
+		b = binary.AppendUvarint(b, uint64(len(p)))
+		b = append(b, p...)
 	}
-	base64.RawURLEncoding.Encode(out, digest[:3])
+	sum := sha256.Sum256(b)
+	base64.RawURLEncoding.Encode(out, sum[:3])
 }
 
 // mismatch names the parts in which a request differs from the one that was stored; none if that is not known.

@@ -138,7 +138,7 @@ func (x *exchange) refuseKnown(p Problem, status string, replayed bool) {
 
 // withMismatch names the parts of the request that differ, where the record tells.
 func (x *exchange) withMismatch(p Problem, stored retrysafe.Result) Problem {
-	now := x.m.fingerprint.checksOf(x.r, &x.digests)
+	now := x.m.fingerprint.checksOf(&x.compared)
 	if names := now.mismatch(about(string(stored.Meta), aboutChecks)); names != nil {
 		return p.with("mismatch", names)
 	}

@@ -40,7 +40,7 @@ func PolicyPage(routes ...RoutePolicy) http.Handler {
 		panic(err)
 	}
 	var asHTML bytes.Buffer
-	if err := template.Must(template.New("policy").Parse(policyTemplate)).Execute(&asHTML, page); err != nil {
+	if err := newPolicyTemplate().Execute(&asHTML, page); err != nil {
 		panic(err)
 	}
 	return &policyHandler{json: append(asJSON, '\n'), html: asHTML.Bytes()}
@@ -48,6 +48,35 @@ func PolicyPage(routes ...RoutePolicy) http.Handler {
 
 //go:embed policypage.html
 var policyTemplate string
+
+func newPolicyTemplate() *template.Template {
+	words := template.FuncMap{"duration": durationInWords, "size": sizeInWords}
+	return template.Must(template.New("policy").Funcs(words).Parse(policyTemplate))
+}
+
+// unit has a size and a name. It serves for amounts from least on.
+type unit struct {
+	size, least int64
+	name        string
+}
+
+func durationInWords(seconds int64) string {
+	return inUnits(seconds, unit{86400, 2 * 86400, "d"}, unit{3600, 3600, "h"}, unit{60, 60, "min"}, unit{1, 0, "s"})
+}
+
+func sizeInWords(bytes int64) string {
+	return inUnits(bytes, unit{1 << 20, 1 << 20, "MiB"}, unit{1 << 10, 1 << 10, "KiB"}, unit{1, 0, "bytes"})
+}
+
+// inUnits returns n in the first unit that it is a multiple of.
+func inUnits(n int64, units ...unit) string {
+	for _, u := range units {
+		if n >= u.least && n%u.size == 0 {
+			return fmt.Sprint(n/u.size, " ", u.name)
+		}
+	}
+	return fmt.Sprint(n)
+}
 
 type policyHandler struct{ json, html []byte }
 
@@ -130,7 +159,7 @@ type routePage struct {
 	KeyScope          string   `json:"key_scope"`
 	Fingerprint       string   `json:"fingerprint"`
 	MaxRequestBytes   int64    `json:"max_request_bytes"`
-	MaxResponseBytes  int      `json:"max_response_bytes"`
+	MaxResponseBytes  int64    `json:"max_response_bytes"`
 	ReplaySeconds     int64    `json:"replay_seconds"`
 	KeySeconds        int64    `json:"key_seconds"`
 	InFlight          string   `json:"in_flight"`
@@ -164,7 +193,7 @@ func newRoutePage(r RoutePolicy) routePage {
 		KeyScope:          keyScope(o),
 		Fingerprint:       o.Fingerprint.String(),
 		MaxRequestBytes:   o.MaxRequestBody,
-		MaxResponseBytes:  policy.MaxResult,
+		MaxResponseBytes:  int64(policy.MaxResult),
 		ReplaySeconds:     int64(policy.Retention.Replay / time.Second),
 		KeySeconds:        int64(policy.Retention.Key / time.Second),
 		InFlight:          inFlight(o, policy),

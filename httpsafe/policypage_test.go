@@ -72,6 +72,11 @@ func TestPolicyPageHTML(t *testing.T) {
 	if got := w.Header().Get("Content-Type"); got != "text/html; charset=utf-8" {
 		t.Errorf("Content-Type %q", got)
 	}
+	for _, amount := range []string{"1 h after the first one", "2 d after the first answer", "1 MiB"} {
+		if !strings.Contains(text, amount) {
+			t.Errorf("the page does not say %q", amount)
+		}
+	}
 	for _, slug := range []string{
 		"key-missing", "key-malformed", "body-unreadable", "scope-unresolved", "request-in-flight", "body-too-large",
 		"key-reused", "key-expired", "early-data", "key-quota", "outcome-unknown", "not-supported", "store-unavailable",

@@ -35,7 +35,7 @@ func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysaf
 	}
 	rec := &recorder{m: x.m, w: x.w, r: x.r, current: response{memory: x.m.getMemory()}}
 	rec.ctx = handlerContext{a, rec}
-	rec.checks = x.m.fingerprint.checksOf(x.r, &x.digests)
+	rec.checks = x.m.fingerprint.checksOf(&x.compared)
 	x.recorder = rec
 	x.begin()
 	r := x.requestWith(&rec.ctx, &rec.request)

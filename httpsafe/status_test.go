@@ -3,6 +3,7 @@ package httpsafe_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -140,7 +141,10 @@ func TestRespondAsync(t *testing.T) {
 	eventually(t, func() bool { return k.status(location+"?result").StatusCode == http.StatusOK })
 	k.status(location+"?result").wantBody("17").wantHeader("X-From", "handler")
 	k.post("k", async).want(200).wantBody("17").wantState("replayed; exp=@EXP").wantHeader("Preference-Applied", "")
-	k.post("k", async, body("18")).wantProblem(422, httpsafe.KeyReused)
+	p := k.post("k", async, body("18")).wantProblem(422, httpsafe.KeyReused)
+	if got := fmt.Sprint(p["mismatch"]); got != "[body]" { // seen to fail with detach leaving out what was compared
+		t.Errorf("mismatch %s, want [body]", got)
+	}
 	k.post("").want(200).wantHeader("Preference-Applied", "")
 	k.wantRuns(2)
 }
