@@ -27,11 +27,15 @@ func BenchmarkPairs(b *testing.B) {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
 			s, l := openTest(b), newRawLog(b)
 			defer l.close()
-			var ours, raw []float64
+			var ours, raw, cost []float64
 			for range benchRounds {
 				raw = append(raw, perSecond(b, callers, func(context.Context) error { return rawPair(l) }))
-				ours = append(ours, perSecond(b, callers, func(ctx context.Context) error { return pair(ctx, s) }))
+				began, before := time.Now(), cpu(b)
+				rate := perSecond(b, callers, func(ctx context.Context) error { return pair(ctx, s) })
+				ours = append(ours, rate)
+				cost = append(cost, float64((cpu(b)-before).Microseconds())/(rate*time.Since(began).Seconds()))
 			}
+			b.ReportMetric(median(cost), "cpu-µs/pair")
 			b.ReportMetric(median(ours), "pairs/s")
 			b.ReportMetric(median(raw), "raw/s")
 			b.ReportMetric(median(ours)/median(raw), "ratio")

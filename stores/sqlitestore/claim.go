@@ -14,6 +14,7 @@ import (
 // What has ended, or is in flight, is answered by a read, which waits for no writer and no sync.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c := &claim{params: p, digest: p.Key.Digest(), fresh: s.guess.fresh() && s.writer.lent.Load() == nil}
+	c.prepare()
 	for first := true; ; first = false {
 		var err error
 		if !first || !c.fresh {
@@ -55,9 +56,20 @@ func (g *guess) learn(fresh bool) {
 type claim struct {
 	params retrysafe.ClaimParams
 	digest retrysafe.Digest
+	keep   keep
 	// fresh: there is no record, as far as anybody knows. inserted: now there is.
 	fresh, inserted bool
 	answer          retrysafe.Claim
+	// values are those of insert.sql; the first four are known when it runs.
+	values []driver.Value
+}
+
+// prepare does for insert what can be done before it is the writer's turn, for whom everybody waits.
+func (c *claim) prepare() {
+	p, k := &c.params, newKeep(c.params.Keep)
+	c.keep = k
+	c.values = []driver.Value{nil, nil, nil, nil, c.digest[:], k.replay, k.key, k.audit, p.Owner[:],
+		blob(string(p.Fingerprint)), blob(p.Key.Scope), blob(p.Key.ID)}
 }
 
 func (c *claim) answered() bool { return c.answer.Verdict != 0 }
@@ -125,12 +137,12 @@ func (c *claim) decide(s *session, r *record) (err error) {
 func (c *claim) insert(s *session) error {
 	p := &c.params
 	r := record{
-		id: s.nextFence(), state: retrysafe.Pending, attempt: 1, endsAt: s.now + micros(p.Lease), keep: newKeep(p.Keep),
+		id: s.nextFence(), state: retrysafe.Pending, attempt: 1, endsAt: s.now + micros(p.Lease), keep: c.keep,
 		owner: p.Owner, fingerprint: p.Fingerprint,
 	}
 	r.fence = r.id
-	n, err := s.exec("insert", r.id, c.digest[:], r.fence, r.endsAt, r.keep.replay, r.keep.key, r.keep.audit,
-		r.owner[:], blob(string(p.Fingerprint)), blob(p.Key.Scope), blob(p.Key.ID))
+	c.values[0], c.values[1], c.values[2], c.values[3] = r.id, r.fence, r.endsAt, s.w.room
+	n, err := s.exec("insert", c.values...)
 	if n == 0 || err != nil {
 		return err
 	}
@@ -149,7 +161,7 @@ func (c *claim) acquire(s *session, r *record) error {
 		r.attempt++
 		s.mark = true
 	}
-	r.keep, r.endsAt = newKeep(p.Keep), s.now+micros(p.Lease)
+	r.keep, r.endsAt = c.keep, s.now+micros(p.Lease)
 	c.answer.Lease = c.lease(r.fence)
 	s.deadlines = append(s.deadlines, deadline{r.id, r.endsAt + r.keep.key})
 	_, err := s.exec("acquire", r.id, r.fence, r.attempt, r.endsAt, r.keep.replay, r.keep.key, r.keep.audit, r.owner[:])

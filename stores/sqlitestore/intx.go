@@ -66,10 +66,9 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 	defer t.back()
 	defer t.tx.Rollback()
 	s := t.store
-	c, now := change{lease: l, digest: l.Key.Digest()}, s.clock.now()
+	e, now := newEnding(l, r, keep), s.clock.now()
 	// What f has written is only good together with this completion: one that is there already does not count.
-	k := newKeep(keep)
-	id, err := c.pending(txRunner{t.tx, context.Background()}, now, "complete", c.values(now, r, k)...)
+	id, err := e.save(txRunner{t.tx, context.Background()}, now)
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("complete %s: the function given to InTx has ended the transaction itself: %w", l.Key, err)
@@ -78,10 +77,10 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 	case err != nil:
 		return fmt.Errorf("complete %s: %w", l.Key, explain(s.path, err))
 	}
-	err = t.commit(func(ctx context.Context) bool { return s.completed(ctx, c) })
+	err = t.commit(func(ctx context.Context) bool { return s.completed(ctx, e.change) })
 	if err == nil {
-		s.watches.wake([]retrysafe.Digest{c.digest})
-		s.sweeper.saved([]deadline{{id, now + k.audit}})
+		s.watches.wake([]retrysafe.Digest{e.digest})
+		s.sweeper.saved([]deadline{{id, now + e.keep.audit}})
 	}
 	return err
 }

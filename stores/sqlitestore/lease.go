@@ -12,9 +12,10 @@ import (
 // Extend makes the lease run for d from now, even if it has already run out.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
-	return s.underLease(ctx, "extend", l, func(t *session, c change) error {
+	c := newChange(l)
+	return s.underLease(ctx, "extend", c, func(t *session) error {
 		until := t.now + micros(d)
-		id, err := c.pending(t, t.now, "extend", until)
+		id, err := c.pending(t, t.now, "extend", c.values(until))
 		if err == nil && until <= t.now {
 			t.wake(c.digest)
 			t.deadlines = append(t.deadlines, deadline{id, until}) // earlier than the claim said
@@ -29,7 +30,8 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 	if s.writer.lentTo(l) {
 		return fmt.Errorf("checkpoint %s: %w", l.Key, ErrInsideTransaction)
 	}
-	return s.underLease(ctx, "checkpoint", l, func(t *session, c change) error {
+	c := newChange(l)
+	return s.underLease(ctx, "checkpoint", c, func(t *session) error {
 		r, err := c.find(t, t.now)
 		switch {
 		case err != nil:
@@ -50,15 +52,15 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 // the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one has
 // released it.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-	return s.underLease(ctx, "complete", l, func(t *session, c change) error {
-		return c.complete(t, r, newKeep(keep))
-	})
+	e := newEnding(l, r, keep)
+	return s.underLease(ctx, "complete", e.change, e.write)
 }
 
 // Release gives the key up at once, without a result: for any request if no steps were saved, for the same request if
 // there are any. It returns ErrLeaseLost if another attempt has the key, or if this one has completed.
 func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
-	return s.underLease(ctx, "release", l, func(t *session, c change) error {
+	c := newChange(l)
+	return s.underLease(ctx, "release", c, func(t *session) error {
 		r, err := c.find(t, t.now)
 		switch {
 		case err != nil:
@@ -84,11 +86,11 @@ type change struct {
 	digest retrysafe.Digest
 }
 
-func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease, do func(*session, change) error) error {
-	c := change{lease: l, digest: l.Key.Digest()}
-	err := s.writer.write(ctx, func(t *session) error { return do(t, c) })
-	if err != nil {
-		return fmt.Errorf("%s %s: %w", verb, l.Key, err)
+func newChange(l retrysafe.Lease) change { return change{lease: l, digest: l.Key.Digest()} }
+
+func (s *Store) underLease(ctx context.Context, verb string, c change, do func(*session) error) error {
+	if err := s.writer.write(ctx, do); err != nil {
+		return fmt.Errorf("%s %s: %w", verb, c.lease.Key, err)
 	}
 	return nil
 }
@@ -102,37 +104,13 @@ func (c change) find(run runner, now instant) (*record, error) {
 	return r, nil
 }
 
-// complete saves the result, unless this lease has done so before.
-func (c change) complete(t *session, res retrysafe.Result, k keep) error {
-	id, err := c.pending(t, t.now, "complete", c.values(t.now, res, k)...)
-	if err == nil {
-		t.wake(c.digest)
-		t.deadlines = append(t.deadlines, deadline{id, t.now + k.audit})
-	}
-	if err != retrysafe.ErrLeaseLost {
-		return err
-	}
-	r, err := c.find(t, t.now)
-	if err == nil && (r == nil || !r.state.Ended() || !r.lastClaimedUnder(c.lease)) {
-		return retrysafe.ErrLeaseLost
-	}
-	return err
-}
-
-// values is what complete.sql sets.
-func (c change) values(now instant, r retrysafe.Result, k keep) []driver.Value {
-	return []driver.Value{
-		int64(r.State()), now, k.replay, k.key, k.audit, int64(r.Code), btoi(r.Omitted), r.Meta, r.Body,
-	}
-}
-
 // pending runs a statement that changes the record if the lease holds, and returns the record's id; otherwise it returns
 // ErrLeaseLost. A first attempt finds its row without the index: its fence is the row's id.
-func (c change) pending(run runner, now instant, q query, set ...driver.Value) (id int64, err error) {
-	l := c.lease
-	id = l.Fence
+func (c change) pending(run runner, now instant, q query, values []driver.Value) (id int64, err error) {
+	l, id, at := c.lease, c.lease.Fence, len(values)-2
 	for range 2 {
-		n, err := run.exec(q, append(set[:len(set):len(set)], id, c.digest[:], l.Fence, l.Owner[:], now)...)
+		values[at], values[at+1] = id, now
+		n, err := run.exec(q, values...)
 		if n > 0 || err != nil {
 			return id, err
 		}
@@ -146,4 +124,48 @@ func (c change) pending(run runner, now instant, q query, set ...driver.Value) (
 		id = r.id
 	}
 	return 0, retrysafe.ErrLeaseLost
+}
+
+// values are those of a statement for pending: what it sets, the lease, and room for two that pending fills in.
+func (c *change) values(set ...driver.Value) []driver.Value {
+	return append(set, c.digest[:], c.lease.Fence, c.lease.Owner[:], nil, nil)
+}
+
+// ending is one call of Complete. It is made before it is the writer's turn, for whom everybody waits.
+type ending struct {
+	change
+	keep  keep
+	bytes int64 // of the result
+	set   []driver.Value
+}
+
+func newEnding(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) *ending {
+	k := newKeep(keep)
+	e := &ending{change: newChange(l), keep: k, bytes: int64(len(r.Meta) + len(r.Body))}
+	e.set = e.values(nil, int64(r.State()), k.replay, k.key, k.audit, int64(r.Code), btoi(r.Omitted), r.Meta, r.Body)
+	return e
+}
+
+// write saves the result, unless this lease has done so before.
+func (e *ending) write(t *session) error {
+	id, err := e.save(t, t.now)
+	if err == nil {
+		t.wake(e.digest)
+		t.w.adaptRoom(e.bytes)
+		t.deadlines = append(t.deadlines, deadline{id, t.now + e.keep.audit})
+	}
+	if err != retrysafe.ErrLeaseLost {
+		return err
+	}
+	r, err := e.find(t, t.now)
+	if err == nil && (r == nil || !r.state.Ended() || !r.lastClaimedUnder(e.lease)) {
+		return retrysafe.ErrLeaseLost
+	}
+	return err
+}
+
+// save saves the result if the lease is pending, and returns the record's id.
+func (e *ending) save(run runner, now instant) (id int64, err error) {
+	e.set[0] = now
+	return e.pending(run, now, "complete", e.set)
 }

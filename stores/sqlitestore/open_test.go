@@ -304,7 +304,7 @@ func TestClosed(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 * maxQueued {
+	for range 2000 {
 		if err := s.Release(t.Context(), retrysafe.Lease{}); !errors.Is(err, ErrClosed) {
 			t.Fatalf("Release: got %v, want ErrClosed", err)
 		}

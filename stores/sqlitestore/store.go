@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -45,8 +46,8 @@ var (
 	_ retrysafe.Inspector = (*Store)(nil)
 )
 
-// Open opens the store in the file at path, and makes the file if there is none. Its directory must exist, on a local
-// disk: network file systems do not lock as SQLite needs it.
+// Open opens the store in the file at path, and makes the file, readable by its owner alone, if there is none. Its
+// directory must exist, on a local disk: network file systems do not lock as SQLite needs it.
 //
 // It returns an error that is ErrInUse while another process has the file open, ErrNotOurs if the file is something
 // else, ErrNewerSchema if a newer version has written it, and ErrDamaged if it is not as it was written.
@@ -54,6 +55,9 @@ func Open(path string, o Options) (*Store, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("sqlitestore: %s: %w", path, err)
+	}
+	if err := createPrivate(abs); err != nil {
+		return nil, fmt.Errorf("sqlitestore: create the file: %w", err)
 	}
 	dsn := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: "_txlock=immediate&_pragma=busy_timeout(10000)"}
 	db, err := sql.Open("sqlite", dsn.String())
@@ -65,6 +69,19 @@ func Open(path string, o Options) (*Store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+// createPrivate makes an empty file that nobody but its owner may read, for it holds answers. SQLite gives the files
+// beside it the same permissions. A file that is there is left as it is.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		if _, there := os.Lstat(path); there == nil {
+			return nil
+		}
+		return err
+	}
+	return f.Close()
 }
 
 // New returns a store in a database that the caller has opened, with any driver for SQLite, and closes after the Store.

@@ -2,18 +2,20 @@ package sqlitestore
 
 import (
 	"context"
-	"database/sql/driver"
 	"math"
 	"sync"
+	"time"
 )
 
 const (
 	// spanSize is how many microseconds of arrivals the sweeper knows one deadline for: about a minute.
 	spanSize = 1 << 26
-	// bite is how many records are swept in one transaction while callers wait, and bigBite if none do.
-	bite, bigBite = 64, 256
-	// maxLooked is how many records are looked at in one read.
-	maxLooked = 1000
+	// minPiece and maxPiece are how many records are swept in one transaction, and pieceTime is how long the writer may
+	// take to delete them, because callers wait for it; writing that to disk takes about as long again.
+	minPiece, maxPiece = 32, 2000
+	pieceTime          = 8 * time.Millisecond
+	// maxLooked is how many records are looked at to find those.
+	maxLooked = 4000
 	// sweepAfter is how many claims and completions come between two sweeps of the store's own.
 	sweepAfter = 256
 	// maxFree is the part of the file, in percent, that may be free before space goes back to the disk.
@@ -26,14 +28,19 @@ const (
 // the records in the order of their arrival, a span at a time, and remembers for each span when the next record in it
 // is due. So records that stay for long are not looked at again and again because of others that go early.
 type sweeper struct {
-	pass sync.Mutex // one pass at a time
-
-	mu     sync.Mutex
-	next   map[int64]instant // by span: not later than its first deadline
-	writes int               // since the last kick
+	pass sync.Mutex // one pass at a time; it guards what follows
+	// from is where to go on in a span; 0: that one is done.
+	from int64
 	// walked is up to where the records that the file had when it was opened have been looked at, and known where
 	// they end.
 	walked, known int64
+	piece         int  // how many records to sweep in the next transaction
+	ahead         int  // how many to look at
+	freed         bool // something, since the file was found to have few free pages
+
+	mu     sync.Mutex        // guards what follows
+	next   map[int64]instant // by span: not later than its first deadline
+	writes int               // since the last kick
 
 	kick  chan struct{}
 	ended chan struct{}
@@ -42,6 +49,7 @@ type sweeper struct {
 func (w *sweeper) start(lastFence int64) {
 	w.next = make(map[int64]instant)
 	w.known = lastFence
+	w.piece, w.freed = minPiece, true
 	w.kick, w.ended = make(chan struct{}, 1), make(chan struct{})
 }
 
@@ -69,12 +77,6 @@ func (w *sweeper) note(id int64, due instant) {
 	}
 }
 
-func (w *sweeper) noteLocked(id int64, due instant) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.note(id, due)
-}
-
 // Sweep deletes records past their retention and drops results and steps that nobody may read any more: up to limit
 // records, a few in each transaction, so that claims do not wait. Less than limit means that nothing more is due.
 // The store sweeps by itself while it is being used; call Sweep to have space back in quiet times.
@@ -83,14 +85,14 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	defer s.sweeper.pass.Unlock()
 	swept := 0
 	for swept < limit {
-		span, ok, err := s.dueSpan(ctx)
+		more, err := s.findSpan(ctx)
 		if err != nil {
 			return swept, err
 		}
-		if !ok {
+		if !more {
 			return swept, s.giveBack(ctx)
 		}
-		n, err := s.sweepSpan(ctx, span, limit-swept)
+		n, err := s.sweepSpan(ctx, limit-swept)
 		swept += n
 		if err != nil {
 			return swept, err
@@ -99,19 +101,15 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return swept, ctx.Err()
 }
 
-// dueSpan returns a span in which something is due, or may be.
-func (s *Store) dueSpan(ctx context.Context) (span int64, ok bool, err error) {
+// findSpan sets where to go on: where the last pass stopped, or in another span in which something is due, or may be. It
+// reports whether there is one.
+func (s *Store) findSpan(ctx context.Context) (more bool, err error) {
 	w := &s.sweeper
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := s.clock.now()
-	for span, due := range w.next {
-		if due <= now {
-			return span, true, nil
-		}
+	if w.from == 0 {
+		w.from = w.takeDue(s.clock.now())
 	}
-	if w.walked >= w.known {
-		return 0, false, ctx.Err()
+	if w.from != 0 || w.walked >= w.known {
+		return w.from != 0, ctx.Err()
 	}
 	err = s.readers.read(ctx, func(run runner, _ instant) error {
 		row, err := run.first("next_id", w.walked)
@@ -120,119 +118,161 @@ func (s *Store) dueSpan(ctx context.Context) (span int64, ok bool, err error) {
 			return err
 		}
 		c := scanner{row: row}
-		span = c.int() / spanSize
-		ok = true
-		w.walked = (span+1)*spanSize - 1
-		w.next[span] = 0 // until it has been walked
+		w.from = c.int()
+		w.walked = spanEnd(w.from)
 		return c.err
 	})
-	return span, ok, err
+	return w.from != 0, err
 }
 
-// sweepSpan walks one span, and sweeps up to limit records of it.
-func (s *Store) sweepSpan(ctx context.Context, span int64, limit int) (swept int, err error) {
-	w := &s.sweeper
+// takeDue returns the beginning of a span in which something is due, and forgets its deadline: the walk finds it anew. It
+// returns 0 if there is none.
+func (w *sweeper) takeDue(now instant) (from int64) {
 	w.mu.Lock()
-	delete(w.next, span) // from here on it is found anew
-	w.mu.Unlock()
-	for from, last := span*spanSize, (span+1)*spanSize-1; from <= last; {
-		p := piece{from: from, last: last, next: math.MaxInt64}
-		if swept < limit && err == nil {
-			err = s.look(ctx, &p, min(s.biteSize(), limit-swept))
+	defer w.mu.Unlock()
+	for span, due := range w.next {
+		if due <= now {
+			delete(w.next, span)
+			return span * spanSize
 		}
-		if p.due > 0 && err == nil {
+	}
+	return 0
+}
+
+// spanEnd is the last id of the span that id is in.
+func spanEnd(id int64) int64 { return (id/spanSize+1)*spanSize - 1 }
+
+// sweepSpan walks on to the end of the span, or until it has swept limit records.
+func (s *Store) sweepSpan(ctx context.Context, limit int) (swept int, err error) {
+	w := &s.sweeper
+	for w.from != 0 && swept < limit {
+		p, err := s.look(ctx, min(w.piece, limit-swept))
+		if err == nil && p.due > 0 {
 			err = s.sweepPiece(ctx, &p)
-			swept += p.swept
 		}
-		if swept >= limit && p.last < last || err != nil {
-			w.noteLocked(from, 0) // there is more to do
+		if err != nil {
 			return swept, err
 		}
-		if p.next < math.MaxInt64 {
-			w.noteLocked(from, p.next)
-		}
-		from = p.last + 1
+		swept += p.swept
+		w.walkedOver(p)
 	}
 	return swept, nil
+}
+
+func (w *sweeper) walkedOver(p piece) {
+	w.from = p.last + 1
+	if p.last == spanEnd(p.from) {
+		w.from = 0
+	}
+	if p.next == never {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.note(p.from, p.next)
 }
 
 // piece is a part of a span, swept in one transaction.
 type piece struct {
 	from, last int64   // the first and the last id
 	due, swept int     // how many records
-	next       instant // when something is due next
+	now, next  instant // when that was counted, and when the next one is due, of those that are not yet
 }
 
-func (s *Store) biteSize() int {
-	if len(s.writer.queue) > 0 {
-		return bite
+const never instant = math.MaxInt64
+
+// look finds a piece in which no more than size records are due. It looks the further the fewer those are.
+func (s *Store) look(ctx context.Context, size int) (piece, error) {
+	w := &s.sweeper
+	w.ahead = min(max(w.ahead, size), maxLooked)
+	p, err := s.count(ctx, w.ahead)
+	if err == nil && p.due > size {
+		w.ahead = size
+		p, err = s.count(ctx, size)
 	}
-	return bigBite
+	if p.due <= size/2 {
+		w.ahead *= 2
+	}
+	return p, err
 }
 
-// look finds up to size records in the piece that are due, and ends the piece behind them.
-func (s *Store) look(ctx context.Context, p *piece, size int) error {
-	return s.readers.read(ctx, func(run runner, now instant) error {
-		looked, last := 0, p.from
-		err := run.all("due", func(row []driver.Value) error {
-			c := scanner{row: row}
-			id, due, rest := c.int(), c.int(), c.int()
-			if p.due == size {
-				return c.err // the next piece's
-			}
-			if due <= now {
-				p.due++
-				due = rest
-			}
-			if due > now {
-				p.next = min(p.next, due)
-			}
-			looked, last = looked+1, id
-			return c.err
-		}, p.from, p.last, int64(maxLooked))
-		if p.due == size || looked == maxLooked {
+// count tells what is due of the next records, no more than looked.
+func (s *Store) count(ctx context.Context, looked int) (piece, error) {
+	p := piece{from: s.sweeper.from, last: spanEnd(s.sweeper.from), next: never}
+	err := s.readers.read(ctx, func(run runner, now instant) error {
+		p.now = now
+		row, err := run.first("due", now, p.from, p.last, int64(looked))
+		if err != nil || row[1] == nil {
+			return err // or there are none
+		}
+		c := scanner{row: row}
+		n, last := c.int(), c.int()
+		p.due = int(c.int())
+		if row[c.i] != nil {
+			p.next = c.int()
+		}
+		if int(n) == looked {
 			p.last = last
 		}
-		return err
+		return c.err
 	})
+	return p, err
 }
 
-// sweepPiece deletes and lightens, in the writer's next transaction, what is due in the piece.
+// sweepPiece deletes and lightens, in the writer's next transaction, what was due in the piece when it was counted.
 func (s *Store) sweepPiece(ctx context.Context, p *piece) error {
+	w := &s.sweeper
+	w.freed = true
 	return s.writer.write(ctx, func(t *session) error {
+		began := time.Now()
 		t.mark = true // the record with the highest fence may go
-		deleted, err := t.exec("sweep", p.from, p.last, t.now, t.now)
+		deleted, err := t.exec("sweep", p.from, p.last, p.now, p.now)
 		if err != nil {
 			return err
 		}
-		lightened, err := t.exec("sweep_content", p.from, p.last, t.now)
+		lightened, err := t.exec("sweep_content", p.from, p.last, p.now)
 		if err != nil {
 			return err
 		}
-		p.swept = int(deleted + lightened)
 		_, err = t.exec("sweep_steps", p.from, p.last)
+		p.swept = int(deleted + lightened)
+		w.adaptPiece(time.Since(began))
 		return err
 	})
 }
 
-// giveBack shortens the file while much of it is free, a little in each transaction. A file that the caller has made
-// without auto_vacuum keeps its size, and uses the space again.
+// adaptPiece makes the next piece smaller or larger.
+func (w *sweeper) adaptPiece(took time.Duration) {
+	if took > pieceTime {
+		w.piece = max(w.piece*3/4, minPiece)
+	} else {
+		w.piece = min(w.piece*5/4, maxPiece)
+	}
+}
+
+// giveBack shortens the file while much of it is free: a little, or, if nobody waits for the writer, all of it. A file
+// that the caller has made without auto_vacuum keeps its size, and uses the space again.
 func (s *Store) giveBack(ctx context.Context) error {
-	free, err := s.freePages(ctx)
-	for err == nil && free > 0 {
-		before := free
+	w := &s.sweeper
+	for before := int64(math.MaxInt64); w.freed; {
+		free, err := s.freePages(ctx)
+		if err != nil {
+			return err
+		}
+		if free == 0 || free >= before {
+			w.freed = false
+			return nil
+		}
+		before = free
 		err = s.writer.write(ctx, func(t *session) error {
 			_, err := t.exec("give_back")
 			return err
 		})
-		if err == nil {
-			free, err = s.freePages(ctx)
-		}
-		if free >= before {
-			break
+		if err != nil || s.writer.waiting() > 0 {
+			return err
 		}
 	}
-	return err
+	return nil
 }
 
 // freePages returns how many free pages there are; 0 if they are few.
@@ -258,14 +298,14 @@ func (s *Store) sweepInBackground() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		<-s.writer.closing
+		<-s.writer.closed
 		cancel()
 	}()
 	for {
 		select {
 		case <-s.sweeper.kick:
 			// More than has been claimed since, so that sweeping catches up. What fails now is tried again later.
-			_, _ = s.Sweep(ctx, 4*sweepAfter)
+			_, _ = s.Sweep(ctx, 16*sweepAfter)
 		case <-ctx.Done():
 			return
 		}

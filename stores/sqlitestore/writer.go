@@ -5,18 +5,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe"
 )
 
-const (
-	// maxQueued is how many operations wait for the writer before further callers wait for a place in the queue.
-	maxQueued = 1024
-	// maxBatch is how many operations share one transaction, and one sync, at most.
-	maxBatch = 512
-)
+// maxBatch is how many operations share one transaction, and one sync, at most.
+const maxBatch = 512
+
+// maxRoom is how many bytes a claim leaves at most for the result: see writer.room.
+const maxRoom = 1024
 
 // writer owns the one connection that writes. Its goroutine takes all operations that wait and commits them with one
 // sync. While that runs, the next ones gather: the busier the store, the fewer syncs an operation costs. It never
@@ -32,10 +33,18 @@ type writer struct {
 	// fence is the highest ever given out; marked is what retrysafe_meta says of it. Only the goroutine uses them.
 	fence, marked int64
 
-	queue   chan *operation
-	closing chan struct{}
-	closed  chan struct{}
-	lent    atomic.Pointer[retrysafe.Lease] // who has the connection; nil: the goroutine
+	lent atomic.Pointer[retrysafe.Lease] // who has the connection; nil: the goroutine
+
+	// room is how many bytes a result has had lately. A row that grows when it is completed would have to be moved, and
+	// others with it: claims leave that much space. Only the goroutine uses it.
+	room int64
+
+	mu      sync.Mutex
+	queue   []*operation // what waits, in the order in which it came
+	stopped bool         // nothing more may come
+
+	wake   chan struct{} // holds a value if there is something to see in the queue
+	closed chan struct{}
 }
 
 // operation is a change that waits for the writer, or for its commit.
@@ -45,16 +54,9 @@ type operation struct {
 	// borrower, instead of do, has the connection to itself from done until it closes back.
 	borrower *retrysafe.Lease
 	back     chan struct{}
-	state    atomic.Int32
 	err      error
 	done     chan struct{}
 }
-
-const (
-	queued int32 = iota
-	taken
-	withdrawn
-)
 
 // session is one transaction of the writer.
 type session struct {
@@ -75,14 +77,16 @@ type deadline struct {
 }
 
 func (w *writer) start() {
-	w.queue = make(chan *operation, maxQueued)
-	w.closing, w.closed = make(chan struct{}), make(chan struct{})
+	w.wake, w.closed = make(chan struct{}, 1), make(chan struct{})
 	go w.loop()
 }
 
 // stop commits what is queued and ends the goroutine.
 func (w *writer) stop() {
-	close(w.closing)
+	w.mu.Lock()
+	w.stopped = true
+	w.mu.Unlock()
+	w.signal()
 	<-w.closed
 }
 
@@ -99,27 +103,49 @@ func (w *writer) submit(ctx context.Context, op *operation) error {
 	if w.lent.Load() != nil && ctx.Value(borrowedKey{}) == w {
 		return ErrInsideTransaction
 	}
-	select {
-	case w.queue <- op:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.closing:
-		return ErrClosed
+	if err := w.enqueue(op); err != nil {
+		return err
 	}
 	select {
 	case <-op.done:
 		return op.err
 	case <-ctx.Done():
-		if op.state.CompareAndSwap(queued, withdrawn) {
+		if w.withdraw(op) {
 			return ctx.Err()
-		}
-	case <-w.closed:
-		if op.state.CompareAndSwap(queued, withdrawn) {
-			return ErrClosed
 		}
 	}
 	<-op.done
 	return op.err
+}
+
+func (w *writer) enqueue(op *operation) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return ErrClosed
+	}
+	w.queue = append(w.queue, op)
+	w.signal()
+	return nil
+}
+
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // the goroutine has yet to see an earlier one
+	}
+}
+
+// withdraw takes an operation out of the queue. It reports false if it is no longer there.
+func (w *writer) withdraw(op *operation) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.Index(w.queue, op)
+	if i < 0 {
+		return false
+	}
+	w.queue = slices.Delete(w.queue, i, i+1)
+	return true
 }
 
 // borrowedKey marks the context of a function that has the connection.
@@ -127,50 +153,49 @@ type borrowedKey struct{}
 
 func (w *writer) loop() {
 	defer close(w.closed)
-	batch := make([]*operation, 0, maxBatch)
-	for {
-		select {
-		case op := <-w.queue:
-			batch = w.gather(append(batch[:0], op))
-			w.serve(batch)
-		case <-w.closing:
-			for batch = w.gather(batch[:0]); len(batch) > 0; batch = w.gather(batch[:0]) {
-				w.serve(batch)
+	for range w.wake {
+		for batch := w.take(nil); len(batch) > 0; batch = w.take(batch) {
+			if batch[0].borrower != nil {
+				w.lend(batch[0])
+			} else {
+				w.commit(batch)
 			}
+		}
+		if w.ended() {
 			return
 		}
 	}
 }
 
-// gather adds to batch what waits, without waiting.
-func (w *writer) gather(batch []*operation) []*operation {
-	for len(batch) < maxBatch {
-		select {
-		case op := <-w.queue:
-			batch = append(batch, op)
-		default:
-			return batch
-		}
+// take returns what waits, in spare's memory: a borrower alone, or the operations before the next one.
+func (w *writer) take(spare []*operation) []*operation {
+	for before := -1; before < w.waiting(); {
+		before = w.waiting()
+		runtime.Gosched()
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.queue), maxBatch)
+	if i := slices.IndexFunc(w.queue[:n], func(op *operation) bool { return op.borrower != nil }); i >= 0 {
+		n = max(i, 1)
+	}
+	clear(spare)
+	batch := append(spare[:0], w.queue[:n]...)
+	w.queue = slices.Delete(w.queue, 0, n)
 	return batch
 }
 
-// serve commits the operations in their order, those between two borrowers together.
-func (w *writer) serve(batch []*operation) {
-	taking := batch[:0]
-	for _, op := range batch {
-		if !op.state.CompareAndSwap(queued, taken) {
-			continue
-		}
-		if op.borrower == nil {
-			taking = append(taking, op)
-			continue
-		}
-		w.commit(taking)
-		taking = taking[:0]
-		w.lend(op)
-	}
-	w.commit(taking)
+// waiting is how many operations wait.
+func (w *writer) waiting() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.queue)
+}
+
+func (w *writer) ended() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stopped && len(w.queue) == 0
 }
 
 // lend waits until the borrower is done. It has the connection at once, and operations queue up behind it.
@@ -279,3 +304,6 @@ func (s *session) nextFence() int64 {
 	s.fence = max(s.fence+1, s.now)
 	return s.fence
 }
+
+// adaptRoom takes note of how many bytes a result has.
+func (w *writer) adaptRoom(bytes int64) { w.room += (min(bytes, maxRoom) - w.room) / 4 }

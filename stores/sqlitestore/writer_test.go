@@ -25,7 +25,7 @@ func gate(t *testing.T, s *Store) (open func()) {
 // gathered waits until n operations are in the queue.
 func gathered(t *testing.T, s *Store, n int) {
 	t.Helper()
-	for len(s.writer.queue) < n {
+	for s.writer.waiting() < n {
 		if err := t.Context().Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -123,14 +123,14 @@ func TestBackPressure(t *testing.T) {
 	open := gate(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for i := range maxQueued + 10 {
+	for i := range 1024 + 10 {
 		wg.Go(func() {
 			if _, err := s.Claim(ctx, params(fmt.Sprint(i))); !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want Canceled", err)
 			}
 		})
 	}
-	gathered(t, s, maxQueued)
+	gathered(t, s, 1024)
 	cancel()
 	wg.Wait()
 	open()

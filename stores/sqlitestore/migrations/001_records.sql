@@ -26,7 +26,8 @@ CREATE TABLE retrysafe_records (
 	scope       BLOB NOT NULL,
 	key         BLOB NOT NULL,
 	meta        BLOB,
-	body        BLOB
+	body        BLOB,
+	room        BLOB                 -- while pending: zeros in place of the result, so that completing moves no other row
 );
 
 -- Claims go by this index alone.

@@ -1,5 +1,5 @@
 -- Claims a key that has no record. If one has come meanwhile, no row changes. Drivers may bind an empty blob as NULL.
-INSERT INTO retrysafe_records (id, archived, digest, state, fence, attempt, ends_at, keep_replay, keep_key, keep_audit,
-	steps, swept, code, omitted, owner, fingerprint, scope, key)
-VALUES (?, 0, ?, 1, ?, 1, ?, ?, ?, ?, 0, 0, 0, 0, ?, coalesce(?, x''), coalesce(?, x''), ?)
+INSERT INTO retrysafe_records (id, fence, ends_at, room, digest, keep_replay, keep_key, keep_audit, owner, fingerprint,
+	scope, key, archived, state, attempt, steps, swept, code, omitted)
+VALUES (?, ?, ?, zeroblob(?), ?, ?, ?, ?, ?, coalesce(?, x''), coalesce(?, x''), ?, 0, 1, 1, 0, 0, 0, 0)
 ON CONFLICT (digest) WHERE archived = 0 DO NOTHING
