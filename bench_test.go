@@ -40,8 +40,13 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// What a request costs in allocations, the store's included: gates, since they are exact.
+// What a request costs in allocations, the store's included: gates, since they are exact. Seen to fail with a timer for
+// each attempt.
 func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Log("the race detector allocates")
+		return
+	}
 	g := newGuard()
 	i := 0
 	fresh := testing.AllocsPerRun(1000, func() {
@@ -50,7 +55,7 @@ func TestAllocations(t *testing.T) {
 	})
 	replay := testing.AllocsPerRun(1000, func() { g.Do(t.Context(), request("1", "raw1:a"), nothing) })
 	t.Logf("fresh %v, replay %v", fresh, replay)
-	if fresh > 11 || replay > 2 {
-		t.Errorf("a fresh request allocates %v times, want at most 11; a replay %v, want at most 2", fresh, replay)
+	if fresh > 5 || replay > 1 {
+		t.Errorf("a fresh request allocates %v times, want at most 5; a replay %v, want at most 1", fresh, replay)
 	}
 }

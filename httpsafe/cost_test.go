@@ -89,7 +89,7 @@ func TestAllocations(t *testing.T) {
 		name      string
 		got, most float64
 	}{
-		{"without a key", without - bare, 0}, {"fresh", fresh - bare, 16}, {"replay", replay - bare, 8},
+		{"without a key", without - bare, 0}, {"fresh", fresh - bare, 12}, {"replay", replay - bare, 6},
 	} {
 		t.Logf("%s: %v allocations more than the bare handler", c.name, c.got)
 		if c.got > c.most {

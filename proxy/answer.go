@@ -41,21 +41,22 @@ func (e *brokenAnswer) Unwrap() error { return e.err }
 
 // fetch reads the answer's body, up to a limit, before anything of it is passed on: an answer that breaks off can
 // then still be told from a whole one. What is beyond the limit stays to be read.
-func (f *forwarder) fetch(res *http.Response, limit int64) error {
+func (f *forwarder) fetch(res *http.Response, body *fetchedBody) error {
 	if res.Body == nil || res.Body == http.NoBody {
 		return nil
 	}
 	buf := f.bodies.get()
-	if n := res.ContentLength; n > 0 && n <= limit {
+	if n := res.ContentLength; n > 0 && n <= f.limit {
 		buf.Grow(int(n) + bytes.MinRead)
 	}
-	n, err := buf.ReadFrom(io.LimitReader(res.Body, limit+1))
+	body.limited = io.LimitedReader{R: res.Body, N: f.limit + 1}
+	n, err := buf.ReadFrom(&body.limited)
 	if err != nil {
 		f.bodies.put(buf)
 		return &brokenAnswer{err}
 	}
-	body := &fetchedBody{read: buf.Bytes(), buf: buf, pool: &f.bodies, rest: res.Body}
-	body.more = n > limit
+	body.read, body.buf, body.pool = buf.Bytes(), buf, &f.bodies
+	body.rest, body.more = res.Body, n > f.limit
 	res.Body = body
 	return nil
 }
@@ -67,6 +68,8 @@ type fetchedBody struct {
 	rest io.ReadCloser
 	buf  *bytes.Buffer
 	pool *bodyPool
+
+	limited io.LimitedReader // what is fetched of rest
 }
 
 // Read implements io.Reader.

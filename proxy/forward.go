@@ -114,13 +114,14 @@ func (f *forwarder) modify(res *http.Response) error {
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // which HTTP/2 allows beside trailers, and HTTP/1 does not
 	}
-	if watchOf(res.Request.Context()) == nil {
+	s := storyOf(res.Request.Context())
+	if s == nil || s.watch.base == nil {
 		return nil
 	}
 	if f.route.Stream || res.StatusCode == http.StatusSwitchingProtocols || isEventStream(res.Header) {
 		return nil
 	}
-	return f.fetch(res, f.limit)
+	return f.fetch(res, &s.fetched)
 }
 
 // failed answers when the upstream has not.

@@ -40,10 +40,13 @@ func Observer(next retrysafe.Observer) retrysafe.Observer {
 	})
 }
 
-// story collects what happens to one request that seems to have a key. What else goes with such a request is in it too,
-// to be allocated at once.
+// story collects what happens to one request that seems to have a key, and is that request's context. What else goes with
+// such a request is in it too, to be allocated at once.
 type story struct {
+	context.Context // the request's
+
 	watch   watch
+	fetched fetchedBody
 	patient patientWriter
 	noted   statusWriter
 
@@ -60,9 +63,12 @@ func storyOf(ctx context.Context) *story {
 	return s
 }
 
-// context returns ctx with the story in it.
-func (s *story) context(ctx context.Context) context.Context {
-	return context.WithValue(ctx, storyKey{}, s)
+// Value implements context.Context.
+func (s *story) Value(key any) any {
+	if _, ok := key.(storyKey); ok {
+		return s
+	}
+	return s.Context.Value(key)
 }
 
 func (s *story) add(e retrysafe.Event) {

@@ -117,15 +117,16 @@ func (h *routeHandler) mayHaveKey(r *http.Request) bool {
 
 // serveKeyed serves a request that seems to have a key, and reports what became of it.
 func (h *routeHandler) serveKeyed(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
 	if h.bodyTimeout > 0 && r.Body != http.NoBody {
 		// net/http itself takes the deadline away when the body has ended. A connection without deadlines has none.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(h.bodyTimeout))
+		_ = http.NewResponseController(w).SetReadDeadline(began.Add(h.bodyTimeout))
 	}
-	s, began := &story{noted: statusWriter{ResponseWriter: w}}, time.Now()
+	s := &story{Context: r.Context(), noted: statusWriter{ResponseWriter: w}}
 	defer func() { // after a panic too, which is how a connection is cut
 		if told, ok := s.report(r, h.pattern, began); ok && h.reportFunc != nil {
 			h.reportFunc(told)
 		}
 	}()
-	h.guarded.ServeHTTP(&s.noted, r.WithContext(s.context(r.Context())))
+	h.guarded.ServeHTTP(&s.noted, r.WithContext(s))
 }

@@ -8,6 +8,7 @@ import (
 // watch tells whether anything of a request may have reached the upstream.
 type watch struct {
 	base   context.Context // what the request runs with, before the ReverseProxy added its own trace; nil: no key
+	trace  httptrace.ClientTrace
 	conn   *countingConn
 	before int64 // writes on conn before the request
 	blind  bool  // it got a connection that does not count
@@ -26,11 +27,11 @@ func watchOf(ctx context.Context) *watch {
 // context returns base with a trace that watches. The ReverseProxy's trace is taken over by hand, because
 // httptrace joins two of them by reflection at some cost.
 func (w *watch) context(ctx context.Context) context.Context {
-	trace := &httptrace.ClientTrace{GotConn: w.gotConn}
+	w.trace.GotConn = w.gotConn
 	if theirs := httptrace.ContextClientTrace(ctx); theirs != nil {
-		trace.Got1xxResponse = theirs.Got1xxResponse
+		w.trace.Got1xxResponse = theirs.Got1xxResponse
 	}
-	return httptrace.WithClientTrace(w.base, trace)
+	return httptrace.WithClientTrace(w.base, &w.trace)
 }
 
 // gotConn notes how much had been written before this request was. It is called again if the Transport, having

@@ -1,12 +1,14 @@
+//go:build linux
+
 package sqlitestore
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -17,8 +19,6 @@ const (
 	benchRounds = 5
 	benchRound  = 500 * time.Millisecond
 )
-
-var benchBody = make([]byte, 300)
 
 // BenchmarkPairs compares durable claims and completions with a raw log, in turn: the ratio is what is left of the
 // limit.
@@ -71,20 +71,6 @@ func rawPair(l *rawLog) error {
 	return l.append(record[:400])
 }
 
-func pair(ctx context.Context, s *Store) error {
-	o := retrysafe.NewOwner()
-	c, err := s.Claim(ctx, retrysafe.ClaimParams{
-		Key:         retrysafe.Key{Scope: "v1/tenant-17/POST %2Fpayments", ID: hex.EncodeToString(o[:])},
-		Fingerprint: "raw1:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU",
-		Owner:       o,
-		Lease:       time.Minute,
-	})
-	if err != nil {
-		return err
-	}
-	return s.Complete(ctx, c.Lease, retrysafe.Result{Code: 201, Meta: benchBody[:80], Body: benchBody}, retrysafe.Retention{})
-}
-
 // perSecond runs f from callers for a round and returns how often it succeeded per second.
 func perSecond(t testing.TB, callers int, f func(context.Context) error) float64 {
 	ctx := context.Background()
@@ -106,29 +92,16 @@ func perSecond(t testing.TB, callers int, f func(context.Context) error) float64
 	return float64(n.Load()) / time.Since(start).Seconds()
 }
 
-// fill adds ended records with the IDs fill0, fill1 and so on.
-func fill(t testing.TB, s *Store, n int, body []byte) {
-	t.Helper()
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range 256 {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				c, err := s.Claim(context.Background(), params(fmt.Sprint("fill", i)))
-				if err == nil {
-					err = s.Complete(context.Background(), c.Lease, retrysafe.Result{Body: body}, retrysafe.Retention{})
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
 func median(v []float64) float64 {
 	v = slices.Sorted(slices.Values(v))
 	return v[len(v)/2]
+}
+
+// cpu is the processor time that this process has used.
+func cpu(t testing.TB) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

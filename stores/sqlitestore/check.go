@@ -18,7 +18,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if err != nil {
 		return explain(s.path, err)
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	return explain(s.path, check(ctx, conn, "PRAGMA integrity_check(1)"))
 }
 

@@ -68,8 +68,10 @@ type claim struct {
 func (c *claim) prepare() {
 	p, k := &c.params, newKeep(c.params.Keep)
 	c.keep = k
-	c.values = []driver.Value{nil, nil, nil, nil, c.digest[:], k.replay, k.key, k.audit, p.Owner[:],
-		blob(string(p.Fingerprint)), blob(p.Key.Scope), blob(p.Key.ID)}
+	c.values = []driver.Value{
+		nil, nil, nil, nil, c.digest[:], k.replay, k.key, k.audit, p.Owner[:],
+		blob(string(p.Fingerprint)), blob(p.Key.Scope), blob(p.Key.ID),
+	}
 }
 
 func (c *claim) answered() bool { return c.answer.Verdict != 0 }
@@ -118,10 +120,10 @@ func (c *claim) write(s *session) error {
 
 func (c *claim) decide(s *session, r *record) (err error) {
 	v := r.verdict(&c.params, s.now)
-	switch {
-	case v == retrysafe.Done:
+	switch v {
+	case retrysafe.Done:
 		return nil
-	case v == retrysafe.Acquired:
+	case retrysafe.Acquired:
 		err = c.acquire(s, r)
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T) retrysafe.Store { return openTest(t) },
 		Age:  func(_ *testing.T, s retrysafe.Store, d time.Duration) { age(s.(*Store), d) },
@@ -19,6 +20,6 @@ func TestContract(t *testing.T) {
 			}
 			return openAt(t, old.path, old.clock.aged)
 		},
-		Walks: 6, // with -race this driver is slow
+		Walks: 4, // with -race this driver is slow
 	})
 }

@@ -21,6 +21,8 @@ import (
 const (
 	childEnv  = "SQLITESTORE_TEST_CHILD"
 	childPath = "SQLITESTORE_TEST_PATH"
+	// childFailed is its exit code if it fails by itself.
+	childFailed = 3
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 	if child, ok := children[os.Getenv(childEnv)]; ok {
 		if err := child(os.Getenv(childPath)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+			os.Exit(childFailed)
 		}
 		os.Exit(0)
 	}
@@ -86,7 +88,7 @@ func killAfter(t *testing.T, cmd *exec.Cmd, out *bufio.Reader, n int, each func(
 			}
 		}
 	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() != -1 {
+	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() == childFailed {
 		t.Fatalf("the child ended by itself: %v", err)
 	}
 }
@@ -94,9 +96,10 @@ func killAfter(t *testing.T, cmd *exec.Cmd, out *bufio.Reader, n int, each func(
 // A process is killed at any moment, again and again: what it has acknowledged is there afterwards, and no key is
 // ever claimed twice. Seen to fail with operations answered before COMMIT.
 func TestSIGKILL(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	claimed, completed := map[string]string{}, map[string]bool{}
-	rounds := crashRounds(t, 50)
+	rounds := crashRounds(t, 200)
 	for range rounds {
 		cmd, out := startChild(t, "claims", path)
 		touched := map[string]bool{}
@@ -174,23 +177,24 @@ func claimSome(s *Store, id string) error {
 	if err != nil || c.Verdict != retrysafe.Acquired {
 		return err
 	}
-	if _, err := os.Stdout.WriteString(fmt.Sprintf("claimed %s %d\n", id, c.Lease.Fence)); err != nil {
+	if _, err := fmt.Printf("claimed %s %d\n", id, c.Lease.Fence); err != nil {
 		return err
 	}
 	err = s.Complete(ctx, c.Lease, retrysafe.Result{Body: []byte("answer to " + id)}, retrysafe.Retention{})
 	if err != nil {
 		return err
 	}
-	_, err = os.Stdout.WriteString(fmt.Sprintf("completed %s %d\n", id, c.Lease.Fence))
+	_, err = fmt.Printf("completed %s %d\n", id, c.Lease.Fence)
 	return err
 }
 
 // A process is killed again and again while business rows and completions commit together: there are never rows of a
 // key that is not done, nor a key that is done without them. Seen to fail with the completion in a transaction of its own.
 func TestSIGKILLInTx(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	openBusiness(t, path)
-	rounds := crashRounds(t, 25)
+	rounds := crashRounds(t, 100)
 	for range rounds {
 		cmd, out := startChild(t, "transactions", path)
 		killAfter(t, cmd, out, rand.IntN(50), func(string) {})
@@ -220,7 +224,7 @@ func checkBusiness(t *testing.T, path string) {
 	var done, charged, wrong int
 	err = s.db.QueryRow(`SELECT (SELECT count(*) FROM retrysafe_records WHERE state = 3),
 		(SELECT count(*) FROM charges WHERE part = 2),
-		(SELECT count(*) FROM charges c WHERE NOT EXISTS (SELECT 1 FROM retrysafe_records r WHERE r.key = c.id AND r.state = 3))
+		(SELECT count(*) FROM charges WHERE id NOT IN (SELECT key FROM retrysafe_records WHERE state = 3))
 	`).Scan(&done, &charged, &wrong)
 	if err != nil {
 		t.Fatal(err)

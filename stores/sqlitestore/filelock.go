@@ -54,4 +54,5 @@ func holder(name string) string {
 	return fmt.Sprintf(": process %d", pid)
 }
 
-func (l *fileLock) release() error { return l.file.Close() }
+// release frees the lock before it closes the file: a process that is just being started has a copy of it for a moment.
+func (l *fileLock) release() error { return errors.Join(unlock(l.file), l.file.Close()) }

@@ -22,3 +22,5 @@ func openLocked(name string) (*os.File, error) {
 	}
 	return f, nil
 }
+
+func unlock(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"time"
 
@@ -154,7 +155,7 @@ func (e *ending) write(t *session) error {
 		t.w.adaptRoom(e.bytes)
 		t.deadlines = append(t.deadlines, deadline{id, t.now + e.keep.audit})
 	}
-	if err != retrysafe.ErrLeaseLost {
+	if !errors.Is(err, retrysafe.ErrLeaseLost) {
 		return err
 	}
 	r, err := e.find(t, t.now)

@@ -13,7 +13,7 @@ const (
 	// minPiece and maxPiece are how many records are swept in one transaction, and pieceTime is how long the writer may
 	// take to delete them, because callers wait for it; writing that to disk takes about as long again.
 	minPiece, maxPiece = 32, 2000
-	pieceTime          = 8 * time.Millisecond
+	pieceTime          = 12 * time.Millisecond
 	// maxLooked is how many records are looked at to find those.
 	maxLooked = 4000
 	// sweepAfter is how many claims and completions come between two sweeps of the store's own.

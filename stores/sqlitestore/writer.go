@@ -169,9 +169,9 @@ func (w *writer) loop() {
 
 // take returns what waits, in spare's memory: a borrower alone, or the operations before the next one.
 func (w *writer) take(spare []*operation) []*operation {
-	for before := -1; before < w.waiting(); {
-		before = w.waiting()
-		runtime.Gosched()
+	// Callers that the last commit has answered come back at once, if they are let: then they need not wait for the next.
+	for n := -1; n < w.waiting() && n < maxBatch; runtime.Gosched() {
+		n = w.waiting()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -180,9 +180,9 @@ func (w *writer) take(spare []*operation) []*operation {
 		n = max(i, 1)
 	}
 	clear(spare)
-	batch := append(spare[:0], w.queue[:n]...)
+	spare = append(spare[:0], w.queue[:n]...)
 	w.queue = slices.Delete(w.queue, 0, n)
-	return batch
+	return spare
 }
 
 // waiting is how many operations wait.
@@ -225,9 +225,6 @@ func (w *writer) lentTo(l retrysafe.Lease) bool {
 // transaction does, each is written again in a transaction of its own, so that it gets its own answer: operations can
 // be repeated, even if the transaction is on disk after all.
 func (w *writer) commit(ops []*operation) {
-	if len(ops) == 0 {
-		return
-	}
 	err := w.transact(ops)
 	if err != nil && len(ops) > 1 {
 		for _, op := range ops {

@@ -117,29 +117,89 @@ func TestWithdrawn(t *testing.T) {
 	}
 }
 
-// A full queue holds callers back until their context ends. Seen to hang with the context taken out of submit.
-func TestBackPressure(t *testing.T) {
+// Callers that give up leave nothing behind in the queue. Seen to fail with withdrawn operations left there, and to hang
+// with the context taken out of submit.
+func TestGivingUp(t *testing.T) {
 	s := openTest(t)
 	open := gate(t, s)
 	ctx, cancel := context.WithCancel(t.Context())
+	const callers = 1000
 	var wg sync.WaitGroup
-	for i := range 1024 + 10 {
+	for i := range callers {
 		wg.Go(func() {
 			if _, err := s.Claim(ctx, params(fmt.Sprint(i))); !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want Canceled", err)
 			}
 		})
 	}
-	gathered(t, s, 1024)
+	gathered(t, s, callers)
 	cancel()
 	wg.Wait()
+	if n := s.writer.waiting(); n != 0 {
+		t.Errorf("%d operations are still queued", n)
+	}
 	open()
 	if err := completeOne(t.Context(), s, 1); err != nil {
 		t.Error(err)
 	}
 }
 
-// Close answers everybody. Seen to hang with closed taken out of submit.
+// A caller behind somebody who has the connection can give up too. Seen to hang with take not stopping at borrowers.
+func TestGivingUpBehindBorrower(t *testing.T) {
+	s := openTest(t)
+	first := gate(t, s)
+	lent := make(chan func())
+	go func() {
+		back, err := s.writer.borrow(t.Context(), retrysafe.Lease{})
+		if err != nil {
+			t.Error(err)
+		}
+		lent <- back
+	}()
+	gathered(t, s, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	claimed := make(chan error)
+	go func() {
+		_, err := s.Claim(ctx, params("a"))
+		claimed <- err
+	}()
+	gathered(t, s, 2)
+	first()
+	back := <-lent
+	cancel()
+	if err := <-claimed; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+	back()
+}
+
+// A claim leaves room for a result of the usual size, so that completing it moves no other row, and never for a huge one.
+// Seen to fail with adaptRoom taken out, and with its bound.
+func TestRoomForTheResult(t *testing.T) {
+	s := openTest(t)
+	for _, c := range []struct{ body, least, most int }{{300, 290, 300}, {1 << 20, maxRoom - 10, maxRoom}, {0, 0, 10}} {
+		for i := range 30 {
+			l, err := s.Claim(t.Context(), params(fmt.Sprint(c.body, "-", i)))
+			if err == nil {
+				err = s.Complete(t.Context(), l.Lease, retrysafe.Result{Body: make([]byte, c.body)}, retrysafe.Retention{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Claim(t.Context(), params(fmt.Sprint(c.body, "-next"))); err != nil {
+			t.Fatal(err)
+		}
+		var pending, ended int
+		err := s.db.QueryRow(`SELECT (SELECT length(room) FROM retrysafe_records ORDER BY id DESC LIMIT 1),
+			(SELECT count(room) FROM retrysafe_records WHERE state > 2)`).Scan(&pending, &ended)
+		if err != nil || pending < c.least || pending > c.most || ended != 0 {
+			t.Errorf("after results of %d bytes: room for %d, %d ended records still have some, %v", c.body, pending, ended, err)
+		}
+	}
+}
+
+// Close answers everybody. Seen to hang with what is queued left unanswered.
 func TestCloseUnderLoad(t *testing.T) {
 	s := openTest(t)
 	var wg sync.WaitGroup

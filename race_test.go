@@ -1,0 +1,5 @@
+//go:build race
+
+package retrysafe_test
+
+const raceEnabled = true
