@@ -3,11 +3,13 @@ module github.com/retrysafe/retrysafe/cmd/retrysafe
 go 1.26.0
 
 require (
+	github.com/MicahParks/jwkset v0.11.3
 	github.com/alecthomas/kong v1.17.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
+	golang.org/x/time v0.16.0
 	modernc.org/sqlite v1.60.1
 )
 

@@ -77,8 +77,10 @@ func loadTLS(t config.TLS) (*tls.Config, error) {
 
 // run opens what the plan names, serves until a signal comes, and closes it in the reverse order.
 func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	log := newLogger(p.config.Log.Value, logs)
-	scope, err := p.scope.open(ctx)
+	scope, err := p.scope.open(ctx, log)
 	if err != nil {
 		return fmt.Errorf("scope %s: %w", p.scope.scope, err)
 	}

@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/jwtscope"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -11,9 +11,6 @@ import (
 
 const availableScopes = `credential (the Authorization or X-API-Key header), header:NAME (set by a gateway that you trust),
 jwt:JWKS-URL (a verified token's issuer and subject), mtls (a verified client certificate), none (all callers share their keys)`
-
-// startTimeout bounds what has to be fetched before the proxy can start.
-const startTimeout = 15 * time.Second
 
 // scopeSettings say how callers are told apart.
 type scopeSettings struct {
@@ -38,8 +35,8 @@ func (s scopeSettings) check() error {
 	return nil
 }
 
-// open returns the function that tells callers apart.
-func (s scopeSettings) open(ctx context.Context) (httpsafe.ScopeFunc, error) {
+// open returns the function that tells callers apart. What it keeps up to date ends with ctx.
+func (s scopeSettings) open(ctx context.Context, log *slog.Logger) (httpsafe.ScopeFunc, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
@@ -48,9 +45,10 @@ func (s scopeSettings) open(ctx context.Context) (httpsafe.ScopeFunc, error) {
 	case "header":
 		return httpsafe.ScopeHeader(rest), nil
 	case "jwt":
-		ctx, stop := context.WithTimeout(ctx, startTimeout)
-		defer stop()
-		return jwtscope.New(ctx, rest, jwtscope.Options{Issuer: s.issuer, Audience: s.audience})
+		return jwtscope.New(ctx, rest, jwtscope.Options{
+			Issuer: s.issuer, Audience: s.audience,
+			FailedFunc: func(err error) { log.Warn("the keys of tokens cannot be refreshed", "error", err) },
+		})
 	case "mtls":
 		return httpsafe.ScopeMTLS(), nil
 	case "none":

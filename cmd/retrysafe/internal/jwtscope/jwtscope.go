@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/MicahParks/jwkset"
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/retrysafe/retrysafe"
@@ -23,8 +23,10 @@ import (
 type Options struct {
 	// Issuer and Audience that tokens must have. Default: any.
 	Issuer, Audience string
-	// Now tells the time. Default time.Now.
-	Now func() time.Time
+	// Transport fetches the key set. Default http.DefaultTransport.
+	Transport http.RoundTripper
+	// FailedFunc is told why the set could not be fetched again; meanwhile the last one serves, for 24 hours. Default: nobody.
+	FailedFunc func(error)
 }
 
 const (
@@ -33,12 +35,16 @@ const (
 )
 
 // New fetches the key set and returns the scope: SHA-256 over issuer and subject of a bearer token whose signature,
-// algorithm, times, issuer and audience are right. A token must have an expiry, an issuer and a subject.
+// algorithm, times, issuer and audience are right. A token must have an expiry, an issuer and a subject. The set is kept
+// up to date until ctx ends.
 func New(ctx context.Context, jwksURL string, o Options) (httpsafe.ScopeFunc, error) {
-	if o.Now == nil {
-		o.Now = time.Now
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
 	}
-	keys, err := newKeySet(ctx, jwksURL, o.Now)
+	if o.FailedFunc == nil {
+		o.FailedFunc = func(error) {}
+	}
+	keys, err := newKeySet(ctx, jwksURL, o)
 	if err != nil {
 		return nil, fmt.Errorf("fetch the JWK set: %w", err)
 	}
@@ -46,12 +52,16 @@ func New(ctx context.Context, jwksURL string, o Options) (httpsafe.ScopeFunc, er
 	return v.scope, nil
 }
 
+// algorithms that are accepted at all: none that a public key could be abused with as a shared secret.
+func algorithms() []string {
+	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+}
+
 func (o Options) parserOptions() []jwt.ParserOption {
 	options := []jwt.ParserOption{
 		jwt.WithValidMethods(algorithms()),
 		jwt.WithExpirationRequired(),
 		jwt.WithLeeway(clockSkew),
-		jwt.WithTimeFunc(o.Now),
 		jwt.WithStrictDecoding(),
 	}
 	if o.Issuer != "" {
@@ -90,18 +100,28 @@ func (v *verifier) scope(r *http.Request) (string, error) {
 
 // keyFor returns the key that the token says it is signed with, if that key may be used with the token's algorithm.
 func (v *verifier) keyFor(ctx context.Context, t *jwt.Token) (any, error) {
-	id, _ := t.Header["kid"].(string)
-	k, err := v.keys.lookup(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Contains(k.algorithms, t.Method.Alg()) {
-		return nil, fmt.Errorf("the key is not for %s", t.Method.Alg())
-	}
 	if _, critical := t.Header["crit"]; critical {
 		return nil, errors.New("the token has critical header parameters that are not known here")
 	}
-	return k.public, nil
+	id, _ := t.Header["kid"].(string)
+	k, err := v.keys.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !isFor(k, t.Method) {
+		return nil, fmt.Errorf("the key is not for %s", t.Method.Alg())
+	}
+	return k.Key(), nil
+}
+
+// isFor tells whether the key says, by its algorithm or its curve, that it is for that method. That its kind is right
+// is checked by the method.
+func isFor(k jwkset.JWK, m jwt.SigningMethod) bool {
+	if alg := k.Marshal().ALG.String(); alg != "" {
+		return alg == m.Alg()
+	}
+	ec, ok := m.(*jwt.SigningMethodECDSA)
+	return !ok || k.Marshal().CRV.String() == fmt.Sprintf("P-%d", ec.CurveBits)
 }
 
 // bearer returns the token of the one Authorization header.

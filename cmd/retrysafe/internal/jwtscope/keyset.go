@@ -2,55 +2,154 @@ package jwtscope
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"sync"
+	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/MicahParks/jwkset"
+	"golang.org/x/time/rate"
 )
 
 const (
 	fetchTimeout = 10 * time.Second
 	largestSet   = 1 << 20
-	refreshAfter = 10 * time.Minute // so long a withdrawn key may live on
+	refreshEvery = 10 * time.Minute // so long a withdrawn key may live on
 	discardAfter = 24 * time.Hour   // so long the last set serves when the server cannot be reached
-	pauseBetween = 10 * time.Second // between fetches, whatever asks for them
+	pauseBetween = 10 * time.Second // between fetches for keys that are not there
+	smallestRSA  = 2048
 )
 
-// keySet keeps the keys behind a URL. It fetches them when it is made, again when they have grown old, and when a
-// token names a key that is not there: seldom, however many such tokens come.
+// keySet is what jwkset, which fetches and parses, keeps its keys in: those that can verify signatures, and no others.
 type keySet struct {
-	url    string
-	client *http.Client
-	now    func() time.Time
-
-	mu      sync.Mutex
-	keys    map[string]key
-	fetched time.Time
-	tried   time.Time
-	running chan struct{} // closed when the fetch under way has ended; nil: none is
+	jwkset.Storage
+	fetched atomic.Int64 // when, in seconds of Unix time
+	fetch   func()
+	seldom  rate.Sometimes
+	refetch atomic.Pointer[chan struct{}] // closed when the last fetch for a key that was not there has ended
 }
 
-func newKeySet(ctx context.Context, address string, now func() time.Time) (*keySet, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fmt.Errorf("%q is no http or https URL", address)
+// newKeySet fetches the keys, and fetches them again and again until the context ends.
+func newKeySet(ctx context.Context, url string, o Options) (s *keySet, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			stop() // The library's goroutine runs although its first fetch has failed.
+		}
+	}()
+	s = &keySet{Storage: jwkset.NewMemoryStorage(), seldom: rate.Sometimes{Interval: pauseBetween}}
+	failed := func(_ context.Context, err error) {
+		if ctx.Err() == nil { // else it is the end, not a failure
+			o.FailedFunc(err)
+		}
 	}
-	s := &keySet{url: address, client: newClient(u.Scheme), now: now}
-	s.tried = now()
-	if err := s.fetch(ctx); err != nil {
+	once := jwkset.HTTPClientStorageOptions{
+		Client:      newClient(o.Transport),
+		Ctx:         ctx,
+		HTTPTimeout: fetchTimeout,
+		Storage:     s,
+		// One key for another purpose must not spoil the set: fitness leaves it out.
+		ValidateOptions: jwkset.JWKValidateOptions{SkipUse: true, SkipKeyOps: true},
+	}
+	// Without an interval the library fetches once and starts nothing. If it fails, what is there stays.
+	s.fetch = func() {
+		if _, err := jwkset.NewStorageFromHTTP(url, once); err != nil {
+			failed(ctx, err)
+		}
+	}
+	always := once
+	always.RefreshInterval, always.RefreshErrorHandler = refreshEvery, failed
+	if _, err = jwkset.NewStorageFromHTTP(url, always); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// newClient follows redirects, but never from https to http.
-func newClient(scheme string) *http.Client {
+// KeyReplaceAll takes the keys of a fetched set that can verify signatures. A set without any is an error.
+func (s *keySet) KeyReplaceAll(ctx context.Context, set []jwkset.JWK) error {
+	unfit := errors.New("there is none of a known kind")
+	var fit []jwkset.JWK
+	for _, k := range set {
+		if err := fitness(k); err != nil {
+			unfit = fmt.Errorf("key %q: %w", k.Marshal().KID, err)
+			continue
+		}
+		fit = append(fit, k)
+	}
+	if len(fit) == 0 {
+		return fmt.Errorf("no key in the set can verify signatures: %w", unfit)
+	}
+	s.fetched.Store(time.Now().Unix())
+	return s.Storage.KeyReplaceAll(ctx, fit)
+}
+
+// fitness says why a key cannot verify signatures. A key whose private half is published proves nothing either.
+func fitness(k jwkset.JWK) error {
+	m := k.Marshal()
+	if m.USE != "" && m.USE != jwkset.UseSig || len(m.KEYOPS) > 0 && !slices.Contains(m.KEYOPS, jwkset.KeyOpsVerify) {
+		return errors.New("it is not for signatures")
+	}
+	if m.ALG != "" && !slices.Contains(algorithms(), m.ALG.String()) {
+		return fmt.Errorf("algorithm %q is not accepted", m.ALG)
+	}
+	switch public := k.Key().(type) {
+	case *rsa.PublicKey:
+		if bits := public.N.BitLen(); bits < smallestRSA {
+			return fmt.Errorf("%d bits are too few; at least %d", bits, smallestRSA)
+		}
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+	default:
+		return fmt.Errorf("it is no public key to verify with, but %T", public)
+	}
+	return nil
+}
+
+// find returns the key of that ID. If there is none the set is fetched, seldom, however many ask: they wait for one fetch.
+func (s *keySet) find(ctx context.Context, id string) (jwkset.JWK, error) {
+	k, err := s.read(ctx, id)
+	if errors.Is(err, jwkset.ErrKeyNotFound) {
+		s.seldom.Do(s.startFetch)
+		select {
+		case <-*s.refetch.Load():
+		case <-ctx.Done():
+			return k, ctx.Err()
+		}
+		k, err = s.read(ctx, id)
+	}
+	return k, err
+}
+
+func (s *keySet) startFetch() {
+	done := make(chan struct{})
+	s.refetch.Store(&done)
+	go func() {
+		defer close(done)
+		s.fetch()
+	}()
+}
+
+// read looks among the keys that are there. A token without kid is good for a set with one key.
+func (s *keySet) read(ctx context.Context, id string) (jwkset.JWK, error) {
+	if time.Since(time.Unix(s.fetched.Load(), 0)) > discardAfter {
+		return jwkset.JWK{}, fmt.Errorf("the keys are too old: %w", jwkset.ErrKeyNotFound)
+	}
+	if all, _ := s.KeyReadAll(ctx); id == "" && len(all) == 1 {
+		return all[0], nil
+	}
+	return s.KeyRead(ctx, id)
+}
+
+// newClient follows redirects, but never from https to http, and reads no more than the largest set.
+func newClient(transport http.RoundTripper) *http.Client {
 	return &http.Client{
-		Timeout: fetchTimeout,
+		Transport: limited{transport},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if len(via) >= 3 || scheme == "https" && r.URL.Scheme != "https" {
+			if len(via) >= 3 || via[0].URL.Scheme == "https" && r.URL.Scheme != "https" {
 				return fmt.Errorf("redirected to %s", r.URL.Redacted())
 			}
 			return nil
@@ -58,96 +157,12 @@ func newClient(scheme string) *http.Client {
 	}
 }
 
-// lookup returns the key of that ID, fetching the set anew if need be.
-func (s *keySet) lookup(ctx context.Context, id string) (key, error) {
-	k, found, old := s.find(id)
-	if found {
-		if old {
-			s.refresh()
-		}
-		return k, nil
-	}
-	if done := s.refresh(); done != nil {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return key{}, ctx.Err()
-		}
-		k, found, _ = s.find(id)
-	}
-	if !found {
-		return key{}, fmt.Errorf("no key has the kid %q", id)
-	}
-	return k, nil
-}
+type limited struct{ http.RoundTripper }
 
-// find looks among the keys that are there. A token without kid is good for a set with one key.
-func (s *keySet) find(id string) (k key, found, old bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	age := s.now().Sub(s.fetched)
-	if age > discardAfter {
-		return key{}, false, true
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := l.RoundTripper.RoundTrip(r)
+	if err == nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, largestSet)
 	}
-	if k, found = s.keys[id]; !found && id == "" && len(s.keys) == 1 {
-		for _, k = range s.keys {
-			found = true
-		}
-	}
-	return k, found, age > refreshAfter
-}
-
-// refresh starts a fetch unless one was tried just before, and returns what closes when it has ended; nil if none is
-// under way.
-func (s *keySet) refresh() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.running != nil {
-		return s.running
-	}
-	if s.now().Sub(s.tried) < pauseBetween {
-		return nil
-	}
-	s.tried = s.now()
-	done := make(chan struct{})
-	s.running = done
-	go func() {
-		defer close(done)
-		_ = s.fetch(context.Background()) // bounded by the client's timeout; what is there stays if it fails
-		s.mu.Lock()
-		s.running = nil
-		s.mu.Unlock()
-	}()
-	return done
-}
-
-func (s *keySet) fetch(ctx context.Context) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Accept", "application/jwk-set+json, application/json")
-	res, err := s.client.Do(r)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", s.url, res.Status)
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, largestSet+1))
-	if err != nil {
-		return err
-	}
-	if len(body) > largestSet {
-		return fmt.Errorf("%s: the key set has more than %d bytes", s.url, largestSet)
-	}
-	keys, err := parseKeys(body)
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.url, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keys, s.fetched = keys, s.now()
-	return nil
+	return res, err
 }
