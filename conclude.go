@@ -41,9 +41,12 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 func (a *Attempt) panicked() {
 	a.workEnded()
 	defer a.end(nil)
-	if a.savedResult() == nil {
-		_, _ = a.complete(failureResult(0, "the operation panicked"), nil) // nobody is left to be told
+	// Nobody is left to be told the outcome.
+	if saved := a.savedResult(); saved != nil {
+		_, _ = a.concluded(*saved)
+		return
 	}
+	_, _ = a.complete(failureResult(0, "the operation panicked"), nil)
 }
 
 // complete saves the result. If the store fails, the caller gets it nevertheless: the work is done.

@@ -15,7 +15,7 @@ type Record struct {
 	// take-over and each resumption adds one.
 	Fence   int64
 	Attempt int
-	// FirstFence is that of the record's first claim. No other record has it, and it never changes.
+	// FirstFence is that of the record's first claim. It never changes; no other record of the key has it.
 	FirstFence int64
 	// Result is set once State is Succeeded or Failed. Claim leaves Meta and Body out once ReplayLeft is 0; Inspect
 	// shows them until AuditLeft is 0.

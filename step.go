@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 )
 
 // Step runs a named part of the work once: its result is saved as soon as it is known, and an attempt that follows
@@ -24,13 +26,17 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 	if !ok {
 		return result, ErrNoAttempt
 	}
+	kept := txStepsOf(ctx)
 	data, saved := a.step(name)
+	if !saved {
+		data, saved = kept.find(name)
+	}
 	if !saved {
 		fresh, err := run(ctx, a.ChildKey(name))
 		if err != nil {
 			return fresh, err
 		}
-		if data, err = a.saveStep(name, fresh); err != nil {
+		if data, err = a.saveStep(kept, name, fresh); err != nil {
 			return fresh, err
 		}
 	}
@@ -38,6 +44,47 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 		return result, Terminal(fmt.Errorf("retrysafe: decode the result of step %q: %w", name, err))
 	}
 	return result, nil
+}
+
+// StepsInTx returns a context in which Step does not save results, but leaves them to whoever commits a database
+// transaction of the work: they are what steps returns. So the result of a step is saved if what it wrote in the
+// transaction is, and not otherwise. It is what a store's InTx is made of; see Attempt.CompleteIn.
+func StepsInTx(ctx context.Context) (_ context.Context, steps func() []StepResult) {
+	kept := &txSteps{}
+	return context.WithValue(ctx, txStepsKey{}, kept), kept.all
+}
+
+type txStepsKey struct{}
+
+// txSteps are the steps of a transaction.
+type txSteps struct {
+	mu    sync.Mutex
+	steps []StepResult
+}
+
+func txStepsOf(ctx context.Context) *txSteps {
+	kept, _ := ctx.Value(txStepsKey{}).(*txSteps)
+	return kept
+}
+
+func (t *txSteps) add(s StepResult) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.steps = append(t.steps, s)
+}
+
+func (t *txSteps) all() []StepResult {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.steps)
+}
+
+// find looks among the steps of the transaction; t may be nil.
+func (t *txSteps) find(name string) ([]byte, bool) {
+	if t == nil {
+		return nil, false
+	}
+	return findStep(t.all(), name)
 }
 
 // Steps returns copies of the steps saved so far, by this attempt and those before it, in the order of saving.
@@ -54,7 +101,11 @@ func (a *Attempt) Steps() []StepResult {
 func (a *Attempt) step(name string) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, s := range a.steps {
+	return findStep(a.steps, name)
+}
+
+func findStep(steps []StepResult, name string) ([]byte, bool) {
+	for _, s := range steps {
 		if s.Name == name {
 			return s.Data, true
 		}
@@ -62,7 +113,7 @@ func (a *Attempt) step(name string) ([]byte, bool) {
 	return nil, false
 }
 
-func (a *Attempt) saveStep(name string, result any) ([]byte, error) {
+func (a *Attempt) saveStep(kept *txSteps, name string, result any) ([]byte, error) {
 	data, err := json.Marshal(result)
 	if err != nil {
 		return nil, Terminal(fmt.Errorf("retrysafe: encode the result of step %q: %w", name, err))
@@ -71,6 +122,10 @@ func (a *Attempt) saveStep(name string, result any) ([]byte, error) {
 		return nil, Terminal(fmt.Errorf("retrysafe: the result of step %q has %d bytes, the limit is %d", name, len(data), a.guard.policy.MaxResult))
 	}
 	s := StepResult{Name: name, Data: data}
+	if kept != nil {
+		kept.add(s)
+		return data, nil
+	}
 	if err := a.checkpoint(s); err != nil {
 		return nil, err
 	}

@@ -100,10 +100,9 @@ const (
 type Lease struct {
 	Key   Key
 	Owner Owner
-	// Fence grows with each claim of the key: through take-over, release, expiry and sweep. It is greater than any
-	// before it, and at least the store's clock in microseconds where no record exists; no two records of a store
-	// have the same first fence. Systems that the work writes to can compare it and refuse what comes from a smaller
-	// one.
+	// Fence grows with each claim of the key: through take-over, release, expiry and sweep. It is greater than any of
+	// that key before it, and at least the store's clock in microseconds where no record exists. Systems that the work
+	// writes to can compare it and refuse what comes from a smaller one.
 	Fence int64
 }
 
@@ -118,7 +117,7 @@ type Sweeper interface {
 // Watcher is implemented by stores that can wake a waiter, so that it need not poll.
 type Watcher interface {
 	// Watch returns a channel that receives a value soon after the key's attempt ends, or gives up its claim by Release or
-	// by Extend with 0.
+	// by Extend with 0: the attempt that has the key now, or that a Claim finds later.
 	// Values may be merged, and may come without cause: claim again to see. stop frees what Watch holds; call it
 	// once. A lease that merely runs out wakes nobody.
 	Watch(ctx context.Context, k Key) (changed <-chan struct{}, stop func(), err error)
@@ -130,8 +129,8 @@ type Inspector interface {
 	// is one, and ended ones until their Audit retention has passed. A record that never ended is gone once its Key
 	// retention has. None is an empty slice.
 	Inspect(ctx context.Context, d Digest) ([]Record, error)
-	// List returns up to p.Limit of the records that Inspect would show, the newest first, without Meta, Body and
-	// steps.
+	// List returns p.Limit of the records that Inspect would show, if there are so many, the newest first, without
+	// Meta, Body and steps.
 	List(ctx context.Context, p ListParams) ([]Record, error)
 	// Stats counts the records.
 	Stats(ctx context.Context) (Stats, error)
@@ -145,7 +144,8 @@ type ListParams struct {
 	Scope *string
 	// Before continues a listing: records whose FirstFence is below it. 0: from the newest on.
 	Before int64
-	// Limit is 1 to 1000; more counts as 1000. Default 100.
+	// Limit is 1 to 1000; more counts as 1000. Default 100. Records whose FirstFence is that of the last one come with
+	// it, so that Before can go on from there: the page may be some records longer.
 	Limit int
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // InTx runs f in a transaction on the store's file, and commits what f has written together with the completion of the
-// attempt that ctx belongs to: both are on disk, or neither is. So after a crash the work can be run again.
+// attempt that ctx belongs to and the results of steps that f has run: all of it is on disk, or nothing is. So after a
+// crash the work can be run again.
 //
 //	err := store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 //		_, err := tx.ExecContext(ctx, "INSERT INTO charges (customer, amount) VALUES (?, ?)", customer, amount)
@@ -19,7 +20,7 @@ import (
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has called
 // retrysafe.SetResult. Nobody else writes to the file while f runs, so f should be short, must heed its context, and
-// must not use the store or steps, which fail with ErrInsideTransaction. f must not end tx.
+// must not use the store, which fails with ErrInsideTransaction. f must not end tx.
 //
 // If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP response is forgotten, so
 // that the handler can say what happened instead. It returns retrysafe.ErrNoAttempt outside of an
@@ -42,11 +43,12 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
 	}
 	defer tx.Rollback() // does nothing after a commit
-	if err := f(context.WithValue(ctx, borrowedKey{}, s.writer), tx); err != nil {
+	inside, steps := retrysafe.StepsInTx(context.WithValue(ctx, borrowedKey{}, s.writer))
+	if err := f(inside, tx); err != nil {
 		a.RolledBack()
 		return err
 	}
-	t := &shared{store: s, tx: tx, back: back}
+	t := &shared{store: s, tx: tx, steps: steps(), back: back}
 	if !a.Protected() {
 		return t.commit(func(context.Context) bool { return false })
 	}
@@ -57,6 +59,7 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 type shared struct {
 	store *Store
 	tx    *sql.Tx
+	steps []retrysafe.StepResult
 	back  func()
 }
 
@@ -68,7 +71,7 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 	s := t.store
 	e, now := newEnding(l, r, keep), s.clock.now()
 	// What f has written is only good together with this completion: one that is there already does not count.
-	id, err := e.save(txRunner{t.tx, context.Background()}, now)
+	id, err := t.save(e, now)
 	switch {
 	case errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("complete %s: the function given to InTx has ended the transaction itself: %w", l.Key, err)
@@ -83,6 +86,16 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 		s.sweeper.saved([]deadline{{id, now + e.keep.audit}})
 	}
 	return err
+}
+
+func (t *shared) save(e *ending, now instant) (id int64, err error) {
+	run := txRunner{t.tx, context.Background()}
+	for _, step := range t.steps {
+		if err := e.saveStep(run, now, step); err != nil {
+			return 0, err
+		}
+	}
+	return e.save(run, now)
 }
 
 // commit commits. If the answer is an error, it asks what has become of the transaction.

@@ -174,6 +174,40 @@ func TestInTxPanics(t *testing.T) {
 	}
 }
 
+// A step inside of the transaction is saved with it, or not at all; one before it is saved at once. Seen to fail with
+// StepsInTx taken out of InTx, and with save forgetting the steps.
+func TestInTxKeepsStepsTogether(t *testing.T) {
+	s := business(t)
+	step := func(ctx context.Context, name string) error {
+		_, err := retrysafe.Step(ctx, name, func(context.Context, string) (string, error) { return "done", nil })
+		return err
+	}
+	for _, c := range []struct {
+		end  error
+		want string
+	}{{retrysafe.Retryable(errors.New("boom")), "[before]"}, {nil, "[before inside]"}} {
+		err := guarded(t, s, func(ctx context.Context, a *retrysafe.Attempt) error {
+			return errors.Join(step(ctx, "before"), s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+				return errors.Join(step(ctx, "inside"), step(ctx, "inside"), c.end)
+			}))
+		})
+		if (err == nil) != (c.end == nil) {
+			t.Fatalf("got %v, want %v", err, c.end)
+		}
+		found, err := s.Inspect(t.Context(), retrysafe.Key{ID: "k"}.Digest())
+		if err != nil || len(found) != 1 {
+			t.Fatalf("got %d records, %v", len(found), err)
+		}
+		var names []string
+		for _, s := range found[0].Steps {
+			names = append(names, s.Name)
+		}
+		if got := fmt.Sprint(names); got != c.want {
+			t.Errorf("with the transaction's end %v: got steps %s, want %s", c.end, got, c.want)
+		}
+	}
+}
+
 // Using the store inside InTx fails at once. Seen to hang with the checks of borrowedKey and lentTo taken out.
 func TestInTxIsNotNested(t *testing.T) {
 	s := business(t)

@@ -32,21 +32,24 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 		return fmt.Errorf("checkpoint %s: %w", l.Key, ErrInsideTransaction)
 	}
 	c := newChange(l)
-	return s.underLease(ctx, "checkpoint", c, func(t *session) error {
-		r, err := c.find(t, t.now)
-		switch {
-		case err != nil:
-			return err
-		case r == nil || !r.pendingUnder(l):
-			return retrysafe.ErrLeaseLost
-		}
-		added, err := t.exec("insert_step", r.id, r.steps+1, blob(step.Name), step.Data)
-		if added == 0 || err != nil {
-			return err
-		}
-		_, err = t.exec("count_step", r.id)
+	return s.underLease(ctx, "checkpoint", c, func(t *session) error { return c.saveStep(t, t.now, step) })
+}
+
+// saveStep saves a step if the lease holds and there is none of that name.
+func (c change) saveStep(run runner, now instant, step retrysafe.StepResult) error {
+	r, err := c.find(run, now)
+	switch {
+	case err != nil:
 		return err
-	})
+	case r == nil || !r.pendingUnder(c.lease):
+		return retrysafe.ErrLeaseLost
+	}
+	added, err := run.exec("insert_step", r.id, r.steps+1, blob(step.Name), step.Data)
+	if added == 0 || err != nil {
+		return err
+	}
+	_, err = run.exec("count_step", r.id)
+	return err
 }
 
 // Complete saves the result and ends the attempt, even if its lease has run out. When this lease has already completed,

@@ -34,6 +34,23 @@ func (k *kit) list(p retrysafe.ListParams, want ...string) []retrysafe.Record {
 	return found
 }
 
+// page expects this many records, and those that share the last one's FirstFence.
+func (k *kit) page(p retrysafe.ListParams, want int) []retrysafe.Record {
+	k.Helper()
+	found, err := k.inspector().List(k.ctx, p)
+	k.must("List", err)
+	if len(found) < want {
+		k.Fatalf("List with limit %d: got %d records, want %d", p.Limit, len(found), want)
+	}
+	for _, r := range found[want:] {
+		if want == 0 || r.FirstFence != found[want-1].FirstFence {
+			k.Errorf("List with limit %d: got %d records, want %d", p.Limit, len(found), want)
+			break
+		}
+	}
+	return found
+}
+
 // sweepIfAble sweeps stores whose records do not vanish by themselves.
 func (k *kit) sweepIfAble() {
 	k.Helper()
@@ -203,7 +220,7 @@ var inspectorRules = []rule{
 	}},
 	{
 		"list-in-pages",
-		"pages of a listing show each record once, however fast the records came; 100 are a page, 1000 the largest", func(k *kit) {
+		"pages of a listing show each record, however fast the records came; 100 are a page, 1000 the largest", func(k *kit) {
 			const all = 1010
 			together(crowd, func(i int) {
 				for n := i; n < all; n += crowd {
@@ -214,20 +231,17 @@ var inspectorRules = []rule{
 			})
 			seen := map[string]bool{}
 			var p retrysafe.ListParams
-			for want := all; want > 0; want -= 100 {
-				found, err := k.inspector().List(k.ctx, p)
-				k.must("List", err)
-				equal(k, "records in the page", len(found), min(100, want))
+			for len(seen) < all {
+				found := k.page(p, min(100, all-len(seen)))
 				for _, r := range found {
+					equal(k, "seen before", seen[r.Key.ID], false)
 					seen[r.Key.ID] = true
 					p.Before = r.FirstFence
 				}
 			}
-			equal(k, "records seen", len(seen), all)
+			k.page(p, 0)
 			for limit, want := range map[int]int{1: 1, 1000: 1000, 1001: 1000, -1: 100} {
-				found, err := k.inspector().List(k.ctx, retrysafe.ListParams{Limit: limit})
-				k.must("List", err)
-				equal(k, fmt.Sprintf("records with limit %d", limit), len(found), want)
+				k.page(retrysafe.ListParams{Limit: limit}, want)
 			}
 		},
 	},
