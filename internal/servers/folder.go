@@ -1,0 +1,143 @@
+package servers
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed watchdog.sh
+var watchdogScript string
+
+// folder is the temporary folder of one instance, together with the watchdog that ends what runs in it and then removes it:
+// when the folder is closed, or when this process has gone without closing it.
+type folder struct {
+	path  string
+	owner account
+	hold  *os.File // the watchdog waits until this is closed
+	dog   *exec.Cmd
+}
+
+// newFolder makes a folder that belongs to the owner. endSignal and epilogue are the watchdog's: see watchdog.sh.
+func newFolder(name string, owner account, endSignal, epilogue string) (*folder, error) {
+	if _, err := findProgram(program{name: "ps", pkg: "procps"}); err != nil {
+		return nil, err
+	}
+	path, err := os.MkdirTemp(shortTempDir(), "retrysafe-"+name+"-")
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{path: path, owner: owner}
+	if err := errors.Join(owner.own(path), f.watch(endSignal, epilogue)); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(path))
+	}
+	return f, nil
+}
+
+// shortTempDir is where a socket's path still fits into the 104 to 108 bytes that systems allow.
+func shortTempDir() string {
+	if dir := os.TempDir(); len(dir) <= 60 {
+		return dir
+	}
+	return "/tmp"
+}
+
+func (f *folder) watch(endSignal, epilogue string) error {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	f.dog = exec.Command("/bin/sh", "-c", watchdogScript, "watchdog", f.path, endSignal, epilogue)
+	f.dog.Stdin, f.dog.Dir = r, f.path
+	detach(f.dog, account{}) // a Ctrl-C that ends this process must not end its watchdog
+	if err := f.dog.Start(); err != nil {
+		return errors.Join(fmt.Errorf("servers: start the watchdog: %w", err), w.Close())
+	}
+	f.hold = w
+	return nil
+}
+
+// close ends what still runs in the folder, and removes it.
+func (f *folder) close() error {
+	if err := f.hold.Close(); err != nil {
+		return err
+	}
+	if err := f.dog.Wait(); err != nil {
+		return fmt.Errorf("servers: remove %s: %w", f.path, err)
+	}
+	return nil
+}
+
+// register makes the program tell the watchdog its own process id before it begins: there is no moment at which it runs and
+// the watchdog does not know. What env is given is for the program alone, not for this shell.
+const register = `echo $$ >&3; exec env "$@" 3>&-`
+
+// spawn starts a program as the folder's owner, in the folder; its output is added to the log. Its arguments may begin with
+// variables for its environment.
+func (f *folder) spawn(args ...string) (*process, error) {
+	log, err := os.OpenFile(f.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	cmd := exec.Command("/bin/sh", append([]string{"-c", register, "sh"}, args...)...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, f.path
+	cmd.Env = environment()
+	cmd.ExtraFiles = []*os.File{f.hold}
+	detach(cmd, f.owner)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("servers: start %s: %w", args[0], err)
+	}
+	p := &process{pid: cmd.Process.Pid, done: make(chan struct{})}
+	go func() {
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// run runs a program to its end. If all went well, its words are of no interest.
+func (f *folder) run(args ...string) error {
+	p, err := f.spawn(args...)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(p.wait(), f.forget()); err != nil {
+		return fmt.Errorf("servers: %s: %w\n%s", filepath.Base(args[0]), err, f.logTail())
+	}
+	return os.Truncate(f.log(), 0)
+}
+
+// forget tells the watchdog that nothing runs.
+func (f *folder) forget() error {
+	_, err := f.hold.WriteString("0\n")
+	return err
+}
+
+func (f *folder) log() string { return filepath.Join(f.path, "log") }
+
+// logTail returns the end of the log, in words for an error message.
+func (f *folder) logTail() string {
+	log, err := os.ReadFile(f.log())
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
+	return "the log ends with:\n\t" + strings.Join(lines[max(0, len(lines)-30):], "\n\t")
+}
+
+// environment is this process's without what would lead PostgreSQL's tools elsewhere, with messages in English.
+func environment() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "PG") && !strings.HasPrefix(e, "LC_ALL=") {
+			env = append(env, e)
+		}
+	}
+	return append(env, "LC_ALL=C")
+}

@@ -1,0 +1,206 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+)
+
+// Instance is one private server: what all kinds of servers have in common. It keeps its port and its data until it is
+// closed, whether it runs or not.
+type Instance struct {
+	name    string
+	folder  *folder
+	port    *port
+	command []string                    // runs it in the foreground; may begin with variables for its environment
+	stop    syscall.Signal              // ends it cleanly
+	ready   func(context.Context) error // returns nil once it serves
+	process *process                    // nil: it does not run
+	paused  bool
+}
+
+// newInstance makes what an instance needs before it can run: its folder and its port. Root runs it as the user. endSignal
+// and epilogue are the watchdog's: see watchdog.sh.
+func newInstance(name, user, endSignal, epilogue string) (*Instance, error) {
+	owner, err := serverAccount(user)
+	if err != nil {
+		return nil, err
+	}
+	f, err := newFolder(name, owner, endSignal, epilogue)
+	if err != nil {
+		return nil, err
+	}
+	p, err := reservePort()
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	return &Instance{name: name, folder: f, port: p}, nil
+}
+
+// address is where the server listens.
+func (in *Instance) address() string { return fmt.Sprintf("127.0.0.1:%d", in.port.number) }
+
+var (
+	errNotOurs = errors.New("servers: this server was not started here, see " + postgresVariable + ": it can only be used")
+	errDown    = errors.New("servers: the server does not run")
+	errUp      = errors.New("servers: the server runs already")
+)
+
+// Start starts the server again, on the same port and data, and returns once it serves.
+func (in *Instance) Start(t testing.TB) { t.Helper(); check(t, in.start()) }
+
+// Stop ends the server cleanly and returns once it has ended. A paused one is resumed for it.
+func (in *Instance) Stop(t testing.TB) { t.Helper(); check(t, in.end()) }
+
+// Restart is Stop, then Start.
+func (in *Instance) Restart(t testing.TB) { t.Helper(); in.Stop(t); in.Start(t) }
+
+// Kill ends every process of the server by SIGKILL, and returns once they are gone. Start brings it back.
+func (in *Instance) Kill(t testing.TB) { t.Helper(); check(t, in.kill()) }
+
+// Pause stops every process of the server (SIGSTOP) and returns once none of them runs. Its clients see nothing but
+// silence.
+func (in *Instance) Pause(t testing.TB) { t.Helper(); check(t, in.pause()) }
+
+// Resume lets a paused server go on.
+func (in *Instance) Resume(t testing.TB) { t.Helper(); check(t, in.resume()) }
+
+// PID is the process id of the server's first process; 0: it does not run, or was not started here.
+func (in *Instance) PID() int {
+	if in == nil || in.process == nil {
+		return 0
+	}
+	return in.process.pid
+}
+
+// Log returns the end of what the server has written to its log.
+func (in *Instance) Log() string {
+	if in == nil {
+		return errNotOurs.Error()
+	}
+	return in.folder.logTail()
+}
+
+// Close ends the server without ceremony and removes its folder. It returns an error if the server had ended by itself.
+func (in *Instance) Close() error {
+	if in == nil {
+		return nil
+	}
+	var err error
+	if in.process != nil && in.process.ended() {
+		err = in.died()
+	}
+	return errors.Join(err, in.folder.close(), in.port.release())
+}
+
+// closeWith closes the instance when t ends, and shows its log if t has failed.
+func (in *Instance) closeWith(t testing.TB) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s: %s", in.name, in.Log())
+		}
+		if err := in.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (in *Instance) start() (err error) {
+	switch {
+	case in == nil:
+		return errNotOurs
+	case in.process != nil:
+		return errUp
+	}
+	if in.process, err = in.folder.spawn(in.command...); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var why error
+	err = poll(ctx, "ready", func() (bool, error) {
+		if in.process.ended() {
+			return false, in.died()
+		}
+		why = in.ready(ctx)
+		return why == nil, nil
+	})
+	if ctx.Err() != nil {
+		err = fmt.Errorf("%s: %w: %w\n%s", in.name, err, why, in.Log())
+	}
+	return err
+}
+
+// died is the error of a server that ended though nobody asked it to.
+func (in *Instance) died() error {
+	err := fmt.Errorf("servers: %s ended by itself: %w\n%s", in.name, in.process.err, in.Log())
+	in.process = nil
+	return errors.Join(err, in.folder.forget())
+}
+
+func (in *Instance) end() error {
+	if err := in.resume(); err != nil {
+		return err
+	}
+	if err := signal(in.stop, in.process.pid); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	select {
+	case <-in.process.done:
+	case <-ctx.Done():
+		return fmt.Errorf("servers: %s does not stop\n%s", in.name, in.Log())
+	}
+	in.process = nil
+	return in.folder.forget()
+}
+
+func (in *Instance) kill() error {
+	if err := in.runs(); err != nil {
+		return err
+	}
+	if err := in.process.kill(); err != nil {
+		return err
+	}
+	in.process, in.paused = nil, false
+	return in.folder.forget()
+}
+
+func (in *Instance) pause() error {
+	if err := in.runs(); err != nil {
+		return err
+	}
+	in.paused = true
+	_, err := in.process.pause()
+	return err
+}
+
+func (in *Instance) resume() error {
+	if err := in.runs(); err != nil {
+		return err
+	}
+	in.paused = false
+	return in.process.resume()
+}
+
+func (in *Instance) runs() error {
+	switch {
+	case in == nil:
+		return errNotOurs
+	case in.process == nil:
+		return errDown
+	case in.process.ended():
+		return in.died()
+	}
+	return nil
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,115 @@
+package servers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// PgBouncer is a connection pooler in front of a Postgres.
+type PgBouncer struct {
+	*Instance
+	pg   *Postgres
+	base url.URL
+}
+
+// PgBouncerOptions may be left empty.
+type PgBouncerOptions struct {
+	// PoolMode is session, transaction or statement. Default: transaction.
+	PoolMode string
+	// PoolSize is how many connections to the server each database and user have. Default: 10.
+	PoolSize int
+	// Settings are added to the section [pgbouncer], over those that tests have by default.
+	Settings map[string]string
+	// Env is added to PgBouncer's environment.
+	Env []string
+}
+
+// StartPgBouncer starts a PgBouncer of the test's own, which ends with the test. Every role of the server can log in without
+// a password if it can do so at the server.
+func StartPgBouncer(t testing.TB, pg *Postgres, o PgBouncerOptions) *PgBouncer {
+	t.Helper()
+	b, err := newPgBouncer(pg, o)
+	check(t, err)
+	b.closeWith(t)
+	check(t, b.start())
+	return b
+}
+
+func newPgBouncer(pg *Postgres, o PgBouncerOptions) (*PgBouncer, error) {
+	path, err := findProgram(program{name: "pgbouncer", paths: []string{"/usr/sbin/pgbouncer"}, pkg: "pgbouncer"})
+	if err != nil {
+		return nil, err
+	}
+	in, err := newInstance("pgbouncer", "postgres", "QUIT", "")
+	if err != nil {
+		return nil, err
+	}
+	b := &PgBouncer{Instance: in, pg: pg, base: pg.base}
+	b.base.Host = in.address()
+	in.stop = syscall.SIGQUIT // others wait until clients have gone, some in some versions; this one never does
+	in.ready = b.isReady
+	in.command = append(slices.Clone(o.Env), path, filepath.Join(in.folder.path, "pgbouncer.ini"))
+	if err := b.configure(o); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}
+
+func (b *PgBouncer) configure(o PgBouncerOptions) error {
+	user := b.base.User.Username()
+	password, _ := b.base.User.Password()
+	users := filepath.Join(b.folder.path, "users.txt")
+	settings := map[string]string{
+		"listen_addr":       "127.0.0.1",
+		"listen_port":       strconv.Itoa(b.port.number),
+		"unix_socket_dir":   "",
+		"auth_type":         "trust",
+		"auth_file":         users,
+		"auth_user":         user, // finds the roles that are not in the file
+		"admin_users":       user,
+		"pool_mode":         cmp.Or(o.PoolMode, "transaction"),
+		"default_pool_size": strconv.Itoa(cmp.Or(o.PoolSize, 10)),
+		"max_client_conn":   "2000",
+	}
+	maps.Copy(settings, o.Settings)
+	var ini strings.Builder
+	host, port := b.pg.base.Hostname(), cmp.Or(b.pg.base.Port(), "5432")
+	fmt.Fprintf(&ini, "[databases]\n* = host=%s port=%s\n[pgbouncer]\n", host, port)
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&ini, "%s = %s\n", name, settings[name])
+	}
+	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+	return errors.Join(
+		b.folder.owner.write(users, quote(user)+" "+quote(password)+"\n"),
+		b.folder.owner.write(filepath.Join(b.folder.path, "pgbouncer.ini"), ini.String()))
+}
+
+func (b *PgBouncer) isReady(context.Context) error {
+	_, err := b.pg.psql(b.URL("pgbouncer"), "SHOW VERSION")
+	return err
+}
+
+// URL of a database of the server behind PgBouncer. The database pgbouncer is its own console.
+func (b *PgBouncer) URL(database string) string {
+	u := b.base
+	u.Path = "/" + database
+	return u.String()
+}
+
+// Through returns the URL by which PgBouncer reaches the database with the given URL: one that Postgres.Database returned.
+func (b *PgBouncer) Through(t testing.TB, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	check(t, err)
+	return b.URL(strings.TrimPrefix(u.Path, "/"))
+}

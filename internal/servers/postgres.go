@@ -1,0 +1,148 @@
+package servers
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// Postgres is a PostgreSQL server whose superuser postgres needs no password.
+type Postgres struct {
+	*Instance
+	base     url.URL // of the database postgres
+	bin      string  // the folder of the server's programs
+	client   string  // the path of psql
+	data     string
+	env      []string
+	standbys []*Postgres // that commits wait for
+	primary  *Postgres   // of which this one is a standby; nil: it is none, or none any more
+}
+
+// PostgresOptions may be left empty.
+type PostgresOptions struct {
+	// Settings are added to postgresql.conf, over those that tests have by default: PostgreSQL's own (fsync and
+	// synchronous_commit are on), with room for 200 connections and 5 standbys.
+	Settings map[string]string
+	// DataDir is where the data is, or will be: it is kept when the server is closed. Default: a temporary folder. If
+	// tests run as root, the user postgres must be able to reach it, which t.TempDir() does not allow.
+	DataDir string
+	// Env is added to the server's environment: see FakeTime.
+	Env []string
+}
+
+// StartPostgres starts a server of the test's own, which ends with the test.
+func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
+	t.Helper()
+	p, err := LaunchPostgres(o)
+	check(t, err)
+	p.closeWith(t)
+	return p
+}
+
+// LaunchPostgres starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+func LaunchPostgres(o PostgresOptions) (*Postgres, error) {
+	bin, err := findPostgres()
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPostgres("postgres", bin, o.DataDir, o.Env)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.initialize(o.Settings); err == nil {
+		err = p.start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+func findPostgres() (string, error) {
+	path, err := findProgram(program{
+		name: "initdb", paths: []string{"/usr/lib/postgresql/*/bin/initdb"},
+		pkg: "postgresql", instead: "set " + postgresVariable + " to the URL of a server that may be used",
+	})
+	if err != nil {
+		return "", err
+	}
+	path, err = filepath.EvalSymlinks(path) // the other programs are beside the real one
+	return filepath.Dir(path), err
+}
+
+// freeMemory is the watchdog's last step: a server that was killed has left a few bytes of System V shared memory, whose id
+// is the second word of the seventh line here.
+const freeMemory = `ipcrm -m $(awk 'NR == 7 { print $2 }' '%s/postmaster.pid') 2>/dev/null`
+
+// newPostgres says where a server is and how it is run. Its data directory, by default in its folder, is yet to be filled.
+func newPostgres(name, bin, data string, env []string) (*Postgres, error) {
+	inFolder := cmp.Or(data, "data")
+	in, err := newInstance(name, "postgres", "QUIT", fmt.Sprintf(freeMemory, inFolder))
+	if err != nil {
+		return nil, err
+	}
+	if data == "" {
+		data = filepath.Join(in.folder.path, inFolder)
+	}
+	p := &Postgres{Instance: in, bin: bin, client: filepath.Join(bin, "psql"), data: data, env: env, base: url.URL{
+		Scheme: "postgres", User: url.User("postgres"), Host: in.address(), Path: "/postgres", RawQuery: "sslmode=disable",
+	}}
+	in.stop, in.ready = syscall.SIGINT, p.isReady
+	in.command = append(slices.Clone(env), filepath.Join(bin, "postgres"), "-D", data,
+		"-h", "127.0.0.1", "-p", strconv.Itoa(in.port.number), "-k", in.folder.path)
+	return p, nil
+}
+
+// initialize fills the data directory, unless it is filled, and writes the settings.
+func (p *Postgres) initialize(settings map[string]string) error {
+	if _, err := os.Stat(filepath.Join(p.data, "PG_VERSION")); errors.Is(err, os.ErrNotExist) {
+		if err := p.folder.run(filepath.Join(p.bin, "initdb"), "-D", p.data, "-U", "postgres", "--auth=trust",
+			"--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C"); err != nil {
+			return err
+		}
+	}
+	all := map[string]string{
+		"max_connections":            "200",
+		"max_wal_senders":            "5",
+		"wal_level":                  "replica",
+		"wal_keep_size":              "256MB", // a standby that was down finds what it has missed
+		"shared_buffers":             "64MB",
+		"dynamic_shared_memory_type": "mmap", // in the data directory: nothing is left in /dev/shm after a kill
+	}
+	maps.Copy(all, settings)
+	conf, err := os.OpenFile(filepath.Join(p.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(conf, "%s = '%s'\n", name, strings.ReplaceAll(all[name], "'", "''"))
+	}
+	return conf.Close()
+}
+
+func (p *Postgres) isReady(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "pg_isready"), "-t", "5", "-d", p.URL("postgres"))
+	cmd.Env = environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// URL of a database of the server.
+func (p *Postgres) URL(database string) string {
+	u := p.base
+	u.Path = "/" + database
+	return u.String()
+}

@@ -1,0 +1,48 @@
+package servers
+
+import (
+	"net/url"
+	"os"
+	"sync"
+	"testing"
+)
+
+// postgresVariable may name a server that tests share instead of starting their own: the URL of a superuser's database.
+const postgresVariable = "RETRYSAFE_TEST_POSTGRES"
+
+// SharedPostgres is one server for all tests of a test binary. The zero value is ready for use; it starts with the first
+// Get and ends with the process. It must not be copied.
+//
+// If the environment variable RETRYSAFE_TEST_POSTGRES has a URL, the server there is used instead. Kill and the like
+// then fail the test; tests that need them start their own server.
+type SharedPostgres struct {
+	Options PostgresOptions
+
+	once sync.Once
+	pg   *Postgres
+	err  error
+}
+
+// Get returns the server. It fails the test, and all tests that follow, if the server does not start.
+func (s *SharedPostgres) Get(t testing.TB) *Postgres {
+	t.Helper()
+	s.once.Do(func() { s.pg, s.err = s.launch() })
+	check(t, s.err)
+	return s.pg
+}
+
+func (s *SharedPostgres) launch() (*Postgres, error) {
+	given := os.Getenv(postgresVariable)
+	if given == "" {
+		return LaunchPostgres(s.Options)
+	}
+	base, err := url.Parse(given)
+	if err != nil {
+		return nil, err
+	}
+	psql, err := findProgram(program{name: "psql", pkg: "postgresql-client"})
+	if err != nil {
+		return nil, err
+	}
+	return &Postgres{base: *base, client: psql}, nil
+}
