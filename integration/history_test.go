@@ -37,12 +37,12 @@ func TestCheckerCatchesBrokenStores(t *testing.T) {
 	}
 	for name, breakIt := range broken {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(20) {
+			for seed := range uint64(200) {
 				if check(record(breakIt(memstore.New(memstore.Options{})), seed, 16, 60)) == porcupine.Illegal {
 					return
 				}
 			}
-			t.Error("not caught in 20 histories")
+			t.Error("not caught in 200 histories")
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// stores are those that run without a server.
+// stores are all there are.
 func stores() map[string]func(t *testing.T) retrysafe.Store {
 	return map[string]func(t *testing.T) retrysafe.Store{
 		"memstore": func(*testing.T) retrysafe.Store { return memstore.New(memstore.Options{}) },
@@ -25,6 +25,9 @@ func stores() map[string]func(t *testing.T) retrysafe.Store {
 			}
 			t.Cleanup(func() { s.Close() })
 			return s
+		},
+		"pgstore": func(t *testing.T) retrysafe.Store {
+			return openPostgres(t, shared.Get(t).Database(t))
 		},
 	}
 }

@@ -1,0 +1,45 @@
+package integration
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/stores/pgstore"
+)
+
+// shared is the PostgreSQL of all tests that do not harm it.
+var shared servers.SharedPostgres
+
+// openPool connects to a database, for as long as the test runs.
+func openPool(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// openPostgres returns a store on a database that it migrates.
+func openPostgres(t testing.TB, url string) *pgstore.Store {
+	t.Helper()
+	pool := openPool(t, url)
+	if _, err := pgstore.Migrate(context.Background(), pool, pgstore.MigrateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return openMigrated(t, pool)
+}
+
+func openMigrated(t testing.TB, pool *pgxpool.Pool) *pgstore.Store {
+	t.Helper()
+	s, err := pgstore.New(context.Background(), pool, pgstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}

@@ -1,0 +1,216 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Claim takes the key for one attempt, or reports who has it.
+//
+// What is expected to be new is taken at once, and read only if it is not; what is expected to be known is read, which
+// writes nothing and waits for no sync.
+func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	c := &claim{turn: newTurn(p.Key), store: s, params: p, keep: newKeep(p.Keep)}
+	if !s.guess.fresh() {
+		c.next = see
+	}
+	if err := s.do(ctx, c); err != nil {
+		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
+	}
+	s.guess.learn(c.answer.Verdict == retrysafe.Acquired && c.answer.Record.Attempt == 1)
+	return c.answer, nil
+}
+
+// guess expects the next claims to be like the last ones: of new keys, or of known ones. A wrong guess costs time, and
+// nothing else.
+type guess struct{ known atomic.Int32 }
+
+func (g *guess) fresh() bool { return g.known.Load() <= 0 }
+
+func (g *guess) learn(fresh bool) {
+	known := g.known.Load()
+	switch {
+	case !fresh:
+		g.known.Store(min(known+4, 32))
+	case known > 0:
+		g.known.Store(known - 1)
+	}
+}
+
+// claim is one call of Claim. It runs errands until it has an answer.
+type claim struct {
+	turn
+	store  *Store
+	params retrysafe.ClaimParams
+	keep   keep
+	next   errand
+	turns  int
+
+	acquired bool    // by the last turn
+	steps    int     // that the acquired key has
+	found    *record // by the last turn
+	answer   retrysafe.Claim
+}
+
+// errand is what a claim does in one turn.
+type errand uint8
+
+const (
+	take      errand = iota // the key, if it can be had
+	see                     // who has it
+	ask                     // to be told when that ends
+	retire                  // what is left of an expired record
+	readSteps               // of the key that was taken: as long as it is held nobody else can add any
+)
+
+// maxTurns bounds how often a key may change hands while one claim of it is being answered.
+const maxTurns = 1000
+
+var errTooManyTurns = errors.New("pgstore: the key changed hands again and again")
+
+func (c *claim) join(b *batch) bool {
+	c.found, c.acquired = nil, false
+	switch c.next {
+	case see, readSteps:
+		return b.see(c)
+	case ask:
+		return b.asks.add(c)
+	case retire:
+		return b.retirements.add(c)
+	}
+	if !b.claims.add(c) {
+		c.next = see // somebody is just taking it
+		return false
+	}
+	return true
+}
+
+// look is told what is known of the key.
+func (c *claim) look(r *record) { c.found = r }
+
+func (c *claim) settle() bool {
+	if c.turns++; c.turns > maxTurns {
+		c.err = errTooManyTurns
+		return true
+	}
+	var done bool
+	c.next, done = c.after()
+	return done
+}
+
+// after says what comes after a turn, or that there is an answer.
+func (c *claim) after() (next errand, done bool) {
+	switch c.next {
+	case take:
+		switch {
+		case !c.acquired:
+			return see, false
+		case c.steps > 0:
+			return readSteps, false
+		}
+		return 0, true
+	case see:
+		if c.found == nil {
+			return take, false
+		}
+		return c.judge(c.found)
+	case readSteps:
+		if c.found == nil || !c.found.pending() || !c.found.isUnder(c.answer.Lease) {
+			return see, false // it was lost meanwhile, and its steps may be gone
+		}
+		c.answer.Record.Steps = c.found.steps()
+		return 0, true
+	case ask:
+		return see, false // it may have ended before it was asked
+	}
+	return take, false
+}
+
+// judge answers with what was found, if it is an answer.
+func (c *claim) judge(r *record) (next errand, done bool) {
+	v := r.verdict(&c.params)
+	switch {
+	case r.pending() && r.began < r.endsAt && r.endsAt <= r.now:
+		return see, false // whether it had run out, or was extended, when it was seen nobody can tell
+	case v == retrysafe.InFlight && r.pending() && !r.waiters && c.store.watches.has(c.digest):
+		return ask, false
+	case v != 0:
+		c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
+		return 0, true
+	case r.expired() && (r.stepNames != nil || r.readable()):
+		return retire, false
+	}
+	return take, false
+}
+
+// row is that of the errand: the whole claim to take the key, the key alone for all others.
+func (c *claim) row() []any {
+	if c.next != take {
+		return []any{uuid(c.digest)}
+	}
+	p := &c.params
+	return []any{
+		uuid(c.digest), uuid(p.Owner), micros(p.Lease), c.keep.replay, c.keep.key, c.keep.audit, c.store.watches.has(c.digest),
+		p.TakeOver, bytesOf(string(p.Fingerprint)), bytesOf(p.Key.Scope), bytesOf(p.Key.ID),
+	}
+}
+
+// eachAcquired reads what claim.sql returns: the keys that were taken.
+func eachAcquired(rows pgx.Rows, claims group[*claim]) error {
+	defer rows.Close()
+	for rows.Next() {
+		var (
+			k     pgtype.UUID
+			r     record
+			steps int
+		)
+		if err := rows.Scan(&k, &r.fence, &r.firstFence, &r.claimedAt, &r.endsAt, &r.attempt, &steps, &r.now); err != nil {
+			return err
+		}
+		c, err := claims.find(k.Bytes)
+		if err != nil {
+			return err
+		}
+		r.state, r.keep, r.fingerprint = int16(retrysafe.Pending), c.keep, []byte(c.params.Fingerprint)
+		c.acquired, c.steps = true, steps
+		c.answer = retrysafe.Claim{
+			Verdict: retrysafe.Acquired,
+			Lease:   retrysafe.Lease{Key: c.params.Key, Owner: c.params.Owner, Fence: r.fence},
+			Record:  r.view(c.params.Key),
+		}
+	}
+	return rows.Err()
+}
+
+// looker is an operation that reads what is known of its key.
+type looker interface {
+	rower
+	look(r *record)
+}
+
+// eachSeen reads what look.sql returns: what is known of the keys that are known.
+func (b *batch) eachSeen(rows pgx.Rows) error {
+	defer rows.Close()
+	for rows.Next() {
+		r := new(record)
+		if err := r.scan(rows, &r.began); err != nil {
+			return err
+		}
+		l, err := b.looks.find(r.digest)
+		if err != nil {
+			return err
+		}
+		l.look(r)
+		for _, f := range b.fellows[r.digest] {
+			f.look(r.clone())
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,95 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// daysAhead is how many days have their partition, today included.
+	daysAhead = 8
+	// daysEvery is how often a Store looks at the days.
+	daysEvery = 10 * time.Minute
+)
+
+// day is a partition of results, or what was one.
+type day struct {
+	name              string
+	attached, pending bool // pending: a detach was interrupted
+}
+
+// tendDays makes partitions ahead, and drops those of the past that are no longer needed.
+func (s *Store) tendDays(ctx context.Context) error {
+	if time.Since(s.sweeper.lookedAt) < daysEvery {
+		return nil
+	}
+	if _, err := s.pool.Exec(ctx, s.sql.addDays, daysAhead); err != nil {
+		return fmt.Errorf("sweep: make partitions: %w", explain(err))
+	}
+	days, err := s.pastDays(ctx)
+	if err != nil {
+		return err
+	}
+	for _, d := range days {
+		if err := s.dropDay(ctx, d); err != nil {
+			return fmt.Errorf("sweep: drop partition %s: %w", d.name, explain(err))
+		}
+	}
+	s.sweeper.lookedAt = time.Now()
+	return nil
+}
+
+func (s *Store) pastDays(ctx context.Context) ([]day, error) {
+	rows, err := s.pool.Query(ctx, s.sql.days)
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", explain(err))
+	}
+	days, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (d day, err error) {
+		return d, row.Scan(&d.name, &d.attached, &d.pending)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sweep: %w", explain(err))
+	}
+	return days, nil
+}
+
+// dropDay drops a day unless something in it may still be read. Nobody else is locked out meanwhile: the partition is
+// detached concurrently, which an attached table that is dropped would not be.
+func (s *Store) dropDay(ctx context.Context, d day) error {
+	needed := false
+	err := s.pool.QueryRow(ctx, s.onDay("SELECT EXISTS (SELECT FROM {{schema}}.{{day}} WHERE keep_until > {{schema}}.clock())", d)).
+		Scan(&needed)
+	switch {
+	case err != nil:
+		return err
+	case needed && d.pending: // somebody has detached it too early: it takes part in nothing until that is finished
+		return errors.New("its detaching was interrupted, and it still holds answers: finish or undo that by hand")
+	case needed:
+		return nil
+	}
+	if d.attached {
+		how := "CONCURRENTLY"
+		if d.pending {
+			how = "FINALIZE"
+		}
+		if err := s.alone(ctx, s.onDay("ALTER TABLE {{schema}}.results DETACH PARTITION {{schema}}.{{day}} "+how, d)); err != nil {
+			return err
+		}
+	}
+	return s.alone(ctx, s.onDay("DROP TABLE {{schema}}.{{day}}", d))
+}
+
+func (s *Store) onDay(text string, d day) string {
+	return inSchema(strings.ReplaceAll(text, "{{day}}", d.name), s.options.Schema)
+}
+
+// alone runs a statement that cannot be part of a transaction.
+func (s *Store) alone(ctx context.Context, text string) error {
+	_, err := s.pool.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
+	return err
+}

@@ -1,0 +1,59 @@
+package pgstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Errors of New, Migrate and a Store. They come wrapped in one that says what to do.
+var (
+	// ErrNoSchema: the database has no schema of this package, or an older one than this version needs.
+	ErrNoSchema = errors.New("pgstore: the schema is missing or too old")
+	// ErrNewerSchema: a newer version of this package has migrated the schema.
+	ErrNewerSchema = errors.New("pgstore: the schema is newer than this version")
+	// ErrClosed: the Store is closed.
+	ErrClosed = errors.New("pgstore: closed")
+)
+
+// SQLSTATEs that mean something here.
+const (
+	uniqueViolation      = "23505"
+	checkViolation       = "23514" // no partition takes a row
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	undefinedTable       = "42P01"
+	invalidSchemaName    = "3F000"
+	insufficientRights   = "42501"
+)
+
+// sqlState returns the SQLSTATE of an error that the server has reported about a statement; "" if the connection, the
+// server as a whole, or the context is to blame.
+func sqlState(err error) string {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return ""
+	}
+	if strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57P") { // the connection; the server is going down
+		return ""
+	}
+	return pg.Code
+}
+
+func isConnectionError(err error) bool {
+	return err != nil && sqlState(err) == "" && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+}
+
+// explain adds what to do.
+func explain(err error) error {
+	switch sqlState(err) {
+	case undefinedTable, invalidSchemaName:
+		return fmt.Errorf("%w; is it the right database? `retrysafe migrate up` makes the schema", err)
+	case insufficientRights:
+		return fmt.Errorf("%w; `retrysafe migrate print` shows the grants that the role needs", err)
+	}
+	return err
+}

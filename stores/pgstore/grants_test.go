@@ -1,0 +1,193 @@
+package pgstore
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/storetest"
+)
+
+// stranger is a role of the test's own that can log in, and nothing else.
+func stranger(t *testing.T, database, name string) (role, url string) {
+	t.Helper()
+	pg := shared.Get(t)
+	role = name + " " + retrysafe.NewOwner().String()[:12] // a blank: names are quoted
+	quoted := pgx.Identifier{role}.Sanitize()
+	pg.Psql(t, "CREATE ROLE "+quoted+" LOGIN")
+	t.Cleanup(func() {
+		pg.PsqlAt(t, database, "DROP OWNED BY "+quoted)
+		pg.Psql(t, "DROP ROLE "+quoted)
+	})
+	return role, as(t, database, role)
+}
+
+func as(t *testing.T, database, role string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(role)
+	return u.String()
+}
+
+// byScript makes the schema "keys" of an owner, for an app.
+func byScript(t *testing.T) (owner, app string) {
+	t.Helper()
+	pg := shared.Get(t)
+	database := pg.Database(t)
+	ownerRole, owner := stranger(t, database, "owner")
+	appRole, app := stranger(t, database, "app")
+	script, err := Script(ScriptOptions{Schema: "keys", Owner: ownerRole, Role: appRole})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As careful databases have it.
+	pg.PsqlAt(t, database, "ALTER DEFAULT PRIVILEGES FOR ROLE "+pgx.Identifier{ownerRole}.Sanitize()+" REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
+	pg.PsqlAt(t, database, script)
+	return owner, app
+}
+
+// openOnly returns a store on a schema that is there.
+func openOnly(t *testing.T, url string) *Store {
+	t.Helper()
+	s, err := New(context.Background(), openPool(t, url), Options{Schema: "keys"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// A role that has nothing but the grants can do all that the contract asks for.
+//
+// Seen to fail with each line of grants.sql taken out, and with pg_has_role taken out of days.sql.
+func TestContractUnderTheGrants(t *testing.T) {
+	t.Parallel()
+	owner, app := byScript(t)
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store {
+			empty(t, openOnly(t, owner))
+			return openOnly(t, app)
+		},
+		Age: func(t *testing.T, s retrysafe.Store, d time.Duration) {
+			age(t, openOnly(t, owner), d)
+			s.(*Store).sweeper.low, s.(*Store).sweeper.lookedAt = 0, time.Time{}
+		},
+		Walks: 1,
+	})
+}
+
+// Seen to fail with add_days no longer SECURITY DEFINER.
+func TestGrantsMakeTodaysPartition(t *testing.T) {
+	t.Parallel()
+	owner, app := byScript(t)
+	s := openOnly(t, app)
+	execute(t, openOnly(t, owner), `DO $$ DECLARE part regclass; BEGIN
+		FOR part IN SELECT inhrelid FROM pg_inherits WHERE inhparent = '{{schema}}.results'::regclass LOOP
+			EXECUTE 'DROP TABLE ' || part; END LOOP; END $$`)
+	c, err := s.Claim(t.Context(), params("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Complete(t.Context(), c.Lease, retrysafe.Result{Code: 201}, retrysafe.Retention{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Days of the past are left by a role that cannot drop them, and dropped by the owner or a member of it.
+func TestWhoDropsDays(t *testing.T) {
+	t.Parallel()
+	pg := shared.Get(t)
+	owner, app := byScript(t)
+	database, _, _ := strings.Cut(owner, "?")
+	_, member := stranger(t, as(t, database, "postgres"), "member")
+	execute(t, openOnly(t, owner), `SELECT {{schema}}.add_days(19000, 3)`) // of 2022
+	left := func() string {
+		return pg.PsqlAt(t, as(t, owner, "postgres"), "SELECT count(*) FROM pg_class WHERE relname LIKE 'results_2022%' AND relkind = 'r'")
+	}
+	sweepAs := func(url, want string) {
+		t.Helper()
+		if _, err := openOnly(t, url).Sweep(t.Context(), 10); err != nil {
+			t.Error(err)
+		}
+		if got := left(); got != want {
+			t.Errorf("%s days left, want %s", got, want)
+		}
+	}
+	sweepAs(app, "3")
+	pg.Psql(t, "GRANT "+quotedUser(t, owner)+" TO "+quotedUser(t, member))
+	sweepAs(member, "0")
+	execute(t, openOnly(t, owner), `SELECT {{schema}}.add_days(19000, 3)`)
+	sweepAs(owner, "0")
+}
+
+func quotedUser(t *testing.T, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pgx.Identifier{u.User.Username()}.Sanitize()
+}
+
+// What a role with the grants cannot do.
+func TestGrantsAreNoMore(t *testing.T) {
+	t.Parallel()
+	_, app := byScript(t)
+	pool := openPool(t, app)
+	for _, statement := range []string{
+		"CREATE TABLE keys.mine ()",
+		"DROP TABLE keys.claims",
+		"TRUNCATE keys.claims",
+		"DELETE FROM keys.migrations",
+		"INSERT INTO keys.migrations VALUES (2, 'two')",
+		"DELETE FROM keys.results",
+		"UPDATE keys.results SET body = ''",
+		"UPDATE keys.steps SET data = ''",
+		"INSERT INTO keys.chores VALUES ('x', gen_random_uuid(), 0)",
+		"ALTER TABLE keys.claims ADD x integer",
+	} {
+		if _, err := pool.Exec(context.Background(), statement); sqlState(err) != insufficientRights {
+			t.Errorf("%s: got %v, want that permission is denied", statement, err)
+		}
+	}
+}
+
+// The script leaves what Migrate does, so that Migrate has nothing to do; and Migrate then needs no rights in the database.
+//
+// Seen to fail with CREATE SCHEMA IF NOT EXISTS in prepare.sql: the owner of a schema may not create one.
+func TestScriptIsWhatMigrateDoes(t *testing.T) {
+	t.Parallel()
+	owner, app := byScript(t)
+	applied, err := Migrate(t.Context(), openPool(t, owner), MigrateOptions{Schema: "keys"})
+	if err != nil || len(applied) > 0 {
+		t.Errorf("applied %d, error %v; want nothing", len(applied), err)
+	}
+	if _, err := Migrate(t.Context(), openPool(t, app), MigrateOptions{Schema: "keys"}); err != nil {
+		t.Errorf("a role without rights, and nothing to do: %v", err)
+	}
+}
+
+func TestNamesThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for _, o := range []ScriptOptions{
+		{Schema: "Keys"}, {Schema: "pg_keys"}, {Schema: "k; DROP TABLE x"}, {Owner: strings.Repeat("x", 64)}, {Role: "a\nb"},
+	} {
+		if script, err := Script(o); err == nil {
+			t.Errorf("%+v: got %d bytes, want an error", o, len(script))
+		}
+	}
+	if _, err := Grants("", ""); err == nil {
+		t.Error("grants for nobody")
+	}
+	if text, err := Grants("", `x"; DROP ROLE y; --`); err != nil || !strings.Contains(text, `TO "x""; DROP ROLE y; --";`) {
+		t.Errorf("got %v, %s; want a quoted name", err, text)
+	}
+}

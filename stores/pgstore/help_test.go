@@ -1,0 +1,173 @@
+package pgstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// eventually waits until something is so that nobody tells of.
+func eventually(t testing.TB, what string, so func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not so after 20 s: %s", what)
+		}
+	}
+}
+
+// value reads one value from a store's database.
+func value[T any](t testing.TB, s *Store, text string, args ...any) (v T) {
+	t.Helper()
+	if err := s.pool.QueryRow(context.Background(), inSchema(text, s.options.Schema), args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+// acquire claims a key that is free.
+func acquire(t testing.TB, s *Store, id string) retrysafe.Lease {
+	t.Helper()
+	c, err := s.Claim(context.Background(), params(id))
+	if err != nil || c.Verdict != retrysafe.Acquired {
+		t.Fatalf("claim of %s = %v, %v", id, c.Verdict, err)
+	}
+	return c.Lease
+}
+
+func complete(s *Store, l retrysafe.Lease) error {
+	return s.Complete(context.Background(), l, retrysafe.Result{Code: 200, Body: []byte(l.Key.ID)}, retrysafe.Retention{})
+}
+
+// lockRow takes the row of a key, as a transaction that goes on does. Until unlock, whoever wants it waits.
+func lockRow(t testing.TB, s *Store, k retrysafe.Key) (unlock func()) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, s.pool.Config().ConnString())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(ctx) })
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := k.Digest()
+	text := fmt.Sprintf("SELECT FROM {{schema}}.claims WHERE k = '%x' FOR UPDATE", d[:])
+	if tag, err := tx.Exec(ctx, inSchema(text, s.options.Schema)); err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("lock %s: %v, %v", k, tag, err)
+	}
+	return func() {
+		if err := errors.Join(tx.Commit(ctx), conn.Close(ctx)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// holdUp keeps the only lane of a store busy until release.
+func holdUp(t testing.TB, s *Store) (release func()) {
+	t.Helper()
+	lease := acquire(t, s, rand.Text())
+	eventually(t, "no lane is open", func() bool { return s.lanes.running() == 0 })
+	unlock := lockRow(t, s, lease.Key)
+	before, extended := lockWaits(t, s), make(chan error)
+	go func() { extended <- s.Extend(context.Background(), lease, time.Minute) }()
+	eventually(t, "a lane waits for the row", func() bool { return lockWaits(t, s) > before })
+	return func() {
+		t.Helper()
+		unlock()
+		if err := <-extended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// lockWaits is how many connections of the store's database wait for others.
+func lockWaits(t testing.TB, s *Store) int {
+	t.Helper()
+	return value[int](t, s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+}
+
+func (l *lanes) running() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.open
+}
+
+// queued is how many operations wait for a lane.
+func (l *lanes) queued() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue)
+}
+
+// callEverything calls each method for n keys at once: if there are many, batches have several rows.
+func callEverything(t testing.TB, s *Store, n int) {
+	t.Helper()
+	together(t, n, func(int) error {
+		ctx, p := context.Background(), params(rand.Text())
+		first, err := s.Claim(ctx, p)
+		if err != nil {
+			return err
+		}
+		again := p
+		again.Owner = retrysafe.NewOwner()
+		short := retrysafe.Retention{Replay: 1, Key: 1, Audit: time.Hour}
+		for _, call := range []func() error{
+			func() error { return s.Extend(ctx, first.Lease, time.Minute) },
+			func() error { return s.Checkpoint(ctx, first.Lease, retrysafe.StepResult{Name: "step"}) },
+			func() error { return s.do(ctx, &question{newTurn(p.Key)}) },
+			func() error { _, err := s.Claim(ctx, again); return err },
+			func() error { return s.Complete(ctx, first.Lease, retrysafe.Result{}, short) },
+		} {
+			if err := call(); err != nil {
+				return err
+			}
+		}
+		second, err := s.Claim(ctx, again) // which puts the old record aside
+		if err != nil || second.Verdict != retrysafe.Acquired {
+			return fmt.Errorf("claim of an expired key = %v, %w", second.Verdict, err)
+		}
+		return s.Release(ctx, second.Lease)
+	})
+}
+
+// together calls f n times at once, and fails the test if one of them fails.
+func together(t testing.TB, n int, f func(i int) error) {
+	t.Helper()
+	errs := make(chan error, n)
+	for i := range n {
+		go func() { errs <- f(i) }()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func (l *lanes) refuses() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.closed
+}
+
+// settleCounts has the server know all that has been done in the database of these stores: a connection tells when it ends.
+func settleCounts(t testing.TB, stores ...*Store) {
+	t.Helper()
+	for _, s := range stores {
+		s.pool.Reset()
+	}
+	const others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+	eventually(t, "nobody else is connected", func() bool {
+		stores[0].pool.Reset()
+		return value[int](t, stores[0], others) == 0
+	})
+}

@@ -1,0 +1,78 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+const (
+	defaultListed = 100
+	maxListed     = 1000
+)
+
+// Inspect returns what is kept of a key, the newest record first.
+func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	found, err := s.show(ctx, s.sql.inspect, uuid(d))
+	if err != nil {
+		return nil, fmt.Errorf("inspect %s: %w", d, err)
+	}
+	return found, nil
+}
+
+// List returns p.Limit records, the newest first, without Meta, Body and steps; with a state or a scope to select it may read
+// all that are newer than p.Before to find so many.
+func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	if p.Limit <= 0 {
+		p.Limit = defaultListed
+	}
+	if p.Before == 0 {
+		p.Before = math.MaxInt64
+	}
+	var scope []byte
+	if p.Scope != nil {
+		scope = bytesOf(*p.Scope)
+	}
+	found, err := s.show(ctx, s.sql.list, p.Before, int16(p.State), scope, min(p.Limit, maxListed))
+	if err != nil {
+		return nil, fmt.Errorf("list: %w", err)
+	}
+	return found, nil
+}
+
+// show returns the records that a statement selects, as people see them.
+func (s *Store) show(ctx context.Context, sql string, args ...any) ([]retrysafe.Record, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, explain(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (retrysafe.Record, error) {
+		var r record
+		if err := r.scan(row, &r.scope, &r.id); err != nil {
+			return retrysafe.Record{}, err
+		}
+		return r.view(retrysafe.Key{Scope: string(r.scope), ID: string(r.id)}), nil
+	})
+	if err != nil {
+		return nil, explain(err)
+	}
+	return found, nil
+}
+
+// Stats counts the records, which reads the whole table of claims: a second for some millions. Bytes is what the schema
+// takes on disk.
+func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
+	var v retrysafe.Stats
+	err := s.pool.QueryRow(ctx, s.sql.stats).Scan(&v.Pending, &v.Abandoned, &v.Released, &v.Succeeded, &v.Failed)
+	if err == nil {
+		err = s.pool.QueryRow(ctx, s.sql.bytes).Scan(&v.Bytes)
+	}
+	if err != nil {
+		return retrysafe.Stats{}, fmt.Errorf("stats: %w", explain(err))
+	}
+	return v, nil
+}

@@ -1,0 +1,173 @@
+package pgstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// InTx runs f in a transaction on the store's pool, and commits what f has written together with the completion of the
+// attempt that ctx belongs to, the response that the handler has written so far, and the results of steps that f has
+// run: all of it is there afterwards, or nothing is. So after a crash the work can be run again.
+//
+//	err := store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+//		_, err := tx.Exec(ctx, "INSERT INTO charges (customer, amount) VALUES ($1, $2)", customer, amount)
+//		return err
+//	})
+//
+// The attempt's result must be known when f returns: a handler has written its response by then, other work has called
+// retrysafe.SetResult. f must not end tx. If f returns an error, InTx rolls back and returns that error; what f has
+// written of an HTTP response is forgotten, so that the handler can say what happened instead.
+//
+// InTx returns retrysafe.ErrNoAttempt outside of an attempt, and an error that is retrysafe.ErrLeaseLost if another
+// attempt has taken the key over: then nothing of f remains. When the answer to COMMIT is lost, it reads what has become of the
+// transaction; if that cannot be found out either, it returns an error marked retrysafe.Unknown. An attempt without
+// protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and completes
+// nothing.
+func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.inTx(ctx, func(ctx context.Context) (transaction, error) {
+		tx, err := s.pool.Begin(ctx)
+		return pgxTx{tx}, err
+	}, func(ctx context.Context, t transaction) error { return f(ctx, t.(pgxTx).Tx) })
+}
+
+// InSQLTx is InTx for users of database/sql, and of what is built on it: db is any handle on the store's database, with
+// any driver that knows $1 and text arrays.
+//
+//	err := store.InSQLTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
+//		_, err := tx.ExecContext(ctx, "INSERT INTO charges (customer, amount) VALUES ($1, $2)", customer, amount)
+//		return err
+//	})
+func (s *Store) InSQLTx(ctx context.Context, db *sql.DB, f func(ctx context.Context, tx *sql.Tx) error) error {
+	return s.inTx(ctx, func(ctx context.Context) (transaction, error) {
+		// Only inTx ends the transaction: an end of ctx in between must not, unseen.
+		tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
+		return sqlTx{tx}, err
+	}, func(ctx context.Context, t transaction) error { return f(ctx, t.(sqlTx).Tx) })
+}
+
+// endTime is how long the end of a transaction may take, whatever has become of the caller.
+const endTime = 10 * time.Second
+
+func (s *Store) inTx(ctx context.Context, begin func(context.Context) (transaction, error),
+	f func(context.Context, transaction) error,
+) error {
+	a, ok := retrysafe.AttemptFrom(ctx)
+	if !ok {
+		return retrysafe.ErrNoAttempt
+	}
+	tx, err := begin(ctx)
+	if err != nil {
+		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(err))
+	}
+	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer func() { _ = tx.rollback(end) }() // after a panic too
+	inside, steps := retrysafe.StepsInTx(ctx)
+	if err := f(inside, tx); err != nil {
+		a.RolledBack()
+		return err
+	}
+	t := &ending{store: s, tx: tx, steps: steps()}
+	if !a.Protected() {
+		return t.commit(end, nil)
+	}
+	return a.CompleteIn(func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+		ctx, cancel := context.WithTimeout(end, endTime)
+		defer cancel()
+		return t.complete(ctx, l, r, keep)
+	})
+}
+
+// ending is the end of a transaction that business writes and a completion share.
+type ending struct {
+	store *Store
+	tx    transaction
+	steps []retrysafe.StepResult
+}
+
+// complete writes the steps and the completion, and commits. What f has written is only good together with this completion:
+// one that is there already does not count.
+func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	c := &completion{change: newChange(l), result: r, keep: newKeep(keep)}
+	if err := t.write(ctx, c); err != nil {
+		return fmt.Errorf("complete %s: %w", l.Key, explain(err))
+	}
+	return t.commit(ctx, c)
+}
+
+func (t *ending) write(ctx context.Context, c *completion) error {
+	for _, step := range t.steps {
+		n, err := t.tx.exec(ctx, t.store.sql.checkpoint.one, (&checkpoint{change: newChange(c.lease), step: step}).row()...)
+		if err != nil {
+			return ended(err)
+		}
+		if n == 0 {
+			return retrysafe.ErrLeaseLost
+		}
+	}
+	n, err := t.tx.exec(ctx, t.store.sql.complete.one, c.row()...)
+	if err == nil && n == 0 {
+		return retrysafe.ErrLeaseLost
+	}
+	return ended(err)
+}
+
+// ended explains the error of a statement after f.
+func ended(err error) error {
+	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed) {
+		return fmt.Errorf("the function given to InTx has ended the transaction itself: %w", err)
+	}
+	return err
+}
+
+// commit commits. If the answer is lost, it reads what has become of the transaction; c is nil if there is nothing to read.
+func (t *ending) commit(ctx context.Context, c *completion) error {
+	err := t.tx.commit(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case sqlState(err) != "", errors.Is(err, pgx.ErrTxCommitRollback): // the server has refused
+		return fmt.Errorf("commit: %w", explain(err))
+	case c == nil:
+		return retrysafe.Unknown(fmt.Errorf("commit: %w", err))
+	}
+	return t.store.resolve(ctx, c, err)
+}
+
+// resolve reads whether a transaction whose COMMIT got no answer has been committed. The connection is lost, so the server ends
+// the transaction, one way or the other: as long as it is open its completion holds the row, which FOR UPDATE waits for.
+func (s *Store) resolve(ctx context.Context, c *completion, lost error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
+	defer cancel()
+	var state int16
+	var err error
+	for pause := 50 * time.Millisecond; ; pause *= 2 {
+		row := s.pool.QueryRow(ctx, s.sql.outcome, c.row()[:3]...)
+		if err = row.Scan(&state); err == nil || !isConnectionError(err) || errors.Is(err, pgx.ErrNoRows) {
+			break
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return retrysafe.Unknown(fmt.Errorf("commit: %w; and the record is another attempt's by now, or gone", lost))
+	case err != nil:
+		return retrysafe.Unknown(fmt.Errorf("commit: %w; then asking what has become of it: %w", lost, err))
+	case retrysafe.State(state).Ended():
+		return nil
+	}
+	return fmt.Errorf("commit: rolled back: %w", lost)
+}

@@ -1,0 +1,342 @@
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx" of database/sql
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// business is a store whose database has a table of the user's, and a way to write to it together with a completion.
+type business struct {
+	*Store
+	db *sql.DB // nil: pgx
+}
+
+func newBusiness(t *testing.T, s *Store, withSQL bool) business {
+	t.Helper()
+	execute(t, s, "CREATE TABLE IF NOT EXISTS charges (id text)")
+	b := business{Store: s}
+	if withSQL {
+		db, err := sql.Open("pgx", s.pool.Config().ConnString())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		b.db = db
+	}
+	return b
+}
+
+// eachWay runs a test with pgx and with database/sql.
+func eachWay(t *testing.T, test func(t *testing.T, b business)) {
+	for _, withSQL := range []bool{false, true} {
+		t.Run(map[bool]string{false: "pgx", true: "sql"}[withSQL], func(t *testing.T) {
+			test(t, newBusiness(t, openTest(t), withSQL))
+		})
+	}
+}
+
+// inTx runs f in a transaction in which the charge is inserted.
+func (b business) inTx(ctx context.Context, f func(ctx context.Context, end func() error) error) error {
+	const insert = "INSERT INTO charges VALUES ('one')"
+	if b.db != nil {
+		return b.InSQLTx(ctx, b.db, func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, insert)
+			return errors.Join(err, f(ctx, tx.Commit))
+		})
+	}
+	return b.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, insert)
+		return errors.Join(err, f(ctx, func() error { return tx.Commit(ctx) }))
+	})
+}
+
+func (b business) charge(ctx context.Context) error {
+	return b.inTx(ctx, func(context.Context, func() error) error { return nil })
+}
+
+func (b business) charges(t *testing.T) (n int) {
+	t.Helper()
+	if err := b.pool.QueryRow(context.Background(), "SELECT count(*) FROM charges").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// guarded runs work under the key "k" and returns what it returned.
+func (b business) guarded(t *testing.T, work func(context.Context, *retrysafe.Attempt) error) error {
+	t.Helper()
+	g := retrysafe.New(b.Store, retrysafe.Options{})
+	defer g.Shutdown(context.Background())
+	req := retrysafe.Request{Key: retrysafe.Key{ID: "k"}}
+	_, err := retrysafe.Do(t.Context(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
+		if err := retrysafe.SetResult(ctx, "charged"); err != nil {
+			return "", err
+		}
+		return "charged", work(ctx, a)
+	})
+	return err
+}
+
+func TestInTxCommitsBoth(t *testing.T) {
+	eachWay(t, func(t *testing.T, b business) {
+		for range 3 {
+			err := b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error { return b.charge(ctx) })
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := b.charges(t); n != 1 {
+			t.Errorf("got %d charges, want 1", n)
+		}
+		found, err := b.Inspect(t.Context(), retrysafe.Key{ID: "k"}.Digest())
+		if err != nil || len(found) != 1 || string(found[0].Result.Body) != `"charged"` {
+			t.Errorf("got %v, %v", found, err)
+		}
+	})
+}
+
+// Seen to fail with the rollback taken out of inTx.
+func TestInTxRollsBack(t *testing.T) {
+	eachWay(t, func(t *testing.T, b business) {
+		boom := errors.New("boom")
+		err := b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error {
+			err := b.inTx(ctx, func(context.Context, func() error) error { return boom })
+			if !errors.Is(err, boom) {
+				t.Errorf("InTx: got %v, want the function's error", err)
+			}
+			return retrysafe.Retryable(err)
+		})
+		if !errors.Is(err, boom) {
+			t.Errorf("got %v, want %v", err, boom)
+		}
+		if n := b.charges(t); n != 0 {
+			t.Errorf("got %d charges, want 0", n)
+		}
+		p := params("k")
+		p.Key.Scope = ""
+		if c, err := b.Claim(t.Context(), p); err != nil || c.Verdict != retrysafe.Acquired {
+			t.Errorf("after the rollback and the release: got %v, %v", c.Verdict, err)
+		}
+	})
+}
+
+// A step inside of the transaction is saved with it, or not at all; one before it is saved at once. Seen to fail with
+// steps saved by Checkpoint inside of the transaction too.
+func TestInTxKeepsStepsTogether(t *testing.T) {
+	eachWay(t, func(t *testing.T, b business) {
+		boom := retrysafe.Retryable(errors.New("boom"))
+		step := func(ctx context.Context, name string) error {
+			_, err := retrysafe.Step(ctx, name, func(context.Context, string) (string, error) { return "done", nil })
+			return err
+		}
+		work := func(end error) func(context.Context, *retrysafe.Attempt) error {
+			return func(ctx context.Context, a *retrysafe.Attempt) error {
+				return errors.Join(step(ctx, "before"), b.inTx(ctx, func(ctx context.Context, _ func() error) error {
+					return errors.Join(step(ctx, "inside"), step(ctx, "inside"), end)
+				}))
+			}
+		}
+		key := retrysafe.Key{ID: "k"}.Digest()
+		for _, c := range []struct {
+			end  error
+			want string
+		}{{boom, "[before]"}, {nil, "[before inside]"}} {
+			if err := b.guarded(t, work(c.end)); (err == nil) != (c.end == nil) {
+				t.Fatalf("got %v, want %v", err, c.end)
+			}
+			found, err := b.Inspect(t.Context(), key)
+			if err != nil || len(found) != 1 {
+				t.Fatalf("got %d records, %v", len(found), err)
+			}
+			var names []string
+			for _, s := range found[0].Steps {
+				names = append(names, s.Name)
+			}
+			if got := fmt.Sprint(names); got != c.want {
+				t.Errorf("with the transaction's end %v: got steps %s, want %s", c.end, got, c.want)
+			}
+		}
+	})
+}
+
+// Seen to fail with the completion's answer ignored.
+func TestInTxOfZombie(t *testing.T) {
+	eachWay(t, func(t *testing.T, b business) {
+		_ = b.guarded(t, func(ctx context.Context, a *retrysafe.Attempt) error {
+			age(t, b.Store, time.Hour)
+			p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Minute, TakeOver: true}
+			if c, err := b.Claim(t.Context(), p); err != nil || c.Verdict != retrysafe.Acquired {
+				t.Fatalf("take over: %v, %v", c.Verdict, err)
+			}
+			err := b.charge(ctx)
+			if !errors.Is(err, retrysafe.ErrLeaseLost) {
+				t.Errorf("InTx: got %v, want ErrLeaseLost", err)
+			}
+			return err
+		})
+		if n := b.charges(t); n != 0 {
+			t.Errorf("got %d charges of a zombie, want 0", n)
+		}
+	})
+}
+
+func TestInTxOutsideOfAttempt(t *testing.T) {
+	eachWay(t, func(t *testing.T, b business) {
+		if err := b.charge(t.Context()); !errors.Is(err, retrysafe.ErrNoAttempt) {
+			t.Errorf("got %v, want ErrNoAttempt", err)
+		}
+	})
+}
+
+// Seen to fail with an ended transaction treated as success.
+func TestInTxEndedByTheFunction(t *testing.T) {
+	eachWay(t, func(t *testing.T, b business) {
+		_ = b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error {
+			err := b.inTx(ctx, func(_ context.Context, end func() error) error { return end() })
+			if err == nil {
+				t.Error("a transaction that the function has committed counts")
+			}
+			return err
+		})
+	})
+}
+
+// Seen to fail with the rollback not deferred: the row stays locked.
+func TestInTxPanics(t *testing.T) {
+	eachWay(t, func(t *testing.T, b business) {
+		_ = b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error {
+			defer func() { _ = recover() }()
+			return b.inTx(ctx, func(context.Context, func() error) error { panic("boom") })
+		})
+		if n := b.charges(t); n != 0 {
+			t.Errorf("got %d charges, want 0", n)
+		}
+		execute(t, b.Store, "ALTER TABLE charges ADD more text") // hangs if a transaction is left open
+	})
+}
+
+// A COMMIT whose answer is lost is looked up: it has happened, or it has not. Seen to fail with resolve returning nil,
+// and with it returning the lost answer's error.
+func TestInTxLostAnswer(t *testing.T) {
+	for _, arrives := range []bool{true, false} {
+		t.Run(fmt.Sprint("arrives ", arrives), func(t *testing.T) {
+			s := openTest(t)
+			w := newWire(t, s.pool.Config().ConnString())
+			b := newBusiness(t, openAt(t, w.url, Options{}), false)
+			ran := 0
+			err := b.guarded(t, func(ctx context.Context, a *retrysafe.Attempt) error {
+				ran++
+				err := b.inTx(ctx, func(context.Context, func() error) error {
+					w.cut.Store(map[bool]int32{true: cutBehind, false: cutBefore}[arrives])
+					return nil
+				})
+				if (err == nil) != arrives {
+					t.Errorf("InTx: got %v", err)
+				}
+				return err
+			})
+			if (err == nil) != arrives || ran != 1 {
+				t.Errorf("got %v after %d runs", err, ran)
+			}
+			if n := b.charges(t); n != map[bool]int{true: 1}[arrives] {
+				t.Errorf("got %d charges", n)
+			}
+		})
+	}
+}
+
+// wire passes bytes between a client and the server, and loses a COMMIT, or the answer to it.
+type wire struct {
+	url string
+	cut atomic.Int32
+}
+
+const (
+	cutBefore = 1 // COMMIT does not arrive
+	cutBehind = 2 // its answer does not
+)
+
+func newWire(t *testing.T, server string) *wire {
+	u, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	w := &wire{}
+	to := u.Host
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go w.serve(client, to)
+		}
+	}()
+	u.Host = l.Addr().String()
+	w.url = u.String()
+	return w
+}
+
+func (w *wire) serve(client net.Conn, to string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	var deaf atomic.Bool
+	go func() {
+		defer client.Close()
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := server.Read(buf)
+			if err != nil || deaf.Load() {
+				return
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		cut := int32(0)
+		if bytes.Contains(buf[:n], []byte("commit")) {
+			cut = w.cut.Swap(0)
+		}
+		if cut == cutBefore {
+			return
+		}
+		deaf.Store(cut == cutBehind)
+		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+		if cut == cutBehind {
+			_, _ = io.Copy(io.Discard, client) // until the client gives up, which it does when the answer's reader closes
+			return
+		}
+	}
+}

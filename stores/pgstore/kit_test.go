@@ -1,0 +1,90 @@
+package pgstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/servers"
+)
+
+// shared is the server of all tests that do not harm it. It syncs nothing: no test here takes the power away, and the
+// disk's moods would be most of their time.
+var shared = servers.SharedPostgres{Options: servers.PostgresOptions{Settings: map[string]string{
+	"fsync": "off", "full_page_writes": "off", "max_wal_size": "2GB",
+}}}
+
+// openPool connects to a database, for as long as the test runs.
+func openPool(t testing.TB, url string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// openAt returns a store on a migrated database.
+func openAt(t testing.TB, url string, o Options) *Store {
+	t.Helper()
+	pool := openPool(t, url)
+	if _, err := Migrate(context.Background(), pool, MigrateOptions{Schema: o.Schema}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(context.Background(), pool, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// openTest returns a store on a database of its own.
+func openTest(t testing.TB) *Store {
+	t.Helper()
+	return openAt(t, shared.Get(t).Database(t), Options{})
+}
+
+// addPast makes the days that age may move answers into; a sweep drops them again.
+func addPast(t testing.TB, s *Store) {
+	t.Helper()
+	execute(t, s, `SELECT {{schema}}.add_days({{schema}}.clock() / 86400000000 - 30, 30)`)
+}
+
+// empty forgets everything in a store's database.
+func empty(t testing.TB, s *Store) {
+	t.Helper()
+	execute(t, s, `TRUNCATE {{schema}}.claims, {{schema}}.older, {{schema}}.steps, {{schema}}.results`)
+}
+
+func execute(t testing.TB, s *Store, text string, args ...any) {
+	t.Helper()
+	if _, err := s.pool.Exec(context.Background(), inSchema(text, s.options.Schema), args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// age lets time pass by moving everything that is stored into the past.
+func age(t testing.TB, s *Store, d time.Duration) {
+	t.Helper()
+	addPast(t, s)
+	for _, table := range []string{"claims", "older"} {
+		execute(t, s, `UPDATE {{schema}}.`+table+` SET claimed_at = claimed_at - $1, ends_at = CASE WHEN ends_at > 0 THEN ends_at - $1 ELSE 0 END,
+			sweep_at = (ends_at - $1 + CASE WHEN state > 2 THEN greatest(keep_key, keep_audit) ELSE keep_key END) / 60000000`, d.Microseconds())
+	}
+	execute(t, s, `UPDATE {{schema}}.results SET ended_at = ended_at - $1, keep_until = keep_until - $1`, d.Microseconds())
+	s.sweeper.low = 0
+}
+
+func params(id string) retrysafe.ClaimParams {
+	return retrysafe.ClaimParams{
+		Key:         retrysafe.Key{Scope: "tenant", ID: id},
+		Fingerprint: "raw1:one",
+		Owner:       retrysafe.NewOwner(),
+		Lease:       time.Minute,
+	}
+}

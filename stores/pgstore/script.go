@@ -1,0 +1,62 @@
+package pgstore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ScriptOptions of Script. ScriptOptions{} works.
+type ScriptOptions struct {
+	// Schema to make. Default "retrysafe".
+	Schema string
+	// Owner is the role that everything will belong to: it migrates, and drops the partitions of past days. It must exist.
+	// Default: who runs the script.
+	Owner string
+	// Role gets what a Store needs: see Grants. It must exist. Default: nobody gets anything.
+	Role string
+}
+
+// Script returns SQL that makes the schema as Migrate does, in one transaction, for people who read such things before
+// they happen, or whose database lets nobody else make tables. Run it with psql, as a superuser or a member of Owner.
+func Script(o ScriptOptions) (string, error) {
+	if o.Schema == "" {
+		o.Schema = defaultSchema
+	}
+	all, err := Migrations(o.Schema)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "-- Schema %s of Retrysafe, version %d.\nBEGIN;\n\n", o.Schema, len(all))
+	if o.Owner != "" {
+		owner, err := roleName(o.Owner)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&b, "-- All of it belongs to %s, which also drops the partitions of past days.\n", owner)
+		fmt.Fprintf(&b, "CREATE SCHEMA IF NOT EXISTS %s AUTHORIZATION %s;\nSET LOCAL ROLE %s;\n\n", o.Schema, owner, owner)
+	}
+	b.WriteString(prepareSQL(o.Schema))
+	for _, m := range all {
+		fmt.Fprintf(&b, "\n-- %s\n%s", m.Name, m.SQL)
+		fmt.Fprintf(&b, "\nINSERT INTO %s.migrations (version, name) VALUES (%d, '%s');\n", o.Schema, m.Version, m.Name)
+	}
+	addDays := strings.ReplaceAll(inSchema(sqlFile("add_days"), o.Schema), "$1", strconv.Itoa(daysAhead))
+	fmt.Fprintf(&b, "\n%s;\n", strings.TrimSpace(addDays))
+	if o.Owner != "" {
+		b.WriteString("RESET ROLE;\n")
+	}
+	if o.Role != "" {
+		grants, err := Grants(o.Schema, o.Role)
+		if err != nil {
+			return "", err
+		}
+		b.WriteString("\n" + grants)
+	}
+	b.WriteString("\nCOMMIT;\n")
+	return b.String(), nil
+}
+
+// prepareSQL is what comes before the first migration.
+func prepareSQL(schema string) string { return inSchema(sqlFile("prepare"), schema) }

@@ -1,0 +1,85 @@
+package pgstore
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+//go:embed sql/*.sql
+var sqlFiles embed.FS
+
+// statements are the texts of package sql, for one schema.
+type statements struct {
+	claim, look, complete, extend, release, checkpoint, retire, watch statement
+
+	guard, outcome, inspect, list, stats, bytes                 string
+	sweepClaims, sweepOlder, addDays, days, takeChore, endChore string
+}
+
+// statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
+type statement struct{ many, one string }
+
+// schemaName is what a schema may be called: it becomes part of statements, and of the name of a notification channel.
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
+
+func checkSchema(name string) error {
+	if !schemaName.MatchString(name) || strings.HasPrefix(name, "pg_") {
+		return fmt.Errorf("pgstore: schema %q: use up to 40 lower-case letters, digits and underscores, "+
+			"not beginning with a digit or with pg_", name)
+	}
+	return nil
+}
+
+// channel is where the ends of attempts are told.
+func channel(schema string) string { return "retrysafe_" + schema }
+
+// inSchema fills the names into a statement.
+func inSchema(text, schema string) string {
+	return strings.NewReplacer(
+		"{{schema}}", schema,
+		"{{schema_text}}", "'"+schema+"'",
+		"{{channel}}", "'"+channel(schema)+"'",
+	).Replace(text)
+}
+
+func newStatements(schema string) *statements {
+	text := func(name string) string {
+		b, err := sqlFiles.ReadFile("sql/" + name + ".sql")
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		return inSchema(string(b), schema)
+	}
+	rows := func(name string) statement { return newStatement(text(name)) }
+	return &statements{
+		claim: rows("claim"), look: rows("look"), complete: rows("complete"), extend: rows("extend"),
+		release: rows("release"), checkpoint: rows("checkpoint"), retire: rows("retire"), watch: rows("watch"),
+
+		guard: text("guard"), outcome: text("outcome"), inspect: text("inspect"), list: text("list"),
+		stats: text("stats"), bytes: text("bytes"), sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"),
+		addDays: text("add_days"), days: text("days"), takeChore: text("take_chore"), endChore: text("end_chore"),
+	}
+}
+
+// columns is where a statement takes its rows from: {{p: name type, name type}}.
+var columns = regexp.MustCompile(`(?s)\{\{p: (.*?)\}\}`)
+
+// newStatement makes both forms of a text: rows from arrays, and one row, whose values the planner sees.
+func newStatement(text string) statement {
+	form := func(column func(i int, name, typ string) string, around string) string {
+		return columns.ReplaceAllStringFunc(text, func(found string) string {
+			var names, values []string
+			for i, c := range strings.Split(columns.FindStringSubmatch(found)[1], ",") {
+				name, typ, _ := strings.Cut(strings.TrimSpace(c), " ")
+				names, values = append(names, name), append(values, column(i+1, name, typ))
+			}
+			return strings.NewReplacer("NAMES", strings.Join(names, ", "), "VALUES", strings.Join(values, ", ")).Replace(around)
+		})
+	}
+	return statement{
+		many: form(func(i int, _, typ string) string { return fmt.Sprintf("$%d::%s[]", i, typ) }, "unnest(VALUES) AS p (NAMES)"),
+		one:  form(func(i int, name, typ string) string { return fmt.Sprintf("$%d::%s AS %s", i, typ, name) }, "(SELECT VALUES) AS p"),
+	}
+}

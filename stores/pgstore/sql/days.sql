@@ -1,0 +1,8 @@
+-- The days that have ended a day ago or more and belong to us: nobody else can drop them. One that is only a table has been
+-- detached, and was not dropped.
+SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
+FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
+WHERE c.relnamespace = {{schema_text}}::regnamespace AND c.relkind = 'r' AND c.relname ~ '^results_[0-9]{8}$'
+	AND pg_has_role(c.relowner, 'USAGE')
+	AND to_date(substr(c.relname, 9), 'YYYYMMDD') < (to_timestamp({{schema}}.clock() / 1e6) AT TIME ZONE 'UTC')::date - 1
+ORDER BY c.relname

@@ -1,0 +1,9 @@
+-- What {{role}} needs to use the store. It can neither make tables nor drop them: the partitions of new days are made by a function
+-- that runs with its owner's rights, and those of past days are dropped by the owner of the tables.
+GRANT USAGE ON SCHEMA {{schema}} TO {{role}};
+GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.claims, {{schema}}.older TO {{role}};
+GRANT SELECT, INSERT, DELETE ON {{schema}}.steps TO {{role}};
+GRANT SELECT, INSERT ON {{schema}}.results TO {{role}};
+GRANT SELECT, UPDATE ON {{schema}}.chores TO {{role}};
+GRANT SELECT ON {{schema}}.migrations, {{schema}}.records TO {{role}};
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {{schema}} TO {{role}};

@@ -1,0 +1,11 @@
+-- One at a time. What is there already takes no rights to make.
+SELECT pg_advisory_xact_lock(hashtext('retrysafe migrate {{schema}}'));
+DO $$ BEGIN
+	IF to_regnamespace({{schema_text}}) IS NULL THEN
+		CREATE SCHEMA {{schema}};
+	END IF;
+	IF to_regclass('{{schema}}.migrations') IS NULL THEN
+		CREATE TABLE {{schema}}.migrations (
+			version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+	END IF;
+END $$;

@@ -1,0 +1,126 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Options of New. Options{} works.
+type Options struct {
+	// Schema that Migrate has made. Default "retrysafe".
+	Schema string
+	// Lanes is how many connections of the pool are used at once at most. Default 4, and no more than the pool has.
+	Lanes int
+	// Timeout ends a transaction that the server does not answer. Default 30 s.
+	Timeout time.Duration
+	// Listen says how to connect for notifications of keys that somebody waits for: directly, not through PgBouncer.
+	// Default: as the pool does. If no notification comes that way, who waits polls.
+	Listen *pgx.ConnConfig
+}
+
+const (
+	defaultSchema  = "retrysafe"
+	defaultLanes   = 4
+	defaultTimeout = 30 * time.Second
+)
+
+func (o Options) withDefaults(pool *pgxpool.Pool) Options {
+	if o.Schema == "" {
+		o.Schema = defaultSchema
+	}
+	if o.Lanes <= 0 {
+		o.Lanes = defaultLanes
+	}
+	o.Lanes = min(o.Lanes, int(pool.Config().MaxConns))
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Listen == nil {
+		o.Listen = pool.Config().ConnConfig.Copy()
+	}
+	return o
+}
+
+// Store implements retrysafe.Store, Sweeper, Watcher and Inspector on PostgreSQL. It is safe for concurrent use.
+type Store struct {
+	pool    *pgxpool.Pool
+	options Options
+	sql     *statements
+	lanes   *lanes
+	guess   guess
+	watches watches
+	ear     *ear
+	sweeper sweeper
+
+	closing sync.Once
+}
+
+var (
+	_ retrysafe.Store     = (*Store)(nil)
+	_ retrysafe.Sweeper   = (*Store)(nil)
+	_ retrysafe.Watcher   = (*Store)(nil)
+	_ retrysafe.Inspector = (*Store)(nil)
+)
+
+// New returns a store in the database that pool connects to. The schema must be there: see Migrate. Close the Store before
+// the pool.
+//
+// It returns an error that is ErrNoSchema if the schema is missing or too old, and ErrNewerSchema if a newer version of
+// this package has migrated it.
+func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	o = o.withDefaults(pool)
+	if err := checkSchema(o.Schema); err != nil {
+		return nil, err
+	}
+	if err := checkVersion(ctx, pool, o.Schema); err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema)}
+	s.lanes = newLanes(o.Lanes, s.carry)
+	s.sweeper.start()
+	s.ear = newEar(o.Listen, channel(o.Schema), pool, &s.watches)
+	return s, nil
+}
+
+// Close waits for what is under way, and ends what the Store has started. It leaves the pool open. Later calls of the
+// Store's methods return ErrClosed.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		s.lanes.close()
+		s.ear.close()
+	})
+	return nil
+}
+
+// addToday makes today's partition, and those of the next days, if they are missing.
+func (s *Store) addToday() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
+	defer cancel()
+	if _, err := s.pool.Exec(ctx, s.sql.addDays, daysAhead); err != nil {
+		return fmt.Errorf("pgstore: make the partition of today: %w", explain(err))
+	}
+	return nil
+}
+
+// checkVersion compares the schema that is there with the one that this version needs.
+func checkVersion(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	version, err := schemaVersion(ctx, pool, schema)
+	switch {
+	case err != nil:
+		return err
+	case version < newestVersion():
+		return fmt.Errorf("%w: schema %q has version %d, and this version needs %d; run `retrysafe migrate up`, or pgstore.Migrate",
+			ErrNoSchema, schema, version, newestVersion())
+	case version > newestVersion():
+		return fmt.Errorf("%w: schema %q has version %d, and this version knows up to %d; use the newer version",
+			ErrNewerSchema, schema, version, newestVersion())
+	}
+	return nil
+}

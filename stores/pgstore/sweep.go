@@ -1,0 +1,109 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+const (
+	// piece is how many records are deleted in one transaction.
+	piece = 1000
+	// choreTime is how long one process may sweep before another thinks that it has died.
+	choreTime = time.Minute
+	// lateTransactions is how many minutes a claim may take from its clock to its commit.
+	lateTransactions = 10
+)
+
+// sweeper is what a Store knows of sweeping.
+type sweeper struct {
+	me   pgtype.UUID
+	pass sync.Mutex // one pass at a time; it guards what follows
+	// low is the minute before which nothing is left: dead index entries there are not walked again.
+	low      int32
+	lookedAt time.Time // at the days
+}
+
+func (w *sweeper) start() { w.me = uuid(retrysafe.NewOwner()) }
+
+// Sweep deletes records past their retention, up to limit, some in each transaction; now and then it makes the partitions
+// of the next days and drops those of days that nobody may read anything of any more. Of many processes one sweeps at a time;
+// for the others nothing is due.
+func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
+	if err := ctx.Err(); err != nil || limit <= 0 {
+		return 0, err
+	}
+	s.sweeper.pass.Lock()
+	defer s.sweeper.pass.Unlock()
+	mine, err := s.takeChore(ctx)
+	if err != nil || !mine {
+		return 0, err
+	}
+	defer s.endChore(ctx)
+	if err := s.tendDays(ctx); err != nil {
+		return 0, err
+	}
+	swept, err := s.sweepClaims(ctx, limit)
+	if err != nil || swept >= limit {
+		return swept, err
+	}
+	older, err := s.sweepOlder(ctx, limit-swept)
+	return swept + older, err
+}
+
+func (s *Store) takeChore(ctx context.Context) (mine bool, err error) {
+	tag, err := s.pool.Exec(ctx, s.sql.takeChore, "sweep", s.sweeper.me, choreTime.Microseconds())
+	if err != nil {
+		return false, fmt.Errorf("sweep: %w", explain(err))
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// endChore lets others sweep. If it fails they can in a minute.
+func (s *Store) endChore(ctx context.Context) {
+	_, _ = s.pool.Exec(context.WithoutCancel(ctx), s.sql.endChore, "sweep", s.sweeper.me)
+}
+
+func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err error) {
+	for swept < limit {
+		n := min(limit-swept, piece)
+		var gone, looked int
+		var minute int32
+		if err := s.sweepPiece(ctx, s.sql.sweepClaims, []any{n, s.sweeper.low}, &gone, &looked, &minute); err != nil {
+			return swept, fmt.Errorf("sweep: %w", explain(err))
+		}
+		swept += gone
+		if looked < n {
+			s.sweeper.low = max(s.sweeper.low, minute-lateTransactions)
+			return swept, nil
+		}
+	}
+	return swept, nil
+}
+
+func (s *Store) sweepOlder(ctx context.Context, limit int) (swept int, err error) {
+	for swept < limit {
+		n, gone := min(limit-swept, piece), 0
+		if err := s.sweepPiece(ctx, s.sql.sweepOlder, []any{n}, &gone); err != nil {
+			return swept, fmt.Errorf("sweep: %w", explain(err))
+		}
+		if swept += gone; gone < n {
+			return swept, nil
+		}
+	}
+	return swept, nil
+}
+
+// sweepPiece sends a statement that sweeps, as batches are sent, and reads its one row.
+func (s *Store) sweepPiece(ctx context.Context, text string, args []any, to ...any) error {
+	p := new(pgx.Batch)
+	p.Queue(s.sql.guard)
+	p.Queue(text, args...).QueryRow(func(row pgx.Row) error { return row.Scan(to...) })
+	return s.pool.SendBatch(ctx, p).Close()
+}

@@ -1,0 +1,65 @@
+package pgstore
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// transaction is one of pgx or of database/sql.
+type transaction interface {
+	// exec runs a statement and returns how many rows it has touched or selected.
+	exec(ctx context.Context, sql string, args ...any) (int64, error)
+	commit(ctx context.Context) error
+	// rollback does nothing after a commit.
+	rollback(ctx context.Context) error
+}
+
+type pgxTx struct{ pgx.Tx }
+
+func (t pgxTx) exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	tag, err := t.Exec(ctx, sql, args...)
+	return tag.RowsAffected(), err
+}
+
+func (t pgxTx) commit(ctx context.Context) error { return t.Commit(ctx) }
+
+func (t pgxTx) rollback(ctx context.Context) error { return t.Rollback(ctx) }
+
+type sqlTx struct{ *sql.Tx }
+
+func (t sqlTx) exec(ctx context.Context, text string, args ...any) (int64, error) {
+	plain := make([]any, len(args))
+	for i, a := range args {
+		plain[i] = plainArg(a)
+	}
+	rows, err := t.QueryContext(ctx, text, plain...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = rows.Close() }()
+	var n int64
+	for rows.Next() {
+		n++
+	}
+	return n, rows.Err()
+}
+
+func (t sqlTx) commit(context.Context) error { return t.Commit() }
+
+func (t sqlTx) rollback(context.Context) error { return t.Rollback() }
+
+// plainArg is an argument of ours as every driver of database/sql can pass it on.
+func plainArg(v any) any {
+	switch v := v.(type) {
+	case pgtype.UUID:
+		return v.String()
+	case int16:
+		return int64(v)
+	case int32:
+		return int64(v)
+	}
+	return v
+}
