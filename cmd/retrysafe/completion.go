@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -49,6 +50,10 @@ func wordsOf(root *kong.Node) []commandWords {
 		}
 		top.words = append(top.words, n.Name)
 		w := commandWords{name: n.Name, help: n.Help, words: flagsOf(n)}
+		for _, sub := range n.Children {
+			w.words = append(append(w.words, sub.Name), flagsOf(sub)...)
+		}
+		w.words = unique(w.words)
 		for _, p := range n.Positional {
 			w.words = append(w.words, p.EnumSlice()...)
 		}
@@ -65,6 +70,17 @@ func flagsOf(n *kong.Node) []string {
 		}
 	}
 	return flags
+}
+
+// unique leaves out what comes again.
+func unique(words []string) []string {
+	var all []string
+	for _, w := range words {
+		if !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
 }
 
 func bashCompletion(all []commandWords) string {

@@ -17,7 +17,8 @@ import (
 type demoCmd struct {
 	Once         bool   `help:"Exit after the verdict: with 0 if every intent was charged exactly once, with 1 if not."`
 	JSON         bool   `name:"json" help:"Print the result as JSON instead of the story, and exit."`
-	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory."`
+	Store        string `placeholder:"URL" help:"Keep the keys in this PostgreSQL database, in a schema of the demo's own that is dropped at the end. Default: a file."`
+	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory; and the schema."`
 	WithoutProxy bool   `help:"Leave the proxy out, to see what the same trouble does to the API alone."`
 }
 
@@ -28,11 +29,11 @@ that hangs up, a lost answer, a changed request, another caller with the same ke
 charges are counted.
 
 It needs nothing but this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
-directory, which is removed at the end.`
+directory, which is removed at the end. With --store postgres://USER@HOST/DATABASE the keys are in a server instead.`
 }
 
 // Run plays the demo until it is over or a signal comes.
-func (d demoCmd) Run(s *streams) error {
+func (d demoCmd) Run(s *streams) (err error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("demo: find this program, to start its proxy: %w", err)
@@ -44,13 +45,21 @@ func (d demoCmd) Run(s *streams) error {
 	defer signal.Stop(broken)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	keys, closeKeys, err := d.openStore(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeKeys()) }()
 	err = demo.Run(ctx, demo.Options{
-		Binary: binary, Program: programOf(binary),
+		Binary: binary, Program: programOf(binary), Store: keys,
 		Once: d.Once, JSON: d.JSON, Keep: d.Keep, WithoutProxy: d.WithoutProxy,
 		Out: heededWriter{s.out, cancel}, Colour: showsColours(s.out),
 	})
 	if errors.Is(err, demo.ErrNotEmpty) {
 		return refusal{err}
+	}
+	if d.Keep != "" && d.Store != "" && !d.JSON {
+		fmt.Fprintln(s.out, "The keys are in", keys.Name)
 	}
 	return err
 }
@@ -72,8 +81,12 @@ func (w heededWriter) Write(b []byte) (int, error) {
 
 // showsColours reports whether w is a terminal whose user wants colours: see no-color.org.
 func showsColours(w io.Writer) bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && isTerminal(w)
+}
+
+func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if !ok {
 		return false
 	}
 	info, err := f.Stat()

@@ -140,10 +140,7 @@ func TestDemoKilledTakesItsProxyAlong(t *testing.T) {
 		d.signal(pidsIn(story)[0], syscall.SIGKILL)
 		t.Fatal("the proxy has outlived the demo")
 	}
-	if c, err := net.Dial("tcp", open.RemoteAddr().String()); err == nil {
-		c.Close()
-		t.Error("the proxy still listens")
-	}
+	refuses(t, open.RemoteAddr().String(), "the proxy still listens")
 }
 
 // Seen to fail with SIGPIPE left alone: the process dies of it and cleans nothing.

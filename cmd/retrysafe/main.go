@@ -20,6 +20,8 @@ const (
 type commands struct {
 	Demo       demoCmd       `cmd:"" help:"Watch one charge happen although everything goes wrong. Start here."`
 	Proxy      proxyCmd      `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
+	Migrate    migrateCmd    `cmd:"" help:"Make the schema of a PostgreSQL store, or bring it up to date."`
+	Sweep      sweepCmd      `cmd:"" help:"Delete what is past its retention from a store."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell."`
 

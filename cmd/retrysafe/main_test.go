@@ -90,9 +90,21 @@ func TestCommandLine(t *testing.T) {
 		{"an unknown flag", []string{"proxy", "--upstraem=x"}, exitRefused, []string{"--upstraem"}},
 		{"no upstream", []string{"proxy"}, exitRefused, []string{"--upstream http://localhost:3000"}},
 		{"an upstream without scheme", []string{"proxy", "--upstream=localhost:3000"}, exitRefused, []string{"--upstream", "http://host:port"}},
-		{"an unknown store", []string{"proxy", up, "--store=postgres://u:secret@h/db"}, exitRefused, []string{"postgres", "SQLite", "memory:"}},
+		{"an unknown store", []string{"proxy", up, "--store=mysql://u:secret@h/db"}, exitRefused, []string{"mysql", "SQLite", "postgres://", "memory:"}},
+		{"a store with a schema that cannot be", []string{"proxy", up, "--store=postgres://u:secret@h/db?schema=pg_x"}, exitRefused, []string{"pg_x", "lower-case"}},
+		{"a store whose password is not written right", []string{"proxy", up, "--store=postgres://u:secret/x@h/db"}, exitRefused, []string{"%2F", "PGPASSWORD"}},
 		{"a store in no directory", []string{"proxy", up, "--store=/nowhere/at/all/keys.db"}, exitRefused, []string{"/nowhere/at/all", "does not exist"}},
 		{"a store that is a directory", []string{"proxy", up, "--store=/tmp"}, exitRefused, []string{"is a directory"}},
+		{"migrate without a word", []string{"migrate"}, exitRefused, []string{"up", "status", "print"}},
+		{"migrate without a store", []string{"migrate", "up"}, exitRefused, []string{"--store"}},
+		{"migrate help", []string{"migrate", "--help"}, exitOK, []string{"Examples:", "--maintenance-role"}},
+		{"one role for both", []string{"migrate", "print", "--role=a", "--maintenance-role=a"}, exitRefused, []string{"leave --role out"}},
+		{"sweep without a store", []string{"sweep"}, exitRefused, []string{"--store"}},
+		{"sweep memory", []string{"sweep", "--store=memory:"}, exitRefused, []string{"swept there"}},
+		{"sweep a file that is not there", []string{"sweep", "--store=nowhere.db"}, exitRefused, []string{"no such file"}},
+		{"sweep too often", []string{"sweep", "--store=postgres://h/db", "--every=1ms"}, exitRefused, []string{"once", "1m"}},
+		{"sweep less than nothing", []string{"sweep", "--store=postgres://h/db", "--limit=-1"}, exitRefused, []string{"--limit"}},
+		{"demo in a file", []string{"demo", "--store=keys.db"}, exitRefused, []string{"postgres://"}},
 		{"an unknown scope", []string{"proxy", up, "--scope=user"}, exitRefused, []string{"user", "credential", "header:NAME", "jwt:", "mtls", "none"}},
 		{"a scope without a name", []string{"proxy", up, "--scope=header:"}, exitRefused, []string{"header:NAME"}},
 		{"mtls without certificates", []string{"proxy", up, "--scope=mtls"}, exitRefused, []string{"--client-ca"}},
@@ -150,7 +162,10 @@ func TestTheSecretIsNotPrinted(t *testing.T) {
 
 func TestBashCompletes(t *testing.T) {
 	script := runBinary(t, "completion", "bash").stdout
-	for line, wanted := range map[string]string{"retrysafe pr": "proxy", "retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish"} {
+	for line, wanted := range map[string]string{
+		"retrysafe pr": "proxy", "retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish",
+		"retrysafe migrate st": "status", "retrysafe migrate up --sto": "--store",
+	} {
 		words := strings.Fields(line)
 		try := fmt.Sprintf("%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_retrysafe\necho \"${COMPREPLY[@]}\"", script, line, len(words)-1)
 		out, err := exec.Command("bash", "-c", try).CombinedOutput()

@@ -84,19 +84,25 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("scope %s: %w", p.scope.scope, err)
 	}
-	store, closeStore, err := p.store.open()
+	store, closeStore, err := p.store.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 
-	guard := retrysafe.New(store, retrysafe.Options{Observer: proxy.Observer(logTrouble(log))})
-	p.options.ReportFunc = logReport(log)
+	seen, err := p.observe(store, log)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	defer func() { err = errors.Join(err, seen.close()) }()
+
+	guard := retrysafe.New(seen.store, retrysafe.Options{Observer: proxy.Observer(seen.observer)})
+	p.options.ReportFunc = seen.report
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	handler, err := proxy.New(guard, scope, p.options)
 	if err != nil {
 		return err
 	}
-	s := &service{plan: p, log: log, guard: guard, handler: handler, health: newHealth(store)}
+	s := &service{plan: p, log: log, guard: guard, handler: handler, health: newHealth(store), metrics: seen.metrics}
 	return s.serve(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -198,5 +199,21 @@ func waitFor[T any](t *testing.T, c <-chan T, what string) T {
 	case <-time.After(20 * time.Second):
 		t.Fatalf("waited too long for %s", what)
 		panic("unreachable")
+	}
+}
+
+// refuses waits until nobody listens at an address: what closes it may have a moment to go.
+func refuses(t *testing.T, address, otherwise string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		c.Close()
+		if time.Now().After(deadline) {
+			t.Error(otherwise)
+			return
+		}
 	}
 }

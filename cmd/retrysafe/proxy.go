@@ -12,12 +12,13 @@ import (
 type proxyCmd struct {
 	Upstream string `env:"RETRYSAFE_UPSTREAM" placeholder:"URL" help:"Where requests go: http://host:port, https://host or h2c://host:port."`
 	Listen   string `env:"RETRYSAFE_LISTEN" placeholder:"ADDR" help:"Where to listen. Default 127.0.0.1:8080; :8080 is every interface."`
-	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path (a SQLite file, made if missing) or memory:. Default retrysafe.db."`
+	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path (a SQLite file, made if missing), postgres://USER@HOST/DATABASE, or memory:. Default retrysafe.db."`
 	Scope    string `env:"RETRYSAFE_SCOPE" placeholder:"SCOPE" help:"How callers are told apart: credential, header:NAME, jwt:JWKS-URL, mtls or none. Default credential."`
 	Config   string `env:"RETRYSAFE_CONFIG" placeholder:"FILE" help:"YAML file with all this, and with routes."`
 	Check    bool   `help:"Check everything, print the configuration in force, and exit."`
 
 	Admin       string        `env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation" help:"Where to serve /healthz and /readyz. Default: nowhere."`
+	Metrics     bool          `env:"RETRYSAFE_METRICS" group:"Operation" help:"Serve /metrics for Prometheus too, at the address of --admin."`
 	Log         string        `env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation" help:"text or json, to standard error. Default text."`
 	Grace       time.Duration `env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation" help:"How long a shutdown waits for running operations. Default 30s."`
 	PublicURL   string        `name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation" help:"How clients reach this proxy; error types are links to its policy page."`
@@ -45,6 +46,10 @@ Examples:
     # verified tokens: a renewed token is the same caller
     retrysafe proxy --upstream http://localhost:3000 --scope jwt:https://login.example.com/jwks.json \
         --jwt-issuer https://login.example.com
+
+    # several proxies share a database: make its schema first
+    retrysafe migrate up --store postgres://owner@db/shop
+    retrysafe proxy --upstream http://localhost:3000 --store postgres://app@db/shop
 
     # routes of their own
     retrysafe proxy --config proxy.yaml --check
@@ -77,6 +82,7 @@ func (p proxyCmd) Run(s *streams) error {
 		return err
 	}
 	if p.Check {
+		c.Store.Value = plan.store.name // without its password
 		_, err := fmt.Fprint(s.out, c.Effective())
 		return err
 	}
@@ -97,6 +103,9 @@ func (p proxyCmd) configuration() (*config.Config, error) {
 	}
 	if !c.Upstream.URL.Set {
 		return nil, fmt.Errorf("there is no upstream: say where requests go, as in --upstream http://localhost:3000")
+	}
+	if c.Metrics.Value && !c.Admin.Set {
+		return nil, fmt.Errorf("metrics need an address: say where to serve them, as in --admin 127.0.0.1:8081")
 	}
 	if err := c.FillIn(); err != nil {
 		return nil, err
@@ -129,6 +138,9 @@ func (p proxyCmd) override(c *config.Config) error {
 	}
 	if p.H2C {
 		c.H2C = config.Given(true)
+	}
+	if p.Metrics {
+		c.Metrics = config.Given(true)
 	}
 	if p.Grace > 0 {
 		c.Grace = config.Given(p.Grace)

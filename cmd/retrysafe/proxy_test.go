@@ -52,9 +52,7 @@ func TestAnOrderlyEndFinishesWhatRuns(t *testing.T) {
 	}
 	ready.Body.Close()
 	want(t, "ready while shutting down", ready.StatusCode, 503)
-	if _, err := net.Dial("tcp", strings.TrimPrefix(p.url, "http://")); err == nil {
-		t.Error("new connections are still accepted")
-	}
+	refuses(t, strings.TrimPrefix(p.url, "http://"), "new connections are still accepted")
 	close(up.goOn)
 	want(t, "body", waitFor(t, answered, "the answer").body, "charge 1")
 	want(t, "exit code", p.exit(), exitOK)

@@ -22,6 +22,7 @@ type service struct {
 	guard   *retrysafe.Guard
 	handler *proxy.Proxy
 	health  *health
+	metrics http.Handler // nil: none
 
 	public, admin *http.Server
 }
@@ -42,8 +43,10 @@ func (s *service) serve(ctx context.Context) error {
 		s.close()
 		return err
 	case received := <-signals:
+		s.health.drain() // before anybody is told
 		s.log.Info("shutting down", "signal", received.String(), "grace", s.config.Grace.Value.String())
 	case <-ctx.Done():
+		s.health.drain()
 	}
 	return s.shutdown(signals)
 }
@@ -63,7 +66,7 @@ func (s *service) listen(failed chan<- error) error {
 			return fmt.Errorf("listen for --admin: %w", err)
 		}
 		admin = l.Addr().String()
-		s.admin = &http.Server{Handler: s.health.handler(), ReadHeaderTimeout: s.config.Limits.HeaderTimeout.Value}
+		s.admin = &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: s.config.Limits.HeaderTimeout.Value}
 		go func() { failed <- ended(s.admin.Serve(l)) }()
 	}
 	go func() { failed <- ended(s.serveOn(listener)) }()
@@ -78,6 +81,16 @@ func (s *service) listen(failed chan<- error) error {
 		"version", version(),
 	)
 	return nil
+}
+
+// adminHandler serves what is not for the public.
+func (s *service) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", s.health.handler())
+	if s.metrics != nil {
+		mux.Handle("GET /metrics", s.metrics)
+	}
+	return mux
 }
 
 func (s *service) newServer(h http.Handler) *http.Server {
@@ -114,7 +127,6 @@ func ended(err error) error {
 
 // shutdown lets what runs come to its end, for as long as the grace lasts or until a second signal.
 func (s *service) shutdown(signals <-chan os.Signal) error {
-	s.health.drain()
 	ctx, stop := context.WithTimeout(context.Background(), s.config.Grace.Value)
 	defer stop()
 	done := make(chan struct{})

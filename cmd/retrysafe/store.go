@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,13 +14,15 @@ import (
 )
 
 // availableStores is what --store understands in this build.
-const availableStores = `a path (a SQLite file, made if missing), sqlite:PATH, memory: (forgotten when the process ends)`
+const availableStores = `a path (a SQLite file, made if missing), sqlite:PATH, postgres://USER@HOST/DATABASE, ` +
+	`memory: (forgotten when the process ends)`
 
 // storeRef says which store to open.
 type storeRef struct {
-	name   string // to print
-	memory bool
-	path   string // of a SQLite file
+	name     string // to print: without passwords
+	memory   bool
+	path     string       // of a SQLite file
+	postgres *postgresRef // nil: something else
 }
 
 // parseStore reads a store's URL. It opens nothing.
@@ -35,8 +37,14 @@ func parseStore(name string) (storeRef, error) {
 		return fileRef(name)
 	case scheme == "sqlite":
 		return fileRef(strings.TrimPrefix(rest, "//"))
+	case scheme == "postgres" || scheme == "postgresql":
+		p, err := parsePostgres(name)
+		if err != nil {
+			return storeRef{}, err
+		}
+		return storeRef{name: p.name, postgres: p}, nil
 	}
-	return storeRef{}, refusef("store %q is of a kind that this build does not have; it has: %s", hidePassword(name), availableStores)
+	return storeRef{}, refusef("store %s:… is of a kind that this build does not have; it has: %s", scheme, availableStores)
 }
 
 // fileRef checks what can be said about a path before SQLite sees it.
@@ -61,23 +69,16 @@ func fileRef(path string) (storeRef, error) {
 }
 
 // open opens the store, and returns what closes it.
-func (r storeRef) open() (retrysafe.Store, func() error, error) {
-	if r.memory {
+func (r storeRef) open(ctx context.Context) (retrysafe.Store, func() error, error) {
+	switch {
+	case r.memory:
 		return memstore.New(memstore.Options{}), func() error { return nil }, nil
+	case r.postgres != nil:
+		return r.postgres.open(ctx)
 	}
 	s, err := sqlitestore.Open(r.path, sqlitestore.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
 	return s, s.Close, nil
-}
-
-// hidePassword makes a store's URL fit to print.
-func hidePassword(name string) string {
-	u, err := url.Parse(name)
-	if err != nil {
-		scheme, _, _ := strings.Cut(name, ":")
-		return scheme + ":…"
-	}
-	return u.Redacted()
 }

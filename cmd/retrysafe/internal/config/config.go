@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Listen    Setting[string]
 	Admin     Setting[string]
+	Metrics   Setting[bool]
 	Upstream  Upstream
 	Store     Setting[string]
 	Scope     Setting[string]
@@ -93,6 +94,7 @@ func (c *Config) fields() map[string]field {
 	return map[string]field{
 		"listen":     scalar(&c.Listen, ParseListen),
 		"admin":      scalar(&c.Admin, ParseListen),
+		"metrics":    scalar(&c.Metrics, parseBool),
 		"upstream":   c.Upstream.read,
 		"store":      scalar(&c.Store, parseText),
 		"scope":      scalar(&c.Scope, parseText),

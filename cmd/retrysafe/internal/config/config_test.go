@@ -14,6 +14,7 @@ import (
 const full = `
 listen: 127.0.0.1:9000
 admin: 127.0.0.1:9001
+metrics: true
 upstream:
   url: h2c://localhost:3000/base
   preserve_host: true
@@ -90,6 +91,7 @@ func TestAFullFile(t *testing.T) {
 	want(t, "trust", o.Upstream.TrustForwarded && o.Upstream.PreserveHost, true)
 	want(t, "public URL", o.PublicURL, "https://api.example.com")
 	want(t, "concurrent", o.Concurrent, 500)
+	want(t, "metrics", c.Metrics.Value, true)
 	want(t, "header bytes", c.Limits.HeaderBytes.Value, 32<<10)
 	want(t, "default profile", o.Default.HTTP.Profile.Name, "stripe")
 	want(t, "default lease", o.Default.Policy.Lease, 10*time.Second)

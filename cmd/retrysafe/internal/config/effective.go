@@ -14,6 +14,7 @@ func (c *Config) Effective() string {
 	w := &writer{}
 	w.text("listen", c.Listen.Value)
 	w.setting("admin", c.Admin)
+	w.flag("metrics", c.Metrics.Value)
 	w.open("upstream")
 	w.text("url", c.Upstream.URL.Value.String())
 	w.flag("preserve_host", c.Upstream.PreserveHost.Value)

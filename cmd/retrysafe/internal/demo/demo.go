@@ -21,6 +21,8 @@ type Options struct {
 	Binary string
 	// Program is how a user starts it, for command lines to be pasted.
 	Program string
+	// Store is where the proxy keeps its keys. Default: a file beside the others.
+	Store Store
 	// Once ends the demo after the verdict. Default: it goes on until ctx ends, to be tried by hand.
 	Once bool
 	// JSON writes the Report instead of the story. It implies Once.
@@ -32,6 +34,12 @@ type Options struct {
 	// Out is where the story is told; Colour says that it is a terminal that shows colours.
 	Out    io.Writer
 	Colour bool
+}
+
+// Store is what a proxy's --store says.
+type Store struct {
+	Name string // to show
+	URL  string // to use; may hold a password
 }
 
 var (

@@ -30,17 +30,22 @@ type process struct {
 	binary    string
 	directory string // absolute; the proxy runs in it
 	upstream  string // URL
+	store     Store
 	address   string // 127.0.0.1:41234; empty until the first start
 
 	command *exec.Cmd
 	ended   chan struct{} // closed once the child is gone
 }
 
-// arguments are what follows the program's name.
+// arguments are what follows the program's name, as it is shown.
 func (p *process) arguments(address string) []string {
+	return append(p.settings(address), "--store", p.store.Name)
+}
+
+// settings are the arguments without the store, which comes by the environment: it may hold a password.
+func (p *process) settings(address string) []string {
 	return []string{
-		"proxy", "--upstream", p.upstream, "--listen", address,
-		"--store", "keys.db", "--scope", "credential", "--config", "proxy.yaml",
+		"proxy", "--upstream", p.upstream, "--listen", address, "--scope", "credential", "--config", "proxy.yaml",
 	}
 }
 
@@ -69,9 +74,9 @@ func (p *process) startAt(ctx context.Context, address string) error {
 	}
 	defer log.Close() // the child has its own
 	p.ended = nil
-	p.command = exec.Command(p.binary, append([]string{"--exit-with-stdin"}, p.arguments(address)...)...)
+	p.command = exec.Command(p.binary, append([]string{"--exit-with-stdin"}, p.settings(address)...)...)
 	p.command.Dir, p.command.Stdout, p.command.Stderr = p.directory, log, log
-	p.command.Env = withoutSettings(os.Environ())
+	p.command.Env = append(withoutSettings(os.Environ()), "RETRYSAFE_STORE="+p.store.URL)
 	// The pipe closes when this process ends, in whatever way, and the proxy ends with it.
 	if _, err := p.command.StdinPipe(); err != nil {
 		return fmt.Errorf("start the proxy: %w", err)

@@ -35,7 +35,10 @@ func openStage(o Options, directory string, told *screen) (*stage, error) {
 	s.server = &http.Server{Handler: s.bank.handler(), ReadHeaderTimeout: 10 * time.Second}
 	s.client = newClient(s.api)
 	if !o.WithoutProxy {
-		s.proxy = &process{binary: o.Binary, directory: directory, upstream: "http://" + s.api}
+		if o.Store == (Store{}) {
+			o.Store = Store{Name: "keys.db", URL: "keys.db"}
+		}
+		s.proxy = &process{binary: o.Binary, directory: directory, upstream: "http://" + s.api, store: o.Store}
 	}
 	go func() { _ = s.server.Serve(listener) }() // until close
 	return s, nil

@@ -21,11 +21,19 @@ func (s *stage) showProxy(took time.Duration) {
 	flags := s.proxy.arguments(s.proxy.address)[1:]
 	command := []string{s.options.Program + " proxy"}
 	for i := 0; i+1 < len(flags); i += 2 {
-		command = append(command, "    "+flags[i]+" "+flags[i+1])
+		command = append(command, "    "+flags[i]+" "+quote(flags[i+1]))
 	}
 	s.screen.line(s.screen.paint(cyan, "    $ cd "+s.proxy.directory))
 	s.screen.line(s.screen.paint(cyan, "    $ "+strings.Join(command, " \\\n    ")))
 	s.screen.say("It answers after %v: process %d.", took.Round(10*time.Millisecond), s.proxy.pid())
+}
+
+// quote makes a value one word of a shell.
+func quote(value string) string {
+	if strings.ContainsAny(value, "&?;' ") {
+		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+	}
+	return value
 }
 
 // tell shows what a scene came to.

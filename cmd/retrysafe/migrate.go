@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe/stores/pgstore"
+)
+
+// migrateCmd has a command for each thing to do with a schema.
+type migrateCmd struct {
+	Up     migrateUp     `cmd:"" help:"Make the schema, or bring it up to date. May run many times, and many at once."`
+	Status migrateStatus `cmd:"" help:"Say which version the schema has. The exit status is 0 if it is the newest, 1 if not."`
+	Print  migratePrint  `cmd:"" help:"Print the SQL that makes the schema, for psql. Connects to nothing."`
+}
+
+// Help shows the usual ways.
+func (migrateCmd) Help() string {
+	return `A PostgreSQL database needs a schema of ours before a proxy or a program can keep keys there; a SQLite file looks
+after itself.
+
+Examples:
+
+    retrysafe migrate up --store postgres://owner@db/shop
+    retrysafe migrate status --store postgres://owner@db/shop
+
+    # read first, and keep the role that runs the proxy from making or dropping tables
+    retrysafe migrate print --role app --maintenance-role owner > retrysafe.sql
+    psql -v ON_ERROR_STOP=1 -f retrysafe.sql postgres://postgres@db/shop`
+}
+
+// schemaFlags say where the schema is.
+type schemaFlags struct {
+	Store  string `required:"" env:"RETRYSAFE_STORE" placeholder:"URL" help:"The database: postgres://USER@HOST/DATABASE."`
+	Schema string `placeholder:"NAME" help:"Name of the schema. Default: the URL's schema=NAME, or else retrysafe."`
+}
+
+type migrateUp struct{ schemaFlags }
+
+// Run makes the schema, or brings it up to date.
+func (c migrateUp) Run(s *streams) error {
+	return c.inDatabase(s, func(ctx context.Context, p *postgresRef, pool *pgxpool.Pool) error {
+		applied, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.schema})
+		if err != nil {
+			return p.explain(err)
+		}
+		for _, m := range applied {
+			fmt.Fprintf(s.out, "schema %s: applied %s\n", p.schema, m.Name)
+		}
+		_, newest, err := pgstore.SchemaVersion(ctx, pool, p.schema)
+		if err != nil {
+			return p.explain(err)
+		}
+		fmt.Fprintf(s.out, "schema %s is up to date: version %d\n", p.schema, newest)
+		return nil
+	})
+}
+
+type migrateStatus struct{ schemaFlags }
+
+// Run compares versions.
+func (c migrateStatus) Run(s *streams) error {
+	return c.inDatabase(s, func(ctx context.Context, p *postgresRef, pool *pgxpool.Pool) error {
+		applied, newest, err := pgstore.SchemaVersion(ctx, pool, p.schema)
+		if err != nil {
+			return p.explain(err)
+		}
+		fmt.Fprintf(s.out, "schema %s: version %d applied, this program needs %d\n", p.schema, applied, newest)
+		switch {
+		case applied < newest:
+			return p.explain(pgstore.ErrNoSchema)
+		case applied > newest:
+			return p.explain(pgstore.ErrNewerSchema)
+		}
+		return nil
+	})
+}
+
+// inDatabase calls do with a connection, unless the store looks after its schema itself.
+func (f schemaFlags) inDatabase(s *streams, do func(context.Context, *postgresRef, *pgxpool.Pool) error) error {
+	ref, err := parseStore(f.Store)
+	if err != nil {
+		return err
+	}
+	p := ref.postgres
+	if p == nil {
+		_, err := fmt.Fprintf(s.out, "%s migrates itself when it is opened: there is nothing to do\n", ref.name)
+		return err
+	}
+	if f.Schema != "" {
+		if p, err = p.withSchema(f.Schema); err != nil {
+			return err
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	pool, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return do(ctx, p, pool)
+}
+
+type migratePrint struct {
+	Store           string `env:"RETRYSAFE_STORE" placeholder:"URL" help:"Where the schema's name comes from, if the URL has schema=NAME."`
+	Schema          string `placeholder:"NAME" help:"Name of the schema. Default: the URL's, or else retrysafe."`
+	Role            string `placeholder:"NAME" help:"Grant this role what a proxy needs. It can neither make nor drop tables."`
+	MaintenanceRole string `placeholder:"NAME" help:"Let everything belong to this role. It migrates, and drops the partitions of past days."`
+}
+
+// Run prints the script.
+func (c migratePrint) Run(s *streams) error {
+	schema := c.Schema
+	if c.Store != "" {
+		ref, err := parseStore(c.Store)
+		if err != nil {
+			return err
+		}
+		if ref.postgres == nil {
+			_, err := fmt.Fprintf(s.out, "-- %s migrates itself when it is opened: there is nothing to do\n", ref.name)
+			return err
+		}
+		if schema == "" {
+			schema = ref.postgres.schema
+		}
+	}
+	if c.Role != "" && c.Role == c.MaintenanceRole {
+		return refusal{errors.New("--role and --maintenance-role are the same: the owner of the tables needs no grants; leave --role out")}
+	}
+	script, err := pgstore.Script(pgstore.ScriptOptions{Schema: schema, Owner: c.MaintenanceRole, Role: c.Role})
+	if err != nil {
+		return refusal{err}
+	}
+	_, err = fmt.Fprint(s.out, script)
+	return err
+}

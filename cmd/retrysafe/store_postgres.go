@@ -1,0 +1,142 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/pgstore"
+)
+
+const (
+	// connectPatience is how many seconds a server may take to accept a connection, unless the URL has connect_timeout.
+	connectPatience = "5"
+	// defaultLanes is how many connections claims and completions use at once, unless the URL has lanes.
+	defaultLanes = 4
+	// spareConnections are left for sweeping and looking while all lanes are busy, unless the URL has pool_max_conns.
+	spareConnections = 4
+	defaultSchema    = "retrysafe"
+)
+
+// postgresRef is a schema in a PostgreSQL database.
+type postgresRef struct {
+	name   string // the URL, without passwords
+	url    string // as it was given
+	pool   *pgxpool.Config
+	listen *pgx.ConnConfig // nil: as the pool does
+	schema string
+	lanes  int
+}
+
+// parsePostgres reads a URL. The parameters schema, lanes and notify are ours; pgx gets the others.
+func parsePostgres(text string) (*postgresRef, error) {
+	front, query, _ := strings.Cut(text, "?")
+	params, err := url.ParseQuery(query)
+	if err != nil || !isClear(front) || !isClearQuery(query) {
+		return nil, refusef("the store's URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&… "+
+			"with %%40, %%2F, %%3A, %%3F, %%23 for the characters @/:?# in the password, or put it into PGPASSWORD; there is: %s",
+			strings.SplitAfter(text, ":")[0]+"…")
+	}
+	p := &postgresRef{name: hidePassword(text), url: text, schema: cmp.Or(params.Get("schema"), defaultSchema), lanes: defaultLanes}
+	if lanes := params.Get("lanes"); lanes != "" {
+		if p.lanes, err = strconv.Atoi(lanes); err != nil || p.lanes < 1 || p.lanes > 1000 {
+			return nil, refusef("store %s: lanes=%s is no number from 1 to 1000", p.name, lanes)
+		}
+	}
+	if _, err := pgstore.Migrations(p.schema); err != nil {
+		return nil, refusef("store %s: %w", p.name, err)
+	}
+	if direct := params.Get("notify"); direct != "" {
+		if p.listen, err = parseNotify(direct); err != nil {
+			return nil, refusef("store %s: %w", p.name, err)
+		}
+	}
+	for _, ours := range []string{"schema", "lanes", "notify"} {
+		params.Del(ours)
+	}
+	if !params.Has("pool_max_conns") {
+		params.Set("pool_max_conns", strconv.Itoa(p.lanes+spareConnections))
+	}
+	fillIn(params)
+	if p.pool, err = pgxpool.ParseConfig(front + "?" + params.Encode()); err != nil {
+		return nil, refusef("store %s: %s", p.name, parseProblem(err))
+	}
+	if p.listen != nil && p.listen.Password == "" && p.listen.User == p.pool.ConnConfig.User {
+		p.listen.Password = p.pool.ConnConfig.Password
+	}
+	return p, nil
+}
+
+// parseNotify reads the URL of the connection that listens.
+func parseNotify(text string) (*pgx.ConnConfig, error) {
+	front, query, _ := strings.Cut(text, "?")
+	params, err := url.ParseQuery(query)
+	if err != nil || !isPostgres(front) || !isClear(front) || !isClearQuery(query) {
+		return nil, fmt.Errorf("notify=%s… is not the URL of a direct connection to the same database, as in "+
+			"notify=postgres://USER@HOST/DATABASE", strings.SplitAfter(text, ":")[0])
+	}
+	fillIn(params)
+	config, err := pgx.ParseConfig(front + "?" + params.Encode())
+	if err != nil {
+		return nil, fmt.Errorf("notify: %s", parseProblem(err))
+	}
+	return config, nil
+}
+
+// fillIn says what neither the URL nor the environment says.
+func fillIn(params url.Values) {
+	for _, p := range []struct{ name, variable, value string }{
+		{"application_name", "PGAPPNAME", "retrysafe"},
+		{"connect_timeout", "PGCONNECT_TIMEOUT", connectPatience},
+	} {
+		if !params.Has(p.name) && os.Getenv(p.variable) == "" {
+			params.Set(p.name, p.value)
+		}
+	}
+}
+
+// withSchema returns the same database with another schema.
+func (p *postgresRef) withSchema(schema string) (*postgresRef, error) {
+	front, query, _ := strings.Cut(p.url, "?")
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return nil, err
+	}
+	params.Set("schema", schema)
+	return parsePostgres(front + "?" + params.Encode())
+}
+
+// connect returns a pool. It connects when it is used.
+func (p *postgresRef) connect(ctx context.Context) (*pgxpool.Pool, error) {
+	pool, err := pgxpool.NewWithConfig(ctx, p.pool.Copy())
+	if err != nil {
+		return nil, fmt.Errorf("store %s: %w", p.name, err)
+	}
+	return pool, nil
+}
+
+// open opens the store, and returns what closes it.
+func (p *postgresRef) open(ctx context.Context) (retrysafe.Store, func() error, error) {
+	pool, err := p.connect(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := pgstore.New(ctx, pool, pgstore.Options{Schema: p.schema, Lanes: p.lanes, Listen: p.listen})
+	if err != nil {
+		pool.Close()
+		return nil, nil, p.explain(err)
+	}
+	return s, func() error {
+		err := s.Close()
+		pool.Close()
+		return err
+	}, nil
+}

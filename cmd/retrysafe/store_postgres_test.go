@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// noSettings keeps what the environment says of PostgreSQL out of a test.
+func noSettings(t *testing.T) {
+	for _, name := range []string{"PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGAPPNAME", "PGCONNECT_TIMEOUT", "PGSERVICE"} {
+		t.Setenv(name, "")
+	}
+}
+
+// Seen to fail with lanes left in the URL that pgx gets, and with each default of the pool taken out.
+func TestPostgresURL(t *testing.T) {
+	noSettings(t)
+	for _, c := range []struct {
+		name, url string
+		schema    string
+		lanes     int
+		conns     int32
+		patience  time.Duration
+	}{
+		{"alone", "postgres://u@h/db", "retrysafe", 4, 8, 5 * time.Second},
+		{"the longer scheme", "postgresql://u@h/db", "retrysafe", 4, 8, 5 * time.Second},
+		{"ours and pgx's", "postgres://u@h/db?schema=mine&lanes=2&connect_timeout=9", "mine", 2, 6, 9 * time.Second},
+		{"a pool of one's own", "postgres://u@h/db?pool_max_conns=3&lanes=16", "retrysafe", 16, 3, 5 * time.Second},
+		{"several hosts", "postgres://u@h:1,i:2/db?target_session_attrs=read-write", "retrysafe", 4, 8, 5 * time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := parseStore(c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := r.postgres
+			want(t, "name", r.name, c.url)
+			want(t, "schema", p.schema, c.schema)
+			want(t, "lanes", p.lanes, c.lanes)
+			want(t, "connections", p.pool.MaxConns, c.conns)
+			want(t, "patience", p.pool.ConnConfig.ConnectTimeout, c.patience)
+			want(t, "application", p.pool.ConnConfig.RuntimeParams["application_name"], "retrysafe")
+			for _, ours := range []string{"schema", "lanes", "notify"} {
+				if v, there := p.pool.ConnConfig.RuntimeParams[ours]; there {
+					t.Errorf("the server is told %s=%s", ours, v)
+				}
+			}
+		})
+	}
+}
+
+func TestPostgresURLWithADirectConnection(t *testing.T) {
+	noSettings(t)
+	r, err := parseStore("postgres://u:secret@bouncer:6432/db?default_query_exec_mode=cache_describe&notify=postgres://u@db:5432/db?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "host", r.postgres.listen.Host, "db")
+	want(t, "password", r.postgres.listen.Password, "secret")
+	want(t, "name", r.name, "postgres://u:xxxxx@bouncer:6432/db?default_query_exec_mode=cache_describe&notify=postgres://u@db:5432/db?sslmode=disable")
+}
+
+// Seen to fail with isClear and isClearQuery answering yes, and with hideIn returning the value.
+func TestPasswordsAreNotPrinted(t *testing.T) {
+	noSettings(t)
+	for _, url := range []string{
+		"postgres://u:s3cret@h/db",
+		"postgres://u:s3cret@h/db?lanes=none",
+		"postgres://u:s3cret@h/db?schema=Not Mine",
+		"postgres://u:s3cret@h/db?pool_max_conns=many",
+		"postgres://u:s3cret@h/db?sslmode=perhaps",
+		"postgres://u:s3cret@h:port/db",
+		"postgres://u:s3cret@h/db?notify=h:5432",
+		"postgres://u:s3cret@h/db?notify=postgres://u:s3cret@h:port/db",
+		"postgres://u:s3cret@h/db?notify=postgres%3A%2F%2Fu%3As3cret%40h%2Fdb%26sslmode=off",
+		"postgres://u@h/db?password=s3cret",
+		"postgres://u@h/db?sslpassword=s3cret&pool_max_conns=x",
+		"postgres://u:s3cret/x@h/db",
+		"postgres://u:12/s3cret@h/db",
+		"postgres://u:12/3/s3cret@h/db",
+		"postgres://u:12#s3cret@h/db",
+		"postgres://u:12?s3cret@h/db",
+		"postgres://u:12?a=s3cret@h/db",
+		"postgres://u:1@s3cret?a=b@h/db",
+		"postgres://u:s3cret@x@h/db",
+		"postgres://u:s3cret%zz@h/db",
+		"postgres:u:s3cret@h/db",
+		"postgres://u:12@s3cret?x@h/db",
+		"mysql://u:s3cret@h/db",
+	} {
+		r, err := parseStore(url)
+		shown := r.name
+		if err != nil {
+			shown += err.Error()
+			if refused := (refusal{}); !errors.As(err, &refused) {
+				t.Errorf("%s: %v is no refusal", url, err)
+			}
+		}
+		if strings.Contains(shown, "s3cret") {
+			t.Errorf("%s is shown as\n%s", url, shown)
+		}
+		if shown == "" {
+			t.Errorf("%s: nothing is shown", url)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+type sweepCmd struct {
+	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path, or postgres://USER@HOST/DATABASE."`
+	Limit int    `placeholder:"N" help:"Delete at most this many records a round. Default: all that are due."`
+	Every string `placeholder:"1m" default:"once" help:"How long to wait between rounds, until a signal comes; or once. Default once."`
+	JSON  bool   `name:"json" help:"Print each round's result as a line of JSON."`
+}
+
+// Help says when it is needed.
+func (sweepCmd) Help() string {
+	return `Records past their retention take no part in anything; sweeping gives their space back. Proxies and guards sweep in the
+background as they go, so this command is for what they leave: stores that nobody uses for a while, and the
+partitions of past days in PostgreSQL, if the proxy's role must not drop tables.
+
+Of all processes on one PostgreSQL schema one sweeps at a time; the others find nothing due. A SQLite file is used by one
+process at a time.
+
+Examples:
+
+    retrysafe sweep --store postgres://owner@db/shop             # from cron
+    retrysafe sweep --store postgres://owner@db/shop --every 1m  # as a service
+
+The exit status is 0 after the work is done or a signal has ended --every, 1 after a failure, 2 if flags are wrong.`
+}
+
+// Run sweeps once, or again and again.
+func (c sweepCmd) Run(s *streams) error {
+	every, ref, err := c.check()
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	store, closeStore, err := ref.open(ctx)
+	if errors.Is(err, sqlitestore.ErrInUse) {
+		return fmt.Errorf("store %s is in use: the process that has it open sweeps it as it goes: %w", ref.name, err)
+	}
+	if err != nil {
+		return err
+	}
+	b := &broom{store: store.(retrysafe.Sweeper), name: ref.name, limit: c.Limit}
+	if isTerminal(s.err) && !c.JSON {
+		b.progress = s.err
+	}
+	return errors.Join(c.rounds(ctx, s, b, every), closeStore())
+}
+
+// check reads the flags. It returns 0 for once.
+func (c sweepCmd) check() (every time.Duration, ref storeRef, err error) {
+	if c.Limit < 0 {
+		return 0, ref, refusef("--limit %d: a round cannot delete fewer than no records", c.Limit)
+	}
+	if c.Every != "once" {
+		if every, err = time.ParseDuration(c.Every); err != nil || every < time.Second {
+			return 0, ref, refusef("--every %s: write once, or a duration of a second or more, as in 1m", c.Every)
+		}
+	}
+	if ref, err = parseStore(c.Store); err != nil {
+		return 0, ref, err
+	}
+	if ref.memory {
+		return 0, ref, refusef("memory: belongs to the process that uses it, and is swept there")
+	}
+	if _, err := os.Stat(ref.path); ref.path != "" && errors.Is(err, fs.ErrNotExist) {
+		return 0, ref, refusef("store %s: there is no such file", ref.path)
+	}
+	return every, ref, nil
+}
+
+// rounds sweeps until a signal comes if every is set, and else once.
+func (c sweepCmd) rounds(ctx context.Context, s *streams, b *broom, every time.Duration) error {
+	for {
+		r, err := b.round(ctx)
+		if err != nil && ctx.Err() == nil {
+			return fmt.Errorf("store %s: after %s: %w", b.name, records(r.Swept), err)
+		}
+		if err := r.print(s.out, c.JSON); err != nil {
+			return err
+		}
+		if every == 0 && ctx.Err() != nil {
+			return fmt.Errorf("interrupted after %s: run it again for the rest", records(r.Swept))
+		}
+		if every == 0 {
+			return nil
+		}
+		select {
+		case <-time.After(every):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// sweepPass is how many records are asked for at once: so often there is news.
+const sweepPass = 10_000
+
+// broom sweeps one store.
+type broom struct {
+	store    retrysafe.Sweeper
+	name     string
+	limit    int       // of a round; 0: none
+	progress io.Writer // nil: nobody looks
+}
+
+// swept is what came of a round.
+type swept struct {
+	Store string  `json:"store"`
+	Swept int     `json:"swept"`
+	Took  float64 `json:"took_seconds"`
+	More  bool    `json:"more"` // the limit came first
+}
+
+// round sweeps until nothing is due, or the limit is reached.
+func (b *broom) round(ctx context.Context) (swept, error) {
+	began, r := time.Now(), swept{Store: b.name}
+	defer b.show("")
+	for {
+		n := sweepPass
+		if b.limit > 0 {
+			n = min(n, b.limit-r.Swept)
+		}
+		done, err := b.store.Sweep(ctx, n)
+		r.Swept += done
+		r.Took = time.Since(began).Seconds()
+		if err != nil || done < n {
+			return r, err
+		}
+		if b.limit > 0 && r.Swept >= b.limit {
+			r.More = true
+			return r, nil
+		}
+		b.show("swept " + records(r.Swept))
+	}
+}
+
+// show writes over the line.
+func (b *broom) show(text string) {
+	if b.progress != nil {
+		fmt.Fprintf(b.progress, "\r%-40s\r%s", "", text)
+	}
+}
+
+func (r swept) print(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(r)
+	}
+	rest := ""
+	switch {
+	case r.More:
+		rest = "; the limit is reached, more may be due"
+	case r.Swept == 0:
+		rest = ": nothing is due, or another process is sweeping"
+	}
+	_, err := fmt.Fprintf(w, "store %s: swept %s in %.1fs%s\n", r.Store, records(r.Swept), r.Took, rest)
+	return err
+}
+
+func records(n int) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return fmt.Sprintf("%d records", n)
+}

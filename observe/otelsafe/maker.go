@@ -1,0 +1,83 @@
+package otelsafe
+
+import (
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// maker makes instruments and collects what goes wrong.
+type maker struct {
+	meter metric.Meter
+	err   error
+}
+
+func keep[T any](m *maker, name string, instrument T, err error) T {
+	if err != nil {
+		m.err = errors.Join(m.err, fmt.Errorf("otelsafe: metric %s: %w", name, err))
+	}
+	return instrument
+}
+
+func (m *maker) counter(name, unit, what string) metric.Int64Counter {
+	i, err := m.meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	return keep(m, name, i, err)
+}
+
+func (m *maker) upDownCounter(name, unit, what string) metric.Int64UpDownCounter {
+	i, err := m.meter.Int64UpDownCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
+	return keep(m, name, i, err)
+}
+
+func (m *maker) gauge(name, unit, what string) metric.Int64Gauge {
+	i, err := m.meter.Int64Gauge(name, metric.WithUnit(unit), metric.WithDescription(what))
+	return keep(m, name, i, err)
+}
+
+// histogram of seconds.
+func (m *maker) histogram(name, what string, bounds []float64) metric.Float64Histogram {
+	i, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what),
+		metric.WithExplicitBucketBoundaries(bounds...))
+	return keep(m, name, i, err)
+}
+
+func (m *maker) observed(name, unit, what string) metric.Int64ObservableGauge {
+	i, err := m.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
+	return keep(m, name, i, err)
+}
+
+func (m *maker) observedSeconds(name, what string) metric.Float64ObservableGauge {
+	i, err := m.meter.Float64ObservableGauge(name, metric.WithUnit("s"), metric.WithDescription(what))
+	return keep(m, name, i, err)
+}
+
+// Bounds of histograms, in seconds: of work and waiting, and of calls to a store.
+func workBounds() []float64 {
+	return []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
+}
+
+func storeBounds() []float64 {
+	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
+}
+
+// Attributes of metrics.
+const (
+	attrOutcome   = attribute.Key("outcome")
+	attrOperation = attribute.Key("operation")
+	attrCall      = attribute.Key("call")
+	attrState     = attribute.Key("state")
+	attrQuantile  = attribute.Key("quantile")
+)
+
+// labels are attributes in the forms in which instruments want them, made once.
+type labels struct {
+	add    []metric.AddOption
+	record []metric.RecordOption
+}
+
+func label(attributes ...attribute.KeyValue) labels {
+	set := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	return labels{[]metric.AddOption{set}, []metric.RecordOption{set}}
+}

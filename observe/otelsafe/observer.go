@@ -1,0 +1,167 @@
+package otelsafe
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Observer counts what a Guard tells of, and traces it. One may serve several Guards.
+type Observer struct {
+	instruments
+	operations *operations
+	running    running
+	tracer     trace.Tracer
+}
+
+var _ retrysafe.Observer = (*Observer)(nil)
+
+// instruments of an Observer.
+type instruments struct {
+	requests       metric.Int64Counter
+	attempts       metric.Float64Histogram
+	inFlight       metric.Int64UpDownCounter
+	zombies        metric.Int64Counter
+	saves          metric.Int64Counter
+	storeFailures  metric.Int64Counter
+	incomparable   metric.Int64Counter
+	sweeps         metric.Float64Histogram
+	sweptRecords   metric.Int64Counter
+	lastSweep      metric.Int64Gauge
+	swept, unswept labels
+}
+
+// New returns an Observer. It returns an error if the MeterProvider does not make an instrument.
+func New(o Options) (*Observer, error) {
+	m := meterOf(o.MeterProvider)
+	observer := &Observer{instruments: newInstruments(m), tracer: o.tracer()}
+	if m.err != nil {
+		return nil, m.err
+	}
+	observer.operations = newOperations(o.OperationFunc, observer.zero)
+	observer.sweptRecords.Add(context.Background(), 0)
+	return observer, nil
+}
+
+func newInstruments(m *maker) instruments {
+	return instruments{
+		requests: m.counter("retrysafe.requests", "{request}", "Requests by what the guard made of them."),
+		attempts: m.histogram("retrysafe.attempt.duration",
+			"How long attempts took, from the claim until their end was saved, by how they ended.", workBounds()),
+		inFlight: m.upDownCounter("retrysafe.attempts.in_flight", "{attempt}",
+			"Attempts whose lease this process keeps: their work runs, or their end is being saved."),
+		zombies: m.counter("retrysafe.zombies", "{attempt}",
+			"Attempts that another attempt took over while they were working: nothing that they did since is saved."),
+		saves: m.counter("retrysafe.saves", "{save}",
+			"Ends and steps of attempts that could not be saved at once: failed; and what became of those ends: saved_late, given_up."),
+		storeFailures: m.counter("retrysafe.store.failures", "{request}", "Requests for which the store could not be asked."),
+		incomparable: m.counter("retrysafe.fingerprints.incomparable", "{request}",
+			"Retries whose fingerprint is of another kind than the record's, so that a mismatch could not be seen."),
+		sweeps:       m.histogram("retrysafe.sweep.duration", "How long background sweeps took.", workBounds()),
+		sweptRecords: m.counter("retrysafe.sweep.records", "{record}", "Records that background sweeps have removed or lightened."),
+		lastSweep: m.gauge("retrysafe.sweep.last_success", "s",
+			"Unix time at which this process last found nothing more to sweep."),
+		swept:   label(attrOutcome.String("succeeded")),
+		unswept: label(attrOutcome.String("failed")),
+	}
+}
+
+// zero makes an operation's counters known before there is something to count: whoever looks for an increase must see
+// where it began.
+func (o *Observer) zero(op *operation) {
+	ctx := context.Background()
+	for _, outcome := range requestOutcomes() {
+		o.requests.Add(ctx, 0, op.outcome(outcome).add...)
+	}
+	for _, outcome := range saveOutcomes() {
+		o.saves.Add(ctx, 0, op.outcome(outcome).add...)
+	}
+	for _, c := range []metric.Int64Counter{o.zombies, o.storeFailures, o.incomparable} {
+		c.Add(ctx, 0, op.plain.add...)
+	}
+	o.inFlight.Add(ctx, 0, op.plain.add...)
+}
+
+// Observe implements retrysafe.Observer.
+func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
+	o.mark(ctx, e)
+	switch e.Kind {
+	case retrysafe.AttemptStarted, retrysafe.AttemptResumed:
+		o.request(ctx, e)
+		o.start(ctx, e)
+	case retrysafe.WorkSucceeded, retrysafe.WorkFailed, retrysafe.WorkReleased, retrysafe.WorkUnknown, retrysafe.LeaseTaken:
+		o.end(ctx, e, attemptOutcome(e.Kind))
+	case retrysafe.SaveFailed:
+		o.saves.Add(ctx, 1, o.operations.of(ctx).outcome(saveFailed).add...)
+	case retrysafe.SavedLate:
+		o.saves.Add(ctx, 1, o.operations.of(ctx).outcome(savedLate).add...)
+		o.end(ctx, e, savedLate)
+	case retrysafe.SaveAbandoned:
+		o.saves.Add(ctx, 1, o.operations.of(ctx).outcome(givenUp).add...)
+		o.end(ctx, e, endOfGivenUp(e.Err))
+	case retrysafe.StoreFailed:
+		o.storeFailed(ctx)
+	case retrysafe.FingerprintIncomparable:
+		o.incomparable.Add(ctx, 1, o.operations.of(ctx).plain.add...)
+	case retrysafe.SweepEnded:
+		o.sweepEnded(ctx, e)
+	default:
+		o.request(ctx, e)
+	}
+}
+
+// request counts what a request was answered with. Kinds of later versions that are not of this sort are not counted.
+func (o *Observer) request(ctx context.Context, e retrysafe.Event) {
+	if outcome := requestOutcome(e.Kind); outcome != "" {
+		o.requests.Add(ctx, 1, o.operations.of(ctx).outcome(outcome).add...)
+	}
+}
+
+func (o *Observer) start(ctx context.Context, e retrysafe.Event) {
+	op := o.operations.of(ctx)
+	o.running.add(e, attempt{operation: op, span: o.attemptSpan(ctx, e)})
+	o.inFlight.Add(ctx, 1, op.plain.add...)
+}
+
+// end notes how an attempt has ended. A zombie may be told of twice, once when its heartbeat finds out and once when its
+// work ends; the first counts.
+func (o *Observer) end(ctx context.Context, e retrysafe.Event, outcome string) {
+	a, ok := o.running.remove(e)
+	if !ok {
+		return
+	}
+	if outcome == leaseLost {
+		o.zombies.Add(ctx, 1, a.operation.plain.add...)
+	}
+	o.inFlight.Add(ctx, -1, a.operation.plain.add...)
+	o.attempts.Record(ctx, e.Took.Seconds(), a.operation.outcome(outcome).record...)
+	endSpan(a.span, outcome)
+}
+
+// storeFailed counts, unless it was the request that ended, and not the store that failed.
+func (o *Observer) storeFailed(ctx context.Context) {
+	if ctx.Err() == nil {
+		o.storeFailures.Add(ctx, 1, o.operations.of(ctx).plain.add...)
+	}
+}
+
+func (o *Observer) sweepEnded(ctx context.Context, e retrysafe.Event) {
+	o.sweptRecords.Add(ctx, int64(e.Count))
+	if e.Err != nil {
+		o.sweeps.Record(ctx, e.Took.Seconds(), o.unswept.record...)
+		return
+	}
+	o.sweeps.Record(ctx, e.Took.Seconds(), o.swept.record...)
+	o.lastSweep.Record(ctx, time.Now().Unix())
+}
+
+func endOfGivenUp(err error) string {
+	if errors.Is(err, retrysafe.ErrLeaseLost) {
+		return leaseLost
+	}
+	return givenUp
+}
