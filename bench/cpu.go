@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -72,7 +73,34 @@ func firstOf(earlier, later error) error {
 }
 
 // processCPU is the CPU time that another process has used. 0 for the process 0.
-func processCPU(pid int) (time.Duration, error) {
+func processCPU(pid int) (time.Duration, error) { return statCPU(pid, false) }
+
+// familyCPU is the CPU time of a process, of its children, and of the children that have ended.
+func familyCPU(pid int) (time.Duration, error) {
+	total, err := statCPU(pid, true)
+	if err != nil {
+		return 0, err
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, child := range strings.Fields(string(text)) {
+		n, err := strconv.Atoi(child)
+		if err != nil {
+			return 0, err
+		}
+		cpu, err := statCPU(n, true)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
+			return 0, err
+		}
+		total += cpu // none for one that has just ended
+	}
+	return total, nil
+}
+
+// statCPU is the user and system time of a process, with or without that of its children that have ended.
+func statCPU(pid int, ended bool) (time.Duration, error) {
 	if pid == 0 {
 		return 0, nil
 	}
@@ -82,11 +110,15 @@ func processCPU(pid int) (time.Duration, error) {
 	}
 	// The command's name, in parentheses, may hold anything; what follows it is numbers.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 13 {
+	last := 13
+	if ended {
+		last = 15
+	}
+	if len(fields) < last {
 		return 0, fmt.Errorf("process %d: unexpected stat", pid)
 	}
 	var ticks int64
-	for _, f := range fields[11:13] { // user and system time
+	for _, f := range fields[11:last] { // user and system time, then those of children
 		n, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
 			return 0, err

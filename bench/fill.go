@@ -54,7 +54,12 @@ func fillParams(i int64) retrysafe.ClaimParams {
 
 // replay claims a key that fill has completed, one of the first n at random, and expects its result.
 func replay(ctx context.Context, s retrysafe.Store, n int64) error {
-	c, err := s.Claim(ctx, fillParams(rand.Int64N(n)))
+	return replayOf(ctx, s, rand.Int64N(n))
+}
+
+// replayOf is replay of the i-th key.
+func replayOf(ctx context.Context, s retrysafe.Store, i int64) error {
+	c, err := s.Claim(ctx, fillParams(i))
 	if err == nil && c.Verdict != retrysafe.Done {
 		err = fmt.Errorf("claim of a completed key: %v", c.Verdict)
 	}

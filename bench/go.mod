@@ -4,8 +4,10 @@ go 1.26.0
 
 require (
 	github.com/gofiber/fiber/v3 v3.1.0
+	github.com/jackc/pgx/v5 v5.12.0
 	github.com/restatedev/sdk-go v1.2.0
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	github.com/valyala/fasthttp v1.69.0
 )
@@ -21,6 +23,9 @@ require (
 	github.com/golang-jwt/jwt/v5 v5.2.3 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/invopop/jsonschema v0.14.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/klauspost/compress v1.18.4 // indirect
 	github.com/mattn/go-colorable v0.1.14 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
@@ -37,8 +42,9 @@ require (
 	go.yaml.in/yaml/v4 v4.0.0-rc.2 // indirect
 	golang.org/x/crypto v0.48.0 // indirect
 	golang.org/x/net v0.50.0 // indirect
+	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
-	golang.org/x/text v0.34.0 // indirect
+	golang.org/x/text v0.41.0 // indirect
 	google.golang.org/protobuf v1.36.11 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
@@ -48,5 +54,6 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ..
+	github.com/retrysafe/retrysafe/stores/pgstore => ../stores/pgstore
 	github.com/retrysafe/retrysafe/stores/sqlitestore => ../stores/sqlitestore
 )

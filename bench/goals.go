@@ -26,5 +26,6 @@ func goals() []goal {
 		{6, "heartbeats", heartbeatGoal},
 		{7, "the proxy beside a plain reverse proxy", proxyGoal},
 		{8, "the proxy and its store beside Restate", restateGoal},
+		{9, "the PostgreSQL store beside pgbench and DBOS", pgGoal},
 	}
 }

@@ -97,7 +97,7 @@ func TestParseGoals(t *testing.T) {
 			t.Errorf("%q: got %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"goal0", "goal9", "x", "1,,2"} {
+	for _, text := range []string{"goal0", "goal10", "x", "1,,2"} {
 		if got, err := parseGoals(text); err == nil {
 			t.Errorf("%q: got %v, want an error", text, got)
 		}
@@ -142,11 +142,11 @@ func TestTheBinaryIsSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const mostModules = 20
+	const mostModules = 45 // pgx, and OpenTelemetry with the Prometheus exporter, brought half of them
 	if len(info.Deps) > mostModules {
 		t.Errorf("it links %d modules, want at most %d", len(info.Deps), mostModules)
 	}
-	const mostBytes = 28 * mib
+	const mostBytes = 42 * mib
 	if file, err := os.Stat(binary); err != nil || file.Size() > mostBytes {
 		t.Errorf("it has %d bytes (%v), want at most %d", file.Size(), err, mostBytes)
 	}

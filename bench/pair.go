@@ -31,14 +31,9 @@ func pairResult() retrysafe.Result {
 
 // storePair claims a fresh key in s and completes it.
 func storePair(ctx context.Context, s retrysafe.Store, r retrysafe.Result, keep retrysafe.Retention) error {
-	owner := retrysafe.NewOwner()
-	c, err := s.Claim(ctx, retrysafe.ClaimParams{
-		Key:         retrysafe.Key{Scope: pairScope, ID: hex.EncodeToString(owner[:])},
-		Fingerprint: pairFingerprint,
-		Owner:       owner,
-		Lease:       30 * time.Second,
-		Keep:        keep,
-	})
+	p := freshParams()
+	p.Keep = keep
+	c, err := s.Claim(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -46,6 +41,17 @@ func storePair(ctx context.Context, s retrysafe.Store, r retrysafe.Result, keep 
 		return fmt.Errorf("claim of a fresh key: %v", c.Verdict)
 	}
 	return s.Complete(ctx, c.Lease, r, keep)
+}
+
+// freshParams claims a key that nobody has claimed.
+func freshParams() retrysafe.ClaimParams {
+	owner := retrysafe.NewOwner()
+	return retrysafe.ClaimParams{
+		Key:         retrysafe.Key{Scope: pairScope, ID: hex.EncodeToString(owner[:])},
+		Fingerprint: pairFingerprint,
+		Owner:       owner,
+		Lease:       30 * time.Second,
+	}
 }
 
 // rawPair appends what a store needs to know of a claim and of a completion.

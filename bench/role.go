@@ -38,6 +38,11 @@ func roles() map[string]role {
 		"proxy":      proxyRole,
 		"binary":     binaryRole,
 		"restate":    restateRole,
+		"pgpairs":    pgPairsRole,
+		"pglarge":    pgLargeRole,
+		"pgsweep":    pgSweepRole,
+		"pgwake":     pgWakeRole,
+		"pgdbos":     pgDBOSRole,
 	}
 }
 

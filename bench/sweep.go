@@ -99,7 +99,7 @@ func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAs
 	callers.cut()
 	time.Sleep(time.Until(expiry))
 	idle, idleFor := callers.cut()
-	if err := sweepAll(ctx, s); err != nil {
+	if _, err := sweepAll(ctx, s); err != nil {
 		return err
 	}
 	busy, busyFor := callers.cut()
@@ -147,7 +147,7 @@ func fillExpiring(ctx context.Context, s *sqlitestore.Store, first int64, in swe
 		// It took too long: away with it, and once more.
 		took = time.Since(began)
 		time.Sleep(time.Until(expiry))
-		if err := sweepAll(ctx, s); err != nil {
+		if _, err := sweepAll(ctx, s); err != nil {
 			return expiry, err
 		}
 	}
@@ -163,10 +163,13 @@ func fillTrial(ctx context.Context, s *sqlitestore.Store, first, rows int64) (ti
 	return time.Since(began) * part, err
 }
 
-func sweepAll(ctx context.Context, s *sqlitestore.Store) error {
+// sweepAll sweeps as a Guard does, until nothing is due.
+func sweepAll(ctx context.Context, s retrysafe.Sweeper) (swept int64, err error) {
 	for {
-		if n, err := s.Sweep(ctx, sweepLimit); err != nil || n < sweepLimit {
-			return err
+		n, err := s.Sweep(ctx, sweepLimit)
+		swept += int64(n)
+		if err != nil || n < sweepLimit {
+			return swept, err
 		}
 	}
 }

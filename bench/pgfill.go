@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// fillClaims puts completed claims into a schema, as they are after a day: their keys are random, and they were made evenly
+// over a day, the youngest one minAge microseconds ago. Each is kept for a day. Then it lets the server tidy up, so that
+// nothing of that is left to do while something is measured.
+const fillClaims = `INSERT INTO %s.claims (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit,
+	sweep_at, attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
+SELECT gen_random_uuid(), gen_random_uuid(), t.at, t.at, t.at, t.at + 60000, day, day, day,
+	(t.at + 60000 + day) / 60000000, 1, 0, 201, 3, false, false, false, %s, %s, lpad(i::text, 32, '0')::bytea
+FROM (SELECT 86400000000, (date_part('epoch', now()) * 1e6)::bigint) c (day, now),
+	generate_series(%d::bigint, %d::bigint) i, LATERAL (SELECT c.now - %d - c.day + i * (c.day / %d)) t (at)`
+
+func (s *pgServer) fill(ctx context.Context, schema string, rows, minAge int64) error {
+	const parts = 2
+	var failed firstError
+	var wg sync.WaitGroup
+	for i := range int64(parts) {
+		wg.Go(func() {
+			err := s.exec(ctx, fmt.Sprintf(fillClaims, schema, byteaLiteral([]byte(pairFingerprint)), byteaLiteral([]byte(pairScope)),
+				i*rows/parts+1, (i+1)*rows/parts, minAge, rows))
+			if err != nil {
+				failed.set(err)
+			}
+		})
+	}
+	wg.Wait()
+	if failed.err != nil {
+		return failed.err
+	}
+	return s.exec(ctx, "VACUUM (ANALYZE) "+schema+".claims", "CHECKPOINT")
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/bench/figure"
+)
+
+// Goal 9, its first part: durable pairs per second of pgstore ÷ those of pgbench with two plain statements, on one server.
+
+// pgTargets are by number of callers. pgbench has as many clients with few callers, and its best number with many.
+func pgTargets() map[int]float64 { return map[int]float64{1: 0.9, 16: 0.9, 256: 3, 1024: 5} }
+
+// pgCostCallers is at how many callers the server's cost of a pair is looked at.
+const pgCostCallers = 256
+
+func pgPairs(ctx context.Context, r *run, s *pgServer) error {
+	if r.profiled != 0 {
+		_, err := comparePlain(ctx, r, s, pgbench{}, pgCostCallers, 0)
+		return err
+	}
+	bench, err := s.pgbench(r)
+	if err != nil {
+		return err
+	}
+	if err := s.exec(ctx, plainTable); err != nil {
+		return err
+	}
+	best, tried, err := bench.bestClients(ctx, r)
+	if err != nil {
+		return err
+	}
+	for _, callers := range []int{1, 16, 256, 1024} {
+		clients, aside := callers, ""
+		if callers > 16 {
+			clients, aside = best, "; its pairs/s by clients, tried first: "+tried
+		}
+		got, err := comparePlain(ctx, r, s, bench, callers, clients)
+		if err != nil {
+			return err
+		}
+		r.add(figure.Figure{
+			Goal: 9, Disk: "as is", Unit: "x", What: "pgstore ÷ pgbench, pairs/s, " + callersText(callers),
+			Samples: ratios(got.Ours.Rates, got.Plain.Rates), Target: figure.AtLeast(pgTargets()[callers]),
+			Aside: fmt.Sprintf("%s ÷ %s pairs/s; pgbench with %d clients%s", figure.Short(figure.Median(got.Ours.Rates)),
+				figure.Short(figure.Median(got.Plain.Rates)), clients, aside),
+		})
+		if callers != pgCostCallers {
+			continue
+		}
+		if err := pgCost(ctx, r, s, got); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// comparePlain measures on tables that are new.
+func comparePlain(ctx context.Context, r *run, s *pgServer, bench pgbench, callers, clients int) (pgPairsFound, error) {
+	r.progress("pgstore and pgbench, %s", callersText(callers))
+	if bench.Path != "" {
+		if err := s.exec(ctx, "DROP TABLE plain", plainTable); err != nil {
+			return pgPairsFound{}, err
+		}
+	}
+	store, err := s.store(ctx, pgPairsSchema(callers))
+	if err != nil {
+		return pgPairsFound{}, err
+	}
+	return callRole[pgPairsFound](ctx, r.disks()[0], "", r.profile(9), "pgpairs", pgPairsAsked{
+		Store: store, Server: s.PID(), Pgbench: bench, Callers: callers, Clients: clients,
+		Rounds: r.rounds(7, 3), Round: r.length(3 * time.Second),
+	})
+}
+
+func pgPairsSchema(callers int) string { return fmt.Sprintf("pairs%d", callers) }
+
+// pgCost says what a pair costs the server.
+func pgCost(ctx context.Context, r *run, s *pgServer, got pgPairsFound) error {
+	ours, err := s.hotShare(ctx, pgPairsSchema(pgCostCallers)+".claims", got.Ours.Pairs)
+	if err != nil {
+		return err
+	}
+	plain, err := s.hotShare(ctx, "plain", got.Plain.Pairs)
+	if err != nil {
+		return err
+	}
+	r.add(figure.Figure{
+		Goal: 9, Disk: "as is", Unit: "µs", What: "server CPU a pair, 256 callers",
+		Samples: got.Ours.CPU, Target: figure.AtMost(40),
+		Aside: fmt.Sprintf("all of the server's processes; with pgbench %s µs, connecting included",
+			figure.Short(figure.Median(got.Plain.CPU))),
+	})
+	r.add(figure.Figure{
+		Goal: 9, Disk: "as is", Unit: "B", What: "write-ahead log a pair, 256 callers", Samples: got.Ours.WAL,
+		Aside: fmt.Sprintf("with pgbench %s B", figure.Short(figure.Median(got.Plain.WAL))),
+	})
+	r.add(figure.Figure{
+		Goal: 9, Disk: "as is", Unit: "%", What: "completions that touch no index (HOT), 256", Samples: []float64{100 * ours},
+		Aside: fmt.Sprintf("of the updates of claims; with pgbench %.0f %%", 100*plain),
+	})
+	return nil
+}
+
+// pgPairsAsked: without a path of pgbench, our side is alone.
+type pgPairsAsked struct {
+	Store            pgAsked
+	Server           int
+	Pgbench          pgbench
+	Callers, Clients int
+	Rounds           int
+	Round            time.Duration
+}
+
+type pgPairsFound struct{ Ours, Plain pgSide }
+
+// pgSide holds, for each round, pairs per second, and the server's CPU time in microseconds and bytes of log for a pair.
+type pgSide struct {
+	Rates, CPU, WAL []float64
+	Pairs           int64
+}
+
+func pgPairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
+	var in pgPairsAsked
+	if err := json.Unmarshal(text, &in); err != nil {
+		return nil, err
+	}
+	store, err := in.Store.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.close()) }()
+	result := pairResult()
+	pair := func() error { return storePair(ctx, store, result, retrysafe.Retention{}) }
+	var found pgPairsFound
+	for i := range 1 + in.Rounds {
+		if i == 1 {
+			found.Ours.forget() // the first round warms up
+			found.Plain.forget()
+		}
+		err := found.Ours.take(ctx, in.Server, store, func() (int64, float64, error) {
+			n, took, err := rate(in.Callers, in.Round, pair)
+			return n, perSecond(n, took), err
+		})
+		if err != nil || in.Pgbench.Path == "" {
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := found.Plain.take(ctx, in.Server, store, func() (int64, float64, error) {
+			return in.Pgbench.run(ctx, in.Clients, in.Round)
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// take plays one round and looks at the server before and after it.
+func (s *pgSide) take(ctx context.Context, pid int, store pgOpened, play func() (int64, float64, error)) error {
+	before, err := readPostgres(ctx, store.pool, pid)
+	if err != nil {
+		return err
+	}
+	n, rate, err := play()
+	if err != nil {
+		return err
+	}
+	after, err := readPostgres(ctx, store.pool, pid)
+	pairs := float64(max(n, 1))
+	s.Rates = append(s.Rates, rate)
+	s.CPU = append(s.CPU, float64((after.cpu-before.cpu).Microseconds())/pairs)
+	s.WAL = append(s.WAL, float64(after.wal-before.wal)/pairs)
+	s.Pairs += n
+	return err
+}
+
+func (s *pgSide) forget() { s.Rates, s.CPU, s.WAL = nil, nil, nil }

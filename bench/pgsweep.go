@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe/bench/figure"
+)
+
+// Goal 9, its third part: what callers of pgstore notice of a sweep of millions of records.
+
+func pgSweep(ctx context.Context, r *run, s *pgServer) error {
+	in := pgSweepAsked{Rows: 5_000_000, Idle: 10 * time.Second}
+	if r.quick {
+		in.Rows, in.Idle = 500_000, 3*time.Second
+	}
+	var err error
+	if in.Store, err = s.store(ctx, "sweep"); err != nil {
+		return err
+	}
+	r.progress("fill %s records that have expired", figure.Short(float64(in.Rows)))
+	const twoDays = 2 * 86_400_000_000
+	if err := s.fill(ctx, "sweep", in.Rows, twoDays); err != nil {
+		return err
+	}
+	r.progress("idle, sweep")
+	got, err := callRole[pgSweepFound](ctx, r.disks()[0], "", "", "pgsweep", in)
+	if err != nil {
+		return err
+	}
+	r.add(figure.Figure{
+		Goal: 9, Disk: "as is", Unit: "x", What: "callers' p99 during the sweep ÷ before it",
+		Samples: []float64{got.Busy.P99 / got.Idle.P99}, Target: figure.AtMost(2),
+		Aside: fmt.Sprintf("p99 of a pair, %d callers: %s ms before, %s ms during; pairs/s: %s, %s; %s rows swept, %s a second",
+			sweepCallers, figure.Short(got.Idle.P99), figure.Short(got.Busy.P99), figure.Short(got.Idle.Pairs),
+			figure.Short(got.Busy.Pairs), figure.Short(float64(in.Rows)), figure.Short(got.Rate)),
+	})
+	return s.exec(ctx, "DROP SCHEMA sweep CASCADE")
+}
+
+type pgSweepAsked struct {
+	Store pgAsked
+	Rows  int64
+	Idle  time.Duration
+}
+
+// pgSweepFound is what callers saw before and during the sweep, and how many rows a second were swept.
+type pgSweepFound struct {
+	Idle, Busy pgCallersSaw
+	Rate       float64
+}
+
+// pgCallersSaw is the p99 of a pair in milliseconds, and pairs per second.
+type pgCallersSaw struct{ P99, Pairs float64 }
+
+func newCallersSaw(took []int64, d time.Duration) pgCallersSaw {
+	return pgCallersSaw{P99: millis(figure.Percentile(took, 0.99)), Pairs: perSecond(int64(len(took)), d)}
+}
+
+func pgSweepRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
+	var in pgSweepAsked
+	if err := json.Unmarshal(text, &in); err != nil {
+		return nil, err
+	}
+	store, err := in.Store.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.close()) }()
+	callers := startCallers(ctx, store)
+	time.Sleep(in.Idle / 3)
+	callers.cut()
+	time.Sleep(in.Idle)
+	idle, idleFor := callers.cut()
+	swept, sweepErr := sweepAll(ctx, store)
+	busy, busyFor := callers.cut()
+	if _, err := callers.stop(); err != nil || sweepErr != nil {
+		return nil, errors.Join(err, sweepErr)
+	}
+	if swept < in.Rows {
+		return nil, fmt.Errorf("swept %d rows of %d", swept, in.Rows)
+	}
+	return pgSweepFound{
+		Idle: newCallersSaw(idle, idleFor), Busy: newCallersSaw(busy, busyFor), Rate: perSecond(swept, busyFor),
+	}, nil
+}
