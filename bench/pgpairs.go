@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -50,6 +51,13 @@ func pgPairs(ctx context.Context, r *run, s *pgServer) error {
 			Aside: fmt.Sprintf("%s ÷ %s pairs/s; pgbench with %d clients%s", figure.Short(figure.Median(got.Ours.Rates)),
 				figure.Short(figure.Median(got.Plain.Rates)), clients, aside),
 		})
+		if callers == 1 {
+			r.add(figure.Figure{
+				Goal: 9, Disk: "as is", Unit: "x", What: "pgstore ÷ the same statements by pgx, 1 caller",
+				Samples: ratios(got.Ours.Rates, got.ByHand.Rates),
+				Aside:   fmt.Sprintf("÷ %s pairs/s, in the same process", figure.Short(figure.Median(got.ByHand.Rates))),
+			})
+		}
 		if callers != pgCostCallers {
 			continue
 		}
@@ -117,13 +125,18 @@ type pgPairsAsked struct {
 	Round            time.Duration
 }
 
-type pgPairsFound struct{ Ours, Plain pgSide }
+// pgPairsFound has ByHand only for one caller.
+type pgPairsFound struct{ Ours, Plain, ByHand pgSide }
 
 // pgSide holds, for each round, pairs per second, and the server's CPU time in microseconds and bytes of log for a pair.
 type pgSide struct {
 	Rates, CPU, WAL []float64
 	Pairs           int64
 }
+
+// serviceHeap is live memory such as a service has. A process with next to none collects garbage hundreds of times a second, for
+// as much as what it allocates meanwhile.
+const serviceHeap = 64 << 20
 
 func pgPairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
 	var in pgPairsAsked
@@ -135,13 +148,17 @@ func pgPairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.close()) }()
+	heap := make([]byte, serviceHeap)
+	defer runtime.KeepAlive(heap)
 	result := pairResult()
 	pair := func() error { return storePair(ctx, store, result, retrysafe.Retention{}) }
+	byHand := func() error { return pairByHand(ctx, store.pool) }
 	var found pgPairsFound
 	for i := range 1 + in.Rounds {
 		if i == 1 {
 			found.Ours.forget() // the first round warms up
 			found.Plain.forget()
+			found.ByHand.forget()
 		}
 		err := found.Ours.take(ctx, in.Server, store, func() (int64, float64, error) {
 			n, took, err := rate(in.Callers, in.Round, pair)
@@ -155,6 +172,15 @@ func pgPairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (
 		}
 		if err := found.Plain.take(ctx, in.Server, store, func() (int64, float64, error) {
 			return in.Pgbench.run(ctx, in.Clients, in.Round)
+		}); err != nil {
+			return nil, err
+		}
+		if in.Callers > 1 {
+			continue
+		}
+		if err := found.ByHand.take(ctx, in.Server, store, func() (int64, float64, error) {
+			n, took, err := rate(1, in.Round, byHand)
+			return n, perSecond(n, took), err
 		}); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,7 +23,8 @@ type batch struct {
 	retirements group[*claim]
 	asks        group[rower]
 	looks       group[looker]
-	claims      group[*claim]
+	additions   group[*claim]
+	takings     group[*claim]
 	fellows     map[retrysafe.Digest][]looker // who look at the same key as one of looks
 }
 
@@ -89,6 +91,12 @@ func (s *Store) carry(ops []operation) (again []operation) {
 	if err == nil {
 		return append(again, settled(joined)...)
 	}
+	if sqlState(err) == lockNotAvailable && len(joined) > 1 {
+		for _, op := range joined {
+			s.lanes.aside(op)
+		}
+		return again
+	}
 	if sqlState(err) != "" && len(joined) > 1 {
 		for _, op := range joined {
 			again = append(again, s.carryAlone(op)...)
@@ -133,7 +141,7 @@ func (s *Store) retry(op operation, err error) (again []operation) {
 				op.base().fail(err)
 				return nil
 			}
-		case serializationFailure, deadlockDetected, uniqueViolation:
+		case serializationFailure, deadlockDetected, uniqueViolation, lockNotAvailable:
 		default:
 			op.base().fail(explain(err))
 			return nil
@@ -178,17 +186,35 @@ func (s *Store) send(b *batch, ops []operation) error {
 		return fmt.Errorf("pgstore: connect: %w", err)
 	}
 	defer conn.Release()
-	p := s.pipeline(b)
+	p := s.pipeline(b, len(ops) == 1)
 	if err := conn.SendBatch(ctx, p).Close(); err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	return nil
 }
 
+// maxLockWait is how long a statement for several waits for a row, in milliseconds.
+var maxLockWait = strconv.FormatInt(patience.Milliseconds(), 10)
+
+// manyPages is the size of a table that nobody reads from end to end for the sake of one row.
+const manyPages = 128
+
+// speaksForItself reports whether the server needs no guidance with the batch. It plans by the size that a table has, and keeps
+// the plan while the table grows; but it finds a new key by the primary key alone, whatever the size, and the row of a completion
+// too, once there are many pages of claims.
+func (b *batch) speaksForItself(grown bool) bool {
+	return len(b.additions)+len(b.takings) == 1 || grown && len(b.completions) == 1
+}
+
 // pipeline is the statements of a batch.
-func (s *Store) pipeline(b *batch) *pgx.Batch {
+func (s *Store) pipeline(b *batch, alone bool) *pgx.Batch {
 	p := new(pgx.Batch)
-	p.Queue(s.sql.guard) // for one row too: plans made while a table was empty are kept while it grows
+	switch {
+	case !alone:
+		p.Queue(s.sql.guard, maxLockWait)
+	case !b.speaksForItself(s.grown.Load()):
+		p.Queue(s.sql.guard, nil)
+	}
 	queue(p, s.sql.complete, b.completions, func(r pgx.Rows) error { return eachMade(r, b.completions) })
 	queue(p, s.sql.extend, b.extensions, func(r pgx.Rows) error { return eachMade(r, b.extensions) })
 	queue(p, s.sql.release, b.releases, func(r pgx.Rows) error { return eachMade(r, b.releases) })
@@ -196,6 +222,7 @@ func (s *Store) pipeline(b *batch) *pgx.Batch {
 	queue(p, s.sql.retire, b.retirements, nil)
 	queue(p, s.sql.watch, b.asks, nil)
 	queue(p, s.sql.look, b.looks, func(r pgx.Rows) error { return b.eachSeen(r) })
-	queue(p, s.sql.claim, b.claims, func(r pgx.Rows) error { return eachAcquired(r, b.claims) })
+	queue(p, s.sql.add, b.additions, func(r pgx.Rows) error { return eachAcquired(r, b.additions) })
+	queue(p, s.sql.take, b.takings, func(r pgx.Rows) error { return eachAcquired(r, b.takings) })
 	return p
 }

@@ -17,7 +17,7 @@ import (
 // What is expected to be new is taken at once, and read only if it is not; what is expected to be known is read, which
 // writes nothing and waits for no sync.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
-	c := &claim{turn: newTurn(p.Key), store: s, params: p, keep: newKeep(p.Keep)}
+	c := &claim{turn: newTurn(p.Key), store: s, params: p, values: newClaimValues(p)}
 	if !s.guess.fresh() {
 		c.next = see
 	}
@@ -49,7 +49,7 @@ type claim struct {
 	turn
 	store  *Store
 	params retrysafe.ClaimParams
-	keep   keep
+	values claimValues
 	next   errand
 	turns  int
 
@@ -63,7 +63,8 @@ type claim struct {
 type errand uint8
 
 const (
-	take      errand = iota // the key, if it can be had
+	add       errand = iota // the key, if nobody has it
+	take                    // the key, if it can be had
 	see                     // who has it
 	ask                     // to be told when that ends
 	retire                  // what is left of an expired record
@@ -85,7 +86,11 @@ func (c *claim) join(b *batch) bool {
 	case retire:
 		return b.retirements.add(c)
 	}
-	if !b.claims.add(c) {
+	claims := &b.additions
+	if c.next == take {
+		claims = &b.takings
+	}
+	if !claims.add(c) {
 		c.next = see // somebody is just taking it
 		return false
 	}
@@ -108,7 +113,7 @@ func (c *claim) settle() bool {
 // after says what comes after a turn, or that there is an answer.
 func (c *claim) after() (next errand, done bool) {
 	switch c.next {
-	case take:
+	case add, take:
 		switch {
 		case !c.acquired:
 			return see, false
@@ -144,42 +149,63 @@ func (c *claim) judge(r *record) (next errand, done bool) {
 	case v != 0:
 		c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
 		return 0, true
-	case r.expired() && (r.stepNames != nil || r.readable()):
+	case r.expired() && (r.saved > 0 || r.readable()):
 		return retire, false
 	}
 	return take, false
 }
 
-// row is that of the errand: the whole claim to take the key, the key alone for all others.
-func (c *claim) row() []any {
-	if c.next != take {
-		return []any{uuid(c.digest)}
-	}
-	p := &c.params
-	return []any{
-		uuid(c.digest), uuid(p.Owner), micros(p.Lease), c.keep.replay, c.keep.key, c.keep.audit, c.store.watches.has(c.digest),
-		p.TakeOver, bytesOf(string(p.Fingerprint)), bytesOf(p.Key.Scope), bytesOf(p.Key.ID),
+// claimValues are what add.sql and take.sql take beside the key's digest.
+type claimValues struct {
+	owner                  uuid
+	lease                  number
+	keep                   keep
+	waiters, takeOver      boolean
+	fingerprint, scope, id binary
+}
+
+func newClaimValues(p retrysafe.ClaimParams) claimValues {
+	return claimValues{
+		owner: uuid(p.Owner), lease: micros(p.Lease), keep: newKeep(p.Keep), takeOver: boolean(p.TakeOver),
+		fingerprint: binary(p.Fingerprint), scope: binary(p.Key.Scope), id: binary(p.Key.ID),
 	}
 }
 
-// eachAcquired reads what claim.sql returns: the keys that were taken.
+// row is that of the errand: the whole claim to take the key, the key alone for all others.
+func (c *claim) row() []any {
+	if c.next != add && c.next != take {
+		return []any{c.key()}
+	}
+	v := &c.values
+	v.waiters = boolean(c.store.watches.has(c.digest))
+	return []any{
+		c.key(), &v.owner, &v.lease, &v.keep.replay, &v.keep.key, &v.keep.audit, &v.waiters, &v.takeOver,
+		&v.fingerprint, &v.scope, &v.id,
+	}
+}
+
+// eachAcquired reads what add.sql and take.sql return: the keys that were taken.
 func eachAcquired(rows pgx.Rows, claims group[*claim]) error {
 	defer rows.Close()
+	var (
+		k     pgtype.UUID
+		r     record
+		steps int
+		place pgtype.TID
+	)
 	for rows.Next() {
-		var (
-			k     pgtype.UUID
-			r     record
-			steps int
-		)
-		if err := rows.Scan(&k, &r.fence, &r.firstFence, &r.claimedAt, &r.endsAt, &r.attempt, &steps, &r.now); err != nil {
+		if err := rows.Scan(&k, &r.fence, &r.firstFence, &r.claimedAt, &r.endsAt, &r.attempt, &steps, &r.now, &place); err != nil {
 			return err
 		}
 		c, err := claims.find(k.Bytes)
 		if err != nil {
 			return err
 		}
-		r.state, r.keep, r.fingerprint = int16(retrysafe.Pending), c.keep, []byte(c.params.Fingerprint)
+		r.state, r.keep, r.fingerprint = int16(retrysafe.Pending), c.values.keep, c.values.fingerprint
 		c.acquired, c.steps = true, steps
+		if place.BlockNumber >= manyPages {
+			c.store.grown.Store(true)
+		}
 		c.answer = retrysafe.Claim{
 			Verdict: retrysafe.Acquired,
 			Lease:   retrysafe.Lease{Key: c.params.Key, Owner: c.params.Owner, Fence: r.fence},

@@ -26,9 +26,9 @@ func newChange(l retrysafe.Lease) change { return change{turn: newTurn(l.Key), l
 // row is that of a statement that needs no more than the lease; while looking it is the key alone.
 func (c *change) row() []any {
 	if c.looking {
-		return []any{uuid(c.digest)}
+		return []any{c.key()}
 	}
-	return []any{uuid(c.digest), uuid(c.lease.Owner), c.lease.Fence}
+	return []any{c.key(), (*uuid)(&c.lease.Owner), (*number)(&c.lease.Fence)}
 }
 
 // look is told what is known of the key.
@@ -53,15 +53,27 @@ func (c *change) settleBy(judge func(r *record) error) bool {
 // completion is one call of Complete.
 type completion struct {
 	change
-	result retrysafe.Result
-	keep   keep
+	values completionValues
+}
+
+// completionValues are what complete.sql takes beside the lease.
+type completionValues struct {
+	state, code number
+	omitted     boolean
+	keep        keep
+	meta, body  binary
+}
+
+func newCompletion(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) *completion {
+	return &completion{newChange(l), completionValues{
+		number(r.State()), number(r.Code), boolean(r.Omitted), newKeep(keep), r.Meta, r.Body,
+	}}
 }
 
 // Complete saves the result and ends the attempt. When this lease has already completed, the first result stays.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has released it.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-	c := &completion{change: newChange(l), result: r, keep: newKeep(keep)}
-	if err := s.do(ctx, c); err != nil {
+	if err := s.do(ctx, newCompletion(l, r, keep)); err != nil {
 		return fmt.Errorf("complete %s: %w", l.Key, err)
 	}
 	return nil
@@ -89,8 +101,8 @@ func (c *completion) row() []any {
 	if c.looking {
 		return row
 	}
-	r := &c.result
-	return append(row, int16(r.State()), int32(r.Code), r.Omitted, c.keep.replay, c.keep.key, c.keep.audit, notNil(r.Meta), notNil(r.Body))
+	v := &c.values
+	return append(row, &v.state, &v.code, &v.omitted, &v.keep.replay, &v.keep.key, &v.keep.audit, &v.meta, &v.body)
 }
 
 // maker is told that its change has touched its row.
@@ -104,8 +116,8 @@ func (c *change) setMade() { c.made = true }
 // eachMade reads what the statements of changes return: the keys whose rows they have touched, and nothing of interest.
 func eachMade[T maker](rows pgx.Rows, g group[T]) error {
 	defer rows.Close()
+	var k pgtype.UUID
 	for rows.Next() {
-		var k pgtype.UUID
 		if err := rows.Scan(&k, nil); err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ const (
 	checkViolation       = "23514" // no partition takes a row
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
+	lockNotAvailable     = "55P03"
 	undefinedTable       = "42P01"
 	invalidSchemaName    = "3F000"
 	insufficientRights   = "42501"

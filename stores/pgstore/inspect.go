@@ -17,7 +17,7 @@ const (
 
 // Inspect returns what is kept of a key, the newest record first.
 func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
-	found, err := s.show(ctx, s.sql.inspect, uuid(d))
+	found, err := s.show(ctx, s.sql.inspect, (*uuid)(&d))
 	if err != nil {
 		return nil, fmt.Errorf("inspect %s: %w", d, err)
 	}
@@ -33,9 +33,9 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	if p.Before == 0 {
 		p.Before = math.MaxInt64
 	}
-	var scope []byte
+	var scope any // NULL: all
 	if p.Scope != nil {
-		scope = bytesOf(*p.Scope)
+		scope = []byte(*p.Scope)
 	}
 	found, err := s.show(ctx, s.sql.list, p.Before, int16(p.State), scope, min(p.Limit, maxListed))
 	if err != nil {

@@ -95,7 +95,7 @@ type ending struct {
 // complete writes the steps and the completion, and commits. What f has written is only good together with this completion:
 // one that is there already does not count.
 func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-	c := &completion{change: newChange(l), result: r, keep: newKeep(keep)}
+	c := newCompletion(l, r, keep)
 	if err := t.write(ctx, c); err != nil {
 		return fmt.Errorf("complete %s: %w", l.Key, explain(err))
 	}
@@ -103,8 +103,13 @@ func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Re
 }
 
 func (t *ending) write(ctx context.Context, c *completion) error {
+	if !t.store.grown.Load() {
+		if _, err := t.tx.exec(ctx, t.store.sql.guard, nil); err != nil {
+			return ended(err)
+		}
+	}
 	for _, step := range t.steps {
-		n, err := t.tx.exec(ctx, t.store.sql.checkpoint.one, (&checkpoint{change: newChange(c.lease), step: step}).row()...)
+		n, err := t.tx.exec(ctx, t.store.sql.checkpoint.one, newCheckpoint(c.lease, step).row()...)
 		if err != nil {
 			return ended(err)
 		}

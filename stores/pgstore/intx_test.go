@@ -79,9 +79,14 @@ func (b business) charges(t *testing.T) (n int) {
 // guarded runs work under the key "k" and returns what it returned.
 func (b business) guarded(t *testing.T, work func(context.Context, *retrysafe.Attempt) error) error {
 	t.Helper()
+	return b.guardedAt(t, "k", work)
+}
+
+func (b business) guardedAt(t *testing.T, id string, work func(context.Context, *retrysafe.Attempt) error) error {
+	t.Helper()
 	g := retrysafe.New(b.Store, retrysafe.Options{})
 	defer g.Shutdown(context.Background())
-	req := retrysafe.Request{Key: retrysafe.Key{ID: "k"}}
+	req := retrysafe.Request{Key: retrysafe.Key{ID: id}}
 	_, err := retrysafe.Do(t.Context(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
 		if err := retrysafe.SetResult(ctx, "charged"); err != nil {
 			return "", err

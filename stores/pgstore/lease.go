@@ -11,13 +11,13 @@ import (
 // extension is one call of Extend.
 type extension struct {
 	change
-	by int64
+	lasts number
 }
 
 // Extend makes the lease run for d from now, even if it has already run out.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
-	e := &extension{change: newChange(l), by: micros(d)}
+	e := &extension{change: newChange(l), lasts: micros(d)}
 	if err := s.do(ctx, e); err != nil {
 		return fmt.Errorf("extend %s: %w", l.Key, err)
 	}
@@ -36,7 +36,7 @@ func (e *extension) settle() bool {
 	return true
 }
 
-func (e *extension) row() []any { return append(e.change.row(), e.by) }
+func (e *extension) row() []any { return append(e.change.row(), &e.lasts) }
 
 // release is one call of Release.
 type release struct{ change }
@@ -70,7 +70,11 @@ func (r *release) settle() bool {
 // checkpoint is one call of Checkpoint.
 type checkpoint struct {
 	change
-	step retrysafe.StepResult
+	name, data binary
+}
+
+func newCheckpoint(l retrysafe.Lease, step retrysafe.StepResult) *checkpoint {
+	return &checkpoint{newChange(l), binary(step.Name), step.Data}
 }
 
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
@@ -78,7 +82,7 @@ type checkpoint struct {
 //
 // Inside of InTx the step is saved when the transaction commits, and not otherwise.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
-	if err := s.do(ctx, &checkpoint{change: newChange(l), step: step}); err != nil {
+	if err := s.do(ctx, newCheckpoint(l, step)); err != nil {
 		return fmt.Errorf("checkpoint %s: %w", l.Key, err)
 	}
 	return nil
@@ -97,5 +101,5 @@ func (c *checkpoint) settle() bool {
 }
 
 func (c *checkpoint) row() []any {
-	return append(c.change.row(), []byte(c.step.Name), notNil(c.step.Data))
+	return append(c.change.row(), &c.name, &c.data)
 }

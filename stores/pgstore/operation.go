@@ -34,6 +34,9 @@ func newTurn(k retrysafe.Key) turn {
 
 func (t *turn) base() *turn { return t }
 
+// key is the first value of every row.
+func (t *turn) key() *uuid { return (*uuid)(&t.digest) }
+
 // fail ends the operation with an error.
 func (t *turn) fail(err error) {
 	t.err = err

@@ -24,6 +24,7 @@ type record struct {
 	attempt, code       int32
 	state               int16
 	omitted, waiters    bool
+	saved               int32 // steps
 	fingerprint         []byte
 	meta, body          []byte // nil: not to be had any more
 	stepNames, stepData [][]byte
@@ -32,7 +33,7 @@ type record struct {
 }
 
 // keep is a Retention in microseconds.
-type keep struct{ replay, key, audit int64 }
+type keep struct{ replay, key, audit number }
 
 func newKeep(r retrysafe.Retention) keep {
 	r = r.WithDefaults()
@@ -40,11 +41,11 @@ func newKeep(r retrysafe.Retention) keep {
 }
 
 // micros rounds up, so that nothing ends early.
-func micros(d time.Duration) int64 {
+func micros(d time.Duration) number {
 	if d <= 0 {
 		return 0
 	}
-	return int64((d-1)/time.Microsecond) + 1
+	return number((d-1)/time.Microsecond) + 1
 }
 
 func duration(micros int64) time.Duration {
@@ -59,7 +60,7 @@ func (r *record) scan(row pgx.CollectableRow, more ...any) error {
 	var k, owner pgtype.UUID
 	to := []any{
 		&k, &owner, &r.fence, &r.firstFence, &r.claimedAt, &r.endsAt, &r.keep.replay, &r.keep.key, &r.keep.audit, &r.attempt,
-		&r.code, &r.state, &r.omitted, &r.waiters, &r.fingerprint, &r.meta, &r.body, &r.stepNames, &r.stepData, &r.now,
+		&r.code, &r.state, &r.omitted, &r.waiters, &r.saved, &r.fingerprint, &r.meta, &r.body, &r.stepNames, &r.stepData, &r.now,
 	}
 	if err := row.Scan(append(to, more...)...); err != nil {
 		return err
@@ -84,10 +85,10 @@ func (r *record) pending() bool { return retrysafe.State(r.state) == retrysafe.P
 func (r *record) ended() bool { return retrysafe.State(r.state).Ended() }
 
 // expired reports whether the record takes no more part in claims.
-func (r *record) expired() bool { return r.endsAt+r.keep.key <= r.now }
+func (r *record) expired() bool { return r.endsAt+int64(r.keep.key) <= r.now }
 
 // readable reports whether an ended record may be read by people.
-func (r *record) readable() bool { return r.ended() && r.endsAt+r.keep.audit > r.now }
+func (r *record) readable() bool { return r.ended() && r.endsAt+int64(r.keep.audit) > r.now }
 
 func (r *record) isUnder(l retrysafe.Lease) bool { return r.owner == l.Owner && r.fence == l.Fence }
 
@@ -132,9 +133,9 @@ func (r *record) view(k retrysafe.Key) retrysafe.Record {
 		v.EndedAge = duration(r.now - r.endsAt)
 	}
 	if v.LeaseLeft == 0 {
-		v.ReplayLeft = duration(r.endsAt + r.keep.replay - r.now)
-		v.KeyLeft = duration(r.endsAt + r.keep.key - r.now)
-		v.AuditLeft = duration(r.endsAt + r.keep.audit - r.now)
+		v.ReplayLeft = duration(r.endsAt + int64(r.keep.replay) - r.now)
+		v.KeyLeft = duration(r.endsAt + int64(r.keep.key) - r.now)
+		v.AuditLeft = duration(r.endsAt + int64(r.keep.audit) - r.now)
 	}
 	if v.State.Ended() {
 		v.Result = retrysafe.Result{Failed: v.State == retrysafe.Failed, Code: int(r.code), Omitted: r.omitted, Meta: r.meta, Body: r.body}

@@ -8,8 +8,38 @@ import (
 // rower is an operation that is a row of a statement's arguments.
 type rower interface {
 	operation
-	// row is the same types in the same order for all operations of a statement: uuid, int64, int32, int16, bool, bytes.
+	// row is as many values of the same types for all operations of a statement: pointers to uuid, number, boolean, binary.
 	row() []any
+}
+
+// Values of rows. pgx takes pointers to them as they are; other values it would have to box, one by one.
+type (
+	uuid    [16]byte
+	number  int64 // of any width
+	boolean bool
+	binary  []byte // nil is empty
+)
+
+func (v *uuid) UUIDValue() (pgtype.UUID, error) { return pgtype.UUID{Bytes: *v, Valid: true}, nil }
+func (v *number) Int64Value() (pgtype.Int8, error) {
+	return pgtype.Int8{Int64: int64(*v), Valid: true}, nil
+}
+func (v *boolean) BoolValue() (pgtype.Bool, error) {
+	return pgtype.Bool{Bool: bool(*v), Valid: true}, nil
+}
+func (v *binary) BytesValue() ([]byte, error) { return v.notNil(), nil }
+
+// ScanInt64 makes numbers readable too; there is no NULL among them.
+func (v *number) ScanInt64(n pgtype.Int8) error {
+	*v = number(n.Int64)
+	return nil
+}
+
+func (v *binary) notNil() []byte {
+	if *v == nil {
+		return []byte{}
+	}
+	return *v
 }
 
 // queue adds a statement for the operations of a group to the pipeline; none for none. read takes what it returns.
@@ -35,41 +65,22 @@ func columnsOf[T rower](g group[T]) []any {
 		rows[i] = op.row()
 	}
 	all := make([]any, len(rows[0]))
-	for i, v := range rows[0] {
-		switch v.(type) {
-		case pgtype.UUID:
-			all[i] = column[pgtype.UUID](rows, i)
-		case int64:
-			all[i] = column[int64](rows, i)
-		case int32:
-			all[i] = column[int32](rows, i)
-		case int16:
-			all[i] = column[int16](rows, i)
-		case bool:
-			all[i] = column[bool](rows, i)
-		default:
-			all[i] = column[[]byte](rows, i)
-		}
+	for i := range all {
+		all[i] = &column{rows, i}
 	}
 	return all
 }
 
-func column[V any](rows [][]any, i int) []V {
-	values := make([]V, len(rows))
-	for n, row := range rows {
-		values[n] = row[i].(V)
-	}
-	return values
+// column is the values of rows at a place, as an array of PostgreSQL.
+type column struct {
+	rows [][]any
+	at   int
 }
 
-func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
-
-// bytesOf is s as a value that is never NULL.
-func bytesOf(s string) []byte { return append([]byte{}, s...) }
-
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
+func (c *column) Dimensions() []pgtype.ArrayDimension {
+	return []pgtype.ArrayDimension{{Length: int32(len(c.rows)), LowerBound: 1}}
 }
+
+func (c *column) Index(i int) any { return c.rows[i][c.at] }
+
+func (c *column) IndexType() any { return c.rows[0][c.at] }

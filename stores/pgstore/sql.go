@@ -12,7 +12,7 @@ var sqlFiles embed.FS
 
 // statements are the texts of package sql, for one schema.
 type statements struct {
-	claim, look, complete, extend, release, checkpoint, retire, watch statement
+	add, take, look, complete, extend, release, checkpoint, retire, watch statement
 
 	guard, outcome, inspect, list, stats, bytes                 string
 	sweepClaims, sweepOlder, addDays, days, takeChore, endChore string
@@ -54,7 +54,7 @@ func newStatements(schema string) *statements {
 	}
 	rows := func(name string) statement { return newStatement(text(name)) }
 	return &statements{
-		claim: rows("claim"), look: rows("look"), complete: rows("complete"), extend: rows("extend"),
+		add: rows("add"), take: rows("take"), look: rows("look"), complete: rows("complete"), extend: rows("extend"),
 		release: rows("release"), checkpoint: rows("checkpoint"), retire: rows("retire"), watch: rows("watch"),
 
 		guard: text("guard"), outcome: text("outcome"), inspect: text("inspect"), list: text("list"),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,7 @@ import (
 type Options struct {
 	// Schema that Migrate has made. Default "retrysafe".
 	Schema string
-	// Lanes is how many connections of the pool are used at once at most. Default 4, and no more than the pool has.
+	// Lanes is how many connections of the pool are used at once at most. Default 2, and no more than the pool has.
 	Lanes int
 	// Timeout ends a transaction that the server does not answer. Default 30 s.
 	Timeout time.Duration
@@ -27,7 +28,7 @@ type Options struct {
 
 const (
 	defaultSchema  = "retrysafe"
-	defaultLanes   = 4
+	defaultLanes   = 2
 	defaultTimeout = 30 * time.Second
 )
 
@@ -55,6 +56,7 @@ type Store struct {
 	sql     *statements
 	lanes   *lanes
 	guess   guess
+	grown   atomic.Bool // there are manyPages of claims
 	watches watches
 	ear     *ear
 	sweeper sweeper
@@ -83,7 +85,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema)}
-	s.lanes = newLanes(o.Lanes, s.carry)
+	s.lanes = newLanes(o.Lanes, int(pool.Config().MaxConns), s.carry)
 	s.sweeper.start()
 	s.ear = newEar(o.Listen, channel(o.Schema), pool, &s.watches)
 	return s, nil

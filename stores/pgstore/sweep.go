@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -23,7 +22,7 @@ const (
 
 // sweeper is what a Store knows of sweeping.
 type sweeper struct {
-	me   pgtype.UUID
+	me   uuid
 	pass sync.Mutex // one pass at a time; it guards what follows
 	// low is the minute before which nothing is left: dead index entries there are not walked again.
 	low      int32
@@ -58,7 +57,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 }
 
 func (s *Store) takeChore(ctx context.Context) (mine bool, err error) {
-	tag, err := s.pool.Exec(ctx, s.sql.takeChore, "sweep", s.sweeper.me, choreTime.Microseconds())
+	tag, err := s.pool.Exec(ctx, s.sql.takeChore, "sweep", &s.sweeper.me, choreTime.Microseconds())
 	if err != nil {
 		return false, fmt.Errorf("sweep: %w", explain(err))
 	}
@@ -67,7 +66,7 @@ func (s *Store) takeChore(ctx context.Context) (mine bool, err error) {
 
 // endChore lets others sweep. If it fails they can in a minute.
 func (s *Store) endChore(ctx context.Context) {
-	_, _ = s.pool.Exec(context.WithoutCancel(ctx), s.sql.endChore, "sweep", s.sweeper.me)
+	_, _ = s.pool.Exec(context.WithoutCancel(ctx), s.sql.endChore, "sweep", &s.sweeper.me)
 }
 
 func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err error) {
@@ -103,7 +102,7 @@ func (s *Store) sweepOlder(ctx context.Context, limit int) (swept int, err error
 // sweepPiece sends a statement that sweeps, as batches are sent, and reads its one row.
 func (s *Store) sweepPiece(ctx context.Context, text string, args []any, to ...any) error {
 	p := new(pgx.Batch)
-	p.Queue(s.sql.guard)
+	p.Queue(s.sql.guard, nil)
 	p.Queue(text, args...).QueryRow(func(row pgx.Row) error { return row.Scan(to...) })
 	return s.pool.SendBatch(ctx, p).Close()
 }

@@ -54,12 +54,14 @@ func (t sqlTx) rollback(context.Context) error { return t.Rollback() }
 // plainArg is an argument of ours as every driver of database/sql can pass it on.
 func plainArg(v any) any {
 	switch v := v.(type) {
-	case pgtype.UUID:
-		return v.String()
-	case int16:
-		return int64(v)
-	case int32:
-		return int64(v)
+	case *uuid:
+		return pgtype.UUID{Bytes: *v, Valid: true}.String()
+	case *number:
+		return int64(*v)
+	case *boolean:
+		return bool(*v)
+	case *binary:
+		return v.notNil()
 	}
 	return v
 }

@@ -41,7 +41,7 @@ type question struct{ turn }
 
 func (q *question) join(b *batch) bool { return b.asks.add(q) }
 
-func (q *question) row() []any { return []any{uuid(q.digest)} }
+func (q *question) row() []any { return []any{q.key()} }
 
 func (q *question) settle() bool { return true }
 

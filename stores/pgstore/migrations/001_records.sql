@@ -15,7 +15,7 @@ CREATE TABLE {{schema}}.claims (
 	keep_audit  bigint   NOT NULL,
 	sweep_at    integer  NOT NULL, -- the minute in which to look whether the record has expired
 	attempt     integer  NOT NULL,
-	steps       integer  NOT NULL, -- more than 0: there are some
+	steps       integer  NOT NULL, -- how many there are
 	code        integer  NOT NULL,
 	state       smallint NOT NULL, -- 1 pending, 2 released, 3 succeeded, 4 failed
 	omitted     boolean  NOT NULL,
@@ -41,7 +41,7 @@ CREATE TABLE {{schema}}.older (LIKE {{schema}}.claims, CONSTRAINT older_pkey PRI
 CREATE INDEX older_sweep ON {{schema}}.older (sweep_at);
 CREATE INDEX older_first ON {{schema}}.older (first_fence);
 
--- Saved steps of records that have not ended.
+-- Saved steps, as long as their record is there.
 CREATE TABLE {{schema}}.steps (
 	k           uuid    NOT NULL,
 	first_fence bigint  NOT NULL,
@@ -58,8 +58,6 @@ CREATE TABLE {{schema}}.results (
 	keep_until bigint NOT NULL, -- the end of both replay and audit
 	meta       bytea  NOT NULL,
 	body       bytea  NOT NULL,
-	step_names bytea[],
-	step_data  bytea[],
 	CONSTRAINT results_pkey PRIMARY KEY (ended_at, k)
 ) PARTITION BY RANGE (ended_at);
 

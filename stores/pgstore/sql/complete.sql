@@ -10,16 +10,9 @@ WITH ended AS (
 		keep_replay bigint, keep_key bigint, keep_audit bigint, meta bytea, body bytea}}
 	WHERE c.k = p.k AND c.fence = p.fence AND c.owner = p.owner AND c.state = 1
 		AND c.ends_at + c.keep_key > {{schema}}.clock()
-	RETURNING c.k, c.first_fence, c.ends_at, c.keep_replay, c.keep_audit, c.steps, c.waiters, p.meta, p.body
-), steps AS (
-	DELETE FROM {{schema}}.steps s USING ended e
-	WHERE e.steps > 0 AND s.k = e.k AND s.first_fence = e.first_fence
-	RETURNING s.k, s.n, s.name, s.data
-), saved AS (
-	INSERT INTO {{schema}}.results (ended_at, k, keep_until, meta, body, step_names, step_data)
-	SELECT e.ends_at, e.k, e.ends_at + greatest(e.keep_replay, e.keep_audit), e.meta, e.body,
-		CASE WHEN e.steps > 0 THEN (SELECT array_agg(s.name ORDER BY s.n) FROM steps s WHERE s.k = e.k) END,
-		CASE WHEN e.steps > 0 THEN (SELECT array_agg(s.data ORDER BY s.n) FROM steps s WHERE s.k = e.k) END
-	FROM ended e
+	RETURNING c.k, c.ends_at, c.ends_at + greatest(c.keep_replay, c.keep_audit) AS keep_until, p.meta, p.body,
+		CASE WHEN c.waiters THEN pg_notify({{channel}}, c.k::text)::text END
 )
-SELECT k, CASE WHEN waiters THEN pg_notify({{channel}}, k::text)::text END FROM ended
+INSERT INTO {{schema}}.results (ended_at, k, keep_until, meta, body)
+SELECT ends_at, k, keep_until, meta, body FROM ended
+RETURNING k, NULL

@@ -1,9 +1,6 @@
 -- Leases of attempts that hold their key run afresh. Those that then have run out are told to who waits.
-WITH extended AS (
-	UPDATE {{schema}}.claims c SET ends_at = {{schema}}.clock() + p.lease
-	FROM {{p: k uuid, owner uuid, fence bigint, lease bigint}}
-	WHERE c.k = p.k AND c.fence = p.fence AND c.owner = p.owner AND c.state = 1
-		AND c.ends_at + c.keep_key > {{schema}}.clock()
-	RETURNING c.k, c.waiters AND p.lease = 0 AS tell
-)
-SELECT k, CASE WHEN tell THEN pg_notify({{channel}}, k::text)::text END FROM extended
+UPDATE {{schema}}.claims c SET ends_at = {{schema}}.clock() + p.lease
+FROM {{p: k uuid, owner uuid, fence bigint, lease bigint}}
+WHERE c.k = p.k AND c.fence = p.fence AND c.owner = p.owner AND c.state = 1
+	AND c.ends_at + c.keep_key > {{schema}}.clock()
+RETURNING c.k, CASE WHEN c.waiters AND p.lease = 0 THEN pg_notify({{channel}}, c.k::text)::text END

@@ -1,13 +1,10 @@
 -- Attempts that hold their key give it up. Without steps nothing is kept but the fence, until the record is swept or claimed.
-WITH released AS (
-	UPDATE {{schema}}.claims c SET state = 2,
-		ends_at = CASE WHEN c.steps > 0 THEN {{schema}}.clock() ELSE 0 END,
-		keep_replay = CASE WHEN c.steps > 0 THEN c.keep_replay ELSE 0 END,
-		keep_key = CASE WHEN c.steps > 0 THEN c.keep_key ELSE 0 END,
-		keep_audit = CASE WHEN c.steps > 0 THEN c.keep_audit ELSE 0 END
-	FROM {{p: k uuid, owner uuid, fence bigint}}
-	WHERE c.k = p.k AND c.fence = p.fence AND c.owner = p.owner AND c.state = 1
-		AND c.ends_at + c.keep_key > {{schema}}.clock()
-	RETURNING c.k, c.waiters
-)
-SELECT k, CASE WHEN waiters THEN pg_notify({{channel}}, k::text)::text END FROM released
+UPDATE {{schema}}.claims c SET state = 2,
+	ends_at = CASE WHEN c.steps > 0 THEN {{schema}}.clock() ELSE 0 END,
+	keep_replay = CASE WHEN c.steps > 0 THEN c.keep_replay ELSE 0 END,
+	keep_key = CASE WHEN c.steps > 0 THEN c.keep_key ELSE 0 END,
+	keep_audit = CASE WHEN c.steps > 0 THEN c.keep_audit ELSE 0 END
+FROM {{p: k uuid, owner uuid, fence bigint}}
+WHERE c.k = p.k AND c.fence = p.fence AND c.owner = p.owner AND c.state = 1
+	AND c.ends_at + c.keep_key > {{schema}}.clock()
+RETURNING c.k, CASE WHEN c.waiters THEN pg_notify({{channel}}, c.k::text)::text END

@@ -4,6 +4,8 @@ gone AS (
 		SELECT k, first_fence FROM {{schema}}.older
 		WHERE sweep_at <= (SELECT minute FROM m) AND ends_at + keep_audit <= (SELECT now FROM m)
 		ORDER BY sweep_at LIMIT $1 FOR UPDATE SKIP LOCKED)
-	RETURNING 1
+	RETURNING o.k, o.first_fence, o.steps
+), steps AS (
+	DELETE FROM {{schema}}.steps s USING gone g WHERE g.steps > 0 AND s.k = g.k AND s.first_fence = g.first_fence
 )
 SELECT count(*) FROM gone

@@ -8,7 +8,6 @@ SELECT p.k, p.owner, t.now, t.now, t.now, t.now + p.lease, p.keep_replay, p.keep
 FROM {{p: k uuid, owner uuid, lease bigint, keep_replay bigint, keep_key bigint, keep_audit bigint,
 		waiters boolean, take_over boolean, fingerprint bytea, scope bytea, id bytea}}
 	CROSS JOIN LATERAL (SELECT {{schema}}.clock() + 0 * p.lease) AS t (now)
-ORDER BY p.k
 ON CONFLICT (k) DO UPDATE SET
 	owner = excluded.owner,
 	fence = CASE WHEN c.state = 1 AND c.owner = excluded.owner AND c.ends_at + c.keep_key > excluded.claimed_at THEN c.fence
@@ -27,9 +26,9 @@ ON CONFLICT (k) DO UPDATE SET
 	take_over = excluded.take_over, fingerprint = excluded.fingerprint, scope = excluded.scope, id = excluded.id
 WHERE CASE WHEN c.ends_at + c.keep_key <= excluded.claimed_at
 		-- Expired: free, once what is left of it has been put aside.
-		THEN CASE WHEN c.state > 2 THEN c.ends_at + c.keep_audit <= excluded.claimed_at ELSE c.steps = 0 END
+		THEN c.steps = 0 AND (c.state < 3 OR c.ends_at + c.keep_audit <= excluded.claimed_at)
 	ELSE c.state = 1 AND c.owner = excluded.owner
 		OR c.state = 1 AND c.ends_at <= excluded.claimed_at AND excluded.take_over AND c.fingerprint = excluded.fingerprint
 		OR c.state = 2 AND c.fingerprint = excluded.fingerprint
 	END
-RETURNING k, fence, first_fence, claimed_at, ends_at, attempt, steps, {{schema}}.clock()
+RETURNING k, fence, first_fence, claimed_at, ends_at, attempt, steps, {{schema}}.clock(), c.ctid

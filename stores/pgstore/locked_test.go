@@ -1,0 +1,80 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Who wants a row that somebody holds waits; who came in the same batch does not.
+// Seen to fail, by the timeout of 30 s, with lock_timeout taken out of guard.sql.
+func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
+	t.Parallel()
+	s := openOneLane(t)
+	unlock := lockRow(t, s, acquire(t, s, "locked").Key)
+	outcomes, release := behind(t, s, claiming(s, params("a")), claiming(s, params("locked")), claiming(s, params("b")), claiming(s, params("c")))
+	release()
+	for _, i := range []int{0, 2, 3} {
+		if o := <-outcomes[i]; o.err != nil || o.claim.Verdict != retrysafe.Acquired {
+			t.Errorf("claim %d = %v, %v; want it acquired", i, o.claim.Verdict, o.err)
+		}
+	}
+	select {
+	case o := <-outcomes[1]:
+		t.Errorf("claim of the locked key = %v, %v, while it is locked", o.claim.Verdict, o.err)
+	default:
+	}
+	unlock()
+	if o := <-outcomes[1]; o.err != nil || o.claim.Verdict != retrysafe.InFlight {
+		t.Errorf("claim of the locked key = %v, %v; want it in flight", o.claim.Verdict, o.err)
+	}
+}
+
+// A lane that is held up is made up for, and closed again afterwards.
+// Seen to fail, by the timeout of 30 s, with the timer taken out of lanes.carry.
+func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
+	t.Parallel()
+	s := openAt(t, shared.Get(t).Database(t), Options{Lanes: 1})
+	unlock := lockRow(t, s, acquire(t, s, "locked").Key)
+	held := make(chan outcome, 1)
+	go func() {
+		c, err := s.Claim(context.Background(), params("locked"))
+		held <- outcome{c, err}
+	}()
+	eventually(t, "the claim waits", func() bool { return lockWaits(t, s) > 0 })
+	for i := range 20 {
+		c, err := s.Claim(t.Context(), params(fmt.Sprint("other ", i)))
+		if err != nil || c.Verdict != retrysafe.Acquired {
+			t.Fatalf("claim %d = %v, %v", i, c.Verdict, err)
+		}
+	}
+	unlock()
+	if o := <-held; o.err != nil || o.claim.Verdict != retrysafe.InFlight {
+		t.Errorf("claim of the locked key = %v, %v; want it in flight", o.claim.Verdict, o.err)
+	}
+	eventually(t, "one lane is left", func() bool {
+		s.lanes.mu.Lock()
+		defer s.lanes.mu.Unlock()
+		return s.lanes.max == 1 && s.lanes.open <= 1
+	})
+}
+
+// A timer that fires as the batch ends opens nothing.
+// Seen to fail with over taken out of lanes.carry.
+func TestTimerOfALaneThatJustEnded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLanes(1, 4, func([]operation) []operation { time.Sleep(patience); return nil })
+		for range 100 {
+			l.carry(nil)
+			synctest.Wait()
+			if l.max != 1 {
+				t.Fatalf("%d lanes, want 1", l.max)
+			}
+		}
+	})
+}
