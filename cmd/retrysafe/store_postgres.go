@@ -20,7 +20,7 @@ const (
 	// connectPatience is how many seconds a server may take to accept a connection, unless the URL has connect_timeout.
 	connectPatience = "5"
 	// defaultLanes is how many connections claims and completions use at once, unless the URL has lanes.
-	defaultLanes = 4
+	defaultLanes = 2
 	// spareConnections are left for sweeping and looking while all lanes are busy, unless the URL has pool_max_conns.
 	spareConnections = 4
 	defaultSchema    = "retrysafe"

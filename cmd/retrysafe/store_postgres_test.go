@@ -24,11 +24,11 @@ func TestPostgresURL(t *testing.T) {
 		conns     int32
 		patience  time.Duration
 	}{
-		{"alone", "postgres://u@h/db", "retrysafe", 4, 8, 5 * time.Second},
-		{"the longer scheme", "postgresql://u@h/db", "retrysafe", 4, 8, 5 * time.Second},
-		{"ours and pgx's", "postgres://u@h/db?schema=mine&lanes=2&connect_timeout=9", "mine", 2, 6, 9 * time.Second},
+		{"alone", "postgres://u@h/db", "retrysafe", 2, 6, 5 * time.Second},
+		{"the longer scheme", "postgresql://u@h/db", "retrysafe", 2, 6, 5 * time.Second},
+		{"ours and pgx's", "postgres://u@h/db?schema=mine&lanes=3&connect_timeout=9", "mine", 3, 7, 9 * time.Second},
 		{"a pool of one's own", "postgres://u@h/db?pool_max_conns=3&lanes=16", "retrysafe", 16, 3, 5 * time.Second},
-		{"several hosts", "postgres://u@h:1,i:2/db?target_session_attrs=read-write", "retrysafe", 4, 8, 5 * time.Second},
+		{"several hosts", "postgres://u@h:1,i:2/db?target_session_attrs=read-write", "retrysafe", 2, 6, 5 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := parseStore(c.url)

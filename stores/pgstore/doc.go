@@ -24,12 +24,13 @@
 // goes to older. The view records shows it all to people, answers in JSON as JSON. Answers are stored as bytes: types that
 // know JSON would change them.
 //
-// The batches. An operation goes at once if one of the lanes, each a connection at a time, is free. Otherwise it waits with
-// others, and they go together, in one transaction with one sync: nothing ever waits for more to come. If a transaction
-// fails, each of its operations is tried in one of its own, so that each gets its own answer; a caller who leaves is
-// dropped from the queue. Statements take rows in the order of their keys, and may look at no more rows than they were given, whatever
-// the statistics say. Deadlocks and serialization failures are tried again. So are operations whose connection breaks:
-// each may be repeated.
+// The batches. An operation goes at once if one of the lanes, each a connection at a time, is free. Otherwise it waits
+// with others, and they go together, in one transaction with one sync: nothing ever waits for more to come. If a
+// transaction fails, each of its operations is tried in one of its own, so that each gets its own answer; a caller who
+// leaves is dropped from the queue. A row that somebody's transaction holds keeps a batch waiting for a second; then its
+// operations go one by one, and as long as a lane is held up there is another in its place. Statements take rows in the
+// order of their keys, and may look at no more rows than they were given, whatever the statistics say. Deadlocks and
+// serialization failures are tried again. So are operations whose connection breaks: each may be repeated.
 //
 // Waiting. Someone who waits for a key marks its row, and only the end of a marked attempt sends a notification. One
 // connection for each Store, outside of the pool, listens for these, and is made when somebody waits for the first time. It

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// piece is how many records are deleted in one transaction.
-	piece = 1000
+	// piece is how many records are deleted in one transaction. It takes less time than a claim beside many others does.
+	piece = 200
 	// choreTime is how long one process may sweep before another thinks that it has died.
 	choreTime = time.Minute
 	// lateTransactions is how many minutes a claim may take from its clock to its commit.
@@ -32,8 +32,8 @@ type sweeper struct {
 func (w *sweeper) start() { w.me = uuid(retrysafe.NewOwner()) }
 
 // Sweep deletes records past their retention, up to limit, some in each transaction; now and then it makes the partitions
-// of the next days and drops those of days that nobody may read anything of any more. Of many processes one sweeps at a time;
-// for the others nothing is due.
+// of the next days and drops those of days that nobody may read anything of any more. It rests for half of the time, so that claims do
+// not notice. Of many processes one sweeps at a time; for the others nothing is due.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return 0, err
@@ -71,7 +71,7 @@ func (s *Store) endChore(ctx context.Context) {
 
 func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err error) {
 	for swept < limit {
-		n := min(limit-swept, piece)
+		n, began := min(limit-swept, piece), time.Now()
 		var gone, looked int
 		var minute int32
 		if err := s.sweepPiece(ctx, s.sql.sweepClaims, []any{n, s.sweeper.low}, &gone, &looked, &minute); err != nil {
@@ -82,21 +82,31 @@ func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err erro
 			s.sweeper.low = max(s.sweeper.low, minute-lateTransactions)
 			return swept, nil
 		}
+		rest(ctx, time.Since(began))
 	}
 	return swept, nil
 }
 
 func (s *Store) sweepOlder(ctx context.Context, limit int) (swept int, err error) {
 	for swept < limit {
-		n, gone := min(limit-swept, piece), 0
+		n, gone, began := min(limit-swept, piece), 0, time.Now()
 		if err := s.sweepPiece(ctx, s.sql.sweepOlder, []any{n}, &gone); err != nil {
 			return swept, fmt.Errorf("sweep: %w", explain(err))
 		}
 		if swept += gone; gone < n {
 			return swept, nil
 		}
+		rest(ctx, time.Since(began))
 	}
 	return swept, nil
+}
+
+// rest lets the server do something else for as long as it was busy with a piece.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }
 
 // sweepPiece sends a statement that sweeps, as batches are sent, and reads its one row.
