@@ -50,7 +50,7 @@ func (s KeySyntax) withDefaults() KeySyntax {
 
 // Why a key is malformed.
 const (
-	ReasonSyntax   = "syntax"   // not a structured-field string
+	ReasonSyntax   = "syntax"   // not a structured-field string, or in a body that cannot be read
 	ReasonEmpty    = "empty"    // there, but empty
 	ReasonMultiple = "multiple" // more than one field line
 	ReasonLength   = "length"   // shorter than Min or longer than Max

@@ -1,9 +1,12 @@
 package httpsafe
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -48,7 +51,8 @@ type KeyInBody struct {
 // NeedsBody implements KeySource.
 func (k KeyInBody) NeedsBody() bool { return k.Pointer != "" }
 
-// Key implements KeySource. A body that is not JSON holds no key.
+// Key implements KeySource. A body that is not JSON holds no key; but one that mentions the member, and cannot be read because it says a
+// name twice or has another fault that not every reader minds, is refused as malformed: the work must not run without its key.
 func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
 	if k.Query != "" {
 		switch values := r.URL.Query()[k.Query]; {
@@ -65,12 +69,21 @@ func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
 	}
 	text, ok, err := retrysafe.JSONField(body, k.Pointer)
 	switch {
+	case err != nil && k.mentioned(body):
+		return "", &KeyError{ReasonSyntax}
 	case err != nil || !ok:
 		return "", nil
 	case text == "":
 		return "", &KeyError{ReasonEmpty}
 	}
 	return text, nil
+}
+
+// mentioned reports whether the name of the key's member stands in the body.
+func (k KeyInBody) mentioned(body []byte) bool {
+	name := k.Pointer[strings.LastIndexByte(k.Pointer, '/')+1:]
+	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	return bytes.Contains(body, []byte(strconv.Quote(name)))
 }
 
 func (k KeyInBody) validate() error {

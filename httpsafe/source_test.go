@@ -94,6 +94,23 @@ func TestKeyInBodyOptional(t *testing.T) {
 	k.wantRuns(3)
 }
 
+// What readers of JSON disagree about is no way around the key. Seen to fail with the look for the member's name taken out.
+func TestKeyInBodyThatCannotBeRead(t *testing.T) {
+	for name, text := range map[string]string{
+		"a name twice":   `{"key":"a","n":1,"n":2}`,
+		"the key twice":  `{"key":"a","key":"b"}`,
+		"a comma behind": `{"key":"a",}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t)
+			k.options.KeySource = httpsafe.KeyInBody{Pointer: "/key"}
+			k.post("", body(text)).wantProblem(400, httpsafe.KeyMalformed)
+			k.wantRuns(0)
+			k.post("", body(`{"n":1,"n":2}`)).want(201).wantState("")
+		})
+	}
+}
+
 func TestFingerprints(t *testing.T) {
 	form := func(boundary string, file string) func(*http.Request) {
 		var b strings.Builder
