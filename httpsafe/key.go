@@ -18,7 +18,7 @@ const (
 	StringOnly
 	// Bare: visible ASCII as it stands; quotes are part of the key.
 	Bare
-	// UUID: a UUID in its usual form of 36 characters, of any version.
+	// UUID: a UUID in its usual form of 36 characters, of any version, in upper or lower case: that is the same key (RFC 9562 §4).
 	UUID
 	// UUID4: a random UUID (version 4).
 	UUID4
@@ -86,6 +86,9 @@ func ParseKey(values []string, syntax KeySyntax) (string, error) {
 	}
 	if err := s.check(key); err != nil {
 		return "", err
+	}
+	if s.Form == UUID || s.Form == UUID4 {
+		return strings.ToLower(key), nil
 	}
 	return key, nil
 }

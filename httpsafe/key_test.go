@@ -64,6 +64,7 @@ func TestParseKey(t *testing.T) {
 		{text, "a\x00b", "", "charset"},
 		{text, "a\xffb", "", "charset"},
 		{httpsafe.KeySyntax{Form: httpsafe.UUID}, uuid, uuid, ""},
+		{httpsafe.KeySyntax{Form: httpsafe.UUID}, strings.ToUpper(uuid), uuid, ""}, // seen to fail without ToLower
 		{httpsafe.KeySyntax{Form: httpsafe.UUID}, `"` + uuid + `"`, uuid, ""},
 		{httpsafe.KeySyntax{Form: httpsafe.UUID}, uuid[1:], "", "format"},
 		{httpsafe.KeySyntax{Form: httpsafe.UUID}, strings.Replace(uuid, "-", "0", 1), "", "format"},
