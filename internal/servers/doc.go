@@ -10,6 +10,8 @@
 // A test package whose tests share one server declares a variable of type [SharedPostgres] and calls its Get; it needs no
 // TestMain. [LaunchPostgres] is for programs that have no testing.TB.
 //
+// [Promtool] is no server, but what tests of Prometheus rules run.
+//
 // What is not installed is installed with apt-get if the test runs as root on Debian or Ubuntu; otherwise the test fails and
 // says what to install. Nothing outlives the test process, even if it is killed with SIGKILL: see watchdog.sh.
 //

@@ -1,5 +1,6 @@
-// Package pgstore keeps records in PostgreSQL (14 or newer), for any number of processes at once: every claim and
-// completion is committed before it is acknowledged, and a completion can share the transaction of the work itself.
+// Package pgstore keeps records in PostgreSQL, for any number of processes at once: every claim and completion is committed
+// before it is acknowledged, and a completion can share the transaction of the work itself. It is made for PostgreSQL 14 or
+// newer; its tests run 15.
 //
 //	pool, err := pgxpool.New(ctx, url)
 //	if err != nil {
@@ -48,8 +49,12 @@
 // Roles. Migrate needs to create a schema. A Store needs the rights that Grants lists, and no right to create or drop
 // anything; then days are dropped only by a sweep of the tables' owner.
 //
+// Connections. The pool bounds Options.Lanes. pgxpool makes 4 connections, or as many as there are CPUs if these are more,
+// unless its URL has pool_max_conns; sweeps, InTx and Inspector take theirs from the same pool.
+//
 // PgBouncer in transaction mode works, with default_query_exec_mode=cache_describe in the pool's URL if it is older than
-// 1.21 or does not track prepared statements.
+// 1.21 or has no max_prepared_statements. Without that pgx prepares each statement on one connection of the server's, and
+// the next transaction may get another: calls fail, now and then, with SQLSTATE 26000, 42P05 or 08P01, and the error says so.
 //
 // # What it does not promise
 //

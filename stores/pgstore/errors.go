@@ -29,6 +29,9 @@ const (
 	undefinedTable       = "42P01"
 	invalidSchemaName    = "3F000"
 	insufficientRights   = "42501"
+	noSuchPrepared       = "26000"
+	alreadyPrepared      = "42P05"
+	protocolViolation    = "08P01"
 )
 
 // sqlState returns the SQLSTATE of an error that the server has reported about a statement; "" if the connection, the
@@ -56,5 +59,24 @@ func explain(err error) error {
 	case insufficientRights:
 		return fmt.Errorf("%w; `retrysafe migrate print` shows the grants that the role needs", err)
 	}
+	if isPreparedElsewhere(err) {
+		return fmt.Errorf("%w; pgx has prepared the statement on another connection of the server's: behind PgBouncer use "+
+			"default_query_exec_mode=cache_describe in the URL of the pool, or version 1.21 or newer with max_prepared_statements", err)
+	}
 	return err
+}
+
+// isPreparedElsewhere reports whether a pooler has mixed up the connections on which statements are prepared.
+func isPreparedElsewhere(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return false
+	}
+	switch pg.Code {
+	case noSuchPrepared, alreadyPrepared:
+		return true
+	case protocolViolation: // of another statement's parameters; if it is fatal, PgBouncer refuses whatever it is asked
+		return pg.SeverityUnlocalized == "ERROR"
+	}
+	return false
 }

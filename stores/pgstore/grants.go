@@ -29,9 +29,9 @@ func Grants(schema, role string) (string, error) {
 // maxName is how long PostgreSQL lets a name be, in bytes. It cuts off what is more.
 const maxName = 63
 
-// roleName quotes a role's name.
+// roleName quotes a role's name. Two words mean something else even in quotes: everybody, and nobody.
 func roleName(role string) (string, error) {
-	if role == "" || len(role) > maxName || strings.ContainsAny(role, "\x00\r\n") {
+	if role == "" || len(role) > maxName || strings.ContainsAny(role, "\x00\r\n") || role == "public" || role == "none" {
 		return "", fmt.Errorf("pgstore: %q is no name of a role", role)
 	}
 	return pgx.Identifier{role}.Sanitize(), nil

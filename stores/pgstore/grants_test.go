@@ -175,10 +175,12 @@ func TestScriptIsWhatMigrateDoes(t *testing.T) {
 	}
 }
 
+// Seen to fail with public and none taken for names of roles: everybody got the grants.
 func TestNamesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, o := range []ScriptOptions{
 		{Schema: "Keys"}, {Schema: "pg_keys"}, {Schema: "k; DROP TABLE x"}, {Owner: strings.Repeat("x", 64)}, {Role: "a\nb"},
+		{Schema: "user"}, {Role: "public"}, {Owner: "none"},
 	} {
 		if script, err := Script(o); err == nil {
 			t.Errorf("%+v: got %d bytes, want an error", o, len(script))

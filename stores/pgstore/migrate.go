@@ -98,11 +98,11 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, all []Migration) ([]
 		}
 		mark := inSchema("INSERT INTO {{schema}}.migrations (version, name) VALUES ($1, $2)", schema)
 		if _, err := tx.Exec(ctx, mark, m.Version, m.Name); err != nil {
-			return nil, err
+			return nil, explain(err)
 		}
 	}
 	_, err = tx.Exec(ctx, newStatements(schema).addDays, daysAhead)
-	return all[version:], err
+	return all[version:], explain(err)
 }
 
 // run executes several statements at once.

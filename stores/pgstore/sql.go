@@ -14,7 +14,7 @@ var sqlFiles embed.FS
 type statements struct {
 	add, take, look, complete, extend, release, checkpoint, retire, watch statement
 
-	guard, outcome, inspect, list, stats, bytes                 string
+	guard, outcome, inspect, list, stats, bytes, pendingAges    string
 	sweepClaims, sweepOlder, addDays, days, takeChore, endChore string
 }
 
@@ -28,6 +28,9 @@ func checkSchema(name string) error {
 	if !schemaName.MatchString(name) || strings.HasPrefix(name, "pg_") {
 		return fmt.Errorf("pgstore: schema %q: use up to 40 lower-case letters, digits and underscores, "+
 			"not beginning with a digit or with pg_", name)
+	}
+	if isReserved(name) {
+		return fmt.Errorf("pgstore: schema %q: PostgreSQL reserves the word; use another name", name)
 	}
 	return nil
 }
@@ -58,8 +61,9 @@ func newStatements(schema string) *statements {
 		release: rows("release"), checkpoint: rows("checkpoint"), retire: rows("retire"), watch: rows("watch"),
 
 		guard: text("guard"), outcome: text("outcome"), inspect: text("inspect"), list: text("list"),
-		stats: text("stats"), bytes: text("bytes"), sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"),
-		addDays: text("add_days"), days: text("days"), takeChore: text("take_chore"), endChore: text("end_chore"),
+		stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
+		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), addDays: text("add_days"), days: text("days"),
+		takeChore: text("take_chore"), endChore: text("end_chore"),
 	}
 }
 

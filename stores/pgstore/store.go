@@ -17,7 +17,8 @@ import (
 type Options struct {
 	// Schema that Migrate has made. Default "retrysafe".
 	Schema string
-	// Lanes is how many connections of the pool are used at once at most. Default 2, and no more than the pool has.
+	// Lanes is how many connections of the pool are used at once at most. Default 2, and no more than the pool may have, which
+	// is the greater of 4 and the number of CPUs unless its URL has pool_max_conns.
 	Lanes int
 	// Timeout ends a transaction that the server does not answer. Default 30 s.
 	Timeout time.Duration
@@ -75,7 +76,8 @@ var (
 // the pool.
 //
 // It returns an error that is ErrNoSchema if the schema is missing or too old, and ErrNewerSchema if a newer version of
-// this package has migrated it.
+// this package has migrated it. Behind a PgBouncer that mixes up prepared statements the error, of New or of a call that comes
+// later, says how pool must connect.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	o = o.withDefaults(pool)
 	if err := checkSchema(o.Schema); err != nil {

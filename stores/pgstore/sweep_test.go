@@ -92,6 +92,97 @@ func TestSweepLeavesRunningLeases(t *testing.T) {
 	}
 }
 
+// travel lets minutes pass for the records of claims, which are still to be looked at in the minute that was written.
+func travel(t *testing.T, s *Store, minutes int) {
+	t.Helper()
+	execute(t, s, `UPDATE {{schema}}.claims SET claimed_at = claimed_at - $1 * 60000000::bigint, ends_at = ends_at - $1 * 60000000::bigint,
+		sweep_at = sweep_at - $1`, minutes)
+	s.sweeper.low = 0
+}
+
+// An ended record goes at most three minutes late, whatever minute its claim had written: a completion leaves that alone if it is
+// only a little late.
+// Seen to fail with 30 minutes for 3 in complete.sql, with sweep_at left alone always, and with sweep_at written always.
+func TestEndedRecordsAreSweptInTime(t *testing.T) {
+	t.Parallel()
+	hours := func(n time.Duration) retrysafe.Retention {
+		return retrysafe.Retention{Replay: time.Minute, Key: time.Minute, Audit: n * time.Hour}
+	}
+	day := retrysafe.Retention{}.WithDefaults()
+	for _, c := range []struct {
+		name        string
+		lease       time.Duration
+		claim, keep retrysafe.Retention
+		untouched   bool
+	}{
+		{"the same retention, the usual lease", time.Minute, day, day, true},
+		{"no lease to speak of", time.Microsecond, day, day, false},    // a minute may begin in between
+		{"a lease of three minutes", 3 * time.Minute, day, day, false}, // three or four, by the second of the minute
+		{"a lease of five minutes", 5 * time.Minute, day, day, false},
+		{"a lease of half an hour", 30 * time.Minute, day, day, false},
+		{"ended for an hour, claimed for a day", time.Minute, day, hours(1), false},
+		{"ended for two days, claimed for a day", time.Minute, day, hours(48), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := openTest(t)
+			p := params("k")
+			p.Lease, p.Keep = c.lease, c.claim
+			claim, err := s.Claim(t.Context(), p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			const minute = "SELECT sweep_at FROM {{schema}}.claims"
+			before := value[int](t, s, minute)
+			if err := s.Complete(t.Context(), claim.Lease, retrysafe.Result{}, c.keep); err != nil {
+				t.Fatal(err)
+			}
+			if got := value[int](t, s, minute) == before; c.untouched && !got {
+				t.Error("the minute is another after the completion, which then touches an index")
+			}
+			kept := int(max(c.keep.Key, c.keep.Audit) / time.Minute)
+			travel(t, s, kept-1)
+			if got := sweepOnce(t, s, 10); got != 0 {
+				t.Errorf("a minute before it is due: swept %d, want 0", got)
+			}
+			travel(t, s, 1+3)
+			if got := sweepOnce(t, s, 10); got != 1 {
+				t.Errorf("three minutes after it was due: swept %d, want 1", got)
+			}
+		})
+	}
+}
+
+// An ended record that is looked at too early stays, and goes when it is due.
+// Seen to fail with expired true for all in sweep_claims.sql, with keep_key alone in either place of it, and with later left out.
+func TestEndedRecordsAreNotSweptEarly(t *testing.T) {
+	t.Parallel()
+	for name, keep := range map[string]retrysafe.Retention{
+		"a long key":   {Replay: time.Minute, Key: time.Hour, Audit: time.Minute},
+		"a long audit": {Replay: time.Minute, Key: time.Minute, Audit: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openTest(t)
+			if err := s.Complete(t.Context(), acquire(t, s, "k"), retrysafe.Result{}, keep); err != nil {
+				t.Fatal(err)
+			}
+			travel(t, s, 59)
+			execute(t, s, "UPDATE {{schema}}.claims SET sweep_at = 5")
+			if got := sweepOnce(t, s, 10); got != 0 {
+				t.Errorf("a minute before it is due: swept %d, want 0", got)
+			}
+			if got := value[bool](t, s, "SELECT sweep_at >= {{schema}}.clock() / 60000000 - 1 FROM {{schema}}.claims"); !got {
+				t.Error("it is not to be looked at again in its time")
+			}
+			travel(t, s, 1)
+			if got := sweepOnce(t, s, 10); got != 1 {
+				t.Errorf("when it is due: swept %d, want 1", got)
+			}
+		})
+	}
+}
+
 // Seen to fail with sweepOlder left out of Sweep.
 func TestSweepOfOlderRecords(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,11 @@
+package servers
+
+import "testing"
+
+// Promtool returns the path of promtool, which checks and tests the rules of Prometheus.
+func Promtool(t testing.TB) string {
+	t.Helper()
+	path, err := findProgram(program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"})
+	check(t, err)
+	return path
+}
