@@ -179,8 +179,14 @@ func TestScriptIsWhatMigrateDoes(t *testing.T) {
 func TestNamesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, o := range []ScriptOptions{
-		{Schema: "Keys"}, {Schema: "pg_keys"}, {Schema: "k; DROP TABLE x"}, {Owner: strings.Repeat("x", 64)}, {Role: "a\nb"},
-		{Schema: "user"}, {Role: "public"}, {Owner: "none"},
+		{Schema: "Keys"},
+		{Schema: "pg_keys"},
+		{Schema: "k; DROP TABLE x"},
+		{Owner: strings.Repeat("x", 64)},
+		{Role: "a\nb"},
+		{Schema: "user"},
+		{Role: "public"},
+		{Owner: "none"},
 	} {
 		if script, err := Script(o); err == nil {
 			t.Errorf("%+v: got %d bytes, want an error", o, len(script))

@@ -24,6 +24,7 @@ func (v *uuid) UUIDValue() (pgtype.UUID, error) { return pgtype.UUID{Bytes: *v, 
 func (v *number) Int64Value() (pgtype.Int8, error) {
 	return pgtype.Int8{Int64: int64(*v), Valid: true}, nil
 }
+
 func (v *boolean) BoolValue() (pgtype.Bool, error) {
 	return pgtype.Bool{Bool: bool(*v), Valid: true}, nil
 }
