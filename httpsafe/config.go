@@ -31,7 +31,7 @@ type config struct {
 	required, rejectUnsupported, allowEarlyData bool
 	bufferFlushes, location303                  bool
 	inFlightStatus, respondAsync                bool
-	statusHeader, echoKey                       bool
+	statusHeader, hidesStatus, echoKey          bool
 	waits                                       bool // the Guard may wait for a key in flight
 
 	ambiguous      AmbiguousPolicy
@@ -69,6 +69,7 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 		inFlightStatus:    o.InFlightStatus,
 		respondAsync:      o.RespondAsync,
 		statusHeader:      o.Profile.StatusHeader && !o.HideStatusHeader,
+		hidesStatus:       o.HideStatusHeader,
 		echoKey:           o.Profile.EchoKey && !o.HideKeyEcho,
 		waits:             g.Policy().OnInFlight != retrysafe.Reject(),
 		ambiguous:         o.Ambiguous,

@@ -68,7 +68,8 @@ type Options struct {
 
 	// Marker is the header set to "true" on replays, instead of the profile's.
 	Marker string
-	// HideStatusHeader leaves Idempotency-Status out, HideKeyEcho the key's header in responses.
+	// HideStatusHeader leaves Idempotency-Status out, HideKeyEcho the key's header in responses. Without HideStatusHeader a replay that
+	// lacks its body says so in Idempotency-Status, in profiles too that do not have that header otherwise.
 	HideStatusHeader, HideKeyEcho bool
 	// OriginalRequestHeader is set, on replays, to the ID of the request that ran (its X-Request-Id). Default: the
 	// profile's, or none.

@@ -2,6 +2,7 @@ package httpsafe_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -239,5 +240,24 @@ func TestErrorsInEveryProfile(t *testing.T) {
 			}
 		}
 		k.wantRuns(0)
+	}
+}
+
+// A client cannot tell an answer without its body from an empty one. Seen to fail with the status header left to the profile alone.
+func TestEveryProfileSaysThatABodyIsMissing(t *testing.T) {
+	for _, p := range httpsafe.Profiles() {
+		if p.ReplayFunc != nil {
+			continue // what it answers has a body of its own
+		}
+		t.Run(p.Name, func(t *testing.T) {
+			k := newKit(t)
+			p.FirstSent = ""
+			k.options.Profile, k.options.KeySource = p, httpsafe.HeaderKey{Header: "Key"}
+			k.options.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+			k.policy.MaxResult = 100
+			k.handler = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("x", 101)) }
+			k.post("", header("Key", "k")).want(200)
+			k.post("", header("Key", "k")).want(200).wantBody("").wantState("replayed; body=?0; exp=@EXP")
+		})
 	}
 }

@@ -49,7 +49,7 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	if result.Omitted && location && c.location303 {
 		status = http.StatusSeeOther
 	}
-	if c.statusHeader {
+	if c.statusHeader || result.Omitted && !c.hidesStatus { // no profile has a word for an answer without its body
 		h["Idempotency-Status"] = v.add(v.status)
 	}
 	if c.marker != "" {
