@@ -1,0 +1,75 @@
+package probe
+
+import (
+	"time"
+)
+
+// Evidence is how sure the probe can be of effects.
+type Evidence string
+
+const (
+	ByIdentity Evidence = "E1" // what answers say was created
+	ByCount    Evidence = "E2" // counted from outside
+)
+
+// settle bounds how long effects may come after the answer.
+const settle = 2 * time.Second
+
+// Effects is how many effects the case has had so far. Without a count it is how many different identities the answers show.
+// It waits for as many as are expected, and a moment longer, so that a late second one is seen.
+func (t *Trial) Effects(expected int, answers ...Answer) (int, error) {
+	if t.Recipe.Count == nil {
+		ids := map[string]bool{}
+		for _, a := range answers {
+			if id := t.Recipe.Identity.of(a); id != "" && a.OK() {
+				ids[id] = true
+			}
+		}
+		return len(ids), nil
+	}
+	n, seen := 0, 0
+	for began := time.Now(); time.Since(began) < settle; {
+		count, err := t.Recipe.Count.Count(t.ctx)
+		if err != nil {
+			return 0, err
+		}
+		if n = int(count - t.base); n > expected {
+			return n, nil
+		}
+		if n == expected {
+			if seen++; seen > 2 {
+				return n, nil
+			}
+		}
+		select {
+		case <-time.After(40 * time.Millisecond):
+		case <-t.ctx.Done():
+			return n, t.ctx.Err()
+		}
+	}
+	return n, nil
+}
+
+// WantEffects notes a FAIL unless the case has had exactly that many effects so far.
+func (t *Trial) WantEffects(want int, answers ...Answer) bool {
+	got, err := t.Effects(want, answers...)
+	if err != nil {
+		t.Brokenf("the effects could not be counted: %v", err)
+		return false
+	}
+	switch {
+	case got == want:
+		return true
+	case t.Recipe.Count == nil && got < want:
+		t.Failf("the answers show %s, want %d", things(got), want)
+	case t.Recipe.Count == nil:
+		t.Failf("the answers show %s, which says that the request ran again; want %d", things(got), want)
+	default:
+		t.Failf("%s, want %d", effects(got), want)
+	}
+	return false
+}
+
+func things(n int) string { return plural(n, "created thing") }
+
+func effects(n int) string { return plural(n, "effect") }

@@ -1,0 +1,134 @@
+package grpcprobe
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// Recipe is what the probe has to know of a gRPC service. Target, Call and Identity are needed; each of the others makes more
+// cases possible.
+type Recipe struct {
+	// Target is where the server is: host:port.
+	Target string
+	// TLS says how to speak it to the target; nil: in the clear.
+	TLS *tls.Config
+	// Profile is the name of the rules that the service has declared: see Profiles. Default "ietf".
+	Profile string
+	// Key carries the key. Default: that of the profile.
+	Key Key
+
+	// Call creates something each time it is made with a new key.
+	Call Call
+	// Identity is a JSON pointer into the response, in its JSON form, to what tells one created thing from another: /orderId.
+	Identity string
+	// Count counts effects from outside, which is better evidence than identities. May be nil.
+	Count probe.Counter
+
+	// A is the metadata that makes a call one of the ordinary caller's, B another caller's. Empty: none.
+	A, B []probe.HeaderLine
+
+	// Variants of the call; nil where there is none. One without a method has that of Call, one without a request its request.
+	Slow    *Call // takes a second or more
+	Failing *Call // is refused for a business reason
+	Broken  *Call // ends with an error of the server's
+
+	// Limits of a run.
+	Limits probe.Limits
+}
+
+// Call is a call of a unary method.
+type Call struct {
+	// Method is its full name: shop.v1.Payments/CreatePayment.
+	Method string
+	// Metadata goes with it.
+	Metadata []probe.HeaderLine
+	// Request is the request in JSON, with the generators of probe.Template.
+	Request string
+}
+
+// Key says what carries the key: at most one of the two is set.
+type Key struct {
+	Metadata string // the name of a metadata entry
+	Field    string // the name of a string field of the request
+}
+
+func (r *Recipe) check() error {
+	host, port, err := net.SplitHostPort(r.Target)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	switch {
+	case r.Target == "":
+		return errors.New("recipe: target is missing: where is the server?")
+	case err != nil || host == "":
+		return fmt.Errorf("recipe: target %q: write host:port", r.Target)
+	case r.Call.Method == "":
+		return errors.New("recipe: method is missing: write one such as shop.v1.Payments/CreatePayment")
+	case r.Identity == "":
+		return errors.New("recipe: identity is missing: where does a response say what was created?")
+	case !strings.HasPrefix(r.Identity, "/"):
+		return fmt.Errorf("recipe: identity %q is no JSON pointer: it begins with a slash", r.Identity)
+	case r.Key.Metadata != "" && r.Key.Field != "":
+		return errors.New("recipe: the key is in the metadata or in a field, not in both")
+	case strings.HasSuffix(strings.ToLower(r.Key.Metadata), "-bin"):
+		return fmt.Errorf("recipe: %s would carry bytes: a key is text", r.Key.Metadata)
+	}
+	return nil
+}
+
+// rules are those of the profile, with the key where the recipe has it.
+func (r *Recipe) rules() (rules, error) {
+	all, err := rulesOf(r.Profile)
+	switch {
+	case r.Key.Metadata != "":
+		all.Header, all.Member = strings.ToLower(r.Key.Metadata), ""
+	case r.Key.Field != "":
+		all.Header, all.Member = "", r.Key.Field
+	}
+	return all, err
+}
+
+// plain is the recipe as package probe has it.
+func (r *Recipe) plain() probe.Recipe {
+	scheme := "grpc"
+	if r.TLS != nil {
+		scheme = "grpcs"
+	}
+	return probe.Recipe{
+		Target: &url.URL{Scheme: scheme, Host: r.Target}, Profile: r.Profile, Request: r.Call.template(Call{}),
+		Identity: probe.Identity{Pointer: r.Identity}, Count: r.Count, A: r.A, B: r.B, Limits: r.Limits,
+		Variants: probe.Variants{Slow: r.variant(r.Slow), Failing: r.variant(r.Failing), Broken: r.variant(r.Broken)},
+	}
+}
+
+func (r *Recipe) variant(c *Call) *probe.Template {
+	if c == nil {
+		return nil
+	}
+	t := c.template(r.Call)
+	return &t
+}
+
+// template is the call as package probe has it; what it leaves out is that of another.
+func (c Call) template(rest Call) probe.Template {
+	if c.Method == "" {
+		c.Method = rest.Method
+	}
+	if c.Request == "" {
+		c.Request = rest.Request
+	}
+	if c.Request == "" {
+		c.Request = "{}"
+	}
+	if c.Metadata == nil {
+		c.Metadata = rest.Metadata
+	}
+	return probe.Template{Method: "CALL", Path: "/" + strings.TrimPrefix(c.Method, "/"), Header: c.Metadata, Body: c.Request}
+}

@@ -1,0 +1,96 @@
+package grpcprobe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// rules are what a profile says that a client may count on. Codes are those that are right; none: the profile does not say, and what
+// is seen is recorded.
+type rules struct {
+	probe.Rules
+	malformed, mismatch, inFlight codesOf
+}
+
+// codesOf are codes that are right; none: all are.
+type codesOf []codes.Code
+
+func (all codesOf) String() string {
+	var names []string
+	for _, c := range all {
+		names = append(names, nameOf(c))
+	}
+	return strings.Join(names, " or ")
+}
+
+// Profiles are the names of the rules that can be declared.
+func Profiles() []string { return slices.Sorted(maps.Keys(profiles())) }
+
+func profiles() map[string]rules {
+	all := map[string]rules{}
+	for _, r := range []rules{ietf(), aip155(), none()} {
+		all[r.Name] = r
+	}
+	return all
+}
+
+func rulesOf(name string) (rules, error) {
+	if name == "" {
+		name = "ietf"
+	}
+	r, ok := profiles()[name]
+	if !ok {
+		return r, fmt.Errorf("no profile %q for gRPC: there are %s", name, strings.Join(Profiles(), ", "))
+	}
+	return r, nil
+}
+
+// ietf is the draft in gRPC's terms. There is no standard of these codes: they are those that generic clients treat rightly. What can
+// be retried as it is has a code that says so, and what cannot has one that nobody retries.
+func ietf() rules {
+	return rules{
+		Rules: probe.Rules{
+			Name: "ietf", Title: "draft-ietf-httpapi-idempotency-key-header-07 in gRPC's codes", Header: "idempotency-key", MaxKey: 255,
+			Marker: "idempotent-replayed", MarkerValue: "true", SameBytes: true, Replays: true, Compares: true,
+		},
+		malformed: codesOf{codes.InvalidArgument},
+		mismatch:  codesOf{codes.FailedPrecondition},
+		inFlight:  codesOf{codes.Aborted, codes.Unavailable},
+	}
+}
+
+// aip155 has the key in the request, and says of the rest only that there is one effect and that success is shown again.
+func aip155() rules {
+	return rules{Rules: probe.Rules{
+		Name: "aip155", Title: "Google AIP-155, request identification", Member: "request_id", MaxKey: 36, UUIDs: true, Replays: true,
+	}}
+}
+
+// none has only what must hold whatever was declared.
+func none() rules {
+	return rules{Rules: probe.Rules{Name: "none", Title: "nothing declared", Header: "idempotency-key", MaxKey: 36, Replays: true}}
+}
+
+// nothingHappened are codes that say that the call was not carried out: a client makes it again, and must not get them from a shelf.
+func nothingHappened(c codes.Code) bool {
+	switch c {
+	case codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated, codes.PermissionDenied, codes.Aborted:
+		return true
+	}
+	return false
+}
+
+// unclear are codes after which the call may have been carried out or not.
+func unclear(c codes.Code) bool {
+	switch c {
+	case codes.Unknown, codes.Internal, codes.DataLoss, codes.DeadlineExceeded, codes.Canceled:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,147 @@
+package grpcprobe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// schema is what is known of the methods that the recipe calls.
+type schema struct {
+	methods map[string]protoreflect.MethodDescriptor // by path: /shop.v1.Payments/CreatePayment
+	types   types
+}
+
+// types are those of the target, and those that are linked in, such as the details of errors.
+type types struct{ of *dynamicpb.Types }
+
+// FindMessageByName implements protojson's resolver.
+func (t types) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {
+	if m, err := t.of.FindMessageByName(name); err == nil {
+		return m, nil
+	}
+	return protoregistry.GlobalTypes.FindMessageByName(name)
+}
+
+// FindMessageByURL implements protojson's resolver.
+func (t types) FindMessageByURL(url string) (protoreflect.MessageType, error) {
+	return t.FindMessageByName(protoreflect.FullName(url[strings.LastIndexByte(url, '/')+1:]))
+}
+
+// FindExtensionByName implements protojson's resolver.
+func (t types) FindExtensionByName(name protoreflect.FullName) (protoreflect.ExtensionType, error) {
+	return t.of.FindExtensionByName(name)
+}
+
+// FindExtensionByNumber implements protojson's resolver.
+func (t types) FindExtensionByNumber(m protoreflect.FullName, n protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
+	return t.of.FindExtensionByNumber(m, n)
+}
+
+// serviceOf is the service in the path of a method.
+func serviceOf(path string) (service, method string, err error) {
+	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !ok || service == "" || method == "" || strings.Contains(method, "/") {
+		return "", "", fmt.Errorf("%q is no full name of a method: write one such as shop.v1.Payments/CreatePayment", strings.TrimPrefix(path, "/"))
+	}
+	return service, method, nil
+}
+
+func newSchema(files *protoregistry.Files, paths []string) (*schema, error) {
+	s := &schema{map[string]protoreflect.MethodDescriptor{}, types{dynamicpb.NewTypes(files)}}
+	for _, path := range paths {
+		service, name, err := serviceOf(path)
+		if err != nil {
+			return nil, err
+		}
+		found, err := files.FindDescriptorByName(protoreflect.FullName(service))
+		if err != nil {
+			return nil, fmt.Errorf("the server has no service %s", service)
+		}
+		described, ok := found.(protoreflect.ServiceDescriptor)
+		if !ok {
+			return nil, fmt.Errorf("%s is no service", service)
+		}
+		m := described.Methods().ByName(protoreflect.Name(name))
+		switch {
+		case m == nil:
+			return nil, fmt.Errorf("%s has no method %s: there are %s", service, name, strings.Join(methodsOf(described), ", "))
+		case m.IsStreamingClient() || m.IsStreamingServer():
+			return nil, fmt.Errorf("%s/%s is a stream: keys are for unary methods", service, name)
+		}
+		s.methods[path] = m
+	}
+	return s, nil
+}
+
+func methodsOf(s protoreflect.ServiceDescriptor) (names []string) {
+	for i := range s.Methods().Len() {
+		names = append(names, string(s.Methods().Get(i).Name()))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// marshal makes the bytes of a call. The same request is the same bytes each time.
+func (s *schema) marshal(r probe.Request) ([]byte, error) {
+	m, err := s.message(r)
+	if err != nil {
+		return nil, err
+	}
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
+}
+
+func (s *schema) message(r probe.Request) (*dynamicpb.Message, error) {
+	method := s.methods[r.Path]
+	if method == nil {
+		return nil, fmt.Errorf("%s has not been looked up", r.Path)
+	}
+	m := dynamicpb.NewMessage(method.Input())
+	if err := (protojson.UnmarshalOptions{Resolver: s.types}).Unmarshal(r.Body, m); err != nil {
+		return nil, fmt.Errorf("the request is no %s: %w", method.Input().FullName(), err)
+	}
+	return m, nil
+}
+
+// response is a response in JSON. Fields without a value are left out.
+func (s *schema) response(path string, raw []byte) ([]byte, error) {
+	m := dynamicpb.NewMessage(s.methods[path].Output())
+	if err := (proto.UnmarshalOptions{Resolver: s.types}).Unmarshal(raw, m); err != nil {
+		return nil, fmt.Errorf("the response is no %s: %w", m.Descriptor().FullName(), err)
+	}
+	return s.json(m)
+}
+
+func (s *schema) json(m proto.Message) ([]byte, error) {
+	return protojson.MarshalOptions{Resolver: s.types}.Marshal(m)
+}
+
+// check says why a request cannot be sent: it does not fit its message, or the key does not fit into it.
+func (s *schema) check(r probe.Request, field string) error {
+	m, err := s.message(r)
+	if err != nil || field == "" {
+		return err
+	}
+	f := m.Descriptor().Fields().ByName(protoreflect.Name(field))
+	if f == nil {
+		f = m.Descriptor().Fields().ByJSONName(field)
+	}
+	switch {
+	case f == nil:
+		return fmt.Errorf("%s has no field %s to carry the key", m.Descriptor().FullName(), field)
+	case f.Kind() != protoreflect.StringKind || f.IsList():
+		return fmt.Errorf("the field %s of %s is no string: a key is one", field, m.Descriptor().FullName())
+	case m.Has(f):
+		return errors.New("the probe sets " + field + " itself, that is what it tests: leave it out of the request")
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package target
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+)
+
+// Faults of the layer when several requests come at once, or one is lost. LookThenRun, OwnConflict and ClientsEnd are others.
+const (
+	LocalLock    Fault = "the lock is local"             // two processes share the records, not who is at work
+	ToldToWait   Fault = "the owner waits for itself"    // it is told that its own request is in flight
+	Waits        Fault = "retries wait"                  // for the first one's answer: not wrong
+	RacesBreak   Fault = "a race is an error"            // a duplicate in flight is answered with 500
+	BareConflict Fault = "conflicts say nothing of when" // no Retry-After
+	TeapotWaits  Fault = "conflicts have another status" // 418
+	HalfOwns     Fault = "a half-sent request owns"      // the key, until it is whole or gone
+	HalfKeeps    Fault = "a half-sent request keeps"     // the key for ever
+	HalfBlocks   Fault = "a half-sent request blocks"    // others, which hang until it is whole or gone
+	LastID       Fault = "the last ID is everybody's"    // answers show what was created last
+	DropsMany    Fault = "many are too many"             // of many requests at once, some are not carried out and yet confirmed
+	DiesWithout  Fault = "the work dies with the client" // and its key stays in flight
+)
+
+// Faults in what is kept.
+const (
+	KeepsRefusals   Fault = "401 and 429 are the answer" // they are saved and replayed
+	ReleasesErrors  Fault = "4xx frees the key"          // not wrong under ietf, wrong for stripe
+	ReleasesUnsure  Fault = "an uncertain 5xx frees the key"
+	Releases5xx     Fault = "5xx frees the key" // when nothing happened: not wrong under ietf, wrong for stripe
+	SecondBreaksSo  Fault = "each 5xx is another one"
+	SecondSucceeds  Fault = "what failed succeeds"
+	InvalidHappens  Fault = "invalid requests have effects"
+	FreesAndForgets Fault = "invalid requests keep no key" // right: a request that was never carried out frees it
+)
+
+// latency is how long a slow store takes: a fault that is a race needs time to be seen.
+const latency = 250 * time.Millisecond
+
+// effect makes a thing and takes the time that it takes. A process that dies goes no further.
+func (a *API) effect(r *http.Request) int64 {
+	n := a.effects.Add(1)
+	if a.has(DropsMany) && n%7 == 0 {
+		a.effects.Add(-1)
+		return time.Now().UnixNano()
+	}
+	a.linger(r)
+	if a.has(LastID) {
+		return a.effects.Load()
+	}
+	return n
+}
+
+func (a *API) linger(r *http.Request) {
+	var d time.Duration
+	switch {
+	case r.URL.Path == "/things/slow":
+		d = slow
+	case a.has(LookThenRun), a.has(LocalLock), a.has(LastID), a.has(DiesWithout):
+		d = latency
+	default:
+		return
+	}
+	var left, died <-chan struct{}
+	if a.has(DiesWithout) {
+		left = r.Context().Done()
+	}
+	if l := lifeOf(r); l != nil {
+		died = l.died
+	}
+	select {
+	case <-time.After(d):
+	case <-left:
+		panic(http.ErrAbortHandler)
+	case <-died:
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// beforeSave is between the end of the work and its record.
+func (a *API) beforeSave(r *http.Request) {
+	if a.has(ClientsEnd) {
+		select {
+		case <-r.Context().Done():
+		case <-time.After(latency):
+		}
+	}
+	if lifeOf(r).over() {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// elsewhere reports whether a record is of a request that another process is at work on, and which this one does not see. a.mu is held.
+func (a *API) elsewhere(rec *record) bool {
+	return a.has(LocalLock) && !rec.ended() && rec.process != a.claims%2
+}
+
+// inFlight answers a retry while the first request is being carried out.
+func (a *API) inFlight(w http.ResponseWriter, r *http.Request, rec *record) {
+	if a.abandoned(w, rec) {
+		return
+	}
+	if a.has(OwnConflict) {
+		a.mu.Lock()
+		rec.conflicted = true
+		a.mu.Unlock()
+	}
+	switch {
+	case a.has(Waits):
+		select {
+		case <-rec.done:
+			a.replay(w, r, rec)
+		case <-r.Context().Done():
+		}
+	case a.has(RacesBreak):
+		problem(w, http.StatusInternalServerError, "broken", "duplicate key value violates unique constraint")
+	case a.has(TeapotWaits):
+		problem(w, http.StatusTeapot, "request-in-flight", "A request with this key is outstanding.")
+	default:
+		a.conflict(w)
+	}
+}
+
+func (a *API) conflict(w http.ResponseWriter) {
+	if !a.has(BareConflict) {
+		w.Header().Set("Retry-After", "1")
+	}
+	problem(w, http.StatusConflict, "request-in-flight", "A request with this key is outstanding.")
+}
+
+// conflicted reports whether the conflict that a retry met is what is known of a key.
+func (a *API) conflicted(rec *record) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return rec.conflicted
+}
+
+// letsGo reports whether an answer frees its key though it need not.
+func (a *API) letsGo(status int) bool {
+	switch {
+	case status >= 500:
+		return a.has(ReleasesUnsure) || a.has(Releases5xx)
+	case status == http.StatusBadRequest && a.has(FreesAndForgets):
+		return true
+	}
+	return status >= 400 && a.has(ReleasesErrors)
+}
+
+// keepsRefusals serves with a layer outside of the one that knows callers: it keeps what that one refused.
+func (a *API) keepsRefusals(w http.ResponseWriter, r *http.Request) bool {
+	key := r.Header.Get("Idempotency-Key")
+	if !a.has(KeepsRefusals) || key == "" {
+		return false
+	}
+	a.mu.Lock()
+	rec := a.refusals[key]
+	a.mu.Unlock()
+	if rec == nil {
+		out := httptest.NewRecorder()
+		a.serve(out, r)
+		rec = &record{status: out.Code, header: out.Header(), body: out.Body.Bytes()}
+		if rec.status == http.StatusUnauthorized || rec.status == http.StatusTooManyRequests {
+			a.mu.Lock()
+			a.refusals[key] = rec
+			a.mu.Unlock()
+		}
+	}
+	answer(w, rec, false)
+	return true
+}
+
+// limited answers 429 to more than a few requests in a short time.
+func (a *API) limited(w http.ResponseWriter) bool {
+	const some, window = 5, 300 * time.Millisecond
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if time.Since(a.windowAt) > window {
+		a.windowAt, a.inWindow = time.Now(), 0
+	}
+	if a.inWindow++; a.inWindow <= some {
+		return false
+	}
+	problem(w, http.StatusTooManyRequests, "too-many", "Not so fast.")
+	return true
+}
+
+// failing refuses for a business reason, unless it is wrong about that.
+func (a *API) failing(w http.ResponseWriter) bool {
+	a.mu.Lock()
+	a.failures++
+	again := a.failures > 1
+	a.mu.Unlock()
+	if again && a.has(SecondSucceeds) {
+		return false
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusPaymentRequired)
+	fmt.Fprint(w, `{"error":"no money"}`)
+	return true
+}

@@ -1,0 +1,79 @@
+// Package target is an API that is safe to retry, and that can be told to have one fault or another: what the probe is tested
+// against. A case that no fault fails proves nothing.
+package target
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Fault is a way to be wrong.
+type Fault string
+
+// API is an API in memory. Without faults it keeps the rules of profile ietf.
+type API struct {
+	faults  map[Fault]bool
+	effects atomic.Int64
+	keep    time.Duration // how long answers are replayed; 0: for ever
+
+	mu      sync.Mutex
+	records map[string]*record
+	things  map[string]string // what PUT made
+
+	life     *life                    // since the last crash
+	down     bool                     // the store
+	pinned   map[string]bool          // keys that came while it was
+	refusals map[string]*record       // that are kept though they should not be
+	halves   map[string]chan struct{} // closed when a half-sent request is whole or gone
+	claims   int
+	failures int
+	windowAt time.Time // of what is allowed before 429
+	inWindow int
+}
+
+// record is what is known of a key.
+type record struct {
+	fingerprint string
+	request     []byte        // body of the first request
+	done        chan struct{} // closed when there is an answer
+	status      int           // 0: none yet
+	header      http.Header
+	body        []byte
+	endedAt     time.Time
+	refused     int   // how often another request came with its key
+	life        *life // in which it was claimed
+	process     int   // of two, that claimed it
+	conflicted  bool  // a retry came while it was in flight
+}
+
+// Start serves an API on loopback until the test ends.
+func Start(t testing.TB, faults ...Fault) (*API, *httptest.Server) {
+	t.Helper()
+	a := New(faults...)
+	s := httptest.NewUnstartedServer(a)
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return a, s
+}
+
+// New returns an API.
+func New(faults ...Fault) *API {
+	a := &API{faults: map[Fault]bool{}, records: map[string]*record{}, things: map[string]string{}}
+	a.life, a.pinned, a.refusals, a.halves = newLife(), map[string]bool{}, map[string]*record{}, map[string]chan struct{}{}
+	for _, f := range faults {
+		a.faults[f] = true
+	}
+	return a
+}
+
+// Effects is how many things have been created.
+func (a *API) Effects() int64 { return a.effects.Load() }
+
+func (a *API) has(f Fault) bool { return a.faults[f] }

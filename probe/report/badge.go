@@ -1,0 +1,63 @@
+package report
+
+import (
+	"html/template"
+	"io"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// Badge writes an SVG for a README: "retry-safe: 20/20". It is green if all cases of the gate are met and none of the report has failed.
+func Badge(w io.Writer, r *probe.Report) error {
+	safe := Safe(r)
+	value, colour := safe.String(), "#1a7f37"
+	switch {
+	case safe.Failed > 0:
+		colour = "#b3261e"
+	case !safe.OK():
+		colour = "#8a5a00"
+	case ofDraft(r) && Draft(r).OK():
+		value += " · ietf " + Draft(r).String()
+	}
+	b := badge{Name: safe.Name, Value: value, Colour: colour, NameWidth: badgeWidth(safe.Name), ValueWidth: badgeWidth(value)}
+	b.Width, b.NameAt, b.ValueAt = b.NameWidth+b.ValueWidth, b.NameWidth/2, b.NameWidth+b.ValueWidth/2
+	b.NameLong, b.ValueLong = b.NameWidth-padding, b.ValueWidth-padding
+	return badgeForm().Execute(w, b)
+}
+
+type badge struct {
+	Name, Value, Colour          string
+	Width, NameWidth, ValueWidth int
+	NameAt, ValueAt              int // middles
+	NameLong, ValueLong          int // of the texts
+}
+
+// padding is the space beside a text of a badge, left and right together.
+const padding = 14
+
+// badgeWidth is how wide a field is. The texts are fitted to it, whatever font there is.
+func badgeWidth(text string) int {
+	w := 0.0
+	for _, c := range text {
+		switch c {
+		case 'i', 'l', 't', 'f', 'r', ',', ' ', '/', '-', '·':
+			w += 4.6
+		default:
+			w += 7.2
+		}
+	}
+	return int(w) + padding
+}
+
+func badgeForm() *template.Template {
+	return template.Must(template.New("badge").Parse(`<svg xmlns="http://www.w3.org/2000/svg" width="{{.Width}}" height="20" viewBox="0 0 {{.Width}} 20" role="img" aria-label="{{.Name}}: {{.Value}}">
+<title>{{.Name}}: {{.Value}}</title>
+<clipPath id="r"><rect width="{{.Width}}" height="20" rx="3"/></clipPath>
+<g clip-path="url(#r)"><rect width="{{.NameWidth}}" height="20" fill="#3b4148"/><rect x="{{.NameWidth}}" width="{{.ValueWidth}}" height="20" fill="{{.Colour}}"/></g>
+<g fill="#fff" text-anchor="middle" font-family="Verdana,DejaVu Sans,Geneva,sans-serif" font-size="11">
+<text x="{{.NameAt}}" y="14" textLength="{{.NameLong}}" lengthAdjust="spacingAndGlyphs">{{.Name}}</text>
+<text x="{{.ValueAt}}" y="14" textLength="{{.ValueLong}}" lengthAdjust="spacingAndGlyphs">{{.Value}}</text>
+</g>
+</svg>
+`))
+}

@@ -1,0 +1,195 @@
+package report
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+//go:embed page.html page.css
+var pageFiles embed.FS
+
+// HTML writes the report as a page that needs nothing else: no script, no font, no picture from elsewhere. For each FAIL, BROKEN and WARN it
+// draws who sent what when.
+func HTML(w io.Writer, r *probe.Report) error {
+	form, err := template.New("page.html").ParseFS(pageFiles, "page.html", "page.css")
+	if err != nil {
+		return err
+	}
+	return form.Execute(w, pageOf(r))
+}
+
+// page is what the template shows. All text in it is clean; the template escapes it.
+type page struct {
+	Target, Profile, Evidence, Began, Took string
+	Requests                               int
+	Headline, Tone, Subline                string
+	Gates                                  []Gate
+	Tally                                  []tally
+	Groups                                 []group
+	Explained                              []explanation
+	Observed                               []fact
+}
+
+type tally struct {
+	Verdict probe.Verdict
+	Class   string
+	N       int
+	X, Part float64 // in the bar of all, in percent
+}
+
+type group struct {
+	Name string
+	Rows []row
+}
+
+type row struct {
+	ID, Name, Checks, Class, Found string
+	Verdict                        probe.Verdict
+	Severity                       probe.Severity
+	More                           int
+	Linked                         bool
+}
+
+type explanation struct {
+	row
+	Source, Why, Fix string
+	Findings         []finding
+	MoreFindings     []finding // that are shown when asked for
+	Chart            *chart
+	Exchanges        []told
+	Open             bool
+}
+
+type finding struct {
+	Class, Text string
+	Verdict     probe.Verdict
+}
+
+// fact is a field of the observed profile.
+type fact struct{ Name, Value string }
+
+func pageOf(r *probe.Report) page {
+	p := page{
+		Target: line(r.Target), Profile: line(r.Profile), Evidence: evidence(r.Evidence), Began: r.BeganAt.UTC().Format("2 January 2006, 15:04 UTC"),
+		Took: inWords(r.Took), Requests: r.Requests, Gates: []Gate{Safe(r)}, Tally: tallyOf(r), Groups: groupsOf(r), Observed: facts(r.Observed),
+	}
+	if ofDraft(r) {
+		p.Gates = append(p.Gates, Draft(r))
+	}
+	p.Headline, p.Subline, p.Tone = headline(r)
+	for _, o := range explained(r) {
+		p.Explained = append(p.Explained, explain(o, r.Observed))
+	}
+	return p
+}
+
+// headline says first what one wants to know first.
+func headline(r *probe.Report) (head, sub, tone string) {
+	safe, failed := Safe(r), r.Count(probe.Fail)
+	switch {
+	case failed > 0:
+		return "Not safe to retry", fmt.Sprintf("%s of %d failed.", counted(failed, "case"), len(r.Outcomes)), "fail"
+	case safe.OK():
+		return "Safe to retry", fmt.Sprintf("All %d cases of the gate are met, and none has failed.", safe.Of), "pass"
+	}
+	return "Not shown to be safe", fmt.Sprintf("No case has failed, but %d of the %d that the gate asks for are not met or were not played.",
+		safe.Of-safe.Met, safe.Of), "warn"
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// classOf is a verdict as a class of the style sheet.
+func classOf(v probe.Verdict) string {
+	switch v {
+	case probe.Pass, probe.Fail, probe.Warn, probe.Info, probe.Broken:
+		return strings.ToLower(string(v))
+	}
+	return "na"
+}
+
+func tallyOf(r *probe.Report) (all []tally) {
+	x := 0.0
+	for _, v := range verdicts() {
+		n := r.Count(v)
+		t := tally{Verdict: v, Class: classOf(v), N: n, X: x, Part: 100 * float64(n) / float64(max(1, len(r.Outcomes)))}
+		x += t.Part
+		all = append(all, t)
+	}
+	return all
+}
+
+func groupsOf(r *probe.Report) (all []group) {
+	for _, o := range r.Outcomes {
+		name := groupOf(o.ID)
+		if len(all) == 0 || all[len(all)-1].Name != name {
+			all = append(all, group{Name: name})
+		}
+		last := &all[len(all)-1]
+		last.Rows = append(last.Rows, rowOf(o))
+	}
+	return all
+}
+
+func rowOf(o probe.Outcome) row {
+	r := row{ID: line(o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict), Verdict: o.Verdict, Severity: o.Severity}
+	r.Linked = needsWords(o)
+	if len(o.Findings) > 0 {
+		r.Found, r.More = cut(line(o.Findings[0].Text), 240), len(o.Findings)-1
+	}
+	return r
+}
+
+func explain(o probe.Outcome, seen probe.Observed) explanation {
+	e := explanation{row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen), Exchanges: tellAll(o, seen)}
+	e.Open = o.Verdict == probe.Fail && len(e.Exchanges) <= 6
+	for _, f := range o.Findings {
+		e.Findings = append(e.Findings, finding{classOf(f.Verdict), line(f.Text), f.Verdict})
+	}
+	if len(e.Findings) > shown {
+		e.Findings, e.MoreFindings = e.Findings[:shown/2], e.Findings[shown/2:]
+	}
+	return e
+}
+
+// After is how long an exchange took, for people.
+func (t told) After() string { return inWords(t.Took) }
+
+// facts are the fields of an observed profile that were seen, by their names in JSON.
+func facts(o probe.Observed) (all []fact) {
+	text, err := json.Marshal(o)
+	if err != nil { // it has strings, numbers and booleans only
+		return nil
+	}
+	d := json.NewDecoder(strings.NewReader(string(text)))
+	d.UseNumber()
+	_, _ = d.Token() // the opening brace
+	for d.More() {
+		name, _ := d.Token()
+		var value any
+		if d.Decode(&value) != nil {
+			return all
+		}
+		all = append(all, factOf(fmt.Sprint(name), value))
+	}
+	return all
+}
+
+func factOf(name string, value any) fact {
+	if n, ok := value.(json.Number); ok && strings.HasSuffix(name, "_ns") {
+		ns, _ := n.Int64()
+		return fact{strings.TrimSuffix(name, "_ns"), inWords(time.Duration(ns))}
+	}
+	return fact{line(name), line(fmt.Sprint(value))}
+}

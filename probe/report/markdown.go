@@ -1,0 +1,107 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// Markdown writes the report as GitHub shows it: a table of the cases that say something, and an explanation of each FAIL, BROKEN and WARN.
+func Markdown(w io.Writer, r *probe.Report) error {
+	m := &markdown{seen: r.Observed}
+	m.printf("# Probe of %s\n", md(r.Target))
+	m.printf("Profile %s, %s, %d requests in %s, %s.\n", md(r.Profile), evidence(r.Evidence), r.Requests, inWords(r.Took),
+		r.BeganAt.UTC().Format("2006-01-02 15:04 UTC"))
+	m.summary(r)
+	m.cases(r)
+	for _, o := range explained(r) {
+		m.explain(o)
+	}
+	_, err := m.out.WriteTo(w)
+	return err
+}
+
+type markdown struct {
+	out  bytes.Buffer
+	seen probe.Observed
+}
+
+func (m *markdown) printf(format string, args ...any) { fmt.Fprintf(&m.out, format+"\n", args...) }
+
+func (m *markdown) summary(r *probe.Report) {
+	gates := []Gate{Safe(r)}
+	if ofDraft(r) {
+		gates = append(gates, Draft(r))
+	}
+	for _, g := range gates {
+		m.printf("- **%s: %s**", g.Name, g)
+	}
+	var parts []string
+	for _, v := range verdicts() {
+		if n := r.Count(v); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	m.printf("- %s\n", strings.Join(parts, ", "))
+}
+
+func (m *markdown) cases(r *probe.Report) {
+	m.printf("| case | verdict | name | found |\n|---|---|---|---|")
+	for _, o := range r.Outcomes {
+		verdict := string(o.Verdict)
+		if o.Verdict == probe.Fail || o.Verdict == probe.Broken {
+			verdict = "**" + verdict + "**"
+		}
+		m.printf("| %s | %s | %s | %s |", md(o.ID), verdict, md(o.Name), md(found(o, 160)))
+	}
+}
+
+func (m *markdown) explain(o probe.Outcome) {
+	m.printf("\n## %s: %s %s (%s)\n", o.Verdict, md(o.ID), md(o.Name), o.Severity)
+	m.printf("%s Source: %s.\n", md(o.Checks), md(o.Source))
+	for _, f := range o.Findings {
+		m.printf("- %s: %s", f.Verdict, md(f.Text))
+	}
+	if o.Why != "" {
+		m.printf("\n**Why it matters.** %s\n\n**How to fix it.** %s", md(o.Why), md(o.Fix))
+	}
+	if len(o.Timeline) == 0 {
+		return
+	}
+	m.printf("\n| | sent | key | caller | answer | after |\n|---|---|---|---|---|---|")
+	for i, e := range tellAll(o, m.seen) {
+		if i == shown {
+			m.printf("| | … and %d more | | | | |", len(o.Timeline)-shown)
+			break
+		}
+		m.printf("| %d | %s: %s | %s | %s | %s %s | %s |", e.No, md(e.Label), md(e.What), md(keyInWords(e.Key)), md(e.Caller), e.Result,
+			md(cut(e.answerBody()+e.Error, 120)), inWords(e.Took))
+	}
+}
+
+// md is text in which nothing means anything to Markdown or to GitHub: neither markup nor HTML, links, mentions or references.
+func md(text string) string {
+	var b strings.Builder
+	letters := []rune(line(text))
+	for i, c := range letters {
+		inWord := i+1 < len(letters) && letters[i+1] != ' '
+		switch {
+		case c == '@' || c == '#':
+			b.WriteString(`\` + string(c) + "<!-- -->")
+		case c == '<':
+			b.WriteString("&lt;")
+		case c == '&':
+			b.WriteString("&amp;")
+		case c == '|':
+			b.WriteString("&#124;")
+		case strings.ContainsRune("\\`*_[]~>$", c), (c == '.' || c == ':') && inWord, i == 0 && strings.ContainsRune("+-=", c):
+			b.WriteString(`\` + string(c))
+		default:
+			b.WriteRune(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,41 @@
+package report_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/internal/target"
+)
+
+// What a run has really found has a place in each form.
+func TestFormsOfARealRun(t *testing.T) {
+	t.Parallel()
+	_, server := target.Start(t, target.NoKeys)
+	u, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := probe.Template{Path: "/things", Header: []probe.HeaderLine{{Name: "Content-Type", Value: "application/json"}}, Body: `{"amount": {{amount}}}`}
+	r, err := probe.Run(t.Context(), probe.Recipe{
+		Target: u, Request: template, Identity: probe.Identity{Pointer: "/id"}, A: []probe.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},
+	}, probe.Options{Only: []string{"B01", "B02"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, want := range map[string][]string{
+		"html": {`<article id="B02"`, `<rect class="bar k0 good"`, "POST /things HTTP/1.1", "(credential A)"}, "table": {"B01 PASS", "B02 FAIL", "2 retry"},
+		"junit": {"<failure"}, "sarif": {`"ruleId": "B02"`}, "markdown": {"FAIL: B02"}, "badge": {"1 FAIL"}, "json": {`"verdict": "FAIL"`},
+	} {
+		got := written(t, form, r)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s lacks %q:\n%s", form, w, got)
+			}
+		}
+		if strings.Contains(got, "secret-a") {
+			t.Errorf("%s tells the credential", form)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package report
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// TableOptions of Table. TableOptions{} works.
+type TableOptions struct {
+	// Colour colours verdicts with the escape sequences of terminals. Default: no colour.
+	Colour bool
+}
+
+// width is how many columns a table takes at most.
+const width = 100
+
+// Table writes the report for a terminal: a line for each case, then what must be known of each FAIL, BROKEN and WARN.
+func Table(w io.Writer, r *probe.Report, o TableOptions) error {
+	t := &table{colour: o.Colour, seen: r.Observed}
+	t.printf("%s", cut("Probe of "+line(r.Target), width))
+	t.printf("%s", cut(fmt.Sprintf("profile %s, %s, %d requests in %s, %s", line(r.Profile), evidence(r.Evidence), r.Requests, inWords(r.Took),
+		r.BeganAt.UTC().Format("2006-01-02 15:04 UTC")), width))
+	group := ""
+	for _, c := range r.Outcomes {
+		if g := groupOf(c.ID); g != group {
+			group = g
+			t.printf("\n%s", t.paint(bold, g))
+		}
+		t.printf("%s", Row(c, o))
+	}
+	for _, c := range explained(r) {
+		t.explain(c)
+	}
+	t.printf("")
+	t.summary(r)
+	_, err := t.out.WriteTo(w)
+	return err
+}
+
+// Row is the line that Table has for a case, without an end of line.
+func Row(c probe.Outcome, o TableOptions) string {
+	t := &table{colour: o.Colour}
+	head := fmt.Sprintf("  %-4s", line(c.ID)) + t.paint(colourOf(c.Verdict), pad(string(c.Verdict), 7)) + pad(cut(line(c.Name), 24), 26)
+	return strings.TrimRight(head+found(c, width-39), " ")
+}
+
+// found is what a case has to say, in one line of at most that many columns.
+func found(c probe.Outcome, most int) string {
+	if len(c.Findings) == 0 {
+		return ""
+	}
+	text := line(c.Findings[0].Text)
+	if more := len(c.Findings) - 1; more > 0 {
+		note := fmt.Sprintf(" (+%d more)", more)
+		return cut(text, most-len(note)) + note
+	}
+	return cut(text, most)
+}
+
+func evidence(e probe.Evidence) string {
+	if e == probe.ByCount {
+		return "effects counted (E2)"
+	}
+	return "effects told by identities (E1)"
+}
+
+type table struct {
+	out    bytes.Buffer
+	colour bool
+	seen   probe.Observed
+}
+
+func (t *table) printf(format string, args ...any) { fmt.Fprintf(&t.out, format+"\n", args...) }
+
+// field prints a text behind its name, in as many lines as it takes.
+func (t *table) field(name, text string) {
+	for i, l := range wrap(line(text), width-11) {
+		if i > 0 {
+			name = ""
+		}
+		t.printf("  %s %s", t.paint(dim, pad(name, 8)), l)
+	}
+}
+
+// shown is how many exchanges of a case the table shows.
+const shown = 12
+
+func (t *table) explain(c probe.Outcome) {
+	title := fmt.Sprintf("%s %s", line(c.ID), line(c.Name))
+	t.printf("\n%s %s", t.paint(colourOf(c.Verdict), string(c.Verdict)), t.paint(bold, cut(title, width-30))+", "+string(c.Severity))
+	t.field("checks", c.Checks)
+	for i, f := range c.Findings {
+		if i == shown {
+			t.field("", fmt.Sprintf("… and %d more", len(c.Findings)-shown))
+			break
+		}
+		t.field("found", string(f.Verdict)+": "+f.Text)
+	}
+	t.field("why", c.Why)
+	t.field("fix", c.Fix)
+	t.field("source", c.Source)
+	name := "sent"
+	for i, e := range tellAll(c, t.seen) {
+		if i == shown {
+			t.printf("  %s … and %d more: see the other forms of this report", pad("", 8), len(c.Timeline)-shown)
+			break
+		}
+		sent, answered := exchange(e)
+		t.printf("  %s %s", t.paint(dim, pad(name, 8)), sent)
+		t.printf("  %s %s", pad("", 8), answered)
+		name = ""
+	}
+}
+
+// exchange is who sent what, and what came back.
+func exchange(e told) (sent, answered string) {
+	label := e.Label
+	if e.Caller != "" {
+		label = e.Caller + ": " + label
+	}
+	sent = fmt.Sprintf("%2d %s  %s  %s  %s", e.No, pad(cut(label, 25), 25), cut(e.What, 24), keyInWords(e.Key), e.requestBody())
+	answered = fmt.Sprintf("   %s  → %s %s", pad("in "+inWords(e.Took), 25), e.Result, e.answerBody()+e.Error)
+	return strings.TrimRight(cut(sent, width-11), " "), strings.TrimRight(cut(answered, width-11), " ")
+}
+
+func (t *table) summary(r *probe.Report) {
+	var parts []string
+	for _, v := range verdicts() {
+		if n := r.Count(v); n > 0 {
+			parts = append(parts, t.paint(colourOf(v), fmt.Sprintf("%d %s", n, v)))
+		}
+	}
+	t.printf("%s", strings.Join(parts, "  "))
+	t.gate(Safe(r))
+	if ofDraft(r) {
+		t.gate(Draft(r))
+	}
+}
+
+func (t *table) gate(g Gate) {
+	colour := yellow
+	switch {
+	case g.OK():
+		colour = green
+	case g.Failed > 0:
+		colour = red
+	}
+	t.printf("%s: %s", g.Name, t.paint(colour, g.String()))
+}
+
+const (
+	bold    = "1"
+	dim     = "2"
+	red     = "1;31"
+	green   = "32"
+	yellow  = "33"
+	magenta = "1;35"
+	cyan    = "36"
+)
+
+func colourOf(v probe.Verdict) string {
+	switch v {
+	case probe.Fail:
+		return red
+	case probe.Broken:
+		return magenta
+	case probe.Warn:
+		return yellow
+	case probe.Info:
+		return cyan
+	case probe.Pass:
+		return green
+	}
+	return dim
+}
+
+func (t *table) paint(colour, text string) string {
+	if !t.colour || text == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}

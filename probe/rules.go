@@ -1,0 +1,186 @@
+package probe
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Rules are what a profile says that a client may count on. Statuses are those that are right; none: the profile does not say, and what
+// is seen is recorded.
+type Rules struct {
+	Name   string
+	Title  string // for people
+	Header string // that carries the key; "": the key is in the body
+	Member string // of the JSON body that carries the key
+	Quoted bool   // keys are sent as structured-field strings
+	// FirstSent is the header that must come with the key, with the time of the first request (OASIS Repeatable Requests).
+	FirstSent string
+
+	MaxKey    int    // the longest key that must work
+	UUIDs     bool   // keys are UUIDs, and nothing else must work
+	FoldsCase bool   // keys that differ in case only are the same
+	Bare      answer // how an unquoted key is taken
+	Quotes    answer // how a quoted one is taken
+
+	Missing, Malformed, Mismatch, InFlight, Expired []int
+	MismatchText                                    string // that must be in the body of a mismatch
+	Problem                                         bool   // errors are problem details with a link to the rules
+
+	Marker       string // header of a replay
+	MarkerValue  string
+	MarkerNeeded bool
+	// RefusalValue is the value of Marker in an answer that says that nothing was done; "": the profile has none.
+	RefusalValue string
+	// SameBytes: a replay has the status and the bytes of the first answer; otherwise it shows the same thing.
+	SameBytes bool
+	// Replays is false where every duplicate is refused with Mismatch.
+	Replays bool
+	// Compares: the request of a retry is compared with the first one.
+	Compares bool
+	// ByRoute: a key belongs to its route; the same key elsewhere is another key.
+	ByRoute bool
+	Methods []string
+	// TooLong: a key that is longer than MaxKey is refused.
+	TooLong bool
+	// AllRoutes: the same key at another route is a mismatch. Where neither this nor ByRoute is said, both may be.
+	AllRoutes bool
+	// WholeTarget: the first answer is never that to the same path with another query.
+	WholeTarget bool
+	// LooseBody: the first answer may be given to another body, though it should not.
+	LooseBody bool
+	// HeadersCount: other headers make another request, or should.
+	HeadersCount bool
+	// FailsInFlight: a request whose key is in flight may be refused with any 4xx, not only with InFlight.
+	FailsInFlight bool
+	// KeepsErrors: once the work has begun, its 4xx and 5xx are kept as its successes are.
+	KeepsErrors bool
+}
+
+// answer is how something is to be taken.
+type answer uint8
+
+const (
+	open     answer = iota // the profile does not say
+	accepted               // it works
+	refused                // 400, and nothing happens
+)
+
+// Profiles are the rules that can be declared, by name.
+func Profiles() map[string]Rules {
+	all := map[string]Rules{}
+	for _, r := range []Rules{
+		ietf(), ietfStrict(), stripe(), stripeV2(), paypal(), adyen(), repeatability(), square(), aws(), checkout(), gocardless(), none(),
+	} {
+		all[r.Name] = r
+	}
+	return all
+}
+
+// ProfileNames are the names of Profiles in order.
+func ProfileNames() []string { return slices.Sorted(maps.Keys(Profiles())) }
+
+func rulesOf(name string) (Rules, error) {
+	if name == "" {
+		name = "ietf"
+	}
+	r, ok := Profiles()[name]
+	if !ok {
+		return r, fmt.Errorf("no profile %q: there are %s", name, strings.Join(ProfileNames(), ", "))
+	}
+	return r, nil
+}
+
+func ietf() Rules {
+	return Rules{
+		Name: "ietf", Title: "draft-ietf-httpapi-idempotency-key-header-07", Header: "Idempotency-Key", Quoted: true, MaxKey: 255,
+		Bare: accepted, Quotes: accepted, Missing: []int{400}, Malformed: []int{400}, Mismatch: []int{422}, InFlight: []int{409},
+		Problem: true, Marker: "Idempotent-Replayed", MarkerValue: "true", SameBytes: true, Replays: true, Compares: true,
+		Methods: []string{"POST", "PATCH"}, WholeTarget: true,
+	}
+}
+
+func ietfStrict() Rules {
+	r := ietf()
+	r.Name, r.Title, r.Bare = "ietf-strict", "the draft read literally: structured-field strings only", refused
+	return r
+}
+
+func stripe() Rules {
+	return Rules{
+		Name: "stripe", Title: "Stripe, version 1", Header: "Idempotency-Key", MaxKey: 255, Bare: accepted,
+		Malformed: []int{400}, Mismatch: []int{400}, MismatchText: "idempotency_error", InFlight: []int{409},
+		Marker: "Idempotent-Replayed", MarkerValue: "true", MarkerNeeded: true, SameBytes: true, Replays: true, Compares: true,
+		KeepsErrors: true, Methods: []string{"POST"}, TooLong: true, AllRoutes: true, WholeTarget: true,
+	}
+}
+
+func stripeV2() Rules {
+	r := stripe()
+	r.Name, r.Title, r.Methods = "stripe-v2", "Stripe, version 2", []string{"POST", "DELETE"}
+	r.MarkerNeeded, r.KeepsErrors = false, false
+	return r
+}
+
+func paypal() Rules {
+	return Rules{
+		Name: "paypal", Title: "PayPal", Header: "PayPal-Request-Id", MaxKey: 108, Bare: accepted, Mismatch: []int{422, 400, 409},
+		InFlight: []int{409}, Replays: true, Compares: true, ByRoute: true, FailsInFlight: true, Methods: []string{"POST"},
+	}
+}
+
+func adyen() Rules {
+	return Rules{
+		Name: "adyen", Title: "Adyen", Header: "Idempotency-Key", MaxKey: 64, Bare: accepted, Mismatch: []int{422, 409},
+		InFlight: []int{409, 422}, SameBytes: true, Replays: true, Compares: true, Methods: []string{"POST"}, TooLong: true,
+	}
+}
+
+func repeatability() Rules {
+	return Rules{
+		Name: "repeatability", Title: "OASIS Repeatable Requests 1.0", Header: "Repeatability-Request-ID", FirstSent: "Repeatability-First-Sent",
+		MaxKey: 36, UUIDs: true, FoldsCase: true, Bare: accepted, Missing: []int{400}, Malformed: []int{400}, Mismatch: []int{400},
+		InFlight: []int{409}, Expired: []int{412}, Marker: "Repeatability-Result", MarkerValue: "accepted", MarkerNeeded: true,
+		RefusalValue: "rejected", LooseBody: true, HeadersCount: true,
+		SameBytes: true, Replays: true, Compares: true, Methods: []string{"POST", "PUT", "PATCH", "DELETE"},
+	}
+}
+
+func square() Rules {
+	return Rules{
+		Name: "square", Title: "Square", Member: "idempotency_key", MaxKey: 45, Bare: accepted, Missing: []int{400},
+		Mismatch: []int{400}, MismatchText: "IDEMPOTENCY_KEY_REUSED", InFlight: []int{409}, SameBytes: true, Replays: true, Compares: true,
+		ByRoute: true, Methods: []string{"POST", "PUT"},
+	}
+}
+
+func aws() Rules {
+	return Rules{
+		Name: "aws", Title: "AWS client tokens", Member: "ClientToken", MaxKey: 64, Bare: accepted, Mismatch: []int{400},
+		MismatchText: "IdempotentParameterMismatch", InFlight: []int{409, 400}, SameBytes: true, Replays: true, Compares: true,
+		ByRoute: true, Methods: []string{"POST", "PUT", "PATCH", "DELETE"},
+	}
+}
+
+func checkout() Rules {
+	return Rules{
+		Name: "checkout", Title: "Checkout.com", Header: "Cko-Idempotency-Key", MaxKey: 255, Bare: accepted, InFlight: []int{429},
+		SameBytes: true, Replays: true, ByRoute: true, Methods: []string{"POST"},
+	}
+}
+
+func gocardless() Rules {
+	return Rules{
+		Name: "gocardless", Title: "GoCardless", Header: "Idempotency-Key", MaxKey: 128, Bare: accepted, Mismatch: []int{409},
+		InFlight: []int{409}, ByRoute: true, Methods: []string{"POST"},
+	}
+}
+
+// none has only what must hold whatever was declared.
+func none() Rules {
+	return Rules{
+		Name: "none", Title: "nothing declared", Header: "Idempotency-Key", MaxKey: 36, Bare: accepted, Replays: true, Compares: true,
+		Methods: []string{"POST"},
+	}
+}
