@@ -108,6 +108,9 @@ func TestCommandLine(t *testing.T) {
 		{"sweep a file that is not there", []string{"sweep", "--store=nowhere.db"}, exitRefused, []string{"no such file"}},
 		{"sweep too often", []string{"sweep", "--store=postgres://h/db", "--every=1ms"}, exitRefused, []string{"once", "1m"}},
 		{"sweep less than nothing", []string{"sweep", "--store=postgres://h/db", "--limit=-1"}, exitRefused, []string{"--limit"}},
+		{"probe help", []string{"probe", "--help"}, exitOK, []string{"probe init --curl", "--explain", "exit status"}},
+		{"help of a run of the probe", []string{"probe", "run", "--help"}, exitOK, []string{"--allow-remote", "--html", "--only"}},
+		{"probe without a recipe", []string{"probe"}, exitRefused, []string{"probe init"}},
 		{"demo in a file", []string{"demo", "--store=keys.db"}, exitRefused, []string{"postgres://"}},
 		{"an unknown scope", []string{"proxy", up, "--scope=user"}, exitRefused, []string{"user", "credential", "header:NAME", "jwt:", "mtls", "none"}},
 		{"a scope without a name", []string{"proxy", up, "--scope=header:"}, exitRefused, []string{"header:NAME"}},
@@ -167,7 +170,7 @@ func TestTheSecretIsNotPrinted(t *testing.T) {
 func TestBashCompletes(t *testing.T) {
 	script := runBinary(t, "completion", "bash").stdout
 	for line, wanted := range map[string]string{
-		"retrysafe pr": "proxy", "retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish",
+		"retrysafe prox": "proxy", "retrysafe probe in": "init", "retrysafe probe --ht": "--html", "retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish",
 		"retrysafe migrate st": "status", "retrysafe migrate up --sto": "--store",
 	} {
 		words := strings.Fields(line)

@@ -1,0 +1,165 @@
+// Package draft makes a first recipe for the probe of what people have at hand: a curl command line, or an operation of an OpenAPI
+// document. It guesses what it can, and says in comments what it has guessed.
+package draft
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Draft is a recipe to be.
+type Draft struct {
+	Source string // what it was made of, for people
+	Target string
+	Method string
+	Path   string // with the query
+	Body   string
+
+	Profile     string // "": nothing tells
+	KeyHeader   string // "": the profile's
+	KeyRequired bool
+
+	// IdentityPointer or IdentityHeader is where an answer says what was created. Without either it is guessed.
+	IdentityPointer, IdentityHeader string
+
+	headers     []line
+	credentials []credential
+	notes       []string
+	lines       []line // of which headers and credentials are made
+}
+
+// credential is a header line whose value has a secret that the recipe does not.
+type credential struct {
+	line
+	variable string
+	what     string // the variable holds
+	known    bool   // the source named the variable itself
+}
+
+// Variable is one that must be set before the recipe can be used, and what it holds.
+type Variable struct{ Name, Holds string }
+
+// Variables are those that the recipe needs.
+func (d *Draft) Variables() []Variable {
+	var all []Variable
+	for _, c := range d.credentials {
+		all = append(all, Variable{c.variable, c.what})
+	}
+	return all
+}
+
+// Notes say what a person should look at.
+func (d *Draft) Notes() []string { return d.notes }
+
+func (d *Draft) notef(format string, args ...any) {
+	d.notes = append(d.notes, fmt.Sprintf(format, args...))
+}
+
+// complete sorts the header lines, hides what is secret, and puts generators into the body.
+func (d *Draft) complete() {
+	for _, l := range d.lines {
+		switch {
+		case d.takeKey(l.name):
+		case isFraming(l.name):
+		case isSecret(l.name):
+			d.addCredential(l)
+		default:
+			d.headers = append(d.headers, line{l.name, withVariables(l.value)})
+		}
+	}
+	d.hideInQuery()
+	d.generate()
+}
+
+// takeKey recognises a header that carries a key; the probe sends those itself.
+func (d *Draft) takeKey(name string) bool {
+	switch strings.ToLower(name) {
+	case "idempotency-key":
+		d.Profile = "ietf"
+	case "paypal-request-id":
+		d.Profile = "paypal"
+	case "cko-idempotency-key":
+		d.Profile = "checkout"
+	case "repeatability-request-id", "repeatability-first-sent":
+		d.Profile = "repeatability"
+	default:
+		if !strings.Contains(strings.ToLower(name), "idempot") {
+			return false
+		}
+		d.KeyHeader = name
+	}
+	return true
+}
+
+// isFraming reports what the probe sends itself, and what a browser has sent that means nothing here.
+func isFraming(name string) bool {
+	switch strings.ToLower(name) {
+	case "host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade", "keep-alive", "accept-encoding":
+		return true
+	}
+	return false
+}
+
+// isSecret reports names of headers and parameters whose values are not for others.
+func isSecret(name string) bool {
+	name = plain(name)
+	for _, word := range []string{"authorization", "cookie", "apikey", "token", "secret", "password"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+var shellVariable = regexp.MustCompile(`\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)
+
+// withVariables writes $NAME as recipes do: ${NAME}.
+func withVariables(value string) string { return shellVariable.ReplaceAllString(value, "$${$1$2}") }
+
+// addCredential puts a variable into the place of a secret. The scheme, such as Bearer, stays.
+func (d *Draft) addCredential(l line) {
+	scheme, secret, ok := strings.Cut(l.value, " ")
+	if !ok || !strings.EqualFold(l.name, "Authorization") || scheme == "" {
+		scheme, secret = "", l.value
+	}
+	c := credential{line: l, what: "the value of " + l.name}
+	if scheme != "" {
+		c.what = "what follows " + scheme + " in " + l.name
+		scheme += " "
+	}
+	if strings.EqualFold(scheme, "Basic ") {
+		c.what = "USER:PASSWORD in base64, which is what follows Basic in " + l.name
+	}
+	if m := shellVariable.FindStringSubmatch(secret); m != nil && m[0] == secret {
+		c.variable, c.known = m[1]+m[2], true
+	} else {
+		c.variable = "PROBE_CREDENTIAL_A"
+		if n := len(d.credentials); n > 0 {
+			c.variable += fmt.Sprintf("_%d", n+1)
+		}
+	}
+	c.value = scheme + "${" + c.variable + "}"
+	d.credentials = append(d.credentials, c)
+}
+
+// hideInQuery keeps secrets of the query out of the file.
+func (d *Draft) hideInQuery() {
+	path, query, ok := strings.Cut(d.Path, "?")
+	if !ok {
+		return
+	}
+	params := strings.Split(query, "&")
+	for i, p := range params {
+		if name, value, _ := strings.Cut(p, "="); value != "" && isSecret(name) {
+			params[i] = name + "=CHANGE-ME"
+			d.notef("The query has %s, which looks like a secret: it was left out. Recipes and reports show the whole path; send it in a header if the API takes it there.", name)
+		}
+	}
+	d.Path = path + "?" + strings.Join(params, "&")
+}
+
+// plain is a name without what separates its words.
+func plain(name string) string {
+	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
+}

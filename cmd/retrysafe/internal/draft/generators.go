@@ -1,0 +1,242 @@
+package draft
+
+import (
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// place is a value in a body that might get a generator.
+type place struct {
+	name       string // of the member or the field
+	top        bool   // it is not inside of something else
+	start, end int
+	text       string
+	isNumber   bool
+}
+
+// generate puts generators where it is safe to: the values may change there without changing what is meant.
+func (d *Draft) generate() {
+	places, form := d.places()
+	var done []edit
+	done = append(done, d.keyMember(places)...)
+	done = append(done, amounts(places)...)
+	if len(done) == 0 && countAmounts(places) > 1 {
+		d.notef("The body has several amounts, which may have to fit together, so none was replaced. Put {{amount}} where it may change.")
+	}
+	done = append(done, uuids(places)...)
+	if len(done) == 0 {
+		done = freeText(places, form)
+	}
+	slices.SortFunc(done, func(a, b edit) int { return b.start - a.start })
+	for _, e := range done {
+		d.Body = d.Body[:e.start] + e.text + d.Body[e.end:]
+	}
+	if d.Body != "" && !generated.MatchString(d.Body) {
+		d.notef("Nothing in the body changes from one request to the next. Put {{amount}}, {{seq}} or \"{{uuid}}\" where it may: many cases need a second request that differs.")
+	}
+}
+
+var generated = regexp.MustCompile(`\{\{[a-z]+\}\}`)
+
+// edit replaces a part of the body.
+type edit struct {
+	start, end int
+	text       string
+}
+
+// places are the values of the body, and whether it is a form.
+func (d *Draft) places() (all []place, form bool) {
+	if json.Valid([]byte(d.Body)) {
+		return jsonPlaces(d.Body), false
+	}
+	for _, l := range d.headers {
+		if strings.EqualFold(l.name, "Content-Type") && strings.HasPrefix(l.value, "application/x-www-form-urlencoded") {
+			return formPlaces(d.Body), true
+		}
+	}
+	return nil, false
+}
+
+// jsonPlaces finds strings and numbers that are members of objects.
+func jsonPlaces(body string) []place {
+	d := json.NewDecoder(strings.NewReader(body))
+	d.UseNumber()
+	w := &walker{body: body, d: d}
+	w.value("", 0)
+	return w.all
+}
+
+type walker struct {
+	body string
+	d    *json.Decoder
+	all  []place
+}
+
+// value walks one value. The body is known to be JSON.
+func (w *walker) value(name string, depth int) {
+	before := int(w.d.InputOffset())
+	t, err := w.d.Token()
+	if err != nil {
+		return
+	}
+	end := int(w.d.InputOffset())
+	start := before + len(w.body[before:end]) - len(strings.TrimLeft(w.body[before:end], " \t\r\n,:"))
+	switch t := t.(type) {
+	case json.Delim:
+		for w.d.More() {
+			inner := name
+			if t == '{' {
+				key, _ := w.d.Token()
+				inner, _ = key.(string)
+			}
+			w.value(inner, depth+1)
+		}
+		_, _ = w.d.Token()
+	case string:
+		w.all = append(w.all, place{name, depth == 1, start + 1, end - 1, t, false})
+	case json.Number:
+		w.all = append(w.all, place{name, depth == 1, start, end, t.String(), true})
+	}
+}
+
+// formPlaces finds the fields of a form.
+func formPlaces(body string) (all []place) {
+	at := 0
+	for part := range strings.SplitSeq(body, "&") {
+		name, value, ok := strings.Cut(part, "=")
+		if plainName, err := url.QueryUnescape(name); err == nil && ok {
+			if text, err := url.QueryUnescape(value); err == nil {
+				start := at + len(name) + 1
+				all = append(all, place{plainName, true, start, start + len(value), text, false})
+			}
+		}
+		at += len(part) + 1
+	}
+	return all
+}
+
+// keyMember recognises a member that carries the key; the probe sends it itself.
+func (d *Draft) keyMember(places []place) []edit {
+	for _, p := range places {
+		if !p.top || p.isNumber {
+			continue
+		}
+		switch p.name {
+		case "idempotency_key":
+			d.Profile = "square"
+		case "ClientToken", "clientToken":
+			d.Profile = "aws"
+		default:
+			continue
+		}
+		if cut, ok := withoutMember(d.Body, p); ok {
+			return []edit{cut}
+		}
+	}
+	return nil
+}
+
+// withoutMember takes a member out of a JSON object, with one comma.
+func withoutMember(body string, p place) (edit, bool) {
+	start := strings.LastIndex(body[:p.start-1], strconv.Quote(p.name))
+	if start < 0 {
+		return edit{}, false
+	}
+	end := p.end + 1
+	if rest := strings.TrimLeft(body[end:], " \t\r\n"); strings.HasPrefix(rest, ",") {
+		rest = strings.TrimLeft(rest[1:], " \t\r\n")
+		return edit{start, len(body) - len(rest), ""}, true
+	}
+	before := strings.TrimRight(body[:start], " \t\r\n")
+	return edit{len(strings.TrimSuffix(before, ",")), end, ""}, true
+}
+
+func isAmount(name string) bool {
+	name = plain(name[strings.LastIndexAny(name, "[.")+1:])
+	for _, word := range []string{"amount", "total", "price", "sum", "value"} {
+		if strings.HasPrefix(name, word) || strings.HasSuffix(strings.TrimSuffix(name, "]"), word) {
+			return true
+		}
+	}
+	return false
+}
+
+var amount = regexp.MustCompile(`^[1-9][0-9]*(\.[0-9]+)?$`)
+
+// amounts replaces amounts if they are all the same: different ones may have to fit together.
+func amounts(places []place) []edit {
+	var done []edit
+	same := ""
+	for _, p := range places {
+		if !isAmount(p.name) || !amount.MatchString(p.text) {
+			continue
+		}
+		if same != "" && p.text != same {
+			return nil
+		}
+		same = p.text
+		_, decimals, ok := strings.Cut(p.text, ".")
+		if ok {
+			decimals = "." + decimals
+		}
+		done = append(done, edit{p.start, p.end, "{{amount}}" + decimals})
+	}
+	return done
+}
+
+func countAmounts(places []place) (n int) {
+	for _, p := range places {
+		if isAmount(p.name) && amount.MatchString(p.text) {
+			n++
+		}
+	}
+	return n
+}
+
+var uuid = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
+
+// uuids replaces UUIDs that the client has made up itself. One that names something must stay.
+func uuids(places []place) []edit {
+	var done []edit
+	for _, p := range places {
+		if !p.isNumber && uuid.MatchString(p.text) && madeUp(p.name, p.top) {
+			done = append(done, edit{p.start, p.end, "{{uuid}}"})
+		}
+	}
+	return done
+}
+
+// madeUp reports names of what a client chooses freely.
+func madeUp(name string, top bool) bool {
+	switch name = plain(name); name {
+	case "id", "uuid", "guid":
+		return top
+	}
+	for _, word := range []string{"reference", "nonce", "correlationid", "requestid", "messageid", "externalid", "eventid", "traceid"} {
+		if strings.HasSuffix(name, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// freeText makes a text that means nothing to the API differ from request to request.
+func freeText(places []place, form bool) []edit {
+	text := " {{seq}}"
+	if form {
+		text = "+{{seq}}"
+	}
+	for _, p := range places {
+		switch plain(p.name) {
+		case "description", "note", "notes", "memo", "comment":
+			if !p.isNumber && len(p.text) < 60 {
+				return []edit{{p.end, p.end, text}}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package draft
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
+)
+
+// YAML is the recipe, with comments that teach. It can be read: what cannot be written down is an error.
+func (d *Draft) YAML() ([]byte, error) {
+	if !utf8.ValidString(d.Body) {
+		return nil, errors.New("the body is not text, and a recipe is: write the recipe by hand")
+	}
+	set := func(string) (string, bool) { return "set", true }
+	var err error
+	for _, block := range []bool{true, false} {
+		text := d.write(block)
+		var f *recipe.File
+		if f, err = recipe.Parse("the recipe", text, set); err == nil && f.Recipe.Request.Body == d.Body {
+			return text, nil
+		}
+	}
+	if err == nil {
+		err = errors.New("the body does not survive being written as YAML")
+	}
+	return nil, fmt.Errorf("no recipe can be made of this: %w", err)
+}
+
+func (d *Draft) write(block bool) []byte {
+	w := &writer{}
+	w.line("# A recipe for retrysafe probe, made from %s. Comments say what was guessed.", d.Source)
+	w.line("")
+	w.line("target: %s", quote(d.Target))
+	w.line("# i_own_this: true   # needed, with --allow-remote, for a target that is not on this machine")
+	w.line("")
+	d.writeRules(w)
+	d.writeRequest(w, block)
+	d.writeIdentity(w)
+	d.writeCount(w)
+	d.writeCredentials(w)
+	d.writeMore(w)
+	return w.Bytes()
+}
+
+type writer struct{ bytes.Buffer }
+
+func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+
+func (d *Draft) writeRules(w *writer) {
+	w.line("# The rules that the API has declared. ietf is the draft of the IETF for Idempotency-Key; others: ietf-strict, stripe, paypal, adyen,")
+	w.line("# repeatability, square, aws, checkout, gocardless; none asks for nothing but at most once.")
+	w.line("profile: %s", cmp.Or(d.Profile, "ietf"))
+	if d.KeyHeader != "" {
+		w.line("key_header: %s", d.KeyHeader)
+	}
+	if d.KeyRequired {
+		w.line("key_required: true   # a request without a key is refused")
+	} else {
+		w.line("# key_required: true   # if a request without a key is refused")
+	}
+	w.line("")
+}
+
+func (d *Draft) writeRequest(w *writer, block bool) {
+	w.line("# What makes one new thing each time it is sent with a new key. The probe sends the key itself. Generators:")
+	w.line(`#   {{amount}}  1 to 9999, another one for each request that differs    {{seq}}   a number that no other request has`)
+	w.line(`#   "{{uuid}}"  a random UUID                                           "{{time}}"  the time`)
+	w.line("request:")
+	w.line("  method: %s", d.Method)
+	w.line("  path: %s", quote(d.Path))
+	if len(d.headers) > 0 {
+		w.line("  headers:")
+	}
+	for _, group := range grouped(d.headers) {
+		w.line("    %s: %s", quote(group.name), group.value)
+	}
+	switch {
+	case d.Body == "":
+	case block && isBlock(d.Body):
+		ending := "-"
+		if strings.HasSuffix(d.Body, "\n") {
+			ending = ""
+		}
+		w.line("  body: |%s\n    %s", ending, strings.ReplaceAll(strings.TrimSuffix(d.Body, "\n"), "\n", "\n    "))
+	default:
+		w.line("  body: %s", quote(d.Body))
+	}
+	for _, n := range d.notes {
+		w.line("  # %s", strings.ReplaceAll(n, "\n", " "))
+	}
+	w.line("")
+}
+
+func (d *Draft) writeIdentity(w *writer) {
+	w.line("# What in an answer tells one created thing from another: a JSON pointer into the body, or a header such as Location.")
+	switch {
+	case d.IdentityHeader != "":
+		w.line("identity: {header: %s}", quote(d.IdentityHeader))
+	case d.IdentityPointer != "":
+		w.line("identity: {pointer: %s}", quote(d.IdentityPointer))
+	default:
+		w.line("identity: {pointer: /id}   # guessed")
+	}
+	w.line("")
+}
+
+func (d *Draft) writeCount(w *writer) {
+	w.line(`# Better evidence than what answers say: a count of what has really happened. One of
+# count:
+#   get: {path: /payments, pointer: /total}           # a number, or a list that is counted
+#   sql: {url: "${DATABASE_URL}", query: "select count(*) from payments"}   # PostgreSQL, or the path of a SQLite file
+#   webhook: {port: 9099, delivery_id: /id}           # the API sends its events to http://127.0.0.1:9099
+`)
+}
+
+func (d *Draft) writeCredentials(w *writer) {
+	w.line("# Header lines of callers. Secrets come from the environment. With a second caller the probe looks whether one ever sees what")
+	w.line("# belongs to another.")
+	if len(d.credentials) == 0 {
+		w.line(`# credentials:
+#   a: {Authorization: "Bearer ${PROBE_CREDENTIAL_A}"}
+#   b: {Authorization: "Bearer ${PROBE_CREDENTIAL_B}"}
+`)
+		return
+	}
+	w.line("credentials:\n  a:")
+	for _, c := range d.credentials {
+		w.line("    %s: %s   # %s: %s", quote(c.name), quote(c.value), c.variable, c.what)
+	}
+	c := d.credentials[0]
+	w.line(`#  b: {%s: %s}`, quote(c.name), quote(strings.Replace(c.value, c.variable, "PROBE_CREDENTIAL_B", 1)))
+	w.line("")
+}
+
+func (d *Draft) writeMore(w *writer) {
+	w.line(`# Each of these makes more cases possible. What a variant leaves out it has from the request.
+# variants:
+#   slow: {path: /payments/slow}                      # takes a second or more
+#   failing: {body: '{"amount": {{amount}}, "card": "declined"}'}   # is refused for a business reason
+#   invalid: {body: '{"amount": '}                    # is refused because of its form
+#   other: {path: /refunds}                           # creates something at another path
+#   read: {path: /payments}                           # a GET whose answer changes when the request is made
+# hooks:
+#   restart: [docker, restart, -t, "0", api]          # a program and its arguments, not run by a shell
+# retention: 24h                                      # how long the API promises to replay
+# policy_url: https://docs.example.com/retries        # where it says so
+# limits: {requests: 5000, rate: 500}                 # in all, and a second`)
+}
+
+// grouped writes lines of one name as a list.
+func grouped(lines []line) []line {
+	var all []line
+	values := map[string][]string{}
+	for _, l := range lines {
+		name := strings.ToLower(l.name)
+		if values[name] == nil {
+			all = append(all, l)
+		}
+		values[name] = append(values[name], quote(l.value))
+	}
+	for i, l := range all {
+		v := values[strings.ToLower(l.name)]
+		if all[i].value = v[0]; len(v) > 1 {
+			all[i].value = "[" + strings.Join(v, ", ") + "]"
+		}
+	}
+	return all
+}
+
+var bare = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9/._+=-]*$|^https?://[A-Za-z0-9/._:-]+$`)
+
+// quote writes a scalar.
+func quote(text string) string {
+	switch strings.ToLower(text) {
+	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":
+	default:
+		if bare.MatchString(text) {
+			return text
+		}
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(text) // of a string cannot fail
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// isBlock reports whether a text can stand in lines of its own as it is.
+func isBlock(text string) bool {
+	odd := func(c rune) bool {
+		return c < ' ' && c != '\n' || c == 0x7f || c == utf8.RuneError || c == '\u0085' || c == '\u2028' || c == '\u2029'
+	}
+	return !strings.ContainsFunc(text, odd) && !strings.ContainsAny(text[:1], " \n") && !strings.HasSuffix(text, "\n\n") && text != "\n"
+}

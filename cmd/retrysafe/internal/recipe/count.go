@@ -1,0 +1,130 @@
+package recipe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// countSettings say how effects are counted: at most one of its parts is set.
+type countSettings struct {
+	get     *getSettings
+	sql     *sqlSettings
+	webhook *webhookSettings
+}
+
+// getSettings count by asking the target.
+type getSettings struct {
+	path    string
+	pointer string // "": the whole body
+	headers []probe.HeaderLine
+}
+
+// sqlSettings count by asking a database.
+type sqlSettings struct {
+	url   string
+	query string
+}
+
+// webhookSettings count what the target sends.
+type webhookSettings struct {
+	port       int
+	deliveryID string // JSON pointer of what a repeated delivery has in common; "": each counts
+}
+
+func (c *countSettings) read(env environment) yamlfile.Field {
+	return func(r *yamlfile.Reader, n ast.Node) {
+		r.Mapping(n, "count", map[string]yamlfile.Field{
+			"get":     func(r *yamlfile.Reader, n ast.Node) { c.get = readGet(r, n, env) },
+			"sql":     yamlfile.Secretly(func(r *yamlfile.Reader, n ast.Node) { c.sql = readSQL(r, n, env) }),
+			"webhook": func(r *yamlfile.Reader, n ast.Node) { c.webhook = readWebhook(r, n) },
+		})
+		if len(mappingOf(n)) > 1 {
+			r.Fault(n, "effects are counted in one way", "keep one of get, sql and webhook")
+		}
+	}
+}
+
+func readGet(r *yamlfile.Reader, n ast.Node, env environment) *getSettings {
+	g := &getSettings{}
+	before := r.Found()
+	r.Mapping(n, "count.get", map[string]yamlfile.Field{
+		"path":    yamlfile.Scalar(&g.path, path),
+		"pointer": yamlfile.Scalar(&g.pointer, pointer),
+		"headers": headers(&g.headers, env, "count.get.headers"),
+	})
+	if g.path == "" && r.Found() == before {
+		r.Fault(n, "count.get.path is missing", "write path: /payments/count")
+	}
+	return g
+}
+
+func readSQL(r *yamlfile.Reader, n ast.Node, env environment) *sqlSettings {
+	s := &sqlSettings{}
+	before := r.Found()
+	r.Mapping(n, "count.sql", map[string]yamlfile.Field{
+		"url":   yamlfile.Scalar(&s.url, expanded(env, databaseURL)),
+		"query": yamlfile.Scalar(&s.query, yamlfile.Filled),
+	})
+	if (s.url == "" || s.query == "") && r.Found() == before {
+		r.Fault(n, "count.sql needs url and query", "write url: postgres://reader@db/shop, and query: select count(*) from payments")
+	}
+	return s
+}
+
+func readWebhook(r *yamlfile.Reader, n ast.Node) *webhookSettings {
+	w := &webhookSettings{}
+	before := r.Found()
+	r.Mapping(n, "count.webhook", map[string]yamlfile.Field{
+		"port":        yamlfile.Scalar(&w.port, yamlfile.Between(1, 65535)),
+		"delivery_id": yamlfile.Scalar(&w.deliveryID, pointer),
+	})
+	if w.port == 0 && r.Found() == before {
+		r.Fault(n, "count.webhook.port is missing: where does the API send its events?", "write port: 9099")
+	}
+	return w
+}
+
+// databaseURL accepts what openSQL can open. Its error shows nothing of it.
+func databaseURL(s string) (string, error) {
+	if isPostgres(s) {
+		if _, err := pgx.ParseConfig(s); err != nil {
+			return "", yamlfile.Wrong("the URL of the database cannot be read", "write postgres://USER@HOST/DATABASE; characters such as / @ and # of a password as %2F %40 %23, or set PGPASSWORD")
+		}
+		return s, nil
+	}
+	if name := strings.TrimPrefix(s, "sqlite:"); strings.Contains(name, "://") || name == "" {
+		return "", yamlfile.Wrong("the database is of a kind that is not known here", "write postgres://USER@HOST/DATABASE, or the path of a SQLite file")
+	}
+	return s, nil
+}
+
+func isPostgres(url string) bool {
+	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
+}
+
+// file is the path of a SQLite file, from a recipe in dir.
+func (s *sqlSettings) file(dir string) (string, error) {
+	name := strings.TrimPrefix(s.url, "sqlite:")
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(dir, name)
+	}
+	if info, err := os.Stat(name); err != nil || info.IsDir() {
+		return "", fmt.Errorf("count.sql: there is no file %s", name)
+	}
+	return name, nil
+}
+
+func mappingOf(n ast.Node) []*ast.MappingValueNode {
+	if m, ok := n.(*ast.MappingNode); ok {
+		return m.Values
+	}
+	return nil
+}

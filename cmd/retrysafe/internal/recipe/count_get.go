@@ -1,0 +1,154 @@
+package recipe
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// getCounter counts by asking the target.
+type getCounter struct {
+	url     string
+	pointer string
+	headers []probe.HeaderLine
+	client  *http.Client
+}
+
+var _ probe.Counter = (*getCounter)(nil)
+
+// getTimeout is how long the target may take to count, unless the recipe gives its requests another time.
+const getTimeout = 15 * time.Second
+
+func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
+	return &getCounter{
+		url:     strings.TrimSuffix(recipe.Target.String(), "/") + g.path,
+		pointer: g.pointer,
+		headers: inherited(recipe.A, g.headers),
+		client: &http.Client{
+			Timeout: cmp.Or(recipe.Limits.Timeout, getTimeout),
+			// The target may be restarted between two counts, and what it redirects to may be somebody else's.
+			Transport:     &http.Transport{DisableKeepAlives: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}
+}
+
+// maxCounted bounds what is read to count.
+const maxCounted = 64 << 20
+
+// Count implements probe.Counter.
+func (g *getCounter) Count(ctx context.Context) (int64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url, http.NoBody)
+	if err != nil {
+		return 0, fmt.Errorf("count.get: %w", err)
+	}
+	for _, h := range g.headers {
+		r.Header.Add(h.Name, h.Value)
+	}
+	answer, err := g.client.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("count.get: %w", err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxCounted))
+	if err != nil {
+		return 0, fmt.Errorf("count.get: read the answer: %w", err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("count.get: GET %s is answered with %s: %.200s", g.url, answer.Status, bytes.TrimSpace(body))
+	}
+	n, err := numberIn(body, g.pointer)
+	if err != nil {
+		return 0, fmt.Errorf("count.get: GET %s: %w", g.url, err)
+	}
+	return n, nil
+}
+
+// numberIn reads a count: a number, or a list whose elements are counted. A body of several values, one after the other, counts
+// them.
+func numberIn(body []byte, pointer string) (int64, error) {
+	values, err := valuesIn(body)
+	if err != nil {
+		return 0, err
+	}
+	if len(values) != 1 {
+		if pointer != "" {
+			return 0, fmt.Errorf("the body is %d JSON values, and a pointer leads into one", len(values))
+		}
+		return int64(len(values)), nil
+	}
+	at, err := follow(values[0], pointer)
+	if err != nil {
+		return 0, err
+	}
+	switch v := at.(type) {
+	case []any:
+		return int64(len(v)), nil
+	case json.Number:
+		return wholeNumber(v)
+	case string:
+		return wholeNumber(json.Number(v))
+	}
+	if pointer == "" { // the one line of a list that has a line for each
+		return 1, nil
+	}
+	return 0, fmt.Errorf("what is at %s is neither a number nor a list", pointer)
+}
+
+func wholeNumber(n json.Number) (int64, error) {
+	whole, err := n.Int64()
+	if err != nil {
+		return 0, fmt.Errorf("%q is no whole number", n)
+	}
+	return whole, nil
+}
+
+func valuesIn(body []byte) (all []any, err error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	for {
+		var v any
+		switch err := d.Decode(&v); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("the body is not JSON: %.200s", body)
+		}
+		all = append(all, v)
+	}
+}
+
+// follow walks a JSON pointer (RFC 6901).
+func follow(v any, pointer string) (any, error) {
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for _, part := range strings.Split(pointer, "/")[1:] {
+		part = unescape.Replace(part)
+		switch at := v.(type) {
+		case map[string]any:
+			next, ok := at[part]
+			if !ok {
+				return nil, fmt.Errorf("there is nothing at %s", pointer)
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(part)
+			if err != nil || i < 0 || i >= len(at) {
+				return nil, fmt.Errorf("there is nothing at %s", pointer)
+			}
+			v = at[i]
+		default:
+			return nil, fmt.Errorf("there is nothing at %s", pointer)
+		}
+	}
+	return v, nil
+}

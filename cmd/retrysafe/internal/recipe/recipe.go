@@ -1,0 +1,144 @@
+// Package recipe reads the YAML files that tell the probe about an API. It is strict: what it does not know or cannot do is refused,
+// with the place, the line and what to write instead.
+package recipe
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// File is a recipe as it is written. Nothing has been opened yet: see Open.
+type File struct {
+	// Recipe lacks what Open adds: the count and the hooks. Its Target is nil if the file does not say where the API is.
+	Recipe probe.Recipe
+	// IOwnThis says that the user may test the target, although it is not on this machine.
+	IOwnThis bool
+
+	dir   string // of the file: what relative paths are relative to
+	count countSettings
+	hooks hookSettings
+}
+
+// Load reads a file, with the variables of the environment. The error is a *yamlfile.Faults, or says why the file could not be read.
+func Load(path string) (*File, error) {
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the recipe: %w", err)
+	}
+	return Parse(path, source, os.LookupEnv)
+}
+
+// Parse reads a recipe. The error is a *yamlfile.Faults with everything that is wrong.
+func Parse(name string, source []byte, lookup func(name string) (string, bool)) (*File, error) {
+	f := &File{dir: filepath.Dir(name)}
+	p := &parser{file: f, env: environment{lookup}, variants: map[string]*request{}}
+	if err := yamlfile.Read(name, source, "a recipe", p.fields(), p.finish); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// parser holds what has been read until everything has.
+type parser struct {
+	file     *File
+	env      environment
+	request  request
+	variants map[string]*request
+}
+
+func (p *parser) fields() map[string]yamlfile.Field {
+	r := &p.file.Recipe
+	return map[string]yamlfile.Field{
+		"target":       yamlfile.Scalar(&r.Target, expanded(p.env, ParseTarget)),
+		"i_own_this":   yamlfile.Scalar(&p.file.IOwnThis, yamlfile.Bool),
+		"profile":      yamlfile.Scalar(&r.Profile, yamlfile.Choice(probe.ProfileNames()...)),
+		"key_header":   yamlfile.Scalar(&r.KeyHeader, fieldName),
+		"key_required": yamlfile.Scalar(&r.KeyRequired, yamlfile.Bool),
+		"request":      p.request.read(p.env, "request"),
+		"identity":     p.identity,
+		"count":        p.file.count.read(p.env),
+		"credentials":  yamlfile.Secretly(p.credentials),
+		"variants":     p.readVariants,
+		"hooks":        p.file.hooks.read,
+		"retention":    yamlfile.Scalar(&r.Retention, yamlfile.Duration),
+		"policy_url":   yamlfile.Scalar(&r.PolicyURL, webURL),
+		"limits":       p.limits,
+	}
+}
+
+func (p *parser) identity(r *yamlfile.Reader, n ast.Node) {
+	id := &p.file.Recipe.Identity
+	r.Mapping(n, "identity", map[string]yamlfile.Field{
+		"pointer": yamlfile.Scalar(&id.Pointer, pointer),
+		"header":  yamlfile.Scalar(&id.Header, fieldName),
+	})
+	if len(mappingOf(n)) > 1 {
+		r.Fault(n, "the identity is in one place", "keep one of pointer and header")
+	}
+}
+
+func (p *parser) credentials(r *yamlfile.Reader, n ast.Node) {
+	to := &p.file.Recipe
+	r.Mapping(n, "credentials", map[string]yamlfile.Field{
+		"a":       headers(&to.A, p.env, "credentials.a"),
+		"b":       headers(&to.B, p.env, "credentials.b"),
+		"revoked": headers(&to.Revoked, p.env, "credentials.revoked"),
+	})
+	for name, other := range map[string][]probe.HeaderLine{"b": to.B, "revoked": to.Revoked} {
+		if len(other) > 0 && reflect.DeepEqual(to.A, other) {
+			r.Fault(n, fmt.Sprintf("credentials a and %s are the same", name), "give another caller's, or leave it out")
+		}
+	}
+}
+
+func (p *parser) limits(r *yamlfile.Reader, n ast.Node) {
+	l := &p.file.Recipe.Limits
+	r.Mapping(n, "limits", map[string]yamlfile.Field{
+		"requests": yamlfile.Scalar(&l.Requests, yamlfile.Between(1, 1_000_000)),
+		"rate":     yamlfile.Scalar(&l.Rate, rate),
+		"timeout":  yamlfile.Scalar(&l.Timeout, yamlfile.Duration),
+		"wait":     yamlfile.Scalar(&l.Wait, yamlfile.Duration),
+		"burst":    yamlfile.Scalar(&l.Burst, yamlfile.Between(2, 1000)),
+	})
+}
+
+// finish looks for what is missing, and completes the requests.
+func (p *parser) finish(r *yamlfile.Reader) {
+	if p.request.at == nil {
+		r.Missing("request is missing: what makes something?", "write request: {path: /payments, body: '…'}; retrysafe probe init does it from a curl line")
+	} else if p.request.path == "" && !p.request.badPath {
+		r.Fault(p.request.at, "request.path is missing", "write path: /payments")
+	}
+	id := p.file.Recipe.Identity
+	if id.Pointer == "" && id.Header == "" && r.Found() == 0 {
+		r.Missing("identity is missing: what in an answer tells one created thing from another?", "write identity: {pointer: /id}, or identity: {header: Location}")
+	}
+	p.request.checkBody(r, "request")
+	p.request.checkKey(r, p.file.Recipe)
+	p.file.Recipe.Request = p.request.template()
+	p.finishVariants(r)
+}
+
+// ParseTarget checks where an API is said to be.
+func ParseTarget(s string) (*url.URL, error) {
+	const instead = "write http://127.0.0.1:8080 or https://api.example.test/v1"
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		return nil, yamlfile.Wrong("the target is no URL of an API", instead)
+	case u.User != nil:
+		return nil, yamlfile.Wrong("the target has a user or a password in it", "write a line under credentials.a: Authorization: Basic ${NAME}")
+	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, " \r\n\t"):
+		return nil, yamlfile.Wrong("the target may have a scheme, a host and a path, nothing else", instead)
+	}
+	return u, nil
+}

@@ -1,0 +1,159 @@
+package recipe
+
+import (
+	"cmp"
+	"mime"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// request is a request as the file has it: what it leaves out is not filled in yet.
+type request struct {
+	at      ast.Node // nil: it is not in the file
+	method  string
+	path    string
+	headers []probe.HeaderLine
+	body    string
+	bodyAt  ast.Node // nil: it has none of its own
+	badPath bool     // there is one, and it has been refused
+}
+
+func (q *request) read(env environment, what string) yamlfile.Field {
+	return func(r *yamlfile.Reader, n ast.Node) {
+		q.at = n
+		r.Mapping(n, what, map[string]yamlfile.Field{
+			"method": yamlfile.Scalar(&q.method, method),
+			"path": func(r *yamlfile.Reader, n ast.Node) {
+				yamlfile.Scalar(&q.path, path)(r, n)
+				q.badPath = q.path == ""
+			},
+			"headers": headers(&q.headers, env, what+".headers"),
+			"body":    q.readBody,
+		})
+	}
+}
+
+// readBody reads a text. A mapping is what people write who expect the probe to make JSON of it.
+func (q *request) readBody(r *yamlfile.Reader, n ast.Node) {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
+		r.Fault(n, "the body is a text, which is sent as it stands", `put it behind body: | on lines of its own, or into quotes: '{"amount": {{amount}}}'`)
+	default:
+		q.bodyAt = n
+		yamlfile.Scalar(&q.body, templated)(r, n)
+	}
+}
+
+// checkBody finds JSON that is none.
+func (q *request) checkBody(r *yamlfile.Reader, what string) {
+	if q.bodyAt == nil || isJSON(q.body) || !q.saysJSON() {
+		return
+	}
+	instead := "check its commas and quotes"
+	if generator.MatchString(q.body) {
+		instead += `; {{uuid}} and {{time}} stand in quotes: "{{uuid}}", {{amount}} and {{seq}} may stand alone`
+	}
+	r.Fault(q.bodyAt, what+".body is not JSON, though its Content-Type says so", instead)
+}
+
+func (q *request) saysJSON() bool {
+	for _, h := range q.headers {
+		if strings.EqualFold(h.Name, "Content-Type") {
+			t, _, _ := mime.ParseMediaType(h.Value)
+			return t == "application/json" || strings.HasSuffix(t, "+json")
+		}
+	}
+	return false
+}
+
+// checkKey finds a key that would be the same in all requests.
+func (q *request) checkKey(r *yamlfile.Reader, recipe probe.Recipe) {
+	header := cmp.Or(recipe.KeyHeader, probe.Profiles()[cmp.Or(recipe.Profile, "ietf")].Header)
+	if q.at == nil || header == "" {
+		return
+	}
+	if slices.ContainsFunc(q.headers, func(h probe.HeaderLine) bool { return strings.EqualFold(h.Name, header) }) {
+		r.Fault(q.at, "the probe sends "+header+" itself: that is what it tests", "leave the line out of the headers")
+	}
+}
+
+func (q *request) template() probe.Template {
+	return probe.Template{Method: cmp.Or(q.method, "POST"), Path: q.path, Header: q.headers, Body: q.body}
+}
+
+// variant says what a variant has in the place of what it leaves out.
+type variant struct {
+	method   string // "": the request's
+	ownPath  bool   // it must have a path of its own
+	bodyless bool   // it has no body unless it says so
+	set      func(v *probe.Variants, t *probe.Template)
+}
+
+// variants are those that a recipe can have, by name.
+func variants() map[string]variant {
+	return map[string]variant{
+		"slow":       {set: func(v *probe.Variants, t *probe.Template) { v.Slow = t }},
+		"failing":    {set: func(v *probe.Variants, t *probe.Template) { v.Failing = t }},
+		"invalid":    {set: func(v *probe.Variants, t *probe.Template) { v.Invalid = t }},
+		"broken":     {set: func(v *probe.Variants, t *probe.Template) { v.Broken = t }},
+		"other":      {ownPath: true, set: func(v *probe.Variants, t *probe.Template) { v.Other = t }},
+		"read":       {method: "GET", ownPath: true, bodyless: true, set: func(v *probe.Variants, t *probe.Template) { v.Read = t }},
+		"put":        {method: "PUT", ownPath: true, set: func(v *probe.Variants, t *probe.Template) { v.Put = t }},
+		"delete":     {method: "DELETE", ownPath: true, bodyless: true, set: func(v *probe.Variants, t *probe.Template) { v.Delete = t }},
+		"patch":      {method: "PATCH", ownPath: true, set: func(v *probe.Variants, t *probe.Template) { v.Patch = t }},
+		"cookie":     {set: func(v *probe.Variants, t *probe.Template) { v.Cookie = t }},
+		"large":      {set: func(v *probe.Variants, t *probe.Template) { v.Large = t }},
+		"async":      {set: func(v *probe.Variants, t *probe.Template) { v.Async = t }},
+		"redirect":   {set: func(v *probe.Variants, t *probe.Template) { v.Redirect = t }},
+		"informed":   {set: func(v *probe.Variants, t *probe.Template) { v.Informed = t }},
+		"rate_limit": {set: func(v *probe.Variants, t *probe.Template) { v.RateLimit = t }},
+		"unkeyed":    {ownPath: true, set: func(v *probe.Variants, t *probe.Template) { v.Unkeyed = t }},
+	}
+}
+
+func (p *parser) readVariants(r *yamlfile.Reader, n ast.Node) {
+	known := map[string]yamlfile.Field{}
+	for name := range variants() {
+		known[name] = func(r *yamlfile.Reader, n ast.Node) {
+			p.variants[name] = new(request)
+			p.variants[name].read(p.env, "variants."+name)(r, n)
+		}
+	}
+	r.Mapping(n, "variants", known)
+}
+
+// finishVariants gives each variant what it has left out.
+func (p *parser) finishVariants(r *yamlfile.Reader) {
+	all := variants()
+	for name, q := range p.variants {
+		rules := all[name]
+		if rules.ownPath && q.path == "" && !q.badPath {
+			r.Fault(q.at, "variants."+name+" needs a path of its own", "write path: /…")
+		}
+		q.headers = inherited(p.request.headers, q.headers)
+		if name != "invalid" {
+			q.checkBody(r, "variants."+name)
+		}
+		q.checkKey(r, p.file.Recipe)
+		q.method = cmp.Or(q.method, rules.method, p.request.method)
+		q.path = cmp.Or(q.path, p.request.path)
+		if q.bodyAt == nil && !rules.bodyless {
+			q.body = p.request.body
+		}
+		t := q.template()
+		rules.set(&p.file.Recipe.Variants, &t)
+	}
+}
+
+// inherited is the request's lines but for those that the variant has itself.
+func inherited(of, own []probe.HeaderLine) []probe.HeaderLine {
+	rest := slices.DeleteFunc(slices.Clone(of), func(h probe.HeaderLine) bool {
+		return slices.ContainsFunc(own, func(o probe.HeaderLine) bool { return strings.EqualFold(o.Name, h.Name) })
+	})
+	return append(rest, own...)
+}

@@ -1,0 +1,187 @@
+package recipe
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+// environment is where values of the form ${NAME} come from.
+type environment struct {
+	lookup func(name string) (string, bool)
+}
+
+var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+
+// expand puts the variables into a text. Its error shows no value.
+func (e environment) expand(s string) (string, error) {
+	var missing string
+	s = variable.ReplaceAllStringFunc(s, func(found string) string {
+		name := found[2 : len(found)-1]
+		v, ok := e.lookup(name)
+		if (!ok || v == "") && missing == "" {
+			missing = name
+		}
+		return v
+	})
+	if missing != "" {
+		return "", yamlfile.Wrong("the environment has no "+missing, "set it first: export "+missing+"='…'")
+	}
+	return s, nil
+}
+
+// expanded parses what the variables have been put into.
+func expanded[T any](e environment, parse func(string) (T, error)) func(string) (T, error) {
+	return func(s string) (T, error) {
+		s, err := e.expand(s)
+		if err != nil {
+			var none T
+			return none, err
+		}
+		return parse(s)
+	}
+}
+
+const tokens = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
+
+func fieldName(s string) (string, error) {
+	if s == "" || strings.Trim(s, tokens) != "" {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of a header", s), "write a name such as Idempotency-Key")
+	}
+	return s, nil
+}
+
+// fieldValue accepts what can stand in one header line. Its error shows nothing of it.
+func fieldValue(s string) (string, error) {
+	if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+		return "", yamlfile.Wrong("the value has a line break or another control character", "write it in one line")
+	}
+	return strings.TrimSpace(s), nil
+}
+
+// headers reads header lines: a name and a value, or a list of values for a line each.
+func headers(to *[]probe.HeaderLine, env environment, what string) yamlfile.Field {
+	return func(r *yamlfile.Reader, n ast.Node) {
+		for _, entry := range r.Entries(n, what) {
+			var name string
+			yamlfile.Scalar(&name, fieldName)(r, entry.Key)
+			if why := framing(name); why != "" {
+				r.Fault(entry.Key, why, "leave the line out")
+				continue
+			}
+			var values []string
+			read := yamlfile.List(&values, lineOf(env))
+			if _, list := entry.Value.(*ast.SequenceNode); !list {
+				values = []string{""}
+				read = yamlfile.Scalar(&values[0], lineOf(env))
+			}
+			read(r, entry.Value)
+			for _, v := range values {
+				*to = append(*to, probe.HeaderLine{Name: name, Value: v})
+			}
+		}
+	}
+}
+
+// lineOf checks the generators before the variables are put in: a password may look like one.
+func lineOf(env environment) func(string) (string, error) {
+	value := expanded(env, fieldValue)
+	return func(s string) (string, error) {
+		if _, err := templated(s); err != nil {
+			return "", err
+		}
+		return value(s)
+	}
+}
+
+// framing says why a header cannot be given.
+func framing(name string) string {
+	switch strings.ToLower(name) {
+	case "host":
+		return "the probe sends Host itself, from the target"
+	case "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade", "keep-alive":
+		return "the probe frames requests itself, and " + name + " is a part of that"
+	}
+	return ""
+}
+
+var generator = regexp.MustCompile(`\{\{\s*([A-Za-z_]+)\s*\}\}`)
+
+// templated accepts a text whose places all have a generator.
+func templated(s string) (string, error) {
+	for _, m := range generator.FindAllStringSubmatch(s, -1) {
+		if slices.Contains(probe.Generators(), m[1]) {
+			continue
+		}
+		instead := "there are {{" + strings.Join(probe.Generators(), "}}, {{") + "}}"
+		if near := yamlfile.Nearest(m[1], probe.Generators()); near != "" {
+			instead = "did you mean {{" + near + "}}?"
+		}
+		return "", yamlfile.Wrong("{{"+m[1]+"}} is no generator", instead)
+	}
+	return s, nil
+}
+
+// filled puts samples in the places of a template, such that JSON stays JSON only if the places are where they belong.
+func filled(s string) string {
+	return generator.ReplaceAllStringFunc(s, func(found string) string {
+		switch generator.FindStringSubmatch(found)[1] {
+		case "seq", "amount":
+			return "1"
+		}
+		return "x"
+	})
+}
+
+func path(s string) (string, error) {
+	if !strings.HasPrefix(s, "/") {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no path", s), "it begins with a slash and follows the target: /payments")
+	}
+	bad := func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }
+	if strings.ContainsFunc(filled(s), bad) {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q has a character that cannot stand in a path", s), "write it in percent encoding, as in %20")
+	}
+	return templated(s)
+}
+
+func method(s string) (string, error) {
+	if s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no method", s), "methods are written in capitals: POST")
+	}
+	return s, nil
+}
+
+func pointer(s string) (string, error) {
+	if !strings.HasPrefix(s, "/") {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no JSON pointer", s), "it begins with a slash: /"+strings.ReplaceAll(s, ".", "/"))
+	}
+	return s, nil
+}
+
+func webURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no URL that clients could open", s), "write https://docs.example.com/retries")
+	}
+	return s, nil
+}
+
+func rate(s string) (float64, error) {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v > 0) || v > 1e6 {
+		return 0, yamlfile.Wrong(fmt.Sprintf("%q is no rate", s), "write how many requests a second, as in 50")
+	}
+	return v, nil
+}
+
+// isJSON reports whether a template is JSON once it is filled in.
+func isJSON(body string) bool { return json.Valid([]byte(filled(body))) }

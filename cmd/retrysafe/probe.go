@@ -1,0 +1,228 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+type probeCmd struct {
+	Run  probeRun  `cmd:"" default:"withargs" help:"Play the cases against an API. This is what retrysafe probe TARGET does."`
+	Init probeInit `cmd:"" help:"Write a first recipe from a curl command line, or from an OpenAPI document."`
+}
+
+// Help shows the way from a curl line to a report.
+func (probeCmd) Help() string {
+	return `The probe sends requests that nobody has sent before, and looks at the answers and at the effects. It needs a recipe: how
+to make something, and what in the answer tells one thing from another. It can write the first one itself.
+
+Examples:
+
+    # two commands from a curl line to a report
+    retrysafe probe init --curl "curl -X POST localhost:8080/payments -H 'Content-Type: application/json' -d '{\"amount\":500}'"
+    retrysafe probe
+
+    # another address, another recipe, reports in files
+    retrysafe probe http://127.0.0.1:9000 --recipe payments.yaml --html report.html --junit report.xml
+
+    # the twenty cases of the badge; one group and one case; all but one
+    retrysafe probe --safe
+    retrysafe probe --only C,M01
+    retrysafe probe --skip C08
+
+    retrysafe probe --list
+    retrysafe probe --explain M01
+
+retrysafe probe run --help lists the flags. The exit status is 0 if no case has failed, 1 if one has or could not be played, 2 if
+flags or recipe are wrong.`
+}
+
+type probeRun struct {
+	Target string `arg:"" optional:"" help:"Where the API is: http://127.0.0.1:8080. Default: the recipe's target."`
+	Recipe string `default:"recipe.yaml" placeholder:"FILE" help:"The recipe. Default recipe.yaml."`
+
+	Profile string   `placeholder:"NAME" help:"The rules that the API has declared: ietf, stripe, paypal … Default: the recipe's, or else ietf."`
+	Safe    bool     `group:"Cases" help:"Play the cases of the badge only."`
+	Only    []string `group:"Cases" placeholder:"CASE" help:"Play these: M01, or C for the whole group. With commas for more."`
+	Skip    []string `group:"Cases" placeholder:"CASE" help:"Do not play these."`
+	List    bool     `group:"Cases" help:"List the cases, and exit."`
+	Explain string   `group:"Cases" placeholder:"CASE" help:"Say what a case checks, why, and how to mend what fails it; and exit."`
+
+	AllowRemote bool `group:"Safety" help:"Test a target that is not on this machine. The recipe must say i_own_this: true."`
+	Yes         bool `group:"Safety" help:"Do not ask before a target is tested that is not on this machine."`
+
+	probeReports
+}
+
+// Run plays the cases, and reports.
+func (c probeRun) Run(s *streams) error {
+	choice, err := c.choose()
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Explain != "":
+		return explain(s.out, c.Explain)
+	case c.List:
+		return list(s.out, choice)
+	}
+	file, target, err := c.load()
+	if err != nil {
+		return err
+	}
+	if err := c.permit(file, target); err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	announce(s.err, file, target, choice)
+	if !isLoopback(target) && !c.Yes && !confirmed(s.err) {
+		return refusef("nothing has been sent: answer y, or give --yes")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return c.play(ctx, s, file, target, choice)
+}
+
+// play opens what the recipe names, and runs the probe.
+func (c probeRun) play(ctx context.Context, s *streams, file *recipe.File, target *url.URL, choice []probe.Case) (err error) {
+	r, done, err := file.Open(ctx, target)
+	if err != nil {
+		return refusal{err}
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if ready, err := c.rehearse(ctx, s, &r); err != nil || !ready {
+		return err
+	}
+	p := newProgress(s.err, isTerminal(s.err))
+	found, err := probe.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
+	p.end()
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d of %d cases", played(found), len(choice))
+	}
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	if err := c.write(s.out, found); err != nil {
+		return err
+	}
+	return verdictOf(found)
+}
+
+// rehearse makes the recipe's request once. If that does not work, no case would, and one explanation is better than eighty.
+func (c probeRun) rehearse(ctx context.Context, s *streams, r *probe.Recipe) (ready bool, err error) {
+	first, err := probe.Run(ctx, *r, probe.Options{Only: []string{"B01"}})
+	if err != nil && ctx.Err() != nil {
+		return false, errors.New("interrupted")
+	}
+	if err != nil {
+		return false, fmt.Errorf("probe: %w", err)
+	}
+	if first.Count(probe.Broken) == 0 {
+		r.Limits.Requests = max(1, cmp.Or(r.Limits.Requests, defaultRequests)-first.Requests)
+		return true, nil
+	}
+	if err := c.write(s.out, first); err != nil {
+		return false, err
+	}
+	return false, fmt.Errorf("the first request does not work, so nothing else was tried: see that %s runs, and that %s sends what it wants", r.Target.Redacted(), c.Recipe)
+}
+
+func played(r *probe.Report) int {
+	if r == nil {
+		return 0
+	}
+	return len(r.Outcomes)
+}
+
+// verdictOf is an error if a case has failed, or could not be played.
+func verdictOf(r *probe.Report) error {
+	failed, broken := r.Count(probe.Fail), r.Count(probe.Broken)
+	switch {
+	case failed > 0 && broken > 0:
+		return fmt.Errorf("%s failed, and %s could not be played", cases(failed), cases(broken))
+	case failed > 0:
+		return fmt.Errorf("%s failed", cases(failed))
+	case broken > 0:
+		return fmt.Errorf("%s could not be played", cases(broken))
+	}
+	return nil
+}
+
+func cases(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
+}
+
+// load reads the recipe. Flags win over its lines.
+func (c probeRun) load() (*recipe.File, *url.URL, error) {
+	file, err := recipe.Load(c.Recipe)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, refusef("there is no recipe %s: retrysafe probe init %s --curl '…' writes a first one", c.Recipe, c.Recipe)
+	}
+	if err != nil {
+		return nil, nil, refusal{err}
+	}
+	if c.Profile != "" {
+		if _, ok := probe.Profiles()[c.Profile]; !ok {
+			return nil, nil, refusef("--profile %s: there are %s", c.Profile, strings.Join(probe.ProfileNames(), ", "))
+		}
+		file.Recipe.Profile = c.Profile
+	}
+	target := file.Recipe.Target
+	if c.Target != "" {
+		if target, err = recipe.ParseTarget(c.Target); err != nil {
+			return nil, nil, refusef("target: %w; write http://127.0.0.1:8080 or https://api.example.test/v1", err)
+		}
+	}
+	if target == nil {
+		return nil, nil, refusef("there is no target: say where the API is, as in retrysafe probe http://127.0.0.1:8080, or in the recipe")
+	}
+	return file, target, nil
+}
+
+// permit refuses to test what may be somebody else's.
+func (c probeRun) permit(file *recipe.File, target *url.URL) error {
+	if isLoopback(target) || file.IOwnThis && c.AllowRemote {
+		return nil
+	}
+	var missing []string
+	if !file.IOwnThis {
+		missing = append(missing, "i_own_this: true in "+c.Recipe)
+	}
+	if !c.AllowRemote {
+		missing = append(missing, "--allow-remote")
+	}
+	return refusef("%s is not on this machine, and the probe creates things and misbehaves on purpose; if it is yours and made for tests, say so: %s",
+		target.Redacted(), strings.Join(missing, ", and "))
+}
+
+// isLoopback reports whether a target is on this machine. A name that only resolves to it does not count: it may change its mind.
+func isLoopback(target *url.URL) bool {
+	host := strings.TrimSuffix(strings.ToLower(target.Hostname()), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()
+}
+
+// folderOf reports whether a file can be in a folder.
+func folderOf(name string) error {
+	dir := filepath.Dir(name)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s: the directory %s does not exist", name, dir)
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/draft"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+type probeInit struct {
+	File      string `arg:"" optional:"" default:"recipe.yaml" help:"Where to write the recipe; - is standard output. Default recipe.yaml."`
+	Curl      string `placeholder:"COMMAND" help:"A curl command line that makes something. Default: it is read from standard input."`
+	OpenAPI   string `name:"openapi" placeholder:"FILE" help:"An OpenAPI 3 document, JSON or YAML, instead of a curl command."`
+	Operation string `placeholder:"ID" help:"Its operation: an operationId, or \"POST /payments\"."`
+	Target    string `placeholder:"URL" help:"Where the API is. Default: as in the command or the document."`
+	Identity  string `placeholder:"PLACE" help:"What in an answer tells one thing from another: a JSON pointer such as /data/id, or a header. Default: guessed."`
+	Profile   string `placeholder:"NAME" help:"The rules that the API has declared. Default: by the header of the key, or else ietf."`
+	Force     bool   `help:"Write over a file that exists."`
+}
+
+// Help shows the ways in.
+func (probeInit) Help() string {
+	return `Secrets stay out of the file: what stands in Authorization, X-API-Key or Cookie becomes ${PROBE_CREDENTIAL_A}, which is taken from the
+environment. Amounts, and identifiers that the client makes up, become {{amount}} and {{uuid}}, so that requests can differ.
+
+Examples:
+
+    retrysafe probe init --curl "curl localhost:8080/payments -H 'Authorization: Bearer me' --json '{\"amount\":500}'"
+    retrysafe probe init payments.yaml < command.txt
+    retrysafe probe init --openapi api.yaml --operation createPayment --identity Location`
+}
+
+// maxCommand bounds a curl command line.
+const maxCommand = 1 << 20
+
+// Run writes the file, and says what to do next.
+func (c probeInit) Run(s *streams) error {
+	d, err := c.draft(os.Stdin)
+	if err != nil {
+		return err
+	}
+	if err := c.override(d); err != nil {
+		return err
+	}
+	text, err := d.YAML()
+	if err != nil {
+		return refusal{err}
+	}
+	if c.File == "-" {
+		_, err := s.out.Write(text)
+		return err
+	}
+	if err := c.write(text); err != nil {
+		return err
+	}
+	c.tell(s.err, d)
+	return nil
+}
+
+func (c probeInit) draft(stdin *os.File) (*draft.Draft, error) {
+	switch {
+	case c.Curl != "" && c.OpenAPI != "":
+		return nil, refusef("--curl and --openapi: give one of them")
+	case c.Operation != "" && c.OpenAPI == "":
+		return nil, refusef("--operation %s: of which document? Give --openapi FILE", c.Operation)
+	case c.OpenAPI != "":
+		source, err := os.ReadFile(c.OpenAPI)
+		if err != nil {
+			return nil, refusef("--openapi: %w", err)
+		}
+		d, err := draft.FromOpenAPI(source, c.Operation)
+		if err != nil {
+			return nil, refusef("--openapi %s: %w", c.OpenAPI, err)
+		}
+		return d, nil
+	}
+	command := c.Curl
+	if command == "" {
+		if isTerminal(stdin) {
+			return nil, refusef("what should the recipe be made of? Give a curl command that makes something, as in --curl 'curl localhost:8080/payments -d amount=500'")
+		}
+		text, err := io.ReadAll(io.LimitReader(stdin, maxCommand))
+		if err != nil {
+			return nil, fmt.Errorf("read the curl command: %w", err)
+		}
+		command = string(text)
+	}
+	d, err := draft.FromCurl(strings.TrimSpace(command))
+	if err != nil {
+		return nil, refusal{err}
+	}
+	return d, nil
+}
+
+// override puts the flags that are set into the draft.
+func (c probeInit) override(d *draft.Draft) error {
+	if c.Target != "" {
+		u, err := recipe.ParseTarget(c.Target)
+		if err != nil {
+			return refusef("--target: %w; write http://127.0.0.1:8080", err)
+		}
+		d.Target = strings.TrimSuffix(u.String(), "/")
+	}
+	if c.Profile != "" {
+		if _, ok := probe.Profiles()[c.Profile]; !ok {
+			return refusef("--profile %s: there are %s", c.Profile, strings.Join(probe.ProfileNames(), ", "))
+		}
+		d.Profile = c.Profile
+	}
+	if c.Identity != "" {
+		d.IdentityPointer, d.IdentityHeader = "", ""
+		if strings.HasPrefix(c.Identity, "/") {
+			d.IdentityPointer = c.Identity
+		} else {
+			d.IdentityHeader = c.Identity
+		}
+	}
+	return nil
+}
+
+// write makes the file. It never writes over another one unless it is told to.
+func (c probeInit) write(text []byte) error {
+	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if c.Force {
+		mode = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(c.File, mode, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return refusef("%s is there already: give another name, or --force to write over it", c.File)
+	}
+	if err != nil {
+		return refusal{err}
+	}
+	_, err = f.Write(text)
+	return errors.Join(err, f.Close())
+}
+
+// tell says what was guessed, and how to go on.
+func (c probeInit) tell(w io.Writer, d *draft.Draft) {
+	fmt.Fprintf(w, "%s: %s %s at %s\n", c.File, d.Method, d.Path, d.Target)
+	for _, n := range d.Notes() {
+		fmt.Fprintf(w, "  %s\n", n)
+	}
+	for _, v := range d.Variables() {
+		fmt.Fprintf(w, "  The secret is not in the file. Set it, with %s:\n      export %s='…'\n", v.Holds, v.Name)
+	}
+	command := "retrysafe probe"
+	if c.File != "recipe.yaml" {
+		command += " --recipe " + c.File
+	}
+	fmt.Fprintf(w, "  Look it over, and then: %s\n", command)
+}
