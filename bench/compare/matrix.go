@@ -1,0 +1,124 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/report"
+)
+
+//go:embed notes/overview.md
+var overviewNotes string
+
+// overview is docs/compare/README.md: what was compared, the totals, and the matrix of each profile.
+func overview(results []result) string {
+	var b strings.Builder
+	b.WriteString(overviewNotes)
+	b.WriteString("\n## Totals\n\n")
+	b.WriteString(table(results, []string{"rules", "subject", "version", "FAIL", "WARN", "INFO", "PASS", "N/A", "retry-safe"}, totalRows))
+	for _, profile := range profiles() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", heading(profile), meaning(profile))
+		b.WriteString(matrix(results, profile))
+	}
+	return b.String()
+}
+
+func heading(profile string) string {
+	if profile == "none" {
+		return "What must hold whatever was declared"
+	}
+	return "The IETF draft's rules"
+}
+
+func meaning(profile string) string {
+	if profile == "none" {
+		return "Profile `none`. A FAIL is a request that ran twice or not at all, an answer to another request or another caller, or a retry " +
+			"that cannot end well."
+	}
+	return "Profile `ietf`. fiber and express-idempotency name the draft or Stripe as what inspired them, and Restate neither; none of the three " +
+		"says that it follows it. So a FAIL here is a distance, not a broken promise."
+}
+
+// totalRows are a subject's rows of the first table.
+func totalRows(r result) (rows [][]string) {
+	for _, profile := range profiles() {
+		found := r.reports[profile]
+		fails := fmt.Sprint(found.Count(probe.Fail))
+		if n := found.Count(probe.Broken); n > 0 {
+			fails += fmt.Sprintf(", %d BROKEN", n)
+		}
+		row := []string{profile, "[" + r.Column + "](" + r.Name + ".md)", r.Version, fails}
+		for _, v := range []probe.Verdict{probe.Warn, probe.Info, probe.Pass, probe.NA} {
+			row = append(row, fmt.Sprint(found.Count(v)))
+		}
+		safe := report.Safe(found)
+		rows = append(rows, append(row, fmt.Sprintf("%d of %d", safe.Met, safe.Of)))
+	}
+	return rows
+}
+
+// table has the rows that each result makes.
+func table(results []result, head []string, rows func(result) [][]string) string {
+	var b strings.Builder
+	writeRow(&b, head)
+	writeRow(&b, slices.Repeat([]string{"---"}, len(head)))
+	for _, r := range results {
+		for _, row := range rows(r) {
+			writeRow(&b, row)
+		}
+	}
+	return b.String()
+}
+
+// matrix has a row for each case and a column for each subject.
+func matrix(results []result, profile string) string {
+	var b strings.Builder
+	head := []string{"case", "checks"}
+	for _, r := range results {
+		head = append(head, r.Column)
+	}
+	writeRow(&b, head)
+	writeRow(&b, slices.Repeat([]string{"---"}, len(head)))
+	for _, c := range probe.Cases() {
+		row, played := []string{c.ID, c.Checks}, false
+		for _, r := range results {
+			o, ok := r.reports[profile].Find(c.ID)
+			played = played || ok && o.Verdict != probe.NA
+			row = append(row, cell(o.Verdict))
+		}
+		if played {
+			writeRow(&b, row)
+		}
+	}
+	return b.String()
+}
+
+// cell is how a verdict is shown: what is wrong catches the eye.
+func cell(v probe.Verdict) string {
+	switch v {
+	case probe.Fail, probe.Broken:
+		return "**" + string(v) + "**"
+	case probe.NA, "":
+		return "–"
+	}
+	return strings.ToLower(string(v))
+}
+
+func writeRow(b *strings.Builder, cells []string) {
+	for i, c := range cells {
+		cells[i] = strings.ReplaceAll(strings.ReplaceAll(c, "|", `\|`), "\n", " ")
+	}
+	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
+}
+
+// totals is a report in one line.
+func totals(r *probe.Report) string {
+	var parts []string
+	for _, v := range []probe.Verdict{probe.Fail, probe.Broken, probe.Warn, probe.Info, probe.Pass, probe.NA} {
+		parts = append(parts, fmt.Sprintf("%d %s", r.Count(v), v))
+	}
+	return strings.Join(parts, ", ")
+}

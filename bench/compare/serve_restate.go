@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	sdk "github.com/restatedev/sdk-go"
+	"github.com/restatedev/sdk-go/server"
+
+	"github.com/retrysafe/retrysafe/bench/restate"
+)
+
+// playRestate serves the API as handlers of Restate behind its ingress. The ingress knows nobody, so a gateway in front of it asks who
+// the caller is, as its documentation advises.
+func (r role) playRestate(ctx context.Context) error {
+	handlers, err := restateHandlers(r.api())
+	if err != nil {
+		return err
+	}
+	at, err := r.handlersAddress()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- serve(ctx, at, handlers) }()
+	peer, err := restate.Start(ctx, r.server, r.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = peer.Stop() }()
+	if err := restate.Register(ctx, peer.Admin, at); err != nil {
+		return err
+	}
+	ingress := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: peer.Ingress})
+	err = serve(ctx, r.address, r.api().authenticated(ingress))
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// handlersAddress is the same after a restart: Restate goes on with an invocation where it began.
+func (r role) handlersAddress() (string, error) {
+	file := filepath.Join(r.dir, "handlers.address")
+	if text, err := os.ReadFile(file); err == nil {
+		return string(text), nil
+	}
+	at, err := freeAddress()
+	if err != nil {
+		return "", err
+	}
+	return at, os.WriteFile(file, []byte(at), 0o600)
+}
+
+// freeAddress is one of the loopback interface at which nobody listens.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// restateHandlers is the API as handlers. What has an effect is done in Run, which journals its result.
+func restateHandlers(a api) (http.Handler, error) {
+	post := func(lines string, after time.Duration) func(sdk.Context, order) (created, error) {
+		return func(ctx sdk.Context, in order) (created, error) {
+			return sdk.Run(ctx, func(sdk.RunContext) (created, error) {
+				time.Sleep(after)
+				made, err := a.create(in)
+				made.Lines = lines
+				return made, err
+			})
+		}
+	}
+	fail := func(code sdk.Code, why string) func(sdk.Context, order) (created, error) {
+		return func(sdk.Context, order) (created, error) {
+			return created{}, sdk.ToTerminalError(errors.New(why), sdk.WithErrorCode(code))
+		}
+	}
+	list := func(sdk.Context, sdk.Void) (map[string]int64, error) {
+		n, err := a.effects.count()
+		return map[string]int64{"orders": n}, err
+	}
+	return server.NewRestate().WithLogger(slog.DiscardHandler, true).
+		Bind(sdk.NewService("orders").
+			Handler("create", sdk.NewServiceHandler(post("", 0))).
+			Handler("slow", sdk.NewServiceHandler(post("", slowness))).
+			Handler("large", sdk.NewServiceHandler(post(largeLines(), 0))).
+			Handler("failing", sdk.NewServiceHandler(fail(http.StatusPaymentRequired, "no money"))).
+			Handler("broken", sdk.NewServiceHandler(fail(http.StatusInternalServerError, "broken"))).
+			Handler("list", sdk.NewServiceHandler(list))).
+		Bind(sdk.NewService("others").Handler("create", sdk.NewServiceHandler(post("", 0)))).
+		Handler()
+}
