@@ -49,11 +49,15 @@ func expectReplay(t *Trial) {
 // expect sends a head, and the body if the server asks for it or says nothing. It returns the final answer, and whether the body
 // was sent.
 func (t *Trial) expect(s *session, label string, r Request) (a rawAnswer, sent bool) {
+	began := time.Now()
 	if err := s.writeHead(t.ctx, r); err != nil {
 		a.Err = err
 		return a, false
 	}
-	defer func() { a.Answer = t.record(label, r, a.Answer) }()
+	defer func() {
+		a.SentAt, a.EndedAt = began, time.Now()
+		a.Answer = t.record(label, r, a.Answer)
+	}()
 	if s.silent(patience) {
 		t.Warnf("the target says neither 100 nor anything else within %v while it has the head only", patience)
 		_, a.Err = s.Write(r.framed())

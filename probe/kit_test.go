@@ -50,6 +50,11 @@ func play(t *testing.T, id string, faults ...target.Fault) probe.Outcome {
 		t.Fatal(err)
 	}
 	o, _ := report.Find(id)
+	for _, e := range o.Timeline {
+		if e.SentAt.Before(report.BeganAt) || e.EndedAt.Before(e.SentAt) {
+			t.Errorf("%s, exchange %d (%s): from %v to %v", id, e.No, e.Label, e.SentAt, e.EndedAt)
+		}
+	}
 	return o
 }
 
