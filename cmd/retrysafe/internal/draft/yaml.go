@@ -150,6 +150,7 @@ func (d *Draft) writeMore(w *writer) {
 # hooks:
 #   restart: [docker, restart, -t, "0", api]          # a program and its arguments, not run by a shell
 # retention: 24h                                      # how long the API promises to replay
+# lease: 30s                                          # how long a key stays in flight after a crash
 # policy_url: https://docs.example.com/retries        # where it says so
 # limits: {requests: 5000, rate: 500}                 # in all, and a second`)
 }

@@ -70,6 +70,7 @@ func (p *parser) fields() map[string]yamlfile.Field {
 		"variants":     p.readVariants,
 		"hooks":        p.file.hooks.read,
 		"retention":    yamlfile.Scalar(&r.Retention, yamlfile.Duration),
+		"lease":        yamlfile.Scalar(&r.Lease, yamlfile.Duration),
 		"policy_url":   yamlfile.Scalar(&r.PolicyURL, webURL),
 		"limits":       p.limits,
 	}

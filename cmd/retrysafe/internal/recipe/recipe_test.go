@@ -49,6 +49,7 @@ hooks:
   start_store: [docker, start, db]
   timeout: 5s
 retention: 1d
+lease: 30s
 policy_url: https://docs.example.test/retries
 limits: {requests: 100, rate: 2.5, timeout: 3s, wait: 1m, burst: 10}
 `
@@ -70,6 +71,7 @@ func TestAFullRecipe(t *testing.T) {
 	want(t, "commands", fmt.Sprint(f.Commands()), "[[docker restart api] [docker stop db] [docker start db]]")
 	want(t, "hooks' timeout", f.hooks.timeout, 5*time.Second)
 	want(t, "retention, policy", fmt.Sprint(r.Retention, r.PolicyURL), "24h0m0shttps://docs.example.test/retries")
+	want(t, "lease", r.Lease, 30*time.Second)
 	want(t, "limits", r.Limits, probe.Limits{Requests: 100, Rate: 2.5, Timeout: 3 * time.Second, Wait: time.Minute, Burst: 10})
 }
 
