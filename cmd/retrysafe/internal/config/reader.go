@@ -10,6 +10,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 )
 
 // reader walks the file's nodes and collects what is wrong.
@@ -144,35 +146,8 @@ func suggestion(name string, known map[string]field) string {
 		names = append(names, k)
 	}
 	slices.Sort(names)
-	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
-	for _, k := range names {
-		if strings.ReplaceAll(k, "_", "") == plain || distance(name, k) <= 2 {
-			return fmt.Sprintf("did you mean %q?", k)
-		}
+	if near := yamlfile.Nearest(name, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "known: " + strings.Join(names, ", ")
-}
-
-// distance is the number of letters to add, drop or change to turn a into b. Long names are not compared.
-func distance(a, b string) int {
-	if len(a) > 32 || len(b) > 32 {
-		return 32
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			changed := diagonal
-			if a[i] != b[j] {
-				changed++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(changed, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
