@@ -7,7 +7,11 @@ import (
 	"time"
 )
 
-// checkFirstSent demands that the profile's header with the first attempt's time comes along with the key, and is one.
+// clockSkew is how far ahead of ours a client's clock may be.
+const clockSkew = 5 * time.Minute
+
+// checkFirstSent demands that the profile's header with the first attempt's time comes along with the key, and is one. One that lies ahead
+// would let the request be retried after its record is gone.
 func (c *config) checkFirstSent(r *http.Request) error {
 	if c.firstSent == "" {
 		return nil
@@ -16,7 +20,7 @@ func (c *config) checkFirstSent(r *http.Request) error {
 	if len(values) != 1 {
 		return &KeyError{ReasonFormat}
 	}
-	if _, err := http.ParseTime(values[0]); err != nil {
+	if sent, err := http.ParseTime(values[0]); err != nil || time.Until(sent) > clockSkew {
 		return &KeyError{ReasonFormat}
 	}
 	return nil

@@ -137,11 +137,14 @@ func (x *exchange) identify(key string) *Problem {
 
 // takeFingerprint reads the body and makes the request's fingerprint.
 func (x *exchange) takeFingerprint() *Problem {
-	if !x.m.fingerprint.needsBody() {
+	if x.m.fingerprint.streams {
 		return nil
 	}
 	if p := x.spool(); p != nil {
 		return p
+	}
+	if !x.m.fingerprint.compares() {
+		return nil
 	}
 	x.compared = x.m.fingerprint.compare(x.r, x.bodyBytes())
 	x.request.Fingerprint = x.m.fingerprint.of(&x.compared)

@@ -17,6 +17,7 @@ type FingerprintMethod struct {
 	name    string // of the algorithm; "none": nothing is compared
 	ofBody  func(r *http.Request, body []byte) string
 	summary string
+	streams bool // the handler reads the body while it comes
 	err     error
 }
 
@@ -56,8 +57,14 @@ func FingerprintFunc(name string, f func(r *http.Request, body []byte) string) F
 	return method
 }
 
-// FingerprintNone compares nothing: the first request with a key decides for all. Bodies are then not read in advance.
+// FingerprintNone compares nothing: the first request with a key decides for all. Bodies are then not read in advance, and may be of any
+// size; a client that sends half of one and falls silent has the key until the handler gives up.
 func FingerprintNone() FingerprintMethod {
+	return FingerprintMethod{name: "none", summary: "none", streams: true}
+}
+
+// fingerprintIgnored compares nothing either, but the key is claimed only when the whole body has come.
+func fingerprintIgnored() FingerprintMethod {
 	return FingerprintMethod{name: "none", summary: "none"}
 }
 
@@ -78,6 +85,7 @@ type fingerprinter struct {
 	*retrysafe.Fingerprinter
 	ofBody  func(*http.Request, []byte) string // nil: nothing is compared
 	raw     bool
+	streams bool
 	headers []string
 	secret  []byte // for checks; nil: there is none
 }
@@ -85,7 +93,7 @@ type fingerprinter struct {
 func newFingerprinter(o Options) *fingerprinter {
 	method := o.Fingerprint
 	if method.name == "none" {
-		return &fingerprinter{}
+		return &fingerprinter{streams: method.streams}
 	}
 	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw1"}
 	if len(o.Secret) > 0 {
@@ -105,7 +113,8 @@ func newFingerprinter(o Options) *fingerprinter {
 	return f
 }
 
-func (f *fingerprinter) needsBody() bool { return f.ofBody != nil }
+// compares reports whether requests with the same key are compared.
+func (f *fingerprinter) compares() bool { return f.ofBody != nil }
 
 // compared is what counts of a request.
 type compared struct {

@@ -16,7 +16,8 @@ const (
 	StringOrBare KeyForm = iota + 1
 	// StringOnly: a structured-field string, as the draft has it.
 	StringOnly
-	// Bare: visible ASCII as it stands; quotes are part of the key.
+	// Bare: visible ASCII as it stands; quotes are part of the key. Two quotes around nothing are an empty key nevertheless: they are what
+	// a client writes that has none.
 	Bare
 	// UUID: a UUID in its usual form of 36 characters, of any version, in upper or lower case: that is the same key (RFC 9562 §4).
 	UUID
@@ -55,7 +56,7 @@ const (
 	ReasonMultiple = "multiple" // more than one field line
 	ReasonLength   = "length"   // shorter than Min or longer than Max
 	ReasonCharset  = "charset"  // a character that keys cannot hold
-	ReasonFormat   = "format"   // not a UUID, no match for Pattern, or not to be had from the request
+	ReasonFormat   = "format"   // not a UUID, no match for Pattern, not to be had from the request, or a first-sent date that is none or lies ahead
 )
 
 // KeyError is the error for a malformed key. It never holds the key.
@@ -105,6 +106,8 @@ func (s KeySyntax) unquote(text string) (string, error) {
 		return key, nil
 	case s.Form == StringOnly:
 		return "", &KeyError{ReasonSyntax}
+	case s.Form == Bare && text == `""`:
+		return "", &KeyError{ReasonEmpty}
 	}
 	return text, s.checkBare(text)
 }

@@ -58,6 +58,7 @@ func TestParseKey(t *testing.T) {
 		{strict, "k", "", "syntax"},
 		{strict, `"k"`, "k", ""},
 		{bare, `"k"`, `"k"`, ""},
+		{bare, `""`, "", "empty"},
 		{bare, "a,b;c", "a,b;c", ""},
 		{bare, "a b", "", "charset"},
 		{text, "Bestellung 17 für ü", "Bestellung 17 für ü", ""},

@@ -160,7 +160,7 @@ func (o Options) withDefaults() Options {
 	if o.Fingerprint.isZero() {
 		o.Fingerprint = FingerprintRaw()
 		if p.IgnoreBody {
-			o.Fingerprint = FingerprintNone()
+			o.Fingerprint = fingerprintIgnored()
 		}
 	}
 	if o.MaxRequestBody <= 0 {

@@ -100,6 +100,7 @@ func TestRepeatability(t *testing.T) {
 	rejected(400, header("Repeatability-First-Sent", time.Now().UTC().Format(http.TimeFormat)))
 	rejected(400, header("Repeatability-Request-ID", someUUID), header("Repeatability-First-Sent", "yesterday"))
 	rejected(400, repeatable(time.Now()), header("Repeatability-Request-ID", "no-uuid"))
+	rejected(400, repeatable(time.Now().Add(time.Hour))) // it could be retried an hour longer than its record is kept
 	rejected(412, repeatable(time.Now().Add(-25*time.Hour)))
 	rejected(501, repeatable(time.Now()), method("LINK"))
 	k.wantRuns(0)
@@ -211,6 +212,29 @@ func TestProfileByName(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// A client that sends half a request has no right to its key. Seen to fail with FingerprintNone as what IgnoreBody means: the handler ran.
+func TestNoProfileClaimsBeforeTheBodyHasCome(t *testing.T) {
+	for _, p := range httpsafe.Profiles() {
+		t.Run(p.Name, func(t *testing.T) {
+			k := newKit(t)
+			p.FirstSent = ""
+			k.options.Profile, k.options.KeySource = p, httpsafe.HeaderKey{Header: "Key"}
+			k.options.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+			half := func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(strings.NewReader("1"), brokenOff{})) }
+			if got := k.post("", header("Key", "k"), half).StatusCode; got != http.StatusBadRequest {
+				t.Errorf("half a request gets %d, want 400", got)
+			}
+			k.wantRuns(0)
+			k.post("", header("Key", "k")).want(http.StatusCreated)
+		})
+	}
+}
+
+// brokenOff is the rest of a body whose client has gone.
+type brokenOff struct{}
+
+func (brokenOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // TestErrorsInEveryProfile: every refusal of every profile is JSON and holds neither the key nor the caller.
 func TestErrorsInEveryProfile(t *testing.T) {
