@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/jwtscope"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -23,7 +24,7 @@ type scopeSettings struct {
 func (s scopeSettings) check() error {
 	kind, rest, _ := strings.Cut(s.scope, ":")
 	known := s.scope == "credential" || s.scope == "none" || s.scope == "mtls" ||
-		kind == "header" && isFieldName(rest) || kind == "jwt" && rest != ""
+		kind == "header" && config.IsFieldName(rest) || kind == "jwt" && rest != ""
 	switch {
 	case !known:
 		return refusef("scope %q is not known; there are: %s", s.scope, availableScopes)
@@ -55,9 +56,4 @@ func (s scopeSettings) open(ctx context.Context, log *slog.Logger) (httpsafe.Sco
 		return httpsafe.ScopeNone(), nil
 	}
 	return httpsafe.ScopeCredential(), nil
-}
-
-func isFieldName(s string) bool {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
-	return s != "" && strings.Trim(s, letters) == ""
 }

@@ -1,3 +1,5 @@
+// Package config reads the proxy's YAML file. It is strict: what it does not know or cannot do is refused, with the
+// place, the line and what to write instead.
 package config
 
 import (
@@ -7,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 )
 
 // Config is what the proxy can be told. What a file leaves out is not set; the command fills it in.
@@ -64,7 +68,7 @@ type Limits struct {
 	Concurrent    Setting[int]
 }
 
-// Load reads a file. The error is a *Faults, or says why the file could not be read.
+// Load reads a file. The error is a *yamlfile.Faults, or says why the file could not be read.
 func Load(path string) (*Config, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
@@ -73,117 +77,111 @@ func Load(path string) (*Config, error) {
 	return Parse(path, source)
 }
 
-// Parse reads a configuration. The error is a *Faults with everything that is wrong.
+// Parse reads a configuration. The error is a *yamlfile.Faults with everything that is wrong.
 func Parse(name string, source []byte) (*Config, error) {
-	root, fault := parse(source)
-	if fault != nil {
-		return nil, &Faults{File: name, Source: source, All: []Fault{*fault}}
-	}
-	c, r := &Config{}, &reader{}
-	if root != nil && !isNull(root) {
-		r.mapping(root, "the configuration", c.fields())
-	}
-	r.check(c)
-	if len(r.faults) > 0 {
-		return nil, &Faults{File: name, Source: source, All: inOrder(r.faults)}
+	c := &Config{}
+	if err := yamlfile.Read(name, source, "the configuration", c.fields(), c.check); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
 
-func (c *Config) fields() map[string]field {
-	return map[string]field{
-		"listen":     scalar(&c.Listen, ParseListen),
-		"admin":      scalar(&c.Admin, ParseListen),
-		"metrics":    scalar(&c.Metrics, parseBool),
+func (c *Config) fields() map[string]yamlfile.Field {
+	return map[string]yamlfile.Field{
+		"listen":     scalar(&c.Listen, parseListen),
+		"admin":      scalar(&c.Admin, parseListen),
+		"metrics":    scalar(&c.Metrics, yamlfile.Bool),
 		"upstream":   c.Upstream.read,
-		"store":      scalar(&c.Store, parseText),
-		"scope":      scalar(&c.Scope, parseText),
+		"store":      scalar(&c.Store, yamlfile.Filled),
+		"scope":      scalar(&c.Scope, yamlfile.Filled),
 		"jwt":        c.JWT.read,
 		"tls":        c.TLS.read,
 		"secret":     c.Secret.read,
 		"public_url": scalar(&c.PublicURL, parsePublicURL),
-		"h2c":        scalar(&c.H2C, parseBool),
-		"log":        scalar(&c.Log, choice("json", "text")),
-		"grace":      scalar(&c.Grace, parseDuration),
+		"h2c":        scalar(&c.H2C, yamlfile.Bool),
+		"log":        scalar(&c.Log, yamlfile.Choice("json", "text")),
+		"grace":      scalar(&c.Grace, yamlfile.Duration),
 		"limits":     c.Limits.read,
 		"defaults":   c.readDefaults,
-		"routes":     c.readRoutes,
+		"routes":     yamlfile.InsteadOfAliases("what routes have in common goes to defaults:", c.readRoutes),
 	}
 }
 
 // read accepts a URL alone, or a mapping with it.
-func (u *Upstream) read(r *reader, n ast.Node) {
+func (u *Upstream) read(r *yamlfile.Reader, n ast.Node) {
 	if _, alone := n.(*ast.StringNode); alone {
-		scalar(&u.URL, ParseUpstream)(r, n)
+		scalar(&u.URL, parseUpstream)(r, n)
 		return
 	}
-	r.mapping(n, "upstream", map[string]field{
-		"url":             scalar(&u.URL, ParseUpstream),
-		"preserve_host":   scalar(&u.PreserveHost, parseBool),
-		"trust_forwarded": scalar(&u.TrustForwarded, parseBool),
-		"dial_timeout":    scalar(&u.DialTimeout, parseDuration),
-		"header_timeout":  scalar(&u.HeaderTimeout, parseDuration),
-		"idle_timeout":    scalar(&u.IdleTimeout, parseDuration),
-		"ca":              scalar(&u.CA, parseText),
+	r.Mapping(n, "upstream", map[string]yamlfile.Field{
+		"url":             scalar(&u.URL, parseUpstream),
+		"preserve_host":   scalar(&u.PreserveHost, yamlfile.Bool),
+		"trust_forwarded": scalar(&u.TrustForwarded, yamlfile.Bool),
+		"dial_timeout":    scalar(&u.DialTimeout, yamlfile.Duration),
+		"header_timeout":  scalar(&u.HeaderTimeout, yamlfile.Duration),
+		"idle_timeout":    scalar(&u.IdleTimeout, yamlfile.Duration),
+		"ca":              scalar(&u.CA, yamlfile.Filled),
 	})
 }
 
-func (j *JWT) read(r *reader, n ast.Node) {
-	r.mapping(n, "jwt", map[string]field{
-		"issuer":   scalar(&j.Issuer, parseText),
-		"audience": scalar(&j.Audience, parseText),
+func (j *JWT) read(r *yamlfile.Reader, n ast.Node) {
+	r.Mapping(n, "jwt", map[string]yamlfile.Field{
+		"issuer":   scalar(&j.Issuer, yamlfile.Filled),
+		"audience": scalar(&j.Audience, yamlfile.Filled),
 	})
 }
 
-func (t *TLS) read(r *reader, n ast.Node) {
-	r.mapping(n, "tls", map[string]field{
-		"cert":      scalar(&t.Cert, parseText),
-		"key":       scalar(&t.Key, parseText),
-		"client_ca": scalar(&t.ClientCA, parseText),
+func (t *TLS) read(r *yamlfile.Reader, n ast.Node) {
+	r.Mapping(n, "tls", map[string]yamlfile.Field{
+		"cert":      scalar(&t.Cert, yamlfile.Filled),
+		"key":       scalar(&t.Key, yamlfile.Filled),
+		"client_ca": scalar(&t.ClientCA, yamlfile.Filled),
 	})
 }
 
-func (s *Secret) read(r *reader, n ast.Node) {
-	if _, inline := n.(ast.ScalarNode); inline {
-		// The fault must not show the line: it holds the secret.
-		r.faults = append(r.faults, Fault{
-			Message: fmt.Sprintf("line %d: a secret does not belong in this file", position(n).Line),
-			Instead: "write secret: {env: NAME} or secret: {file: PATH}",
-		})
-		return
-	}
-	r.mapping(n, "secret", map[string]field{
-		"env":  scalar(&s.Env, parseText),
-		"file": scalar(&s.File, parseText),
-	})
+func (s *Secret) read(r *yamlfile.Reader, n ast.Node) {
+	yamlfile.Secretly(s.readPlace)(r, n) // some write the secret itself
 	if s.Env.Set && s.File.Set {
-		r.fault(n, "the secret has two places", "keep one of env and file")
+		r.Fault(n, "the secret has two places", "keep one of env and file")
 	}
 }
 
-func (l *Limits) read(r *reader, n ast.Node) {
-	r.mapping(n, "limits", map[string]field{
-		"header_bytes":   scalar(&l.HeaderBytes, parseSize),
-		"header_timeout": scalar(&l.HeaderTimeout, parseDuration),
-		"body_timeout":   scalar(&l.BodyTimeout, parseDuration),
-		"idle_timeout":   scalar(&l.IdleTimeout, parseDuration),
-		"concurrent":     scalar(&l.Concurrent, parseCount),
+func (s *Secret) readPlace(r *yamlfile.Reader, n ast.Node) {
+	if _, inline := n.(ast.ScalarNode); inline {
+		r.Fault(n, "a secret does not belong in this file", "write secret: {env: NAME} or secret: {file: PATH}")
+		return
+	}
+	r.Mapping(n, "secret", map[string]yamlfile.Field{
+		"env":  scalar(&s.Env, yamlfile.Filled),
+		"file": scalar(&s.File, yamlfile.Filled),
 	})
 }
 
-func (c *Config) readDefaults(r *reader, n ast.Node) {
-	r.mapping(n, "defaults", c.Defaults.fields())
+func (l *Limits) read(r *yamlfile.Reader, n ast.Node) {
+	r.Mapping(n, "limits", map[string]yamlfile.Field{
+		"header_bytes":   scalar(&l.HeaderBytes, parseSize),
+		"header_timeout": scalar(&l.HeaderTimeout, yamlfile.Duration),
+		"body_timeout":   scalar(&l.BodyTimeout, yamlfile.Duration),
+		"idle_timeout":   scalar(&l.IdleTimeout, yamlfile.Duration),
+		"concurrent":     scalar(&l.Concurrent, yamlfile.Between(1, 1_000_000)),
+	})
 }
 
-func (c *Config) readRoutes(r *reader, n ast.Node) {
-	for _, entry := range r.entries(n, "routes") {
-		pattern, ok := r.text(entry.Key)
+func (c *Config) readDefaults(r *yamlfile.Reader, n ast.Node) {
+	r.Mapping(n, "defaults", c.Defaults.fields())
+}
+
+func (c *Config) readRoutes(r *yamlfile.Reader, n ast.Node) {
+	for _, entry := range r.Entries(n, "routes") {
+		pattern, ok := r.Text(entry.Key)
 		if !ok {
 			continue
 		}
-		route := Route{Pattern: Setting[string]{Value: pattern, Set: true, At: position(entry.Key)}}
-		if !isNull(entry.Value) { // a pattern alone has the defaults
-			r.mapping(entry.Value, "a route", route.fields())
+		route := Route{Pattern: placed(pattern, entry.Key)}
+		switch entry.Value.(type) {
+		case nil, *ast.NullNode: // a pattern alone has the defaults
+		default:
+			r.Mapping(entry.Value, "a route", route.fields())
 		}
 		c.Routes = append(c.Routes, route)
 	}

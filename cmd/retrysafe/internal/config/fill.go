@@ -2,8 +2,9 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 )
 
 // Flags are settings of the command line that have a form to keep. Empty ones are not set.
@@ -14,10 +15,10 @@ type Flags struct {
 // Override puts flags into c.
 func (c *Config) Override(f Flags) error {
 	return errors.Join(
-		override(&c.Upstream.URL, "--upstream", f.Upstream, ParseUpstream),
-		override(&c.Listen, "--listen", f.Listen, ParseListen),
-		override(&c.Admin, "--admin", f.Admin, ParseListen),
-		override(&c.Log, "--log", f.Log, choice("json", "text")),
+		override(&c.Upstream.URL, "--upstream", f.Upstream, parseUpstream),
+		override(&c.Listen, "--listen", f.Listen, parseListen),
+		override(&c.Admin, "--admin", f.Admin, parseListen),
+		override(&c.Log, "--log", f.Log, yamlfile.Choice("json", "text")),
 		override(&c.PublicURL, "--public-url", f.PublicURL, parsePublicURL),
 	)
 }
@@ -27,11 +28,8 @@ func override[T any](s *Setting[T], flag, text string, parse func(string) (T, er
 		return nil
 	}
 	v, err := parse(text)
-	if w := new(wrong); errors.As(err, &w) {
-		return fmt.Errorf("%s: %s: %s", flag, w.message, w.instead)
-	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", flag, err)
+		return yamlfile.ForFlag(flag, err)
 	}
 	*s = Given(v)
 	return nil
@@ -56,10 +54,9 @@ const (
 // FillIn gives everything a value that nobody has given one. It returns an error if the whole makes no sense with what
 // flags have changed.
 func (c *Config) FillIn() error {
-	r := &reader{}
-	r.check(c)
-	if len(r.faults) > 0 {
-		return &Faults{File: "flags", All: r.faults}
+	// Flags are in no file: what is wrong with them is told as in an empty one.
+	if err := yamlfile.Read("flags", nil, "", nil, c.check); err != nil {
+		return err
 	}
 	c.Listen.Default(defaultListen)
 	c.Store.Default(defaultStore)

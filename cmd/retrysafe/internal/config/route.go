@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 )
 
 // Route is how the requests that match a pattern are treated.
@@ -74,27 +76,27 @@ type InFlight struct {
 	Wait time.Duration
 }
 
-func (t *Route) fields() map[string]field {
-	return map[string]field{
-		"guarded":        scalar(&t.Guarded, parseBool),
-		"required":       scalar(&t.Required, parseBool),
-		"profile":        scalar(&t.Profile, parseText),
+func (t *Route) fields() map[string]yamlfile.Field {
+	return map[string]yamlfile.Field{
+		"guarded":        scalar(&t.Guarded, yamlfile.Bool),
+		"required":       scalar(&t.Required, yamlfile.Bool),
+		"profile":        scalar(&t.Profile, yamlfile.Filled),
 		"methods":        list(&t.Methods, parseMethod),
 		"key":            t.readKey,
 		"fingerprint":    t.readFingerprint,
-		"scope_route":    scalar(&t.ScopeRoute, parseBool),
+		"scope_route":    scalar(&t.ScopeRoute, yamlfile.Bool),
 		"retention":      t.Retention.read,
-		"lease":          scalar(&t.Lease, parseDuration),
-		"timeout":        scalar(&t.Timeout, parseDuration),
+		"lease":          scalar(&t.Lease, yamlfile.Duration),
+		"timeout":        scalar(&t.Timeout, yamlfile.Duration),
 		"in_flight":      scalar(&t.InFlight, parseInFlight),
-		"abandoned":      scalar(&t.Abandoned, choice("refuse", "rerun")),
-		"store_error":    scalar(&t.StoreError, choice("closed", "open")),
-		"ambiguous":      scalar(&t.Ambiguous, choice("store", "release", "unknown")),
+		"abandoned":      scalar(&t.Abandoned, yamlfile.Choice("refuse", "rerun")),
+		"store_error":    scalar(&t.StoreError, yamlfile.Choice("closed", "open")),
+		"ambiguous":      scalar(&t.Ambiguous, yamlfile.Choice("store", "release", "unknown")),
 		"max_request":    scalar(&t.MaxRequest, parseSize),
 		"max_response":   scalar(&t.MaxResponse, parseSize),
 		"upstream_key":   scalar(&t.UpstreamKey, parseFieldName),
 		"attempt_header": scalar(&t.AttemptHeader, parseFieldName),
-		"stream":         scalar(&t.Stream, parseBool),
+		"stream":         scalar(&t.Stream, yamlfile.Bool),
 	}
 }
 
@@ -126,51 +128,51 @@ func (k Retention) over(d Retention) Retention {
 	return Retention{Replay: k.Replay.Or(d.Replay), Key: k.Key.Or(d.Key), Audit: k.Audit.Or(d.Audit)}
 }
 
-func (k *Retention) read(r *reader, n ast.Node) {
-	r.mapping(n, "retention", map[string]field{
-		"replay": scalar(&k.Replay, parseDuration),
-		"key":    scalar(&k.Key, parseDuration),
-		"audit":  scalar(&k.Audit, parseDuration),
+func (k *Retention) read(r *yamlfile.Reader, n ast.Node) {
+	r.Mapping(n, "retention", map[string]yamlfile.Field{
+		"replay": scalar(&k.Replay, yamlfile.Duration),
+		"key":    scalar(&k.Key, yamlfile.Duration),
+		"audit":  scalar(&k.Audit, yamlfile.Duration),
 	})
 }
 
 // readKey accepts "header", or a mapping with one entry.
-func (t *Route) readKey(r *reader, n ast.Node) {
+func (t *Route) readKey(r *yamlfile.Reader, n ast.Node) {
 	var k Key
 	if _, alone := n.(ast.ScalarNode); alone {
-		scalar(new(Setting[string]), choice("header"))(r, n)
-		t.Key = Setting[Key]{Value: k, Set: true, At: position(n)}
+		scalar(new(Setting[string]), yamlfile.Choice("header"))(r, n)
+		t.Key = placed(k, n)
 		return
 	}
 	var header Setting[string]
-	r.mapping(n, "key", map[string]field{
+	r.Mapping(n, "key", map[string]yamlfile.Field{
 		"header":    scalar(&header, parseFieldName),
-		"natural":   func(r *reader, n ast.Node) { k.Natural = readNatural(r, n) },
-		"body_hash": func(r *reader, n ast.Node) { k.BodyHash = readBodyHash(r, n) },
+		"natural":   func(r *yamlfile.Reader, n ast.Node) { k.Natural = readNatural(r, n) },
+		"body_hash": func(r *yamlfile.Reader, n ast.Node) { k.BodyHash = readBodyHash(r, n) },
 	})
 	k.Header = header.Value
-	if len(r.entries(n, "key")) > 1 {
-		r.fault(n, "a key comes from one place", "keep one of header, natural and body_hash")
+	if len(r.Entries(n, "key")) > 1 {
+		r.Fault(n, "a key comes from one place", "keep one of header, natural and body_hash")
 	}
-	t.Key = Setting[Key]{Value: k, Set: true, At: position(n)}
+	t.Key = placed(k, n)
 }
 
-func readNatural(r *reader, n ast.Node) *Natural {
+func readNatural(r *yamlfile.Reader, n ast.Node) *Natural {
 	k := &Natural{}
-	r.mapping(n, "natural", map[string]field{
-		"path":      list(&k.Path, parseText),
+	r.Mapping(n, "natural", map[string]yamlfile.Field{
+		"path":      list(&k.Path, yamlfile.Filled),
 		"fields":    list(&k.Fields, parsePointer),
 		"reference": scalar(&k.Reference, parseFieldName),
 	})
 	if !k.Path.Set && !k.Fields.Set {
-		r.fault(n, "a natural key is made of something", "write path: [id] for {id} in the pattern, or fields: [/order/id]")
+		r.Fault(n, "a natural key is made of something", "write path: [id] for {id} in the pattern, or fields: [/order/id]")
 	}
 	return k
 }
 
-func readBodyHash(r *reader, n ast.Node) *BodyHash {
+func readBodyHash(r *yamlfile.Reader, n ast.Node) *BodyHash {
 	k := &BodyHash{}
-	r.mapping(n, "body_hash", map[string]field{
+	r.Mapping(n, "body_hash", map[string]yamlfile.Field{
 		"fields": list(&k.Fields, parsePointer),
 		"intent": scalar(&k.Intent, parseFieldName),
 	})
@@ -178,43 +180,43 @@ func readBodyHash(r *reader, n ast.Node) *BodyHash {
 }
 
 // readFingerprint accepts a word, or fields to include or exclude.
-func (t *Route) readFingerprint(r *reader, n ast.Node) {
+func (t *Route) readFingerprint(r *yamlfile.Reader, n ast.Node) {
 	var kind Setting[string]
 	if _, alone := n.(ast.ScalarNode); alone {
-		scalar(&kind, choice("raw", "json", "form", "multipart", "none"))(r, n)
+		scalar(&kind, yamlfile.Choice("raw", "json", "form", "multipart", "none"))(r, n)
 		t.Fingerprint = Setting[Fingerprint]{Value: Fingerprint{Kind: kind.Value}, Set: kind.Set, At: kind.At}
 		return
 	}
 	f := Fingerprint{Kind: "fields"}
-	r.mapping(n, "fingerprint", map[string]field{
+	r.Mapping(n, "fingerprint", map[string]yamlfile.Field{
 		"include": list(&f.Include, parsePointer),
 		"exclude": list(&f.Exclude, parsePointer),
 	})
 	if f.Include.Set == f.Exclude.Set {
-		r.fault(n, "a fingerprint of fields says which", "write one of include: [/amount] and exclude: [/sent_at]")
+		r.Fault(n, "a fingerprint of fields says which", "write one of include: [/amount] and exclude: [/sent_at]")
 	}
-	t.Fingerprint = Setting[Fingerprint]{Value: f, Set: true, At: position(n)}
+	t.Fingerprint = placed(f, n)
 }
 
 func parseInFlight(s string) (InFlight, error) {
 	kind, wait, hasWait := strings.Cut(s, ":")
-	bad := &wrong{"\"" + s + "\" is not known here", "write one of: reject, wait:10s, status"}
 	switch {
 	case !hasWait && (kind == "reject" || kind == "status"):
 		return InFlight{Kind: kind}, nil
 	case hasWait && kind == "wait":
-		d, err := parseDuration(wait)
+		d, err := yamlfile.Duration(wait)
 		return InFlight{Kind: kind, Wait: d}, err
 	}
-	return InFlight{}, bad
+	_, err := yamlfile.Choice("reject", "wait:10s", "status")(s)
+	return InFlight{}, err
 }
 
 func parseMethod(s string) (string, error) {
 	switch {
 	case s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
-		return "", &wrong{"\"" + s + "\" is no method", "methods are written in capitals: POST"}
+		return "", yamlfile.Wrong("\""+s+"\" is no method", "methods are written in capitals: POST")
 	case s == "GET" || s == "HEAD" || s == "OPTIONS" || s == "TRACE" || s == "QUERY" || s == "CONNECT":
-		return "", &wrong{s + " needs no key: it has no effect to repeat", "leave it out"}
+		return "", yamlfile.Wrong(s+" needs no key: it has no effect to repeat", "leave it out")
 	}
 	return s, nil
 }

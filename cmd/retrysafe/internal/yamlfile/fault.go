@@ -4,6 +4,7 @@ package yamlfile
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,3 +81,12 @@ func (w *problem) Error() string { return w.message }
 
 // Wrong is the error of a parse function: what is wrong with a value, and what to write instead.
 func Wrong(message, instead string) error { return &problem{message, instead} }
+
+// ForFlag is the error of a parse function for the value of a flag: what is wrong with it, and what to write instead.
+func ForFlag(flag string, err error) error {
+	var w *problem
+	if errors.As(err, &w) && w.instead != "" {
+		return fmt.Errorf("%s: %w: %s", flag, err, w.instead)
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}

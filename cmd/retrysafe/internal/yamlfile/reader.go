@@ -14,8 +14,9 @@ import (
 
 // Reader walks a file's nodes and collects what is wrong.
 type Reader struct {
-	faults []Fault
-	hidden bool
+	faults  []Fault
+	hidden  bool
+	repeats string // how to write what repeats
 }
 
 // Field reads the value of one field.
@@ -31,7 +32,7 @@ func Read(name string, source []byte, what string, known map[string]Field, finis
 	if fault != nil {
 		return &Faults{File: name, Source: source, All: []Fault{*fault}}
 	}
-	r := &Reader{}
+	r := &Reader{repeats: "write it out"}
 	if root != nil && !isNull(root) {
 		r.Mapping(root, what, known)
 	}
@@ -59,7 +60,7 @@ func parse(source []byte) (root ast.Node, fault *Fault) {
 		return nil, syntaxFault(err)
 	}
 	if len(file.Docs) > 1 && file.Docs[1].Body != nil {
-		return nil, &Fault{At: place(file.Docs[1].Body), Message: "a second document begins here; keep one"}
+		return nil, &Fault{At: Place(file.Docs[1].Body), Message: "a second document begins here; keep one"}
 	}
 	if len(file.Docs) == 0 {
 		return nil, nil
@@ -79,9 +80,10 @@ func syntaxFault(err error) *Fault {
 	return f
 }
 
-func place(n ast.Node) Position {
+// Place is where a node begins.
+func Place(n ast.Node) Position {
 	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 {
-		return place(m.Values[0].Key)
+		return Place(m.Values[0].Key)
 	}
 	return tokenPosition(n.GetToken())
 }
@@ -94,14 +96,18 @@ func tokenPosition(t *token.Token) Position {
 }
 
 // Fault notes what is wrong with a node, and what to write instead.
-func (r *Reader) Fault(n ast.Node, message, instead string) {
-	r.faults = append(r.faults, Fault{At: place(n), Message: message, Instead: instead, Hidden: r.hidden})
+func (r *Reader) Fault(n ast.Node, message, instead string) { r.FaultAt(Place(n), message, instead) }
+
+// FaultAt notes what is wrong at a place, and what to write instead. The same fault is noted once.
+func (r *Reader) FaultAt(p Position, message, instead string) {
+	f := Fault{At: p, Message: message, Instead: instead, Hidden: r.hidden}
+	if !slices.Contains(r.faults, f) {
+		r.faults = append(r.faults, f)
+	}
 }
 
 // Missing notes what the file as a whole lacks, and what to write.
-func (r *Reader) Missing(message, instead string) {
-	r.faults = append(r.faults, Fault{Message: message, Instead: instead})
-}
+func (r *Reader) Missing(message, instead string) { r.FaultAt(Position{}, message, instead) }
 
 // Secretly reads a value that may hold secrets: its faults do not show the line.
 func Secretly(read Field) Field {
@@ -110,6 +116,16 @@ func Secretly(read Field) Field {
 		r.hidden = true
 		read(r, n)
 		r.hidden = before
+	}
+}
+
+// InsteadOfAliases reads a value in which aliases are tempting: their faults say how to write what repeats.
+func InsteadOfAliases(instead string, read Field) Field {
+	return func(r *Reader, n ast.Node) {
+		before := r.repeats
+		r.repeats = instead
+		read(r, n)
+		r.repeats = before
 	}
 }
 
@@ -164,7 +180,7 @@ func (r *Reader) Text(n ast.Node) (string, bool) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
 		return n.GetToken().Value, true
 	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
-		r.Fault(n, "anchors and aliases are not supported", "write it out")
+		r.Fault(n, "anchors and aliases are not supported", r.repeats)
 	default:
 		r.Fault(n, "a single value is needed here", "")
 	}

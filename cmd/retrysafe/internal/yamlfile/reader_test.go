@@ -1,6 +1,8 @@
 package yamlfile
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ type settings struct {
 	wait    time.Duration
 	numbers []int
 	secret  string
+	shared  string
 }
 
 func read(source string, finish func(r *Reader)) (settings, error) {
@@ -20,6 +23,7 @@ func read(source string, finish func(r *Reader)) (settings, error) {
 	err := Read("file.yaml", []byte(source), "the file", map[string]Field{
 		"word": Scalar(&s.word, Choice("red", "green")), "wait": Scalar(&s.wait, Duration), "numbers": List(&s.numbers, Between(1, 9)),
 		"secret": Secretly(Scalar(&s.secret, Filled)),
+		"shared": InsteadOfAliases("write it in common:", Scalar(&s.shared, Filled)),
 		"inner":  func(r *Reader, n ast.Node) { r.Mapping(n, "inner", map[string]Field{"on": Scalar(new(bool), Bool)}) },
 	}, finish)
 	return s, err
@@ -66,7 +70,7 @@ file.yaml: more is missing
 
 func TestWhatIsNoMapping(t *testing.T) {
 	for source, says := range map[string]string{
-		"- a\n": "must be a mapping", "text\n": "must be a mapping", "a: b: c\n": "file.yaml:1:", "word: *x\n": "write it out",
+		"- a\n": "must be a mapping", "text\n": "must be a mapping", "a: b: c\n": "file.yaml:1:", "word: *x\n": "write it out", "shared: *x\nword: *x\n": "in common:\nfile.yaml:2:",
 		"word: red\n---\nword: green\n": "second document", "word:\n\tred\n": "spaces", "word:\n": "leave the line out",
 		strings.Repeat("#", maxFile+1): "it may have",
 	} {
@@ -76,6 +80,55 @@ func TestWhatIsNoMapping(t *testing.T) {
 	}
 	if _, err := read("", nil); err != nil {
 		t.Errorf("an empty file is one: %v", err)
+	}
+}
+
+// Seen to fail with refused values kept.
+func TestAListLeavesOutWhatIsRefused(t *testing.T) {
+	s, err := read("numbers: [1, x, [2], 3]\n", nil)
+	if err == nil || !slices.Equal(s.numbers, []int{1, 3}) {
+		t.Errorf("got %v, %v", s.numbers, err)
+	}
+}
+
+// Seen to fail with the look for the same fault taken out.
+func TestTheSameFaultIsToldOnce(t *testing.T) {
+	_, err := read("word: red\n", func(r *Reader) {
+		for _, line := range []int{1, 1, 2} {
+			r.FaultAt(Position{Line: line, Column: 1}, "it is wrong", "")
+		}
+	})
+	var faults *Faults
+	if !errors.As(err, &faults) || len(faults.All) != 2 {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Seen to fail with days that are multiplied before they are bounded.
+func TestDurationsThatAreRefused(t *testing.T) {
+	for text, says := range map[string]string{
+		"soon": "is no duration", "10": "is no duration", "d": "is no duration", "0s": "not more than zero", "-1s": "not more than zero",
+		"-9223372036854775807d": "not more than zero", "36501d": "hundred years", "999999d": "hundred years", "9223372036854775807d": "hundred years", "999999h": "hundred years",
+	} {
+		if d, err := Duration(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, %v, want %q", text, d, err, says)
+		}
+	}
+}
+
+// Seen to fail with what to write instead left out.
+func TestForFlag(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{Wrong("the value is empty", "give it one"), "--word: the value is empty: give it one"},
+		{Wrong("it is too much", ""), "--word: it is too much"},
+		{errors.New("it is bad"), "--word: it is bad"},
+	} {
+		if got := ForFlag("--word", c.err).Error(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 }
 

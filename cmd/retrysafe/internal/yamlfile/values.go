@@ -25,7 +25,7 @@ func Scalar[T any](to *T, parse func(string) (T, error)) Field {
 	}
 }
 
-// List reads a sequence of single values.
+// List reads a sequence of single values. Those that are refused are left out.
 func List[T any](to *[]T, parse func(string) (T, error)) Field {
 	return func(r *Reader, n ast.Node) {
 		sequence, ok := n.(*ast.SequenceNode)
@@ -34,9 +34,10 @@ func List[T any](to *[]T, parse func(string) (T, error)) Field {
 			return
 		}
 		for _, item := range sequence.Values {
-			var v T
-			Scalar(&v, parse)(r, item)
-			*to = append(*to, v)
+			Scalar(to, func(text string) ([]T, error) {
+				v, err := parse(text)
+				return append(*to, v), err
+			})(r, item)
 		}
 	}
 }
@@ -69,7 +70,7 @@ func Duration(s string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		var n int
 		n, err = strconv.Atoi(days)
-		d = min(maxDuration+1, time.Duration(min(n, 1e6))*24*time.Hour)
+		d = time.Duration(max(-1, min(n, 1e5))) * 24 * time.Hour // what no Duration can hold is out of bounds anyway
 	}
 	switch {
 	case err != nil:
