@@ -161,7 +161,7 @@ func TestTheSecretIsNotPrinted(t *testing.T) {
 	os.WriteFile(name, []byte("upstream: http://file:1\nsecret: correct horse battery\n"), 0o600)
 	refused := runBinary(t, "proxy", "--config="+name)
 	want(t, "exit code", refused.code, exitRefused)
-	wantText(t, "output", refused.stderr, "line 2", "env:")
+	wantText(t, "output", refused.stderr, "proxy.yaml:2:9: ", "env:")
 	if strings.Contains(got.stdout+got.stderr+refused.stderr, "horse") {
 		t.Errorf("the secret is shown:\n%s", got.stdout+got.stderr+refused.stderr)
 	}

@@ -168,6 +168,15 @@ func (p *running) mustPost(key, body string, headers ...string) reply {
 	return got
 }
 
+// hold posts what the API holds up, and sends the answer when it comes.
+func (p *running) hold(answered chan<- reply) {
+	got, err := p.post("k", "amount=1", "X-Hold", "1")
+	if err != nil {
+		p.t.Error(err)
+	}
+	answered <- got
+}
+
 // api is an upstream that counts, and that can be held up.
 type api struct {
 	*httptest.Server

@@ -36,13 +36,7 @@ func TestAnOrderlyEndFinishesWhatRuns(t *testing.T) {
 	up, file := newAPI(t), filepath.Join(t.TempDir(), "keys.db")
 	p := startProxy(t, "--upstream="+up.URL, "--store="+file, "--admin=127.0.0.1:0")
 	answered := make(chan reply, 1)
-	go func() {
-		got, err := p.post("k", "amount=1", "X-Hold", "1")
-		if err != nil {
-			t.Error(err)
-		}
-		answered <- got
-	}()
+	go p.hold(answered)
 	waitFor(t, up.began, "the operation to run")
 	p.signal(syscall.SIGTERM)
 	p.line("shutting down")

@@ -25,6 +25,27 @@ func twoProxies(t *testing.T, up *api, url, rules string) (a, b *running) {
 	return startProxy(t, args...), startProxy(t, args...)
 }
 
+// waitAcross lets b wait for what runs at a, until the database knows of one who is to be told: both get the answer.
+func waitAcross(t *testing.T, up *api, a, b *running, waiting func() string) {
+	t.Helper()
+	release := sync.OnceFunc(func() { close(up.goOn) })
+	t.Cleanup(release) // however the test ends
+	answered := make(chan reply, 2)
+	go a.hold(answered)
+	waitFor(t, up.began, "the operation to run")
+	go b.hold(answered)
+	for late := time.Now().Add(20 * time.Second); waiting() != "1"; {
+		if time.Now().After(late) {
+			t.Fatal("nobody asks to be told")
+		}
+	}
+	release()
+	for range 2 {
+		want(t, "body", waitFor(t, answered, "the answers").body, "charge 1")
+	}
+	want(t, "asked", up.asked.Load(), 1)
+}
+
 // Seen to fail with a schema of its own for the second proxy.
 func TestProxiesShareADatabase(t *testing.T) {
 	t.Parallel()
@@ -61,33 +82,11 @@ func TestWaitingAtAnotherProxy(t *testing.T) {
 	up, pg, url := newAPI(t), shared.Get(t), migrated(t)
 	a, b := twoProxies(t, up, url, "defaults: {in_flight: wait:15s}")
 	heard := listen(t, url, "retrysafe_retrysafe")
-	release := sync.OnceFunc(func() { close(up.goOn) })
-	t.Cleanup(release) // however the test ends
-	answers := make(chan reply, 2)
-	post := func(p *running) {
-		got, err := p.post("k", "amount=1", "X-Hold", "1")
-		if err != nil {
-			t.Error(err)
-		}
-		answers <- got
-	}
-	go post(a)
-	waitFor(t, up.began, "the operation to run")
-	go post(b)
-	for late := time.Now().Add(20 * time.Second); pg.PsqlAt(t, url, "SELECT count(*) FROM retrysafe.claims WHERE waiters") != "1"; {
-		if time.Now().After(late) {
-			t.Fatal("nobody asks to be told")
-		}
-	}
-	release()
-	for range 2 {
-		want(t, "body", waitFor(t, answers, "the answers").body, "charge 1")
-	}
+	waitAcross(t, up, a, b, func() string { return pg.PsqlAt(t, url, "SELECT count(*) FROM retrysafe.claims WHERE waiters") })
 	key := pg.PsqlAt(t, url, "SELECT k FROM retrysafe.claims")
 	for said := ""; said != key; {
 		said = waitFor(t, heard, "the notification")
 	}
-	want(t, "asked", up.asked.Load(), 1)
 }
 
 // Seen to fail with abandoned: rerun and refuse exchanged.
@@ -124,7 +123,7 @@ func TestAProxyDiesAndTheOtherGoesOn(t *testing.T) {
 
 // Behind PgBouncer nobody can listen; with a direct connection for that all is as without it.
 //
-// Seen to fail without notify: no connection listens.
+// Seen to fail without notify: no connection listens, so nobody asks to be told.
 func TestProxyBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	up, pg, url := newAPI(t), shared.Get(t), migrated(t)
@@ -133,29 +132,9 @@ func TestProxyBehindPgBouncer(t *testing.T) {
 	want(t, "exit code", runBinary(t, "migrate", "status", "--store="+through).code, exitOK)
 	direct := strings.ReplaceAll(withParam(url, "application_name=direct"), "&", "%26")
 	a, b := twoProxies(t, up, withParam(through, "notify="+direct), "defaults: {in_flight: wait:15s}")
-	release := sync.OnceFunc(func() { close(up.goOn) })
-	t.Cleanup(release) // however the test ends
-	answers := make(chan string, 2)
-	post := func(p *running) {
-		got, err := p.post("k", "amount=1", "X-Hold", "1")
-		if err != nil {
-			t.Error(err)
-		}
-		answers <- got.body
-	}
-	go post(a)
-	waitFor(t, up.began, "the operation to run")
-	go post(b)
-	for late := time.Now().Add(20 * time.Second); pg.PsqlAt(t, url, `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND application_name = 'direct' AND query LIKE 'LISTEN%'`) != "1"; {
-		if time.Now().After(late) {
-			t.Fatal("no connection listens")
-		}
-	}
-	release()
-	for range 2 {
-		want(t, "body", waitFor(t, answers, "the answers"), "charge 1")
-	}
-	want(t, "asked", up.asked.Load(), 1)
+	waitAcross(t, up, a, b, func() string {
+		return pg.PsqlAt(t, url, `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'direct' AND query LIKE 'LISTEN%'`)
+	})
 	want(t, "sweep", runBinary(t, "sweep", "--store="+through).code, exitOK)
 }
