@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -15,11 +16,12 @@ import (
 )
 
 type demoCmd struct {
-	Once         bool   `help:"Exit after the verdict: with 0 if every intent was charged exactly once, with 1 if not."`
-	JSON         bool   `name:"json" help:"Print the result as JSON instead of the story, and exit."`
+	Serve        bool   `xor:"once,json,without" help:"Skip the scenes: start API and proxy, and leave them to you until Ctrl-C."`
+	Once         bool   `xor:"once" help:"Exit after the verdict: with 0 if every intent was charged exactly once, with 1 if not."`
+	JSON         bool   `name:"json" xor:"json" help:"Print the result as JSON instead of the story, and exit."`
 	Store        string `placeholder:"URL" help:"Keep the keys in this PostgreSQL database, in a schema of the demo's own that is dropped at the end. Default: a file."`
 	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory; and the schema."`
-	WithoutProxy bool   `help:"Leave the proxy out, to see what the same trouble does to the API alone."`
+	WithoutProxy bool   `xor:"without" help:"Leave the proxy out, to see what the same trouble does to the API alone."`
 }
 
 // Help says what is going to be seen.
@@ -29,7 +31,8 @@ that hangs up, a lost answer, a changed request, another caller with the same ke
 charges are counted.
 
 It needs nothing but this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
-directory, which is removed at the end. With --store postgres://USER@HOST/DATABASE the keys are in a server instead.`
+directory, which is removed at the end. Afterwards API and proxy go on until Ctrl-C, with command lines to try them and to
+test them: --serve goes straight there. With --store postgres://USER@HOST/DATABASE the keys are in a server instead.`
 }
 
 // Run plays the demo until it is over or a signal comes.
@@ -52,7 +55,7 @@ func (d demoCmd) Run(s *streams) (err error) {
 	defer func() { err = errors.Join(err, closeKeys()) }()
 	err = demo.Run(ctx, demo.Options{
 		Binary: binary, Program: programOf(binary), Store: keys,
-		Once: d.Once, JSON: d.JSON, Keep: d.Keep, WithoutProxy: d.WithoutProxy,
+		Serve: d.Serve, Once: d.Once, JSON: d.JSON, Keep: d.Keep, WithoutProxy: d.WithoutProxy,
 		Out: heededWriter{s.out, cancel}, Colour: showsColours(s.out),
 	})
 	if errors.Is(err, demo.ErrNotEmpty) {
@@ -93,12 +96,25 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// programOf returns how to start this program again: go run keeps it in a place that will be gone.
+// programOf returns how to start this program again, in a line to be pasted: go run keeps it in a place that will be gone.
 func programOf(binary string) string {
 	if strings.Contains(binary, string(filepath.Separator)+"go-build") {
 		return "go run ./cmd/retrysafe"
 	}
+	known, err := exec.LookPath("retrysafe")
+	if err != nil || !isSameFile(known, binary) {
+		return binary
+	}
 	return "retrysafe"
+}
+
+func isSameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // exitWithStdin is a flag that ends the process when its standard input does: whoever started it with a pipe need not

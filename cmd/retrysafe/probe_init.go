@@ -22,6 +22,10 @@ type probeInit struct {
 	Identity  string `placeholder:"PLACE" help:"What in an answer tells one thing from another: a JSON pointer such as /data/id, or a header. Default: guessed."`
 	Profile   string `placeholder:"NAME" help:"The rules that the API has declared. Default: by the header of the key, or else ietf."`
 	Force     bool   `help:"Write over a file that exists."`
+
+	Count        string `group:"More cases, better evidence" placeholder:"PATH" help:"Count what has really happened with a GET of this path: a list, or a number behind a JSON pointer: /payments, /stats#/payments."`
+	Slow         string `group:"More cases, better evidence" placeholder:"PATH" help:"Where the same request takes a second or more."`
+	SecondCaller bool   `group:"More cases, better evidence" help:"Send requests of a second caller too, who must not see what belongs to the first."`
 }
 
 // Help shows the ways in.
@@ -32,6 +36,7 @@ environment. Amounts, and identifiers that the client makes up, become {{amount}
 Examples:
 
     retrysafe probe init --curl "curl localhost:8080/payments -H 'Authorization: Bearer me' --json '{\"amount\":500}'"
+    retrysafe probe init --count /payments --second-caller < command.txt
     retrysafe probe init payments.yaml < command.txt
     retrysafe probe init --openapi api.yaml --operation createPayment --identity Location`
 }
@@ -121,6 +126,21 @@ func (c probeInit) override(d *draft.Draft) error {
 			d.IdentityHeader = c.Identity
 		}
 	}
+	return c.add(d)
+}
+
+// add puts in what makes more cases possible, and their evidence better.
+func (c probeInit) add(d *draft.Draft) error {
+	for flag, path := range map[string]string{"--count": c.Count, "--slow": c.Slow} {
+		if path != "" && !strings.HasPrefix(path, "/") {
+			return refusef("%s %s: a path begins with a slash, as in /payments", flag, path)
+		}
+	}
+	d.CountPath, d.CountPointer, _ = strings.Cut(c.Count, "#")
+	d.SlowPath = c.Slow
+	if c.SecondCaller && !d.AddSecondCaller() {
+		return refusef("--second-caller: nothing in the request says who the caller is; add it to the command, as in -H 'Authorization: Bearer me'")
+	}
 	return nil
 }
 
@@ -147,10 +167,17 @@ func (c probeInit) tell(w io.Writer, d *draft.Draft) {
 	for _, n := range d.Notes() {
 		fmt.Fprintf(w, "  %s\n", n)
 	}
-	for _, v := range d.Variables() {
-		fmt.Fprintf(w, "  The secret is not in the file. Set it, with %s:\n      export %s='…'\n", v.Holds, v.Name)
+	variables := d.Variables()
+	if len(variables) > 0 {
+		fmt.Fprintln(w, "  No secret is in the file. It takes them from the environment:")
+	}
+	for _, v := range variables {
+		fmt.Fprintf(w, "      export %s='…'   # %s\n", v.Name, v.Holds)
 	}
 	command := "retrysafe probe"
+	if binary, err := os.Executable(); err == nil {
+		command = programOf(binary) + " probe"
+	}
 	if c.File != "recipe.yaml" {
 		command += " --recipe " + c.File
 	}

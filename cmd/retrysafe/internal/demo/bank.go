@@ -1,47 +1,65 @@
 package demo
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 )
 
-// atBank is how long the bank takes for a charge.
-const atBank = 300 * time.Millisecond
+// How long the bank takes for a charge.
+const (
+	atBank     = 300 * time.Millisecond  // in the scenes, to be watched
+	byHandBank = 20 * time.Millisecond   // afterwards: a probe makes thousands
+	slowBank   = 1200 * time.Millisecond // at POST /charges/slow, always
+)
 
 // chargeKeyHeader tells POST /v2/charges which charge a request is about.
 const chargeKeyHeader = "Charge-Key"
 
-// bank is the payments API that needs protection: every request to POST /charges takes money. POST /v2/charges is a
-// little better, as many real ones are: it makes one charge per Charge-Key.
+// bank is the payments API that needs protection: every request to POST /charges takes money, as every one to the slow
+// POST /charges/slow does. POST /v2/charges is a little better, as many real ones are: it makes one charge per Charge-Key.
 type bank struct {
 	ledger  *ledger
 	running sync.WaitGroup
 
 	mu          sync.Mutex
+	takes       time.Duration            // for a charge
 	chargedFunc func(row)                // is told of every charge
 	arrived     map[string]chan struct{} // by order; closed when its first request has come
 }
 
 func newBank(l *ledger) *bank {
-	return &bank{ledger: l, chargedFunc: func(row) {}, arrived: map[string]chan struct{}{}}
+	return &bank{ledger: l, takes: atBank, chargedFunc: func(row) {}, arrived: map[string]chan struct{}{}}
 }
 
 // handler serves the API.
 func (b *bank) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /charges", b.list)
-	mux.HandleFunc("POST /charges", func(w http.ResponseWriter, r *http.Request) { b.charge(w, r, "") })
+	mux.HandleFunc("GET /charges/{id}", b.show)
+	mux.HandleFunc("POST /charges", func(w http.ResponseWriter, r *http.Request) { b.charge(w, r, "", b.pace()) })
+	mux.HandleFunc("POST /charges/slow", func(w http.ResponseWriter, r *http.Request) { b.charge(w, r, "", slowBank) })
 	mux.HandleFunc("POST /v2/charges", func(w http.ResponseWriter, r *http.Request) {
-		b.charge(w, r, r.Header.Get(chargeKeyHeader))
+		b.charge(w, r, r.Header.Get(chargeKeyHeader), b.pace())
 	})
 	return mux
 }
 
-// charge takes the money.
-func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string) {
+// pace is how long a charge takes at the moment.
+func (b *bank) pace() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.takes
+}
+
+// charge takes the money, in the time that this takes.
+func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string, takes time.Duration) {
 	var order row
 	if err := json.NewDecoder(r.Body).Decode(&order); err != nil || order.Order == "" || order.Amount <= 0 {
 		http.Error(w, `send {"order":"mine","amount":500}`, http.StatusBadRequest)
@@ -51,7 +69,7 @@ func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string) {
 	b.running.Add(1)
 	defer b.running.Done()
 	b.arrive(order.Order)
-	time.Sleep(atBank) // the bank goes on whether or not the client still waits
+	time.Sleep(takes) // the bank goes on whether or not the client still waits
 	charged, err := b.ledger.charge(order, key)
 	if err != nil {
 		http.Error(w, "the ledger cannot be written", http.StatusInternalServerError)
@@ -59,6 +77,7 @@ func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string) {
 	}
 	b.tell(charged)
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprintf("/charges/%d", charged.ID))
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(charged)
 }
@@ -70,11 +89,11 @@ func (b *bank) tell(r row) {
 	told(r)
 }
 
-// onCharge has f told of every charge from now on.
-func (b *bank) onCharge(f func(row)) {
+// byHand makes the bank quick, and has f told of every charge from now on.
+func (b *bank) byHand(f func(row)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.chargedFunc = f
+	b.takes, b.chargedFunc = byHandBank, f
 }
 
 // list shows every charge.
@@ -87,6 +106,25 @@ func (b *bank) list(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	for _, r := range all { // one a line, to be read in a terminal
 		_ = json.NewEncoder(w).Encode(r)
+	}
+}
+
+// show shows one charge.
+func (b *bank) show(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	found, err := b.ledger.one(r.Context(), id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		http.NotFound(w, r)
+	case err != nil:
+		http.Error(w, "the ledger cannot be read", http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(found)
 	}
 }
 

@@ -1,9 +1,12 @@
 package demo
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"net/http"
 	"testing"
+	"time"
 )
 
 // Seen to fail with the key not passed to the ledger, and with its UNIQUE taken out.
@@ -57,6 +60,56 @@ func TestBankChargesThoughTheClientHangsUp(t *testing.T) {
 	}
 	if rows := b.rowsForTest(t); len(rows) != 1 {
 		t.Errorf("%d rows, want 1", len(rows))
+	}
+}
+
+// Seen to fail with a Location that names the next charge.
+func TestChargeIsFoundAtItsLocation(t *testing.T) {
+	_, c := newBankForTest(t)
+	made := c.send(t.Context(), coffee())
+	for _, tc := range []struct {
+		path string
+		want int
+	}{
+		{made.header.Get("Location"), http.StatusOK}, {"/charges/99", http.StatusNotFound}, {"/charges/none", http.StatusNotFound},
+	} {
+		res, err := c.http.Get(c.base + tc.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != tc.want {
+			t.Errorf("GET %s: status %d, want %d", tc.path, res.StatusCode, tc.want)
+		}
+		if tc.want == http.StatusOK && !bytes.Equal(body, made.body) {
+			t.Errorf("GET %s: %s, want %s", tc.path, body, made.body)
+		}
+	}
+}
+
+// Seen to fail with one pace for all.
+func TestBankIsQuickByHandAndSlowWhereItSaysSo(t *testing.T) {
+	t.Parallel()
+	b, c := newBankForTest(t)
+	took := func(path string) time.Duration {
+		what := coffee()
+		what.path = path
+		began := time.Now()
+		if r := c.send(t.Context(), what); r.status != http.StatusCreated {
+			t.Errorf("%s: status %d, want 201", path, r.status)
+		}
+		return time.Since(began)
+	}
+	if got := took("/charges"); got < atBank {
+		t.Errorf("a charge of a scene takes %v, want %v", got, atBank)
+	}
+	b.byHand(func(row) {})
+	if got := took("/charges/slow"); got < slowBank {
+		t.Errorf("a slow charge takes %v, want %v", got, slowBank)
+	}
+	if got := b.pace(); got != byHandBank {
+		t.Errorf("a charge by hand takes %v, want %v", got, byHandBank)
 	}
 }
 

@@ -23,6 +23,8 @@ type Options struct {
 	Program string
 	// Store is where the proxy keeps its keys. Default: a file beside the others.
 	Store Store
+	// Serve leaves the scenes out: API and proxy are there to be tried by hand, until ctx ends.
+	Serve bool
 	// Once ends the demo after the verdict. Default: it goes on until ctx ends, to be tried by hand.
 	Once bool
 	// JSON writes the Report instead of the story. It implies Once.
@@ -68,6 +70,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer s.close()
+	if o.Serve {
+		return s.serve(ctx)
+	}
 	report, err := s.play(ctx)
 	if ctx.Err() != nil {
 		return fmt.Errorf("demo: ended before the verdict: %w", context.Cause(ctx)) // what else failed, failed because of that
@@ -79,10 +84,9 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	if !o.Once && !o.JSON && !o.WithoutProxy {
-		if err := s.byHand(ctx, o.Program); err != nil {
+		if err := s.byHand(ctx); err != nil {
 			return err
 		}
-		told.line("Stopped.")
 	}
 	if !report.Right {
 		return ErrWrong

@@ -18,6 +18,8 @@ var (
 	insertSQL string
 	//go:embed sql/find.sql
 	findSQL string
+	//go:embed sql/one.sql
+	oneSQL string
 	//go:embed sql/list.sql
 	listSQL string
 )
@@ -69,6 +71,12 @@ func (l *ledger) charge(r row, key string) (row, error) {
 		return r, err
 	}
 	r.ID, err = added.LastInsertId()
+	return r, err
+}
+
+// one returns a charge; sql.ErrNoRows if there is none of that number.
+func (l *ledger) one(ctx context.Context, id int64) (r row, err error) {
+	err = l.db.QueryRowContext(ctx, oneSQL, id).Scan(&r.ID, &r.Customer, &r.Amount, &r.Order)
 	return r, err
 }
 

@@ -1,8 +1,6 @@
 package demo
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"time"
 )
@@ -46,44 +44,4 @@ func (c SceneReport) tell(s *screen) {
 		intents = ", for " + plural(c.Expected, "intent")
 	}
 	s.result(colour, "%s, %s%s", plural(c.Requests, "request"), charges(c.Charges), intents)
-}
-
-// byHand tells how to go on, and shows each charge until ctx ends.
-func (s *stage) byHand(ctx context.Context, program string) error {
-	base := "http://" + s.proxy.address
-	s.screen.title("Now you")
-	s.screen.say("API and proxy go on until Ctrl-C; charges show up here. In another terminal:")
-	s.screen.paste(
-		`curl -i `+base+`/charges \`,
-		`  -H 'Authorization: Bearer me' -H 'Idempotency-Key: "try-1"' \`,
-		`  -d '{"order":"mine","amount":500}'`)
-	s.screen.say("Once more: the same answer, with Idempotent-Replayed: true. Change the amount: 422. " +
-		"Change \"me\": another caller, a charge of its own. Leave the key out: a charge each time.")
-	s.screen.say("All charges; what the proxy promises; what it does:")
-	s.screen.paste(
-		`curl `+base+`/charges`,
-		`curl `+base+`/.well-known/idempotency-policy`,
-		`tail -f `+s.proxy.file("proxy.log"))
-	s.screen.say("In front of an API of your own, on port 3000:")
-	s.screen.paste(
-		program+` proxy --upstream http://localhost:3000 --listen :8080 \`,
-		`  --store retrysafe.db --scope credential`)
-	return s.watch(ctx)
-}
-
-// watch shows each charge until ctx ends, or the proxy does.
-func (s *stage) watch(ctx context.Context) error {
-	s.bank.onCharge(func(r row) {
-		s.screen.result(green, "charge %d: %s, order %s, amount %d", r.ID, r.Customer, r.Order, r.Amount)
-	})
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-s.proxy.ended:
-		pause(ctx, time.Second) // Ctrl-C ends the proxy too, sometimes first
-		if ctx.Err() != nil {
-			return nil
-		}
-		return errors.New("demo: the proxy has ended; see what else stops processes here")
-	}
 }

@@ -120,6 +120,35 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
+// What flags add is in force, and not a comment. Seen to fail with each of the lines left a comment.
+func TestMoreCases(t *testing.T) {
+	d, err := FromCurl("curl h/a -d amount=5 -H 'Authorization: Bearer s3cret' -H 'X-Api-Key: s3cret'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.CountPath, d.CountPointer, d.SlowPath = "/stats", "/things/made", "/a/slow"
+	if !d.AddSecondCaller() {
+		t.Fatal("no second caller, though the first one shows who it is")
+	}
+	text, err := d.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, "recipe", string(text), "\ncount:\n  get: {path: /stats, pointer: /things/made}\n",
+		"\nvariants:\n  slow: {path: /a/slow} ", "\n  read: {path: /stats} ",
+		"\n  b:\n    Authorization: \"Bearer ${PROBE_CREDENTIAL_B}\"", "\n    X-Api-Key: \"${PROBE_CREDENTIAL_B_2}\"")
+	if got := len(d.Variables()); got != 4 {
+		t.Errorf("%d variables, want 4: %v", got, d.Variables())
+	}
+	nobody, err := FromCurl("curl h/a -d amount=5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if nobody.AddSecondCaller() {
+		t.Error("a second caller, though nobody says who it is")
+	}
+}
+
 func TestTheHeaderOfTheKeyTellsTheProfile(t *testing.T) {
 	for header, has := range map[string]string{
 		"Idempotency-Key": "profile: ietf", "PayPal-Request-Id": "profile: paypal", "Cko-Idempotency-Key": "profile: checkout",

@@ -5,6 +5,7 @@ package draft
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -23,8 +24,14 @@ type Draft struct {
 	// IdentityPointer or IdentityHeader is where an answer says what was created. Without either it is guessed.
 	IdentityPointer, IdentityHeader string
 
+	// CountPath is answered with a list of what has happened, or with its number, at CountPointer. "": nothing counts.
+	CountPath, CountPointer string
+	// SlowPath is where the same request takes a second or more. "": there is none.
+	SlowPath string
+
 	headers     []line
 	credentials []credential
+	second      []credential // another caller's
 	notes       []string
 	lines       []line // of which headers and credentials are made
 }
@@ -43,10 +50,31 @@ type Variable struct{ Name, Holds string }
 // Variables are those that the recipe needs.
 func (d *Draft) Variables() []Variable {
 	var all []Variable
-	for _, c := range d.credentials {
+	for _, c := range slices.Concat(d.credentials, d.second) {
 		all = append(all, Variable{c.variable, c.what})
 	}
 	return all
+}
+
+// AddSecondCaller gives the recipe another caller, who shows credentials of the same kind. It reports false if the request has none.
+func (d *Draft) AddSecondCaller() bool {
+	d.second = nil
+	for i, c := range d.credentials {
+		d.second = append(d.second, c.ofAnother(i))
+	}
+	return len(d.second) > 0
+}
+
+// ofAnother is the same line of another caller; i counts the lines of one.
+func (c credential) ofAnother(i int) credential {
+	own := c.variable
+	c.variable = "PROBE_CREDENTIAL_B"
+	if i > 0 {
+		c.variable += fmt.Sprintf("_%d", i+1)
+	}
+	c.value = strings.Replace(c.value, "${"+own+"}", "${"+c.variable+"}", 1)
+	c.what = "the same of another caller"
+	return c
 }
 
 // Notes say what a person should look at.

@@ -18,7 +18,7 @@ func (d *Draft) YAML() ([]byte, error) {
 	if !utf8.ValidString(d.Body) {
 		return nil, errors.New("the body is not text, and a recipe is: write the recipe by hand")
 	}
-	set := func(string) (string, bool) { return "set", true }
+	set := func(name string) (string, bool) { return "value of " + name, true }
 	var err error
 	for _, block := range []bool{true, false} {
 		text := d.write(block)
@@ -112,6 +112,11 @@ func (d *Draft) writeIdentity(w *writer) {
 }
 
 func (d *Draft) writeCount(w *writer) {
+	if d.CountPath != "" {
+		w.line("# How what has really happened is counted: a number, or a list whose elements are. sql and webhook are other ways.")
+		w.line("count:\n  get: {path: %s%s}\n", quote(d.CountPath), also(", pointer: ", d.CountPointer))
+		return
+	}
 	w.line(`# Better evidence than what answers say: a count of what has really happened. One of
 # count:
 #   get: {path: /payments, pointer: /total}           # a number, or a list that is counted
@@ -130,29 +135,64 @@ func (d *Draft) writeCredentials(w *writer) {
 `)
 		return
 	}
-	w.line("credentials:\n  a:")
-	for _, c := range d.credentials {
-		w.line("    %s: %s   # %s: %s", quote(c.name), quote(c.value), c.variable, c.what)
+	w.line("credentials:")
+	writeCaller(w, "a", d.credentials)
+	if len(d.second) > 0 {
+		writeCaller(w, "b", d.second)
+	} else {
+		b := d.credentials[0].ofAnother(0)
+		w.line(`#  b: {%s: %s}`, quote(b.name), quote(b.value))
 	}
-	c := d.credentials[0]
-	w.line(`#  b: {%s: %s}`, quote(c.name), quote(strings.Replace(c.value, c.variable, "PROBE_CREDENTIAL_B", 1)))
 	w.line("")
 }
 
+func writeCaller(w *writer, name string, lines []credential) {
+	w.line("  %s:", name)
+	for _, c := range lines {
+		w.line("    %s: %s   # %s: %s", quote(c.name), quote(c.value), c.variable, c.what)
+	}
+}
+
+// also is a member that need not be there.
+func also(name, value string) string {
+	if value == "" {
+		return ""
+	}
+	return name + quote(value)
+}
+
 func (d *Draft) writeMore(w *writer) {
-	w.line(`# Each of these makes more cases possible. What a variant leaves out it has from the request.
-# variants:
-#   slow: {path: /payments/slow}                      # takes a second or more
-#   failing: {body: '{"amount": {{amount}}, "card": "declined"}'}   # is refused for a business reason
+	w.line("# Each of these makes more cases possible. What a variant leaves out it has from the request.")
+	d.writeVariants(w)
+	w.line(`#   failing: {body: '{"amount": {{amount}}, "card": "declined"}'}   # is refused for a business reason
 #   invalid: {body: '{"amount": '}                    # is refused because of its form
 #   other: {path: /refunds}                           # creates something at another path
-#   read: {path: /payments}                           # a GET whose answer changes when the request is made
 # hooks:
 #   restart: [docker, restart, -t, "0", api]          # a program and its arguments, not run by a shell
 # retention: 24h                                      # how long the API promises to replay
 # lease: 30s                                          # how long a key stays in flight after a crash
 # policy_url: https://docs.example.com/retries        # where it says so
 # limits: {requests: 5000, rate: 500}                 # in all, and a second`)
+}
+
+// writeVariants writes those that are known, or how they would be written. What counts effects is a GET that shows them.
+func (d *Draft) writeVariants(w *writer) {
+	mark := "# "
+	if d.SlowPath != "" || d.CountPath != "" {
+		mark = ""
+	}
+	w.line("%svariants:", mark)
+	w.variant("slow", d.SlowPath, "/payments/slow", "takes a second or more")
+	w.variant("read", d.CountPath, "/payments", "a GET whose answer changes when the request is made")
+}
+
+// variant writes a line, as a comment if there is no path.
+func (w *writer) variant(name, path, example, what string) {
+	mark := "  "
+	if path == "" {
+		mark, path = "#   ", example
+	}
+	w.line("%-53s # %s", fmt.Sprintf("%s%s: {path: %s}", mark, name, quote(path)), what)
 }
 
 // grouped writes lines of one name as a list.

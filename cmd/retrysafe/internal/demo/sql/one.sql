@@ -1,0 +1,1 @@
+SELECT id, customer, amount, order_id FROM charges WHERE id = ?
