@@ -58,16 +58,6 @@ type ProblemField struct {
 	Value any // encodes as JSON
 }
 
-// problem returns the problem for a slug.
-func problem(s Slug) Problem {
-	for _, p := range problems() {
-		if p.Slug == s {
-			return p
-		}
-	}
-	panic("httpsafe: no problem " + string(s))
-}
-
 // Error makes a Problem an error, so that work can refuse.
 func (p *Problem) Error() string { return "httpsafe: " + string(p.Slug) }
 

@@ -1,9 +1,29 @@
 package httpsafe
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // problems returns what is constant in each situation.
 func problems() []Problem {
+	return slices.Concat(keyProblems(), requestProblems(), attemptProblems())
+}
+
+// problem returns the problem for a slug.
+func problem(s Slug) Problem {
+	for _, group := range [...]func() []Problem{attemptProblems, keyProblems, requestProblems} {
+		for _, p := range group() {
+			if p.Slug == s {
+				return p
+			}
+		}
+	}
+	panic("httpsafe: no problem " + string(s))
+}
+
+// keyProblems are about the key: its form, and what it was used for.
+func keyProblems() []Problem {
 	return []Problem{
 		{
 			Slug: KeyMissing, Status: 400,
@@ -18,34 +38,10 @@ func problems() []Problem {
 			NewKeyRequired: true, Executed: "no",
 		},
 		{
-			Slug: BodyUnreadable, Status: 400,
-			Title:     "The request body could not be read",
-			Detail:    "The body ended early or was not sent correctly. Nothing was recorded; retry with the same key.",
-			Retryable: true, Executed: "no",
-		},
-		{
-			Slug: ScopeUnresolved, Status: 401,
-			Title:    "The caller could not be determined",
-			Detail:   "A key belongs to one caller. Authenticate, then retry with the same key.",
-			Executed: "no",
-		},
-		{
 			Slug: KeyUnknown, Status: 404,
 			Title:    "Nothing is known of this key",
 			Detail:   "The key was never used by this caller, or is forgotten.",
 			Executed: "unknown",
-		},
-		{
-			Slug: RequestInFlight, Status: 409,
-			Title:     "A request is outstanding for this Idempotency-Key",
-			Detail:    "Retry unchanged after the indicated delay.",
-			Retryable: true, Executed: "unknown",
-		},
-		{
-			Slug: BodyTooLarge, Status: 413,
-			Title:    "The request body is too large",
-			Detail:   "Requests with a key are limited in size.",
-			Executed: "no",
 		},
 		{
 			Slug: KeyReused, Status: 422,
@@ -60,28 +56,64 @@ func problems() []Problem {
 			NewKeyRequired: true, Executed: "unknown",
 		},
 		{
-			Slug: EarlyData, Status: 425,
-			Title:     "Too Early",
-			Detail:    "This operation is not accepted as early data. Retry once the connection is established.",
-			Retryable: true, Executed: "no",
-		},
-		{
 			Slug: KeyQuota, Status: 429,
 			Title:     "Too many keys",
 			Detail:    "This caller has reached its quota of keys. Retry after the indicated delay.",
 			Retryable: true, Executed: "no", RetryAfter: time.Second,
 		},
 		{
-			Slug: OutcomeUnknown, Status: 500,
-			Title:    "The outcome of the operation is unknown",
-			Detail:   "The operation began and was not seen to end. It is not run again under this key; find out what happened.",
-			Executed: "unknown",
-		},
-		{
 			Slug: NotSupported, Status: 501,
 			Title:    "Idempotency-Key is not supported here",
 			Detail:   "This operation does not take a key. Nothing was run.",
 			Executed: "no",
+		},
+	}
+}
+
+// requestProblems are about the request that brings it. Nothing was run.
+func requestProblems() []Problem {
+	return []Problem{
+		{
+			Slug: BodyUnreadable, Status: 400,
+			Title:     "The request body could not be read",
+			Detail:    "The body ended early or was not sent correctly. Nothing was recorded; retry with the same key.",
+			Retryable: true, Executed: "no",
+		},
+		{
+			Slug: BodyTooLarge, Status: 413,
+			Title:    "The request body is too large",
+			Detail:   "Requests with a key are limited in size.",
+			Executed: "no",
+		},
+		{
+			Slug: ScopeUnresolved, Status: 401,
+			Title:    "The caller could not be determined",
+			Detail:   "A key belongs to one caller. Authenticate, then retry with the same key.",
+			Executed: "no",
+		},
+		{
+			Slug: EarlyData, Status: 425,
+			Title:     "Too Early",
+			Detail:    "This operation is not accepted as early data. Retry once the connection is established.",
+			Retryable: true, Executed: "no",
+		},
+	}
+}
+
+// attemptProblems are about an attempt: one that is under way, one that nobody knows the end of, one that the store cannot protect.
+func attemptProblems() []Problem {
+	return []Problem{
+		{
+			Slug: RequestInFlight, Status: 409,
+			Title:     "A request is outstanding for this Idempotency-Key",
+			Detail:    "Retry unchanged after the indicated delay.",
+			Retryable: true, Executed: "unknown",
+		},
+		{
+			Slug: OutcomeUnknown, Status: 500,
+			Title:    "The outcome of the operation is unknown",
+			Detail:   "The operation began and was not seen to end. It is not run again under this key; find out what happened.",
+			Executed: "unknown",
 		},
 		{
 			Slug: StoreUnavailable, Status: 503,
