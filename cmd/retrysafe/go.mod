@@ -11,6 +11,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/observe/otelsafe v0.0.0
+	github.com/retrysafe/retrysafe/probe/grpcprobe v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	go.opentelemetry.io/otel v1.47.0
@@ -19,6 +20,8 @@ require (
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.opentelemetry.io/otel/trace v1.47.0
 	golang.org/x/time v0.16.0
+	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
 	modernc.org/sqlite v1.60.1
 )
 
@@ -43,10 +46,11 @@ require (
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/sdk v1.47.0 // indirect
+	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sync v0.23.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect
@@ -55,6 +59,7 @@ require (
 replace (
 	github.com/retrysafe/retrysafe => ../..
 	github.com/retrysafe/retrysafe/observe/otelsafe => ../../observe/otelsafe
+	github.com/retrysafe/retrysafe/probe/grpcprobe => ../../probe/grpcprobe
 	github.com/retrysafe/retrysafe/stores/pgstore => ../../stores/pgstore
 	github.com/retrysafe/retrysafe/stores/sqlitestore => ../../stores/sqlitestore
 )

@@ -20,7 +20,7 @@ const (
 type commands struct {
 	Demo       demoCmd       `cmd:"" help:"Watch one charge happen although everything goes wrong. Start here."`
 	Proxy      proxyCmd      `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
-	Probe      probeCmd      `cmd:"" help:"Test from outside whether an HTTP API is safe to retry, whatever it is made with."`
+	Probe      probeCmd      `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry, whatever it is made with."`
 	Migrate    migrateCmd    `cmd:"" help:"Make the schema of a PostgreSQL store, or bring it up to date."`
 	Sweep      sweepCmd      `cmd:"" help:"Delete what is past its retention from a store."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

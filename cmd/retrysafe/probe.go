@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/grpcprobe"
 )
 
 type probeCmd struct {
@@ -36,8 +38,9 @@ Examples:
 
     # another address, another recipe, reports in files
     retrysafe probe http://127.0.0.1:9000 --recipe payments.yaml --html report.html --junit report.xml
+    retrysafe probe grpc://127.0.0.1:50051 --recipe grpc.yaml
 
-    # the twenty cases of the badge; one group and one case; all but one
+    # the cases of the badge; one group and one case; all but one
     retrysafe probe --safe
     retrysafe probe --only C,M01
     retrysafe probe --skip C08
@@ -50,7 +53,7 @@ flags or recipe are wrong.`
 }
 
 type probeRun struct {
-	Target string `arg:"" optional:"" help:"Where the API is: http://127.0.0.1:8080. Default: the recipe's target."`
+	Target string `arg:"" optional:"" help:"Where the API is: http://127.0.0.1:8080, or grpc://127.0.0.1:50051. Default: the recipe's target."`
 	Recipe string `default:"recipe.yaml" placeholder:"FILE" help:"The recipe. Default recipe.yaml."`
 
 	Profile string   `placeholder:"NAME" help:"The rules that the API has declared: ietf, stripe, paypal … Default: the recipe's, or else ietf."`
@@ -68,17 +71,21 @@ type probeRun struct {
 
 // Run plays the cases, and reports.
 func (c probeRun) Run(s *streams) error {
-	choice, err := c.choose()
-	if err != nil {
-		return err
-	}
 	switch {
 	case c.Explain != "":
 		return explain(s.out, c.Explain)
 	case c.List:
-		return list(s.out, choice)
+		all, err := c.choose(catalogue())
+		if err != nil {
+			return err
+		}
+		return list(s.out, all)
 	}
 	file, target, err := c.load()
+	if err != nil {
+		return err
+	}
+	choice, err := c.chooseFor(file.Protocol())
 	if err != nil {
 		return err
 	}
@@ -104,11 +111,11 @@ func (c probeRun) play(ctx context.Context, s *streams, file *recipe.File, targe
 		return refusal{err}
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if ready, err := c.rehearse(ctx, s, &r); err != nil || !ready {
+	if ready, err := c.rehearse(ctx, s, file, &r); err != nil || !ready {
 		return err
 	}
 	p := newProgress(s.err, isTerminal(s.err))
-	found, err := probe.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
+	found, err := file.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
 	p.end()
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("interrupted after %d of %d cases", played(found), len(choice))
@@ -123,12 +130,14 @@ func (c probeRun) play(ctx context.Context, s *streams, file *recipe.File, targe
 }
 
 // rehearse makes the recipe's request once. If that does not work, no case would, and one explanation is better than eighty.
-func (c probeRun) rehearse(ctx context.Context, s *streams, r *probe.Recipe) (ready bool, err error) {
-	first, err := probe.Run(ctx, *r, probe.Options{Only: []string{"B01"}})
-	if err != nil && ctx.Err() != nil {
+func (c probeRun) rehearse(ctx context.Context, s *streams, file *recipe.File, r *probe.Recipe) (ready bool, err error) {
+	first, err := file.Run(ctx, *r, probe.Options{Only: []string{file.Protocol().First}})
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return false, errors.New("interrupted")
-	}
-	if err != nil {
+	case errors.Is(err, grpcprobe.ErrRecipe): // only the server could tell
+		return false, refusef("%s: %w", c.Recipe, err)
+	case err != nil:
 		return false, fmt.Errorf("probe: %w", err)
 	}
 	if first.Count(probe.Broken) == 0 {
@@ -178,20 +187,21 @@ func (c probeRun) load() (*recipe.File, *url.URL, error) {
 	if err != nil {
 		return nil, nil, refusal{err}
 	}
+	speaks := file.Protocol()
 	if c.Profile != "" {
-		if _, ok := probe.Profiles()[c.Profile]; !ok {
-			return nil, nil, refusef("--profile %s: there are %s", c.Profile, strings.Join(probe.ProfileNames(), ", "))
+		if !slices.Contains(speaks.Profiles, c.Profile) {
+			return nil, nil, refusef("--profile %s: for %s there are %s", c.Profile, speaks.Name, strings.Join(speaks.Profiles, ", "))
 		}
 		file.Recipe.Profile = c.Profile
 	}
 	target := file.Recipe.Target
 	if c.Target != "" {
-		if target, err = recipe.ParseTarget(c.Target); err != nil {
-			return nil, nil, refusef("target: %w; write http://127.0.0.1:8080 or https://api.example.test/v1", err)
+		if target, err = speaks.Target(c.Target); err != nil {
+			return nil, nil, refusef("target: %w; %s is for %s: write %s", err, c.Recipe, speaks.Name, speaks.Targets)
 		}
 	}
 	if target == nil {
-		return nil, nil, refusef("there is no target: say where the API is, as in retrysafe probe http://127.0.0.1:8080, or in the recipe")
+		return nil, nil, refusef("there is no target: say where the API is, in the recipe or behind retrysafe probe: %s", speaks.Targets)
 	}
 	return file, target, nil
 }

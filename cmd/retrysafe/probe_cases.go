@@ -7,15 +7,33 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// choose is the cases that the flags ask for.
-func (c probeRun) choose() ([]probe.Case, error) {
+// catalogue is the cases of all protocols.
+func catalogue() (all []probe.Case) {
+	for _, p := range recipe.Protocols() {
+		all = append(all, p.Cases...)
+	}
+	return all
+}
+
+// chooseFor is the cases of a protocol that the flags ask for. To ask for another one's is a mistake; to skip them is not.
+func (c probeRun) chooseFor(p recipe.Protocol) ([]probe.Case, error) {
+	for _, name := range c.Only {
+		if name = caseName(name); isCase(catalogue(), name) && !isCase(p.Cases, name) {
+			return nil, refusef("--only %s: %s is for %s, whose cases are %s to %s", name, c.Recipe, p.Name, p.Cases[0].ID, p.Cases[len(p.Cases)-1].ID)
+		}
+	}
+	return c.choose(p.Cases)
+}
+
+// choose is those of the cases that the flags ask for.
+func (c probeRun) choose(of []probe.Case) ([]probe.Case, error) {
 	for flag, names := range map[string][]string{"--only": c.Only, "--skip": c.Skip} {
 		for i, name := range names {
-			names[i] = strings.ToUpper(strings.TrimSpace(name))
-			if !isCase(names[i]) {
+			if names[i] = caseName(name); !isCase(catalogue(), names[i]) {
 				return nil, refusef("%s %s: there is no such case; retrysafe probe --list shows them", flag, name)
 			}
 		}
@@ -23,7 +41,7 @@ func (c probeRun) choose() ([]probe.Case, error) {
 	named := func(names []string, k probe.Case) bool {
 		return slices.Contains(names, k.ID) || slices.Contains(names, k.ID[:1])
 	}
-	all := slices.DeleteFunc(probe.Cases(), func(k probe.Case) bool {
+	all := slices.DeleteFunc(slices.Clone(of), func(k probe.Case) bool {
 		return len(c.Only) > 0 && !named(c.Only, k) || named(c.Skip, k) || c.Safe && !k.Safe
 	})
 	if len(all) == 0 {
@@ -32,9 +50,12 @@ func (c probeRun) choose() ([]probe.Case, error) {
 	return all, nil
 }
 
-// isCase reports the identifier of a case, or the letter of a group.
-func isCase(name string) bool {
-	return slices.ContainsFunc(probe.Cases(), func(k probe.Case) bool { return k.ID == name || k.ID[:1] == name })
+// caseName is a name as the catalogue writes it.
+func caseName(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }
+
+// isCase reports the identifier of one of the cases, or the letter of a group.
+func isCase(of []probe.Case, name string) bool {
+	return slices.ContainsFunc(of, func(k probe.Case) bool { return k.ID == name || k.ID[:1] == name })
 }
 
 func idsOf(all []probe.Case) []string {
@@ -64,6 +85,8 @@ func groupName(letter string) string {
 		return "HTTP hygiene"
 	case "T":
 		return "Expiry and policy"
+	case "G":
+		return "gRPC"
 	}
 	return letter
 }
@@ -100,11 +123,12 @@ func badges(k probe.Case) string {
 
 // explain prints what is known of a case.
 func explain(w io.Writer, id string) error {
-	i := slices.IndexFunc(probe.Cases(), func(k probe.Case) bool { return strings.EqualFold(k.ID, id) })
+	all := catalogue()
+	i := slices.IndexFunc(all, func(k probe.Case) bool { return strings.EqualFold(k.ID, id) })
 	if i < 0 {
 		return refusef("--explain %s: there is no such case; retrysafe probe --list shows them", id)
 	}
-	k := probe.Cases()[i]
+	k := all[i]
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n\n  %s\n\n", k.ID, k.Name, k.Checks)
 	row := func(name, text string) {

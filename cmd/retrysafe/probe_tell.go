@@ -23,8 +23,8 @@ const (
 func announce(w io.Writer, file *recipe.File, target *url.URL, all []probe.Case) {
 	r := file.Recipe
 	fmt.Fprintf(w, "%s against %s, by the rules of %s\n", cases(len(all)), target.Redacted(), cmp.Or(r.Profile, "ietf"))
-	fmt.Fprintf(w, "  It will create things: %s %s, at most %d requests in all, at most %g a second on average.\n",
-		r.Request.Method, r.Request.Path, cmp.Or(r.Limits.Requests, defaultRequests), cmp.Or(r.Limits.Rate, defaultRate))
+	fmt.Fprintf(w, "  It will create things: %s, at most %d requests in all, at most %g a second on average.\n",
+		file.Makes(), cmp.Or(r.Limits.Requests, defaultRequests), cmp.Or(r.Limits.Rate, defaultRate))
 	if counted := file.Describe(); counted != "" {
 		fmt.Fprintf(w, "  Nobody else may use it meanwhile: %s.\n", counted)
 	}

@@ -13,36 +13,36 @@ func (s *suite) cases() []probe.Case {
 	return []probe.Case{
 		probe.Case{
 			ID: "G01", Name: "retry", Checks: "The same call again gets the first response, and nothing happens twice.",
-			Source: draft + " §2.6, " + aip, Severity: probe.Critical, Why: "A client whose deadline ends before it has heard retries, and pays twice.",
+			Source: draft + " §2.6, " + aip, Severity: probe.Critical, Safe: true, Why: "A client whose deadline ends before it has heard retries, and pays twice.",
 			Fix: "Save the response with the key in one atomic step, and look the key up before the work begins.",
 		}.Played(s.by(retry)),
 		probe.Case{
 			ID: "G02", Name: "another request", Checks: "Another request under the same key is refused, and nothing happens.",
-			Source: draft + " §2.7, " + meaning, Severity: probe.Critical,
+			Source: draft + " §2.7, " + meaning, Severity: probe.Critical, Safe: true,
 			Why:   "A client that mixes up its keys believes that its second request was carried out, or a key no longer protects.",
 			Fix:   "Save a fingerprint of method and request with the key, and answer FAILED_PRECONDITION if it differs: nobody retries that.",
 			Needs: []probe.Need{aChangingRequest()},
 		}.Played(s.by(anotherRequest)),
 		probe.Case{
 			ID: "G03", Name: "two at once", Checks: "Two calls at once are one effect; each gets the response, or is told that one is outstanding.",
-			Source: draft + " §2.6, " + meaning, Severity: probe.Critical,
+			Source: draft + " §2.6, " + meaning, Severity: probe.Critical, Safe: true,
 			Why: "A hedged or impatient client has two calls under way: both look, neither finds a result, both run.",
 			Fix: "Claim the key before the work begins, in one atomic step; answer ABORTED with a RetryInfo while it runs.",
 		}.Played(s.by(twoAtOnce)),
 		probe.Case{
 			ID: "G04", Name: "fifty at once", Checks: "Fifty calls at once, over a connection each, are exactly one effect.",
-			Source: draft + " §2.6", Severity: probe.Critical, Why: "A race that two calls seldom win is won by fifty.",
+			Source: draft + " §2.6", Severity: probe.Critical, Safe: true, Why: "A race that two calls seldom win is won by fifty.",
 			Fix: "Let the store decide: an insert with a unique key, or a conditional write. A look before it does not help.",
 		}.Played(s.by(manyAtOnce)),
 		probe.Case{
 			ID: "G05", Name: "malformed key", Checks: "A key that begins with a quote and does not end with one is refused with INVALID_ARGUMENT; nothing happens.",
-			Source: "RFC 9651 §3.3.3, " + draft + " §2.1", Severity: probe.Major,
+			Source: "RFC 9651 §3.3.3, " + draft + " §2.1", Severity: probe.Major, Safe: true,
 			Why: "A client with a bug in how it writes keys believes that it is protected, and is not.",
 			Fix: "Parse the key before anything else, and answer INVALID_ARGUMENT with a BadRequest detail.",
 		}.Played(s.by(malformedKey)),
 		probe.Case{
 			ID: "G06", Name: "another caller", Checks: "The same key from another caller is another key: nobody sees another's response.",
-			Source: draft + " §5", Severity: probe.Critical, Why: "Whoever guesses or reads a key gets somebody else's response, or blocks it.",
+			Source: draft + " §5", Severity: probe.Critical, Safe: true, Why: "Whoever guesses or reads a key gets somebody else's response, or blocks it.",
 			Fix: "Make the authenticated caller a part of the key.", Needs: []probe.Need{twoCallers()},
 		}.Played(s.by(anotherCaller)),
 		probe.Case{

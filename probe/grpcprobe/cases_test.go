@@ -165,6 +165,17 @@ func TestTheRecipeSaysWhereTheKeyIs(t *testing.T) {
 	}
 }
 
+func TestKeyOfEachProfile(t *testing.T) {
+	for profile, want := range map[string]grpcprobe.Key{
+		"": {Metadata: "idempotency-key"}, "ietf": {Metadata: "idempotency-key"}, "aip155": {Field: "request_id"},
+		"none": {Metadata: "idempotency-key"}, "stripe": {},
+	} {
+		if got := grpcprobe.KeyOf(profile); got != want {
+			t.Errorf("profile %q: %+v, want %+v", profile, got, want)
+		}
+	}
+}
+
 func TestCasesThatLackSomethingAreNotPlayed(t *testing.T) {
 	s, address := open(t, served{})
 	r := recipeFor(s, address)
@@ -172,6 +183,9 @@ func TestCasesThatLackSomethingAreNotPlayed(t *testing.T) {
 	report := run(t, r, "G02", "G06", "G07")
 	for _, id := range []string{"G02", "G06", "G07"} {
 		wantVerdict(t, report, id, probe.NA)
+	}
+	if report.Observed.Protocol != "grpc" {
+		t.Errorf("a report without any case that was played is one of %q, want grpc", report.Observed.Protocol)
 	}
 }
 

@@ -57,7 +57,7 @@ func (c *client) lookUp(ctx context.Context, calls []probe.Template, as []probe.
 	for _, t := range calls {
 		service, _, err := serviceOf(t.Path)
 		if err != nil {
-			return err
+			return wrong{err}
 		}
 		paths, services = append(paths, t.Path), append(services, service)
 	}
@@ -70,8 +70,10 @@ func (c *client) lookUp(ctx context.Context, calls []probe.Template, as []probe.
 	if err != nil {
 		return err
 	}
-	c.schema, err = newSchema(files, paths)
-	return err
+	if c.schema, err = newSchema(files, paths); err != nil {
+		return wrong{err}
+	}
+	return nil
 }
 
 // exchange makes a call once and waits for its end.

@@ -34,6 +34,9 @@ func describe(ctx context.Context, conn *grpc.ClientConn, services []string) (*p
 			break
 		}
 	}
+	if errors.Is(err, ErrRecipe) {
+		return nil, err
+	}
 	if status.Code(err) == codes.Unimplemented {
 		return nil, errors.New("the server does not offer reflection: register grpc.reflection.v1.ServerReflection in it, at least for tests")
 	}
@@ -70,7 +73,7 @@ func named(service string, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err // of the call, not of the service
 	}
-	return fmt.Errorf("service %s: %w", service, err)
+	return wrong{fmt.Errorf("service %s: %w", service, err)}
 }
 
 // fetch asks for files. An answer may bring those that they import, too.

@@ -32,6 +32,15 @@ func (all codesOf) String() string {
 // Profiles are the names of the rules that can be declared.
 func Profiles() []string { return slices.Sorted(maps.Keys(profiles())) }
 
+// KeyOf is what carries the key by the rules of a profile, "" being ietf. Key{}: there is no such profile.
+func KeyOf(profile string) Key {
+	r, err := rulesOf(profile)
+	if err != nil {
+		return Key{}
+	}
+	return Key{Metadata: r.Header, Field: r.Member}
+}
+
 func profiles() map[string]rules {
 	all := map[string]rules{}
 	for _, r := range []rules{ietf(), aip155(), none()} {

@@ -2,6 +2,7 @@ package grpcprobe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,15 +10,25 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
+// ErrRecipe is what errors of Run are that say what is wrong with the recipe, also those for which the server had to be asked what it
+// has. Nothing has been called then.
+var ErrRecipe = errors.New("the recipe is wrong")
+
+// wrong is an error that is ErrRecipe.
+type wrong struct{ error }
+
+// Is implements what errors.Is asks for.
+func (wrong) Is(target error) bool { return target == ErrRecipe }
+
 // Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is wrong, if the
 // target cannot be reached or does not offer reflection, or if ctx ends.
 func Run(ctx context.Context, recipe Recipe, o probe.Options) (*probe.Report, error) {
 	if err := recipe.check(); err != nil {
-		return nil, err
+		return nil, wrong{err}
 	}
 	rules, err := recipe.rules()
 	if err != nil {
-		return nil, err
+		return nil, wrong{err}
 	}
 	s := &suite{rules: rules, client: newClient(&recipe)}
 	defer s.client.close()
@@ -25,7 +36,11 @@ func Run(ctx context.Context, recipe Recipe, o probe.Options) (*probe.Report, er
 	if err := s.lookUp(ctx, plain); err != nil {
 		return nil, err
 	}
-	return s.protocol().Run(ctx, plain, o)
+	report, err := s.protocol().Run(ctx, plain, o)
+	if report != nil {
+		report.Observed.Protocol = "grpc" // also if no case could be played
+	}
+	return report, err
 }
 
 // lookUpTimeout is how long a server may take to describe itself.
@@ -36,6 +51,11 @@ func (s *suite) lookUp(ctx context.Context, recipe probe.Recipe) error {
 	for _, t := range []*probe.Template{recipe.Variants.Slow, recipe.Variants.Failing, recipe.Variants.Broken} {
 		if t != nil {
 			calls = append(calls, *t)
+		}
+	}
+	for _, t := range calls {
+		if err := t.Check(); err != nil {
+			return wrong{fmt.Errorf("recipe: %w", err)}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
@@ -49,7 +69,12 @@ func (s *suite) lookUp(ctx context.Context, recipe probe.Recipe) error {
 func (s *suite) protocol() probe.Protocol {
 	return probe.Protocol{
 		Rules: s.rules.Rules, Cases: s.cases(), Request: shownRequest, Answer: shownAnswer, Exchange: s.client.exchange,
-		Check: func(r probe.Request) error { return s.client.schema.check(r, s.rules.Member) },
+		Check: func(r probe.Request) error {
+			if err := s.client.schema.check(r, s.rules.Member); err != nil {
+				return wrong{err}
+			}
+			return nil
+		},
 	}
 }
 
@@ -71,7 +96,6 @@ type trial struct {
 
 func (s *suite) by(play func(t *trial)) func(t *probe.Trial) {
 	return func(t *probe.Trial) {
-		t.Observe(func(o *probe.Observed) { o.Protocol = "grpc" })
 		play(&trial{t, s.rules, s.client})
 	}
 }

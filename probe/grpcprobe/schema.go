@@ -107,7 +107,7 @@ func (s *schema) message(r probe.Request) (*dynamicpb.Message, error) {
 	}
 	m := dynamicpb.NewMessage(method.Input())
 	if err := (protojson.UnmarshalOptions{Resolver: s.types}).Unmarshal(r.Body, m); err != nil {
-		return nil, fmt.Errorf("the request is no %s: %w", method.Input().FullName(), err)
+		return nil, fmt.Errorf("the request of %s is no %s: %w", strings.TrimPrefix(r.Path, "/"), method.Input().FullName(), err)
 	}
 	return m, nil
 }

@@ -2,6 +2,7 @@ package recipe
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,8 @@ import (
 
 // countSettings say how effects are counted: at most one of its parts is set.
 type countSettings struct {
+	absolute bool // the target is not what answers a GET
+
 	get     *getSettings
 	sql     *sqlSettings
 	webhook *webhookSettings
@@ -22,7 +25,8 @@ type countSettings struct {
 
 // getSettings count by asking the target.
 type getSettings struct {
-	path    string
+	path    string // follows the target; "": there is a url
+	url     string
 	pointer string // "": the whole body
 	headers []probe.HeaderLine
 }
@@ -42,7 +46,7 @@ type webhookSettings struct {
 func (c *countSettings) read(env environment) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		r.Mapping(n, "count", map[string]yamlfile.Field{
-			"get":     func(r *yamlfile.Reader, n ast.Node) { c.get = readGet(r, n, env) },
+			"get":     func(r *yamlfile.Reader, n ast.Node) { c.get = readGet(r, n, env, c.absolute) },
 			"sql":     yamlfile.Secretly(func(r *yamlfile.Reader, n ast.Node) { c.sql = readSQL(r, n, env) }),
 			"webhook": func(r *yamlfile.Reader, n ast.Node) { c.webhook = readWebhook(r, n) },
 		})
@@ -52,18 +56,38 @@ func (c *countSettings) read(env environment) yamlfile.Field {
 	}
 }
 
-func readGet(r *yamlfile.Reader, n ast.Node, env environment) *getSettings {
+func readGet(r *yamlfile.Reader, n ast.Node, env environment, absolute bool) *getSettings {
 	g := &getSettings{}
 	before := r.Found()
-	r.Mapping(n, "count.get", map[string]yamlfile.Field{
+	known := map[string]yamlfile.Field{
 		"path":    yamlfile.Scalar(&g.path, path),
+		"url":     forGRPC("url", "write path: /payments/count, which follows the target"),
 		"pointer": yamlfile.Scalar(&g.pointer, pointer),
 		"headers": headers(&g.headers, env, "count.get.headers"),
-	})
-	if g.path == "" && r.Found() == before {
-		r.Fault(n, "count.get.path is missing", "write path: /payments/count")
+	}
+	missing, instead := "count.get.path is missing", "write path: /payments/count"
+	if absolute {
+		known["path"] = forHTTP("path", "write url: http://127.0.0.1:8080/payments/count")
+		known["url"] = yamlfile.Scalar(&g.url, countURL)
+		missing, instead = "count.get.url is missing", "write url: http://127.0.0.1:8080/payments/count"
+	}
+	r.Mapping(n, "count.get", known)
+	if g.path == "" && g.url == "" && r.Found() == before {
+		r.Fault(n, missing, instead)
 	}
 	return g
+}
+
+// countURL accepts where a count can be asked for when the target is not what counts.
+func countURL(s string) (string, error) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" || strings.ContainsAny(s, " \r\n\t"):
+		return "", yamlfile.Wrong("that is no URL that a count can be asked for at", "write http://127.0.0.1:8080/payments/count")
+	case u.User != nil:
+		return "", yamlfile.Wrong("the URL has a user or a password in it", "write a line under count.get.headers: Authorization: Basic ${NAME}")
+	}
+	return s, nil
 }
 
 func readSQL(r *yamlfile.Reader, n ast.Node, env environment) *sqlSettings {

@@ -30,10 +30,14 @@ var _ probe.Counter = (*getCounter)(nil)
 const getTimeout = 15 * time.Second
 
 func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
+	address, lines := g.url, g.headers // somebody else's address gets nothing that the recipe does not say
+	if address == "" {
+		address, lines = strings.TrimSuffix(recipe.Target.String(), "/")+g.path, inherited(recipe.A, g.headers)
+	}
 	return &getCounter{
-		url:     strings.TrimSuffix(recipe.Target.String(), "/") + g.path,
+		url:     address,
 		pointer: g.pointer,
-		headers: inherited(recipe.A, g.headers),
+		headers: lines,
 		client: &http.Client{
 			Timeout: cmp.Or(recipe.Limits.Timeout, getTimeout),
 			// The target may be restarted between two counts, and what it redirects to may be somebody else's.

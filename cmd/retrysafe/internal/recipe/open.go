@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"context"
 	"net/url"
 
@@ -36,7 +37,7 @@ func (f *File) Open(ctx context.Context, target *url.URL) (recipe probe.Recipe, 
 func (f *File) Describe() string {
 	switch {
 	case f.count.get != nil:
-		return "effects are counted by GET " + f.count.get.path
+		return "effects are counted by GET " + cmp.Or(f.count.get.url, f.count.get.path)
 	case f.count.sql != nil:
 		return "effects are counted by a query"
 	case f.count.webhook != nil:

@@ -23,6 +23,7 @@ type File struct {
 	// IOwnThis says that the user may test the target, although it is not on this machine.
 	IOwnThis bool
 
+	grpc  *calls // nil: the recipe is for HTTP
 	dir   string // of the file: what relative paths are relative to
 	count countSettings
 	hooks hookSettings
@@ -41,7 +42,13 @@ func Load(path string) (*File, error) {
 func Parse(name string, source []byte, lookup func(name string) (string, bool)) (*File, error) {
 	f := &File{dir: filepath.Dir(name)}
 	p := &parser{file: f, env: environment{lookup}, variants: map[string]*request{}}
-	if err := yamlfile.Read(name, source, "a recipe", p.fields(), p.finish); err != nil {
+	fields, finish := p.fields(), p.finish
+	if p.isForGRPC(source) {
+		f.grpc = &calls{variants: map[string]*call{}}
+		f.count.absolute = true
+		fields, finish = p.grpcFields(), p.finishGRPC
+	}
+	if err := yamlfile.Read(name, source, "a recipe", fields, finish); err != nil {
 		return nil, err
 	}
 	return f, nil
@@ -64,6 +71,7 @@ func (p *parser) fields() map[string]yamlfile.Field {
 		"key_header":   yamlfile.Scalar(&r.KeyHeader, fieldName),
 		"key_required": yamlfile.Scalar(&r.KeyRequired, yamlfile.Bool),
 		"request":      p.request.read(p.env, "request"),
+		"grpc":         forGRPC("grpc", "leave it out"), // only an empty one comes here: see isForGRPC
 		"identity":     p.identity,
 		"count":        p.file.count.read(p.env),
 		"credentials":  yamlfile.Secretly(p.credentials),
@@ -94,6 +102,12 @@ func (p *parser) credentials(r *yamlfile.Reader, n ast.Node) {
 		"b":       headers(&to.B, p.env, "credentials.b"),
 		"revoked": headers(&to.Revoked, p.env, "credentials.revoked"),
 	})
+	p.checkCallers(r, n)
+}
+
+// checkCallers finds callers that are one and the same.
+func (p *parser) checkCallers(r *yamlfile.Reader, n ast.Node) {
+	to := &p.file.Recipe
 	for name, other := range map[string][]probe.HeaderLine{"b": to.B, "revoked": to.Revoked} {
 		if len(other) > 0 && reflect.DeepEqual(to.A, other) {
 			r.Fault(n, fmt.Sprintf("credentials a and %s are the same", name), "give another caller's, or leave it out")
@@ -102,14 +116,18 @@ func (p *parser) credentials(r *yamlfile.Reader, n ast.Node) {
 }
 
 func (p *parser) limits(r *yamlfile.Reader, n ast.Node) {
+	r.Mapping(n, "limits", p.limitFields())
+}
+
+func (p *parser) limitFields() map[string]yamlfile.Field {
 	l := &p.file.Recipe.Limits
-	r.Mapping(n, "limits", map[string]yamlfile.Field{
+	return map[string]yamlfile.Field{
 		"requests": yamlfile.Scalar(&l.Requests, yamlfile.Between(1, 1_000_000)),
 		"rate":     yamlfile.Scalar(&l.Rate, rate),
 		"timeout":  yamlfile.Scalar(&l.Timeout, yamlfile.Duration),
 		"wait":     yamlfile.Scalar(&l.Wait, yamlfile.Duration),
 		"burst":    yamlfile.Scalar(&l.Burst, yamlfile.Between(2, 1000)),
-	})
+	}
 }
 
 // finish looks for what is missing, and completes the requests.
@@ -119,14 +137,17 @@ func (p *parser) finish(r *yamlfile.Reader) {
 	} else if p.request.path == "" && !p.request.badPath {
 		r.Fault(p.request.at, "request.path is missing", "write path: /payments")
 	}
-	id := p.file.Recipe.Identity
-	if id.Pointer == "" && id.Header == "" && r.Found() == 0 {
-		r.Missing("identity is missing: what in an answer tells one created thing from another?", "write identity: {pointer: /id}, or identity: {header: Location}")
-	}
+	p.checkIdentity(r, "write identity: {pointer: /id}, or identity: {header: Location}")
 	p.request.checkBody(r, "request")
 	p.request.checkKey(r, p.file.Recipe)
 	p.file.Recipe.Request = p.request.template()
 	p.finishVariants(r)
+}
+
+func (p *parser) checkIdentity(r *yamlfile.Reader, instead string) {
+	if p.file.Recipe.Identity == (probe.Identity{}) && r.Found() == 0 {
+		r.Missing("identity is missing: what in an answer tells one created thing from another?", instead)
+	}
 }
 
 // ParseTarget checks where an API is said to be.

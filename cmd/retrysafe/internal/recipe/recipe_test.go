@@ -211,7 +211,7 @@ func TestVariablesAreNotTemplates(t *testing.T) {
 // Whatever the file: no panic, faults are said, and what is accepted can be sent.
 func FuzzRecipe(f *testing.F) {
 	for _, seed := range []string{
-		full, least, "request: &a {path: *a}\n? [x]\n: y\n", "credentials: {a: {b: [c, {}]}}\n", "count: {get: null}\nvariants: {read: {}}\n",
+		full, least, fullGRPC, leastGRPC, "grpc: null\ntarget: grpc://\n", "request: &a {path: *a}\n? [x]\n: y\n", "credentials: {a: {b: [c, {}]}}\n", "count: {get: null}\nvariants: {read: {}}\n",
 		"request: {path: \"/\\x00\", headers: {A: \"${\"}}\n", "hooks: {restart: [[]]}\n", "identity: []\nlimits: {rate: .nan}\n",
 	} {
 		f.Add(seed)
@@ -226,6 +226,12 @@ func FuzzRecipe(f *testing.F) {
 			return
 		}
 		r := file.Recipe
+		if file.grpc != nil {
+			if c := file.grpc.plain; !fullMethod.MatchString(c.method) || r.Identity.Pointer == "" || c.request != "" && !isJSON(c.request) {
+				t.Fatalf("a recipe that cannot be played: %+v", file.grpc)
+			}
+			return
+		}
 		if err := r.Request.Check(); err != nil {
 			t.Fatal(err)
 		}

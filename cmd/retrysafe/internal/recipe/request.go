@@ -32,21 +32,29 @@ func (q *request) read(env environment, what string) yamlfile.Field {
 				yamlfile.Scalar(&q.path, path)(r, n)
 				q.badPath = q.path == ""
 			},
-			"headers": headers(&q.headers, env, what+".headers"),
-			"body":    q.readBody,
+			"headers":  headers(&q.headers, env, what+".headers"),
+			"body":     q.readBody,
+			"metadata": forGRPC("metadata", "write headers: {NAME: value}"),
+			"request":  forGRPC("request", "write body: '…'"),
 		})
 	}
 }
 
-// readBody reads a text. A mapping is what people write who expect the probe to make JSON of it.
 func (q *request) readBody(r *yamlfile.Reader, n ast.Node) {
-	switch n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
-		r.Fault(n, "the body is a text, which is sent as it stands", `put it behind body: | on lines of its own, or into quotes: '{"amount": {{amount}}}'`)
-	default:
+	if isText(r, n, "the body is a text, which is sent as it stands", "body") {
 		q.bodyAt = n
 		yamlfile.Scalar(&q.body, templated)(r, n)
 	}
+}
+
+// isText notes a mapping: it is what people write who expect the probe to make JSON of it.
+func isText(r *yamlfile.Reader, n ast.Node, what, field string) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
+		r.Fault(n, what, "put it behind "+field+`: | on lines of its own, or into quotes: '{"amount": {{amount}}}'`)
+		return false
+	}
+	return true
 }
 
 // checkBody finds JSON that is none.
@@ -54,11 +62,16 @@ func (q *request) checkBody(r *yamlfile.Reader, what string) {
 	if q.bodyAt == nil || isJSON(q.body) || !q.saysJSON() {
 		return
 	}
+	r.Fault(q.bodyAt, what+".body is not JSON, though its Content-Type says so", mendJSON(q.body))
+}
+
+// mendJSON says what to look at in a template that is not JSON.
+func mendJSON(text string) string {
 	instead := "check its commas and quotes"
-	if generator.MatchString(q.body) {
+	if generator.MatchString(text) {
 		instead += `; {{uuid}} and {{time}} stand in quotes: "{{uuid}}", {{amount}} and {{seq}} may stand alone`
 	}
-	r.Fault(q.bodyAt, what+".body is not JSON, though its Content-Type says so", instead)
+	return instead
 }
 
 func (q *request) saysJSON() bool {

@@ -68,21 +68,25 @@ func fieldValue(s string) (string, error) {
 	return strings.TrimSpace(s), nil
 }
 
-// headers reads header lines: a name and a value, or a list of values for a line each.
+// headers reads header lines.
 func headers(to *[]probe.HeaderLine, env environment, what string) yamlfile.Field {
+	return pairs(to, what, headerName, lineOf(env, fieldValue))
+}
+
+// pairs reads a name and a value, or a list of values for a line each.
+func pairs(to *[]probe.HeaderLine, what string, nameOf, valueOf func(string) (string, error)) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		for _, entry := range r.Entries(n, what) {
 			var name string
-			yamlfile.Scalar(&name, fieldName)(r, entry.Key)
-			if why := framing(name); why != "" {
-				r.Fault(entry.Key, why, "leave the line out")
+			yamlfile.Scalar(&name, nameOf)(r, entry.Key)
+			if name == "" {
 				continue
 			}
 			var values []string
-			read := yamlfile.List(&values, lineOf(env))
+			read := yamlfile.List(&values, valueOf)
 			if _, list := entry.Value.(*ast.SequenceNode); !list {
 				values = []string{""}
-				read = yamlfile.Scalar(&values[0], lineOf(env))
+				read = yamlfile.Scalar(&values[0], valueOf)
 			}
 			read(r, entry.Value)
 			for _, v := range values {
@@ -93,14 +97,22 @@ func headers(to *[]probe.HeaderLine, env environment, what string) yamlfile.Fiel
 }
 
 // lineOf checks the generators before the variables are put in: a password may look like one.
-func lineOf(env environment) func(string) (string, error) {
-	value := expanded(env, fieldValue)
+func lineOf(env environment, parse func(string) (string, error)) func(string) (string, error) {
+	value := expanded(env, parse)
 	return func(s string) (string, error) {
 		if _, err := templated(s); err != nil {
 			return "", err
 		}
 		return value(s)
 	}
+}
+
+// headerName accepts the headers that a recipe can give.
+func headerName(s string) (string, error) {
+	if why := framing(s); why != "" {
+		return "", yamlfile.Wrong(why, "leave the line out")
+	}
+	return fieldName(s)
 }
 
 // framing says why a header cannot be given.

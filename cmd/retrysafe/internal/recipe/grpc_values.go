@@ -1,0 +1,82 @@
+package recipe
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+const grpcTargets = "grpc://127.0.0.1:50051, or grpcs:// for TLS"
+
+// isGRPC reports a target that speaks gRPC.
+func isGRPC(target string) bool {
+	return strings.HasPrefix(target, "grpc://") || strings.HasPrefix(target, "grpcs://")
+}
+
+func parseGRPCTarget(s string) (*url.URL, error) {
+	const instead = "write " + grpcTargets
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || u.Scheme != "grpc" && u.Scheme != "grpcs" || u.Hostname() == "":
+		return nil, yamlfile.Wrong("the target is no address of a gRPC server", instead)
+	case u.User != nil:
+		return nil, yamlfile.Wrong("the target has a user or a password in it", "write a line under credentials.a: authorization: Basic ${NAME}")
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, " \r\n\t"):
+		return nil, yamlfile.Wrong("the target may have a scheme, a host and a port, nothing else", instead)
+	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); err != nil {
+		return nil, yamlfile.Wrong("the target has no port", instead)
+	}
+	u.Path = ""
+	return u, nil
+}
+
+var fullMethod = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*/[A-Za-z_][A-Za-z0-9_]*$`)
+
+func methodName(s string) (string, error) {
+	if !fullMethod.MatchString(s) {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no full name of a method", s), "write package, service and method: shop.v1.Payments/CreatePayment")
+	}
+	return s, nil
+}
+
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func requestField(s string) (string, error) {
+	if !identifier.MatchString(s) {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of a field", s), "write the name of a string field of the request, such as request_id")
+	}
+	return s, nil
+}
+
+// metadata reads metadata: a name and a value, or a list of values.
+func metadata(to *[]probe.HeaderLine, env environment, what string) yamlfile.Field {
+	return pairs(to, what, metadataName, lineOf(env, metadataValue))
+}
+
+// metadataName accepts the names that a recipe can give. gRPC writes them in small letters.
+func metadataName(s string) (string, error) {
+	name := strings.ToLower(s)
+	switch {
+	case name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "":
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of metadata", s), "write letters, digits and dashes, as in idempotency-key")
+	case strings.HasSuffix(name, "-bin"):
+		return "", yamlfile.Wrong(name+" would carry bytes, and a recipe has text", "leave the line out")
+	case strings.HasPrefix(name, "grpc-"), name == "content-type", name == "user-agent", framing(name) != "":
+		return "", yamlfile.Wrong(name+" belongs to gRPC itself", "leave the line out")
+	}
+	return name, nil
+}
+
+// metadataValue accepts what can stand in metadata. Its error shows nothing of it.
+func metadataValue(s string) (string, error) {
+	if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return "", yamlfile.Wrong("the value has a line break or another character that metadata cannot have", "write it in one line, in ASCII")
+	}
+	return strings.TrimSpace(s), nil
+}

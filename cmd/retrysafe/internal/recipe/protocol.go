@@ -1,0 +1,61 @@
+package recipe
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+)
+
+// Protocol is what differs between APIs of HTTP and services of gRPC.
+type Protocol struct {
+	Name     string // "HTTP", "gRPC"
+	Cases    []probe.Case
+	Profiles []string
+	// First is the case that finds out whether the recipe's request works at all.
+	First string
+	// Target checks where the API is said to be; Targets says how that is written.
+	Target  func(s string) (*url.URL, error)
+	Targets string
+}
+
+// Protocols are those that recipes can be for.
+func Protocols() []Protocol { return []Protocol{overHTTP(), overGRPC()} }
+
+func overHTTP() Protocol {
+	return Protocol{
+		Name: "HTTP", Cases: probe.Cases(), Profiles: probe.ProfileNames(), First: "B01",
+		Target: ParseTarget, Targets: "http://127.0.0.1:8080 or https://api.example.test/v1",
+	}
+}
+
+func overGRPC() Protocol {
+	return Protocol{
+		Name: "gRPC", Cases: grpcprobe.Cases(), Profiles: grpcprobe.Profiles(), First: "G01", Target: parseGRPCTarget, Targets: grpcTargets,
+	}
+}
+
+// Protocol is the one that the recipe is for.
+func (f *File) Protocol() Protocol {
+	if f.grpc != nil {
+		return overGRPC()
+	}
+	return overHTTP()
+}
+
+// Makes says which request makes something: POST /payments, or the name of a method.
+func (f *File) Makes() string {
+	if f.grpc != nil {
+		return f.grpc.plain.method
+	}
+	return f.Recipe.Request.Method + " " + f.Recipe.Request.Path
+}
+
+// Run plays the cases with what Open has returned. Its errors are those of probe.Run, or of grpcprobe.Run.
+func (f *File) Run(ctx context.Context, opened probe.Recipe, o probe.Options) (*probe.Report, error) {
+	if f.grpc != nil {
+		return grpcprobe.Run(ctx, f.grpc.open(opened), o)
+	}
+	return probe.Run(ctx, opened, o)
+}
