@@ -33,8 +33,10 @@ func basics() []Case {
 }
 
 func firstRequest(t *Trial) {
-	a, ok := t.Works("first", t.Keyed(t.Fresh(), t.NewKey()))
-	if !ok {
+	r := t.Fresh()
+	a := t.Send("first", t.Keyed(r, t.NewKey()))
+	if !a.OK() {
+		t.firstRefused(r, a)
 		return
 	}
 	if t.Recipe.Identity.of(a) == "" {
@@ -42,6 +44,20 @@ func firstRequest(t *Trial) {
 		return
 	}
 	t.WantEffects(1, a)
+}
+
+// firstRefused looks at why: because of the key, or because the request is never carried out.
+func (t *Trial) firstRefused(r Request, a Answer) {
+	if a.Status == 0 {
+		t.Brokenf("the target did not answer the first request: %v", a.Err)
+		return
+	}
+	bare := t.Send("without a key", r)
+	if bare.OK() {
+		t.Failf("with a key the request (%d) got %d, without one (%d) it is carried out: %s", a.No, a.Status, bare.No, trimmed(a.Body, 200))
+		return
+	}
+	t.Brokenf("the target refused the first request with %d: %s", a.Status, trimmed(a.Body, 200))
 }
 
 func retry(t *Trial) {

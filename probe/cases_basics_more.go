@@ -147,6 +147,9 @@ var markers = []string{
 	"X-Idempotency-Cache-Hit", "Request-Idempotency", "Idempotency-Status",
 }
 
+// untilHeader says until when a key is kept (Restate). It marks replays where first answers do not have it.
+const untilHeader = "Idempotency-Expires"
+
 // markerOf is the header by which an answer says that it is a replay; "": it does not.
 func (t *Trial) markerOf(a Answer) string {
 	if r := t.Rules; r.Marker != "" && strings.EqualFold(a.Header.Get(r.Marker), r.MarkerValue) {
@@ -177,12 +180,18 @@ func markerOnReplay(t *Trial) {
 		return
 	}
 	marker := t.markerOf(again)
+	kept := first.Header.Get(untilHeader) != ""
+	if marker == "" && !kept && again.Header.Get(untilHeader) != "" {
+		marker = untilHeader
+	}
 	t.Observe(func(o *Observed) { o.Marker = marker })
 	switch {
 	case t.Rules.MarkerNeeded && marker != t.Rules.Marker:
 		t.Failf("the replay (%d) has no %s: %s", again.No, t.Rules.Marker, t.Rules.MarkerValue)
 	case t.Rules.Marker == "" && marker != "":
 		t.Infof("the replay has %s: %s", marker, again.Header.Get(marker))
+	case t.Rules.Marker != "" && marker == "" && kept:
+		t.Warnf("the replay (%d) does not say that it is one: %s says that the key is kept, and the first answer has that too", again.No, untilHeader)
 	case t.Rules.Marker != "" && marker == "":
 		t.Warnf("the replay (%d) does not say that it is one: no %s", again.No, t.Rules.Marker)
 	}

@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/probe"
@@ -89,6 +90,13 @@ func TestMarkers(t *testing.T) {
 	wantAs(t, "B08", probe.Pass, as("paypal"), target.NoMarker)
 	if got := wantAs(t, "B08", probe.Pass, as("ietf")).Marker; got != "Idempotent-Replayed" {
 		t.Errorf("observed marker %q", got)
+	}
+	if got := wantAs(t, "B08", probe.Pass, as("ietf"), target.NoMarker, target.SaysUntil).Marker; got != "Idempotency-Expires" {
+		t.Errorf("observed marker %q", got)
+	}
+	if o, seen := playWith(t, "B08", as("ietf"), target.NoMarker, target.SaysAlways); o.Verdict != probe.Warn || seen.Marker != "" ||
+		!strings.Contains(o.Findings[0].Text, "the first answer has that too") {
+		t.Errorf("a marker of all answers: %s, marker %q: %v", o.Verdict, seen.Marker, o.Findings)
 	}
 	expect(t, "B09", probe.Pass, wrongs{target.MarkerAlways: probe.Fail})
 }

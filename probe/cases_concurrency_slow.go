@@ -61,6 +61,8 @@ func (t *Trial) meanwhile(one, two Request) (first, second Answer) {
 func (t *Trial) overlapped(first, second Answer) bool {
 	took := first.EndedAt.Sub(first.SentAt)
 	switch {
+	case t.limited(first) || t.limited(second):
+		t.NAf("a rate limit (429) was in the way (%d, %d): lift it for the probe to have this judged", first.No, second.No)
 	case first.Status == 0:
 		t.Brokenf("the target did not answer the slow request (%d): %v", first.No, first.Err)
 	case !first.OK() && !second.OK():

@@ -67,7 +67,7 @@ func TestRetention(t *testing.T) {
 	} {
 		t.Run(c.id+" "+string(c.fault), func(t *testing.T) {
 			t.Parallel()
-			if o, _ := playFor(t, c.id, time.Second, c.fault); o.Verdict != c.want {
+			if o, _ := playFor(t, c.id, 2*time.Second, c.fault); o.Verdict != c.want {
 				t.Errorf("%s, want %s: %v", o.Verdict, c.want, o.Findings)
 			}
 		})

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"strconv"
 	"time"
 )
 
@@ -12,13 +11,10 @@ func limitedThenNot(t *Trial) {
 	if !ok {
 		return
 	}
-	rest := 300 * time.Millisecond
-	if n, err := strconv.Atoi(first.Header.Get("Retry-After")); err == nil && n > 0 {
-		rest = time.Duration(n) * time.Second
-	}
+	rest := restOf(first, 300*time.Millisecond)
 	refused := 0 // times in a row that others were let through where this one was not
 	for began := time.Now(); time.Since(began) < t.Recipe.Limits.Wait && t.pause(rest); {
-		a := t.Send("retry of the refused one", r)
+		a := t.sendOnce("retry of the refused one", r)
 		if a.Status != first.Status {
 			t.afterLimit(first, a)
 			return
@@ -26,7 +22,7 @@ func limitedThenNot(t *Trial) {
 		if !t.pause(rest) {
 			return
 		}
-		fresh := t.Send("another request", t.Keyed(t.From(*t.Recipe.Variants.RateLimit, t.Intent()), t.NewKey()))
+		fresh := t.sendOnce("another request", t.Keyed(t.From(*t.Recipe.Variants.RateLimit, t.Intent()), t.NewKey()))
 		switch {
 		case !fresh.OK():
 			refused, rest = 0, 2*rest
@@ -46,7 +42,7 @@ func (t *Trial) reachLimit() (r Request, a Answer, ok bool) {
 	const most = 200
 	for range most {
 		r = t.Keyed(t.From(*t.Recipe.Variants.RateLimit, t.Intent()), t.NewKey())
-		a = t.Send("until it is too often", r)
+		a = t.sendOnce("until it is too often", r)
 		switch {
 		case a.Status == 429:
 			return r, a, true

@@ -1,7 +1,14 @@
 package probe
 
+import "slices"
+
 // hygiene: a replay is an HTTP response like any other.
 func hygiene() []Case {
+	return slices.Concat(dates(), otherMethods(), otherForms(), otherAnswers(), onTheWay())
+}
+
+// dates: what a replay says of itself and of its connection.
+func dates() []Case {
 	return []Case{
 		{
 			ID: "H01", Name: "Date", Needs: []Need{someRetention()}, Checks: "A replay has the date of the replay.", Source: "RFC 9110 §6.6.1", Severity: Minor,
@@ -17,6 +24,12 @@ func hygiene() []Case {
 			ID: "H03", Name: "Age", Needs: []Need{someRetention()}, Checks: "A replay has no Age: it does not come from a cache.", Source: "RFC 9111 §5.1", Severity: Minor,
 			Why: "Clients and proxies take it for a cached answer, and may ask again past it.", Fix: "Do not save Age, and send none.", run: noAge,
 		},
+	}
+}
+
+// otherMethods: requests that are no POST.
+func otherMethods() []Case {
+	return []Case{
 		{
 			ID: "H04", Name: "key on GET", Checks: "A key on GET does nothing: the answer is what there is now.", Source: "RFC 9110 §9.2.1; OASIS Repeatable Requests 1.0 §2",
 			Severity: Major, Safe: true, Needs: []Need{aReadVariant()}, Why: "A client that sends its key with every request reads what was there long ago.",
@@ -27,6 +40,12 @@ func hygiene() []Case {
 			Source: "OASIS Repeatable Requests 1.0 §2; RFC 9110 §9.2.2", Severity: Major, Needs: []Need{putAndDelete()},
 			Why: "A client that has not heard that its DELETE worked is told that there was nothing.", Fix: "Save the answers of these methods too.", run: keyOnPutAndDelete,
 		},
+	}
+}
+
+// otherForms: the same request sent in another way.
+func otherForms() []Case {
+	return []Case{
 		{
 			ID: "H06", Name: "Expect", Checks: "With Expect: 100-continue a retry gets a whole answer, and the connection can be used on.",
 			Source: "RFC 9110 §10.1.1", Severity: Major, Why: "The body of a retry is read as the next request.",
@@ -52,6 +71,12 @@ func hygiene() []Case {
 			Severity: Major, Needs: []Need{aPatchVariant()}, Why: "A client that has not heard that its change worked is told that somebody else made one.",
 			Fix: "Look the key up before preconditions are evaluated.", run: keyBeforePrecondition,
 		},
+	}
+}
+
+// otherAnswers: answers that are no plain 201.
+func otherAnswers() []Case {
+	return []Case{
 		{
 			ID: "H11", Name: "202", Checks: "A retry of an asynchronous request gets the Location of the same job.", Source: "RFC 9110 §15.3.3", Severity: Critical,
 			Needs: []Need{anAsyncVariant()}, Why: "Two jobs do the work twice.", Fix: "Start the job and save the answer in one atomic step.", run: sameJob,
@@ -66,6 +91,12 @@ func hygiene() []Case {
 			Source: always, Severity: Critical, Safe: true, Needs: []Need{aLargeVariant()}, Why: "An answer that is too large to be saved makes the retry run again.",
 			Fix: "Keep the key whatever becomes of the answer, and say that the body was left out.", run: largeAnswer,
 		},
+	}
+}
+
+// onTheWay: what clients, browsers and proxies do on the way.
+func onTheWay() []Case {
+	return []Case{
 		{
 			ID: "H14", Name: "request id", Checks: "A replay has a request id of its own.", Source: "Stripe (Request-Id, Original-Request)", Severity: Minor,
 			Why: "Two requests have one id in the logs.", Fix: "Do not save the request id; send the first one's in another header.", run: freshRequestID,

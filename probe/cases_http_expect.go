@@ -56,7 +56,7 @@ func (t *Trial) expect(s *session, label string, r Request) (a rawAnswer, sent b
 	}
 	defer func() {
 		a.SentAt, a.EndedAt = began, time.Now()
-		a.Answer = t.record(label, r, a.Answer)
+		a.Answer = t.mind(t.record(label, r, a.Answer))
 	}()
 	if s.silent(patience) {
 		t.Warnf("the target says neither 100 nor anything else within %v while it has the head only", patience)

@@ -26,7 +26,7 @@ func (t *Trial) watchFraming(r Request, look func(first, again rawAnswer)) {
 	}
 	defer s.end()
 	again := s.send(t.ctx, r)
-	again.Answer = t.record("retry, likewise", r, again.Answer)
+	again.Answer = t.mind(t.record("retry, likewise", r, again.Answer))
 	if again.Status == 0 {
 		t.Failf("the retry (%d) got no answer: %v", again.No, again.Err)
 		return
@@ -73,7 +73,7 @@ func (t *Trial) usedOn(s *session, a *rawAnswer, r Request) {
 	}
 	r.Close = true
 	next := s.send(t.ctx, r)
-	next.Answer = t.record("once more, on the same connection", r, next.Answer)
+	next.Answer = t.mind(t.record("once more, on the same connection", r, next.Answer))
 	switch {
 	case next.Status == 0 && hungUp(next.Err):
 	case next.Status == 0:

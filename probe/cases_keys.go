@@ -1,5 +1,7 @@
 package probe
 
+import "slices"
+
 const (
 	draftSyntax = draft + " §2.1; RFC 9651 §3.3.3"
 	parsing     = "RFC 9651 §4.2"
@@ -8,7 +10,12 @@ const (
 
 // keySyntax: what a key may look like, and what is made of one that is none.
 func keySyntax() []Case {
-	inHeader, draftOnly := profilesWith(Rules.inHeader), profilesWith(func(r Rules) bool { return r.Quotes == accepted })
+	return slices.Concat(quotes(), malformed(), lengths(), characters(), sameKeys())
+}
+
+// quotes: keys with them and without.
+func quotes() []Case {
+	inHeader := profilesWith(Rules.inHeader)
 	return []Case{
 		{
 			ID: "K01", Name: "quoted key", Checks: "A key in quotes, as the draft has it, works.", Source: draftSyntax, Severity: Major, Draft: true,
@@ -25,6 +32,13 @@ func keySyntax() []Case {
 			Profiles: inHeader, Why: "A retry by another library, or through a gateway that parses headers, runs again.",
 			Fix: "Take the quotes off before the key is looked up.", run: quotedIsBare,
 		},
+	}
+}
+
+// malformed: what is no key.
+func malformed() []Case {
+	inHeader := profilesWith(Rules.inHeader)
+	return []Case{
 		{
 			ID: "K04", Name: "malformed key", Checks: "A key whose quotes do not end is refused with 400, and nothing happens.", Source: parsing,
 			Severity: Critical, Safe: true, Profiles: inHeader, Why: "The client believes that it is protected, and is not.",
@@ -40,6 +54,12 @@ func keySyntax() []Case {
 			Needs: []Need{aChangingBody()}, Why: "All clients with the same mistake get the first one's answer, and their requests never run.",
 			Fix: "Refuse an empty key with 400.", run: emptyKey,
 		},
+	}
+}
+
+// lengths: keys up to the limit and beyond.
+func lengths() []Case {
+	return []Case{
 		{
 			ID: "K07", Name: "longest key", Checks: "A key of the greatest length that the profile promises works.", Source: "limits of the profile",
 			Severity: Major, Why: "Clients that keep to the documented limit are refused.", Fix: "Make the key's column wide enough.", run: longestKey,
@@ -53,6 +73,13 @@ func keySyntax() []Case {
 			Severity: Critical, Safe: true, Why: "Two customers' requests are taken for one: the second never happens.",
 			Fix: "Refuse what does not fit, or store a hash of the whole key.", run: truncation,
 		},
+	}
+}
+
+// characters: keys of other bytes, and several of them.
+func characters() []Case {
+	inHeader := profilesWith(Rules.inHeader)
+	return []Case{
 		{
 			ID: "K10", Name: "other characters", Checks: "Keys that are not ASCII are refused, or told apart byte for byte.", Source: opaque, Severity: Major,
 			Why: "A collation or a conversion merges keys, or the server breaks.", Fix: "Refuse what is not visible ASCII, or keep keys in a binary column.",
@@ -68,6 +95,13 @@ func keySyntax() []Case {
 			Profiles: inHeader, Why: "A gateway and the API each take another of the two, and a retry runs again.",
 			Fix: "Answer 400 to more than one line.", run: twoLines,
 		},
+	}
+}
+
+// sameKeys: what makes two keys the same.
+func sameKeys() []Case {
+	inHeader, draftOnly := profilesWith(Rules.inHeader), profilesWith(func(r Rules) bool { return r.Quotes == accepted })
+	return []Case{
 		{
 			ID: "K13", Name: "parameters", Checks: "Parameters behind a key do not make another key of it.", Source: "RFC 9651 §2", Severity: Minor,
 			Profiles: draftOnly, Why: "A library that adds a parameter one day makes retries run again.", Fix: "Parse parameters and leave them alone.",

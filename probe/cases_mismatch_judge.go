@@ -3,14 +3,21 @@ package probe
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strings"
 )
 
 // pair is a request, and one for the same intent but for a value, both with the same key.
 func (t *Trial) pair() (first, other Request) {
+	return t.pairOf(func(body []byte) []byte { return body })
+}
+
+// pairOf is a pair whose bodies have been given another form.
+func (t *Trial) pairOf(form func(body []byte) []byte) (first, other Request) {
 	v, key := t.Intent(), t.NewKey()
 	r := t.stamped(t.For(v))
 	changed := t.For(v.Changed(t.Recipe.Request))
+	r, changed = r.WithBody(form(r.Body)), changed.WithBody(form(changed.Body))
 	if t.Rules.FirstSent != "" {
 		changed = changed.Set(t.Rules.FirstSent, r.Get(t.Rules.FirstSent))
 	}
@@ -91,6 +98,12 @@ func (t *Trial) foreign(what string, v Verdict, first Answer, r Request) (a Answ
 		return a, false
 	}
 	return a, true
+}
+
+// padded is a JSON text whose content comes late.
+func padded(text []byte) []byte {
+	out := bytes.TrimSpace(text)
+	return slices.Concat(out[:1], bytes.Repeat([]byte(" "), 64<<10), out[1:])
 }
 
 // spaced is a JSON text with other white space.

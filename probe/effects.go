@@ -9,8 +9,26 @@ type Evidence string
 
 const (
 	ByIdentity Evidence = "E1" // what answers say was created
-	ByCount    Evidence = "E2" // counted from outside
+	ByCount    Evidence = "E2" // counted from outside, where the target or its database says how many there are
+	BySink     Evidence = "E3" // seen to arrive, as webhooks do
 )
+
+// Witness is a Counter that says how good its evidence is. That of other counters is ByCount.
+type Witness interface {
+	Counter
+	Evidence() Evidence
+}
+
+// evidence is how effects are seen.
+func (r *Recipe) evidence() Evidence {
+	switch c := r.Count.(type) {
+	case nil:
+		return ByIdentity
+	case Witness:
+		return c.Evidence()
+	}
+	return ByCount
+}
 
 // settle bounds how long effects may come after the answer.
 const settle = 2 * time.Second

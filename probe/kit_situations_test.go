@@ -2,6 +2,7 @@ package probe_test
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -41,11 +42,14 @@ func expectScenes(t *testing.T, id string, scenes ...scene) {
 
 func (s scene) expect(t *testing.T, id string) {
 	t.Helper()
-	o, _ := s.play(t, id)
-	said := slices.ContainsFunc(o.Findings, func(f probe.Finding) bool { return strings.Contains(f.Text, s.says) })
-	if o.Verdict != s.want || s.says != "" && !said {
-		t.Errorf("%s, want %s %q: %v", o.Verdict, s.want, s.says, o.Findings)
-	}
+	sees(t, s.faults, func() string {
+		o, _ := s.play(t, id)
+		said := slices.ContainsFunc(o.Findings, func(f probe.Finding) bool { return strings.Contains(f.Text, s.says) })
+		if o.Verdict == s.want && (s.says == "" || said) {
+			return ""
+		}
+		return fmt.Sprintf("%s, want %s %q: %v", o.Verdict, s.want, s.says, o.Findings)
+	})
 }
 
 func (s scene) play(t *testing.T, id string) (probe.Outcome, probe.Observed) {

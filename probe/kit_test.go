@@ -2,6 +2,7 @@ package probe_test
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"testing"
 
@@ -58,15 +59,38 @@ func play(t *testing.T, id string, faults ...target.Fault) probe.Outcome {
 	return o
 }
 
+// sees wants play to find nothing to object to. A fault that takes the right moment may get past a case once, on a machine that has other
+// things to do; a case that it gets past three times does not see it. Where there is no fault, a false alarm is one too many.
+func sees(t *testing.T, faults []target.Fault, play func() (objection string)) {
+	t.Helper()
+	plays := 1
+	if len(faults) > 0 {
+		plays = 3
+	}
+	for ; ; plays-- {
+		switch objection := play(); {
+		case objection == "":
+			return
+		case plays == 1:
+			t.Error(objection)
+			return
+		}
+	}
+}
+
 // expect plays a case against a right API and against wrong ones.
 func expect(t *testing.T, id string, right probe.Verdict, wrong map[target.Fault]probe.Verdict) {
 	t.Helper()
-	if o := play(t, id); o.Verdict != right {
-		t.Errorf("%s, no fault: %s, want %s: %v", id, o.Verdict, right, o.Findings)
+	verdict := func(want probe.Verdict, faults ...target.Fault) {
+		sees(t, faults, func() string {
+			if o := play(t, id, faults...); o.Verdict != want {
+				return fmt.Sprintf("%s, %v: %s, want %s: %v", id, faults, o.Verdict, want, o.Findings)
+			}
+			return ""
+		})
 	}
+	verdict(right)
 	for fault, want := range wrong {
-		if o := play(t, id, fault); o.Verdict != want {
-			t.Errorf("%s, %s: %s, want %s: %v", id, fault, o.Verdict, want, o.Findings)
-		}
+		verdict(want, fault)
 	}
 }

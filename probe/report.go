@@ -14,8 +14,10 @@ type Report struct {
 	Took     time.Duration `json:"took_ns"`
 	Requests int           `json:"requests"`
 	Evidence Evidence      `json:"evidence"`
-	Outcomes []Outcome     `json:"outcomes"`
-	Observed Observed      `json:"observed"`
+	// Causes are what the FAILs have in common, the cause of most of them first; none if there are few, or they have nothing in common.
+	Causes   []Cause   `json:"causes,omitempty"`
+	Outcomes []Outcome `json:"outcomes"`
+	Observed Observed  `json:"observed"`
 }
 
 // Outcome is how one case has ended.

@@ -15,9 +15,6 @@ func (t *Trial) busy(a Answer) bool {
 	return oneOf(a.Status, []int{409, 423, 425, 429})
 }
 
-// limited reports an answer that says that there were too many requests, whatever their keys.
-func (t *Trial) limited(a Answer) bool { return a.Status == 429 && !t.busy(a) }
-
 // refusedDuplicate reports the answer to every duplicate where a profile replays nothing.
 func (t *Trial) refusedDuplicate(a Answer) bool {
 	return !t.Rules.Replays && oneOf(a.Status, t.Rules.Mismatch)

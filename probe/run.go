@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,6 +25,8 @@ type run struct {
 	wire    *wire
 	intents *intents
 	seen    Observed
+	// hopeless: a rate limit has not ended for as long as a request may wait.
+	hopeless atomic.Bool
 	// other is the protocol if it is not HTTP.
 	other *Protocol
 }
@@ -58,10 +61,7 @@ func (r *run) playAll(ctx context.Context, all []Case, o Options) (*Report, erro
 		o.Now = time.Now()
 	}
 	report := &Report{
-		Schema: ReportSchema, Target: r.recipe.Target.Redacted(), Profile: r.rules.Name, BeganAt: o.Now, Evidence: ByIdentity,
-	}
-	if r.recipe.Count != nil {
-		report.Evidence = ByCount
+		Schema: ReportSchema, Target: r.recipe.Target.Redacted(), Profile: r.rules.Name, BeganAt: o.Now, Evidence: r.recipe.evidence(),
 	}
 	for i, c := range cases {
 		if o.Progress != nil {
@@ -79,16 +79,15 @@ func (r *run) playAll(ctx context.Context, all []Case, o Options) (*Report, erro
 	report.Took = time.Since(o.Now)
 	report.Requests = r.wire.meter.made()
 	report.Observed = r.seen
+	report.Causes = causesOf(report.Outcomes)
 	return report, nil
 }
 
 // play plays one case.
 func (r *run) play(ctx context.Context, c Case) (Outcome, error) {
 	o := Outcome{
-		ID: c.ID, Name: c.Name, Checks: c.Checks, Source: c.Source, Severity: c.Severity, Safe: c.Safe, Draft: c.Draft, Evidence: ByIdentity,
-	}
-	if r.recipe.Count != nil {
-		o.Evidence = ByCount
+		ID: c.ID, Name: c.Name, Checks: c.Checks, Source: c.Source, Severity: c.Severity, Safe: c.Safe, Draft: c.Draft,
+		Evidence: r.recipe.evidence(),
 	}
 	if !c.isFor(r.rules.Name) {
 		o.Verdict, o.NotInProfile, o.Findings = NA, true, []Finding{{NA, "profile " + r.rules.Name + " has no such rule"}}
@@ -96,6 +95,10 @@ func (r *run) play(ctx context.Context, c Case) (Outcome, error) {
 	}
 	if what := c.missing(r.recipe); what != "" {
 		o.Verdict, o.Findings = NA, []Finding{{NA, "the recipe lacks " + what}}
+		return o, nil
+	}
+	if r.wire.meter.empty() {
+		o.Verdict, o.Findings = Broken, []Finding{{Broken, errRequests.Error()}}
 		return o, nil
 	}
 	began := time.Now()
@@ -129,6 +132,10 @@ func (o *Outcome) judge(t *Trial) {
 		if f.Verdict.rank() > o.Verdict.rank() {
 			o.Verdict = f.Verdict
 		}
+	}
+	if why := t.hindrance(); why != "" && o.Verdict == Fail {
+		o.Verdict, o.Findings = Broken, []Finding{{Broken, why}}
+		return
 	}
 	slices.SortStableFunc(o.Findings, func(a, b Finding) int { return b.Verdict.rank() - a.Verdict.rank() })
 }

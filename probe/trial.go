@@ -22,6 +22,8 @@ type Trial struct {
 	exchange []Exchange
 	findings []Finding
 	na       string
+	// limitedAt is the last exchange in which a rate limit was in the way; 0: none was.
+	limitedAt int
 }
 
 // Exchange is a request and what came back, as the timeline of a case shows it.
@@ -135,11 +137,6 @@ func withMember(body []byte, name, value string) []byte {
 		comma = ""
 	}
 	return []byte(fmt.Sprintf("{%q:%s%s%s", name, v, comma, rest))
-}
-
-// Send sends a request and waits for the answer. The label says in the timeline what it is for.
-func (t *Trial) Send(label string, r Request) Answer {
-	return t.record(label, r, t.run.exchange(t.ctx, r))
 }
 
 // record puts an exchange into the timeline.

@@ -201,6 +201,13 @@ func (m *meter) made() int {
 	return min(m.spent, m.limits.Requests)
 }
 
+// empty reports whether a request was wanted that may not be made.
+func (m *meter) empty() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.spent > m.limits.Requests
+}
+
 // connected numbers a new connection.
 func (m *meter) connected() int {
 	m.mu.Lock()

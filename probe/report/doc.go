@@ -8,6 +8,7 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 
@@ -44,6 +45,14 @@ func explained(r *probe.Report) []probe.Outcome {
 // needsWords reports outcomes that a reader must do something about.
 func needsWords(o probe.Outcome) bool {
 	return o.Verdict == probe.Fail || o.Verdict == probe.Broken || o.Verdict == probe.Warn
+}
+
+// causes are sentences that say what the FAILs have in common, and where to begin.
+func causes(r *probe.Report) (all []string) {
+	for _, c := range r.Causes {
+		all = append(all, fmt.Sprintf("%d of %d FAILs have one cause: %s. Begin with %s.", len(c.Cases), r.Count(probe.Fail), line(c.Text), line(c.Begin)))
+	}
+	return all
 }
 
 // groupOf is what the cases of an outcome's group look at.

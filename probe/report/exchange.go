@@ -111,6 +111,15 @@ func shortKey(key string) string {
 	return string(letters[:6]) + "…" + string(letters[len(letters)-4:])
 }
 
+// shortWhat is what was called, without the package of a gRPC service: its end tells one method from another.
+func (t told) shortWhat() string {
+	service, method, ok := strings.Cut(t.What, "/")
+	if !ok || strings.Contains(t.What, " ") { // "POST /things"
+		return t.What
+	}
+	return service[strings.LastIndexByte(service, '.')+1:] + "/" + method
+}
+
 // requestBody is the beginning of the request's body in one line.
 func (t told) requestBody() string {
 	_, body, _ := strings.Cut(t.Request, "\n\n")

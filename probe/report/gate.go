@@ -39,13 +39,33 @@ func Draft(r *probe.Report) Gate {
 	return gate("ietf", r, func(c probe.Case) bool { return c.Safe || c.Draft })
 }
 
-// ofDraft reports whether the report is about the IETF draft.
-func ofDraft(r *probe.Report) bool { return strings.HasPrefix(r.Profile, "ietf") }
+// ofDraft reports whether the report is about the IETF draft, which is about HTTP.
+func ofDraft(r *probe.Report) bool {
+	return strings.HasPrefix(r.Profile, "ietf") && r.Observed.Protocol == ""
+}
+
+// overGRPC are the cases of a run over gRPC, as far as gates need them. Package grpcprobe has the rest of them; the standard library
+// does not speak gRPC.
+func overGRPC() []probe.Case {
+	var all []probe.Case
+	for _, id := range []string{"G01", "G02", "G03", "G04", "G05", "G06"} {
+		all = append(all, probe.Case{ID: id, Safe: true})
+	}
+	return all
+}
+
+// casesOf are the cases by which a report is judged.
+func casesOf(r *probe.Report) []probe.Case {
+	if r.Observed.Protocol == "grpc" {
+		return overGRPC()
+	}
+	return probe.Cases()
+}
 
 // gate counts. A case that was not played, or that the recipe was not enough for, is not met: nobody knows.
 func gate(name string, r *probe.Report, within func(probe.Case) bool) Gate {
 	g := Gate{Name: name, Failed: r.Count(probe.Fail)}
-	for _, c := range probe.Cases() {
+	for _, c := range casesOf(r) {
 		o, played := r.Find(c.ID)
 		switch {
 		case !within(c), played && o.NotInProfile, len(c.Profiles) > 0 && !slices.Contains(c.Profiles, r.Profile):

@@ -35,6 +35,13 @@ type page struct {
 	Groups                                 []group
 	Explained                              []explanation
 	Observed                               []fact
+	Causes                                 []cause
+}
+
+// cause is what several FAILs have in common.
+type cause struct {
+	Text  string // with where to begin
+	Begin string
 }
 
 type tally struct {
@@ -84,6 +91,9 @@ func pageOf(r *probe.Report) page {
 		p.Gates = append(p.Gates, Draft(r))
 	}
 	p.Headline, p.Subline, p.Tone = headline(r)
+	for i, text := range causes(r) {
+		p.Causes = append(p.Causes, cause{text, line(r.Causes[i].Begin)})
+	}
 	for _, o := range explained(r) {
 		p.Explained = append(p.Explained, explain(o, r.Observed))
 	}

@@ -45,7 +45,11 @@ func (m *markdown) summary(r *probe.Report) {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	m.printf("- %s\n", strings.Join(parts, ", "))
+	m.printf("- %s", strings.Join(parts, ", "))
+	for _, c := range causes(r) {
+		m.printf("- **%s**", md(c))
+	}
+	m.printf("")
 }
 
 func (m *markdown) cases(r *probe.Report) {

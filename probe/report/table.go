@@ -24,6 +24,7 @@ func Table(w io.Writer, r *probe.Report, o TableOptions) error {
 	t.printf("%s", cut("Probe of "+line(r.Target), width))
 	t.printf("%s", cut(fmt.Sprintf("profile %s, %s, %d requests in %s, %s", line(r.Profile), evidence(r.Evidence), r.Requests, inWords(r.Took),
 		r.BeganAt.UTC().Format("2006-01-02 15:04 UTC")), width))
+	t.causes(r)
 	group := ""
 	for _, c := range r.Outcomes {
 		if g := groupOf(c.ID); g != group {
@@ -62,8 +63,11 @@ func found(c probe.Outcome, most int) string {
 }
 
 func evidence(e probe.Evidence) string {
-	if e == probe.ByCount {
+	switch e {
+	case probe.ByCount:
 		return "effects counted (E2)"
+	case probe.BySink:
+		return "effects received (E3)"
 	}
 	return "effects told by identities (E1)"
 }
@@ -122,7 +126,7 @@ func exchange(e told) (sent, answered string) {
 	if e.Caller != "" {
 		label = e.Caller + ": " + label
 	}
-	sent = fmt.Sprintf("%2d %s  %s  %s  %s", e.No, pad(cut(label, 25), 25), cut(e.What, 24), keyInWords(e.Key), e.requestBody())
+	sent = fmt.Sprintf("%2d %s  %s  %s  %s", e.No, pad(cut(label, 25), 25), cut(e.shortWhat(), 24), keyInWords(e.Key), e.requestBody())
 	answered = fmt.Sprintf("   %s  → %s %s", pad("in "+inWords(e.Took), 25), e.Result, e.answerBody()+e.Error)
 	return strings.TrimRight(cut(sent, width-11), " "), strings.TrimRight(cut(answered, width-11), " ")
 }
@@ -135,9 +139,19 @@ func (t *table) summary(r *probe.Report) {
 		}
 	}
 	t.printf("%s", strings.Join(parts, "  "))
+	t.causes(r)
 	t.gate(Safe(r))
 	if ofDraft(r) {
 		t.gate(Draft(r))
+	}
+}
+
+// causes is printed first, and again at the end, which is what a terminal shows.
+func (t *table) causes(r *probe.Report) {
+	for _, c := range causes(r) {
+		for _, l := range wrap(c, width) {
+			t.printf("%s", t.paint(bold, l))
+		}
 	}
 }
 

@@ -38,6 +38,37 @@ func TestTableSaysWhatToDo(t *testing.T) {
 	}
 }
 
+// What the FAILs have in common is said first, in each form that people read, and in JSON as it is.
+func TestCausesComeFirst(t *testing.T) {
+	t.Parallel()
+	r := reportWith("x")
+	r.Causes = []probe.Cause{{Text: "the API takes no notice of the key", Begin: "M02", Cases: []string{"M02"}}}
+	const says = "1 of 1 FAILs have one cause: the API takes no notice of the key. Begin with M02."
+	for form, before := range map[string]string{"table": "Mismatch", "html": "What to look at", "markdown": "| case |"} {
+		got := strings.ReplaceAll(written(t, form, r), `<a href="#M02">`, "")
+		if at := strings.Index(got, says); at < 0 || at > strings.Index(got, before) {
+			t.Errorf("%s does not begin with the cause:\n%s", form, got)
+		}
+	}
+	if got := written(t, "json", r); !strings.Contains(got, `"begin": "M02"`) {
+		t.Errorf("json lacks the cause:\n%s", got)
+	}
+	if got := written(t, "table", r); strings.Count(got, says) != 2 {
+		t.Errorf("the end of the table, which a terminal shows, lacks the cause:\n%s", got)
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	r := reportWith("x")
+	for e, says := range map[probe.Evidence]string{probe.ByIdentity: "identities (E1)", probe.ByCount: "counted (E2)", probe.BySink: "received (E3)"} {
+		r.Evidence = e
+		if got := written(t, "table", r); !strings.Contains(got, says) {
+			t.Errorf("%s: %s", e, got[:200])
+		}
+	}
+}
+
 func TestTableOfManyRequestsIsShort(t *testing.T) {
 	t.Parallel()
 	r := reportWith("x")

@@ -3,7 +3,6 @@ package target
 import (
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"time"
 )
 
@@ -36,11 +35,15 @@ const (
 )
 
 // latency is how long a slow store takes: a fault that is a race needs time to be seen.
-const latency = 250 * time.Millisecond
+const latency = 400 * time.Millisecond
 
 // effect makes a thing and takes the time that it takes. A process that dies goes no further.
 func (a *API) effect(r *http.Request) int64 {
-	n := a.effects.Add(1)
+	if a.has(MarkedFirst) {
+		a.linger(r)
+		return a.happens()
+	}
+	n := a.happens()
 	if a.has(DropsMany) && n%7 == 0 {
 		a.effects.Add(-1)
 		return time.Now().UnixNano()
@@ -55,6 +58,8 @@ func (a *API) effect(r *http.Request) int64 {
 func (a *API) linger(r *http.Request) {
 	var d time.Duration
 	switch {
+	case r.URL.Path == "/things/limited": // the limit is not reached by what takes long
+		return
 	case r.URL.Path == "/things/slow":
 		d = slow
 	case a.has(LookThenRun), a.has(LocalLock), a.has(LastID), a.has(DiesWithout):
@@ -74,19 +79,23 @@ func (a *API) linger(r *http.Request) {
 	case <-left:
 		panic(http.ErrAbortHandler)
 	case <-died:
+		if a.has(SentAgain) {
+			a.happens()
+			return
+		}
 		panic(http.ErrAbortHandler)
 	}
 }
 
 // beforeSave is between the end of the work and its record.
 func (a *API) beforeSave(r *http.Request) {
-	if a.has(ClientsEnd) {
+	if a.has(ClientsEnd) && r.URL.Path != "/things/limited" {
 		select {
 		case <-r.Context().Done():
 		case <-time.After(latency):
 		}
 	}
-	if lifeOf(r).over() {
+	if lifeOf(r).over() && !a.has(SentAgain) {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -98,7 +107,8 @@ func (a *API) elsewhere(rec *record) bool {
 
 // inFlight answers a retry while the first request is being carried out.
 func (a *API) inFlight(w http.ResponseWriter, r *http.Request, rec *record) {
-	if a.abandoned(w, rec) {
+	a.meet(rec)
+	if a.acknowledges(w) || a.abandoned(w, rec) {
 		return
 	}
 	if a.has(OwnConflict) {
@@ -147,28 +157,47 @@ func (a *API) letsGo(status int) bool {
 	return status >= 400 && a.has(ReleasesErrors)
 }
 
-// keepsRefusals serves with a layer outside of the one that knows callers: it keeps what that one refused.
-func (a *API) keepsRefusals(w http.ResponseWriter, r *http.Request) bool {
+// repeatsRefusal answers with what was refused before: a layer outside of the one that knows callers has kept it.
+func (a *API) repeatsRefusal(w http.ResponseWriter, r *http.Request) bool {
+	a.mu.Lock()
+	rec := a.refusals[r.Header.Get("Idempotency-Key")]
+	a.mu.Unlock()
+	if rec != nil {
+		answer(w, rec, false)
+	}
+	return rec != nil
+}
+
+// keepRefusal keeps what was refused.
+func (a *API) keepRefusal(r *http.Request, o *overheard) {
 	key := r.Header.Get("Idempotency-Key")
-	if !a.has(KeepsRefusals) || key == "" {
-		return false
+	if key == "" || o.status != http.StatusUnauthorized && o.status != http.StatusTooManyRequests {
+		return
 	}
 	a.mu.Lock()
-	rec := a.refusals[key]
-	a.mu.Unlock()
-	if rec == nil {
-		out := httptest.NewRecorder()
-		a.serve(out, r)
-		rec = &record{status: out.Code, header: out.Header(), body: out.Body.Bytes()}
-		if rec.status == http.StatusUnauthorized || rec.status == http.StatusTooManyRequests {
-			a.mu.Lock()
-			a.refusals[key] = rec
-			a.mu.Unlock()
-		}
-	}
-	answer(w, rec, false)
-	return true
+	defer a.mu.Unlock()
+	a.refusals[key] = &record{status: o.status, header: o.Header().Clone(), body: o.body}
 }
+
+// overheard hands an answer on and remembers it.
+type overheard struct {
+	http.ResponseWriter
+	status int
+	body   []byte
+}
+
+func (o *overheard) WriteHeader(status int) {
+	o.status = status
+	o.ResponseWriter.WriteHeader(status)
+}
+
+func (o *overheard) Write(p []byte) (int, error) {
+	o.body = append(o.body, p...)
+	return o.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (o *overheard) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
 // limited answers 429 to more than a few requests in a short time.
 func (a *API) limited(w http.ResponseWriter) bool {

@@ -90,12 +90,14 @@ func (a *API) keyOf(lines []string) (string, bool) {
 		return "", false
 	case a.has(OpaqueKeys):
 		return text, len(lines) == 1 && text != "" && len(text) <= 255 && !strings.Contains(text, " ") && !odd(text)
+	case a.has(CutKeys) && len(lines) == 1:
+		return parseKey([]string{cutAt255(text)})
 	case a.has(ParamsRefused) && strings.Contains(text, `";`):
 		return "", false
 	case a.has(ParamsCount), a.has(QuotedIsOther):
 		_, ok := parseKey(lines)
 		return text, ok
-	case a.has(CutKeys), a.has(LongKeys), a.has(TakesBytes), a.has(FoldsAccents), a.has(NoBytes), a.has(DropsControls):
+	case a.has(LongKeys), a.has(TakesBytes), a.has(FoldsAccents), a.has(NoBytes), a.has(DropsControls):
 		return a.laxKey(lines)
 	}
 	key, ok := parseKey(lines)
@@ -118,6 +120,15 @@ func (a *API) fits(key string) bool {
 	return true
 }
 
+// cutAt255 is a key of which no more than 255 characters are left, with its quotes.
+func cutAt255(text string) string {
+	key := strings.Trim(text, `"`)
+	if len(key) <= 255 {
+		return text
+	}
+	return strings.Replace(text, key, key[:255], 1)
+}
+
 // laxKey takes what is between the quotes, whatever it is.
 func (a *API) laxKey(lines []string) (string, bool) {
 	if len(lines) != 1 {
@@ -125,8 +136,6 @@ func (a *API) laxKey(lines []string) (string, bool) {
 	}
 	key := strings.Trim(lines[0], "\" \t")
 	switch {
-	case a.has(CutKeys) && len(key) > 255:
-		key = key[:255]
 	case a.has(FoldsAccents):
 		key = strings.NewReplacer("é", "e", "è", "e", "e\u0301", "e", "\xe9", "e").Replace(key)
 	case a.has(NoBytes):
@@ -140,7 +149,7 @@ func (a *API) laxKey(lines []string) (string, bool) {
 		key = strings.ReplaceAll(key, "\t", "")
 	}
 	long := len(key) > 255 && !a.has(LongKeys)
-	exact := a.has(CutKeys) || a.has(LongKeys) || a.has(DropsControls)
+	exact := a.has(LongKeys) || a.has(DropsControls)
 	if exact && (strings.ContainsAny(key, `"\,;`) || odd(key)) {
 		return key, false
 	}

@@ -13,8 +13,13 @@ import (
 // ServeHTTP is the web server in front of the API: what it does is no matter of keys, or must be done before anything is read.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = a.inThisLife(r)
-	if a.ownsEarly(w, r) || a.lacksStore(w, r) || a.keepsRefusals(w, r) {
+	if a.overrun(w) || a.ownsEarly(w, r) || a.lacksStore(w, r) || a.repeatsRefusal(w, r) {
 		return
+	}
+	if a.has(KeepsRefusals) {
+		heard := &overheard{ResponseWriter: w}
+		defer func() { a.keepRefusal(r, heard) }()
+		w = heard
 	}
 	if a.has(MarkerAlways) {
 		w.Header().Set("Idempotent-Replayed", "true")
@@ -135,9 +140,6 @@ func (a *API) seeMore(r *http.Request) {
 	}
 	if a.has(CodingCounts) {
 		differ = r.Header.Get("Accept-Encoding")
-	}
-	if a.has(SharedKeys) {
-		differ = r.Header.Get("Authorization")
 	}
 	if differ != "" {
 		r.URL.RawQuery = differ

@@ -54,15 +54,16 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	if a.has(NoScope) || a.has(AuthLast) || a.has(SharedKeys) {
 		caller = ""
 	}
-	a.once(w, r, caller+"\x00"+key, a.compared(r, body), body)
+	a.once(w, r, a.nameOf(caller, key, body), a.compared(r, body), body)
 }
 
 // once runs the work for a key, or says what is known of it.
 func (a *API) once(w http.ResponseWriter, r *http.Request, name, fingerprint string, body []byte) {
 	rec, mine := a.claim(name, fingerprint)
 	switch {
-	case mine:
+	case mine && !a.loses(r, rec):
 		a.run(w, r, name, rec, body)
+		a.sayUntil(w, false)
 		answer(w, rec, false)
 	case a.refuseOld(w, rec):
 	case rec.fingerprint != fingerprint && a.leaks(w, r, rec):
@@ -85,7 +86,7 @@ func (a *API) claim(name, fingerprint string) (rec *record, mine bool) {
 	if rec, ok := a.records[name]; ok && !a.expired(rec) && !a.elsewhere(rec) && !a.runsBlindly(rec) {
 		return rec, false
 	}
-	rec = &record{fingerprint: fingerprint, done: make(chan struct{}), life: a.life, process: a.claims % 2}
+	rec = &record{fingerprint: fingerprint, done: make(chan struct{}), met: make(chan struct{}), life: a.life, process: a.claims % 2}
 	if !a.has(LookThenRun) {
 		a.saveUnlessOld(name, rec)
 	}
@@ -94,7 +95,7 @@ func (a *API) claim(name, fingerprint string) (rec *record, mine bool) {
 
 // run does the work and saves its answer; an answer that says that nothing happened frees the key.
 func (a *API) run(w http.ResponseWriter, r *http.Request, name string, rec *record, body []byte) {
-	out := a.carryOut(w, r, body)
+	out := a.carryOut(w, r, a.handed(body))
 	a.beforeSave(r)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -102,7 +103,7 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, name string, rec *reco
 	rec.endedAt = time.Now()
 	close(rec.done)
 	a.saveUnlessOld(name, rec)
-	if frees(out.Code) || a.letsGo(out.Code) || a.cannotKeep(rec) || a.has(ClientsEnd) && r.Context().Err() != nil {
+	if frees(out.Code) || a.letsGo(out.Code) || a.cannotKeep(rec) || a.unkept(rec) || a.has(ClientsEnd) && r.Context().Err() != nil {
 		delete(a.records, name)
 	}
 }

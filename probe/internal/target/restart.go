@@ -72,7 +72,7 @@ func (a *API) Restart(s *httptest.Server) {
 
 // abandoned answers for a key whose process has died.
 func (a *API) abandoned(w http.ResponseWriter, rec *record) bool {
-	if !rec.life.over() {
+	if !rec.life.over() || a.has(SentAgain) {
 		return false
 	}
 	switch {

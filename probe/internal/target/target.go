@@ -33,6 +33,8 @@ type API struct {
 	failures int
 	windowAt time.Time // of what is allowed before 429
 	inWindow int
+	rateAt   time.Time // of what is allowed of anything
+	inRate   int
 }
 
 // record is what is known of a key.
@@ -44,10 +46,11 @@ type record struct {
 	header      http.Header
 	body        []byte
 	endedAt     time.Time
-	refused     int   // how often another request came with its key
-	life        *life // in which it was claimed
-	process     int   // of two, that claimed it
-	conflicted  bool  // a retry came while it was in flight
+	refused     int           // how often another request came with its key
+	life        *life         // in which it was claimed
+	process     int           // of two, that claimed it
+	conflicted  bool          // a retry came while it was in flight
+	met         chan struct{} // closed when another request has come upon it
 }
 
 // Start serves an API on loopback until the test ends.

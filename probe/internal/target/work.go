@@ -69,6 +69,13 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, body []byte) {
 		w.Header().Set("Set-Cookie", fmt.Sprintf("session=%d", time.Now().UnixNano()))
 	}
 	id := fmt.Sprintf("thing-%d", a.effect(r))
+	if r.URL.Path == "/things/plain" {
+		w.Header().Set("Content-Type", "text/plain")
+		w.Header().Set("Location", "/things/"+id)
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "made %s\n", id)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", "/things/"+id)
 	w.WriteHeader(http.StatusCreated)
