@@ -1,15 +1,16 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test vet race tidy mutate fuzz bench lint fmt demo clean
+.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare lint fmt demo clean
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
 MODULES   = $(shell go list -m -f '{{.Dir}}')
 FUZZTIME ?= 60s
+SOAK     ?= 20
 BIN      := .bin
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: vet race tidy ## vet, unit tests with the race detector in every module, end-to-end tests
 
@@ -34,8 +35,17 @@ fuzz: ## run every fuzz target for FUZZTIME (60s)
 		done; \
 	done
 
+probe-soak: ## play the probe SOAK (20) times on a busy machine: the same verdicts each time (about a minute a time)
+	@go test -c -o /dev/null ./probe
+	@busy=; trap 'kill $$busy' EXIT INT TERM; \
+	for i in $$(seq $$((2 * $$(nproc)))); do sh -c 'while :; do :; done' & busy="$$busy $$!"; done; \
+	go test ./probe -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 2h
+
 bench: ## measure against peers and limits, side by side (about ten minutes)
 	go run ./bench
+
+compare: ## what the probe says of peers that run here, into docs/compare (about seven minutes)
+	go run ./bench/compare
 
 lint: $(BIN)/golangci-lint ## run the linters (building them takes minutes, once)
 	@for m in $(MODULES); do echo "lint $${m#$(CURDIR)}/"; (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint run ./...) || exit 1; done
