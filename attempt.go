@@ -24,6 +24,7 @@ type Attempt struct {
 
 	mu        sync.Mutex
 	steps     []StepResult
+	calls     map[string]string // see NoteCall
 	capture   func() (Result, error)
 	saved     *Result // by CompleteIn
 	firstBeat place

@@ -71,8 +71,9 @@ func ExampleStep() {
 	request := retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "checkout-1"}}
 	attempts := 0
 	checkout := func(ctx context.Context, _ *retrysafe.Attempt) (Receipt, error) {
-		receipt, err := retrysafe.Step(ctx, "charge", func(_ context.Context, childKey string) (Receipt, error) {
-			fmt.Println("charging with key", childKey[:8])
+		receipt, err := retrysafe.Step(ctx, "charge", func(ctx context.Context, childKey string) (Receipt, error) {
+			step, _ := retrysafe.StepFrom(ctx)
+			fmt.Println(step, "with key", childKey[:8])
 			return Receipt{Charge: "ch_1"}, nil
 		})
 		if err != nil {
@@ -88,7 +89,7 @@ func ExampleStep() {
 		fmt.Println(receipt.Charge, errors.Is(err, retrysafe.ErrAbandoned))
 	}
 	// Output:
-	// charging with key e1b8188e
+	// charge with key e1b8188e
 	//  true
 	// ch_1 false
 }

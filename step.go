@@ -16,6 +16,9 @@ import (
 // T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Names are unique
 // within the operation and stay the same between versions of the code. Steps may run beside each other.
 //
+// The context that run gets knows the step (StepFrom), so that clients which send child keys by themselves, such as
+// httpsafe.Transport, send this one.
+//
 // Errors: ErrNoAttempt outside of an attempt; what run returned, which is not saved; ErrLeaseLost if another attempt has
 // taken over; an error marked Unknown if the result could not be saved, so that the key is abandoned and its next
 // attempt resumes here; an error marked Terminal if the result cannot be saved at all (it cannot be encoded, or is larger than
@@ -32,7 +35,7 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 		data, saved = kept.find(name)
 	}
 	if !saved {
-		fresh, err := run(ctx, a.ChildKey(name))
+		fresh, err := run(context.WithValue(ctx, stepKey{}, step{a, name}), a.ChildKey(name))
 		if err != nil {
 			return fresh, err
 		}
@@ -44,6 +47,26 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 		return result, Terminal(fmt.Errorf("retrysafe: decode the result of step %q: %w", name, err))
 	}
 	return result, nil
+}
+
+// StepFrom returns the name of the step that ctx belongs to: the innermost of its attempt. ok is false outside of steps.
+//
+// Clients that send child keys by themselves give the child key of this name to a call which has no name of its own; see
+// Attempt.NoteCall.
+func StepFrom(ctx context.Context) (name string, ok bool) {
+	s, _ := ctx.Value(stepKey{}).(step)
+	if a, inside := AttemptFrom(ctx); !inside || s.of != a { // the work of another guard, called inside the step
+		return "", false
+	}
+	return s.name, true
+}
+
+type stepKey struct{}
+
+// step is what a context knows of the step that it belongs to.
+type step struct {
+	of   *Attempt
+	name string
 }
 
 // StepsInTx returns a context in which Step does not save results, but leaves them to whoever commits a database

@@ -318,3 +318,33 @@ func TestContextOfAnAttempt(t *testing.T) {
 		t.Errorf("outside of an attempt: %v", err)
 	}
 }
+
+// Seen to fail with the comparison of attempts taken out of StepFrom: the work of another guard was in the step too.
+func TestAContextKnowsItsStep(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		want := func(ctx context.Context, name string) {
+			k.Helper()
+			if got, ok := retrysafe.StepFrom(ctx); got != name || ok != (name != "") {
+				k.Errorf("in step %q, %v, want %q", got, ok, name)
+			}
+		}
+		k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			want(ctx, "")
+			_, err := retrysafe.Step(ctx, "charge", func(ctx context.Context, _ string) (int, error) {
+				want(ctx, "charge")
+				want(context.WithoutCancel(ctx), "charge")
+				k.guard.Do(ctx, request("pay-2", "raw1:b"), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+					want(ctx, "")
+					return retrysafe.Result{}, nil
+				})
+				return retrysafe.Step(ctx, "fee", func(ctx context.Context, _ string) (int, error) {
+					want(ctx, "fee")
+					return 1, nil
+				})
+			})
+			want(ctx, "")
+			return retrysafe.Result{}, err
+		})
+		want(k.ctx, "")
+	})
+}

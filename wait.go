@@ -88,7 +88,7 @@ func (g *Guard) keepDoor(ctx context.Context, room *room, p ClaimParams, c Claim
 			return next, nil
 		}
 		c = next
-		if !g.pause(ctx, room, changed, pause) {
+		if !g.pause(ctx, room, changed, min(pause, c.Record.LeaseLeft+time.Millisecond)) { // if it runs out there is news
 			room.door <- struct{}{}
 			return c, ctx.Err()
 		}

@@ -1,0 +1,209 @@
+// Package keytext reads idempotency keys as clients write them: in a header field, a metadata entry, or a field of the request. All
+// adapters read them alike, so that "k" and k are one key whatever carries it.
+package keytext
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Form says how a key is written.
+type Form uint8
+
+// The forms. httpsafe.KeyForm says what each of them is.
+const (
+	StringOrBare Form = iota + 1
+	StringOnly
+	Bare
+	UUID
+	UUID4
+	Text
+)
+
+// Syntax says what a key must look like. The zero Syntax is StringOrBare of 1 to 255 bytes.
+type Syntax struct {
+	Form Form
+	// Min and Max length in bytes, after unquoting. Default 1 and 255.
+	Min, Max int
+	// Pattern that the whole key must match besides. Default: none.
+	Pattern *regexp.Regexp
+}
+
+// WithDefaults fills in what is not set.
+func (s Syntax) WithDefaults() Syntax {
+	if s.Form == 0 {
+		s.Form = StringOrBare
+	}
+	if s.Min <= 0 {
+		s.Min = 1
+	}
+	if s.Max <= 0 {
+		s.Max = 255
+	}
+	return s
+}
+
+// Why a key is malformed.
+const (
+	Malformed = "syntax"   // not a structured-field string
+	Empty     = "empty"    // there, but empty
+	Multiple  = "multiple" // more than one line
+	Length    = "length"   // shorter than Min or longer than Max
+	Charset   = "charset"  // a character that keys cannot hold
+	Format    = "format"   // not a UUID, or no match for Pattern
+)
+
+// Parse reads a key from the lines that carry it. reason is empty, or one of the constants: then there is no key.
+func (s Syntax) Parse(lines []string) (key, reason string) {
+	if len(lines) > 1 {
+		return "", Multiple
+	}
+	text := ""
+	if len(lines) == 1 {
+		text = strings.Trim(lines[0], " \t")
+	}
+	if text == "" {
+		return "", Empty
+	}
+	s = s.WithDefaults()
+	key, reason = s.unquote(text)
+	if reason == "" {
+		reason = s.check(key)
+	}
+	if reason != "" {
+		return "", reason
+	}
+	return s.folded(key), ""
+}
+
+// ParseBare reads a key that stands for itself, without quotes. reason is empty, or says what is wrong.
+func (s Syntax) ParseBare(text string) (key, reason string) {
+	if reason := s.Check(text); reason != "" {
+		return "", reason
+	}
+	return s.folded(text), ""
+}
+
+// folded is the one way in which equal keys are written: UUIDs are the same in upper and lower case (RFC 9562 §4).
+func (s Syntax) folded(key string) string {
+	if s.Form == UUID || s.Form == UUID4 {
+		return strings.ToLower(key)
+	}
+	return key
+}
+
+// unquote returns what text stands for.
+func (s Syntax) unquote(text string) (key, reason string) {
+	quoted := text[0] == '"' && s.Form != Bare && s.Form != Text
+	switch {
+	case quoted:
+		key, ok := parseStringItem(text)
+		if !ok {
+			return "", Malformed
+		}
+		return key, ""
+	case s.Form == StringOnly:
+		return "", Malformed
+	case s.Form == Bare && text == `""`:
+		return "", Empty
+	}
+	return text, s.checkBare(text)
+}
+
+// checkBare looks at the characters of a key without quotes.
+func (s Syntax) checkBare(key string) (reason string) {
+	if s.Form == Text {
+		if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
+			return Charset
+		}
+		return ""
+	}
+	for i := range len(key) {
+		c := key[i]
+		if c < 0x21 || c > 0x7e || s.Form != Bare && (c == '"' || c == ',' || c == ';' || c == '\\') {
+			return Charset
+		}
+	}
+	return ""
+}
+
+// Check looks at a key that stands for itself, without quotes. reason is empty, or says what is wrong.
+func (s Syntax) Check(key string) (reason string) {
+	s = s.WithDefaults()
+	if reason := s.checkBare(key); reason != "" {
+		return reason
+	}
+	return s.check(key)
+}
+
+// check looks at what the key must be however it was written.
+func (s Syntax) check(key string) (reason string) {
+	switch {
+	case key == "":
+		return Empty
+	case len(key) < s.Min || len(key) > s.Max:
+		return Length
+	case s.Form == UUID && !IsUUID(key), s.Form == UUID4 && !isUUID4(key):
+		return Format
+	case s.Pattern != nil && !matchesWhole(s.Pattern, key):
+		return Format
+	}
+	return ""
+}
+
+func matchesWhole(p *regexp.Regexp, key string) bool {
+	at := p.FindStringIndex(key)
+	return at != nil && at[0] == 0 && at[1] == len(key)
+}
+
+// IsUUID reports whether s is a UUID in its usual form of 36 characters.
+func IsUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		dash := i == 8 || i == 13 || i == 18 || i == 23
+		if dash != (s[i] == '-') || !dash && !isHex(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func isUUID4(s string) bool {
+	return IsUUID(s) && s[14] == '4' && strings.IndexByte("89abAB", s[19]) >= 0
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+// UUIDOf writes the first 32 of some hex digits in lower case as a UUID of that version (RFC 9562).
+func UUIDOf(digits string, version byte) string {
+	b := []byte(digits[:32])
+	b[12] = version
+	b[16] = "89ab"[unhex(b[16])&3]
+	return string(b[:8]) + "-" + string(b[8:12]) + "-" + string(b[12:16]) + "-" + string(b[16:20]) + "-" + string(b[20:])
+}
+
+// UUID7Time returns when a UUID of version 7 was made (RFC 9562, section 5.7); ok is false if text is none.
+func UUID7Time(text string) (made time.Time, ok bool) {
+	if !IsUUID(text) || text[14] != '7' {
+		return time.Time{}, false
+	}
+	ms, err := strconv.ParseInt(text[:8]+text[9:13], 16, 64)
+	return time.UnixMilli(ms), err == nil
+}
+
+// RandomUUID returns a UUID of version 4 (RFC 9562, section 5.4).
+func RandomUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: crypto/rand ends the program first
+	return UUIDOf(hex.EncodeToString(b[:]), '4')
+}
