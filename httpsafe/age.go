@@ -1,10 +1,10 @@
 package httpsafe
 
 import (
-	"encoding/hex"
 	"net/http"
-	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
 // clockSkew is how far ahead of ours a client's clock may be.
@@ -36,22 +36,6 @@ func (c *config) isTooOld(x *exchange) bool {
 	if c.maxKeyAge <= 0 {
 		return false
 	}
-	made, ok := uuid7Time(x.request.Key.ID)
+	made, ok := keytext.UUID7Time(x.request.Key.ID)
 	return ok && time.Since(made) > c.maxKeyAge
-}
-
-// uuid7Time returns when a UUIDv7 was made.
-func uuid7Time(id string) (time.Time, bool) {
-	if !isUUID(id) || id[14] != '7' {
-		return time.Time{}, false
-	}
-	b, err := hex.DecodeString(strings.Replace(id[:13], "-", "", 1))
-	if err != nil {
-		return time.Time{}, false
-	}
-	ms := int64(0)
-	for _, c := range b {
-		ms = ms<<8 | int64(c)
-	}
-	return time.UnixMilli(ms), true
 }

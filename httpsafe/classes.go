@@ -28,7 +28,8 @@ const (
 	// AmbiguousRelease frees the key. Only for operations that may run twice, or that undo all they did before they
 	// fail.
 	AmbiguousRelease
-	// AmbiguousUnknown abandons the key: the Guard's policy for abandoned keys decides what a retry gets.
+	// AmbiguousUnknown abandons the key: the Guard's policy for abandoned keys decides what a retry gets. If it is not Refuse,
+	// Idempotency-Status has the parameter retry ("unknown; retry"), by which a Transport knows that asking again helps.
 	AmbiguousUnknown
 )
 

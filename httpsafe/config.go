@@ -33,6 +33,7 @@ type config struct {
 	inFlightStatus, respondAsync                bool
 	statusHeader, hidesStatus, echoKey          bool
 	waits                                       bool // the Guard may wait for a key in flight
+	resumes                                     bool // the Guard goes on with abandoned keys: a retry gets further
 
 	ambiguous      AmbiguousPolicy
 	maxBody        int64
@@ -72,6 +73,7 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 		hidesStatus:       o.HideStatusHeader,
 		echoKey:           o.Profile.EchoKey && !o.HideKeyEcho,
 		waits:             g.Policy().OnInFlight != retrysafe.Reject(),
+		resumes:           resumes(g.Policy()),
 		ambiguous:         o.Ambiguous,
 		maxBody:           o.MaxRequestBody,
 		maxResult:         g.Policy().MaxResult,
@@ -94,6 +96,9 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 	c.headerOnly = c.source == nil
 	return c
 }
+
+// resumes reports whether a retry goes on with an abandoned key.
+func resumes(p retrysafe.Policy) bool { return p.OnAbandoned.String() != retrysafe.Refuse().String() }
 
 // setStatus sets Idempotency-Status, if it is wanted.
 func (c *config) setStatus(h http.Header, status string) {

@@ -9,12 +9,12 @@ import (
 )
 
 // appendStatus appends the Idempotency-Status of a response that the handler has just written.
-func appendStatus(b []byte, out retrysafe.Outcome, err error) []byte {
+func (c *config) appendStatus(b []byte, out retrysafe.Outcome, err error) []byte {
 	switch {
 	case errors.Is(err, errReleased):
 		return append(b, "released"...)
 	case errors.Is(err, errUnknown):
-		return append(b, "unknown"...)
+		return append(b, c.unknownStatus()...)
 	case out.Unprotected:
 		return append(b, "ignored"...)
 	case !out.Stored:
@@ -40,7 +40,7 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 	}
 	if before == recording {
 		var buf [96]byte
-		rec.send(p, appendStatus(buf[:0], out, err), x.echo)
+		rec.send(p, x.m.appendStatus(buf[:0], out, err), x.echo)
 	}
 	if out.Stored || out.Unprotected || out.Result.Code == 0 { // else the record is still being saved, from this memory
 		x.m.putMemory(rec.current.memory)

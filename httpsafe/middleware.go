@@ -6,6 +6,12 @@
 //
 // The rules are the Guard's; this package translates: it finds the key, the scope and the fingerprint in the request,
 // records the response, and words every refusal as the Profile says.
+//
+// Transport and Client are the other side: one key for each intent, sent as often as it takes, kept in a Journal while
+// the outcome is not known.
+//
+//	transport, err := httpsafe.NewTransport(httpsafe.TransportOptions{Profile: httpsafe.Stripe()})
+//	client := http.Client{Transport: transport}
 package httpsafe
 
 import (

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
 // Options of a Middleware. Options{} works: the IETF profile, keys not required, raw fingerprints.
@@ -189,7 +190,7 @@ func (o Options) withDefaults() Options {
 
 func isFieldName(name string) bool {
 	for i := range len(name) {
-		if !isFieldNameChar(name[i]) {
+		if !keytext.IsFieldNameChar(name[i]) {
 			return false
 		}
 	}

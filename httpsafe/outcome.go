@@ -2,7 +2,6 @@ package httpsafe
 
 import (
 	"errors"
-	"math"
 	"net/http"
 	"time"
 
@@ -83,7 +82,7 @@ func (x *exchange) explain(out retrysafe.Outcome, err error) {
 		status := string(appendExpiry([]byte("replayed"), out.ReplayLeft))
 		x.refuseKnown(seen(problem(OutcomeUnknown), retrysafe.Record{Age: out.Age}), status, true)
 	case errors.Is(err, retrysafe.ErrAbandoned):
-		x.refuseKnown(problem(OutcomeUnknown), "unknown", true)
+		x.refuseUnknown(retrysafe.Record{})
 	case x.r.Context().Err() != nil: // most likely nobody reads this any more
 		x.explainInFlight(retrysafe.Record{Key: x.request.Key})
 	default: // ErrStoreFailed, ErrStoreFull, ErrShutdown
@@ -102,7 +101,7 @@ func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) {
 		expired := time.Now().Add(x.m.guard.Policy().Retention.Replay - known.EndedAge)
 		x.refuse(p.with("expired_at", expired.UTC().Format(time.RFC3339)))
 	case errors.Is(refusal, retrysafe.ErrAbandoned):
-		x.refuseKnown(seen(problem(OutcomeUnknown), known), "unknown", true)
+		x.refuseUnknown(known)
 	default: // ErrInFlight, ErrWaitTimeout; ErrLeaseLost: another attempt has taken over
 		x.explainInFlight(known)
 	}
@@ -118,6 +117,25 @@ func (x *exchange) explainInFlight(known retrysafe.Record) {
 		return
 	}
 	x.refuseKnown(p, "in-flight", false)
+}
+
+// refuseUnknown says that nobody knows the outcome: the same for every retry, unless the Guard goes on with abandoned keys.
+func (x *exchange) refuseUnknown(known retrysafe.Record) {
+	p := seen(problem(OutcomeUnknown), known)
+	if x.m.resumes {
+		p.Retryable = true
+		p.Detail = "The operation began and was not seen to end. Retry unchanged with the same key, under which it is gone on with."
+	}
+	x.refuseKnown(p, x.m.unknownStatus(), !x.m.resumes)
+}
+
+// unknownStatus is the Idempotency-Status of an outcome that nobody knows. Its parameter retry, a boolean (RFC 9651, section
+// 3.1.2), says that the key was abandoned under Rerun or Reconcile, so that asking again helps.
+func (c *config) unknownStatus() string {
+	if c.resumes {
+		return "unknown; retry"
+	}
+	return "unknown"
 }
 
 // refuse answers with a problem about the request's key.
@@ -160,6 +178,5 @@ func retryAfter(known retrysafe.Record) time.Duration {
 	if known.LeaseLeft > 0 {
 		guess = min(guess, known.LeaseLeft)
 	}
-	s := math.Ceil(guess.Seconds())
-	return time.Duration(min(max(s, 1), 30)) * time.Second
+	return min(max(guess, time.Second), 30*time.Second)
 }

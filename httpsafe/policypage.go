@@ -200,7 +200,7 @@ func newRoutePage(r RoutePolicy) routePage {
 		StatusesStored:    statuses(o.Class, ClassStore),
 		StatusesReleased:  statuses(o.Class, ClassRelease),
 		StatusesAmbiguous: statuses(o.Class, ClassAmbiguous),
-		AmbiguousPolicy:   [...]string{"", "stored", "released", "outcome unknown"}[o.Ambiguous],
+		AmbiguousPolicy:   ambiguous(o, policy),
 		Marker:            o.Marker,
 	}
 }
@@ -234,6 +234,14 @@ func inFlight(o Options, p retrysafe.Policy) string {
 	}
 	if p.OnInFlight != retrysafe.Reject() {
 		text = p.OnInFlight.String() + ", then " + text
+	}
+	return text
+}
+
+func ambiguous(o Options, p retrysafe.Policy) string {
+	text := [...]string{"", "stored", "released", "outcome unknown"}[o.Ambiguous]
+	if o.Ambiguous == AmbiguousUnknown && resumes(p) {
+		text += ", a retry goes on with it"
 	}
 	return text
 }

@@ -32,6 +32,8 @@ type Profile struct {
 	Retention time.Duration
 	// Class tells which responses are kept.
 	Class ClassFunc
+	// Retries500 is how often a Transport asks again after a 500 that says nothing else. 0: as after any failure.
+	Retries500 int
 	// Marker is a header set to "true" on replays. StatusHeader adds Idempotency-Status, EchoKey the key as received.
 	Marker       string
 	StatusHeader bool

@@ -41,6 +41,7 @@ func Stripe() Profile {
 		Methods:        []string{http.MethodPost},
 		Retention:      day,
 		Class:          StoreExecuted,
+		Retries500:     1,
 		Marker:         "Idempotent-Replayed",
 		EchoKey:        true,
 		OriginalHeader: "Original-Request",

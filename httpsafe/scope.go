@@ -1,14 +1,13 @@
 package httpsafe
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/caller"
 )
 
 // ScopeFunc tells whose key it is: a name for the authenticated caller, the same on every retry. Return an error if the
@@ -25,7 +24,7 @@ func ScopeCredential() ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		for _, name := range [...]string{"Authorization", "X-Api-Key"} {
 			if values := r.Header[name]; len(values) == 1 && values[0] != "" {
-				return digest(values[0]), nil
+				return caller.Digest(values[0]), nil
 			}
 		}
 		return "", errors.New("httpsafe: exactly one Authorization or X-API-Key header is needed to tell callers apart")
@@ -52,7 +51,7 @@ func ScopeMTLS() ScopeFunc {
 			return "", errors.New("httpsafe: a verified client certificate is needed to tell callers apart")
 		}
 		leaf := r.TLS.VerifiedChains[0][0]
-		return digest(retrysafe.Scope(string(leaf.RawIssuer), string(leaf.RawSubject))), nil
+		return caller.Digest(retrysafe.Scope(string(leaf.RawIssuer), string(leaf.RawSubject))), nil
 	}
 }
 
@@ -61,24 +60,13 @@ func ScopeNone() ScopeFunc {
 	return func(*http.Request) (string, error) { return "", nil }
 }
 
-// digest returns "sha256:" and the hash of s in hex.
-func digest(s string) string {
-	const prefix = "sha256:"
-	var in [256]byte
-	sum := sha256.Sum256(append(in[:0], s...))
-	var out [len(prefix) + 2*sha256.Size]byte
-	copy(out[:], prefix)
-	hex.Encode(out[len(prefix):], sum[:])
-	return string(out[:])
-}
-
 // scopeOf returns the scope of the request's key: version, caller and operation, as far as they are configured.
 func (c *config) scopeOf(r *http.Request) (string, error) {
-	caller, err := c.scope(r)
+	name, err := c.scope(r)
 	if err != nil {
 		return "", err
 	}
-	base := c.callerScope(caller)
+	base := c.callerScope(name)
 	if c.scopeRoute {
 		base += "/" + retrysafe.Scope(c.operation(r))
 	}

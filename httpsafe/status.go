@@ -120,7 +120,7 @@ func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, know
 	case !known.State.Ended() && known.LeaseLeft > 0:
 		x.refuseKnown(seen(problem(RequestInFlight), known), "in-flight", false)
 	case !known.State.Ended():
-		x.refuseKnown(seen(problem(OutcomeUnknown), known), "unknown", true)
+		x.refuseUnknown(known)
 	case known.ReplayLeft <= 0:
 		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrNotReplayable, Record: known})
 	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // it panicked

@@ -1,8 +1,9 @@
 package proxy
 
 import (
-	"io"
 	"net/http"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // once sends each request that may have an effect at most once.
@@ -19,7 +20,7 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isSafe(r.Method) {
 		return o.next.RoundTrip(r)
 	}
-	sendOnce(r)
+	httpsafe.SendOnce(r)
 	watch := watchOf(r.Context())
 	if watch == nil {
 		return o.next.RoundTrip(r)
@@ -35,26 +36,3 @@ func isSafe(method string) bool {
 	}
 	return false
 }
-
-// sendOnce gives r a body that is there and cannot be had again: the Transport repeats no such request once anything of
-// it was written, whatever its fields are. A body that is there has an unknown length for net/http, which would send it
-// in chunks. "identity" keeps it from that, and the length is given under a name that net/http does not take for its
-// own: HTTP/1 sends it as it is, HTTP/2 leaves it out.
-func sendOnce(r *http.Request) {
-	r.GetBody = nil
-	if r.Body != nil && r.Body != http.NoBody {
-		return
-	}
-	r.Body = emptyBody{}
-	r.ContentLength = 0
-	r.TransferEncoding = []string{"identity"}
-	switch r.Method {
-	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		r.Header["content-length"] = []string{"0"}
-	}
-}
-
-type emptyBody struct{}
-
-func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
-func (emptyBody) Close() error             { return nil }

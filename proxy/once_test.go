@@ -85,7 +85,7 @@ func rereadable(next http.Handler) http.Handler {
 	})
 }
 
-// Seen to fail with sendOnce taken out: the upstream sees the cases with an empty body, and those that can be had
+// Seen to fail with SendOnce taken out: the upstream sees the cases with an empty body, and those that can be had
 // again, twice.
 func TestNothingIsSentTwiceWhenAReusedConnectionDies(t *testing.T) {
 	keyIn := func(name string) []string { return []string{name, "k-1"} }
@@ -129,7 +129,7 @@ func TestNothingIsSentTwiceWhenAReusedConnectionDies(t *testing.T) {
 	}
 }
 
-// Seen to fail with sendOnce's "identity" or its content-length taken out.
+// Seen to fail with SendOnce's "identity" or its content-length taken out.
 func TestAnEmptyBodyIsAnnouncedAsEmpty(t *testing.T) {
 	for _, c := range []struct {
 		method string
@@ -160,7 +160,7 @@ func TestConnectionsAreReusedAfterAnEmptyBody(t *testing.T) {
 
 // net/http takes a stream that the peer resets with PROTOCOL_ERROR for one to send again, if it has no body.
 //
-// Seen to fail with sendOnce taken out: the upstream sees the request over and over.
+// Seen to fail with SendOnce taken out: the upstream sees the request over and over.
 func TestNothingIsSentTwiceOverHTTP2(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,0 +1,195 @@
+package httpsafe
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// evidence is what a reply shows, from which the table of signals judges.
+type evidence struct {
+	status      int // 0: no answer
+	said        said
+	retryAfter  time.Duration
+	serverError bool     // a 500 that says nothing else
+	location    *url.URL // where to follow to
+}
+
+// maxEvidence bounds how much of a body is looked at.
+const maxEvidence = 64 << 10
+
+// read returns what a reply shows.
+func (c *call) read(p reply) evidence {
+	if p.response == nil {
+		return evidence{said: saidOfError(p)}
+	}
+	e := evidence{status: p.response.StatusCode, retryAfter: retryAfterOf(p.response.Header, time.Now())}
+	e.said = c.saidByHeader(p.response)
+	if e.status >= 300 && len(p.start) <= maxEvidence {
+		e.readBody(p)
+	}
+	if e.status == http.StatusTemporaryRedirect || e.status == http.StatusPermanentRedirect {
+		if e.location = c.sameOrigin(p.response); e.location != nil {
+			e.said |= saidSameOrigin
+		}
+	}
+	if e.status == http.StatusUnauthorized && c.t.options.AuthorizeFunc != nil && !c.refreshed {
+		e.said |= saidRefresh
+	}
+	e.serverError = e.status == http.StatusInternalServerError && e.said&saidRetry == 0
+	return e
+}
+
+// readBody adds what the body says.
+func (e *evidence) readBody(p reply) {
+	v := decoded(p.start)
+	words := saidByBody(p.response, p.start, v, e.said)
+	if words&saidUnknown != 0 && e.said&saidUnknown == 0 && (words|e.said)&saidRetry != 0 {
+		words |= saidResumes // what a middleware says in the header counts more
+	}
+	e.said |= words
+	if isProblem(p.response) {
+		e.retryAfter = moreExactly(e.retryAfter, p.response.Header, v)
+	}
+}
+
+// decoded returns the JSON of a body; nil if it is none.
+func decoded(body []byte) (v any) {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	if decoder.Decode(&v) != nil {
+		return nil
+	}
+	return v
+}
+
+func saidOfError(p reply) said {
+	switch {
+	case isAuthorizeError(p.err):
+		return saidNoAccess
+	case p.sent:
+		return saidNoAnswer
+	}
+	return saidNotSent
+}
+
+// saidByHeader reads the fields that servers and providers use.
+func (c *call) saidByHeader(r *http.Response) (s said) {
+	h := r.Header
+	for _, name := range []string{c.t.options.Profile.Marker, "Idempotent-Replayed", "Idempotency-Replayed", "X-Idempotency-Replayed"} {
+		if name != "" && isTrue(h.Get(name)) {
+			s |= saidReplayed
+		}
+	}
+	s |= saidByStatus(h.Get("Idempotency-Status"))
+	for _, name := range []string{"Stripe-Should-Retry", "Transient-Error"} {
+		switch value := h.Get(name); {
+		case isTrue(value):
+			s |= saidRetry
+		case strings.EqualFold(value, "false"):
+			s |= saidStop
+		}
+	}
+	if strings.EqualFold(h.Get("Repeatability-Result"), "rejected") {
+		s |= map[int]said{
+			http.StatusBadRequest: saidReused, http.StatusConflict: saidInFlight, http.StatusPreconditionFailed: saidExpired,
+		}[r.StatusCode]
+	}
+	code, _, _ := strings.Cut(h.Get("X-Amzn-Errortype"), ":")
+	return s | saidByWord(code, r.StatusCode, s)
+}
+
+// saidByStatus reads Idempotency-Status: a token with parameters (RFC 9651, section 3.3).
+func saidByStatus(text string) said {
+	status, parameters, _ := strings.Cut(text, ";")
+	s := map[string]said{
+		"replayed": saidReplayed, "unknown": saidUnknown, "in-flight": saidInFlight, "released": saidNothing, "ignored": saidIgnored,
+	}[strings.TrimSpace(status)]
+	if s == saidUnknown {
+		for p := range strings.SplitSeq(parameters, ";") {
+			if p = strings.TrimSpace(p); p == "retry" || p == "retry=?1" {
+				return saidResumes
+			}
+		}
+	}
+	return s
+}
+
+func isTrue(value string) bool {
+	return strings.EqualFold(value, "true") || value == "?1" || value == "1"
+}
+
+// saidByBody reads the words that servers and providers use in error bodies.
+func saidByBody(r *http.Response, body []byte, v any, header said) (s said) {
+	if code, ok := xmlCode(body); ok { // older services of Amazon
+		return saidByWord(code, r.StatusCode, header)
+	}
+	var words bodyWords
+	words.collect(v, 0)
+	for _, w := range words.found {
+		s |= saidByWord(w, r.StatusCode, header)
+	}
+	if words.conflict && !words.created && r.Header.Get("Retry-After") != "" {
+		s |= saidInFlight
+	}
+	if isProblem(r) {
+		s |= saidByProblem(v)
+	}
+	return s
+}
+
+func isProblem(r *http.Response) bool {
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return mediaType == "application/problem+json"
+}
+
+// saidByProblem reads the members that a problem of ours has (RFC 9457 lets problems have their own).
+func saidByProblem(v any) (s said) {
+	o, _ := v.(map[string]any)
+	switch o["retryable"] {
+	case true:
+		s |= saidRetry
+	case false:
+		s |= saidStop
+	}
+	if o["executed"] == "no" {
+		s |= saidNothing
+	}
+	return s
+}
+
+// retryAfterOf reads Retry-After (RFC 9110, section 10.2.3): seconds, or an instant. 0: it says nothing.
+func retryAfterOf(h http.Header, now time.Time) time.Duration {
+	text := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	// Our clock may differ from the server's: what counts is how far the instant is from the answer's own.
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	return max(at.Sub(now), 0)
+}
+
+// moreExactly returns the milliseconds of a problem of ours, if Retry-After is what they come to in whole seconds, rounded
+// up, or is not there.
+func moreExactly(seconds time.Duration, h http.Header, problem any) time.Duration {
+	o, _ := problem.(map[string]any)
+	number, _ := o["retry_after_ms"].(json.Number)
+	ms, err := strconv.ParseUint(number.String(), 10, 31)
+	exact := time.Duration(ms) * time.Millisecond
+	switch {
+	case err != nil, h.Get("Retry-After") != "" && (exact > seconds || exact <= seconds-time.Second):
+		return seconds
+	}
+	return exact
+}

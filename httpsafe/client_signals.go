@@ -1,0 +1,122 @@
+package httpsafe
+
+import (
+	"net/http"
+	"slices"
+)
+
+// action is what the client does about a signal.
+type action uint8
+
+const (
+	finish  action = iota + 1 // it is the answer
+	again                     // another attempt, after a wait
+	follow                    // the same request to another URL of the origin
+	refresh                   // the same request with a new credential
+	giveUp                    // nobody knows the outcome, and asking again will not tell
+)
+
+// effect is what an attempt that ended so has done.
+type effect uint8
+
+const (
+	answered   effect = iota + 1 // whatever the answer says
+	didNothing                   // nothing, for certain
+	mayHaveRun                   // nobody knows
+)
+
+// said is a set of things that a reply says.
+type said uint16
+
+const (
+	saidReplayed   said = 1 << iota // it has the replay marker
+	saidUnknown                     // the server does not know the outcome
+	saidResumes                     // nor does it, but goes on with it when it is asked again
+	saidInFlight                    // another attempt is at work
+	saidReused                      // the key was used for another request
+	saidExpired                     // the answer under the key is gone
+	saidRefused                     // the request was not accepted; nothing ran
+	saidIgnored                     // the key has no effect here
+	saidRetry                       // the server asks to be asked again
+	saidStop                        // the server asks not to be asked again
+	saidNothing                     // whatever the status, nothing ran
+	saidSameOrigin                  // it redirects to the same origin
+	saidRefresh                     // there may be a new credential
+	saidNotSent                     // nothing left the client
+	saidNoAnswer                    // no answer, or not all of it
+	saidNoAccess                    // there is no credential to send with
+)
+
+// signal is a row of the table: what a reply that looks like this means.
+type signal struct {
+	name     string
+	statuses []int // any of these; a hundred, such as 200, is all of its class; none: whatever the status
+	says     said  // one of these; 0: whatever it says
+	action   action
+	effect   effect
+}
+
+const signalInFlight = "in-flight"
+
+// signals returns the table, which docs/client.md explains. The first row that fits counts.
+func signals() []signal {
+	const all5xx = 599
+	return []signal{
+		{"no-credential", nil, saidNoAccess, finish, didNothing},
+		{"not-sent", nil, saidNotSent, again, didNothing},
+		{"no-answer", nil, saidNoAnswer, again, mayHaveRun},
+		{"outcome-resumes", nil, saidResumes, again, mayHaveRun},
+		{"outcome-unknown", nil, saidUnknown, giveUp, mayHaveRun},
+		{"replayed-failure", []int{500, 502, 504}, saidReplayed, giveUp, mayHaveRun},
+		{"replayed", nil, saidReplayed, finish, answered},
+		{"success", []int{200}, 0, finish, answered},
+		{"redirect-followed", []int{307, 308}, saidSameOrigin, follow, didNothing},
+		{"redirect-not-followed", []int{307, 308}, 0, finish, didNothing},
+		{"redirect", []int{300}, 0, finish, answered},
+		{"unprotected-failure", []int{all5xx}, saidIgnored, giveUp, mayHaveRun},
+		{"unprotected", nil, saidIgnored, finish, answered},
+		{"unauthorized", []int{401}, saidRefresh, refresh, didNothing},
+		{"key-reused", nil, saidReused, finish, didNothing},
+		{"key-expired", nil, saidExpired, giveUp, mayHaveRun},
+		{signalInFlight, nil, saidInFlight, again, mayHaveRun},
+		{"refused", nil, saidRefused, finish, didNothing},
+		{"told-to-retry", []int{409, all5xx}, saidRetry, again, mayHaveRun},
+		{"told-to-retry", nil, saidRetry, again, didNothing},
+		{"told-to-stop", []int{all5xx}, saidStop, giveUp, mayHaveRun},
+		{"told-to-stop", []int{429, 425, 408}, saidStop, finish, didNothing},
+		{"refused", []int{401, 403, 405, 407, 411, 413, 414, 415, 417, 421, 426, 431, 501, 511}, 0, finish, didNothing},
+		{"try-later", []int{408, 425, 429}, 0, again, didNothing},
+		{"server-error", []int{500}, 0, again, mayHaveRun},
+		{"gateway-error", []int{all5xx}, 0, again, mayHaveRun},
+		{"conflict", []int{http.StatusConflict}, 0, finish, answered},
+		{"answer", nil, 0, finish, answered},
+	}
+}
+
+// judge returns the first row that fits, and what the server says of the effect above what the row says.
+func (t *Transport) judge(e evidence) signal {
+	i := slices.IndexFunc(t.signals, func(s signal) bool { return s.fits(e) })
+	s := t.signals[i] // the last fits all
+	if s.effect == mayHaveRun && e.said&saidNothing != 0 {
+		s.effect = didNothing
+		if s.action == giveUp {
+			s.action = finish
+		}
+	}
+	return s
+}
+
+func (s signal) fits(e evidence) bool {
+	if s.says != 0 && s.says&e.said == 0 {
+		return false
+	}
+	return len(s.statuses) == 0 || slices.ContainsFunc(s.statuses, func(status int) bool {
+		switch status {
+		case 200, 300:
+			return e.status/100 == status/100
+		case 599:
+			return e.status/100 == 5
+		}
+		return e.status == status
+	})
+}

@@ -1,0 +1,181 @@
+package httpsafe
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed journal_sql/*.sql
+var journalSQL embed.FS
+
+// SQLDialect is the family of a database.
+type SQLDialect string
+
+// The dialects that SQLJournal knows.
+const (
+	PostgreSQL SQLDialect = "postgres"
+	SQLite     SQLDialect = "sqlite"
+	MySQL      SQLDialect = "mysql" // and MariaDB
+)
+
+// SQLJournal is a Journal in a table of a database, through any driver of database/sql. Its bodies may hold secrets: grant
+// the table to nobody else.
+//
+// Each client has its own entries, under its name: that of the instance, which must be the same after a restart. Two
+// processes must not use a name at the same time: nothing would run twice, but each result would be handed to both.
+type SQLJournal struct {
+	db      *sql.DB
+	dialect SQLDialect
+	client  string
+	begin, get, end,
+	giveUp, list string
+}
+
+// NewSQLJournal returns the journal of the client of that name, 1 to 255 bytes. Its table must be there: see JournalSchema. Whoever
+// opened db closes it.
+func NewSQLJournal(db *sql.DB, d SQLDialect, client string) (*SQLJournal, error) {
+	if client == "" || len(client) > 255 {
+		return nil, errors.New("httpsafe: the name of a journal's client has 1 to 255 bytes")
+	}
+	if _, err := JournalSchema(d); err != nil {
+		return nil, err
+	}
+	return &SQLJournal{
+		db: db, dialect: d, client: client,
+		begin: statement("begin", d), get: statement("get", d), end: statement("end", d),
+		giveUp: statement("give_up", d), list: statement("list", d),
+	}, nil
+}
+
+// JournalSchema returns the statement that makes the table, if it is not there, for migrations of your own.
+func JournalSchema(d SQLDialect) (string, error) {
+	text, err := journalSQL.ReadFile("journal_sql/schema_" + string(d) + ".sql")
+	if err != nil {
+		return "", fmt.Errorf("httpsafe: no SQL dialect %q: there are %s, %s and %s", d, PostgreSQL, SQLite, MySQL)
+	}
+	return string(text), nil
+}
+
+// Migrate makes the table, if it is not there.
+func (j *SQLJournal) Migrate(ctx context.Context) error {
+	schema, err := JournalSchema(j.dialect)
+	if err != nil {
+		return err
+	}
+	return wrapSQL("migrate", exec(ctx, j.db, schema))
+}
+
+// statement returns a statement with the dialect's parameters.
+func statement(name string, d SQLDialect) string {
+	text, err := journalSQL.ReadFile("journal_sql/" + name + ".sql")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	if d != PostgreSQL {
+		return string(text)
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(string(text), "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// Begin implements Journal.
+func (j *SQLJournal) Begin(ctx context.Context, e JournalEntry) (*JournalEntry, error) {
+	header, err := json.Marshal(e.Header)
+	if err != nil {
+		return nil, wrapSQL("begin", err)
+	}
+	known, err := j.find(ctx, e.ID)
+	if known != nil || err != nil {
+		return known, wrapSQL("begin", err)
+	}
+	body := e.Body
+	if body == nil {
+		body = []byte{}
+	}
+	err = exec(ctx, j.db, j.begin, j.client, e.ID, e.Intent, e.Key, e.Method, e.URL, e.Credential, string(header), body,
+		e.BegunAt.UnixMilli(), e.GivenUp)
+	if err == nil {
+		return nil, nil
+	}
+	// The table's key refuses a second entry: somebody else may have begun it since.
+	if known, lookErr := j.find(ctx, e.ID); lookErr == nil && known != nil {
+		return known, nil
+	}
+	return nil, wrapSQL("begin", err)
+}
+
+// find returns an entry; nil if there is none.
+func (j *SQLJournal) find(ctx context.Context, id string) (*JournalEntry, error) {
+	e, err := scanEntry(j.db.QueryRowContext(ctx, j.get, j.client, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return e, err
+}
+
+// End implements Journal.
+func (j *SQLJournal) End(ctx context.Context, id string) error {
+	return wrapSQL("end", exec(ctx, j.db, j.end, j.client, id))
+}
+
+// GiveUp implements Journal.
+func (j *SQLJournal) GiveUp(ctx context.Context, id, why string) error {
+	return wrapSQL("give up", exec(ctx, j.db, j.giveUp, why, j.client, id))
+}
+
+// Entries implements Journal.
+func (j *SQLJournal) Entries(ctx context.Context) ([]JournalEntry, error) {
+	rows, err := j.db.QueryContext(ctx, j.list, j.client)
+	if err != nil {
+		return nil, wrapSQL("list", err)
+	}
+	defer rows.Close()
+	var entries []JournalEntry
+	for rows.Next() {
+		e, err := scanEntry(rows)
+		if err != nil {
+			return nil, wrapSQL("list", err)
+		}
+		entries = append(entries, *e)
+	}
+	return entries, wrapSQL("list", rows.Err())
+}
+
+func scanEntry(row interface{ Scan(...any) error }) (*JournalEntry, error) {
+	var (
+		e      JournalEntry
+		header string
+		begun  int64
+	)
+	err := row.Scan(&e.ID, &e.Intent, &e.Key, &e.Method, &e.URL, &e.Credential, &header, &e.Body, &begun, &e.GivenUp)
+	if err != nil {
+		return nil, err
+	}
+	e.BegunAt = time.UnixMilli(begun)
+	return &e, json.Unmarshal([]byte(header), &e.Header)
+}
+
+func exec(ctx context.Context, db *sql.DB, statement string, args ...any) error {
+	_, err := db.ExecContext(ctx, statement, args...)
+	return err
+}
+
+func wrapSQL(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("httpsafe: journal: %s: %w", what, err)
+}

@@ -1,0 +1,1 @@
+DELETE FROM retrysafe_journal WHERE client = ? AND id = ?

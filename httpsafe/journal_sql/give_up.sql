@@ -1,0 +1,1 @@
+UPDATE retrysafe_journal SET given_up = ? WHERE client = ? AND id = ?

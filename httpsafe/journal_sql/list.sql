@@ -1,0 +1,4 @@
+SELECT id, intent, key_sent, method, url, credential, header, body, begun_ms, given_up
+FROM retrysafe_journal
+WHERE client = ?
+ORDER BY begun_ms, id

@@ -1,0 +1,97 @@
+package httpsafe_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+var errAsked = errors.New("the bank does not say")
+
+func cannotSay(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysafe.Result, error) {
+	return nil, errAsked
+}
+
+// Whoever gets no answer is told whether asking again helps.
+// Seen to fail with the parameter taken out of unknownStatus, and with the look at resumes taken out of refuseUnknown.
+func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
+	for _, c := range []struct {
+		policy        retrysafe.AbandonedPolicy
+		first, second string // states
+		replayed      string
+		retryable     bool
+	}{
+		{retrysafe.Refuse(), "unknown", "unknown", "true", false},
+		{retrysafe.Rerun(), "unknown; retry", "executed; attempt=2; exp=@EXP", "", false},
+		{retrysafe.Reconcile(cannotSay), "unknown; retry", "unknown; retry", "", true},
+	} {
+		t.Run(c.policy.String(), func(t *testing.T) {
+			k := newKit(t)
+			k.policy.OnAbandoned, k.options.Ambiguous = c.policy, httpsafe.AmbiguousUnknown
+			done := k.handler
+			k.handler = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
+			k.post("k").want(502).wantState(c.first)
+			k.handler = done
+			a := k.post("k").wantState(c.second).wantHeader("Idempotent-Replayed", c.replayed)
+			if a.StatusCode == http.StatusCreated {
+				return
+			}
+			if p := a.wantProblem(500, httpsafe.OutcomeUnknown); p["retryable"] != c.retryable || p["executed"] != "unknown" {
+				t.Errorf("problem %v", p)
+			}
+			location := statusPath + "/" + k.digestOf("alice", false)
+			if p := k.status(location+"?result").wantState(c.second).wantProblem(500, httpsafe.OutcomeUnknown); p["retryable"] != c.retryable {
+				t.Errorf("status resource: %v", p)
+			}
+		})
+	}
+}
+
+// The client asks again where that helps, and nowhere else.
+// Seen to fail with the row outcome-resumes taken out of signals.
+func TestTheClientGoesOnWithAnAbandonedKey(t *testing.T) {
+	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {
+		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
+		runs := 0
+		guarded := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Ambiguous: httpsafe.AmbiguousUnknown})
+		server := httptest.NewServer(guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if runs++; runs == 1 {
+				w.WriteHeader(http.StatusBadGateway)
+			}
+		})))
+		t.Cleanup(server.Close)
+		response, err := newTransport(t, httpsafe.TransportOptions{Backoff: 1}).RoundTrip(chargeAt(t.Context(), server.URL))
+		if policy.String() == "refuse" {
+			wantUnknown(t, err, httpsafe.GaveUpAnswer)
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != http.StatusOK || runs != 2 {
+			t.Errorf("status %d after %d attempts", response.StatusCode, runs)
+		}
+	}
+}
+
+// Seen to fail with the look at resumes taken out of ambiguous.
+func TestThePolicyPageSaysWhetherARetryGoesOn(t *testing.T) {
+	const words = "outcome unknown, a retry goes on with it"
+	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {
+		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
+		page := httpsafe.PolicyPage(httpsafe.RoutePolicy{Pattern: "/", Guard: guard, Options: httpsafe.Options{Ambiguous: httpsafe.AmbiguousUnknown}})
+		w := httptest.NewRecorder()
+		page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/policy", nil))
+		if got := strings.Contains(w.Body.String(), words); got != (policy.String() != "refuse") {
+			t.Errorf("%s: %v, the page says %s", policy, got, w.Body)
+		}
+	}
+}
