@@ -1,0 +1,278 @@
+//go:build unix
+
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
+)
+
+const (
+	floodSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	countEnv    = "OUTBOX_MESSAGES"
+	savers      = 8
+)
+
+// Orders are saved with a message each, relays send the messages to a receiver that is guarded by httpsafe, and all of these processes are
+// killed at random. In the end every order that was committed has had its effect once, and no other.
+//
+// OUTBOX_MESSAGES=100000 makes the long run, on PostgreSQL:
+//
+//	OUTBOX_MESSAGES=100000 go test -v -run TestFlood/postgres ./integration/outbox
+//
+// Seen to fail with another key for each delivery (effects twice), with Save given the database instead of the transaction (effects of
+// what was rolled back), and with messages marked before they are sent (orders without an effect).
+func TestFlood(t *testing.T) {
+	everywhere(t, func(k *kit) {
+		n := map[outbox.Dialect]int{outbox.PostgreSQL: 2000, outbox.SQLite: 300}[k.dialect]
+		if set := os.Getenv(countEnv); set != "" && k.dialect == outbox.PostgreSQL {
+			var err error
+			if n, err = strconv.Atoi(set); err != nil {
+				k.Fatal(err)
+			}
+		}
+		f := newFlood(k, n)
+		limit := f.plainInserts(min(n, 5000))
+		took, kills := f.run()
+		f.check()
+		lags := f.lags()
+		k.Logf("%d messages in %v, %.0f a second, %d kills; plain INSERTs, alone: %.0f a second", n, took.Round(time.Millisecond),
+			float64(n)/took.Seconds(), kills, limit)
+		k.Logf("from save to effect: median %v, 99%% within %v, longest %v", lags[len(lags)/2], lags[len(lags)*99/100], lags[len(lags)-1])
+	})
+}
+
+type flood struct {
+	*kit
+	n        int
+	receiver database
+	effects  *sql.DB
+	listener *os.File
+	address  string
+}
+
+func newFlood(k *kit, n int) *flood {
+	f := &flood{kit: k, n: n, receiver: newReceiverDatabase(k)}
+	k.exec("CREATE TABLE orders (id bigint PRIMARY KEY)")
+	k.exec("CREATE TABLE plain (id bigint PRIMARY KEY, body text)")
+	var err error
+	if f.effects, err = f.receiver.open(); err != nil {
+		k.Fatal(err)
+	}
+	k.Cleanup(func() { f.effects.Close() })
+	if _, err := f.effects.Exec("CREATE TABLE effects (id bigint NOT NULL, at bigint NOT NULL)"); err != nil {
+		k.Fatal(err)
+	}
+	// The listener is this process's: while there is no receiver, connections wait.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		k.Fatal(err)
+	}
+	defer l.Close()
+	f.address = "http://" + l.Addr().String() + "/hooks"
+	if f.listener, err = l.(*net.TCPListener).File(); err != nil {
+		k.Fatal(err)
+	}
+	k.Cleanup(func() { f.listener.Close() })
+	return f
+}
+
+func newReceiverDatabase(k *kit) database {
+	if k.dialect == outbox.PostgreSQL {
+		return database{k.dialect, shared.Get(k).Database(k)}
+	}
+	return database{k.dialect, "file:" + filepath.Join(k.TempDir(), "receiver.db") + "?_pragma=busy_timeout(20000)&_txlock=immediate"}
+}
+
+// plainInserts measures what the database takes of rows that are inserted by themselves, by as many as will save orders.
+func (f *flood) plainInserts(n int) (perSecond float64) {
+	f.Helper()
+	began := time.Now()
+	err := together(savers, n, func(id int) error {
+		_, err := f.db.Exec(fmt.Sprintf("INSERT INTO plain VALUES (%d, 'an order')", id))
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return float64(n) / time.Since(began).Seconds()
+}
+
+// run runs all processes, and kills one of them now and then, until every order is saved and every message sent.
+func (f *flood) run() (took time.Duration, kills int) {
+	f.Helper()
+	began := time.Now()
+	starts := []func() child{
+		func() child { return f.start("save", nil, countEnv+"="+strconv.Itoa(f.n)) },
+		func() child { return f.start("relay", nil, receiverEnv+"="+f.address) },
+		func() child { return f.start("relay", nil, receiverEnv+"="+f.address) },
+		func() child { return f.start("receive", []*os.File{f.listener}, receiverEnv+"="+f.receiver.url) },
+	}
+	running := make([]child, len(starts))
+	for i, start := range starts {
+		running[i] = start()
+	}
+	for !f.done() {
+		pause := time.NewTimer(time.Duration(100+rand.IntN(400)) * time.Millisecond)
+		<-pause.C // nothing is waited for: this is how often somebody dies
+		i := rand.IntN(len(running))
+		running[i].kill()
+		if code := running[i].ProcessState.ExitCode(); code == childFailed {
+			f.Fatal("a process has failed by itself")
+		}
+		running[i] = starts[i]()
+		kills++
+	}
+	return time.Since(began), kills
+}
+
+func (f *flood) done() bool {
+	return f.count("SELECT count(*) FROM orders") == f.n && f.stats().Pending == 0
+}
+
+func (f *flood) check() {
+	f.Helper()
+	if letters := f.dead(); len(letters) > 0 {
+		f.Errorf("%d dead letters, the first with %q", len(letters), letters[0].Error)
+	}
+	if n := f.count("SELECT count(*) FROM outbox WHERE state = 2"); n != f.n {
+		f.Errorf("%d messages sent, want %d", n, f.n)
+	}
+	var effects, orders, highest int
+	err := f.effects.QueryRow("SELECT count(*), count(DISTINCT id), max(id) FROM effects").Scan(&effects, &orders, &highest)
+	if err != nil || effects != f.n || orders != f.n || highest != f.n-1 {
+		f.Errorf("%d effects of %d orders, the last %d, %v; want one of each of %d", effects, orders, highest, err, f.n)
+	}
+}
+
+// lags are the times from the saving of messages to their effects, in order.
+func (f *flood) lags() (all []time.Duration) {
+	f.Helper()
+	at := map[int64]int64{}
+	f.each(f.effects, "SELECT id, at FROM effects", func(id, effect int64) { at[id] = effect })
+	saved := "SELECT CAST(CAST(body AS TEXT) AS BIGINT), saved_at FROM outbox"
+	if f.dialect == outbox.PostgreSQL {
+		saved = "SELECT convert_from(body, 'UTF8')::bigint, saved_at FROM outbox"
+	}
+	f.each(f.db, saved, func(id, saved int64) {
+		all = append(all, time.Duration(at[id]-saved)*time.Microsecond)
+	})
+	slices.Sort(all)
+	return all
+}
+
+func (f *flood) each(db *sql.DB, query string, do func(a, b int64)) {
+	f.Helper()
+	rows, err := db.Query(query)
+	if err != nil {
+		f.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var a, b int64
+		if err := rows.Scan(&a, &b); err != nil {
+			f.Fatal(err)
+		}
+		do(a, b)
+	}
+	if err := rows.Err(); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// saveOrders saves the orders that are not there yet, each with its message; some are rolled back and saved once more.
+func saveOrders(d database) error {
+	db, err := d.open()
+	if err != nil {
+		return err
+	}
+	box, err := outbox.New(db, d.dialect, outbox.Options{})
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(os.Getenv(countEnv))
+	if err != nil {
+		return err
+	}
+	var first int // that is missing
+	err = db.QueryRow(`SELECT min(o.id + 1) FROM (SELECT id FROM orders UNION ALL SELECT -1) AS o
+		WHERE NOT EXISTS (SELECT 1 FROM orders AS next WHERE next.id = o.id + 1)`).Scan(&first)
+	if err != nil {
+		return err
+	}
+	err = together(savers, n-first, func(i int) error {
+		for {
+			if err := saveOrder(db, box, first+i); !errors.Is(err, errChangedMind) {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	select {} // until it is killed: there is nothing more to do
+}
+
+var errChangedMind = errors.New("rolled back on purpose")
+
+func saveOrder(db *sql.DB, box *outbox.Outbox, id int) error {
+	ctx := context.Background()
+	var there int
+	if err := db.QueryRow(fmt.Sprintf("SELECT count(*) FROM orders WHERE id = %d", id)).Scan(&there); err != nil || there > 0 {
+		return err
+	}
+	return inTx(ctx, db, func(tx *sql.Tx) error {
+		if _, err := tx.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d)", id)); err != nil {
+			return err
+		}
+		if err := outbox.Save(ctx, box, tx.ExecContext, outbox.Message{Topic: "orders", Body: fmt.Append(nil, id)}); err != nil {
+			return err
+		}
+		if rand.IntN(20) == 0 {
+			return errChangedMind
+		}
+		return nil
+	})
+}
+
+// relayOrders sends webhooks until it is killed.
+func relayOrders(d database) error {
+	box, err := d.openBox()
+	if err != nil {
+		return err
+	}
+	secrets, err := webhook.ParseSecrets(floodSecret)
+	if err != nil {
+		return err
+	}
+	sink := webhook.NewSink(webhook.To(os.Getenv(receiverEnv), secrets), webhook.SinkOptions{
+		AllowHTTP: true, AllowPrivate: true, Concurrency: 16,
+	})
+	return outbox.NewRelay(box, sink, outbox.RelayOptions{
+		Lease: 2 * time.Second, Idle: 20 * time.Millisecond, FirstDelay: 50 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
+		MaxTries: 1000, PassDead: true,
+	}).Run(context.Background())
+}
+
+// serve serves on the listener that the parent has handed down.
+func serve(h http.Handler) error {
+	l, err := net.FileListener(os.NewFile(3, "listener"))
+	if err != nil {
+		return err
+	}
+	return (&http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}).Serve(l)
+}

@@ -1,0 +1,35 @@
+package outbox_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe/outbox"
+)
+
+// A sink made of a function that sends one message.
+func ExampleEach() {
+	sink := outbox.Each(8, func(_ context.Context, m outbox.Delivery) error {
+		switch m.Topic {
+		case "order.placed":
+			return nil // the receiver has it
+		case "order.busy":
+			return outbox.RetryAfter(errors.New("too many requests"), time.Minute)
+		}
+		return outbox.Permanent(fmt.Errorf("nobody wants %s", m.Topic))
+	})
+	batch := []outbox.Delivery{
+		{Message: outbox.Message{Key: outbox.NewKey(), Topic: "order.placed"}, Try: 1},
+		{Message: outbox.Message{Key: outbox.NewKey(), Topic: "order.busy"}, Try: 1},
+		{Message: outbox.Message{Key: outbox.NewKey(), Topic: "order.lost"}, Try: 1},
+	}
+	for i, err := range sink.Send(context.Background(), batch) {
+		fmt.Println(batch[i].Topic, err, outbox.RetryDelay(err), outbox.IsPermanent(err))
+	}
+	// Output:
+	// order.placed <nil> 0s false
+	// order.busy too many requests 1m0s false
+	// order.lost nobody wants order.lost 0s true
+}

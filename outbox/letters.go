@@ -1,0 +1,85 @@
+package outbox
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Letter is a dead letter: a message that is not tried any more, until somebody decides what becomes of it.
+type Letter struct {
+	Delivery
+	// Error of the last try.
+	Error string
+	// DeadFor is how long ago that was, on the database's clock.
+	DeadFor time.Duration
+}
+
+// Dead lists up to n dead letters in the order of their saving, those after the one whose ID is after: 0 begins at the first.
+func (b *Outbox) Dead(ctx context.Context, after int64, n int) (letters []Letter, err error) {
+	rows, err := b.db.QueryContext(ctx, b.sql.dead, after, n)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: dead letters: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		l, err := letter(rows)
+		if err != nil {
+			return nil, fmt.Errorf("outbox: dead letters: %w", err)
+		}
+		letters = append(letters, l)
+	}
+	return letters, rows.Err()
+}
+
+// Letter returns the dead letter with a key. It returns false if there is none: the message may be pending, or sent.
+func (b *Outbox) Letter(ctx context.Context, key string) (Letter, bool, error) {
+	l, err := letter(b.db.QueryRowContext(ctx, b.sql.letter, []byte(key)))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return Letter{}, false, nil
+	case err != nil:
+		return Letter{}, false, fmt.Errorf("outbox: dead letter: %w", err)
+	}
+	return l, true, nil
+}
+
+func letter(scanner interface{ Scan(into ...any) error }) (Letter, error) {
+	var r row
+	var l Letter
+	var since int64
+	if err := scanner.Scan(append(r.columns(), &since, &l.Error)...); err != nil {
+		return Letter{}, err
+	}
+	l.Delivery, l.DeadFor = r.delivery(), fromMicros(since)
+	return l, nil
+}
+
+// Redeliver lets dead letters be sent again, with all their tries before them, under the keys that they have always had. It returns how
+// many; keys of messages that are not dead change nothing.
+func (b *Outbox) Redeliver(ctx context.Context, keys ...string) (int, error) {
+	return b.onDead(ctx, "redeliver", b.sql.redeliver, keys)
+}
+
+// Drop deletes dead letters: they will never be sent. It returns how many; keys of messages that are not dead change nothing.
+func (b *Outbox) Drop(ctx context.Context, keys ...string) (int, error) {
+	return b.onDead(ctx, "drop", b.sql.drop, keys)
+}
+
+func (b *Outbox) onDead(ctx context.Context, what, statement string, keys []string) (int, error) {
+	if keys == nil {
+		keys = []string{}
+	}
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return 0, err
+	}
+	n, err := b.run(ctx, statement, string(list))
+	if err != nil {
+		return 0, fmt.Errorf("outbox: %s: %w", what, err)
+	}
+	return n, nil
+}

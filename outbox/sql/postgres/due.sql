@@ -1,0 +1,20 @@
+-- Of the thousand messages that have been due for longest, those that nobody else is taking; of an aggregate only the first that is not sent: ">="
+-- finds it, and leaves one way only to a planner that knows nothing of the table.
+-- More are chosen than taken: others may be taking some of them. They are looked up by the primary key: "state < 2" fits no other index.
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at
+FROM {{messages}} AS m
+WHERE m.id = ANY (ARRAY(
+		SELECT f.id
+		FROM (
+			SELECT id, aggregate FROM {{messages}}
+			WHERE state = 1 AND due_at <= (SELECT {{clock}})
+			ORDER BY due_at, id LIMIT 1000) AS f
+		WHERE f.aggregate = '' OR f.id = (
+			SELECT e.id FROM {{messages}} AS e
+			WHERE e.aggregate >= f.aggregate AND e.aggregate <> '' AND e.state <> 2 AND e.state IN (1, $1)
+			ORDER BY e.aggregate, e.id LIMIT 1)
+		LIMIT 3 * $2))
+	AND m.state < 2 AND m.due_at <= (SELECT {{clock}})
+ORDER BY m.due_at, m.id
+LIMIT $2
+FOR UPDATE OF m SKIP LOCKED

@@ -1,0 +1,11 @@
+-- Of the messages with these IDs and of those without an aggregate, those that are due and that nobody else is taking.
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at
+FROM {{messages}} AS m
+WHERE m.id = ANY (ARRAY(
+		SELECT value::bigint FROM jsonb_array_elements_text($1::text::jsonb)
+		UNION ALL
+		(SELECT id FROM {{messages}} WHERE state = 1 AND aggregate = '' ORDER BY due_at, id LIMIT 1000)))
+	AND m.state < 2 AND m.due_at <= (SELECT {{clock}})
+ORDER BY m.due_at, m.id
+LIMIT $2
+FOR UPDATE OF m SKIP LOCKED

@@ -1,0 +1,10 @@
+-- One at a time. What is there already takes no rights to make.
+SELECT pg_advisory_xact_lock(hashtext('retrysafe outbox migrate'));
+DO $$ BEGIN
+	IF {{schema}} <> '' AND to_regnamespace({{schema}}) IS NULL THEN
+		EXECUTE format('CREATE SCHEMA %I', {{schema}});
+	END IF;
+	IF to_regclass('{{migrations}}') IS NULL THEN
+		CREATE TABLE {{migrations}} (version integer PRIMARY KEY, name text NOT NULL);
+	END IF;
+END $$;

@@ -1,0 +1,7 @@
+-- Changes one row, unless another message has the key: then none. Saving the same message again adds nothing; of an attempt's
+-- messages the one that an earlier attempt has saved stands.
+INSERT INTO {{messages}} AS m
+	(key, topic, aggregate, header, body, digest, saved_by, saved_at, due_at, owner, tries, state, error)
+VALUES ($1, $2, $3, $4, $5, $6, $7, {{clock}}, {{clock}}, '', 0, 1, '')
+ON CONFLICT (key) DO UPDATE SET key = m.key
+WHERE m.digest = excluded.digest OR m.saved_by <> excluded.saved_by

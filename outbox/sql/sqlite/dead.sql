@@ -1,0 +1,5 @@
+SELECT id, key, topic, aggregate, header, body, tries, {{clock}} - saved_at, {{clock}} - due_at, error
+FROM {{messages}}
+WHERE state = 3 AND id > ?1
+ORDER BY id
+LIMIT ?2

@@ -1,0 +1,10 @@
+-- Of the messages with these IDs and of those without an aggregate, those that are due and that nobody else is taking.
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at
+FROM {{messages}} AS m
+WHERE m.id IN (
+		SELECT value FROM json_each(?1)
+		UNION ALL
+		SELECT id FROM (SELECT id FROM {{messages}} WHERE state = 1 AND aggregate = x'' ORDER BY due_at, id LIMIT 1000))
+	AND m.state < 2 AND m.due_at <= (SELECT {{clock}})
+ORDER BY m.due_at, m.id
+LIMIT ?2

@@ -1,0 +1,3 @@
+SELECT id, key, topic, aggregate, header, body, tries, {{clock}} - saved_at, {{clock}} - due_at, error
+FROM {{messages}}
+WHERE state = 3 AND key = ?1

@@ -1,0 +1,63 @@
+package outbox
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+)
+
+// Every dialect's folder has the same files: a new one joins with a folder.
+func TestDialectsHaveTheSameFiles(t *testing.T) {
+	files := func(d Dialect) string {
+		var all []string
+		err := fs.WalkDir(sqlFiles, "sql/"+string(d), func(name string, _ fs.DirEntry, err error) error {
+			all = append(all, strings.TrimPrefix(name, "sql/"+string(d)))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(all, "\n")
+	}
+	if a, b := files(PostgreSQL), files(SQLite); a != b {
+		t.Errorf("got\n%s\nand\n%s", a, b)
+	}
+}
+
+// Names become part of statements. Seen to fail with names not looked at.
+func TestNames(t *testing.T) {
+	for o, want := range map[Options]bool{
+		{}: true, {Table: "select"}: true, {Table: "a_1", Schema: "b_2"}: true,
+		{Table: `a"b`}: false, {Table: "A"}: false, {Table: "1a"}: false, {Table: "é"}: false, {Schema: "a.b"}: false, {Schema: "a'b"}: false,
+		{Table: strings.Repeat("a", 41)}: false,
+	} {
+		if _, err := New(nil, PostgreSQL, o); (err == nil) != want {
+			t.Errorf("%+v: got %v, want it good: %v", o, err, want)
+		}
+	}
+	if _, err := New(nil, SQLite, Options{Schema: "a"}); err == nil {
+		t.Error("SQLite took a schema")
+	}
+	if _, err := New(nil, "oracle", Options{}); err == nil {
+		t.Error("a dialect was taken that there is not")
+	}
+}
+
+// Nothing is left to fill in.
+func TestStatementsAreWhole(t *testing.T) {
+	for _, d := range []Dialect{PostgreSQL, SQLite} {
+		box, err := New(nil, d, Options{Table: "messages_of_mine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := box.sql
+		for _, text := range []string{
+			s.begin, s.commit, s.rollback, s.prepare, s.version, s.migrated, s.save, s.due, s.heads, s.dueHeads, s.take, s.settle, s.dead, s.letter,
+			s.redeliver, s.drop, s.stats, s.sweep, box.Migrations()[0].SQL,
+		} {
+			if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "}}") {
+				t.Errorf("%s: %s", d, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package webhook
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The headers of a webhook.
+const (
+	HeaderID        = "Webhook-Id"
+	HeaderTimestamp = "Webhook-Timestamp"
+	HeaderSignature = "Webhook-Signature"
+)
+
+// Versions of signatures.
+const (
+	versionShared  = "v1"  // HMAC-SHA256
+	versionKeyPair = "v1a" // ed25519
+)
+
+// maxSignatures is how many signatures of a request are looked at.
+const maxSignatures = 16
+
+type signature struct {
+	version string
+	bytes   []byte
+}
+
+func (s signature) String() string {
+	return s.version + "," + base64.StdEncoding.EncodeToString(s.bytes)
+}
+
+// headers are those of one webhook.
+type headers struct {
+	id         string
+	timestamp  string // as it was sent, for it is signed
+	at         time.Time
+	signatures []signature
+}
+
+// parseHeaders reads the headers of a webhook. Signatures of versions that it does not know are passed over.
+func parseHeaders(h http.Header) (headers, *problem) {
+	var p headers
+	var fault *problem
+	if p.id, fault = single(h, HeaderID); fault != nil {
+		return p, fault
+	}
+	if p.timestamp, fault = single(h, HeaderTimestamp); fault != nil {
+		return p, fault
+	}
+	if strings.ContainsFunc(p.id, func(r rune) bool { return r <= ' ' || r > '~' || r == '.' }) || len(p.id) > 255 {
+		return p, malformed(HeaderID + " is not 1 to 255 characters of visible ASCII without a full stop.")
+	}
+	seconds, err := strconv.ParseInt(p.timestamp, 10, 64)
+	if err != nil || strconv.FormatInt(seconds, 10) != p.timestamp || seconds < 0 || seconds > maxSeconds {
+		return p, malformed(HeaderTimestamp + " is not a whole number of seconds since 1970.")
+	}
+	p.at = time.Unix(seconds, 0)
+	lines := h.Values(HeaderSignature)
+	if len(lines) == 0 {
+		return p, malformed(HeaderSignature + " is missing.")
+	}
+	p.signatures, fault = parseSignatures(strings.Join(lines, " "))
+	return p, fault
+}
+
+// maxSeconds is the year 9999: far enough, and no arithmetic overflows.
+const maxSeconds = 253402300799
+
+func single(h http.Header, name string) (string, *problem) {
+	lines := h.Values(name)
+	switch {
+	case len(lines) == 0 || lines[0] == "":
+		return "", malformed(name + " is missing.")
+	case len(lines) > 1:
+		return "", malformed(name + " is there more than once.")
+	}
+	return lines[0], nil
+}
+
+// parseSignatures reads a list of signatures, separated by spaces.
+func parseSignatures(list string) (known []signature, fault *problem) {
+	all := strings.Fields(list)
+	if len(all) > maxSignatures {
+		return nil, malformed(HeaderSignature + " has more than " + strconv.Itoa(maxSignatures) + " signatures.")
+	}
+	for _, text := range all {
+		version, encoded, found := strings.Cut(text, ",")
+		if !found {
+			return nil, malformed(HeaderSignature + " is not a list of versions and signatures.")
+		}
+		if version != versionShared && version != versionKeyPair {
+			continue
+		}
+		b, err := base64.StdEncoding.DecodeString(encoded)
+		if err != nil {
+			return nil, malformed("A signature in " + HeaderSignature + " is not base64.")
+		}
+		known = append(known, signature{version, b})
+	}
+	return known, nil
+}

@@ -1,0 +1,100 @@
+package webhook
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// VerifyOptions of Verify. VerifyOptions{} works.
+type VerifyOptions struct {
+	// Tolerance is how far webhook-timestamp may be from this machine's clock, to both sides. A captured webhook can be sent again for
+	// that long: the key is what makes it harmless. Default 5 minutes.
+	Tolerance time.Duration
+	// MaxBody is the longest body in bytes. Default 1 MiB.
+	MaxBody int64
+}
+
+// Verify returns a middleware that lets through only webhooks with a signature by one of the secrets: whoever is inside may trust
+// webhook-id and the body, which can be read as if nobody had.
+//
+// Others are refused with a problem (RFC 9457): 400 if a header is missing or malformed, 413 if the body is too long, 401 if no signature is
+// good, or the timestamp is too far away. Verify panics if there is no secret that can verify.
+func Verify(secrets Secrets, o VerifyOptions) func(http.Handler) http.Handler {
+	usable := false
+	for _, s := range secrets {
+		usable = usable || s.shared != nil || s.public != nil
+	}
+	if !usable {
+		panic("webhook: Verify needs a secret")
+	}
+	o.Tolerance, o.MaxBody = cmp.Or(o.Tolerance, 5*time.Minute), cmp.Or(o.MaxBody, 1<<20)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, fault := o.check(secrets, w, r)
+			if fault != nil {
+				fault.write(w)
+				return
+			}
+			verified := r.WithContext(r.Context()) // a middleware outside keeps its own
+			verified.Body, verified.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+			next.ServeHTTP(w, verified)
+		})
+	}
+}
+
+func (o VerifyOptions) check(secrets Secrets, w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+	h, fault := parseHeaders(r.Header)
+	if fault != nil {
+		return nil, fault
+	}
+	if d := time.Since(h.at); d > o.Tolerance || d < -o.Tolerance {
+		return nil, unauthorized(HeaderTimestamp + " is too far from this server's clock.")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, o.MaxBody))
+	if err != nil {
+		var tooLong *http.MaxBytesError
+		if errors.As(err, &tooLong) {
+			return nil, &problem{http.StatusRequestEntityTooLarge, "The body is too long.", ""}
+		}
+		return nil, malformed("The body could not be read.")
+	}
+	if !secrets.verify(signed(h.id, h.timestamp, body), h.signatures) {
+		return nil, unauthorized("No signature is that of a secret known here.")
+	}
+	return body, nil
+}
+
+// problem is a refusal.
+type problem struct {
+	status int
+	title  string
+	detail string
+}
+
+func malformed(detail string) *problem {
+	return &problem{http.StatusBadRequest, "This is not a webhook.", detail}
+}
+
+func unauthorized(detail string) *problem {
+	return &problem{http.StatusUnauthorized, "The webhook could not be verified.", detail}
+}
+
+func (p *problem) write(w http.ResponseWriter) {
+	body, _ := json.Marshal(struct { // strings always can be
+		Title  string `json:"title"`
+		Status int    `json:"status"`
+		Detail string `json:"detail,omitempty"`
+	}{p.title, p.status, p.detail})
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.Header().Set("Cache-Control", "no-store")
+	if p.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Webhook-Signature")
+	}
+	w.WriteHeader(p.status)
+	w.Write(body)
+}
