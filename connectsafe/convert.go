@@ -1,0 +1,88 @@
+package connectsafe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"github.com/retrysafe/retrysafe/internal/rpc"
+)
+
+// statusOf returns what connect would send of a handler's error.
+func statusOf(err error) *status.Status {
+	var e *connect.Error
+	switch {
+	case errors.As(err, &e):
+	case errors.Is(err, context.Canceled):
+		e = connect.NewError(connect.CodeCanceled, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		e = connect.NewError(connect.CodeDeadlineExceeded, err)
+	default:
+		e = connect.NewError(connect.CodeUnknown, err)
+	}
+	s := &status.Status{Code: int32(e.Code()), Message: e.Message()}
+	for _, d := range e.Details() {
+		s.Details = append(s.Details, &anypb.Any{TypeUrl: "type.googleapis.com/" + d.Type(), Value: d.Bytes()})
+	}
+	return s
+}
+
+// metaOf returns the metadata of an error.
+func metaOf(err error) rpc.Metadata {
+	if e := new(connect.Error); errors.As(err, &e) {
+		return fromHeader(e.Meta())
+	}
+	return nil
+}
+
+// errorOf returns the error that stands for a reply that has failed.
+func errorOf(reply rpc.Reply) *connect.Error {
+	e := connect.NewError(connect.Code(reply.Status.GetCode()), errors.New(reply.Status.GetMessage()))
+	for _, packed := range reply.Status.GetDetails() {
+		if d, err := connect.NewErrorDetail(packed); err == nil {
+			e.AddDetail(d)
+		}
+	}
+	setHeader(e.Meta(), reply.Trailer)
+	return e
+}
+
+// said returns the header and trailer that a handler has set through its context.
+func said(info connect.CallInfo) (header, trailer rpc.Metadata) {
+	if info == nil {
+		return nil, nil
+	}
+	return fromHeader(info.ResponseHeader()), fromHeader(info.ResponseTrailer())
+}
+
+func fromHeader(h http.Header) rpc.Metadata {
+	md := rpc.Metadata{}
+	for name, values := range h {
+		if len(values) > 0 {
+			md[strings.ToLower(name)] = append([]string(nil), values...)
+		}
+	}
+	return md
+}
+
+func setHeader(h http.Header, md rpc.Metadata) {
+	for name, values := range md {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+}
+
+// joined returns both; a adds to b.
+func joined(a, b rpc.Metadata) rpc.Metadata {
+	all := rpc.Metadata{}
+	for _, md := range []rpc.Metadata{a, b} {
+		for name, values := range md {
+			all[name] = append(all[name], values...)
+		}
+	}
+	return all
+}

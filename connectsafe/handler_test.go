@@ -1,0 +1,103 @@
+package connectsafe_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/connectsafe"
+	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+)
+
+// A store's InTx does what complete does, in a transaction. Seen to fail without CaptureFunc in newRun.
+func TestAnswerIsSavedByTheHandler(t *testing.T) {
+	k := newKit(t)
+	complete := func(ctx context.Context) error {
+		a, _ := retrysafe.AttemptFrom(ctx)
+		return a.CompleteIn(func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+			return k.store.Complete(ctx, l, r, keep)
+		})
+	}
+	k.work = func(ctx context.Context, _ *in) (*out, error) {
+		if complete(ctx) == nil {
+			t.Error("completed without an answer")
+		}
+		err := errors.Join(connectsafe.SetReply(ctx, &shoppb.Thing{ThingId: "saved"}), complete(ctx))
+		return nil, errors.Join(err, errors.New("a bug after the commit"))
+	}
+	k.create("k").wantThing("saved", false)
+	k.create("k").wantThing("saved", true)
+	k.wantRuns(1)
+}
+
+func TestReconcile(t *testing.T) {
+	for name, found := range map[string]error{"it had worked": nil, "it had failed": connect.NewError(connect.CodeNotFound, errors.New("no"))} {
+		t.Run(name, func(t *testing.T) {
+			k := newKit(t)
+			result, err := connectsafe.NewResult(&shoppb.Thing{ThingId: "found"}, found)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysafe.Result, error) {
+				return &result, nil
+			})
+			k.work = func(ctx context.Context, _ *in) (*out, error) {
+				return nil, errors.Join(connectsafe.Unknown(ctx), errors.New("the connection broke"))
+			}
+			k.create("k")
+			a := k.create("k")
+			if found == nil {
+				a.wantThing("found", true)
+			} else if e := a.failure(); e.Code() != connect.CodeNotFound || e.Meta().Get("Idempotent-Replayed") != "true" {
+				t.Errorf("%v, %v", e, e.Meta())
+			}
+			k.wantRuns(1)
+		})
+	}
+}
+
+func TestFingerprintsAndClasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		method  connectsafe.FingerprintMethod
+		differs bool // a request with another amount
+	}{
+		"message": {connectsafe.FingerprintMessage(), true}, "except": {connectsafe.FingerprintExcept("amount"), false},
+		"fields": {connectsafe.FingerprintFields("note"), false}, "none": {connectsafe.FingerprintNone(), false},
+		"func": {connectsafe.FingerprintFunc("amount", func(_ string, m proto.Message) string {
+			return m.(*shoppb.CreateRequest).String()
+		}), true},
+	} {
+		k := newKit(t)
+		k.scope = connectsafe.ScopeNone()
+		k.options = connectsafe.Options{Fingerprint: c.method, Class: connectsafe.ThreeClasses}
+		k.create("k").wantThing("thing-1", false)
+		other := k.request("k")
+		other.Msg.Amount = 1
+		if a := k.send(create, other); (a.err != nil) != c.differs {
+			t.Errorf("%s: %v", name, a.err)
+		}
+	}
+}
+
+func TestAmbiguousAndQuota(t *testing.T) {
+	for policy, runs := range map[connectsafe.AmbiguousPolicy]int64{
+		connectsafe.AmbiguousStore: 1, connectsafe.AmbiguousUnknown: 1, connectsafe.AmbiguousRelease: 2,
+	} {
+		k := newKit(t)
+		k.options.Ambiguous = policy
+		k.work = func(context.Context, *in) (*out, error) { return nil, context.DeadlineExceeded }
+		if e := k.create("k").failure(); e.Code() != connect.CodeDeadlineExceeded {
+			t.Error(e)
+		}
+		k.create("k")
+		k.wantRuns(runs)
+	}
+	k := newKit(t)
+	k.options.QuotaFunc = func(context.Context, string, string) time.Duration { return time.Second }
+	k.create("k").wantRefusal(connect.CodeResourceExhausted, "IDEMPOTENCY_KEY_QUOTA", "1000")
+}

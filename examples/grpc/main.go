@@ -1,0 +1,152 @@
+// Command grpc is a payments service that is safe to retry, and a client that retries: two calls of one intent are one charge.
+//
+//	go run ./examples/grpc serve
+//	go run ./examples/grpc pay order-17 4200
+//
+// Pay again, also after a restart of the server: the same charge. Pay another amount for the same order: FAILED_PRECONDITION.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/retrysafe/retrysafe"
+	pb "github.com/retrysafe/retrysafe/examples/internal/paymentspb"
+	"github.com/retrysafe/retrysafe/grpcsafe"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+const address = "127.0.0.1:8080"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := errors.New("usage: grpc serve | grpc pay ORDER CENTS")
+	switch {
+	case len(os.Args) == 2 && os.Args[1] == "serve":
+		err = serve(ctx)
+	case len(os.Args) == 4 && os.Args[1] == "pay":
+		err = payOnce(ctx, os.Args[2], os.Args[3])
+	}
+	stop()
+	if err != nil {
+		log.Fatal(err)
+	}
+}
+
+func serve(ctx context.Context) error {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	return run(ctx, listener, "payments.db", new(bank))
+}
+
+// run serves until ctx ends. It closes the listener.
+func run(ctx context.Context, listener net.Listener, path string, b *bank) error {
+	store, err := sqlitestore.Open(path, sqlitestore.Options{})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	guard := retrysafe.New(store, retrysafe.Options{})
+	server := newServer(guard, b)
+	stopped := context.AfterFunc(ctx, server.GracefulStop) // no more calls
+	err = server.Serve(listener)
+	stopped()
+	return errors.Join(err, guard.Shutdown(context.Background()), store.Close())
+}
+
+// newServer stands the guard inside of authentication, so that a replay too goes only to whoever may ask for it.
+func newServer(guard *retrysafe.Guard, b *bank) *grpc.Server {
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(
+		authenticate,
+		grpcsafe.UnaryServerInterceptor(guard, callerOf, grpcsafe.Options{
+			KeyField: "request_id", // or the metadata idempotency-key
+			Required: []string{"payments.v1.Payments/*"},
+		}),
+	))
+	pb.RegisterPaymentsServer(server, b)
+	return server
+}
+
+// bank counts what must not happen twice.
+type bank struct {
+	pb.UnimplementedPaymentsServer
+	charges atomic.Int64
+}
+
+// Pay runs once for each key, however often the client retries.
+func (b *bank) Pay(_ context.Context, in *pb.PayRequest) (*pb.Payment, error) {
+	if in.Amount <= 0 {
+		return nil, status.Error(codes.InvalidArgument, "the amount must be a positive number of cents")
+	}
+	b.charges.Add(1)
+	return &pb.Payment{Charge: rand.Text(), Amount: in.Amount}, nil
+}
+
+type userKey struct{}
+
+// authenticate lets callers pass that say who they are; a real one looks at a token or a certificate.
+func authenticate(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	users := metadata.ValueFromIncomingContext(ctx, "user")
+	if len(users) != 1 {
+		return nil, status.Error(codes.Unauthenticated, "who are you?")
+	}
+	return handler(context.WithValue(ctx, userKey{}, users[0]), in)
+}
+
+// callerOf is the scope of keys: whoever authenticate has let in.
+func callerOf(ctx context.Context) (string, error) {
+	user, ok := ctx.Value(userKey{}).(string)
+	if !ok {
+		return "", errors.New("nobody has authenticated")
+	}
+	return user, nil
+}
+
+// dial returns a client that retries, each call under one key.
+func dial(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(grpcsafe.ClientOptions{})))
+}
+
+func payOnce(ctx context.Context, order, cents string) error {
+	amount, err := strconv.ParseInt(cents, 10, 64)
+	if err != nil {
+		return err
+	}
+	conn, err := dial(address)
+	if err != nil {
+		return err
+	}
+	payment, err := pay(ctx, pb.NewPaymentsClient(conn), order, amount)
+	if err == nil {
+		fmt.Println(payment)
+	}
+	return errors.Join(err, conn.Close())
+}
+
+// pay pays an order. The key is derived from the order's number, so that another process which pays the same order does not pay again.
+func pay(ctx context.Context, client pb.PaymentsClient, order string, amount int64) (*pb.Payment, error) {
+	intent := grpcsafe.Intent{Operation: "pay", Params: []string{order}}
+	ctx = metadata.AppendToOutgoingContext(grpcsafe.WithIntent(ctx, intent), "user", "alice")
+	payment, err := client.Pay(ctx, &pb.PayRequest{Amount: amount})
+	if errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+		return nil, fmt.Errorf("look into the books before you pay order %s again: %w", order, err)
+	}
+	return payment, err
+}

@@ -1,0 +1,153 @@
+package grpcsafe
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/rpc"
+)
+
+// ClientOptions of a UnaryClientInterceptor. ClientOptions{} works: a random key for each call, four attempts.
+type ClientOptions struct {
+	// KeyHeader is the metadata that carries the key. Default "idempotency-key".
+	KeyHeader string
+	// KeyField is a string field of the request that carries the key instead, in requests that have it: see Options.KeyField.
+	KeyField string
+	// Methods that get a key: those that the server guards. Default: all but those with idempotency_level = NO_SIDE_EFFECTS. Others are
+	// sent once.
+	Methods []string
+	// KeyFunc makes the key of a new intent. Default: random UUIDs (version 4).
+	KeyFunc func() string
+
+	// Attempts at one intent, the first included. Default 4. Retries by the channel's service config count as one.
+	Attempts int
+	// Backoff is the upper bound of the random wait before the second attempt; it doubles with each attempt up to MaxBackoff. Default
+	// 200 ms and 10 s. A server's pushback or RetryInfo is obeyed instead.
+	Backoff, MaxBackoff time.Duration
+	// MaxRetryAfter is the longest wait that a server may ask for. One that asks for more is not asked again. Default 60 s.
+	MaxRetryAfter time.Duration
+	// AttemptTimeout bounds one attempt. Default 30 s; negative: none.
+	AttemptTimeout time.Duration
+	// Retention is how long the server remembers a key. Default 24 h.
+	Retention time.Duration
+	// Horizon is how long after its beginning an intent may still be sent. It must be below half of Retention, because a server that has
+	// forgotten a key runs the operation again. Default: a third of Retention.
+	Horizon time.Duration
+	// Budget of retries of all calls of the interceptor.
+	Budget RetryBudget
+
+	// Marker of replays, and Domain of refusals, as the server has them: see Options.
+	Marker, Domain string
+	// ObserveFunc is told of each attempt. It is called by many goroutines at once and must not block. Default: nobody is.
+	ObserveFunc func(ctx context.Context, r AttemptReport)
+}
+
+// AttemptReport tells how one attempt at a call went. It holds neither key nor request.
+type AttemptReport = rpc.AttemptReport
+
+// RetryBudget keeps retries from piling up on a server that is failing, as gRPC's retry throttling does (gRFC A6): each failed attempt
+// takes a token, each answer gives back a part of one, and while half of the tokens or fewer are left there are no retries.
+type RetryBudget struct {
+	// Tokens at the beginning and at most. Default 10; negative: retries are not bounded.
+	Tokens float64
+	// PerSuccess is what an answer gives back. Default 0.1.
+	PerSuccess float64
+}
+
+// Validate reports what is wrong with the options.
+func (o ClientOptions) Validate() error { return o.shared().Validate() }
+
+func (o ClientOptions) shared() rpc.ClientOptions {
+	return rpc.ClientOptions{
+		Adapter: "grpcsafe", KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, KeyFunc: o.KeyFunc,
+		Attempts: o.Attempts, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, MaxRetryAfter: o.MaxRetryAfter,
+		AttemptTimeout: o.AttemptTimeout, Retention: o.Retention, Horizon: o.Horizon,
+		BudgetTokens: o.Budget.Tokens, BudgetReturn: o.Budget.PerSuccess, Marker: o.Marker, Domain: o.Domain,
+		ObserveFunc: o.ObserveFunc,
+	}
+}
+
+// ErrOutcomeUnknown is what an *OutcomeUnknownError is.
+var ErrOutcomeUnknown = rpc.ErrOutcomeUnknown
+
+// ErrUnnamedCall: a second call of the same method in one attempt of a Guard, or a second one in one retrysafe.Step. Nothing was sent: name
+// both calls with WithOperation.
+var ErrUnnamedCall = rpc.ErrUnnamedCall
+
+// OutcomeUnknownError is the error for a call of which nobody can say whether it was carried out. It wraps ErrOutcomeUnknown and the
+// error of the last attempt, so that status.FromError finds its code. Do not make the call again with a new key: find out what happened.
+type OutcomeUnknownError = rpc.OutcomeUnknownError
+
+// UnaryClientInterceptor returns what makes unary calls safe to retry, and retries them. A call gets a key, one for each intent, which all
+// attempts share; its request is copied once and sent as it was each time. Retries below, by the channel's service config or those that
+// grpc-go makes by itself, have the same key.
+//
+// The key is, in this order: what the call brings; that of WithKey or WithIntent; inside an attempt of a Guard the child key, see WithOperation; a new
+// one. What an answer means is in the table of docs/grpc.md. If nobody can say whether the operation ran, the error is an
+// *OutcomeUnknownError: there is never a second key for the same intent.
+//
+// It panics if o.Validate reports an error.
+func UnaryClientInterceptor(o ClientOptions) grpc.UnaryClientInterceptor {
+	c := rpc.NewClient(o.shared())
+	return func(ctx context.Context, method string, request, response any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		if !c.Gives(method, rpc.HasNoSideEffects(method)) {
+			return invoke(ctx, method, request, response, cc, opts...)
+		}
+		message, _ := asProto(request)
+		md, _ := metadata.FromOutgoingContext(ctx)
+		call := rpc.Call{Method: method, Key: md[c.KeyHeader()], Request: message}
+		return c.Call(ctx, call, func(ctx context.Context, frozen proto.Message, key string) (rpc.Reply, error) {
+			var header, trailer metadata.MD
+			if key != "" {
+				md := md.Copy()
+				md.Set(c.KeyHeader(), key)
+				ctx = metadata.NewOutgoingContext(ctx, md)
+			}
+			err := invoke(ctx, method, sent(frozen, request), response, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
+			reply := rpc.Reply{Header: fromMD(header), Trailer: fromMD(trailer)}
+			if err != nil {
+				reply.Status, reply.Begun = status.Convert(err).Proto(), len(header) > 0
+			}
+			return reply, err
+		})
+	}
+}
+
+// sent returns what is sent: the copy, unless there is none.
+func sent(frozen proto.Message, request any) any {
+	if frozen == nil {
+		return request
+	}
+	return frozen
+}
+
+// WithKey returns a context whose call has this key: one that the caller has kept since before the first attempt. It is the key of one
+// request: a second call with the context may repeat the first; another is refused with an error that is retrysafe.ErrMismatch.
+//
+// Inside an attempt of a Guard that began later, the key does not count: the attempt's own calls have child keys.
+func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
+
+// Intent names something that is to happen once, by what the caller knows it by. Its key is the same over HTTP and gRPC.
+type Intent = retrysafe.Intent
+
+// IntentKey returns the key of an Intent.
+func IntentKey(operation string, params ...string) string {
+	return Intent{Operation: operation, Params: params}.Key()
+}
+
+// WithIntent returns a context whose call has the intent's key. It is the key of one request, as with WithKey. In a KeyField that wants
+// UUIDs of version 4 it is written as one.
+func WithIntent(ctx context.Context, i Intent) context.Context { return rpc.WithIntent(ctx, i) }
+
+// WithOperation returns a context whose calls, inside an attempt of a Guard, have the child key of this name. Without it the name is that
+// of the retrysafe.Step that the call is made in, or else the method, and there may be one such call: a second is refused with ErrUnnamedCall,
+// because the two could not be told apart when the attempt is run again, perhaps in another order. Names must be the same on every attempt.
+func WithOperation(ctx context.Context, name string) context.Context {
+	return rpc.WithOperation(ctx, name)
+}

@@ -1,0 +1,53 @@
+package grpcsafe_test
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/grpcsafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+func ExampleUnaryServerInterceptor() {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	options := grpcsafe.Options{
+		Required: []string{"shop.v1.Payments/*"},
+		KeyField: "request_id", // AIP-155; the metadata idempotency-key works too
+	}
+	server := grpc.NewServer(
+		grpc.ChainUnaryInterceptor(
+			authenticate, // outside: a replay is authenticated like any call
+			grpcsafe.UnaryServerInterceptor(guard, grpcsafe.ScopeCredential(), options),
+		),
+		grpc.StreamInterceptor(grpcsafe.StreamServerInterceptor(options)),
+	)
+	defer server.Stop()
+}
+
+func authenticate(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	return handler(ctx, request)
+}
+
+func ExampleUnaryClientInterceptor() {
+	conn, err := grpc.NewClient("dns:///payments.example:443",
+		grpc.WithTransportCredentials(credentials.NewTLS(nil)),
+		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(grpcsafe.ClientOptions{Methods: []string{"shop.v1.Payments/*"}})),
+	)
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	intent := grpcsafe.Intent{Operation: "charge", Params: []string{"order-17"}}
+	ctx := grpcsafe.WithIntent(context.Background(), intent) // without it: a new key for each call
+	_ = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer secret")
+}
+
+func ExampleIntentKey() {
+	fmt.Println(grpcsafe.IntentKey("charge", "order-17"))
+	// Output: 7de5a88f-fc6a-874f-bc15-3a64d50690bf
+}

@@ -1,0 +1,120 @@
+package rpc
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/keytext"
+)
+
+// Server guards the calls that one adapter hands over.
+type Server struct {
+	guard       *retrysafe.Guard
+	o           Options
+	header, id  keytext.Syntax
+	fingerprint *fingerprinter
+	stable      stableTypes
+}
+
+// NewServer returns a Server. It panics if the options are wrong, as it happens when a program starts.
+func NewServer(g *retrysafe.Guard, o Options) *Server {
+	if err := o.Validate(); err != nil {
+		panic(err.Error())
+	}
+	o = o.withDefaults()
+	return &Server{guard: g, o: o, header: o.headerSyntax(), id: o.fieldSyntax(), fingerprint: newFingerprinter(o)}
+}
+
+// KeyHeader is the metadata that carries keys, in lower case.
+func (s *Server) KeyHeader() string { return s.o.KeyHeader }
+
+// ScopeFunc tells whose call it is.
+type ScopeFunc func(ctx context.Context) (string, error)
+
+// Serve answers a call. guarded is false if the call is to be passed on as it is.
+func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Handle) (reply Reply, guarded bool) {
+	if c.Safe || isPlumbing(c.Method) {
+		return Reply{}, false
+	}
+	if !s.o.Methods.have(c.Method) {
+		return s.Unguarded(c.Key)
+	}
+	key, field, p := s.findKey(c)
+	switch {
+	case p != nil:
+		return s.refusal(*p), true
+	case key == "" && s.o.Required.have(c.Method):
+		return s.refusal(s.keyMissing()), true
+	case key == "":
+		return Reply{}, false
+	}
+	x := exchange{s: s, call: c, handle: handle, carrier: field}
+	if p := x.identify(ctx, key, scope); p != nil {
+		return s.refusal(*p), true
+	}
+	return x.do(ctx), true
+}
+
+// Unguarded answers a call of a method that is not guarded, given what it has where keys are: with a refusal, if there is a key and that
+// is to be said.
+func (s *Server) Unguarded(key []string) (reply Reply, refused bool) {
+	if len(key) > 0 && s.o.RejectUnsupported {
+		return s.refusal(problemOf(ReasonNotSupported)), true
+	}
+	return Reply{}, false
+}
+
+// findKey returns the call's key, and what carries it.
+func (s *Server) findKey(c Call) (key, carrier string, p *problem) {
+	inField := ""
+	if s.o.KeyField != "" && c.Request != nil {
+		inField, _ = field(s.o.KeyField).text(c.Request)
+	}
+	reason := ""
+	switch {
+	case inField != "" && len(c.Key) > 0:
+		carrier, reason = s.o.KeyField, keytext.Multiple
+	case inField != "":
+		carrier = s.o.KeyField
+		key, reason = s.id.ParseBare(inField)
+	case len(c.Key) > 0:
+		carrier = s.o.KeyHeader
+		key, reason = s.header.Parse(c.Key)
+	}
+	if reason != "" {
+		return "", "", s.keyMalformed(carrier, reason)
+	}
+	return key, carrier, nil
+}
+
+// identify makes the call's key.
+func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *problem {
+	caller, err := scope(ctx)
+	if err != nil {
+		return refused(ReasonScopeUnresolved)
+	}
+	parts := []string{caller}
+	if v := x.s.o.ScopeVersion; v != "" {
+		parts = []string{v, caller}
+	}
+	if x.s.o.ScopeMethod {
+		parts = append(parts, x.call.Method)
+	}
+	name := retrysafe.Scope(parts...)
+	if x.s.o.QuotaFunc != nil {
+		if wait := x.s.o.QuotaFunc(ctx, x.call.Method, name); wait > 0 {
+			p := problemOf(ReasonKeyQuota)
+			p.retryAfter = wait
+			return &p
+		}
+	}
+	x.request.Key = retrysafe.Key{Scope: name, ID: id}
+	if x.request.Key.Validate() != nil {
+		return refused(ReasonScopeUnresolved)
+	}
+	if x.call.Request == nil && x.s.fingerprint.ofMessage != nil {
+		return refused(ReasonNotProtobuf)
+	}
+	x.request.Fingerprint = x.s.fingerprint.of(x.call)
+	return nil
+}
