@@ -6,6 +6,8 @@
 //	pg.Kill(t)                                                // SIGKILL to every process of it; committed rows stay
 //	pg.Start(t)                                               // same port, same data
 //	bouncer := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolMode: "transaction"})
+//	rabbit := servers.StartRabbitMQ(t, servers.RabbitMQOptions{})
+//	nats := servers.StartNATS(t, servers.NATSOptions{})
 //
 // A test package whose tests share one server declares a variable of type [SharedPostgres] and calls its Get; it needs no
 // TestMain. [LaunchPostgres] is for programs that have no testing.TB.

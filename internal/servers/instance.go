@@ -14,6 +14,7 @@ type Instance struct {
 	name    string
 	folder  *folder
 	port    *port
+	more    []*port                     // of what the server has beside the port that its clients use
 	command []string                    // runs it in the foreground; may begin with variables for its environment
 	stop    syscall.Signal              // ends it cleanly
 	ready   func(context.Context) error // returns nil once it serves
@@ -37,6 +38,16 @@ func newInstance(name, user, endSignal, epilogue string) (*Instance, error) {
 		return nil, errors.Join(err, f.close())
 	}
 	return &Instance{name: name, folder: f, port: p}, nil
+}
+
+// reserveMore reserves another port, as long as the instance lasts, and returns its number.
+func (in *Instance) reserveMore() (int, error) {
+	p, err := reservePort()
+	if err != nil {
+		return 0, err
+	}
+	in.more = append(in.more, p)
+	return p.number, nil
 }
 
 // address is where the server listens.
@@ -92,7 +103,11 @@ func (in *Instance) Close() error {
 	if in.process != nil && in.process.ended() {
 		err = in.died()
 	}
-	return errors.Join(err, in.folder.close(), in.port.release())
+	err = errors.Join(err, in.folder.close(), in.port.release())
+	for _, p := range in.more {
+		err = errors.Join(err, p.release())
+	}
+	return err
 }
 
 // closeWith closes the instance when t ends, and shows its log if t has failed.

@@ -1,0 +1,87 @@
+// Package till is the business of the queue examples: it charges for orders, in the file that also keeps the keys.
+package till
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// Till charges for orders.
+type Till struct {
+	db       *sql.DB
+	store    *sqlitestore.Store
+	guard    *retrysafe.Guard
+	Consumer *queuesafe.Consumer
+}
+
+// Open opens a till in a file.
+func Open(path string) (*Till, error) {
+	// Transactions are immediate and wait for each other, as sqlitestore.New asks.
+	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)")
+	if err != nil {
+		return nil, err
+	}
+	if _, err := db.Exec("CREATE TABLE IF NOT EXISTS charges (order_id TEXT NOT NULL, cents INTEGER NOT NULL)"); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	store, err := sqlitestore.New(db, sqlitestore.Options{})
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	t := &Till{db: db, store: store}
+	// Everything that Charge does is in one transaction: an attempt that a crash has cut off may be run again.
+	t.guard = retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
+	t.Consumer, err = queuesafe.New(t.guard, "till", queuesafe.Options{
+		Key:      queuesafe.KeyByField("/order"), // also the same when a producer sends an order twice
+		Observer: report,
+	})
+	if err != nil {
+		return nil, errors.Join(err, t.Close(context.Background()))
+	}
+	return t, nil
+}
+
+// Charge is the handler. An order that makes no sense never will: it is a dead letter. One that could not be written may be
+// tried again, since nothing was.
+func (t *Till) Charge(ctx context.Context, m queuesafe.Message) error {
+	var order struct {
+		Order string
+		Cents int64
+	}
+	if err := json.Unmarshal(m.Body, &order); err != nil || order.Cents <= 0 {
+		return errors.New("the order has no price")
+	}
+	err := t.store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO charges (order_id, cents) VALUES (?, ?)", order.Order, order.Cents)
+		return err
+	})
+	return retrysafe.Retryable(err)
+}
+
+// Charges is how many orders have been charged for, and how many times.
+func (t *Till) Charges(ctx context.Context) (orders, charges int, err error) {
+	err = t.db.QueryRowContext(ctx, "SELECT count(DISTINCT order_id), count(*) FROM charges").Scan(&orders, &charges)
+	return orders, charges, err
+}
+
+// Close waits until everything is saved.
+func (t *Till) Close(ctx context.Context) error {
+	return errors.Join(t.guard.Shutdown(ctx), t.store.Close(), t.db.Close())
+}
+
+func report(_ context.Context, e queuesafe.Event) {
+	if e.Kind == queuesafe.Handled {
+		fmt.Printf("delivery %d of key %v: %v, %v\n", e.Delivery, e.Key, e.Disposition.Situation, e.Disposition.Action)
+		return
+	}
+	fmt.Println(e.Source, e.Kind, e.Err)
+}

@@ -1,0 +1,98 @@
+package queues
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/stores/pgstore"
+)
+
+// What a consumer process is told by its environment.
+const (
+	brokerEnv   = "QUEUES_TEST_BROKER" // whose consumer it is; empty: the process runs the tests
+	urlEnv      = "QUEUES_TEST_URL"    // of the broker
+	queueEnv    = "QUEUES_TEST_QUEUE"
+	databaseEnv = "QUEUES_TEST_DATABASE"
+	stopEnv     = "QUEUES_TEST_STOP" // stop oneself before the commit of this message
+	childFailed = 3                  // the exit code of a process that fails by itself
+)
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(brokerEnv); name != "" {
+		if err := consume(brokers()[name]); err != nil {
+			fmt.Fprintln(os.Stderr, name, err)
+			os.Exit(childFailed)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// consume is what a consumer process does until it is told to end, or killed. It prints a line for each delivery: the
+// situation, and why.
+func consume(b broker) error {
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	fmt.Println("listening") // to signals: it can be told to stop
+	pool, err := pgxpool.New(context.Background(), os.Getenv(databaseEnv))
+	if err != nil {
+		return err
+	}
+	store, err := pgstore.New(context.Background(), pool, pgstore.Options{})
+	if err != nil {
+		return err
+	}
+	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{Lease: time.Second, OnAbandoned: retrysafe.Rerun()}})
+	core, err := queuesafe.New(guard, "billing", queuesafe.Options{
+		MinDelay: 50 * time.Millisecond, MaxDelay: time.Second, MaxAttempts: -1, MaxDeliveries: -1,
+		Observer: func(_ context.Context, e queuesafe.Event) {
+			if e.Kind == queuesafe.Handled {
+				fmt.Println(e.Disposition.Situation, strings.ReplaceAll(fmt.Sprint(e.Err), "\n", " "))
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	err = b.consume(ctx, os.Getenv(urlEnv), os.Getenv(queueEnv), core, handler(store))
+	return errors.Join(err, guard.Shutdown(context.Background()))
+}
+
+// handler writes one row for each message, now and then only at the second try, and takes a few milliseconds.
+func handler(s *pgstore.Store) queuesafe.Handler {
+	stopAt := os.Getenv(stopEnv)
+	return func(ctx context.Context, m queuesafe.Message) error {
+		if rand.IntN(50) == 0 {
+			return retrysafe.Retryable(errors.New("try again"))
+		}
+		id := string(m.Body)
+		return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "INSERT INTO effects (id, process) VALUES ($1, $2)", id, strconv.Itoa(os.Getpid())); err != nil {
+				return err
+			}
+			if id == stopAt {
+				fmt.Println("stopped")
+				return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+			}
+			if rand.IntN(10) == 0 {
+				_, err := tx.Exec(ctx, "SELECT pg_sleep(0.02)")
+				return err
+			}
+			return nil
+		})
+	}
+}

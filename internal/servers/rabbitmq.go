@@ -1,0 +1,139 @@
+package servers
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+//go:embed rabbitmq.sh
+var rabbitMQScript string
+
+// RabbitMQ is a RabbitMQ node, alone in its cluster, with the user guest.
+type RabbitMQ struct{ *Instance }
+
+// RabbitMQOptions may be left empty.
+type RabbitMQOptions struct {
+	// Settings are added to rabbitmq.conf, over those that tests have by default: RabbitMQ's own.
+	Settings map[string]string
+	// Env is added to the server's environment.
+	Env []string
+}
+
+// StartRabbitMQ starts a server of the test's own, which ends with the test. It takes some three seconds.
+func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
+	t.Helper()
+	r, err := LaunchRabbitMQ(o)
+	check(t, err)
+	r.closeWith(t)
+	return r
+}
+
+// LaunchRabbitMQ starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+func LaunchRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
+	server, err := findProgram(program{paths: []string{"/usr/lib/rabbitmq/bin/rabbitmq-server"}, pkg: "rabbitmq-server"})
+	if err != nil {
+		return nil, err
+	}
+	epmd, err := findProgram(program{name: "epmd", pkg: "erlang-base"})
+	if err != nil {
+		return nil, err
+	}
+	in, err := newInstance("rabbitmq", "rabbitmq", "QUIT", "")
+	if err != nil {
+		return nil, err
+	}
+	r := &RabbitMQ{in}
+	if err = r.configure(epmd, server, o); err == nil {
+		err = r.start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *RabbitMQ) configure(epmd, server string, o RabbitMQOptions) error {
+	names, err := r.reserveMore()
+	if err != nil {
+		return err
+	}
+	nodes, err := r.reserveMore()
+	if err != nil {
+		return err
+	}
+	in := func(name string) string { return filepath.Join(r.folder.path, name) }
+	env := []string{
+		"HOME=" + r.folder.path,
+		"ERL_EPMD_ADDRESS=127.0.0.1",
+		"ERL_EPMD_PORT=" + strconv.Itoa(names),
+		"RABBITMQ_NODENAME=retrysafe" + strconv.Itoa(r.port.number) + "@localhost",
+		"RABBITMQ_DIST_PORT=" + strconv.Itoa(nodes),
+		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
+		"RABBITMQ_CONF_ENV_FILE=" + in("none"),
+		"RABBITMQ_CONFIG_FILE=" + in("rabbitmq.conf"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + in("plugins"),
+		"RABBITMQ_MNESIA_BASE=" + in("data"),
+		"RABBITMQ_LOG_BASE=" + in("logs"),
+		"RABBITMQ_LOGS=-",
+	}
+	r.command = slices.Concat(env, o.Env, []string{"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd, server})
+	r.stop, r.ready = syscall.SIGTERM, r.greets
+	owner := r.folder.owner
+	return errors.Join(
+		owner.write(in(".erlang.cookie"), "retrysafe"+strconv.Itoa(r.port.number)),
+		owner.write(in("plugins"), "[].\n"),
+		owner.write(in("rabbitmq.conf"), r.settings(o.Settings)))
+}
+
+func (r *RabbitMQ) settings(settings map[string]string) string {
+	all := map[string]string{
+		"listeners.tcp.default":    r.address(),
+		"log.console.level":        "warning",
+		"disk_free_limit.absolute": "50MB",
+	}
+	maps.Copy(all, settings)
+	var conf strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&conf, "%s = %s\n", name, all[name])
+	}
+	return conf.String()
+}
+
+// greets returns nil once the server answers a client's first eight bytes with a method frame, connection.start. What
+// follows is of no interest here.
+func (r *RabbitMQ) greets(ctx context.Context) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.address())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(conn, "AMQP\x00\x00\x09\x01"); err != nil {
+		return err
+	}
+	answer := make([]byte, 1)
+	if _, err := io.ReadFull(conn, answer); err != nil {
+		return err
+	}
+	if answer[0] != 1 {
+		return fmt.Errorf("servers: RabbitMQ answers %q", answer)
+	}
+	return nil
+}
+
+// URL of the server's virtual host.
+func (r *RabbitMQ) URL() string { return "amqp://guest:guest@" + r.address() + "/" }

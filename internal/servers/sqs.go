@@ -1,0 +1,123 @@
+package servers
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// What npm installs, and the program that serves it.
+//
+//go:embed sqs/package.json sqs/package-lock.json sqs/server.mjs
+var sqsFiles embed.FS
+
+// SQSVersion is what SQS runs.
+const SQSVersion = "fauxqs 2.4.1"
+
+// SQS is a server that speaks the protocol of Amazon SQS. It keeps its queues in memory: they are gone when it is killed.
+type SQS struct{ *Instance }
+
+// StartSQS starts a server of the test's own, which ends with the test. The first on a machine is installed by npm.
+func StartSQS(t testing.TB) *SQS {
+	t.Helper()
+	s, err := LaunchSQS()
+	check(t, err)
+	s.closeWith(t)
+	return s
+}
+
+// LaunchSQS starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+func LaunchSQS() (*SQS, error) {
+	program, err := installSQS()
+	if err != nil {
+		return nil, err
+	}
+	in, err := newInstance("sqs", "root", "KILL", "") // what npm has installed is in the home of whoever runs the tests
+	if err != nil {
+		return nil, err
+	}
+	s := &SQS{in}
+	s.command, s.stop, s.ready = []string{"node", program, strconv.Itoa(in.port.number)}, syscall.SIGKILL, s.answers
+	if err := s.start(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// installSQS returns the path of the program, which stays on the machine.
+func installSQS() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("servers: %w", err)
+	}
+	files := map[string][]byte{}
+	digest := sha256.New()
+	for _, name := range []string{"package.json", "package-lock.json", "server.mjs"} {
+		if files[name], err = sqsFiles.ReadFile("sqs/" + name); err != nil {
+			return "", err
+		}
+		digest.Write(files[name])
+	}
+	dir := filepath.Join(cache, "retrysafe", "sqs-"+hex.EncodeToString(digest.Sum(nil)[:6]))
+	return filepath.Join(dir, "server.mjs"), installNPM(dir, files)
+}
+
+// installNPM has npm install what a lock file says, one process at a time.
+func installNPM(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := lockFile(lock); err != nil {
+		return err
+	}
+	done := filepath.Join(dir, "installed")
+	if _, err := os.Stat(done); err == nil {
+		return nil
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	npm := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	npm.Dir = dir
+	if out, err := npm.CombinedOutput(); err != nil {
+		return fmt.Errorf("servers: npm ci: %w; it needs Node 20 or later, and npm\n%s", err, out)
+	}
+	return os.WriteFile(done, nil, 0o644)
+}
+
+// answers returns nil once the server does.
+func (s *SQS) answers(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/health", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("servers: SQS answers %s", response.Status)
+	}
+	return nil
+}
+
+// URL of the server: a client's BaseEndpoint.
+func (s *SQS) URL() string { return "http://" + s.address() }

@@ -1,0 +1,253 @@
+package amqpsafe_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/queuesafe/amqpsafe"
+)
+
+func succeed(context.Context, queuesafe.Message) error { return nil }
+
+func TestProcessedIsGone(t *testing.T) {
+	k := newKit(t)
+	stop := k.consume(succeed)
+	k.send(k.channel(), order("a"), order("b"), order("a"))
+	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 3 })
+	stop()
+	if k.saw(queuesafe.Processed) != 2 || k.saw(queuesafe.Duplicate) != 1 || k.ran.Load() != 2 {
+		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	}
+	k.wantEmpty()
+}
+
+// Seen to fail with the case of Dead taken out of settle: the message was gone.
+func TestFailedForGoodIsADeadLetter(t *testing.T) {
+	k := newKit(t)
+	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
+	m := order("a")
+	m.Headers = amqp.Table{"type": "payment", "CC": []any{k.queue}}
+	m.ContentType, m.Expiration = "text/plain", "60000"
+	k.send(k.channel(), m)
+	d := k.get(k.queue + ".dead")
+	stop()
+	if d.MessageId != "a" || string(d.Body) != "order a" || d.ContentType != "text/plain" || d.Expiration != "" ||
+		d.Headers["type"] != "payment" || d.Headers["CC"] != nil || d.Headers[amqpsafe.ReasonHeader] != "failed" ||
+		d.Headers[amqpsafe.QueueHeader] != k.queue || d.DeliveryMode != amqp.Persistent {
+		k.Errorf("the dead letter is %+v", d)
+	}
+	k.wantEmpty()
+}
+
+func TestDeadCanBeDropped(t *testing.T) {
+	k := newKit(t)
+	k.o.DropDead = true
+	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
+	k.send(k.channel(), order("a"))
+	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 1 })
+	stop()
+	k.wantEmpty()
+}
+
+// Seen to fail with the header that carries the count left out of copyOf: each delivery was the first.
+func TestRetryableComesBackAfterItsDelay(t *testing.T) {
+	k := newKit(t)
+	k.core.MinDelay, k.core.MaxDeliveries = 60*time.Millisecond, 4 // in the queue for 200 ms
+	began := time.Now()
+	stop := k.consume(func(context.Context, queuesafe.Message) error { return retrysafe.Retryable(errBank) })
+	k.send(k.channel(), order("a"))
+	d := k.get(k.queue + ".dead")
+	stop()
+	if took := time.Since(began); took < 350*time.Millisecond {
+		k.Errorf("four deliveries within %v", took)
+	}
+	if d.Headers[amqpsafe.ReasonHeader] != "retryable" || d.Headers[amqpsafe.DeliveriesHeader] != int64(4) || k.ran.Load() != 4 {
+		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), d)
+	}
+	k.wantEmpty()
+}
+
+// Two processes have the same message: the second leaves it until the first has ended. Seen to fail with Later acknowledged.
+func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
+	k := newKit(t)
+	hold, began := make(chan struct{}), make(chan struct{}, 1)
+	first := k.consume(func(context.Context, queuesafe.Message) error {
+		began <- struct{}{}
+		k.wait(hold)
+		return retrysafe.Retryable(errBank)
+	})
+	c := k.channel()
+	k.send(c, order("a"))
+	<-began
+	second := k.consume(succeed)
+	k.send(c, order("a"), order("a"), order("a"), order("a"))
+	k.until("seen in flight", func() bool { return k.saw(queuesafe.InFlight) >= 8 })
+	if k.saw(queuesafe.Processed) != 0 {
+		k.Error("it was processed twice at once")
+	}
+	go first()
+	close(hold)
+	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 && k.saw(queuesafe.Duplicate) == 4 })
+	second()
+	k.wantEmpty()
+}
+
+// The connection is lost while the handler runs: it goes on, and the next delivery finds its end. Seen to fail with the
+// key made another one with each delivery.
+func TestLostAcknowledgementCostsOneRead(t *testing.T) {
+	k := newKit(t)
+	hold, began := make(chan struct{}), make(chan struct{}, 2)
+	stop := k.consume(func(context.Context, queuesafe.Message) error {
+		began <- struct{}{}
+		k.wait(hold)
+		return nil
+	})
+	k.send(k.channel(), order("a"))
+	<-began
+	k.cut()
+	k.until("connected again", func() bool { return k.count(queuesafe.Connected) == 2 })
+	k.until("delivered again", func() bool { return k.saw(queuesafe.InFlight) >= 1 })
+	close(hold)
+	k.until("duplicate", func() bool { return k.saw(queuesafe.Duplicate) == 1 })
+	stop()
+	if k.ran.Load() != 1 || k.count(queuesafe.SettleFailed) != 1 || k.count(queuesafe.Disconnected) != 1 {
+		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	}
+	k.wantEmpty()
+}
+
+// Seen to fail with mine.Wait taken out of finish: the message was delivered again.
+func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
+	k := newKit(t)
+	k.o.Parallel, k.o.Prefetch = 1, 3
+	hold, began := make(chan struct{}), make(chan struct{}, 1)
+	stop := k.consume(func(context.Context, queuesafe.Message) error {
+		began <- struct{}{}
+		k.wait(hold)
+		return nil
+	})
+	c := k.channel()
+	k.send(c, order("a"), order("b"), order("c"))
+	<-began
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	select {
+	case <-stopped:
+		k.Error("Run has returned though a handler runs")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(hold)
+	<-stopped
+	if k.saw(queuesafe.Processed) != 1 || k.count(queuesafe.Handled) != 1 || k.count(queuesafe.SettleFailed) != 0 {
+		k.Errorf("%+v", k.events)
+	}
+	for _, id := range []string{"b", "c"} {
+		if d := k.get(k.queue); d.MessageId != id {
+			k.Errorf("%s comes next, want %s", d.MessageId, id)
+		}
+	}
+	k.wantEmpty()
+}
+
+func TestDeclarationThatIsRefusedIsAnError(t *testing.T) {
+	k := newKit(t)
+	if _, err := k.channel().QueueDeclare(k.queue, true, false, false, false, nil); err != nil {
+		k.Fatal(err)
+	}
+	core, err := queuesafe.New(retrysafe.New(k.store, retrysafe.Options{}), "billing", k.core)
+	if err != nil {
+		k.Fatal(err)
+	}
+	err = amqpsafe.NewConsumer(k.dial, k.queue, core, succeed, k.o).Run(context.Background())
+	if err == nil || !strings.Contains(err.Error(), k.queue) || !strings.Contains(err.Error(), "x-queue-type") {
+		k.Errorf("Run = %v", err)
+	}
+	wrong := amqpsafe.URL(strings.Replace(k.url, "guest:guest", "guest:wrong", 1))
+	if err := amqpsafe.NewConsumer(wrong, k.queue, core, succeed, k.o).Run(context.Background()); err == nil {
+		k.Error("Run with a wrong password = nil")
+	}
+}
+
+// Seen to fail with Consume's closed channel taken for the end: nothing was consumed any more.
+func TestQueueThatIsDeletedIsDeclaredAgain(t *testing.T) {
+	k := newKit(t)
+	exchange := k.queue + ".events"
+	k.o.Topology = func(c *amqp.Channel) error {
+		if err := c.ExchangeDeclare(exchange, amqp.ExchangeFanout, true, false, false, false, nil); err != nil {
+			return err
+		}
+		return c.QueueBind(k.queue, "", exchange, false, nil)
+	}
+	stop := k.consume(succeed)
+	c := k.channel()
+	if _, err := c.QueueDelete(k.queue, false, false, false); err != nil {
+		k.Fatal(err)
+	}
+	k.until("connected again", func() bool { return k.count(queuesafe.Connected) == 2 })
+	confirmed, err := c.PublishWithDeferredConfirm(exchange, "", true, false, order("a"))
+	if err != nil || !confirmed.Wait() {
+		k.Fatal(err)
+	}
+	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 })
+	stop()
+	k.wantEmpty()
+}
+
+// The broker is killed amid, and paused. Nothing is lost, nothing runs twice.
+func TestBrokerIsKilledAmid(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRabbitMQ(t, servers.RabbitMQOptions{})
+	k := kitAt(t, server.URL())
+	k.core.MaxDeliveries = -1
+	var mu sync.Mutex
+	effects, tried := map[string]int{}, map[string]bool{}
+	const messages = 300
+	hundred, killed := make(chan struct{}), make(chan struct{})
+	stop := k.consume(func(_ context.Context, m queuesafe.Message) error {
+		mu.Lock()
+		if strings.HasSuffix(m.ID, "7") && !tried[m.ID] { // these come twice anyway, by way of a queue for later
+			tried[m.ID] = true
+			mu.Unlock()
+			return retrysafe.Retryable(errBank)
+		}
+		effects[m.ID]++
+		n := len(effects)
+		mu.Unlock()
+		if n == 100 {
+			close(hundred)
+		}
+		if n >= 100 {
+			k.wait(killed)
+		}
+		return nil
+	})
+	c := k.channel()
+	for i := range messages {
+		k.send(c, order(fmt.Sprint(i)))
+	}
+	<-hundred
+	server.Kill(t)
+	close(killed)
+	server.Start(t)
+	k.until("all processed", func() bool {
+		return k.saw(queuesafe.Processed) == messages
+	})
+	stop()
+	for id, n := range effects {
+		if n != 1 {
+			t.Errorf("message %s had %d effects", id, n)
+		}
+	}
+	if k.saw(queuesafe.Duplicate) == 0 {
+		t.Error("nothing was delivered twice: the test shows nothing")
+	}
+}

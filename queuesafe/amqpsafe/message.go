@@ -1,0 +1,101 @@
+package amqpsafe
+
+import (
+	"fmt"
+	"maps"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/retrysafe/retrysafe/queuesafe"
+)
+
+// Headers of the messages that a Consumer publishes.
+const (
+	// DeliveriesHeader counts the deliveries of a message before it was last copied to a queue for later or to the dead letters.
+	DeliveriesHeader = "x-retrysafe-deliveries"
+	// ReasonHeader is the queuesafe.Situation of a dead letter.
+	ReasonHeader = "x-retrysafe-reason"
+	// QueueHeader is the queue that a dead letter comes from.
+	QueueHeader = "x-retrysafe-queue"
+)
+
+// deliveryCount is RabbitMQ's, of a quorum queue: how often the message has been given back to it.
+const deliveryCount = "x-delivery-count"
+
+// messageOf is the message as its handler sees it.
+func messageOf(queue string, d *amqp.Delivery) queuesafe.Message {
+	return queuesafe.Message{
+		ID: d.MessageId, Source: queue, Header: headerOf(d.Headers), Body: d.Body, Delivery: deliveries(d),
+	}
+}
+
+// deliveries counts them over all copies of a message.
+func deliveries(d *amqp.Delivery) int {
+	n := number(d.Headers[DeliveriesHeader]) + 1
+	back, counted := d.Headers[deliveryCount]
+	switch {
+	case counted:
+		n += number(back)
+	case d.Redelivered: // a classic queue says no more than that
+		n++
+	}
+	return n
+}
+
+func number(v any) int {
+	switch n := v.(type) {
+	case int64:
+		return int(n)
+	case int32:
+		return int(n)
+	case int16:
+		return int(n)
+	case int8:
+		return int(n)
+	}
+	return 0
+}
+
+// headerOf leaves out what has no text, such as tables.
+func headerOf(t amqp.Table) queuesafe.Header {
+	h := make(queuesafe.Header, len(t))
+	for name, v := range t {
+		if list, ok := v.([]any); ok {
+			for _, v := range list {
+				addText(h, name, v)
+			}
+			continue
+		}
+		addText(h, name, v)
+	}
+	return h
+}
+
+func addText(h queuesafe.Header, name string, v any) {
+	switch v := v.(type) {
+	case string:
+		h[name] = append(h[name], v)
+	case []byte:
+		h[name] = append(h[name], string(v))
+	case bool, int, int8, int16, int32, int64, uint8, uint16, uint32, float32, float64:
+		h[name] = append(h[name], fmt.Sprint(v))
+	}
+}
+
+// copyOf is a message to publish in place of one that was delivered. It has everything of it but what would send it elsewhere
+// too (CC, BCC), what the server would refuse from this user, or what would make it expire.
+func copyOf(d *amqp.Delivery) amqp.Publishing {
+	headers := maps.Clone(d.Headers)
+	if headers == nil {
+		headers = amqp.Table{}
+	}
+	for _, name := range []string{"CC", "BCC", deliveryCount, "x-death", "x-first-death-exchange", "x-first-death-queue", "x-first-death-reason"} {
+		delete(headers, name)
+	}
+	headers[DeliveriesHeader] = int64(deliveries(d))
+	return amqp.Publishing{
+		Headers: headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, Priority: d.Priority,
+		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId, Timestamp: d.Timestamp, Type: d.Type,
+		AppId: d.AppId, Body: d.Body,
+	}
+}

@@ -1,0 +1,133 @@
+package queuesafe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Consumer applies a Guard's rules to messages. It knows no broker. It is safe for concurrent use.
+type Consumer struct {
+	guard       *retrysafe.Guard
+	name        string
+	scope       string
+	options     Options
+	fingerprint fingerprinting
+}
+
+// Options of a Consumer. Options{} works.
+type Options struct {
+	// Key finds a message's key. Default: the header Idempotency-Key, else Message.ID, else Message.Position.
+	Key KeyFunc
+	// Version is put in front of the scope, so that deployments whose messages differ in shape do not collide.
+	Version string
+
+	// Fingerprint tells different messages under one key apart. Default FingerprintRaw().
+	Fingerprint FingerprintMethod
+	// FingerprintHeaders are headers that count beside the body.
+	FingerprintHeaders []string
+	// Secret makes fingerprints HMACs, so that whoever reads the store cannot guess messages from them.
+	Secret []byte
+
+	// MaxAttempts is how many attempts a key gets: after so many that never ended, because the handler takes the process
+	// down with it, the message is Poison. It bounds what the policies Rerun and Reconcile do, and what is retried after saved
+	// steps. Default 10; negative: no limit.
+	MaxAttempts int
+	// MaxDeliveries is how often a message may be delivered before it is given up in the situations Retryable and
+	// Unknown. Other situations are nobody's fault and never make a message a dead letter, although brokers
+	// count their deliveries too. Default 20; negative: no limit.
+	MaxDeliveries int
+	// MinDelay and MaxDelay bound the delay before the next delivery, which doubles with each; up to a quarter of it is left
+	// out at random. Default 1 s and 1 min.
+	MinDelay, MaxDelay time.Duration
+
+	// Observer is told what happens. Default: nobody is.
+	Observer Observer
+}
+
+func (o Options) withDefaults() Options {
+	if o.Key == nil {
+		o.Key = FirstKey(KeyByHeader(KeyHeader), KeyByID(), KeyByPosition())
+	}
+	o.MaxAttempts = cmp.Or(o.MaxAttempts, 10)
+	o.MaxDeliveries = cmp.Or(o.MaxDeliveries, 20)
+	o.MinDelay = cmp.Or(max(o.MinDelay, 0), time.Second)
+	o.MaxDelay = max(cmp.Or(o.MaxDelay, time.Minute), o.MinDelay)
+	return o
+}
+
+// New returns a Consumer whose keys are in the scope of its name: two consumers of one topic with different names each
+// process every message, many processes with one name share the work. Do not change a name while messages are on their way:
+// under another name they are all new.
+//
+// It returns an error if the name is empty, or if the fields of a FingerprintJSON are not valid.
+func New(guard *retrysafe.Guard, name string, o Options) (*Consumer, error) {
+	if name == "" {
+		return nil, errors.New("queuesafe: a consumer needs a name")
+	}
+	if err := o.Fingerprint.fields.Validate(); err != nil {
+		return nil, fmt.Errorf("queuesafe: fingerprint: %w", err)
+	}
+	c := &Consumer{guard: guard, name: name, options: o.withDefaults(), fingerprint: newFingerprinting(o)}
+	c.scope = retrysafe.Scope("queue", name)
+	if o.Version != "" {
+		c.scope = retrysafe.Scope(o.Version, "queue", name)
+	}
+	return c, nil
+}
+
+// Name returns the name that New was given.
+func (c *Consumer) Name() string { return c.name }
+
+// MaxDeliveries returns Options.MaxDeliveries, its default filled in: brokers' own limits must be larger.
+func (c *Consumer) MaxDeliveries() int { return c.options.MaxDeliveries }
+
+// Key returns the key of a message. It returns an error that is ErrNoKey, retrysafe.ErrInvalidKey, or what the KeyFunc
+// returned.
+func (c *Consumer) Key(m Message) (retrysafe.Key, error) {
+	id, err := c.options.Key(m)
+	if err != nil {
+		return retrysafe.Key{}, err
+	}
+	k := retrysafe.Key{Scope: c.scope, ID: id}
+	return k, k.Validate()
+}
+
+// Handle runs the handler at most once for the message's key, and returns what to do with the message. It may be called with
+// the same message any number of times, by any number of processes. While it runs, it calls m.Extend as m asks for.
+//
+// A handler that panics has failed for good: the key ends as failed, the panic is recovered, and Disposition.Err is a
+// *retrysafe.Failure whose Cause is a *PanicError.
+func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition {
+	began := time.Now()
+	key, err := c.Key(m)
+	d := Disposition{Situation: NoKey, Err: err}
+	if err == nil {
+		stop := c.holdOn(ctx, m, key)
+		d = c.run(ctx, m, key, h)
+		stop()
+	}
+	d = c.dispose(d, m.Delivery)
+	c.Tell(ctx, Event{
+		Kind: Handled, Source: m.Source, Delivery: m.Delivery, Key: key, Disposition: d, Took: time.Since(began), Err: d.Err,
+	})
+	return d
+}
+
+func (c *Consumer) run(ctx context.Context, m Message, key retrysafe.Key, h Handler) Disposition {
+	request := retrysafe.Request{Key: key, Fingerprint: c.fingerprint.of(m)}
+	out, err := c.guard.Do(ctx, request, c.work(m, h))
+	return judge(ctx, out, err)
+}
+
+// PanicError is a panic of a Handler. Its text says no more than that, since it is saved; Value and Stack are for logs.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (*PanicError) Error() string { return "the handler panicked" }

@@ -1,0 +1,113 @@
+package queuesafe
+
+import "time"
+
+// Disposition is what becomes of a message.
+type Disposition struct {
+	// Action is what the adapter does with the message.
+	Action Action
+	// Situation is why.
+	Situation Situation
+	// Delay before the message is delivered again, if Action is Later. 0: at once, to whoever is there.
+	Delay time.Duration
+	// Err is what the handler returned, or what was in its way; nil if the work has succeeded. It names keys by digest, but
+	// it is the handler's own words otherwise.
+	Err error
+}
+
+// Action is what an adapter does with a message.
+type Action uint8
+
+const (
+	// Ack removes the message: its key has ended.
+	Ack Action = iota + 1
+	// Later leaves the message for another delivery.
+	Later
+	// Dead gives the message up: it goes to the dead letters, or is removed if there are none. If that cannot be done, the
+	// message is left, and the next delivery ends the same.
+	Dead
+)
+
+// String returns "ack", "later" or "dead".
+func (a Action) String() string { return name(int(a), "ack", "later", "dead") }
+
+// Situation is how a delivery was found or ended. Its String is fit for a header and for a metric's label.
+type Situation uint8
+
+// The situations, in the order of the table in docs/queues.md.
+const (
+	// Processed: the handler ran now, succeeded, and its end is saved. Ack.
+	Processed Situation = iota + 1
+	// Duplicate: the handler had succeeded before; this delivery cost one read. Ack.
+	Duplicate
+	// Unprotected: the handler ran and succeeded although the store could not be asked (FailOpen). Ack.
+	Unprotected
+	// InFlight: another attempt works on the key, or has taken it over from this one. Later.
+	InFlight
+	// Retryable: the handler said that nothing happened. Later; Dead after Options.MaxDeliveries.
+	Retryable
+	// Unknown: an attempt began and nobody knows how it ended, and the policy is not to run again. Later, so that
+	// somebody can resolve the key; Dead after Options.MaxDeliveries.
+	Unknown
+	// Unsaved: the handler ran, but its end could not be saved yet; that goes on in the background. Later.
+	Unsaved
+	// StoreDown: the store could not be asked or is full; nothing ran. Later.
+	StoreDown
+	// Stopping: this consumer is being shut down; nothing ran. Later, without delay.
+	Stopping
+	// Failed: the handler failed for good, now or before. Dead.
+	Failed
+	// Poison: the key has had Options.MaxAttempts attempts, none of which ended. It ends as failed, without another one. Dead.
+	Poison
+	// NoKey: the message has no key, or none that can be read. Dead.
+	NoKey
+	// Mismatch: the key was first used for another message. Dead.
+	Mismatch
+)
+
+// rule is a line of the table that says what becomes of a message.
+type rule struct {
+	name    string
+	action  Action
+	gives   bool // up: Dead after MaxDeliveries
+	atOnce  bool // comes again without delay
+	because string
+}
+
+// rules is the table. docs/queues.md shows it, and a test compares the two.
+var rules = [...]rule{
+	Processed:   {name: "processed", action: Ack, because: "the key has ended"},
+	Duplicate:   {name: "duplicate", action: Ack, because: "the key had ended before"},
+	Unprotected: {name: "unprotected", action: Ack, because: "the policy is to run without the store"},
+	InFlight:    {name: "in_flight", action: Later, because: "that attempt may yet fail"},
+	Retryable:   {name: "retryable", action: Later, gives: true, because: "nothing happened"},
+	Unknown:     {name: "unknown", action: Later, gives: true, because: "somebody has to find out what happened"},
+	Unsaved:     {name: "unsaved", action: Later, because: "the key has not ended yet"},
+	StoreDown:   {name: "store_down", action: Later, because: "nothing ran"},
+	Stopping:    {name: "stopping", action: Later, atOnce: true, because: "nothing ran"},
+	Failed:      {name: "failed", action: Dead, because: "it failed for good"},
+	Poison:      {name: "poison", action: Dead, because: "no attempt at it ever ends"},
+	NoKey:       {name: "no_key", action: Dead, because: "no delivery of it will have a key"},
+	Mismatch:    {name: "mismatch", action: Dead, because: "the key names another message"},
+}
+
+// String returns the situation's name in snake case.
+func (s Situation) String() string { return s.rule().name }
+
+// Action is what becomes of a message in this situation, before Options.MaxDeliveries.
+func (s Situation) Action() Action { return s.rule().action }
+
+func (s Situation) rule() rule {
+	if int(s) >= len(rules) || rules[s].name == "" {
+		return rule{name: "unset"}
+	}
+	return rules[s]
+}
+
+// name returns the i-th name, counted from 1, or "unset".
+func name(i int, names ...string) string {
+	if i < 1 || i > len(names) {
+		return "unset"
+	}
+	return names[i-1]
+}

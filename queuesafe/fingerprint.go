@@ -1,0 +1,76 @@
+package queuesafe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// FingerprintMethod says which part of a body makes one message differ from another. It is made by FingerprintRaw,
+// FingerprintJSON or FingerprintNone.
+type FingerprintMethod struct {
+	kind   string // "" is raw
+	fields retrysafe.Fields
+}
+
+// FingerprintRaw compares bodies byte for byte.
+func FingerprintRaw() FingerprintMethod { return FingerprintMethod{} }
+
+// FingerprintJSON compares bodies as canonical JSON, or some fields of them: leave out what a producer may write anew when
+// it sends a message again, such as the time of sending. Bodies that are not JSON are compared byte for byte.
+func FingerprintJSON(fields retrysafe.Fields) FingerprintMethod {
+	return FingerprintMethod{kind: "json", fields: fields}
+}
+
+// FingerprintNone compares nothing: every message under one key counts as the same.
+func FingerprintNone() FingerprintMethod { return FingerprintMethod{kind: "none"} }
+
+// fingerprinting makes the fingerprints of one consumer.
+type fingerprinting struct {
+	method  FingerprintMethod
+	headers []string
+	sum     *retrysafe.Fingerprinter
+}
+
+func newFingerprinting(o Options) fingerprinting {
+	f := fingerprinting{method: o.Fingerprint, headers: slices.Clone(o.FingerprintHeaders)}
+	f.sum = retrysafe.NewFingerprinter(f.algorithm(), o.Secret)
+	return f
+}
+
+// algorithm names what is compared, so that old records are not compared with new messages after a change of it.
+func (f fingerprinting) algorithm() string {
+	name := "queue1" + f.method.kind
+	if len(f.headers) == 0 && len(f.method.fields.Include)+len(f.method.fields.Exclude) == 0 {
+		return name
+	}
+	what := fmt.Sprintf("%q %q %q", f.method.fields.Include, f.method.fields.Exclude, f.headers)
+	digest := sha256.Sum256([]byte(what))
+	return name + "." + hex.EncodeToString(digest[:4])
+}
+
+func (f fingerprinting) of(m Message) retrysafe.Fingerprint {
+	if f.method.kind == "none" {
+		return ""
+	}
+	parts := append(make([]string, 0, 2+len(f.headers)), f.body(m.Body)...)
+	for _, name := range f.headers {
+		values := m.Header.Values(name)
+		slices.Sort(values)
+		parts = append(parts, strings.Join(values, "\x00"))
+	}
+	return f.sum.Sum(parts...)
+}
+
+func (f fingerprinting) body(body []byte) []string {
+	if f.method.kind == "json" {
+		if canonical, err := f.method.fields.Canonical(body); err == nil {
+			return []string{"json", string(canonical)}
+		}
+	}
+	return []string{"raw", string(body)}
+}

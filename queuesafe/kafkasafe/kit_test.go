@@ -1,0 +1,255 @@
+package kafkasafe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/queuesafe/kafkasafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+var errBank = errors.New("the bank says no")
+
+func succeed(context.Context, queuesafe.Message) error { return nil }
+
+const (
+	topic = "orders"
+	group = "billing"
+)
+
+// kit has a cluster of its own, and a store that all its consumers share.
+type kit struct {
+	*testing.T
+	cluster *kfake.Cluster
+	client  *kgo.Client // the test's own
+	store   *countingStore
+	o       kafkasafe.Options
+	core    queuesafe.Options
+	p       retrysafe.Policy
+	more    []kgo.Opt
+
+	mu     sync.Mutex
+	events []queuesafe.Event
+	ran    atomic.Int64
+}
+
+// countingStore counts what a consumer asks of it.
+type countingStore struct {
+	*memstore.Store
+	claims, writes atomic.Int64
+}
+
+func (s *countingStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	s.claims.Add(1)
+	return s.Store.Claim(ctx, p)
+}
+
+func (s *countingStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	s.writes.Add(1)
+	return s.Store.Complete(ctx, l, r, keep)
+}
+
+func newKit(t *testing.T, partitions int32) *kit {
+	t.Helper()
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.SeedTopics(1, topic+".dead"),
+		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "100"}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	k := &kit{T: t, cluster: cluster, store: &countingStore{Store: memstore.New(memstore.Options{})}}
+	k.client = k.newClient()
+	k.o.CommitEvery = 100 * time.Millisecond
+	k.o.MaxPause = 300 * time.Millisecond
+	k.core.MinDelay, k.core.MaxDelay = 10*time.Millisecond, 200*time.Millisecond
+	k.more = []kgo.Opt{kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second), kgo.FetchMaxWait(100 * time.Millisecond)}
+	return k
+}
+
+func (k *kit) newClient(opts ...kgo.Opt) *kgo.Client {
+	k.Helper()
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(k.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.Cleanup(client.Close)
+	return client
+}
+
+// member is a consumer that runs.
+type member struct {
+	kill func() // ends its connections, as a crash does; what it was doing goes on
+	stop func()
+}
+
+// consume runs a consumer with a guard of its own until the test or stop ends it.
+func (k *kit) consume(h queuesafe.Handler) member {
+	k.Helper()
+	guard, consumer, d := k.newConsumer(h)
+	before := k.count(queuesafe.Connected)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := consumer.Run(ctx); err != nil {
+			k.Error(err)
+		}
+	}()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		<-done
+		guard.Shutdown(context.Background())
+	})
+	k.Cleanup(stop)
+	k.until("connected", func() bool { return k.count(queuesafe.Connected) > before })
+	return member{kill: d.kill, stop: stop}
+}
+
+func (k *kit) newConsumer(h queuesafe.Handler) (*retrysafe.Guard, *kafkasafe.Consumer, *dialer) {
+	k.Helper()
+	core := k.core
+	core.Observer = k.observe
+	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.p})
+	c, err := queuesafe.New(guard, group, core)
+	if err != nil {
+		k.Fatal(err)
+	}
+	d := &dialer{}
+	connect := append(slices.Clone(k.more), kgo.SeedBrokers(k.cluster.ListenAddrs()...), kgo.Dialer(d.dial))
+	return guard, kafkasafe.NewConsumer(connect, group, []string{topic}, c, k.counting(h), k.o), d
+}
+
+func (k *kit) counting(h queuesafe.Handler) queuesafe.Handler {
+	return func(ctx context.Context, m queuesafe.Message) error {
+		k.ran.Add(1)
+		return h(ctx, m)
+	}
+}
+
+func (k *kit) observe(_ context.Context, e queuesafe.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = append(k.events, e)
+}
+
+func (k *kit) count(kind queuesafe.EventKind) int {
+	return k.countEvents(func(e queuesafe.Event) bool { return e.Kind == kind })
+}
+
+// saw counts the deliveries that ended in a situation.
+func (k *kit) saw(s queuesafe.Situation) int {
+	return k.countEvents(func(e queuesafe.Event) bool {
+		return e.Kind == queuesafe.Handled && e.Disposition.Situation == s
+	})
+}
+
+func (k *kit) countEvents(is func(queuesafe.Event) bool) (n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, e := range k.events {
+		if is(e) {
+			n++
+		}
+	}
+	return n
+}
+
+func (k *kit) until(what string, so func() bool) {
+	k.Helper()
+	end := time.NewTimer(20 * time.Second)
+	defer end.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			k.Fatalf("not %s in time; %d runs; committed %d; seen: %+v", what, k.ran.Load(), k.committed(0), k.events)
+		}
+	}
+}
+
+// send produces records, each acknowledged before the next.
+func (k *kit) send(records ...*kgo.Record) {
+	k.Helper()
+	for _, r := range records {
+		if r.Topic == "" {
+			r.Topic = topic
+		}
+		if err := k.client.ProduceSync(context.Background(), r).FirstErr(); err != nil {
+			k.Fatal(err)
+		}
+	}
+}
+
+// order is a message of its own: it has a key of its own and no order.
+func order(id string) *kgo.Record {
+	return &kgo.Record{
+		Value:   []byte("order " + id),
+		Headers: []kgo.RecordHeader{{Key: queuesafe.KeyHeader, Value: []byte(id)}},
+	}
+}
+
+// of puts a message in order with others.
+func of(key string, r *kgo.Record) *kgo.Record {
+	r.Key = []byte(key)
+	return r
+}
+
+// committed is the offset that the group has committed; -1: none.
+func (k *kit) committed(partition int32) int64 {
+	info := k.cluster.GroupInfo(group)
+	if info == nil {
+		return -1
+	}
+	c, ok := info.Commits[topic][partition]
+	if !ok {
+		return -1
+	}
+	return c.Offset
+}
+
+func (k *kit) untilCommitted(partition int32, offset int64) {
+	k.Helper()
+	k.until(fmt.Sprintf("committed to %d", offset), func() bool { return k.committed(partition) == offset })
+}
+
+// get reads the first n records of a topic.
+func (k *kit) get(from string, n int) (got []*kgo.Record) {
+	k.Helper()
+	client := k.newClient(kgo.ConsumeTopics(from), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for len(got) < n {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			k.Fatalf("%d of %d records in %s: %v", len(got), n, from, err)
+		}
+		got = append(got, fetches.Records()...)
+	}
+	return got
+}
+
+func header(r *kgo.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,77 @@
+package kafkasafe
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/queuesafe"
+)
+
+// Sink sends the outbox's messages to Kafka: it is an outbox.Sink. A message counts as sent once all replicas in sync have it.
+type Sink struct {
+	client  *kgo.Client
+	options SinkOptions
+}
+
+// SinkOptions may be left empty.
+type SinkOptions struct {
+	// Topic that a message is produced to. Default: its Topic.
+	Topic func(m outbox.Message) string
+}
+
+// NewSink returns a Sink. It does not close the client. It returns an error if the client was told kgo.DisableIdempotentWrite: it
+// might write a record twice by itself, and need not wait for all replicas.
+func NewSink(client *kgo.Client, o SinkOptions) (*Sink, error) {
+	if off, _ := client.OptValue(kgo.DisableIdempotentWrite).(bool); off {
+		return nil, errors.New("kafkasafe: the client must write idempotently: leave kgo.DisableIdempotentWrite out")
+	}
+	if o.Topic == nil {
+		o.Topic = func(m outbox.Message) string { return m.Topic }
+	}
+	return &Sink{client: client, options: o}, nil
+}
+
+var _ outbox.Sink = (*Sink)(nil)
+
+// Send produces the batch, all messages at once, with their keys in the header Idempotency-Key. The record's key is the Aggregate, so
+// that messages of one aggregate are in one partition, in order. One that is too large, or whose topic's name is not valid, is
+// not tried again.
+func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
+	records, at := make([]*kgo.Record, len(batch)), make(map[*kgo.Record]int, len(batch))
+	for i, d := range batch {
+		records[i] = s.record(d.Message)
+		at[records[i]] = i
+	}
+	answers := make([]error, len(batch))
+	for _, result := range s.client.ProduceSync(ctx, records...) {
+		answers[at[result.Record]] = classify(result.Err)
+	}
+	return answers
+}
+
+func (s *Sink) record(m outbox.Message) *kgo.Record {
+	r := &kgo.Record{Topic: s.options.Topic(m), Value: m.Body}
+	if m.Aggregate != "" {
+		r.Key = []byte(m.Aggregate)
+	}
+	headers := queuesafe.WithKey(m.Header, m.Key)
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(headers[name])})
+	}
+	return r
+}
+
+func classify(err error) error {
+	for _, no := range []error{kerr.MessageTooLarge, kerr.InvalidTopicException, kerr.InvalidRecord} {
+		if errors.Is(err, no) {
+			return outbox.Permanent(err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,92 @@
+package kafkasafe_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/queuesafe/kafkasafe"
+)
+
+func (k *kit) sink(opts ...kgo.Opt) (*kafkasafe.Sink, error) {
+	k.Helper()
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(k.cluster.ListenAddrs()...))...)
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.Cleanup(client.Close)
+	return kafkasafe.NewSink(client, kafkasafe.SinkOptions{})
+}
+
+// What the sink sends, the consumer reads the key of. The broker's first answer is lost.
+func TestSink(t *testing.T) {
+	k := newKit(t, 3)
+	k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.RequestTimedOut, Count: 1})
+	sink, err := k.sink()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := outbox.Message{Topic: topic, Key: `"a"`, Aggregate: "order-17", Header: map[string]string{"type": "paid"}, Body: []byte("paid")}
+	loose := outbox.Message{Topic: topic, Key: "b", Body: []byte("loose")}
+	for range 2 { // at least once
+		for _, err := range sink.Send(t.Context(), []outbox.Delivery{{Message: m}, {Message: loose}}) {
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	at := map[int32]int{}
+	for _, r := range k.get(topic, 4) {
+		if string(r.Value) == "loose" {
+			if r.Key != nil {
+				t.Errorf("the record is %+v", r)
+			}
+			continue
+		}
+		at[r.Partition]++
+		if string(r.Key) != "order-17" || header(r, "type") != "paid" {
+			t.Errorf("the record is %+v", r)
+		}
+	}
+	if len(at) != 1 {
+		t.Errorf("one aggregate is in %d partitions", len(at))
+	}
+	c := k.consume(succeed)
+	k.until("handled", func() bool { return k.saw(queuesafe.Processed) == 2 && k.saw(queuesafe.Duplicate) == 2 })
+	c.stop()
+}
+
+func TestSinkTellsWhatIsNoUse(t *testing.T) {
+	k := newKit(t, 1)
+	sink, err := k.sink(kgo.UnknownTopicRetries(0), kgo.RecordRetries(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := sink.Send(t.Context(), []outbox.Delivery{
+		{Message: outbox.Message{Topic: topic, Key: "a", Body: []byte(strings.Repeat("x", 2<<20))}},
+		{Message: outbox.Message{Topic: "not-there", Key: "b"}},
+		{Message: outbox.Message{Topic: topic, Key: "c"}},
+	})
+	if !outbox.IsPermanent(answers[0]) || answers[1] == nil || outbox.IsPermanent(answers[1]) || answers[2] != nil {
+		t.Errorf("answers: %v", answers)
+	}
+}
+
+// Seen to fail with NewSink not asking.
+func TestSinkNeedsAClientThatWaitsForAll(t *testing.T) {
+	k := newKit(t, 1)
+	for _, opts := range [][]kgo.Opt{
+		{kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite()},
+		{kgo.DisableIdempotentWrite()},
+	} {
+		if _, err := k.sink(opts...); err == nil {
+			t.Error("NewSink took a client that may lose or double records")
+		}
+	}
+}

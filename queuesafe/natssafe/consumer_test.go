@@ -1,0 +1,257 @@
+package natssafe_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/queuesafe/natssafe"
+)
+
+func succeed(context.Context, queuesafe.Message) error { return nil }
+
+func TestProcessedIsGone(t *testing.T) {
+	k := newKit(t)
+	stop := k.consume(succeed)
+	k.send("a", "b", "a")
+	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 3 })
+	stop()
+	if k.saw(queuesafe.Processed) != 2 || k.saw(queuesafe.Duplicate) != 1 || k.ran.Load() != 2 {
+		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	}
+	k.wantLeft(0)
+}
+
+// Seen to fail with the publishing taken out of settle: the message was gone.
+func TestFailedForGoodIsADeadLetter(t *testing.T) {
+	k := newKit(t)
+	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
+	k.send("a")
+	m := k.dead()
+	k.until("terminated", func() bool { return k.left() == 0 })
+	stop()
+	h := m.Header
+	if string(m.Data) != "order a" || h.Get(queuesafe.KeyHeader) != "a" || h.Get(natssafe.ReasonHeader) != "failed" ||
+		h.Get(natssafe.SubjectHeader) != k.name+".new" || h.Get(natssafe.DeliveriesHeader) != "1" {
+		k.Errorf("the dead letter is %+v", m)
+	}
+}
+
+// A dead letter that cannot be kept is not given up. Seen to fail with the error of publishing it ignored.
+func TestDeadLetterThatNobodyKeepsIsLeft(t *testing.T) {
+	k := newKit(t)
+	k.o.DeadLetters = "NOBODY." + k.name
+	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
+	k.send("a")
+	k.until("delivered again", func() bool { return k.saw(queuesafe.Failed) == 2 })
+	stop()
+	k.wantLeft(1)
+	if k.ran.Load() != 1 {
+		k.Errorf("%d runs", k.ran.Load())
+	}
+}
+
+func TestRetryableComesBackAfterItsDelay(t *testing.T) {
+	k := newKit(t)
+	k.core.MinDelay, k.core.MaxDelay, k.core.MaxDeliveries = 200*time.Millisecond, 200*time.Millisecond, 4
+	began := time.Now()
+	stop := k.consume(func(context.Context, queuesafe.Message) error { return retrysafe.Retryable(errBank) })
+	k.send("a")
+	m := k.dead()
+	if took := time.Since(began); took < 400*time.Millisecond {
+		k.Errorf("four deliveries within %v", took)
+	}
+	k.until("terminated", func() bool { return k.left() == 0 })
+	stop()
+	if m.Header.Get(natssafe.ReasonHeader) != "retryable" || m.Header.Get(natssafe.DeliveriesHeader) != "4" || k.ran.Load() != 4 {
+		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), m)
+	}
+}
+
+// Two processes have the same message: the second leaves it until the first has ended. Seen to fail with Later acknowledged.
+func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
+	k := newKit(t)
+	hold, began := make(chan struct{}), make(chan struct{}, 1)
+	first := k.consume(func(context.Context, queuesafe.Message) error {
+		began <- struct{}{}
+		k.wait(hold)
+		return retrysafe.Retryable(errBank)
+	})
+	k.send("a")
+	<-began
+	second := k.consume(succeed)
+	k.send("a", "a", "a", "a")
+	k.until("seen in flight", func() bool { return k.saw(queuesafe.InFlight) >= 8 })
+	if k.saw(queuesafe.Processed) != 0 {
+		k.Error("it was processed twice at once")
+	}
+	go first()
+	close(hold)
+	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 && k.saw(queuesafe.Duplicate) == 4 })
+	second()
+	k.wantLeft(0)
+}
+
+// Work that takes longer than AckWait is delivered once. Seen to fail with Extend left out of messageOf.
+func TestLongWorkIsKeptByTheHeartbeat(t *testing.T) {
+	k := newKit(t)
+	k.config.AckWait = 300 * time.Millisecond
+	stop := k.consume(func(context.Context, queuesafe.Message) error {
+		<-time.After(1500 * time.Millisecond) // the server's clock cannot be turned
+		return nil
+	})
+	k.send("a")
+	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 })
+	stop()
+	if k.count(queuesafe.Handled) != 1 {
+		k.Errorf("%+v", k.events)
+	}
+	k.wantLeft(0)
+}
+
+// What is not being handled stays with the server.
+// Seen to fail with running.Wait taken out of Run: Run returned.
+func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
+	k := newKit(t)
+	k.o.Parallel = 1
+	hold, began := make(chan struct{}), make(chan struct{}, 1)
+	stop := k.consume(func(context.Context, queuesafe.Message) error {
+		began <- struct{}{}
+		k.wait(hold)
+		return nil
+	})
+	k.send("a", "b", "c")
+	<-began
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	select {
+	case <-k.ended:
+		k.Error("Run has returned though a handler runs")
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(hold)
+	<-stopped
+	if k.saw(queuesafe.Processed) != 1 || k.count(queuesafe.Handled) != 1 || k.count(queuesafe.SettleFailed) != 0 {
+		k.Errorf("%+v", k.events)
+	}
+	k.wantLeft(2)
+}
+
+func TestConsumersThatWouldLoseMessagesAreRefused(t *testing.T) {
+	k := newKit(t)
+	k.config.MaxDeliver = 20
+	if _, _, err := k.newConsumer(succeed); err == nil {
+		k.Error("the server gives up before the consumer does, and nobody minds")
+	}
+	k.config.MaxDeliver = 21
+	if _, _, err := k.newConsumer(succeed); err != nil {
+		k.Error(err)
+	}
+	k.core.MaxDeliveries = -1
+	if _, _, err := k.newConsumer(succeed); err == nil {
+		k.Error("the server gives up, the consumer never does, and nobody minds")
+	}
+}
+
+func TestRunEndsWithItsConsumer(t *testing.T) {
+	k := newKit(t)
+	c, _, err := k.newConsumer(succeed)
+	if err != nil {
+		k.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- c.Run(k.ctx) }()
+	k.until("connected", func() bool { return k.count(queuesafe.Connected) == 1 })
+	k.until("pulling", func() bool {
+		info, err := k.stream.Consumer(k.ctx, "billing")
+		return err == nil && info.CachedInfo().NumWaiting > 0
+	})
+	if err := k.stream.DeleteConsumer(k.ctx, "billing"); err != nil {
+		k.Fatal(err)
+	}
+	if err := <-ended; !errors.Is(err, jetstream.ErrConsumerDeleted) {
+		k.Errorf("Run = %v", err)
+	}
+}
+
+// The broker is killed amid. Nothing is lost, nothing runs twice. Acknowledgements may have survived: the client keeps them for
+// the next connection.
+func TestBrokerIsKilledAmid(t *testing.T) {
+	t.Parallel()
+	server := servers.StartNATS(t, servers.NATSOptions{})
+	k := kitAt(t, server.URL())
+	k.config.AckWait = time.Second
+	var mu sync.Mutex
+	effects := map[string]int{}
+	const messages = 300
+	hundred, killed := make(chan struct{}), make(chan struct{})
+	stop := k.consume(func(_ context.Context, m queuesafe.Message) error {
+		mu.Lock()
+		effects[m.Header.Values(queuesafe.KeyHeader)[0]]++
+		n := len(effects)
+		mu.Unlock()
+		if n == 100 {
+			close(hundred)
+		}
+		if n >= 100 {
+			k.wait(killed)
+		}
+		return nil
+	})
+	for i := range messages {
+		k.send(fmt.Sprint(i))
+	}
+	<-hundred
+	server.Kill(t)
+	close(killed)
+	server.Start(t)
+	k.until("all processed", func() bool { return k.saw(queuesafe.Processed) == messages && k.left() == 0 })
+	stop()
+	for key, n := range effects {
+		if n != 1 {
+			t.Errorf("message %s had %d effects", key, n)
+		}
+	}
+}
+
+// What a sink sends twice is once in the stream. What no stream takes, or another one, has not been sent.
+func TestSinkToConsumer(t *testing.T) {
+	k := newKit(t)
+	s := natssafe.NewSink(k.js, natssafe.SinkOptions{Stream: k.name})
+	batch := []outbox.Delivery{
+		{Message: outbox.Message{Key: "a", Topic: k.name + ".paid", Body: []byte("a"), Header: map[string]string{"Type": "paid"}}},
+		{Message: outbox.Message{Key: "b", Topic: k.name + ".paid", Body: []byte("b"), Header: map[string]string{"Type": "paid"}}},
+		{Message: outbox.Message{Key: "c", Topic: "nowhere", Body: []byte("c")}},
+		{Message: outbox.Message{Key: "d", Topic: k.o.DeadLetters, Body: []byte("another stream's")}},
+	}
+	for range 2 {
+		for i, err := range s.Send(k.ctx, batch) {
+			if (err != nil) != (i >= 2) {
+				k.Errorf("message %d: %v", i, err)
+			}
+		}
+	}
+	k.wantLeft(2)
+	k.send("a")      // another message under this key
+	k.o.Parallel = 1 // one after the other
+	stop := k.consume(func(_ context.Context, m queuesafe.Message) error {
+		if m.ID != string(m.Body) || m.Header.Values("type")[0] != "paid" {
+			k.Errorf("got %+v", m)
+		}
+		return nil
+	})
+	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 3 })
+	stop()
+	if k.saw(queuesafe.Processed) != 2 || k.saw(queuesafe.Mismatch) != 1 {
+		k.Errorf("%+v", k.events)
+	}
+}

@@ -1,0 +1,194 @@
+package sqssafe
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/retrysafe/retrysafe/queuesafe"
+)
+
+// Consumer consumes from one queue.
+type Consumer struct {
+	client   *sqs.Client
+	queue    string
+	fifo     bool
+	consumer *queuesafe.Consumer
+	handler  queuesafe.Handler
+	options  Options
+	places   chan struct{} // one for each handler at work
+	running  sync.WaitGroup
+	deletes  *deleter
+}
+
+// Options of a Consumer. Either DeadLetters or DropDead is set, or the queue has a redrive policy.
+type Options struct {
+	// Parallel is how many messages are handled at once. Default 16.
+	Parallel int
+	// Visibility is how long a message stays with a consumer that has vanished. Whole seconds, at most 12 h. Default 30 s.
+	Visibility time.Duration
+	// DeadLetters is the URL of the queue for messages that are given up; FIFO, if this one is. Default: they are left to the
+	// queue's redrive policy.
+	DeadLetters string
+	// DropDead removes messages that are given up, instead.
+	DropDead bool
+	// DeduplicationID takes MessageDeduplicationId for the ID of a message of a FIFO queue. Not for content-based deduplication: there
+	// two messages with the same body have the same one.
+	DeduplicationID bool
+	// MaxPause bounds the pause after an error of SQS's; it begins with a fifth of a second and doubles. Default 10 s.
+	MaxPause time.Duration
+}
+
+const maxVisibility = 12 * time.Hour
+
+func (o Options) withDefaults() Options {
+	o.Parallel = max(cmp.Or(o.Parallel, 16), 1)
+	o.Visibility = min(max(cmp.Or(o.Visibility, 30*time.Second), time.Second), maxVisibility)
+	o.MaxPause = max(cmp.Or(o.MaxPause, 10*time.Second), firstPause)
+	return o
+}
+
+// NewConsumer returns a Consumer of the queue with a URL. Many may consume from one queue, in many processes. The client tries requests
+// again by itself, as it is configured.
+func NewConsumer(client *sqs.Client, queueURL string, c *queuesafe.Consumer, h queuesafe.Handler, o Options) *Consumer {
+	o = o.withDefaults()
+	return &Consumer{
+		client: client, queue: queueURL, fifo: isFIFO(queueURL), consumer: c, handler: h, options: o,
+		places:  make(chan struct{}, o.Parallel),
+		deletes: &deleter{client: client, queue: queueURL},
+	}
+}
+
+func isFIFO(queueURL string) bool { return strings.HasSuffix(queueURL, ".fifo") }
+
+const (
+	firstPause = 200 * time.Millisecond
+	longPoll   = 20 // seconds: the most there is
+	maxBatch   = 10
+	// callTimeout bounds what is said to SQS about one message.
+	callTimeout = 30 * time.Second
+)
+
+// ErrNoDeadLetters is what Run returns if a message that is given up has nowhere to go.
+var ErrNoDeadLetters = errors.New("sqssafe: the queue has no redrive policy: name DeadLetters or set DropDead")
+
+// Run consumes until ctx ends, then receives no more messages, waits for the handlers that run, settles their messages, and returns
+// nil. A message that SQS sends just then comes again after Options.Visibility.
+//
+// It returns an error only at the start: ErrNoDeadLetters, or one of SQS's that trying again will not help: there is no such
+// queue, or it may not be consumed from. Run is for one goroutine at a time.
+func (c *Consumer) Run(ctx context.Context) error {
+	defer c.running.Wait()
+	connected := false
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, c.options.MaxPause) {
+		err := c.check(ctx)
+		if err == nil {
+			connected, pause = true, firstPause
+			c.tell(ctx, queuesafe.Connected, 0, nil)
+			err = c.receive(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case refused(err) && !connected:
+			return err
+		}
+		c.tell(ctx, queuesafe.Disconnected, 0, err)
+		sleep(ctx, pause/2+rand.N(pause/2))
+	}
+	return nil
+}
+
+// check finds out whether the queue can be consumed from.
+func (c *Consumer) check(ctx context.Context) error {
+	out, err := c.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
+		QueueUrl: &c.queue, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameRedrivePolicy},
+	})
+	switch {
+	case err != nil:
+		return err
+	case c.options.DeadLetters == "" && !c.options.DropDead && out.Attributes["RedrivePolicy"] == "":
+		return ErrNoDeadLetters
+	}
+	return nil
+}
+
+// refused reports whether SQS understood and said no.
+func refused(err error) bool {
+	var no smithy.APIError
+	if errors.Is(err, ErrNoDeadLetters) {
+		return true
+	}
+	return errors.As(err, &no) && no.ErrorFault() == smithy.FaultClient && !strings.Contains(no.ErrorCode(), "Throttl")
+}
+
+// receive hands messages to handlers until ctx ends or SQS fails.
+func (c *Consumer) receive(ctx context.Context) error {
+	for {
+		free := c.take(ctx)
+		if free == 0 {
+			return ctx.Err()
+		}
+		out, err := c.client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+			QueueUrl: &c.queue, MaxNumberOfMessages: int32(free), WaitTimeSeconds: longPoll,
+			VisibilityTimeout:           seconds(c.options.Visibility),
+			MessageAttributeNames:       []string{"All"},
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		})
+		if err != nil {
+			c.free(free)
+			return err
+		}
+		c.free(free - len(out.Messages))
+		c.start(ctx, out.Messages)
+	}
+}
+
+// take waits for a place, and takes what else is free, at most as many as come at once. 0: ctx has ended.
+func (c *Consumer) take(ctx context.Context) (n int) {
+	select {
+	case c.places <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	for n = 1; n < maxBatch; n++ {
+		select {
+		case c.places <- struct{}{}:
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+func (c *Consumer) free(n int) {
+	for range n {
+		<-c.places
+	}
+}
+
+func (c *Consumer) tell(ctx context.Context, kind queuesafe.EventKind, delivery int, err error) {
+	c.consumer.Tell(ctx, queuesafe.Event{Kind: kind, Source: c.queue, Delivery: delivery, Err: err})
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// seconds rounds up, so that a message does not come before its time.
+func seconds(d time.Duration) int32 {
+	return int32(min((max(d, 0)+time.Second-1)/time.Second, maxVisibility/time.Second))
+}
