@@ -34,7 +34,7 @@ func TestAttemptThatBrokeOffIsFinished(t *testing.T) {
 	defer server.Close()
 	q := request()
 	first := exampletest.Post(t, server.URL, "k", q.Body, q)
-	if first.Status != http.StatusBadGateway || first.Header.Get("Idempotency-Status") != "unknown" {
+	if first.Status != http.StatusBadGateway || first.Header.Get("Idempotency-Status") != "unknown; retry" {
 		t.Errorf("with the carrier gone: %d %v", first.Status, first.Header)
 	}
 	second := exampletest.Post(t, server.URL, "k", q.Body, q)

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/retrysafe/retrysafe/examples/internal/faults"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// retries is how the buyer and the shop ask. Only the buyer is patient: retries at each level would multiply.
+func retries(attempts int) httpsafe.TransportOptions {
+	return httpsafe.TransportOptions{
+		Attempts: attempts, Backoff: 50 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, AttemptTimeout: 3 * lease,
+		Budget: httpsafe.RetryBudget{Tokens: -1}, // one buyer at a time
+	}
+}
+
+// buyer orders at the shop. What it was answered is in a file, and what it has asked and was not answered in its journal:
+// so it goes on where it was after it was killed.
+type buyer struct {
+	client *httpsafe.Client
+	shop   string // URL
+	folder string
+}
+
+// buy is the process of a buyer that orders once.
+func buy(args []string) error {
+	f := flag.NewFlagSet("buy", flag.ContinueOnError)
+	shop := f.String("shop", "", "URL of the shop")
+	data := f.String("data", "", "folder of the buyer")
+	number := f.String("order", "", "number of the order, which the buyer never uses again")
+	again := f.Bool("again", false, "ask even if the order was answered")
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	journal, err := httpsafe.OpenFileJournal(filepath.Join(*data, "journal"), httpsafe.FileJournalOptions{})
+	if err != nil {
+		return err
+	}
+	options := retries(40)
+	options.Journal = &faults.Journal{Journal: journal, Name: "buyer"} // the boundaries are for the play
+	options.AuthorizeFunc = signIn
+	client, err := httpsafe.NewClient(httpsafe.ClientOptions{Transport: options})
+	if err != nil {
+		return errors.Join(err, journal.Close())
+	}
+	b := &buyer{client, *shop, *data}
+	return errors.Join(b.buy(context.Background(), order{*number, 4200}, *again), journal.Close())
+}
+
+// signIn puts the buyer's credential on each request: the journal keeps none.
+func signIn(r *http.Request, _ string, _ bool) error {
+	r.Header.Set("Authorization", "Bearer buyer")
+	return nil
+}
+
+// buy finishes what was begun before, and then orders, unless that was it.
+func (b *buyer) buy(ctx context.Context, o order, again bool) error {
+	err := b.client.Resume(ctx, func(_ context.Context, r httpsafe.Resumed) error {
+		if r.Err != nil {
+			return r.Err
+		}
+		return b.keep(r.Response)
+	})
+	if err != nil || b.has(o.Order) && !again {
+		return err
+	}
+	return b.order(ctx, o)
+}
+
+// order sends the order, under a key made of its number: the same in every process.
+func (b *buyer) order(ctx context.Context, o order) error {
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	r, err := http.NewRequest(http.MethodPost, b.shop, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	intent := httpsafe.Intent{Operation: "checkout", Params: []string{o.Order}}
+	response, err := b.client.Do(httpsafe.WithIntent(ctx, intent), r)
+	if err != nil {
+		return err
+	}
+	if err := b.keep(response); err != nil {
+		return err // the body stays open, and the journal keeps the intent
+	}
+	return response.Body.Close() // now the journal forgets it
+}
+
+// keep adds the answer to the file of its order: a line for each time that the buyer was answered.
+func (b *buyer) keep(response *http.Response) error {
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	var made bought
+	if err := json.Unmarshal(body, &made); err != nil || response.StatusCode != http.StatusCreated {
+		return fmt.Errorf("the shop answers %s: %s", response.Status, body)
+	}
+	faults.Boundary("buyer-answered")
+	file, err := os.OpenFile(b.receipt(made.Order), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Write(body); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+func (b *buyer) has(number string) bool {
+	_, err := os.Stat(b.receipt(number))
+	return err == nil
+}
+
+func (b *buyer) receipt(number string) string { return filepath.Join(b.folder, number+".json") }
