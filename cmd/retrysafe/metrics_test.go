@@ -4,6 +4,7 @@ package main
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -35,7 +36,11 @@ func (p *running) scrape() scrape {
 	if err != nil || res.StatusCode != http.StatusOK {
 		p.t.Fatalf("scrape: %s, %v", res.Status, err)
 	}
-	s := scrape{string(text), map[string]float64{}, map[string]string{}}
+	return parseScrape(string(text))
+}
+
+func parseScrape(text string) scrape {
+	s := scrape{text, map[string]float64{}, map[string]string{}}
 	for line := range strings.Lines(s.text) {
 		fields := strings.Fields(line)
 		if strings.HasPrefix(line, "# TYPE ") {
@@ -46,6 +51,14 @@ func (p *running) scrape() scrape {
 		}
 	}
 	return s
+}
+
+// and returns what either has.
+func (s scrape) and(other scrape) scrape {
+	all := scrape{s.text + other.text, maps.Clone(s.series), maps.Clone(s.types)}
+	maps.Copy(all.series, other.series)
+	maps.Copy(all.types, other.types)
+	return all
 }
 
 func cutLast(s, sep string) (string, string, bool) {
@@ -202,8 +215,9 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%q is shown", secret)
 		}
 	}
-	t.Run("documents", func(t *testing.T) { checkDocuments(t, m.at) })
-	t.Run("rules", func(t *testing.T) { checkRules(t, m.at) })
+	all := m.at.and(scrapeProgram(t))
+	t.Run("documents", func(t *testing.T) { checkDocuments(t, all) })
+	t.Run("rules", func(t *testing.T) { checkRules(t, all) })
 }
 
 // What the store holds is the same, whichever process tells; what was done is told by the one that did it.

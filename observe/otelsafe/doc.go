@@ -6,6 +6,9 @@
 //	defer stop()
 //	guard := retrysafe.New(measured, retrysafe.Options{Observer: observer})
 //
+// What crosses services has observers of its own: NewClientObserver for the client of httpsafe, NewOutboxObserver and WatchOutbox for an
+// outbox and its relays, NewQueueObserver for consumers of messages.
+//
 // It needs the API of OpenTelemetry only; the program chooses SDK and exporters. docs/metrics.md of the repository lists
 // every metric, and what to do about it.
 //

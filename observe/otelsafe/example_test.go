@@ -6,7 +6,10 @@ import (
 	"log"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
+	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -34,4 +37,42 @@ func Example() {
 	// Output:
 	// paid <nil>
 	// <nil> <nil>
+}
+
+// What crosses services: the client, an outbox and its relay, a consumer.
+func Example_acrossServices() {
+	client, err := otelsafe.NewClientObserver(otelsafe.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	transport, err := httpsafe.NewTransport(httpsafe.TransportOptions{ObserveFunc: client.Attempt, UnknownFunc: client.Unknown})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	box, err := outbox.New(nil, outbox.SQLite, outbox.Options{}) // a *sql.DB, in a program
+	if err != nil {
+		log.Fatal(err)
+	}
+	stop, err := otelsafe.WatchOutbox(box, otelsafe.WatchOptions{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{TopicFunc: func(topic string) string { return topic }})
+	if err != nil {
+		log.Fatal(err)
+	}
+	relay := outbox.NewRelay(box, nil, outbox.RelayOptions{Observer: relays})
+
+	queue, err := otelsafe.NewQueueObserver(otelsafe.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: queue.Observe})
+	fmt.Println(transport != nil, relay != nil, consumer != nil, err)
+	fmt.Println(stop())
+	// Output:
+	// true true true <nil>
+	// <nil>
 }

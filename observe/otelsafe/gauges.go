@@ -34,16 +34,16 @@ func (g storeGauges) all() []metric.Observable {
 }
 
 // show hands a reading to the SDK. After a failed one there is nothing to show but that, before the first one nothing.
-func (g storeGauges) show(to metric.Observer, r reading, failed bool) {
+func (g storeGauges) show(to metric.Observer, r reading, at time.Time, failed bool) {
 	switch {
 	case failed:
 		to.ObserveInt64(g.up, 0)
 		return
-	case r.at.IsZero():
+	case at.IsZero():
 		return
 	}
 	to.ObserveInt64(g.up, 1)
-	to.ObserveFloat64(g.readingAge, time.Since(r.at).Seconds())
+	to.ObserveFloat64(g.readingAge, time.Since(at).Seconds())
 	for state, n := range r.states() {
 		to.ObserveInt64(g.records, n, metric.WithAttributes(attrState.String(state)))
 	}

@@ -224,6 +224,11 @@ func (m *meter) series() map[string]float64 {
 				note(one.Name, p.Attributes, float64(p.Count))
 				note(one.Name+".sum", p.Attributes, p.Sum)
 			}
+		case metricdata.Histogram[int64]:
+			for _, p := range data.DataPoints {
+				note(one.Name, p.Attributes, float64(p.Count))
+				note(one.Name+".sum", p.Attributes, float64(p.Sum))
+			}
 		default:
 			m.t.Fatalf("%s is a %T", one.Name, data)
 		}

@@ -43,6 +43,13 @@ func (m *maker) histogram(name, what string, bounds []float64) metric.Float64His
 	return keep(m, name, i, err)
 }
 
+// sizes is a histogram of counts.
+func (m *maker) sizes(name, unit, what string, bounds []float64) metric.Int64Histogram {
+	i, err := m.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(what),
+		metric.WithExplicitBucketBoundaries(bounds...))
+	return keep(m, name, i, err)
+}
+
 func (m *maker) observed(name, unit, what string) metric.Int64ObservableGauge {
 	i, err := m.meter.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
 	return keep(m, name, i, err)
@@ -53,7 +60,7 @@ func (m *maker) observedSeconds(name, what string) metric.Float64ObservableGauge
 	return keep(m, name, i, err)
 }
 
-// Bounds of histograms, in seconds: of work and waiting, and of calls to a store.
+// Bounds of histograms, in seconds: of work and waiting, of calls to a store, and of messages on their way.
 func workBounds() []float64 {
 	return []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
 }
@@ -69,7 +76,18 @@ const (
 	attrCall      = attribute.Key("call")
 	attrState     = attribute.Key("state")
 	attrQuantile  = attribute.Key("quantile")
+	attrTopic     = attribute.Key("topic")
+	attrSignal    = attribute.Key("signal")
+	attrWhy       = attribute.Key("why")
+	attrConsumer  = attribute.Key("consumer")
+	attrSituation = attribute.Key("situation")
+	attrAction    = attribute.Key("action")
+	attrKind      = attribute.Key("kind")
 )
+
+func delayBounds() []float64 {
+	return []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400}
+}
 
 // labels are attributes in the forms in which instruments want them, made once.
 type labels struct {

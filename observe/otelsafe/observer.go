@@ -42,7 +42,7 @@ func New(o Options) (*Observer, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	observer.operations = newOperations(o.OperationFunc, observer.zero)
+	observer.operations = newOperations(attrOperation, o.OperationFunc, observer.zero)
 	observer.sweptRecords.Add(context.Background(), 0)
 	return observer, nil
 }

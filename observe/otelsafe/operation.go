@@ -14,8 +14,9 @@ const maxOperations = 100
 // otherOperations is the name of those beyond maxOperations.
 const otherOperations = "other"
 
-// operations are the names that OperationFunc has given so far.
+// operations are the names that OperationFunc has given so far, or those of what else a measurement is told apart by.
 type operations struct {
+	attr  attribute.Key
 	ask   func(context.Context) string
 	ready func(*operation) // called once for each
 
@@ -25,18 +26,23 @@ type operations struct {
 
 // operation has the attributes of its measurements ready.
 type operation struct {
+	common    []attribute.KeyValue
 	plain     labels
 	byOutcome map[string]labels
+	more      sync.Map // labels by what was asked of with
 }
 
-func newOperations(ask func(context.Context) string, ready func(*operation)) *operations {
-	o := &operations{ask: ask, ready: ready, known: map[string]*operation{}}
+func newOperations(attr attribute.Key, ask func(context.Context) string, ready func(*operation)) *operations {
+	o := &operations{attr: attr, ask: ask, ready: ready, known: map[string]*operation{}}
 	if ask == nil {
 		o.ask = func(context.Context) string { return "" }
 		o.named("")
 	}
 	return o
 }
+
+// nameless is for operations that are asked for by name only.
+func nameless(context.Context) string { return "" }
 
 // of returns the operation that ctx belongs to.
 func (o *operations) of(ctx context.Context) *operation { return o.named(o.ask(ctx)) }
@@ -55,19 +61,19 @@ func (o *operations) named(name string) *operation {
 	}
 	op, ok = o.known[name]
 	if !ok {
-		op = newOperation(name)
+		op = newOperation(o.attr, name)
 		o.known[name] = op
 		o.ready(op)
 	}
 	return op
 }
 
-func newOperation(name string) *operation {
+func newOperation(attr attribute.Key, name string) *operation {
 	var common []attribute.KeyValue
 	if name != "" {
-		common = append(common, attrOperation.String(name))
+		common = append(common, attr.String(name))
 	}
-	op := &operation{plain: label(common...), byOutcome: map[string]labels{}}
+	op := &operation{common: common, plain: label(common...), byOutcome: map[string]labels{}}
 	for _, outcome := range slices.Concat(requestOutcomes(), attemptOutcomes(), saveOutcomes()) {
 		op.byOutcome[outcome] = label(append(common[:len(common):len(common)], attrOutcome.String(outcome))...)
 	}
@@ -75,3 +81,14 @@ func newOperation(name string) *operation {
 }
 
 func (op *operation) outcome(name string) labels { return op.byOutcome[name] }
+
+// with returns the labels of an operation's measurements with one more attribute or two, which must have few values.
+func (op *operation) with(more ...attribute.KeyValue) labels {
+	id := [2]attribute.KeyValue{}
+	copy(id[:], more)
+	if l, ok := op.more.Load(id); ok {
+		return l.(labels)
+	}
+	l, _ := op.more.LoadOrStore(id, label(append(op.common[:len(op.common):len(op.common)], more...)...))
+	return l.(labels)
+}

@@ -8,14 +8,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Options of New and of Instrument.
+// Options of New, Instrument, NewClientObserver and NewQueueObserver.
 type Options struct {
 	// MeterProvider that metrics go to. Default: otel.GetMeterProvider().
 	MeterProvider metric.MeterProvider
-	// TracerProvider for the keys' own traces; Instrument does not use it. Default: otel.GetTracerProvider(). The package
-	// trace/noop has one that leaves those traces out.
+	// TracerProvider for the keys' own traces. Default: otel.GetTracerProvider(). The package
+	// trace/noop has one that leaves those traces out. Only New uses it.
 	TracerProvider trace.TracerProvider
-	// OperationFunc names the operation that a request belongs to, such as its route; Instrument does not ask it. The name
+	// OperationFunc names the operation that a request belongs to, such as its route; New and NewClientObserver ask it. The name
 	// becomes the attribute "operation", so there must be few: after 100 different ones, further ones are called "other".
 	// It must never be made of a key, a scope or an owner. Empty: no attribute. Default: none has one.
 	OperationFunc func(ctx context.Context) string

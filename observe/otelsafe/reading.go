@@ -10,7 +10,6 @@ import (
 
 // reading is what a store held at one moment.
 type reading struct {
-	at        time.Time // zero: there has not been one
 	stats     retrysafe.Stats
 	ages      map[string]time.Duration // by quantile
 	unread    int64
