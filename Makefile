@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare lint fmt demo clean
+.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare lint fmt proto demo clean
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -56,6 +56,13 @@ fmt: $(BIN)/golangci-lint ## format the code
 $(BIN)/golangci-lint: tools.mod tools.sum
 	@echo "building golangci-lint, once"
 	@GOWORK=off go build -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+proto: ## generate code from the .proto files of tests and examples (needs protoc)
+	@for p in google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1 \
+		connectrpc.com/connect/cmd/protoc-gen-connect-go@v1.21.1; do GOWORK=off GOBIN=$(CURDIR)/$(BIN) go install $$p || exit 1; done
+	cd internal/rpc && PATH=$(CURDIR)/$(BIN):$$PATH protoc --go_out=. --go_opt=paths=source_relative shoppb/shop.proto
+	cd examples && PATH=$(CURDIR)/$(BIN):$$PATH protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative \
+		--connect-go_out=. --connect-go_opt=paths=source_relative internal/paymentspb/payments.proto
 
 demo: ## watch one charge happen although twenty clients retry it
 	go run ./cmd/retrysafe demo
