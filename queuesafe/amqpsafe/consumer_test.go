@@ -22,10 +22,10 @@ func TestProcessedIsGone(t *testing.T) {
 	k := newKit(t)
 	stop := k.consume(succeed)
 	k.send(k.channel(), order("a"), order("b"), order("a"))
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 3 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 3 })
 	stop()
-	if k.saw(queuesafe.Processed) != 2 || k.saw(queuesafe.Duplicate) != 1 || k.ran.Load() != 2 {
-		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	if k.Saw(queuesafe.Processed) != 2 || k.Saw(queuesafe.Duplicate) != 1 || k.Ran.Load() != 2 {
+		k.Errorf("%d runs, %+v", k.Ran.Load(), k.Events())
 	}
 	k.wantEmpty()
 }
@@ -53,7 +53,7 @@ func TestDeadCanBeDropped(t *testing.T) {
 	k.o.DropDead = true
 	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
 	k.send(k.channel(), order("a"))
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 1 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 1 })
 	stop()
 	k.wantEmpty()
 }
@@ -61,7 +61,7 @@ func TestDeadCanBeDropped(t *testing.T) {
 // Seen to fail with the header that carries the count left out of copyOf: each delivery was the first.
 func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	k := newKit(t)
-	k.core.MinDelay, k.core.MaxDeliveries = 60*time.Millisecond, 4 // in the queue for 200 ms
+	k.Core.MinDelay, k.Core.MaxDeliveries = 60*time.Millisecond, 4 // in the queue for 200 ms
 	began := time.Now()
 	stop := k.consume(func(context.Context, queuesafe.Message) error { return retrysafe.Retryable(errBank) })
 	k.send(k.channel(), order("a"))
@@ -70,8 +70,8 @@ func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	if took := time.Since(began); took < 350*time.Millisecond {
 		k.Errorf("four deliveries within %v", took)
 	}
-	if d.Headers[amqpsafe.ReasonHeader] != "retryable" || d.Headers[amqpsafe.DeliveriesHeader] != int64(4) || k.ran.Load() != 4 {
-		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), d)
+	if d.Headers[amqpsafe.ReasonHeader] != "retryable" || d.Headers[amqpsafe.DeliveriesHeader] != int64(4) || k.Ran.Load() != 4 {
+		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), d)
 	}
 	k.wantEmpty()
 }
@@ -82,7 +82,7 @@ func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
 	first := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		k.wait(hold)
+		k.Wait(hold)
 		return retrysafe.Retryable(errBank)
 	})
 	c := k.channel()
@@ -90,13 +90,13 @@ func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
 	<-began
 	second := k.consume(succeed)
 	k.send(c, order("a"), order("a"), order("a"), order("a"))
-	k.until("seen in flight", func() bool { return k.saw(queuesafe.InFlight) >= 8 })
-	if k.saw(queuesafe.Processed) != 0 {
+	k.Until("seen in flight", func() bool { return k.Saw(queuesafe.InFlight) >= 8 })
+	if k.Saw(queuesafe.Processed) != 0 {
 		k.Error("it was processed twice at once")
 	}
 	go first()
 	close(hold)
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 && k.saw(queuesafe.Duplicate) == 4 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 && k.Saw(queuesafe.Duplicate) == 4 })
 	second()
 	k.wantEmpty()
 }
@@ -108,19 +108,19 @@ func TestLostAcknowledgementCostsOneRead(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 2)
 	stop := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		k.wait(hold)
+		k.Wait(hold)
 		return nil
 	})
 	k.send(k.channel(), order("a"))
 	<-began
 	k.cut()
-	k.until("connected again", func() bool { return k.count(queuesafe.Connected) == 2 })
-	k.until("delivered again", func() bool { return k.saw(queuesafe.InFlight) >= 1 })
+	k.Until("connected again", func() bool { return k.Count(queuesafe.Connected) == 2 })
+	k.Until("delivered again", func() bool { return k.Saw(queuesafe.InFlight) >= 1 })
 	close(hold)
-	k.until("duplicate", func() bool { return k.saw(queuesafe.Duplicate) == 1 })
+	k.Until("duplicate", func() bool { return k.Saw(queuesafe.Duplicate) == 1 })
 	stop()
-	if k.ran.Load() != 1 || k.count(queuesafe.SettleFailed) != 1 || k.count(queuesafe.Disconnected) != 1 {
-		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	if k.Ran.Load() != 1 || k.Count(queuesafe.SettleFailed) != 1 || k.Count(queuesafe.Disconnected) != 1 {
+		k.Errorf("%d runs, %+v", k.Ran.Load(), k.Events())
 	}
 	k.wantEmpty()
 }
@@ -132,7 +132,7 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
 	stop := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		k.wait(hold)
+		k.Wait(hold)
 		return nil
 	})
 	c := k.channel()
@@ -147,8 +147,8 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	}
 	close(hold)
 	<-stopped
-	if k.saw(queuesafe.Processed) != 1 || k.count(queuesafe.Handled) != 1 || k.count(queuesafe.SettleFailed) != 0 {
-		k.Errorf("%+v", k.events)
+	if k.Saw(queuesafe.Processed) != 1 || k.Count(queuesafe.Handled) != 1 || k.Count(queuesafe.SettleFailed) != 0 {
+		k.Errorf("%+v", k.Events())
 	}
 	for _, id := range []string{"b", "c"} {
 		if d := k.get(k.queue); d.MessageId != id {
@@ -163,11 +163,8 @@ func TestDeclarationThatIsRefusedIsAnError(t *testing.T) {
 	if _, err := k.channel().QueueDeclare(k.queue, true, false, false, false, nil); err != nil {
 		k.Fatal(err)
 	}
-	core, err := queuesafe.New(retrysafe.New(k.store, retrysafe.Options{}), "billing", k.core)
-	if err != nil {
-		k.Fatal(err)
-	}
-	err = amqpsafe.NewConsumer(k.dial, k.queue, core, succeed, k.o).Run(context.Background())
+	_, core := k.NewCore()
+	err := amqpsafe.NewConsumer(k.dial, k.queue, core, succeed, k.o).Run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), k.queue) || !strings.Contains(err.Error(), "x-queue-type") {
 		k.Errorf("Run = %v", err)
 	}
@@ -192,12 +189,12 @@ func TestQueueThatIsDeletedIsDeclaredAgain(t *testing.T) {
 	if _, err := c.QueueDelete(k.queue, false, false, false); err != nil {
 		k.Fatal(err)
 	}
-	k.until("connected again", func() bool { return k.count(queuesafe.Connected) == 2 })
+	k.Until("connected again", func() bool { return k.Count(queuesafe.Connected) == 2 })
 	confirmed, err := c.PublishWithDeferredConfirm(exchange, "", true, false, order("a"))
 	if err != nil || !confirmed.Wait() {
 		k.Fatal(err)
 	}
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 })
 	stop()
 	k.wantEmpty()
 }
@@ -207,7 +204,7 @@ func TestBrokerIsKilledAmid(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRabbitMQ(t, servers.RabbitMQOptions{})
 	k := kitAt(t, server.URL())
-	k.core.MaxDeliveries = -1
+	k.Core.MaxDeliveries = -1
 	var mu sync.Mutex
 	effects, tried := map[string]int{}, map[string]bool{}
 	const messages = 300
@@ -226,7 +223,7 @@ func TestBrokerIsKilledAmid(t *testing.T) {
 			close(hundred)
 		}
 		if n >= 100 {
-			k.wait(killed)
+			k.Wait(killed)
 		}
 		return nil
 	})
@@ -238,8 +235,8 @@ func TestBrokerIsKilledAmid(t *testing.T) {
 	server.Kill(t)
 	close(killed)
 	server.Start(t)
-	k.until("all processed", func() bool {
-		return k.saw(queuesafe.Processed) == messages
+	k.Until("all processed", func() bool {
+		return k.Saw(queuesafe.Processed) == messages
 	})
 	stop()
 	for id, n := range effects {
@@ -247,7 +244,7 @@ func TestBrokerIsKilledAmid(t *testing.T) {
 			t.Errorf("message %s had %d effects", id, n)
 		}
 	}
-	if k.saw(queuesafe.Duplicate) == 0 {
+	if k.Saw(queuesafe.Duplicate) == 0 {
 		t.Error("nothing was delivered twice: the test shows nothing")
 	}
 }

@@ -12,10 +12,10 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/servers"
 	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/queuesafe/amqpsafe"
+	"github.com/retrysafe/retrysafe/queuesafe/internal/queuetest"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -26,18 +26,13 @@ var errBank = errors.New("the bank says no")
 
 // kit has a queue of its own, and a store that all its consumers share.
 type kit struct {
-	*testing.T
+	*queuetest.Kit
 	url   string
 	queue string
-	store *memstore.Store
 	o     amqpsafe.Options
-	core  queuesafe.Options
-	p     retrysafe.Policy
 
-	mu     sync.Mutex
-	events []queuesafe.Event
-	conns  []net.Conn
-	ran    atomic.Int64
+	mu    sync.Mutex
+	conns []net.Conn
 }
 
 var queues atomic.Int64
@@ -53,10 +48,9 @@ func newKit(t *testing.T) *kit {
 }
 
 func kitAt(t *testing.T, url string) *kit {
-	k := &kit{T: t, url: url, queue: fmt.Sprintf("orders%d", queues.Add(1)), store: memstore.New(memstore.Options{})}
+	k := &kit{Kit: queuetest.New(t, memstore.New(memstore.Options{})), url: url, queue: fmt.Sprintf("orders%d", queues.Add(1))}
 	k.o.Delays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}
 	k.o.MaxPause = 300 * time.Millisecond
-	k.core.MinDelay, k.core.MaxDelay = 10*time.Millisecond, 200*time.Millisecond
 	return k
 }
 
@@ -84,92 +78,8 @@ func (k *kit) cut() {
 // consume runs a consumer with a guard of its own until the test or the returned function ends it.
 func (k *kit) consume(h queuesafe.Handler) (stop func()) {
 	k.Helper()
-	k.core.Observer = k.observe
-	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.p})
-	core, err := queuesafe.New(guard, "billing", k.core)
-	if err != nil {
-		k.Fatal(err)
-	}
-	before := k.count(queuesafe.Connected)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := amqpsafe.NewConsumer(k.dial, k.queue, core, k.counting(h), k.o).Run(ctx); err != nil {
-			k.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		<-done
-		guard.Shutdown(context.Background())
-	})
-	k.Cleanup(stop)
-	k.until("connected", func() bool { return k.count(queuesafe.Connected) > before })
-	return stop
-}
-
-func (k *kit) counting(h queuesafe.Handler) queuesafe.Handler {
-	return func(ctx context.Context, m queuesafe.Message) error {
-		k.ran.Add(1)
-		return h(ctx, m)
-	}
-}
-
-// wait is for handlers: a test that has failed waits for them in vain.
-func (k *kit) wait(c <-chan struct{}) {
-	select {
-	case <-c:
-	case <-k.Context().Done():
-	}
-}
-
-func (k *kit) observe(_ context.Context, e queuesafe.Event) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.events = append(k.events, e)
-}
-
-func (k *kit) count(kind queuesafe.EventKind) int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	n := 0
-	for _, e := range k.events {
-		if e.Kind == kind {
-			n++
-		}
-	}
-	return n
-}
-
-// saw counts the deliveries that ended in a situation.
-func (k *kit) saw(s queuesafe.Situation) int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	n := 0
-	for _, e := range k.events {
-		if e.Kind == queuesafe.Handled && e.Disposition.Situation == s {
-			n++
-		}
-	}
-	return n
-}
-
-func (k *kit) until(what string, so func() bool) {
-	k.Helper()
-	end := time.NewTimer(30 * time.Second)
-	defer end.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-end.C:
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.Fatalf("not %s in time; %d runs; seen: %+v", what, k.ran.Load(), k.events)
-		}
-	}
+	guard, core := k.NewCore()
+	return k.Start(guard, amqpsafe.NewConsumer(k.dial, k.queue, core, k.Counting(h), k.o).Run)
 }
 
 // channel is one of the test's own, in confirm mode.
@@ -210,7 +120,7 @@ func (k *kit) get(queue string) amqp.Delivery {
 	k.Helper()
 	c := k.channel()
 	var d amqp.Delivery
-	k.until("in "+queue, func() bool {
+	k.Until("in "+queue, func() bool {
 		got, ok, err := c.Get(queue, true)
 		if err != nil {
 			k.Fatal(err)

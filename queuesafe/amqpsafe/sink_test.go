@@ -42,10 +42,10 @@ func TestSinkToConsumer(t *testing.T) {
 			}
 		}
 	}
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 6 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 6 })
 	stop()
-	if k.saw(queuesafe.Processed) != 3 || k.saw(queuesafe.Duplicate) != 3 {
-		k.Errorf("%+v", k.events)
+	if k.Saw(queuesafe.Processed) != 3 || k.Saw(queuesafe.Duplicate) != 3 {
+		k.Errorf("%+v", k.Events())
 	}
 	k.wantEmpty()
 }
@@ -68,7 +68,7 @@ func TestMessageThatNoQueueTakesIsNotSent(t *testing.T) {
 			k.Errorf("message %d: %v", i, err)
 		}
 	}
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 666 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 666 })
 }
 
 // An exchange that is missing costs the channel; the next batch has another.
@@ -89,10 +89,10 @@ func TestSinkComesBack(t *testing.T) {
 	if err := c.QueueBind(k.queue, "", exchange, false, nil); err != nil {
 		k.Fatal(err)
 	}
-	k.until("sent", func() bool { return send() == nil })
+	k.Until("sent", func() bool { return send() == nil })
 	k.cut()
-	k.until("sent again", func() bool { return send() == nil })
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 2 && k.saw(queuesafe.Duplicate) >= 2 })
+	k.Until("sent again", func() bool { return send() == nil })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 2 && k.Saw(queuesafe.Duplicate) >= 2 })
 	stop()
 	k.wantEmpty()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/retrysafe/retrysafe/internal/retry"
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
@@ -106,7 +107,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 			return err
 		}
 		c.tell(ctx, queuesafe.Disconnected, c.group, err)
-		sleep(ctx, pause/2+rand.N(pause/2))
+		_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // Run looks at ctx
 		pause = min(2*pause, c.options.MaxPause)
 	}
 	return nil
@@ -127,13 +128,4 @@ func refused(err error) bool {
 
 func (c *Consumer) tell(ctx context.Context, kind queuesafe.EventKind, source string, err error) {
 	c.consumer.Tell(ctx, queuesafe.Event{Kind: kind, Source: source, Err: err})
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

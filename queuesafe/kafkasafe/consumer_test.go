@@ -28,8 +28,8 @@ func TestProcessedIsCommitted(t *testing.T) {
 	k.send(order("a"), order("b"), order("a"))
 	k.untilCommitted(0, 3)
 	m.stop()
-	if k.saw(queuesafe.Processed) != 2 || k.ran.Load() != 2 {
-		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	if k.Saw(queuesafe.Processed) != 2 || k.Ran.Load() != 2 {
+		k.Errorf("%d runs, %+v", k.Ran.Load(), k.Events())
 	}
 }
 
@@ -44,21 +44,21 @@ func TestNothingIsCommittedPastAGap(t *testing.T) {
 		return nil
 	})
 	k.send(order("a"), order("b"), order("c"), order("d"))
-	k.until("ended around the gap", func() bool { return k.saw(queuesafe.Processed) == 3 })
+	k.Until("ended around the gap", func() bool { return k.Saw(queuesafe.Processed) == 3 })
 	k.untilCommitted(0, 1)
 	first.kill()
 	k.send(order("e"))
 	// The group gives the partition to another member, whose first message is that of the gap.
 	second := k.consume(succeed)
-	k.until("found", func() bool { return k.saw(queuesafe.InFlight) > 0 && k.saw(queuesafe.Duplicate) == 2 })
+	k.Until("found", func() bool { return k.Saw(queuesafe.InFlight) > 0 && k.Saw(queuesafe.Duplicate) == 2 })
 	if got := k.committed(0); got > 1 {
 		k.Errorf("%d is committed though 1 has not ended", got)
 	}
 	close(hold)
 	k.untilCommitted(0, 5)
 	second.stop()
-	if k.ran.Load() != 5 {
-		k.Errorf("%d runs of 5 messages", k.ran.Load())
+	if k.Ran.Load() != 5 {
+		k.Errorf("%d runs of 5 messages", k.Ran.Load())
 	}
 }
 
@@ -81,7 +81,7 @@ func TestOrderOfARecordKeyIsKept(t *testing.T) {
 		return nil
 	})
 	k.send(of("x", order("a")), of("x", order("b")), of("y", order("c")), order("d"), order("e"))
-	k.until("the others have ended", func() bool { return k.saw(queuesafe.Processed) == 3 })
+	k.Until("the others have ended", func() bool { return k.Saw(queuesafe.Processed) == 3 })
 	close(hold)
 	k.untilCommitted(0, 5)
 	m.stop()
@@ -123,14 +123,14 @@ func TestDeadLetterThatCannotBeSentHoldsTheCommit(t *testing.T) {
 	})
 	m := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
 	k.send(order("a"))
-	k.until("refused", func() bool { return fault.Hits() == 1 && k.count(queuesafe.SettleFailed) == 1 })
+	k.Until("refused", func() bool { return fault.Hits() == 1 && k.Count(queuesafe.SettleFailed) == 1 })
 	if got := k.committed(0); got > 0 {
 		k.Errorf("%d is committed", got)
 	}
 	k.untilCommitted(0, 1)
 	m.stop()
-	if len(k.get(topic+".dead", 1)) != 1 || k.ran.Load() != 1 {
-		k.Errorf("%d runs", k.ran.Load())
+	if len(k.get(topic+".dead", 1)) != 1 || k.Ran.Load() != 1 {
+		k.Errorf("%d runs", k.Ran.Load())
 	}
 }
 
@@ -149,7 +149,7 @@ func TestDeadCanBeDropped(t *testing.T) {
 // Seen to fail with a delivery that is always the first: it never was a dead letter.
 func TestRetryableWaitsInItsPlace(t *testing.T) {
 	k := newKit(t, 1)
-	k.core.MaxDeliveries = 4
+	k.Core.MaxDeliveries = 4
 	m := k.consume(func(_ context.Context, m queuesafe.Message) error {
 		if m.Position == "0" {
 			return retrysafe.Retryable(errBank)
@@ -159,23 +159,23 @@ func TestRetryableWaitsInItsPlace(t *testing.T) {
 	k.send(order("a"), order("b"))
 	k.untilCommitted(0, 2)
 	m.stop()
-	if d := k.get(topic+".dead", 1)[0]; header(d, kafkasafe.ReasonHeader) != "retryable" || k.ran.Load() != 5 {
-		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), d)
+	if d := k.get(topic+".dead", 1)[0]; header(d, kafkasafe.ReasonHeader) != "retryable" || k.Ran.Load() != 5 {
+		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), d)
 	}
 }
 
 // Attempts that never end are counted by the store, so that a message that kills its consumer ends.
 func TestPoisonEnds(t *testing.T) {
 	k := newKit(t, 1)
-	k.p.OnAbandoned, k.p.Lease = retrysafe.Rerun(), 50*time.Millisecond
-	k.core.MaxAttempts = 2
+	k.Policy.OnAbandoned, k.Policy.Lease = retrysafe.Rerun(), 50*time.Millisecond
+	k.Core.MaxAttempts = 2
 	k.abandon("a", 2)
 	m := k.consume(succeed)
 	k.send(order("a"))
 	k.untilCommitted(0, 1)
 	m.stop()
-	if d := k.get(topic+".dead", 1)[0]; header(d, kafkasafe.ReasonHeader) != "poison" || k.ran.Load() != 0 {
-		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), d)
+	if d := k.get(topic+".dead", 1)[0]; header(d, kafkasafe.ReasonHeader) != "poison" || k.Ran.Load() != 0 {
+		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), d)
 	}
 }
 
@@ -187,8 +187,8 @@ func (k *kit) abandon(id string, n int) {
 		p := retrysafe.ClaimParams{
 			Key: key, Owner: retrysafe.NewOwner(), Lease: time.Millisecond, Keep: retrysafe.Retention{}.WithDefaults(), TakeOver: true,
 		}
-		k.until("claimed", func() bool {
-			c, err := k.store.Claim(context.Background(), p)
+		k.Until("claimed", func() bool {
+			c, err := k.Store.Claim(context.Background(), p)
 			return err == nil && c.Verdict == retrysafe.Acquired
 		})
 	}
@@ -201,13 +201,13 @@ func TestLostCommitCostsOneRead(t *testing.T) {
 	k.o.CommitEvery = time.Hour
 	first := k.consume(succeed)
 	k.send(order("a"), order("b"))
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 2 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 2 })
 	first.kill()
-	claims, writes := k.store.claims.Load(), k.store.writes.Load()
+	claims, writes := k.counted.claims.Load(), k.counted.writes.Load()
 	second := k.consume(succeed)
-	k.until("duplicates", func() bool { return k.saw(queuesafe.Duplicate) == 2 })
-	if c, w := k.store.claims.Load()-claims, k.store.writes.Load()-writes; c != 2 || w != 0 || k.ran.Load() != 2 {
-		k.Errorf("two redeliveries cost %d claims and %d writes; %d runs", c, w, k.ran.Load())
+	k.Until("duplicates", func() bool { return k.Saw(queuesafe.Duplicate) == 2 })
+	if c, w := k.counted.claims.Load()-claims, k.counted.writes.Load()-writes; c != 2 || w != 0 || k.Ran.Load() != 2 {
+		k.Errorf("two redeliveries cost %d claims and %d writes; %d runs", c, w, k.Ran.Load())
 	}
 	second.stop()
 	k.untilCommitted(0, 2)
@@ -228,10 +228,10 @@ func TestWindowIsBounded(t *testing.T) {
 	for i := range messages {
 		k.send(order(fmt.Sprint(i)))
 	}
-	k.until("ended around the gap", func() bool { return k.saw(queuesafe.Processed) >= 9 })
+	k.Until("ended around the gap", func() bool { return k.Saw(queuesafe.Processed) >= 9 })
 	fetches := k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch, kmsg.Heartbeat}, Observe: true, Count: -1})
-	k.until("polled since", func() bool { return fetches.Hits() > 5 })
-	if n := k.saw(queuesafe.Processed); n >= 50 {
+	k.Until("polled since", func() bool { return fetches.Hits() > 5 })
+	if n := k.Saw(queuesafe.Processed); n >= 50 {
 		k.Errorf("%d messages are taken past the gap", n)
 	}
 	close(hold)
@@ -260,8 +260,8 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	}
 	close(hold)
 	<-stopped
-	if k.saw(queuesafe.Processed) != 1 || k.count(queuesafe.Handled) != 1 || k.committed(0) != 1 {
-		k.Errorf("committed %d, %+v", k.committed(0), k.events)
+	if k.Saw(queuesafe.Processed) != 1 || k.Count(queuesafe.Handled) != 1 || k.committed(0) != 1 {
+		k.Errorf("committed %d, %+v", k.committed(0), k.Events())
 	}
 }
 

@@ -19,6 +19,30 @@ import (
 func TestRevokedPartitionIsDrainedAndCommitted(t *testing.T) {
 	k := newKit(t, 2)
 	k.o.CommitEvery = time.Hour // only the revocation commits
+	hold := k.holdTwoPartitions()
+	joining := k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Observe: true, Count: -1})
+	connected := make(chan struct{})
+	go func() {
+		k.consume(succeed)
+		close(connected)
+	}()
+	k.Until("joining", func() bool { return joining.Hits() >= 2 })
+	k.heartbeats(10)
+	close(hold)
+	<-connected
+	k.Until("committed", func() bool { return k.committed(0) == 1 || k.committed(1) == 1 })
+	k.Until("one each", func() bool {
+		info := k.cluster.GroupInfo(group)
+		return len(info.Members) == 2 && info.Members[0].NumAssigned() == 1 && info.Members[1].NumAssigned() == 1
+	})
+	if k.Saw(queuesafe.InFlight)+k.Saw(queuesafe.Duplicate) != 0 || k.Ran.Load() != 2 {
+		k.Errorf("%d runs, %+v", k.Ran.Load(), k.Events())
+	}
+}
+
+// holdTwoPartitions runs a consumer until it is at work on one message of each of two partitions. It goes on when hold is closed.
+func (k *kit) holdTwoPartitions() (hold chan struct{}) {
+	k.Helper()
 	hold, began := make(chan struct{}), make(chan struct{}, 2)
 	k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
@@ -32,24 +56,7 @@ func TestRevokedPartitionIsDrainedAndCommitted(t *testing.T) {
 	}
 	<-began
 	<-began
-	joining := k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Observe: true, Count: -1})
-	connected := make(chan struct{})
-	go func() {
-		k.consume(succeed)
-		close(connected)
-	}()
-	k.until("joining", func() bool { return joining.Hits() >= 2 })
-	k.heartbeats(10)
-	close(hold)
-	<-connected
-	k.until("committed", func() bool { return k.committed(0) == 1 || k.committed(1) == 1 })
-	k.until("one each", func() bool {
-		info := k.cluster.GroupInfo(group)
-		return len(info.Members) == 2 && info.Members[0].NumAssigned() == 1 && info.Members[1].NumAssigned() == 1
-	})
-	if k.saw(queuesafe.InFlight)+k.saw(queuesafe.Duplicate) != 0 || k.ran.Load() != 2 {
-		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
-	}
+	return hold
 }
 
 // heartbeats waits until the group has had n more; a member sends one every 50 ms.
@@ -57,7 +64,7 @@ func (k *kit) heartbeats(n int) {
 	k.Helper()
 	seen := k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Observe: true, Count: -1})
 	defer seen.Remove()
-	k.until("heard", func() bool { return seen.Hits() >= n })
+	k.Until("heard", func() bool { return seen.Hits() >= n })
 }
 
 // A handler that is slower than Drain does not hold the group up: it goes on, and the other member leaves its message until
@@ -65,26 +72,14 @@ func (k *kit) heartbeats(n int) {
 func TestDrainIsBounded(t *testing.T) {
 	k := newKit(t, 2)
 	k.o.Drain = 50 * time.Millisecond
-	hold, began := make(chan struct{}), make(chan struct{}, 2)
-	k.consume(func(context.Context, queuesafe.Message) error {
-		began <- struct{}{}
-		<-hold
-		return nil
-	})
-	for partition := range int32(2) {
-		r := order(fmt.Sprint(partition))
-		r.Partition = partition
-		k.send(r)
-	}
-	<-began
-	<-began
+	hold := k.holdTwoPartitions()
 	k.consume(succeed)
-	k.until("found in flight", func() bool { return k.saw(queuesafe.InFlight) > 0 })
+	k.Until("found in flight", func() bool { return k.Saw(queuesafe.InFlight) > 0 })
 	close(hold)
 	k.untilCommitted(0, 1)
 	k.untilCommitted(1, 1)
-	if k.ran.Load() != 2 {
-		k.Errorf("%d runs", k.ran.Load())
+	if k.Ran.Load() != 2 {
+		k.Errorf("%d runs", k.Ran.Load())
 	}
 }
 
@@ -102,11 +97,11 @@ func TestLostPartitionIsNotCommitted(t *testing.T) {
 	})
 	k.send(order("a"), order("b"))
 	<-began
-	k.until("b processed", func() bool { return k.saw(queuesafe.Processed) == 1 })
+	k.Until("b processed", func() bool { return k.Saw(queuesafe.Processed) == 1 })
 	beats := k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.UnknownMemberID, Count: 1})
-	k.until("lost", func() bool { return beats.Hits() == 1 && k.count(queuesafe.Disconnected) >= 1 })
-	k.until("assigned again", func() bool { return k.count(queuesafe.Connected) == 2 })
-	k.until("found in flight", func() bool { return k.saw(queuesafe.InFlight) > 0 && k.saw(queuesafe.Duplicate) > 0 })
+	k.Until("lost", func() bool { return beats.Hits() == 1 && k.Count(queuesafe.Disconnected) >= 1 })
+	k.Until("assigned again", func() bool { return k.Count(queuesafe.Connected) == 2 })
+	k.Until("found in flight", func() bool { return k.Saw(queuesafe.InFlight) > 0 && k.Saw(queuesafe.Duplicate) > 0 })
 	k.heartbeats(6) // long enough for a commit
 	if got := k.committed(0); got > 0 {
 		k.Errorf("%d is committed though 0 has not ended", got)
@@ -114,15 +109,15 @@ func TestLostPartitionIsNotCommitted(t *testing.T) {
 	close(hold)
 	k.untilCommitted(0, 2)
 	m.stop()
-	if k.ran.Load() != 2 {
-		k.Errorf("%d runs", k.ran.Load())
+	if k.Ran.Load() != 2 {
+		k.Errorf("%d runs", k.Ran.Load())
 	}
 }
 
 // The broker loses answers, moves partitions and coordinators: every message is processed once, none is lost.
 func TestBrokerFaults(t *testing.T) {
 	k := newKit(t, 4)
-	k.core.MaxDeliveries = -1
+	k.Core.MaxDeliveries = -1
 	k.cluster.Fault(
 		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.RequestTimedOut, Count: 5}, // applied, though answered so
 		kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Err: kerr.IllegalGeneration, Count: 2},
@@ -147,8 +142,8 @@ func TestBrokerFaults(t *testing.T) {
 	for partition := range int32(4) {
 		k.untilCommitted(partition, messages/4)
 	}
-	if k.ran.Load() != messages {
-		k.Errorf("%d runs of %d messages", k.ran.Load(), messages)
+	if k.Ran.Load() != messages {
+		k.Errorf("%d runs of %d messages", k.Ran.Load(), messages)
 	}
 }
 
@@ -173,7 +168,7 @@ func TestOnlyCommittedTransactionsAreConsumed(t *testing.T) {
 	k.send(order("b"))
 	k.untilCommitted(0, 5) // two records and two markers, and one record
 	m.stop()
-	if k.ran.Load() != 2 {
-		k.Errorf("%d runs", k.ran.Load())
+	if k.Ran.Load() != 2 {
+		k.Errorf("%d runs", k.Ran.Load())
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/queuesafe/internal/queuetest"
 	"github.com/retrysafe/retrysafe/queuesafe/kafkasafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -25,23 +25,17 @@ func succeed(context.Context, queuesafe.Message) error { return nil }
 
 const (
 	topic = "orders"
-	group = "billing"
+	group = queuetest.Name
 )
 
 // kit has a cluster of its own, and a store that all its consumers share.
 type kit struct {
-	*testing.T
+	*queuetest.Kit
 	cluster *kfake.Cluster
-	client  *kgo.Client // the test's own
-	store   *countingStore
+	client  *kgo.Client    // the test's own
+	counted *countingStore // what Store is
 	o       kafkasafe.Options
-	core    queuesafe.Options
-	p       retrysafe.Policy
 	more    []kgo.Opt
-
-	mu     sync.Mutex
-	events []queuesafe.Event
-	ran    atomic.Int64
 }
 
 // countingStore counts what a consumer asks of it.
@@ -70,11 +64,16 @@ func newKit(t *testing.T, partitions int32) *kit {
 		t.Fatal(err)
 	}
 	t.Cleanup(cluster.Close)
-	k := &kit{T: t, cluster: cluster, store: &countingStore{Store: memstore.New(memstore.Options{})}}
+	store := &countingStore{Store: memstore.New(memstore.Options{})}
+	k := &kit{Kit: queuetest.New(t, store), cluster: cluster, counted: store}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("committed: %d", k.committed(0))
+		}
+	})
 	k.client = k.newClient()
 	k.o.CommitEvery = 100 * time.Millisecond
 	k.o.MaxPause = 300 * time.Millisecond
-	k.core.MinDelay, k.core.MaxDelay = 10*time.Millisecond, 200*time.Millisecond
 	k.more = []kgo.Opt{kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second), kgo.FetchMaxWait(100 * time.Millisecond)}
 	return k
 }
@@ -99,89 +98,15 @@ type member struct {
 func (k *kit) consume(h queuesafe.Handler) member {
 	k.Helper()
 	guard, consumer, d := k.newConsumer(h)
-	before := k.count(queuesafe.Connected)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := consumer.Run(ctx); err != nil {
-			k.Error(err)
-		}
-	}()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		<-done
-		guard.Shutdown(context.Background())
-	})
-	k.Cleanup(stop)
-	k.until("connected", func() bool { return k.count(queuesafe.Connected) > before })
-	return member{kill: d.kill, stop: stop}
+	return member{kill: d.kill, stop: k.Start(guard, consumer.Run)}
 }
 
 func (k *kit) newConsumer(h queuesafe.Handler) (*retrysafe.Guard, *kafkasafe.Consumer, *dialer) {
 	k.Helper()
-	core := k.core
-	core.Observer = k.observe
-	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.p})
-	c, err := queuesafe.New(guard, group, core)
-	if err != nil {
-		k.Fatal(err)
-	}
+	guard, core := k.NewCore()
 	d := &dialer{}
 	connect := append(slices.Clone(k.more), kgo.SeedBrokers(k.cluster.ListenAddrs()...), kgo.Dialer(d.dial))
-	return guard, kafkasafe.NewConsumer(connect, group, []string{topic}, c, k.counting(h), k.o), d
-}
-
-func (k *kit) counting(h queuesafe.Handler) queuesafe.Handler {
-	return func(ctx context.Context, m queuesafe.Message) error {
-		k.ran.Add(1)
-		return h(ctx, m)
-	}
-}
-
-func (k *kit) observe(_ context.Context, e queuesafe.Event) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.events = append(k.events, e)
-}
-
-func (k *kit) count(kind queuesafe.EventKind) int {
-	return k.countEvents(func(e queuesafe.Event) bool { return e.Kind == kind })
-}
-
-// saw counts the deliveries that ended in a situation.
-func (k *kit) saw(s queuesafe.Situation) int {
-	return k.countEvents(func(e queuesafe.Event) bool {
-		return e.Kind == queuesafe.Handled && e.Disposition.Situation == s
-	})
-}
-
-func (k *kit) countEvents(is func(queuesafe.Event) bool) (n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, e := range k.events {
-		if is(e) {
-			n++
-		}
-	}
-	return n
-}
-
-func (k *kit) until(what string, so func() bool) {
-	k.Helper()
-	end := time.NewTimer(20 * time.Second)
-	defer end.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-end.C:
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.Fatalf("not %s in time; %d runs; committed %d; seen: %+v", what, k.ran.Load(), k.committed(0), k.events)
-		}
-	}
+	return guard, kafkasafe.NewConsumer(connect, group, []string{topic}, core, k.Counting(h), k.o), d
 }
 
 // send produces records, each acknowledged before the next.
@@ -226,7 +151,7 @@ func (k *kit) committed(partition int32) int64 {
 
 func (k *kit) untilCommitted(partition int32, offset int64) {
 	k.Helper()
-	k.until(fmt.Sprintf("committed to %d", offset), func() bool { return k.committed(partition) == offset })
+	k.Until(fmt.Sprintf("committed to %d", offset), func() bool { return k.committed(partition) == offset })
 }
 
 // get reads the first n records of a topic.

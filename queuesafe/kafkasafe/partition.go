@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/retrysafe/retrysafe/internal/retry"
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
@@ -81,7 +82,7 @@ func (p *partition) settled(r *kgo.Record) bool {
 		if d.Action != queuesafe.Later {
 			return true
 		}
-		if !wait(p.ctx, max(d.Delay, minDelay)) {
+		if retry.Wait(p.ctx, max(d.Delay, minDelay)) != nil {
 			return false
 		}
 	}

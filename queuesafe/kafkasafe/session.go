@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -164,10 +163,4 @@ func commitError(answer *kmsg.OffsetCommitResponse) error {
 		}
 	}
 	return nil
-}
-
-// wait waits for d, and reports whether ctx is still on.
-func wait(ctx context.Context, d time.Duration) bool {
-	sleep(ctx, d)
-	return ctx.Err() == nil
 }

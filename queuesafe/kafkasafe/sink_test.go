@@ -58,7 +58,7 @@ func TestSink(t *testing.T) {
 		t.Errorf("one aggregate is in %d partitions", len(at))
 	}
 	c := k.consume(succeed)
-	k.until("handled", func() bool { return k.saw(queuesafe.Processed) == 2 && k.saw(queuesafe.Duplicate) == 2 })
+	k.Until("handled", func() bool { return k.Saw(queuesafe.Processed) == 2 && k.Saw(queuesafe.Duplicate) == 2 })
 	c.stop()
 }
 

@@ -23,10 +23,10 @@ func TestProcessedIsGone(t *testing.T) {
 	k := newKit(t)
 	stop := k.consume(succeed)
 	k.send("a", "b", "a")
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 3 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 3 })
 	stop()
-	if k.saw(queuesafe.Processed) != 2 || k.saw(queuesafe.Duplicate) != 1 || k.ran.Load() != 2 {
-		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	if k.Saw(queuesafe.Processed) != 2 || k.Saw(queuesafe.Duplicate) != 1 || k.Ran.Load() != 2 {
+		k.Errorf("%d runs, %+v", k.Ran.Load(), k.Events())
 	}
 	k.wantLeft(0)
 }
@@ -37,7 +37,7 @@ func TestFailedForGoodIsADeadLetter(t *testing.T) {
 	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
 	k.send("a")
 	m := k.dead()
-	k.until("terminated", func() bool { return k.left() == 0 })
+	k.Until("terminated", func() bool { return k.left() == 0 })
 	stop()
 	h := m.Header
 	if string(m.Data) != "order a" || h.Get(queuesafe.KeyHeader) != "a" || h.Get(natssafe.ReasonHeader) != "failed" ||
@@ -52,17 +52,17 @@ func TestDeadLetterThatNobodyKeepsIsLeft(t *testing.T) {
 	k.o.DeadLetters = "NOBODY." + k.name
 	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
 	k.send("a")
-	k.until("delivered again", func() bool { return k.saw(queuesafe.Failed) == 2 })
+	k.Until("delivered again", func() bool { return k.Saw(queuesafe.Failed) == 2 })
 	stop()
 	k.wantLeft(1)
-	if k.ran.Load() != 1 {
-		k.Errorf("%d runs", k.ran.Load())
+	if k.Ran.Load() != 1 {
+		k.Errorf("%d runs", k.Ran.Load())
 	}
 }
 
 func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	k := newKit(t)
-	k.core.MinDelay, k.core.MaxDelay, k.core.MaxDeliveries = 200*time.Millisecond, 200*time.Millisecond, 4
+	k.Core.MinDelay, k.Core.MaxDelay, k.Core.MaxDeliveries = 200*time.Millisecond, 200*time.Millisecond, 4
 	began := time.Now()
 	stop := k.consume(func(context.Context, queuesafe.Message) error { return retrysafe.Retryable(errBank) })
 	k.send("a")
@@ -70,10 +70,10 @@ func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	if took := time.Since(began); took < 400*time.Millisecond {
 		k.Errorf("four deliveries within %v", took)
 	}
-	k.until("terminated", func() bool { return k.left() == 0 })
+	k.Until("terminated", func() bool { return k.left() == 0 })
 	stop()
-	if m.Header.Get(natssafe.ReasonHeader) != "retryable" || m.Header.Get(natssafe.DeliveriesHeader) != "4" || k.ran.Load() != 4 {
-		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), m)
+	if m.Header.Get(natssafe.ReasonHeader) != "retryable" || m.Header.Get(natssafe.DeliveriesHeader) != "4" || k.Ran.Load() != 4 {
+		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), m)
 	}
 }
 
@@ -83,20 +83,20 @@ func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
 	first := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		k.wait(hold)
+		k.Wait(hold)
 		return retrysafe.Retryable(errBank)
 	})
 	k.send("a")
 	<-began
 	second := k.consume(succeed)
 	k.send("a", "a", "a", "a")
-	k.until("seen in flight", func() bool { return k.saw(queuesafe.InFlight) >= 8 })
-	if k.saw(queuesafe.Processed) != 0 {
+	k.Until("seen in flight", func() bool { return k.Saw(queuesafe.InFlight) >= 8 })
+	if k.Saw(queuesafe.Processed) != 0 {
 		k.Error("it was processed twice at once")
 	}
 	go first()
 	close(hold)
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 && k.saw(queuesafe.Duplicate) == 4 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 && k.Saw(queuesafe.Duplicate) == 4 })
 	second()
 	k.wantLeft(0)
 }
@@ -110,10 +110,10 @@ func TestLongWorkIsKeptByTheHeartbeat(t *testing.T) {
 		return nil
 	})
 	k.send("a")
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 })
 	stop()
-	if k.count(queuesafe.Handled) != 1 {
-		k.Errorf("%+v", k.events)
+	if k.Count(queuesafe.Handled) != 1 {
+		k.Errorf("%+v", k.Events())
 	}
 	k.wantLeft(0)
 }
@@ -126,7 +126,7 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
 	stop := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		k.wait(hold)
+		k.Wait(hold)
 		return nil
 	})
 	k.send("a", "b", "c")
@@ -134,14 +134,14 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { stop(); close(stopped) }()
 	select {
-	case <-k.ended:
+	case <-k.Ended:
 		k.Error("Run has returned though a handler runs")
 	case <-time.After(100 * time.Millisecond):
 	}
 	close(hold)
 	<-stopped
-	if k.saw(queuesafe.Processed) != 1 || k.count(queuesafe.Handled) != 1 || k.count(queuesafe.SettleFailed) != 0 {
-		k.Errorf("%+v", k.events)
+	if k.Saw(queuesafe.Processed) != 1 || k.Count(queuesafe.Handled) != 1 || k.Count(queuesafe.SettleFailed) != 0 {
+		k.Errorf("%+v", k.Events())
 	}
 	k.wantLeft(2)
 }
@@ -156,7 +156,7 @@ func TestConsumersThatWouldLoseMessagesAreRefused(t *testing.T) {
 	if _, _, err := k.newConsumer(succeed); err != nil {
 		k.Error(err)
 	}
-	k.core.MaxDeliveries = -1
+	k.Core.MaxDeliveries = -1
 	if _, _, err := k.newConsumer(succeed); err == nil {
 		k.Error("the server gives up, the consumer never does, and nobody minds")
 	}
@@ -170,8 +170,8 @@ func TestRunEndsWithItsConsumer(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() { ended <- c.Run(k.ctx) }()
-	k.until("connected", func() bool { return k.count(queuesafe.Connected) == 1 })
-	k.until("pulling", func() bool {
+	k.Until("connected", func() bool { return k.Count(queuesafe.Connected) == 1 })
+	k.Until("pulling", func() bool {
 		info, err := k.stream.Consumer(k.ctx, "billing")
 		return err == nil && info.CachedInfo().NumWaiting > 0
 	})
@@ -203,7 +203,7 @@ func TestBrokerIsKilledAmid(t *testing.T) {
 			close(hundred)
 		}
 		if n >= 100 {
-			k.wait(killed)
+			k.Wait(killed)
 		}
 		return nil
 	})
@@ -214,7 +214,7 @@ func TestBrokerIsKilledAmid(t *testing.T) {
 	server.Kill(t)
 	close(killed)
 	server.Start(t)
-	k.until("all processed", func() bool { return k.saw(queuesafe.Processed) == messages && k.left() == 0 })
+	k.Until("all processed", func() bool { return k.Saw(queuesafe.Processed) == messages && k.left() == 0 })
 	stop()
 	for key, n := range effects {
 		if n != 1 {
@@ -249,9 +249,9 @@ func TestSinkToConsumer(t *testing.T) {
 		}
 		return nil
 	})
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 3 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 3 })
 	stop()
-	if k.saw(queuesafe.Processed) != 2 || k.saw(queuesafe.Mismatch) != 1 {
-		k.Errorf("%+v", k.events)
+	if k.Saw(queuesafe.Processed) != 2 || k.Saw(queuesafe.Mismatch) != 1 {
+		k.Errorf("%+v", k.Events())
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/servers"
 	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/queuesafe/internal/queuetest"
 	"github.com/retrysafe/retrysafe/queuesafe/natssafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -27,22 +28,14 @@ var errBank = errors.New("the bank says no")
 // kit has a stream of its own, with the subjects ORDERSn.> and its dead letters in DEADn, and a store that all its consumers
 // share.
 type kit struct {
-	*testing.T
+	*queuetest.Kit
 	ctx    context.Context
 	url    string
 	name   string
 	stream jetstream.Stream
 	js     jetstream.JetStream // the test's own
 	config jetstream.ConsumerConfig
-	store  *memstore.Store
 	o      natssafe.Options
-	core   queuesafe.Options
-	p      retrysafe.Policy
-
-	mu     sync.Mutex
-	events []queuesafe.Event
-	ran    atomic.Int64
-	ended  chan struct{} // closed when the last consumer's Run has returned
 }
 
 var streams atomic.Int64
@@ -60,9 +53,8 @@ func newKit(t *testing.T) *kit {
 func kitAt(t *testing.T, url string) *kit {
 	t.Helper()
 	n := streams.Add(1)
-	k := &kit{T: t, ctx: context.Background(), url: url, name: fmt.Sprintf("ORDERS%d", n), store: memstore.New(memstore.Options{})}
-	k.core.MinDelay, k.core.MaxDelay = 10*time.Millisecond, 200*time.Millisecond
-	k.config = natssafe.ConsumerConfig("billing")
+	k := &kit{Kit: queuetest.New(t, memstore.New(memstore.Options{})), ctx: context.Background(), url: url, name: fmt.Sprintf("ORDERS%d", n)}
+	k.config = natssafe.ConsumerConfig(queuetest.Name)
 	k.o.DeadLetters = fmt.Sprintf("DEAD%d", n)
 	k.js = k.connect()
 	k.stream = k.makeStream(k.name, k.name+".>")
@@ -96,21 +88,13 @@ func (k *kit) connect() jetstream.JetStream {
 // newConsumer returns a consumer with a guard of its own.
 func (k *kit) newConsumer(h queuesafe.Handler) (*natssafe.Consumer, *retrysafe.Guard, error) {
 	k.Helper()
-	k.core.Observer = k.observe
-	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.p})
-	core, err := queuesafe.New(guard, "billing", k.core)
-	if err != nil {
-		k.Fatal(err)
-	}
+	guard, core := k.NewCore()
 	js := k.connect()
 	pull, err := js.CreateOrUpdateConsumer(k.ctx, k.name, k.config)
 	if err != nil {
 		k.Fatal(err)
 	}
-	c, err := natssafe.NewConsumer(js, pull, core, func(ctx context.Context, m queuesafe.Message) error {
-		k.ran.Add(1)
-		return h(ctx, m)
-	}, k.o)
+	c, err := natssafe.NewConsumer(js, pull, core, k.Counting(h), k.o)
 	return c, guard, err
 }
 
@@ -121,73 +105,7 @@ func (k *kit) consume(h queuesafe.Handler) (stop func()) {
 	if err != nil {
 		k.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(k.ctx)
-	done := make(chan struct{})
-	k.ended = done
-	go func() {
-		defer close(done)
-		if err := c.Run(ctx); err != nil {
-			k.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		<-done
-		guard.Shutdown(k.ctx)
-	})
-	k.Cleanup(stop)
-	return stop
-}
-
-// wait is for handlers: a test that has failed waits for them in vain.
-func (k *kit) wait(c <-chan struct{}) {
-	select {
-	case <-c:
-	case <-k.Context().Done():
-	}
-}
-
-func (k *kit) observe(_ context.Context, e queuesafe.Event) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.events = append(k.events, e)
-}
-
-func (k *kit) count(kind queuesafe.EventKind) int {
-	return k.countIf(func(e queuesafe.Event) bool { return e.Kind == kind })
-}
-
-// saw counts the deliveries that ended in a situation.
-func (k *kit) saw(s queuesafe.Situation) int {
-	return k.countIf(func(e queuesafe.Event) bool { return e.Kind == queuesafe.Handled && e.Disposition.Situation == s })
-}
-
-func (k *kit) countIf(so func(queuesafe.Event) bool) (n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, e := range k.events {
-		if so(e) {
-			n++
-		}
-	}
-	return n
-}
-
-func (k *kit) until(what string, so func() bool) {
-	k.Helper()
-	end := time.NewTimer(30 * time.Second)
-	defer end.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-end.C:
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.Fatalf("not %s in time; %d runs; seen: %+v", what, k.ran.Load(), k.events)
-		}
-	}
+	return k.Start(guard, c.Run)
 }
 
 // send publishes orders with a key each, and no ID by which the stream would drop a copy.
@@ -227,7 +145,7 @@ func (k *kit) dead() *jetstream.RawStreamMsg {
 	if err != nil {
 		k.Fatal(err)
 	}
-	k.until("dead", func() bool {
+	k.Until("dead", func() bool {
 		info, err := s.Info(k.ctx)
 		return err == nil && info.State.Msgs > 0
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
+	"github.com/retrysafe/retrysafe/internal/retry"
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
@@ -102,7 +103,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 			return err
 		}
 		c.tell(ctx, queuesafe.Disconnected, 0, err)
-		sleep(ctx, pause/2+rand.N(pause/2))
+		_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // Run looks at ctx
 	}
 	return nil
 }
@@ -177,15 +178,6 @@ func (c *Consumer) free(n int) {
 
 func (c *Consumer) tell(ctx context.Context, kind queuesafe.EventKind, delivery int, err error) {
 	c.consumer.Tell(ctx, queuesafe.Event{Kind: kind, Source: c.queue, Delivery: delivery, Err: err})
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // seconds rounds up, so that a message does not come before its time.

@@ -24,11 +24,11 @@ func TestProcessedIsGone(t *testing.T) {
 	}
 	k.send("0", "")
 	stop := k.consume(succeed)
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) >= messages+1 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) >= messages+1 })
 	k.untilEmpty()
 	stop()
-	if k.saw(queuesafe.Processed) != messages || k.ran.Load() != messages {
-		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	if k.Saw(queuesafe.Processed) != messages || k.Ran.Load() != messages {
+		k.Errorf("%d runs, %+v", k.Ran.Load(), k.Events())
 	}
 	if n := k.fault.requests("DeleteMessageBatch"); n >= messages {
 		k.Errorf("%d requests to delete %d messages", n, messages)
@@ -59,7 +59,7 @@ func TestDeadCanBeDropped(t *testing.T) {
 	k.o.DropDead, k.o.DeadLetters = true, ""
 	stop := k.consume(func(context.Context, queuesafe.Message) error { return errBank })
 	k.send("a", "")
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 1 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 1 })
 	k.untilEmpty()
 	stop()
 	if k.left(k.dead) != 0 {
@@ -89,15 +89,15 @@ func TestDeadIsLeftToTheRedrivePolicy(t *testing.T) {
 	k.send("a", "")
 	d := k.get(k.dead)
 	stop()
-	if *d.Body != "order a" || k.ran.Load() != 1 || k.saw(queuesafe.Failed) != 4 {
-		k.Errorf("after %d runs and %d deliveries: %+v", k.ran.Load(), k.saw(queuesafe.Failed), d)
+	if *d.Body != "order a" || k.Ran.Load() != 1 || k.Saw(queuesafe.Failed) != 4 {
+		k.Errorf("after %d runs and %d deliveries: %+v", k.Ran.Load(), k.Saw(queuesafe.Failed), d)
 	}
 }
 
 // Seen to fail with Delivery left out of messageOf: it never was a dead letter.
 func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	k := newKit(t, "")
-	k.core.MaxDeliveries = 3
+	k.Core.MaxDeliveries = 3
 	began := time.Now()
 	stop := k.consume(func(context.Context, queuesafe.Message) error { return retrysafe.Retryable(errBank) })
 	k.send("a", "")
@@ -106,8 +106,8 @@ func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	if took := time.Since(began); took < 1500*time.Millisecond { // whole seconds are all that SQS has
 		k.Errorf("three deliveries within %v", took)
 	}
-	if aws.ToString(d.MessageAttributes[sqssafe.ReasonAttribute].StringValue) != "retryable" || k.ran.Load() != 3 {
-		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), d)
+	if aws.ToString(d.MessageAttributes[sqssafe.ReasonAttribute].StringValue) != "retryable" || k.Ran.Load() != 3 {
+		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), d)
 	}
 }
 
@@ -122,12 +122,12 @@ func TestVisibilityIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	})
 	k.send("a", "")
 	<-began
-	k.until("extended", func() bool { return k.fault.requests("ChangeMessageVisibility") >= 6 }) // two seconds
+	k.Until("extended", func() bool { return k.fault.requests("ChangeMessageVisibility") >= 6 }) // two seconds
 	close(hold)
 	k.untilEmpty()
 	stop()
-	if k.count(queuesafe.Handled) != 1 {
-		k.Errorf("%+v", k.events)
+	if k.Count(queuesafe.Handled) != 1 {
+		k.Errorf("%+v", k.Events())
 	}
 }
 
@@ -144,21 +144,21 @@ func TestInFlightElsewhereIsLeft(t *testing.T) {
 	<-began
 	second := k.consume(succeed)
 	k.send("a", "")
-	k.until("seen in flight", func() bool { return k.saw(queuesafe.InFlight) >= 1 })
+	k.Until("seen in flight", func() bool { return k.Saw(queuesafe.InFlight) >= 1 })
 	go first()
 	close(hold)
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 && k.saw(queuesafe.Duplicate) == 1 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 && k.Saw(queuesafe.Duplicate) == 1 })
 	k.untilEmpty()
 	second()
-	if k.ran.Load() != 2 {
-		k.Errorf("%d runs", k.ran.Load())
+	if k.Ran.Load() != 2 {
+		k.Errorf("%d runs", k.Ran.Load())
 	}
 }
 
 // A process dies with the message: it comes again after its visibility, and is taken over.
 func TestMessageOfADeadProcessComesAgain(t *testing.T) {
 	k := newKit(t, "")
-	k.p.OnAbandoned = retrysafe.Rerun()
+	k.Policy.OnAbandoned = retrysafe.Rerun()
 	k.abandon("a", 1)
 	k.send("a", "")
 	out, err := k.client.ReceiveMessage(k.Context(), &sqs.ReceiveMessageInput{QueueUrl: &k.queue, VisibilityTimeout: 1, WaitTimeSeconds: 5})
@@ -171,21 +171,21 @@ func TestMessageOfADeadProcessComesAgain(t *testing.T) {
 		}
 		return nil
 	})
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 })
 	k.untilEmpty()
 	stop()
 }
 
 func TestPoisonEnds(t *testing.T) {
 	k := newKit(t, "")
-	k.p.OnAbandoned, k.core.MaxAttempts = retrysafe.Rerun(), 2
+	k.Policy.OnAbandoned, k.Core.MaxAttempts = retrysafe.Rerun(), 2
 	k.abandon("a", 2)
 	stop := k.consume(succeed)
 	k.send("a", "")
 	d := k.get(k.dead)
 	stop()
-	if aws.ToString(d.MessageAttributes[sqssafe.ReasonAttribute].StringValue) != "poison" || k.ran.Load() != 0 {
-		k.Errorf("after %d runs the dead letter is %+v", k.ran.Load(), d)
+	if aws.ToString(d.MessageAttributes[sqssafe.ReasonAttribute].StringValue) != "poison" || k.Ran.Load() != 0 {
+		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), d)
 	}
 }
 
@@ -198,8 +198,8 @@ func (k *kit) abandon(id string, n int) {
 	}
 	for range n {
 		p.Owner = retrysafe.NewOwner()
-		k.until("claimed", func() bool {
-			c, err := k.store.Claim(context.Background(), p)
+		k.Until("claimed", func() bool {
+			c, err := k.Store.Claim(context.Background(), p)
 			return err == nil && c.Verdict == retrysafe.Acquired
 		})
 	}
@@ -209,7 +209,7 @@ func (k *kit) abandon(id string, n int) {
 // never the same.
 func TestLostDeleteCostsOneRead(t *testing.T) {
 	k := newKit(t, "")
-	k.core.Key = queuesafe.KeyByID()
+	k.Core.Key = queuesafe.KeyByID()
 	hold, began := make(chan struct{}), make(chan struct{}, 2)
 	stop := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
@@ -220,11 +220,11 @@ func TestLostDeleteCostsOneRead(t *testing.T) {
 	k.send("a", "")
 	<-began
 	close(hold)
-	k.until("duplicate", func() bool { return k.saw(queuesafe.Duplicate) == 1 })
+	k.Until("duplicate", func() bool { return k.Saw(queuesafe.Duplicate) == 1 })
 	k.untilEmpty()
 	stop()
-	if k.ran.Load() != 1 || k.count(queuesafe.SettleFailed) != 1 {
-		k.Errorf("%d runs, %+v", k.ran.Load(), k.events)
+	if k.Ran.Load() != 1 || k.Count(queuesafe.SettleFailed) != 1 {
+		k.Errorf("%d runs, %+v", k.Ran.Load(), k.Events())
 	}
 }
 
@@ -251,8 +251,8 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	}
 	close(hold)
 	<-stopped
-	if k.saw(queuesafe.Processed) != 1 || k.count(queuesafe.Handled) != 1 || k.left(k.queue) != 2 {
-		k.Errorf("%d left, %+v", k.left(k.queue), k.events)
+	if k.Saw(queuesafe.Processed) != 1 || k.Count(queuesafe.Handled) != 1 || k.left(k.queue) != 2 {
+		k.Errorf("%d left, %+v", k.left(k.queue), k.Events())
 	}
 }
 
@@ -270,7 +270,7 @@ func TestLostAnswers(t *testing.T) {
 	for _, action := range []string{"ReceiveMessage", "DeleteMessageBatch", "ChangeMessageVisibility", "SendMessage"} {
 		t.Run(action, func(t *testing.T) {
 			k := newKit(t, "")
-			k.core.MaxDeliveries = -1
+			k.Core.MaxDeliveries = -1
 			stop := k.consume(func(_ context.Context, m queuesafe.Message) error {
 				switch {
 				case string(m.Body) == "order 3" && m.Delivery < 2:
@@ -284,7 +284,7 @@ func TestLostAnswers(t *testing.T) {
 			for i := range 10 {
 				k.send(fmt.Sprint(i), "")
 			}
-			k.until("handled", func() bool { return k.saw(queuesafe.Processed) == 9 && k.saw(queuesafe.Failed) >= 1 })
+			k.Until("handled", func() bool { return k.Saw(queuesafe.Processed) == 9 && k.Saw(queuesafe.Failed) >= 1 })
 			k.untilEmpty()
 			stop()
 			if n := k.left(k.dead); n < 1 || n > 2 { // two letters under one key, if the answer to the first was lost

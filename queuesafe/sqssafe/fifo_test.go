@@ -32,7 +32,7 @@ func TestGroupWaitsForItsMessage(t *testing.T) {
 		ended = append(ended, strings.TrimPrefix(string(m.Body), "order "))
 		return nil
 	})
-	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 4 })
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 4 })
 	k.untilEmpty()
 	stop()
 	if want := []string{"y1", "x1", "x2", "x3"}; !slices.Equal(ended, want) {
@@ -42,7 +42,7 @@ func TestGroupWaitsForItsMessage(t *testing.T) {
 
 func TestDeduplicationIDIsTheID(t *testing.T) {
 	k := newKit(t, ".fifo")
-	k.o.DeduplicationID, k.core.Key = true, queuesafe.KeyByID()
+	k.o.DeduplicationID, k.Core.Key = true, queuesafe.KeyByID()
 	id := make(chan string, 1)
 	stop := k.consume(func(_ context.Context, m queuesafe.Message) error { id <- m.ID; return nil })
 	k.send("a", "x")

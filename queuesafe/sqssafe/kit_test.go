@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/servers"
 	"github.com/retrysafe/retrysafe/queuesafe"
+	"github.com/retrysafe/retrysafe/queuesafe/internal/queuetest"
 	"github.com/retrysafe/retrysafe/queuesafe/sqssafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -33,19 +34,12 @@ func succeed(context.Context, queuesafe.Message) error { return nil }
 
 // kit has queues of its own, and a store that all its consumers share.
 type kit struct {
-	*testing.T
+	*queuetest.Kit
 	client      *sqs.Client // the consumers'
 	fault       *fault      // what may happen to it
 	sender      *sqs.Client // the test's own
 	queue, dead string      // URLs
-	store       *memstore.Store
 	o           sqssafe.Options
-	core        queuesafe.Options
-	p           retrysafe.Policy
-
-	mu     sync.Mutex
-	events []queuesafe.Event
-	ran    atomic.Int64
 }
 
 func newKit(t *testing.T, suffix string) *kit {
@@ -55,7 +49,7 @@ func newKit(t *testing.T, suffix string) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kit{T: t, store: memstore.New(memstore.Options{}), fault: newFault()}
+	k := &kit{Kit: queuetest.New(t, memstore.New(memstore.Options{})), fault: newFault()}
 	k.client, k.sender = newClient(server.URL(), k.fault), newClient(server.URL(), newFault())
 	name := fmt.Sprintf("orders%d", queues.Add(1))
 	attributes := map[string]string{}
@@ -64,7 +58,7 @@ func newKit(t *testing.T, suffix string) *kit {
 	}
 	k.queue, k.dead = k.create(name+suffix, attributes), k.create(name+"-dead"+suffix, attributes)
 	k.o.DeadLetters, k.o.Visibility = k.dead, time.Second
-	k.core.MinDelay, k.core.MaxDelay = 10*time.Millisecond, 100*time.Millisecond
+	k.Core.MaxDelay = 100 * time.Millisecond
 	return k
 }
 
@@ -91,84 +85,13 @@ func (k *kit) create(name string, attributes map[string]string) (url string) {
 func (k *kit) consume(h queuesafe.Handler) (stop func()) {
 	k.Helper()
 	guard, c := k.newConsumer(h)
-	before := k.count(queuesafe.Connected)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := c.Run(ctx); err != nil {
-			k.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		<-done
-		guard.Shutdown(context.Background())
-	})
-	k.Cleanup(stop)
-	k.until("connected", func() bool { return k.count(queuesafe.Connected) > before })
-	return stop
+	return k.Start(guard, c.Run)
 }
 
 func (k *kit) newConsumer(h queuesafe.Handler) (*retrysafe.Guard, *sqssafe.Consumer) {
 	k.Helper()
-	core := k.core
-	core.Observer = k.observe
-	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.p})
-	c, err := queuesafe.New(guard, "billing", core)
-	if err != nil {
-		k.Fatal(err)
-	}
-	counting := func(ctx context.Context, m queuesafe.Message) error {
-		k.ran.Add(1)
-		return h(ctx, m)
-	}
-	return guard, sqssafe.NewConsumer(k.client, k.queue, c, counting, k.o)
-}
-
-func (k *kit) observe(_ context.Context, e queuesafe.Event) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.events = append(k.events, e)
-}
-
-func (k *kit) count(kind queuesafe.EventKind) int {
-	return k.countEvents(func(e queuesafe.Event) bool { return e.Kind == kind })
-}
-
-// saw counts the deliveries that ended in a situation.
-func (k *kit) saw(s queuesafe.Situation) int {
-	return k.countEvents(func(e queuesafe.Event) bool {
-		return e.Kind == queuesafe.Handled && e.Disposition.Situation == s
-	})
-}
-
-func (k *kit) countEvents(is func(queuesafe.Event) bool) (n int) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, e := range k.events {
-		if is(e) {
-			n++
-		}
-	}
-	return n
-}
-
-func (k *kit) until(what string, so func() bool) {
-	k.Helper()
-	end := time.NewTimer(30 * time.Second)
-	defer end.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-end.C:
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.Fatalf("not %s in time; %d runs; seen: %+v", what, k.ran.Load(), k.events)
-		}
-	}
+	guard, core := k.NewCore()
+	return guard, sqssafe.NewConsumer(k.client, k.queue, core, k.Counting(h), k.o)
 }
 
 // send sends a message whose key is the ID, and to a FIFO queue, in a group, as a message of its own.
@@ -224,5 +147,5 @@ func (k *kit) left(url string) (n int) {
 
 func (k *kit) untilEmpty() {
 	k.Helper()
-	k.until("empty", func() bool { return k.left(k.queue) == 0 })
+	k.Until("empty", func() bool { return k.left(k.queue) == 0 })
 }

@@ -38,11 +38,11 @@ func TestSink(t *testing.T) {
 		t.Errorf("%d requests, want 6", n)
 	}
 	stop := k.consume(succeed)
-	k.until("handled", func() bool { return k.count(queuesafe.Handled) == 50 })
+	k.Until("handled", func() bool { return k.Count(queuesafe.Handled) == 50 })
 	k.untilEmpty()
 	stop()
-	if k.saw(queuesafe.Processed) != 25 || k.saw(queuesafe.Duplicate) != 25 {
-		t.Errorf("%+v", k.events)
+	if k.Saw(queuesafe.Processed) != 25 || k.Saw(queuesafe.Duplicate) != 25 {
+		t.Errorf("%+v", k.Events())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/retry"
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
@@ -73,7 +74,7 @@ func (o Options) handle(c *queuesafe.Consumer, m *message.Message, next message.
 		return nil
 	}
 	if d.Action == queuesafe.Later {
-		sleep(ctx, max(d.Delay, minDelay))
+		_ = retry.Wait(ctx, max(d.Delay, minDelay)) // the message is refused either way
 	}
 	return &Error{Disposition: d}
 }
@@ -116,13 +117,4 @@ func (o Options) publish(ctx context.Context, topic string, produced []*message.
 		return retrysafe.Unknown(fmt.Errorf("publish to %s: %w", topic, err))
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

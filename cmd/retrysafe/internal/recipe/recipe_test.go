@@ -171,22 +171,28 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a burst", least + "limits: {burst: 1}\n", 3, 17, "from 2 to"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := Parse("payments.yaml", []byte(c.source), variablesOf)
-			var faults *yamlfile.Faults
-			if !errors.As(err, &faults) {
-				t.Fatalf("it is not refused: %v", err)
-			}
-			f := faults.All[0]
-			want(t, "place", f.At, yamlfile.Position{Line: c.line, Column: c.column})
-			want(t, "faults", len(faults.All), 1)
-			wantText(t, "text", f.Message+" "+f.Instead, c.says)
-			if c.line > 0 {
-				wantText(t, "error", err.Error(), fmt.Sprintf("payments.yaml:%d:%d: ", c.line, c.column))
-			}
-			if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "Bearer") {
-				t.Errorf("it shows a credential:\n%v", err)
-			}
+			wantRefused(t, c.source, yamlfile.Position{Line: c.line, Column: c.column}, c.says)
 		})
+	}
+}
+
+// wantRefused checks that a recipe has one fault, where it is, what is said of it, and that no credential is shown with it.
+func wantRefused(t *testing.T, source string, at yamlfile.Position, says string) {
+	t.Helper()
+	_, err := Parse("payments.yaml", []byte(source), variablesOf)
+	var faults *yamlfile.Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("it is not refused: %v", err)
+	}
+	f := faults.All[0]
+	want(t, "place", f.At, at)
+	want(t, "faults", len(faults.All), 1)
+	wantText(t, "text", f.Message+" "+f.Instead, says)
+	if at.Line > 0 {
+		wantText(t, "error", err.Error(), fmt.Sprintf("payments.yaml:%d:%d: ", at.Line, at.Column))
+	}
+	if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "Bearer") {
+		t.Errorf("it shows a credential:\n%v", err)
 	}
 }
 

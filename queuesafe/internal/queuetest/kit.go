@@ -1,0 +1,145 @@
+// Package queuetest is what the tests of all adapters to brokers have in common: it runs consumers, counts what they do, and waits
+// for it. An adapter's own kit embeds a Kit and adds the broker.
+package queuetest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/queuesafe"
+)
+
+// Name is what all consumers are called.
+const Name = "billing"
+
+// patience is how long a test waits before it fails.
+const patience = 30 * time.Second
+
+// Kit is a test, and what its consumers have done.
+type Kit struct {
+	*testing.T
+	// Store, Policy and Core are those of consumers that are made from now on. Core comes with delays that suit tests; the Observer
+	// is the Kit's.
+	Store  retrysafe.Store
+	Policy retrysafe.Policy
+	Core   queuesafe.Options
+	// Ran counts the runs of handlers, with all consumers.
+	Ran atomic.Int64
+	// Ended is closed when the consumer that was started last has returned from Run. Its handlers may still run, if it is wrong.
+	Ended chan struct{}
+
+	mu     sync.Mutex
+	events []queuesafe.Event
+}
+
+// New returns a Kit whose consumers share a store.
+func New(t *testing.T, s retrysafe.Store) *Kit {
+	return &Kit{T: t, Store: s, Core: queuesafe.Options{MinDelay: 10 * time.Millisecond, MaxDelay: 200 * time.Millisecond}}
+}
+
+// NewCore returns what an adapter's consumer is made of, with a guard of its own, as another process has.
+func (k *Kit) NewCore() (*retrysafe.Guard, *queuesafe.Consumer) {
+	k.Helper()
+	guard := retrysafe.New(k.Store, retrysafe.Options{Policy: k.Policy})
+	o := k.Core
+	o.Observer = k.observe
+	c, err := queuesafe.New(guard, Name, o)
+	if err != nil {
+		k.Fatal(err)
+	}
+	return guard, c
+}
+
+// Counting returns h, whose runs Ran counts.
+func (k *Kit) Counting(h queuesafe.Handler) queuesafe.Handler {
+	return func(ctx context.Context, m queuesafe.Message) error {
+		k.Ran.Add(1)
+		return h(ctx, m)
+	}
+}
+
+// Start starts a consumer and waits until it is connected. stop ends it, its handlers and its guard; so does the end of the test.
+func (k *Kit) Start(guard *retrysafe.Guard, run func(context.Context) error) (stop func()) {
+	k.Helper()
+	before := k.Count(queuesafe.Connected)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	k.Ended = ended
+	go func() {
+		defer close(ended)
+		if err := run(ctx); err != nil {
+			k.Error(err)
+		}
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+		if err := guard.Shutdown(context.Background()); err != nil {
+			k.Error(err)
+		}
+	})
+	k.Cleanup(stop)
+	k.Until("connected", func() bool { return k.Count(queuesafe.Connected) > before })
+	return stop
+}
+
+// Wait is for handlers: a test that has failed waits for them in vain.
+func (k *Kit) Wait(c <-chan struct{}) {
+	select {
+	case <-c:
+	case <-k.Context().Done():
+	}
+}
+
+func (k *Kit) observe(_ context.Context, e queuesafe.Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = append(k.events, e)
+}
+
+// Events returns what consumers have told so far.
+func (k *Kit) Events() []queuesafe.Event {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.events)
+}
+
+// Count counts the events of a kind.
+func (k *Kit) Count(kind queuesafe.EventKind) int {
+	return k.countIf(func(e queuesafe.Event) bool { return e.Kind == kind })
+}
+
+// Saw counts the deliveries that ended in a situation.
+func (k *Kit) Saw(s queuesafe.Situation) int {
+	return k.countIf(func(e queuesafe.Event) bool { return e.Kind == queuesafe.Handled && e.Disposition.Situation == s })
+}
+
+func (k *Kit) countIf(so func(queuesafe.Event) bool) (n int) {
+	for _, e := range k.Events() {
+		if so(e) {
+			n++
+		}
+	}
+	return n
+}
+
+// Until waits until it is so; what says it in one word or two. If it takes too long the test fails, and shows what was seen.
+func (k *Kit) Until(what string, so func() bool) {
+	k.Helper()
+	end := time.NewTimer(patience)
+	defer end.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			k.Fatalf("not %s in time; %d runs; seen: %+v", what, k.Ran.Load(), k.Events())
+		}
+	}
+}
