@@ -46,7 +46,7 @@ func (k *kit) holdTwoPartitions() (hold chan struct{}) {
 	hold, began := make(chan struct{}), make(chan struct{}, 2)
 	k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		<-hold
+		k.Wait(hold)
 		return nil
 	})
 	for partition := range int32(2) {
