@@ -117,7 +117,7 @@ func TestVisibilityIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{})
 	stop := k.consume(func(context.Context, queuesafe.Message) error {
 		close(began)
-		<-hold
+		k.Wait(hold)
 		return nil
 	})
 	k.send("a", "")
@@ -137,7 +137,7 @@ func TestInFlightElsewhereIsLeft(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{})
 	first := k.consume(func(context.Context, queuesafe.Message) error {
 		close(began)
-		<-hold
+		k.Wait(hold)
 		return retrysafe.Retryable(errBank)
 	})
 	k.send("a", "")
@@ -213,7 +213,7 @@ func TestLostDeleteCostsOneRead(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 2)
 	stop := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		<-hold
+		k.Wait(hold)
 		return nil
 	})
 	k.fault.loseRequests("DeleteMessageBatch", 1)
@@ -235,7 +235,7 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	hold, began := make(chan struct{}), make(chan struct{}, 3)
 	stop := k.consume(func(context.Context, queuesafe.Message) error {
 		began <- struct{}{}
-		<-hold
+		k.Wait(hold)
 		return nil
 	})
 	for _, id := range []string{"a", "b", "c"} {
