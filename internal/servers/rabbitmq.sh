@@ -11,9 +11,10 @@ RUNNING_UNDER_SYSTEMD=true "$rabbitmq" &
 server=$!
 
 trap 'kill -s TERM $server' TERM
-trap 'kill -s KILL $server $names; exit' QUIT
+trap 'kill -s KILL $server $names; wait; exit' QUIT
 wait $server
 wait $server # the first may have been cut off by the signal
 ended=$?
 kill -s KILL $names
+wait $names # until it is gone
 exit $ended
