@@ -34,7 +34,9 @@ func Each(n int, send func(ctx context.Context, m Delivery) error) Sink {
 		for i := range batch {
 			select {
 			case places <- struct{}{}:
-			case <-ctx.Done(): // there was no time for this one
+			case <-ctx.Done():
+			}
+			if ctx.Err() != nil { // there was no time for this one, even if a place has come free
 				answers[i] = ctx.Err()
 				continue
 			}
