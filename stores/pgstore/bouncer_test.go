@@ -111,5 +111,5 @@ func TestMixedUpStatementsOfACall(t *testing.T) {
 // Servers whose default is a stricter isolation get the same answers.
 func TestContractUnderOtherDefaults(t *testing.T) {
 	t.Parallel()
-	runContract(t, shared.Get(t).Database(t)+"&default_transaction_isolation=serializable", Options{Schema: "other_name"})
+	runContract(t, shared.Get(t).Database(t)+strict, Options{Schema: "other_name"})
 }

@@ -30,6 +30,10 @@ import (
 // transaction; if that cannot be found out either, it returns an error marked retrysafe.Unknown. An attempt without
 // protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and completes
 // nothing.
+//
+// The transaction has the isolation that is the database's default. If that is repeatable read or serializable, it fails with
+// SQLSTATE 40001 when the record has changed since its first statement, as it does with every heartbeat, each third of the
+// lease: nothing of f remains, and InTx may be called again. A lease three times as long as the transaction avoids that.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.inTx(ctx, func(ctx context.Context) (transaction, error) {
 		tx, err := s.pool.Begin(ctx)
@@ -154,8 +158,10 @@ func (s *Store) resolve(ctx context.Context, c *completion, lost error) error {
 	var state int16
 	var err error
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		row := s.pool.QueryRow(ctx, s.sql.outcome, c.row()[:3]...)
-		if err = row.Scan(&state); err == nil || !isConnectionError(err) || errors.Is(err, pgx.ErrNoRows) {
+		err = s.readCommitted(ctx, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, s.sql.outcome, c.row()[:3]...).Scan(&state)
+		})
+		if err == nil || !isConnectionError(err) || errors.Is(err, pgx.ErrNoRows) {
 			break
 		}
 		select {

@@ -17,6 +17,9 @@ var shared = servers.SharedPostgres{Options: servers.PostgresOptions{Settings: m
 	"fsync": "off", "full_page_writes": "off", "max_wal_size": "2GB",
 }}}
 
+// strict is what makes all transactions of a connection serializable.
+const strict = "&default_transaction_isolation=serializable"
+
 // openPool connects to a database, for as long as the test runs.
 func openPool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()

@@ -57,16 +57,24 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 }
 
 func (s *Store) takeChore(ctx context.Context) (mine bool, err error) {
-	tag, err := s.pool.Exec(ctx, s.sql.takeChore, "sweep", &s.sweeper.me, choreTime.Microseconds())
+	err = s.readCommitted(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, s.sql.takeChore, "sweep", &s.sweeper.me, choreTime.Microseconds())
+		mine = tag.RowsAffected() == 1
+		return err
+	})
 	if err != nil {
 		return false, fmt.Errorf("sweep: %w", explain(err))
 	}
-	return tag.RowsAffected() == 1, nil
+	return mine, nil
 }
 
 // endChore lets others sweep. If it fails they can in a minute.
 func (s *Store) endChore(ctx context.Context) {
-	_, _ = s.pool.Exec(context.WithoutCancel(ctx), s.sql.endChore, "sweep", &s.sweeper.me)
+	ctx = context.WithoutCancel(ctx)
+	_ = s.readCommitted(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.sql.endChore, "sweep", &s.sweeper.me)
+		return err
+	})
 }
 
 func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err error) {
@@ -114,5 +122,5 @@ func (s *Store) sweepPiece(ctx context.Context, text string, args []any, to ...a
 	p := new(pgx.Batch)
 	p.Queue(s.sql.guard, nil)
 	p.Queue(text, args...).QueryRow(func(row pgx.Row) error { return row.Scan(to...) })
-	return s.pool.SendBatch(ctx, p).Close()
+	return s.readCommitted(ctx, func(tx pgx.Tx) error { return tx.SendBatch(ctx, p).Close() })
 }

@@ -65,3 +65,9 @@ func plainArg(v any) any {
 	}
 	return v
 }
+
+// readCommitted runs f in a transaction that looks again at rows which others have changed meanwhile. A stricter one, as may be
+// the database's default, would fail then.
+func (s *Store) readCommitted(ctx context.Context, f func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
+}
