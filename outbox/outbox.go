@@ -35,7 +35,7 @@ func New(db *sql.DB, d Dialect, o Options) (*Outbox, error) {
 	return &Outbox{db: db, sql: s}, nil
 }
 
-// inTx runs f in a transaction of its own.
+// inTx runs f in a transaction that looks again at rows which others have changed meanwhile, whatever the database's default is.
 func (b *Outbox) inTx(ctx context.Context, f func(*sql.Conn) error) error {
 	conn, err := b.db.Conn(ctx)
 	if err != nil {
@@ -66,13 +66,16 @@ func (b *Outbox) rollback(ctx context.Context, conn *sql.Conn) {
 	}
 }
 
-// run executes a statement that stands alone, and returns how many rows it has changed.
+// run executes a statement in a transaction of its own, and returns how many rows it has changed.
 func (b *Outbox) run(ctx context.Context, statement string, args ...any) (int, error) {
-	r, err := b.db.ExecContext(ctx, statement, args...)
-	if err != nil {
-		return 0, err
-	}
-	n, err := r.RowsAffected()
+	var n int64
+	err := b.inTx(ctx, func(conn *sql.Conn) error {
+		r, err := conn.ExecContext(ctx, statement, args...)
+		if err == nil {
+			n, err = r.RowsAffected()
+		}
+		return err
+	})
 	return int(n), err
 }
 

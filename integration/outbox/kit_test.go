@@ -71,6 +71,16 @@ func newKit(t *testing.T, d outbox.Dialect) *kit {
 	return k
 }
 
+// strict makes all transactions that do not choose otherwise serializable, where there is a choice.
+func (k *kit) strict() {
+	k.Helper()
+	if k.dialect == outbox.PostgreSQL {
+		k.url += "&default_transaction_isolation=serializable"
+		k.connect()
+		k.box = k.newBox(outbox.Options{})
+	}
+}
+
 // connect opens the database, for as long as the test runs.
 func (k *kit) connect() {
 	k.Helper()
