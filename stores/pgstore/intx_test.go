@@ -302,7 +302,7 @@ func TestOutcomeIsReadOnceItIsThere(t *testing.T) {
 	}
 }
 
-// wire passes bytes between a client and the server, and loses a COMMIT, or the answer to it.
+// wire passes bytes between a client and the server, and loses the COMMIT of a charge, or the answer to it.
 type wire struct {
 	url string
 	cut atomic.Int32
@@ -360,15 +360,16 @@ func (w *wire) serve(client net.Conn, to string) {
 			}
 		}
 	}()
-	buf := make([]byte, 64<<10)
+	buf, charging := make([]byte, 64<<10), false
 	for {
 		n, err := client.Read(buf)
 		if err != nil {
 			return
 		}
 		cut := int32(0)
-		if bytes.Contains(buf[:n], []byte("commit")) {
-			cut = w.cut.Swap(0)
+		charging = charging || bytes.Contains(buf[:n], []byte("charges"))
+		if charging && bytes.Contains(buf[:n], []byte("commit\x00")) { // not that of a sweep beside it
+			cut, charging = w.cut.Swap(0), false
 		}
 		if cut == cutBefore {
 			return
