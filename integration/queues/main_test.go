@@ -85,8 +85,7 @@ func handler(s *pgstore.Store) queuesafe.Handler {
 				return err
 			}
 			if id == stopAt {
-				fmt.Println("stopped")
-				return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+				return standStill()
 			}
 			if rand.IntN(10) == 0 {
 				_, err := tx.Exec(ctx, "SELECT pg_sleep(0.02)")
@@ -95,4 +94,18 @@ func handler(s *pgstore.Store) queuesafe.Handler {
 			return nil
 		})
 	}
+}
+
+// standStill stops the process until somebody sends it SIGCONT. A signal takes its time: whoever sends it to itself runs on meanwhile, and
+// on a busy machine that is enough for a commit.
+func standStill() error {
+	woken := make(chan os.Signal, 1)
+	signal.Notify(woken, syscall.SIGCONT)
+	defer signal.Stop(woken)
+	fmt.Println("stopped")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	<-woken
+	return nil
 }
