@@ -40,6 +40,7 @@ type kit struct {
 	options connectsafe.Options
 	scope   connectsafe.ScopeFunc
 	work    work
+	around  func(http.Handler) http.Handler // nil: nothing
 	ran     atomic.Int64
 	store   *memstore.Store
 	url     string
@@ -71,7 +72,10 @@ func (k *kit) start() {
 	mux.Handle(watch, connect.NewServerStreamHandler(watch, func(_ context.Context, _ *in, s *connect.ServerStream[shoppb.Thing]) error {
 		return s.Send(&shoppb.Thing{ThingId: "seen"})
 	}, guarded))
-	k.url = serve(k.T, mux)
+	if k.around == nil {
+		k.around = func(h http.Handler) http.Handler { return h }
+	}
+	k.url = serve(k.T, k.around(mux))
 }
 
 // label is written in Connect's simple style, with a response that has a map.

@@ -2,12 +2,9 @@ package rpc
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/retrysafe/retrysafe"
@@ -99,7 +96,8 @@ func TestWhatOneHasRecordedTheOtherReplays(t *testing.T) {
 	}
 }
 
-// connect-go sends a header before an error, which ends grpc-go's own retries; those of the client interceptor go on. Seen to fail with
+// connect-go sends a header before an error, unless TrailersOnly keeps it from it, which ends grpc-go's own retries; those of the client
+// interceptor go on. Seen to fail with
 // the row for in-flight taken out of signals().
 func TestClientRetriesAgainstConnect(t *testing.T) {
 	began, goOn, refused := make(chan struct{}), make(chan struct{}), make(chan struct{}, 100)
@@ -119,32 +117,5 @@ func TestClientRetriesAgainstConnect(t *testing.T) {
 	close(goOn)
 	if a, b := <-first, <-again; a.err != nil || b.err != nil || !b.replayed() || s.made.Load() != 1 {
 		t.Errorf("first %+v, again %+v, %d effects", a, b, s.made.Load())
-	}
-}
-
-// stock is what many channels have: grpc-go retries UNAVAILABLE by itself, and knows nothing of keys.
-const stock = `{"methodConfig": [{"name": [{}], "retryPolicy": {
-	"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.01s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
-
-// What docs/grpc.md says of stock retry policies: refusals of grpcsafe have no header, connect-go's errors all have one, which ends gRPC's
-// retries, whatever connectsafe does. When this fails with a newer connect-go, mend the page.
-func TestStockPoliciesRetryOnlyWhatHasNoHeader(t *testing.T) {
-	for name, want := range map[string]struct {
-		calls  int64
-		header bool
-	}{"grpcsafe": {3, false}, "connectsafe": {1, true}} {
-		t.Run(name, func(t *testing.T) {
-			var calls atomic.Int64
-			s := newStand(t, adapters()[name])
-			count := func(context.Context, string, string) time.Duration { calls.Add(1); return 0 }
-			s.grpc.QuotaFunc, s.connect.QuotaFunc = count, count
-			s.down.Store(true)
-			s.conn = dial(t, s.serve(s), grpc.WithDefaultServiceConfig(stock))
-			a := s.send("k")
-			wantReason(t, a, codes.Unavailable, "IDEMPOTENCY_STORE_UNAVAILABLE")
-			if calls.Load() != want.calls || (len(a.header) > 0) != want.header {
-				t.Errorf("%d calls, header %v; want %d, %v", calls.Load(), a.header, want.calls, want.header)
-			}
-		})
 	}
 }

@@ -34,11 +34,12 @@ type stand struct {
 	connect connectsafe.Options
 	work    func(ctx context.Context) said
 	ran     atomic.Int64
+	dial    []grpc.DialOption
 	conn    *grpc.ClientConn
 	adapter
 }
 
-// adapter is one of the two.
+// adapter is one of the two, or connectsafe with what makes it answer as the other does.
 type adapter struct {
 	serve     func(*stand) (address string)
 	setReply  func(ctx context.Context, m proto.Message) error
@@ -46,18 +47,22 @@ type adapter struct {
 }
 
 func adapters() map[string]adapter {
+	setHeader := func(ctx context.Context, name, value string) error {
+		info, ok := connect.CallInfoForHandlerContext(ctx)
+		if !ok {
+			return errors.New("no call of Connect's")
+		}
+		info.ResponseHeader().Set(name, value)
+		return nil
+	}
 	return map[string]adapter{
 		"grpcsafe": {(*stand).serveGRPC, grpcsafe.SetReply, func(ctx context.Context, name, value string) error {
 			return grpc.SetHeader(ctx, metadata.Pairs(name, value))
 		}},
-		"connectsafe": {(*stand).serveConnect, connectsafe.SetReply, func(ctx context.Context, name, value string) error {
-			info, ok := connect.CallInfoForHandlerContext(ctx)
-			if !ok {
-				return errors.New("no call of Connect's")
-			}
-			info.ResponseHeader().Set(name, value)
-			return nil
-		}},
+		"connectsafe": {func(s *stand) string { return serveHTTP(s.T, s.handler()) }, connectsafe.SetReply, setHeader},
+		"connectsafe, TrailersOnly": {func(s *stand) string {
+			return serveHTTP(s.T, connectsafe.TrailersOnly(s.handler()))
+		}, connectsafe.SetReply, setHeader},
 	}
 }
 
@@ -68,7 +73,7 @@ type said struct {
 	header, trailer metadata.MD
 }
 
-// behindBoth runs a test against either adapter.
+// behindBoth runs a test against each adapter.
 func behindBoth(t *testing.T, test func(s *stand)) {
 	for name, a := range adapters() {
 		t.Run(name, func(t *testing.T) { test(newStand(t, a)) })
@@ -123,9 +128,10 @@ func (s *stand) serveGRPC() string {
 	return serveGRPC(s.T, server)
 }
 
-func (s *stand) serveConnect() string {
+// handler is the same for Connect.
+func (s *stand) handler() http.Handler {
 	guarded := connect.WithInterceptors(connectsafe.NewInterceptor(s.guard(), connectsafe.ScopeCredential(), s.connect))
-	return serveHTTP(s.T, connect.NewUnaryHandlerSimple("/"+service+"/Create", func(ctx context.Context, _ *shoppb.CreateRequest) (*shoppb.Thing, error) {
+	return connect.NewUnaryHandlerSimple("/"+service+"/Create", func(ctx context.Context, _ *shoppb.CreateRequest) (*shoppb.Thing, error) {
 		s.ran.Add(1)
 		a := s.work(ctx)
 		info, _ := connect.CallInfoForHandlerContext(ctx)
@@ -143,7 +149,7 @@ func (s *stand) serveConnect() string {
 			e.AddDetail(d)
 		}
 		return nil, e
-	}, guarded))
+	}, guarded)
 }
 
 // add writes bytes as Connect's handlers do: in base64.
@@ -173,7 +179,7 @@ func entry(name string, values ...string) change {
 // send calls Create under a key, unless that is empty.
 func (s *stand) send(key string, changes ...change) answer {
 	if s.conn == nil {
-		s.conn = dial(s.T, s.serve(s))
+		s.conn = dial(s.T, s.serve(s), s.dial...)
 	}
 	md, in := metadata.Pairs("authorization", "Bearer a"), &shoppb.CreateRequest{Amount: 17}
 	if key != "" {

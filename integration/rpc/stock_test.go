@@ -1,0 +1,137 @@
+package rpc
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/retrysafe/retrysafe/connectsafe"
+	"github.com/retrysafe/retrysafe/grpcsafe"
+	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+)
+
+// stock is what many channels have: grpc-go retries by itself, and knows nothing of keys. patient is too, for pushback: a test with it ends only
+// if the server's word counts for more than the policy's ten minutes.
+const (
+	stock = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.01s",
+		"backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
+	patient = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "600s", "maxBackoff": "600s",
+		"backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"]}}]}`
+)
+
+// stockCase is a call through a channel that retries by itself.
+type stockCase struct {
+	name, policy string
+	play         func(s *stockStand) answer
+	retried      stockOutcome
+	once         stockOutcome // where the first error has a header
+}
+
+// stockOutcome is how a call ended, and how many attempts the server saw, those of other calls included.
+type stockOutcome struct {
+	attempts int64
+	code     codes.Code
+	header   bool
+	runs     int64
+}
+
+func stockCases() []stockCase {
+	unavailable := said{status: &spb.Status{Code: int32(codes.Unavailable)}}
+	return []stockCase{
+		{"not done", stock, func(s *stockStand) answer {
+			s.work = func(context.Context) said {
+				if s.ran.Load() < 3 {
+					return unavailable
+				}
+				return said{thing: &shoppb.Thing{ThingId: "1"}}
+			}
+			return s.send("k")
+		}, stockOutcome{3, codes.OK, true, 3}, stockOutcome{1, codes.Unavailable, true, 1}},
+		{"come again", patient, func(s *stockStand) answer {
+			s.wait = time.Millisecond
+			return s.send("k")
+		}, stockOutcome{3, codes.ResourceExhausted, false, 0}, stockOutcome{1, codes.ResourceExhausted, true, 0}},
+		{"in flight", patient, playInFlight, stockOutcome{3, codes.OK, true, 1}, stockOutcome{2, codes.Unavailable, true, 1}},
+		{"kept", stock, func(s *stockStand) answer { // the replay says that there is no more to come
+			s.grpc.Class = func(codes.Code) grpcsafe.Class { return grpcsafe.ClassStore }
+			s.connect.Class = func(connect.Code) connectsafe.Class { return connectsafe.ClassStore }
+			s.work = func(context.Context) said { return unavailable }
+			return s.send("k")
+		}, stockOutcome{2, codes.Unavailable, true, 1}, stockOutcome{1, codes.Unavailable, true, 1}},
+	}
+}
+
+// playInFlight calls while another call is in flight, which ends before the second attempt.
+func playInFlight(s *stockStand) answer {
+	s.grpc.InFlightUnavailable, s.connect.InFlightUnavailable = true, true
+	began, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	end := sync.OnceFunc(func() {
+		close(goOn)
+		<-ended
+	})
+	defer end()
+	s.onAttempt = func(n int64) {
+		if n == 3 {
+			end()
+		}
+	}
+	s.work = func(context.Context) said {
+		close(began)
+		<-goOn
+		return said{thing: &shoppb.Thing{ThingId: "1"}}
+	}
+	s.conn = dial(s.T, s.serve(s.stand), s.dial...)
+	go func() {
+		defer close(ended)
+		s.send("k")
+	}()
+	<-began
+	return s.send("k")
+}
+
+// stockStand counts attempts.
+type stockStand struct {
+	*stand
+	attempts  atomic.Int64
+	onAttempt func(n int64)
+	wait      time.Duration // what each attempt is told to wait
+}
+
+func newStockStand(t *testing.T, a adapter, policy string) *stockStand {
+	s := &stockStand{stand: newStand(t, a), onAttempt: func(int64) {}}
+	s.dial = []grpc.DialOption{grpc.WithDefaultServiceConfig(policy)}
+	count := func(context.Context, string, string) time.Duration {
+		s.onAttempt(s.attempts.Add(1))
+		return s.wait
+	}
+	s.grpc.QuotaFunc, s.connect.QuotaFunc = count, count
+	return s
+}
+
+// What docs/grpc.md says of retries by the channel: errors of grpcsafe have no header, nor have those of connectsafe behind TrailersOnly, so
+// gRPC retries them. connect-go's own all have one: when that fails with a newer connect-go, mend the page. Seen to fail with end taken out of
+// TrailersOnly, and with Flush passed on.
+func TestStockPoliciesRetryOnlyWhatHasNoHeader(t *testing.T) {
+	for _, c := range stockCases() {
+		for name, a := range adapters() {
+			t.Run(c.name+"/"+name, func(t *testing.T) {
+				s, want := newStockStand(t, a, c.policy), c.retried
+				if name == "connectsafe" {
+					want = c.once
+				}
+				got := c.play(s)
+				if o := (stockOutcome{s.attempts.Load(), status.Code(got.err), len(got.header) > 0, s.ran.Load()}); o != want {
+					t.Errorf("%+v, want %+v; %v, header %v", o, want, got.err, got.header)
+				}
+			})
+		}
+	}
+}
