@@ -6,6 +6,9 @@
 //		authenticate,
 //		connectsafe.NewInterceptor(guard, connectsafe.ScopeCredential(), connectsafe.Options{}),
 //	))
+//	mux.Handle(path, connectsafe.TrailersOnly(handler))
+//
+// TrailersOnly around the handler lets gRPC's own retries work with it, those of a service config.
 //
 // The rules are the Guard's; this package translates. grpcsafe does the same for grpc-go; records made by one are replayed by the other.
 package connectsafe

@@ -58,7 +58,7 @@ type Options struct {
 	Types protoregistry.MessageTypeResolver
 
 	// InFlightUnavailable refuses a call in flight with UNAVAILABLE instead of ABORTED, so that clients whose service config retries
-	// UNAVAILABLE need nothing else. grpc-go's does not against connect-go: see docs/grpc.md.
+	// UNAVAILABLE need nothing else, if TrailersOnly stands around the handlers.
 	InFlightUnavailable bool
 	// Marker is the header set to "true" on replays. Default "Idempotent-Replayed".
 	Marker string

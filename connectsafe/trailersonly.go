@@ -82,7 +82,7 @@ func (t *trailersOnly) end() {
 	for name, values := range h {
 		if trailer, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
 			delete(h, name)
-			h[http.CanonicalHeaderKey(trailer)] = values
+			h[trailer] = values
 		}
 	}
 	h["Content-Length"] = nil // or net/http sends a 0, which clients take for metadata

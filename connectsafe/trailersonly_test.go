@@ -96,6 +96,7 @@ func post(t *testing.T, client *http.Client, url, contentType string) (a answere
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("Grpc-Accept-Encoding", "gzip")
 	response, err := client.Do(r)
 	if err != nil {
 		return a, err
@@ -116,9 +117,9 @@ func cors(next http.Handler) http.Handler {
 	})
 }
 
-// With TrailersOnly all is as without, but for errors that are all there is. Seen to fail, row by row, with begun not set in WriteHeader, Write
-// and FlushError, or set by 103; with the look at the status, at both, at isUsual and at the header outside taken out; with end and with the
-// length taken out; and with errors without messages not held back in FlushError.
+// With TrailersOnly all is as without, but for errors that are all there is. Seen to fail, row by row, with begun not set or not looked at in each of
+// the places, with it set by 103, with each condition of isError and isUsual taken out, with end and with the length taken out, and with FlushError
+// passing everything on.
 func TestTrailersOnly(t *testing.T) {
 	for name, h := range handlers() {
 		t.Run(name, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestAStreamsHeaderIsSentEarly(t *testing.T) {
 	_ = s.Close()
 }
 
-// A handler that panics does not end its answer. Seen to fail with end deferred.
+// A handler that panics does not end its answer. Seen to fail with a recover in TrailersOnly.
 func TestTrailersOnlyAndPanics(t *testing.T) {
 	for name, flushed := range map[string]bool{"early": false, "flushed": true} {
 		url := serve(t, connectsafe.TrailersOnly(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

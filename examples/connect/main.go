@@ -48,14 +48,15 @@ func run() error {
 
 // handler stands the guard inside of authentication, so that a replay too goes only to whoever may ask for it.
 func handler(guard *retrysafe.Guard, b *bank) http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle(paymentspbconnect.NewPaymentsHandler(b, connect.WithInterceptors(
+	path, payments := paymentspbconnect.NewPaymentsHandler(b, connect.WithInterceptors(
 		connect.UnaryInterceptorFunc(authenticate),
 		connectsafe.NewInterceptor(guard, connectsafe.ScopeHeader("User"), connectsafe.Options{
 			KeyField: "request_id", // or the header Idempotency-Key
 			Required: []string{"payments.v1.Payments/*"},
 		}),
-	)))
+	))
+	mux := http.NewServeMux()
+	mux.Handle(path, connectsafe.TrailersOnly(payments)) // so that gRPC's own retries work, too
 	return mux
 }
 
