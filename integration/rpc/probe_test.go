@@ -33,8 +33,9 @@ func TestProbeFindsNothing(t *testing.T) {
 						t.Errorf("%s %s: %s: %v", o.ID, o.Name, o.Verdict, o.Findings)
 					}
 				}
-				if n := report.Count(probe.Pass); n < 3 {
-					t.Errorf("only %d cases passed: that is no run", n)
+				// Which of the two depends on whether one of fifty calls finds another one outstanding.
+				if n := report.Count(probe.Pass) + report.Count(probe.Info); n < 8 {
+					t.Errorf("only %d cases came to a verdict: that is no run", n)
 				}
 				t.Logf("%d PASS, %d INFO, %d N/A, %d requests", report.Count(probe.Pass), report.Count(probe.Info), report.Count(probe.NA), report.Requests)
 			})
