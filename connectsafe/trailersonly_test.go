@@ -226,7 +226,7 @@ func TestTrailersOnlyAndResponseController(t *testing.T) {
 	}
 }
 
-// Guarded methods in all protocols, as without. Seen to fail with the type of the content not looked at.
+// Guarded methods in all protocols, as without. Seen to fail, over gRPC, with the values dropped in end.
 func TestTrailersOnlyInEveryProtocol(t *testing.T) {
 	for name, options := range speakers() {
 		t.Run(name, func(t *testing.T) {
