@@ -13,8 +13,9 @@ type lazyContext struct {
 	deadline time.Time // zero: none
 	timeouts *line     // of contexts that end with a cause and whose parent never ends; nil: another kind
 
-	lock sync.Mutex
-	real *realContext // made when first needed
+	lock  sync.Mutex
+	real  *realContext // made when first needed
+	cause error        // why it has ended; nil: it has not
 }
 
 // Deadline implements context.Context.
@@ -50,22 +51,27 @@ func (c *lazyContext) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// end cancels the context with a cause. With a nil cause it frees what the context holds.
+// end cancels the context with a cause, and frees what it holds. Who looks at it only afterwards finds it ended too.
 func (c *lazyContext) end(cause error) {
+	if cause == nil {
+		cause = context.Canceled
+	}
 	c.lock.Lock()
+	if c.cause == nil {
+		c.cause = cause
+	}
 	real := c.real
 	c.lock.Unlock()
-	if cause == nil && real == nil {
-		return
+	if real != nil {
+		real.end(cause)
 	}
-	c.get().end(cause)
 }
 
 // needed reports whether the real context exists or would have ended by now.
 func (c *lazyContext) needed() bool {
 	c.lock.Lock()
 	defer c.lock.Unlock()
-	return c.real != nil || c.parent.Err() != nil || !c.deadline.IsZero() && time.Until(c.deadline) <= 0
+	return c.real != nil || c.cause != nil || c.parent.Err() != nil || !c.deadline.IsZero() && time.Until(c.deadline) <= 0
 }
 
 func (c *lazyContext) get() *realContext {
@@ -73,6 +79,9 @@ func (c *lazyContext) get() *realContext {
 	defer c.lock.Unlock()
 	if c.real == nil {
 		c.real = c.makeReal()
+		if c.cause != nil {
+			c.real.end(c.cause)
+		}
 	}
 	return c.real
 }

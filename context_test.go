@@ -179,3 +179,23 @@ func TestEndedAttemptIsForgotten(t *testing.T) {
 	}
 	runtime.KeepAlive(g)
 }
+
+// Who looks at the context of work that has ended finds it ended, as in net/http. Seen to fail with end doing nothing
+// unless somebody had looked before: who waited for Done then waited for good.
+func TestEndOfWorkIsSeenLate(t *testing.T) {
+	bubble(t, retrysafe.Policy{Timeout: -1}, func(k *kit) {
+		var late context.Context
+		k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			late = ctx
+			return retrysafe.Result{}, nil
+		})
+		if late.Err() != context.Canceled {
+			k.Errorf("Err = %v after the end of the work", late.Err())
+		}
+		select {
+		case <-late.Done():
+		default:
+			k.Error("Done is open after the end of the work")
+		}
+	})
+}

@@ -119,10 +119,13 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 	p := g.claimParams(r)
 	var abandoned Record
 	c, err := g.claim(ctx, p)
+	if err != nil {
+		return g.withoutClaim(ctx, r, work, err)
+	}
 	for range maxRounds {
 		switch {
-		case err != nil:
-			return g.withoutClaim(ctx, r, work, err)
+		case err != nil: // the key is known to be taken: nothing runs beside whoever has it
+			return Outcome{}, err
 		case c.Verdict == Acquired:
 			return g.run(ctx, c, g.reconciling(abandoned, work))
 		case !g.matches(ctx, r, c.Record):
@@ -167,7 +170,9 @@ func (g *Guard) claim(ctx context.Context, p ClaimParams) (Claim, error) {
 	case errors.Is(err, ErrStoreFull):
 		return Claim{}, fmt.Errorf("claim key %s: %w", p.Key, err)
 	}
-	g.observe(ctx, Event{Kind: StoreFailed, Key: p.Key, Err: err})
+	if context.Cause(ctx) != errWaited { // else it was cut short by us
+		g.observe(ctx, Event{Kind: StoreFailed, Key: p.Key, Err: err})
+	}
 	g.undoClaim(ctx, p)
 	return Claim{}, fmt.Errorf("claim key %s: %w: %w", p.Key, ErrStoreFailed, err)
 }
@@ -185,10 +190,9 @@ func (g *Guard) matches(ctx context.Context, r Request, known Record) bool {
 	return r.Fingerprint.Matches(known.Fingerprint)
 }
 
-// withoutClaim answers when the store gave no verdict.
+// withoutClaim answers when the store has said nothing of the key.
 func (g *Guard) withoutClaim(ctx context.Context, r Request, work Work, err error) (Outcome, error) {
-	verdict := !storeFailed(err)
-	if verdict || g.policy.OnStoreError != FailOpen || ctx.Err() != nil {
+	if g.policy.OnStoreError != FailOpen || ctx.Err() != nil {
 		return Outcome{}, err
 	}
 	g.observe(ctx, Event{Kind: RanUnprotected, Key: r.Key, Err: err})

@@ -21,6 +21,7 @@ type faulty struct {
 	mu    sync.Mutex
 	rules map[string]func() (apply bool, err error)
 	calls map[string]int
+	slow  atomic.Bool // claims take as long as their context lasts
 }
 
 func newFaulty() *faulty {
@@ -75,6 +76,10 @@ func (f *faulty) call(method string, apply func() error) error {
 }
 
 func (f *faulty) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
+	if f.slow.Load() {
+		<-ctx.Done()
+		return c, ctx.Err()
+	}
 	err = f.call("claim", func() (err error) { c, err = f.Store.Claim(ctx, p); return err })
 	return c, err
 }

@@ -104,7 +104,8 @@ type StoreErrorPolicy uint8
 const (
 	// FailClosed refuses with ErrStoreFailed: nothing runs unprotected.
 	FailClosed StoreErrorPolicy = iota + 1
-	// FailOpen runs the work without protection: a retry may run it again. Observers are told each time.
+	// FailOpen runs the work without protection: a retry may run it again. Observers are told each time. Once the store
+	// has said that the key is taken, what fails afterwards is refused as with FailClosed.
 	FailOpen
 )
 

@@ -168,3 +168,56 @@ func TestRequestsSetOffSweeps(t *testing.T) {
 		}
 	})
 }
+
+// To run unprotected is for when nobody knows whether the key is free: not for when the store has said that it is not. Seen
+// to fail with withoutClaim answering for later claims too: the work ran beside the attempt in flight.
+func TestOpenOnlyWhileNothingIsKnown(t *testing.T) {
+	open := retrysafe.Policy{OnStoreError: retrysafe.FailOpen, OnInFlight: retrysafe.Wait(time.Minute), OnAbandoned: retrysafe.Rerun()}
+	failFrom := func(k *kit, first int) {
+		claims := 0
+		k.store.on("claim", func() (bool, error) {
+			if claims++; claims < first {
+				return true, nil
+			}
+			return false, errDown
+		})
+	}
+	t.Run("in flight", func(t *testing.T) {
+		bubble(t, open, func(k *kit) {
+			go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "first"))
+			time.Sleep(time.Second)
+			failFrom(k, 2)
+			k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
+			k.store.up()
+			time.Sleep(time.Minute)
+			k.wantRuns(1)
+		})
+	})
+	t.Run("abandoned", func(t *testing.T) {
+		bubble(t, open, func(k *kit) {
+			k.crash(retrysafe.StepResult{Name: "charge", Data: []byte("1")})
+			failFrom(k, 2)
+			k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
+			k.store.up()
+		})
+	})
+}
+
+// A wait that ends while the store is being asked says nothing of the store. Seen to fail with the event told in any case.
+func TestImpatienceIsNoFailureOfTheStore(t *testing.T) {
+	bubble(t, retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}, func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "first"))
+		time.Sleep(time.Second)
+		k.store.on("claim", func() (bool, error) {
+			k.store.slow.Store(true) // the next
+			return true, nil
+		})
+		short := pay()
+		short.WaitAtMost = time.Second
+		_, err := k.guard.Do(k.ctx, short, k.answer("second"))
+		if !errors.Is(err, retrysafe.ErrWaitTimeout) || k.saw(retrysafe.StoreFailed) != 0 {
+			k.Errorf("Do = %v, StoreFailed told %d times", err, k.saw(retrysafe.StoreFailed))
+		}
+		time.Sleep(20 * time.Second)
+	})
+}

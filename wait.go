@@ -30,6 +30,9 @@ const (
 	watchedPoll = 2 * time.Second
 )
 
+// errWaited ends a request's wait for another attempt.
+var errWaited = errors.New("retrysafe: waited long enough")
+
 // whileInFlight answers a request whose key another attempt works on: by refusing it, or by waiting until the store's
 // answer changes.
 func (g *Guard) whileInFlight(ctx context.Context, r Request, p ClaimParams, c Claim) (Claim, error) {
@@ -41,7 +44,7 @@ func (g *Guard) whileInFlight(ctx context.Context, r Request, p ClaimParams, c C
 	if r.WaitAtMost > 0 {
 		limit = min(limit, r.WaitAtMost)
 	}
-	wait, stop := context.WithTimeout(ctx, limit)
+	wait, stop := context.WithTimeoutCause(ctx, limit, errWaited)
 	defer stop()
 	c, err := g.wait(wait, p, c)
 	switch {
@@ -56,6 +59,9 @@ func (g *Guard) whileInFlight(ctx context.Context, r Request, p ClaimParams, c C
 
 // wait returns the first answer that is not "in flight".
 func (g *Guard) wait(ctx context.Context, p ClaimParams, c Claim) (Claim, error) {
+	if ctx.Err() != nil { // no time to wait at all
+		return c, ctx.Err()
+	}
 	room := g.rooms.enter(p.Key, c.Record.Fingerprint)
 	defer g.rooms.leave(p.Key, room)
 	select {
@@ -83,7 +89,7 @@ func (g *Guard) keepDoor(ctx context.Context, room *room, p ClaimParams, c Claim
 		case next.Verdict == Acquired:
 			room.door <- struct{}{}
 			return next, nil
-		case next.Verdict != InFlight || !p.Fingerprint.Matches(next.Record.Fingerprint):
+		case next.Verdict != InFlight || next.Record.State == Released || !p.Fingerprint.Matches(next.Record.Fingerprint):
 			g.rooms.close(p.Key, room, next)
 			return next, nil
 		}
@@ -189,9 +195,4 @@ func (r *rooms) wake(k Key) {
 	case found.nudge <- struct{}{}:
 	default:
 	}
-}
-
-// storeFailed reports whether err says that the store gave no verdict.
-func storeFailed(err error) bool {
-	return errors.Is(err, ErrStoreFailed) || errors.Is(err, ErrStoreFull)
 }

@@ -170,3 +170,21 @@ func TestWaiterInTheSameProcessNeedsNoWatcher(t *testing.T) {
 		}
 	})
 }
+
+// A key that was released with steps saved is taken by who waits for it, also if its fingerprint was made differently.
+// Seen to fail with keepDoor waiting on: it asked every millisecond and timed out.
+func TestWaiterResumesWhatWasReleased(t *testing.T) {
+	bubble(t, retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}, func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			_, err := retrysafe.Step(ctx, "reserve", func(context.Context, string) (int, error) { return 1, nil })
+			time.Sleep(10 * time.Second)
+			return retrysafe.Result{}, retrysafe.Retryable(errors.Join(err, errors.New("busy")))
+		})
+		time.Sleep(time.Second)
+		began := time.Now()
+		k.wantAnswer(request("pay-1", "raw2:b"), k.answer("second"), "second", false)
+		if took := time.Since(began); took > 11*time.Second {
+			k.Errorf("it took %v", took)
+		}
+	})
+}
