@@ -118,6 +118,7 @@ const maxRounds = 16
 func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, error) {
 	p := g.claimParams(r)
 	var abandoned Record
+	asked := time.Now()
 	c, err := g.claim(ctx, p)
 	if err != nil {
 		return g.withoutClaim(ctx, r, work, err)
@@ -142,7 +143,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 			p.Fingerprint = c.Record.Fingerprint
 			c, err = g.claim(ctx, p)
 		default:
-			c, err = g.whileInFlight(ctx, r, p, c)
+			c, err = g.whileInFlight(ctx, g.patience(r)-time.Since(asked), p, c)
 		}
 	}
 	return g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
@@ -170,7 +171,7 @@ func (g *Guard) claim(ctx context.Context, p ClaimParams) (Claim, error) {
 	case errors.Is(err, ErrStoreFull):
 		return Claim{}, fmt.Errorf("claim key %s: %w", p.Key, err)
 	}
-	if context.Cause(ctx) != errWaited { // else it was cut short by us
+	if !errors.Is(context.Cause(ctx), errWaited) { // else it was cut short by us
 		g.observe(ctx, Event{Kind: StoreFailed, Key: p.Key, Err: err})
 	}
 	g.undoClaim(ctx, p)

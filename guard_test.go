@@ -310,3 +310,11 @@ func TestPoliciesSayWhatTheyAre(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// A lease of less than nothing is none that was set. Seen to fail with it taken as it was: heartbeats came without a pause.
+func TestNegativeLeaseIsTheDefault(t *testing.T) {
+	g := retrysafe.New(newFaulty(), retrysafe.Options{Policy: retrysafe.Policy{Lease: -time.Second}})
+	if got := g.Policy().Lease; got != 30*time.Second {
+		t.Errorf("Lease = %v", got)
+	}
+}

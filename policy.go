@@ -119,7 +119,7 @@ func (p StoreErrorPolicy) String() string {
 
 // or returns p with the fields that are not set taken from base.
 func (p Policy) or(base Policy) Policy {
-	p.Lease = orElse(p.Lease, base.Lease)
+	p.Lease = orElse(max(p.Lease, 0), base.Lease) // less than nothing would be heartbeats without a pause
 	p.Timeout = orElse(p.Timeout, base.Timeout)
 	p.MaxResult = orElse(p.MaxResult, base.MaxResult)
 	p.Retention = orElse(p.Retention, base.Retention)

@@ -34,15 +34,11 @@ const (
 var errWaited = errors.New("retrysafe: waited long enough")
 
 // whileInFlight answers a request whose key another attempt works on: by refusing it, or by waiting until the store's
-// answer changes.
-func (g *Guard) whileInFlight(ctx context.Context, r Request, p ClaimParams, c Claim) (Claim, error) {
-	limit := g.policy.OnInFlight.max
+// answer changes, but no longer than limit.
+func (g *Guard) whileInFlight(ctx context.Context, limit time.Duration, p ClaimParams, c Claim) (Claim, error) {
 	if g.policy.OnInFlight.kind != inFlightWait {
 		_, err := g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
 		return c, err
-	}
-	if r.WaitAtMost > 0 {
-		limit = min(limit, r.WaitAtMost)
 	}
 	wait, stop := context.WithTimeoutCause(ctx, limit, errWaited)
 	defer stop()
@@ -55,6 +51,14 @@ func (g *Guard) whileInFlight(ctx context.Context, r Request, p ClaimParams, c C
 	}
 	_, err = g.refuse(ctx, WaitTimedOut, ErrWaitTimeout, c.Record)
 	return c, err
+}
+
+// patience is how long a request waits for other attempts, one after the other.
+func (g *Guard) patience(r Request) time.Duration {
+	if r.WaitAtMost > 0 {
+		return min(g.policy.OnInFlight.max, r.WaitAtMost)
+	}
+	return g.policy.OnInFlight.max
 }
 
 // wait returns the first answer that is not "in flight".

@@ -188,3 +188,31 @@ func TestWaiterResumesWhatWasReleased(t *testing.T) {
 		}
 	})
 }
+
+// A request waits as long as it was told to, however many attempts come one after the other. Seen to fail with each of them
+// waited for as long: it took 18 s.
+func TestWaitIsOneForAllAttempts(t *testing.T) {
+	policy := waiting(10 * time.Second)
+	policy.OnAbandoned = retrysafe.Rerun()
+	bubble(t, policy, func(k *kit) {
+		crashing := retrysafe.ClaimParams{
+			Key: pay().Key, Fingerprint: pay().Fingerprint, Owner: retrysafe.NewOwner(), Lease: 8 * time.Second,
+			Keep: retrysafe.Retention{}.WithDefaults(),
+		}
+		if _, err := k.store.Store.Claim(k.ctx, crashing); err != nil {
+			k.Fatal(err)
+		}
+		var both sync.WaitGroup
+		for range 2 { // one takes over
+			both.Go(func() {
+				began := time.Now()
+				_, err := k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "second"))
+				if waited := time.Since(began); err != nil && (waited != 10*time.Second || !errors.Is(err, retrysafe.ErrWaitTimeout)) {
+					k.Errorf("waited %v: %v", waited, err)
+				}
+			})
+		}
+		both.Wait()
+		k.wantRuns(1)
+	})
+}

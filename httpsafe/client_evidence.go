@@ -3,6 +3,7 @@ package httpsafe
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"mime"
 	"net/http"
 	"net/url"
@@ -163,10 +164,14 @@ func saidByProblem(v any) (s said) {
 	return s
 }
 
+// longestRetryAfter is what a greater number of seconds counts as (RFC 9111, section 1.2.2), and a later instant.
+const longestRetryAfter = (1<<31 - 1) * time.Second
+
 // retryAfterOf reads Retry-After (RFC 9110, section 10.2.3): seconds, or an instant. 0: it says nothing.
 func retryAfterOf(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	seconds, err := strconv.ParseUint(text, 10, 31) // of a number beyond that it returns the greatest
+	if err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	at, err := http.ParseTime(text)
@@ -177,7 +182,7 @@ func retryAfterOf(h http.Header, now time.Time) time.Duration {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
-	return max(at.Sub(now), 0)
+	return min(max(at.Sub(now), 0), longestRetryAfter)
 }
 
 // moreExactly returns the milliseconds of a problem of ours, if Retry-After is what they come to in whole seconds, rounded

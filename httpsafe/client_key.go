@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // keyCarrier is where a profile has its keys.
@@ -49,7 +51,7 @@ func (k keyCarrier) find(c *call) (string, error) {
 	if key == "" || err != nil {
 		return "", err
 	}
-	return key, k.syntax.checkValue(key)
+	return k.syntax.parseValue(key)
 }
 
 // put writes the key on the request.
@@ -73,7 +75,8 @@ func (k keyCarrier) put(c *call, key string) error {
 // check looks at a key that is about to be written: it must be read back as it is.
 func (k keyCarrier) check(key string) error {
 	if k.header == "" {
-		return k.syntax.checkValue(key)
+		_, err := k.syntax.parseValue(key)
+		return err
 	}
 	read, err := ParseKey([]string{k.write(key)}, k.syntax)
 	if err == nil && !strings.EqualFold(read, key) { // UUIDs in capitals are the same keys
@@ -126,6 +129,9 @@ func putMember(body []byte, pointer, key string) ([]byte, error) {
 	}
 	quotedName, _ := json.Marshal(name) // strings always encode
 	quotedKey, _ := json.Marshal(key)
+	if _, there, _ := retrysafe.JSONField(body, pointer); there { // it is null
+		return nil, fmt.Errorf("httpsafe: the member %s of the body is null: leave it out, and the key goes there", pointer)
+	}
 	rest = rest[1:]
 	var b bytes.Buffer
 	b.Grow(len(body) + len(quotedName) + len(quotedKey) + 3)

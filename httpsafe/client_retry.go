@@ -3,7 +3,6 @@ package httpsafe
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"time"
@@ -95,7 +94,20 @@ func (c *call) conclude(v verdict) (*http.Response, error) {
 	if v.response == nil {
 		return nil, v.err
 	}
+	c.nameLocation(v.response)
 	return v.response, nil
+}
+
+// nameLocation makes the Location of a redirect that comes after others absolute: http.Client would take it as relative to where the
+// first sending went.
+func (c *call) nameLocation(r *http.Response) {
+	location := r.Header.Get("Location")
+	if c.hops == 0 || location == "" || r.StatusCode/100 != 3 {
+		return
+	}
+	if to, err := c.url.Parse(location); err == nil {
+		r.Header.Set("Location", to.String())
+	}
 }
 
 // exhausted ends a call that could be tried again, and is not.
@@ -122,7 +134,7 @@ func (c *call) mayRetry(v verdict) (wait time.Duration, why string) {
 	o := &c.t.options
 	wait = retry.Backoff(c.attempts, o.Backoff, o.MaxBackoff)
 	if v.retryAfter > 0 {
-		wait = v.retryAfter + rand.N(o.Backoff) // who was told the same second must not come together
+		wait = v.retryAfter + retry.Backoff(1, o.Backoff, o.MaxBackoff) // who was told the same second must not come together
 	}
 	within := c.t.budgets.failed
 	if v.name == signalInFlight {

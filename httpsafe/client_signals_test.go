@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -161,6 +162,28 @@ func TestTheKeyFollowsARedirect(t *testing.T) {
 		if p.status != 201 || len(p.sent) != 3 || p.sent[1].url != "https://bank.example"+c.to || p.sent[2].url != p.sent[1].url {
 			t.Errorf("%+v: status %d, %v, sent %+v", c, p.status, p.err, p.sent)
 		}
+	}
+}
+
+// Seen to fail with nameLocation taken out: http.Client went to /a/done.
+func TestARedirectAfterAnother(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("POST /a/charge", http.RedirectHandler("/b/charge", http.StatusTemporaryRedirect))
+	mux.HandleFunc("POST /b/charge", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", "done") // http.Redirect would write the whole path
+		w.WriteHeader(http.StatusSeeOther)
+	})
+	mux.HandleFunc("GET /b/done", func(w http.ResponseWriter, r *http.Request) {})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	client := http.Client{Transport: newTransport(t, httpsafe.TransportOptions{Base: server.Client().Transport})}
+	response, err := client.Do(chargeAt(t.Context(), server.URL+"/a/charge"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("status %d of %s", response.StatusCode, response.Request.URL)
 	}
 }
 

@@ -91,7 +91,7 @@ func (x *exchange) findKey() (string, *Problem) {
 	}
 	key, err := x.m.source.Key(x.r, x.bodyBytes())
 	if err == nil && key != "" {
-		err = x.m.syntax.checkValue(key)
+		key, err = x.m.syntax.parseValue(key)
 	}
 	if err != nil {
 		p := x.m.keyMalformed(err)
@@ -174,6 +174,8 @@ func (x *exchange) serveWithoutKey() {
 		return
 	}
 	var body requestBody
+	r := x.requestWith(x.r.Context(), &body)
+	defer x.handBack(r)
 	defer body.end()
-	x.m.next.ServeHTTP(x.w, x.requestWith(x.r.Context(), &body))
+	x.m.next.ServeHTTP(x.w, r)
 }

@@ -88,6 +88,8 @@ type fingerprinter struct {
 	streams bool
 	headers []string
 	secret  []byte // for checks; nil: there is none
+
+	secretName [4]byte
 }
 
 func newFingerprinter(o Options) *fingerprinter {
@@ -96,9 +98,11 @@ func newFingerprinter(o Options) *fingerprinter {
 		return &fingerprinter{streams: method.streams}
 	}
 	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw1"}
+	copy(f.secretName[:], "none")
 	if len(o.Secret) > 0 {
 		secret := sha256.Sum256(append([]byte("retrysafe checks\n"), o.Secret...))
 		f.secret = secret[:]
+		f.check(f.secretName[:], "name")
 	}
 	for _, name := range o.FingerprintHeaders {
 		f.headers = append(f.headers, http.CanonicalHeaderKey(name))

@@ -88,10 +88,13 @@ func (j *FileJournal) load() error {
 	if err != nil {
 		return err
 	}
-	j.synced = j.size // what was there is read again after the next crash, or was not sent
 	if err := j.file.Truncate(j.size); err != nil {
 		return err
 	}
+	if err := j.file.Sync(); err != nil { // a process that was killed may have left lines that are not on the disk yet
+		return err
+	}
+	j.synced = j.size
 	if len(bad) > 0 {
 		j.damaged = len(bad)
 		if err := appendLines(j.path+".damaged", bad); err != nil {

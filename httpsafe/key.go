@@ -69,12 +69,13 @@ func ParseKey(values []string, syntax KeySyntax) (string, error) {
 	return key, nil
 }
 
-// checkValue looks at a key that was not in a header.
-func (s KeySyntax) checkValue(key string) error {
-	if reason := s.text().Check(key); reason != "" {
-		return &KeyError{reason}
+// parseValue reads a key that was not in a header.
+func (s KeySyntax) parseValue(text string) (string, error) {
+	key, reason := s.text().ParseBare(text)
+	if reason != "" {
+		return "", &KeyError{reason}
 	}
-	return nil
+	return key, nil
 }
 
 // text is the syntax as all adapters have it.

@@ -51,8 +51,9 @@ type KeyInBody struct {
 // NeedsBody implements KeySource.
 func (k KeyInBody) NeedsBody() bool { return k.Pointer != "" }
 
-// Key implements KeySource. A body that is not JSON holds no key; but one that mentions the member, and cannot be read because it says a
+// Key implements KeySource. A body that is not JSON holds no key, nor does a null; but one that mentions the member, and cannot be read because it says a
 // name twice or has another fault that not every reader minds, is refused as malformed: the work must not run without its key.
+// A body with a Content-Encoding is not looked into: decompress outside of the middleware.
 func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
 	if k.Query != "" {
 		switch values := r.URL.Query()[k.Query]; {
@@ -67,7 +68,7 @@ func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
 	if k.Pointer == "" {
 		return "", nil
 	}
-	text, ok, err := retrysafe.JSONField(body, k.Pointer)
+	text, ok, err := fieldOf(body, k.Pointer)
 	switch {
 	case err != nil && k.mentioned(body):
 		return "", &KeyError{ReasonSyntax}
@@ -95,7 +96,7 @@ func (k KeyInBody) validate() error {
 
 // NaturalKey makes the key out of what names the operation in the request itself, for clients that send none: with
 // PathValues "id" and Fields "/month", a second invoice for the same customer and month is a retry. A request that lacks
-// a part is refused as malformed.
+// a part, or has null for it, is refused as malformed.
 type NaturalKey struct {
 	// PathValues are wildcards of the http.ServeMux pattern.
 	PathValues []string
@@ -119,7 +120,7 @@ func (k NaturalKey) Key(r *http.Request, body []byte) (string, error) {
 		parts = append(parts, name, value)
 	}
 	for _, pointer := range k.Fields {
-		text, ok, err := retrysafe.JSONField(body, pointer)
+		text, ok, err := fieldOf(body, pointer)
 		if err != nil || !ok {
 			return "", &KeyError{ReasonFormat}
 		}
@@ -173,7 +174,7 @@ func (k BodyHash) hasFields(body []byte) bool {
 		return true
 	}
 	return slices.ContainsFunc(k.Fields.Include, func(pointer string) bool {
-		_, ok, err := retrysafe.JSONField(body, pointer)
+		_, ok, err := fieldOf(body, pointer)
 		return ok || err != nil // what is not JSON counts as a whole
 	})
 }
@@ -183,6 +184,16 @@ func (k BodyHash) validate() error {
 		return errors.New("httpsafe: BodyHash needs a Secret")
 	}
 	return k.Fields.Validate()
+}
+
+// fieldOf is retrysafe.JSONField for what makes a key. A null is nothing: requests that have one must not share a key.
+func fieldOf(body []byte, pointer string) (text string, ok bool, err error) {
+	text, ok, err = retrysafe.JSONField(body, pointer)
+	if text == "null" { // or the text "null"
+		canonical, _ := retrysafe.Fields{Include: []string{pointer}}.Canonical(body)
+		ok = !bytes.HasSuffix(canonical, []byte(":null}"))
+	}
+	return text, ok, err
 }
 
 // optionalHeader returns the one value of a header, "" if there is none.

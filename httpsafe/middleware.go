@@ -28,6 +28,9 @@ import (
 // are kept as the handler wrote them), and outside of whatever evaluates If-Match. The limit on stored responses is the
 // Guard's Policy.MaxResult.
 //
+// Never wrap http.TimeoutHandler: it answers 503 while its handler goes on, which says that nothing happened and frees the
+// key. Put it around the Middleware, or bound the work by Policy.Timeout.
+//
 // Middleware panics if scope is nil or if o.Validate reports an error.
 func Middleware(g *retrysafe.Guard, scope ScopeFunc, o Options) func(http.Handler) http.Handler {
 	if scope == nil {

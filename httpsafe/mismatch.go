@@ -1,31 +1,56 @@
 package httpsafe
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
 )
 
-// checks are short digests of a request's parts: method, target, headers and body, four characters each. They are
-// stored with the response, only to tell a client which part of another request under the same key differs; whether
-// one differs is decided by the fingerprint.
-type checks [16]byte
+// checks are short digests of a request's parts: method, target, headers and body, four characters each, and the name of the
+// secret that they were made with. They are stored with the response, to tell a client which part of another request
+// under the same key differs. Whether one differs is decided by the fingerprint; but those of routes with different options
+// cannot be compared, and then method and target tell (see otherOperation).
+type checks [20]byte
+
+// Where checks have what is digested, and the secret's name.
+const operationChecks, requestChecks = 8, 16
 
 // checksOf returns the checks of a request.
 func (f *fingerprinter) checksOf(request *compared) (c checks) {
 	if f.ofBody == nil {
 		return c
 	}
-	copy(c[0:4], "    ")
-	copy(c[0:4], request.head[methodPart]) // no secret
-	f.check(c[4:8], request.head[targetPart:headersPart]...)
+	f.checkOperation(c[:operationChecks], request)
 	f.check(c[8:12], request.head[headersPart:]...)
 	if f.secret != nil {
 		f.check(c[12:16], string(request.body[:]))
 	} else {
 		base64.RawURLEncoding.Encode(c[12:16], request.body[:3])
 	}
+	copy(c[requestChecks:], f.secretName[:])
 	return c
+}
+
+// otherOperation reports whether a stored response answers a request with another method, path or query.
+func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
+	_, stored, ok := bytes.Cut(meta, []byte("\n@"+aboutChecks+": "))
+	if f.ofBody == nil || !ok || len(stored) != len(checks{})+len("\n") {
+		return false
+	}
+	if !bytes.Equal(stored[requestChecks:len(checks{})], f.secretName[:]) { // nobody can tell
+		return false
+	}
+	var now [operationChecks]byte
+	f.checkOperation(now[:], request)
+	return !bytes.Equal(stored[:operationChecks], now[:])
+}
+
+// checkOperation writes the checks of method and target.
+func (f *fingerprinter) checkOperation(out []byte, request *compared) {
+	copy(out[0:4], "    ")
+	copy(out[0:4], request.head[methodPart]) // no secret
+	f.check(out[4:8], request.head[targetPart:headersPart]...)
 }
 
 // check writes the check of some parts.
@@ -42,7 +67,7 @@ func (f *fingerprinter) check(out []byte, parts ...string) {
 
 // mismatch names the parts in which a request differs from the one that was stored; none if that is not known.
 func (c checks) mismatch(stored string) []string {
-	if len(stored) != len(c) {
+	if len(stored) != len(c) || stored[requestChecks:] != string(c[requestChecks:]) {
 		return nil
 	}
 	var names []string

@@ -10,6 +10,11 @@ import (
 
 // replay answers from a stored result.
 func (x *exchange) replay(out retrysafe.Outcome) {
+	if x.m.fingerprint.otherOperation(&x.compared, out.Result.Meta) {
+		known := retrysafe.Record{Key: x.request.Key, Age: out.Age, Result: out.Result}
+		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrMismatch, Record: known})
+		return
+	}
 	if x.m.profile.ReplayFunc != nil && x.replayAsRefusal(out) {
 		return
 	}
@@ -172,6 +177,7 @@ func announceTrailers(h http.Header, meta string) {
 }
 
 func setStoredTrailers(h http.Header, meta string) {
+	eachTrailer(meta, func(name, _ string) { h.Del(name) }) // a header field of the same name is sent
 	eachTrailer(meta, func(name, value string) { h.Add(name, value) })
 }
 

@@ -5,6 +5,8 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -92,6 +94,73 @@ func TestKeyInBodyOptional(t *testing.T) {
 	k.post("", target("/payments?key=a&key=b")).wantProblem(400, httpsafe.KeyMalformed)
 	k.post("", target("/payments?key=")).wantProblem(400, httpsafe.KeyMalformed)
 	k.wantRuns(3)
+}
+
+// Requests without what makes their key do not share one. Seen to fail with null taken for the text "null": the second was
+// answered with the first.
+func TestNullIsNoKey(t *testing.T) {
+	k := newKit(t)
+	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/key"}
+	for range 2 {
+		k.post("", body(`{"key":null}`)).want(201).wantState("")
+	}
+	k.post("", body(`{"key":"null"}`)).wantState("executed; exp=@EXP")
+	k.wantRuns(3)
+	for _, source := range []httpsafe.KeySource{
+		httpsafe.NaturalKey{Fields: []string{"/key"}},
+		httpsafe.BodyHash{Secret: []byte("s"), Fields: retrysafe.Fields{Include: []string{"/key"}}},
+	} {
+		k := newKit(t)
+		k.options.KeySource = source
+		k.post("", body(`{"key":null}`)).wantProblem(400, httpsafe.KeyMalformed)
+		k.post("", body(`{"key":"null"}`)).want(201)
+	}
+	p := play(t, httpsafe.TransportOptions{Profile: httpsafe.Square()}, func(r *http.Request) *http.Request {
+		body(`{"idempotency_key":null}`)(r)
+		return r
+	}, reply(201))
+	if p.err == nil {
+		t.Errorf("a client sent the key %q", p.sent[0].body)
+	}
+}
+
+// Seen to fail with the key taken as it was written: it ran twice.
+func TestUUIDsAreTheSameWhereverTheyStand(t *testing.T) {
+	k := newKit(t)
+	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/key"}
+	k.options.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.UUID}
+	k.post("", body(`{"key":"01890000-0000-7000-8000-00000000000a"}`)).want(201)
+	k.post("", body(`{"key":"01890000-0000-7000-8000-00000000000A"}`)).wantProblem(422, httpsafe.KeyReused)
+	k.wantRuns(1)
+}
+
+// The files of a form are removed, as net/http does, also when there was no key. Seen to fail with handBack taken out of
+// serveWithoutKey.
+func TestFilesOfAFormAreRemoved(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	k := newKit(t)
+	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/key"}
+	k.handler = func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(1); err != nil {
+			t.Error(err)
+		}
+	}
+	var b strings.Builder
+	form := multipart.NewWriter(&b)
+	part, _ := form.CreateFormFile("receipt", "r.txt")
+	io.WriteString(part, strings.Repeat("x", 100<<10))
+	form.Close()
+	server := httptest.NewServer(k)
+	response, err := server.Client().Post(server.URL, form.FormDataContentType(), strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	server.Close() // waits for the request's end
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 || k.ran.Load() != 1 {
+		t.Errorf("%d files are left, %v; the handler ran %d times", len(left), err, k.ran.Load())
+	}
 }
 
 // What readers of JSON disagree about is no way around the key. Seen to fail with the look for the member's name taken out.
@@ -286,4 +355,22 @@ func TestScopeErrorIsNotShown(t *testing.T) {
 	if a := k.post("k"); strings.Contains(a.body, "tenant") {
 		t.Errorf("the answer holds the error: %s", a.body)
 	}
+}
+
+// Routes that share a scope and compare bodies in different ways do not get each other's answers. Seen to fail with
+// otherOperation taken out: the refund was answered with the payment, and never made.
+func TestRoutesWithDifferentOptions(t *testing.T) {
+	k := newKit(t)
+	k.build()
+	mux := http.NewServeMux()
+	for pattern, method := range map[string]httpsafe.FingerprintMethod{
+		"/payments": httpsafe.FingerprintFields(retrysafe.Fields{Exclude: []string{"/sent_at"}}), "/refunds": httpsafe.FingerprintRaw(),
+	} {
+		mux.Handle(pattern, httpsafe.Middleware(k.guard, k.scope, httpsafe.Options{Fingerprint: method})(k.handler))
+	}
+	k.once.Do(func() {})
+	k.guarded = mux
+	k.post("k").want(201)
+	k.post("k", target("/refunds")).wantProblem(422, httpsafe.KeyReused)
+	k.post("k").want(201).wantState("replayed; exp=@EXP")
 }

@@ -163,7 +163,7 @@ func (o TransportOptions) withDefaults() TransportOptions {
 	o.Retention = orDefault(o.Retention, o.Profile.Retention)
 	o.Horizon = orDefault(o.Horizon, o.Retention/3)
 	o.MaxBody = orDefault(o.MaxBody, defaultMaxExchange)
-	o.MaxResponse = orDefault(o.MaxResponse, defaultMaxExchange)
+	o.MaxResponse = min(orDefault(o.MaxResponse, defaultMaxExchange), math.MaxInt64-1) // one more is read, to see the end
 	o.Budget = o.Budget.withDefaults()
 	return o
 }

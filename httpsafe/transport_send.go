@@ -25,6 +25,9 @@ type reply struct {
 
 // send sends the call once.
 func (c *call) send() reply {
+	if err := c.ctx.Err(); err != nil { // a base would say so too, but not that nothing was sent
+		return reply{err: err}
+	}
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	w := &wire{}
 	r := c.fresh(httptrace.WithClientTrace(ctx, w.trace()))
@@ -110,14 +113,12 @@ func isStream(r *http.Response) bool {
 	return r.StatusCode == http.StatusSwitchingProtocols || mediaType == "text/event-stream"
 }
 
-// discard ends a response that nobody wants: what is left of its body is read if it is little, so that the connection
-// can be used again.
+// discard ends a response that nobody wants. A body that was not read to its end goes with its connection: nobody knows how
+// long the rest of it takes.
 func (p *reply) discard() {
-	if p.response == nil {
-		return
+	if p.response != nil {
+		p.response.Body.Close()
 	}
-	_, _ = io.CopyN(io.Discard, p.response.Body, 4<<10) // it does not matter
-	p.response.Body.Close()
 }
 
 // rejoined is a body whose beginning was read.

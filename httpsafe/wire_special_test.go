@@ -62,6 +62,18 @@ func wireTrailers(w *wire) {
 	wantTrailers(w.post("k"), "")
 	wantTrailers(w.post("k", header("Te", "trailers")), "c1l1")
 	w.wantRuns(1)
+	w.handler = func(out http.ResponseWriter, r *http.Request) {
+		out.Header().Set("Trailer", "State")
+		out.Header().Set("State", "begun")
+		io.WriteString(out, "body")
+		out.Header().Set("State", "done")
+	}
+	for range 2 { // seen to fail with the trailer added to the header field of the same name
+		a := w.post("two", header("Te", "trailers")).wantHeader("State", "begun")
+		if got := strings.Join(a.Trailer["State"], ", "); got != "done" {
+			w.Errorf("trailer %q", got)
+		}
+	}
 }
 
 func wireFlush(w *wire) {

@@ -158,7 +158,9 @@ func (s Syntax) check(key string) (reason string) {
 }
 
 func matchesWhole(p *regexp.Regexp, key string) bool {
-	at := p.FindStringIndex(key)
+	longest := *p // of several ways to match, the one that takes the most: "a|ab" matches the whole of ab
+	longest.Longest()
+	at := longest.FindStringIndex(key)
 	return at != nil && at[0] == 0 && at[1] == len(key)
 }
 

@@ -29,6 +29,8 @@ func TestParse(t *testing.T) {
 		{keytext.Syntax{Form: keytext.UUID4}, []string{"F81D4FAE-7DEC-41D0-A765-00A0C91E6BF6"}, "f81d4fae-7dec-41d0-a765-00a0c91e6bf6", ""},
 		{keytext.Syntax{Form: keytext.UUID4}, []string{"f81d4fae-7dec-11d0-a765-00a0c91e6bf6"}, "", keytext.Format},
 		{keytext.Syntax{Pattern: regexp.MustCompile("[a-z]+")}, []string{"ab1"}, "", keytext.Format},
+		{keytext.Syntax{Pattern: regexp.MustCompile("a|a-b")}, []string{"a-b"}, "a-b", ""},
+		{keytext.Syntax{Pattern: regexp.MustCompile("[a-z]+?")}, []string{"ab"}, "ab", ""},
 	} {
 		if key, reason := c.syntax.Parse(c.lines); key != c.key || reason != c.reason {
 			t.Errorf("%q: %q, %q; want %q, %q", c.lines, key, reason, c.key, c.reason)

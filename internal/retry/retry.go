@@ -3,6 +3,7 @@ package retry
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -22,7 +23,7 @@ func Backoff(n int, first, most time.Duration) time.Duration {
 		}
 		limit *= 2
 	}
-	return rand.N(min(limit, most) + 1)
+	return rand.N(min(limit, most, math.MaxInt64-1) + 1)
 }
 
 // Wait waits, unless ctx ends before: then it returns its error.

@@ -2,6 +2,7 @@ package retry_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,9 @@ func TestBackoffIsRandomAndBounded(t *testing.T) {
 		if len(different) < 50 {
 			t.Errorf("after attempt %d: only %d different waits", n, len(different))
 		}
+	}
+	if d := retry.Backoff(100, time.Second, math.MaxInt64); d < 0 {
+		t.Error(d)
 	}
 	if d := retry.Backoff(3, 0, 0); d != 0 {
 		t.Error(d)
