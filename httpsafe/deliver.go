@@ -40,7 +40,7 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 	}
 	if before == recording {
 		var buf [96]byte
-		rec.send(p, x.m.appendStatus(buf[:0], out, err), x.echo)
+		rec.send(p, x.m.appendStatus(buf[:0], out, err))
 	}
 	if out.Stored || out.Unprotected || out.Result.Code == 0 { // else the record is still being saved, from this memory
 		x.m.putMemory(rec.current.memory)
@@ -49,7 +49,7 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 }
 
 // send sends a recorded response.
-func (r *recorder) send(p *response, status []byte, echo field) {
+func (r *recorder) send(p *response, status []byte) {
 	h := r.w.Header()
 	p.restore(h)
 	length := p.lengthToSend()
@@ -58,9 +58,7 @@ func (r *recorder) send(p *response, status []byte, echo field) {
 	if r.m.statusHeader {
 		h["Idempotency-Status"] = r.values[0:1:1]
 	}
-	if r.m.echoKey && echo.name != "" {
-		h[echo.name] = echo.values
-	}
+	r.m.setEcho(h, r.echo)
 	r.m.setAccepted(h)
 	if length >= 0 {
 		h["Content-Length"] = r.values[1:2:2]
@@ -82,6 +80,13 @@ func (p *response) lengthToSend() int64 {
 		return p.length
 	}
 	return int64(len(p.body))
+}
+
+// setEcho gives a request's key back.
+func (c *config) setEcho(h http.Header, echo field) {
+	if c.echoKey && echo.name != "" {
+		h[echo.name] = echo.values
+	}
 }
 
 // setAccepted sets what the profile has on every answer that is not a refusal.

@@ -60,6 +60,10 @@ const defaultCompactAt = 4 << 20
 // OpenFileJournal opens the journal at path, or makes one. It returns ErrJournalInUse while another process has it open.
 func OpenFileJournal(path string, o FileJournalOptions) (*FileJournal, error) {
 	o.CompactAt = orDefault(o.CompactAt, defaultCompactAt)
+	path, err := lasting(path)
+	if err != nil {
+		return nil, fmt.Errorf("httpsafe: journal: %w", err)
+	}
 	lock, err := lockJournal(path + ".lock")
 	if err != nil {
 		return nil, fmt.Errorf("httpsafe: journal %s: %w", path, err)
@@ -69,6 +73,15 @@ func OpenFileJournal(path string, o FileJournalOptions) (*FileJournal, error) {
 		return nil, errors.Join(fmt.Errorf("httpsafe: journal %s: %w", path, err), j.Close())
 	}
 	return j, nil
+}
+
+// lasting returns the path of a file that means the same wherever the process goes, and by whatever link the file was named: one
+// file has one lock.
+func lasting(path string) (string, error) {
+	if target, err := filepath.EvalSymlinks(path); err == nil { // else there is no file yet
+		path = target
+	}
+	return filepath.Abs(path)
 }
 
 // Damaged returns how many damaged lines were moved to FILE.damaged when the journal was opened. Each may be an intent

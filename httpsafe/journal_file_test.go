@@ -235,3 +235,46 @@ func TestWhateverTheFileHolds(t *testing.T) {
 		j.Close()
 	}
 }
+
+// A file has one owner, by whatever name it is opened, and stays where it is. Seen to fail with the path taken as it was given:
+// two had the file open, and after a change of folder the entries went to another file.
+func TestFileJournalIsWhereItWasOpened(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	j, err := httpsafe.OpenFileJournal("journal", httpsafe.FileJournalOptions{CompactAt: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if err := os.Symlink(filepath.Join(folder, "journal"), filepath.Join(folder, "other")); err != nil {
+		t.Fatal(err)
+	}
+	if other, err := httpsafe.OpenFileJournal(filepath.Join(folder, "other"), httpsafe.FileJournalOptions{}); !errors.Is(err, httpsafe.ErrJournalInUse) {
+		t.Errorf("a second one is open: %v", err)
+		other.Close()
+	}
+	t.Chdir(t.TempDir())
+	for n := range 10 {
+		id := fmt.Sprintf("%032x", n)
+		if _, err := j.Begin(t.Context(), httpsafe.JournalEntry{ID: id, Key: "k"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.End(t.Context(), id); n < 9 && err != nil { // which writes the file anew
+			t.Fatal(err)
+		}
+	}
+	if _, err := j.Begin(t.Context(), httpsafe.JournalEntry{ID: "aa", Key: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := httpsafe.OpenFileJournal(filepath.Join(folder, "journal"), httpsafe.FileJournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if entries, err := again.Entries(t.Context()); err != nil || len(entries) != 1 {
+		t.Errorf("%d entries after a change of folder, want 1: %v", len(entries), err)
+	}
+}

@@ -22,6 +22,7 @@ type recorder struct {
 	w       http.ResponseWriter
 	r       *http.Request // as it came in
 	checks  checks
+	echo    field // the key's header as received
 	ctx     handlerContext
 	request requestBody
 	values  [4]string // header values
@@ -148,6 +149,7 @@ func (r *recorder) stream() {
 		h["Content-Length"] = []string{fmt.Sprint(p.length)}
 	}
 	r.m.setStatus(h, "executed")
+	r.m.setEcho(h, r.echo)
 	r.m.setAccepted(h)
 	r.w.WriteHeader(p.status)
 	if len(p.body) > 0 {

@@ -19,9 +19,7 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 		return
 	}
 	h := x.w.Header()
-	if x.m.echoKey && x.echo.name != "" {
-		h[x.echo.name] = x.echo.values
-	}
+	x.m.setEcho(h, x.echo)
 	x.setPreferenceApplied()
 	x.m.writeStored(x.w, x.r, out)
 }

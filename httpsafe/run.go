@@ -35,6 +35,7 @@ func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysaf
 	}
 	rec := &recorder{m: x.m, w: x.w, r: x.r, current: response{memory: x.m.getMemory()}}
 	rec.ctx = handlerContext{a, rec}
+	rec.echo = x.echo
 	rec.checks = x.m.fingerprint.checksOf(&x.compared)
 	x.recorder = rec
 	x.begin()

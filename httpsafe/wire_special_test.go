@@ -98,6 +98,9 @@ func wireFlush(w *wire) {
 	if _, err := io.ReadFull(response.Body, start); err != nil || string(start) != "first," {
 		w.Fatalf("read %q, %v", start, err)
 	}
+	if got := response.Header.Get("Idempotency-Key"); got != "k" { // seen to fail with setEcho taken out of stream
+		w.Errorf("the key came back as %q", got)
+	}
 	close(seen)
 	if rest, err := io.ReadAll(response.Body); err != nil || string(rest) != "second" {
 		w.Errorf("read %q, %v", rest, err)
