@@ -32,8 +32,12 @@ func (f *fingerprinter) checksOf(request *compared) (c checks) {
 	return c
 }
 
-// otherOperation reports whether a stored response answers a request with another method, path or query.
+// otherOperation reports whether a stored response answers a request with another method, path or query, or a call over gRPC or
+// Connect.
 func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
+	if bytes.HasPrefix(meta, []byte(`{"form":"rpc/`)) { // as internal/rpc begins it
+		return true
+	}
 	_, stored, ok := bytes.Cut(meta, []byte("\n@"+aboutChecks+": "))
 	if f.ofBody == nil || !ok || len(stored) != len(checks{})+len("\n") {
 		return false

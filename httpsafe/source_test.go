@@ -1,6 +1,7 @@
 package httpsafe_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime/multipart"
@@ -373,4 +374,20 @@ func TestRoutesWithDifferentOptions(t *testing.T) {
 	k.post("k").want(201)
 	k.post("k", target("/refunds")).wantProblem(422, httpsafe.KeyReused)
 	k.post("k").want(201).wantState("replayed; exp=@EXP")
+}
+
+// A key that a call over gRPC has used is not answered over HTTP with that call's message. Seen to fail with the look for its
+// form taken out of otherOperation: the answer was 200 and a protobuf message.
+func TestKeyOfAnotherProtocol(t *testing.T) {
+	k := newKit(t)
+	k.once.Do(k.build)
+	call := retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "k"}, Fingerprint: "proto1:x"}
+	_, err := k.guard.Do(t.Context(), call, func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+		return retrysafe.Result{Meta: []byte(`{"form":"rpc/1","type":"shop.Charge"}`), Body: []byte("\n\x01a")}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.post("k").wantProblem(422, httpsafe.KeyReused)
+	k.wantRuns(0)
 }
