@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,6 +18,7 @@ import (
 type Sink struct {
 	client  *kgo.Client
 	options SinkOptions
+	alone   sync.RWMutex // held by whoever produces one record by itself; read-locked by all others
 }
 
 // SinkOptions may be left empty.
@@ -26,7 +28,8 @@ type SinkOptions struct {
 }
 
 // NewSink returns a Sink. It does not close the client. It returns an error if the client was told kgo.DisableIdempotentWrite: it
-// might write a record twice by itself, and need not wait for all replicas.
+// might write a record twice by itself, and need not wait for all replicas. Let nobody else produce with the client: a broker
+// refuses records that have travelled together all at once, and the Sink can find the bad one only among its own.
 func NewSink(client *kgo.Client, o SinkOptions) (*Sink, error) {
 	if off, _ := client.OptValue(kgo.DisableIdempotentWrite).(bool); off {
 		return nil, errors.New("kafkasafe: the client must write idempotently: leave kgo.DisableIdempotentWrite out")
@@ -40,9 +43,21 @@ func NewSink(client *kgo.Client, o SinkOptions) (*Sink, error) {
 var _ outbox.Sink = (*Sink)(nil)
 
 // Send produces the batch, all messages at once, with their keys in the header Idempotency-Key. The record's key is the Aggregate, so
-// that messages of one aggregate are in one partition, in order. One that is too large, or whose topic's name is not valid, is
-// not tried again.
+// that messages of one aggregate are in one partition, in order. One that is too large, or that the topic does not take, or whose
+// topic's name is not valid, is not tried again.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
+	answers := s.together(ctx, batch)
+	for i, err := range answers {
+		if refusedTogether(err) {
+			answers[i] = s.byItself(ctx, batch[i].Message)
+		}
+	}
+	return answers
+}
+
+func (s *Sink) together(ctx context.Context, batch []outbox.Delivery) []error {
+	s.alone.RLock()
+	defer s.alone.RUnlock()
 	records, at := make([]*kgo.Record, len(batch)), make(map[*kgo.Record]int, len(batch))
 	for i, d := range batch {
 		records[i] = s.record(d.Message)
@@ -53,6 +68,18 @@ func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 		answers[at[result.Record]] = classify(result.Err)
 	}
 	return answers
+}
+
+// refusedTogether reports whether a broker says so of all records of a partition that have come together, whichever was bad.
+func refusedTogether(err error) bool {
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord)
+}
+
+// byItself finds out whether it is this message that a broker refuses.
+func (s *Sink) byItself(ctx context.Context, m outbox.Message) error {
+	s.alone.Lock()
+	defer s.alone.Unlock()
+	return classify(s.client.ProduceSync(ctx, s.record(m)).FirstErr())
 }
 
 func (s *Sink) record(m outbox.Message) *kgo.Record {

@@ -1,6 +1,7 @@
 package kafkasafe_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -87,6 +88,45 @@ func TestSinkNeedsAClientThatWaitsForAll(t *testing.T) {
 	} {
 		if _, err := k.sink(opts...); err == nil {
 			t.Error("NewSink took a client that may lose or double records")
+		}
+	}
+}
+
+// limit sets the size of what a topic takes at once.
+func (k *kit) limit(topic, bytes string) {
+	k.Helper()
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	c.Name, c.Value, c.Op = "max.message.bytes", &bytes, kmsg.IncrementalAlterConfigOpSet
+	r.Configs = append(r.Configs, c)
+	request := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	request.Resources = append(request.Resources, r)
+	answer, err := request.RequestWith(k.Context(), k.client)
+	if err != nil || answer.Resources[0].ErrorCode != 0 {
+		k.Fatal(answer, err)
+	}
+}
+
+// Seen to fail with the errors of a batch taken for those of its messages: all that went together were no use.
+func TestSinkTellsWhichOneIsTooLarge(t *testing.T) {
+	k := newKit(t, 1)
+	k.limit(topic, "2000")
+	sink, err := k.sink(kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var batch []outbox.Delivery
+	for i := range 20 {
+		m := outbox.Message{Topic: topic, Key: fmt.Sprint(i), Body: []byte(strings.Repeat("x", 500))}
+		if i == 7 {
+			m.Body = []byte(strings.Repeat("x", 3000))
+		}
+		batch = append(batch, outbox.Delivery{Message: m})
+	}
+	for i, err := range sink.Send(t.Context(), batch) {
+		if (err != nil) != (i == 7) || outbox.IsPermanent(err) != (i == 7) {
+			t.Errorf("message %d: %v", i, err)
 		}
 	}
 }
