@@ -2,6 +2,7 @@ package natssafe
 
 import (
 	"context"
+	"errors"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -42,7 +43,7 @@ var _ outbox.Sink = (*Sink)(nil)
 
 // Send publishes the batch with the keys as Nats-Msg-Id, by which the stream drops copies within its window for duplicates (two
 // minutes by default), and in the header Idempotency-Key, by which receivers drop them ever after. A message that no stream
-// takes has not been sent: it is tried again.
+// takes has not been sent: it is tried again. One that is too large, or whose subject or a header's name is not valid, is not.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	var options []jetstream.PublishOpt
 	if s.options.Stream != "" {
@@ -50,8 +51,17 @@ func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	}
 	return outbox.Each(s.options.Parallel, func(ctx context.Context, d outbox.Delivery) error {
 		_, err := s.js.PublishMsg(ctx, s.message(d.Message), options...)
-		return err
+		return classify(err)
 	}).Send(ctx, batch)
+}
+
+func classify(err error) error {
+	for _, no := range []error{nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrBadHeaderMsg, jetstream.ErrStreamMessageExceedsMaximum} {
+		if errors.Is(err, no) {
+			return outbox.Permanent(err)
+		}
+	}
+	return err
 }
 
 func (s *Sink) message(m outbox.Message) *nats.Msg {
