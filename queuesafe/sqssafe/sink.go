@@ -47,8 +47,8 @@ const parallelBatches = 8
 // Send sends the batch, ten messages at a time, with their keys and headers as message attributes. To a FIFO queue the group is the
 // Aggregate, or else the key, and the deduplication ID is the key, or a digest of one that is too long.
 //
-// Messages that SQS cannot take are not tried again: a body that is empty or not text, more than nine headers, a name that
-// SQS does not allow.
+// Messages that SQS cannot take are not tried again: one that is too large, a body or a header that is empty or not text, more than
+// nine headers, a name that SQS does not allow.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	answers := make([]error, len(batch))
 	var requests []request
@@ -80,9 +80,9 @@ const maxRequestBytes = 256 << 10
 
 func (s *Sink) add(requests []request, at int, m outbox.Message) []request {
 	queue, e := s.options.QueueURL(m), types.SendMessageBatchRequestEntry{}
-	size := len(m.Body) + len(m.Key) + len(queuesafe.KeyHeader)
-	for name, value := range m.Header {
-		size += len(name) + len(value)
+	size := len(m.Body)
+	for name, value := range queuesafe.WithKey(m.Header, m.Key) {
+		size += len(name) + len("String") + len(value)
 	}
 	i := slices.IndexFunc(requests, func(r request) bool {
 		return r.queue == queue && len(r.entries) < maxBatch && r.bytes+size <= maxRequestBytes
@@ -126,13 +126,32 @@ func unfit(m outbox.Message) error {
 	switch {
 	case len(m.Body) == 0:
 		return outbox.Permanent(errors.New("sqssafe: SQS takes no empty body"))
-	case !utf8.Valid(m.Body) || strings.ContainsFunc(string(m.Body), unsendable):
+	case !isText(string(m.Body)):
 		return outbox.Permanent(errors.New("sqssafe: SQS takes text only: encode the body"))
 	case len(queuesafe.WithKey(m.Header, m.Key)) > maxAttributes:
 		return outbox.Permanent(fmt.Errorf("sqssafe: SQS takes %d attributes, the key among them", maxAttributes))
 	}
+	for name, value := range m.Header {
+		if !isName(name) || value == "" || !isText(value) {
+			return outbox.Permanent(fmt.Errorf("sqssafe: SQS takes no such attribute as the header %q", name))
+		}
+	}
 	return nil
 }
+
+const maxAttributeName = 256
+
+// isName reports whether an attribute can have the name.
+func isName(name string) bool {
+	odd := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.'
+	}
+	lower := strings.ToLower(name)
+	return name != "" && len(name) <= maxAttributeName && !strings.ContainsFunc(name, odd) && !strings.Contains("."+name+".", "..") &&
+		!strings.HasPrefix(lower, "aws.") && !strings.HasPrefix(lower, "amazon.")
+}
+
+func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unsendable) }
 
 // unsendable characters are what SQS's page on SendMessage does not list, after the W3C's for XML.
 func unsendable(r rune) bool {
@@ -141,6 +160,10 @@ func unsendable(r rune) bool {
 
 func (s *Sink) send(ctx context.Context, r request, answers []error) {
 	out, err := s.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &r.queue, Entries: r.entries})
+	var tooLong *types.BatchRequestTooLong
+	if errors.As(err, &tooLong) && len(r.entries) == 1 {
+		err = outbox.Permanent(err)
+	}
 	for i, e := range r.entries {
 		if err != nil {
 			answers[r.at[i]] = err
