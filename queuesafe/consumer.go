@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -87,14 +88,23 @@ func (c *Consumer) Name() string { return c.name }
 func (c *Consumer) MaxDeliveries() int { return c.options.MaxDeliveries }
 
 // Key returns the key of a message. It returns an error that is ErrNoKey, retrysafe.ErrInvalidKey, or what the KeyFunc
-// returned.
+// returned, or a *PanicError if it panicked: a message that nobody can read must not take the process down on every delivery.
 func (c *Consumer) Key(m Message) (retrysafe.Key, error) {
-	id, err := c.options.Key(m)
+	id, err := c.keyOf(m)
 	if err != nil {
 		return retrysafe.Key{}, err
 	}
 	k := retrysafe.Key{Scope: c.scope, ID: id}
 	return k, k.Validate()
+}
+
+func (c *Consumer) keyOf(m Message) (id string, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack(), who: "KeyFunc"}
+		}
+	}()
+	return c.options.Key(m)
 }
 
 // Handle runs the handler at most once for the message's key, and returns what to do with the message. It may be called with
@@ -107,9 +117,7 @@ func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition
 	key, err := c.Key(m)
 	d := Disposition{Situation: NoKey, Err: err}
 	if err == nil {
-		stop := c.holdOn(ctx, m, key)
 		d = c.run(ctx, m, key, h)
-		stop()
 	}
 	d = c.dispose(d, m.Delivery)
 	c.Tell(ctx, Event{
@@ -119,15 +127,18 @@ func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition
 }
 
 func (c *Consumer) run(ctx context.Context, m Message, key retrysafe.Key, h Handler) Disposition {
+	stop := c.holdOn(ctx, m, key)
+	defer stop() // also when the handler ends its goroutine
 	request := retrysafe.Request{Key: key, Fingerprint: c.fingerprint.of(m)}
 	out, err := c.guard.Do(ctx, request, c.work(m, h))
 	return judge(ctx, out, err)
 }
 
-// PanicError is a panic of a Handler. Its text says no more than that, since it is saved; Value and Stack are for logs.
+// PanicError is a panic of a Handler or a KeyFunc. Its text says no more than that, since it is saved; Value and Stack are for logs.
 type PanicError struct {
 	Value any
 	Stack []byte
+	who   string
 }
 
-func (*PanicError) Error() string { return "the handler panicked" }
+func (e *PanicError) Error() string { return "the " + cmp.Or(e.who, "handler") + " panicked" }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -285,6 +287,25 @@ func TestObserverIsToldWithoutTheKey(t *testing.T) {
 		}
 		if e := k.events[1]; e.Disposition.Situation != queuesafe.NoKey || !errors.Is(e.Err, queuesafe.ErrNoKey) {
 			k.Errorf("told %+v", e)
+		}
+	})
+}
+
+// Seen to fail with stop called after run instead of deferred: the message was held for ever by nobody.
+func TestGoexitEndsTheHold(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
+		var extends atomic.Int64
+		m := order(1)
+		m.ExtendEvery = time.Second
+		m.Extend = func(context.Context) error { extends.Add(1); return nil }
+		go k.consumer.Handle(k.ctx, m, func(context.Context, queuesafe.Message) error {
+			runtime.Goexit()
+			return nil
+		})
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		if n := extends.Load(); n != 0 {
+			t.Errorf("extended %d times after the end", n)
 		}
 	})
 }

@@ -16,7 +16,7 @@ const KeyHeader = "Idempotency-Key"
 var ErrNoKey = errors.New("queuesafe: the message has no key")
 
 // KeyFunc finds the key in a message: what is the same on every delivery of it, and in every copy that its producer may have
-// sent. Any error makes the message a dead letter.
+// sent. Any error, and a panic, makes the message a dead letter.
 type KeyFunc func(m Message) (string, error)
 
 // KeyByID takes Message.ID. It is right where the producer chose the ID, and where it sends each message only once; a

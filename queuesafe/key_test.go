@@ -113,3 +113,19 @@ func TestFingerprints(t *testing.T) {
 		t.Error("a field that is no JSON pointer")
 	}
 }
+
+// Seen to fail without recover: the message took the process down on every delivery, without ever having an attempt.
+func TestKeyFuncThatPanics(t *testing.T) {
+	tenth := func(m queuesafe.Message) (string, error) { return string(m.Body[:10]), nil }
+	bubble(t, retrysafe.Policy{}, queuesafe.Options{Key: tenth}, func(k *kit) {
+		m := order(1)
+		m.Body = []byte("short")
+		d := k.handle(m, nil)
+		k.want(d, queuesafe.NoKey, queuesafe.Dead)
+		var p *queuesafe.PanicError
+		if !errors.As(d.Err, &p) || d.Err.Error() != "the KeyFunc panicked" {
+			k.Errorf("the error is %v", d.Err)
+		}
+		k.wantRuns(0)
+	})
+}
