@@ -32,7 +32,7 @@ func TestOneChargeForEachOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	declare := func(name string) amqp.Queue { // as the program does, whoever comes first
-		q, err := channel.QueueDeclare(name, true, false, false, false, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum})
+		q, err := channel.QueueDeclare(name, true, false, false, false, amqpsafe.QueueArguments())
 		if err != nil {
 			t.Fatal(err)
 		}

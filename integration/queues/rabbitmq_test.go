@@ -52,7 +52,7 @@ func (rabbitMQ) open(t testing.TB, url, name string) queue {
 	if err := c.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.QueueDeclare(name, true, false, false, false, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}); err != nil {
+	if _, err := c.QueueDeclare(name, true, false, false, false, amqpsafe.QueueArguments()); err != nil {
 		t.Fatal(err)
 	}
 	return &rabbitQueue{c, name}

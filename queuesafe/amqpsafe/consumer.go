@@ -38,7 +38,7 @@ type Options struct {
 	DeadLetters string
 	// DropDead removes messages that are given up, instead.
 	DropDead bool
-	// QueueArguments of the queue, as it is declared; if it is there, it must have the same ones. Default: x-queue-type quorum.
+	// QueueArguments of the queue, as it is declared; if it is there, it must have the same ones. Default: QueueArguments().
 	QueueArguments amqp.Table
 	// Topology declares what else is needed, such as exchanges and bindings, on every new connection, after the queues. Default:
 	// nothing; then producers publish to the default exchange, with the queue's name as routing key.
@@ -58,7 +58,7 @@ func (o Options) withDefaults(queue string) Options {
 		o.DeadLetters = ""
 	}
 	if o.QueueArguments == nil {
-		o.QueueArguments = amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}
+		o.QueueArguments = QueueArguments()
 	}
 	o.MaxPause = max(cmp.Or(o.MaxPause, 10*time.Second), firstPause)
 	return o

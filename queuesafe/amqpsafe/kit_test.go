@@ -20,7 +20,9 @@ import (
 )
 
 // shared is the server of all tests that do not harm it. It ends with the process.
-var shared = sync.OnceValues(func() (*servers.RabbitMQ, error) { return servers.LaunchRabbitMQ(servers.RabbitMQOptions{}) })
+var shared = sync.OnceValues(func() (*servers.RabbitMQ, error) {
+	return servers.LaunchRabbitMQ(servers.RabbitMQOptions{Settings: map[string]string{"max_message_size": "100000"}})
+})
 
 var errBank = errors.New("the bank says no")
 

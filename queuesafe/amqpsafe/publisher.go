@@ -7,6 +7,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -14,8 +15,12 @@ import (
 // publishHeader tells which message the server has returned: it says so by sending it back.
 const publishHeader = "x-retrysafe-publish"
 
-// maxUnconfirmed bounds what is under way on one connection.
-const maxUnconfirmed = 256
+const (
+	// maxUnconfirmed bounds what is under way on one connection.
+	maxUnconfirmed = 256
+	// closeTimeout bounds the farewell to a server that may not be reading.
+	closeTimeout = 5 * time.Second
+)
 
 var (
 	errRefused    = errors.New("amqpsafe: the server has not taken the message")
@@ -35,11 +40,13 @@ type link struct {
 	conn    *amqp.Connection
 	channel *amqp.Channel
 	returns chan amqp.Return
+	closed  chan *amqp.Error // why the channel was
 	places  chan struct{}
 	last    atomic.Int64
 
 	mu       sync.Mutex
 	returned map[int64]bool
+	reason   *amqp.Error
 }
 
 // publish returns nil once the server has the message in a queue for good. On any error it may have it nevertheless.
@@ -53,7 +60,17 @@ func (p *publisher) publish(ctx context.Context, exchange, key string, m amqp.Pu
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return l.publish(ctx, exchange, key, m)
+	answer := make(chan error, 1)
+	go func() { // a server that is short of memory reads nothing for as long as that lasts
+		defer func() { <-l.places }()
+		answer <- l.publish(exchange, key, m)
+	}()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func (p *publisher) open(ctx context.Context) (*link, error) {
@@ -78,6 +95,7 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 		conn: conn, channel: channel,
 		// Room for all that can be under way: the connection's reader must never wait for who waits for it.
 		returns:  channel.NotifyReturn(make(chan amqp.Return, maxUnconfirmed)),
+		closed:   channel.NotifyClose(make(chan *amqp.Error, 1)),
 		places:   make(chan struct{}, maxUnconfirmed),
 		returned: map[int64]bool{},
 	}
@@ -93,12 +111,13 @@ func (p *publisher) close() {
 // closeLink frees a connection that serves no more. It may have been lost.
 func (p *publisher) closeLink() {
 	if p.link != nil {
-		_ = p.link.conn.Close()
+		_ = p.link.conn.CloseDeadline(time.Now().Add(closeTimeout))
 		p.link = nil
 	}
 }
 
-func (l *link) publish(ctx context.Context, exchange, key string, m amqp.Publishing) error {
+// publish returns once the server has answered, or never will. The place for it has been taken.
+func (l *link) publish(exchange, key string, m amqp.Publishing) error {
 	id := l.last.Add(1)
 	m.Headers = maps.Clone(m.Headers)
 	if m.Headers == nil {
@@ -108,35 +127,38 @@ func (l *link) publish(ctx context.Context, exchange, key string, m amqp.Publish
 	m.DeliveryMode = amqp.Persistent
 	confirmed, err := l.channel.PublishWithDeferredConfirm(exchange, key, true, false, m)
 	if err != nil {
-		<-l.places
 		return err
 	}
-	select {
-	case <-confirmed.Done():
-		return l.answer(confirmed, id)
-	case <-ctx.Done():
-		go func() { // the place is free when the answer has come or the connection has gone
-			<-confirmed.Done()
-			_ = l.answer(confirmed, id)
-		}()
-		return ctx.Err()
-	}
+	<-confirmed.Done()
+	return l.answer(confirmed, id)
 }
 
 // answer reads what became of a message that has been confirmed or never will be. The server confirms what it returns too, and
 // returns it first.
 func (l *link) answer(confirmed *amqp.DeferredConfirmation, id int64) error {
-	defer func() { <-l.places }()
 	unroutable := l.wasReturned(id)
 	switch {
 	case !confirmed.Acked() && l.channel.IsClosed():
-		return fmt.Errorf("%w: %w", errRefused, amqp.ErrClosed)
+		return fmt.Errorf("%w: %w", errRefused, l.whyClosed())
 	case !confirmed.Acked():
 		return errRefused
 	case unroutable:
 		return errUnroutable
 	}
 	return nil
+}
+
+// whyClosed returns the server's reason for closing the channel to each who asks, if it gave one.
+func (l *link) whyClosed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reason == nil {
+		l.reason = amqp.ErrClosed
+		if e, ok := <-l.closed; ok {
+			l.reason = e
+		}
+	}
+	return l.reason
 }
 
 func (l *link) wasReturned(id int64) bool {

@@ -2,11 +2,20 @@ package amqpsafe
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
+
+// QueueArguments are those of the queue that is consumed from, and of its dead letters, unless Options say otherwise: who declares one
+// elsewhere has to do it likewise. They make it a quorum queue that never gives a message up by itself: from version 4 on RabbitMQ
+// would remove one that has come back to the queue twenty times, without a dead letter, even if it only waited in the hands of
+// consumers that crashed over others.
+func QueueArguments() amqp.Table {
+	return amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-delivery-limit": int64(math.MaxInt32)}
+}
 
 // queues names what a Consumer declares.
 type queues struct {
@@ -54,7 +63,7 @@ func (q queues) declare(c *amqp.Channel) error {
 		}
 	}
 	if q.dead != "" {
-		if err := declareQueue(c, q.dead, amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum}); err != nil {
+		if err := declareQueue(c, q.dead, QueueArguments()); err != nil {
 			return err
 		}
 	}

@@ -87,9 +87,12 @@ func (s *session) start(ctx context.Context, d amqp.Delivery) {
 	})
 }
 
-// finish takes no more messages and waits for those that are being handled. Closing the channel gives back the rest.
+// finish takes no more messages, gives back at once those that were sent ahead, since handlers may run for long, and waits for these.
 func (s *session) finish() error {
-	err := s.channel.Cancel(consumerTag, true)
+	err := s.channel.Cancel(consumerTag, false)
+	for d := range s.deliveries {
+		err = errors.Join(err, d.Nack(false, true))
+	}
 	s.mine.Wait()
 	return err
 }

@@ -2,6 +2,8 @@ package amqpsafe
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -40,11 +42,73 @@ func NewSink(dial DialFunc, o SinkOptions) *Sink {
 var _ outbox.Sink = (*Sink)(nil)
 
 // Send publishes the batch, all messages at once, with their keys as message ID and in the header Idempotency-Key. A message that
-// no queue takes, since none is bound, has not been sent: it is tried again.
+// no queue takes, since none is bound, has not been sent: it is tried again. One that the protocol or the server does not take is
+// not: a routing key or a header's name of more than 255 bytes, headers larger than a frame, a body larger than max_message_size.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
-	return outbox.Each(maxUnconfirmed, func(ctx context.Context, d outbox.Delivery) error {
-		return s.publisher.publish(ctx, s.options.Exchange, s.options.RoutingKey(d.Message), s.publishing(d.Message))
+	answers := outbox.Each(maxUnconfirmed, func(ctx context.Context, d outbox.Delivery) error {
+		return s.send(ctx, s.publisher, d.Message)
 	}).Send(ctx, batch)
+	for _, err := range answers {
+		if refusedMessage(err) {
+			s.byThemselves(ctx, batch, answers)
+			break
+		}
+	}
+	return answers
+}
+
+func (s *Sink) send(ctx context.Context, p *publisher, m outbox.Message) error {
+	key := s.options.RoutingKey(m)
+	if err := unfit(key, m); err != nil {
+		return err
+	}
+	return p.publish(ctx, s.options.Exchange, key, s.publishing(m))
+}
+
+// refusedMessage reports whether the server has closed the channel over a message, and so refused all that were under way.
+func refusedMessage(err error) bool {
+	var e *amqp.Error
+	return errors.As(err, &e) && e.Server && e.Code == amqp.PreconditionFailed
+}
+
+// byThemselves publishes what went down with a channel, one message after the other, to find out which one the server refuses.
+func (s *Sink) byThemselves(ctx context.Context, batch []outbox.Delivery, answers []error) {
+	p := &publisher{dial: s.publisher.dial}
+	defer p.close()
+	for i, err := range answers {
+		var closed *amqp.Error
+		if !errors.As(err, &closed) {
+			continue
+		}
+		answers[i] = s.send(ctx, p, batch[i].Message)
+		if refusedMessage(answers[i]) {
+			answers[i] = outbox.Permanent(answers[i])
+		}
+	}
+}
+
+const (
+	maxShort = 255 // bytes of a routing key and of a header's name
+	// maxHeaders bounds all headers together: they travel in one frame, which by RabbitMQ's default has 131,072 bytes.
+	maxHeaders = 128<<10 - 2048
+)
+
+// unfit says why a message cannot be sent over AMQP. Trying it would cost the connection, and what else is under way on it.
+func unfit(routingKey string, m outbox.Message) error {
+	if len(routingKey) > maxShort {
+		return outbox.Permanent(fmt.Errorf("amqpsafe: the routing key has %d bytes, the limit is %d", len(routingKey), maxShort))
+	}
+	size := 0
+	for name, value := range m.Header {
+		if len(name) > maxShort {
+			return outbox.Permanent(fmt.Errorf("amqpsafe: the name of a header has %d bytes, the limit is %d", len(name), maxShort))
+		}
+		size += len(name) + len(value) + 6
+	}
+	if size > maxHeaders {
+		return outbox.Permanent(fmt.Errorf("amqpsafe: the headers have %d bytes, the limit is %d", size, maxHeaders))
+	}
+	return nil
 }
 
 func (s *Sink) publishing(m outbox.Message) amqp.Publishing {

@@ -3,10 +3,13 @@ package amqpsafe_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/retrysafe/retrysafe/internal/servers"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/queuesafe/amqpsafe"
@@ -104,4 +107,60 @@ func errorsOf(errs []error) error {
 		}
 	}
 	return nil
+}
+
+// One that the protocol or the server does not take costs the connection or the channel, and so whatever is under way. Seen to fail
+// without unfit and byThemselves: none of the batch was ever sent, until all of it had become dead letters.
+func TestSinkTellsWhatIsNoUse(t *testing.T) {
+	k := newKit(t)
+	k.consume(succeed)
+	good := func(key string) outbox.Delivery { return paid(key, k.queue) }
+	name, block, body, topic, cc := good("name"), good("block"), good("body"), good("topic"), good("cc")
+	name.Header = map[string]string{strings.Repeat("n", 256): "v"}
+	block.Header = map[string]string{"v": strings.Repeat("v", 200_000)}
+	body.Body = make([]byte, 100_001) // the server's limit is 100,000
+	cc.Header = map[string]string{"CC": "elsewhere"} // the server wants a list
+	topic.Topic = strings.Repeat("t", 256)
+	answers := k.sink(amqpsafe.SinkOptions{}).Send(context.Background(), []outbox.Delivery{
+		good("a"), name, good("b"), block, good("c"), body, good("d"), topic, good("e"), cc,
+	})
+	for i, err := range answers {
+		if i%2 == 0 && err != nil {
+			t.Errorf("good message %d: %v", i, err)
+		}
+		if i%2 == 1 && !outbox.IsPermanent(err) {
+			t.Errorf("bad message %d: %v", i, err)
+		}
+	}
+}
+
+// The server is short of memory: it reads nothing more from whoever publishes. Seen to fail with publish called in place: Send hung
+// for as long as that lasted, and so did Close.
+func TestPublishingToABlockedServerIsBounded(t *testing.T) {
+	t.Parallel()
+	server := servers.StartRabbitMQ(t, servers.RabbitMQOptions{Settings: map[string]string{"vm_memory_high_watermark.absolute": "1MB"}})
+	k := kitAt(t, server.URL())
+	sink := k.sink(amqpsafe.SinkOptions{})
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	big := paid("a", k.queue)
+	big.Body = make([]byte, 30<<20) // more than there is between here and there
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, err := range sink.Send(ctx, []outbox.Delivery{big, big}) {
+			if err == nil {
+				t.Error("sent")
+			}
+		}
+		sink.Close()
+	}()
+	k.Until("ended", func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
 }
