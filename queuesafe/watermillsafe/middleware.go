@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -16,7 +19,8 @@ import (
 // Options of a Middleware. Options{} works.
 type Options struct {
 	// Publisher of the messages that handlers return. They are published before the key ends, to the topic that the router would
-	// take. Each has for its UUID a child key of the attempt, so that one that is published again, by a second attempt, has the same.
+	// take. Each has for its UUID a child key of the attempt, so that one that is published again, by a second attempt, has the same. A
+	// copy of the message that came does not keep its metadata Idempotency-Key; one that the handler has set counts.
 	// Default: a handler that returns messages is an error, ErrPublishes, and does not run.
 	Publisher message.Publisher
 	// Delivery says how often a message has been delivered, if the subscriber knows; 0: it does not. Default: it does not. Then
@@ -62,13 +66,13 @@ func (o Options) handle(c *queuesafe.Consumer, m *message.Message, next message.
 	if topic != "" && o.Publisher == nil {
 		return ErrPublishes
 	}
-	d := c.Handle(ctx, o.messageOf(m), func(ctx context.Context, _ queuesafe.Message) error {
+	d := c.Handle(ctx, o.messageOf(m), func(ctx context.Context, came queuesafe.Message) error {
 		m.SetContext(ctx)
 		produced, err := next(m)
 		if err != nil {
 			return err
 		}
-		return o.publish(ctx, topic, produced)
+		return o.publish(ctx, topic, produced, came.Header.Values(queuesafe.KeyHeader))
 	})
 	if d.Action == queuesafe.Ack {
 		return nil
@@ -99,7 +103,7 @@ func (o Options) messageOf(m *message.Message) queuesafe.Message {
 
 // publish publishes what a handler has returned. An error may come after some of it: whether it is done again is for the policy to
 // say, and the UUIDs make it harmless.
-func (o Options) publish(ctx context.Context, topic string, produced []*message.Message) error {
+func (o Options) publish(ctx context.Context, topic string, produced []*message.Message, inherited []string) error {
 	if len(produced) == 0 {
 		return nil
 	}
@@ -107,13 +111,19 @@ func (o Options) publish(ctx context.Context, topic string, produced []*message.
 		return message.ErrOutputInNoPublisherHandler
 	}
 	a, ok := retrysafe.AttemptFrom(ctx)
+	sent := make([]*message.Message, len(produced))
 	for i, m := range produced {
+		m = m.Copy() // it may be the one that came
 		if ok {
 			m.UUID = a.ChildKey(fmt.Sprintf("publish %s %d", topic, i))
 		}
+		maps.DeleteFunc(m.Metadata, func(name, value string) bool { // for receivers, copies with one key are one message
+			return strings.EqualFold(name, queuesafe.KeyHeader) && slices.Contains(inherited, value)
+		})
 		m.SetContext(ctx)
+		sent[i] = m
 	}
-	if err := o.Publisher.Publish(topic, produced...); err != nil {
+	if err := o.Publisher.Publish(topic, sent...); err != nil {
 		return retrysafe.Unknown(fmt.Errorf("publish to %s: %w", topic, err))
 	}
 	return nil

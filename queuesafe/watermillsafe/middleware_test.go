@@ -281,6 +281,46 @@ func TestWhatHandlersReturnIsPublishedUnderOneUUID(t *testing.T) {
 	}
 }
 
+// A copy of the message that came has its key, which would count before the UUID: of two copies the receiver would take one, and
+// drop the other. Seen to fail with the key left in them.
+func TestCopiesThatHandlersReturnHaveKeysOfTheirOwn(t *testing.T) {
+	k := newKit(t)
+	k.o.Publisher = k.channel
+	chosen := make(chan *message.Message, 1)
+	k.run(func(m *message.Message) ([]*message.Message, error) {
+		chosen <- m
+		copied, own := m.Copy(), m.Copy()
+		own.Metadata.Set(queuesafe.KeyHeader, "own")
+		return []*message.Message{m, copied, own}, nil
+	}, "payments")
+	sent := message.NewMessage("a", []byte("order"))
+	sent.Metadata.Set("idempotency-key", "k")
+	sent.Metadata.Set("type", "paid")
+	if err := k.channel.Publish("orders", sent); err != nil {
+		t.Fatal(err)
+	}
+	k.until("processed", func() bool { return k.saw(queuesafe.Processed) == 1 })
+	all, err := k.channel.Subscribe(k.Context(), "payments")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, uuids := map[string]bool{}, map[string]bool{}
+	for range 3 {
+		m := <-all
+		m.Ack()
+		keys[m.Metadata.Get("idempotency-key")+m.Metadata.Get(queuesafe.KeyHeader)], uuids[m.UUID] = true, true
+		if m.Metadata.Get("type") != "paid" {
+			t.Errorf("published %+v", m)
+		}
+	}
+	if len(uuids) != 3 || len(keys) != 2 || keys["k"] {
+		t.Errorf("published under the keys %v and the UUIDs %v", keys, uuids)
+	}
+	if m := <-chosen; m.UUID != "a" || m.Metadata.Get("idempotency-key") != "k" {
+		t.Errorf("the message that came has become %+v", m)
+	}
+}
+
 func TestHandlerThatPublishesNeedsAPublisher(t *testing.T) {
 	k := newKit(t)
 	var said atomic.Value
