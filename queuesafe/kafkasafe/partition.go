@@ -114,7 +114,7 @@ func (p *partition) handle(r *kgo.Record, delivery int) queuesafe.Disposition {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), callTimeout)
 	defer cancel()
-	if err := p.client.ProduceSync(ctx, p.deadLetter(r, d)).FirstErr(); err != nil {
+	if err := produce(ctx, p.client, p.deadLetter(r, d))[0]; err != nil {
 		p.consumer.Tell(ctx, queuesafe.Event{Kind: queuesafe.SettleFailed, Source: m.Source, Delivery: delivery, Err: err})
 		return queuesafe.Disposition{Action: queuesafe.Later, Delay: time.Second}
 	}

@@ -58,14 +58,13 @@ func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 func (s *Sink) together(ctx context.Context, batch []outbox.Delivery) []error {
 	s.alone.RLock()
 	defer s.alone.RUnlock()
-	records, at := make([]*kgo.Record, len(batch)), make(map[*kgo.Record]int, len(batch))
+	records := make([]*kgo.Record, len(batch))
 	for i, d := range batch {
 		records[i] = s.record(d.Message)
-		at[records[i]] = i
 	}
-	answers := make([]error, len(batch))
-	for _, result := range s.client.ProduceSync(ctx, records...) {
-		answers[at[result.Record]] = classify(result.Err)
+	answers := produce(ctx, s.client, records...)
+	for i, err := range answers {
+		answers[i] = classify(err)
 	}
 	return answers
 }
@@ -79,7 +78,35 @@ func refusedTogether(err error) bool {
 func (s *Sink) byItself(ctx context.Context, m outbox.Message) error {
 	s.alone.Lock()
 	defer s.alone.Unlock()
-	return classify(s.client.ProduceSync(ctx, s.record(m)).FirstErr())
+	return classify(produce(ctx, s.client, s.record(m))[0])
+}
+
+// produce produces records and waits for an answer to each, or for the end of ctx: an idempotent producer keeps what it may have
+// written until a broker answers, however long that takes.
+func produce(ctx context.Context, client *kgo.Client, records ...*kgo.Record) []error {
+	type result struct {
+		at  int
+		err error
+	}
+	results := make(chan result, len(records))
+	for i, r := range records {
+		client.Produce(ctx, r, func(_ *kgo.Record, err error) { results <- result{i, err} })
+	}
+	answers, answered := make([]error, len(records)), make([]bool, len(records))
+	for range records {
+		select {
+		case r := <-results:
+			answers[r.at], answered[r.at] = r.err, true
+		case <-ctx.Done():
+			for i := range answers {
+				if !answered[i] {
+					answers[i] = ctx.Err()
+				}
+			}
+			return answers
+		}
+	}
+	return answers
 }
 
 func (s *Sink) record(m outbox.Message) *kgo.Record {

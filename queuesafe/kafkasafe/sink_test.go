@@ -1,9 +1,12 @@
 package kafkasafe_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -128,5 +131,38 @@ func TestSinkTellsWhichOneIsTooLarge(t *testing.T) {
 		if (err != nil) != (i == 7) || outbox.IsPermanent(err) != (i == 7) {
 			t.Errorf("message %d: %v", i, err)
 		}
+	}
+}
+
+// An idempotent producer does not let go of what it may have written. Seen to fail with ProduceSync: Send hung until a broker
+// answered.
+func TestSinkEndsWithItsContext(t *testing.T) {
+	k := newKit(t, 1)
+	stuck := topic + ".dead"
+	k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: stuck, Err: kerr.RequestTimedOut, Count: -1})
+	sink, err := k.sink()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	var answers []error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		answers = sink.Send(ctx, []outbox.Delivery{
+			{Message: outbox.Message{Topic: stuck, Key: "a"}}, {Message: outbox.Message{Topic: topic, Key: "b"}},
+		})
+	}()
+	k.Until("ended", func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	})
+	if !errors.Is(answers[0], context.DeadlineExceeded) || answers[1] != nil {
+		t.Errorf("answers: %v", answers)
 	}
 }
