@@ -313,3 +313,19 @@ func TestHeadersOfAllTypesAreCopied(t *testing.T) {
 	}
 	k.wantEmpty()
 }
+
+// Seen to fail with nothing declared again: the message went around, once a second, until the consumer was started anew.
+func TestQueueThatWasDeletedIsMadeAgain(t *testing.T) {
+	k := newKit(t)
+	k.Core.MaxDeliveries = 3
+	k.consume(func(context.Context, queuesafe.Message) error { return retrysafe.Retryable(errBank) })
+	c := k.channel()
+	for _, name := range []string{k.queue + ".retry.50ms", k.queue + ".retry.200ms", k.queue + ".dead"} {
+		if _, err := c.QueueDelete(name, false, false, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.send(c, order("a"))
+	k.Until("given up", func() bool { return k.Saw(queuesafe.Retryable) == 3 })
+	k.get(k.queue + ".dead")
+}

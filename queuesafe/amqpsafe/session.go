@@ -140,11 +140,23 @@ func (s *session) settle(ctx context.Context, d *amqp.Delivery, disposition queu
 	case disposition.Action == queuesafe.Dead && s.queues.dead != "":
 		err = s.publisher.publish(ctx, "", s.queues.dead, s.deadLetter(d, disposition))
 	}
+	if errors.Is(err, errUnroutable) { // somebody has deleted the queue
+		err = errors.Join(err, s.redeclare())
+	}
 	if err != nil {
 		s.pause(ctx)
 		return errors.Join(err, d.Nack(false, true))
 	}
 	return d.Ack(false)
+}
+
+// redeclare makes queues that are missing, on a channel of its own, which an error would close.
+func (s *session) redeclare() error {
+	c, err := s.conn.Channel()
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.queues.declare(c), c.Close())
 }
 
 func (s *session) deadLetter(d *amqp.Delivery, disposition queuesafe.Disposition) amqp.Publishing {

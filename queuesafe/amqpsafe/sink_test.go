@@ -118,7 +118,7 @@ func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	name, block, body, topic, cc := good("name"), good("block"), good("body"), good("topic"), good("cc")
 	name.Header = map[string]string{strings.Repeat("n", 256): "v"}
 	block.Header = map[string]string{"v": strings.Repeat("v", 200_000)}
-	body.Body = make([]byte, 100_001) // the server's limit is 100,000
+	body.Body = make([]byte, 100_001)                // the server's limit is 100,000
 	cc.Header = map[string]string{"CC": "elsewhere"} // the server wants a list
 	topic.Topic = strings.Repeat("t", 256)
 	answers := k.sink(amqpsafe.SinkOptions{}).Send(context.Background(), []outbox.Delivery{
