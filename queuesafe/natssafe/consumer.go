@@ -32,7 +32,7 @@ type Options struct {
 	// Parallel is how many handlers run at once. Default 16.
 	Parallel int
 	// DeadLetters is the subject to which a copy of a message goes that is given up, before it is terminated. Have a stream that
-	// keeps it: without one, the message is left to come again. Default: no copies; what is given up is only noted by the
+	// keeps it, and that this consumer does not take from: without one, the message is left to come again. Default: no copies; what is given up is only noted by the
 	// server, in an advisory.
 	DeadLetters string
 }
@@ -89,9 +89,12 @@ const (
 // Run consumes until ctx ends, then takes no more messages, waits for the handlers that run, settles their messages, and returns
 // nil. While the server is away, it waits.
 //
-// It returns an error if the JetStream consumer or its stream is deleted, or if the connection is closed for good. Run is for one
-// goroutine at a time.
+// It returns an error if the JetStream consumer or its stream is deleted, if the connection is closed for good, or if the consumer
+// would be given its own dead letters. Run is for one goroutine at a time.
 func (c *Consumer) Run(ctx context.Context) error {
+	if c.takesOwnDeadLetters(ctx) {
+		return fmt.Errorf("natssafe: the consumer takes its own dead letters: give it a filter without %s", c.options.DeadLetters)
+	}
 	defer c.running.Wait()
 	for ctx.Err() == nil {
 		_, err := c.pull.Info(ctx)
