@@ -49,8 +49,21 @@ type link struct {
 	reason   *amqp.Error
 }
 
-// publish returns nil once the server has the message in a queue for good. On any error it may have it nevertheless.
+// publish returns nil once the server has the message in a queue for good. On any error it may have it nevertheless. It ends with
+// ctx, although a server that is short of memory reads nothing for as long as that lasts, and connecting takes its time.
 func (p *publisher) publish(ctx context.Context, exchange, key string, m amqp.Publishing) error {
+	answer := make(chan error, 1)
+	go func() { answer <- p.begin(ctx, exchange, key, m) }()
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// begin publishes unless ctx has ended before.
+func (p *publisher) begin(ctx context.Context, exchange, key string, m amqp.Publishing) error {
 	l, err := p.open(ctx)
 	if err != nil {
 		return err
@@ -60,17 +73,11 @@ func (p *publisher) publish(ctx context.Context, exchange, key string, m amqp.Pu
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	answer := make(chan error, 1)
-	go func() { // a server that is short of memory reads nothing for as long as that lasts
-		defer func() { <-l.places }()
-		answer <- l.publish(exchange, key, m)
-	}()
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
+	defer func() { <-l.places }()
+	if ctx.Err() != nil { // both were so, and chance has chosen
 		return ctx.Err()
 	}
+	return l.publish(exchange, key, m)
 }
 
 func (p *publisher) open(ctx context.Context) (*link, error) {

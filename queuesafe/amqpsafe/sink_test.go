@@ -164,3 +164,40 @@ func TestPublishingToABlockedServerIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// Seen to fail with begin called in place, and with its second look at ctx taken out: the messages went out long after the relay had
+// been told that they had not.
+func TestNothingIsSentAfterTheContext(t *testing.T) {
+	k := newKit(t)
+	c := k.channel()
+	if _, err := c.QueueDeclare(k.queue, true, false, false, false, amqpsafe.QueueArguments()); err != nil {
+		t.Fatal(err)
+	}
+	release, dialed := make(chan struct{}), make(chan *amqp.Connection, 1)
+	s := amqpsafe.NewSink(func(ctx context.Context) (*amqp.Connection, error) {
+		<-release
+		conn, err := k.dial(ctx)
+		dialed <- conn
+		return conn, err
+	}, amqpsafe.SinkOptions{})
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	var batch []outbox.Delivery
+	for i := range 50 {
+		batch = append(batch, paid(fmt.Sprint(i), k.queue))
+	}
+	for i, err := range s.Send(ctx, batch) {
+		if err == nil {
+			t.Errorf("message %d was sent", i)
+		}
+	}
+	close(release)
+	<-dialed
+	k.Until("sent", func() bool {
+		return errorsOf(s.Send(context.Background(), []outbox.Delivery{paid("last", k.queue)})) == nil
+	})
+	s.Close()
+	if n, err := c.QueuePurge(k.queue, false); n != 1 || err != nil {
+		t.Errorf("%d messages were sent, %v", n, err)
+	}
+}
