@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/examples/internal/till"
 	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/queuesafe/amqpsafe"
 )
 
 func TestOneChargeForEachOrder(t *testing.T) {

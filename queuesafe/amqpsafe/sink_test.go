@@ -141,7 +141,7 @@ func TestPublishingToABlockedServerIsBounded(t *testing.T) {
 	server := servers.StartRabbitMQ(t, servers.RabbitMQOptions{Settings: map[string]string{"vm_memory_high_watermark.absolute": "1MB"}})
 	k := kitAt(t, server.URL())
 	sink := k.sink(amqpsafe.SinkOptions{})
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	big := paid("a", k.queue)
 	big.Body = make([]byte, 30<<20) // more than there is between here and there
