@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -291,5 +292,20 @@ func TestLostAnswers(t *testing.T) {
 				k.Errorf("%d dead letters", n)
 			}
 		})
+	}
+}
+
+// A message as large as SQS takes has no room for a reason. Seen to fail with the attributes always added: it came again, once a
+// second, until the queue's retention ended.
+func TestLargestMessageBecomesADeadLetter(t *testing.T) {
+	k := newKit(t, "")
+	k.consume(func(context.Context, queuesafe.Message) error { return errBank })
+	body := strings.Repeat("x", 1<<20)
+	if _, err := k.sender.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &k.queue, MessageBody: &body}); err != nil {
+		t.Fatal(err)
+	}
+	k.untilEmpty()
+	if m := k.get(k.dead); *m.Body != body {
+		t.Errorf("the dead letter has %d bytes", len(*m.Body))
 	}
 }

@@ -87,13 +87,24 @@ func (c *Consumer) settle(ctx context.Context, m types.Message, d queuesafe.Disp
 	case d.Action == queuesafe.Later:
 		return false, c.visible(ctx, m, d.Delay)
 	case d.Action == queuesafe.Dead && c.options.DeadLetters != "":
-		if _, err := c.client.SendMessage(ctx, c.deadLetter(m, d)); err != nil {
+		if err := c.bury(ctx, m, d); err != nil {
 			return false, errors.Join(err, c.visible(ctx, m, time.Second))
 		}
 	case d.Action == queuesafe.Dead && !c.options.DropDead: // the redrive policy moves it, once it has come often enough
 		return false, c.visible(ctx, m, 0)
 	}
 	return true, c.deletes.delete(ctx, *m.ReceiptHandle)
+}
+
+// bury sends a dead letter, without a reason if SQS refuses it with one: the message may be as large as any can be.
+func (c *Consumer) bury(ctx context.Context, m types.Message, d queuesafe.Disposition) error {
+	in := c.deadLetter(m, d)
+	_, err := c.client.SendMessage(ctx, in)
+	if refused(err) {
+		in.MessageAttributes = m.MessageAttributes
+		_, err = c.client.SendMessage(ctx, in)
+	}
+	return err
 }
 
 // visible lets a message be invisible for d from now.
