@@ -8,9 +8,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/retrysafe/retrysafe/internal/retry"
+	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
@@ -197,11 +199,24 @@ func (c *Consumer) settle(ctx context.Context, msg jetstream.Msg, at *jetstream.
 	case d.Action == queuesafe.Later:
 		return msg.NakWithDelay(d.Delay)
 	case c.options.DeadLetters != "":
-		if _, err := c.js.PublishMsg(ctx, deadLetter(c.options.DeadLetters, msg, at, d)); err != nil {
+		if err := c.bury(ctx, msg, at, d); err != nil {
 			return errors.Join(err, msg.NakWithDelay(time.Second))
 		}
 	}
 	return msg.TermWithReason(d.Situation.String())
+}
+
+// bury publishes a dead letter, with nothing added if it is too large then: the message may be as large as any can be.
+func (c *Consumer) bury(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata, d queuesafe.Disposition) error {
+	letter := deadLetter(c.options.DeadLetters, msg, at, d)
+	_, err := c.js.PublishMsg(ctx, letter)
+	if outbox.IsPermanent(classify(err)) {
+		for _, own := range []string{nats.MsgIdHdr, ReasonHeader, SubjectHeader, IDHeader, DeliveriesHeader} {
+			letter.Header.Del(own)
+		}
+		_, err = c.js.PublishMsg(ctx, letter)
+	}
+	return err
 }
 
 // gone reports whether there is nothing left to consume from.

@@ -58,6 +58,20 @@ func TestDeadLetterNamesTheIDThatTheMessageHad(t *testing.T) {
 	}
 }
 
+// A message as large as the server takes has no room for a reason. Seen to fail with it always added: it came again, once a second,
+// for ever.
+func TestLargestMessageBecomesADeadLetter(t *testing.T) {
+	k := newKit(t)
+	k.consume(func(context.Context, queuesafe.Message) error { return errBank })
+	if _, err := k.js.Publish(k.ctx, k.name+".new", make([]byte, 1<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if m := k.dead(); len(m.Data) != 1<<20 {
+		t.Errorf("the dead letter has %d bytes", len(m.Data))
+	}
+	k.Until("terminated", func() bool { return k.left() == 0 })
+}
+
 // A dead letter that cannot be kept is not given up. Seen to fail with the error of publishing it ignored.
 func TestDeadLetterThatNobodyKeepsIsLeft(t *testing.T) {
 	k := newKit(t)
