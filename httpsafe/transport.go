@@ -240,19 +240,26 @@ func (t *Transport) track(id string) (done func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running[id]++
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if t.running[id]--; t.running[id] == 0 {
-			delete(t.running, id)
-		}
-	}
+	return func() { t.untrack(id) }
 }
 
-func (t *Transport) isRunning(id string) bool {
+// trackAlone is track, unless the intent is on its way already.
+func (t *Transport) trackAlone(id string) (done func(), alone bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.running[id] > 0
+	if t.running[id] > 0 {
+		return nil, false
+	}
+	t.running[id]++
+	return func() { t.untrack(id) }, true
+}
+
+func (t *Transport) untrack(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.running[id]--; t.running[id] == 0 {
+		delete(t.running, id)
+	}
 }
 
 // runningTogether reports whether more than one call is on its way for an intent.
