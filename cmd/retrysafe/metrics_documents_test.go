@@ -70,7 +70,7 @@ func checkAlerts(t *testing.T, rules string) {
 
 // withoutRecorded leaves out the names of recorded queries, which have colons.
 func withoutRecorded(text string) string {
-	return regexp.MustCompile(`job:[a-z0-9_:]+`).ReplaceAllString(text, "")
+	return regexp.MustCompile(`\bjob[a-z_]*:[a-z0-9_:]+`).ReplaceAllString(text, "")
 }
 
 // typeOf returns the type of the metric that a series of this name belongs to; empty: there is none.

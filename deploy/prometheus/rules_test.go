@@ -21,7 +21,7 @@ func TestRulesAreValid(t *testing.T) {
 	promtool(t, "check", "rules", "--lint-fatal", rules)
 }
 
-// Seen to fail with each alert's threshold moved, and with an annotation changed.
+// Seen to fail with each alert's threshold moved, with an annotation changed, and with outboxes not told apart in each rule about them.
 func TestRulesDoWhatTheyShould(t *testing.T) {
 	t.Parallel()
 	promtool(t, "test", "rules", rulesTest)

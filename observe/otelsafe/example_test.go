@@ -54,11 +54,11 @@ func Example_acrossServices() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	stop, err := otelsafe.WatchOutbox(box, otelsafe.WatchOptions{})
+	stop, err := otelsafe.WatchOutbox(box, otelsafe.WatchOptions{Name: "shop"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{TopicFunc: func(topic string) string { return topic }})
+	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{Name: "shop", TopicFunc: func(topic string) string { return topic }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -76,6 +76,7 @@ const (
 	attrCall      = attribute.Key("call")
 	attrState     = attribute.Key("state")
 	attrQuantile  = attribute.Key("quantile")
+	attrOutbox    = attribute.Key("outbox")
 	attrTopic     = attribute.Key("topic")
 	attrSignal    = attribute.Key("signal")
 	attrWhy       = attribute.Key("why")

@@ -16,9 +16,10 @@ const otherOperations = "other"
 
 // operations are the names that OperationFunc has given so far, or those of what else a measurement is told apart by.
 type operations struct {
-	attr  attribute.Key
-	ask   func(context.Context) string
-	ready func(*operation) // called once for each
+	attr   attribute.Key
+	ask    func(context.Context) string
+	ready  func(*operation)     // called once for each
+	always []attribute.KeyValue // what all measurements have
 
 	mu    sync.RWMutex
 	known map[string]*operation
@@ -32,8 +33,8 @@ type operation struct {
 	more      sync.Map // labels by what was asked of with
 }
 
-func newOperations(attr attribute.Key, ask func(context.Context) string, ready func(*operation)) *operations {
-	o := &operations{attr: attr, ask: ask, ready: ready, known: map[string]*operation{}}
+func newOperations(attr attribute.Key, ask func(context.Context) string, ready func(*operation), always ...attribute.KeyValue) *operations {
+	o := &operations{attr: attr, ask: ask, ready: ready, always: always, known: map[string]*operation{}}
 	if ask == nil {
 		o.ask = func(context.Context) string { return "" }
 		o.named("")
@@ -61,15 +62,15 @@ func (o *operations) named(name string) *operation {
 	}
 	op, ok = o.known[name]
 	if !ok {
-		op = newOperation(o.attr, name)
+		op = newOperation(o.always, o.attr, name)
 		o.known[name] = op
 		o.ready(op)
 	}
 	return op
 }
 
-func newOperation(attr attribute.Key, name string) *operation {
-	var common []attribute.KeyValue
+func newOperation(always []attribute.KeyValue, attr attribute.Key, name string) *operation {
+	common := slices.Clip(slices.Clone(always))
 	if name != "" {
 		common = append(common, attr.String(name))
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/outbox"
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -12,17 +13,21 @@ import (
 type OutboxOptions struct {
 	// MeterProvider that metrics go to. Default: otel.GetMeterProvider().
 	MeterProvider metric.MeterProvider
+	// Name of the outbox, the one that WatchOptions has for it: the attribute "outbox" of all metrics. Give one if the program has
+	// several outboxes. Default: none has one.
+	Name string
 	// TopicFunc names what a message's topic belongs to. The name becomes the attribute "topic", so there must be few: after 100
 	// different ones, further ones are called "other". A function that returns its argument will do if topics are names that the
 	// program chooses, and not URLs or customers. Empty: no attribute. Default: none has one.
 	TopicFunc func(topic string) string
 }
 
-// OutboxObserver counts what a Relay tells of. One may serve several. It uses no message's key.
+// OutboxObserver counts what a Relay tells of. One may serve several of one outbox. It uses no message's key.
 type OutboxObserver struct {
 	outboxInstruments
 	topicFunc func(string) string
 	topics    *operations
+	plain     labels // of what has no topic
 }
 
 var _ outbox.Observer = (*OutboxObserver)(nil)
@@ -36,7 +41,8 @@ type outboxInstruments struct {
 // NewOutboxObserver returns an observer for outbox.RelayOptions. It returns an error if the MeterProvider does not make an instrument.
 func NewOutboxObserver(o OutboxOptions) (*OutboxObserver, error) {
 	m := meterOf(o.MeterProvider)
-	observer := &OutboxObserver{topicFunc: o.TopicFunc, outboxInstruments: outboxInstruments{
+	named := outboxNamed(o.Name)
+	observer := &OutboxObserver{topicFunc: o.TopicFunc, plain: label(named...), outboxInstruments: outboxInstruments{
 		deliveries: m.counter("retrysafe.outbox.deliveries", "{delivery}",
 			"Tries at sending a message by what became of it: sent, failed (it is tried again), dead (a dead letter)."),
 		leasesLost: m.counter("retrysafe.outbox.leases_lost", "{message}",
@@ -57,12 +63,20 @@ func NewOutboxObserver(o OutboxOptions) (*OutboxObserver, error) {
 	if o.TopicFunc != nil {
 		ask = nameless
 	}
-	observer.topics = newOperations(attrTopic, ask, observer.zero)
+	observer.topics = newOperations(attrTopic, ask, observer.zero, named...)
 	ctx := context.Background()
 	for _, c := range []metric.Int64Counter{observer.leasesLost, observer.swept, observer.databaseFailures} {
-		c.Add(ctx, 0)
+		c.Add(ctx, 0, observer.plain.add...)
 	}
 	return observer, nil
+}
+
+// outboxNamed returns the attribute of an outbox that has a name.
+func outboxNamed(name string) []attribute.KeyValue {
+	if name == "" {
+		return nil
+	}
+	return []attribute.KeyValue{attrOutbox.String(name)}
 }
 
 // zero makes a topic's counters known before there is something to count.
@@ -90,14 +104,14 @@ func (o *OutboxObserver) Observe(ctx context.Context, e outbox.Event) {
 	case outbox.MessageDead:
 		o.delivery(ctx, e, deliveryDead)
 	case outbox.BatchEnded:
-		o.batches.Record(ctx, e.Took.Seconds())
-		o.batchSize.Record(ctx, int64(e.Count))
+		o.batches.Record(ctx, e.Took.Seconds(), o.plain.record...)
+		o.batchSize.Record(ctx, int64(e.Count), o.plain.record...)
 	case outbox.LeaseLost:
-		o.leasesLost.Add(ctx, int64(e.Count))
+		o.leasesLost.Add(ctx, int64(e.Count), o.plain.add...)
 	case outbox.SweepEnded:
-		o.swept.Add(ctx, int64(e.Count))
+		o.swept.Add(ctx, int64(e.Count), o.plain.add...)
 	case outbox.DatabaseFailed:
-		o.databaseFailures.Add(ctx, 1)
+		o.databaseFailures.Add(ctx, 1, o.plain.add...)
 	}
 }
 
@@ -118,12 +132,13 @@ type OutboxStatser interface {
 }
 
 // WatchOutbox reads what an outbox holds when metrics are collected, as WatchStore does with a store: how far the relays lag
-// behind, messages by state, dead letters. Each process that watches reads for itself, and all tell the same. Call stop before the
-// database is closed. WatchOutbox returns an error if the MeterProvider does not make an instrument.
+// behind, messages by state, dead letters. Each process that watches reads for itself, and all tell the same. Several outboxes are
+// told apart by WatchOptions.Name. Call stop before the database is closed. WatchOutbox returns an error if the MeterProvider does not make an instrument.
 func WatchOutbox(box OutboxStatser, o WatchOptions) (stop func() error, err error) {
 	m := meterOf(o.MeterProvider)
 	g := outboxGauges{
-		up: m.observed("retrysafe.outbox.up", "", "Whether the outbox could be read for these metrics: 1 or 0."),
+		named: outboxNamed(o.Name),
+		up:    m.observed("retrysafe.outbox.up", "", "Whether the outbox could be read for these metrics: 1 or 0."),
 		lag: m.observedSeconds("retrysafe.outbox.lag",
 			"How long ago the oldest message was saved that is neither sent nor a dead letter; 0 if there is none."),
 		messages: m.observed("retrysafe.outbox.messages", "{message}", "Messages that are not sent by state."),
@@ -137,22 +152,24 @@ func WatchOutbox(box OutboxStatser, o WatchOptions) (stop func() error, err erro
 type outboxGauges struct {
 	up, messages, tries metric.Int64ObservableGauge
 	lag                 metric.Float64ObservableGauge
+	named               []attribute.KeyValue
 }
 
 func (g outboxGauges) show(to metric.Observer, s outbox.Stats, at time.Time, failed bool) {
+	plain := metric.WithAttributes(g.named...)
 	switch {
 	case failed:
-		to.ObserveInt64(g.up, 0)
+		to.ObserveInt64(g.up, 0, plain)
 		return
 	case at.IsZero():
 		return
 	}
-	to.ObserveInt64(g.up, 1)
-	to.ObserveFloat64(g.lag, s.OldestAge.Seconds())
-	to.ObserveInt64(g.tries, int64(s.MostTries))
+	to.ObserveInt64(g.up, 1, plain)
+	to.ObserveFloat64(g.lag, s.OldestAge.Seconds(), plain)
+	to.ObserveInt64(g.tries, int64(s.MostTries), plain)
 	for state, n := range map[string]int{
 		"due": s.Due, "in_flight": s.InFlight, "waiting": s.Pending - s.Due - s.InFlight, "dead": s.Dead,
 	} {
-		to.ObserveInt64(g.messages, int64(n), metric.WithAttributes(attrState.String(state)))
+		to.ObserveInt64(g.messages, int64(n), plain, metric.WithAttributes(attrState.String(state)))
 	}
 }

@@ -13,6 +13,9 @@ import (
 type WatchOptions struct {
 	// MeterProvider that metrics go to. Default: otel.GetMeterProvider().
 	MeterProvider metric.MeterProvider
+	// Name of what is watched: the attribute "outbox" of all metrics of WatchOutbox, which alone uses it. Give one if the program has
+	// several outboxes, the same as in OutboxOptions. Default: there is no attribute.
+	Name string
 	// Every is how often it is read at most, however often metrics are collected. It is read less often if reading
 	// takes long: at most a twentieth of the time is spent on it. Default 15 s.
 	Every time.Duration
