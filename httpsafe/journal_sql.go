@@ -38,6 +38,8 @@ type SQLJournal struct {
 	giveUp, list string
 }
 
+const beginTries = 5
+
 // NewSQLJournal returns the journal of the client of that name, 1 to 255 bytes. Its table must be there: see JournalSchema. Whoever
 // opened db closes it.
 func NewSQLJournal(db *sql.DB, d SQLDialect, client string) (*SQLJournal, error) {
@@ -63,13 +65,16 @@ func JournalSchema(d SQLDialect) (string, error) {
 	return string(text), nil
 }
 
-// Migrate makes the table, if it is not there.
+// Migrate makes the table, if it is not there. Many processes may do so at once.
 func (j *SQLJournal) Migrate(ctx context.Context) error {
 	schema, err := JournalSchema(j.dialect)
 	if err != nil {
 		return err
 	}
-	return wrapSQL("migrate", exec(ctx, j.db, schema))
+	if err = j.write(ctx, schema); err != nil {
+		err = j.write(ctx, schema) // somebody else may have made it at the same moment, which PostgreSQL calls a failure
+	}
+	return wrapSQL("migrate", err)
 }
 
 // statement returns a statement with the dialect's parameters.
@@ -97,22 +102,21 @@ func (j *SQLJournal) Begin(ctx context.Context, e JournalEntry) (*JournalEntry, 
 	if err != nil {
 		return nil, wrapSQL("begin", err)
 	}
-	known, err := j.find(ctx, e.ID)
-	if known != nil || err != nil {
-		return known, wrapSQL("begin", err)
-	}
 	body := e.Body
 	if body == nil {
 		body = []byte{}
 	}
-	err = exec(ctx, j.db, j.begin, j.client, e.ID, e.Intent, e.Key, e.Method, e.URL, e.Credential, string(header), body,
-		e.BegunAt.UnixMilli(), e.GivenUp)
-	if err == nil {
-		return nil, nil
-	}
-	// The table's key refuses a second entry: somebody else may have begun it since.
-	if known, lookErr := j.find(ctx, e.ID); lookErr == nil && known != nil {
-		return known, nil
+	for range beginTries {
+		known, findErr := j.find(ctx, e.ID)
+		if known != nil || findErr != nil {
+			return known, wrapSQL("begin", findErr)
+		}
+		err = j.write(ctx, j.begin, j.client, e.ID, e.Intent, e.Key, e.Method, e.URL, e.Credential, string(header), body,
+			e.BegunAt.UnixMilli(), e.GivenUp)
+		if err == nil {
+			return nil, nil
+		}
+		// The table's key refuses a second entry: somebody else may have begun it since, and even ended it before it is looked for.
 	}
 	return nil, wrapSQL("begin", err)
 }
@@ -128,12 +132,12 @@ func (j *SQLJournal) find(ctx context.Context, id string) (*JournalEntry, error)
 
 // End implements Journal.
 func (j *SQLJournal) End(ctx context.Context, id string) error {
-	return wrapSQL("end", exec(ctx, j.db, j.end, j.client, id))
+	return wrapSQL("end", j.write(ctx, j.end, j.client, id))
 }
 
 // GiveUp implements Journal.
 func (j *SQLJournal) GiveUp(ctx context.Context, id, why string) error {
-	return wrapSQL("give up", exec(ctx, j.db, j.giveUp, why, j.client, id))
+	return wrapSQL("give up", j.write(ctx, j.giveUp, why, j.client, id))
 }
 
 // Entries implements Journal.
@@ -168,9 +172,23 @@ func scanEntry(row interface{ Scan(...any) error }) (*JournalEntry, error) {
 	return &e, json.Unmarshal([]byte(header), &e.Header)
 }
 
-func exec(ctx context.Context, db *sql.DB, statement string, args ...any) error {
-	_, err := db.ExecContext(ctx, statement, args...)
-	return err
+// write executes a statement in a transaction of its own. In PostgreSQL it is one that looks again at rows which others have
+// changed meanwhile: a stricter one, as may be the database's default, would fail then. Statements that only read do not meet
+// anybody who is as strict.
+func (j *SQLJournal) write(ctx context.Context, statement string, args ...any) error {
+	if j.dialect != PostgreSQL {
+		_, err := j.db.ExecContext(ctx, statement, args...)
+		return err
+	}
+	tx, err := j.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+		_ = tx.Rollback() // it has failed anyway
+		return err
+	}
+	return tx.Commit()
 }
 
 func wrapSQL(what string, err error) error {

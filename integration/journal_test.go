@@ -1,0 +1,96 @@
+package integration
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// Clients share a table, and each other's pages, whatever the database makes of transactions that say nothing of their isolation: no call
+// fails, and nothing is lost.
+// Seen to fail with ReadCommitted taken out of write ("could not serialize access", repeatable read and serializable), and with one try
+// instead of several in Begin (duplicate key, everywhere).
+func TestClientsShareAJournalsTable(t *testing.T) {
+	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
+		t.Run(isolation, func(t *testing.T) {
+			t.Parallel()
+			db := openDB(t, "pgx", shared.Get(t).Database(t)+"&default_transaction_isolation="+url.PathEscape(isolation))
+			openJournal(t, db, httpsafe.PostgreSQL, "the first")
+			const workers, rounds = 4, 80
+			var all sync.WaitGroup
+			var clients []httpsafe.Journal
+			for c := range 4 {
+				j, err := httpsafe.NewSQLJournal(db, httpsafe.PostgreSQL, fmt.Sprint("till-", c))
+				if err != nil {
+					t.Fatal(err)
+				}
+				clients = append(clients, j)
+				for w := range workers {
+					all.Go(func() { keepABook(t, j, fmt.Sprint(w), rounds) })
+				}
+			}
+			all.Wait()
+			for _, j := range clients {
+				entries, err := j.Entries(t.Context())
+				pending := slices.DeleteFunc(slices.Clone(entries), func(e httpsafe.JournalEntry) bool { return e.GivenUp != "" })
+				if err != nil || len(entries) != workers*rounds/4 || len(pending) != workers*rounds/8 {
+					t.Errorf("%d entries, %d pending, %v; want %d and %d", len(entries), len(pending), err, workers*rounds/4, workers*rounds/8)
+				}
+			}
+		})
+	}
+}
+
+// keepABook begins and ends intents that the client's other workers begin and end as well, and some of its own, of which it leaves half:
+// as many pending as given up.
+func keepABook(t *testing.T, j httpsafe.Journal, worker string, rounds int) {
+	check := func(_ any, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range rounds {
+		id := fmt.Sprintf("%032d", i)
+		if i%2 == 0 {
+			id += worker
+		}
+		check(j.Begin(t.Context(), httpsafe.JournalEntry{ID: id, Key: "k", Method: http.MethodPost, URL: "https://bank.example"}))
+		if i%5 == 0 {
+			check(j.Entries(t.Context()))
+		}
+		if i%8 == 4 || i%8 == 5 {
+			check(nil, j.GiveUp(t.Context(), id, "answer"))
+		}
+		if i%4 != 0 {
+			check(nil, j.End(t.Context(), id))
+		}
+	}
+}
+
+// Seen to fail with the second try taken out of Migrate.
+func TestManyClientsMigrateAtOnce(t *testing.T) {
+	db := openDB(t, "pgx", shared.Get(t).Database(t))
+	for range 10 {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				j, err := httpsafe.NewSQLJournal(db, httpsafe.PostgreSQL, "till-3")
+				if err == nil {
+					err = j.Migrate(t.Context())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if _, err := db.Exec("DROP TABLE retrysafe_journal"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
