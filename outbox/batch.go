@@ -82,6 +82,8 @@ func (r *Relay) judge(d Delivery, err error) settled {
 	s := settled{ID: d.ID, State: sent, Error: errorText(err)}
 	switch {
 	case err == nil:
+	case isUntried(err):
+		s.State, s.Untried = pending, 1
 	case IsPermanent(err) || d.Try >= r.o.MaxTries:
 		s.State = dead
 	default:
@@ -115,6 +117,9 @@ func (r *Relay) settle(ctx context.Context, l leased, results []settled) (n int,
 			return n, err
 		}
 		r.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
+		for i := range results { // it may be their text that the database cannot hold, in an encoding of its own
+			results[i].Error = asciiText(results[i].Error)
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

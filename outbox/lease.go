@@ -5,8 +5,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -31,6 +34,8 @@ type settled struct {
 	State int    `json:"state"`
 	Delay int64  `json:"delay"` // microseconds until the next try
 	Error string `json:"error"`
+	// Untried is 1 if this was no try.
+	Untried int `json:"untried"`
 }
 
 // take takes up to n messages that are due for the time of a lease. passDead says that a dead message does not hold up its aggregate.
@@ -40,14 +45,28 @@ func (b *Outbox) take(ctx context.Context, n int, lease time.Duration, passDead 
 		blocking = pending
 	}
 	err := b.inTx(ctx, func(conn *sql.Conn) (err error) {
-		if l.batch, err = b.look(ctx, conn, n, blocking); err != nil || len(l.batch) == 0 {
+		found, err := b.look(ctx, conn, n, blocking)
+		if err != nil || len(found) == 0 {
 			return err
 		}
+		l.batch = apart(found)
 		_, err = conn.ExecContext(ctx, b.sql.take, l.owner[:], lease.Microseconds(), l.ids())
 		return err
 	})
 	return l, err
 }
+
+// apart leaves a suspect alone, so that a message which kills whoever sends it takes no others along: they are in its batch again after each
+// lease, and would die with it of tries that never ended.
+func apart(found []Delivery) []Delivery {
+	if found[0].suspect() {
+		return found[:1]
+	}
+	return slices.DeleteFunc(found, Delivery.suspect)
+}
+
+// suspect reports whether a relay may have died of the message. Once is no reason: relays are killed for many.
+func (d Delivery) suspect() bool { return d.unended && d.Try > 2 }
 
 // ids are those of the batch, as JSON.
 func (l leased) ids() string {
@@ -79,6 +98,19 @@ func errorText(err error) string {
 	text := err.Error()
 	text = text[:min(len(text), maxErrorBytes)]
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+}
+
+// asciiText writes characters that are not ASCII as Go does in a string.
+func asciiText(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r < utf8.RuneSelf {
+			b.WriteRune(r)
+			continue
+		}
+		b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+	}
+	return b.String()
 }
 
 // row is a message as statements return it.

@@ -62,10 +62,12 @@ func deliveries(rows *sql.Rows, err error) (batch []Delivery, _ error) {
 	defer rows.Close()
 	for rows.Next() {
 		var r row
-		if err := rows.Scan(r.columns()...); err != nil {
+		var unended bool
+		if err := rows.Scan(append(r.columns(), &unended)...); err != nil {
 			return nil, err
 		}
 		d := r.delivery()
+		d.unended = unended
 		d.Try++ // the one that begins
 		batch = append(batch, d)
 	}

@@ -55,7 +55,8 @@ type Delivery struct {
 	// Age of the message: how long ago it was saved, on the database's clock.
 	Age time.Duration
 
-	unfit error // somebody else has written to the table
+	unfit   error // somebody else has written to the table
+	unended bool  // the try before this one
 }
 
 // Errors of Save, to be asked for with errors.Is.

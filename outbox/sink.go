@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -25,7 +26,8 @@ type SinkFunc func(ctx context.Context, batch []Delivery) []error
 // Send calls f.
 func (f SinkFunc) Send(ctx context.Context, batch []Delivery) []error { return f(ctx, batch) }
 
-// Each returns a Sink that sends every message by itself with send, at most n of a batch at once.
+// Each returns a Sink that sends every message by itself with send, at most n of a batch at once. What there is no time for before ctx
+// ends is not tried, which does not count as a try: the slow do not use up the tries of others.
 func Each(n int, send func(ctx context.Context, m Delivery) error) Sink {
 	return SinkFunc(func(ctx context.Context, batch []Delivery) []error {
 		answers := make([]error, len(batch))
@@ -37,7 +39,7 @@ func Each(n int, send func(ctx context.Context, m Delivery) error) Sink {
 			case <-ctx.Done():
 			}
 			if ctx.Err() != nil { // there was no time for this one, even if a place has come free
-				answers[i] = ctx.Err()
+				answers[i] = &answer{error: fmt.Errorf("outbox: no time was left for this message: %w", ctx.Err()), untried: true}
 				continue
 			}
 			all.Go(func() {
@@ -82,11 +84,18 @@ func RetryDelay(err error) time.Duration {
 	return 0
 }
 
+// isUntried reports whether err stands for a message that Each has not sent.
+func isUntried(err error) bool {
+	a, ok := asAnswer(err)
+	return ok && a.untried
+}
+
 // answer is an error with a mark. It prints as the error inside.
 type answer struct {
 	error
 	permanent bool
 	after     time.Duration
+	untried   bool // it was not even sent
 }
 
 func (a *answer) Unwrap() error { return a.error }

@@ -25,7 +25,7 @@ func TestPlans(t *testing.T) {
 			"heads":     {3, []byte{}},
 			"due_heads": {"[1, 2, 3]", 100},
 			"take":      {[]byte("owner"), 1, "[1, 2, 3]"},
-			"settle":    {`[{"id": 1, "state": 2, "delay": 0, "error": ""}]`, []byte("owner")},
+			"settle":    {`[{"id": 1, "state": 2, "delay": 0, "error": "", "untried": 0}]`, []byte("owner")},
 			"dead":      {0, 100},
 			"letter":    {[]byte("1")},
 			"redeliver": {`["1"]`},

@@ -175,7 +175,8 @@ func judge(answer *http.Response) error {
 
 // retryAfter reads Retry-After (RFC 9110 §10.2.3): seconds, or a date. 0 if it is neither, or past.
 func retryAfter(text string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	seconds, err := strconv.ParseUint(text, 10, 31)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // too many are the most that there can be
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {

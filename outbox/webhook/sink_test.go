@@ -66,6 +66,7 @@ func TestAnswers(t *testing.T) {
 		{400, "", false, false, 0},
 		{410, "3", false, true, 0},
 		{429, "120", false, false, 2 * time.Minute},
+		{503, "99999999999999999999", false, false, (1<<31 - 1) * time.Second},
 		{503, "soon", false, false, 0},
 		{503, "-1", false, false, 0},
 		{503, "Thu, 01 Jan 1970 00:00:00 GMT", false, false, 0},

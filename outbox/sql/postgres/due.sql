@@ -1,7 +1,8 @@
 -- Of the thousand messages that have been due for longest, those that nobody else is taking; of an aggregate only the first that is not sent: ">="
 -- finds it, and leaves one way only to a planner that knows nothing of the table.
--- More are chosen than taken: others may be taking some of them. They are looked up by the primary key: "state < 2" fits no other index.
-SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at
+-- More are chosen than taken, however small the batch: others may be taking or holding some. They are looked up by the primary key:
+-- "state < 2" fits no other index.
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
 FROM {{messages}} AS m
 WHERE m.id = ANY (ARRAY(
 		SELECT f.id
@@ -13,7 +14,7 @@ WHERE m.id = ANY (ARRAY(
 			SELECT e.id FROM {{messages}} AS e
 			WHERE e.aggregate >= f.aggregate AND e.aggregate <> '' AND e.state <> 2 AND e.state IN (1, $1)
 			ORDER BY e.aggregate, e.id LIMIT 1)
-		LIMIT 3 * $2))
+		LIMIT 3 * $2 + 100))
 	AND m.state < 2 AND m.due_at <= (SELECT {{clock}})
 ORDER BY m.due_at, m.id
 LIMIT $2

@@ -1,7 +1,7 @@
 -- A message that another relay has taken since is its business. The IDs are there twice so that they are looked up by the primary key, also in
 -- a table that has never been analysed.
 UPDATE {{messages}} AS m
-SET state = r.state, due_at = {{clock}} + r.delay, error = r.error, owner = ''
-FROM jsonb_to_recordset($1::text::jsonb) AS r (id bigint, state smallint, delay bigint, error text)
+SET state = r.state, due_at = {{clock}} + r.delay, tries = m.tries - r.untried, error = r.error, owner = ''
+FROM jsonb_to_recordset($1::text::jsonb) AS r (id bigint, state smallint, delay bigint, error text, untried integer)
 WHERE m.id = r.id AND m.owner = $2
 	AND m.id = ANY (ARRAY(SELECT (value ->> 'id')::bigint FROM jsonb_array_elements($1::text::jsonb)))

@@ -1,6 +1,6 @@
 -- Of the thousand messages that have been due for longest, those that nobody else is taking; of an aggregate only the first that is not sent: ">="
 -- finds it, and leaves one way only to a planner that knows nothing of the table.
-SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at
+SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> x''
 FROM {{messages}} AS m
 WHERE m.id IN (
 		SELECT f.id

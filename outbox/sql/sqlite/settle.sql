@@ -1,5 +1,6 @@
 -- A message that another relay has taken since is its business.
 UPDATE {{messages}} AS m
-SET state = r.value ->> 'state', due_at = {{clock}} + (r.value ->> 'delay'), error = r.value ->> 'error', owner = x''
+SET state = r.value ->> 'state', due_at = {{clock}} + (r.value ->> 'delay'),
+	tries = tries - (r.value ->> 'untried'), error = r.value ->> 'error', owner = x''
 FROM json_each(?1) AS r
 WHERE m.id = r.value ->> 'id' AND m.owner = ?2
