@@ -71,7 +71,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied
 	if o.Schema == "" {
 		o.Schema = defaultSchema
 	}
-	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+	// Who waits for another must then see what that one has done, whatever isolation is the database's default.
+	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		applied, err = migrate(ctx, tx, o.Schema, all)
 		return err
 	})

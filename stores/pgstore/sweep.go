@@ -87,7 +87,7 @@ func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err erro
 		}
 		swept += gone
 		if looked < n {
-			s.sweeper.low = max(s.sweeper.low, minute-lateTransactions)
+			s.sweeper.low = minute - lateTransactions // lower than before, if the clock has been set back
 			return swept, nil
 		}
 		rest(ctx, time.Since(began))
