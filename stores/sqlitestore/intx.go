@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -43,6 +44,9 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
 	}
 	defer tx.Rollback() // does nothing after a commit
+	if _, err := (txRunner{tx, context.Background()}).exec("savepoint"); err != nil {
+		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
+	}
 	inside, steps := retrysafe.StepsInTx(context.WithValue(ctx, borrowedKey{}, s.writer))
 	if err := f(inside, tx); err != nil {
 		a.RolledBack()
@@ -50,6 +54,9 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	}
 	t := &shared{store: s, tx: tx, steps: steps(), back: back}
 	if !a.Protected() {
+		if err := t.whole(); err != nil {
+			return err
+		}
 		return t.commit(func(context.Context) bool { return false })
 	}
 	return a.CompleteIn(t.complete)
@@ -70,11 +77,12 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 	defer t.tx.Rollback()
 	s := t.store
 	e, now := newEnding(l, r, keep), s.clock.now()
+	if err := t.whole(); err != nil {
+		return fmt.Errorf("complete %s: %w", l.Key, err)
+	}
 	// What f has written is only good together with this completion: one that is there already does not count.
 	id, err := t.save(e, now)
 	switch {
-	case errors.Is(err, sql.ErrTxDone):
-		return fmt.Errorf("complete %s: the function given to InTx has ended the transaction itself: %w", l.Key, err)
 	case errors.Is(err, retrysafe.ErrLeaseLost):
 		return fmt.Errorf("complete %s: %w", l.Key, err)
 	case err != nil:
@@ -86,6 +94,21 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 		s.sweeper.saved([]deadline{{id, now + e.keep.audit}})
 	}
 	return err
+}
+
+// whole makes sure that the transaction is still the one that f was given. SQLite rolls one back by itself when the disk is full, and where a
+// statement says ROLLBACK; if f passes over that error, what it writes after it is committed at once.
+func (t *shared) whole() error {
+	_, err := txRunner{t.tx, context.Background()}.exec("release_savepoint")
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrTxDone):
+		return fmt.Errorf("the function given to InTx has ended the transaction itself: %w", err)
+	case strings.Contains(err.Error(), "no such savepoint"):
+		return fmt.Errorf("the transaction has ended inside the function given to InTx, by a statement, or by an error that was passed over: %w", err)
+	}
+	return explain(t.store.path, err)
 }
 
 func (t *shared) save(e *ending, now instant) (id int64, err error) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -285,5 +286,38 @@ func TestInTxStorm(t *testing.T) {
 	}
 	if n := charges(t, s); n != keys {
 		t.Errorf("got %d charges, want %d", n, keys)
+	}
+}
+
+// What SQLite has rolled back by itself, as it does on a full disk too, is not completed, also if the function has passed over the error.
+// Seen to fail with whole taken out: the attempt was completed, and its charge was gone.
+func TestInTxThatSQLiteHasRolledBack(t *testing.T) {
+	s := business(t)
+	if _, err := s.db.Exec("CREATE UNIQUE INDEX once ON charges (id); INSERT INTO charges VALUES ('taken')"); err != nil {
+		t.Fatal(err)
+	}
+	err := guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error {
+		err := s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			if err := insertCharge(ctx, tx); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "INSERT OR ROLLBACK INTO charges VALUES ('taken')"); err == nil {
+				t.Error("there is no conflict")
+			}
+			return nil
+		})
+		if err == nil {
+			t.Errorf("InTx has completed, with %d charges; want an error", charges(t, s)-1)
+		}
+		return retrysafe.Retryable(err)
+	})
+	if err == nil || !strings.Contains(err.Error(), "has ended inside") {
+		t.Errorf("got %v, want what has happened", err)
+	}
+	if err := guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error { return s.InTx(ctx, insertCharge) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := charges(t, s); n != 2 {
+		t.Errorf("got %d charges, want one more", n)
 	}
 }

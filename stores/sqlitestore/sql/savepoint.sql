@@ -1,0 +1,1 @@
+SAVEPOINT retrysafe_in_tx
