@@ -3,6 +3,7 @@ package outbox
 import (
 	"cmp"
 	"context"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -23,7 +24,7 @@ type RelayOptions struct {
 	// drawn at random below that. Defaults 1 s and 10 minutes.
 	FirstDelay, MaxDelay time.Duration
 	// MaxTries is how often a message is tried before it becomes a dead letter: a crash in the middle of a batch counts. Default 20,
-	// which is about an hour with the other defaults.
+	// which is about an hour with the other defaults; negative: no limit.
 	MaxTries int
 	// PassDead lets the messages behind a dead letter of the same aggregate go on. Default: they wait until somebody has redelivered or
 	// dropped it.
@@ -49,7 +50,9 @@ func NewRelay(box *Outbox, sink Sink, o RelayOptions) *Relay {
 	o.Batch, o.Workers = max(cmp.Or(o.Batch, 100), 1), max(o.Workers, 1)
 	o.Lease, o.Idle = cmp.Or(o.Lease, time.Minute), cmp.Or(o.Idle, 500*time.Millisecond)
 	o.FirstDelay, o.MaxDelay = cmp.Or(o.FirstDelay, time.Second), cmp.Or(o.MaxDelay, 10*time.Minute)
-	o.MaxTries = cmp.Or(o.MaxTries, 20)
+	if o.MaxTries = cmp.Or(o.MaxTries, 20); o.MaxTries < 0 {
+		o.MaxTries = math.MaxInt
+	}
 	o.Retention, o.SweepEvery = cmp.Or(o.Retention, 24*time.Hour), cmp.Or(o.SweepEvery, time.Minute)
 	return &Relay{box: box, sink: sink, o: o, wake: make(chan struct{}, o.Workers)}
 }

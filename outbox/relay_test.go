@@ -46,6 +46,20 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Seen to fail with a negative MaxTries taken as it is: everything died untried.
+func TestNoLimitOfTries(t *testing.T) {
+	r := NewRelay(nil, nil, RelayOptions{MaxTries: -1})
+	for _, try := range []int{1, 1000} {
+		d := Delivery{Try: try}
+		if err := r.unfit(d); err != nil {
+			t.Errorf("try %d: got %v", try, err)
+		}
+		if got := r.judge(d, errors.New("failed")); got.State != pending {
+			t.Errorf("try %d: got %+v, want it tried again", try, got)
+		}
+	}
+}
+
 func TestEventKindsHaveNames(t *testing.T) {
 	seen := map[string]bool{"unknown": true}
 	for k := MessageSent; k <= DatabaseFailed; k++ {
