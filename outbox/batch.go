@@ -106,26 +106,40 @@ func (r *Relay) delay(try int) time.Duration {
 	return rand.N(max(min(limit, r.o.MaxDelay), 1))
 }
 
-// settle saves what has become of a batch, for as long as the lease runs: after it, others send it anyway.
+// settle saves what has become of a batch, for as long as the lease runs: after it, others send it anyway. A message that somebody's transaction
+// holds keeps the others waiting once, and no longer.
 func (r *Relay) settle(ctx context.Context, l leased, results []settled) (n int, err error) {
+	free := 0
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		// The last try may be late: it counts unless somebody else has taken the batch.
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTime)
-		n, err = r.box.settle(last, l, results)
-		cancel()
-		if err == nil || ctx.Err() != nil {
-			return n, err
+		if n, err = r.inTime(ctx, r.box.settle, l, results); err == nil {
+			return free + n, nil
+		}
+		if ctx.Err() != nil {
+			return free, err
 		}
 		r.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
 		for i := range results { // it may be their text that the database cannot hold, in an encoding of its own
 			results[i].Error = asciiText(results[i].Error)
 		}
+		if n, err := r.inTime(ctx, r.box.settleFree, l, results); err == nil {
+			free += n
+		}
+		if free == len(results) {
+			return free, nil
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return 0, err
+			return free, err
 		}
 	}
+}
+
+// inTime gives the database its time: a try that began late counts unless somebody else has taken the batch.
+func (r *Relay) inTime(ctx context.Context, settle func(context.Context, leased, []settled) (int, error), l leased, results []settled) (int, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTime)
+	defer cancel()
+	return settle(ctx, l, results)
 }
 
 // databaseTime is how long the database may take to give a batch, or to save what has become of it.

@@ -80,11 +80,20 @@ func (l leased) ids() string {
 // settle writes what has become of the batch, and returns of how many messages: the others were taken by somebody else since. It may be
 // repeated.
 func (b *Outbox) settle(ctx context.Context, l leased, all []settled) (int, error) {
+	return b.settleBy(ctx, b.sql.settle, l, all)
+}
+
+// settleFree does so for the messages that no transaction holds, and waits for none.
+func (b *Outbox) settleFree(ctx context.Context, l leased, all []settled) (int, error) {
+	return b.settleBy(ctx, b.sql.settleFree, l, all)
+}
+
+func (b *Outbox) settleBy(ctx context.Context, statement string, l leased, all []settled) (int, error) {
 	text, err := json.Marshal(all)
 	if err != nil {
 		return 0, err
 	}
-	return b.run(ctx, b.sql.settle, string(text), l.owner[:])
+	return b.run(ctx, statement, string(text), l.owner[:])
 }
 
 // maxErrorBytes is how much of an error is kept.

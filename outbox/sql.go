@@ -26,7 +26,7 @@ type statements struct {
 	begin, commit, rollback       string
 	prepare, version, migrated    string
 	save, due, heads, dueHeads    string
-	take, settle                  string
+	take, settle, settleFree      string
 	dead, letter, redeliver, drop string
 	stats, sweep                  string
 
@@ -55,7 +55,7 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		begin: text("begin"), commit: text("commit"), rollback: text("rollback"),
 		prepare: text("prepare"), version: text("version"), migrated: text("migrated"),
 		save: text("save"), due: text("due"), heads: text("heads"), dueHeads: text("due_heads"),
-		take: text("take"), settle: text("settle"),
+		take: text("take"), settle: text("settle"), settleFree: text("settle_free"),
 		dead: text("dead"), letter: text("letter"), redeliver: text("redeliver"), drop: text("drop"), stats: text("stats"), sweep: text("sweep"),
 		migrations: newMigrations(d, names),
 	}, nil

@@ -159,3 +159,36 @@ func TestHeldMessagesHoldUpNobody(t *testing.T) {
 		t.Errorf("got %+v, %v; want the free one alone", sink.all, err)
 	}
 }
+
+// One message that somebody's transaction holds keeps the others of its batch from being marked for as long as a statement may wait, and no
+// longer: they are not sent again. Seen to fail with settleFree never called.
+func TestHeldMessageOfABatch(t *testing.T) {
+	t.Parallel()
+	k := newKit(t, outbox.PostgreSQL)
+	k.url += "&lock_timeout=50ms"
+	k.connect()
+	k.box = k.newBox(outbox.Options{})
+	k.save(outbox.Message{Key: "held"}, outbox.Message{Key: "other"})
+	sending, goOn := make(chan struct{}), make(chan struct{})
+	told, _ := k.relay(outbox.SinkFunc(func(_ context.Context, batch []outbox.Delivery) []error {
+		close(sending)
+		<-goOn
+		return make([]error, len(batch))
+	}), outbox.RelayOptions{})
+	<-sending
+	err := inTx(t.Context(), k.db, func(tx *sql.Tx) error {
+		if err := outbox.Save(t.Context(), k.box, tx.ExecContext, outbox.Message{Key: "held"}); err != nil {
+			return err
+		}
+		close(goOn)
+		k.until(func() bool { return k.stats().Pending == 1 })
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told.await(t, outbox.BatchEnded, 1)
+	if s, lost := k.stats(), told.of(outbox.LeaseLost); s.Pending != 0 || len(lost) > 0 {
+		t.Errorf("got %+v and %v, want both sent", s, lost)
+	}
+}

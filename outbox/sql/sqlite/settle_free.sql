@@ -1,0 +1,6 @@
+-- As settle.sql: nobody holds one message alone.
+UPDATE {{messages}} AS m
+SET state = r.value ->> 'state', due_at = {{clock}} + (r.value ->> 'delay'),
+	tries = tries - (r.value ->> 'untried'), error = r.value ->> 'error', owner = x''
+FROM json_each(?1) AS r
+WHERE m.id = r.value ->> 'id' AND m.owner = ?2
