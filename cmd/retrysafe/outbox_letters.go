@@ -9,9 +9,9 @@ import (
 
 type outboxList struct {
 	outboxFlags
-	Topic string `placeholder:"TOPIC" help:"Only letters with this topic."`
-	Limit int    `placeholder:"N" default:"100" help:"At most so many, the oldest first; 0: all. Default 100."`
-	JSON  bool   `name:"json" help:"Print a line of JSON for each letter, body and header included."`
+	Topic *string `placeholder:"TOPIC" help:"Only letters with this topic."`
+	Limit int     `placeholder:"N" default:"100" help:"At most so many, the oldest first; 0: all. Default 100."`
+	JSON  bool    `name:"json" help:"Print a line of JSON for each letter, body and header included."`
 }
 
 // Run lists dead letters.
@@ -40,15 +40,15 @@ func (c outboxList) Run(s *streams) error {
 // lettersPage is how many dead letters are read at once, bodies included.
 const lettersPage = 100
 
-// letters calls visit for each dead letter with a topic, or for all if it is empty, until visit returns false.
-func letters(ctx context.Context, box *outbox.Outbox, topic string, visit func(outbox.Letter) (bool, error)) error {
+// letters calls visit for each dead letter with a topic, or for all if it is nil, until visit returns false.
+func letters(ctx context.Context, box *outbox.Outbox, topic *string, visit func(outbox.Letter) (bool, error)) error {
 	for after := int64(0); ; {
 		page, err := box.Dead(ctx, after, lettersPage)
 		if err != nil {
 			return err
 		}
 		for _, l := range page {
-			if after = l.ID; topic != "" && l.Topic != topic {
+			if after = l.ID; topic != nil && l.Topic != *topic {
 				continue
 			}
 			if goOn, err := visit(l); err != nil || !goOn {
@@ -108,7 +108,7 @@ type outboxRedeliver struct {
 	outboxFlags
 	Keys  []string `arg:"" optional:"" name:"key" help:"Keys of dead letters."`
 	All   bool     `help:"All dead letters."`
-	Topic string   `placeholder:"TOPIC" help:"With --all: only those with this topic."`
+	Topic *string  `placeholder:"TOPIC" help:"With --all: only those with this topic."`
 	JSON  bool     `name:"json" help:"Print the result as JSON."`
 }
 
@@ -117,7 +117,7 @@ func (c outboxRedeliver) Run(s *streams) error {
 	switch {
 	case c.All == (len(c.Keys) > 0):
 		return refusef("name the keys of dead letters, or --all: retrysafe outbox list shows them")
-	case c.Topic != "" && !c.All:
+	case c.Topic != nil && !c.All:
 		return refusef("--topic goes with --all")
 	}
 	return c.with(func(ctx context.Context, box *outbox.Outbox) error {
