@@ -22,7 +22,7 @@ import (
 
 type probeCmd struct {
 	Run  probeRun  `cmd:"" default:"withargs" help:"Play the cases against an API. This is what retrysafe probe TARGET does."`
-	Init probeInit `cmd:"" help:"Write a first recipe from a curl command line, or from an OpenAPI document."`
+	Init probeInit `cmd:"" help:"Write a first recipe from a curl command line, from an OpenAPI document, or from what a gRPC server says of itself."`
 }
 
 // Help shows the way from a curl line to a report.
@@ -34,6 +34,10 @@ Examples:
 
     # two commands from a curl line to a report
     retrysafe probe init --curl "curl -X POST localhost:8080/payments -H 'Content-Type: application/json' -d '{\"amount\":500}'"
+    retrysafe probe
+
+    # the same for gRPC
+    retrysafe probe init --grpc grpc://127.0.0.1:50051
     retrysafe probe
 
     # another address, another recipe, reports in files
@@ -182,7 +186,11 @@ func cases(n int) string {
 func (c probeRun) load() (*recipe.File, *url.URL, error) {
 	file, err := recipe.Load(c.Recipe)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, refusef("there is no recipe %s: retrysafe probe init %s --curl '…' writes a first one", c.Recipe, c.Recipe)
+		from := "--curl '…'"
+		if strings.HasPrefix(c.Target, "grpc") {
+			from = "--grpc " + c.Target
+		}
+		return nil, nil, refusef("there is no recipe %s: retrysafe probe init %s %s writes a first one", c.Recipe, c.Recipe, from)
 	}
 	if err != nil {
 		return nil, nil, refusal{err}

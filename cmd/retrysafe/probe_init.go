@@ -18,14 +18,20 @@ type probeInit struct {
 	Curl      string `placeholder:"COMMAND" help:"A curl command line that makes something. Default: it is read from standard input."`
 	OpenAPI   string `name:"openapi" placeholder:"FILE" help:"An OpenAPI 3 document, JSON or YAML, instead of a curl command."`
 	Operation string `placeholder:"ID" help:"Its operation: an operationId, or \"POST /payments\"."`
+	GRPC      string `name:"grpc" placeholder:"TARGET" help:"A gRPC server that offers reflection, instead of a curl command: grpc://127.0.0.1:50051, or grpcs:// for TLS. It is asked what it has, and nothing of it is called."`
+	Method    string `placeholder:"NAME" help:"Its method that makes something: shop.v1.Payments/CreatePayment, or CreatePayment if there is but one. Default: the one that could be meant."`
 	Target    string `placeholder:"URL" help:"Where the API is. Default: as in the command or the document."`
 	Identity  string `placeholder:"PLACE" help:"What in an answer tells one thing from another: a JSON pointer such as /data/id, or a header. Default: guessed."`
 	Profile   string `placeholder:"NAME" help:"The rules that the API has declared. Default: by the header of the key, or else ietf."`
 	Force     bool   `help:"Write over a file that exists."`
 
-	Count        string `group:"More cases, better evidence" placeholder:"PATH" help:"Count what has really happened with a GET of this path: a list, or a number behind a JSON pointer: /payments, /stats#/payments."`
-	Slow         string `group:"More cases, better evidence" placeholder:"PATH" help:"Where the same request takes a second or more."`
-	SecondCaller bool   `group:"More cases, better evidence" help:"Send requests of a second caller too, who must not see what belongs to the first."`
+	Count        string   `group:"More cases, better evidence" placeholder:"PATH" help:"Count what has really happened with a GET of this path: a list, or a number behind a JSON pointer: /payments, /stats#/payments. For gRPC a URL."`
+	Slow         string   `group:"More cases, better evidence" placeholder:"PATH" help:"Where the same request takes a second or more. For gRPC a method."`
+	Metadata     []string `sep:"none" group:"More cases, better evidence" placeholder:"NAME:VALUE" help:"What goes with each call of gRPC, and with the questions of probe init: 'authorization: Bearer me'. May be given several times."`
+	SecondCaller bool     `group:"More cases, better evidence" help:"Send requests of a second caller too, who must not see what belongs to the first."`
+
+	AllowRemote bool `group:"Safety" help:"Ask a gRPC server that is not on this machine. Needs --i-own-this."`
+	IOwnThis    bool `name:"i-own-this" group:"Safety" help:"The target may be tested although it is not on this machine: the recipe says so."`
 }
 
 // Help shows the ways in.
@@ -38,7 +44,8 @@ Examples:
     retrysafe probe init --curl "curl localhost:8080/payments -H 'Authorization: Bearer me' --json '{\"amount\":500}'"
     retrysafe probe init --count /payments --second-caller < command.txt
     retrysafe probe init payments.yaml < command.txt
-    retrysafe probe init --openapi api.yaml --operation createPayment --identity Location`
+    retrysafe probe init --openapi api.yaml --operation createPayment --identity Location
+    retrysafe probe init --grpc grpc://127.0.0.1:50051 --method CreatePayment --metadata 'authorization: Bearer me'`
 }
 
 // maxCommand bounds a curl command line.
@@ -46,11 +53,8 @@ const maxCommand = 1 << 20
 
 // Run writes the file, and says what to do next.
 func (c probeInit) Run(s *streams) error {
-	d, err := c.draft(os.Stdin)
+	d, err := c.drafted()
 	if err != nil {
-		return err
-	}
-	if err := c.override(d); err != nil {
 		return err
 	}
 	text, err := d.YAML()
@@ -66,6 +70,21 @@ func (c probeInit) Run(s *streams) error {
 	}
 	c.tell(s.err, d)
 	return nil
+}
+
+// drafted is the draft with what the flags say.
+func (c probeInit) drafted() (*draft.Draft, error) {
+	if err := c.checkForGRPC(); err != nil {
+		return nil, err
+	}
+	if c.GRPC != "" {
+		return c.draftGRPC()
+	}
+	d, err := c.draft(os.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	return d, c.override(d)
 }
 
 func (c probeInit) draft(stdin *os.File) (*draft.Draft, error) {
@@ -163,7 +182,7 @@ func (c probeInit) write(text []byte) error {
 
 // tell says what was guessed, and how to go on.
 func (c probeInit) tell(w io.Writer, d *draft.Draft) {
-	fmt.Fprintf(w, "%s: %s %s at %s\n", c.File, d.Method, d.Path, d.Target)
+	fmt.Fprintf(w, "%s: %s at %s\n", c.File, strings.TrimSpace(d.Method+" "+d.Path+d.Call), d.Target)
 	for _, n := range d.Notes() {
 		fmt.Fprintf(w, "  %s\n", n)
 	}
@@ -180,6 +199,9 @@ func (c probeInit) tell(w io.Writer, d *draft.Draft) {
 	}
 	if c.File != "recipe.yaml" {
 		command += " --recipe " + c.File
+	}
+	if d.OwnThis {
+		command += " --allow-remote"
 	}
 	fmt.Fprintf(w, "  Look it over, and then: %s\n", command)
 }

@@ -4,6 +4,11 @@
 //	go run ./examples/grpc pay order-17 4200
 //
 // Pay again, also after a restart of the server: the same charge. Pay another amount for the same order: FAILED_PRECONDITION.
+//
+// To see it tested from outside:
+//
+//	retrysafe probe init --grpc grpc://127.0.0.1:8080 --metadata 'user: alice' --second-caller
+//	PROBE_CREDENTIAL_A=alice PROBE_CREDENTIAL_B=bob retrysafe probe
 package main
 
 import (
@@ -23,6 +28,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
 	"github.com/retrysafe/retrysafe"
@@ -80,6 +86,7 @@ func newServer(guard *retrysafe.Guard, b *bank) *grpc.Server {
 		}),
 	))
 	pb.RegisterPaymentsServer(server, b)
+	reflection.Register(server) // for retrysafe probe
 	return server
 }
 

@@ -24,10 +24,22 @@ type reflection struct {
 
 // describe fetches the files that describe services, and those that they import.
 func describe(ctx context.Context, conn *grpc.ClientConn, services []string) (*protoregistry.Files, error) {
+	return ask(ctx, conn, func(r *reflection) error {
+		for _, s := range services {
+			if err := r.fetch(fileOf(s)); err != nil {
+				return named(s, err)
+			}
+		}
+		return nil
+	})
+}
+
+// ask opens reflection, has it asked for services, and fetches what their files import.
+func ask(ctx context.Context, conn *grpc.ClientConn, services func(r *reflection) error) (*protoregistry.Files, error) {
 	var err error
 	for _, method := range []string{v1.ServerReflection_ServerReflectionInfo_FullMethodName, alphaMethod} {
 		var files *protoregistry.Files
-		if files, err = describeBy(ctx, conn, method, services); err == nil {
+		if files, err = askBy(ctx, conn, method, services); err == nil {
 			return files, nil
 		}
 		if status.Code(err) != codes.Unimplemented {
@@ -37,15 +49,12 @@ func describe(ctx context.Context, conn *grpc.ClientConn, services []string) (*p
 	if errors.Is(err, ErrRecipe) {
 		return nil, err
 	}
-	if status.Code(err) == codes.Unimplemented {
-		return nil, errors.New("the server does not offer reflection: register grpc.reflection.v1.ServerReflection in it, at least for tests")
-	}
-	return nil, fmt.Errorf("ask the server for its descriptors: %s", status.Convert(err).Message())
+	return nil, unanswered(err)
 }
 
 const alphaMethod = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
-func describeBy(ctx context.Context, conn *grpc.ClientConn, method string, services []string) (*protoregistry.Files, error) {
+func askBy(ctx context.Context, conn *grpc.ClientConn, method string, services func(r *reflection) error) (*protoregistry.Files, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
@@ -53,10 +62,8 @@ func describeBy(ctx context.Context, conn *grpc.ClientConn, method string, servi
 		return nil, err
 	}
 	r := &reflection{stream, map[string]*descriptorpb.FileDescriptorProto{}}
-	for _, s := range services {
-		if err := r.fetch(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: s}}); err != nil {
-			return nil, named(s, err)
-		}
+	if err := services(r); err != nil {
+		return nil, err
 	}
 	if err := r.fetchImports(); err != nil {
 		return nil, err
@@ -76,18 +83,15 @@ func named(service string, err error) error {
 	return wrong{fmt.Errorf("service %s: %w", service, err)}
 }
 
+func fileOf(service string) *v1.ServerReflectionRequest {
+	return &v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}}
+}
+
 // fetch asks for files. An answer may bring those that they import, too.
 func (r *reflection) fetch(q *v1.ServerReflectionRequest) error {
-	// What goes wrong with sending shows when the answer is read.
-	if err := r.stream.SendMsg(q); err != nil && !errors.Is(err, io.EOF) {
+	answer, err := r.exchange(q)
+	if err != nil {
 		return err
-	}
-	answer := &v1.ServerReflectionResponse{}
-	if err := r.stream.RecvMsg(answer); err != nil {
-		return err
-	}
-	if e := answer.GetErrorResponse(); e != nil {
-		return errors.New(e.GetErrorMessage())
 	}
 	for _, raw := range answer.GetFileDescriptorResponse().GetFileDescriptorProto() {
 		f := &descriptorpb.FileDescriptorProto{}
@@ -97,6 +101,22 @@ func (r *reflection) fetch(q *v1.ServerReflectionRequest) error {
 		r.files[f.GetName()] = f
 	}
 	return nil
+}
+
+// exchange asks one question. An error that is no status is the server's answer to it, and the next question can be asked.
+func (r *reflection) exchange(q *v1.ServerReflectionRequest) (*v1.ServerReflectionResponse, error) {
+	// What goes wrong with sending shows when the answer is read.
+	if err := r.stream.SendMsg(q); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	answer := &v1.ServerReflectionResponse{}
+	if err := r.stream.RecvMsg(answer); err != nil {
+		return nil, err
+	}
+	if e := answer.GetErrorResponse(); e != nil {
+		return nil, errors.New(e.GetErrorMessage())
+	}
+	return answer, nil
 }
 
 // fetchImports asks until nothing is missing. Servers may leave out the well-known files, which are known here.

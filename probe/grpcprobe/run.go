@@ -60,7 +60,8 @@ func (s *suite) lookUp(ctx context.Context, recipe probe.Recipe) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
-	if err := s.client.lookUp(ctx, calls, recipe.A); err != nil {
+	as := probe.Request{Header: recipe.Request.Header}.As(recipe.A)
+	if err := s.client.lookUp(ctx, calls, as.Header); err != nil {
 		return fmt.Errorf("target %s: %w", recipe.Target.Host, err)
 	}
 	return nil

@@ -1,5 +1,5 @@
-// Package draft makes a first recipe for the probe of what people have at hand: a curl command line, or an operation of an OpenAPI
-// document. It guesses what it can, and says in comments what it has guessed.
+// Package draft makes a first recipe for the probe of what people have at hand: a curl command line, an operation of an OpenAPI
+// document, or what a gRPC server says of itself. It guesses what it can, and says in comments what it has guessed.
 package draft
 
 import (
@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Draft is a recipe to be.
@@ -17,6 +19,13 @@ type Draft struct {
 	Path   string // with the query
 	Body   string
 
+	// Call is the full name of a gRPC method, whose request is Body; there is no Method and no Path then. "": the API speaks HTTP.
+	Call string
+	// KeyField is the field of the request that carries the key by profile aip155. "": it has none.
+	KeyField string
+	// OwnThis says that the target may be tested although it is not on this machine.
+	OwnThis bool
+
 	Profile     string // "": nothing tells
 	KeyHeader   string // "": the profile's
 	KeyRequired bool
@@ -24,9 +33,9 @@ type Draft struct {
 	// IdentityPointer or IdentityHeader is where an answer says what was created. Without either it is guessed.
 	IdentityPointer, IdentityHeader string
 
-	// CountPath is answered with a list of what has happened, or with its number, at CountPointer. "": nothing counts.
+	// CountPath is answered with a list of what has happened, or with its number, at CountPointer. "": nothing counts. For gRPC it is a URL.
 	CountPath, CountPointer string
-	// SlowPath is where the same request takes a second or more. "": there is none.
+	// SlowPath is where the same request takes a second or more. "": there is none. For gRPC it is a method.
 	SlowPath string
 
 	headers     []line
@@ -34,6 +43,7 @@ type Draft struct {
 	second      []credential // another caller's
 	notes       []string
 	lines       []line // of which headers and credentials are made
+	call        protoreflect.MethodDescriptor
 }
 
 // credential is a header line whose value has a secret that the recipe does not.
@@ -57,7 +67,14 @@ func (d *Draft) Variables() []Variable {
 }
 
 // AddSecondCaller gives the recipe another caller, who shows credentials of the same kind. It reports false if the request has none.
+// Metadata of a call says who the caller is, also if it is no secret.
 func (d *Draft) AddSecondCaller() bool {
+	if d.Call != "" && len(d.credentials) == 0 {
+		for _, l := range d.headers {
+			d.addCredential(l)
+		}
+		d.headers = nil
+	}
 	d.second = nil
 	for i, c := range d.credentials {
 		d.second = append(d.second, c.ofAnother(i))

@@ -157,6 +157,9 @@ func withoutMember(body string, p place) (edit, bool) {
 
 func isAmount(name string) bool {
 	name = plain(name[strings.LastIndexAny(name, "[.")+1:])
+	if strings.HasPrefix(name, "summary") {
+		return false
+	}
 	for _, word := range []string{"amount", "total", "price", "sum", "value"} {
 		if strings.HasPrefix(name, word) || strings.HasSuffix(strings.TrimSuffix(name, "]"), word) {
 			return true

@@ -23,7 +23,7 @@ func (d *Draft) YAML() ([]byte, error) {
 	for _, block := range []bool{true, false} {
 		text := d.write(block)
 		var f *recipe.File
-		if f, err = recipe.Parse("the recipe", text, set); err == nil && f.Recipe.Request.Body == d.Body {
+		if f, err = recipe.Parse("the recipe", text, set); err == nil && f.Body() == d.Body {
 			return text, nil
 		}
 	}
@@ -38,8 +38,16 @@ func (d *Draft) write(block bool) []byte {
 	w.line("# A recipe for retrysafe probe, made from %s. Comments say what was guessed.", d.Source)
 	w.line("")
 	w.line("target: %s", quote(d.Target))
-	w.line("# i_own_this: true   # needed, with --allow-remote, for a target that is not on this machine")
+	own := "# "
+	if d.OwnThis {
+		own = ""
+	}
+	w.line("%si_own_this: true   # needed, with --allow-remote, for a target that is not on this machine", own)
 	w.line("")
+	if d.Call != "" {
+		d.writeGRPC(w, block)
+		return w.Bytes()
+	}
 	d.writeRules(w)
 	d.writeRequest(w, block)
 	d.writeIdentity(w)
@@ -69,9 +77,7 @@ func (d *Draft) writeRules(w *writer) {
 }
 
 func (d *Draft) writeRequest(w *writer, block bool) {
-	w.line("# What makes one new thing each time it is sent with a new key. The probe sends the key itself. Generators:")
-	w.line(`#   {{amount}}  1 to 9999, another one for each request that differs    {{seq}}   a number that no other request has`)
-	w.line(`#   "{{uuid}}"  a random UUID                                           "{{time}}"  the time`)
+	w.generators("sent")
 	w.line("request:")
 	w.line("  method: %s", d.Method)
 	w.line("  path: %s", quote(d.Path))
@@ -81,17 +87,33 @@ func (d *Draft) writeRequest(w *writer, block bool) {
 	for _, group := range grouped(d.headers) {
 		w.line("    %s: %s", quote(group.name), group.value)
 	}
+	w.body("body", d.Body, block)
+	d.writeNotes(w)
+}
+
+// generators says what a request may have.
+func (w *writer) generators(done string) {
+	w.line("# What makes one new thing each time it is %s with a new key. The probe sends the key itself. Generators:", done)
+	w.line(`#   {{amount}}  1 to 9999, another one for each request that differs    {{seq}}   a number that no other request has`)
+	w.line(`#   "{{uuid}}"  a random UUID                                           "{{time}}"  the time`)
+}
+
+// body writes a request, in lines of its own if it may.
+func (w *writer) body(name, body string, block bool) {
 	switch {
-	case d.Body == "":
-	case block && isBlock(d.Body):
+	case body == "":
+	case block && isBlock(body):
 		ending := "-"
-		if strings.HasSuffix(d.Body, "\n") {
+		if strings.HasSuffix(body, "\n") {
 			ending = ""
 		}
-		w.line("  body: |%s\n    %s", ending, strings.ReplaceAll(strings.TrimSuffix(d.Body, "\n"), "\n", "\n    "))
+		w.line("  %s: |%s\n    %s", name, ending, strings.ReplaceAll(strings.TrimSuffix(body, "\n"), "\n", "\n    "))
 	default:
-		w.line("  body: %s", quote(d.Body))
+		w.line("  %s: %s", name, quote(body))
 	}
+}
+
+func (d *Draft) writeNotes(w *writer) {
 	for _, n := range d.notes {
 		w.line("  # %s", strings.ReplaceAll(n, "\n", " "))
 	}
@@ -135,6 +157,10 @@ func (d *Draft) writeCredentials(w *writer) {
 `)
 		return
 	}
+	d.writeCallers(w)
+}
+
+func (d *Draft) writeCallers(w *writer) {
 	w.line("credentials:")
 	writeCaller(w, "a", d.credentials)
 	if len(d.second) > 0 {
@@ -215,7 +241,7 @@ func grouped(lines []line) []line {
 	return all
 }
 
-var bare = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9/._+=-]*$|^https?://[A-Za-z0-9/._:-]+$`)
+var bare = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9/._+=-]*$|^(https?|grpcs?)://[A-Za-z0-9/._:-]+$`)
 
 // quote writes a scalar.
 func quote(text string) string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -46,7 +47,7 @@ func (p *parser) grpcFields() map[string]yamlfile.Field {
 	r := &p.file.Recipe
 	const unused = "no case of gRPC uses it: leave it out"
 	return map[string]yamlfile.Field{
-		"target":      yamlfile.Scalar(&r.Target, expanded(p.env, parseGRPCTarget)),
+		"target":      yamlfile.Scalar(&r.Target, expanded(p.env, ParseGRPCTarget)),
 		"i_own_this":  yamlfile.Scalar(&p.file.IOwnThis, yamlfile.Bool),
 		"profile":     yamlfile.Scalar(&r.Profile, yamlfile.Choice(grpcprobe.Profiles()...)),
 		"grpc":        p.readGRPC,
@@ -156,7 +157,7 @@ func (p *parser) finishGRPC(r *yamlfile.Reader) {
 	g := p.file.grpc
 	switch {
 	case g.plain.at == nil && !g.foreign:
-		r.Missing("grpc is missing: which call makes something?", "write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}")
+		r.Missing("grpc is missing: which call makes something?", "write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; retrysafe probe init --grpc TARGET does it")
 	case g.plain.at != nil && g.plain.method == "" && !g.plain.badMethod:
 		r.Fault(g.plain.at, "grpc.method is missing", "write method: shop.v1.Payments/CreatePayment")
 	}
@@ -197,10 +198,21 @@ func (g *calls) open(recipe probe.Recipe) grpcprobe.Recipe {
 		A: recipe.A, B: recipe.B, Limits: recipe.Limits,
 		Slow: g.variants["slow"].open(), Failing: g.variants["failing"].open(), Broken: g.variants["broken"].open(),
 	}
-	if recipe.Target.Scheme == "grpcs" {
-		all.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
+	all.TLS = secure(recipe.Target)
 	return all
+}
+
+// ServerAt is the server of a target, asked with metadata.
+func ServerAt(target *url.URL, metadata []probe.HeaderLine) grpcprobe.Server {
+	return grpcprobe.Server{Target: target.Host, TLS: secure(target), Metadata: metadata}
+}
+
+// secure says how to speak TLS to a target; nil: in the clear.
+func secure(target *url.URL) *tls.Config {
+	if target.Scheme == "grpcs" {
+		return &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return nil
 }
 
 func (c *call) open() *grpcprobe.Call {

@@ -18,7 +18,8 @@ func isGRPC(target string) bool {
 	return strings.HasPrefix(target, "grpc://") || strings.HasPrefix(target, "grpcs://")
 }
 
-func parseGRPCTarget(s string) (*url.URL, error) {
+// ParseGRPCTarget checks where a gRPC server is said to be.
+func ParseGRPCTarget(s string) (*url.URL, error) {
 	const instead = "write " + grpcTargets
 	u, err := url.Parse(s)
 	switch {
@@ -57,6 +58,20 @@ func requestField(s string) (string, error) {
 // metadata reads metadata: a name and a value, or a list of values.
 func metadata(to *[]probe.HeaderLine, env environment, what string) yamlfile.Field {
 	return pairs(to, what, metadataName, lineOf(env, metadataValue))
+}
+
+// ParseMetadata reads a line of metadata such as "authorization: Bearer ${TOKEN}": as it is written, and with the variables of the
+// environment. Its error shows nothing of the value.
+func ParseMetadata(s string, lookup func(name string) (string, bool)) (written, expanded probe.HeaderLine, err error) {
+	name, value, ok := strings.Cut(s, ":")
+	if !ok {
+		return written, expanded, yamlfile.Wrong("that has no colon", "write a name and a value, as in 'authorization: Bearer me'")
+	}
+	if name, err = metadataName(strings.TrimSpace(name)); err != nil {
+		return written, expanded, err
+	}
+	filled, err := lineOf(environment{lookup}, metadataValue)(strings.TrimSpace(value))
+	return probe.HeaderLine{Name: name, Value: strings.TrimSpace(value)}, probe.HeaderLine{Name: name, Value: filled}, err
 }
 
 // metadataName accepts the names that a recipe can give. gRPC writes them in small letters.

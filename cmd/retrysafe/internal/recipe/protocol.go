@@ -32,7 +32,7 @@ func overHTTP() Protocol {
 
 func overGRPC() Protocol {
 	return Protocol{
-		Name: "gRPC", Cases: grpcprobe.Cases(), Profiles: grpcprobe.Profiles(), First: "G01", Target: parseGRPCTarget, Targets: grpcTargets,
+		Name: "gRPC", Cases: grpcprobe.Cases(), Profiles: grpcprobe.Profiles(), First: "G01", Target: ParseGRPCTarget, Targets: grpcTargets,
 	}
 }
 
@@ -50,6 +50,14 @@ func (f *File) Makes() string {
 		return f.grpc.plain.method
 	}
 	return f.Recipe.Request.Method + " " + f.Recipe.Request.Path
+}
+
+// Body is what that request sends: the body, or the request of the call in JSON. Its generators are not filled in.
+func (f *File) Body() string {
+	if f.grpc != nil {
+		return f.grpc.plain.request
+	}
+	return f.Recipe.Request.Body
 }
 
 // Run plays the cases with what Open has returned. Its errors are those of probe.Run, or of grpcprobe.Run.

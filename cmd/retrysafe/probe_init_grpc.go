@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/draft"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+)
+
+// checkForGRPC finds flags that are for gRPC and stand without --grpc, or the other way round.
+func (c probeInit) checkForGRPC() error {
+	if strings.HasPrefix(c.File, "grpc://") || strings.HasPrefix(c.File, "grpcs://") {
+		return refusef("%s would be the name of the recipe: give a server with --grpc %s", c.File, c.File)
+	}
+	if c.GRPC == "" {
+		for flag, given := range map[string]bool{
+			"--method": c.Method != "", "--metadata": len(c.Metadata) > 0, "--allow-remote": c.AllowRemote, "--i-own-this": c.IOwnThis,
+		} {
+			if given {
+				return refusef("%s is for gRPC: say where the server is, as in --grpc grpc://127.0.0.1:50051", flag)
+			}
+		}
+		return nil
+	}
+	switch {
+	case c.Curl != "" || c.OpenAPI != "":
+		return refusef("--grpc, --curl and --openapi: give one of them")
+	case c.Operation != "":
+		return refusef("--operation %s is for OpenAPI: write --method %s", c.Operation, c.Operation)
+	case c.Target != "":
+		return refusef("--target %s: --grpc says already where the server is", c.Target)
+	case c.Identity != "" && !strings.HasPrefix(c.Identity, "/"):
+		return refusef("--identity %s: for gRPC it is a JSON pointer into the response, as in /%s", c.Identity, c.Identity)
+	case c.Count != "" && !strings.HasPrefix(c.Count, "http://") && !strings.HasPrefix(c.Count, "https://"):
+		return refusef("--count %s: for gRPC it is a URL, as in http://127.0.0.1:8080/payments#/total", c.Count)
+	case c.Profile != "" && !slices.Contains(grpcprobe.Profiles(), c.Profile):
+		return refusef("--profile %s: for gRPC there are %s", c.Profile, strings.Join(grpcprobe.Profiles(), ", "))
+	}
+	return nil
+}
+
+// draftGRPC asks the server what it offers, and makes a draft of one of its methods.
+func (c probeInit) draftGRPC() (*draft.Draft, error) {
+	target, err := recipe.ParseGRPCTarget(c.GRPC)
+	if err != nil {
+		return nil, refusal{yamlfile.ForFlag("--grpc", err)}
+	}
+	if err := c.permit(target); err != nil {
+		return nil, err
+	}
+	written, expanded, err := c.metadata()
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	all, undescribed, err := grpcprobe.Services(ctx, recipe.ServerAt(target, expanded))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--grpc: %w", err)
+	case len(all) == 0 && len(undescribed) > 0:
+		return nil, fmt.Errorf("--grpc %s: the server describes none of its services: %s", c.GRPC, strings.Join(undescribed, ", "))
+	case len(all) == 0:
+		return nil, fmt.Errorf("--grpc %s: the server has no service but reflection and the like: is this the port?", c.GRPC)
+	}
+	d, err := c.choose(draft.Service{Target: target.String(), Offers: all, Metadata: written})
+	if err != nil {
+		return nil, refusef("--grpc %s: %w", c.GRPC, err)
+	}
+	return d, nil
+}
+
+// metadata is that of the flags as it is written, and with the variables of the environment.
+func (c probeInit) metadata() (written, expanded []probe.HeaderLine, err error) {
+	for _, s := range c.Metadata {
+		w, e, err := recipe.ParseMetadata(s, os.LookupEnv)
+		if err != nil {
+			return nil, nil, refusal{yamlfile.ForFlag("--metadata", err)}
+		}
+		written, expanded = append(written, w), append(expanded, e)
+	}
+	return written, expanded, nil
+}
+
+// choose makes a draft of the method, with what the flags say.
+func (c probeInit) choose(s draft.Service) (*draft.Draft, error) {
+	d, err := draft.FromGRPC(s, c.Method)
+	if err != nil {
+		return nil, err
+	}
+	d.Profile, d.IdentityPointer = cmp.Or(c.Profile, d.Profile), cmp.Or(c.Identity, d.IdentityPointer)
+	d.CountPath, d.CountPointer, _ = strings.Cut(c.Count, "#")
+	d.OwnThis = c.IOwnThis
+	if c.Slow != "" {
+		if err := d.SetSlow(s, c.Slow); err != nil {
+			return nil, fmt.Errorf("--slow: %w", err)
+		}
+	}
+	if c.SecondCaller && !d.AddSecondCaller() {
+		return nil, errors.New("--second-caller: nothing says who the caller is; add --metadata 'authorization: Bearer me'")
+	}
+	return d, d.CheckCall()
+}
+
+// permit refuses to ask what may be somebody else's.
+func (c probeInit) permit(target *url.URL) error {
+	if isLoopback(target) || c.AllowRemote && c.IOwnThis {
+		return nil
+	}
+	var missing []string
+	for flag, given := range map[string]bool{"--allow-remote": c.AllowRemote, "--i-own-this": c.IOwnThis} {
+		if !given {
+			missing = append(missing, flag)
+		}
+	}
+	slices.Sort(missing)
+	return refusef("%s is not on this machine, and a recipe is for tests that create things and misbehave on purpose; if it is yours and made for tests, say so: %s",
+		target.Redacted(), strings.Join(missing, ", and "))
+}
