@@ -22,7 +22,7 @@ type probeInit struct {
 	Method    string `placeholder:"NAME" help:"Its method that makes something: shop.v1.Payments/CreatePayment, or CreatePayment if there is but one. Default: the one that could be meant."`
 	Target    string `placeholder:"URL" help:"Where the API is. Default: as in the command or the document."`
 	Identity  string `placeholder:"PLACE" help:"What in an answer tells one thing from another: a JSON pointer such as /data/id, or a header. Default: guessed."`
-	Profile   string `placeholder:"NAME" help:"The rules that the API has declared. Default: by the header of the key, or else ietf."`
+	Profile   string `placeholder:"NAME" help:"The rules that the API has declared. Default: by what carries the key, or else ietf."`
 	Force     bool   `help:"Write over a file that exists."`
 
 	Count        string   `group:"More cases, better evidence" placeholder:"PATH" help:"Count what has really happened with a GET of this path: a list, or a number behind a JSON pointer: /payments, /stats#/payments. For gRPC a URL."`

@@ -67,15 +67,10 @@ func (c probeInit) draftGRPC() (*draft.Draft, error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	all, undescribed, err := grpcprobe.Services(ctx, recipe.ServerAt(target, expanded))
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("--grpc: %w", err)
-	case len(all) == 0 && len(undescribed) > 0:
-		return nil, fmt.Errorf("--grpc %s: the server describes none of its services: %s", c.GRPC, strings.Join(undescribed, ", "))
-	case len(all) == 0:
-		return nil, fmt.Errorf("--grpc %s: the server has no service but reflection and the like: is this the port?", c.GRPC)
 	}
-	d, err := c.choose(draft.Service{Target: target.String(), Offers: all, Metadata: written})
+	d, err := c.choose(draft.Service{Target: target.String(), Offers: all, Undescribed: undescribed, Metadata: written})
 	if err != nil {
 		return nil, refusef("--grpc %s: %w", c.GRPC, err)
 	}

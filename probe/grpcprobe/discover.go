@@ -40,15 +40,17 @@ func Services(ctx context.Context, s Server) (all []protoreflect.ServiceDescript
 		if names, err = r.services(); err != nil {
 			return err
 		}
-		undescribed, err = r.describe(names)
-		return err
+		return r.describe(names)
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("target %s: %w", s.Target, err)
 	}
 	for _, name := range names {
-		if found, err := files.FindDescriptorByName(protoreflect.FullName(name)); err == nil {
-			all = append(all, found.(protoreflect.ServiceDescriptor))
+		found, _ := files.FindDescriptorByName(protoreflect.FullName(name))
+		if service, ok := found.(protoreflect.ServiceDescriptor); ok {
+			all = append(all, service)
+		} else {
+			undescribed = append(undescribed, name)
 		}
 	}
 	return all, undescribed, nil
@@ -76,16 +78,13 @@ func isOfTheServer(service string) bool {
 	return false
 }
 
-// describe fetches the files of those services that the server describes, and returns the others.
-func (r *reflection) describe(services []string) (undescribed []string, err error) {
+// describe fetches the files of those services that the server describes.
+func (r *reflection) describe(services []string) error {
 	for _, s := range services {
 		err := r.fetch(fileOf(s))
 		if _, ended := status.FromError(err); err != nil && ended {
-			return nil, err
-		}
-		if err != nil {
-			undescribed = append(undescribed, s)
+			return err
 		}
 	}
-	return undescribed, nil
+	return nil
 }

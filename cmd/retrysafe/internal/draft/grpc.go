@@ -16,9 +16,10 @@ import (
 
 // Service is a gRPC service to draft a recipe for.
 type Service struct {
-	Target   string // grpc://127.0.0.1:50051
-	Offers   []protoreflect.ServiceDescriptor
-	Metadata []probe.HeaderLine // goes with each call
+	Target      string // grpc://127.0.0.1:50051
+	Offers      []protoreflect.ServiceDescriptor
+	Undescribed []string           // services that the server has too, and does not describe
+	Metadata    []probe.HeaderLine // goes with each call
 }
 
 // FromGRPC makes a draft of a unary method. It is named as in shop.v1.Payments/CreatePayment, or by its last part if there is but one of
@@ -122,7 +123,7 @@ func (s Service) find(name string) (protoreflect.MethodDescriptor, error) {
 // unknown lists the methods to choose from.
 func (s Service) unknown(name string, several bool) error {
 	all := slices.DeleteFunc(s.methods(), isStream)
-	if len(all) == 0 {
+	if len(all) == 0 && len(s.Undescribed) == 0 {
 		return errors.New("the server has no unary method, and keys are for those")
 	}
 	slices.SortStableFunc(all, func(a, b protoreflect.MethodDescriptor) int { return cmp.Compare(rank(a), rank(b)) })
@@ -136,6 +137,9 @@ func (s Service) unknown(name string, several bool) error {
 	}
 	if more := len(all) - len(lines); more > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
+	}
+	for _, name := range s.Undescribed {
+		lines = append(lines, fmt.Sprintf("%q has some too, which its reflection does not describe", name))
 	}
 	switch near := yamlfile.Nearest(name[strings.LastIndexAny(name, "/.")+1:], names); {
 	case several && name != "":

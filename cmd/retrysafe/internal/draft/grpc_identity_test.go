@@ -76,7 +76,7 @@ func TestMethodsAreChosen(t *testing.T) {
 		want    string // the method; or, with a space in it, a part of the error
 	}{
 		{"the only one", []string{"Frobnicate"}, "", "shop.v1.Shop/Frobnicate"},
-		{"the only one that does not read", []string{"GetOrder", "ListOrders", "Place", "Quote" + request + " reads", "Watch" + request + " stream"}, "", "shop.v1.Shop/Place"},
+		{"the only one that does not read", []string{"GetOrder", "ListOrders", "Place", "Quote" + request + " reads", "Feed" + request + " stream"}, "", "shop.v1.Shop/Place"},
 		{"several", []string{"Cancel", "GetOrder", "CreateOrder"}, "", "with --method\n  shop.v1.Shop/CreateOrder\n  shop.v1.Shop/Cancel\n  shop.v1.Shop/GetOrder"},
 		{"by its last part", []string{"Cancel", "CreateOrder"}, "CreateOrder", "shop.v1.Shop/CreateOrder"},
 		{"by its full name", []string{"Cancel", "CreateOrder"}, "shop.v1.Shop/Cancel", "shop.v1.Shop/Cancel"},

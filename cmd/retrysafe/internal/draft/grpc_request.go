@@ -111,7 +111,8 @@ func (s *sampler) members(m protoreflect.MessageDescriptor) (all []string) {
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		a, one := annotationsOf(f), f.ContainingOneof()
-		if some && !a.required && !(isAmount(string(f.Name())) && s.top()) || one != nil && chosen[one.Name()] {
+		wanted := !some || a.required || isAmount(string(f.Name())) && s.top()
+		if !wanted || one != nil && chosen[one.Name()] {
 			continue
 		}
 		if text := s.field(f, a); text != "" {

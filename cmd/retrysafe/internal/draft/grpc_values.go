@@ -124,7 +124,7 @@ func hasCurrency(m protoreflect.MessageDescriptor) bool {
 
 // enumValue is the first that is not zero: zero stands for nothing said.
 func enumValue(e protoreflect.EnumDescriptor) string {
-	if e.FullName() == "google.protobuf.NullValue" || e.IsPlaceholder() {
+	if e.IsPlaceholder() { // the server has not described it
 		return ""
 	}
 	all := e.Values()

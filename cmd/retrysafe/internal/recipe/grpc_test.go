@@ -3,6 +3,7 @@
 package recipe
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -190,5 +191,16 @@ func TestTheDocumentedRecipeForGRPC(t *testing.T) {
 	r := opened(t, mustParse(t, block))
 	if r.Slow == nil || r.Failing == nil || r.Broken == nil || r.Count == nil || len(r.A) == 0 || len(r.B) == 0 {
 		t.Errorf("it leaves something out: %+v", r)
+	}
+}
+
+// Two variables that are missing are no two callers that are one. Seen to fail with their lines compared.
+func TestMissingVariablesAreAllThatIsWrong(t *testing.T) {
+	for name, source := range map[string]string{"HTTP": least, "gRPC": leastGRPC} {
+		_, err := Parse("r.yaml", []byte(source+"credentials: {a: {x-token: \"${NONE_A}\"}, b: {x-token: \"${NONE_B}\"}}\n"), variablesOf)
+		var faults *yamlfile.Faults
+		if !errors.As(err, &faults) || len(faults.All) != 2 || !strings.Contains(err.Error(), "export NONE_A") || !strings.Contains(err.Error(), "export NONE_B") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
