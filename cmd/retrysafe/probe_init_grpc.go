@@ -106,7 +106,7 @@ func (c probeInit) choose(s draft.Service) (*draft.Draft, error) {
 	if c.SecondCaller && !d.AddSecondCaller() {
 		return nil, errors.New("--second-caller: nothing says who the caller is; add --metadata 'authorization: Bearer me'")
 	}
-	return d, d.CheckCall()
+	return d, d.Settle()
 }
 
 // permit refuses to ask what may be somebody else's.

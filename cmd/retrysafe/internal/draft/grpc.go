@@ -60,9 +60,9 @@ func (d *Draft) SetSlow(s Service, method string) error {
 	return nil
 }
 
-// CheckCall finds what the server's description of the method does not allow for: an identity that is not in the response, or a profile
-// whose keys are in a field that the request lacks.
-func (d *Draft) CheckCall() error {
+// Settle notes what carries the key, now that the profile is known. Its error says what the server's description of the method does not
+// allow for: an identity that is not in the response, or a profile whose keys are in a field that the request lacks.
+func (d *Draft) Settle() error {
 	output := d.call.Output()
 	if d.IdentityPointer == "" {
 		return fmt.Errorf("nothing in %s, which %s responds with, could tell one created thing from another, and the probe needs that: "+
@@ -71,8 +71,13 @@ func (d *Draft) CheckCall() error {
 	if err := leadsInto(output, d.IdentityPointer); err != nil {
 		return err
 	}
-	if d.Profile == aip155 && d.KeyField == "" {
+	switch {
+	case d.Profile == aip155 && d.KeyField == "":
 		return fmt.Errorf("by profile %s the request carries its key in a field request_id, and %s has none", aip155, d.call.Input().FullName())
+	case d.Profile == aip155:
+		d.notef("The request has a field %s: the key goes there, as AIP-155 has it. For a service that takes keys in metadata write profile: ietf.", d.KeyField)
+	case d.KeyField != "":
+		d.notef("The request has a field %s, which is left out: by profile %s the key is in the metadata. For the field write profile: %s.", d.KeyField, d.Profile, aip155)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestIdentitiesFromDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, c.name, d.IdentityPointer, c.want)
-		if err := d.CheckCall(); (err == nil) != (c.want != "") {
+		if err := d.Settle(); (err == nil) != (c.want != "") {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestWhatTheDescriptionDoesNotAllowFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.change(d)
-		if err := d.CheckCall(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		if err := d.Settle(); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}

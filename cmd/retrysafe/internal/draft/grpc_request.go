@@ -11,13 +11,12 @@ import (
 // aip155 is the profile of services that have the key in a field of the request.
 const aip155 = "aip155"
 
-// fill writes a request, and notes what carries the key.
+// fill writes a request, without the field that carries the key.
 func (d *Draft) fill(m protoreflect.MethodDescriptor) {
 	s := &sampler{left: maxFields, key: keyFieldOf(m.Input())}
 	d.Body = s.request(m.Input())
 	if s.key != "" {
 		d.KeyField, d.Profile = s.key, aip155
-		d.notef("The request has a field %s: the key goes there, as AIP-155 has it. For a service that takes keys in metadata write profile: ietf.", s.key)
 	}
 	if !generated.MatchString(d.Body) {
 		d.vary()

@@ -1,6 +1,7 @@
 package draft
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -97,6 +98,9 @@ func TestRequestsFromDescriptors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if err := d.Settle(); err != nil {
+				t.Fatal(err)
+			}
 			want(t, "request", d.Body, c.want)
 			notes := strings.Join(d.Notes(), "\n")
 			want(t, "notes", notes != "", c.notes != "")
@@ -107,5 +111,31 @@ func TestRequestsFromDescriptors(t *testing.T) {
 				t.Errorf("%v\n%s", err, text)
 			}
 		})
+	}
+}
+
+// Seen to fail with the field for the key written into the recipe whatever the profile.
+func TestWhereTheKeyGoes(t *testing.T) {
+	for _, c := range []struct{ field, profile, recipe, note string }{
+		{"request_id", "", "profile: aip155\n", "the key goes there"},
+		{"request_id", "ietf", "profile: ietf\n", "left out: by profile ietf"},
+		{"idempotency_key", "", "\n  key_field: idempotency_key\n", "the key goes there"},
+		{"idempotency_key", "none", "\n  # key_metadata: ", "left out: by profile none"},
+		{"memo", "", "profile: ietf\n", ""},
+	} {
+		d, err := FromGRPC(described(t, []string{"Make Request Made"}, message("Request", "int64 amount", "string "+c.field), message("Made", "string id")), "Make")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Profile = cmp.Or(c.profile, d.Profile)
+		if err := d.Settle(); err != nil {
+			t.Error(err)
+		}
+		text, err := d.YAML()
+		if err != nil {
+			t.Error(err)
+		}
+		wantText(t, c.field+" by "+c.profile, string(text), c.recipe, c.note)
+		want(t, c.field+" by "+c.profile+": a field for the key", strings.Contains(string(text), "\n  key_field:"), strings.Contains(c.recipe, "  key_field"))
 	}
 }
