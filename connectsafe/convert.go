@@ -3,6 +3,7 @@ package connectsafe
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -58,6 +59,29 @@ func said(info connect.CallInfo) (header, trailer rpc.Metadata) {
 		return nil, nil
 	}
 	return fromHeader(info.ResponseHeader()), fromHeader(info.ResponseTrailer())
+}
+
+// aside is the header and trailer that were set before the handler was called.
+type aside struct{ header, trailer http.Header }
+
+// setAside takes them out of the way of the handler's.
+func setAside(info connect.CallInfo) (a aside) {
+	if info != nil {
+		a = aside{info.ResponseHeader().Clone(), info.ResponseTrailer().Clone()}
+		clear(info.ResponseHeader())
+		clear(info.ResponseTrailer())
+	}
+	return a
+}
+
+// putBack has them in the place of the handler's.
+func (a aside) putBack(info connect.CallInfo) {
+	if info != nil {
+		clear(info.ResponseHeader())
+		clear(info.ResponseTrailer())
+		maps.Copy(info.ResponseHeader(), a.header)
+		maps.Copy(info.ResponseTrailer(), a.trailer)
+	}
 }
 
 func fromHeader(h http.Header) rpc.Metadata {

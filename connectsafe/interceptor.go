@@ -95,14 +95,12 @@ func isSafe(spec connect.Spec) bool {
 // serve calls the handler.
 func serve(ctx context.Context, r *rpc.Run, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, rpc.Reply) {
 	info, _ := connect.CallInfoForHandlerContext(ctx)
+	outer := setAside(info) // what was said further out is not a part of the answer
 	r.Metadata(func() (header, trailer rpc.Metadata) { return said(info) })
 	response, err := next(ctx, request)
 	reply := rpc.Reply{}
 	reply.Header, reply.Trailer = said(info)
-	if info != nil { // or connect would send it, too
-		clear(info.ResponseHeader())
-		clear(info.ResponseTrailer())
-	}
+	outer.putBack(info) // and no more: connect would send what the handler has set, too
 	if err != nil {
 		reply.Status = statusOf(err)
 		reply.Trailer = joined(reply.Trailer, metaOf(err))

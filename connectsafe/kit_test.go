@@ -41,6 +41,7 @@ type kit struct {
 	scope   connectsafe.ScopeFunc
 	work    work
 	around  func(http.Handler) http.Handler // nil: nothing
+	outside []connect.Interceptor
 	ran     atomic.Int64
 	store   *memstore.Store
 	url     string
@@ -60,7 +61,7 @@ func (k *kit) start() {
 	}
 	k.store = memstore.New(memstore.Options{Clock: func() time.Duration { return time.Duration(k.clock.Load()) }})
 	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.policy, SweepEvery: -1})
-	guarded := connect.WithInterceptors(connectsafe.NewInterceptor(guard, k.scope, k.options))
+	guarded := connect.WithInterceptors(append(k.outside, connectsafe.NewInterceptor(guard, k.scope, k.options))...)
 	counted := func(ctx context.Context, r *in) (*out, error) {
 		k.ran.Add(1)
 		return k.work(ctx, r)

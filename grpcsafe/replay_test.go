@@ -309,3 +309,38 @@ func TestFiftyAtOnce(t *testing.T) {
 	all.Wait()
 	k.wantRuns(1)
 }
+
+// An error's text may have come from the caller. Seen to fail with valid taken out of encode.
+func TestErrorsThatAreNotUTF8KeepTheirCode(t *testing.T) {
+	k := newKit(t)
+	k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) {
+		return nil, status.Error(codes.NotFound, "no customer \xff")
+	}
+	first, again := k.create("k").wantCode(codes.NotFound), k.create("k").wantCode(codes.NotFound)
+	again.wantReplayed(true)
+	if first.status.Message() != again.status.Message() {
+		t.Errorf("first %q, again %q", first.status.Message(), again.status.Message())
+	}
+	k.wantRuns(1)
+}
+
+// Something further out may have sent the header already. The call has run, and is answered all the same. Seen to fail
+// with the error of SetHeader returned.
+func TestHeaderThatWasSentBefore(t *testing.T) {
+	k := newKit(t)
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		if err := grpc.SendHeader(ctx, metadata.Pairs("early", "yes")); err != nil {
+			t.Error(err)
+		}
+		return handler(ctx, in)
+	}}
+	k.work = func(ctx context.Context, _ *shoppb.CreateRequest) (proto.Message, error) {
+		return &shoppb.Thing{ThingId: "1"}, errors.Join(grpc.SetHeader(ctx, metadata.Pairs("location", "/things/1")), grpc.SetTrailer(ctx, metadata.Pairs("cost", "17")))
+	}
+	k.create("k").wantThing("1", false)
+	again := k.create("k").wantThing("1", false) // where it is looked for, there was no place left
+	if !slices.Equal(again.trailer["idempotent-replayed"], []string{"true"}) || !slices.Equal(again.trailer["cost"], []string{"17"}) {
+		t.Errorf("the replay has the trailer %v", again.trailer)
+	}
+	k.wantRuns(1)
+}

@@ -14,7 +14,6 @@ package grpcsafe
 
 import (
 	"context"
-	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -30,7 +29,8 @@ import (
 // key pass through untouched, and so do methods with idempotency_level = NO_SIDE_EFFECTS, health checks and reflection.
 //
 // Place it inside of authentication (a replay is authenticated like any call) and outside of whatever must not see a retry. A handler's
-// header is not sent before it has returned: grpc.SendHeader only marks it as complete. grpc.SetSendCompressor and
+// header is not sent before it has returned: grpc.SendHeader only marks it as complete. If an interceptor further out has sent a header
+// already, the answer's comes with the trailer. grpc.SetSendCompressor and
 // grpc.ClientSupportedCompressors want grpc-go's own stream and fail inside; call them in an interceptor further out.
 //
 // It panics if scope is nil or if o.Validate reports an error.
@@ -86,7 +86,11 @@ func serve(ctx context.Context, r *rpc.Run, request any, handler grpc.UnaryHandl
 
 // answer sends what the guard has decided. response is the handler's, for a codec that is not protobuf's.
 func answer(ctx context.Context, reply rpc.Reply, response any) (any, error) {
-	if err := errors.Join(grpc.SetHeader(ctx, toMD(reply.Header)), grpc.SetTrailer(ctx, toMD(reply.Trailer))); err != nil {
+	header, trailer := toMD(reply.Header), toMD(reply.Trailer)
+	if grpc.SetHeader(ctx, header) != nil { // something further out has sent it
+		trailer = metadata.Join(header, trailer)
+	}
+	if err := grpc.SetTrailer(ctx, trailer); err != nil {
 		return nil, err
 	}
 	switch {

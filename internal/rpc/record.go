@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -33,6 +34,7 @@ func NewResult(reply Reply) (retrysafe.Result, error) {
 func (s *Server) encode(reply Reply) (retrysafe.Result, Reply, error) {
 	m := meta{Form: metaForm, Header: s.stored(reply.Header), Trailer: s.stored(reply.Trailer)}
 	result := retrysafe.Result{Code: int(reply.code()), Failed: reply.Status != nil}
+	reply.Status = valid(reply.Status)
 	var body proto.Message = reply.Status
 	if reply.Status == nil {
 		if reply.Message == nil {
@@ -52,6 +54,14 @@ func (s *Server) encode(reply Reply) (retrysafe.Result, Reply, error) {
 		reply.Message = exactly(body, result.Body)
 	}
 	return result, reply, nil
+}
+
+// valid is a status whose text can be stored: an error may quote bytes that a caller has sent.
+func valid(s *status.Status) *status.Status {
+	if utf8.ValidString(s.GetMessage()) {
+		return s
+	}
+	return &status.Status{Code: s.Code, Message: strings.ToValidUTF8(s.Message, "\uFFFD"), Details: s.Details}
 }
 
 // decode returns the reply that a Result stands for, or why there is none.

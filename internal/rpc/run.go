@@ -103,7 +103,7 @@ func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	}
 	result, reply, err := r.s.encode(reply)
 	if err != nil { // the codec will say so too; the work has run all the same
-		result = retrysafe.Result{Code: int(reply.code()), Omitted: true}
+		result = retrysafe.Result{Code: int(reply.code()), Failed: reply.Status != nil, Omitted: true}
 	}
 	return result, reply, nil
 }
