@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,8 +40,18 @@ func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 // ServerError reports a 5xx.
 func (a Answer) ServerError() bool { return a.Status >= 500 }
 
-// Same reports whether both have the same status and the same bytes.
-func (a Answer) Same(b Answer) bool { return a.Status == b.Status && bytes.Equal(a.Body, b.Body) }
+// Same reports whether both have the same status and the same bytes, whatever coding they came in.
+func (a Answer) Same(b Answer) bool {
+	return a.Status == b.Status && (bytes.Equal(a.Body, b.Body) || bytes.Equal(a.plain(), b.plain()))
+}
+
+// plain is the body without its coding; as it came, if that cannot be undone.
+func (a Answer) plain() []byte {
+	if body, err := decoded(a); err == nil {
+		return body
+	}
+	return a.Body
+}
 
 // MediaType is that of the body, without parameters.
 func (a Answer) MediaType() string {
@@ -49,7 +61,7 @@ func (a Answer) MediaType() string {
 
 // JSON returns what is at a JSON pointer of the body, as text: strings without quotes, numbers as they are written.
 func (a Answer) JSON(pointer string) (string, error) {
-	d := json.NewDecoder(bytes.NewReader(a.Body))
+	d := json.NewDecoder(bytes.NewReader(a.plain()))
 	d.UseNumber()
 	var v any
 	if err := d.Decode(&v); err != nil {
@@ -78,6 +90,30 @@ func (a Answer) JSON(pointer string) (string, error) {
 	}
 	text, err := json.Marshal(v)
 	return string(text), err
+}
+
+// shownPlaces is how many places of an answer are named.
+const shownPlaces = 8
+
+// advice says where else in an answer the identity may be; "" if nothing can be said.
+func (i Identity) advice(a Answer) string {
+	var body map[string]json.RawMessage
+	switch {
+	case i.Header == "" && a.Header.Get("Location") != "":
+		return "; it has a Location: write identity: {header: Location}"
+	case a.coding() != "" && a.coding() != "gzip":
+		return "; its body is coded (" + a.coding() + "), which the probe cannot undo and did not ask for"
+	case json.Unmarshal(a.plain(), &body) != nil || len(body) == 0:
+		return ""
+	}
+	places := slices.Sorted(maps.Keys(body))
+	for n, name := range places {
+		places[n] = "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	}
+	if len(places) > shownPlaces {
+		places = append(places[:shownPlaces], "…")
+	}
+	return "; its body has " + strings.Join(places, ", ") + ": write identity: {pointer: …} with what tells one thing from another"
 }
 
 // identity reads what tells one created thing from another; "" if the answer says nothing of it.

@@ -40,7 +40,7 @@ func firstRequest(t *Trial) {
 		return
 	}
 	if t.Recipe.Identity.of(a) == "" {
-		t.Brokenf("the answer does not say what was created: identity finds nothing in it")
+		t.Brokenf("the answer does not say what was created: identity finds nothing in it%s", t.Recipe.Identity.advice(a))
 		return
 	}
 	t.WantEffects(1, a)
@@ -55,6 +55,10 @@ func (t *Trial) firstRefused(r Request, a Answer) {
 	bare := t.Send("without a key", r)
 	if bare.OK() {
 		t.Failf("with a key the request (%d) got %d, without one (%d) it is carried out: %s", a.No, a.Status, bare.No, trimmed(a.Body, 200))
+		return
+	}
+	if to := a.Header.Get("Location"); a.Status >= 300 && a.Status < 400 && to != "" {
+		t.Brokenf("the target sends the first request elsewhere (%d), to %s: write that as the target", a.Status, trimmed([]byte(to), 200))
 		return
 	}
 	t.Brokenf("the target refused the first request with %d: %s", a.Status, trimmed(a.Body, 200))

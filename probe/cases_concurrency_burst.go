@@ -135,10 +135,8 @@ func (t *Trial) sameResult(done []Answer) bool {
 	return true
 }
 
-// many is how many keys come at once.
-const many = 200
-
 func manyKeys(t *Trial) {
+	many := min(200, 4*t.Recipe.Limits.Burst)
 	requests := make([]Request, many)
 	for i := range requests {
 		requests[i] = t.Keyed(t.Fresh(), t.NewKey())

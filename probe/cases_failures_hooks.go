@@ -66,7 +66,7 @@ func (t *Trial) afterCrash(r Request, a Answer, patience time.Duration) {
 
 // saysUnknown reports an error that says that nobody knows whether the request was carried out.
 func saysUnknown(a Answer) bool {
-	text := strings.ToLower(a.Header.Get("Idempotency-Status") + " " + string(a.Body))
+	text := strings.ToLower(a.Header.Get("Idempotency-Status") + " " + string(a.plain()))
 	return strings.Contains(text, "unknown")
 }
 

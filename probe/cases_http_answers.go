@@ -65,7 +65,7 @@ func omitted(a Answer) bool {
 	case a.OK():
 		return false
 	}
-	text := strings.ToLower(string(a.Body))
+	text := strings.ToLower(string(a.plain()))
 	return strings.Contains(text, "omitted") || strings.Contains(text, "too large") || strings.Contains(text, "not kept")
 }
 

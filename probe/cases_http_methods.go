@@ -52,7 +52,7 @@ func (t *Trial) refusedRead(a Answer, plain Request) {
 // changed waits until a GET without a key shows something new.
 func (t *Trial) changed(before Answer, plain Request) bool {
 	for began := time.Now(); time.Since(began) < settle; {
-		if now := t.Send("GET without a key", plain); now.OK() && !bytes.Equal(now.Body, before.Body) {
+		if now := t.Send("GET without a key", plain); now.OK() && !bytes.Equal(now.plain(), before.plain()) {
 			return true
 		}
 		t.waitUntil(time.Now().Add(100 * time.Millisecond))

@@ -111,7 +111,7 @@ func (t *Trial) allApart(r Request, keys []string) {
 // saysUsed reports whether a refusal says that the key was used before: for another body, if the key is a part of that.
 func (t *Trial) saysUsed(a Answer) bool {
 	text := t.Rules.MismatchText
-	return oneOf(a.Status, t.Rules.Mismatch) && (!t.Rules.Replays || text != "" && strings.Contains(string(a.Body), text))
+	return oneOf(a.Status, t.Rules.Mismatch) && (!t.Rules.Replays || text != "" && strings.Contains(string(a.plain()), text))
 }
 
 // shownKey is a key for people.

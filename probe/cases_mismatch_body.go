@@ -130,7 +130,7 @@ func errorDocument(t *Trial) {
 // linksOf are where a refusal says that its rules are: its type, and links with rel=describedby.
 func linksOf(a Answer) (all []string) {
 	var doc struct{ Type string }
-	if json.Unmarshal(a.Body, &doc) == nil && doc.Type != "" && doc.Type != "about:blank" {
+	if json.Unmarshal(a.plain(), &doc) == nil && doc.Type != "" && doc.Type != "about:blank" {
 		all = append(all, doc.Type)
 	}
 	for _, line := range a.Header.Values("Link") {

@@ -56,7 +56,7 @@ func (t *Trial) wantToldWhy(what string, a Answer) bool {
 	case len(t.Rules.Mismatch) > 0 && !oneOf(a.Status, t.Rules.Mismatch):
 		t.Failf("%s (%d) was refused with %d; profile %s says %s: clients cannot tell what is wrong", what, a.No, a.Status, t.Rules.Name,
 			statuses(t.Rules.Mismatch))
-	case !strings.Contains(string(a.Body), t.Rules.MismatchText):
+	case !strings.Contains(string(a.plain()), t.Rules.MismatchText):
 		t.Failf("%s (%d) was refused without %q in the body: %s", what, a.No, t.Rules.MismatchText, trimmed(a.Body, 200))
 	case t.Rules.RefusalValue != "" && !strings.EqualFold(a.Header.Get(t.Rules.Marker), t.Rules.RefusalValue):
 		t.Failf("%s (%d) was refused without %s: %s", what, a.No, t.Rules.Marker, t.Rules.RefusalValue)

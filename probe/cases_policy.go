@@ -25,7 +25,7 @@ func publishedPolicy(t *Trial) {
 		note("the policy (%d) could not be fetched: %v", a.No, a.Err)
 	case !a.OK():
 		note("the policy (%d) was answered with %d", a.No, a.Status)
-	case !speaksOfRetention(a.Body):
+	case !speaksOfRetention(a.plain()):
 		note("the policy (%d) says nothing of how long keys are kept", a.No)
 	}
 }

@@ -91,7 +91,7 @@ func (t *Trial) discloses(a, other Answer) bool {
 	case len(id) < 3: // such a number may be anywhere
 		return false
 	}
-	return strings.Contains(string(a.Body), `"`+id+`"`) || a.Header.Get("Location") != "" && a.Header.Get("Location") == other.Header.Get("Location")
+	return strings.Contains(string(a.plain()), `"`+id+`"`) || a.Header.Get("Location") != "" && a.Header.Get("Location") == other.Header.Get("Location")
 }
 
 func unauthenticated(t *Trial) {
@@ -191,7 +191,7 @@ func tellingErrors(t *Trial) {
 		return
 	}
 	for _, secret := range t.secrets(key, v, first) {
-		if strings.Contains(string(a.Body), secret.value) {
+		if strings.Contains(string(a.plain()), secret.value) {
 			t.Failf("the error (%d) shows %s: %s", a.No, secret.what, trimmed(a.Body, 300))
 		}
 	}

@@ -16,6 +16,8 @@ type root struct {
 	shownBy []string
 	// takes are other cases that fail for it, or letters of groups; but are those that do not.
 	takes, but []string
+	// rerun are those of shownBy that show it only if more than one effect was seen.
+	rerun []string
 }
 
 // roots are in order: a FAIL that one explains is not left for the next.
@@ -27,6 +29,7 @@ func roots() []root {
 		{
 			text: "the API takes no notice of the key", shownBy: []string{"B02", "B03", "B07", "F08", "M02", "G01", "G03", "G04"},
 			takes: []string{"B", "K", "M", "C", "F", "X", "H", "T", "G"}, but: []string{"B01", "B04", "B05", "B06", "B09", "X02", "X03", "X05", "T05", "T06", "T07"},
+			rerun: []string{"B02", "G01"},
 		},
 		{
 			text:    "an answer is not kept as it was given",
@@ -95,6 +98,8 @@ func (r root) explains(outcomes []Outcome, left map[string]bool) (c Cause, ok bo
 		isSign := slices.Contains(r.shownBy, o.ID)
 		switch {
 		case isSign && o.Verdict != NA && o.Verdict != Broken && !left[o.ID]:
+			return c, false
+		case slices.Contains(r.rerun, o.ID) && left[o.ID] && !o.ranAgain:
 			return c, false
 		case left[o.ID] && (isSign || r.mayTake(o.ID)):
 			c.Cases = append(c.Cases, o.ID)

@@ -29,6 +29,7 @@ func TestCauses(t *testing.T) {
 		{target.AnyKey, "cannot be read is not refused", "K04", []string{"K05", "K12"}},
 		{target.CutKeys, "long keys are cut", "K09", []string{"K08"}},
 		{target.Reformatted, "not kept as it was given", "B11", []string{"B02", "B08", "K01", "M02"}},
+		{target.Stamped, "not kept as it was given", "B11", []string{"B02", "B03", "K01", "M02", "F08"}},
 		{target.FoldsCase, "", "", nil},
 		{"", "", "", nil},
 	} {

@@ -94,7 +94,7 @@ type Limits struct {
 	Rate     float64       // a second, on average. Default 500
 	Timeout  time.Duration // of one request. Default 15 s
 	Wait     time.Duration // for the end of a retention, or of work whose key is in flight. Default 10 s
-	Burst    int           // requests at once in C02. Default 50
+	Burst    int           // requests at once in C02; C08 sends four times as many, at most 200. Default 50
 }
 
 func (l Limits) withDefaults() Limits {

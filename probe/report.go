@@ -38,6 +38,8 @@ type Outcome struct {
 	Fix          string        `json:"fix,omitempty"`
 	Took         time.Duration `json:"took_ns"`
 	Timeline     []Exchange    `json:"timeline,omitempty"`
+
+	ranAgain bool // more effects were seen than there should have been
 }
 
 // Count is how many cases have ended so.

@@ -27,6 +27,10 @@ type run struct {
 	seen    Observed
 	// hopeless: a rate limit has not ended for as long as a request may wait.
 	hopeless atomic.Bool
+	// lag is how long after an answer its effect could be seen to be counted, at the longest.
+	lag time.Duration
+	// counted: there has been a count.
+	counted bool
 	// other is the protocol if it is not HTTP.
 	other *Protocol
 }
@@ -105,9 +109,15 @@ func (r *run) play(ctx context.Context, c Case) (Outcome, error) {
 	t := &Trial{Rules: r.rules, Recipe: r.recipe, ctx: ctx, run: r}
 	if r.recipe.Count != nil {
 		var err error
-		if t.base, err = r.recipe.Count.Count(ctx); err != nil {
+		t.base, err = r.base(ctx)
+		switch {
+		case err != nil && (!r.counted || ctx.Err() != nil):
 			return o, fmt.Errorf("count the effects: %w", err)
+		case err != nil: // it has worked before: the other cases are worth a try
+			o.Verdict, o.Findings = Broken, []Finding{{Broken, "the effects could not be counted: " + err.Error()}}
+			return o, nil
 		}
+		r.counted = true
 	}
 	c.run(t)
 	if err := ctx.Err(); err != nil {
@@ -123,7 +133,7 @@ func (r *run) play(ctx context.Context, c Case) (Outcome, error) {
 
 // judge takes the worst of what was found.
 func (o *Outcome) judge(t *Trial) {
-	o.Verdict, o.Findings = Pass, t.findings
+	o.Verdict, o.Findings, o.ranAgain = Pass, t.findings, t.ranAgain
 	if t.na != "" && len(t.findings) == 0 {
 		o.Verdict, o.Findings = NA, []Finding{{NA, t.na}}
 		return

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ type Trial struct {
 	na       string
 	// limitedAt is the last exchange in which a rate limit was in the way; 0: none was.
 	limitedAt int
+	// ranAgain: more effects were seen than there should have been.
+	ranAgain bool
 }
 
 // Exchange is a request and what came back, as the timeline of a case shows it.
@@ -124,7 +127,7 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// withMember is a JSON object with one member more, at its beginning.
+// withMember is a JSON object with one member more, at its beginning. One of that name that stands there is replaced.
 func withMember(body []byte, name, value string) []byte {
 	text := strings.TrimSpace(string(body))
 	v, _ := json.Marshal(value)
@@ -132,11 +135,24 @@ func withMember(body []byte, name, value string) []byte {
 	if !ok {
 		return body
 	}
+	rest = withoutFirst(rest, name)
 	comma := ","
 	if strings.TrimSpace(rest) == "}" {
 		comma = ""
 	}
 	return []byte(fmt.Sprintf("{%q:%s%s%s", name, v, comma, rest))
+}
+
+// withoutFirst is what is behind the { of a JSON object, without its first member if that has this name and is a string.
+func withoutFirst(rest, name string) string {
+	value, had := strings.CutPrefix(rest, strconv.Quote(name)+":")
+	d := json.NewDecoder(strings.NewReader(value))
+	if first, err := d.Token(); !had || err != nil {
+		return rest
+	} else if _, isText := first.(string); !isText {
+		return rest
+	}
+	return strings.TrimPrefix(strings.TrimLeft(value[d.InputOffset():], " \t\r\n"), ",")
 }
 
 // record puts an exchange into the timeline.
@@ -183,7 +199,7 @@ func shownAnswer(a Answer) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", a.Status)
 	_ = a.Header.Write(&b)
-	return b.String() + "\n" + trimmed(a.Body, 400)
+	return b.String() + "\n" + trimmed(a.plain(), 400)
 }
 
 // Works sends the first request of a case: it must succeed, or there is nothing to look at.

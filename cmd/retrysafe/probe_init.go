@@ -187,7 +187,10 @@ func (c probeInit) tell(w io.Writer, d *draft.Draft) {
 		fmt.Fprintf(w, "  %s\n", n)
 	}
 	variables := d.Variables()
-	if len(variables) > 0 {
+	switch {
+	case len(variables) > 0 && d.ShowsSecret():
+		fmt.Fprintln(w, "  Other secrets are not in the file. It takes them from the environment:")
+	case len(variables) > 0:
 		fmt.Fprintln(w, "  No secret is in the file. It takes them from the environment:")
 	}
 	for _, v := range variables {

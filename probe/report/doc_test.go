@@ -25,6 +25,9 @@ func TestDocumentationNamesEveryField(t *testing.T) {
 		"The report": probe.Report{}, "Outcomes": probe.Outcome{}, "Findings": probe.Finding{}, "Exchanges": probe.Exchange{}, "The observed profile": probe.Observed{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			if !field.IsExported() {
+				continue
+			}
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 			if name == "" || !strings.Contains(sections[title], "\n| `"+name+"` |") {
 				t.Errorf("section %q does not describe %T.%s (%q)", title, v, field.Name, name)

@@ -15,6 +15,7 @@ const (
 	LocationLost   Fault = "Location lost"                 // a replay has none
 	TypeLost       Fault = "Content-Type lost"             // a replay has another one
 	Reformatted    Fault = "a JSON column"                 // numbers and the order of members are not those of the first answer
+	Stamped        Fault = "replays say when"              // the body of each has the time in it
 	HeadersSplit   Fault = "headers split at commas"       // what follows a comma is a header line of its own
 	NoMarker       Fault = "no marker"                     // a replay cannot be told from a first answer
 	MarkerAlways   Fault = "always a marker"               // nor a first answer from a replay
@@ -142,6 +143,9 @@ func (a *API) spoilBody(r *http.Request, again *record) {
 		if json.Unmarshal(again.body, &v) == nil {
 			again.body, _ = json.Marshal(v)
 		}
+	}
+	if body, ok := strings.CutSuffix(string(again.body), "}"); ok && a.has(Stamped) {
+		again.body = []byte(body + `,"at":` + itoa(int(time.Now().UnixNano())) + "}")
 	}
 	if a.has(GzipUnlabelled) && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		again.body = gzipped(again.body)

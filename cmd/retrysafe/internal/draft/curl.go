@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,9 @@ func readCurl(line string, readFile func(string) ([]byte, error)) (*Draft, error
 	}
 	if len(words) == 0 || !strings.HasSuffix(strings.TrimSuffix(words[0], ".exe"), "curl") {
 		return nil, errors.New("this is no curl command: it begins with curl, and has a URL")
+	}
+	if slices.Contains(words, "^") || slices.Contains(words, "`") {
+		return nil, errors.New("the curl command is written for cmd or PowerShell, with lines that end in ^ or `: take that for bash, or write it in one line with quotes of a shell")
 	}
 	c := &curl{readFile: readFile}
 	if err := c.parse(words[1:]); err != nil {
@@ -50,7 +54,8 @@ func meaningless() map[string]bool {
 	all := map[string]bool{}
 	for _, flag := range strings.Fields(`-s --silent -S --show-error -i --include -v --verbose -k --insecure -L --location -f --fail
 		--fail-with-body --compressed -g --globoff -N --no-buffer -# --progress-bar --http1.1 --http1.0 --http2 --http2-prior-knowledge -4 --ipv4
-		-6 --ipv6 --no-progress-meter --no-keepalive --path-as-is -O --remote-name -j -0 -1 -2 -3 -n --netrc`) {
+		-6 --ipv6 --no-progress-meter --no-keepalive --path-as-is -O --remote-name -j -0 -1 -2 -3 -n --netrc
+		--http3 --tlsv1.2 --tlsv1.3 --ssl-no-revoke --retry-all-errors --retry-connrefused --location-trusted --tcp-nodelay -q --disable`) {
 		all[flag] = false
 	}
 	for _, option := range strings.Fields(`-o --output -w --write-out -m --max-time --connect-timeout --retry --retry-delay --retry-max-time --cacert

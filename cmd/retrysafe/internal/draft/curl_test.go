@@ -56,6 +56,7 @@ func TestCurl(t *testing.T) {
 		{"quotes within quotes", `curl h/a -H "X: \"q\" \$d \n" -d 'it'\''s'`, `POST http://h/a [X: "q" ${d} \n] ` + form + " it's"},
 		{"quotes of bash", `curl h/a --data-raw $'a\'b\n\u00e9\x41'`, "POST http://h/a " + form + " a'b\né" + "A"},
 		{"a pipe behind it", "curl h/a -d x | jq '.id", "POST http://h/a " + form + " x"},
+		{"comments", "# it's a payment\ncurl h/a#b -d x # and \"so on", "POST http://h/a " + form + " x"},
 		{"with the prompt", "$ curl h/a -d x", "POST http://h/a " + form + " x"},
 		{"what is only for curl", "curl -sS --max-time 5 -o out -w '%{http_code}' --compressed h/a -d x", "POST http://h/a " + form + " x"},
 		{"what the probe sends itself", "curl h/a -H Host:x -H 'Content-Length: 1' -H 'Accept-Encoding: gzip' -d x", "POST http://h/a " + form + " x"},
@@ -93,6 +94,12 @@ func TestSecretsStayOut(t *testing.T) {
 		{"-H 'X-Auth-Token: s3cret'", "${PROBE_CREDENTIAL_A}"},
 		{"-H 'X-Client-Secret: s3cret'", "${PROBE_CREDENTIAL_A}"},
 		{"-H 'X-Password: s3cret'", "${PROBE_CREDENTIAL_A}"},
+		{"-H 'X-Auth: s3cret'", "${PROBE_CREDENTIAL_A}"},
+		{"-H 'Ocp-Apim-Subscription-Key: s3cret'", "${PROBE_CREDENTIAL_A}"},
+		{"-H 'X-Functions-Key: s3cret'", "${PROBE_CREDENTIAL_A}"},
+		{"-H 'X-Session-Id: s3cret'", "${PROBE_CREDENTIAL_A}"},
+		{"-H 'X-Signature: s3cret'", "${PROBE_CREDENTIAL_A}"},
+		{"--url 'http://h/a?key=s3cret&sig=s3cret&sort_key=x'", "key=CHANGE-ME&sig=CHANGE-ME&sort_key=x"},
 		{"-b 'session=s3cret'", "Cookie"},
 		{"-u user:s3cret", "Basic ${PROBE_CREDENTIAL_A}"},
 		{"-H 'Authorization: Bearer s3cret' -H 'X-Api-Key: s3cret'", "${PROBE_CREDENTIAL_A_2}"},
@@ -117,6 +124,26 @@ func TestSecretsStayOut(t *testing.T) {
 				t.Errorf("%s: the secret is shown:\n%s", c.line, all)
 			}
 		}
+	}
+}
+
+// What cannot be kept is said. Seen to fail with each of the notes taken out.
+func TestNotes(t *testing.T) {
+	for line, says := range map[string]string{
+		"curl 127.0.0.1/a -d amount=5 -H 'Host: api.internal'":            "api.internal, was left out",
+		"curl h/a -d amount=5 -d api_key=k":                               "The body has api_key, which looks like a secret",
+		`curl h/a --json '{"amount": 5, "auth": {"client_secret": "s"}}'`: "The body has client_secret, which looks like a secret",
+		"curl h/a -d amount=5 -H 'Host: h'":                               "",
+	} {
+		d, err := FromCurl(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, line, strings.Join(d.Notes(), "\n"), says)
+		if says == "" && len(d.Notes()) > 0 {
+			t.Errorf("%s: notes %q, want none", line, d.Notes())
+		}
+		want(t, line, d.ShowsSecret(), strings.Contains(says, "secret"))
 	}
 }
 
@@ -184,6 +211,8 @@ func TestWhatIsNoCurlCommand(t *testing.T) {
 		"curl h/a -d @-":               "standard input",
 		"curl h/a -H @headers -d x":    "give them with -H",
 		"| curl h/a":                   "does not begin",
+		"curl \"h/a\" ^\r\n -d x":      "written for cmd",
+		"curl \"h/a\" `\n -d x":        "written for cmd",
 		"curl h/a --data-urlencode @f": "give the text",
 	} {
 		_, err := fromCurl(line)

@@ -42,6 +42,7 @@ type Draft struct {
 	credentials []credential
 	second      []credential // another caller's
 	notes       []string
+	shows       bool   // what looks like a secret: it is in the body
 	lines       []line // of which headers and credentials are made
 	call        protoreflect.MethodDescriptor
 }
@@ -94,6 +95,9 @@ func (c credential) ofAnother(i int) credential {
 	return c
 }
 
+// ShowsSecret reports whether the body has what looks like a secret. It is in the recipe, since the API takes it nowhere else.
+func (d *Draft) ShowsSecret() bool { return d.shows }
+
 // Notes say what a person should look at.
 func (d *Draft) Notes() []string { return d.notes }
 
@@ -107,7 +111,8 @@ func (d *Draft) complete() {
 		switch {
 		case d.takeKey(l.name):
 		case isFraming(l.name):
-		case isSecret(l.name):
+			d.noteHost(l)
+		case isSecret(l.name) || strings.HasSuffix(plain(l.name), "key"):
 			d.addCredential(l)
 		default:
 			d.headers = append(d.headers, line{l.name, withVariables(l.value)})
@@ -146,15 +151,24 @@ func isFraming(name string) bool {
 	return false
 }
 
+// noteHost says what becomes of a name that is not the target's.
+func (d *Draft) noteHost(l line) {
+	if strings.EqualFold(l.name, "Host") && "http://"+l.value != d.Target && "https://"+l.value != d.Target {
+		d.notef("The Host header, %s, was left out: the probe sends that of the target. If the API insists on it, let the name lead there (/etc/hosts), and write it as the target.", l.value)
+	}
+}
+
 // isSecret reports names of headers and parameters whose values are not for others.
 func isSecret(name string) bool {
 	name = plain(name)
-	for _, word := range []string{"authorization", "cookie", "apikey", "token", "secret", "password"} {
+	for _, word := range []string{
+		"authoriz", "authentic", "cookie", "apikey", "accesskey", "subscriptionkey", "token", "secret", "passw", "session", "signature", "credential", "jwt",
+	} {
 		if strings.Contains(name, word) {
 			return true
 		}
 	}
-	return false
+	return strings.HasSuffix(name, "auth") || name == "sig" || name == "key"
 }
 
 var shellVariable = regexp.MustCompile(`\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)

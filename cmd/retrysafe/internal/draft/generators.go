@@ -21,6 +21,12 @@ type place struct {
 // generate puts generators where it is safe to: the values may change there without changing what is meant.
 func (d *Draft) generate() {
 	places, form := d.places()
+	for _, p := range places {
+		if isSecret(p.name) && p.text != "" {
+			d.shows = true
+			d.notef("The body has %s, which looks like a secret: recipes and reports show bodies. Put in one that is made for tests.", p.name)
+		}
+	}
 	var done []edit
 	done = append(done, d.keyMember(places)...)
 	done = append(done, amounts(places)...)

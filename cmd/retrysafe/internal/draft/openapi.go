@@ -63,7 +63,9 @@ func document(source []byte) (root map[string]any, err error) {
 // openAPI is a document. Its methods take what is not there for empty.
 type openAPI struct {
 	root  map[string]any
-	steps int // that schemas have been followed
+	steps int    // that schemas have been followed
+	about string // the operation, in a word or two
+	away  string // what the document refers to outside of itself
 }
 
 // operation is one of a document.

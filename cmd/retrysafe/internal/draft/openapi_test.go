@@ -158,3 +158,27 @@ func FuzzOpenAPI(f *testing.F) {
 		}
 	})
 }
+
+const inParts = `
+openapi: 3.0.3
+servers: [{url: "http://127.0.0.1:8080"}]
+paths:
+  /orgs/{org}/payments:
+    post:
+      parameters:
+        - {name: org, in: path, required: true, example: o}
+        - {name: expand, in: query, required: true, schema: {type: array, items: {enum: [a]}}}
+      requestBody: {$ref: "bodies.yaml#/Payment"}
+      responses: {"201": {content: {application/json: {schema: {properties: {account_id: {}, org_id: {}, payment_id: {}, status: {}}}}}}}
+`
+
+// Seen to fail with the note taken out, and with the first name that ends in _id taken.
+func TestOpenAPIOfSeveralFiles(t *testing.T) {
+	d, err := FromOpenAPI([]byte(inParts), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, "notes", strings.Join(d.Notes(), "\n"), "refers to bodies.yaml#/Payment, which was not read")
+	want(t, "identity", d.IdentityPointer, "/payment_id")
+	want(t, "path", d.Path, "/orgs/o/payments?expand=a")
+}

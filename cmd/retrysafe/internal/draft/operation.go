@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -22,6 +24,9 @@ func (a *openAPI) draft(o operation) (*Draft, error) {
 	a.security(d, o)
 	a.body(d, o)
 	a.identity(d, o)
+	if a.away != "" {
+		d.notef("The document refers to %s, which was not read: put its parts into one document first, or see what is missing here.", a.away)
+	}
 	d.complete()
 	return d, nil
 }
@@ -61,7 +66,8 @@ func (a *openAPI) parameters(d *Draft, o operation) (string, error) {
 	for _, p := range slices.Concat(list(o.item["parameters"]), list(o.self["parameters"])) {
 		p := a.resolve(p)
 		name, required := text(p["name"]), p["required"] == true
-		value := text(a.parameterSample(p, name))
+		sample := a.parameterSample(p, name)
+		value := text(sample)
 		switch text(p["in"]) {
 		case "path":
 			if strings.Contains(path, "{"+name+"}") {
@@ -70,7 +76,7 @@ func (a *openAPI) parameters(d *Draft, o operation) (string, error) {
 			}
 		case "query":
 			if required {
-				query.Set(name, value)
+				query[name] = texts(sample)
 			}
 		case "header":
 			d.headerParameter(name, value, required)
@@ -151,7 +157,7 @@ func (a *openAPI) body(d *Draft, o operation) {
 	case strings.HasPrefix(mediaType, "application/x-www-form-urlencoded"):
 		form := url.Values{}
 		for name, v := range object(value) {
-			form.Set(name, text(v))
+			form[name] = texts(v)
 		}
 		d.Body = strings.NewReplacer("%7B%7B", "{{", "%7D%7D", "}}").Replace(form.Encode())
 	case isText && !isJSONType(mediaType):
@@ -187,8 +193,11 @@ func preferred(content map[string]any) string {
 	return all[0]
 }
 
+var pathParameter = regexp.MustCompile(`/\{[^}]*\}`)
+
 // identity looks in the answer's schema for what tells one thing from another.
 func (a *openAPI) identity(d *Draft, o operation) {
+	a.about = plain(path.Base(pathParameter.ReplaceAllString(o.path, "")) + o.id())
 	responses := object(o.self["responses"])
 	for _, status := range []string{"201", "200", "202", "2XX", "default"} {
 		r := a.resolve(responses[status])
@@ -213,6 +222,10 @@ func (a *openAPI) identityIn(schema any, depth int) string {
 	names := slices.Sorted(maps.Keys(properties))
 	for _, is := range []func(string) bool{
 		func(n string) bool { return n == "id" }, func(n string) bool { return plain(n) == "uuid" || plain(n) == "guid" },
+		func(n string) bool { // payment_id of POST /payments, not customer_id
+			stem, ok := strings.CutSuffix(plain(n), "id")
+			return ok && stem != "" && strings.Contains(a.about, stem)
+		},
 		func(n string) bool {
 			return strings.HasSuffix(n, "_id") || strings.HasSuffix(n, "Id") || n == "reference" || n == "number"
 		},

@@ -30,6 +30,7 @@ func (a *openAPI) resolve(v any) map[string]any {
 		}
 		rest, local := strings.CutPrefix(ref, "#/")
 		if !local {
+			a.away = ref
 			return nil
 		}
 		v = any(a.root)
@@ -249,4 +250,17 @@ func text(v any) string {
 		return string(b)
 	}
 	return fmt.Sprint(v)
+}
+
+// texts are the elements of a list, or what else there is.
+func texts(v any) []string {
+	elements, ok := v.([]any)
+	if !ok {
+		elements = []any{v}
+	}
+	all := make([]string, len(elements))
+	for i, e := range elements {
+		all[i] = text(e)
+	}
+	return all
 }

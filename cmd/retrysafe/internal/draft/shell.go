@@ -36,6 +36,8 @@ func (s *splitter) next() error {
 	case c == ' ' || c == '\t' || c == '\n':
 		s.end()
 		s.rest = s.rest[1:]
+	case c == '#' && !s.begun: // a comment
+		_, s.rest, _ = strings.Cut(s.rest, "\n")
 	case c == '|' || c == ';' || c == '&' || c == '>' || c == '<':
 		s.end()
 		return s.operator()

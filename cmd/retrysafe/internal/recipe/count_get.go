@@ -22,12 +22,17 @@ type getCounter struct {
 	pointer string
 	headers []probe.HeaderLine
 	client  *http.Client
+	// patience is how long a rate limit is waited out.
+	patience time.Duration
 }
 
 var _ probe.Counter = (*getCounter)(nil)
 
-// getTimeout is how long the target may take to count, unless the recipe gives its requests another time.
-const getTimeout = 15 * time.Second
+// What the recipe's limits are unless it has others: how long the target may take to count, and how long a rate limit is waited out.
+const (
+	getTimeout  = 15 * time.Second
+	getPatience = 10 * time.Second
+)
 
 func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
 	address, lines := g.url, g.headers // somebody else's address gets nothing that the recipe does not say
@@ -35,9 +40,10 @@ func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
 		address, lines = strings.TrimSuffix(recipe.Target.String(), "/")+g.path, inherited(recipe.A, g.headers)
 	}
 	return &getCounter{
-		url:     address,
-		pointer: g.pointer,
-		headers: lines,
+		url:      address,
+		pointer:  g.pointer,
+		headers:  lines,
+		patience: cmp.Or(recipe.Limits.Wait, getPatience),
 		client: &http.Client{
 			Timeout: cmp.Or(recipe.Limits.Timeout, getTimeout),
 			// The target may be restarted between two counts, and what it redirects to may be somebody else's.
@@ -50,32 +56,86 @@ func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
 // maxCounted bounds what is read to count.
 const maxCounted = 64 << 20
 
-// Count implements probe.Counter.
+// Count implements probe.Counter. A rate limit (429) is waited out.
 func (g *getCounter) Count(ctx context.Context) (int64, error) {
+	until := time.Now().Add(g.patience)
+	for rest := 100 * time.Millisecond; ; rest *= 2 {
+		answer, err := g.ask(ctx)
+		switch {
+		case err != nil:
+			return 0, err
+		case answer.code == http.StatusTooManyRequests && waited(ctx, answer.restOf(rest), until):
+		case answer.code != http.StatusOK:
+			return 0, fmt.Errorf("count.get: GET %s is answered with %s%s: %.200s", g.url, answer.status, answer.meaning(), bytes.TrimSpace(answer.body))
+		default:
+			n, err := numberIn(answer.body, g.pointer)
+			if err != nil {
+				return 0, fmt.Errorf("count.get: GET %s: %w", g.url, err)
+			}
+			return n, nil
+		}
+	}
+}
+
+// counting is an answer to the request for a count.
+type counting struct {
+	code   int
+	status string
+	header http.Header
+	body   []byte
+}
+
+// ask makes the request once.
+func (g *getCounter) ask(ctx context.Context) (c counting, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, g.url, http.NoBody)
 	if err != nil {
-		return 0, fmt.Errorf("count.get: %w", err)
+		return c, fmt.Errorf("count.get: %w", err)
 	}
 	for _, h := range g.headers {
 		r.Header.Add(h.Name, h.Value)
 	}
 	answer, err := g.client.Do(r)
 	if err != nil {
-		return 0, fmt.Errorf("count.get: %w", err)
+		return c, fmt.Errorf("count.get: %w", err)
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxCounted))
 	if err != nil {
-		return 0, fmt.Errorf("count.get: read the answer: %w", err)
+		return c, fmt.Errorf("count.get: read the answer: %w", err)
 	}
-	if answer.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("count.get: GET %s is answered with %s: %.200s", g.url, answer.Status, bytes.TrimSpace(body))
+	return counting{answer.StatusCode, answer.Status, answer.Header, body}, nil
+}
+
+// restOf is how long to wait after a 429: what it says, or else.
+func (c counting) restOf(otherwise time.Duration) time.Duration {
+	if n, err := strconv.Atoi(c.header.Get("Retry-After")); err == nil && n > 0 {
+		return time.Duration(n) * time.Second
 	}
-	n, err := numberIn(body, g.pointer)
-	if err != nil {
-		return 0, fmt.Errorf("count.get: GET %s: %w", g.url, err)
+	return otherwise
+}
+
+// waited waits, if that is over before until, and reports whether it did.
+func waited(ctx context.Context, rest time.Duration, until time.Time) bool {
+	if time.Now().Add(rest).After(until) {
+		return false
 	}
-	return n, nil
+	select {
+	case <-time.After(rest):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// meaning says what to do about an answer that is no count; "" if there is nothing to say.
+func (c counting) meaning() string {
+	switch to := c.header.Get("Location"); {
+	case c.code == http.StatusTooManyRequests:
+		return " for longer than limits.wait; a lower limits.rate may help"
+	case c.code/100 == 3 && to != "":
+		return fmt.Sprintf(", to %.200s, which is not followed: write where the count is, or that as the target", to)
+	}
+	return ""
 }
 
 // numberIn reads a count: a number, or a list whose elements are counted. A body of several values, one after the other, counts

@@ -106,8 +106,28 @@ func TestCountByGetAsksTheTarget(t *testing.T) {
 	want(t, "count", counted(t, r), 5)
 	want(t, "request", asked.URL.String()+asked.Header.Get("X-API-Key")+asked.Header.Get("X-Team"), "/v1/n?x=yt-ab")
 	r = mustOpen(t, ".", s.URL+"/v1", "count: {get: {path: /away}}\n")
-	if _, err := r.Count.Count(t.Context()); err == nil || !strings.Contains(err.Error(), "302") {
-		t.Errorf("got %v, want the status", err)
+	if _, err := r.Count.Count(t.Context()); err == nil || !strings.Contains(err.Error(), "302 Found, to http://192.0.2.1/") {
+		t.Errorf("got %v, want the status, and where to", err)
+	}
+}
+
+// Seen to fail with 429 not waited out.
+func TestCountByGetWaitsOutARateLimit(t *testing.T) {
+	left := 2
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if left--; left >= 0 {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		io.WriteString(w, "5")
+	}))
+	t.Cleanup(s.Close)
+	const count = "count: {get: {path: /n}}\n"
+	want(t, "count", counted(t, mustOpen(t, ".", s.URL, count)), 5)
+	left = 1000
+	_, err := mustOpen(t, ".", s.URL, count+"limits: {wait: 150ms}\n").Count.Count(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "a lower limits.rate may help") {
+		t.Errorf("got %v, want what to do", err)
 	}
 }
 
