@@ -160,6 +160,21 @@ func TestCompressedErrorsThatTell(t *testing.T) {
 	}
 }
 
+// Seen to fail with mask taken out.
+func TestCredentialsThatAreEchoed(t *testing.T) {
+	t.Parallel()
+	recipe := recipeOf(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Sent", r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, `{"sent": %q}`, r.Header.Get("Authorization"))
+	}))
+	recipe.A = []probe.HeaderLine{{Name: "Authorization", Value: "Bearer s3cret-of-a"}}
+	o, _ := only(t, "B01", recipe)
+	if all := fmt.Sprint(o); strings.Contains(all, "s3cret-of-a") || !strings.Contains(all, "Bearer (credential)") {
+		t.Error(all)
+	}
+}
+
 // A first recipe is often wrong in these ways.
 func TestFirstRequestSaysWhatToWrite(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +69,7 @@ func (t *Trial) Brokenf(format string, args ...any) { t.note(Broken, format, arg
 func (t *Trial) note(v Verdict, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.findings = append(t.findings, Finding{v, fmt.Sprintf(format, args...)})
+	t.findings = append(t.findings, Finding{v, t.mask(fmt.Sprintf(format, args...))})
 }
 
 // Clean reports whether nothing wrong has been noted so far.
@@ -162,7 +163,7 @@ func (t *Trial) record(label string, r Request, a Answer) Answer {
 	a.No = len(t.exchange) + 1
 	e := Exchange{
 		No: a.No, Connection: a.Connection, Label: label, SentAt: a.SentAt, EndedAt: a.EndedAt, Request: t.shown(r), Status: a.Status, Code: a.Code,
-		Answer: t.run.shownAnswer(a),
+		Answer: t.run.shownAnswer(t.masked(a)),
 	}
 	if a.Err != nil {
 		e.Error = a.Err.Error()
@@ -180,6 +181,33 @@ func (t *Trial) shown(r Request) string {
 		}
 	}
 	return t.run.shownRequest(r)
+}
+
+// masked is an answer without credentials: some targets say again what they were sent.
+func (t *Trial) masked(a Answer) Answer {
+	a.Body = []byte(t.mask(string(a.plain())))
+	header := http.Header{}
+	for name, values := range a.Header {
+		for _, v := range values {
+			header.Add(name, t.mask(v))
+		}
+	}
+	a.Header = header
+	return a
+}
+
+// leastSecret is how long a value is that is looked for wherever it may be: a shorter one is a part of other things.
+const leastSecret = 6
+
+// mask takes credentials out of a text, without the word before them, such as Bearer, too.
+func (t *Trial) mask(text string) string {
+	for _, secret := range slices.Concat(t.Recipe.A, t.Recipe.B, t.Recipe.Revoked) {
+		value := secret.Value[strings.LastIndexByte(secret.Value, ' ')+1:]
+		if len(value) >= leastSecret {
+			text = strings.ReplaceAll(text, value, "(credential)")
+		}
+	}
+	return text
 }
 
 // whose is the credential that a request has.

@@ -1,6 +1,7 @@
 package yamlfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -28,6 +29,7 @@ const maxFile = 1 << 20
 // Read reads a file that is a mapping. The error is a *Faults with everything that is wrong. Afterwards, if it is not nil, finish looks
 // for what is missing or makes no sense together.
 func Read(name string, source []byte, what string, known map[string]Field, finish func(r *Reader)) error {
+	source = bytes.TrimPrefix(source, []byte("\uFEFF")) // the byte order mark of some editors
 	root, fault := parse(source)
 	if fault != nil {
 		return &Faults{File: name, Source: source, All: []Fault{*fault}}

@@ -30,7 +30,7 @@ func read(source string, finish func(r *Reader)) (settings, error) {
 }
 
 func TestValues(t *testing.T) {
-	s, err := read("word: green\nwait: 2d\nnumbers: [1, 9]\nsecret: |\n  a\n  b\ninner: {on: true}\n", nil)
+	s, err := read("\uFEFFword: green\nwait: 2d\nnumbers: [1, 9]\nsecret: |\n  a\n  b\ninner: {on: true}\n", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
