@@ -184,6 +184,9 @@ func cases(n int) string {
 
 // load reads the recipe. Flags win over its lines.
 func (c probeRun) load() (*recipe.File, *url.URL, error) {
+	if _, err := os.Stat(c.Target); c.Target != "" && err == nil {
+		return nil, nil, refusef("%s is a file, and what stands here is an address: write --recipe %s", c.Target, c.Target)
+	}
 	file, err := recipe.Load(c.Recipe)
 	if errors.Is(err, fs.ErrNotExist) {
 		from := "--curl '…'"

@@ -140,6 +140,7 @@ func TestProbeRefuses(t *testing.T) {
 		{"no recipe", nil, []string{"recipe.yaml", "probe init"}},
 		{"a recipe that is wrong", []string{"--recipe", recipeFor(t, "http://127.0.0.1:1", "limts: {}\n")}, []string{"payments.yaml:10:1", `did you mean "limits"?`}},
 		{"a target that is none", []string{"localhost", "--recipe", recipe}, []string{"http://127.0.0.1:8080"}},
+		{"a recipe in place of a target", []string{recipe}, []string{"payments.yaml is a file", "--recipe"}},
 		{"a profile", []string{"--profile=x", "--recipe", recipe}, []string{"ietf-strict"}},
 		{"a case", []string{"--only=Q01", "--recipe", recipe}, []string{"Q01", "--list"}},
 		{"no case left", []string{"--only=B01", "--skip=B", "--recipe", recipe}, []string{"no case to play"}},
