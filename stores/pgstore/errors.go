@@ -32,6 +32,7 @@ const (
 	noSuchPrepared       = "26000"
 	alreadyPrepared      = "42P05"
 	protocolViolation    = "08P01"
+	readOnlyTransaction  = "25006"
 )
 
 // sqlState returns the SQLSTATE of an error that the server has reported about a statement; "" if the connection, the
@@ -56,6 +57,9 @@ func explain(err error) error {
 	switch sqlState(err) {
 	case undefinedTable, invalidSchemaName:
 		return fmt.Errorf("%w; is it the right database? `retrysafe migrate up` makes the schema", err)
+	case readOnlyTransaction:
+		return fmt.Errorf("%w; it is a standby, or default_transaction_read_only is on: name all hosts and "+
+			"target_session_attrs=read-write in the URL of the pool", err)
 	case insufficientRights:
 		return fmt.Errorf("%w; `retrysafe migrate print` shows the grants that the role needs", err)
 	}

@@ -61,6 +61,21 @@ func TestMissingSchemaIsRefused(t *testing.T) {
 }
 
 // Schemas are apart from each other.
+// Seen to fail with readOnlyTransaction taken out of explain.
+func TestReadOnlyServersSaySo(t *testing.T) {
+	t.Parallel()
+	url := shared.Get(t).Database(t)
+	openAt(t, url, Options{})
+	s, err := New(t.Context(), openPool(t, url+"&default_transaction_read_only=on"), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	if _, err := s.Claim(t.Context(), params("k")); err == nil || !strings.Contains(err.Error(), "target_session_attrs=read-write") {
+		t.Errorf("got %v, want what to do", err)
+	}
+}
+
 func TestSchemasOfOneDatabase(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)
