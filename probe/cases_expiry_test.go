@@ -36,14 +36,21 @@ func playRepeatable(t *testing.T, id string, faults ...target.Fault) (probe.Outc
 	return only(t, id, recipe)
 }
 
-func only(t *testing.T, id string, recipe probe.Recipe) (probe.Outcome, probe.Observed) {
+// only plays a case, up to three times if it finds the machine too busy for the retention.
+func only(t *testing.T, id string, recipe probe.Recipe) (o probe.Outcome, seen probe.Observed) {
 	t.Helper()
-	report, err := probe.Run(t.Context(), recipe, probe.Options{Only: []string{id}})
-	if err != nil {
-		t.Fatal(err)
+	for range 3 {
+		report, err := probe.Run(t.Context(), recipe, probe.Options{Only: []string{id}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, _ = report.Find(id)
+		seen = report.Observed
+		if o.Verdict != probe.NA {
+			break
+		}
 	}
-	o, _ := report.Find(id)
-	return o, report.Observed
+	return o, seen
 }
 
 func TestRetention(t *testing.T) {
@@ -76,8 +83,8 @@ func TestRetention(t *testing.T) {
 
 func TestRetentionIsObserved(t *testing.T) {
 	t.Parallel()
-	if _, seen := playFor(t, "T01", time.Second); seen.RetryWithin < 500*time.Millisecond || seen.RetryWithin > time.Second {
-		t.Errorf("retry within %v, want nine tenths of a second, or somewhat less on a busy machine", seen.RetryWithin)
+	if _, seen := playFor(t, "T01", 4*time.Second); seen.RetryWithin < 2*time.Second || seen.RetryWithin > 4*time.Second {
+		t.Errorf("retry within %v, want nine tenths of 4 s, or somewhat less on a busy machine", seen.RetryWithin)
 	}
 	if _, seen := playFor(t, "T02", 500*time.Millisecond, target.ExpiredIsSaid); seen.Expired != http.StatusUnprocessableEntity {
 		t.Errorf("expired keys: %d, want 422", seen.Expired)
@@ -86,7 +93,7 @@ func TestRetentionIsObserved(t *testing.T) {
 		fault target.Fault
 		want  bool
 	}{{"", false}, {target.Slides, true}} {
-		if _, seen := playFor(t, "T03", time.Second, c.fault); seen.Sliding == nil || *seen.Sliding != c.want {
+		if _, seen := playFor(t, "T03", 2*time.Second, c.fault); seen.Sliding == nil || *seen.Sliding != c.want {
 			t.Errorf("%q: sliding is not seen to be %v", c.fault, c.want)
 		}
 	}
