@@ -209,6 +209,10 @@ func (b *batch) speaksForItself(grown bool) bool {
 // pipeline is the statements of a batch.
 func (s *Store) pipeline(b *batch, alone bool) *pgx.Batch {
 	p := new(pgx.Batch)
+	if s.strict {
+		p.Queue(beginReadCommitted)
+		defer p.Queue(endReadCommitted)
+	}
 	switch {
 	case !alone:
 		p.Queue(s.sql.guard, maxLockWait)

@@ -28,7 +28,7 @@ func (s *Store) tendDays(ctx context.Context) error {
 	if time.Since(s.sweeper.lookedAt) < daysEvery {
 		return nil
 	}
-	if _, err := s.pool.Exec(ctx, s.sql.addDays, daysAhead); err != nil {
+	if err := s.addDays(ctx); err != nil {
 		return fmt.Errorf("sweep: make partitions: %w", explain(err))
 	}
 	days, err := s.pastDays(ctx)
@@ -42,6 +42,14 @@ func (s *Store) tendDays(ctx context.Context) error {
 	}
 	s.sweeper.lookedAt = time.Now()
 	return nil
+}
+
+// addDays makes the partitions of the next days that are not there.
+func (s *Store) addDays(ctx context.Context) error {
+	return s.readCommitted(ctx, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, s.sql.addDays, daysAhead)
+		return err
+	})
 }
 
 func (s *Store) pastDays(ctx context.Context) ([]day, error) {

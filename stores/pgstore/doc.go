@@ -30,8 +30,9 @@
 // transaction fails, each of its operations is tried in one of its own, so that each gets its own answer; a caller who
 // leaves is dropped from the queue. A row that somebody's transaction holds keeps a batch waiting for a second; then its
 // operations go one by one, and as long as a lane is held up there is another in its place. Statements take rows in the
-// order of their keys, and may look at no more rows than they were given, whatever the statistics say. Deadlocks and
-// serialization failures are tried again. So are operations whose connection breaks: each may be repeated.
+// order of their keys, and may look at no more rows than they were given, whatever the statistics say. Deadlocks are
+// tried again, and so are operations whose connection breaks: each may be repeated. All transactions of the Store's own are read
+// committed, whatever the database's default.
 //
 // Waiting. Someone who waits for a key marks its row, and only the end of a marked attempt sends a notification. One
 // connection for each Store, outside of the pool, listens for these, and is made when somebody waits for the first time. It

@@ -58,6 +58,7 @@ type Store struct {
 	lanes   *lanes
 	guess   guess
 	grown   atomic.Bool // there are manyPages of claims
+	strict  bool        // transactions are not read committed unless they say so
 	watches watches
 	ear     *ear
 	sweeper sweeper
@@ -86,7 +87,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err := checkVersion(ctx, pool, o.Schema); err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema)}
+	strict, err := isStrict(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema), strict: strict}
 	s.lanes = newLanes(o.Lanes, int(pool.Config().MaxConns), s.carry)
 	s.sweeper.start()
 	s.ear = newEar(o.Listen, channel(o.Schema), pool, &s.watches)
@@ -107,7 +112,7 @@ func (s *Store) Close() error {
 func (s *Store) addToday() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
 	defer cancel()
-	if _, err := s.pool.Exec(ctx, s.sql.addDays, daysAhead); err != nil {
+	if err := s.addDays(ctx); err != nil {
 		return fmt.Errorf("pgstore: make the partition of today: %w", explain(err))
 	}
 	return nil

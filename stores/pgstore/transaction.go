@@ -3,9 +3,11 @@ package pgstore
 import (
 	"context"
 	"database/sql"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // transaction is one of pgx or of database/sql.
@@ -66,8 +68,23 @@ func plainArg(v any) any {
 	return v
 }
 
-// readCommitted runs f in a transaction that looks again at rows which others have changed meanwhile. A stricter one, as may be
-// the database's default, would fail then.
+// Statements that look again at rows which others have changed meanwhile are read committed. Stricter ones, as may be the database's
+// default, fail then: under many callers again and again, so that trying again would not do.
+const (
+	beginReadCommitted = "BEGIN ISOLATION LEVEL READ COMMITTED"
+	endReadCommitted   = "COMMIT"
+)
+
+// isStrict reports whether transactions are stricter than that by default.
+func isStrict(ctx context.Context, pool *pgxpool.Pool) (strict bool, err error) {
+	const text = "SELECT current_setting('default_transaction_isolation') NOT LIKE 'read %'"
+	if err = pool.QueryRow(ctx, text).Scan(&strict); err != nil {
+		return false, fmt.Errorf("pgstore: read the default isolation: %w", explain(err))
+	}
+	return strict, nil
+}
+
+// readCommitted runs f in a transaction that is.
 func (s *Store) readCommitted(ctx context.Context, f func(pgx.Tx) error) error {
 	return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
 }
