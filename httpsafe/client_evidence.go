@@ -3,13 +3,14 @@ package httpsafe
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"mime"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/retry"
 )
 
 // evidence is what a reply shows, from which the table of signals judges.
@@ -29,7 +30,7 @@ func (c *call) read(p reply) evidence {
 	if p.response == nil {
 		return evidence{said: saidOfError(p)}
 	}
-	e := evidence{status: p.response.StatusCode, retryAfter: retryAfterOf(p.response.Header, time.Now())}
+	e := evidence{status: p.response.StatusCode, retryAfter: retry.After(p.response.Header, time.Now())}
 	e.said = c.saidByHeader(p.response)
 	if e.status >= 300 && len(p.start) <= maxEvidence {
 		e.readBody(p)
@@ -162,27 +163,6 @@ func saidByProblem(v any) (s said) {
 		s |= saidNothing
 	}
 	return s
-}
-
-// longestRetryAfter is what a greater number of seconds counts as (RFC 9111, section 1.2.2), and a later instant.
-const longestRetryAfter = (1<<31 - 1) * time.Second
-
-// retryAfterOf reads Retry-After (RFC 9110, section 10.2.3): seconds, or an instant. 0: it says nothing.
-func retryAfterOf(h http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	seconds, err := strconv.ParseUint(text, 10, 31) // of a number beyond that it returns the greatest
-	if err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(seconds) * time.Second
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return 0
-	}
-	// Our clock may differ from the server's: what counts is how far the instant is from the answer's own.
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return min(max(at.Sub(now), 0), longestRetryAfter)
 }
 
 // moreExactly returns the milliseconds of a problem of ours, if Retry-After is what they come to in whole seconds, rounded

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/retry"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
@@ -167,20 +168,8 @@ func judge(answer *http.Response) error {
 	if answer.StatusCode == http.StatusGone {
 		return outbox.Permanent(err)
 	}
-	if d := retryAfter(answer.Header.Get("Retry-After"), time.Now()); d > 0 {
+	if d := retry.After(answer.Header, time.Now()); d > 0 {
 		return outbox.RetryAfter(err, d)
 	}
 	return err
-}
-
-// retryAfter reads Retry-After (RFC 9110 §10.2.3): seconds, or a date. 0 if it is neither, or past.
-func retryAfter(text string, now time.Time) time.Duration {
-	seconds, err := strconv.ParseUint(text, 10, 31)
-	if err == nil || errors.Is(err, strconv.ErrRange) { // too many are the most that there can be
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
 }

@@ -82,10 +82,6 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%d, Retry-After %q: got %v, permanent %v, delay %v", c.status, c.after, err, outbox.IsPermanent(err), outbox.RetryDelay(err))
 		}
 	}
-	now := time.Date(2026, 11, 5, 10, 0, 0, 0, time.UTC)
-	if got := retryAfter("Thu, 05 Nov 2026 10:01:00 GMT", now); got != time.Minute {
-		t.Errorf("a date was read as %v", got)
-	}
 }
 
 // Seen to fail with CheckRedirect taken out: the webhook went elsewhere, with its signature.
