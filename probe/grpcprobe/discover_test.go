@@ -131,19 +131,3 @@ func TestWhyAServerCannotBeAsked(t *testing.T) {
 		}
 	}
 }
-
-// serve serves on loopback until the test ends.
-func serve(t *testing.T, server *grpc.Server) (address string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
-	t.Cleanup(func() {
-		server.Stop()
-		<-done
-	})
-	return l.Addr().String()
-}

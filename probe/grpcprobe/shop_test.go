@@ -77,6 +77,12 @@ func open(t *testing.T, how served, faults ...fault) (*shop, string) {
 		alpha.ServiceName = "grpc.reflection.v1alpha.ServerReflection"
 		server.RegisterService(&alpha, reflection.NewServerV1(reflected))
 	}
+	return s, serve(t, server)
+}
+
+// serve serves on loopback until the test ends.
+func serve(t *testing.T, server *grpc.Server) (address string) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +95,7 @@ func open(t *testing.T, how served, faults ...fault) (*shop, string) {
 			t.Error(err)
 		}
 	})
-	return s, l.Addr().String()
+	return l.Addr().String()
 }
 
 // shopFile is what protoc would make of:
