@@ -22,11 +22,17 @@ type Attempt struct {
 	number int
 	began  time.Time
 
+	inherited []StepResult // saved by earlier attempts
+
+	doubted *ClaimParams // with which the key may be claimed once more, by a call that was taken for lost; nil: none
+
 	mu        sync.Mutex
 	steps     []StepResult
-	calls     map[string]string // see NoteCall
+	asked     map[string]*txSteps // names of steps, and the transactions that they were asked for in; see ask
+	calls     map[string]string   // see NoteCall
 	capture   func() (Result, error)
 	saved     *Result // by CompleteIn
+	inDoubt   bool    // see InDoubt
 	firstBeat place
 	timer     *time.Timer // of later heartbeats
 	state     attemptState
@@ -122,14 +128,23 @@ func (a *Attempt) CaptureFunc(f func() (Result, error)) {
 // whatever the work returns afterwards. It is what a store's InTx is made of.
 //
 // It returns ErrLeaseLost if the attempt has already been completed or taken over, the capture function's error, or
-// what save returned; then nothing is completed.
-func (a *Attempt) CompleteIn(save func(Lease, Result, Retention) error) error {
+// what save returned; then nothing is completed. After an error of save that is marked Unknown the attempt is in doubt.
+// If s is another store than the Guard's, which has no such attempt, an ErrLeaseLost of save says so.
+func (a *Attempt) CompleteIn(s Store, save func(Lease, Result, Retention) error) error {
 	r, err := a.captured()
 	if err != nil {
 		return err
 	}
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
 	if err := save(a.lease, r, a.guard.policy.Retention); err != nil {
+		if c, _ := classify(err); c == unknown {
+			a.InDoubt()
+		}
+		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s) {
+			return fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
+				"make the Guard with the store whose transaction completes the attempt (or, if that store is inside of the Guard's, "+
+				"another attempt has taken over): %w", s, a.guard.store, err)
+		}
 		return err
 	}
 	a.mu.Lock()
@@ -142,6 +157,20 @@ func (a *Attempt) CompleteIn(save func(Lease, Result, Retention) error) error {
 // RolledBack says that a transaction which was to complete the attempt has been rolled back before CompleteIn. What the
 // work has answered inside of it is forgotten. A store's InTx calls it.
 func (a *Attempt) RolledBack() { _, _ = a.captured() }
+
+// InDoubt says that a transaction of the work may have been committed without completing the attempt. From then on the
+// key is not released, even if the work says that nothing happened: it is abandoned instead. A store's InTx calls it.
+func (a *Attempt) InDoubt() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.inDoubt = true
+}
+
+func (a *Attempt) isInDoubt() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.inDoubt
+}
 
 func (a *Attempt) captured() (Result, error) {
 	a.mu.Lock()
@@ -180,6 +209,7 @@ func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 		steps:  slices.Clone(c.Record.Steps),
 		began:  time.Now(),
 	}
+	a.inherited = a.steps
 	a.parent, a.timeouts = &a.caller, g.timeouts
 	if g.policy.Timeout > 0 {
 		a.deadline = a.began.Add(g.policy.Timeout)

@@ -54,28 +54,44 @@ func (b *background) sleep(d time.Duration) bool {
 func (b *background) wait() { b.tasks.Wait() }
 
 // undoClaim gives up a claim whose answer was lost: it may have been made, and would then block its key for a lease and
-// leave it abandoned, although nothing has run. It claims again as the same owner, which tells, and gives the claim
-// back. It tries no longer than the lease would last, and for a bounded number of claims at once; beyond that the
-// lease decides.
-func (e *engine) undoClaim(ctx context.Context, p ClaimParams) {
+// leave it abandoned, although nothing has run. It claims again as the same owner, which tells, and gives the claim back.
+// It tries no longer than the lease would last, and for a bounded number of claims at once; beyond that the lease decides.
+func (g *Guard) undoClaim(ctx context.Context, p ClaimParams) {
 	select {
-	case e.background.undos <- struct{}{}:
+	case g.background.undos <- struct{}{}:
 	default:
 		return
 	}
 	parent := context.WithoutCancel(ctx)
 	giveUpAt := time.Now().Add(p.Lease)
-	e.background.start(func() bool {
-		return e.undo(parent, p) == nil || time.Now().After(giveUpAt)
-	}, func() { <-e.background.undos })
+	g.background.start(func() bool {
+		return g.undo(parent, p) == nil || time.Now().After(giveUpAt)
+	}, func() { g.undoAgain(parent, p, p.Lease/16, giveUpAt) })
 }
 
-func (e *engine) undo(parent context.Context, p ClaimParams) error {
-	call := e.callContext(parent)
+// undoAgain undoes a claim once more, after pauses that double, while its lease would last: it may have been delayed on its
+// way to the store, and arrive when it has been undone.
+func (g *Guard) undoAgain(parent context.Context, p ClaimParams, pause time.Duration, giveUpAt time.Time) {
+	if time.Until(giveUpAt) < pause {
+		<-g.background.undos
+		return
+	}
+	time.AfterFunc(pause, func() {
+		if !g.enter() {
+			return
+		}
+		defer g.leave()
+		_ = g.undo(parent, p)
+		g.undoAgain(parent, p, 2*pause, giveUpAt)
+	})
+}
+
+func (g *Guard) undo(parent context.Context, p ClaimParams) error {
+	call := g.callContext(parent)
 	defer call.end(nil)
-	c, err := e.store.Claim(call, p)
+	c, err := g.store.Claim(call, p)
 	if err == nil && c.Verdict == Acquired {
-		err = e.giveBack(call, p, c)
+		err = g.giveBack(call, p, c)
 	}
 	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreFull) {
 		return nil // then nothing is held in our name
@@ -84,9 +100,9 @@ func (e *engine) undo(parent context.Context, p ClaimParams) error {
 }
 
 // giveBack leaves a claimed key as it was found: what an earlier attempt abandoned stays abandoned.
-func (e *engine) giveBack(ctx context.Context, p ClaimParams, c Claim) error {
+func (g *Guard) giveBack(ctx context.Context, p ClaimParams, c Claim) error {
 	if p.TakeOver && c.Record.Attempt > 1 {
-		return e.store.Extend(ctx, c.Lease, 0)
+		return g.store.Extend(ctx, c.Lease, 0)
 	}
-	return e.store.Release(ctx, c.Lease)
+	return g.store.Release(ctx, c.Lease)
 }

@@ -10,8 +10,8 @@ import "strings"
 //
 // It returns an error where two readers could disagree about what body says: it is not exactly one JSON value, or not
 // UTF-8; an object has two members with one name; a string holds half a surrogate pair; objects and arrays nest deeper
-// than 1000. It takes time in proportion to the body (but for sorting) and, at worst, memory of some thirty
-// times its length.
+// than 1000; or it is longer than a gibibyte. It takes time in proportion to the body (but for sorting) and, at worst, memory
+// of nine times its length.
 func CanonicalJSON(body []byte) ([]byte, error) { return Fields{}.Canonical(body) }
 
 // JSONPart returns a part for Fingerprinter.Sum that stands for a JSON body: its canonical form, or that of the chosen
@@ -32,38 +32,38 @@ const (
 	rawPart       = "raw:"
 )
 
-// appendTo appends the canonical form of n, without what is excluded.
-func (n *jsonNode) appendTo(b []byte) []byte {
-	switch n.kind {
+// appendTo appends the canonical form of value i, without what is excluded.
+func (d *jsonDoc) appendTo(b []byte, i uint32) []byte {
+	switch d.kind(i) {
 	case '{':
-		return append(n.appendChildren(append(b, '{')), '}')
+		return append(d.appendChildren(append(b, '{'), i), '}')
 	case '[':
-		return append(n.appendChildren(append(b, '[')), ']')
+		return append(d.appendChildren(append(b, '['), i), ']')
 	case '"':
-		return appendQuoted(b, n.text)
+		return appendQuoted(b, d.text(i))
 	}
-	return append(b, n.text...)
+	return append(b, d.text(i)...)
 }
 
-func (n *jsonNode) appendChildren(b []byte) []byte {
+func (d *jsonDoc) appendChildren(b []byte, i uint32) []byte {
 	start := len(b)
-	for child := n.down; child != nil; child = child.next {
-		if child.excluded {
+	for child := d.first(i); child != 0; child = d.next(child) {
+		if d.slots[child].next&jsonExcluded != 0 {
 			continue
 		}
 		if len(b) > start {
 			b = append(b, ',')
 		}
-		if n.kind == '{' {
-			b = append(appendQuoted(b, child.name), ':')
+		if d.kind(i) == '{' {
+			b = append(appendQuoted(b, d.name(child)), ':')
 		}
-		b = child.appendTo(b)
+		b = d.appendTo(b, child)
 	}
 	return b
 }
 
 // appendQuoted appends s as RFC 8785 writes it: only quotes, backslashes and control characters are escaped.
-func appendQuoted(b []byte, s string) []byte {
+func appendQuoted[T string | []byte](b []byte, s T) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := range len(s) {
@@ -87,7 +87,7 @@ func appendEscaped(b []byte, c byte) []byte {
 
 // compareUTF16 orders two UTF-8 texts by their UTF-16 code units. That is the order of their bytes, except that runes
 // beyond U+FFFF (leading byte F0 and more) come before U+E000 to U+FFFF (leading byte EE or EF).
-func compareUTF16(a, b string) int {
+func compareUTF16[T string | []byte](a, b T) int {
 	for i := range min(len(a), len(b)) {
 		x, y := a[i], b[i]
 		switch {

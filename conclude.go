@@ -6,12 +6,15 @@ import (
 	"fmt"
 )
 
+// errPanicked is what observers are told of work that a panic or runtime.Goexit has ended. How far it came is unknown.
+var errPanicked = errors.New("retrysafe: the work panicked or ended its goroutine")
+
 // do runs the work and concludes the attempt, however the work ends.
 func (a *Attempt) do(work Work) (Outcome, error) {
 	returned := false
 	defer func() {
 		if !returned { // a panic or runtime.Goexit, which goes on after this
-			a.panicked()
+			_, _ = a.conclude(Result{}, Unknown(errPanicked))
 		}
 	}()
 	r, err := work(a, a)
@@ -29,24 +32,16 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	c, code := classify(err)
 	switch {
 	case err == nil:
+		if !r.Failed {
+			a.tellUnused()
+		}
 		return a.complete(r, nil)
-	case c == retryable:
+	case c == retryable && !a.isInDoubt():
 		return a.release(err)
-	case c == unknown:
+	case c == retryable, c == unknown:
 		return a.abandon(err)
 	}
 	return a.complete(failureResult(code, err.Error()), err)
-}
-
-func (a *Attempt) panicked() {
-	a.workEnded()
-	defer a.end(nil)
-	// Nobody is left to be told the outcome.
-	if saved := a.savedResult(); saved != nil {
-		_, _ = a.concluded(*saved)
-		return
-	}
-	_, _ = a.complete(failureResult(0, "the operation panicked"), nil)
 }
 
 // complete saves the result. If the store fails, the caller gets it nevertheless: the work is done.
@@ -77,6 +72,9 @@ func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 
 // concluded answers with the result that the work has saved in its own transaction.
 func (a *Attempt) concluded(r Result) (Outcome, error) {
+	if !r.Failed {
+		a.tellUnused()
+	}
 	a.tell(endKind(r), nil)
 	out := Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
 	return out, failureOf(r, nil)
@@ -86,7 +84,7 @@ func (a *Attempt) concluded(r Result) (Outcome, error) {
 func (a *Attempt) release(cause error) (Outcome, error) {
 	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
 	if out.Unprotected {
-		return out, cause
+		return out, &workError{cause}
 	}
 	give := func(ctx context.Context) error { return a.guard.store.Release(ctx, a.lease) }
 	err := a.call(give)
@@ -99,7 +97,10 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 		a.finish()
 		a.tell(WorkReleased, cause)
 	}
-	return out, cause
+	if a.doubted != nil { // what has completed or is abandoned is safe from a claim that arrives late; a free key is not
+		a.guard.undoClaim(a.parent, *a.doubted)
+	}
+	return out, &workError{cause}
 }
 
 // abandon ends the lease at once, so that the next request need not wait for it to run out.
@@ -109,7 +110,7 @@ func (a *Attempt) abandon(cause error) (Outcome, error) {
 		a.giveUp()
 	}
 	a.tell(WorkUnknown, cause)
-	return out, fmt.Errorf("%w: %w", ErrAbandoned, cause)
+	return out, fmt.Errorf("%w: %w", ErrAbandoned, &workError{cause})
 }
 
 // lost answers when the store has refused what a zombie wanted to save.

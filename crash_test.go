@@ -3,6 +3,7 @@ package retrysafe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -173,5 +174,47 @@ func TestHeartbeatDoesNotReviveAnAbandonedKey(t *testing.T) {
 		})
 		time.Sleep(3 * time.Second)
 		k.wantRefusal(pay(), retrysafe.ErrAbandoned)
+	})
+}
+
+// An inner Guard's word is about its own key: the outer work has had an effect, and only its own mark may free the outer
+// key. Seen to fail with release and abandon returning the error as it was: the outer key was free, and ran again; and what
+// the inner Guard had answered counted as the outer one's answer.
+func TestAMarkBelongsToItsAttempt(t *testing.T) {
+	busy := errors.New("busy")
+	inner := func(ctx context.Context, k *kit, err error) error {
+		_, err = k.guard.Do(ctx, request("inner", ""), k.failing(err))
+		return err
+	}
+	for name, mark := range map[string]func(error) error{"retryable": retrysafe.Retryable, "unknown": retrysafe.Unknown} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, retrysafe.Policy{}, func(k *kit) {
+				for range 2 {
+					_, err := k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+						err := inner(ctx, k, mark(busy))
+						if !errors.Is(err, busy) {
+							k.Errorf("the outer work got %v", err)
+						}
+						return retrysafe.Result{}, fmt.Errorf("after the charge: %w", errors.Join(err))
+					})
+					var failure *retrysafe.Failure
+					if !errors.As(err, &failure) {
+						k.Errorf("the outer key ended with %v", err)
+					}
+				}
+				k.wantRuns(1)
+			})
+		})
+	}
+	bubble(t, retrysafe.Policy{}, func(k *kit) { // the outer work speaks for itself
+		var refusal *retrysafe.Refusal
+		first := inner(k.ctx, k, retrysafe.Unknown(busy))
+		_, err := k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			return retrysafe.Result{}, retrysafe.Retryable(errors.Join(first, inner(ctx, k, nil)))
+		})
+		if !errors.Is(err, busy) || errors.Is(err, retrysafe.ErrAbandoned) || errors.As(err, &refusal) {
+			k.Errorf("Do = %v", err)
+		}
+		k.wantAnswer(pay(), k.answer("again"), "again", false)
 	})
 }

@@ -71,9 +71,9 @@ func (e *engine) enter() bool {
 
 func (e *engine) leave() { e.running.Done() }
 
-// callContext bounds one call to the store.
-func (e *engine) callContext(ctx context.Context) *lazyContext {
-	return &lazyContext{parent: ctx, deadline: time.Now().Add(e.storeTimeout)}
+// newCallContext returns the context of one call to the store.
+func newCallContext(ctx context.Context, limit time.Duration) *lazyContext {
+	return &lazyContext{parent: ctx, deadline: time.Now().Add(limit)}
 }
 
 // sweeps sets off background sweeps as requests come by, so that no goroutine need stay.
@@ -104,7 +104,7 @@ func (s *sweeps) sweep(e *engine) {
 	began, total := time.Now(), 0
 	var err error
 	for n := sweepLimit; n >= sweepLimit && err == nil && !s.stopped.Load(); total += n {
-		ctx := e.callContext(context.Background())
+		ctx := newCallContext(context.Background(), e.storeTimeout)
 		n, err = s.sweeper.Sweep(ctx, sweepLimit)
 		ctx.end(nil)
 	}

@@ -69,11 +69,39 @@ func TerminalCode(code int, err error) error { return mark(err, terminal, code) 
 
 // Retryable marks err as the worker's word that nothing happened: the key is released, and the next request with it
 // runs the work afresh (or, after saved steps, resumes).
+//
+// A mark speaks for one attempt and does not leave Guard.Do: work that returns what another Guard's Do has returned to it
+// has failed for good, unless it marks that error for itself.
 func Retryable(err error) error { return mark(err, retryable, 0) }
 
 // Unknown marks err as the worker's word that it cannot tell what happened: the key is abandoned at once, and the
 // policy for abandoned keys decides what the next request gets.
 func Unknown(err error) error { return mark(err, unknown, 0) }
+
+// workError is an error that Do returns of work which did not end. To the caller its mark is spent, and answers of
+// other Guards that the work has called are not answers of this one: errors.Is and errors.As find what else is inside.
+type workError struct{ inside error }
+
+func (w *workError) Error() string { return w.inside.Error() }
+
+// Is implements what errors.Is asks for.
+func (w *workError) Is(target error) bool {
+	switch target {
+	case ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned, ErrNotReplayable, ErrLeaseLost, ErrStoreFull, ErrStoreFailed,
+		ErrShutdown:
+		return false
+	}
+	return errors.Is(w.inside, target)
+}
+
+// As implements what errors.As asks for.
+func (w *workError) As(target any) bool {
+	switch target.(type) {
+	case **classified, **Refusal, **Failure:
+		return false
+	}
+	return errors.As(w.inside, target)
+}
 
 // class is what a worker's error says about the work.
 type class uint8

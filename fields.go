@@ -54,35 +54,36 @@ func (f Fields) appendCanonical(b, body []byte) ([]byte, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}
-	root, err := parseJSON(body)
+	d, err := parseJSON(body)
 	if err != nil {
 		return nil, err
 	}
-	b = slices.Grow(b, len(body))
 	if len(f.Include) > 0 {
-		return appendIncluded(b, root, f.Include), nil
+		return d.appendIncluded(b, f.Include), nil
 	}
-	for _, n := range root.atEach(f.Exclude) {
-		n.excluded = true
+	for _, pointer := range f.Exclude {
+		if i, ok := d.at(pointer); ok {
+			d.slots[i].next |= jsonExcluded
+		}
 	}
-	return root.appendTo(b), nil
+	return d.appendTo(slices.Grow(b, len(body)), 0), nil
 }
 
-func appendIncluded(b []byte, root *jsonNode, include []string) []byte {
+func (d *jsonDoc) appendIncluded(b []byte, include []string) []byte {
 	pointers := slices.Clone(include)
-	slices.SortFunc(pointers, compareUTF16)
+	slices.SortFunc(pointers, compareUTF16[string])
 	b = append(b, '{')
 	start := len(b)
 	for _, pointer := range slices.Compact(pointers) {
-		n := root.at(pointer)
-		if n == nil {
+		i, ok := d.at(pointer)
+		if !ok {
 			continue
 		}
 		if len(b) > start {
 			b = append(b, ',')
 		}
 		b = append(appendQuoted(b, pointer), ':')
-		b = n.appendTo(b)
+		b = d.appendTo(b, i)
 	}
 	return append(b, '}')
 }
@@ -96,18 +97,18 @@ func JSONField(body []byte, pointer string) (text string, ok bool, err error) {
 	if err := validatePointer(pointer); err != nil {
 		return "", false, err
 	}
-	root, err := parseJSON(body)
+	d, err := parseJSON(body)
 	if err != nil {
 		return "", false, err
 	}
-	n := root.at(pointer)
+	i, ok := d.at(pointer)
 	switch {
-	case n == nil:
+	case !ok:
 		return "", false, nil
-	case n.kind == '{' || n.kind == '[':
-		return string(n.appendTo(nil)), true, nil
+	case d.kind(i) == '{' || d.kind(i) == '[':
+		return string(d.appendTo(nil, i)), true, nil
 	}
-	return n.text, true, nil
+	return string(d.text(i)), true, nil
 }
 
 func invalidPointer(pointer, why string) error {

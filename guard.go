@@ -12,8 +12,9 @@ import (
 type Guard struct {
 	*engine
 	policy     Policy
-	firstBeats *line // of attempts whose work has just begun
-	timeouts   *line // of attempts whose context somebody waits for
+	given      Policy // policy without the defaults of its Retention, for With
+	firstBeats *line  // of attempts whose work has just begun
+	timeouts   *line  // of attempts whose context somebody waits for
 }
 
 // Options of a Guard.
@@ -22,7 +23,8 @@ type Options struct {
 	Policy Policy
 	// Observer is told what happens. Default: nobody is.
 	Observer Observer
-	// StoreTimeout bounds each call to the store. Default 5 s.
+	// StoreTimeout bounds each call to the store, and so does Policy.Lease, if it is shorter: an answer that comes when
+	// the lease is over serves nobody. Default 5 s.
 	StoreTimeout time.Duration
 	// SweepEvery is how often requests set off a sweep in the background, if the store is a Sweeper. Default 1 min;
 	// negative: never (something else sweeps).
@@ -46,7 +48,8 @@ type Request struct {
 //   - Retryable(err): nothing happened; the key is released
 //   - Unknown(err): nobody can tell what happened; the key is abandoned
 //
-// A panic or runtime.Goexit is saved as a failure, and goes on.
+// A panic or runtime.Goexit says as little as a crash: the key is abandoned, as with Unknown, and the panic goes on. If the
+// work had completed the attempt in a transaction of its own before, that result stays.
 //
 // The context outlives the caller's: it ends after Policy.Timeout, and with the cause ErrLeaseLost when another attempt
 // has taken over. It is the attempt itself.
@@ -54,6 +57,7 @@ type Work func(ctx context.Context, a *Attempt) (Result, error)
 
 // Outcome is how Do ended.
 type Outcome struct {
+	// Result of the work. It belongs to the caller of Do.
 	Result Result
 	// Replayed: the result comes from the record; the work did not run.
 	Replayed bool
@@ -70,19 +74,23 @@ type Outcome struct {
 	ReplayLeft time.Duration
 }
 
-// New returns a Guard that keeps its records in s. Close s after Shutdown.
+// New returns a Guard that keeps its records in s. Close s after Shutdown. It panics if the policy is not valid, as it
+// happens when a program starts; see Policy.Validate.
 func New(s Store, o Options) *Guard {
 	return newGuard(newEngine(s, o), o.Policy.or(defaultPolicy()))
 }
 
 // With returns a Guard for operations with a policy of their own: fields of p that are set replace those of g. Both share
-// everything else, Shutdown included.
+// everything else, Shutdown included. It panics if p is not valid.
 func (g *Guard) With(p Policy) *Guard {
-	return newGuard(g.engine, p.or(g.policy))
+	return newGuard(g.engine, p.or(g.given))
 }
 
 func newGuard(e *engine, p Policy) *Guard {
-	return &Guard{engine: e, policy: p.ready(), firstBeats: newLine(), timeouts: newLine()}
+	if err := p.Validate(); err != nil {
+		panic(err.Error())
+	}
+	return &Guard{engine: e, policy: p.ready(), given: p, firstBeats: newLine(), timeouts: newLine()}
 }
 
 // Policy returns the policy in force, defaults filled in.
@@ -95,9 +103,10 @@ func (g *Guard) Store() Store { return g.store }
 //
 // Errors: ErrInvalidKey, ErrShutdown; *Refusal (ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned,
 // ErrNotReplayable, ErrLeaseLost) when the answer is not to be had; *Failure when the work failed for good, now or
-// before; ErrStoreFailed or ErrStoreFull, with the store's error, when nothing was run; ctx's error if it ended while
-// waiting for another attempt; and, as they are, errors that the work marked Retryable or Unknown (the latter with
-// ErrAbandoned).
+// before; ErrStoreFailed or ErrStoreFull, with the store's error (or ctx's, if it had ended), when nothing was run; ctx's
+// error if it ended while waiting for another attempt; and errors that the work marked Retryable or Unknown (the latter
+// with ErrAbandoned). In these errors.Is and errors.As find the work's own error, but neither its mark nor what another
+// Guard has answered to the work: both belong to their attempt.
 //
 // A result that was omitted is no error here: Outcome.Result.Omitted says so.
 func (g *Guard) Do(ctx context.Context, r Request, work Work) (Outcome, error) {
@@ -116,10 +125,10 @@ const maxRounds = 16
 
 // decide asks the store who has the key, until the answer is final.
 func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, error) {
-	p := g.claimParams(r)
+	q := g.claimRequest(r)
 	var abandoned Record
-	asked := time.Now()
-	c, err := g.claim(ctx, p)
+	began := time.Now()
+	c, err := g.claim(ctx, &q)
 	if err != nil {
 		return g.withoutClaim(ctx, r, work, err)
 	}
@@ -128,7 +137,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 		case err != nil: // the key is known to be taken: nothing runs beside whoever has it
 			return Outcome{}, err
 		case c.Verdict == Acquired:
-			return g.run(ctx, c, g.reconciling(abandoned, work))
+			return g.run(ctx, &q, c, g.reconciling(abandoned, work))
 		case !g.matches(ctx, r, c.Record):
 			return g.refuse(ctx, MismatchRefused, ErrMismatch, c.Record)
 		case c.Verdict == Done:
@@ -137,51 +146,74 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 			return g.refuse(ctx, AbandonedRefused, ErrAbandoned, c.Record)
 		case c.Verdict == Abandoned:
 			abandoned = c.Record
-			p.TakeOver, p.Fingerprint = true, c.Record.Fingerprint
-			c, err = g.claim(ctx, p)
+			q.TakeOver, q.Fingerprint = true, c.Record.Fingerprint
+			c, err = g.claim(ctx, &q)
 		case c.Record.State == Released: // under a fingerprint that matches ours but was made differently
-			p.Fingerprint = c.Record.Fingerprint
-			c, err = g.claim(ctx, p)
+			q.Fingerprint = c.Record.Fingerprint
+			c, err = g.claim(ctx, &q)
 		default:
-			c, err = g.whileInFlight(ctx, g.patience(r)-time.Since(asked), p, c)
+			c, err = g.whileInFlight(ctx, g.patience(r)-time.Since(began), &q, c)
 		}
 	}
 	return g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
 }
 
-func (g *Guard) claimParams(r Request) ClaimParams {
-	return ClaimParams{
+// claimRequest is what one request asks the store, each time as the same owner.
+type claimRequest struct {
+	ClaimParams
+	asked   time.Time // the last time; a lease that it acquired runs from then on at the earliest
+	doubted bool      // an answer was lost, so that the claim may yet be made, whenever it reaches the store
+}
+
+func (g *Guard) claimRequest(r Request) claimRequest {
+	return claimRequest{ClaimParams: ClaimParams{
 		Key:         r.Key,
 		Fingerprint: r.Fingerprint,
 		Owner:       NewOwner(),
 		Lease:       g.policy.Lease,
 		Keep:        g.policy.Retention,
-	}
+	}}
 }
 
 // claim asks the store, twice if need be: the first claim may have been made and only its answer lost.
-func (g *Guard) claim(ctx context.Context, p ClaimParams) (Claim, error) {
-	c, err := g.claimOnce(ctx, p)
+func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, err)
+	}
+	c, err := g.claimOnce(ctx, q)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStoreFull) {
-		c, err = g.claimOnce(ctx, p)
+		c, err = g.claimOnce(ctx, q)
 	}
 	switch {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, ErrStoreFull):
-		return Claim{}, fmt.Errorf("claim key %s: %w", p.Key, err)
+		return Claim{}, fmt.Errorf("claim key %s: %w", q.Key, err)
+	case ctx.Err() == nil: // else whoever waited has left, which says nothing of the store
+		g.observe(ctx, Event{Kind: StoreFailed, Key: q.Key, Err: err})
 	}
-	if !errors.Is(context.Cause(ctx), errWaited) { // else it was cut short by us
-		g.observe(ctx, Event{Kind: StoreFailed, Key: p.Key, Err: err})
-	}
-	g.undoClaim(ctx, p)
-	return Claim{}, fmt.Errorf("claim key %s: %w: %w", p.Key, ErrStoreFailed, err)
+	g.undoClaim(ctx, q.ClaimParams)
+	return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, err)
 }
 
-func (g *Guard) claimOnce(ctx context.Context, p ClaimParams) (Claim, error) {
+// claimOnce asks the store once. An answer that comes so late that the first heartbeat is due counts as lost: the process
+// may have stood still, and another attempt may have taken the key over. To claim again as the same owner tells, and makes
+// the lease run afresh.
+func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 	call := g.callContext(ctx)
 	defer call.end(nil)
-	return g.store.Claim(call, p)
+	q.asked = time.Now()
+	c, err := g.store.Claim(call, q.ClaimParams)
+	q.doubted = q.doubted || err != nil
+	if took := time.Since(q.asked); err == nil && c.Verdict == Acquired && took > g.beatEvery() {
+		err = fmt.Errorf("the answer to a claim took %v, too long for a lease of %v", took, q.Lease)
+	}
+	return c, err
+}
+
+// callContext bounds one call to the store.
+func (g *Guard) callContext(ctx context.Context) *lazyContext {
+	return newCallContext(ctx, min(g.storeTimeout, g.policy.Lease))
 }
 
 func (g *Guard) matches(ctx context.Context, r Request, known Record) bool {
@@ -202,14 +234,18 @@ func (g *Guard) withoutClaim(ctx context.Context, r Request, work Work, err erro
 }
 
 // run runs work under the lease just claimed.
-func (g *Guard) run(ctx context.Context, c Claim, work Work) (Outcome, error) {
+func (g *Guard) run(ctx context.Context, q *claimRequest, c Claim, work Work) (Outcome, error) {
 	a := g.newAttempt(ctx, c)
+	if q.doubted {
+		doubted := q.ClaimParams
+		a.doubted = &doubted
+	}
 	kind := AttemptStarted
 	if a.number > 1 {
 		kind = AttemptResumed
 	}
 	g.observe(ctx, Event{Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number})
-	a.startHeartbeat()
+	a.startHeartbeat(q.asked)
 	return a.do(work)
 }
 
@@ -226,6 +262,7 @@ func (g *Guard) reconciling(abandoned Record, work Work) Work {
 		case err != nil:
 			return Result{}, Unknown(fmt.Errorf("reconcile: %w", err))
 		case r != nil:
+			a.inherited = nil // there is no work that could ask for them
 			return *r, nil
 		}
 		return work(ctx, a)
@@ -237,7 +274,11 @@ func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
 	if known.ReplayLeft <= 0 {
 		return g.refuse(ctx, NotReplayableRefused, ErrNotReplayable, known)
 	}
-	g.observe(ctx, Event{Kind: AnswerReplayed, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
+	kind := AnswerReplayed
+	if known.Result.Omitted {
+		kind = AnswerOmitted
+	}
+	g.observe(ctx, Event{Kind: kind, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
 	out := Outcome{
 		Result:     known.Result,
 		Replayed:   true,

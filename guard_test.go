@@ -157,41 +157,36 @@ func TestRetryableErrorFreesTheKey(t *testing.T) {
 	})
 }
 
-func TestPanicIsSavedAndGoesOn(t *testing.T) {
-	bubble(t, retrysafe.Policy{}, func(k *kit) {
-		func() {
-			defer func() {
-				if recover() != "boom" {
-					k.Error("the panic did not go on")
+// Work that panics or ends its goroutine may have had its effect, like work whose process was killed: Refuse refuses and
+// Rerun goes on. Seen to fail with "the operation panicked" saved as a final failure, and, for Goexit, with the deferred
+// call in do replaced by recover().
+func TestPanicAndGoexitAbandonTheKey(t *testing.T) {
+	ends := map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, retrysafe.Policy{}, func(k *kit) {
+				var recovered any
+				var work sync.WaitGroup
+				work.Go(func() {
+					defer func() { recovered = recover() }()
+					k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+						end()
+						return retrysafe.Result{}, nil
+					})
+				})
+				work.Wait()
+				if (name == "panic") != (recovered == "boom") {
+					k.Errorf("recovered %v", recovered)
 				}
-			}()
-			k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) { panic("boom") })
-		}()
-		var f *retrysafe.Failure
-		if _, err := k.guard.Do(k.ctx, pay(), k.answer("again")); !errors.As(err, &f) {
-			k.Errorf("after a panic Do = %v", err)
-		}
-		k.wantRuns(0)
-	})
-}
-
-// Seen to fail with the deferred call in do replaced by recover().
-func TestGoexitIsSaved(t *testing.T) {
-	bubble(t, retrysafe.Policy{}, func(k *kit) {
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
-				runtime.Goexit()
-				return retrysafe.Result{}, nil
+				k.wantRefusal(pay(), retrysafe.ErrAbandoned)
+				if k.saw(retrysafe.WorkUnknown) != 1 {
+					k.Error("the observer was not told")
+				}
+				k.guard = k.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
+				k.wantAnswer(pay(), k.answer("rerun"), "rerun", false)
 			})
-		}()
-		<-ended
-		var f *retrysafe.Failure
-		if _, err := k.guard.Do(k.ctx, pay(), k.answer("again")); !errors.As(err, &f) {
-			k.Errorf("after Goexit Do = %v", err)
-		}
-	})
+		})
+	}
 }
 
 // Seen to fail with the attempt's context derived from the caller's: the completion was refused by its context.
@@ -238,6 +233,10 @@ func TestOversizeResultIsDoneButNotReplayable(t *testing.T) {
 			k.Errorf("Do = %+v, %v", out, err)
 		}
 		k.wantRuns(2)
+		// Seen to fail with replay telling AnswerReplayed of it: it counted as a hit.
+		if k.saw(retrysafe.AnswerOmitted) != 1 || k.saw(retrysafe.AnswerReplayed) != 0 {
+			k.Error("the observer was not told that the answer is missing")
+		}
 	})
 }
 
@@ -282,6 +281,16 @@ func TestWithMakesAnException(t *testing.T) {
 	}
 	if g.Policy().Retention.Key != retrysafe.DefaultRetention {
 		t.Error("With changed the guard that it was called on")
+	}
+}
+
+// What is not set stays as it was given. Seen to fail with the Retention replaced as a whole: the key was free after an hour.
+func TestWithKeepsTheOtherWindows(t *testing.T) {
+	day := 24 * time.Hour
+	long := newGuard().With(retrysafe.Policy{Retention: retrysafe.Retention{Key: 30 * day, Audit: 90 * day}})
+	want := retrysafe.Retention{Replay: time.Hour, Key: 30 * day, Audit: 90 * day}
+	if got := long.With(retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour}}).Policy().Retention; got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

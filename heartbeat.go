@@ -1,17 +1,20 @@
 package retrysafe
 
 import (
-	"context"
 	"errors"
 	"time"
 )
 
 // Heartbeats keep the lease alive while the work runs, and while its end is being saved. Attempts wait in line for their
-// first: work that ends within a third of its lease starts no goroutine and no timer, and asks the store nothing.
+// first: work that ends within a third of its lease starts no goroutine and no timer, and asks the store nothing. Time
+// counts from when the store was asked: the lease may have begun then.
 
-func (a *Attempt) startHeartbeat() {
-	a.guard.firstBeats.join(&a.firstBeat, a, a.began.Add(a.guard.policy.Lease/3))
+func (a *Attempt) startHeartbeat(asked time.Time) {
+	a.guard.firstBeats.join(&a.firstBeat, a, asked.Add(a.guard.beatEvery()))
 }
+
+// beatEvery is the time from one heartbeat to the next.
+func (g *Guard) beatEvery() time.Duration { return g.policy.Lease / 3 }
 
 func (a *Attempt) due() { a.beat() }
 
@@ -21,12 +24,13 @@ func (a *Attempt) beat() {
 	if a.is(finished) {
 		return
 	}
+	asked := time.Now()
 	err := a.extend(a.guard.policy.Lease)
 	switch {
 	case a.is(finished):
 		a.takeBack()
 	case err == nil:
-		a.plan(a.guard.policy.Lease / 3)
+		a.plan(a.guard.beatEvery() - time.Since(asked))
 	case errors.Is(err, ErrLeaseLost):
 		a.lose()
 	default:
@@ -100,8 +104,11 @@ func (a *Attempt) takeBack() {
 	}
 }
 
+// extend calls the store for no longer than it is to the next heartbeat, which a call that hangs would keep from coming.
 func (a *Attempt) extend(d time.Duration) error {
-	return a.call(func(ctx context.Context) error { return a.guard.store.Extend(ctx, a.lease, d) })
+	ctx := newCallContext(a.parent, min(a.guard.storeTimeout, a.guard.beatEvery()))
+	defer ctx.end(nil)
+	return a.guard.store.Extend(ctx, a.lease, d)
 }
 
 func (a *Attempt) is(s attemptState) bool {

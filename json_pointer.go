@@ -27,25 +27,16 @@ func validatePointer(pointer string) error {
 	}
 }
 
-// atEach returns what the pointers lead to.
-func (n *jsonNode) atEach(pointers []string) []*jsonNode {
-	var found []*jsonNode
-	for _, pointer := range pointers {
-		if at := n.at(pointer); at != nil {
-			found = append(found, at)
-		}
-	}
-	return found
-}
-
-// at returns what a valid pointer leads to from n on; nil: nowhere.
-func (n *jsonNode) at(pointer string) *jsonNode {
-	for n != nil && pointer != "" {
+// at returns what a valid pointer leads to, from the root on.
+func (d *jsonDoc) at(pointer string) (i uint32, ok bool) {
+	for pointer != "" {
 		var part string
 		part, pointer = cutPointer(pointer)
-		n = n.child(part)
+		if i = d.child(i, part); i == 0 {
+			return 0, false
+		}
 	}
-	return n
+	return i, true
 }
 
 // cutPointer returns the pointer's first part, unescaped, and the pointer that is left.
@@ -60,33 +51,33 @@ func cutPointer(pointer string) (part, rest string) {
 // In one pass: "~01" is "~1", not a slash.
 var unescapePointer = strings.NewReplacer("~0", "~", "~1", "/")
 
-// child returns the member of that name, or the element of that index; nil if there is none.
-func (n *jsonNode) child(part string) *jsonNode {
-	switch n.kind {
+// child returns the member of that name, or the element of that index; 0 if there is none.
+func (d *jsonDoc) child(i uint32, part string) uint32 {
+	switch d.kind(i) {
 	case '{':
-		for member := n.down; member != nil; member = member.next {
-			if member.name == part {
+		for member := d.first(i); member != 0; member = d.next(member) {
+			if string(d.name(member)) == part {
 				return member
 			}
 		}
 	case '[':
-		return n.element(part)
+		return d.element(i, part)
 	}
-	return nil
+	return 0
 }
 
 // element returns the array element of that index: decimal digits without leading zeros.
-func (n *jsonNode) element(index string) *jsonNode {
+func (d *jsonDoc) element(i uint32, index string) uint32 {
 	if index == "" || !isDigit(index[0]) || len(index) > 1 && index[0] == '0' {
-		return nil
+		return 0
 	}
-	i, err := strconv.Atoi(index)
+	n, err := strconv.Atoi(index)
 	if err != nil {
-		return nil
+		return 0
 	}
-	element := n.down
-	for ; element != nil && i > 0; i-- {
-		element = element.next
+	element := d.first(i)
+	for ; element != 0 && n > 0; n-- {
+		element = d.next(element)
 	}
 	return element
 }

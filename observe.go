@@ -41,6 +41,9 @@ const (
 	AttemptResumed
 	// AnswerReplayed: a retry was answered from the record (a hit).
 	AnswerReplayed
+	// AnswerOmitted: a retry was told that the work is done, and how it ended, but its answer was not kept. See
+	// Result.Omitted.
+	AnswerOmitted
 	// InFlightRefused, WaitTimedOut, MismatchRefused, AbandonedRefused, NotReplayableRefused: a request was refused
 	// with the error of the same name.
 	InFlightRefused
@@ -53,8 +56,11 @@ const (
 	WorkFailed
 	// WorkReleased: the work said that nothing happened. Fence, Attempt, Took, Err.
 	WorkReleased
-	// WorkUnknown: the work said that it cannot tell what happened. Fence, Attempt, Took, Err.
+	// WorkUnknown: the work panicked, or said that it cannot tell what happened. Fence, Attempt, Took, Err.
 	WorkUnknown
+	// StepUnused: the work has succeeded without a step that an earlier attempt had saved, most likely because the step has
+	// another name now: its effect may have happened twice. Fence, Attempt, Err, which names the step.
+	StepUnused
 	// LeaseTaken: another attempt took over while this one, now a zombie, was working. Its writes are refused. Fence,
 	// Attempt.
 	LeaseTaken
@@ -77,9 +83,9 @@ const (
 
 // String returns the kind's name in snake case.
 func (k EventKind) String() string {
-	return name(int(k), "attempt_started", "attempt_resumed", "answer_replayed", "in_flight_refused", "wait_timed_out",
-		"mismatch_refused", "abandoned_refused", "not_replayable_refused", "work_succeeded", "work_failed",
-		"work_released", "work_unknown", "lease_taken", "save_failed", "saved_late", "save_abandoned", "store_failed",
+	return name(int(k), "attempt_started", "attempt_resumed", "answer_replayed", "answer_omitted", "in_flight_refused",
+		"wait_timed_out", "mismatch_refused", "abandoned_refused", "not_replayable_refused", "work_succeeded", "work_failed",
+		"work_released", "work_unknown", "step_unused", "lease_taken", "save_failed", "saved_late", "save_abandoned", "store_failed",
 		"ran_unprotected", "fingerprint_incomparable", "sweep_ended")
 }
 

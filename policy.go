@@ -2,25 +2,31 @@ package retrysafe
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
 // Policy says how a Guard treats one kind of operation. The zero Policy works; each field's comment gives its default.
 type Policy struct {
 	// Lease is how long a claim lasts without a heartbeat, and so how long a crash blocks the key before it counts as
-	// abandoned. Heartbeats come every third of it. Default 30 s.
+	// abandoned. Heartbeats come every third of it. It also bounds calls to the store (see Options.StoreTimeout), and a
+	// claim whose answer takes more than a third of it counts as lost. Less than 10 ms is refused; choose seconds at
+	// least. Default 30 s.
 	Lease time.Duration
 	// Timeout bounds the work: its context ends after it, even if the caller would wait longer. Default 5 min;
 	// negative: none.
 	Timeout time.Duration
-	// Retention of records after their end. Default 24 h for each window.
+	// Retention of records after their end. With replaces the windows that are set, and leaves the others as they were given.
+	// Default 24 h for each window.
 	Retention Retention
 	// MaxResult is the largest Result kept, in bytes of Meta and Body; of a larger one only the fact that it was
 	// there is kept (Result.Omitted). Also the largest step. Default 1 MiB.
 	MaxResult int
-	// OnInFlight says what a request gets while another attempt works on its key. Default Reject().
+	// OnInFlight says what a request gets while another attempt works on its key. Default Reject(). Services should
+	// choose Wait(5 * time.Second) or so: few client libraries retry a 409.
 	OnInFlight InFlightPolicy
-	// OnAbandoned says what a request gets whose key was abandoned. Default Refuse().
+	// OnAbandoned says what a request gets whose key was abandoned: the process died while the work ran, the work panicked,
+	// or it returned an error marked Unknown. An error without a mark is final under every policy. Default Refuse().
 	OnAbandoned AbandonedPolicy
 	// OnStoreError says what happens when the store cannot be asked. Default FailClosed.
 	OnStoreError StoreErrorPolicy
@@ -82,7 +88,9 @@ type ReconcileFunc func(ctx context.Context, a *Attempt, abandoned Record) (*Res
 func Refuse() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRefuse} }
 
 // Rerun takes the key over and runs the work again, from its saved steps on. Only for work that is safe to enter again:
-// everything in one database transaction, or every effect in a step with a child key that the other side knows.
+// everything in one database transaction, or every effect in a step with a child key that the other side knows. An answer that leaves
+// open what happened, such as 500 over HTTP, then abandons the key too, unless the adapter's option Ambiguous says otherwise; an
+// error that the work returns without a mark is final.
 func Rerun() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRerun} }
 
 // Reconcile takes the key over and asks f.
@@ -117,12 +125,25 @@ func (p StoreErrorPolicy) String() string {
 	return "fail closed"
 }
 
+// shortestLease is a hundred times what a local store takes: anything shorter is a mistake.
+const shortestLease = 10 * time.Millisecond
+
+// Validate returns an error if p cannot be meant as it is: a lease that is too short to do anything in. New and With panic
+// with it; check configurations with it when they are read.
+func (p Policy) Validate() error {
+	if p.Lease > 0 && p.Lease < shortestLease {
+		return fmt.Errorf("retrysafe: Policy.Lease is %v; it must be at least %v (is the unit missing, as in 30*time.Second?)",
+			p.Lease, shortestLease)
+	}
+	return nil
+}
+
 // or returns p with the fields that are not set taken from base.
 func (p Policy) or(base Policy) Policy {
 	p.Lease = orElse(max(p.Lease, 0), base.Lease) // less than nothing would be heartbeats without a pause
 	p.Timeout = orElse(p.Timeout, base.Timeout)
 	p.MaxResult = orElse(p.MaxResult, base.MaxResult)
-	p.Retention = orElse(p.Retention, base.Retention)
+	p.Retention = p.Retention.or(base.Retention)
 	p.OnStoreError = orElse(p.OnStoreError, base.OnStoreError)
 	if p.OnInFlight.kind == 0 {
 		p.OnInFlight = base.OnInFlight
@@ -143,7 +164,6 @@ func defaultPolicy() Policy {
 	return Policy{
 		Lease:        30 * time.Second,
 		Timeout:      5 * time.Minute,
-		Retention:    Retention{}.WithDefaults(),
 		MaxResult:    1 << 20,
 		OnInFlight:   Reject(),
 		OnAbandoned:  Refuse(),

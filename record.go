@@ -127,6 +127,15 @@ func (r Retention) WithDefaults() Retention {
 	return r
 }
 
+// or returns r with the windows that are not set taken from base.
+func (r Retention) or(base Retention) Retention {
+	return Retention{
+		Replay: orElse(r.Replay, base.Replay),
+		Key:    orElse(r.Key, base.Key),
+		Audit:  orElse(r.Audit, base.Audit),
+	}
+}
+
 // name returns the i-th name, counted from 1, or "unknown".
 func name(i int, names ...string) string {
 	if i < 1 || i > len(names) {

@@ -13,16 +13,19 @@ import (
 // after a crash gets the saved result instead of running the part again. A part that was cut off before its result was
 // saved runs again, with the same child key, by which the other side can recognise the repetition.
 //
-// T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Names are unique
-// within the operation and stay the same between versions of the code. Steps may run beside each other.
+// T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Steps may run beside
+// each other. Names are unique within the operation and stay the same between versions of the code that may meet a pending
+// operation: a step that was renamed runs again under the new name. Observers are told of a saved step that a later attempt
+// has succeeded without (StepUnused).
 //
 // The context that run gets knows the step (StepFrom), so that clients which send child keys by themselves, such as
 // httpsafe.Transport, send this one.
 //
-// Errors: ErrNoAttempt outside of an attempt; what run returned, which is not saved; ErrLeaseLost if another attempt has
-// taken over; an error marked Unknown if the result could not be saved, so that the key is abandoned and its next
-// attempt resumes here; an error marked Terminal if the result cannot be saved at all (it cannot be encoded, or is larger than
-// Policy.MaxResult).
+// Errors: ErrNoAttempt outside of an attempt; what run returned, which is not saved, so that Step may be called again;
+// ErrLeaseLost if another attempt has taken over; an error marked Unknown if the result could not be saved, so that the key is
+// abandoned and its next attempt resumes here; likewise if a saved result cannot be decoded as T, or if a step of this name
+// has already run or is running in this attempt, since a corrected version of the program can resume; an error marked
+// Terminal if the result cannot be saved at all (it cannot be encoded, or is larger than Policy.MaxResult).
 func Step[T any](ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error)) (T, error) {
 	var result T
 	a, ok := AttemptFrom(ctx)
@@ -30,10 +33,16 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 		return result, ErrNoAttempt
 	}
 	kept := txStepsOf(ctx)
-	data, saved := a.step(name)
-	if !saved {
-		data, saved = kept.find(name)
+	if !a.ask(name, kept) {
+		return result, Unknown(fmt.Errorf("retrysafe: a second step %q in one attempt: give each step a name of its own", name))
 	}
+	done := false
+	defer func() {
+		if !done {
+			a.unask(name)
+		}
+	}()
+	data, saved := a.step(name)
 	if !saved {
 		fresh, err := run(context.WithValue(ctx, stepKey{}, step{a, name}), a.ChildKey(name))
 		if err != nil {
@@ -44,8 +53,9 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 		}
 	}
 	if err := json.Unmarshal(data, &result); err != nil {
-		return result, Terminal(fmt.Errorf("retrysafe: decode the result of step %q: %w", name, err))
+		return result, Unknown(fmt.Errorf("retrysafe: decode the saved result of step %q as %T: %w", name, result, err))
 	}
+	done = true
 	return result, nil
 }
 
@@ -102,38 +112,66 @@ func (t *txSteps) all() []StepResult {
 	return slices.Clone(t.steps)
 }
 
-// find looks among the steps of the transaction; t may be nil.
-func (t *txSteps) find(name string) ([]byte, bool) {
-	if t == nil {
-		return nil, false
-	}
-	return findStep(t.all(), name)
-}
-
 // Steps returns copies of the steps saved so far, by this attempt and those before it, in the order of saving.
 func (a *Attempt) Steps() []StepResult {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	steps := make([]StepResult, len(a.steps))
-	for i, s := range a.steps {
-		steps[i] = s.Clone()
+	return cloneSteps(a.steps)
+}
+
+func cloneSteps(steps []StepResult) []StepResult {
+	clones := make([]StepResult, len(steps))
+	for i, s := range steps {
+		clones[i] = s.Clone()
 	}
-	return steps
+	return clones
 }
 
 func (a *Attempt) step(name string) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return findStep(a.steps, name)
-}
-
-func findStep(steps []StepResult, name string) ([]byte, bool) {
-	for _, s := range steps {
+	for _, s := range a.steps {
 		if s.Name == name {
 			return s.Data, true
 		}
 	}
 	return nil, false
+}
+
+// ask notes that a step is asked for, and reports whether it is for the first time: in the attempt, or in the transaction
+// kept, which may follow one that was rolled back.
+func (a *Attempt) ask(name string, kept *txSteps) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before, again := a.asked[name]
+	if again && (before == nil || before == kept) {
+		return false
+	}
+	if a.asked == nil {
+		a.asked = make(map[string]*txSteps)
+	}
+	a.asked[name] = kept
+	return true
+}
+
+// unask forgets that a step was asked for, which has not ended well and may be tried again.
+func (a *Attempt) unask(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.asked, name)
+}
+
+// tellUnused tells of the steps that earlier attempts have saved and this one has succeeded without: most likely the
+// program has another name for them by now, under which their effects have happened again.
+func (a *Attempt) tellUnused() {
+	for _, s := range a.inherited {
+		a.mu.Lock()
+		_, asked := a.asked[s.Name]
+		a.mu.Unlock()
+		if !asked {
+			a.tell(StepUnused, fmt.Errorf("retrysafe: step %q was saved by an earlier attempt, and this one did not ask for it", s.Name))
+		}
+	}
 }
 
 func (a *Attempt) saveStep(kept *txSteps, name string, result any) ([]byte, error) {

@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"reflect"
 	"time"
 )
 
@@ -17,8 +18,21 @@ import (
 //     disagree agree nevertheless.
 //   - An error means that the store failed or that the lease is lost. Finding a key taken is an answer, not an error.
 //
-// A record past its key's retention is no record: no method sees it, whether or not anything has swept it away.
 // Arguments and results are copies: neither side changes the other's bytes later.
+//
+// Five rules hold for retention. They apply to the Retention of a claim and to that of a completion, after WithDefaults:
+//
+//   - It counts from the end of the attempt: of a completed one from its completion, of an abandoned one from the end of its lease
+//     as last extended, of one released with steps from the release. While a lease runs its record does not expire,
+//     however short its Key.
+//   - The Retention of the last claim counts for an attempt that has not ended, and so a take-over brings its own; the one
+//     given to Complete replaces it.
+//   - Until Replay has passed, a claim of an ended key gets the full Result. After that, and until Key has passed, it gets Done without
+//     Meta and Body. Audit changes nothing about claims; one that is shorter than Key does not shorten Key.
+//   - A record past its Key is no record: no method but those of Inspector sees it, whether or not anything has swept it
+//     away. The key is free for any request, whose record starts anew: attempt 1, no steps, its own age, a larger fence. A
+//     write under the old lease, by its owner too, returns ErrLeaseLost; Release returns nil.
+//   - The longest durations are not cut off: a deadline past what a store can represent is its last one.
 //
 // Package stores/storetest holds a test for every sentence of this contract; run it against any Store you write.
 type Store interface {
@@ -41,7 +55,7 @@ type Store interface {
 
 	// Complete saves the result and ends the attempt. A lease that ran out may still complete, unless another
 	// attempt took over: then nothing is saved and it returns ErrLeaseLost, as it does after Release. When this
-	// lease has already completed, the first result stays and Complete returns nil.
+	// lease has already completed, the first result stays, with its retention, and Complete returns nil.
 	Complete(ctx context.Context, l Lease, r Result, keep Retention) error
 
 	// Release gives the key up at once, without a result. If no steps were saved, the key is free for any request.
@@ -52,6 +66,15 @@ type Store interface {
 	Release(ctx context.Context, l Lease) error
 }
 
+// isStore reports whether s is outer or, as far as their methods Unwrap() Store tell, inside of it.
+func isStore(outer, s Store) bool {
+	if reflect.TypeOf(outer).Comparable() && outer == s {
+		return true
+	}
+	wrapper, ok := outer.(interface{ Unwrap() Store })
+	return ok && isStore(wrapper.Unwrap(), s)
+}
+
 // ClaimParams says who claims what. All fields but TakeOver are required; Fingerprint may be empty.
 type ClaimParams struct {
 	Key Key
@@ -60,10 +83,10 @@ type ClaimParams struct {
 	// Owner names this attempt. Claiming again with the Owner that holds the key pending returns the same fence and
 	// makes the lease run afresh, even if it has run out.
 	Owner Owner
-	// Lease is how long the claim lasts unless it is extended.
+	// Lease is how long the claim lasts unless it is extended. It is positive; stores may round it up.
 	Lease time.Duration
 	// Keep counts from the end of the lease if the attempt never ends, so that people have time to see it; from a
-	// release that left steps behind; and is replaced by the Retention given to Complete.
+	// release that left steps behind; and is replaced by the Retention given to Complete. See Store.
 	Keep Retention
 	// TakeOver claims an abandoned key too, if it has the same Fingerprint. Saved steps stay.
 	TakeOver bool
@@ -77,6 +100,13 @@ type Claim struct {
 	// Record is what the store knows of the key. If Verdict is Acquired, it is the record after the claim: its
 	// Steps are those that earlier attempts have saved.
 	Record Record
+}
+
+// clone returns a copy that shares no memory with c.
+func (c Claim) clone() Claim {
+	c.Record.Result = c.Record.Result.Clone()
+	c.Record.Steps = cloneSteps(c.Record.Steps)
+	return c
 }
 
 // Verdict says what a Claim found.
@@ -109,8 +139,9 @@ type Lease struct {
 // Sweeper is implemented by stores whose records do not vanish by themselves.
 type Sweeper interface {
 	// Sweep makes one bounded pass: it deletes what is past its retention and drops bodies that nobody may read any
-	// more, of no more than limit records. It never touches a key whose lease runs. It returns how many records it
-	// has deleted or lightened; less than limit means that nothing more is due.
+	// more, of no more than limit records. What is left of a key that was released without steps is due within minutes. It
+	// never touches a key whose lease runs. It returns how many records it has deleted or lightened; less than limit means
+	// that nothing more is due.
 	Sweep(ctx context.Context, limit int) (int, error)
 }
 
@@ -149,7 +180,7 @@ type ListParams struct {
 	Limit int
 }
 
-// Stats counts what a store holds, expired records that no sweep has removed yet included.
+// Stats counts what a store holds, records that have expired or were released without steps included, until a sweep removes them.
 type Stats struct {
 	// Pending, Released, Succeeded and Failed count records by state; Abandoned those of Pending whose lease ran out.
 	Pending, Abandoned, Released, Succeeded, Failed int64

@@ -35,14 +35,14 @@ var errWaited = errors.New("retrysafe: waited long enough")
 
 // whileInFlight answers a request whose key another attempt works on: by refusing it, or by waiting until the store's
 // answer changes, but no longer than limit.
-func (g *Guard) whileInFlight(ctx context.Context, limit time.Duration, p ClaimParams, c Claim) (Claim, error) {
+func (g *Guard) whileInFlight(ctx context.Context, limit time.Duration, q *claimRequest, c Claim) (Claim, error) {
 	if g.policy.OnInFlight.kind != inFlightWait {
 		_, err := g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
 		return c, err
 	}
 	wait, stop := context.WithTimeoutCause(ctx, limit, errWaited)
 	defer stop()
-	c, err := g.wait(wait, p, c)
+	c, err := g.wait(wait, q, c)
 	switch {
 	case err == nil || ctx.Err() == nil && wait.Err() == nil:
 		return c, err
@@ -62,17 +62,17 @@ func (g *Guard) patience(r Request) time.Duration {
 }
 
 // wait returns the first answer that is not "in flight".
-func (g *Guard) wait(ctx context.Context, p ClaimParams, c Claim) (Claim, error) {
+func (g *Guard) wait(ctx context.Context, q *claimRequest, c Claim) (Claim, error) {
 	if ctx.Err() != nil { // no time to wait at all
 		return c, ctx.Err()
 	}
-	room := g.rooms.enter(p.Key, c.Record.Fingerprint)
-	defer g.rooms.leave(p.Key, room)
+	room := g.rooms.enter(q.Key, c.Record.Fingerprint)
+	defer g.rooms.leave(q.Key, room)
 	select {
 	case <-room.door:
-		return g.keepDoor(ctx, room, p, c)
+		return g.keepDoor(ctx, room, q, c)
 	case <-room.answered:
-		return room.answer, nil
+		return room.answer.clone(), nil
 	case <-ctx.Done():
 		return c, ctx.Err()
 	}
@@ -80,12 +80,12 @@ func (g *Guard) wait(ctx context.Context, p ClaimParams, c Claim) (Claim, error)
 
 // keepDoor asks the store until the answer changes. An answer that is good for all is given to all; whoever acquires
 // the key goes to work, and whoever loses patience leaves; then another one keeps the door.
-func (g *Guard) keepDoor(ctx context.Context, room *room, p ClaimParams, c Claim) (Claim, error) {
-	changed, unwatch := g.watch(ctx, p.Key)
+func (g *Guard) keepDoor(ctx context.Context, room *room, q *claimRequest, c Claim) (Claim, error) {
+	changed, unwatch := g.watch(ctx, q.Key)
 	defer unwatch()
 	pause := firstPoll
 	for {
-		next, err := g.claim(ctx, p)
+		next, err := g.claim(ctx, q)
 		switch {
 		case err != nil:
 			room.door <- struct{}{}
@@ -93,8 +93,8 @@ func (g *Guard) keepDoor(ctx context.Context, room *room, p ClaimParams, c Claim
 		case next.Verdict == Acquired:
 			room.door <- struct{}{}
 			return next, nil
-		case next.Verdict != InFlight || next.Record.State == Released || !p.Fingerprint.Matches(next.Record.Fingerprint):
-			g.rooms.close(p.Key, room, next)
+		case next.Verdict != InFlight || next.Record.State == Released || !q.Fingerprint.Matches(next.Record.Fingerprint):
+			g.rooms.close(q.Key, room, next)
 			return next, nil
 		}
 		c = next
@@ -176,14 +176,18 @@ func (r *rooms) leave(k Key, room *room) {
 	}
 }
 
-// close gives the answer to everybody inside; who comes later gets a new room.
+// close gives the answer to everybody inside, a copy each; who comes later gets a new room.
 func (r *rooms) close(k Key, room *room, answer Claim) {
 	r.mu.Lock()
 	if r.byKey[k] == room {
 		delete(r.byKey, k)
 	}
+	alone := room.waiters == 1
 	r.mu.Unlock()
-	room.answer = answer
+	if alone {
+		return
+	}
+	room.answer = answer.clone() // the doorman's own is the doorman's to change
 	close(room.answered)
 }
 

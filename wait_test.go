@@ -97,6 +97,25 @@ func TestReleasedKeyGoesToOneWaiter(t *testing.T) {
 	})
 }
 
+// Each of those who waited may change its answer. Seen to fail with clone taken out of wait and of close: run with -race.
+func TestWaitersShareNoMemory(t *testing.T) {
+	bubble(t, waiting(time.Minute), func(k *kit) {
+		go k.guard.Do(k.ctx, pay(), k.taking(time.Second, "answer"))
+		synctest.Wait()
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				out, err := k.guard.Do(k.ctx, pay(), k.failing(errors.New("must not run")))
+				if err != nil || string(out.Result.Body) != "answer" {
+					k.Errorf("waiter %d: %q, %v", i, out.Result.Body, err)
+				}
+				clear(out.Result.Body)
+			})
+		}
+		all.Wait()
+	})
+}
+
 // The first process dies; those who wait in the second learn it when the lease runs out. Seen to fail with pauses of any
 // length between the doorman's questions: they learnt it up to two seconds later.
 func TestWaitersOfACrashedAttempt(t *testing.T) {

@@ -4,7 +4,72 @@ package caller
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"strings"
 )
+
+var (
+	// ErrShared is what a scope function returns instead of a name if all callers are to share one scope.
+	ErrShared = errors.New("all callers share one scope")
+	// ErrUnnamed is the error for a scope function that returns an empty name and no error. Callers without a name would
+	// otherwise share one scope, and be shown each other's answers.
+	ErrUnnamed = errors.New("the scope function returned an empty name; return an error if the caller is not known")
+	// ErrPerRequest is the error for a credential that is made anew for each request. Taken as the caller's name it would
+	// make every retry a new caller, whose request runs again.
+	ErrPerRequest = errors.New("this credential differs on each request, so that it does not name the caller")
+)
+
+// Resolve returns the name for what a scope function has returned.
+func Resolve(name string, err error) (string, error) {
+	switch {
+	case errors.Is(err, ErrShared):
+		return "", nil
+	case err == nil && name == "":
+		return "", ErrUnnamed
+	}
+	return name, err
+}
+
+// Credential returns the name of whoever shows this value of an Authorization header, or ErrPerRequest.
+func Credential(authorization string) (string, error) {
+	if isPerRequest(authorization) {
+		return "", ErrPerRequest
+	}
+	return Digest(authorization), nil
+}
+
+// isPerRequest reports whether a client that repeats its request sends another credential: one that signs the request, or
+// answers a challenge.
+func isPerRequest(authorization string) bool {
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(authorization), " ")
+	if strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Basic") {
+		return false
+	}
+	scheme, rest = strings.ToLower(scheme), strings.ToLower(rest)
+	switch scheme {
+	case "digest", "hawk", "mac", "dpop", "signature", "negotiate", "ntlm", "sharedkey", "sharedkeylite":
+		return true
+	}
+	// AWS signatures of all versions, and the schemes of other clouds, whose names say HMAC. OAuth 1.0a and home-made schemes
+	// show their parameters; "OAuth TOKEN" is a token that stays.
+	return strings.HasPrefix(scheme, "aws") || strings.Contains(scheme, "hmac") ||
+		strings.Contains(rest, "signature=") || strings.Contains(rest, "nonce=")
+}
+
+// AWSAccessKey returns the access key ID of an AWS signature, version 4 or 4A, in an Authorization header.
+func AWSAccessKey(authorization string) (string, bool) {
+	scheme, parameters, _ := strings.Cut(strings.TrimSpace(authorization), " ")
+	if !strings.HasPrefix(strings.ToUpper(scheme), "AWS4-") {
+		return "", false
+	}
+	for p := range strings.SplitSeq(parameters, ",") {
+		if credential, ok := strings.CutPrefix(strings.TrimSpace(p), "Credential="); ok {
+			id, _, scoped := strings.Cut(credential, "/")
+			return id, scoped && id != ""
+		}
+	}
+	return "", false
+}
 
 // Digest returns "sha256:" and the hash of s in hex: the name of whoever shows the credential s.
 func Digest(s string) string {

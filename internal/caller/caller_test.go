@@ -1,6 +1,7 @@
 package caller_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/caller"
@@ -11,5 +12,67 @@ func TestDigest(t *testing.T) {
 	const want = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	if got := caller.Digest("abc"); got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+		fail error
+	}{
+		{"alice", nil, "alice", nil},
+		{"", nil, "", caller.ErrUnnamed},
+		{"", caller.ErrShared, "", nil},
+		{"", broken, "", broken},
+	} {
+		if got, err := caller.Resolve(c.name, c.err); got != c.want || !errors.Is(err, c.fail) {
+			t.Errorf("%q, %v: %q, %v", c.name, c.err, got, err)
+		}
+	}
+}
+
+// TestCredentialsOfOneRequest: a credential that a retry does not repeat names nobody. Seen to fail with a digest of
+// whatever the header holds: three sends of one key ran three times.
+func TestCredentialsOfOneRequest(t *testing.T) {
+	for _, value := range []string{
+		"AWS4-HMAC-SHA256 Credential=AKID/20261122/eu-west-1/execute-api/aws4_request, SignedHeaders=host;x-amz-date, Signature=fe5f80",
+		"AWS4-ECDSA-P256-SHA256 Credential=AKID/20261122/execute-api/aws4_request, SignedHeaders=host, Signature=3045",
+		"AWS AKID:frJIUN8DYpKDtOLCwo//yllqDzg=",
+		`Digest username="a", realm="r", nonce="n", uri="/", nc=00000001, cnonce="c", response="6629"`,
+		`OAuth oauth_consumer_key="k", oauth_nonce="n", oauth_signature="s", oauth_timestamp="1"`,
+		`Hawk id="a", ts="1353832234", nonce="j4h3g2", mac="6R4r"`,
+		"DPoP Kz~8mXK1EalYznwH-LC-1fBAo.4Ljp~zsPE_NeO.gxU",
+		`Signature keyId="k",algorithm="hs2019",signature="Qvw="`,
+		"Negotiate YIIJvwYGKwYBBQUCoIIJszCC", "NTLM TlRMTVNTUAAB", "SharedKey account:ctzM=",
+		"EG1-HMAC-SHA256 client_token=a;nonce=b;signature=c", "TC3-HMAC-SHA256 Credential=a/b, Signature=c",
+		`Acme key="k", ts="1", nonce="n"`,
+	} {
+		if got, err := caller.Credential(value); !errors.Is(err, caller.ErrPerRequest) {
+			t.Errorf("%s: %q, %v", value, got, err)
+		}
+	}
+	for _, value := range []string{
+		"Bearer abc", "bearer nonce=", "Basic dXNlcjpwYXNz", "OAuth 00Dxx!AQ", "Token abc", "ApiKey abc", "GenieKey abc", "abc", "key signature",
+	} {
+		if got, err := caller.Credential(value); err != nil || got != caller.Digest(value) {
+			t.Errorf("%s: %q, %v", value, got, err)
+		}
+	}
+}
+
+func TestAWSAccessKey(t *testing.T) {
+	for value, want := range map[string]string{
+		"AWS4-HMAC-SHA256 Credential=AKID/20261122/eu-west-1/s3/aws4_request, SignedHeaders=host, Signature=fe":  "AKID",
+		"AWS4-HMAC-SHA256 SignedHeaders=host,Credential=AKID/20261122/eu-west-1/s3/aws4_request,Signature=fe":    "AKID",
+		"AWS4-ECDSA-P256-SHA256 Credential=AKID/20261122/s3/aws4_request, SignedHeaders=host, Signature=3045022": "AKID",
+		"AWS4-HMAC-SHA256 Credential=/20261122/x": "", "AWS4-HMAC-SHA256 Credential=AKID": "", "AWS4-HMAC-SHA256": "",
+		"Bearer Credential=AKID/1": "", "": "",
+	} {
+		if got, ok := caller.AWSAccessKey(value); ok != (want != "") || ok && got != want {
+			t.Errorf("%s: %q, %v", value, got, ok)
+		}
 	}
 }

@@ -1,8 +1,12 @@
 package pgstore
 
 import (
+	"context"
+	"database/sql"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/stores/storetest"
@@ -31,5 +35,39 @@ func runContract(t *testing.T, url string, o Options) {
 			return openAt(t, old.pool.Config().ConnString(), o)
 		},
 		Walks: 6,
+	})
+}
+
+// Seen to fail with whole returning nil: a function that said ROLLBACK was completed, and one that said COMMIT ran twice; with InDoubt doing
+// nothing; with the rollback taken out of inTx; and with the completion's answer ignored.
+func TestInTxContract(t *testing.T) {
+	t.Parallel()
+	for _, withSQL := range []bool{false, true} {
+		t.Run(map[bool]string{false: "pgx", true: "sql"}[withSQL], func(t *testing.T) {
+			t.Parallel()
+			url := shared.Get(t).Database(t)
+			storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
+				b := newBusiness(t, openAt(t, url, Options{}), withSQL)
+				empty(t, b.Store)
+				execute(t, b.Store, "DROP TABLE IF EXISTS storetest_rows")
+				execute(t, b.Store, "CREATE TABLE storetest_rows (id text)")
+				return storetest.TxStore{
+					Store: b.Store, InTx: b.plainInTx,
+					Rows: func(t *testing.T) int { return value[int](t, b.Store, "SELECT count(*) FROM storetest_rows") },
+				}
+			}})
+		})
+	}
+}
+
+// plainInTx is InTx, or InSQLTx, for a function that knows no driver.
+func (b business) plainInTx(ctx context.Context, f func(context.Context, func(string) error) error) error {
+	if b.db != nil {
+		return b.InSQLTx(ctx, b.db, func(ctx context.Context, tx *sql.Tx) error {
+			return f(ctx, func(text string) error { _, err := tx.ExecContext(ctx, text); return err })
+		})
+	}
+	return b.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return f(ctx, func(text string) error { _, err := tx.Exec(ctx, text); return err })
 	})
 }

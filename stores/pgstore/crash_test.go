@@ -79,7 +79,7 @@ func transactUntilKilled(s *Store) error {
 		return err
 	}
 	g := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{
-		Lease: 50 * time.Millisecond, OnAbandoned: retrysafe.Rerun(), OnInFlight: retrysafe.Wait(time.Minute),
+		Lease: 500 * time.Millisecond, OnAbandoned: retrysafe.Rerun(), OnInFlight: retrysafe.Wait(time.Minute),
 	}})
 	var next atomic.Int64
 	var charged int64

@@ -26,7 +26,7 @@ func isThere(t *testing.T, s *Store, table string) bool {
 // addDay makes the partition of a past day, with an answer that may be read for so long.
 func addDay(t *testing.T, s *Store, days int, readable time.Duration) (name string) {
 	t.Helper()
-	execute(t, s, `SELECT {{schema}}.add_days({{schema}}.clock() / 86400000000 + $1, 1)`, days)
+	makeDays(t, s, value[int](t, s, "SELECT {{schema}}.clock() / 86400000000")+days, 1)
 	execute(t, s, `INSERT INTO {{schema}}.results SELECT t + 86400000000 * $1, gen_random_uuid(), t + $2, '', '' FROM {{schema}}.clock() t`,
 		days, readable.Microseconds())
 	return dayOf(t, s, days)

@@ -13,7 +13,7 @@ import (
 var (
 	// ErrNoSchema: the database has no schema of this package, or an older one than this version needs.
 	ErrNoSchema = errors.New("pgstore: the schema is missing or too old")
-	// ErrNewerSchema: a newer version of this package has migrated the schema.
+	// ErrNewerSchema: a newer version of this package has migrated the schema, and this one cannot work with it.
 	ErrNewerSchema = errors.New("pgstore: the schema is newer than this version")
 	// ErrClosed: the Store is closed.
 	ErrClosed = errors.New("pgstore: closed")
@@ -26,6 +26,7 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
+	failedTransaction    = "25P02" // a statement of it has failed
 	undefinedTable       = "42P01"
 	invalidSchemaName    = "3F000"
 	insufficientRights   = "42501"

@@ -108,7 +108,7 @@ func TestWhoDropsDays(t *testing.T) {
 	owner, app := byScript(t)
 	database, _, _ := strings.Cut(owner, "?")
 	_, member := stranger(t, as(t, database, "postgres"), "member")
-	execute(t, openOnly(t, owner), `SELECT {{schema}}.add_days(19000, 3)`) // of 2022
+	makeDays(t, openOnly(t, owner), 19000, 3) // of 2022
 	left := func() string {
 		return pg.PsqlAt(t, as(t, owner, "postgres"), "SELECT count(*) FROM pg_class WHERE relname LIKE 'results_2022%' AND relkind = 'r'")
 	}
@@ -124,7 +124,7 @@ func TestWhoDropsDays(t *testing.T) {
 	sweepAs(app, "3")
 	pg.Psql(t, "GRANT "+quotedUser(t, owner)+" TO "+quotedUser(t, member))
 	sweepAs(member, "0")
-	execute(t, openOnly(t, owner), `SELECT {{schema}}.add_days(19000, 3)`)
+	makeDays(t, openOnly(t, owner), 19000, 3)
 	sweepAs(owner, "0")
 }
 
@@ -156,6 +156,23 @@ func TestGrantsAreNoMore(t *testing.T) {
 	} {
 		if _, err := pool.Exec(context.Background(), statement); sqlState(err) != insufficientRights {
 			t.Errorf("%s: got %v, want that permission is denied", statement, err)
+		}
+	}
+	// Seen to fail with the bounds of add_days taken out: 400 tables for any day, as often as one liked.
+	const tables = "SELECT count(*) FROM pg_class WHERE relnamespace = 'keys'::regnamespace AND relname LIKE 'results_2%' AND relkind = 'r'"
+	for _, call := range []string{
+		"SELECT keys.add_days(0, 400)",
+		"SELECT keys.add_days(keys.clock() / 86400000000 + 30, 400)",
+		"SELECT keys.add_days(keys.clock() / 86400000000 - 400, 400)",
+		"SELECT keys.add_days(keys.clock() / 86400000000, 400)",
+		"SELECT keys.add_days(0, 2147483647)",
+	} {
+		if _, err := pool.Exec(t.Context(), call); err != nil {
+			t.Errorf("%s: %v", call, err)
+		}
+		var n int
+		if err := pool.QueryRow(t.Context(), tables).Scan(&n); err != nil || n > 14 {
+			t.Errorf("after %s there are %d days, %v; want no more than 14", call, n, err)
 		}
 	}
 }

@@ -22,8 +22,12 @@ import (
 //	})
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has called
-// retrysafe.SetResult. f must not end tx. If f returns an error, InTx rolls back and returns that error; what f has
-// written of an HTTP response is forgotten, so that the handler can say what happened instead.
+// retrysafe.SetResult. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
+// response is forgotten, so that the handler can say what happened instead.
+//
+// f must not end the transaction. Commit and Rollback of tx refuse, and InTx then rolls back and returns an error. If f has
+// ended it all the same, by SQL, InTx completes nothing; its error is marked retrysafe.Unknown, because what f wrote may
+// have been committed, and the key is abandoned whatever the work returns. Begin makes savepoints, as in pgx.
 //
 // InTx returns retrysafe.ErrNoAttempt outside of an attempt, and an error that is retrysafe.ErrLeaseLost if another
 // attempt has taken the key over: then nothing of f remains. When the answer to COMMIT is lost, it reads what has become of the
@@ -36,13 +40,20 @@ import (
 // lease: nothing of f remains, and InTx may be called again. A lease three times as long as the transaction avoids that.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.inTx(ctx, func(ctx context.Context) (transaction, error) {
-		tx, err := s.pool.Begin(ctx)
+		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN;\n" + s.sql.markTx})
 		return pgxTx{tx}, err
-	}, func(ctx context.Context, t transaction) error { return f(ctx, t.(pgxTx).Tx) })
+	}, func(ctx context.Context, t transaction) error {
+		lent := &lentTx{Tx: t.(pgxTx).Tx}
+		if err := f(ctx, lent); err != nil {
+			return err
+		}
+		return lent.refused()
+	})
 }
 
 // InSQLTx is InTx for users of database/sql, and of what is built on it: db is any handle on the store's database, with
-// any driver that knows $1 and text arrays.
+// any driver that knows $1 and text arrays. Commit and Rollback of tx do end the transaction; InTx notices, as it does
+// with SQL.
 //
 //	err := store.InSQLTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
 //		_, err := tx.ExecContext(ctx, "INSERT INTO charges (customer, amount) VALUES ($1, $2)", customer, amount)
@@ -52,7 +63,13 @@ func (s *Store) InSQLTx(ctx context.Context, db *sql.DB, f func(ctx context.Cont
 	return s.inTx(ctx, func(ctx context.Context) (transaction, error) {
 		// Only inTx ends the transaction: an end of ctx in between must not, unseen.
 		tx, err := db.BeginTx(context.WithoutCancel(ctx), nil)
-		return sqlTx{tx}, err
+		if err != nil {
+			return nil, err
+		}
+		if _, err := tx.ExecContext(ctx, s.sql.markTx); err != nil {
+			return nil, errors.Join(err, tx.Rollback())
+		}
+		return sqlTx{tx}, nil
 	}, func(ctx context.Context, t transaction) error { return f(ctx, t.(sqlTx).Tx) })
 }
 
@@ -74,15 +91,23 @@ func (s *Store) inTx(ctx context.Context, begin func(context.Context) (transacti
 	defer cancel()
 	defer func() { _ = tx.rollback(end) }() // after a panic too
 	inside, steps := retrysafe.StepsInTx(ctx)
+	t := &ending{store: s, tx: tx}
 	if err := f(inside, tx); err != nil {
 		a.RolledBack()
+		if ended := t.whole(end); errors.Is(ended, errEndedInside) {
+			a.InDoubt()
+			return errors.Join(ended, err)
+		}
 		return err
 	}
-	t := &ending{store: s, tx: tx, steps: steps()}
+	t.steps = steps()
 	if !a.Protected() {
+		if err := t.whole(end); err != nil {
+			return err
+		}
 		return t.commit(end, nil)
 	}
-	return a.CompleteIn(func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	return a.CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 		ctx, cancel := context.WithTimeout(end, endTime)
 		defer cancel()
 		return t.complete(ctx, l, r, keep)
@@ -96,10 +121,35 @@ type ending struct {
 	steps []retrysafe.StepResult
 }
 
+// errEndedInside is the error of whole if the transaction is another one by now, or none.
+var errEndedInside = errors.New("the transaction was ended inside the function given to InTx, which must leave that to InTx; " +
+	"nothing was completed, and what it wrote may have been committed")
+
+// whole makes sure that the transaction is still the one that f was given, and good for more statements. One that f has ended, and begun
+// anew so that a statement then failed, looks like any other with a failed statement.
+func (t *ending) whole(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	n, err := t.tx.exec(ctx, t.store.sql.whole)
+	switch {
+	case err == nil && n == 1:
+		return nil
+	case err == nil, errors.Is(err, sql.ErrTxDone):
+		return retrysafe.Unknown(errEndedInside)
+	case sqlState(err) == failedTransaction:
+		return fmt.Errorf("a statement failed inside the function given to InTx, which ignored the error; nothing was completed, and "+
+			"nothing of what it wrote remains: %w", err)
+	}
+	return explain(err)
+}
+
 // complete writes the steps and the completion, and commits. What f has written is only good together with this completion:
 // one that is there already does not count.
 func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 	c := newCompletion(l, r, keep)
+	if err := t.whole(ctx); err != nil {
+		return fmt.Errorf("complete %s: %w", l.Key, err)
+	}
 	if err := t.write(ctx, c); err != nil {
 		return fmt.Errorf("complete %s: %w", l.Key, explain(err))
 	}
@@ -109,13 +159,13 @@ func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Re
 func (t *ending) write(ctx context.Context, c *completion) error {
 	if !t.store.grown.Load() {
 		if _, err := t.tx.exec(ctx, t.store.sql.guard, nil); err != nil {
-			return ended(err)
+			return err
 		}
 	}
 	for _, step := range t.steps {
 		n, err := t.tx.exec(ctx, t.store.sql.checkpoint.one, newCheckpoint(c.lease, step).row()...)
 		if err != nil {
-			return ended(err)
+			return err
 		}
 		if n == 0 {
 			return retrysafe.ErrLeaseLost
@@ -124,14 +174,6 @@ func (t *ending) write(ctx context.Context, c *completion) error {
 	n, err := t.tx.exec(ctx, t.store.sql.complete.one, c.row()...)
 	if err == nil && n == 0 {
 		return retrysafe.ErrLeaseLost
-	}
-	return ended(err)
-}
-
-// ended explains the error of a statement after f.
-func ended(err error) error {
-	if errors.Is(err, sql.ErrTxDone) || errors.Is(err, pgx.ErrTxClosed) {
-		return fmt.Errorf("the function given to InTx has ended the transaction itself: %w", err)
 	}
 	return err
 }

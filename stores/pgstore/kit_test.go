@@ -2,6 +2,7 @@ package pgstore
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,7 +56,23 @@ func openTest(t testing.TB) *Store {
 // addPast makes the days that age may move answers into; a sweep drops them again.
 func addPast(t testing.TB, s *Store) {
 	t.Helper()
-	execute(t, s, `SELECT {{schema}}.add_days({{schema}}.clock() / 86400000000 - 30, 30)`)
+	today := value[int](t, s, "SELECT {{schema}}.clock() / 86400000000")
+	makeDays(t, s, today-30, 30)
+}
+
+// makeDays makes the partitions of any days that are not there, as their owner can.
+func makeDays(t testing.TB, s *Store, first, days int) {
+	t.Helper()
+	execute(t, s, fmt.Sprintf(`DO $$
+		DECLARE part text;
+		BEGIN
+			FOR day IN %d .. %d LOOP
+				part := 'results_' || to_char(date '1970-01-01' + day, 'YYYYMMDD');
+				CONTINUE WHEN to_regclass('{{schema}}.' || part) IS NOT NULL;
+				EXECUTE format('CREATE TABLE {{schema}}.%%I PARTITION OF {{schema}}.results FOR VALUES FROM (%%s) TO (%%s)',
+					part, day * 86400000000, (day + 1) * 86400000000);
+			END LOOP;
+		END $$`, first, first+days-1))
 }
 
 // empty forgets everything in a store's database.
@@ -77,7 +94,8 @@ func age(t testing.TB, s *Store, d time.Duration) {
 	addPast(t, s)
 	for _, table := range []string{"claims", "older"} {
 		execute(t, s, `UPDATE {{schema}}.`+table+` SET claimed_at = claimed_at - $1, ends_at = CASE WHEN ends_at > 0 THEN ends_at - $1 ELSE 0 END,
-			sweep_at = (ends_at - $1 + CASE WHEN state > 2 THEN greatest(keep_key, keep_audit) ELSE keep_key END) / 60000000`, d.Microseconds())
+			sweep_at = CASE WHEN ends_at = 0 THEN sweep_at - $1 / 60000000
+				ELSE (ends_at - $1 + CASE WHEN state > 2 THEN greatest(keep_key, keep_audit) ELSE keep_key END) / 60000000 END`, d.Microseconds())
 	}
 	execute(t, s, `UPDATE {{schema}}.results SET ended_at = ended_at - $1, keep_until = keep_until - $1`, d.Microseconds())
 	s.sweeper.low = 0

@@ -3,8 +3,11 @@ package pgstore
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -25,7 +28,13 @@ type Migration struct {
 	Version int
 	Name    string
 	SQL     string
+	// Oldest is the schema version that a program must know at least to work with a schema of this Version: programs from there on
+	// need not be stopped while it is applied, and can be gone back to.
+	Oldest int
 }
+
+// oldestMark is the line of a migration that says what its Oldest is.
+var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
 
 // Migrations returns the statements that bring the schema up to date, from the first on, for people who want to read or
 // apply them by hand.
@@ -46,8 +55,17 @@ func Migrations(schema string) ([]Migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		name = strings.TrimSuffix(strings.TrimPrefix(name, "migrations/"), ".sql")
-		all = append(all, Migration{Version: i + 1, Name: name, SQL: inSchema(string(text), schema)})
+		m := Migration{
+			Version: i + 1, Name: strings.TrimSuffix(strings.TrimPrefix(name, "migrations/"), ".sql"), SQL: inSchema(string(text), schema),
+		}
+		mark := oldestMark.FindStringSubmatch(m.SQL)
+		if mark == nil {
+			return nil, fmt.Errorf("pgstore: %s does not say which programs may work with it", name)
+		}
+		if m.Oldest, err = strconv.Atoi(mark[1]); err != nil {
+			return nil, err
+		}
+		all = append(all, m)
 	}
 	return all, nil
 }
@@ -62,7 +80,7 @@ func newestVersion() int {
 // what the role of a Store needs.
 //
 // It returns the versions that it has applied, and an error that is ErrNewerSchema if the schema is newer than this
-// version of the package.
+// version of the package can work with. One that is newer, and that it can work with, is left as it is.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied []Migration, err error) {
 	all, err := Migrations(o.Schema)
 	if err != nil {
@@ -86,24 +104,25 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, all []Migration) ([]
 	if err := run(ctx, tx, prepareSQL(schema)); err != nil {
 		return nil, err
 	}
-	version, err := schemaVersion(ctx, tx, schema)
+	v, err := schemaVersion(ctx, tx, schema)
 	if err != nil {
 		return nil, err
 	}
-	if version > len(all) {
-		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, version, len(all))
+	if v.applied > len(all) && !v.fits(len(all)) {
+		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, v.applied, len(all))
 	}
-	for _, m := range all[version:] {
+	all = all[min(v.applied, len(all)):]
+	for _, m := range all {
 		if err := run(ctx, tx, m.SQL); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		mark := inSchema("INSERT INTO {{schema}}.migrations (version, name) VALUES ($1, $2)", schema)
-		if _, err := tx.Exec(ctx, mark, m.Version, m.Name); err != nil {
+		mark := inSchema("INSERT INTO {{schema}}.migrations (version, name, oldest) VALUES ($1, $2, $3)", schema)
+		if _, err := tx.Exec(ctx, mark, m.Version, m.Name, m.Oldest); err != nil {
 			return nil, explain(err)
 		}
 	}
 	_, err = tx.Exec(ctx, newStatements(schema).addDays, daysAhead)
-	return all[version:], explain(err)
+	return all, explain(err)
 }
 
 // run executes several statements at once.
@@ -126,18 +145,60 @@ func SchemaVersion(ctx context.Context, pool *pgxpool.Pool, schema string) (appl
 	if err := checkSchema(schema); err != nil {
 		return 0, 0, err
 	}
-	applied, err = schemaVersion(ctx, pool, schema)
-	return applied, newestVersion(), err
+	v, err := schemaVersion(ctx, pool, schema)
+	return v.applied, newestVersion(), err
 }
 
-func schemaVersion(ctx context.Context, q queryer, schema string) (version int, err error) {
-	err = q.QueryRow(ctx, inSchema("SELECT coalesce(max(version), 0) FROM {{schema}}.migrations", schema)).Scan(&version)
+// CheckSchema returns nil if this version of the package can work with the schema, an error that is ErrNoSchema if the schema is missing or too
+// old, and one that is ErrNewerSchema if it is too new.
+func CheckSchema(ctx context.Context, pool *pgxpool.Pool, schema string) error {
+	if schema == "" {
+		schema = defaultSchema
+	}
+	if err := checkSchema(schema); err != nil {
+		return err
+	}
+	return checkVersion(ctx, pool, schema, newestVersion())
+}
+
+// checkVersion compares the schema that is there with the newest version that a program knows.
+func checkVersion(ctx context.Context, q queryer, schema string, known int) error {
+	v, err := schemaVersion(ctx, q, schema)
+	switch {
+	case err != nil:
+		return err
+	case v.applied < known:
+		return fmt.Errorf("%w: schema %q has version %d, and this version needs %d; run `retrysafe migrate up`, or pgstore.Migrate",
+			ErrNoSchema, schema, v.applied, known)
+	case !v.fits(known):
+		return fmt.Errorf("%w: schema %q has version %d, and this version knows up to %d; use the newer version",
+			ErrNewerSchema, schema, v.applied, known)
+	}
+	return nil
+}
+
+// version of a schema.
+type version struct {
+	applied int // the last migration; 0: none
+	oldest  int // see Migration.Oldest; 0: not known
+}
+
+// fits reports whether a program that knows versions up to known can work with the schema.
+func (v version) fits(known int) bool {
+	return v.applied == known || v.applied > known && v.oldest > 0 && v.oldest <= known
+}
+
+func schemaVersion(ctx context.Context, q queryer, schema string) (v version, err error) {
+	err = q.QueryRow(ctx, inSchema(sqlFile("version"), schema)).Scan(&v.applied, &v.oldest)
 	switch sqlState(err) {
 	case undefinedTable, invalidSchemaName:
-		return 0, nil
+		return version{}, nil
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return version{}, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("pgstore: read the version of schema %q: %w", schema, explain(err))
+		return version{}, fmt.Errorf("pgstore: read the version of schema %q: %w", schema, explain(err))
 	}
-	return version, nil
+	return v, nil
 }

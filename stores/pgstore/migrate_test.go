@@ -3,10 +3,12 @@ package pgstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -48,6 +50,96 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 	if _, err := Migrate(context.Background(), s.pool, MigrateOptions{}); !errors.Is(err, ErrNewerSchema) {
 		t.Errorf("Migrate = %v, want ErrNewerSchema", err)
+	}
+}
+
+// A program goes on with the schema of a newer one that says so, and leaves it as it is; so it can run beside that, and be gone back to.
+// Seen to fail with fits comparing the versions alone.
+func TestNewerSchemaThatFits(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	known := newestVersion()
+	for oldest, fits := range map[int]bool{1: true, known: true, known + 1: false} {
+		execute(t, s, "DELETE FROM {{schema}}.migrations WHERE version = 999")
+		execute(t, s, "INSERT INTO {{schema}}.migrations (version, name, oldest) VALUES (999, 'of the future', $1)", oldest)
+		other, err := New(t.Context(), s.pool, Options{})
+		if fits != (err == nil) || !fits && !errors.Is(err, ErrNewerSchema) {
+			t.Errorf("New, with oldest %d = %v, want that it works: %v", oldest, err, fits)
+		}
+		if err == nil {
+			acquire(t, other, fmt.Sprint("key of ", oldest))
+			other.Close()
+		}
+		applied, err := Migrate(t.Context(), s.pool, MigrateOptions{})
+		if fits != (err == nil) || len(applied) > 0 {
+			t.Errorf("Migrate, with oldest %d = %v, %v", oldest, applied, err)
+		}
+	}
+}
+
+// migrateTo makes the schema of an older version.
+func migrateTo(t *testing.T, pool *pgxpool.Pool, to int) {
+	t.Helper()
+	all, err := Migrations("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "CREATE SCHEMA retrysafe; CREATE TABLE retrysafe.migrations (version integer PRIMARY KEY, name text NOT NULL, " +
+		"applied_at timestamptz NOT NULL DEFAULT now());" // as version 1 had it
+	for _, m := range all[:to] {
+		script += m.SQL + fmt.Sprintf("INSERT INTO retrysafe.migrations (version, name) VALUES (%d, '%s');", m.Version, m.Name)
+	}
+	if _, err := pool.Exec(t.Context(), script, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The schema of version 1 becomes that of today while a store of that time works on, which can also be opened again afterwards.
+// Seen to fail with the oldest of 002 set to 2.
+func TestMigrateBesideAnOlderProgram(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, shared.Get(t).Database(t))
+	migrateTo(t, pool, 1)
+	if err := checkVersion(t.Context(), pool, "retrysafe", 1); err != nil {
+		t.Errorf("before: %v", err)
+	}
+	if _, err := New(t.Context(), pool, Options{}); !errors.Is(err, ErrNoSchema) {
+		t.Errorf("a newer program: got %v, want ErrNoSchema", err)
+	}
+	old := fmt.Sprintf("SELECT retrysafe.add_days(retrysafe.clock() / 86400000000, %d)", daysAhead) // as version 1 calls it
+	if _, err := pool.Exec(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	applied, err := Migrate(t.Context(), pool, MigrateOptions{})
+	if err != nil || len(applied) != newestVersion()-1 {
+		t.Fatalf("Migrate = %d migrations, %v", len(applied), err)
+	}
+	if err := checkVersion(t.Context(), pool, "retrysafe", 1); err != nil {
+		t.Errorf("the older program, after the migration: %v", err)
+	}
+	if _, err := pool.Exec(t.Context(), old); err != nil {
+		t.Errorf("the older program, after the migration: %v", err)
+	}
+	runContract(t, pool.Config().ConnString(), Options{})
+}
+
+// The script brings a schema of version 1 up to date too, and run again it changes nothing.
+// Seen to fail with the migrations not inside IF: the tables were there already.
+func TestScriptUpgrades(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, shared.Get(t).Database(t))
+	migrateTo(t, pool, 1)
+	script, err := Script(ScriptOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := pool.Exec(t.Context(), script, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckSchema(t.Context(), pool, ""); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -17,8 +17,9 @@ type ScriptOptions struct {
 	Role string
 }
 
-// Script returns SQL that makes the schema as Migrate does, in one transaction, for people who read such things before
-// they happen, or whose database lets nobody else make tables. Run it with psql, as a superuser or a member of Owner.
+// Script returns SQL that makes the schema or brings it up to date, as Migrate does, in one transaction, for people who read
+// such things before they happen, or whose database lets nobody else make tables. Run it with psql, as a superuser or a member
+// of Owner. It skips the migrations that have been applied, and may be run again.
 func Script(o ScriptOptions) (string, error) {
 	if o.Schema == "" {
 		o.Schema = defaultSchema
@@ -39,8 +40,10 @@ func Script(o ScriptOptions) (string, error) {
 	}
 	b.WriteString(prepareSQL(o.Schema))
 	for _, m := range all {
-		fmt.Fprintf(&b, "\n-- %s\n%s", m.Name, m.SQL)
-		fmt.Fprintf(&b, "\nINSERT INTO %s.migrations (version, name) VALUES (%d, '%s');\n", o.Schema, m.Version, m.Name)
+		fmt.Fprintf(&b, "\n-- %s\nDO $script$ BEGIN\nIF NOT EXISTS (SELECT FROM %s.migrations WHERE version = %d) THEN\nEXECUTE $migration$\n%s",
+			m.Name, o.Schema, m.Version, m.SQL)
+		fmt.Fprintf(&b, "INSERT INTO %s.migrations (version, name, oldest) VALUES (%d, '%s', %d);\n$migration$;\nEND IF;\nEND $script$;\n",
+			o.Schema, m.Version, m.Name, m.Oldest)
 	}
 	addDays := strings.ReplaceAll(inSchema(sqlFile("add_days"), o.Schema), "$1", strconv.Itoa(daysAhead))
 	fmt.Fprintf(&b, "\n%s;\n", strings.TrimSpace(addDays))

@@ -14,8 +14,10 @@ var sqlFiles embed.FS
 type statements struct {
 	add, take, look, complete, extend, release, checkpoint, retire, watch statement
 
-	guard, outcome, inspect, list, stats, bytes, pendingAges    string
-	sweepClaims, sweepOlder, addDays, days, takeChore, endChore string
+	guard, markTx, whole, outcome            string
+	inspect, list, stats, bytes, pendingAges string
+	sweepClaims, sweepOlder, oldestDue       string
+	addDays, days, takeChore, endChore       string
 }
 
 // statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
@@ -60,9 +62,10 @@ func newStatements(schema string) *statements {
 		add: rows("add"), take: rows("take"), look: rows("look"), complete: rows("complete"), extend: rows("extend"),
 		release: rows("release"), checkpoint: rows("checkpoint"), retire: rows("retire"), watch: rows("watch"),
 
-		guard: text("guard"), outcome: text("outcome"), inspect: text("inspect"), list: text("list"),
-		stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
-		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), addDays: text("add_days"), days: text("days"),
+		guard: text("guard"), markTx: text("mark_tx"), whole: text("whole"), outcome: text("outcome"),
+		inspect: text("inspect"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
+		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
+		addDays: text("add_days"), days: text("days"),
 		takeChore: text("take_chore"), endChore: text("end_chore"),
 	}
 }

@@ -77,14 +77,14 @@ var (
 // the pool.
 //
 // It returns an error that is ErrNoSchema if the schema is missing or too old, and ErrNewerSchema if a newer version of
-// this package has migrated it. Behind a PgBouncer that mixes up prepared statements the error, of New or of a call that comes
+// this package has changed it so that this one cannot work with it. Behind a PgBouncer that mixes up prepared statements the error, of New or of a call that comes
 // later, says how pool must connect.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	o = o.withDefaults(pool)
 	if err := checkSchema(o.Schema); err != nil {
 		return nil, err
 	}
-	if err := checkVersion(ctx, pool, o.Schema); err != nil {
+	if err := checkVersion(ctx, pool, o.Schema, newestVersion()); err != nil {
 		return nil, err
 	}
 	strict, err := isStrict(ctx, pool)
@@ -114,22 +114,6 @@ func (s *Store) addToday() error {
 	defer cancel()
 	if err := s.addDays(ctx); err != nil {
 		return fmt.Errorf("pgstore: make the partition of today: %w", explain(err))
-	}
-	return nil
-}
-
-// checkVersion compares the schema that is there with the one that this version needs.
-func checkVersion(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	version, err := schemaVersion(ctx, pool, schema)
-	switch {
-	case err != nil:
-		return err
-	case version < newestVersion():
-		return fmt.Errorf("%w: schema %q has version %d, and this version needs %d; run `retrysafe migrate up`, or pgstore.Migrate",
-			ErrNoSchema, schema, version, newestVersion())
-	case version > newestVersion():
-		return fmt.Errorf("%w: schema %q has version %d, and this version knows up to %d; use the newer version",
-			ErrNewerSchema, schema, version, newestVersion())
 	}
 	return nil
 }

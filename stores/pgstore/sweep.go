@@ -24,7 +24,8 @@ const (
 type sweeper struct {
 	me   uuid
 	pass sync.Mutex // one pass at a time; it guards what follows
-	// low is the minute before which nothing is left: dead index entries there are not walked again.
+	// low is the minute before which nothing is left: dead index entries there are not walked again. A row that was locked,
+	// and so passed over, keeps it down.
 	low      int32
 	lookedAt time.Time // at the days
 }
@@ -87,12 +88,25 @@ func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err erro
 		}
 		swept += gone
 		if looked < n {
-			s.sweeper.low = minute - lateTransactions // lower than before, if the clock has been set back
-			return swept, nil
+			return swept, s.raiseLow(ctx, minute-lateTransactions)
 		}
 		rest(ctx, time.Since(began))
 	}
 	return swept, nil
+}
+
+// raiseLow has the next pass begin at a minute, or at the oldest record before it that is left. The minute is lower than before if the clock
+// has been set back.
+func (s *Store) raiseLow(ctx context.Context, minute int32) error {
+	var left *int32
+	if err := s.sweepPiece(ctx, s.sql.oldestDue, []any{s.sweeper.low, minute}, &left); err != nil {
+		return fmt.Errorf("sweep: %w", explain(err))
+	}
+	s.sweeper.low = minute
+	if left != nil {
+		s.sweeper.low = *left
+	}
+	return nil
 }
 
 func (s *Store) sweepOlder(ctx context.Context, limit int) (swept int, err error) {

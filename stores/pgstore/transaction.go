@@ -3,7 +3,9 @@ package pgstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -29,6 +31,34 @@ func (t pgxTx) exec(ctx context.Context, sql string, args ...any) (int64, error)
 func (t pgxTx) commit(ctx context.Context) error { return t.Commit(ctx) }
 
 func (t pgxTx) rollback(ctx context.Context) error { return t.Rollback(ctx) }
+
+// lentTx is a transaction as a function given to InTx has it: only InTx ends it.
+type lentTx struct {
+	pgx.Tx
+	asked atomic.Bool // to end
+}
+
+var errNotYours = errors.New("pgstore: InTx commits when its function returns nil and rolls back when it returns an error; " +
+	"do not call Commit or Rollback inside it")
+
+// Commit implements pgx.Tx.
+func (t *lentTx) Commit(context.Context) error { return t.refuse() }
+
+// Rollback implements pgx.Tx.
+func (t *lentTx) Rollback(context.Context) error { return t.refuse() }
+
+func (t *lentTx) refuse() error {
+	t.asked.Store(true)
+	return errNotYours
+}
+
+// refused returns the error that the function was given, in case it has ignored it: what it wanted is not what would happen.
+func (t *lentTx) refused() error {
+	if t.asked.Load() {
+		return errNotYours
+	}
+	return nil
+}
 
 type sqlTx struct{ *sql.Tx }
 

@@ -16,7 +16,7 @@ var (
 	ErrDamaged = errors.New("sqlitestore: file is damaged")
 	// ErrNotOurs: the file is not a SQLite database, or it belongs to another program.
 	ErrNotOurs = errors.New("sqlitestore: file is not a Retrysafe store")
-	// ErrNewerSchema: a newer version of this package has written the file.
+	// ErrNewerSchema: a newer version of this package has written the file, and this one cannot work with it.
 	ErrNewerSchema = errors.New("sqlitestore: file has a newer schema")
 	// ErrDiskFull: there is no space for the write, which has not happened. Writes succeed again once there is.
 	ErrDiskFull = errors.New("sqlitestore: disk is full")

@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
+
+	"modernc.org/sqlite"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -20,8 +24,11 @@ import (
 //	})
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has called
-// retrysafe.SetResult. Nobody else writes to the file while f runs, so f should be short, must heed its context, and
-// must not use the store, which fails with ErrInsideTransaction. f must not end tx.
+// retrysafe.SetResult. Otherwise InTx fails and rolls back. What a handler writes after InTx is an error: it would reach
+// nobody. Nobody else writes to the file while f runs, so f should be short, must heed its context, and
+// must not use the store, which fails with ErrInsideTransaction. f must not end tx, neither by its methods nor by SQL: InTx
+// notices, completes nothing and returns an error. If what f wrote may have been committed, that error is marked
+// retrysafe.Unknown, and the key is abandoned whatever the work returns.
 //
 // If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP response is forgotten, so
 // that the handler can say what happened instead. It returns retrysafe.ErrNoAttempt outside of an
@@ -33,10 +40,19 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	if !ok {
 		return retrysafe.ErrNoAttempt
 	}
-	back, err := s.writer.borrow(ctx, a.Lease())
+	giveBack, err := s.writer.borrow(ctx, a.Lease())
 	if err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
 	}
+	defer giveBack()
+	commits, stop, err := countCommits(s.writer.conn)
+	if err != nil {
+		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
+	}
+	back := sync.OnceFunc(func() {
+		stop()
+		giveBack()
+	})
 	defer back()
 	// Only this function ends the transaction: an end of ctx in between must not, unseen.
 	tx, err := s.writer.conn.BeginTx(context.WithoutCancel(ctx), nil)
@@ -48,27 +64,56 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
 	}
 	inside, steps := retrysafe.StepsInTx(context.WithValue(ctx, borrowedKey{}, s.writer))
+	t := &shared{store: s, tx: tx, back: back, commits: commits}
 	if err := f(inside, tx); err != nil {
 		a.RolledBack()
+		if ended := t.whole(); ended != nil && t.inDoubt() {
+			a.InDoubt()
+			return errors.Join(ended, err)
+		}
 		return err
 	}
-	t := &shared{store: s, tx: tx, steps: steps(), back: back}
+	t.steps = steps()
 	if !a.Protected() {
 		if err := t.whole(); err != nil {
 			return err
 		}
 		return t.commit(func(context.Context) bool { return false })
 	}
-	return a.CompleteIn(t.complete)
+	return a.CompleteIn(s, t.complete)
+}
+
+// countCommits counts the commits on a connection until stop is called, which needs the connection as every other use does. A driver that cannot say when it commits counts one
+// from the start.
+func countCommits(conn *sql.Conn) (n *atomic.Int64, stop func(), err error) {
+	n, stop = new(atomic.Int64), func() {}
+	err = conn.Raw(func(driverConn any) error {
+		hooks, ok := driverConn.(sqlite.HookRegisterer)
+		if !ok {
+			n.Add(1)
+			return nil
+		}
+		hooks.RegisterCommitHook(func() int32 {
+			n.Add(1)
+			return 0 // go on
+		})
+		stop = func() { hooks.RegisterCommitHook(nil) }
+		return nil
+	})
+	return n, stop, err
 }
 
 // shared is a transaction that business writes and a completion share.
 type shared struct {
-	store *Store
-	tx    *sql.Tx
-	steps []retrysafe.StepResult
-	back  func()
+	store   *Store
+	tx      *sql.Tx
+	steps   []retrysafe.StepResult
+	back    func()
+	commits *atomic.Int64 // since before it began
 }
+
+// inDoubt reports whether something was committed, or may have been, by the function given to InTx.
+func (t *shared) inDoubt() bool { return t.commits.Load() > 0 }
 
 // complete writes the completion and commits. It gives the connection back before the engine goes on, because the
 // engine may wait for a heartbeat, and a heartbeat may wait for the connection.
@@ -96,19 +141,21 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 	return err
 }
 
-// whole makes sure that the transaction is still the one that f was given. SQLite rolls one back by itself when the disk is full, and where a
-// statement says ROLLBACK; if f passes over that error, what it writes after it is committed at once.
+// whole makes sure that the transaction is still the one that f was given. f may have ended it. SQLite rolls one back by itself when the
+// disk is full; if f ignores that error, each statement after it is committed at once.
 func (t *shared) whole() error {
 	_, err := txRunner{t.tx, context.Background()}.exec("release_savepoint")
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, sql.ErrTxDone):
-		return fmt.Errorf("the function given to InTx has ended the transaction itself: %w", err)
-	case strings.Contains(err.Error(), "no such savepoint"):
-		return fmt.Errorf("the transaction has ended inside the function given to InTx, by a statement, or by an error that was passed over: %w", err)
+	case !errors.Is(err, sql.ErrTxDone) && !strings.Contains(err.Error(), "no such savepoint"):
+		return explain(t.store.path, err)
+	case t.inDoubt():
+		return retrysafe.Unknown(fmt.Errorf("the transaction was ended inside the function given to InTx, which must leave that to InTx; "+
+			"nothing was completed, and what it wrote may have been committed: %w", err))
 	}
-	return explain(t.store.path, err)
+	return fmt.Errorf("the transaction was rolled back inside the function given to InTx, by a statement or with an error that it ignored; "+
+		"nothing was completed, and nothing of what it wrote remains: %w", err)
 }
 
 func (t *shared) save(e *ending, now instant) (id int64, err error) {

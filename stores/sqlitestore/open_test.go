@@ -64,6 +64,30 @@ func holdUntilKilled(path string) error {
 	select {}
 }
 
+// A file that a newer program has migrated, and that says that older ones can work with it, opens: one can go back to the older program.
+// Seen to fail with worksWith not asked.
+func TestNewerSchemaThatFits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	openAndClose(t, path)
+	execute(t, path, "UPDATE retrysafe_meta SET value = 1000 WHERE name = 'schema'")
+	s := openAt(t, path, nil)
+	if c, err := s.Claim(t.Context(), params("k")); err != nil || c.Verdict != retrysafe.Acquired {
+		t.Errorf("got %v, %v", c.Verdict, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for what, change := range map[string]string{
+		"newer programs only": "UPDATE retrysafe_meta SET value = 2 WHERE name = 'oldest'",
+		"no program named":    "DELETE FROM retrysafe_meta WHERE name = 'oldest'",
+	} {
+		execute(t, path, change)
+		if _, err := Open(path, Options{}); !errors.Is(err, ErrNewerSchema) {
+			t.Errorf("%s: got %v, want ErrNewerSchema", what, err)
+		}
+	}
+}
+
 // Seen to fail with the checks of schemaVersion and migrate taken out, one by one.
 func TestForeignFilesAreRefused(t *testing.T) {
 	for _, c := range []struct {
@@ -75,7 +99,7 @@ func TestForeignFilesAreRefused(t *testing.T) {
 		{"other tables", func(t *testing.T, path string) { execute(t, path, "CREATE TABLE theirs (x)") }, ErrNotOurs},
 		{"newer schema", func(t *testing.T, path string) {
 			openAndClose(t, path)
-			execute(t, path, "UPDATE retrysafe_meta SET value = 1000 WHERE name = 'schema'")
+			execute(t, path, "UPDATE retrysafe_meta SET value = 1000 WHERE name IN ('schema', 'oldest')")
 		}, ErrNewerSchema},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"regexp"
 	"strings"
 )
 
@@ -85,6 +86,10 @@ func migrate(ctx context.Context, conn *sql.Conn, version int) error {
 		return err
 	}
 	if version > len(files) {
+		fits, err := worksWith(ctx, conn, len(files))
+		if err != nil || fits {
+			return err
+		}
 		return fmt.Errorf("%w: schema %d, and this version of the package knows schemas up to %d; "+
 			"use the newer version, or restore the copy made before it ran", ErrNewerSchema, version, len(files))
 	}
@@ -96,10 +101,24 @@ func migrate(ctx context.Context, conn *sql.Conn, version int) error {
 	return nil
 }
 
+// worksWith reports whether a file with a newer schema says that a program which knows schemas up to known can work with it.
+func worksWith(ctx context.Context, conn *sql.Conn, known int) (fits bool, err error) {
+	const question = "SELECT count(*) FROM retrysafe_meta WHERE name = 'oldest' AND value <= ?"
+	err = conn.QueryRowContext(ctx, question, known).Scan(&fits)
+	return fits, err
+}
+
+// oldestMark is the line of a migration that says which schema a program must know at least to work with the file after it.
+var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
+
 func migrateTo(ctx context.Context, conn *sql.Conn, version int, name string) error {
 	text, err := migrationFiles.ReadFile(name)
 	if err != nil {
 		return err
+	}
+	oldest := oldestMark.FindSubmatch(text)
+	if oldest == nil {
+		return errors.New("the migration does not say which programs may work with it")
 	}
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
@@ -108,8 +127,9 @@ func migrateTo(ctx context.Context, conn *sql.Conn, version int, name string) er
 	if _, err := tx.ExecContext(ctx, string(text)); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	const mark = "INSERT INTO retrysafe_meta VALUES ('schema', ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-	if _, err := tx.ExecContext(ctx, mark, version); err != nil {
+	const mark = `INSERT INTO retrysafe_meta VALUES ('schema', ?), ('oldest', CAST(? AS INTEGER))
+		ON CONFLICT DO UPDATE SET value = excluded.value`
+	if _, err := tx.ExecContext(ctx, mark, version, string(oldest[1])); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

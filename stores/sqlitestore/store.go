@@ -50,7 +50,7 @@ var (
 // directory must exist, on a local disk: network file systems do not lock as SQLite needs it.
 //
 // It returns an error that is ErrInUse while another process has the file open, ErrNotOurs if the file is something
-// else, ErrNewerSchema if a newer version has written it, and ErrDamaged if it is not as it was written.
+// else, ErrNewerSchema if a newer version has changed it so that this one cannot work with it, and ErrDamaged if it is not as it was written.
 func Open(path string, o Options) (*Store, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -273,6 +273,20 @@ var inspectorRules = []rule{
 		k.must("Stats", err)
 		equal(k, "pending", stats.Pending, 4)
 	}},
+	{"stats-released", "a key that was released without steps, and is not claimed again, is soon gone from Stats, however long its Keep", func(k *kit) {
+		if _, ok := k.store.(retrysafe.Sweeper); !ok {
+			return
+		}
+		for i := range 20 {
+			k.release(k.take(fmt.Sprint(i), keeping(keepLonger)))
+		}
+		k.age(10 * time.Minute)
+		k.sweepAll()
+		stats, err := k.inspector().Stats(k.ctx)
+		k.must("Stats", err)
+		stats.Bytes = 0
+		equal(k, "stats", stats, retrysafe.Stats{})
+	}},
 	{"inspect-context", "a look whose context has ended fails with the context's error", func(k *kit) {
 		ended, cancel := context.WithCancel(k.ctx)
 		cancel()

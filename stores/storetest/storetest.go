@@ -8,6 +8,8 @@
 // Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher and Inspector run if
 // the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time passes by
 // Harness.Age. Run the suite with -race.
+//
+// RunInTx has the rules for stores whose completions share a transaction with what the work writes.
 package storetest
 
 import (

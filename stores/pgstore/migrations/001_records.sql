@@ -1,3 +1,4 @@
+-- oldest: 1
 -- Times are microseconds since 1970 on the server's clock, durations microseconds.
 CREATE FUNCTION {{schema}}.clock() RETURNS bigint LANGUAGE sql VOLATILE PARALLEL SAFE
 	RETURN (date_part('epoch', clock_timestamp()) * 1e6)::bigint;

@@ -6,6 +6,7 @@ DO $$ BEGIN
 	END IF;
 	IF to_regclass('{{schema}}.migrations') IS NULL THEN
 		CREATE TABLE {{schema}}.migrations (
-			version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now());
+			version integer PRIMARY KEY, name text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now(),
+			oldest integer); -- the version that a program must know at least to work with this one
 	END IF;
 END $$;

@@ -1,9 +1,11 @@
--- Attempts that hold their key give it up. Without steps nothing is kept but the fence, until the record is swept or claimed.
+-- Attempts that hold their key give it up. Without steps nothing is kept but the fence, for a minute, until the record is swept or claimed:
+-- so fences grow although the clock is set back a little, and a copy of add.sql that arrives late does not take the key again.
 UPDATE {{schema}}.claims c SET state = 2,
 	ends_at = CASE WHEN c.steps > 0 THEN {{schema}}.clock() ELSE 0 END,
 	keep_replay = CASE WHEN c.steps > 0 THEN c.keep_replay ELSE 0 END,
 	keep_key = CASE WHEN c.steps > 0 THEN c.keep_key ELSE 0 END,
-	keep_audit = CASE WHEN c.steps > 0 THEN c.keep_audit ELSE 0 END
+	keep_audit = CASE WHEN c.steps > 0 THEN c.keep_audit ELSE 0 END,
+	sweep_at = CASE WHEN c.steps > 0 THEN c.sweep_at ELSE {{schema}}.clock() / 60000000 + 1 END
 FROM {{p: k uuid, owner uuid, fence bigint}}
 WHERE c.k = p.k AND c.fence = p.fence AND c.owner = p.owner AND c.state = 1
 	AND c.ends_at + c.keep_key > {{schema}}.clock()

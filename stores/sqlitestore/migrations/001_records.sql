@@ -1,5 +1,6 @@
--- What the store knows, outside the records: 'schema' is the number of the last migration, 'fence' a number that no
--- fence given out exceeds unless its record is the newest one.
+-- oldest: 1
+-- What the store knows, outside the records: 'schema' is the number of the last migration, 'oldest' the one that a program must
+-- know at least to work with the file, 'fence' a number that no fence given out exceeds unless its record is the newest one.
 CREATE TABLE retrysafe_meta (
 	name  TEXT PRIMARY KEY,
 	value INTEGER NOT NULL
