@@ -16,11 +16,16 @@ func (x *exchange) serveAsync() {
 		x.m.refuse(x.w, *p)
 		return
 	}
+	if p := x.account.take(uncounted); p != nil { // what goes on is seen by MemoryFunc, however small it is
+		x.m.refuse(x.w, *p)
+		return
+	}
 	began, done := make(chan struct{}), make(chan struct{})
 	behind := x.detach(began)
 	ctx := x.r.Context()
 	go func() {
 		defer close(done)
+		defer behind.account.giveBack()
 		defer behind.removeFiles()
 		defer behind.logPanic()
 		behind.do(ctx)
@@ -60,7 +65,9 @@ func (x *exchange) detach(began chan<- struct{}) *exchange {
 	behind.w = &detachedWriter{header: http.Header{}}
 	behind.request, behind.compared, behind.echo, behind.prefer = x.request, x.compared, x.echo, x.prefer
 	behind.body, behind.spooled, behind.began = x.body, x.spooled, began
-	x.body = nil
+	behind.account = x.account
+	behind.account.ctx = behind.r.Context()
+	x.body, x.account.held = nil, 0
 	return behind
 }
 

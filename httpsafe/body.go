@@ -4,49 +4,27 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
+	"os"
 	"sync"
 )
 
-// memory holds a request's or a response's bytes. Memories are pooled: whoever hands one out also takes it back.
-type memory struct {
-	body   []byte
-	meta   []byte
-	fields []field
-}
-
-// maxPooled is the most that a memory keeps for its next user.
-const maxPooled = 64 << 10
-
-func (m *middleware) getMemory() *memory { return m.memories.Get().(*memory) }
-
-func (m *middleware) putMemory(mem *memory) {
-	if mem == nil || cap(mem.body) > maxPooled || cap(mem.meta) > maxPooled {
-		return
-	}
-	clear(mem.fields)
-	mem.body, mem.meta, mem.fields = mem.body[:0], mem.meta[:0], mem.fields[:0]
-	m.memories.Put(mem)
-}
-
 // readBody reads the whole body of r into mem. The problem is nil if that worked.
-func (c *config) readBody(r *http.Request, mem *memory) *Problem {
+func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
 	if r.ContentLength > c.maxBody {
 		return c.bodyTooLarge()
 	}
-	if r.ContentLength > 0 {
-		mem.body = slices.Grow(mem.body, int(r.ContentLength)+1) // one more, to see the end
-	}
 	var err error
 	for err == nil {
-		if len(mem.body) == cap(mem.body) {
-			mem.body = slices.Grow(mem.body, 512)
+		if len(mem.body) == cap(mem.body) || len(mem.body) >= max(mem.counted, uncounted) {
+			if p := a.grow(mem, 1, 0); p != nil {
+				return p
+			}
 		}
 		var n int
-		n, err = r.Body.Read(mem.body[len(mem.body):cap(mem.body)])
+		n, err = r.Body.Read(mem.body[len(mem.body):min(cap(mem.body), max(mem.counted, uncounted))])
 		mem.body = mem.body[:len(mem.body)+n]
 		if int64(len(mem.body)) > c.maxBody {
 			return c.bodyTooLarge()
@@ -55,11 +33,17 @@ func (c *config) readBody(r *http.Request, mem *memory) *Problem {
 	if err == io.EOF {
 		return nil
 	}
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		p := problem(BodyTooLarge).with("max_bytes", tooLarge.Limit)
-		return &p
-	}
+	return unreadBody(err)
+}
+
+// unreadBody says why a body could not be read to its end.
+func unreadBody(err error) *Problem {
 	p := problem(BodyUnreadable)
+	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		p = problem(BodyTooLarge).with("max_bytes", tooLarge.Limit)
+	} else if errors.Is(err, os.ErrDeadlineExceeded) {
+		p = problem(BodyTimeout)
+	}
 	return &p
 }
 

@@ -1,6 +1,7 @@
 package httpsafe
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
@@ -16,12 +17,23 @@ func (r *recorder) offer() {
 	}
 }
 
+// What is wrong with a response around a transaction that saves it.
+var (
+	errNothingWritten = errors.New("httpsafe: the handler has not written its response yet; write it inside InTx, so that it is saved with the transaction")
+	errSaved          = errors.New("httpsafe: the response was saved with the transaction; what is written after InTx is discarded")
+)
+
 // capture is what a transaction saves: the response written so far, which is sealed. If the transaction fails, the next
-// write begins another response.
+// write begins another response. It fails if nothing was written: the response that follows would be lost, and an empty one
+// replayed in its place.
 func (r *recorder) capture() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.captured = true
 	p := &r.current
+	if r.state == recording && p.status == 0 {
+		return retrysafe.Result{}, errNothingWritten
+	}
 	if r.state == recording {
 		p.end(r.w.Header(), r.sniffed())
 	}
@@ -32,6 +44,9 @@ func (r *recorder) capture() (retrysafe.Result, error) {
 	}
 	return result, nil
 }
+
+// isSaved reports whether a transaction has saved the response: nothing can be added to it.
+func (r *recorder) isSaved() bool { return r.sealed.memory != nil && r.ctx.Completed() }
 
 // resultOf returns what is stored of a response that has ended.
 func (r *recorder) resultOf(p *response) retrysafe.Result {

@@ -14,16 +14,20 @@ const (
 	ClassAmbiguous
 
 	classUnknown // the handler's word: see Unknown
+	classUnsure  // the same, and Options.Ambiguous may free the key: see Ambiguous
+	classBusy    // another layer's attempt is at work; this one did nothing
 )
 
-// ClassFunc tells the class of a final status, 200 to 999.
+// ClassFunc tells the class of a final status, 200 to 999. It judges answers of the handler only: one that is made up because
+// the outcome is not known (see Ambiguous) is never judged by its status, and a 4xx by which another layer says that it is at
+// work under the key is never kept.
 type ClassFunc func(status int) Class
 
 // AmbiguousPolicy says what becomes of an ambiguous response's key.
 type AmbiguousPolicy uint8
 
 const (
-	// AmbiguousStore keeps and replays the response: the operation never runs twice. Default.
+	// AmbiguousStore keeps and replays the response: the operation never runs twice.
 	AmbiguousStore AmbiguousPolicy = iota + 1
 	// AmbiguousRelease frees the key. Only for operations that may run twice, or that undo all they did before they
 	// fail.
@@ -56,18 +60,18 @@ func StoreExecuted(status int) Class {
 	return ClassStore
 }
 
-// StoreSuccesses stores 2xx and releases everything else.
+// StoreSuccesses stores 2xx and 3xx and releases everything else. A redirect after a POST is how its success is answered.
 func StoreSuccesses(status int) Class {
-	if status < 200 || status > 299 {
+	if status < 200 || status > 399 {
 		return ClassRelease
 	}
 	return ClassStore
 }
 
-// StoreSuccessesAndRefusals stores 2xx and 4xx, except refusals that assert that nothing happened; the rest releases.
+// StoreSuccessesAndRefusals stores 2xx, 3xx and 4xx, except refusals that assert that nothing happened; the rest releases.
 func StoreSuccessesAndRefusals(status int) Class {
 	isRefusal := 400 <= status && status <= 499 && !assertsNothingHappened(status)
-	if isRefusal || 200 <= status && status <= 299 {
+	if isRefusal || 200 <= status && status <= 399 {
 		return ClassStore
 	}
 	return ClassRelease

@@ -49,13 +49,28 @@ func NewClient(o ClientOptions) (*Client, error) {
 // caller closes the response's body; with a journal, that says that the caller has the answer, and the intent is forgotten.
 // What Close returns is the journal's error: an intent that could not be forgotten is only sent and answered again.
 //
+// Both ctx and the request's own context count: the request ends with whichever ends first, and has the attempt, the
+// step, the intent and the credential of ctx, or what ctx lacks of these from r.Context(). If the two belong to different
+// attempts of a Guard, Do returns an error and sends nothing.
+//
 // Errors are those of Transport.RoundTrip. They hold neither key nor URL.
 func (c *Client) Do(ctx context.Context, r *http.Request) (*http.Response, error) {
+	ctx, done, err := joinContexts(ctx, r.Context())
+	if err != nil {
+		return nil, err
+	}
 	response, err := c.http.Do(r.WithContext(ctx))
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return response, err
+	if err != nil {
+		done()
+		return nil, err
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols { // that connection's body can be written to as well
+		response.Body = &closing{ReadCloser: response.Body, after: func() error { done(); return nil }}
+	}
+	return response, nil
 }
 
 // CloseIdleConnections closes the connections that nothing uses.

@@ -26,6 +26,11 @@ var (
 	ErrUnnamedCall = errors.New("httpsafe: an attempt calls the same URL twice, or a step calls twice: name the calls with WithOperation")
 )
 
+// ErrKeyRequired is returned with TransportOptions.RequireKey for a request that has no key, is not named with WithIntent
+// or WithKey, and does not have the context of an attempt. Nothing was sent.
+var ErrKeyRequired = errors.New("httpsafe: the request has no key, and RequireKey makes up none: " +
+	"send it with the context of the attempt, or name it with WithIntent or WithKey")
+
 // call is one intent on its way: its key, its request as it is sent each time, and what is known so far.
 type call struct {
 	t          *Transport
@@ -42,12 +47,15 @@ type call struct {
 	begunAt    time.Time
 
 	attempts  int
+	waited    int  // attempts that were told that another one is at work
 	failures  int  // server errors that said nothing else
 	hops      int  // redirects followed
 	refreshed bool // after a 401
 	refused   bool // the next sending is the one with a new credential
 	goesOn    bool // the next sending belongs to the same attempt
 	unclear   bool // something that was sent may have run
+
+	waitingSince time.Time // the first reply that said so; zero: none has
 }
 
 // prepare reads the request, and puts the key on a copy of it.
@@ -126,7 +134,10 @@ func (c *call) newKey(said *named, request string) (string, error) {
 	key := said.key
 	if key == "" {
 		attempt, ok := retrysafe.AttemptFrom(c.ctx)
-		if !ok {
+		switch {
+		case !ok && c.t.options.RequireKey:
+			return "", ErrKeyRequired
+		case !ok:
 			return c.t.options.KeyFunc(), nil // of the right form, see validate
 		}
 		child, err := c.childKey(attempt, said.operation, request)

@@ -31,7 +31,7 @@ func (c *call) read(p reply) evidence {
 		return evidence{said: saidOfError(p)}
 	}
 	e := evidence{status: p.response.StatusCode, retryAfter: retry.After(p.response.Header, time.Now())}
-	e.said = c.saidByHeader(p.response)
+	e.said = saidByHeader(p.response, c.t.options.Profile.Marker)
 	if e.status >= 300 && len(p.start) <= maxEvidence {
 		e.readBody(p)
 	}
@@ -50,9 +50,12 @@ func (c *call) read(p reply) evidence {
 // readBody adds what the body says.
 func (e *evidence) readBody(p reply) {
 	v := decoded(p.start)
-	words := saidByBody(p.response, p.start, v, e.said)
+	words := saidByBody(p.response, p.start, v, e.said) | saidByLink(p.response)
 	if words&saidUnknown != 0 && e.said&saidUnknown == 0 && (words|e.said)&saidRetry != 0 {
 		words |= saidResumes // what a middleware says in the header counts more
+	}
+	if words&(saidRetry|saidRefused) != 0 {
+		e.said &^= saidReused // a header says so of any request that was rejected
 	}
 	e.said |= words
 	if isProblem(p.response) {
@@ -80,10 +83,20 @@ func saidOfError(p reply) said {
 	return saidNotSent
 }
 
+// saysInFlight reports whether an answer says that another attempt is at work under its key, in our words or a provider's.
+// The server asks too, before it keeps a handler's answer.
+func saysInFlight(r *http.Response, body []byte) bool {
+	s := saidByHeader(r, "")
+	if len(body) <= maxEvidence {
+		s |= saidByBody(r, body, decoded(body), s)
+	}
+	return s&saidInFlight != 0
+}
+
 // saidByHeader reads the fields that servers and providers use.
-func (c *call) saidByHeader(r *http.Response) (s said) {
+func saidByHeader(r *http.Response, marker string) (s said) {
 	h := r.Header
-	for _, name := range []string{c.t.options.Profile.Marker, "Idempotent-Replayed", "Idempotency-Replayed", "X-Idempotency-Replayed"} {
+	for _, name := range []string{marker, "Idempotent-Replayed", "Idempotency-Replayed", "X-Idempotency-Replayed"} {
 		if name != "" && isTrue(h.Get(name)) {
 			s |= saidReplayed
 		}
@@ -112,11 +125,12 @@ func saidByStatus(text string) said {
 	s := map[string]said{
 		"replayed": saidReplayed, "unknown": saidUnknown, "in-flight": saidInFlight, "released": saidNothing, "ignored": saidIgnored,
 	}[strings.TrimSpace(status)]
-	if s == saidUnknown {
-		for p := range strings.SplitSeq(parameters, ";") {
-			if p = strings.TrimSpace(p); p == "retry" || p == "retry=?1" {
-				return saidResumes
-			}
+	for p := range strings.SplitSeq(parameters, ";") {
+		switch p = strings.TrimSpace(p); {
+		case s == saidUnknown && (p == "retry" || p == "retry=?1"):
+			return saidResumes
+		case s == saidReplayed && p == "body=?0":
+			return saidReplayed | saidNotKept
 		}
 	}
 	return s

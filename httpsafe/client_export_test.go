@@ -14,3 +14,6 @@ func Budgets(t *Transport) int {
 	defer t.budgets.mu.Unlock()
 	return len(t.budgets.all)
 }
+
+// AllProblems returns what is constant in each situation.
+func AllProblems() []Problem { return problems() }

@@ -14,7 +14,8 @@ type Resumed struct {
 	// Response, if there is one. Resume closes its body.
 	Response *http.Response
 	// Err otherwise. If it is ErrOutcomeUnknown the journal keeps the intent: for the next Resume, or, when the
-	// horizon is past or the server's answer leaves no hope, for people.
+	// horizon is past or the server's answer leaves no hope, for people. If it is ErrNotReplayable the operation has
+	// ended, which counts as a final answer.
 	Err error
 }
 
@@ -91,7 +92,11 @@ func (c *Client) resume(ctx context.Context, e JournalEntry, result func(context
 	}
 	response, err := c.transport.try(pending)
 	if err != nil {
-		return errors.Join(result(ctx, Resumed{Entry: e, Err: err}), pending.keep(err))
+		failed := result(ctx, Resumed{Entry: e, Err: err})
+		if failed != nil && errors.Is(err, ErrNotReplayable) { // the server says so again the next time
+			return failed
+		}
+		return errors.Join(failed, pending.keep(err))
 	}
 	defer response.Body.Close()
 	if err := result(ctx, Resumed{Entry: e, Response: response}); err != nil {

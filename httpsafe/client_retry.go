@@ -36,6 +36,10 @@ func (t *Transport) try(c *call) (*http.Response, error) {
 		case giveUp:
 			c.report(v, false, 0)
 			return nil, c.unknown(v, GaveUpAnswer)
+		case notKept:
+			c.report(v, false, 0)
+			t.budgets.succeeded(c.origin())
+			return nil, c.notReplayable(v)
 		case follow, refresh: // at once
 			c.report(v, true, 0)
 			v.discard()
@@ -65,6 +69,12 @@ func (c *call) attempt() verdict {
 	v.took = time.Since(began)
 	c.goesOn = v.action == follow || v.action == refresh
 	c.unclear = c.unclear || v.effect == mayHaveRun
+	if v.name == signalInFlight {
+		c.waited++
+		if c.waitingSince.IsZero() {
+			c.waitingSince = time.Now()
+		}
+	}
 	c.refused = v.action == refresh
 	c.refreshed = c.refreshed || c.refused
 	if v.action == follow {
@@ -132,21 +142,21 @@ func (c *call) interrupted(v verdict, err error) (*http.Response, error) {
 // mayRetry returns how long to wait, or why there is no next attempt.
 func (c *call) mayRetry(v verdict) (wait time.Duration, why string) {
 	o := &c.t.options
+	failed := c.attempts - c.waited
+	inFlight := v.name == signalInFlight // the server is well, it asks for patience: what counts is time, not attempts
 	wait = retry.Backoff(c.attempts, o.Backoff, o.MaxBackoff)
 	if v.retryAfter > 0 {
 		wait = v.retryAfter + retry.Backoff(1, o.Backoff, o.MaxBackoff) // who was told the same second must not come together
-	}
-	within := c.t.budgets.failed
-	if v.name == signalInFlight {
-		within = func(string) bool { return true } // the server is well: it asks for patience
 	}
 	deadline, hasDeadline := c.ctx.Deadline()
 	switch {
 	case c.ctx.Err() != nil:
 		return 0, GaveUpContext
-	case !within(c.origin()):
+	case inFlight && time.Since(c.waitingSince)+wait > o.MaxInFlight:
+		return 0, GaveUpInFlight
+	case !inFlight && !c.t.budgets.failed(c.origin()):
 		return 0, GaveUpBudget
-	case c.attempts >= o.Attempts || v.serverError && c.failures > c.maxFailures():
+	case !inFlight && (failed >= o.Attempts || v.serverError && c.failures > c.maxFailures()):
 		return 0, GaveUpAttempts
 	case v.retryAfter > o.MaxRetryAfter:
 		return 0, GaveUpRetryAfter

@@ -14,6 +14,7 @@ const (
 	follow                    // the same request to another URL of the origin
 	refresh                   // the same request with a new credential
 	giveUp                    // nobody knows the outcome, and asking again will not tell
+	notKept                   // it ran and has ended; its answer was not kept
 )
 
 // effect is what an attempt that ended so has done.
@@ -26,10 +27,11 @@ const (
 )
 
 // said is a set of things that a reply says.
-type said uint16
+type said uint32
 
 const (
 	saidReplayed   said = 1 << iota // it has the replay marker
+	saidNotKept                     // and its body was not kept
 	saidUnknown                     // the server does not know the outcome
 	saidResumes                     // nor does it, but goes on with it when it is asked again
 	saidInFlight                    // another attempt is at work
@@ -68,6 +70,7 @@ func signals() []signal {
 		{"outcome-resumes", nil, saidResumes, again, mayHaveRun},
 		{"outcome-unknown", nil, saidUnknown, giveUp, mayHaveRun},
 		{"replayed-failure", []int{500, 502, 504}, saidReplayed, giveUp, mayHaveRun},
+		{"replayed-not-kept", nil, saidNotKept, notKept, answered},
 		{"replayed", nil, saidReplayed, finish, answered},
 		{"success", []int{200}, 0, finish, answered},
 		{"redirect-followed", []int{307, 308}, saidSameOrigin, follow, didNothing},
@@ -76,8 +79,8 @@ func signals() []signal {
 		{"unprotected-failure", []int{all5xx}, saidIgnored, giveUp, mayHaveRun},
 		{"unprotected", nil, saidIgnored, finish, answered},
 		{"unauthorized", []int{401}, saidRefresh, refresh, didNothing},
-		{"key-reused", nil, saidReused, finish, didNothing},
 		{"key-expired", nil, saidExpired, giveUp, mayHaveRun},
+		{"key-reused", nil, saidReused, finish, didNothing},
 		{signalInFlight, nil, saidInFlight, again, mayHaveRun},
 		{"refused", nil, saidRefused, finish, didNothing},
 		{"told-to-retry", []int{409, all5xx}, saidRetry, again, mayHaveRun},

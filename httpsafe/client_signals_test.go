@@ -15,7 +15,7 @@ import (
 // Every row of the table, by what the last of the answers makes the client do. The answer after those listed is 201.
 // Seen to fail, row by row, with each row taken out of signals(); no-credential and unauthorized have tests of their own.
 func TestSignals(t *testing.T) {
-	const unknown = -1
+	const unknown, notReplayable = -1, -2
 	const isAProblem = "Content-Type: application/problem+json"
 	failed := `{"error":"x"}`
 	aws := httpsafe.AWS()
@@ -45,7 +45,11 @@ func TestSignals(t *testing.T) {
 		{signal: "outcome-resumes", status: unknown, sent: 4, answers: repeat(4, reply(502, "Idempotency-Status: unknown; retry"))},
 		{signal: "replayed-failure", status: unknown, sent: 1, answers: []answerFunc{reply(500, "Idempotent-Replayed: true", failed)}},
 		{signal: "replayed-failure", status: unknown, sent: 1, answers: []answerFunc{reply(504, "Idempotency-Replayed: true", failed)}},
+		{signal: "replayed-failure", status: unknown, sent: 1, answers: []answerFunc{reply(502, "Idempotency-Status: replayed; body=?0")}},
+		{signal: "replayed-not-kept", status: notReplayable, sent: 1, answers: []answerFunc{reply(201, "Idempotency-Status: replayed; body=?0; exp=@1")}},
+		{signal: "replayed-not-kept", status: notReplayable, sent: 2, answers: []answerFunc{lost, reply(422, "Idempotent-Replayed: true", "Idempotency-Status: replayed;body=?0")}},
 		{signal: "replayed", status: 201, sent: 1, answers: []answerFunc{reply(201, "Idempotent-Replayed: true")}},
+		{signal: "replayed", status: 201, sent: 1, answers: []answerFunc{reply(201, "Idempotency-Status: replayed; body=?1")}},
 		{signal: "replayed", status: 429, sent: 1, answers: []answerFunc{reply(429, "Idempotency-Status: replayed; exp=@1")}},
 		{signal: "replayed", status: 409, sent: 1, answers: []answerFunc{problemOf(409, "request-in-flight", "X-Idempotency-Replayed: true")}},
 		{signal: "success", status: 204, sent: 1, answers: []answerFunc{reply(204)}},
@@ -71,7 +75,7 @@ func TestSignals(t *testing.T) {
 		{signal: "key-expired", status: unknown, sent: 1, answers: []answerFunc{problemOf(422, "key-expired")}},
 		{signal: "key-expired", profile: httpsafe.Repeatability(), status: unknown, sent: 1, answers: []answerFunc{reply(412, "Repeatability-Result: rejected")}},
 		{signal: "in-flight", status: 201, sent: 2, answers: []answerFunc{problemOf(409, "request-in-flight")}},
-		{signal: "in-flight", status: unknown, sent: 4, answers: repeat(4, problemOf(409, "request-in-flight"))},
+		{signal: "in-flight", status: 201, sent: 11, answers: repeat(10, problemOf(409, "request-in-flight"))},
 		{signal: "in-flight", status: 201, sent: 2, answers: []answerFunc{reply(409, "Idempotency-Status: in-flight")}},
 		{signal: "in-flight", profile: httpsafe.Stripe(), status: 201, sent: 2, answers: []answerFunc{reply(409, `{"error":{"code":"idempotency_key_in_use"}}`)}},
 		{signal: "in-flight", profile: httpsafe.PayPal(), status: 201, sent: 2, answers: []answerFunc{reply(409, `{"details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`)}},
@@ -122,6 +126,10 @@ func TestSignals(t *testing.T) {
 			switch {
 			case c.status == unknown:
 				wantUnknown(t, p.err, "")
+			case c.status == notReplayable:
+				if !errors.Is(p.err, httpsafe.ErrNotReplayable) || errors.Is(p.err, httpsafe.ErrOutcomeUnknown) {
+					t.Errorf("error %v, want ErrNotReplayable", p.err)
+				}
 			case c.status == 0 && (p.err == nil || errors.Is(p.err, httpsafe.ErrOutcomeUnknown)), c.status > 0 && p.status != c.status:
 				t.Errorf("status %d, error %v, want status %d", p.status, p.err, c.status)
 			}

@@ -15,6 +15,7 @@ var ErrOutcomeUnknown = errors.New("httpsafe: the outcome is unknown")
 // Why a client stopped asking: OutcomeUnknownError.Why.
 const (
 	GaveUpAttempts   = "attempts"    // TransportOptions.Attempts are used up
+	GaveUpInFlight   = "in-flight"   // the server said for all of TransportOptions.MaxInFlight that another attempt is at work
 	GaveUpBudget     = "budget"      // the retry budget of the origin is used up
 	GaveUpHorizon    = "horizon"     // later the server may have forgotten the key
 	GaveUpRetryAfter = "retry-after" // the server asks for more patience than MaxRetryAfter
@@ -96,10 +97,7 @@ func (c *call) unknown(v verdict, why string) error {
 		Status: v.status, Err: v.err, BegunAt: c.begunAt, RetryAfter: v.retryAfter, Why: why, key: func() string { return c.key },
 	}
 	if v.response != nil {
-		e.Header, e.Body = v.response.Header.Clone(), v.start[:min(len(v.start), maxEvidence)]
-		for _, name := range c.t.carrier.aliases {
-			e.Header.Del(name)
-		}
+		e.Header, e.Body = c.headerOf(v), v.start[:min(len(v.start), maxEvidence)]
 		v.discard()
 	}
 	switch ended := c.ctx.Err(); {
@@ -113,4 +111,45 @@ func (c *call) unknown(v verdict, why string) error {
 		f(c.ctx, e)
 	}
 	return e
+}
+
+// headerOf returns the header of an answer, without the key if it was echoed.
+func (c *call) headerOf(v verdict) http.Header {
+	h := v.response.Header.Clone()
+	for _, name := range c.t.carrier.aliases {
+		h.Del(name)
+	}
+	return h
+}
+
+// ErrNotReplayable is what a *NotReplayableError is.
+var ErrNotReplayable = errors.New("httpsafe: the operation has ended, but the server did not keep its answer")
+
+// NotReplayableError is the error for an intent that has run and ended, and whose answer the server can give again only in
+// part: the body was too large to keep, was streamed, or is past its retention. The client has not seen the first answer.
+//
+// Nothing is left to retry: a new key would run the operation a second time. Read what the operation made with another
+// request, at Location if the server names one.
+type NotReplayableError struct {
+	// Digest names the key in logs, see OutcomeUnknownError.
+	Digest retrysafe.Digest
+	// Method and Origin (scheme and host) of the request.
+	Method, Origin string
+	// Status and Header of the answer, as far as they were kept; without the key, if it was echoed.
+	Status int
+	Header http.Header
+}
+
+func (e *NotReplayableError) Error() string {
+	return fmt.Sprintf("%v: %s %s under key %s ended with status %d; read the result with another request, and do not send a new key",
+		ErrNotReplayable, e.Method, e.Origin, e.Digest, e.Status)
+}
+
+// Unwrap returns ErrNotReplayable.
+func (e *NotReplayableError) Unwrap() error { return ErrNotReplayable }
+
+// notReplayable returns the error for a call whose answer was not kept, and ends the reply that says so.
+func (c *call) notReplayable(v verdict) error {
+	v.discard()
+	return &NotReplayableError{Digest: c.digest, Method: c.request.Method, Origin: c.origin(), Status: v.status, Header: c.headerOf(v)}
 }

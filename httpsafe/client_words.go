@@ -99,8 +99,29 @@ func slugMeanings() map[Slug]said {
 		BodyTooLarge:     saidRefused,
 		NotSupported:     saidRefused,
 		BodyUnreadable:   saidRetry | saidNothing,
+		BodyTimeout:      saidRetry | saidNothing,
 		EarlyData:        saidRetry | saidNothing,
 		KeyQuota:         saidRetry | saidNothing,
 		StoreUnavailable: saidRetry | saidNothing,
 	}
+}
+
+// saidByLink returns what a refusal of ours means by the link to its explanation, which it has in every profile: some profiles
+// have no word for it. The slugs of package proxy count only here, because anybody may call a server overloaded.
+func saidByLink(r *http.Response) said {
+	for _, link := range r.Header["Link"] {
+		target, parameters, _ := strings.Cut(link, ">")
+		_, slug, ok := strings.Cut(target, "#")
+		if !ok || r.StatusCode < 400 || !strings.Contains(parameters, `rel="describedby"`) {
+			continue
+		}
+		switch slug {
+		case "upstream-unreachable", "overloaded", "auth-unavailable":
+			return saidRetry | saidNothing
+		case "upstream-failed", "upstream-timeout":
+			return saidStop
+		}
+		return slugMeanings()[Slug(slug)]
+	}
+	return 0
 }

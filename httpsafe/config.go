@@ -24,6 +24,7 @@ type config struct {
 	fields      *fieldRules
 	class       ClassFunc
 	quota       QuotaFunc
+	memory      MemoryFunc
 
 	scopeRoute          bool
 	route, scopeVersion string
@@ -43,6 +44,8 @@ type config struct {
 	marker         string // canonical; empty: none
 	originalHeader string
 	accepted       HeaderLine
+	rejected       HeaderLine
+	retryHeader    string // canonical; empty: none
 	policyURL      string
 	statusPath     string
 }
@@ -60,6 +63,7 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 		fields:            newFieldRules(o),
 		class:             o.Class,
 		quota:             o.QuotaFunc,
+		memory:            o.MemoryFunc,
 		scopeRoute:        o.ScopeRoute,
 		route:             o.Route,
 		required:          o.Required,
@@ -74,7 +78,7 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 		echoKey:           o.Profile.EchoKey && !o.HideKeyEcho,
 		waits:             g.Policy().OnInFlight != retrysafe.Reject(),
 		resumes:           resumes(g.Policy()),
-		ambiguous:         o.Ambiguous,
+		ambiguous:         ambiguousPolicy(o, g.Policy()),
 		maxBody:           o.MaxRequestBody,
 		maxResult:         g.Policy().MaxResult,
 		maxKeyAge:         o.MaxKeyAge,
@@ -85,6 +89,8 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 		statusPath:        o.StatusPath,
 	}
 	c.accepted = HeaderLine{http.CanonicalHeaderKey(o.Profile.AcceptedHeader.Name), o.Profile.AcceptedHeader.Value}
+	c.rejected = HeaderLine{http.CanonicalHeaderKey(o.Profile.RejectedHeader.Name), o.Profile.RejectedHeader.Value}
+	c.retryHeader = http.CanonicalHeaderKey(o.Profile.RetryHeader)
 	if o.ScopeVersion != "" {
 		c.scopeVersion = retrysafe.Scope(o.ScopeVersion)
 	}
@@ -95,6 +101,17 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 	}
 	c.headerOnly = c.source == nil
 	return c
+}
+
+// ambiguousPolicy returns what becomes of ambiguous responses.
+func ambiguousPolicy(o Options, p retrysafe.Policy) AmbiguousPolicy {
+	switch {
+	case o.Ambiguous != 0:
+		return o.Ambiguous
+	case resumes(p):
+		return AmbiguousUnknown
+	}
+	return AmbiguousStore
 }
 
 // resumes reports whether a retry goes on with an abandoned key.

@@ -8,13 +8,44 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// appendStatus appends the Idempotency-Status of a response that the handler has just written.
-func (c *config) appendStatus(b []byte, out retrysafe.Outcome, err error) []byte {
+// fate is what has become of the key of a response that the handler has written.
+type fate uint8
+
+const (
+	kept      fate = iota // the response is the answer to every retry
+	released              // free again: nothing happened
+	busy                  // free again: another layer's attempt is in flight
+	freed                 // free again, although nobody knows what happened
+	abandoned             // nobody knows what happened
+)
+
+// fateOf reads how the work ended. That a key was abandoned counts more than what the handler said: it may have been in
+// doubt for another reason.
+func fateOf(err error) fate {
 	switch {
+	case errors.Is(err, retrysafe.ErrAbandoned):
+		return abandoned
 	case errors.Is(err, errReleased):
-		return append(b, "released"...)
-	case errors.Is(err, errUnknown):
+		return released
+	case errors.Is(err, errBusy):
+		return busy
+	case errors.Is(err, errFreed):
+		return freed
+	}
+	return kept
+}
+
+// appendStatus appends the Idempotency-Status of a response that the handler has just written.
+func (c *config) appendStatus(b []byte, out retrysafe.Outcome, f fate) []byte {
+	switch {
+	case f == abandoned:
 		return append(b, c.unknownStatus()...)
+	case f == released:
+		return append(b, "released"...)
+	case f == busy: // not "released": whoever is in flight may do something
+		return append(b, "in-flight"...)
+	case f == freed:
+		return append(b, "unknown; retry"...)
 	case out.Unprotected:
 		return append(b, "ignored"...)
 	case !out.Stored:
@@ -35,12 +66,13 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 	before := rec.state
 	rec.state = ended
 	p := &rec.current
-	if rec.sealed.memory != nil && rec.ctx.Completed() {
+	if rec.isSaved() {
 		p = &rec.sealed
 	}
 	if before == recording {
 		var buf [96]byte
-		rec.send(p, x.m.appendStatus(buf[:0], out, err))
+		f := fateOf(err)
+		rec.send(p, x.m.appendStatus(buf[:0], out, f), f)
 	}
 	if out.Stored || out.Unprotected || out.Result.Code == 0 { // else the record is still being saved, from this memory
 		x.m.putMemory(rec.current.memory)
@@ -48,10 +80,24 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 	rec.current.memory, rec.sealed.memory = nil, nil
 }
 
+// retryAdvice is the RetryHeader of a response that the handler has written; "" if there is nothing to say.
+func (c *config) retryAdvice(status int, f fate) string {
+	switch {
+	case c.retryHeader == "" || status < 500 || f == released:
+		return ""
+	case f == freed, f == abandoned && c.resumes:
+		return "true"
+	}
+	return "false"
+}
+
 // send sends a recorded response.
-func (r *recorder) send(p *response, status []byte) {
+func (r *recorder) send(p *response, status []byte, f fate) {
 	h := r.w.Header()
 	p.restore(h)
+	if advice := r.m.retryAdvice(p.status, f); advice != "" && len(h[r.m.retryHeader]) == 0 {
+		h[r.m.retryHeader] = []string{advice}
+	}
 	length := p.lengthToSend()
 	text := string(strconv.AppendInt(status, length, 10)) // both values in one piece of memory
 	r.values[0], r.values[1] = text[:len(status)], text[len(status):]
@@ -59,7 +105,7 @@ func (r *recorder) send(p *response, status []byte) {
 		h["Idempotency-Status"] = r.values[0:1:1]
 	}
 	r.m.setEcho(h, r.echo)
-	r.m.setAccepted(h)
+	r.m.setResultHeader(h, f != released && f != busy)
 	if length >= 0 {
 		h["Content-Length"] = r.values[1:2:2]
 	}
@@ -89,10 +135,14 @@ func (c *config) setEcho(h http.Header, echo field) {
 	}
 }
 
-// setAccepted sets what the profile has on every answer that is not a refusal.
-func (c *config) setAccepted(h http.Header) {
-	if c.accepted.Name != "" {
-		h[c.accepted.Name] = []string{c.accepted.Value}
+// setResultHeader says whether the request was accepted, where the profile has a field for it.
+func (c *config) setResultHeader(h http.Header, accepted bool) {
+	f := c.rejected
+	if accepted {
+		f = c.accepted
+	}
+	if f.Name != "" {
+		h[f.Name] = []string{f.Value}
 	}
 }
 

@@ -1,6 +1,8 @@
 package httpsafe_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -42,6 +44,48 @@ func ExampleMiddleware() {
 	// Output:
 	// 201 charge 1, replayed: ""
 	// 201 charge 1, replayed: "true"
+}
+
+// The scope is the caller's identity, which authentication has put into the context: it stays the same when a token is
+// refreshed between two attempts.
+func ExampleScopeFunc() {
+	type userKey struct{}
+	callerOf := func(r *http.Request) (string, error) {
+		user, ok := r.Context().Value(userKey{}).(string)
+		if !ok {
+			return "", errors.New("not authenticated")
+		}
+		return user, nil
+	}
+	authenticate := func(next http.Handler) http.Handler {
+		users := map[string]string{"Bearer t1": "alice", "Bearer t2": "alice"} // a real service verifies tokens
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			user, ok := users[r.Header.Get("Authorization")]
+			if !ok {
+				http.Error(w, "a valid token is needed", http.StatusUnauthorized)
+				return
+			}
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), userKey{}, user)))
+		})
+	}
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	safe := httpsafe.Middleware(guard, callerOf, httpsafe.Options{})
+	api := authenticate(safe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "paid")
+	})))
+
+	for _, token := range []string{"t1", "t2", "forged"} {
+		r := httptest.NewRequest(http.MethodPost, "/payments", nil)
+		r.Header.Set("Authorization", "Bearer "+token)
+		r.Header.Set("Idempotency-Key", "order-17")
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		fmt.Printf("%d, replayed: %q\n", w.Code, w.Header().Get("Idempotent-Replayed"))
+	}
+	// Output:
+	// 200, replayed: ""
+	// 200, replayed: "true"
+	// 401, replayed: ""
 }
 
 func ExampleRelease() {

@@ -17,6 +17,7 @@ type exchange struct {
 	request  retrysafe.Request
 	echo     field // the key's header as received
 	prefer   preferences
+	account  account
 	body     *memory // of the request; nil: it was not read in advance
 	spooled  bool
 	compared compared
@@ -41,20 +42,28 @@ func (x *exchange) reset() {
 
 // serve answers the request.
 func (x *exchange) serve() {
+	defer x.account.giveBack() // after a panic too
 	key, p := x.findKey()
 	switch {
 	case p != nil:
 		x.m.refuse(x.w, *p)
 		return
+	case key == "" && x.m.required:
+		x.m.refuse(x.w, x.m.keyMissing())
+		return
 	case key == "":
-		x.serveWithoutKey()
+		x.pass()
 		return
 	}
 	if p := x.identify(key); p != nil {
 		x.m.refuse(x.w, *p)
 		return
 	}
-	if x.answerUnread() {
+	if x.isInside() {
+		x.pass()
+		return
+	}
+	if x.refusedByQuota() || x.answerUnread() {
 		return
 	}
 	if p := x.takeFingerprint(); p != nil {
@@ -117,34 +126,42 @@ func (x *exchange) findHeaderKey() (string, *Problem) {
 func (x *exchange) identify(key string) *Problem {
 	scope, err := x.m.scopeOf(x.r)
 	if err != nil {
-		p := problem(ScopeUnresolved)
-		return &p
-	}
-	if x.m.quota != nil {
-		if wait := x.m.quota(x.r, scope); wait > 0 {
-			p := problem(KeyQuota)
-			p.RetryAfter = wait
-			return &p
-		}
+		return scopeUnresolved(err)
 	}
 	x.request.Key = retrysafe.Key{Scope: scope, ID: key}
 	if err := x.request.Key.Validate(); err != nil {
-		p := problem(ScopeUnresolved)
-		return &p
+		return scopeUnresolved(err)
 	}
 	return nil
 }
 
+// isInside reports whether the request belongs to an attempt at its own key: the middleware stands twice in its way.
+func (x *exchange) isInside() bool {
+	a, ok := retrysafe.AttemptFrom(x.r.Context())
+	return ok && a.Key() == x.request.Key
+}
+
+// refusedByQuota answers a caller that has used up its quota.
+func (x *exchange) refusedByQuota() bool {
+	if x.m.quota == nil {
+		return false
+	}
+	wait := x.m.quota(x.r, x.request.Key.Scope)
+	if wait <= 0 {
+		return false
+	}
+	p := problem(KeyQuota)
+	p.RetryAfter = wait
+	x.m.refuse(x.w, p)
+	return true
+}
+
 // takeFingerprint reads the body and makes the request's fingerprint.
 func (x *exchange) takeFingerprint() *Problem {
-	if x.m.fingerprint.streams {
-		return nil
-	}
-	if p := x.spool(); p != nil {
-		return p
-	}
-	if !x.m.fingerprint.compares() {
-		return nil
+	if !x.m.fingerprint.streams {
+		if p := x.spool(); p != nil {
+			return p
+		}
 	}
 	x.compared = x.m.fingerprint.compare(x.r, x.bodyBytes())
 	x.request.Fingerprint = x.m.fingerprint.of(&x.compared)
@@ -158,7 +175,7 @@ func (x *exchange) spool() *Problem {
 	}
 	x.body = x.m.getMemory()
 	x.spooled = true
-	return x.m.readBody(x.r, x.body)
+	return x.m.readBody(x.r, x.body, &x.account)
 }
 
 func (x *exchange) bodyBytes() []byte {
@@ -168,11 +185,8 @@ func (x *exchange) bodyBytes() []byte {
 	return x.body.body
 }
 
-func (x *exchange) serveWithoutKey() {
-	if x.m.required {
-		x.m.refuse(x.w, x.m.keyMissing())
-		return
-	}
+// pass lets the handler answer, unguarded.
+func (x *exchange) pass() {
 	var body requestBody
 	r := x.requestWith(x.r.Context(), &body)
 	defer x.handBack(r)

@@ -11,11 +11,16 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// FingerprintMethod says what tells two requests with the same key apart. Method, path, query, media type,
-// Content-Encoding, Content-Range, If-Match and If-None-Match always count, unless it is FingerprintNone.
+// FingerprintMethod says what tells two requests with the same key apart. Method, method override, host, path and query
+// always count. Media type, Content-Encoding, Content-Range, If-Match and If-None-Match count too, unless the method is
+// FingerprintNone.
+//
+// The method override is what X-HTTP-Method-Override, X-HTTP-Method and X-Method-Override say. The host counts by name:
+// its port does not count, and no IP address does, so that a retry may go to another address of the same service. Where a
+// gateway puts the host that clients see into another header, name that in Options.FingerprintHeaders.
 type FingerprintMethod struct {
-	name    string // of the algorithm; "none": nothing is compared
-	ofBody  func(r *http.Request, body []byte) string
+	name    string                                    // of the algorithm
+	ofBody  func(r *http.Request, body []byte) string // nil: only the operation is compared, not its input
 	summary string
 	streams bool // the handler reads the body while it comes
 	err     error
@@ -28,21 +33,21 @@ func (f FingerprintMethod) String() string { return f.summary }
 
 // FingerprintRaw compares bodies byte for byte.
 func FingerprintRaw() FingerprintMethod {
-	return FingerprintMethod{name: "raw1", ofBody: rawBody, summary: "raw bytes"}
+	return FingerprintMethod{name: "raw2", ofBody: rawBody, summary: "raw bytes"}
 }
 
 // FingerprintJSON compares JSON bodies without regard to white space and the order of members; numbers count as they
 // are written. Bodies that are not JSON are compared byte for byte.
 func FingerprintJSON() FingerprintMethod {
-	return FingerprintMethod{name: "json1", ofBody: jsonPart(retrysafe.Fields{}), summary: "canonical JSON"}
+	return FingerprintMethod{name: "json2", ofBody: jsonPart(retrysafe.Fields{}), summary: "canonical JSON"}
 }
 
 // FingerprintFields compares chosen fields of JSON bodies. Bodies that are not JSON are compared byte for byte.
 func FingerprintFields(f retrysafe.Fields) FingerprintMethod {
 	f.Include, f.Exclude = slices.Clone(f.Include), slices.Clone(f.Exclude)
-	name, summary := "fields1-"+shortHash(f.Include...), "JSON fields "+strings.Join(f.Include, ", ")
+	name, summary := "fields2-"+shortHash(f.Include...), "JSON fields "+strings.Join(f.Include, ", ")
 	if len(f.Exclude) > 0 {
-		name, summary = "but1-"+shortHash(f.Exclude...), "JSON without "+strings.Join(f.Exclude, ", ")
+		name, summary = "but2-"+shortHash(f.Exclude...), "JSON without "+strings.Join(f.Exclude, ", ")
 	}
 	return FingerprintMethod{name: name, ofBody: jsonPart(f), summary: summary, err: f.Validate()}
 }
@@ -50,23 +55,37 @@ func FingerprintFields(f retrysafe.Fields) FingerprintMethod {
 // FingerprintFunc compares what f makes of a request. name names f; change it whenever f changes, so that old records
 // are not compared with new requests.
 func FingerprintFunc(name string, f func(r *http.Request, body []byte) string) FingerprintMethod {
-	method := FingerprintMethod{name: "custom-" + shortHash(name), ofBody: f, summary: name}
+	method := FingerprintMethod{name: "custom2-" + shortHash(name), ofBody: f, summary: name}
 	if name == "" || f == nil {
 		method.err = errors.New("httpsafe: FingerprintFunc needs a name and a function")
 	}
 	return method
 }
 
-// FingerprintNone compares nothing: the first request with a key decides for all. Bodies are then not read in advance, and may be of any
-// size; a client that sends half of one and falls silent has the key until the handler gives up.
+// FingerprintNone compares method, host, path and query, and no input: the first body with a key decides for all. Bodies
+// are then not read in advance, and may be of any size; a client that sends half of one and falls silent has the key
+// until the handler gives up.
 func FingerprintNone() FingerprintMethod {
-	return FingerprintMethod{name: "none", summary: "none", streams: true}
+	f := fingerprintIgnored()
+	f.streams = true
+	return f
 }
 
-// fingerprintIgnored compares nothing either, but the key is claimed only when the whole body has come.
+// fingerprintIgnored compares no input either, but the key is claimed only when the whole body has come.
 func fingerprintIgnored() FingerprintMethod {
-	return FingerprintMethod{name: "none", summary: "none"}
+	return FingerprintMethod{name: "none2", summary: "method and target, no body"}
 }
+
+// FingerprintVersionOf returns the Options.FingerprintVersion that a fingerprint was made with; "" if there was none.
+func FingerprintVersionOf(f retrysafe.Fingerprint) string {
+	algorithm, _, _ := strings.Cut(string(f), ":")
+	_, version, _ := strings.Cut(algorithm, versionMark)
+	version, _, _ = strings.Cut(version, ".") // behind which the secret is named
+	return version
+}
+
+// versionMark stands before the version in the name of an algorithm.
+const versionMark = "@"
 
 func rawBody(_ *http.Request, body []byte) string { return string(body) }
 
@@ -83,7 +102,7 @@ func shortHash(names ...string) string {
 // fingerprinter makes the fingerprints of one Middleware.
 type fingerprinter struct {
 	*retrysafe.Fingerprinter
-	ofBody  func(*http.Request, []byte) string // nil: nothing is compared
+	ofBody  func(*http.Request, []byte) string // nil: only the operation is compared
 	raw     bool
 	streams bool
 	headers []string
@@ -94,10 +113,7 @@ type fingerprinter struct {
 
 func newFingerprinter(o Options) *fingerprinter {
 	method := o.Fingerprint
-	if method.name == "none" {
-		return &fingerprinter{streams: method.streams}
-	}
-	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw1"}
+	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw2", streams: method.streams}
 	copy(f.secretName[:], "none")
 	if len(o.Secret) > 0 {
 		secret := sha256.Sum256(append([]byte("retrysafe checks\n"), o.Secret...))
@@ -113,12 +129,12 @@ func newFingerprinter(o Options) *fingerprinter {
 	if len(f.headers) > 0 {
 		alg += "-" + shortHash(f.headers...)
 	}
+	if o.FingerprintVersion != "" {
+		alg += versionMark + o.FingerprintVersion
+	}
 	f.Fingerprinter = retrysafe.NewFingerprinter(alg, o.Secret)
 	return f
 }
-
-// compares reports whether requests with the same key are compared.
-func (f *fingerprinter) compares() bool { return f.ofBody != nil }
 
 // compared is what counts of a request.
 type compared struct {
@@ -128,23 +144,54 @@ type compared struct {
 
 // Where head has the method, what the request is about, and the fields that change its meaning.
 const (
-	methodPart, targetPart, headersPart, headLen = 1, 2, 4, 10
+	methodPart, overridePart, targetPart, headersPart, chosenPart, headLen = 1, 2, 3, 6, 11, 12
 )
 
-// compare returns what counts of a request with its whole body.
+// compare returns what counts of a request. body is its whole body; it may be nil if only the operation counts.
 func (f *fingerprinter) compare(r *http.Request, body []byte) compared {
+	h := r.Header
+	c := compared{head: [headLen]string{
+		"v2", r.Method, methodOverride(h), hostName(r.Host), r.URL.EscapedPath(), r.URL.RawQuery,
+	}}
+	c.head[chosenPart] = f.chosenHeaders(h)
+	if f.ofBody == nil {
+		return c
+	}
 	if !f.raw {
 		body = []byte(f.ofBody(r, body))
 	}
-	h := r.Header
-	return compared{
-		head: [...]string{
-			"v1", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, mediaType(first(h["Content-Type"])),
-			joined(h["Content-Encoding"]), joined(h["Content-Range"]), joined(h["If-Match"]), joined(h["If-None-Match"]),
-			f.chosenHeaders(h),
-		},
-		body: sha256.Sum256(body),
+	c.body = sha256.Sum256(body)
+	copy(c.head[headersPart:], []string{
+		mediaType(first(h["Content-Type"])), joined(h["Content-Encoding"]), joined(h["Content-Range"]),
+		joined(h["If-Match"]), joined(h["If-None-Match"]),
+	})
+	return c
+}
+
+// methodOverride returns what the headers say by which frameworks let a client replace the method of a POST.
+func methodOverride(h http.Header) string {
+	for _, name := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
+		if len(h[name]) > 0 {
+			return retrysafe.Scope(joined(h["X-Http-Method-Override"]), joined(h["X-Http-Method"]), joined(h["X-Method-Override"]))
+		}
 	}
+	return ""
+}
+
+// hostName returns the name in a Host header, in lower case and without the port. An IP address is no name: retries that
+// go to another address of a service still mean the same.
+func hostName(host string) string {
+	if strings.HasPrefix(host, "[") { // IPv6
+		return ""
+	}
+	if i := strings.LastIndexByte(host, ':'); i >= 0 {
+		host = host[:i]
+	}
+	host = strings.TrimSuffix(host, ".")
+	if last := host[strings.LastIndexByte(host, '.')+1:]; last == "" || strings.Trim(last, "0123456789") == "" { // IPv4
+		return ""
+	}
+	return strings.ToLower(host)
 }
 
 // of returns the fingerprint of a request.

@@ -22,7 +22,7 @@ const (
 // FingerprintForm compares application/x-www-form-urlencoded bodies without regard to the order of names and to how
 // they are escaped; the order of a name's values counts. Other bodies are compared byte for byte.
 func FingerprintForm() FingerprintMethod {
-	return FingerprintMethod{name: "form1", ofBody: formPart, summary: "form fields"}
+	return FingerprintMethod{name: "form2", ofBody: formPart, summary: "form fields"}
 }
 
 func formPart(r *http.Request, body []byte) string {
@@ -39,7 +39,7 @@ func formPart(r *http.Request, body []byte) string {
 // FingerprintMultipart compares multipart bodies part by part: name, file name, content type and bytes; the boundary
 // does not count. Other bodies are compared byte for byte.
 func FingerprintMultipart() FingerprintMethod {
-	return FingerprintMethod{name: "multipart1", ofBody: multipartPart, summary: "parts of a multipart body"}
+	return FingerprintMethod{name: "multipart2", ofBody: multipartPart, summary: "parts of a multipart body"}
 }
 
 func multipartPart(r *http.Request, body []byte) string {

@@ -34,6 +34,12 @@ func Release(ctx context.Context) error { return override(ctx, ClassRelease) }
 // returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
 func Unknown(ctx context.Context) error { return override(ctx, classUnknown) }
 
+// Ambiguous says, inside a handler, that it answers without knowing whether the operation ran, as a proxy does when its upstream
+// does not answer. The response is sent, whatever its status, and Idempotency-Status says "unknown". The key is abandoned,
+// as after a crash; it is free again only if Options.Ambiguous is AmbiguousRelease. It returns retrysafe.ErrNoAttempt if
+// ctx is not that of a guarded request.
+func Ambiguous(ctx context.Context) error { return override(ctx, classUnsure) }
+
 func override(ctx context.Context, c Class) error {
 	r, ok := ctx.Value(recorderKey{}).(*recorder)
 	if !ok {

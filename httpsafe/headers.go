@@ -12,7 +12,10 @@ type fieldRules struct {
 
 func newFieldRules(o Options) *fieldRules {
 	f := &fieldRules{keep: canonicalSet(o.KeepHeaders), drop: canonicalSet(o.DropHeaders)}
-	for _, name := range []string{o.Marker, o.OriginalRequestHeader, o.Profile.AcceptedHeader.Name, o.Profile.FirstSent} {
+	p := o.Profile
+	for _, name := range []string{
+		o.Marker, o.OriginalRequestHeader, p.AcceptedHeader.Name, p.RejectedHeader.Name, p.RetryHeader, p.FirstSent,
+	} {
 		if name != "" {
 			f.drop[http.CanonicalHeaderKey(name)] = true
 		}

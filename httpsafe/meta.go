@@ -13,7 +13,7 @@ import (
 //	Content-Type: text/plain        a field, one line for each of its lines
 //	Content-Type                    a field without lines: nothing is to be sent, or made up, under this name
 //	>Checksum: 5f2a                 a trailer field
-//	@request-id: 8f41               about the request that ran: request-id, traceparent, checks
+//	@request-id: 8f41               about the request that ran: request-id, traceparent, checks2
 const metaVersion = "http/1\n"
 
 const (
@@ -22,7 +22,7 @@ const (
 
 	aboutRequestID   = "request-id"
 	aboutTraceparent = "traceparent"
-	aboutChecks      = "checks"
+	aboutChecks      = "checks2"
 )
 
 // NewResult returns the Result that stands for an HTTP response, for a ReconcileFunc or for resolving a key by hand.

@@ -2,7 +2,10 @@
 // once, and every retry gets the same response, byte for byte.
 //
 //	guard := retrysafe.New(store, retrysafe.Options{})
-//	mux.Handle("POST /payments", httpsafe.Middleware(guard, httpsafe.ScopeCredential(), httpsafe.Options{})(pay))
+//	safe := httpsafe.Middleware(guard, callerOf, httpsafe.Options{})
+//	mux.Handle("POST /payments", authenticate(safe(pay)))
+//
+// callerOf is a ScopeFunc: it returns whose request it is, as authentication has put it into the context.
 //
 // The rules are the Guard's; this package translates: it finds the key, the scope and the fingerprint in the request,
 // records the response, and words every refusal as the Profile says.
@@ -30,6 +33,8 @@ import (
 //
 // Never wrap http.TimeoutHandler: it answers 503 while its handler goes on, which says that nothing happened and frees the
 // key. Put it around the Middleware, or bound the work by Policy.Timeout.
+//
+// A Middleware inside of another that has claimed the same key passes requests on: the handler runs in the outer one's attempt.
 //
 // Middleware panics if scope is nil or if o.Validate reports an error.
 func Middleware(g *retrysafe.Guard, scope ScopeFunc, o Options) func(http.Handler) http.Handler {
@@ -96,6 +101,7 @@ func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveKeyed(w http.ResponseWriter, r *http.Request) {
 	x := m.exchanges.Get().(*exchange)
 	x.w, x.r = w, r
+	x.account = account{ask: m.memory, ctx: r.Context()}
 	x.serve()
 	x.reset()
 	m.exchanges.Put(x) // after a panic it is left to the garbage collector

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -25,7 +26,7 @@ type Options struct {
 	KeySource KeySource
 	// Required refuses requests without a key.
 	Required bool
-	// Methods that are guarded, instead of the profile's. Safe methods never are.
+	// Methods that are guarded, instead of the profile's, in capitals. Safe methods never are. nil: the profile's.
 	Methods []string
 	// RejectUnsupported refuses a key on other methods with 501, unless the method is safe. Default: it is ignored, and
 	// Idempotency-Status says so.
@@ -49,16 +50,24 @@ type Options struct {
 	Fingerprint FingerprintMethod
 	// FingerprintHeaders are headers that count, beside those that always do.
 	FingerprintHeaders []string
+	// FingerprintVersion names how requests are handled, where that matters to their records. Requests are not compared
+	// with records that were made under another version, and FingerprintVersionOf tells a ReconcileFunc which version the
+	// abandoned attempt was made under. Letters, digits, "-" and "_". Default: none.
+	FingerprintVersion string
 	// Secret makes fingerprints HMACs, so that whoever reads the store cannot guess requests from them.
 	Secret []byte
 	// MaxRequestBody bounds bodies that are read for a fingerprint or a key, in bytes. Default 1 MiB.
 	MaxRequestBody int64
 	// QuotaFunc may refuse a request before its key is claimed. Default: none.
 	QuotaFunc QuotaFunc
+	// MemoryFunc bounds what the bodies and answers of all requests hold in memory together. Default: no bound.
+	MemoryFunc MemoryFunc
 
 	// Class tells which responses are kept, instead of the profile's.
 	Class ClassFunc
-	// Ambiguous says what becomes of ambiguous responses. Default AmbiguousStore.
+	// Ambiguous says what becomes of ambiguous responses. Default: AmbiguousStore if the Guard refuses abandoned keys,
+	// and AmbiguousUnknown if it goes on with them (Rerun, Reconcile): work that may be entered again after a crash may
+	// be entered again after a 500.
 	Ambiguous AmbiguousPolicy
 	// BufferFlushes keeps the response of a handler that flushes, unless it is an event stream. Default: what is
 	// flushed reaches the client at once, and the response is not replayable.
@@ -98,6 +107,8 @@ type QuotaFunc func(r *http.Request, scope string) (retryAfter time.Duration)
 const (
 	defaultMaxRequestBody = 1 << 20
 	defaultPolicyURL      = "/.well-known/idempotency-policy"
+
+	versionChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 )
 
 // Validate reports what is wrong with the options.
@@ -105,8 +116,14 @@ func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpsafe: "+format, args...)) }
 	o = o.withDefaults()
+	if len(o.Methods) == 0 {
+		fail("Methods is empty, so that nothing is guarded; leave it nil for those of the profile")
+	}
 	for _, m := range o.Methods {
-		if isSafe(m) {
+		switch {
+		case !isMethod(m):
+			fail("method %q matches no request: methods are written in capitals, as in POST", m)
+		case isSafe(m):
 			fail("method %s is safe: it needs no key", m)
 		}
 	}
@@ -119,6 +136,9 @@ func (o Options) Validate() error {
 	}
 	if s := o.KeySyntax; s.Max > retrysafe.MaxKeyBytes || s.Min > s.Max || s.Form > Text {
 		fail("keys of %d to %d bytes (form %d): at most %d are possible", s.Min, s.Max, s.Form, retrysafe.MaxKeyBytes)
+	}
+	if strings.Trim(o.FingerprintVersion, versionChars) != "" {
+		fail("FingerprintVersion %q: use letters, digits, \"-\" and \"_\" only", o.FingerprintVersion)
 	}
 	if o.InFlightStatus && o.StatusPath == "" || o.RespondAsync && o.StatusPath == "" {
 		fail("InFlightStatus and RespondAsync need a StatusPath")
@@ -173,9 +193,6 @@ func (o Options) withDefaults() Options {
 	if o.Class == nil {
 		o.Class = ThreeClasses
 	}
-	if o.Ambiguous == 0 {
-		o.Ambiguous = AmbiguousStore
-	}
 	if o.Marker == "" {
 		o.Marker = p.Marker
 	}
@@ -186,6 +203,11 @@ func (o Options) withDefaults() Options {
 		o.PolicyURL = defaultPolicyURL
 	}
 	return o
+}
+
+// isMethod reports whether a method is written as all registered ones are. Methods are compared with regard to case.
+func isMethod(method string) bool {
+	return isFieldName(method) && strings.ToUpper(method) == method
 }
 
 func isFieldName(name string) bool {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/retry"
 )
 
 // end says how the handler's work ended.
@@ -13,24 +14,35 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.current
-	if r.sealed.memory != nil && p.status == 0 && !r.ctx.Completed() {
+	if r.captured && p.status == 0 && !r.ctx.Completed() {
 		p.begin(http.StatusInternalServerError, r.w.Header()) // the transaction failed, and the handler had nothing to say about it
 	}
 	p.end(r.w.Header(), r.sniffed())
-	switch r.class(p.status) {
+	switch r.class(p) {
 	case ClassRelease:
 		return retrysafe.Result{}, retrysafe.Retryable(errReleased)
+	case classBusy:
+		return retrysafe.Result{}, retrysafe.Retryable(errBusy)
 	case classUnknown:
+		return retrysafe.Result{}, retrysafe.Unknown(errUnknown)
+	case classUnsure:
+		if r.m.ambiguous == AmbiguousRelease {
+			return retrysafe.Result{}, retrysafe.Retryable(errFreed)
+		}
 		return retrysafe.Result{}, retrysafe.Unknown(errUnknown)
 	}
 	return r.resultOf(p), nil
 }
 
 // class returns the response's class with the policy for ambiguous ones applied.
-func (r *recorder) class(status int) Class {
+func (r *recorder) class(p *response) Class {
 	class := r.override
-	if class == 0 {
-		class = r.m.class(status)
+	switch {
+	case class != 0:
+	case p.saysInFlight():
+		return classBusy
+	default:
+		class = r.m.class(p.status)
 	}
 	if class != ClassAmbiguous {
 		return class
@@ -42,6 +54,35 @@ func (r *recorder) class(status int) Class {
 		return classUnknown
 	}
 	return ClassStore
+}
+
+// saysInFlight reports whether a response is the refusal of another layer that works under the same key: a guard of the service
+// itself, or a provider. It is no outcome; kept, it would be the answer for as long as the record lasts.
+func (p *response) saysInFlight() bool {
+	if p.status < 400 || p.status > 499 {
+		return false
+	}
+	r := http.Response{StatusCode: p.status, Header: http.Header{}}
+	for _, f := range p.fields {
+		if !f.trailer {
+			r.Header[http.CanonicalHeaderKey(f.name)] = f.values
+		}
+	}
+	body := p.body
+	if isGzip(first(r.Header["Content-Encoding"])) {
+		body = gunzip(body, maxEvidence)
+	}
+	return saysInFlight(&r, body)
+}
+
+// isHandlersWord reports whether work ended without a result because its response says so.
+func isHandlersWord(err error) bool {
+	for _, word := range [...]error{errReleased, errBusy, errUnknown, errFreed} {
+		if errors.Is(err, word) {
+			return true
+		}
+	}
+	return false
 }
 
 // abort ends a recorder whose handler has panicked.
@@ -56,7 +97,7 @@ func (x *exchange) answer(out retrysafe.Outcome, err error) {
 	ran := x.recorder != nil
 	switch {
 	case x.panicked != nil:
-	case ran && (err == nil || errors.Is(err, errReleased) || errors.Is(err, errUnknown)):
+	case ran && (err == nil || isHandlersWord(err)):
 		x.deliver(out, err)
 	case ran && !x.takeBack(): // something is on its way already
 	case err == nil:
@@ -78,9 +119,12 @@ func (x *exchange) explain(out retrysafe.Outcome, err error) {
 		x.refuse(*p)
 	case errors.As(err, &refusal):
 		x.explainRefusal(refusal)
-	case errors.As(err, &failure): // the handler panicked
+	case errors.As(err, &failure): // of work that was no handler's: there is no response
 		status := string(appendExpiry([]byte("replayed"), out.ReplayLeft))
-		x.refuseKnown(seen(problem(OutcomeUnknown), retrysafe.Record{Age: out.Age}), status, true)
+		if x.m.marker != "" {
+			x.w.Header()[x.m.marker] = []string{"true"}
+		}
+		x.refuseKnown(seen(problem(OutcomeUnknown), retrysafe.Record{Age: out.Age}), status)
 	case errors.Is(err, retrysafe.ErrAbandoned):
 		x.refuseUnknown(retrysafe.Record{})
 	case x.r.Context().Err() != nil: // most likely nobody reads this any more
@@ -110,23 +154,24 @@ func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) {
 // explainInFlight answers with 409, or with the address of the status.
 func (x *exchange) explainInFlight(known retrysafe.Record) {
 	p := seen(problem(RequestInFlight), known)
-	p.RetryAfter = retryAfter(known)
+	p.RetryAfter = x.m.retryAfter(known)
 	x.setPreferenceApplied()
 	if x.m.inFlightStatus {
 		x.accept(p.RetryAfter)
 		return
 	}
-	x.refuseKnown(p, "in-flight", false)
+	x.refuseKnown(p, "in-flight")
 }
 
 // refuseUnknown says that nobody knows the outcome: the same for every retry, unless the Guard goes on with abandoned keys.
+// It is no replay, and is not marked as one.
 func (x *exchange) refuseUnknown(known retrysafe.Record) {
 	p := seen(problem(OutcomeUnknown), known)
 	if x.m.resumes {
-		p.Retryable = true
-		p.Detail = "The operation began and was not seen to end. Retry unchanged with the same key, under which it is gone on with."
+		p.Retryable, p.RetryAfter = true, time.Second
+		p.Detail = "The operation started but its outcome was not recorded. Retry with the same key to resume it."
 	}
-	x.refuseKnown(p, x.m.unknownStatus(), !x.m.resumes)
+	x.refuseKnown(p, x.m.unknownStatus())
 }
 
 // unknownStatus is the Idempotency-Status of an outcome that nobody knows. Its parameter retry, a boolean (RFC 9651, section
@@ -144,13 +189,9 @@ func (x *exchange) refuse(p Problem) {
 	x.m.refuse(x.w, p)
 }
 
-// refuseKnown refuses with an Idempotency-Status, and as a replay if the answer is the same for every retry.
-func (x *exchange) refuseKnown(p Problem, status string, replayed bool) {
-	h := x.w.Header()
-	x.m.setStatus(h, status)
-	if replayed && x.m.marker != "" {
-		h[x.m.marker] = []string{"true"}
-	}
+// refuseKnown refuses with an Idempotency-Status.
+func (x *exchange) refuseKnown(p Problem, status string) {
+	x.m.setStatus(x.w.Header(), status)
 	x.refuse(p)
 }
 
@@ -171,12 +212,7 @@ func seen(p Problem, known retrysafe.Record) Problem {
 	return p
 }
 
-// retryAfter guesses how long an attempt still takes: as long as it has taken so far, but not longer than its lease if
-// that is not prolonged; between 1 and 30 seconds.
-func retryAfter(known retrysafe.Record) time.Duration {
-	guess := known.Age
-	if known.LeaseLeft > 0 {
-		guess = min(guess, known.LeaseLeft)
-	}
-	return min(max(guess, time.Second), 30*time.Second)
+// retryAfter estimates how long an attempt still takes: from 1 to 30 seconds.
+func (c *config) retryAfter(known retrysafe.Record) time.Duration {
+	return retry.InFlight(known.Age, known.LeaseLeft, c.guard.Policy().Lease, time.Second)
 }

@@ -239,9 +239,10 @@ func inFlight(o Options, p retrysafe.Policy) string {
 }
 
 func ambiguous(o Options, p retrysafe.Policy) string {
-	text := [...]string{"", "stored", "released", "outcome unknown"}[o.Ambiguous]
-	if o.Ambiguous == AmbiguousUnknown && resumes(p) {
-		text += ", a retry goes on with it"
+	does := ambiguousPolicy(o, p)
+	text := [...]string{"", "stored", "released", "outcome unknown"}[does]
+	if does == AmbiguousUnknown && resumes(p) {
+		text += ", a retry resumes it"
 	}
 	return text
 }

@@ -15,6 +15,7 @@ const (
 	KeyMissing       Slug = "key-missing"
 	KeyMalformed     Slug = "key-malformed"
 	BodyUnreadable   Slug = "body-unreadable"
+	BodyTimeout      Slug = "body-timeout"
 	ScopeUnresolved  Slug = "scope-unresolved"
 	RequestInFlight  Slug = "request-in-flight"
 	BodyTooLarge     Slug = "body-too-large"
@@ -94,14 +95,22 @@ func WriteProblem(w http.ResponseWriter, profile Profile, policyURL string, p Pr
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	for _, f := range profile.ErrorHeaders[p.Slug] {
-		h.Set(f.Name, f.Value)
+	if profile.RetryHeader != "" {
+		h.Set(profile.RetryHeader, strconv.FormatBool(p.Retryable))
 	}
-	for _, f := range profile.ErrorHeaders[""] {
+	if f := profile.resultHeader(p.Status >= 500 && p.Executed != "no"); f.Name != "" {
 		h.Set(f.Name, f.Value)
 	}
 	w.WriteHeader(p.Status)
 	w.Write(body)
+}
+
+// resultHeader is the field that says whether a request was accepted.
+func (p Profile) resultHeader(accepted bool) HeaderLine {
+	if accepted {
+		return p.AcceptedHeader
+	}
+	return p.RejectedHeader
 }
 
 // ProblemJSON renders a problem as RFC 9457 has it.

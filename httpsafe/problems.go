@@ -80,6 +80,12 @@ func requestProblems() []Problem {
 			Retryable: true, Executed: "no",
 		},
 		{
+			Slug: BodyTimeout, Status: 408,
+			Title:     "The request body did not arrive in time",
+			Detail:    "The body came too slowly. Nothing was recorded; retry with the same key.",
+			Retryable: true, Executed: "no",
+		},
+		{
 			Slug: BodyTooLarge, Status: 413,
 			Title:    "The request body is too large",
 			Detail:   "Requests with a key are limited in size.",
@@ -111,8 +117,9 @@ func attemptProblems() []Problem {
 		},
 		{
 			Slug: OutcomeUnknown, Status: 500,
-			Title:    "The outcome of the operation is unknown",
-			Detail:   "The operation began and was not seen to end. It is not run again under this key; find out what happened.",
+			Title: "The outcome of the operation is unknown",
+			Detail: "The operation started, but whether it completed is unknown, and a retry does not run it again. " +
+				"Look for its effect, or ask support and give them the instance. Send it with a new key only if it has not happened.",
 			Executed: "unknown",
 		},
 		{

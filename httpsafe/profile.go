@@ -40,14 +40,16 @@ type Profile struct {
 	EchoKey      bool
 	// OriginalHeader is set, on replays, to the ID of the request that ran.
 	OriginalHeader string
-	// AcceptedHeader is set on responses of the handler and on replays.
-	AcceptedHeader HeaderLine
+	// AcceptedHeader is set on answers to requests that were executed, or may have been: responses of the handler, replays,
+	// and refusals because the outcome is unknown. RejectedHeader is set on all others.
+	AcceptedHeader, RejectedHeader HeaderLine
+	// RetryHeader tells clients whether to send the same request again. It is "true" on refusals that a retry with the
+	// same key may get past, and "false" on other refusals and on server errors that every retry would get again.
+	RetryHeader string
 	// ReplayFunc words a replay as a refusal, for APIs that answer duplicates so. nil: the stored response.
 	ReplayFunc func(Replayed) *Problem
 	// Statuses that differ from those of Problem.
 	Statuses map[Slug]int
-	// ErrorHeaders are set on refusals of the slug, and those under "" on all.
-	ErrorHeaders map[Slug][]HeaderLine
 	// RenderFunc renders a refusal. nil: ProblemJSON.
 	RenderFunc func(Problem) (contentType string, body []byte)
 }

@@ -2,6 +2,7 @@ package httpsafe
 
 import (
 	"encoding/json"
+	"net/http"
 	"path"
 
 	"github.com/retrysafe/retrysafe"
@@ -21,17 +22,35 @@ func render(contentType string, v any) (string, []byte) {
 	return contentType, append(body, '\n')
 }
 
-func word(s Slug, words map[Slug]string, other string) string {
-	if w, ok := words[s]; ok {
+// word returns a profile's word for a problem. What it has no word for is the server's fault, by its status, or else the
+// caller's: a program that reads that its request was refused corrects it, and sends it with a new key.
+func word(p Problem, words map[Slug]string, servers, callers string) string {
+	if p.Status >= 500 {
+		return wordOr(p, words, servers)
+	}
+	return wordOr(p, words, callers)
+}
+
+// wordOr returns a profile's word for a problem, or another if it has none.
+func wordOr(p Problem, words map[Slug]string, other string) string {
+	if w, ok := words[p.Slug]; ok {
 		return w
+	}
+	return other
+}
+
+// unavailableOr returns the word for 503, or the one for all other statuses.
+func unavailableOr(p Problem, unavailable, other string) string {
+	if p.Status == http.StatusServiceUnavailable {
+		return unavailable
 	}
 	return other
 }
 
 func renderStripe(p Problem) (string, []byte) {
 	e := object{
-		"type":    word(p.Slug, map[Slug]string{KeyReused: "idempotency_error", KeyExpired: "idempotency_error", OutcomeUnknown: "api_error", StoreUnavailable: "api_error"}, "invalid_request_error"),
-		"code":    word(p.Slug, map[Slug]string{RequestInFlight: "idempotency_key_in_use"}, string(p.Slug)),
+		"type":    word(p, map[Slug]string{KeyReused: "idempotency_error", KeyExpired: "idempotency_error"}, "api_error", "invalid_request_error"),
+		"code":    wordOr(p, map[Slug]string{RequestInFlight: "idempotency_key_in_use"}, string(p.Slug)),
 		"message": p.Detail,
 		"doc_url": p.Type,
 	}
@@ -39,19 +58,17 @@ func renderStripe(p Problem) (string, []byte) {
 }
 
 func renderPayPal(p Problem) (string, []byte) {
-	issue := word(p.Slug, map[Slug]string{
+	issue := wordOr(p, map[Slug]string{
 		KeyReused:       "PAYPAL_REQUEST_ID_PREVIOUSLY_USED",
 		RequestInFlight: "PREVIOUS_REQUEST_IN_PROGRESS",
 	}, upperSnake(p.Slug))
-	name := word(p.Slug, map[Slug]string{
-		KeyReused:        "UNPROCESSABLE_ENTITY",
-		KeyExpired:       "UNPROCESSABLE_ENTITY",
-		RequestInFlight:  "RESOURCE_CONFLICT",
-		ScopeUnresolved:  "AUTHENTICATION_FAILURE",
-		KeyQuota:         "RATE_LIMIT_REACHED",
-		OutcomeUnknown:   "INTERNAL_SERVER_ERROR",
-		StoreUnavailable: "SERVICE_UNAVAILABLE",
-	}, "INVALID_REQUEST")
+	name := word(p, map[Slug]string{
+		KeyReused:       "UNPROCESSABLE_ENTITY",
+		KeyExpired:      "UNPROCESSABLE_ENTITY",
+		RequestInFlight: "RESOURCE_CONFLICT",
+		ScopeUnresolved: "AUTHENTICATION_FAILURE",
+		KeyQuota:        "RATE_LIMIT_REACHED",
+	}, unavailableOr(p, "SERVICE_UNAVAILABLE", "INTERNAL_SERVER_ERROR"), "INVALID_REQUEST")
 	return render(jsonType, object{
 		"name":    name,
 		"message": p.Title,
@@ -61,8 +78,8 @@ func renderPayPal(p Problem) (string, []byte) {
 }
 
 func renderAdyen(p Problem) (string, []byte) {
-	code := word(p.Slug, map[Slug]string{RequestInFlight: "704", KeyReused: "704"}, string(p.Slug))
-	kind := word(p.Slug, map[Slug]string{ScopeUnresolved: "security", OutcomeUnknown: "internal", StoreUnavailable: "internal"}, "validation")
+	code := wordOr(p, map[Slug]string{RequestInFlight: "704", KeyReused: "704"}, string(p.Slug))
+	kind := word(p, map[Slug]string{ScopeUnresolved: "security"}, "internal", "validation")
 	return render(jsonType, object{"status": p.Status, "errorCode": code, "message": p.Detail, "errorType": kind})
 }
 
@@ -71,34 +88,30 @@ func renderOData(p Problem) (string, []byte) {
 }
 
 func renderSquare(p Problem) (string, []byte) {
-	category := word(p.Slug, map[Slug]string{
-		ScopeUnresolved:  "AUTHENTICATION_ERROR",
-		KeyQuota:         "RATE_LIMIT_ERROR",
-		OutcomeUnknown:   "API_ERROR",
-		StoreUnavailable: "API_ERROR",
-	}, "INVALID_REQUEST_ERROR")
-	code := word(p.Slug, map[Slug]string{KeyReused: "IDEMPOTENCY_KEY_REUSED"}, upperSnake(p.Slug))
+	category := word(p, map[Slug]string{
+		ScopeUnresolved: "AUTHENTICATION_ERROR",
+		KeyQuota:        "RATE_LIMIT_ERROR",
+	}, "API_ERROR", "INVALID_REQUEST_ERROR")
+	code := wordOr(p, map[Slug]string{KeyReused: "IDEMPOTENCY_KEY_REUSED"}, upperSnake(p.Slug))
 	return render(jsonType, object{"errors": []object{{"category": category, "code": code, "detail": p.Detail}}})
 }
 
 func renderAWS(p Problem) (string, []byte) {
-	code := word(p.Slug, map[Slug]string{
-		KeyReused:        "IdempotentParameterMismatch",
-		RequestInFlight:  "IdempotentRequestInProgress",
-		KeyQuota:         "ThrottlingException",
-		OutcomeUnknown:   "InternalFailure",
-		StoreUnavailable: "ServiceUnavailable",
-	}, camel(p.Slug))
+	code := word(p, map[Slug]string{
+		KeyReused:       "IdempotentParameterMismatch",
+		RequestInFlight: "IdempotentRequestInProgress",
+		KeyQuota:        "ThrottlingException",
+	}, unavailableOr(p, "ServiceUnavailable", "InternalFailure"), camel(p.Slug))
 	return render("application/x-amz-json-1.1", object{"__type": code, "message": p.Detail})
 }
 
 func renderCheckout(p Problem) (string, []byte) {
-	kind := word(p.Slug, map[Slug]string{OutcomeUnknown: "processing_error", StoreUnavailable: "processing_error"}, "request_invalid")
+	kind := word(p, nil, "processing_error", "request_invalid")
 	return render(jsonType, object{"error_type": kind, "error_codes": []string{lowerSnake(p.Slug)}})
 }
 
 func renderGoCardless(p Problem) (string, []byte) {
-	reason := word(p.Slug, map[Slug]string{
+	reason := wordOr(p, map[Slug]string{
 		conflictSlug:    "idempotent_creation_conflict",
 		RequestInFlight: "idempotent_creation_conflict",
 	}, lowerSnake(p.Slug))
@@ -108,7 +121,7 @@ func renderGoCardless(p Problem) (string, []byte) {
 			one["links"] = object{conflictingID: f.Value}
 		}
 	}
-	kind := word(p.Slug, map[Slug]string{conflictSlug: "invalid_state", RequestInFlight: "invalid_state", OutcomeUnknown: "gocardless", StoreUnavailable: "gocardless"}, "invalid_api_usage")
+	kind := word(p, map[Slug]string{conflictSlug: "invalid_state", RequestInFlight: "invalid_state"}, "gocardless", "invalid_api_usage")
 	return render(jsonType, object{"error": object{
 		"code": p.Status, "type": kind, "message": p.Title, "documentation_url": p.Type, "errors": []object{one},
 	}})

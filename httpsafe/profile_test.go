@@ -30,7 +30,7 @@ func TestProfiles(t *testing.T) {
 		{"ietf", header("Idempotency-Key", "k"), 201, 422, `"code":"key-reused"`, 409, `"code":"request-in-flight"`, "Retry-After: 1", "Idempotent-Replayed: true"},
 		{"ietf-strict", header("Idempotency-Key", `"k"`), 201, 422, `"code":"key-reused"`, 409, `"code":"request-in-flight"`, "Retry-After: 1", "Idempotent-Replayed: true"},
 		{"stripe", header("Idempotency-Key", `"k`), 201, 400, `"type":"idempotency_error"`, 409, `"code":"idempotency_key_in_use"`, "Stripe-Should-Retry: true", "Idempotent-Replayed: true"},
-		{"stripe-v2", header("Idempotency-Key", "k"), 201, 400, `"type":"idempotency_error"`, 409, `"code":"idempotency_key_in_use"`, "", ""},
+		{"stripe-v2", header("Idempotency-Key", "k"), 201, 400, `"type":"idempotency_error"`, 409, `"code":"idempotency_key_in_use"`, "Stripe-Should-Retry: true", ""},
 		{"paypal", header("PayPal-Request-Id", "k"), 201, 422, `"issue":"PAYPAL_REQUEST_ID_PREVIOUSLY_USED"`, 409, `"issue":"PREVIOUS_REQUEST_IN_PROGRESS"`, "", ""},
 		{"adyen", header("Idempotency-Key", "k"), 201, 422, `"errorCode":"704"`, 409, `"errorCode":"704"`, "Transient-Error: true", "Idempotency-Key: k"},
 		{"repeatability", repeatable(time.Now()), 201, 400, `"code":"KeyReused"`, 409, `"code":"RequestInFlight"`, "Repeatability-Result: rejected", "Repeatability-Result: accepted"},
@@ -139,15 +139,16 @@ func TestGoCardlessNamesTheResource(t *testing.T) {
 }
 
 // TestKeptStatuses: which statuses each profile keeps, by the number of times a handler runs that answers with them.
+// Seen to fail with 303 released by paypal and checkout: a handler that redirects after its success ran again.
 func TestKeptStatuses(t *testing.T) {
 	for profile, kept := range map[string]string{
 		"ietf":        "200 201 303 400 404 409 422 500 502 504",
 		"ietf-strict": "200 201 303 400 401 403 404 409 422 429 500 502 503 504",
 		"stripe":      "200 201 303 400 404 422 500 502 504",
 		"stripe-v2":   "200 201 303",
-		"paypal":      "200 201",
+		"paypal":      "200 201 303",
 		"adyen":       "200 201 303 400 404 409 422 500 502 504",
-		"checkout":    "200 201",
+		"checkout":    "200 201 303",
 	} {
 		p, err := httpsafe.ProfileByName(profile)
 		if err != nil {
@@ -186,7 +187,7 @@ func TestClassPresets(t *testing.T) {
 		{httpsafe.StoreSuccessesAndRefusals, 404, httpsafe.ClassStore},
 		{httpsafe.StoreSuccessesAndRefusals, 429, httpsafe.ClassRelease},
 		{httpsafe.StoreSuccessesAndRefusals, 500, httpsafe.ClassRelease},
-		{httpsafe.StoreSuccessesAndRefusals, 302, httpsafe.ClassRelease},
+		{httpsafe.StoreSuccessesAndRefusals, 302, httpsafe.ClassStore},
 		{httpsafe.ThreeClasses, 599, httpsafe.ClassAmbiguous},
 		{httpsafe.ThreeClasses, 511, httpsafe.ClassRelease},
 	} {

@@ -46,7 +46,7 @@ func Stripe() Profile {
 		EchoKey:        true,
 		OriginalHeader: "Original-Request",
 		Statuses:       map[Slug]int{KeyReused: 400, KeyExpired: 400},
-		ErrorHeaders:   map[Slug][]HeaderLine{RequestInFlight: {{"Stripe-Should-Retry", "true"}}},
+		RetryHeader:    "Stripe-Should-Retry",
 		RenderFunc:     renderStripe,
 	}
 }
@@ -54,14 +54,15 @@ func Stripe() Profile {
 // StripeV2 answers as version 2 of Stripe's API: failures run again.
 func StripeV2() Profile {
 	return Profile{
-		Name:       "stripe-v2",
-		Header:     "Idempotency-Key",
-		KeySyntax:  KeySyntax{Form: Bare, Max: 255},
-		Methods:    []string{http.MethodPost, http.MethodDelete},
-		Retention:  30 * day,
-		Class:      StoreUnlessFailed,
-		Statuses:   map[Slug]int{KeyReused: 400, KeyExpired: 400},
-		RenderFunc: renderStripe,
+		Name:        "stripe-v2",
+		Header:      "Idempotency-Key",
+		KeySyntax:   KeySyntax{Form: Bare, Max: 255},
+		Methods:     []string{http.MethodPost, http.MethodDelete},
+		Retention:   30 * day,
+		Class:       StoreUnlessFailed,
+		RetryHeader: "Stripe-Should-Retry",
+		Statuses:    map[Slug]int{KeyReused: 400, KeyExpired: 400},
+		RenderFunc:  renderStripe,
 	}
 }
 
@@ -82,15 +83,15 @@ func PayPal() Profile {
 // Adyen answers as Adyen's API.
 func Adyen() Profile {
 	return Profile{
-		Name:         "adyen",
-		Header:       "Idempotency-Key",
-		KeySyntax:    KeySyntax{Form: Bare, Max: 64},
-		Methods:      []string{http.MethodPost},
-		Retention:    7 * day,
-		Class:        ThreeClasses,
-		EchoKey:      true,
-		ErrorHeaders: map[Slug][]HeaderLine{RequestInFlight: {{"Transient-Error", "true"}}, StoreUnavailable: {{"Transient-Error", "true"}}},
-		RenderFunc:   renderAdyen,
+		Name:        "adyen",
+		Header:      "Idempotency-Key",
+		KeySyntax:   KeySyntax{Form: Bare, Max: 64},
+		Methods:     []string{http.MethodPost},
+		Retention:   7 * day,
+		Class:       ThreeClasses,
+		EchoKey:     true,
+		RetryHeader: "Transient-Error",
+		RenderFunc:  renderAdyen,
 	}
 }
 
@@ -106,8 +107,8 @@ func Repeatability() Profile {
 		Retention:         day,
 		Class:             ThreeClasses,
 		AcceptedHeader:    HeaderLine{"Repeatability-Result", "accepted"},
+		RejectedHeader:    HeaderLine{"Repeatability-Result", "rejected"},
 		Statuses:          map[Slug]int{KeyReused: 400, KeyExpired: 412},
-		ErrorHeaders:      map[Slug][]HeaderLine{"": {{"Repeatability-Result", "rejected"}}},
 		RenderFunc:        renderOData,
 	}
 }

@@ -22,6 +22,7 @@ type recorder struct {
 	w       http.ResponseWriter
 	r       *http.Request // as it came in
 	checks  checks
+	account *account
 	echo    field // the key's header as received
 	ctx     handlerContext
 	request requestBody
@@ -32,6 +33,7 @@ type recorder struct {
 	current  response
 	sealed   response // by a transaction; its memory is nil if there is none
 	offered  bool     // to transactions
+	captured bool     // by a transaction, whether or not it was committed
 	override Class    // what the handler says of its outcome; 0: nothing
 }
 
@@ -57,7 +59,7 @@ func (r *recorder) WriteHeader(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.state == ended || r.state == hijacked || r.current.status != 0:
+	case r.state == ended || r.state == hijacked || r.current.status != 0 || r.isSaved():
 	case status < 200 && status != http.StatusSwitchingProtocols:
 		r.w.WriteHeader(status)
 	default:
@@ -106,6 +108,9 @@ func (r *recorder) room(n int) (http.ResponseWriter, error) {
 	case hijacked:
 		return nil, http.ErrHijacked
 	}
+	if r.isSaved() {
+		return nil, errSaved
+	}
 	p := &r.current
 	if p.status == 0 {
 		r.begin(http.StatusOK)
@@ -117,7 +122,7 @@ func (r *recorder) room(n int) (http.ResponseWriter, error) {
 		return nil, http.ErrBodyNotAllowed
 	case p.length >= 0 && size > p.length:
 		return nil, http.ErrContentLength
-	case size > int64(r.m.maxResult):
+	case max(size, p.length) > int64(r.m.maxResult) || r.account.grow(p.memory, n, p.length) != nil:
 		r.stream()
 		return r.w, nil
 	}
@@ -150,7 +155,7 @@ func (r *recorder) stream() {
 	}
 	r.m.setStatus(h, "executed")
 	r.m.setEcho(h, r.echo)
-	r.m.setAccepted(h)
+	r.m.setResultHeader(h, true)
 	r.w.WriteHeader(p.status)
 	if len(p.body) > 0 {
 		r.w.Write(p.body)
@@ -170,6 +175,8 @@ func (r *recorder) FlushError() error {
 		return errEnded
 	case r.state == hijacked:
 		return http.ErrHijacked
+	case r.isSaved():
+		return nil // it is sent when the handler returns
 	case r.current.status == 0:
 		r.begin(http.StatusOK)
 	}
@@ -191,8 +198,11 @@ func (r *recorder) buffersFlushes() bool {
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state == ended {
+	switch {
+	case r.state == ended:
 		return nil, nil, errEnded
+	case r.isSaved():
+		return nil, nil, errSaved
 	}
 	conn, rw, err := http.NewResponseController(r.w).Hijack()
 	if err == nil {

@@ -2,6 +2,7 @@ package httpsafe
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +18,12 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 	}
 	if x.m.profile.ReplayFunc != nil && x.replayAsRefusal(out) {
 		return
+	}
+	if n := len(out.Result.Body); n > uncounted {
+		if p := x.account.take(n); p != nil { // it is held until the client has read it
+			x.refuse(*p)
+			return
+		}
 	}
 	h := x.w.Header()
 	x.m.setEcho(h, x.echo)
@@ -58,13 +65,23 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	if c.marker != "" {
 		h[c.marker] = v.add("true")
 	}
-	c.setAccepted(h)
+	c.setResultHeader(h, true)
+	if c.retryHeader != "" && status >= 500 { // nothing else ever comes
+		h[c.retryHeader] = v.add("false")
+	}
 	if c.originalHeader != "" {
 		if id := about(v.text, aboutRequestID); id != "" {
 			h[c.originalHeader] = v.add(id)
 		}
 	}
 	trailers = trailers && acceptsTrailers(r)
+	decoded, isDecoded := int64(0), false
+	if !result.Omitted && !trailers && refusesCoding(r, h) {
+		if decoded, isDecoded = gunzippedSize(result.Body); isDecoded {
+			describeDecoded(h)
+			v.length = strconv.FormatInt(decoded, 10)
+		}
+	}
 	if bodyAllowed(status) && !trailers {
 		h["Content-Length"] = v.add(v.length)
 	}
@@ -72,7 +89,11 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 		announceTrailers(h, v.meta)
 	}
 	w.WriteHeader(status)
-	if bodyAllowed(status) && len(result.Body) > 0 && !result.Omitted {
+	switch {
+	case !bodyAllowed(status) || len(result.Body) == 0 || result.Omitted:
+	case isDecoded:
+		gunzipTo(w, result.Body)
+	default:
 		w.Write(result.Body)
 	}
 	if trailers {
@@ -118,7 +139,7 @@ func (v *replayValues) build(out retrysafe.Outcome) {
 	v.text = string(b)
 	v.meta = metaLines(v.text[:metaEnd])
 	v.status, v.length = v.text[metaEnd:statusEnd], v.text[statusEnd:]
-	v.values = make([]string, 0, strings.Count(v.meta, "\n")+4)
+	v.values = make([]string, 0, strings.Count(v.meta, "\n")+5)
 }
 
 // add returns a slice that holds only s.
@@ -167,11 +188,13 @@ func acceptsTrailers(r *http.Request) bool {
 // announceTrailers says which fields follow the body.
 func announceTrailers(h http.Header, meta string) {
 	delete(h, "Content-Length")
+	var names []string
 	eachTrailer(meta, func(name, _ string) {
-		if name := http.CanonicalHeaderKey(name); !contains(h["Trailer"], name) {
-			h["Trailer"] = append(h["Trailer"], name)
+		if name := http.CanonicalHeaderKey(name); !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	})
+	h["Trailer"] = []string{strings.Join(names, ", ")} // one line, as most handlers write it
 }
 
 func setStoredTrailers(h http.Header, meta string) {
@@ -186,13 +209,4 @@ func eachTrailer(meta string, f func(name, value string)) {
 			f(line.name, line.value)
 		}
 	}
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }

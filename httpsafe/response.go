@@ -103,9 +103,7 @@ func (p *response) result(c *config, r *http.Request, k *checks) retrysafe.Resul
 		}
 	}
 	p.meta = p.appendAbout(p.meta, r)
-	if k[0] != 0 {
-		p.meta = append(append(append(p.meta, "@"+aboutChecks+": "...), k[:]...), '\n')
-	}
+	p.meta = append(append(append(p.meta, "@"+aboutChecks+": "...), k[:]...), '\n')
 	result := retrysafe.Result{Failed: p.status >= 400, Code: p.status, Meta: p.meta, Omitted: p.omitted}
 	if !p.omitted {
 		result.Body = p.body

@@ -25,12 +25,11 @@ func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 	for _, c := range []struct {
 		policy        retrysafe.AbandonedPolicy
 		first, second string // states
-		replayed      string
 		retryable     bool
 	}{
-		{retrysafe.Refuse(), "unknown", "unknown", "true", false},
-		{retrysafe.Rerun(), "unknown; retry", "executed; attempt=2; exp=@EXP", "", false},
-		{retrysafe.Reconcile(cannotSay), "unknown; retry", "unknown; retry", "", true},
+		{retrysafe.Refuse(), "unknown", "unknown", false},
+		{retrysafe.Rerun(), "unknown; retry", "executed; attempt=2; exp=@EXP", false},
+		{retrysafe.Reconcile(cannotSay), "unknown; retry", "unknown; retry", true},
 	} {
 		t.Run(c.policy.String(), func(t *testing.T) {
 			k := newKit(t)
@@ -39,7 +38,7 @@ func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 			k.handler = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 			k.post("k").want(502).wantState(c.first)
 			k.handler = done
-			a := k.post("k").wantState(c.second).wantHeader("Idempotent-Replayed", c.replayed)
+			a := k.post("k").wantState(c.second).wantHeader("Idempotent-Replayed", "")
 			if a.StatusCode == http.StatusCreated {
 				return
 			}
@@ -84,7 +83,7 @@ func TestTheClientGoesOnWithAnAbandonedKey(t *testing.T) {
 
 // Seen to fail with the look at resumes taken out of ambiguous.
 func TestThePolicyPageSaysWhetherARetryGoesOn(t *testing.T) {
-	const words = "outcome unknown, a retry goes on with it"
+	const words = "outcome unknown, a retry resumes it"
 	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {
 		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
 		page := httpsafe.PolicyPage(httpsafe.RoutePolicy{Pattern: "/", Guard: guard, Options: httpsafe.Options{Ambiguous: httpsafe.AmbiguousUnknown}})

@@ -33,7 +33,7 @@ func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysaf
 	for name, values := range x.w.Header() {
 		x.outer = append(x.outer, field{name: name, values: values})
 	}
-	rec := &recorder{m: x.m, w: x.w, r: x.r, current: response{memory: x.m.getMemory()}}
+	rec := &recorder{m: x.m, w: x.w, r: x.r, account: &x.account, current: response{memory: x.m.getMemory()}}
 	rec.ctx = handlerContext{a, rec}
 	rec.echo = x.echo
 	rec.checks = x.m.fingerprint.checksOf(&x.compared)
@@ -59,19 +59,14 @@ func (x *exchange) handBack(r *http.Request) {
 	}
 }
 
-// afterPanic says what a handler's panic means for the key. Unless it is to be stored, the panic goes on only after the
-// key has been dealt with.
+// afterPanic says what a handler's panic means for the key. To release it, the panic goes on only after that.
 func (x *exchange) afterPanic(p any) error {
 	x.recorder.abort()
-	switch {
-	case isAbort(p) || x.m.ambiguous == AmbiguousUnknown:
-		x.panicked = p
-		return retrysafe.Unknown(errAborted)
-	case x.m.ambiguous == AmbiguousRelease:
+	if x.m.ambiguous == AmbiguousRelease && !isAbort(p) {
 		x.panicked = p
 		return retrysafe.Retryable(errAborted)
 	}
-	panic(p) // from here, so that its stack is still there; the guard saves that the work failed
+	panic(p) // from here, so that its stack is still there; the guard abandons the key
 }
 
 // isAbort reports whether a panic is net/http's way of ending a connection.
@@ -84,5 +79,7 @@ func isAbort(p any) bool {
 var (
 	errReleased = errors.New("httpsafe: the response says that nothing happened")
 	errUnknown  = errors.New("httpsafe: the response leaves open what happened")
+	errBusy     = errors.New("httpsafe: the response says that another attempt is in flight")
 	errAborted  = errors.New("httpsafe: the handler panicked")
+	errFreed    = errors.New("httpsafe: the outcome is unknown, and Options.Ambiguous frees the key")
 )

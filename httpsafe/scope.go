@@ -10,22 +10,28 @@ import (
 	"github.com/retrysafe/retrysafe/internal/caller"
 )
 
-// ScopeFunc tells whose key it is: a name for the authenticated caller, the same on every retry. Return an error if the
-// caller cannot be told; the request is then refused with 401.
+// ScopeFunc returns whose key it is: a name for the authenticated caller, the same on every retry. Take it from what your
+// authentication has put into the request's context, such as a tenant or the verified subject of a token. Return an error if
+// the caller is not known; the request is then refused with 401. An empty name is refused too: only ScopeNone says that all
+// callers share one scope.
 //
 // Never build a scope from what a request merely claims: a caller who can choose the scope can read the answers of
 // others. What ScopeFunc returns may be stored; do not return a credential itself.
 type ScopeFunc func(*http.Request) (string, error)
 
-// ScopeCredential tells callers apart by the SHA-256 of their Authorization header, or else of their X-API-Key header.
-// A rotated credential is another caller: where credentials change within a retry's time, take the caller's identity
-// from what authentication has established.
+// ScopeCredential tells callers apart by the SHA-256 of their Authorization header, or else of their X-API-Key header. Use it
+// for credentials that stay the same, such as API keys. A rotated credential is another caller: where credentials change
+// within a retry's time, take the caller's identity from what authentication has established.
+//
+// An Authorization header that is made anew for each request (AWS signatures, Digest, OAuth 1.0a, Hawk, DPoP, Signature,
+// Negotiate and their like) names nobody; such requests are refused with 401.
 func ScopeCredential() ScopeFunc {
 	return func(r *http.Request) (string, error) {
-		for _, name := range [...]string{"Authorization", "X-Api-Key"} {
-			if values := r.Header[name]; len(values) == 1 && values[0] != "" {
-				return caller.Digest(values[0]), nil
-			}
+		if values := r.Header["Authorization"]; len(values) == 1 && values[0] != "" {
+			return caller.Credential(values[0])
+		}
+		if values := r.Header["X-Api-Key"]; len(values) == 1 && values[0] != "" {
+			return caller.Digest(values[0]), nil
 		}
 		return "", errors.New("httpsafe: exactly one Authorization or X-API-Key header is needed to tell callers apart")
 	}
@@ -43,6 +49,20 @@ func ScopeHeader(name string) ScopeFunc {
 	}
 }
 
+// ScopeAWSAccessKey tells callers apart by the access key ID in the Authorization header of requests that are signed as AWS
+// has it (Signature Version 4 or 4A). It does not check the signature: the ID is only as authentic as the check that stands
+// in front. Temporary credentials have an access key ID of their own; one that is renewed is another caller.
+func ScopeAWSAccessKey() ScopeFunc {
+	return func(r *http.Request) (string, error) {
+		if values := r.Header["Authorization"]; len(values) == 1 {
+			if id, ok := caller.AWSAccessKey(values[0]); ok {
+				return id, nil
+			}
+		}
+		return "", errors.New("httpsafe: exactly one Authorization header with an AWS signature, version 4, is needed to tell callers apart")
+	}
+}
+
 // ScopeMTLS tells callers apart by the SHA-256 of their verified client certificate's subject and issuer, so that a
 // renewed certificate is the same caller. The server's tls.Config must demand and verify client certificates.
 func ScopeMTLS() ScopeFunc {
@@ -57,21 +77,42 @@ func ScopeMTLS() ScopeFunc {
 
 // ScopeNone puts all callers into one scope: whoever knows a key can read its answer. For services with one caller.
 func ScopeNone() ScopeFunc {
-	return func(*http.Request) (string, error) { return "", nil }
+	return func(*http.Request) (string, error) { return "", caller.ErrShared }
+}
+
+// callerOf returns the name of the request's caller.
+func (c *config) callerOf(r *http.Request) (string, error) { return caller.Resolve(c.scope(r)) }
+
+// scopeUnresolved is the answer to a request whose caller is not known.
+func scopeUnresolved(err error) *Problem {
+	p := problem(ScopeUnresolved)
+	if errors.Is(err, caller.ErrPerRequest) {
+		p.Detail = "The Authorization header differs on each request, so that a retry cannot be recognised by it. Configure a scope that stays the same: " +
+			"jwt, header:NAME, mtls or aws-access-key in the proxy; ScopeHeader, ScopeMTLS, ScopeAWSAccessKey or a ScopeFunc of your own in the library."
+	}
+	return &p
 }
 
 // scopeOf returns the scope of the request's key: version, caller and operation, as far as they are configured.
 func (c *config) scopeOf(r *http.Request) (string, error) {
-	name, err := c.scope(r)
+	name, err := c.callerOf(r)
 	if err != nil {
 		return "", err
 	}
 	base := c.callerScope(name)
 	if c.scopeRoute {
-		base += "/" + retrysafe.Scope(c.operation(r))
+		operation := c.operation(r)
+		if len(operation) > maxOperation {
+			operation = caller.Digest(operation)
+		}
+		base += "/" + retrysafe.Scope(operation)
 	}
 	return base, nil
 }
+
+// maxOperation bounds what a scope shows of an operation, in bytes. Of a longer one it has the digest, because scopes are
+// bounded and paths are not.
+const maxOperation = 256
 
 // callerScope is the scope without the operation.
 func (c *config) callerScope(caller string) string {

@@ -2,6 +2,7 @@ package httpsafe_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"mime/multipart"
@@ -240,7 +241,7 @@ func TestFingerprintNoneStreams(t *testing.T) {
 	k := newKit(t)
 	k.options.Fingerprint, k.options.MaxRequestBody = httpsafe.FingerprintNone(), 1
 	k.post("k", body("a body beyond the limit")).want(201).wantBody(`{"paid":a body beyond the limit}`)
-	k.post("k", body("another"), target("/elsewhere")).want(201).wantState("replayed; exp=@EXP")
+	k.post("k", body("another"), header("Content-Type", "text/plain")).want(201).wantState("replayed; exp=@EXP")
 }
 
 // TestChangedAlgorithm: records made under another configuration are not mistaken for mismatches.
@@ -267,6 +268,12 @@ func TestScopes(t *testing.T) {
 		{"API key", httpsafe.ScopeCredential(), header("X-API-Key", "a"), header("X-API-Key", "b"), header("Authorization", "a", "b")},
 		{"header", httpsafe.ScopeHeader("tenant"), header("Tenant", "a"), header("Tenant", "b"), header("Tenant", "a", "b")},
 		{"none", httpsafe.ScopeNone(), header("X", ""), nil, nil},
+		{"AWS", httpsafe.ScopeAWSAccessKey(), signedBy("a"), signedBy("b"), header("Authorization", "Bearer a")},
+		// Seen to fail with every signature taken for another caller: each retry ran again.
+		{"AWS as a credential", httpsafe.ScopeCredential(), header("Authorization", "Bearer a"), nil, signedBy("a")},
+		{"digest as a credential", httpsafe.ScopeCredential(), header("X-API-Key", "a"), nil, header("Authorization", `Digest username="a", nonce="b"`)},
+		// Seen to fail with an empty name taken for a scope: one caller was shown another's answer.
+		{"empty", func(r *http.Request) (string, error) { return r.Header.Get("Tenant"), nil }, header("Tenant", "a"), header("Tenant", "b"), header("X", "")},
 		{"slashes", httpsafe.ScopeHeader("tenant"), header("Tenant", "a/b%"), header("Tenant", "a%2Fb%25"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -282,6 +289,35 @@ func TestScopes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// signedBy signs a request, which looks different each time.
+func signedBy(id string) func(*http.Request) {
+	return func(r *http.Request) {
+		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+id+"/20261122/eu-west-1/execute-api/aws4_request, SignedHeaders=host, Signature="+rand.Text())
+	}
+}
+
+// Seen to fail with the detail of every other unresolved scope.
+func TestRefusedCredentialNamesScopesThatWork(t *testing.T) {
+	k := newKit(t)
+	k.scope = httpsafe.ScopeCredential()
+	p := k.post("k", signedBy("a")).wantProblem(401, httpsafe.ScopeUnresolved)
+	for _, scope := range []string{"aws-access-key", "mtls", "ScopeFunc"} {
+		if !strings.Contains(p["detail"].(string), scope) {
+			t.Errorf("%s is not in %v", scope, p["detail"])
+		}
+	}
+}
+
+// Scopes are bounded and paths are not. Seen to fail with a long operation not replaced by its digest: 401.
+func TestScopeOfALongPath(t *testing.T) {
+	k := newKit(t)
+	k.options.ScopeRoute = true
+	long := "/" + strings.Repeat("x", 2000)
+	k.post("k", target(long)).want(201)
+	k.post("k", target(long)).wantState("replayed; exp=@EXP")
+	k.post("k", target(long+"y")).wantState("executed; exp=@EXP")
 }
 
 func TestScopeRouteAndVersion(t *testing.T) {
@@ -317,6 +353,9 @@ func TestLongScopeIsRefused(t *testing.T) {
 func TestOptionsAreChecked(t *testing.T) {
 	for text, o := range map[string]httpsafe.Options{
 		"is safe":             {Methods: []string{"GET"}},
+		`"post" matches no`:   {Methods: []string{"POST", "post"}}, // seen to fail with nothing said: nothing was guarded
+		`"PO ST" matches no`:  {Methods: []string{"PO ST"}},
+		"Methods is empty":    {Methods: []string{}},
 		"no header's name":    {Header: "a b"},
 		"at most 1024":        {KeySyntax: httpsafe.KeySyntax{Max: 2000}},
 		"need a StatusPath":   {RespondAsync: true},

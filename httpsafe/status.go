@@ -36,9 +36,9 @@ func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	caller, err := s.scope(r)
+	caller, err := s.callerOf(r)
 	if err != nil {
-		s.refuse(w, problem(ScopeUnresolved))
+		s.refuse(w, *scopeUnresolved(err))
 		return
 	}
 	known, p := s.find(r, s.callerScope(caller))
@@ -97,7 +97,7 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 		o.add("replayable", known.ReplayLeft > 0 && !known.Result.Omitted)
 		o.add("result", r.URL.Path+"?result")
 	case known.LeaseLeft > 0:
-		h.Set("Retry-After", strconv.Itoa(wholeSeconds(retryAfter(known))))
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(s.retryAfter(known))))
 	}
 	body := o.close()
 	h.Set("Content-Type", jsonType)
@@ -118,12 +118,12 @@ func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, know
 	x := &exchange{m: &middleware{config: s.config}, w: w, r: r, request: retrysafe.Request{Key: known.Key}}
 	switch {
 	case !known.State.Ended() && known.LeaseLeft > 0:
-		x.refuseKnown(seen(problem(RequestInFlight), known), "in-flight", false)
+		x.refuseKnown(seen(problem(RequestInFlight), known), "in-flight")
 	case !known.State.Ended():
 		x.refuseUnknown(known)
 	case known.ReplayLeft <= 0:
 		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrNotReplayable, Record: known})
-	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // it panicked
+	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // no handler's work
 		x.explain(retrysafe.Outcome{ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
 	default:
 		x.m.writeStored(w, r, retrysafe.Outcome{Result: known.Result, Age: known.Age, ReplayLeft: known.ReplayLeft})

@@ -27,8 +27,17 @@ type TransportOptions struct {
 	// because of SendOnce.
 	Base http.RoundTripper
 
-	// Attempts at one intent, the first included, in one process. Default 4.
+	// RequireKey refuses with ErrKeyRequired to make up a random key. It is for services: a request that lacks the
+	// context of the attempt it belongs to would get another random key when the attempt runs again, and so run twice.
+	RequireKey bool
+
+	// Attempts at one intent, the first included, in one process. Those that are told that another attempt is in flight
+	// do not count: MaxInFlight bounds them. Default 4.
 	Attempts int
+	// MaxInFlight is how long an intent waits for another attempt that is in flight, from the first reply that says so.
+	// It must outlast the server's lease, after which a server takes over from an attempt that has died. It never
+	// outlasts the Horizon. Default 2 min.
+	MaxInFlight time.Duration
 	// Backoff is the upper bound of the random wait before the second attempt; it doubles with each attempt up to
 	// MaxBackoff. Default 200 ms and 10 s.
 	Backoff, MaxBackoff time.Duration
@@ -96,6 +105,7 @@ type AttemptReport struct {
 
 const (
 	defaultAttempts       = 4
+	defaultMaxInFlight    = 2 * time.Minute
 	defaultBackoff        = 200 * time.Millisecond
 	defaultMaxBackoff     = 10 * time.Second
 	defaultMaxRetryAfter  = time.Minute
@@ -110,7 +120,7 @@ const (
 // error is an *OutcomeUnknownError: there is never a second key for the same intent.
 //
 // The key is, in this order: what the request brings; that of WithKey or WithIntent; inside an attempt of a Guard the
-// child key, see WithOperation; a new one. The request given is not changed.
+// child key, see WithOperation; a new one, unless RequireKey forbids it. The request given is not changed.
 //
 // Use it only with a server that honours keys: one that ignores them runs each attempt.
 //
@@ -156,6 +166,7 @@ func (o TransportOptions) withDefaults() TransportOptions {
 		o.Base = http.DefaultTransport
 	}
 	o.Attempts = orDefault(o.Attempts, defaultAttempts)
+	o.MaxInFlight = orDefault(o.MaxInFlight, defaultMaxInFlight)
 	o.Backoff = orDefault(o.Backoff, defaultBackoff)
 	o.MaxBackoff = max(orDefault(o.MaxBackoff, defaultMaxBackoff), o.Backoff)
 	o.MaxRetryAfter = orDefault(o.MaxRetryAfter, defaultMaxRetryAfter)
@@ -174,8 +185,8 @@ func (o TransportOptions) validate() error {
 		return errors.New("httpsafe: say how long the server remembers a key: TransportOptions.Retention")
 	case o.Horizon < 0 || o.Horizon >= o.Retention/2:
 		return fmt.Errorf("httpsafe: a Horizon of %v is not below half of the server's retention of %v", o.Horizon, o.Retention)
-	case o.Attempts < 0 || o.MaxBody < 0 || o.MaxBody == math.MaxInt64:
-		return errors.New("httpsafe: Attempts and MaxBody must be positive")
+	case o.Attempts < 0 || o.MaxInFlight < 0 || o.MaxBody < 0 || o.MaxBody == math.MaxInt64:
+		return errors.New("httpsafe: Attempts, MaxInFlight and MaxBody must be positive")
 	}
 	for _, m := range o.Methods {
 		if isSafe(m) {
@@ -190,9 +201,10 @@ func (o TransportOptions) validate() error {
 
 // RoundTrip implements http.RoundTripper.
 //
-// Errors, beside those of the network: an error that is ErrOutcomeUnknown; *KeyError for a key that does not have the
-// profile's form; ErrBodyTooLarge; ErrRedirected; retrysafe.ErrMismatch for a key or an operation that was used for another
-// request before. Unless the error is ErrOutcomeUnknown, nothing was sent, or what was sent did not run.
+// Errors, beside those of the network: an error that is ErrOutcomeUnknown; one that is ErrNotReplayable, after which the
+// operation has ended, but its answer was not kept; *KeyError for a key that does not have the profile's form;
+// ErrKeyRequired; ErrBodyTooLarge; ErrRedirected; retrysafe.ErrMismatch for a key or an operation that was used for another
+// request before. Unless the error is one of the first two, nothing was sent, or what was sent did not run.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !slices.Contains(t.options.Methods, r.Method) {
 		return t.pass(r)

@@ -60,7 +60,8 @@ func wireTrailers(w *wire) {
 	}
 	wantTrailers(w.post("k"), "c1l1")
 	wantTrailers(w.post("k"), "")
-	wantTrailers(w.post("k", header("Te", "trailers")), "c1l1")
+	replay := w.post("k", header("Te", "trailers"))
+	wantTrailers(replay, "c1l1")
 	w.wantRuns(1)
 	w.handler = func(out http.ResponseWriter, r *http.Request) {
 		out.Header().Set("Trailer", "State")

@@ -1,0 +1,93 @@
+package httpsafe
+
+import (
+	"context"
+	"slices"
+)
+
+// MemoryFunc is asked before a request takes n more bytes of memory for its body, or for an answer that is kept; n is negative
+// when bytes are given back. ctx is the request's. The problem, unless it is nil, refuses the bytes: a body is then not read
+// to its end and the client gets the problem; an answer is passed on without being kept. Everything that was taken is given
+// back when the request has ended, which with "Prefer: respond-async" is long after its first answer. MemoryFunc may
+// wait, and must be safe for concurrent use.
+type MemoryFunc func(ctx context.Context, n int) *Problem
+
+// memory holds a request's or a response's bytes. Memories are pooled: whoever hands one out also takes it back.
+type memory struct {
+	body    []byte
+	meta    []byte
+	fields  []field
+	counted int // bytes of body that MemoryFunc has granted; kept by account
+}
+
+const (
+	// maxPooled is the most that a memory keeps for its next user.
+	maxPooled = 64 << 10
+	// uncounted is what each body and each answer may take without asking MemoryFunc; most need no more. It is also the first
+	// step in which memory grows.
+	uncounted = 4 << 10
+)
+
+func (m *middleware) getMemory() *memory { return m.memories.Get().(*memory) }
+
+func (m *middleware) putMemory(mem *memory) {
+	if mem == nil || cap(mem.body) > maxPooled || cap(mem.meta) > maxPooled {
+		return
+	}
+	clear(mem.fields)
+	mem.body, mem.meta, mem.fields, mem.counted = mem.body[:0], mem.meta[:0], mem.fields[:0], 0
+	m.memories.Put(mem)
+}
+
+// account is what one exchange has been granted by MemoryFunc.
+type account struct {
+	ask  MemoryFunc // nil: no bound
+	ctx  context.Context
+	held int
+}
+
+// take asks for n more bytes.
+func (a *account) take(n int) *Problem {
+	if a.ask == nil || n <= 0 {
+		return nil
+	}
+	if p := a.ask(a.ctx, n); p != nil {
+		return p
+	}
+	a.held += n
+	return nil
+}
+
+// giveBack returns everything.
+func (a *account) giveBack() {
+	if a.held > 0 {
+		_ = a.ask(a.ctx, -a.held) // giving back is not refused
+		a.held = 0
+	}
+}
+
+// grow makes room in mem for n more bytes. Memory is taken as bytes arrive, in steps that double, and not as they are announced:
+// a promise costs its sender nothing. exact, if positive, is how many bytes there will be in all, said by the handler.
+func (a *account) grow(mem *memory, n int, exact int64) *Problem {
+	need := len(mem.body) + n
+	if need <= cap(mem.body) && need <= max(mem.counted, uncounted) {
+		return nil
+	}
+	size := int(exact)
+	if size < need {
+		size = max(uncounted, mem.counted)
+		for size < need {
+			size *= 2
+		}
+	}
+	if size > uncounted {
+		if p := a.take(size - mem.counted); p != nil {
+			return p
+		}
+		mem.counted = size
+	}
+	if size > cap(mem.body) {
+		mem.body = slices.Grow(mem.body, size-len(mem.body))
+	}
+	return nil
+}
