@@ -23,9 +23,16 @@ type ClientOptions struct {
 	Methods []string
 	// KeyFunc makes the key of a new intent. Default: random UUIDs (version 4).
 	KeyFunc func() string
+	// RequireKey refuses with ErrKeyRequired to make up a random key. It is for services: a call that lacks the context of the attempt it
+	// belongs to would get another random key when the attempt runs again, and so run twice.
+	RequireKey bool
 
-	// Attempts at one intent, the first included. Default 4.
+	// Attempts at one intent, the first included. Those that are told that another attempt is in flight do not count: MaxInFlight bounds
+	// them. Default 4.
 	Attempts int
+	// MaxInFlight is how long an intent waits for another attempt that is in flight, from the first reply that says so. It must outlast the
+	// server's lease, after which a server takes over from an attempt that has died. Default 2 min.
+	MaxInFlight time.Duration
 	// Backoff is the upper bound of the random wait before the second attempt; it doubles with each attempt up to MaxBackoff. Default
 	// 200 ms and 10 s. A server's pushback or RetryInfo is obeyed instead.
 	Backoff, MaxBackoff time.Duration
@@ -64,8 +71,8 @@ func (o ClientOptions) Validate() error { return o.shared().Validate() }
 
 func (o ClientOptions) shared() rpc.ClientOptions {
 	return rpc.ClientOptions{
-		Adapter: "connectsafe", KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, KeyFunc: o.KeyFunc,
-		Attempts: o.Attempts, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, MaxRetryAfter: o.MaxRetryAfter,
+		Adapter: "connectsafe", KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, KeyFunc: o.KeyFunc, RequireKey: o.RequireKey,
+		Attempts: o.Attempts, MaxInFlight: o.MaxInFlight, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, MaxRetryAfter: o.MaxRetryAfter,
 		AttemptTimeout: o.AttemptTimeout, Retention: o.Retention, Horizon: o.Horizon,
 		BudgetTokens: o.Budget.Tokens, BudgetReturn: o.Budget.PerSuccess, Marker: o.Marker, Domain: o.Domain,
 		ObserveFunc: o.ObserveFunc,
@@ -78,6 +85,15 @@ var ErrOutcomeUnknown = rpc.ErrOutcomeUnknown
 // ErrUnnamedCall: a second call of the same method in one attempt of a Guard, or a second one in one retrysafe.Step. Nothing was sent: name
 // both calls with WithOperation.
 var ErrUnnamedCall = rpc.ErrUnnamedCall
+
+// ErrKeyRequired is returned with ClientOptions.RequireKey for a call that has no key, is not named with WithIntent or WithKey, and does not
+// have the context of an attempt. Nothing was sent.
+var ErrKeyRequired = rpc.ErrKeyRequired
+
+// ErrNotReplayable is returned for a call that has succeeded, and whose response the server did not keep, so that this client cannot have it.
+// The error wraps the server's, which has the reason IDEMPOTENT_RESPONSE_NOT_KEPT. Nothing is left to retry: a new key would run the
+// operation a second time. Read what it made with another call.
+var ErrNotReplayable = rpc.ErrNotReplayable
 
 // OutcomeUnknownError is the error for a call of which nobody can say whether it was carried out. It wraps ErrOutcomeUnknown and the
 // error of the last attempt, so that connect.CodeOf finds its code. Do not make the call again with a new key: find out what happened.

@@ -89,6 +89,20 @@ func TestRetriesHaveOneKey(t *testing.T) {
 	}
 }
 
+// Seen to fail with RequireKey, or MaxInFlight, left out of shared.
+func TestRequireKey(t *testing.T) {
+	k := newTown(t, connectsafe.ClientOptions{RequireKey: true}, nil, nil)
+	if err := k.create(t.Context()); !errors.Is(err, connectsafe.ErrKeyRequired) || len(k.keys) != 0 {
+		t.Errorf("%v, keys %q", err, k.keys)
+	}
+	if err := k.create(connectsafe.WithKey(t.Context(), "k1")); err != nil {
+		t.Error(err)
+	}
+	if (connectsafe.ClientOptions{MaxInFlight: -1}).Validate() == nil {
+		t.Error("a negative MaxInFlight is accepted")
+	}
+}
+
 // Seen to fail with the request itself sent instead of the copy.
 func TestRequestIsFrozen(t *testing.T) {
 	k := newTown(t, connectsafe.ClientOptions{ObserveFunc: func(_ context.Context, r connectsafe.AttemptReport) {

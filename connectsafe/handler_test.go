@@ -19,7 +19,7 @@ func TestAnswerIsSavedByTheHandler(t *testing.T) {
 	k := newKit(t)
 	complete := func(ctx context.Context) error {
 		a, _ := retrysafe.AttemptFrom(ctx)
-		return a.CompleteIn(func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+		return a.CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 			return k.store.Complete(ctx, l, r, keep)
 		})
 	}
@@ -100,4 +100,14 @@ func TestAmbiguousAndQuota(t *testing.T) {
 	k := newKit(t)
 	k.options.QuotaFunc = func(context.Context, string, string) time.Duration { return time.Second }
 	k.create("k").wantRefusal(connect.CodeResourceExhausted, "IDEMPOTENCY_KEY_QUOTA", "1000")
+}
+
+// Only ScopeNone says that all callers share one scope. Seen to fail with an empty name taken for a scope.
+func TestEmptyScope(t *testing.T) {
+	k := newKit(t)
+	k.scope = func(context.Context, connect.AnyRequest) (string, error) { return "", nil }
+	if a := k.create("k"); connect.CodeOf(a.err) != connect.CodeUnauthenticated {
+		t.Errorf("got %v", a.err)
+	}
+	k.wantRuns(0)
 }

@@ -4,11 +4,11 @@
 //	guard := retrysafe.New(store, retrysafe.Options{})
 //	path, handler := shopv1connect.NewThingsHandler(things, connect.WithInterceptors(
 //		authenticate,
-//		connectsafe.NewInterceptor(guard, connectsafe.ScopeCredential(), connectsafe.Options{}),
+//		connectsafe.NewInterceptor(guard, callerOf, connectsafe.Options{}),
 //	))
 //	mux.Handle(path, connectsafe.TrailersOnly(handler))
 //
-// TrailersOnly around the handler lets gRPC's own retries work with it, those of a service config.
+// callerOf is a ScopeFunc: it returns whose call it is, as authenticate has put it into the context. TrailersOnly around the handler lets gRPC's own retries work with it, those of a service config.
 //
 // The rules are the Guard's; this package translates. grpcsafe does the same for grpc-go; records made by one are replayed by the other.
 package connectsafe

@@ -15,18 +15,20 @@ import (
 // unauthenticated.
 //
 // Never build a scope from what a call merely claims: a caller who can choose the scope can read the answers of others. What ScopeFunc
-// returns may be stored; do not return a credential itself.
+// returns may be stored; do not return a credential itself. An empty name is refused: only ScopeNone says that all callers share one scope.
 type ScopeFunc func(ctx context.Context, request connect.AnyRequest) (string, error)
 
 // ScopeCredential tells callers apart by the SHA-256 of their Authorization header, or else of their X-API-Key header. A rotated
 // credential is another caller: where credentials change within a retry's time, take the caller's identity from what authentication has
-// established.
+// established. An Authorization header that is made anew for each call (AWS signatures, Digest, Hawk, DPoP and their like) names nobody: such
+// calls are refused.
 func ScopeCredential() ScopeFunc {
 	return func(_ context.Context, request connect.AnyRequest) (string, error) {
-		for _, name := range [...]string{"Authorization", "X-Api-Key"} {
-			if values := request.Header()[name]; len(values) == 1 && values[0] != "" {
-				return caller.Digest(values[0]), nil
-			}
+		if values := request.Header()["Authorization"]; len(values) == 1 && values[0] != "" {
+			return caller.Credential(values[0])
+		}
+		if values := request.Header()["X-Api-Key"]; len(values) == 1 && values[0] != "" {
+			return caller.Digest(values[0]), nil
 		}
 		return "", errors.New("connectsafe: exactly one Authorization or X-API-Key header is needed to tell callers apart")
 	}
@@ -45,5 +47,5 @@ func ScopeHeader(name string) ScopeFunc {
 
 // ScopeNone puts all callers into one scope: whoever knows a key can read its answer. For services with one caller.
 func ScopeNone() ScopeFunc {
-	return func(context.Context, connect.AnyRequest) (string, error) { return "", nil }
+	return func(context.Context, connect.AnyRequest) (string, error) { return "", caller.ErrShared }
 }

@@ -287,9 +287,20 @@ func TestAttemptTimeout(t *testing.T) {
 	k.wantOneKey(2)
 }
 
+// Seen to fail with RequireKey left out of shared.
+func TestRequireKey(t *testing.T) {
+	k := newTown(t, grpcsafe.ClientOptions{RequireKey: true}, works)
+	if err := k.create(t.Context()); !errors.Is(err, grpcsafe.ErrKeyRequired) || len(k.keys) != 0 {
+		t.Errorf("%v, keys %q", err, k.keys)
+	}
+	if err := k.create(grpcsafe.WithKey(t.Context(), "k1")); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestClientOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]grpcsafe.ClientOptions{
-		"a long horizon": {Retention: time.Hour, Horizon: time.Hour / 2}, "attempts": {Attempts: -1}, "a method": {Methods: []string{"Create"}},
+		"a long horizon": {Retention: time.Hour, Horizon: time.Hour / 2}, "attempts": {Attempts: -1}, "in flight": {MaxInFlight: -1}, "a method": {Methods: []string{"Create"}},
 		"a field": {KeyField: "a b"},
 	} {
 		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "grpcsafe: ") {

@@ -49,7 +49,8 @@ type Options struct {
 
 	// Class tells which answers are kept. Default ThreeClasses.
 	Class ClassFunc
-	// Ambiguous says what becomes of ambiguous answers. Default AmbiguousStore.
+	// Ambiguous says what becomes of ambiguous answers. Default: AmbiguousStore if the Guard refuses abandoned keys, and
+	// AmbiguousUnknown if it goes on with them (Rerun, Reconcile).
 	Ambiguous AmbiguousPolicy
 	// KeepHeaders are stored and replayed although they are dropped by default; DropHeaders are not, although they are kept by default.
 	// Both are names of header and trailer metadata.
@@ -114,7 +115,7 @@ type AmbiguousPolicy = rpc.AmbiguousPolicy
 
 // The policies.
 const (
-	// AmbiguousStore keeps and replays the answer: the operation never runs twice. Default.
+	// AmbiguousStore keeps and replays the answer: the operation never runs twice.
 	AmbiguousStore = rpc.AmbiguousStore
 	// AmbiguousRelease frees the key. Only for operations that may run twice, or that undo all they did before they fail.
 	AmbiguousRelease = rpc.AmbiguousRelease
@@ -144,5 +145,5 @@ func FingerprintFunc(name string, f func(method string, request proto.Message) s
 	return rpc.FingerprintFunc(name, f)
 }
 
-// FingerprintNone compares nothing: the first request with a key decides for all.
+// FingerprintNone compares methods only: the first message with a key decides for all.
 func FingerprintNone() FingerprintMethod { return rpc.FingerprintNone() }

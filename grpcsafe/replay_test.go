@@ -208,6 +208,19 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
+// Work that may be entered again after a crash may be entered again after a failure. Seen to fail with AmbiguousStore as the
+// default of every policy.
+func TestDefaultOfAmbiguous(t *testing.T) {
+	for runs, policy := range map[int64]retrysafe.AbandonedPolicy{1: retrysafe.Refuse(), 2: retrysafe.Rerun()} {
+		k := newKit(t)
+		k.policy.OnAbandoned = policy
+		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, errors.New("broken") }
+		k.create("k").wantCode(codes.Unknown)
+		k.create("k").wantCode(codes.Unknown)
+		k.wantRuns(runs)
+	}
+}
+
 func TestClassFunc(t *testing.T) {
 	k := newKit(t)
 	k.options.Class = func(c codes.Code) grpcsafe.Class {

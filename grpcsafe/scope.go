@@ -19,17 +19,19 @@ import (
 // then refused with UNAUTHENTICATED.
 //
 // Never build a scope from what a call merely claims: a caller who can choose the scope can read the answers of others. What ScopeFunc
-// returns may be stored; do not return a credential itself.
+// returns may be stored; do not return a credential itself. An empty name is refused: only ScopeNone says that all callers share one scope.
 type ScopeFunc func(ctx context.Context) (string, error)
 
 // ScopeCredential tells callers apart by the SHA-256 of their authorization metadata, or else of their x-api-key. A rotated credential is
 // another caller: where credentials change within a retry's time, take the caller's identity from what authentication has established.
+// An authorization that is made anew for each call (AWS signatures, Digest, Hawk, DPoP and their like) names nobody: such calls are refused.
 func ScopeCredential() ScopeFunc {
 	return func(ctx context.Context) (string, error) {
-		for _, name := range [...]string{"authorization", "x-api-key"} {
-			if values := metadata.ValueFromIncomingContext(ctx, name); len(values) == 1 && values[0] != "" {
-				return caller.Digest(values[0]), nil
-			}
+		if values := metadata.ValueFromIncomingContext(ctx, "authorization"); len(values) == 1 && values[0] != "" {
+			return caller.Credential(values[0])
+		}
+		if values := metadata.ValueFromIncomingContext(ctx, "x-api-key"); len(values) == 1 && values[0] != "" {
+			return caller.Digest(values[0]), nil
 		}
 		return "", errors.New("grpcsafe: exactly one authorization or x-api-key entry is needed to tell callers apart")
 	}
@@ -68,5 +70,5 @@ var errNoCertificate = errors.New("grpcsafe: a verified client certificate is ne
 
 // ScopeNone puts all callers into one scope: whoever knows a key can read its answer. For services with one caller.
 func ScopeNone() ScopeFunc {
-	return func(context.Context) (string, error) { return "", nil }
+	return func(context.Context) (string, error) { return "", caller.ErrShared }
 }

@@ -333,6 +333,22 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
+// A key that another method has used is a mismatch, whatever is compared, and whatever was compared then. Seen to fail with nothing
+// compared by FingerprintNone, and with no method in records: Change got the answer of Create.
+func TestAnotherMethodUnderOneKey(t *testing.T) {
+	options := []grpcsafe.Options{{}, {Fingerprint: grpcsafe.FingerprintNone()}, {Fingerprint: grpcsafe.FingerprintFields("amount")}}
+	for _, one := range options {
+		for _, two := range options {
+			first, then := newKit(t), newKit(t)
+			then.store = first.store
+			first.options, then.options = one, two
+			first.create("k").wantThing("thing-1", false)
+			then.create("k", method("Change")).wantCode(codes.FailedPrecondition)
+			then.wantRuns(0)
+		}
+	}
+}
+
 // Seen to fail without Deterministic: the entries of a map come in any order.
 func TestMapsHaveNoOrder(t *testing.T) {
 	k := newKit(t)
@@ -380,10 +396,35 @@ func TestScopeFuncs(t *testing.T) {
 	k.create("k", entry("authorization", "Bearer b")).wantThing("thing-2", false)
 	k.create("k", entry("authorization", "Bearer a")).wantThing("thing-1", true)
 	k.create("k").wantCode(codes.Unauthenticated)
+	k.create("k", entry("authorization", "DPoP a")).wantCode(codes.Unauthenticated) // made anew for each call
 	if _, err := grpcsafe.ScopeMTLS()(t.Context()); err == nil {
 		t.Error("a caller without a certificate")
 	}
 	if _, err := grpcsafe.ScopeMetadata("caller")(t.Context()); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("a caller without a name: %v", err)
 	}
+}
+
+// Only ScopeNone says that all callers share one scope. Seen to fail with an empty name taken for a scope.
+func TestEmptyScope(t *testing.T) {
+	k := newKit(t)
+	k.scope = func(context.Context) (string, error) { return "", nil }
+	k.create("k").wantCode(codes.Unauthenticated)
+	k.wantRuns(0)
+	shared := newKit(t)
+	shared.scope = grpcsafe.ScopeNone()
+	shared.create("k", caller("alice")).wantThing("thing-1", false)
+	shared.create("k", caller("bob")).wantThing("thing-1", true)
+}
+
+// An interceptor inside of another with the same key lets the handler run. Seen to fail without a look at the context: every call
+// was refused as in flight.
+func TestInterceptorTwice(t *testing.T) {
+	k := newKit(t)
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		return grpcsafe.UnaryServerInterceptor(k.guard, k.scope, k.options)(ctx, in, info, handler)
+	}}
+	k.create("k").wantThing("thing-1", false)
+	k.create("k").wantThing("thing-1", true)
+	k.wantRuns(1)
 }

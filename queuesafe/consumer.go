@@ -110,8 +110,8 @@ func (c *Consumer) keyOf(m Message) (id string, err error) {
 // Handle runs the handler at most once for the message's key, and returns what to do with the message. It may be called with
 // the same message any number of times, by any number of processes. While it runs, it calls m.Extend as m asks for.
 //
-// A handler that panics has failed for good: the key ends as failed, the panic is recovered, and Disposition.Err is a
-// *retrysafe.Failure whose Cause is a *PanicError.
+// A handler that panics may have had its effect: the panic is recovered, the key is abandoned, as after a crash, and
+// Disposition.Err is around a *PanicError. The guard's policy for abandoned keys decides what the next delivery does.
 func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition {
 	began := time.Now()
 	key, err := c.Key(m)
@@ -134,7 +134,8 @@ func (c *Consumer) run(ctx context.Context, m Message, key retrysafe.Key, h Hand
 	return judge(ctx, out, err)
 }
 
-// PanicError is a panic of a Handler or a KeyFunc. Its text says no more than that, since it is saved; Value and Stack are for logs.
+// PanicError is a panic of a Handler or a KeyFunc. Its text says no more than that, since dead letters
+// carry it; Value and Stack are for logs.
 type PanicError struct {
 	Value any
 	Stack []byte

@@ -26,8 +26,7 @@ func (c *Consumer) work(m Message, h Handler) retrysafe.Work {
 	}
 }
 
-// handlerError is what a handler has returned: the Guard's own errors are told from it by their type, since a handler may
-// return such errors too, of a Guard that it uses itself.
+// handlerError is what a handler has returned: the Guard's own errors are told from it by their type.
 type handlerError struct{ error }
 
 func (e *handlerError) Unwrap() error { return e.error }
@@ -36,7 +35,7 @@ func (e *handlerError) Unwrap() error { return e.error }
 func recovering(ctx context.Context, m Message, h Handler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = retrysafe.Terminal(&PanicError{Value: v, Stack: debug.Stack()})
+			err = retrysafe.Unknown(&PanicError{Value: v, Stack: debug.Stack()})
 		}
 	}()
 	if err := h(ctx, m); err != nil {
@@ -47,15 +46,15 @@ func recovering(ctx context.Context, m Message, h Handler) (err error) {
 
 // judge says in which situation the Guard left a message.
 func judge(ctx context.Context, out retrysafe.Outcome, err error) Disposition {
-	if released, ok := err.(*handlerError); ok { //nolint:errorlint // as it is, not inside of what the Guard has made of it
-		return Disposition{Situation: Retryable, Err: released.error}
-	}
 	d := Disposition{Err: err}
+	var released *handlerError
 	var failure *retrysafe.Failure
 	var refusal *retrysafe.Refusal
 	switch {
 	case errors.Is(err, retrysafe.ErrAbandoned): // first, since it may be around an error of the handler's
 		d.Situation = Unknown
+	case errors.As(err, &released):
+		d.Situation, d.Err = Retryable, released.error
 	case err == nil || errors.As(err, &failure):
 		d.Situation = ended(out, failure)
 	case errors.As(err, &refusal):

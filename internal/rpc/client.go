@@ -21,8 +21,10 @@ type ClientOptions struct {
 	KeyHeader, KeyField string
 	Methods             Methods
 	KeyFunc             func() string
+	RequireKey          bool
 
 	Attempts                   int
+	MaxInFlight                time.Duration
 	Backoff, MaxBackoff        time.Duration
 	MaxRetryAfter              time.Duration
 	AttemptTimeout             time.Duration
@@ -64,6 +66,7 @@ func (o ClientOptions) withDefaults() ClientOptions {
 		o.KeyFunc = keytext.RandomUUID
 	}
 	o.Attempts = orElse(o.Attempts, 4)
+	o.MaxInFlight = orElse(o.MaxInFlight, 2*time.Minute)
 	o.Backoff = orElse(o.Backoff, 200*time.Millisecond)
 	o.MaxBackoff = max(orElse(o.MaxBackoff, 10*time.Second), o.Backoff)
 	o.MaxRetryAfter = orElse(o.MaxRetryAfter, time.Minute)
@@ -82,8 +85,8 @@ func (o ClientOptions) Validate() error {
 	if o.Retention < 0 || o.Horizon < 0 || o.Horizon >= o.Retention/2 {
 		errs = append(errs, fmt.Errorf("a Horizon of %v is not below half of the server's retention of %v", o.Horizon, o.Retention))
 	}
-	if o.Attempts < 0 {
-		errs = append(errs, errors.New("attempts must be positive"))
+	if o.Attempts < 0 || o.MaxInFlight < 0 {
+		errs = append(errs, fmt.Errorf("neither Attempts (%d) nor MaxInFlight (%v) may be negative", o.Attempts, o.MaxInFlight))
 	}
 	server := Options{KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, Marker: o.Marker}
 	if err := errors.Join(append(errs, server.Validate())...); err != nil {
@@ -142,6 +145,8 @@ func (c *Client) Call(ctx context.Context, call Call, send Send) error {
 		report.Code, report.Err, report.Retried, report.Wait = reply.code().String(), err, again, wait
 		c.observe(ctx, report)
 		switch {
+		case s.name == signalNotKept:
+			return fmt.Errorf("%w: %w", ErrNotReplayable, err)
 		case !again && o.unknown:
 			return &OutcomeUnknownError{Key: o.digest(), Attempts: o.attempts, Err: err}
 		case !again:
@@ -170,6 +175,9 @@ func (c *Client) attempt(ctx context.Context, o *outgoing, send Send) (Reply, er
 
 // ErrOutcomeUnknown: nobody can say whether the operation was carried out.
 var ErrOutcomeUnknown = errors.New("retrysafe: outcome of the call unknown")
+
+// ErrNotReplayable: the operation has succeeded, but the server did not keep its response.
+var ErrNotReplayable = errors.New("retrysafe: the call has succeeded, but the server did not keep its response")
 
 // OutcomeUnknownError is the error for a call of which nobody can say whether it was carried out.
 type OutcomeUnknownError struct {

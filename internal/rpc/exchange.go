@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/keytext"
+	"github.com/retrysafe/retrysafe/internal/retry"
 )
 
 // exchange is one keyed call on its way through the guard.
@@ -43,7 +44,7 @@ func (x *exchange) do(ctx context.Context) Reply {
 	case ran && (err == nil || errors.Is(err, errReleased) || errors.Is(err, errUnknown)):
 		return x.reply
 	case err == nil:
-		return x.s.replay(out, x.request.Key)
+		return x.replay(out)
 	}
 	return x.s.refusal(x.explain(ctx, err))
 }
@@ -53,7 +54,7 @@ func (x *exchange) work(_ context.Context, a *retrysafe.Attempt) (result retrysa
 	if a.Number() == 1 && x.isTooOld() {
 		return retrysafe.Result{}, retrysafe.Retryable(errTooOld)
 	}
-	x.run = newRun(x.s, a)
+	x.run = newRun(x.s, a, x.call.Method)
 	ctx := context.WithValue(a, runKey{}, x.run)
 	defer func() {
 		if p := recover(); p != nil {
@@ -74,18 +75,13 @@ func (x *exchange) isTooOld() bool {
 	return ok && time.Since(made) > x.s.o.MaxKeyAge
 }
 
-// afterPanic says what a handler's panic means for the key. Unless it is to be stored, the panic goes on only after the key has been
-// dealt with.
+// afterPanic says what a handler's panic means for the key. To release it, the panic goes on only after that.
 func (x *exchange) afterPanic(p any) error {
-	switch x.s.o.Ambiguous {
-	case AmbiguousUnknown:
-		x.panicked = p
-		return retrysafe.Unknown(errAborted)
-	case AmbiguousRelease:
+	if x.s.ambiguous() == AmbiguousRelease {
 		x.panicked = p
 		return retrysafe.Retryable(errAborted)
 	}
-	panic(p) // from here, so that its stack is still there; the guard saves that the work failed
+	panic(p) // from here, so that its stack is still there; the guard abandons the key
 }
 
 // explain says why there is no answer.
@@ -103,7 +99,7 @@ func (x *exchange) explain(ctx context.Context, err error) problem {
 		p.executed = "unknown"
 	case errors.Is(err, retrysafe.ErrAbandoned): // nobody could say what happened
 		p = x.outcomeUnknown()
-	case errors.As(err, &failure): // the handler panicked
+	case errors.As(err, &failure): // of work that was no handler's: there is no answer
 		p = problemOf(ReasonOutcomeUnknown)
 	case ctx.Err() != nil: // most likely nobody reads this any more
 		p = x.inFlight(retrysafe.Record{})
@@ -129,38 +125,32 @@ func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) problem {
 // outcomeUnknown is the answer about an abandoned key. Where the policy is to go on with such keys, the next call may get further.
 func (x *exchange) outcomeUnknown() problem {
 	p := problemOf(ReasonOutcomeUnknown)
-	if x.s.guard.Policy().OnAbandoned.String() == retrysafe.Refuse().String() {
+	if !resumes(x.s.guard.Policy()) {
 		return p
 	}
 	p.retryable, p.replayed, p.retryAfter = true, false, time.Second
-	p.message = "the operation began and was not seen to end; retry with the same idempotency key: the server goes on with it"
+	p.message = "the operation started but its outcome was not recorded; retry with the same idempotency key to resume it"
 	return p
 }
 
 func (x *exchange) inFlight(known retrysafe.Record) problem {
 	p := problemOf(ReasonInFlight).seen(known)
-	p.retryAfter = retryAfter(known)
+	p.retryAfter = retry.InFlight(known.Age, known.LeaseLeft, x.s.guard.Policy().Lease, leastRetryAfter)
 	if x.s.o.InFlightUnavailable {
 		p.code = code.Code_UNAVAILABLE
 	}
 	return p
 }
 
-// retryAfter guesses how long an attempt still takes: as long as it has taken so far, but not longer than its lease if that is not
-// prolonged; between 100 ms and 30 seconds.
-func retryAfter(known retrysafe.Record) time.Duration {
-	guess := known.Age
-	if known.LeaseLeft > 0 {
-		guess = min(guess, known.LeaseLeft)
-	}
-	return min(max(guess, 100*time.Millisecond), 30*time.Second)
-}
+// leastRetryAfter is the shortest wait that a refusal in flight asks for.
+const leastRetryAfter = 100 * time.Millisecond
 
 // replay answers from a stored result.
-func (s *Server) replay(out retrysafe.Outcome, key retrysafe.Key) Reply {
-	reply, p := s.decode(out.Result)
+func (x *exchange) replay(out retrysafe.Outcome) Reply {
+	s := x.s
+	reply, p := s.decode(out.Result, x.call.Method)
 	if p != nil {
-		return s.refusal(p.about(key, s.o.KeyHeader))
+		return s.refusal(p.about(x.request.Key, x.carrier))
 	}
 	if reply.Header == nil {
 		reply.Header = Metadata{}

@@ -15,8 +15,8 @@ import (
 
 // FingerprintMethod says what tells two requests with the same key apart, beside the method. The adapters document the methods.
 type FingerprintMethod struct {
-	name      string // of the algorithm; "none": nothing is compared
-	ofMessage func(method string, m proto.Message) string
+	name      string                                      // of the algorithm
+	ofMessage func(method string, m proto.Message) string // nil: messages are not compared
 	err       error
 }
 
@@ -62,8 +62,8 @@ func FingerprintFunc(name string, f func(method string, m proto.Message) string)
 	return method
 }
 
-// FingerprintNone compares nothing.
-func FingerprintNone() FingerprintMethod { return FingerprintMethod{name: "none"} }
+// FingerprintNone compares methods only.
+func FingerprintNone() FingerprintMethod { return FingerprintMethod{name: "none2"} }
 
 func fieldsOf(names []string) ([]field, error) {
 	fields := make([]field, len(names))
@@ -86,15 +86,12 @@ func shortHash(names ...string) string {
 // fingerprinter makes the fingerprints of one Server.
 type fingerprinter struct {
 	*retrysafe.Fingerprinter
-	ofMessage func(method string, m proto.Message) string // nil: nothing is compared
+	ofMessage func(method string, m proto.Message) string // nil: messages are not compared
 	id        []field                                     // carries the key, and does not count
 }
 
 func newFingerprinter(o Options) *fingerprinter {
 	method := o.Fingerprint
-	if method.name == "none" {
-		return &fingerprinter{}
-	}
 	f := &fingerprinter{Fingerprinter: retrysafe.NewFingerprinter(method.name, o.Secret), ofMessage: method.ofMessage}
 	if o.KeyField != "" {
 		f.id = []field{field(o.KeyField)}
@@ -105,7 +102,7 @@ func newFingerprinter(o Options) *fingerprinter {
 // of returns the fingerprint of a call.
 func (f *fingerprinter) of(c Call) retrysafe.Fingerprint {
 	if f.ofMessage == nil {
-		return ""
+		return f.Sum("v1", c.Method)
 	}
 	text := f.ofMessage(c.Method, without(c.Request, f.id...))
 	return f.Sum("v1", c.Method, string(c.Request.ProtoReflect().Descriptor().FullName()), text)

@@ -20,7 +20,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(0, false, []byte("retrysafe error"), []byte("x"))
 	s := NewServer(nil, Options{})
 	f.Fuzz(func(t *testing.T, code int, failed bool, meta, body []byte) {
-		reply, p := s.decode(retrysafe.Result{Code: code, Failed: failed, Meta: meta, Body: body})
+		reply, p := s.decode(retrysafe.Result{Code: code, Failed: failed, Meta: meta, Body: body}, "")
 		switch {
 		case p != nil:
 			if reply := s.refusal(*p); reply.Status.GetCode() == 0 {

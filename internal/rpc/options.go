@@ -79,7 +79,6 @@ func (o Options) withDefaults() Options {
 	o.KeyHeader = strings.ToLower(orElse(o.KeyHeader, DefaultKeyHeader))
 	o.Marker = strings.ToLower(orElse(o.Marker, DefaultMarker))
 	o.Domain = orElse(o.Domain, DefaultDomain)
-	o.Ambiguous = orElse(o.Ambiguous, AmbiguousStore)
 	if o.Methods == nil {
 		o.Methods = Methods{"*"}
 	}
@@ -94,6 +93,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// resumes reports whether a retry goes on with an abandoned key.
+func resumes(p retrysafe.Policy) bool { return p.OnAbandoned.String() != retrysafe.Refuse().String() }
 
 // headerSyntax is how keys in metadata are written.
 func (o Options) headerSyntax() keytext.Syntax {

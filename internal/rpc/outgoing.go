@@ -17,6 +17,11 @@ import (
 // ErrUnnamedCall: a second call of the same method in one attempt, or a second one in one step.
 var ErrUnnamedCall = errors.New("an attempt calls the same method twice, or a step calls twice: name the calls with WithOperation")
 
+// ErrKeyRequired: with RequireKey, a call that has no key, is not named with WithIntent or WithKey, and does not have the context of an
+// attempt.
+var ErrKeyRequired = errors.New("the call has no key, and RequireKey makes up none: make it with the context of the attempt, " +
+	"or name it with WithIntent or WithKey")
+
 // outgoing is one intent on its way.
 type outgoing struct {
 	c       *Client
@@ -27,8 +32,10 @@ type outgoing struct {
 	ends    time.Time
 
 	attempts int
-	unclear  bool // something that was sent may have run
-	unknown  bool // nobody can say how it ended
+	waited   int       // attempts that were told that another one is at work
+	since    time.Time // the first reply that said so; zero: none has
+	unclear  bool      // something that was sent may have run
+	unknown  bool      // nobody can say how it ended
 }
 
 // begin chooses the key.
@@ -81,6 +88,8 @@ func (o *outgoing) newKey(ctx context.Context, method, digest string, inField bo
 		if inField {
 			o.key = keytext.UUIDOf(child, '4')
 		}
+	case o.c.o.RequireKey:
+		return ErrKeyRequired
 	default:
 		o.key = o.c.o.KeyFunc()
 	}
@@ -143,15 +152,26 @@ func (o *outgoing) after(ctx context.Context, s verdict) (wait time.Duration, ag
 	if !s.said {
 		wait = retry.Backoff(o.attempts, o.c.o.Backoff, o.c.o.MaxBackoff)
 	}
-	allowed := s.name == signalInFlight || o.c.budget.Failed()
 	deadline, limited := ctx.Deadline()
 	due := time.Now().Add(wait)
-	again = allowed && o.attempts < o.c.o.Attempts && wait <= o.c.o.MaxRetryAfter && due.Before(o.ends) && ctx.Err() == nil &&
-		(!limited || due.Before(deadline))
+	again = o.allows(s, due) && wait <= o.c.o.MaxRetryAfter && due.Before(o.ends) && ctx.Err() == nil && (!limited || due.Before(deadline))
 	if !again {
 		wait = 0
 	}
 	return wait, again
+}
+
+// allows reports whether there may be another attempt then. A server that says that one is in flight is well and asks for
+// patience: what counts is time. Anything else counts as an attempt, and strains the budget.
+func (o *outgoing) allows(s verdict, due time.Time) bool {
+	if s.name != signalInFlight {
+		return o.c.budget.Failed() && o.attempts-o.waited < o.c.o.Attempts
+	}
+	o.waited++
+	if o.since.IsZero() {
+		o.since = time.Now()
+	}
+	return due.Sub(o.since) <= o.c.o.MaxInFlight
 }
 
 // givenUp is what the caller gets who did not wait.

@@ -68,7 +68,7 @@ func problems() []problem {
 		},
 		{
 			code: code.Code_INTERNAL, reason: ReasonOutcomeUnknown, slug: "outcome-unknown", executed: "unknown", replayed: true,
-			message: "the operation began and was not seen to end; it is not run again under this idempotency key: find out what happened",
+			message: "the operation started, but whether it completed is unknown, and a retry does not run it again: look for its effect, or ask support; use a new idempotency key only if it has not happened",
 		},
 		{
 			code: code.Code_UNAVAILABLE, reason: ReasonStoreUnavailable, slug: "store-unavailable", executed: "no", retryable: true,

@@ -15,8 +15,9 @@ import (
 // A record holds the code, the bytes of the message or, of a call that failed, of its google.rpc.Status with all details, and as Meta
 // this in JSON.
 type meta struct {
-	Form    string   `json:"form"`           // metaForm
-	Type    string   `json:"type,omitempty"` // of the message
+	Form    string   `json:"form"`             // metaForm
+	Type    string   `json:"type,omitempty"`   // of the message
+	Method  string   `json:"method,omitempty"` // that ran; "": not known
 	Header  Metadata `json:"header,omitempty"`
 	Trailer Metadata `json:"trailer,omitempty"`
 }
@@ -26,13 +27,13 @@ const metaForm = "rpc/1"
 // NewResult returns the Result that stands for a reply.
 func NewResult(reply Reply) (retrysafe.Result, error) {
 	s := &Server{o: Options{}.withDefaults()}
-	result, _, err := s.encode(reply)
+	result, _, err := s.encode(reply, "")
 	return result, err
 }
 
 // encode returns what is stored of a reply, and the reply as its caller is to get it: so that its bytes are the stored ones.
-func (s *Server) encode(reply Reply) (retrysafe.Result, Reply, error) {
-	m := meta{Form: metaForm, Header: s.stored(reply.Header), Trailer: s.stored(reply.Trailer)}
+func (s *Server) encode(reply Reply, method string) (retrysafe.Result, Reply, error) {
+	m := meta{Form: metaForm, Method: method, Header: s.stored(reply.Header), Trailer: s.stored(reply.Trailer)}
 	result := retrysafe.Result{Code: int(reply.code()), Failed: reply.Status != nil}
 	reply.Status = valid(reply.Status)
 	var body proto.Message = reply.Status
@@ -64,11 +65,15 @@ func valid(s *status.Status) *status.Status {
 	return &status.Status{Code: s.Code, Message: strings.ToValidUTF8(s.Message, "\uFFFD"), Details: s.Details}
 }
 
-// decode returns the reply that a Result stands for, or why there is none.
-func (s *Server) decode(r retrysafe.Result) (Reply, *problem) {
+// decode returns the reply to a method that a Result stands for, or why there is none. It belongs to another method where fingerprints
+// cannot be compared, because the options of the two differ.
+func (s *Server) decode(r retrysafe.Result, method string) (Reply, *problem) {
 	var m meta
 	if len(r.Meta) > 0 && (json.Unmarshal(r.Meta, &m) != nil || m.Form != metaForm) {
 		return Reply{}, refused(ReasonUnreadable)
+	}
+	if m.Method != "" && m.Method != method {
+		return Reply{}, refused(ReasonKeyReused)
 	}
 	reply := Reply{Header: m.Header, Trailer: m.Trailer}
 	switch {

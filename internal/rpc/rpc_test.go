@@ -78,7 +78,7 @@ func TestExactIsAMessageLikeAnother(t *testing.T) {
 func TestBytesOfAnotherSchemaAreReplayed(t *testing.T) {
 	stored := []byte("\x10\x03\x0a\x01x") // amount before thing_id
 	s := NewServer(nil, Options{})
-	reply, p := s.decode(retrysafe.Result{Meta: []byte(`{"form":"rpc/1","type":"shop.v1.Thing"}`), Body: stored})
+	reply, p := s.decode(retrysafe.Result{Meta: []byte(`{"form":"rpc/1","type":"shop.v1.Thing"}`), Body: stored}, "")
 	if p != nil || !proto.Equal(reply.Message, &shoppb.Thing{ThingId: "x", Amount: 3}) {
 		t.Fatalf("%v, %v", reply.Message, p)
 	}

@@ -14,6 +14,7 @@ import (
 type Run struct {
 	s       *Server
 	attempt *retrysafe.Attempt
+	method  string
 
 	mu       sync.Mutex
 	metadata func() (header, trailer Metadata)
@@ -24,8 +25,8 @@ type Run struct {
 
 type runKey struct{}
 
-func newRun(s *Server, a *retrysafe.Attempt) *Run {
-	r := &Run{s: s, attempt: a, metadata: func() (header, trailer Metadata) { return nil, nil }}
+func newRun(s *Server, a *retrysafe.Attempt, method string) *Run {
+	r := &Run{s: s, attempt: a, method: method, metadata: func() (header, trailer Metadata) { return nil, nil }}
 	a.CaptureFunc(r.capture)
 	return r
 }
@@ -79,7 +80,7 @@ func (r *Run) capture() (retrysafe.Result, error) {
 	}
 	reply := Reply{Message: said}
 	reply.Header, reply.Trailer = r.metadata()
-	result, sealed, err := r.s.encode(reply)
+	result, sealed, err := r.s.encode(reply, r.method)
 	r.sealed = sealed
 	return result, err
 }
@@ -95,13 +96,13 @@ func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	if class == 0 {
 		class = r.s.o.Class(reply.code())
 	}
-	switch r.s.o.Ambiguous.apply(class) {
+	switch r.s.ambiguous().apply(class) {
 	case ClassRelease:
 		return retrysafe.Result{}, reply, retrysafe.Retryable(errReleased)
 	case ClassUnknown:
 		return retrysafe.Result{}, reply, retrysafe.Unknown(errUnknown)
 	}
-	result, reply, err := r.s.encode(reply)
+	result, reply, err := r.s.encode(reply, r.method)
 	if err != nil { // the codec will say so too; the work has run all the same
 		result = retrysafe.Result{Code: int(reply.code()), Failed: reply.Status != nil, Omitted: true}
 	}

@@ -2,8 +2,10 @@ package rpc
 
 import (
 	"context"
+	"errors"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/caller"
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
@@ -28,6 +30,18 @@ func NewServer(g *retrysafe.Guard, o Options) *Server {
 // KeyHeader is the metadata that carries keys, in lower case.
 func (s *Server) KeyHeader() string { return s.o.KeyHeader }
 
+// ambiguous says what becomes of ambiguous answers. Work that may be entered again after a crash may be entered again after a
+// failure.
+func (s *Server) ambiguous() AmbiguousPolicy {
+	switch {
+	case s.o.Ambiguous != 0:
+		return s.o.Ambiguous
+	case resumes(s.guard.Policy()):
+		return AmbiguousUnknown
+	}
+	return AmbiguousStore
+}
+
 // ScopeFunc tells whose call it is.
 type ScopeFunc func(ctx context.Context) (string, error)
 
@@ -50,6 +64,12 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 	}
 	x := exchange{s: s, call: c, handle: handle, carrier: field}
 	if p := x.identify(ctx, key, scope); p != nil {
+		return s.refusal(*p), true
+	}
+	if a, ok := retrysafe.AttemptFrom(ctx); ok && a.Key() == x.request.Key { // the interceptor stands twice in the call's way
+		return Reply{}, false
+	}
+	if p := x.admit(ctx); p != nil {
 		return s.refusal(*p), true
 	}
 	return x.do(ctx), true
@@ -89,28 +109,41 @@ func (s *Server) findKey(c Call) (key, carrier string, p *problem) {
 
 // identify makes the call's key.
 func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *problem {
-	caller, err := scope(ctx)
+	name, err := caller.Resolve(scope(ctx))
 	if err != nil {
-		return refused(ReasonScopeUnresolved)
+		return scopeUnresolved(err)
 	}
-	parts := []string{caller}
+	parts := []string{name}
 	if v := x.s.o.ScopeVersion; v != "" {
-		parts = []string{v, caller}
+		parts = []string{v, name}
 	}
 	if x.s.o.ScopeMethod {
 		parts = append(parts, x.call.Method)
 	}
-	name := retrysafe.Scope(parts...)
+	x.request.Key = retrysafe.Key{Scope: retrysafe.Scope(parts...), ID: id}
+	if err := x.request.Key.Validate(); err != nil {
+		return scopeUnresolved(err)
+	}
+	return nil
+}
+
+// scopeUnresolved is the answer to a call whose caller is not known.
+func scopeUnresolved(err error) *problem {
+	p := problemOf(ReasonScopeUnresolved)
+	if errors.Is(err, caller.ErrPerRequest) {
+		p.message = "the authorization metadata differs on each call, so that a retry cannot be recognised by it: configure a scope that stays the same"
+	}
+	return &p
+}
+
+// admit makes the call's fingerprint, unless the caller has used up its quota.
+func (x *exchange) admit(ctx context.Context) *problem {
 	if x.s.o.QuotaFunc != nil {
-		if wait := x.s.o.QuotaFunc(ctx, x.call.Method, name); wait > 0 {
+		if wait := x.s.o.QuotaFunc(ctx, x.call.Method, x.request.Key.Scope); wait > 0 {
 			p := problemOf(ReasonKeyQuota)
 			p.retryAfter = wait
 			return &p
 		}
-	}
-	x.request.Key = retrysafe.Key{Scope: name, ID: id}
-	if x.request.Key.Validate() != nil {
-		return refused(ReasonScopeUnresolved)
 	}
 	if x.call.Request == nil && x.s.fingerprint.ofMessage != nil {
 		return refused(ReasonNotProtobuf)

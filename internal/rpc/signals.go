@@ -40,6 +40,7 @@ const (
 const (
 	signalSuccess  = "success"
 	signalInFlight = "in-flight"
+	signalNotKept  = "not-kept"
 	signalStop     = "told-to-stop"
 )
 
@@ -51,7 +52,8 @@ func signals() []signal {
 		{"outcome-resumes", []string{ReasonOutcomeUnknown}, nil, aTime, true, mayHaveRun},
 		{"outcome-unknown", []string{ReasonOutcomeUnknown}, nil, nothingElse, false, mayHaveRun},
 		{"key-reused", []string{ReasonKeyReused}, nil, nothingElse, false, didNothing},
-		{"key-expired", []string{ReasonKeyExpired, ReasonNotKept, ReasonUnreadable}, nil, nothingElse, false, mayHaveRun},
+		{signalNotKept, []string{ReasonNotKept}, nil, nothingElse, false, answered},
+		{"key-expired", []string{ReasonKeyExpired, ReasonUnreadable}, nil, nothingElse, false, mayHaveRun},
 		{signalInFlight, []string{ReasonInFlight}, nil, nothingElse, true, mayHaveRun},
 		{"try-later", []string{ReasonStoreUnavailable, ReasonKeyQuota}, nil, nothingElse, true, didNothing},
 		{"refused", []string{ReasonKeyMissing, ReasonKeyMalformed, ReasonScopeUnresolved, ReasonNotSupported, ReasonNotProtobuf}, nil, nothingElse, false, didNothing},

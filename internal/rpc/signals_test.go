@@ -76,6 +76,7 @@ const (
 	ok      = "ok"
 	failed  = "failed" // with the reply's error
 	unknown = "unknown"
+	notKept = "not kept"
 )
 
 // Every row of the table, by what the last reply but the success behind it makes the client do.
@@ -92,14 +93,15 @@ func TestSignals(t *testing.T) {
 		{"outcome-resumes", unknown, 4, many(4, fails(code.Code_INTERNAL, because(ReasonOutcomeUnknown), pushed("1000")))},
 		{"outcome-unknown", unknown, 1, []Reply{fails(code.Code_INTERNAL, because(ReasonOutcomeUnknown), pushed("-1"))}},
 		{"outcome-unknown", unknown, 1, []Reply{fails(code.Code_INTERNAL, because(ReasonOutcomeUnknown), marked)}},
+		{"not-kept", notKept, 1, []Reply{fails(code.Code_FAILED_PRECONDITION, because(ReasonNotKept), marked)}},
+		{"not-kept", notKept, 2, []Reply{lost, fails(code.Code_FAILED_PRECONDITION, because(ReasonNotKept), marked)}},
 		{"key-reused", failed, 1, []Reply{fails(code.Code_FAILED_PRECONDITION, because(ReasonKeyReused))}},
 		{"key-reused", unknown, 2, []Reply{lost, fails(code.Code_FAILED_PRECONDITION, because(ReasonKeyReused))}},
 		{"key-expired", unknown, 1, []Reply{fails(code.Code_FAILED_PRECONDITION, because(ReasonKeyExpired))}},
-		{"key-expired", unknown, 1, []Reply{fails(code.Code_FAILED_PRECONDITION, because(ReasonNotKept), marked)}},
 		{"key-expired", unknown, 1, []Reply{fails(code.Code_INTERNAL, because(ReasonUnreadable), marked)}},
 		{"in-flight", ok, 2, []Reply{fails(code.Code_ABORTED, because(ReasonInFlight))}},
 		{"in-flight", ok, 2, []Reply{fails(code.Code_UNAVAILABLE, because(ReasonInFlight))}},
-		{"in-flight", unknown, 4, many(4, fails(code.Code_ABORTED, because(ReasonInFlight)))},
+		{"in-flight", ok, 11, many(10, fails(code.Code_ABORTED, because(ReasonInFlight)))},
 		{"try-later", ok, 2, []Reply{fails(code.Code_UNAVAILABLE, because(ReasonStoreUnavailable))}},
 		{"try-later", failed, 4, many(4, fails(code.Code_UNAVAILABLE, because(ReasonStoreUnavailable)))},
 		{"try-later", failed, 4, many(4, fails(code.Code_RESOURCE_EXHAUSTED, because(ReasonKeyQuota)))},
@@ -147,8 +149,11 @@ func TestSignals(t *testing.T) {
 		t.Run(c.signal, func(t *testing.T) {
 			p := play(t, ClientOptions{BudgetTokens: -1}, append(c.replies, Reply{})...)
 			got := map[bool]string{true: unknown, false: failed}[errors.Is(p.err, ErrOutcomeUnknown)]
-			if p.err == nil {
+			switch {
+			case p.err == nil:
 				got = ok
+			case errors.Is(p.err, ErrNotReplayable):
+				got = notKept
 			}
 			if got != c.end || len(p.keys) != c.sent || p.err != nil && !errors.Is(p.err, errReply) {
 				t.Errorf("%s after %d attempts, want %s after %d: %v", got, len(p.keys), c.end, c.sent, p.err)
@@ -231,5 +236,35 @@ func TestWaitingForAnAttemptTakesNoBudget(t *testing.T) {
 	}
 	if p := play(t, ClientOptions{BudgetTokens: 1}, fails(code.Code_INTERNAL), Reply{}); !errors.Is(p.err, ErrOutcomeUnknown) {
 		t.Error(p.err)
+	}
+}
+
+// What a client waits for another attempt is bounded by time, and what fails meanwhile by attempts.
+// Seen to fail with attempts in flight counted among those of Attempts, and without MaxInFlight.
+func TestInFlightCountsByTime(t *testing.T) {
+	busy := fails(code.Code_ABORTED, because(ReasonInFlight), pushed("1000"))
+	p := play(t, ClientOptions{}, busy)
+	if !errors.Is(p.err, ErrOutcomeUnknown) || p.took != 2*time.Minute {
+		t.Errorf("%v after %v, want two minutes", p.err, p.took)
+	}
+	p = play(t, ClientOptions{BudgetTokens: -1}, append(many(40, busy), fails(code.Code_UNAVAILABLE))...)
+	if !errors.Is(p.err, ErrOutcomeUnknown) || len(p.keys) != 44 {
+		t.Errorf("%v after %d attempts, want 40 in flight and 4 that failed", p.err, len(p.keys))
+	}
+	if (ClientOptions{MaxInFlight: -1}).Validate() == nil {
+		t.Error("a negative MaxInFlight is accepted")
+	}
+}
+
+// Seen to fail with RequireKey taken out of newKey.
+func TestRequireKey(t *testing.T) {
+	c := NewClient(ClientOptions{RequireKey: true})
+	send := func(context.Context, proto.Message, string) (Reply, error) { return Reply{}, nil }
+	call := Call{Method: "/a/B", Request: &shoppb.CreateRequest{}}
+	if err := c.Call(t.Context(), call, send); !errors.Is(err, ErrKeyRequired) {
+		t.Errorf("without a key: %v", err)
+	}
+	if err := c.Call(WithKey(t.Context(), "k1"), call, send); err != nil {
+		t.Errorf("with a key: %v", err)
 	}
 }

@@ -42,8 +42,8 @@ func NewClientObserver(o Options) (*ClientObserver, error) {
 // zero makes an operation's counters known before there is something to count.
 func (c *ClientObserver) zero(op *operation) {
 	for _, why := range []string{
-		httpsafe.GaveUpAttempts, httpsafe.GaveUpBudget, httpsafe.GaveUpHorizon, httpsafe.GaveUpRetryAfter, httpsafe.GaveUpContext,
-		httpsafe.GaveUpAnswer, httpsafe.GaveUpRefused, httpsafe.GaveUpJournal,
+		httpsafe.GaveUpAttempts, httpsafe.GaveUpInFlight, httpsafe.GaveUpBudget, httpsafe.GaveUpHorizon, httpsafe.GaveUpRetryAfter,
+		httpsafe.GaveUpContext, httpsafe.GaveUpAnswer, httpsafe.GaveUpRefused, httpsafe.GaveUpJournal,
 	} {
 		c.unknown.Add(context.Background(), 0, op.with(attrWhy.String(why)).add...)
 	}

@@ -55,6 +55,10 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 			time.Sleep(time.Second)
 			k.do(request, nil, answer)
 		}},
+		{"omitted", retrysafe.Policy{MaxResult: 1}, func(k *kit) {
+			k.do(request, nil, answer)
+			k.do(request, nil, answer)
+		}},
 		{"not_replayable", retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Second, Key: time.Minute}}, func(k *kit) {
 			k.do(request, nil, answer)
 			time.Sleep(time.Second)
@@ -114,7 +118,7 @@ func TestAPanicEndsAnAttempt(t *testing.T) {
 			defer func() { _ = recover() }()
 			k.do(request, nil, func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) { panic("boom") })
 		}()
-		k.metrics.want(map[string]float64{attempts("failed"): 1, inFlight: 0})
+		k.metrics.want(map[string]float64{attempts("unknown"): 1, inFlight: 0})
 	})
 }
 

@@ -19,6 +19,8 @@ func requestOutcome(k retrysafe.EventKind) string {
 		return "resumed"
 	case retrysafe.AnswerReplayed:
 		return "hit"
+	case retrysafe.AnswerOmitted:
+		return "omitted"
 	case retrysafe.InFlightRefused:
 		return "in_flight"
 	case retrysafe.WaitTimedOut:
@@ -51,7 +53,7 @@ func attemptOutcome(k retrysafe.EventKind) string {
 
 func requestOutcomes() []string {
 	return []string{
-		"miss", "resumed", "hit", "in_flight", "pending_timeout", "mismatch", "abandoned", "not_replayable",
+		"miss", "resumed", "hit", "omitted", "in_flight", "pending_timeout", "mismatch", "abandoned", "not_replayable",
 		"unprotected",
 	}
 }

@@ -31,7 +31,7 @@ func (o *Observer) mark(ctx context.Context, e retrysafe.Event) {
 		return
 	}
 	span.AddLink(trace.Link{SpanContext: keyTrace(e, span.SpanContext()), Attributes: attributes})
-	if e.Kind == retrysafe.AnswerReplayed {
+	if e.Kind == retrysafe.AnswerReplayed || e.Kind == retrysafe.AnswerOmitted {
 		span.SetAttributes(spanReplayed.Bool(true), spanAttempt.Int(e.Attempt))
 		o.spanInKeyTrace(span.SpanContext(), e, "retrysafe replay").End()
 	}

@@ -38,6 +38,9 @@ type store struct {
 	claims, extends, checkpoints, completes, releases map[string]labels
 }
 
+// Unwrap returns the store that is measured, by which a Guard recognises it in a transaction of that store.
+func (s *store) Unwrap() retrysafe.Store { return s.Store }
+
 // outcomesOf returns the attributes of a call's measurements.
 func outcomesOf(call string, outcomes ...string) map[string]labels {
 	m := map[string]labels{}
