@@ -6,7 +6,7 @@
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	_, err = tx.ExecContext(ctx, "INSERT INTO orders …")
-//	err = outbox.Save(ctx, box, tx.ExecContext, outbox.Message{Topic: "orders", Body: body})
+//	err = outbox.Save(ctx, box, tx, outbox.Message{Topic: "orders", Body: body})
 //	err = tx.Commit()
 //
 //	relay := outbox.NewRelay(box, sink, outbox.RelayOptions{}) // in this process, in others, in as many as you like

@@ -6,19 +6,54 @@ import (
 	"fmt"
 )
 
-// Save writes a message in the caller's transaction: it will be sent if that commits, and never was if it does not. exec is the
-// transaction's function that executes a statement, of database/sql, pgx, or what has the like; R is its result, which has a method
-// RowsAffected.
-//
-//	err := outbox.Save(ctx, box, tx.ExecContext, m) // tx is a *sql.Tx
-//	err := outbox.Save(ctx, box, tx.Exec, m)        // tx is a pgx.Tx
+// SQLTx is a transaction of database/sql: a *sql.Tx, or what embeds one. A *sql.DB or *sql.Conn is none.
+type SQLTx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	Commit() error
+	Rollback() error
+}
+
+// PgxTx is a pgx.Tx; R is pgconn.CommandTag. A pool or a connection of pgx is none.
+type PgxTx[R CommandTag] interface {
+	Exec(ctx context.Context, sql string, args ...any) (R, error)
+	Commit(ctx context.Context) error
+	Rollback(ctx context.Context) error
+}
+
+// CommandTag is the result of a statement in pgx.
+type CommandTag interface{ RowsAffected() int64 }
+
+// Save writes a message in the caller's transaction: it is sent if that commits, and never if it does not. Save does not end the
+// transaction. Inside pgstore.InSQLTx and sqlitestore.InTx, give it the transaction that your function was given. See SavePgx for pgx.
 //
 // Save may be repeated: the same message under the same key is saved once, also when it has been sent since and is still kept. Inside
 // an attempt, a message without a key is saved by the first attempt to do so; what a later attempt gives instead is not looked at.
 //
 // It returns an error that is ErrInvalidMessage if the message cannot be saved, and one that is ErrKeyTaken if a different message has
 // the key: of an attempt's messages with the same topic and aggregate each needs a Name.
-func Save[R any](ctx context.Context, box *Outbox, exec func(ctx context.Context, sql string, args ...any) (R, error), m Message) error {
+func Save(ctx context.Context, box *Outbox, tx SQLTx, m Message) error {
+	return save(ctx, box, m, func(statement string, args ...any) (int64, error) {
+		r, err := tx.ExecContext(ctx, statement, args...)
+		if err != nil {
+			return 0, err
+		}
+		return r.RowsAffected()
+	})
+}
+
+// SavePgx is Save for transactions of pgx, such as that of pgstore.InTx. R need not be named.
+func SavePgx[R CommandTag](ctx context.Context, box *Outbox, tx PgxTx[R], m Message) error {
+	return save(ctx, box, m, func(statement string, args ...any) (int64, error) {
+		r, err := tx.Exec(ctx, statement, args...)
+		if err != nil {
+			return 0, err
+		}
+		return r.RowsAffected(), nil
+	})
+}
+
+// save saves a message with exec, which returns how many rows a statement has written.
+func save(ctx context.Context, box *Outbox, m Message, exec func(statement string, args ...any) (int64, error)) error {
 	m, savedBy := keyed(ctx, m)
 	if err := m.validate(); err != nil {
 		return err
@@ -27,27 +62,13 @@ func Save[R any](ctx context.Context, box *Outbox, exec func(ctx context.Context
 	if err != nil {
 		return fmt.Errorf("%w: the header: %w", ErrInvalidMessage, err)
 	}
-	result, err := exec(ctx, box.sql.save,
+	n, err := exec(box.sql.save,
 		[]byte(m.Key), []byte(m.Topic), []byte(m.Aggregate), header, append([]byte{}, m.Body...), m.digest(), savedBy)
-	if err != nil {
-		return fmt.Errorf("outbox: save: %w", err)
-	}
-	switch n, err := rowsAffected(result); {
+	switch {
 	case err != nil:
 		return fmt.Errorf("outbox: save: %w", err)
 	case n == 0:
 		return fmt.Errorf("%w: topic %q", ErrKeyTaken, m.Topic)
 	}
 	return nil
-}
-
-// rowsAffected asks the result of any driver.
-func rowsAffected(result any) (int64, error) {
-	switch r := result.(type) {
-	case sql.Result:
-		return r.RowsAffected()
-	case interface{ RowsAffected() int64 }:
-		return r.RowsAffected(), nil
-	}
-	return 0, fmt.Errorf("a %T does not say how many rows were affected", result)
 }
