@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 )
 
 // patientWriter goes on when the client is gone: the upstream's answer is read to its end, and recorded.
@@ -39,24 +40,39 @@ type brokenAnswer struct{ err error }
 func (e *brokenAnswer) Error() string { return fmt.Sprintf("the answer broke off: %v", e.err) }
 func (e *brokenAnswer) Unwrap() error { return e.err }
 
+// letClientWait bounds for how long an answer that is passed on as it comes may wait for the client to read it: half of
+// the time that the attempt has left. The rest of the answer can then still be read, and its end recorded.
+func (s *story) letClientWait() {
+	if deadline, ok := s.watch.base.Deadline(); ok {
+		s.holder.allowWait(max(time.Until(deadline)/2, 1))
+	}
+}
+
 // fetch reads the answer's body, up to a limit, before anything of it is passed on: an answer that breaks off can
-// then still be told from a whole one. What is beyond the limit stays to be read.
-func (f *forwarder) fetch(res *http.Response, body *fetchedBody) error {
-	if res.Body == nil || res.Body == http.NoBody {
+// then still be told from a whole one. What is beyond the limit stays to be read, as does all that there is no memory for.
+func (f *forwarder) fetch(res *http.Response, s *story) error {
+	if res.Body == nil || res.Body == http.NoBody || res.ContentLength > f.limit {
 		return nil
 	}
-	buf := f.bodies.get()
-	if n := res.ContentLength; n > 0 && n <= f.limit {
-		buf.Grow(int(n) + bytes.MinRead)
+	body := &s.fetched
+	body.buf, body.pool, body.rest, body.holder = f.bodies.get(), &f.bodies, res.Body, s.holder
+	var err error
+	for err == nil && !body.more {
+		if body.buf.Available() == 0 && !body.grow(res.ContentLength) {
+			body.more = true
+			break
+		}
+		var n int
+		free := body.buf.AvailableBuffer()
+		n, err = res.Body.Read(free[:cap(free)])
+		body.buf.Write(free[:n])
+		body.more = int64(body.buf.Len()) > f.limit
 	}
-	body.limited = io.LimitedReader{R: res.Body, N: f.limit + 1}
-	n, err := buf.ReadFrom(&body.limited)
-	if err != nil {
-		f.bodies.put(buf)
+	if err != nil && err != io.EOF {
+		body.giveBack()
 		return &brokenAnswer{err}
 	}
-	body.read, body.buf, body.pool = buf.Bytes(), buf, &f.bodies
-	body.rest, body.more = res.Body, n > f.limit
+	body.read = body.buf.Bytes()
 	res.Body = body
 	return nil
 }
@@ -66,10 +82,45 @@ type fetchedBody struct {
 	read []byte
 	more bool
 	rest io.ReadCloser
-	buf  *bytes.Buffer
-	pool *bodyPool
 
-	limited io.LimitedReader // what is fetched of rest
+	buf     *bytes.Buffer
+	pool    *bodyPool
+	holder  *holder
+	counted int // bytes of buf that holder has been granted
+}
+
+// firstFetch is the first step in which a buffer grows. It is not counted; most answers need no more.
+const firstFetch = 4 << 10
+
+// grow makes room for more. length is the whole answer's, -1 if that is not known.
+func (b *fetchedBody) grow(length int64) bool {
+	size := max(2*b.buf.Len(), firstFetch)
+	if length >= 0 {
+		size = int(length) + 1 // one more, to see the end
+	}
+	if size <= b.buf.Len() { // more than was announced
+		size = 2 * b.buf.Len()
+	}
+	if size > firstFetch {
+		if !b.holder.grow(size - b.counted) {
+			return false
+		}
+		b.counted = size
+	}
+	b.buf.Grow(size - b.buf.Len())
+	return true
+}
+
+// giveBack gives the buffer back, and what it counts.
+func (b *fetchedBody) giveBack() {
+	if b.buf == nil {
+		return
+	}
+	b.pool.put(b.buf)
+	if b.counted > 0 {
+		b.holder.grow(-b.counted)
+	}
+	b.buf, b.read, b.counted = nil, nil, 0
 }
 
 // Read implements io.Reader.
@@ -80,6 +131,7 @@ func (b *fetchedBody) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if b.more {
+		b.giveBack() // the client may take its time from here on
 		return b.rest.Read(p)
 	}
 	return 0, io.EOF
@@ -87,10 +139,8 @@ func (b *fetchedBody) Read(p []byte) (int, error) {
 
 // Close gives the buffer back and closes what was read from.
 func (b *fetchedBody) Close() error {
-	if b.buf != nil {
-		b.pool.put(b.buf)
-		b.buf, b.read, b.more = nil, nil, false
-	}
+	b.giveBack()
+	b.more = false
 	return b.rest.Close()
 }
 

@@ -3,12 +3,14 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -23,6 +25,7 @@ type forwarder struct {
 	reverse httputil.ReverseProxy
 	target  *url.URL
 	route   Route
+	policy  retrysafe.Policy
 	limit   int64 // of an answer that is kept
 	bodies  bodyPool
 	sharing
@@ -35,10 +38,12 @@ type sharing struct {
 	buffers   *copyBuffers
 	errorLog  *log.Logger
 	problems  problemWriter
+	auth      *authorizer
+	admission *admission
 }
 
 func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {
-	f := &forwarder{target: s.upstream.target(), route: route, limit: int64(policy.MaxResult), sharing: s}
+	f := &forwarder{target: s.upstream.target(), route: route, policy: policy, limit: int64(policy.MaxResult), sharing: s}
 	f.reverse = httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
 		Transport:      once{s.transport},
@@ -62,6 +67,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.watch.base, s.patient.ResponseWriter = ctx, w
+	defer s.holder.allowWait(0)
 	f.reverse.ServeHTTP(&s.patient, r)
 }
 
@@ -73,7 +79,12 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	if f.upstream.PreserveHost {
 		p.Out.Host = p.In.Host
 	}
-	f.setForwarded(p)
+	setForwarded(p, f.upstream.TrustForwarded)
+	if !isWebSocket(p.Out) { // a tunnel for another protocol (h2c) would carry requests past the keys
+		p.Out.Header.Del("Connection")
+		p.Out.Header.Del("Upgrade")
+		p.Out.Header.Del("HTTP2-Settings")
+	}
 	p.Out.Trailer = p.In.Trailer // the same map: it fills while the body is read
 	if len(p.Out.Trailer) > 0 && p.Out.Body != nil {
 		p.Out.ContentLength = -1
@@ -83,8 +94,9 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	}
 }
 
-func (f *forwarder) setForwarded(p *httputil.ProxyRequest) {
-	if !f.upstream.TrustForwarded {
+// setForwarded says on whose behalf a request is sent. If trusted, what the request itself says of that is kept.
+func setForwarded(p *httputil.ProxyRequest, trusted bool) {
+	if !trusted {
 		p.SetXForwarded()
 		return
 	}
@@ -109,44 +121,88 @@ func (f *forwarder) describeAttempt(out *http.Request, a *retrysafe.Attempt) {
 	}
 }
 
+// isWebSocket reports whether a request asks for a WebSocket, the one protocol that may replace HTTP on a connection.
+func isWebSocket(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
 // modify makes an answer ready to be passed on. That to a request with a key is fetched, unless it is to be streamed.
 func (f *forwarder) modify(res *http.Response) error {
+	if res.StatusCode < 100 { // net/http would refuse to write it, and close the client's connection
+		return &brokenAnswer{fmt.Errorf("status %03d", res.StatusCode)}
+	}
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // which HTTP/2 allows beside trailers, and HTTP/1 does not
 	}
 	s := storyOf(res.Request.Context())
-	if s == nil || s.watch.base == nil {
+	if s == nil || s.watch.base == nil || res.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
-	if f.route.Stream || res.StatusCode == http.StatusSwitchingProtocols || isEventStream(res.Header) {
-		return nil
+	s.letClientWait()
+	if !f.route.Stream && !isEventStream(res.Header) {
+		if err := f.fetch(res, s); err != nil {
+			return err
+		}
 	}
-	return f.fetch(res, &s.fetched)
+	if f.route.saysNothingHappened(res, s.fetched.read) {
+		return httpsafe.Release(res.Request.Context())
+	}
+	return nil
 }
 
 // failed answers when the upstream has not.
 func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
-	switch {
-	case nothingSent(r.Context(), err):
-		_ = httpsafe.Release(r.Context()) // fails without a key, which is as well
+	ctx := r.Context()
+	storyOf(ctx).fail(err)
+	switch hold, passedThrough := w.(*holder); {
+	case passedThrough && hold.gaveUpBody():
+		f.problems.writeProblem(w, slowBody())
+	case nothingHappened(ctx, err):
+		_ = httpsafe.Release(ctx) // fails without a key, which is as well
 		f.problems.write(w, UpstreamUnreachable)
 	case timedOut(err):
-		f.problems.write(w, UpstreamTimeout)
+		f.answerUnknown(w, r, UpstreamTimeout)
 	default:
-		f.problems.write(w, UpstreamFailed)
+		f.answerUnknown(w, r, UpstreamFailed)
 	}
 }
 
-// nothingSent reports whether the upstream cannot have seen anything of the request.
-func nothingSent(ctx context.Context, err error) bool {
+// answerUnknown says that nobody knows whether the operation ran, and what to do. The profile's classes are not asked: a
+// provider may free the key of a failure of its own, because it knows what happened.
+func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug httpsafe.Slug) {
+	p := problem(slug)
+	a, hasKey := retrysafe.AttemptFrom(r.Context())
+	switch {
+	case !hasKey && isSafe(r.Method):
+	case !hasKey:
+		p.Detail += " Find out whether it did before you send it again."
+	case f.route.HTTP.Ambiguous == httpsafe.AmbiguousRelease:
+		p.Retryable = true
+		p.Detail += " Retry with the same key to run it again."
+	case f.policy.OnAbandoned.String() != retrysafe.Refuse().String():
+		p.Retryable = true
+		p.Detail += " Retry with the same key to resume it."
+	default:
+		p.Detail += " It does not run again under this key. Find out whether it ran; if it did not, send it again with a new key."
+	}
+	if hasKey {
+		p.Instance = "urn:retrysafe:key:" + a.Key().String()
+		_ = httpsafe.Ambiguous(r.Context())
+	}
+	f.problems.writeProblem(w, p)
+}
+
+// nothingHappened reports whether a request that got no answer had no effect.
+func nothingHappened(ctx context.Context, err error) bool {
 	if answer := new(brokenAnswer); errors.As(err, &answer) {
 		return false
 	}
-	if w := watchOf(ctx); w != nil {
-		return w.nothingSent(ctx)
+	w := watchOf(ctx)
+	if w == nil {
+		var op *net.OpError
+		return errors.As(err, &op) && op.Op == "dial" || notProcessed(err)
 	}
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial"
+	return w.nothingSent(ctx) || w.sentOnce() && notProcessed(err)
 }
 
 func timedOut(err error) bool {

@@ -36,9 +36,11 @@ type change func(*setup)
 type setup struct {
 	options proxy.Options
 	guard   retrysafe.Options
+	store   retrysafe.Store
 	scope   httpsafe.ScopeFunc
 	wrap    func(http.Handler) http.Handler
 	server  func(*httptest.Server)
+	started func(*proxy.Proxy)
 }
 
 // newKit starts a proxy for the upstream at a URL.
@@ -49,17 +51,20 @@ func newKit(t *testing.T, upstream string, changes ...change) *kit {
 		t.Fatal(err)
 	}
 	k := &kit{t: t, more: make(chan struct{}, 100)}
-	s := setup{scope: httpsafe.ScopeNone(), wrap: func(h http.Handler) http.Handler { return h }}
+	s := setup{scope: httpsafe.ScopeNone(), store: memstore.New(memstore.Options{}), wrap: func(h http.Handler) http.Handler { return h }}
 	s.options.Upstream.URL = u
 	s.options.ReportFunc = k.report
 	for _, c := range changes {
 		c(&s)
 	}
 	s.guard.Observer = proxy.Observer(s.guard.Observer)
-	k.guard = retrysafe.New(memstore.New(memstore.Options{}), s.guard)
+	k.guard = retrysafe.New(s.store, s.guard)
 	p, err := proxy.New(k.guard, s.scope, s.options)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if s.started != nil {
+		s.started(p)
 	}
 	k.server = httptest.NewUnstartedServer(s.wrap(p))
 	if s.server != nil {

@@ -9,8 +9,13 @@ import (
 
 const wellKnown = "/.well-known/idempotency-"
 
-// published returns a route's options with the addresses of the proxy's own pages.
-func (o Options) published(h httpsafe.Options) httpsafe.Options {
+// published returns a route's options as they are in force: with the addresses of the proxy's own pages, the classes of an
+// upstream's statuses, and how requests are sent.
+func (o Options) published(r Route) httpsafe.Options {
+	h := r.HTTP
+	h.Class = r.class()
+	h.FingerprintVersion = r.version()
+	h.BufferFlushes = !r.Stream
 	h.PolicyURL = o.PublicURL + PolicyPath
 	h.StatusPath = StatusPath
 	if h.ScopeRoute || h.Profile.ScopeRoute {
@@ -19,8 +24,8 @@ func (o Options) published(h httpsafe.Options) httpsafe.Options {
 	return h
 }
 
-// newPages returns the pages that tell about rules and keys.
-func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) *http.ServeMux {
+// newPages returns the pages that tell about rules and keys. Those about a caller's keys are authorized.
+func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options, authorized func(http.Handler) http.Handler) *http.ServeMux {
 	var routes []httpsafe.RoutePolicy
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
 		if r.Unguarded {
@@ -30,15 +35,15 @@ func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) *http.Ser
 		if name == "" {
 			name = "everything else"
 		}
-		routes = append(routes, httpsafe.RoutePolicy{Pattern: name, Guard: g.With(r.Policy), Options: o.published(r.HTTP), Problems: Problems()})
+		routes = append(routes, httpsafe.RoutePolicy{Pattern: name, Guard: g.With(r.Policy), Options: o.published(r), Problems: Problems()})
 	}
-	whole, routed := o.published(o.Default.HTTP), o.published(o.Default.HTTP)
+	whole, routed := o.published(o.Default), o.published(o.Default)
 	whole.ScopeRoute, whole.Profile.ScopeRoute = false, false
 	routed.ScopeRoute = true
 	mux := http.NewServeMux()
 	mux.Handle("GET "+PolicyPath, httpsafe.PolicyPage(routes...))
-	mux.Handle("GET "+StatusPath+"/{digest}", httpsafe.StatusHandler(g, scope, whole))
-	mux.Handle("GET "+routeStatusPath+"/{digest}", httpsafe.StatusHandler(g, scope, routed))
+	mux.Handle("GET "+StatusPath+"/{digest}", authorized(httpsafe.StatusHandler(g, scope, whole)))
+	mux.Handle("GET "+routeStatusPath+"/{digest}", authorized(httpsafe.StatusHandler(g, scope, routed)))
 	return mux
 }
 

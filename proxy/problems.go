@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -17,6 +18,8 @@ const (
 	UpstreamTimeout httpsafe.Slug = "upstream-timeout"
 	// Overloaded: the proxy has too much to do; nothing was sent.
 	Overloaded httpsafe.Slug = "overloaded"
+	// AuthUnavailable: Options.AuthURL did not say whether the caller may call; nothing was sent.
+	AuthUnavailable httpsafe.Slug = "auth-unavailable"
 	// MethodRefused: the proxy does not do what the method asks for.
 	MethodRefused httpsafe.Slug = "method-refused"
 )
@@ -25,9 +28,10 @@ const (
 func Problems() []httpsafe.Problem {
 	return []httpsafe.Problem{
 		{Slug: UpstreamUnreachable, Status: 503, Title: "The upstream cannot be reached", Detail: "Nothing was sent to it. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
-		{Slug: UpstreamFailed, Status: 502, Title: "The upstream gave no answer", Detail: "The request was sent, and the connection ended before the answer was complete. Whether the operation ran is not known.", Executed: "unknown"},
-		{Slug: UpstreamTimeout, Status: 504, Title: "The upstream did not answer in time", Detail: "The request was sent. Whether the operation ran, or still runs, is not known.", Executed: "unknown"},
+		{Slug: UpstreamFailed, Status: 502, Title: "The upstream gave no answer", Detail: "The request was sent, but the connection ended before the answer was complete. Whether the operation ran is unknown.", Executed: "unknown"},
+		{Slug: UpstreamTimeout, Status: 504, Title: "The upstream did not answer in time", Detail: "The request was sent, but no answer came in time. Whether the operation ran, or still runs, is unknown.", Executed: "unknown"},
 		{Slug: Overloaded, Status: 503, Title: "Too many requests at once", Detail: "Nothing was sent to the upstream. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
+		{Slug: AuthUnavailable, Status: 503, Title: "The caller's credentials could not be checked", Detail: "Nothing was sent to the upstream. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
 		{Slug: MethodRefused, Status: 405, Title: "This proxy opens no tunnels", Detail: "CONNECT is not supported.", Executed: "no"},
 	}
 }
@@ -39,10 +43,23 @@ type problemWriter struct {
 }
 
 func (p problemWriter) write(w http.ResponseWriter, slug httpsafe.Slug) {
-	for _, known := range Problems() {
-		if known.Slug == slug {
-			httpsafe.WriteProblem(w, p.profile, p.policyURL, known)
-			return
-		}
+	p.writeProblem(w, problem(slug))
+}
+
+func (p problemWriter) writeProblem(w http.ResponseWriter, what httpsafe.Problem) {
+	httpsafe.WriteProblem(w, p.profile, p.policyURL, what)
+}
+
+// problem returns the problem for a slug.
+func problem(slug httpsafe.Slug) httpsafe.Problem {
+	all := Problems()
+	return all[slices.IndexFunc(all, func(p httpsafe.Problem) bool { return p.Slug == slug })]
+}
+
+// slowBody is the problem of a request without a key whose body did not come in time: the upstream has got a part of it.
+func slowBody() httpsafe.Problem {
+	return httpsafe.Problem{
+		Slug: httpsafe.BodyTimeout, Status: http.StatusRequestTimeout, Title: "The request body did not arrive in time",
+		Detail: "The body came too slowly. The upstream got a part of it.", Executed: "unknown",
 	}
 }

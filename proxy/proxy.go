@@ -13,11 +13,13 @@
 package proxy
 
 import (
+	"context"
 	"io"
 	"log"
 	"net/http"
+	"net/url"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -31,9 +33,14 @@ type Options struct {
 	Default Route
 	// Routes for requests that match their patterns.
 	Routes []Route
-	// Concurrent bounds the requests, of methods that may have an effect, that are worked on at once; more get 503.
-	// Default 10000.
-	Concurrent int
+	// AuthURL is asked whether the caller may call, before a key is claimed or a stored answer is replayed: GET with the
+	// header of the request, and X-Forwarded-Method, X-Forwarded-Uri and X-Forwarded-Host. After a 2xx the request goes on;
+	// 401 and 403 are passed on to the client; anything else within 5 s, or nothing, is 503. Requests without a key are not
+	// asked about, because the upstream sees their credentials, unless the key would be in their body. http or https.
+	// Default: nothing is asked, and a retry with a revoked credential still gets its replay.
+	AuthURL *url.URL
+	// Limits bound what strangers can make the proxy hold.
+	Limits Limits
 	// PublicURL is how clients reach the proxy, such as "https://api.example.com". The types of problems are links to
 	// its policy page. Default: they are relative.
 	PublicURL string
@@ -45,8 +52,6 @@ type Options struct {
 	// most once in any case.
 	Transport http.RoundTripper
 }
-
-const defaultConcurrent = 10_000
 
 // Paths that the proxy answers itself, to GET and HEAD.
 const (
@@ -60,12 +65,12 @@ const (
 
 // Proxy is the handler. It is safe for concurrent use.
 type Proxy struct {
-	router     *router
-	pages      *http.ServeMux // PolicyPath, StatusPath
-	transport  http.RoundTripper
-	problems   problemWriter
-	concurrent int64
-	running    atomic.Int64
+	router    *router
+	pages     *http.ServeMux // PolicyPath, StatusPath
+	transport http.RoundTripper
+	auth      *authorizer
+	problems  problemWriter
+	admission *admission
 }
 
 // New returns a proxy whose keys are kept by g and belong to whom scope says. g's Observer should be that of Observer.
@@ -74,8 +79,8 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 		return nil, err
 	}
 	p := &Proxy{
-		transport:  o.Transport,
-		concurrent: int64(orElse(o.Concurrent, defaultConcurrent)),
+		transport: o.Transport,
+		admission: newAdmission(o.Limits.withDefaults()),
 	}
 	if p.transport == nil {
 		p.transport = newTransport(o.Upstream)
@@ -83,56 +88,83 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 	if o.ErrorLog == nil {
 		o.ErrorLog = log.New(io.Discard, "", 0)
 	}
+	var err error
+	if p.auth, err = newAuthorizer(o); err != nil {
+		return nil, err
+	}
 	return p, p.mount(g, scope, o)
 }
 
 // mount builds the routes and the pages that tell about them.
 func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) error {
-	common := sharing{upstream: o.Upstream, transport: p.transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog}
+	common := sharing{
+		upstream: o.Upstream, transport: p.transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog, auth: p.auth, admission: p.admission,
+	}
 	o.Default.Pattern = ""
-	o.Default.HTTP = o.published(o.Default.HTTP)
-	rest, err := newRouteHandler(g, scope, o.Default, common, o.ReportFunc)
+	rest, err := newRouteHandler(g, scope, o.Default, o.published(o.Default), common, o.ReportFunc)
 	if err != nil {
 		return err
 	}
 	routes := make([]*routeHandler, len(o.Routes))
 	for i, r := range o.Routes {
-		r.HTTP = o.published(r.HTTP)
-		if routes[i], err = newRouteHandler(g, scope, r, common, o.ReportFunc); err != nil {
+		if routes[i], err = newRouteHandler(g, scope, r, o.published(r), common, o.ReportFunc); err != nil {
 			return err
 		}
 	}
 	p.problems = rest.problems
-	p.pages = newPages(g, scope, o)
+	p.pages = newPages(g, scope, o, func(h http.Handler) http.Handler { return p.auth.guard(h, p.problems) })
 	p.router, err = newRouter(rest, routes)
 	return err
 }
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// A Content-Length beside Transfer-Encoding is how requests are smuggled, and ends the connection (RFC 9112, section
+		// 6.3). net/http removes it unseen, so every chunked request ends its connection.
+		w.Header().Set("Connection", "close")
+	}
 	switch {
 	case r.Method == http.MethodConnect:
 		p.problems.write(w, MethodRefused)
 	case strings.HasPrefix(r.URL.Path, wellKnown) && p.servePage(w, r):
 	case isSafe(r.Method):
-		p.router.ServeHTTP(w, r)
+		p.serveBounded(w, r, &p.admission.reads)
 	default:
-		p.serveBounded(w, r)
+		p.serveBounded(w, r, &p.admission.effects)
 	}
 }
 
-// serveBounded refuses what is too much at once: each request with a key is held in memory.
-func (p *Proxy) serveBounded(w http.ResponseWriter, r *http.Request) {
-	defer p.running.Add(-1)
-	if p.running.Add(1) > p.concurrent {
-		p.problems.write(w, Overloaded)
+// serveBounded serves a request if there is a place for it.
+func (p *Proxy) serveBounded(w http.ResponseWriter, r *http.Request, places *resource) {
+	h := newHolder(p.admission, w, r)
+	defer p.admission.leave(h)
+	if !p.admission.enter(h, places) {
+		h.bodyWithin(restOfBody, true)
+		p.problems.write(h, Overloaded)
 		return
 	}
-	p.router.ServeHTTP(w, r)
+	p.router.ServeHTTP(h, &h.request)
 }
 
-// CloseIdleConnections closes the connections to the upstream that nothing uses.
+// Hurry ends, until ctx ends, every request that waits for its own client for more than a moment. Call it during a shutdown, which
+// would otherwise wait for clients that send or read slowly; operations are not touched.
+func (p *Proxy) Hurry(ctx context.Context) {
+	look := time.NewTicker(p.admission.patience / 4)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-look.C:
+			p.admission.evictStalled()
+		}
+	}
+}
+
+// CloseIdleConnections closes the connections to the upstream, and to AuthURL, that nothing uses.
 func (p *Proxy) CloseIdleConnections() {
+	p.auth.closeIdleConnections()
 	if t, ok := p.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}

@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,7 +25,7 @@ type Report struct {
 	Key     retrysafe.Digest
 	Attempt int
 	Took    time.Duration
-	// Err is what the event told of, if anything.
+	// Err is why there was no answer of the upstream or of AuthURL, or else what the event told of.
 	Err error
 }
 
@@ -48,12 +50,15 @@ type story struct {
 	watch   watch
 	fetched fetchedBody
 	patient patientWriter
-	noted   statusWriter
+	holder  *holder
+	caller  string // whose key it is; empty: not known, or everybody's
+	charged bool   // to the caller's quota of keys
 
 	mu      sync.Mutex // what is saved late is told late, by other goroutines
 	last    retrysafe.Event
 	attempt int
-	passed  bool // the request reached the upstream's forwarder
+	passed  bool  // the request reached the upstream's forwarder
+	failure error // why another server gave no answer
 }
 
 type storyKey struct{}
@@ -88,6 +93,30 @@ func (s *story) pass() {
 	s.passed = true
 }
 
+// fail notes why another server gave no answer. s may be nil.
+func (s *story) fail(err error) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure = withoutContent(err)
+}
+
+// withoutContent cuts off what an error of net/http quotes of an answer, which may repeat a key or hold a secret.
+func withoutContent(err error) error {
+	text, cut := err.Error(), -1
+	for _, before := range []string{`"`, "malformed MIME header"} {
+		if i := strings.Index(text, before); i >= 0 && (cut < 0 || i < cut) {
+			cut = i
+		}
+	}
+	if cut < 0 {
+		return err
+	}
+	return errors.New(strings.TrimSpace(text[:cut]) + " …")
+}
+
 // report tells the story, unless it is that of a request without a key.
 func (s *story) report(r *http.Request, route string, began time.Time) (Report, bool) {
 	s.mu.Lock()
@@ -98,39 +127,17 @@ func (s *story) report(r *http.Request, route string, began time.Time) (Report, 
 	told := Report{
 		Method:  r.Method,
 		Route:   route,
-		Status:  s.noted.status,
+		Status:  s.holder.status,
 		Event:   s.last.Kind,
 		Attempt: s.attempt,
 		Took:    time.Since(began),
 		Err:     s.last.Err,
+	}
+	if s.failure != nil {
+		told.Err = s.failure
 	}
 	if s.last.Kind != 0 {
 		told.Key = s.last.Key.Digest()
 	}
 	return told, true
 }
-
-// statusWriter notes the status.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *statusWriter) WriteHeader(status int) {
-	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
-		w.status = status
-	}
-	w.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (w *statusWriter) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(b)
-}
-
-// Unwrap lets http.ResponseController find what is below.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -176,12 +175,9 @@ func TestBadPatterns(t *testing.T) {
 }
 
 func TestTheUpstreamLearnsOfTheAttempt(t *testing.T) {
-	var mu sync.Mutex
-	status := 503
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		w.WriteHeader(status)
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(503)
 	})
 	k := newKit(t, up.URL, func(s *setup) {
 		s.options.Default.UpstreamKey, s.options.Default.AttemptHeader = "Idempotency-Key", "X-Attempt"
@@ -193,6 +189,7 @@ func TestTheUpstreamLearnsOfTheAttempt(t *testing.T) {
 		want(t, "lines", len(up.last().Header["Idempotency-Key"]), 1)
 		want(t, "attempt", up.last().Header.Get("X-Attempt"), "1")
 	}
+	want(t, "asked", up.count(), 2)
 	k.send("POST", "/", "")
 	want(t, "without a key", up.last().Header.Get("X-Attempt"), "")
 	if derived == "k" {
@@ -222,7 +219,7 @@ func TestReports(t *testing.T) {
 		{"changed", "/strict/a", "2", "k", retrysafe.MismatchRefused, 422, "POST /strict/", true},
 		{"without a key", "/strict/a", "2", "", 0, 400, "POST /strict/", false},
 		{"with a bad key", "/", "2", "a b", 0, 400, "", false},
-		{"cut", "/cut", "2", "cut", retrysafe.WorkFailed, 502, "", true},
+		{"cut", "/cut", "2", "cut", retrysafe.WorkUnknown, 502, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var headers []string
@@ -259,4 +256,35 @@ func TestConnectIsRefused(t *testing.T) {
 	}
 	want(t, "status", res.StatusCode, 405)
 	want(t, "asked", up.count(), 0)
+}
+
+// What follows such a request on its connection may be what a front end took for its body: it is not served.
+//
+// Seen to fail with the line of ServeHTTP taken out that ends the connection: the smuggled request reaches the upstream.
+func TestNothingFollowsARequestOfTwoLengths(t *testing.T) {
+	for _, key := range []string{"", "Idempotency-Key: k\r\n"} {
+		up := newUpstream(t, ok)
+		k := newKit(t, up.URL)
+		const smuggled = "POST /smuggled HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+		for range 2 { // the second is a replay, if there is a key
+			c, err := net.Dial("tcp", k.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: x\r\n%sContent-Length: 60\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n%s", key, smuggled)
+			in := bufio.NewReader(c)
+			res, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, res.Body)
+			want(t, "status", res.StatusCode, 200)
+			want(t, "the connection is to be closed", res.Close, true)
+			if res, err := http.ReadResponse(in, nil); err == nil {
+				t.Errorf("what follows is answered: %s", res.Status)
+			}
+			c.Close()
+			want(t, "path", up.last().URL.Path, "/")
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -28,7 +29,13 @@ type Route struct {
 	UpstreamKey string
 	// AttemptHeader is the header in which the upstream gets the number of the attempt, from 1. Default: none.
 	AttemptHeader string
-	// BodyTimeout bounds how long the body of a request with a key may take to arrive. Default 30 s; negative: none.
+	// TrustUnavailable takes the upstream's 503 and 408 as the profile does: most free the key. Default: a gateway between
+	// may have made them up after the upstream got the request, so they count as ambiguous (HTTP.Ambiguous), unless the
+	// answer has a Retry-After. 502 and 504 are ambiguous in any case. An answer that says that nothing happened
+	// (Idempotency-Status: released, or a problem with "executed": "no") frees the key.
+	TrustUnavailable bool
+	// BodyTimeout bounds how long the body of a request with a key may take to arrive. The body of one without a key, which is
+	// streamed, may take longer if it does not pause for longer, until its answer begins. Default 30 s; negative: no bound.
 	BodyTimeout time.Duration
 }
 
@@ -42,31 +49,54 @@ type routeHandler struct {
 	problems    problemWriter
 	reportFunc  func(Report)
 	bodyTimeout time.Duration
+	admission   *admission
 
-	methods  []string
-	headers  []string // canonical names that may carry a key
-	always   bool     // requests are looked at even if they carry none of them
-	noGuards bool
+	auth *authorizer
+
+	methods   []string
+	headers   []string // canonical names that may carry a key
+	elsewhere bool     // a request without any of them may have a key all the same
+	required  bool
+	noGuards  bool
 }
 
-func newRouteHandler(g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, common sharing, report func(Report)) (*routeHandler, error) {
-	r.HTTP.BufferFlushes = !r.Stream
-	if err := r.HTTP.Validate(); err != nil {
+// newRouteHandler serves a route with its options as they are in force.
+func newRouteHandler(
+	g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, o httpsafe.Options, common sharing, report func(Report),
+) (*routeHandler, error) {
+	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
 	}
 	own := g.With(r.Policy)
+	if own.Policy().OnAbandoned.String() == retrysafe.Rerun().String() {
+		own = own.With(retrysafe.Policy{OnAbandoned: rerunIfSentAlike(o.FingerprintVersion)})
+	}
 	h := &routeHandler{
 		pattern:     r.Pattern,
 		reportFunc:  report,
 		bodyTimeout: orElse(r.BodyTimeout, defaultBodyTimeout),
+		admission:   common.admission,
 		noGuards:    r.Unguarded,
-		problems:    problemWriter{policyURL: r.HTTP.PolicyURL, profile: r.HTTP.Profile},
+		problems:    problemWriter{policyURL: o.PolicyURL, profile: o.Profile},
 	}
-	common.problems = h.problems
+	if err := common.admission.limits.fits(r.Pattern, max(o.MaxRequestBody, int64(own.Policy().MaxResult))); err != nil {
+		return nil, err
+	}
+	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
+	h.auth, common.problems = common.auth, h.problems
 	h.forward = newForwarder(common, r, own.Policy())
-	h.guarded = httpsafe.Middleware(own, scope, r.HTTP)(h.forward)
-	h.lookFor(r.HTTP)
+	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
+	h.lookFor(o)
 	return h, nil
+}
+
+// takeMemory is the httpsafe.MemoryFunc of every route.
+func (h *routeHandler) takeMemory(ctx context.Context, n int) *httpsafe.Problem {
+	if s := storyOf(ctx); s == nil || s.holder.grow(n) {
+		return nil
+	}
+	p := problem(Overloaded)
+	return &p
 }
 
 // lookFor notes which requests can have a key.
@@ -88,45 +118,55 @@ func (h *routeHandler) lookFor(o httpsafe.Options) {
 		}
 	}
 	inBody := profile.BodyField != "" || profile.QueryField != ""
-	h.always = o.Required || profile.Required || o.KeySource != nil && !inHeader || o.KeySource == nil && inBody
+	h.required = o.Required || profile.Required
+	h.elsewhere = o.KeySource != nil && !inHeader || o.KeySource == nil && inBody
 }
 
 // ServeHTTP implements http.Handler.
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	hold := w.(*holder) // as Proxy.serveBounded has it
+	keyed := !h.noGuards && h.mayHaveKey(r)
+	hold.bodyWithin(h.bodyTimeout, keyed)
 	switch {
 	case h.noGuards:
 		h.forward.ServeHTTP(w, r)
-	case !h.mayHaveKey(r):
+	case !keyed:
 		h.guarded.ServeHTTP(w, r)
 	default:
-		h.serveKeyed(w, r)
+		h.serveKeyed(hold, r)
 	}
 }
 
+// mayHaveKey reports whether a request seems to have a key, or is to be refused for want of one.
 func (h *routeHandler) mayHaveKey(r *http.Request) bool {
-	if !slices.Contains(h.methods, r.Method) {
-		return false
-	}
+	return slices.Contains(h.methods, r.Method) && (h.required || h.elsewhere || h.hasHeader(r))
+}
+
+func (h *routeHandler) hasHeader(r *http.Request) bool {
 	for _, name := range h.headers {
 		if len(r.Header[name]) > 0 {
 			return true
 		}
 	}
-	return h.always
+	return false
 }
 
 // serveKeyed serves a request that seems to have a key, and reports what became of it.
-func (h *routeHandler) serveKeyed(w http.ResponseWriter, r *http.Request) {
+func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 	began := time.Now()
-	if h.bodyTimeout > 0 && r.Body != http.NoBody {
-		// net/http itself takes the deadline away when the body has ended. A connection without deadlines has none.
-		_ = http.NewResponseController(w).SetReadDeadline(began.Add(h.bodyTimeout))
-	}
-	s := &story{Context: r.Context(), noted: statusWriter{ResponseWriter: w}}
+	s := &story{Context: r.Context(), holder: hold}
 	defer func() { // after a panic too, which is how a connection is cut
-		if told, ok := s.report(r, h.pattern, began); ok && h.reportFunc != nil {
+		told, ok := s.report(r, h.pattern, began)
+		h.settle(s, told.Event)
+		if ok && h.reportFunc != nil {
 			h.reportFunc(told)
 		}
 	}()
-	h.guarded.ServeHTTP(&s.noted, r.WithContext(s))
+	if h.elsewhere || h.hasHeader(r) {
+		if err := h.auth.refuse(hold, r, h.problems); err != nil {
+			s.fail(err)
+			return
+		}
+	}
+	h.guarded.ServeHTTP(hold, r.WithContext(s))
 }

@@ -3,13 +3,17 @@ package proxy
 import (
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 )
 
 // router finds a request's route. Unlike ServeMux it never redirects and never answers by itself: what no pattern
-// matches goes to the default route, and a path that ServeMux would clean is the upstream's to judge.
+// matches goes to the default route. A path that matches none as it is written is looked up as lenient upstreams read it,
+// so that "/payments/" does not get around what is required of "/payments"; it is forwarded as it was written.
 type router struct {
 	mux       *http.ServeMux
 	byPattern map[string]*routeHandler
+	lenient   lenientRoutes
 	rest      *routeHandler
 }
 
@@ -24,6 +28,7 @@ func newRouter(rest *routeHandler, routes []*routeHandler) (*router, error) {
 			return nil, fmt.Errorf("proxy: route %q: %s", h.pattern, reason)
 		}
 		r.byPattern[h.pattern] = h
+		r.lenient.add(h)
 	}
 	return r, nil
 }
@@ -34,15 +39,47 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		t.rest.ServeHTTP(w, r)
 		return
 	}
-	found, pattern := t.mux.Handler(r)
-	route, matched := t.byPattern[pattern]
+	exact := t.exact(r)
+	found, path := t.find(r, exact)
 	switch {
-	case !matched:
+	case found == nil:
 		t.rest.ServeHTTP(w, r)
-	case found == http.Handler(route):
+	case found.route == exact:
 		t.mux.ServeHTTP(w, r) // which sets the pattern and the path values
-	default: // a redirect to a path that has this route: protected as if the client had followed it
-		r.Pattern = pattern
-		route.ServeHTTP(w, r)
+	default:
+		r.Pattern = found.route.pattern
+		found.setPathValues(r, path)
+		found.route.ServeHTTP(w, r)
 	}
+}
+
+// exact returns the route whose pattern matches the path as it is written; nil if there is none.
+func (t *router) exact(r *http.Request) *routeHandler {
+	found, pattern := t.mux.Handler(r)
+	if route := t.byPattern[pattern]; route != nil && found == http.Handler(route) {
+		return route
+	}
+	return nil // or ServeMux would redirect
+}
+
+// find returns a request's route, and its path as lenient upstreams read it. A route for one path is found by that path
+// only; one for a whole subtree yields to a more specific one that lenient upstreams would choose. What a path with dot
+// segments matches as it is written does not count: it is about another path.
+func (t *router) find(r *http.Request, exact *routeHandler) (*lenientRoute, []string) {
+	path, dots := lenientPath(r.URL.EscapedPath())
+	found := t.lenient.byRoute[exact]
+	if dots {
+		found = nil
+	}
+	if found != nil && !found.subtree {
+		return found, path
+	}
+	for _, as := range lenientForms(path, r.URL.Path) {
+		asked := &http.Request{Method: r.Method, Host: strings.ToLower(r.Host), URL: &url.URL{Path: as}}
+		other := t.lenient.match(asked)
+		if found == nil || other != nil && found.subtree && found.matches(asked) {
+			found = other
+		}
+	}
+	return found, path
 }

@@ -233,7 +233,7 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-func TestUpgradesPass(t *testing.T) {
+func TestWebSocketsPass(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -241,7 +241,7 @@ func TestUpgradesPass(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		line, _ := rw.ReadString('\n')
 		io.WriteString(c, "echo "+line)
 	})
@@ -253,14 +253,14 @@ func TestUpgradesPass(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			fmt.Fprintf(c, "%s / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n", method)
+			fmt.Fprintf(c, "%s / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n", method)
 			in := bufio.NewReader(c)
 			res, err := http.ReadResponse(in, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want(t, "status", res.StatusCode, 101)
-			want(t, "Upgrade", res.Header.Get("Upgrade"), "echo")
+			want(t, "Upgrade", res.Header.Get("Upgrade"), "websocket")
 			io.WriteString(c, "hello\n")
 			line, _ := in.ReadString('\n')
 			want(t, "line", line, "echo hello\n")
@@ -268,10 +268,56 @@ func TestUpgradesPass(t *testing.T) {
 			if method == "POST" { // it ran: a retry does not
 				want(t, "event", k.nextReport().Event, retrysafe.WorkSucceeded)
 				before := up.count()
-				k.send(method, "/", "", "Idempotency-Key", "k", "Connection", "Upgrade", "Upgrade", "echo")
+				k.send(method, "/", "", "Idempotency-Key", "k", "Connection", "Upgrade", "Upgrade", "websocket")
 				want(t, "asked again", up.count()-before, 0)
 			}
 		})
+	}
+}
+
+// A tunnel for anything but a WebSocket would carry requests past the keys.
+//
+// Seen to fail with the lines of rewrite taken out that remove Upgrade: the client gets 101.
+func TestOnlyWebSocketsOpenATunnel(t *testing.T) {
+	for _, c := range []struct {
+		name, sent, answer string
+		status             int
+	}{
+		{"h2c, an upstream that accepts it", "h2c", "h2c", 200},
+		{"another protocol", "tls/1.2", "tls/1.2", 200},
+		{"two at once", "websocket, h2c", "h2c", 200},
+		{"nothing is asked for", "", "unasked", 502},
+		{"nothing is asked for, or named", "", "", 502},
+		{"another than was asked for", "websocket", "h2c", 502},
+	} {
+		for _, key := range []string{"", "k"} {
+			t.Run(c.name+" key "+key, func(t *testing.T) {
+				seen := make(chan *http.Request, 1)
+				url, _ := raw(t, func(conn net.Conn, r *http.Request) {
+					seen <- r
+					if r.Header.Get("Upgrade") == "" && c.sent != "" {
+						io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+						return
+					}
+					head := "HTTP/1.1 101 Switching Protocols\r\n"
+					if c.answer != "" {
+						head += "Connection: Upgrade\r\nUpgrade: " + c.answer + "\r\n"
+					}
+					io.WriteString(conn, head+"\r\n")
+				})
+				k := newKit(t, url)
+				headers := []string{"Idempotency-Key", key}
+				if key == "" {
+					headers = nil
+				}
+				if c.sent != "" {
+					headers = append(headers, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", c.sent, "HTTP2-Settings", "AAMAAABk")
+				}
+				want(t, "status", k.send("POST", "/", "", headers...).StatusCode, c.status)
+				r := wait(t, seen, "the upstream to be asked")
+				want(t, "HTTP2-Settings", r.Header.Get("HTTP2-Settings"), "")
+			})
+		}
 	}
 }
 

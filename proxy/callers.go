@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// enterCaller counts h, which has a place, as a request of a caller. It reports whether the caller may have one more.
+func (a *admission) enterCaller(h *holder, caller string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.callers[caller] >= a.limits.ConcurrentPerCaller {
+		return false
+	}
+	a.callers[caller]++
+	h.caller = caller
+	return true
+}
+
+// leaveCaller takes h off its caller's count. The mutex is held.
+func (a *admission) leaveCaller(h *holder) {
+	switch n := a.callers[h.caller]; {
+	case h.caller == "":
+	case n <= 1:
+		delete(a.callers, h.caller)
+	default:
+		a.callers[h.caller] = n - 1
+	}
+}
+
+// keyQuota bounds how many new keys each caller uses: a bucket a caller, which drains at a constant rate. The table is bounded
+// too: if there are more callers, those are forgotten who have used least.
+type keyQuota struct {
+	perHour int // negative: no bound
+
+	mu      sync.Mutex
+	buckets map[string]bucket
+}
+
+// bucket is what a caller has used, as of a time.
+type bucket struct {
+	used float64
+	at   time.Time
+}
+
+const (
+	// burstShare is the part of an hour's keys that may be used at once.
+	burstShare = 10
+	// maxBuckets bounds the table of callers; looked at is how many are compared to find one to forget.
+	maxBuckets = 10_000
+	lookedAt   = 8
+)
+
+// use takes n keys from a caller's quota, or gives them back if n is negative. It returns how long to wait if there are none left.
+func (q *keyQuota) use(caller string, n float64) time.Duration {
+	now := time.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	known, ok := q.buckets[caller]
+	if !ok && len(q.buckets) >= maxBuckets {
+		q.forget(now)
+	}
+	used := q.level(known, now)
+	if over := used + n - max(float64(q.perHour)/burstShare, 1); n > 0 && over > 0 {
+		return max(time.Duration(over*float64(time.Hour)/float64(q.perHour)), time.Second)
+	}
+	q.buckets[caller] = bucket{max(used+n, 0), now}
+	return 0
+}
+
+func (q *keyQuota) level(b bucket, now time.Time) float64 {
+	return max(b.used-now.Sub(b.at).Hours()*float64(q.perHour), 0)
+}
+
+// forget removes the caller who has used least, of some that are picked at random.
+func (q *keyQuota) forget(now time.Time) {
+	least, found, n := 0.0, "", 0
+	for name, b := range q.buckets {
+		if level := q.level(b, now); n == 0 || level < least {
+			least, found = level, name
+		}
+		if n++; n == lookedAt {
+			break
+		}
+	}
+	delete(q.buckets, found)
+}
+
+// callerOf notes in the request's story who the caller is.
+func callerOf(scope httpsafe.ScopeFunc) httpsafe.ScopeFunc {
+	return func(r *http.Request) (string, error) {
+		name, err := scope(r)
+		if s := storyOf(r.Context()); s != nil && err == nil {
+			s.caller = name
+		}
+		return name, err
+	}
+}
+
+// quota is the httpsafe.QuotaFunc of every route; next is the route's own. Where all callers share a scope there is nobody to bound.
+func (h *routeHandler) quota(next httpsafe.QuotaFunc) httpsafe.QuotaFunc {
+	return func(r *http.Request, scope string) time.Duration {
+		if s := storyOf(r.Context()); s != nil && s.caller != "" {
+			if !h.admission.enterCaller(s.holder, s.caller) {
+				return time.Second
+			}
+			if h.admission.keys.perHour > 0 {
+				if wait := h.admission.keys.use(s.caller, 1); wait > 0 {
+					return wait
+				}
+				s.charged = true
+			}
+		}
+		if next != nil {
+			return next(r, scope)
+		}
+		return 0
+	}
+}
+
+// settle gives the key back to its caller's quota, unless it was new and has been used.
+func (h *routeHandler) settle(s *story, last retrysafe.EventKind) {
+	if !s.charged {
+		return
+	}
+	switch last {
+	case 0, retrysafe.AnswerReplayed, retrysafe.AnswerOmitted, retrysafe.InFlightRefused, retrysafe.WaitTimedOut, retrysafe.MismatchRefused,
+		retrysafe.AbandonedRefused, retrysafe.NotReplayableRefused, retrysafe.StoreFailed, retrysafe.WorkReleased:
+		h.admission.keys.use(s.caller, -1)
+	}
+}

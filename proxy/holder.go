@@ -1,0 +1,303 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// holder is one request that is worked on, and what it holds. It stands between the request and its client, as the request's
+// body and as the http.ResponseWriter, so that it knows when the request waits for its client: it bounds that wait with
+// deadlines, and admission can end it.
+type holder struct {
+	http.ResponseWriter
+	admission *admission
+	request   http.Request // with the holder as its body, if it has one
+	body      io.ReadCloser
+	duplex    bool // the answer may be written while the body still comes: HTTP/2
+	status    int  // of the answer; 0: none yet
+
+	// Guarded by admission.mu.
+	places   *resource // the kind of place that it has; nil: none
+	index    int       // in admission.holders
+	bytes    int64
+	caller   string
+	returned bool // the handler has
+
+	mu        sync.Mutex
+	in, out   transfer
+	read      bool          // the body, to its end, or there is none
+	budget    time.Duration // how long writes may wait for the client from now on, all together; 0: no bound
+	evictedAt time.Time
+	ended     bool // the handler has returned, or the connection is somebody else's: nothing of it may be touched
+}
+
+// transfer is the flow of bytes from the client, or to it.
+type transfer struct {
+	timeout  time.Duration // for the next bytes; 0: none
+	whole    bool          // the timeout is for everything
+	deadline time.Time     // as set
+	since    time.Time     // when the wait for the client began; zero: nothing waits
+	until    time.Time     // when it last ended
+	waited   time.Duration // for the bytes since the last step
+	moved    int           // bytes since the last step
+	evicted  bool
+}
+
+const (
+	// step is the number of bytes that count as progress. A client that sends or reads a byte at a time makes none.
+	step = 4 << 10
+	// restOfBody is the time for a body that nobody is going to read.
+	restOfBody = time.Second
+	// betweenWaits is how long after a wait the next one is taken to be near.
+	betweenWaits = 10 * time.Millisecond
+	// chunk is what is written under one deadline.
+	chunk = 64 << 10
+)
+
+// errSlowClient is the error of reads and writes for a client that kept the request waiting, and was given up.
+var errSlowClient = fmt.Errorf("proxy: the client is too slow: %w", os.ErrDeadlineExceeded)
+
+// newHolder puts a holder between a request and its client.
+func newHolder(a *admission, w http.ResponseWriter, r *http.Request) *holder {
+	h := &holder{ResponseWriter: w, admission: a, request: *r, body: r.Body, duplex: r.ProtoMajor > 1}
+	h.out.timeout, h.in.timeout = max(a.limits.WriteTimeout, 0), defaultBodyTimeout
+	if h.read = r.Body == nil || r.Body == http.NoBody; !h.read {
+		h.request.Body = h // not r's: net/http looks at that to know what is left to be read
+	}
+	return h
+}
+
+// bodyWithin bounds the time of the body: that of the whole of it, or that from some bytes to the next.
+func (h *holder) bodyWithin(timeout time.Duration, whole bool) {
+	h.in.timeout, h.in.whole = max(timeout, 0), whole
+}
+
+// grow takes n bytes of memory, or gives them back if n is negative.
+func (h *holder) grow(n int) bool { return h.admission.take(h, int64(n)) }
+
+// Read implements io.Reader: it reads the request's body.
+func (h *holder) Read(p []byte) (int, error) {
+	if err := h.begin(&h.in); err != nil {
+		return 0, err
+	}
+	n, err := h.body.Read(p)
+	return n, h.pause(&h.in, n, err)
+}
+
+// Close implements io.Closer: it closes the request's body.
+func (h *holder) Close() error { return h.body.Close() }
+
+// WriteHeader implements http.ResponseWriter.
+func (h *holder) WriteHeader(status int) {
+	if h.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
+		h.status = status
+		h.answers()
+	}
+	_ = h.begin(&h.out) // who writes the body is told
+	h.ResponseWriter.WriteHeader(status)
+	_ = h.pause(&h.out, 0, nil)
+}
+
+// Write implements http.ResponseWriter.
+func (h *holder) Write(p []byte) (int, error) {
+	if h.status == 0 {
+		h.status = http.StatusOK
+		h.answers()
+	}
+	written := 0
+	for {
+		if err := h.begin(&h.out); err != nil {
+			return written, err
+		}
+		n, err := h.ResponseWriter.Write(p[written:min(len(p), written+chunk)])
+		written += n
+		if err = h.pause(&h.out, n, err); err != nil || written >= len(p) {
+			return written, err
+		}
+	}
+}
+
+// Flush implements http.Flusher.
+func (h *holder) Flush() { _ = h.FlushError() }
+
+// FlushError is what http.ResponseController calls.
+func (h *holder) FlushError() error {
+	if err := h.begin(&h.out); err != nil {
+		return err
+	}
+	return h.pause(&h.out, 0, http.NewResponseController(h.ResponseWriter).Flush())
+}
+
+// Hijack implements http.Hijacker. Whose the connection is then, bounds its time.
+func (h *holder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	conn, rw, err := http.NewResponseController(h.ResponseWriter).Hijack()
+	h.ended = h.ended || err == nil
+	return conn, rw, err
+}
+
+// Unwrap lets http.ResponseController find what is below.
+func (h *holder) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+// answers notes that the answer begins. If the body has not come whole, HTTP/1 reads the rest of it first. In HTTP/2 client and upstream
+// may then talk in both directions, as in gRPC, and pause for as long as they like.
+func (h *holder) answers() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.ended || h.read || h.in.evicted || h.in.timeout == 0 || h.duplex && h.in.whole:
+	case !h.duplex:
+		h.setDeadline(&h.in, time.Now().Add(h.in.timeout))
+	default:
+		h.in.timeout = 0
+		if !h.in.since.IsZero() {
+			h.setDeadline(&h.in, time.Time{})
+		}
+	}
+}
+
+// allowWait bounds for how long writes wait for the client from now on, all together.
+func (h *holder) allowWait(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.budget = d
+}
+
+// begin says that the request now waits for its client.
+func (h *holder) begin(t *transfer) error {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.ended:
+		return nil
+	case t.evicted || t == &h.out && h.budget < 0:
+		return errSlowClient
+	}
+	t.since = now
+	timeout := t.timeout
+	if t == &h.out && h.budget > 0 && (timeout == 0 || h.budget < timeout) {
+		timeout = h.budget
+	}
+	switch {
+	case timeout == 0 && !t.deadline.IsZero():
+		h.setDeadline(t, time.Time{})
+	case timeout == 0 || t.whole && !t.deadline.IsZero():
+	default:
+		// Setting it costs something: one that differs little stays.
+		if later := now.Add(timeout).Sub(t.deadline); later < 0 || later >= timeout/8 {
+			h.setDeadline(t, now.Add(timeout))
+		}
+	}
+	return nil
+}
+
+func (h *holder) setDeadline(t *transfer, at time.Time) {
+	t.deadline = at
+	control := http.NewResponseController(h.ResponseWriter)
+	if t == &h.in {
+		_ = control.SetReadDeadline(at) // a connection without deadlines has none
+		return
+	}
+	_ = control.SetWriteDeadline(at)
+}
+
+// pause says that n bytes have moved, and that the request goes on without its client.
+func (h *holder) pause(t *transfer, n int, err error) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if t.since.IsZero() {
+		return err
+	}
+	now := time.Now()
+	waited := now.Sub(t.since)
+	t.since, t.until = time.Time{}, now
+	if t.moved, t.waited = t.moved+n, t.waited+waited; t.moved >= step {
+		t.moved, t.waited = 0, 0
+	}
+	if t == &h.out && h.budget > 0 {
+		if h.budget -= waited; h.budget == 0 {
+			h.budget = -1
+		}
+	}
+	h.read = h.read || t == &h.in && errors.Is(err, io.EOF)
+	if t.evicted || err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		t.evicted = true
+		return errSlowClient
+	}
+	return err
+}
+
+// gaveUpBody reports whether the body came too slowly.
+func (h *holder) gaveUpBody() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.in.evicted
+}
+
+// stalledAt tells for how long the request has been waiting for its client, and how long ago it was evicted. Zero: it is
+// not.
+func (h *holder) stalledAt(now time.Time) (waiting, evicted time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.evictedAt.IsZero() {
+		return 0, max(now.Sub(h.evictedAt), 1)
+	}
+	for _, t := range []*transfer{&h.in, &h.out} {
+		switch {
+		case h.ended:
+		case !t.since.IsZero():
+			waiting = max(waiting, t.waited+now.Sub(t.since), 1)
+		case t.waited > 0 && now.Sub(t.until) < betweenWaits:
+			waiting = max(waiting, 1) // it cannot be ended now, and will wait again
+		}
+	}
+	return waiting, 0
+}
+
+// evict ends the wait for the client. The request's own goroutine finds out, answers if it can, and leaves.
+func (h *holder) evict() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended || !h.evictedAt.IsZero() {
+		return false
+	}
+	sending := !h.out.since.IsZero()
+	if sending {
+		h.out.evicted = true
+		h.setDeadline(&h.out, time.Unix(1, 0))
+	}
+	receiving := !h.in.since.IsZero() || sending && !h.read // what writes may be reading the rest of the body
+	if receiving {
+		h.in.evicted = true
+		h.setDeadline(&h.in, time.Unix(1, 0))
+	}
+	if sending || receiving {
+		h.evictedAt = time.Now()
+	}
+	return sending || receiving
+}
+
+// end says that the handler has returned. What net/http still has to write, and to read before the next request, is bounded too.
+func (h *holder) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.ended && !h.read && !h.in.evicted {
+		h.setDeadline(&h.in, time.Now().Add(restOfBody))
+	}
+	if !h.ended && !h.out.evicted && h.out.timeout > 0 {
+		h.budget, h.out.since = 0, time.Time{}
+		if now := time.Now(); now.Add(h.out.timeout).Sub(h.out.deadline) >= h.out.timeout/8 {
+			h.setDeadline(&h.out, now.Add(h.out.timeout))
+		}
+	}
+	h.ended = true
+}

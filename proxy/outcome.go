@@ -1,0 +1,66 @@
+package proxy
+
+import (
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// What the statuses 502, 503, 504 and 408 mean for a key. A gateway between proxy and API sends them too, some of them
+// after the API got the request: an Envoy answers 503 when the connection to the API ends before the answer. So they say
+// nothing about whether the operation ran, unless the answer has something more to say.
+
+// isFromBetween reports whether a status may come from something between the proxy and the API.
+func isFromBetween(status int) bool {
+	switch status {
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		return true
+	}
+	return false
+}
+
+// class returns the class of an upstream's statuses: that of the options or the profile, with the statuses ambiguous that
+// may come from something between.
+func (r Route) class() httpsafe.ClassFunc {
+	byProfile := r.profileClass()
+	return func(status int) httpsafe.Class {
+		isTrusted := r.TrustUnavailable && (status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout)
+		if isFromBetween(status) && !isTrusted {
+			return httpsafe.ClassAmbiguous
+		}
+		return byProfile(status)
+	}
+}
+
+// profileClass returns the class that the options or the profile give.
+func (r Route) profileClass() httpsafe.ClassFunc {
+	switch {
+	case r.HTTP.Class != nil:
+		return r.HTTP.Class
+	case r.HTTP.Profile.Class != nil:
+		return r.HTTP.Profile.Class
+	}
+	return httpsafe.ThreeClasses
+}
+
+// saysNothingHappened reports whether an answer with such a status says that the operation did not run: body is what was
+// fetched of it. Retry-After counts where the profile frees the key of the status.
+func (r Route) saysNothingHappened(res *http.Response, body []byte) bool {
+	if !isFromBetween(res.StatusCode) {
+		return false
+	}
+	status, _, _ := strings.Cut(res.Header.Get("Idempotency-Status"), ";")
+	if strings.TrimSpace(status) == "released" {
+		return true
+	}
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "application/problem+json" {
+		if executed, ok, err := retrysafe.JSONField(body, "/executed"); ok && err == nil && executed == "no" {
+			return true
+		}
+	}
+	asksToRetry := res.Header.Get("Retry-After") != "" && res.StatusCode != http.StatusBadGateway && res.StatusCode != http.StatusGatewayTimeout
+	return asksToRetry && r.profileClass()(res.StatusCode) == httpsafe.ClassRelease
+}

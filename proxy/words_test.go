@@ -1,0 +1,45 @@
+package proxy_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// TestWordsOfTheProxysOwnAnswers: whose fault it is, whether a retry helps, and whether the request was accepted, in the words of
+// profiles that say so. Seen to fail with words for the middleware's refusals only: "invalid request" of an unknown outcome,
+// which stripe-node sent nine times, and "accepted" of a request that was never sent.
+func TestWordsOfTheProxysOwnAnswers(t *testing.T) {
+	broken, _ := raw(t, func(net.Conn, *http.Request) {}) // takes the request, and ends the connection
+	for _, c := range []struct {
+		profile     httpsafe.Profile
+		field       string
+		unreachable string // the field, where nothing was sent
+		failed      string // and where nobody knows
+		word        string // of the body
+	}{
+		{httpsafe.Stripe(), "Stripe-Should-Retry", "true", "false", `"type":"api_error"`},
+		{httpsafe.Adyen(), "Transient-Error", "true", "false", `"errorType":"internal"`},
+		{httpsafe.Repeatability(), "Repeatability-Result", "rejected", "accepted", `"error"`},
+	} {
+		for upstream, want := range map[string]string{"http://127.0.0.1:1": c.unreachable, broken: c.failed} {
+			k := newKit(t, upstream, func(s *setup) {
+				s.options.Default.HTTP.Profile, s.options.Default.HTTP.Header = c.profile, "Idempotency-Key"
+				s.options.Default.HTTP.Profile.FirstSent = ""
+				s.options.Default.HTTP.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+			})
+			for range 2 { // the retry of what nobody knows is told so; the other is sent again
+				got := k.post("/", "a=1", "k")
+				if field := got.Header.Get(c.field); field != want || got.StatusCode < 500 {
+					t.Errorf("%s, %d: %s is %q, want %q", c.profile.Name, got.StatusCode, c.field, field, want)
+				}
+				if !strings.Contains(got.body, c.word) {
+					t.Errorf("%s, %d: %s", c.profile.Name, got.StatusCode, got.body)
+				}
+			}
+		}
+	}
+}
