@@ -42,7 +42,7 @@ type Need struct {
 
 // Cases are all of them in the order in which they are played.
 func Cases() []Case {
-	return slices.Concat(basics(), moreBasics(), keySyntax(), mismatches(), concurrency(), failures(), scopes(), hygiene(), expiry())
+	return slices.Concat(basics(), moreBasics(), keySyntax(), mismatches(), concurrency(), failures(), behind(), scopes(), hygiene(), expiry())
 }
 
 func (c Case) isFor(profile string) bool {

@@ -45,6 +45,14 @@ func moreBasics() []Case {
 			ID: "B12", Name: "Location", Checks: "A replay has the Location of the first answer.", Source: "RFC 9110 §10.2.2", Severity: Major,
 			Why: "The client does not find what it has created.", Fix: "Save the headers with the answer.", run: sameLocation,
 		},
+		{
+			ID: "B13", Name: "spellings of the path", Checks: "Where the API takes another spelling of the path for the same, keys work there too, and are required there too.",
+			Source: "RFC 3986 §6.2; " + always, Severity: Critical, Needs: []Need{needs("a request.path without generators", func(r *Recipe) bool {
+				return !places.MatchString(r.Request.Path)
+			})},
+			Why: "A client that writes one slash too many is not protected, and does not know it.",
+			Fix: "Clean the path before it is looked up which rules it has, or refuse what is not clean.", run: otherSpellings,
+		},
 	}
 }
 
@@ -109,6 +117,47 @@ func keyRequired(t *Trial) {
 		t.Warnf("the refusal (%d) has no link to the rules: neither a problem type nor Link", a.No)
 	}
 	t.WantEffects(0, a)
+}
+
+// spellings are other ways to write a path: some servers take them for the same.
+func spellings(path string) []string {
+	path, query, hasQuery := strings.Cut(path, "?")
+	path = strings.TrimSuffix(path, "/")
+	all := []string{path + "/", "/" + path, "/%2e" + path, "/x/%2e%2e" + path, path + ";v=1", strings.ToUpper(path)}
+	for i := range all {
+		if hasQuery {
+			all[i] += "?" + query
+		}
+	}
+	return all
+}
+
+// otherSpellings sends requests to other spellings of the path. One that is not carried out there shows nothing.
+func otherSpellings(t *Trial) {
+	var made []Answer
+	prefix := strings.TrimSuffix(t.Recipe.Target.EscapedPath(), "/")
+	for _, path := range spellings(t.Recipe.Request.Path) {
+		if t.Recipe.KeyRequired {
+			if a := t.Send("without a key, at "+path, t.Fresh().WithPath(prefix+path)); a.OK() && t.Recipe.Identity.of(a) != "" {
+				t.Failf("at %s a request without a key (%d) was carried out: %d", path, a.No, a.Status)
+				made = append(made, a)
+			}
+		}
+		r := t.Keyed(t.Fresh(), t.NewKey()).WithPath(prefix + path)
+		first := t.Send("with a key, at "+path, r)
+		if !first.OK() || t.Recipe.Identity.of(first) == "" {
+			continue
+		}
+		made = append(made, first)
+		if again := t.Send("retry", r); t.Recipe.Identity.of(first) != t.Recipe.Identity.of(again) && again.OK() {
+			t.Failf("at %s keys are not looked at: the retry (%d) shows %q, the first answer (%d) %q", path, again.No, t.Recipe.Identity.of(again), first.No,
+				t.Recipe.Identity.of(first))
+			return // there are as many effects as there are: one mistake is enough
+		}
+	}
+	if len(made) > 0 && t.Clean() {
+		t.WantEffects(len(made), made...)
+	}
 }
 
 // explains reports whether an error says where the rules are: by the type of its problem details, or by a Link.

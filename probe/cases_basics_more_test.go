@@ -51,6 +51,14 @@ func TestRequestsWithoutKeys(t *testing.T) {
 	wantAs(t, "B05", probe.Fail, requiresKeys, target.RefusesLate)
 }
 
+func TestSpellingsOfThePath(t *testing.T) {
+	t.Parallel()
+	expect(t, "B13", probe.Pass, wrongs{target.ExactPaths: probe.Fail, target.NoKeys: probe.Fail})
+	wantAs(t, "B13", probe.Pass, requiresKeys, target.KeysRequired)
+	wantAs(t, "B13", probe.Fail, requiresKeys, target.KeysRequired, target.ExactPaths)
+	wantAs(t, "B13", probe.NA, func(r *probe.Recipe) { r.Request.Path = "/things?of={{uuid}}" })
+}
+
 func TestRequiredKeys(t *testing.T) {
 	t.Parallel()
 	expect(t, "B06", probe.NA, nil)

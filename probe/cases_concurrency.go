@@ -17,10 +17,10 @@ func concurrency() []Case {
 			Severity: Critical, Safe: true, Why: twice, Fix: claim, run: burst,
 		},
 		{
-			ID: "C03", Name: "in flight", Checks: "A duplicate that comes while the first is being carried out is told so.", Source: draft + " §2.6, §2.7",
+			ID: "C03", Name: "in flight", Checks: "A duplicate that comes while the first is being carried out is told so, or waits for its answer.", Source: draft + " §2.6, §2.7",
 			Severity: Major, Draft: true, Needs: []Need{aSlowVariant()},
-			Why: "A client cannot tell work that goes on from work that failed; one that has to wait runs into its timeout.",
-			Fix: "Answer 409 (what your profile says) while the claim is held.", run: inFlight,
+			Why: "A client cannot tell work that goes on from work that failed.",
+			Fix: "Wait for a few seconds at most, and then answer 409 (what your profile says) while the claim is held.", run: inFlight,
 		},
 		{
 			ID: "C04", Name: "when to retry", Checks: "Who is told that a request is in flight is told when to come again.", Source: "RFC 9110 §10.2.3; not in the draft",
@@ -51,11 +51,34 @@ func concurrency() []Case {
 			Severity: Major, Why: "A phone that loses its network blocks its own retries.",
 			Fix: "Claim the key when the whole body has been read; bound the time for that.", run: halfSent,
 		},
+		{
+			ID: "C10", Name: "conflict from behind", Checks: "The conflict of a layer further in is not kept: a retry is carried out.", Source: draft + " §2.6; " + always,
+			Severity: Critical, Needs: []Need{busyBehind().need()},
+			Why: "The client never learns that the work was done, gives up the key and does it again.",
+			Fix: "Keep no 409 that says that a request is in flight: it is the state of a moment.",
+			run: busyBehind().carriedOutLater,
+		},
+		{
+			ID: "C11", Name: "half without a key", Checks: "A request without a key that stays half-sent is given up, in the time that the API says.", Source: "RFC 9110 §15.5.9",
+			Severity: Major, Needs: []Need{aBodyTimeout()}, Why: "A few thousand such requests, which need no login, take all places, and nobody else is served.",
+			Fix: "Bound the time for each body, also where there is no key, and answer 408.", run: halfUnkeyed,
+		},
+		{
+			ID: "C12", Name: "unread answer", Checks: "A client that does not read its answer does not keep its key in flight.", Source: always, Severity: Major,
+			Needs: []Need{aLargeVariant()}, Why: "A phone that loses its network while it loads blocks its own retries.",
+			Fix: "Save the answer when the work has given it, and bound the time for which it is sent.", run: unreadAnswer,
+		},
 	}
 }
 
 func aChangingSlowBody() Need {
 	return needs("a generator such as {{amount}} in variants.slow, so that another request can be made", func(r *Recipe) bool {
 		return r.Variants.Slow != nil && r.Variants.Slow.changes()
+	})
+}
+
+func aBodyTimeout() Need {
+	return needs("body_timeout: how long the API waits for a body, at most limits.wait", func(r *Recipe) bool {
+		return r.BodyTimeout > 0 && r.BodyTimeout <= r.Limits.Wait && r.Request.Body != ""
 	})
 }

@@ -85,7 +85,7 @@ func inFlight(t *Trial) {
 		if !t.sameResult([]Answer{o.winner, o.other}) {
 			return
 		}
-		t.Warnf("the duplicate (%d) got no answer before the first one was done: who waits holds a connection, and may run into a timeout", o.other.No)
+		t.Infof("the duplicate (%d) waited for the first one's answer, which helps clients that retry no 409; see that it waits for less than their timeouts", o.other.No)
 		return
 	}
 	t.Observe(func(v *Observed) { v.InFlight = o.other.Status })

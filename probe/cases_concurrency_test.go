@@ -4,6 +4,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/internal/target"
@@ -55,7 +56,7 @@ func oldServer(t *testing.T) func(p place) {
 
 func TestInFlight(t *testing.T) {
 	t.Parallel()
-	expectScenes(t, "C03", right(probe.Pass), wrong(target.Waits, probe.Warn, "no answer before"),
+	expectScenes(t, "C03", right(probe.Pass), wrong(target.Waits, probe.Info, "waited for the first one"),
 		right(probe.Pass, declares("stripe")), right(probe.NA, quick),
 		wrong(target.LookThenRun, probe.Fail, "ran more than once"), wrong(target.RacesBreak, probe.Fail, "got 500"),
 		wrong(target.TeapotWaits, probe.Fail, "got 418"), scene{name: "not slow", want: probe.NA, says: "a second or more", change: notSlow},
@@ -110,6 +111,14 @@ func TestHalfSent(t *testing.T) {
 		wrong(target.HalfOwns, probe.Warn, "half-sent one is in flight", declares("gocardless")), wrong(target.HalfBlocks, probe.Warn, "until the half-sent one was given up"),
 		wrong(target.NoKeys, probe.Fail, "another answer"),
 	)
+}
+
+func TestSlowClients(t *testing.T) {
+	t.Parallel()
+	tooLong := func(p place) { p.recipe.BodyTimeout = time.Minute }
+	expectScenes(t, "C11", right(probe.Pass, bodiesBounded), right(probe.NA), right(probe.NA, tooLong), wrong(target.SlowBodies, probe.Fail, "still waited for", bodiesBounded))
+	expectScenes(t, "C12", right(probe.Pass), right(probe.Pass, blind), wrong(target.LargeOmitted, probe.Pass, ""),
+		wrong(target.UnreadHolds, probe.Warn, "still in flight", hasty), wrong(target.NoKeys, probe.Fail, "2 effects"))
 }
 
 func TestConflictsAreObserved(t *testing.T) {

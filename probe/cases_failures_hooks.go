@@ -67,7 +67,7 @@ func (t *Trial) afterCrash(r Request, a Answer, patience time.Duration) {
 // saysUnknown reports an error that says that nobody knows whether the request was carried out.
 func saysUnknown(a Answer) bool {
 	text := strings.ToLower(a.Header.Get("Idempotency-Status") + " " + string(a.plain()))
-	return strings.Contains(text, "unknown")
+	return strings.Contains(text, unknown) || strings.Contains(text, "not known")
 }
 
 func restart(t *Trial) {

@@ -87,6 +87,11 @@ func otherAnswers() []Case {
 			Fix: "Save the final response; send saved trailers as trailers, or not at all.", run: interimAndTrailers,
 		},
 		{
+			ID: "H18", Name: "303", Checks: "A retry of a request that was answered 303 gets the same Location, and nothing runs again.", Source: "RFC 9110 §15.4.4",
+			Severity: Critical, Needs: []Need{aSeeOtherVariant()},
+			Why: "The browser that loses the answer to its form pays twice.", Fix: "A 3xx is a definite answer: save it as a 2xx.", run: sameSeeOther,
+		},
+		{
 			ID: "H13", Name: "large answer", Checks: "An answer of more than 1 MiB is replayed whole, or it is said that it is not; nothing runs again.",
 			Source: always, Severity: Critical, Safe: true, Needs: []Need{aLargeVariant()}, Why: "An answer that is too large to be saved makes the retry run again.",
 			Fix: "Keep the key whatever becomes of the answer, and say that the body was left out.", run: largeAnswer,
@@ -114,6 +119,16 @@ func onTheWay() []Case {
 			Severity: Critical, Needs: []Need{aRedirectVariant()}, Why: "The client cannot tell which of the two requests has used its key.",
 			Fix: "Redirect before the key is looked at, and let a redirect free it.", run: followedRedirect,
 		},
+		{
+			ID: "H19", Name: "upgrade", Checks: "A request that offers to go on in HTTP/2 is carried out under its key, and no tunnel is opened.", Source: "RFC 9110 §7.8; RFC 9113 §3.1",
+			Severity: Major, Why: "What goes through a tunnel passes by the layer that knows about keys.",
+			Fix: "Leave Upgrade out of what is forwarded, but for protocols that you mean.", run: upgrade,
+		},
+		{
+			ID: "H20", Name: "two framings", Checks: "After a request with Content-Length and Transfer-Encoding the connection is closed.", Source: "RFC 9112 §6.3", Severity: Major,
+			Why: "A proxy in between may have read the other length, so that what follows is a smuggled request.",
+			Fix: "Refuse it with 400, or close the connection behind the answer.", run: twoFramings,
+		},
 	}
 }
 
@@ -139,6 +154,10 @@ func anInformedVariant() Need {
 
 func aLargeVariant() Need {
 	return needs("variants.large: a request that is answered with more than 1 MiB", func(r *Recipe) bool { return r.Variants.Large != nil })
+}
+
+func aSeeOtherVariant() Need {
+	return needs("variants.see_other: a request that is carried out and answered 303 with a Location", func(r *Recipe) bool { return r.Variants.SeeOther != nil })
 }
 
 func aRedirectVariant() Need {

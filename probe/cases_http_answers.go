@@ -30,6 +30,29 @@ func sameJob(t *Trial) {
 	}
 }
 
+func sameSeeOther(t *Trial) {
+	r := t.Keyed(t.From(*t.Recipe.Variants.SeeOther, t.Intent()), t.NewKey())
+	first := t.Send("first", r)
+	place := first.Header.Get("Location")
+	if first.Status != http.StatusSeeOther || place == "" {
+		t.NAf("the first answer is %d with Location %q, not 303 with one", first.Status, place)
+		return
+	}
+	again := t.Send("retry", r)
+	switch at := again.Header.Get("Location"); {
+	case again.Status == 0:
+		t.Failf("the retry (%d) got no answer: %v", again.No, again.Err)
+	case t.refusedDuplicate(again):
+	case again.Status != first.Status && t.Rules.SameBytes, again.Status >= 400:
+		t.Failf("the retry (%d) got %d, not the first answer: %s", again.No, again.Status, trimmed(again.Body, 200))
+	case at != place:
+		t.Failf("the retry (%d) got Location %q, the first answer had %q: it ran again", again.No, at, place)
+	}
+	if t.Recipe.Count != nil { // the answers show no identity but their Location
+		t.WantEffects(1, first, again)
+	}
+}
+
 // aMebibyte is what many layers save of an answer at most.
 const aMebibyte = 1 << 20
 

@@ -3,6 +3,7 @@ package probe
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -117,6 +118,46 @@ func interimAndTrailers(t *Trial) {
 			t.Infof("the replay (%d) has informational responses before it, too: %v", again.No, again.Informed)
 		}
 	})
+}
+
+// upgrade offers HTTP/2 with a request, as clients may that speak it (RFC 7540 §3.2).
+func upgrade(t *Trial) {
+	r := t.Keyed(t.Fresh(), t.NewKey()).With("Upgrade", "h2c").With("HTTP2-Settings", "AAMAAABkAAQAAP__").With("Connection", "Upgrade, HTTP2-Settings")
+	r.Close = false // it has a Connection line of its own
+	first := t.Send("offers h2c", r)
+	switch {
+	case first.Status == http.StatusSwitchingProtocols:
+		t.Warnf("the target goes on in h2c (%d): if it is not the layer itself that does, requests pass it by", first.No)
+		return
+	case !first.OK():
+		t.Infof("a request that offers h2c (%d) got %d", first.No, first.Status)
+		return
+	}
+	again := t.Send("retry", r)
+	t.wantReplay(first, again)
+	t.WantEffects(1, first, again)
+}
+
+// twoFramings sends a request whose framing is doubtful, on a connection that could be used on.
+func twoFramings(t *Trial) {
+	s, err := t.open()
+	if err != nil {
+		t.Brokenf("no connection: %v", err)
+		return
+	}
+	defer s.end()
+	r := t.Keyed(t.Fresh(), t.NewKey())
+	doubtful := r.InChunks().With("Content-Length", strconv.Itoa(len(r.Body)))
+	doubtful.Close = false
+	a := s.send(t.ctx, doubtful)
+	a.Answer = t.mind(t.record("Content-Length and chunks", doubtful, a.Answer))
+	if !a.OK() || a.closing {
+		return // refused, hung up, or said to be the last
+	}
+	if next := s.send(t.ctx, r); next.Status != 0 {
+		t.record("on the same connection", r, next.Answer)
+		t.Warnf("after a request with Content-Length and Transfer-Encoding (%d) the connection goes on", a.No)
+	}
 }
 
 // otherFraming retries with the same bytes in chunks, and the other way round.

@@ -87,7 +87,7 @@ func (t *Trial) codings(template Template, accept [2]string) bool {
 			t.Failf("the answer (%d) cannot be decoded: %v", a.No, err)
 			return false
 		}
-		t.wantLabel(a, accept[i])
+		t.wantLabel(a, accept[i], i > 0)
 		plain[i] = a
 		plain[i].Body = body
 	}
@@ -105,9 +105,11 @@ func (a Answer) coding() string {
 }
 
 // wantLabel looks at whether an answer has a coding that was accepted, and says that there are others.
-func (t *Trial) wantLabel(a Answer, accepted string) {
+func (t *Trial) wantLabel(a Answer, accepted string, replay bool) {
 	switch {
 	case a.coding() == "":
+	case replay && accepted == "identity":
+		t.Failf("the replay (%d) is %s, as the first client had it; this one accepts nothing but identity", a.No, a.coding())
 	case a.coding() != accepted:
 		t.Warnf("the answer (%d) is %s; %s was accepted", a.No, a.coding(), accepted)
 	case !strings.Contains(strings.ToLower(strings.Join(a.Header.Values("Vary"), ",")), "accept-encoding") && a.Header.Get("Vary") != "*":

@@ -46,7 +46,7 @@ func TestMethods(t *testing.T) {
 func TestCodings(t *testing.T) {
 	t.Parallel()
 	expect(t, "H09", probe.Pass, wrongs{
-		target.GzipUnlabelled: probe.Fail, target.NoLabel: probe.Fail, target.CodingCounts: probe.Fail, target.NoVary: probe.Warn,
+		target.GzipUnlabelled: probe.Fail, target.NoLabel: probe.Fail, target.CodingCounts: probe.Fail, target.NoVary: probe.Warn, target.CompressedKept: probe.Fail,
 	})
 }
 
@@ -58,6 +58,16 @@ func TestSpecialAnswers(t *testing.T) {
 	})
 	expect(t, "H14", probe.Pass, wrongs{target.SameRequestID: probe.Warn})
 	expect(t, "H17", probe.Pass, wrongs{target.RedirectKept: probe.Warn, target.RedirectRuns: probe.Fail, target.NoKeys: probe.Fail})
+}
+
+func TestDoubtfulFraming(t *testing.T) {
+	t.Parallel()
+	expect(t, "H20", probe.Pass, wrongs{target.FramedTwice: probe.Warn})
+}
+
+func TestUpgrades(t *testing.T) {
+	t.Parallel()
+	expect(t, "H19", probe.Pass, wrongs{target.Tunnels: probe.Warn, target.NoKeys: probe.Fail})
 }
 
 func TestEarlyData(t *testing.T) {

@@ -71,6 +71,19 @@ func mismatches() []Case {
 			Severity: Critical, Needs: []Need{aChangingBody()}, Why: "The answer to a payment is lost: the client sees an error for ever.",
 			Fix: "Never save what the layer itself has answered.", run: refusalsNotKept,
 		},
+		{
+			ID: "M14", Name: "other host", Checks: "The same request to another host does not get the first host's answer.", Source: comparing + "; RFC 9110 §7.1",
+			Severity: Critical, Needs: []Need{needs("other_host: another host that the target answers for, such as another tenant's", func(r *Recipe) bool {
+				return r.OtherHost != ""
+			})},
+			Why: "What one tenant asks for is never done, and it is shown what another one has.",
+			Fix: "The host belongs to the fingerprint, or to the key's scope.", run: otherHost,
+		},
+		{
+			ID: "M15", Name: "method override", Checks: "A request whose X-HTTP-Method-Override is another does not get the first one's answer.", Source: comparing,
+			Severity: Major, Why: "The client believes that something was deleted that was only changed.",
+			Fix: "Where such a header decides what is done, it belongs to the fingerprint.", run: methodOverride,
+		},
 	}
 }
 

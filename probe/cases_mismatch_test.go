@@ -49,7 +49,7 @@ func TestMismatchesDoNoHarm(t *testing.T) {
 func TestOtherTargets(t *testing.T) {
 	t.Parallel()
 	expect(t, "M03", probe.Pass, wrongs{target.NoMethod: probe.Fail, target.NoComparison: probe.Fail})
-	expect(t, "M04", probe.Pass, wrongs{target.NoPath: probe.Fail, target.NoComparison: probe.Fail, target.RunsOther: probe.Pass})
+	expect(t, "M04", probe.Pass, wrongs{target.NoPath: probe.Fail, target.NoComparison: probe.Fail, target.RunsOther: probe.Pass, target.LooseRoute: probe.Fail})
 	expectIn(t, "M04",
 		situation{"stripe", with(target.StripeErrors), probe.Pass},
 		situation{"stripe", with(target.RunsOther), probe.Fail},
@@ -65,6 +65,13 @@ func TestOtherTargets(t *testing.T) {
 		situation{"checkout", with(target.NoComparison), probe.Info},
 		situation{"gocardless", with(target.NoComparison, target.RefusesDuplicates), probe.Pass},
 	)
+}
+
+func TestOtherHostsAndOverrides(t *testing.T) {
+	t.Parallel()
+	expect(t, "M14", probe.Pass, wrongs{target.NoHost: probe.Fail, target.NoComparison: probe.Fail})
+	wantAs(t, "M14", probe.NA, func(r *probe.Recipe) { r.OtherHost = "" })
+	expect(t, "M15", probe.NA, wrongs{target.Overrides: probe.Pass, target.BareOverrides: probe.Fail})
 }
 
 func TestOtherMediaType(t *testing.T) {

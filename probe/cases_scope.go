@@ -1,9 +1,11 @@
 package probe
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // scopes: nobody sees what belongs to somebody else.
@@ -37,6 +39,27 @@ func scopes() []Case {
 			ID: "X06", Name: "cookies", Checks: "A replay sets no cookie of the first answer.", Source: "RFC 6265 §3; RFC 9111 §7.3", Severity: Major,
 			Needs: []Need{aCookieVariant()}, Why: "A session that has ended, or has been changed for a new one, is set again.",
 			Fix: "Leave Set-Cookie out of what is saved.", run: cookiesAgain,
+		},
+		{
+			ID: "X07", Name: "another credential", Checks: "A caller whose credential changes from request to request has its keys all the same.", Source: always,
+			Severity: Critical, Needs: []Need{aCredential(), needs("credentials.a_again: what caller a sends with a later request, such as a fresh token", func(r *Recipe) bool {
+				return len(r.AAgain) > 0
+			})},
+			Why: "Each retry with a fresh token or signature is a new caller, and runs again.",
+			Fix: "Take who the caller is for its name, as authentication has found it, not what it has sent to prove that.", run: otherCredential,
+		},
+		{
+			ID: "X08", Name: "unknown callers", Checks: "Callers without a credential do not get each other's answers.", Source: draft + " §5", Severity: Major,
+			Needs: []Need{aCredential()}, Why: "All whom the layer does not know have their keys in common: who guesses one reads the answer.",
+			Fix: "Refuse keys of callers that have no name, unless what is answered is everybody's.", run: unknownCallers,
+		},
+		{
+			ID: "X09", Name: "revoked meanwhile", Checks: "A caller whose credential has been taken away gets no replay.", Source: draft + " §5; RFC 9110 §15.5.4",
+			Severity: Critical, Needs: []Need{aCredential(), needs("hooks.revoke and hooks.restore: commands that take the credential of a away and give it back", func(r *Recipe) bool {
+				return r.Hooks.Revoke != nil && r.Hooks.Restore != nil
+			})},
+			Why: "Who has been locked out still reads what was answered before.",
+			Fix: "Ask whoever knows credentials before anything is replayed.", run: revokedMeanwhile,
 		},
 	}
 }
@@ -245,4 +268,69 @@ func cookiesAgain(t *Trial) {
 func cookieName(line string) string {
 	name, _, _ := strings.Cut(line, "=")
 	return name
+}
+
+func otherCredential(t *Trial) {
+	r := t.Keyed(t.Fresh(), t.NewKey())
+	first, ok := t.Works("caller A", r)
+	if !ok {
+		return
+	}
+	again := t.Send("caller A, retry with a later credential", r.As(t.Recipe.AAgain))
+	if oneOf(again.Status, []int{401, 403}) {
+		t.Brokenf("credentials.a_again (%d) got %d: it must be as good as credentials.a", again.No, again.Status)
+		return
+	}
+	t.wantReplay(first, again)
+	t.WantEffects(1, first, again)
+}
+
+func unknownCallers(t *Trial) {
+	r := t.Keyed(t.Fresh(), t.NewKey())
+	for _, h := range t.Recipe.A {
+		r = r.Without(h.Name)
+	}
+	first := t.Send("without a credential", r)
+	if !first.OK() {
+		return
+	}
+	again := t.Send("somebody else without a credential, the same key", r)
+	if t.discloses(again, first) {
+		t.Warnf("two callers without a credential (%d, %d) share a key: whoever guesses it gets the answer of the other", first.No, again.No)
+	}
+}
+
+func revokedMeanwhile(t *Trial) {
+	r := t.Keyed(t.Fresh(), t.NewKey())
+	first, ok := t.Works("caller A", r)
+	if !ok {
+		return
+	}
+	if err := t.Recipe.Hooks.Revoke(t.ctx); err != nil {
+		t.Brokenf("hooks.revoke: %v", err)
+	} else {
+		t.judgeRevoked(first, r)
+	}
+	// The credential is to work again even if the run is being given up.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Minute)
+	defer cancel()
+	if err := t.Recipe.Hooks.Restore(ctx); err != nil {
+		t.Brokenf("hooks.restore: %v", err)
+	}
+}
+
+// judgeRevoked looks at what a credential is worth that has been taken away.
+func (t *Trial) judgeRevoked(first Answer, r Request) {
+	if fresh := t.Send("revoked, a new key", t.Keyed(r, t.NewKey())); fresh.OK() {
+		t.Brokenf("after hooks.revoke the credential of a still works (%d: %d)", fresh.No, fresh.Status)
+		return
+	}
+	switch a := t.Send("revoked, retry", r); {
+	case a.Status == 0:
+		t.Brokenf("the retry (%d) got no answer: %v", a.No, a.Err)
+	case t.discloses(a, first):
+		t.Failf("the retry (%d) got the answer, though its credential has been revoked: %d %s", a.No, a.Status, trimmed(a.Body, 200))
+	case !oneOf(a.Status, []int{401, 403}):
+		t.Warnf("the retry (%d) got %d, which says something of the key; 401 or 403 says nothing", a.No, a.Status)
+	}
 }

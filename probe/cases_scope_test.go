@@ -1,6 +1,7 @@
 package probe_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/probe"
@@ -13,6 +14,28 @@ func TestScopes(t *testing.T) {
 	expect(t, "X02", probe.Pass, wrongs{target.AuthLast: probe.Fail})
 	expect(t, "X03", probe.Pass, wrongs{target.AuthLast: probe.Fail})
 	expect(t, "X04", probe.Pass, wrongs{target.NoScope: probe.Fail, target.AuthLast: probe.Fail})
+}
+
+func TestCredentialsThatChange(t *testing.T) {
+	t.Parallel()
+	expectScenes(t, "X07", right(probe.Pass), right(probe.Pass, blind), wrong(target.CredentialIsCaller, probe.Fail, "2 created things", blind),
+		wrong(target.CredentialIsCaller, probe.Fail, "2 effects"), wrong(target.NoKeys, probe.Fail, "2 effects"),
+		scene{name: "refused", want: probe.Broken, says: "as good as", change: func(p place) { p.recipe.AAgain = p.recipe.Revoked }},
+		right(probe.NA, func(p place) { p.recipe.AAgain = nil }),
+	)
+}
+
+func TestUnknownCallers(t *testing.T) {
+	t.Parallel()
+	expectScenes(t, "X08", right(probe.Pass), wrong(target.LetsAllIn, probe.Warn, "whoever guesses"), wrong(target.NoKeys, probe.Pass, ""),
+		right(probe.NA, func(p place) { p.recipe.A = nil }))
+}
+
+func TestRevokedMeanwhile(t *testing.T) {
+	t.Parallel()
+	deaf := func(p place) { hooked(p); p.recipe.Hooks.Revoke = func(context.Context) error { return nil } }
+	expectScenes(t, "X09", right(probe.Pass, hooked), right(probe.NA), wrong(target.ReplaysFirst, probe.Fail, "got the answer, though", hooked),
+		right(probe.Broken, deaf))
 }
 
 func uncounted(r *probe.Recipe) { r.Count = nil }

@@ -100,5 +100,7 @@ func hooked(p place) {
 		Restart:    func(context.Context) error { p.api.Restart(p.server); return nil },
 		StopStore:  func(context.Context) error { p.api.StopStore(); return nil },
 		StartStore: func(context.Context) error { p.api.StartStore(); return nil },
+		Revoke:     func(context.Context) error { p.api.Revoke("Bearer a"); return nil },
+		Restore:    func(context.Context) error { p.api.Restore("Bearer a"); return nil },
 	}
 }

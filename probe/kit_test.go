@@ -37,7 +37,10 @@ func recipeFor(t *testing.T, address string, api *target.API) probe.Recipe {
 			Patch:   &probe.Template{Method: "PATCH", Path: "/docs/{{uuid}}", Header: header, Body: `{"amount": {{amount}}}`},
 			Delete:  &probe.Template{Method: "DELETE", Path: "/docs/{{uuid}}"},
 			Large:   at("/large"), Async: at("/jobs"), Redirect: at("/moved"), Informed: at("/informed"), RateLimit: at("/things/limited"),
+			Unanswered: at("/things/unanswered"), CutOff: at("/things/cut-off"), Late: at("/things/late"), Unavailable: at("/things/unavailable"),
+			Unreached: at("/things/unreached"), Busy: at("/things/busy"), SeeOther: at("/things/see-other"),
 		},
+		AAgain: []probe.HeaderLine{{Name: "Authorization", Value: "Bearer a.2"}}, OtherHost: "other.example",
 		PolicyURL: u.String() + "/policy",
 	}
 }

@@ -29,6 +29,10 @@ type Recipe struct {
 	A, B []HeaderLine
 	// Revoked is a credential that may not make the request, or not any more. Empty: none is known.
 	Revoked []HeaderLine
+	// AAgain is a credential of A's, too, as a later request has it: a fresh token, another signature. Empty: A's is always the same.
+	AAgain []HeaderLine
+	// OtherHost is another host that the target answers for, such as another tenant's. Empty: none.
+	OtherHost string
 
 	// Variants of the request, each for some cases; nil where there is none.
 	Variants Variants
@@ -38,6 +42,8 @@ type Recipe struct {
 	Retention time.Duration
 	// Lease is how long the API says that a key stays in flight after its process has died; 0: unknown.
 	Lease time.Duration
+	// BodyTimeout is how long the API says that it waits for a request's body; 0: unknown.
+	BodyTimeout time.Duration
 	// PolicyURL is where the API publishes its rules.
 	PolicyURL string
 	// Hooks restart the target or stop its store.
@@ -64,6 +70,15 @@ type Variants struct {
 	Informed  *Template // is answered with a 103 or with trailers
 	RateLimit *Template // is answered 429 when made too often
 	Unkeyed   *Template // is at a path that does not support keys
+	SeeOther  *Template // is answered 303 with a Location, when it has been carried out
+
+	// Those below are for an API with something behind the layer that knows about keys, such as a proxy's upstream.
+	Unanswered  *Template // is carried out, and the connection behind the layer ends before the answer
+	CutOff      *Template // is carried out, and the connection behind the layer ends in the middle of the answer
+	Late        *Template // is carried out, and answered when the layer does not wait any more
+	Unavailable *Template // is carried out, and answered 503 by something on the way back that has lost the answer
+	Unreached   *Template // does not reach the work the first time; made again, it does
+	Busy        *Template // is refused the first time by a layer further in, which says that it is in flight; made again, it is carried out
 }
 
 // HeaderLine is one line of a header.
@@ -84,6 +99,8 @@ type Counter interface {
 type Hooks struct {
 	// Restart ends the target at once, as a crash does, and starts it again.
 	Restart func(ctx context.Context) error
+	// Revoke takes the credential of A away, Restore gives it back.
+	Revoke, Restore func(ctx context.Context) error
 	// StopStore makes the target's store unreachable, StartStore brings it back.
 	StopStore, StartStore func(ctx context.Context) error
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/textproto"
@@ -21,6 +22,10 @@ type Request struct {
 	Chunked bool
 	// Close asks for the end of the connection after the answer. That is so for all requests but a few.
 	Close bool
+	// Unread says that the answer will not be read: the connection has room for little of it.
+	Unread bool
+	// Host is that of the Host line. Default: the target's.
+	Host string
 }
 
 // build fills a template for an intent.
@@ -83,6 +88,12 @@ func (r Request) WithPath(path string) Request {
 	return r
 }
 
+// At goes to another host, by the same connection.
+func (r Request) At(host string) Request {
+	r.Host = host
+	return r
+}
+
 // InChunks is framed by chunks.
 func (r Request) InChunks() Request {
 	r.Chunked = true
@@ -102,7 +113,7 @@ func (r Request) Get(name string) string {
 // head is the request up to the body.
 func (r Request) head(host string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.Path, host)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.Path, cmp.Or(r.Host, host))
 	for _, h := range r.Header {
 		fmt.Fprintf(&b, "%s: %s\r\n", h.Name, h.Value)
 	}

@@ -54,6 +54,10 @@ type Rules struct {
 	HeadersCount bool
 	// FailsInFlight: a request whose key is in flight may be refused with any 4xx, not only with InFlight.
 	FailsInFlight bool
+	// CallersFault is the word in an error's body that says that the request was wrong; "": the profile has none.
+	CallersFault string
+	// NoRetry is the header line by which an error says that a retry gets the same; none: the profile has no such line.
+	NoRetry HeaderLine
 	// KeepsErrors: once the work has begun, its 4xx and 5xx are kept as its successes are.
 	KeepsErrors bool
 }
@@ -113,6 +117,7 @@ func stripe() Rules {
 		Malformed: []int{400}, Mismatch: []int{400}, MismatchText: "idempotency_error", InFlight: []int{409},
 		Marker: "Idempotent-Replayed", MarkerValue: "true", MarkerNeeded: true, SameBytes: true, Replays: true, Compares: true,
 		KeepsErrors: true, Methods: []string{"POST"}, TooLong: true, AllRoutes: true, WholeTarget: true,
+		CallersFault: "invalid_request_error", NoRetry: HeaderLine{"Stripe-Should-Retry", "false"},
 	}
 }
 
@@ -127,6 +132,7 @@ func paypal() Rules {
 	return Rules{
 		Name: "paypal", Title: "PayPal", Header: "PayPal-Request-Id", MaxKey: 108, Bare: accepted, Mismatch: []int{422, 400, 409},
 		InFlight: []int{409}, Replays: true, Compares: true, ByRoute: true, FailsInFlight: true, Methods: []string{"POST"},
+		CallersFault: "INVALID_REQUEST",
 	}
 }
 
@@ -134,6 +140,7 @@ func adyen() Rules {
 	return Rules{
 		Name: "adyen", Title: "Adyen", Header: "Idempotency-Key", MaxKey: 64, Bare: accepted, Mismatch: []int{422, 409},
 		InFlight: []int{409, 422}, SameBytes: true, Replays: true, Compares: true, Methods: []string{"POST"}, TooLong: true,
+		CallersFault: `"validation"`,
 	}
 }
 
@@ -151,7 +158,7 @@ func square() Rules {
 	return Rules{
 		Name: "square", Title: "Square", Member: "idempotency_key", MaxKey: 45, Bare: accepted, Missing: []int{400},
 		Mismatch: []int{400}, MismatchText: "IDEMPOTENCY_KEY_REUSED", InFlight: []int{409}, SameBytes: true, Replays: true, Compares: true,
-		ByRoute: true, Methods: []string{"POST", "PUT"},
+		ByRoute: true, Methods: []string{"POST", "PUT"}, CallersFault: "INVALID_REQUEST_ERROR",
 	}
 }
 
@@ -166,14 +173,14 @@ func aws() Rules {
 func checkout() Rules {
 	return Rules{
 		Name: "checkout", Title: "Checkout.com", Header: "Cko-Idempotency-Key", MaxKey: 255, Bare: accepted, InFlight: []int{429},
-		SameBytes: true, Replays: true, ByRoute: true, Methods: []string{"POST"},
+		SameBytes: true, Replays: true, ByRoute: true, Methods: []string{"POST"}, CallersFault: "request_invalid",
 	}
 }
 
 func gocardless() Rules {
 	return Rules{
 		Name: "gocardless", Title: "GoCardless", Header: "Idempotency-Key", MaxKey: 128, Bare: accepted, Mismatch: []int{409},
-		InFlight: []int{409}, ByRoute: true, Methods: []string{"POST"},
+		InFlight: []int{409}, ByRoute: true, Methods: []string{"POST"}, CallersFault: "invalid_api_usage",
 	}
 }
 

@@ -175,7 +175,7 @@ func (t *Trial) record(label string, r Request, a Answer) Answer {
 // shown is a request for people, without credentials.
 func (t *Trial) shown(r Request) string {
 	whose := t.whose(r)
-	for _, secret := range slices.Concat(t.Recipe.A, t.Recipe.B, t.Recipe.Revoked) {
+	for _, secret := range slices.Concat(t.Recipe.A, t.Recipe.AAgain, t.Recipe.B, t.Recipe.Revoked) {
 		if r.Get(secret.Name) != "" {
 			r = r.Set(secret.Name, "(credential "+whose+")")
 		}
@@ -201,7 +201,7 @@ const leastSecret = 6
 
 // mask takes credentials out of a text, without the word before them, such as Bearer, too.
 func (t *Trial) mask(text string) string {
-	for _, secret := range slices.Concat(t.Recipe.A, t.Recipe.B, t.Recipe.Revoked) {
+	for _, secret := range slices.Concat(t.Recipe.A, t.Recipe.AAgain, t.Recipe.B, t.Recipe.Revoked) {
 		value := secret.Value[strings.LastIndexByte(secret.Value, ' ')+1:]
 		if len(value) >= leastSecret {
 			text = strings.ReplaceAll(text, value, "(credential)")
@@ -212,7 +212,7 @@ func (t *Trial) mask(text string) string {
 
 // whose is the credential that a request has.
 func (t *Trial) whose(r Request) string {
-	for name, lines := range map[string][]HeaderLine{"A": t.Recipe.A, "B": t.Recipe.B, "revoked": t.Recipe.Revoked} {
+	for name, lines := range map[string][]HeaderLine{"A": t.Recipe.A, "A again": t.Recipe.AAgain, "B": t.Recipe.B, "revoked": t.Recipe.Revoked} {
 		if len(lines) > 0 && !slices.ContainsFunc(lines, func(h HeaderLine) bool { return r.Get(h.Name) != h.Value }) {
 			return name
 		}

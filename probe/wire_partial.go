@@ -26,6 +26,9 @@ func (w *wire) start(ctx context.Context, r Request, keep int) (*started, error)
 	if err != nil {
 		return nil, err
 	}
+	if r.Unread {
+		c.narrow()
+	}
 	s := &started{conn: c, limit: w.limits.Timeout, method: r.Method, sentAt: time.Now(), stop: context.AfterFunc(ctx, c.abort)}
 	whole := append(r.head(w.host), r.framed()...)
 	cut := max(0, len(whole)-keep)

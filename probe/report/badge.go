@@ -7,17 +7,17 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// Badge writes an SVG for a README: "retry-safe: 20/20". It is green if all cases of the gate are met and none of the report has failed.
+// Badge writes an SVG for a README: the verdict of the score, as "retry-safe: yes" in green, "no" in red, "not shown" in brown.
 func Badge(w io.Writer, r *probe.Report) error {
 	safe := Safe(r)
-	value, colour := safe.String(), "#1a7f37"
+	value, colour := safe.Verdict, "#1a7f37"
 	switch {
-	case safe.Failed > 0:
+	case safe.Verdict == No:
 		colour = "#b3261e"
-	case !safe.OK():
+	case safe.Verdict == NotShown:
 		colour = "#8a5a00"
 	case ofDraft(r) && Draft(r).OK():
-		value += " · ietf " + Draft(r).String()
+		value += " · ietf: " + Draft(r).Verdict
 	}
 	b := badge{Name: safe.Name, Value: value, Colour: colour, NameWidth: badgeWidth(safe.Name), ValueWidth: badgeWidth(value)}
 	b.Width, b.NameAt, b.ValueAt = b.NameWidth+b.ValueWidth, b.NameWidth/2, b.NameWidth+b.ValueWidth/2

@@ -15,11 +15,14 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// JSON writes the report as it is: docs/probe-report.md describes each field.
+// JSON writes the report as it is, with its scores: docs/probe-report.md describes each field.
 func JSON(w io.Writer, r *probe.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(r)
+	return e.Encode(struct {
+		*probe.Report
+		Scores []Score `json:"scores"`
+	}{r, scores(r)})
 }
 
 // verdicts in the order in which one wants to read of them.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/report"
 )
 
 // The schema of the JSON form is a promise to programs: it says something of each field. Seen to fail with a field added to Exchange.
@@ -22,7 +23,7 @@ func TestDocumentationNamesEveryField(t *testing.T) {
 		sections[title] = body
 	}
 	for title, v := range map[string]any{
-		"The report": probe.Report{}, "Outcomes": probe.Outcome{}, "Findings": probe.Finding{}, "Exchanges": probe.Exchange{}, "The observed profile": probe.Observed{},
+		"The report": probe.Report{}, "Outcomes": probe.Outcome{}, "Findings": probe.Finding{}, "Exchanges": probe.Exchange{}, "Scores": report.Score{}, "The observed profile": probe.Observed{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			if !field.IsExported() {

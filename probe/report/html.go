@@ -30,7 +30,7 @@ type page struct {
 	Target, Profile, Evidence, Began, Took string
 	Requests                               int
 	Headline, Tone, Subline                string
-	Gates                                  []Gate
+	Scores                                 []Score
 	Tally                                  []tally
 	Groups                                 []group
 	Explained                              []explanation
@@ -85,10 +85,7 @@ type fact struct{ Name, Value string }
 func pageOf(r *probe.Report) page {
 	p := page{
 		Target: line(r.Target), Profile: line(r.Profile), Evidence: evidence(r.Evidence), Began: r.BeganAt.UTC().Format("2 January 2006, 15:04 UTC"),
-		Took: inWords(r.Took), Requests: r.Requests, Gates: []Gate{Safe(r)}, Tally: tallyOf(r), Groups: groupsOf(r), Observed: facts(r.Observed),
-	}
-	if ofDraft(r) {
-		p.Gates = append(p.Gates, Draft(r))
+		Took: inWords(r.Took), Requests: r.Requests, Scores: scores(r), Tally: tallyOf(r), Groups: groupsOf(r), Observed: facts(r.Observed),
 	}
 	p.Headline, p.Subline, p.Tone = headline(r)
 	for i, text := range causes(r) {
@@ -102,15 +99,15 @@ func pageOf(r *probe.Report) page {
 
 // headline says first what one wants to know first.
 func headline(r *probe.Report) (head, sub, tone string) {
-	safe, failed := Safe(r), r.Count(probe.Fail)
-	switch {
-	case failed > 0:
-		return "Not safe to retry", fmt.Sprintf("%s of %d failed.", counted(failed, "case"), len(r.Outcomes)), "fail"
-	case safe.OK():
-		return "Safe to retry", fmt.Sprintf("All %d cases of the gate are met, and none has failed.", safe.Of), "pass"
+	safe := Safe(r)
+	sub = strings.ToUpper(safe.Reason[:1]) + safe.Reason[1:] + "."
+	switch safe.Verdict {
+	case No:
+		return "Not safe to retry", sub, "fail"
+	case Yes:
+		return "Safe to retry", sub, "pass"
 	}
-	return "Not shown to be safe", fmt.Sprintf("No case has failed, but %d of the %d that the gate asks for are not met or were not played.",
-		safe.Of-safe.Met, safe.Of), "warn"
+	return "Not shown to be safe", sub, "warn"
 }
 
 func counted(n int, what string) string {

@@ -29,7 +29,7 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	page := written(t, "html", reportWith("thing-2"))
 	for _, want := range []string{
-		"Not safe to retry", "1 case of 6 failed.", `<a href="#M02">`, `<article id="M02" class="fail"`, `<article id="M03" class="warn"`, "<caption>", `scope="row"`,
+		"Not safe to retry", "1 of the 4 cases played failed: M02.", `<a href="#M02">`, `<article id="M02" class="fail"`, `<article id="M03" class="warn"`, "<caption>", `scope="row"`,
 		`<html lang="en">`, "Who sent what when", `<rect class="bar k0 good"`, "201 replay", "How to fix it", `<th scope="row">policy_url</th>`,
 		`id="show-pass" checked`, `<pre tabindex="0" aria-label="request 1">POST /things`,
 	} {

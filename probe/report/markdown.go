@@ -32,12 +32,8 @@ type markdown struct {
 func (m *markdown) printf(format string, args ...any) { fmt.Fprintf(&m.out, format+"\n", args...) }
 
 func (m *markdown) summary(r *probe.Report) {
-	gates := []Gate{Safe(r)}
-	if ofDraft(r) {
-		gates = append(gates, Draft(r))
-	}
-	for _, g := range gates {
-		m.printf("- **%s: %s**", g.Name, g)
+	for _, s := range scores(r) {
+		m.printf("- **%s: %s** (%s)", s.Name, s.Verdict, md(s.Reason))
 	}
 	var parts []string
 	for _, v := range verdicts() {

@@ -26,7 +26,7 @@ func TestFormsOfARealRun(t *testing.T) {
 	}
 	for form, want := range map[string][]string{
 		"html": {`<article id="B02"`, `<rect class="bar k0 good"`, "POST /things HTTP/1.1", "(credential A)"}, "table": {"B01 PASS", "B02 FAIL", "2 retry"},
-		"junit": {"<failure"}, "sarif": {`"ruleId": "B02"`}, "markdown": {"FAIL: B02"}, "badge": {"1 FAIL"}, "json": {`"verdict": "FAIL"`},
+		"junit": {"<failure"}, "sarif": {`"ruleId": "B02"`}, "markdown": {"FAIL: B02"}, "badge": {"retry-safe: no"}, "json": {`"verdict": "FAIL"`},
 	} {
 		got := written(t, form, r)
 		for _, w := range want {

@@ -140,9 +140,8 @@ func (t *table) summary(r *probe.Report) {
 	}
 	t.printf("%s", strings.Join(parts, "  "))
 	t.causes(r)
-	t.gate(Safe(r))
-	if ofDraft(r) {
-		t.gate(Draft(r))
+	for _, s := range scores(r) {
+		t.score(s)
 	}
 }
 
@@ -155,15 +154,16 @@ func (t *table) causes(r *probe.Report) {
 	}
 }
 
-func (t *table) gate(g Gate) {
-	colour := yellow
-	switch {
-	case g.OK():
-		colour = green
-	case g.Failed > 0:
-		colour = red
+// score prints a verdict, and behind it why.
+func (t *table) score(s Score) {
+	colour := map[string]string{Yes: green, No: red, NotShown: yellow}[s.Verdict]
+	for i, l := range wrap(s.Name+": "+s.String(), width) {
+		if i == 0 {
+			head := s.Name + ": " + s.Verdict
+			l = s.Name + ": " + t.paint(colour, s.Verdict) + strings.TrimPrefix(l, head)
+		}
+		t.printf("%s", l)
 	}
-	t.printf("%s: %s", g.Name, t.paint(colour, g.String()))
 }
 
 const (

@@ -65,7 +65,7 @@ func (a *API) compared(r *http.Request, body []byte) string {
 	case a.has(LangCounts), a.has(LangIsKey):
 		body = append(bytes.Clone(body), r.Header.Get("Accept-Language")...)
 	}
-	return fingerprint(as, body)
+	return fingerprint(as, a.otherwiseSent(r, body))
 }
 
 // asFloats is a body after it has been through a map and float64.

@@ -3,6 +3,7 @@ package target
 import (
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // Faults of who may see what.
@@ -12,10 +13,50 @@ const (
 	LeaksKey     Fault = "an error shows the key"
 	LeaksRequest Fault = "an error shows the first request"
 	LeaksAnswer  Fault = "an error shows the first answer"
+
+	CredentialIsCaller Fault = "the credential is the caller" // each fresh token is somebody else
+	LetsAllIn          Fault = "unknown callers are one"      // who sends no credential may call, and is the same caller as all others
+	ReplaysFirst       Fault = "replays ask nobody"           // whether the credential is still good
 )
 
-// isNobody reports whether a credential is none of those that may call.
-func isNobody(credential string) bool { return credential == "" || credential == "Bearer revoked" }
+// Revoke takes a credential away until Restore.
+func (a *API) Revoke(credential string) { a.setRevoked(credential, true) }
+
+// Restore gives it back.
+func (a *API) Restore(credential string) { a.setRevoked(credential, false) }
+
+func (a *API) setRevoked(credential string, revoked bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.revoked[credential] = revoked
+}
+
+// isNobody reports whether a caller is none of those that may call.
+func (a *API) isNobody(caller string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return caller == "" && !a.has(LetsAllIn) || caller == "Bearer revoked" || a.revoked[caller] && !a.has(ReplaysFirst)
+}
+
+// lockedOut refuses a caller whose credential was taken away: the last to ask is the work.
+func (a *API) lockedOut(w http.ResponseWriter, r *http.Request) bool {
+	a.mu.Lock()
+	out := a.revoked[a.callerOf(r.Header.Get("Authorization"))]
+	a.mu.Unlock()
+	if out {
+		problem(w, http.StatusUnauthorized, "unauthorized", "Who are you?")
+	}
+	return out
+}
+
+// callerOf is who sends a credential. What follows a dot in it is another one each time.
+func (a *API) callerOf(credential string) string {
+	name, _, _ := strings.Cut(credential, ".")
+	if a.has(CredentialIsCaller) {
+		return credential
+	}
+	return name
+}
 
 // leaks refuses another request under the same key, and says too much.
 func (a *API) leaks(w http.ResponseWriter, r *http.Request, rec *record) bool {

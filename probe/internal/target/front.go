@@ -27,6 +27,17 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if key := r.Header.Get("Idempotency-Key"); key != "" && a.has(KeysEchoed) {
 		w.Header().Set("Idempotency-Key", key)
 	}
+	if a.tunnels(w, r) {
+		return
+	}
+	a.boundBody(w)
+	if len(r.TransferEncoding) > 0 && !a.has(FramedTwice) {
+		w.Header().Set("Connection", "close") // package net/http does not say whether there was a Content-Length, too
+	}
+	if a.misspelled(r) {
+		a.serve(w, r)
+		return
+	}
 	if a.preflight(w, r) || a.tooEarly(w, r) || a.refusesHead(w, r) || a.redirects(w, r) || a.refusesUnkeyed(w, r) || a.preconditionFails(w, r) {
 		return
 	}
@@ -35,7 +46,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.special(w, r, nil)
 		return
 	}
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if a.keptCompressed(r) || strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 		a.compress(w, r)
 		return
 	}

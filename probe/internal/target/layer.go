@@ -33,8 +33,8 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	caller := r.Header.Get("Authorization")
-	if isNobody(caller) && !a.has(AuthLast) {
+	caller := a.callerOf(r.Header.Get("Authorization"))
+	if a.isNobody(caller) && !a.has(AuthLast) {
 		problem(w, http.StatusUnauthorized, "unauthorized", "Who are you?")
 		return
 	}
@@ -65,14 +65,16 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, name, fingerprint str
 		a.run(w, r, name, rec, body)
 		a.sayUntil(w, false)
 		answer(w, rec, false)
+		a.isSent(rec)
 	case a.refuseOld(w, rec):
 	case rec.fingerprint != fingerprint && a.leaks(w, r, rec):
-	case rec.fingerprint != fingerprint && !a.has(NoComparison):
+	case rec.fingerprint != fingerprint && !a.has(NoComparison) && !a.loose(rec):
 		a.refuseOther(w, r, name, rec, body)
 	case a.has(RefusesDuplicates) && rec.ended():
 		problem(w, http.StatusConflict, "already-created", "It has been created.")
-	case !rec.ended() || a.conflicted(rec):
+	case !rec.ended() || a.conflicted(rec) || a.isUnread(rec):
 		a.inFlight(w, r, rec)
+	case a.lost(w, rec):
 	default:
 		a.replay(w, r, rec)
 	}
@@ -100,10 +102,12 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, name string, rec *reco
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	rec.request, rec.status, rec.header, rec.body = body, out.Code, out.Header(), out.Body.Bytes()
-	rec.endedAt = time.Now()
+	rec.endedAt, rec.path, rec.unread = time.Now(), r.URL.Path, a.has(UnreadHolds) && len(out.Body.Bytes()) > large
 	close(rec.done)
 	a.saveUnlessOld(name, rec)
-	if frees(out.Code) || a.letsGo(out.Code) || a.cannotKeep(rec) || a.unkept(rec) || a.has(ClientsEnd) && r.Context().Err() != nil {
+	keeps, known := a.keeps(r.URL.Path, out.Code)
+	rec.lost = known && keeps && (out.Code == http.StatusBadGateway || out.Code == http.StatusGatewayTimeout)
+	if known && !keeps || !known && frees(out.Code) || a.letsGo(out.Code) || a.cannotKeep(rec) || a.unkept(rec) || a.has(ClientsEnd) && r.Context().Err() != nil {
 		delete(a.records, name)
 	}
 }

@@ -17,7 +17,7 @@ func (a *API) special(w http.ResponseWriter, r *http.Request, body []byte) {
 		w.WriteHeader(http.StatusNotFound)
 	case path == "/large":
 		id := a.created(w, http.StatusCreated)
-		fmt.Fprintf(w, `{"id":%q,"filling":%q}`, id, strings.Repeat("x", large))
+		fmt.Fprintf(w, `{"id":%q,"filling":%q}`, id, strings.Repeat("x", a.filling()))
 	case path == "/jobs":
 		id := a.created(w, http.StatusAccepted)
 		fmt.Fprintf(w, `{"id":%q}`, id)

@@ -19,6 +19,7 @@ type API struct {
 	faults  map[Fault]bool
 	effects atomic.Int64
 	keep    time.Duration // how long answers are replayed; 0: for ever
+	bodies  time.Duration // how long a body may take; 0: for ever
 
 	mu      sync.Mutex
 	records map[string]*record
@@ -29,6 +30,9 @@ type API struct {
 	pinned   map[string]bool          // keys that came while it was
 	refusals map[string]*record       // that are kept though they should not be
 	halves   map[string]chan struct{} // closed when a half-sent request is whole or gone
+	came     map[string]bool          // bodies that the work was asked for
+	revoked  map[string]bool          // credentials that were taken away
+	gzipped  map[string]bool          // keys whose first answer was compressed
 	claims   int
 	failures int
 	windowAt time.Time // of what is allowed before 429
@@ -40,6 +44,7 @@ type API struct {
 // record is what is known of a key.
 type record struct {
 	fingerprint string
+	path        string        // of the first request
 	request     []byte        // body of the first request
 	done        chan struct{} // closed when there is an answer
 	status      int           // 0: none yet
@@ -49,6 +54,8 @@ type record struct {
 	refused     int           // how often another request came with its key
 	life        *life         // in which it was claimed
 	process     int           // of two, that claimed it
+	lost        bool          // nobody knows how the work ended
+	unread      bool          // the answer is being sent
 	conflicted  bool          // a retry came while it was in flight
 	met         chan struct{} // closed when another request has come upon it
 }
@@ -69,7 +76,8 @@ func Start(t testing.TB, faults ...Fault) (*API, *httptest.Server) {
 // New returns an API.
 func New(faults ...Fault) *API {
 	a := &API{faults: map[Fault]bool{}, records: map[string]*record{}, things: map[string]string{}}
-	a.life, a.pinned, a.refusals, a.halves = newLife(), map[string]bool{}, map[string]*record{}, map[string]chan struct{}{}
+	a.life, a.pinned, a.came, a.refusals, a.halves = newLife(), map[string]bool{}, map[string]bool{}, map[string]*record{}, map[string]chan struct{}{}
+	a.revoked, a.gzipped = map[string]bool{}, map[string]bool{}
 	for _, f := range faults {
 		a.faults[f] = true
 	}

@@ -11,6 +11,14 @@ import (
 // work is the API itself: it knows nothing of keys.
 func (a *API) work(w http.ResponseWriter, r *http.Request, body []byte) {
 	w.Header().Set("X-Request-Id", fmt.Sprint(time.Now().UnixNano()))
+	if a.lockedOut(w, r) {
+		return
+	}
+	if m := a.overridden(r); m != r.Method {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"done":%q}`, m)
+		return
+	}
 	switch {
 	case r.URL.Path == "/effects":
 		fmt.Fprintf(w, `{"effects":%d}`, a.Effects())
@@ -40,6 +48,9 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, body []byte) {
 	}
 	if a.has(StrictMembers) && unknownMember(body) {
 		problem(w, http.StatusBadRequest, "unknown-member", "The body has a member that nobody knows.")
+		return
+	}
+	if a.fromBehind(w, r, body) {
 		return
 	}
 	if in.Amount == "-1" {
