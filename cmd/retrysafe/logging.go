@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/proxy"
@@ -32,7 +34,11 @@ func logReport(log *slog.Logger) func(proxy.Report) {
 		if r.Err != nil {
 			attrs = append(attrs, slog.String("error", r.Err.Error()))
 		}
-		log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
+		level := slog.LevelInfo
+		if isOutcomeUnknown(r.Event) {
+			level, attrs = slog.LevelWarn, append(attrs, whatToDo)
+		}
+		log.LogAttrs(context.Background(), level, "request", attrs...)
 	}
 }
 
@@ -64,6 +70,43 @@ func logTrouble(log *slog.Logger) retrysafe.Observer {
 		if e.Err != nil {
 			attrs = append(attrs, slog.String("error", e.Err.Error()))
 		}
+		if isOutcomeUnknown(e.Kind) {
+			attrs = append(attrs, whatToDo)
+		}
 		log.LogAttrs(ctx, slog.LevelWarn, "trouble", attrs...)
 	})
+}
+
+// outcomeUnknownPage tells what to do about keys whose outcome is unknown.
+const outcomeUnknownPage = "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"
+
+var whatToDo = slog.String("do", "find out at the upstream whether the operation ran: "+outcomeUnknownPage)
+
+// isOutcomeUnknown reports events that tell of a key whose operation may or may not have run.
+func isOutcomeUnknown(k retrysafe.EventKind) bool {
+	return k == retrysafe.WorkUnknown || k == retrysafe.SaveAbandoned || k == retrysafe.AbandonedRefused
+}
+
+// countPatience bounds how long the records are counted before the proxy starts.
+const countPatience = 2 * time.Second
+
+// logUnfinished says how many keys processes that were killed have left behind. In a store of this process alone, those
+// that still have a lease belong to nobody either; in a shared one, others may be working on them.
+func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, shared bool) {
+	inspector, ok := store.(retrysafe.Inspector)
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, countPatience)
+	defer stop()
+	stats, err := inspector.Stats(ctx)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err != nil:
+		log.Info("keys whose outcome is unknown were not counted", "error", err)
+	case stats.Abandoned > 0 || stats.Pending > 0 && !shared:
+		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned,
+			"why", "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their lease ends",
+			whatToDo)
+	}
 }

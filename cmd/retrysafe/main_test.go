@@ -123,7 +123,10 @@ func TestCommandLine(t *testing.T) {
 		{"a file that is not there", []string{"proxy", "--config=nowhere.yaml"}, exitRefused, []string{"nowhere.yaml"}},
 		{"a file that is wrong", []string{"proxy", file("upstream: http://x\nlisten: 8080\n")}, exitRefused, []string{"proxy.yaml:2:9", "listen: 8080", "^", "write host:port"}},
 		{"a short secret", []string{"proxy", up, "--secret-file=" + strings.TrimPrefix(file("short"), "--config=")}, exitRefused, []string{"too few", "urandom"}},
-		{"a check", []string{"proxy", up, "--check"}, exitOK, []string{"listen: '127.0.0.1:8080'", "scope: credential", "lease: 30s"}},
+		{"a check", []string{"proxy", up, "--check", "--offline"}, exitOK, []string{"listen: '127.0.0.1:8080'", "scope: credential", "lease: 30s"}},
+		{"a check of a scope", []string{"proxy", up, "--check", "--offline", "--scope=aws-access-key"}, exitOK, []string{"scope: aws-access-key"}},
+		{"offline, but no check", []string{"proxy", up, "--offline"}, exitRefused, []string{"--check --offline"}},
+		{"cookies for a scope", []string{"proxy", up, "--scope=header:Cookie"}, exitRefused, []string{"--scope", "header:X-Tenant"}},
 		{"bash", []string{"completion", "bash"}, exitOK, []string{"complete ", "--upstream", "proxy"}},
 		{"zsh", []string{"completion", "zsh"}, exitOK, []string{"bashcompinit"}},
 		{"fish", []string{"completion", "fish"}, exitOK, []string{"complete -c retrysafe", "-l upstream"}},
@@ -146,7 +149,7 @@ func TestCommandLine(t *testing.T) {
 func TestFlagsComeFromTheEnvironmentAndWinOverTheFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "proxy.yaml")
 	os.WriteFile(name, []byte("upstream: http://file:1\nscope: none\nlisten: :1\n"), 0o600)
-	got := runWith(t, []string{"RETRYSAFE_UPSTREAM=http://environment:1", "RETRYSAFE_CONFIG=" + name}, "proxy", "--check", "--listen=:2")
+	got := runWith(t, []string{"RETRYSAFE_UPSTREAM=http://environment:1", "RETRYSAFE_CONFIG=" + name}, "proxy", "--check", "--offline", "--listen=:2")
 	want(t, "exit code", got.code, exitOK)
 	wantText(t, "output", got.stdout, "http://environment:1", "scope: none", "listen: ':2'")
 }
@@ -155,7 +158,7 @@ func TestFlagsComeFromTheEnvironmentAndWinOverTheFile(t *testing.T) {
 func TestTheSecretIsNotPrinted(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "proxy.yaml")
 	os.WriteFile(name, []byte("upstream: http://file:1\nsecret: {env: MY_SECRET}\n"), 0o600)
-	got := runWith(t, []string{"MY_SECRET=correct horse battery"}, "proxy", "--check", "--config="+name)
+	got := runWith(t, []string{"MY_SECRET=correct horse battery"}, "proxy", "--check", "--offline", "--config="+name)
 	want(t, "exit code", got.code, exitOK)
 	wantText(t, "output", got.stdout, "MY_SECRET", "secret:")
 	os.WriteFile(name, []byte("upstream: http://file:1\nsecret: correct horse battery\n"), 0o600)

@@ -87,7 +87,7 @@ func useOutbox(t *testing.T, provider *sdk.MeterProvider) {
 	_, err = box.Migrate(t.Context())
 	must(t, err)
 	for _, key := range []string{secretKey, "bad"} {
-		must(t, outbox.Save(t.Context(), box, db.ExecContext, outbox.Message{Key: key}))
+		saveMessage(t, db, box, outbox.Message{Key: key})
 	}
 	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{MeterProvider: provider})
 	must(t, err)

@@ -92,7 +92,7 @@ const secretKey = "key-of-alice"
 func measureProxy(t *testing.T) *measuredProxy {
 	t.Helper()
 	up, config := newAPI(t), filepath.Join(t.TempDir(), "proxy.yaml")
-	text := "routes:\n  POST /payments: {}\n  POST /reports/{id}: {in_flight: wait:100ms}\n"
+	text := "routes:\n  POST /payments: {in_flight: reject}\n  POST /reports/{id}: {in_flight: wait:100ms}\n"
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -52,11 +52,11 @@ func (c migrateUp) Run(s *streams) error {
 		for _, m := range applied {
 			fmt.Fprintf(s.out, "schema %s: applied %s\n", p.schema, m.Name)
 		}
-		_, newest, err := pgstore.SchemaVersion(ctx, pool, p.schema)
+		version, _, err := pgstore.SchemaVersion(ctx, pool, p.schema)
 		if err != nil {
 			return p.explain(err)
 		}
-		fmt.Fprintf(s.out, "schema %s is up to date: version %d\n", p.schema, newest)
+		fmt.Fprintf(s.out, "schema %s is up to date: version %d\n", p.schema, version)
 		return nil
 	})
 }
@@ -71,11 +71,8 @@ func (c migrateStatus) Run(s *streams) error {
 			return p.explain(err)
 		}
 		fmt.Fprintf(s.out, "schema %s: version %d applied, this program needs %d\n", p.schema, applied, newest)
-		switch {
-		case applied < newest:
-			return p.explain(pgstore.ErrNoSchema)
-		case applied > newest:
-			return p.explain(pgstore.ErrNewerSchema)
+		if err := pgstore.CheckSchema(ctx, pool, p.schema); err != nil {
+			return p.explain(err)
 		}
 		return nil
 	})

@@ -67,7 +67,7 @@ func newLetterbox(t *testing.T, db *sql.DB, d outbox.Dialect, o outbox.Options, 
 		{Key: "two", Topic: "b"},
 		{Key: "three", Topic: "a", Aggregate: "\x1b[2Jorder", Body: []byte("\x00\xff\x1b[2J")},
 	} {
-		must(t, outbox.Save(t.Context(), box, db.ExecContext, m))
+		saveMessage(t, db, box, m)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	tried := 0
@@ -77,8 +77,17 @@ func newLetterbox(t *testing.T, db *sql.DB, d outbox.Dialect, o outbox.Options, 
 		}
 		return outbox.Permanent(errors.New("nobody is \x1b[2J there"))
 	}), outbox.RelayOptions{}).Run(ctx)
-	must(t, outbox.Save(t.Context(), box, db.ExecContext, outbox.Message{Key: "fine", Topic: "a", Aggregate: "order 1"}))
+	saveMessage(t, db, box, outbox.Message{Key: "fine", Topic: "a", Aggregate: "order 1"})
 	return b
+}
+
+// saveMessage saves a message in a transaction of its own.
+func saveMessage(t *testing.T, db *sql.DB, box *outbox.Outbox, m outbox.Message) {
+	t.Helper()
+	tx, err := db.BeginTx(t.Context(), nil)
+	must(t, err)
+	must(t, outbox.Save(t.Context(), box, tx, m))
+	must(t, tx.Commit())
 }
 
 func (b *letterbox) run(command string, args ...string) ran {

@@ -29,15 +29,10 @@ func newPlan(c *config.Config) (*plan, error) {
 	if p.store, err = parseStore(c.Store.Value); err != nil {
 		return nil, err
 	}
-	p.scope = scopeSettings{
-		scope:    c.Scope.Value,
-		issuer:   c.JWT.Issuer.Value,
-		audience: c.JWT.Audience.Value,
-		clientCA: c.TLS.ClientCA.Value,
+	if err := checkScope(c); err != nil {
+		return nil, refusal{err}
 	}
-	if err := p.scope.check(); err != nil {
-		return nil, err
-	}
+	p.scope = scopeSettings{scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value}
 	secret, err := c.LoadSecret()
 	if err != nil {
 		return nil, refusal{err}
@@ -79,7 +74,12 @@ func loadTLS(t config.TLS) (*tls.Config, error) {
 func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	limitMemory()
+	go returnMemory(ctx)
 	log := newLogger(p.config.Log.Value, logs)
+	for _, w := range p.config.Warnings() {
+		log.Warn("configuration", "line", w.At.Line, "warning", w.Message, "instead", w.Instead)
+	}
 	scope, err := p.scope.open(ctx, log)
 	if err != nil {
 		return fmt.Errorf("scope %s: %w", p.scope.scope, err)
@@ -89,6 +89,8 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
+
+	logUnfinished(ctx, log, store, p.store.postgres != nil) // before requests come
 
 	seen, err := p.observe(store, log)
 	if err != nil {

@@ -70,6 +70,11 @@ func TestMigrateRefusesANewerSchema(t *testing.T) {
 		want(t, "exit code", got.code, exitFailed)
 		wantText(t, "output", got.stderr, "newer")
 	}
+	shared.Get(t).PsqlAt(t, url, "UPDATE retrysafe.migrations SET oldest = 1 WHERE version = 99") // which programs for version 1 can work with
+	for _, args := range [][]string{{"migrate", "up"}, {"migrate", "status"}, {"sweep"}} {
+		got := runBinary(t, append(args, "--store="+url)...)
+		want(t, "exit code: "+got.stderr, got.code, exitOK)
+	}
 }
 
 // The script is for people and psql, and comes to the same as migrate up.
@@ -169,8 +174,8 @@ func TestPostgresPasswordIsNotLogged(t *testing.T) {
 	p := startProxy(t, "--upstream=http://127.0.0.1:1", "--store="+url)
 	wantText(t, "log", p.log(), "postgres:xxxxx@")
 	check := runBinary(t, "proxy", "--upstream=http://127.0.0.1:1", "--store="+url, "--check")
-	want(t, "exit code", check.code, exitOK)
-	wantText(t, "output", check.stdout, "postgres:xxxxx@")
+	want(t, "exit code without an upstream", check.code, exitFailed)
+	wantText(t, "output", check.stdout+check.stderr, "store: 'postgres://postgres:xxxxx@", "ok      store postgres://postgres:xxxxx@", "takes keys")
 	if shown := p.log() + check.stdout + check.stderr; strings.Contains(shown, "s3cret") {
 		t.Errorf("the password is shown:\n%s", shown)
 	}
@@ -185,7 +190,9 @@ func TestSweepPostgres(t *testing.T) {
 			false, false, '', '', '' FROM generate_series(1, 25) n`,
 		`INSERT INTO retrysafe.claims SELECT gen_random_uuid(), gen_random_uuid(), 1, 1, 0, retrysafe.clock() + 1000000000, 0, 0, 0, 0, 1,
 			0, 0, 1, false, false, false, '', '', ''`,
-		`SELECT retrysafe.add_days(19000, 2)`, // of 2022
+		// Days of 2022.
+		`CREATE TABLE retrysafe.results_20220108 PARTITION OF retrysafe.results FOR VALUES FROM (1641600000000000) TO (1641686400000000)`,
+		`CREATE TABLE retrysafe.results_20220109 PARTITION OF retrysafe.results FOR VALUES FROM (1641686400000000) TO (1641772800000000)`,
 	} {
 		pg.PsqlAt(t, url, statement)
 	}

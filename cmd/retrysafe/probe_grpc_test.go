@@ -51,7 +51,7 @@ func TestProbeAServiceOverGRPC(t *testing.T) {
 	}
 	for name, part := range map[string]string{
 		"table": "G01 PASS", "markdown": "| G01 | ", "r.html": "Safe to retry", "r.xml": `classname="probe.gRPC"`, "r.sarif": `"G01"`,
-		"r.svg": "retry-safe: 6/6", "o.json": `"protocol": "grpc"`,
+		"r.svg": "retry-safe: yes", "o.json": `"protocol": "grpc"`,
 	} {
 		wantText(t, name, texts[name], part)
 		if strings.Contains(texts[name], "s3cret") {
@@ -178,7 +178,7 @@ func TestSafeCasesOverGRPC(t *testing.T) {
 			safe++
 		}
 	}
-	want(t, "cases of the badge", report.Safe(&probe.Report{Observed: probe.Observed{Protocol: "grpc"}}).Of, safe)
+	want(t, "cases of the badge", report.Safe(&probe.Report{Observed: probe.Observed{Protocol: "grpc"}}).Asked, safe)
 	s := newGRPCShop(t, grpcServed{})
 	badge := filepath.Join(t.TempDir(), "r.svg")
 	got := probeWith(t, "--safe", "--skip=G04,M01", "--recipe", grpcRecipe(t, "grpc://"+s.address, "limits: {burst: 5}\n"), "--badge", badge)
@@ -187,7 +187,7 @@ func TestSafeCasesOverGRPC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, "badge of a run without one of them", string(text), "retry-safe: 5/6")
+	wantText(t, "badge of a run without one of them", string(text), "retry-safe: not shown")
 }
 
 // The cap is of the whole run. Seen to fail with the calls of the rehearsal not taken off it.

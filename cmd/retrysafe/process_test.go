@@ -177,7 +177,7 @@ func (p *running) hold(answered chan<- reply) {
 	answered <- got
 }
 
-// api is an upstream that counts, and that can be held up.
+// api is an upstream that counts, that can be held up, and that can break a connection off.
 type api struct {
 	*httptest.Server
 	asked atomic.Int64
@@ -192,6 +192,9 @@ func newAPI(t *testing.T) *api {
 		if r.Header.Get("X-Hold") != "" {
 			a.began <- struct{}{}
 			<-a.goOn
+		}
+		if r.Header.Get("X-Cut") != "" {
+			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(201)
 		io.WriteString(w, "charge "+string(rune('0'+n)))

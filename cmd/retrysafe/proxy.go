@@ -13,9 +13,10 @@ type proxyCmd struct {
 	Upstream string `env:"RETRYSAFE_UPSTREAM" placeholder:"URL" help:"Where requests go: http://host:port, https://host or h2c://host:port."`
 	Listen   string `env:"RETRYSAFE_LISTEN" placeholder:"ADDR" help:"Where to listen. Default 127.0.0.1:8080; :8080 is every interface."`
 	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path (a SQLite file, made if missing), postgres://USER@HOST/DATABASE, or memory:. Default retrysafe.db."`
-	Scope    string `env:"RETRYSAFE_SCOPE" placeholder:"SCOPE" help:"How callers are told apart: credential, header:NAME, jwt:JWKS-URL, mtls or none. Default credential."`
+	Scope    string `env:"RETRYSAFE_SCOPE" placeholder:"SCOPE" help:"How callers are told apart: credential, header:NAME, jwt:JWKS-URL, mtls, aws-access-key or none. Default credential."`
 	Config   string `env:"RETRYSAFE_CONFIG" placeholder:"FILE" help:"YAML file with all this, and with routes."`
-	Check    bool   `help:"Check everything, print the configuration in force, and exit."`
+	Check    bool   `help:"Check flags and file, try the store and connect to the upstream, print the configuration in force, and exit."`
+	Offline  bool   `help:"With --check: try neither store nor upstream."`
 
 	Admin       string        `env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation" help:"Where to serve /healthz and /readyz. Default: nowhere."`
 	Metrics     bool          `env:"RETRYSAFE_METRICS" group:"Operation" help:"Serve /metrics for Prometheus too, at the address of --admin."`
@@ -53,6 +54,7 @@ Examples:
 
     # routes of their own
     retrysafe proxy --config proxy.yaml --check
+    retrysafe proxy --config proxy.yaml --check --offline   # in a pipeline that reaches neither store nor upstream
 
 A file:
 
@@ -66,13 +68,16 @@ A file:
         retention: {replay: 72h, key: 30d}
       POST /reports:
         timeout: 10m
-        in_flight: wait:10s
+        in_flight: wait:20s
 
 The exit status is 0 after an orderly end, 1 after a failure, 2 if flags or file are wrong.`
 }
 
 // Run serves until a signal comes.
 func (p proxyCmd) Run(s *streams) error {
+	if p.Offline && !p.Check {
+		return refusef("--offline says how to check: write --check --offline")
+	}
 	c, err := p.configuration()
 	if err != nil {
 		return refusal{err}
@@ -82,11 +87,24 @@ func (p proxyCmd) Run(s *streams) error {
 		return err
 	}
 	if p.Check {
-		c.Store.Value = plan.store.name // without its password
-		_, err := fmt.Fprint(s.out, c.Effective())
-		return err
+		return p.check(s, plan)
 	}
 	return plan.run(context.Background(), s.err)
+}
+
+// check prints what is in force, and then, where errors go, what should be known of it and what has been tried.
+func (p proxyCmd) check(s *streams, plan *plan) error {
+	plan.config.Store.Value = plan.store.name // without its password
+	if _, err := fmt.Fprint(s.out, plan.config.Effective()); err != nil {
+		return err
+	}
+	for _, w := range plan.config.Warnings() {
+		fmt.Fprintf(s.err, "warning: %v\n", plan.config.Show(w))
+	}
+	if p.Offline {
+		return nil
+	}
+	return plan.try(context.Background(), s.err)
 }
 
 // configuration is the file with the flags in its place, and what neither says filled in.
@@ -120,7 +138,6 @@ func (p proxyCmd) override(c *config.Config) error {
 		to          *config.Setting[string]
 	}{
 		{"--store", p.Store, &c.Store},
-		{"--scope", p.Scope, &c.Scope},
 		{"--secret-file", p.SecretFile, &c.Secret.File},
 		{"--jwt-issuer", p.JWTIssuer, &c.JWT.Issuer},
 		{"--jwt-audience", p.JWTAudience, &c.JWT.Audience},
@@ -146,6 +163,6 @@ func (p proxyCmd) override(c *config.Config) error {
 		c.Grace = config.Given(p.Grace)
 	}
 	return c.Override(config.Flags{
-		Upstream: p.Upstream, Listen: p.Listen, Admin: p.Admin, Log: p.Log, PublicURL: p.PublicURL,
+		Upstream: p.Upstream, Listen: p.Listen, Admin: p.Admin, Scope: p.Scope, Log: p.Log, PublicURL: p.PublicURL,
 	})
 }

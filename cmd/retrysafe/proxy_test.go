@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -149,6 +150,26 @@ func TestHealth(t *testing.T) {
 		res.Body.Close()
 		want(t, path, res.StatusCode, status)
 	}
+}
+
+// Clients are told that a retry waits.
+//
+// Seen to fail with the library's default, which refuses at once.
+func TestClientsAreToldOfTheWait(t *testing.T) {
+	t.Parallel()
+	p := startProxy(t, "--upstream=http://127.0.0.1:1", "--store=memory:")
+	r, err := http.NewRequestWithContext(t.Context(), "GET", p.url+"/.well-known/idempotency-policy", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Accept", "application/json")
+	res, err := p.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	wantText(t, "policy", string(text), "wait 5s, then refused")
 }
 
 // The log tells what happened, and neither keys nor credentials nor bodies.

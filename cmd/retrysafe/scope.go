@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -10,37 +12,27 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-const availableScopes = `credential (the Authorization or X-API-Key header), header:NAME (set by a gateway that you trust),
-jwt:JWKS-URL (a verified token's issuer and subject), mtls (a verified client certificate), none (all callers share their keys)`
-
 // scopeSettings say how callers are told apart.
 type scopeSettings struct {
 	scope            string
 	issuer, audience string // of tokens
-	clientCA         string
 }
 
-// check reports what is wrong with the settings. It fetches nothing.
-func (s scopeSettings) check() error {
-	kind, rest, _ := strings.Cut(s.scope, ":")
-	known := s.scope == "credential" || s.scope == "none" || s.scope == "mtls" ||
-		kind == "header" && config.IsFieldName(rest) || kind == "jwt" && rest != ""
+// checkScope finds settings of the scope that do not go together.
+func checkScope(c *config.Config) error {
+	isJWT := strings.HasPrefix(c.Scope.Value, "jwt:")
 	switch {
-	case !known:
-		return refusef("scope %q is not known; there are: %s", s.scope, availableScopes)
-	case s.scope == "mtls" && s.clientCA == "":
-		return refusef("the scope mtls needs client certificates: say who signs them with --client-ca")
-	case kind != "jwt" && (s.issuer != "" || s.audience != ""):
-		return refusef("issuer and audience are checked with the scope jwt:JWKS-URL only, not with %q", s.scope)
+	case c.Scope.Value == "mtls" && !c.TLS.ClientCA.Set:
+		return c.Locate(c.Scope.At, errors.New("the scope mtls needs client certificates: say who signs them with --client-ca"))
+	case !isJWT && (c.JWT.Issuer.Set || c.JWT.Audience.Set):
+		return c.Locate(c.JWT.Issuer.Or(c.JWT.Audience).At,
+			fmt.Errorf("issuer and audience are checked with the scope jwt:JWKS-URL only, not with %q", c.Scope.Value))
 	}
 	return nil
 }
 
 // open returns the function that tells callers apart. What it keeps up to date ends with ctx.
 func (s scopeSettings) open(ctx context.Context, log *slog.Logger) (httpsafe.ScopeFunc, error) {
-	if err := s.check(); err != nil {
-		return nil, err
-	}
 	kind, rest, _ := strings.Cut(s.scope, ":")
 	switch kind {
 	case "header":
@@ -52,6 +44,8 @@ func (s scopeSettings) open(ctx context.Context, log *slog.Logger) (httpsafe.Sco
 		})
 	case "mtls":
 		return httpsafe.ScopeMTLS(), nil
+	case "aws-access-key":
+		return httpsafe.ScopeAWSAccessKey(), nil
 	case "none":
 		return httpsafe.ScopeNone(), nil
 	}

@@ -129,6 +129,7 @@ func ended(err error) error {
 func (s *service) shutdown(signals <-chan os.Signal) error {
 	ctx, stop := context.WithTimeout(context.Background(), s.config.Grace.Value)
 	defer stop()
+	go s.handler.Hurry(ctx) // clients that send or read slowly are not waited for
 	done := make(chan struct{})
 	defer close(done)
 	go func() {

@@ -103,7 +103,7 @@ func TestAProxyDiesAndTheOtherGoesOn(t *testing.T) {
 		t.Run(c.policy, func(t *testing.T) {
 			t.Parallel()
 			up := newAPI(t)
-			a, b := twoProxies(t, up, migrated(t), "defaults: {lease: 1s, in_flight: wait:15s, abandoned: "+c.policy+"}")
+			a, b := twoProxies(t, up, migrated(t), "defaults: {lease: 1s, in_flight: wait:15s, abandoned: "+c.policy+", upstream_key: none}")
 			go a.post("k", "amount=1", "X-Hold", "1") // dies with the proxy
 			waitFor(t, up.began, "the operation to run")
 			a.signal(syscall.SIGKILL)

@@ -14,7 +14,7 @@ import (
 )
 
 // availableStores is what --store understands in this build.
-const availableStores = `a path (a SQLite file, made if missing), sqlite:PATH, postgres://USER@HOST/DATABASE, ` +
+const availableStores = `a path (a SQLite file, made if missing), sqlite:PATH, sqlite:///DIRECTORY/FILE, postgres://USER@HOST/DATABASE, ` +
 	`memory: (forgotten when the process ends)`
 
 // storeRef says which store to open.
@@ -36,7 +36,7 @@ func parseStore(name string) (storeRef, error) {
 	case !hasScheme || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1: // as in C:\keys.db
 		return fileRef(name)
 	case scheme == "sqlite":
-		return fileRef(strings.TrimPrefix(rest, "//"))
+		return sqliteRef(rest)
 	case scheme == "postgres" || scheme == "postgresql":
 		p, err := parsePostgres(name)
 		if err != nil {
@@ -45,6 +45,24 @@ func parseStore(name string) (storeRef, error) {
 		return storeRef{name: p.name, postgres: p}, nil
 	}
 	return storeRef{}, refusef("store %s:… is of a kind that this build does not have; it has: %s", scheme, availableStores)
+}
+
+// sqliteRef reads what follows "sqlite:": a path, or // and a path from the root. As a URL has it, sqlite://keys.db names
+// a host; and some tools write sqlite:///keys.db for a file in the working directory. Both are refused.
+func sqliteRef(rest string) (storeRef, error) {
+	path, isURL := strings.CutPrefix(rest, "//")
+	directory, file := filepath.Split(filepath.Clean(path))
+	switch {
+	case !isURL || path == "":
+		return fileRef(strings.TrimPrefix(rest, "//"))
+	case !strings.HasPrefix(path, "/"):
+		return storeRef{}, refusef("store sqlite:%s: in a URL, what follows // is a host; write sqlite:%s for a file in the "+
+			"working directory, or sqlite:///DIRECTORY/FILE", rest, path)
+	case directory == "/":
+		return storeRef{}, refusef("store sqlite:%s can be read in two ways; write sqlite:%s for a file in the working directory, "+
+			"or sqlite:/%s for one in the root directory", rest, file, file)
+	}
+	return fileRef(path)
 }
 
 // fileRef checks what can be said about a path before SQLite sees it.

@@ -57,12 +57,19 @@ func (c *Config) Proxy(secret []byte) (proxy.Options, error) {
 			IdleTimeout:    c.Upstream.IdleTimeout.Value,
 			TLS:            roots,
 		},
-		PublicURL:  c.PublicURL.Value,
-		Concurrent: c.Limits.Concurrent.Value,
-		Default:    c.route(c.Defaults, secret),
+		AuthURL:   c.Auth.Value,
+		PublicURL: c.PublicURL.Value,
+		Limits: proxy.Limits{
+			Concurrent:          c.Limits.Concurrent.Value,
+			ConcurrentPerCaller: c.Limits.ConcurrentPerCaller.Value,
+			KeysPerCaller:       c.Limits.KeysPerCaller.Value,
+			Memory:              c.Limits.Memory.Value,
+			WriteTimeout:        c.Limits.WriteTimeout.Value,
+		},
+		Default: c.route(c.Defaults, secret),
 	}
-	for _, t := range c.Routes {
-		o.Routes = append(o.Routes, c.route(t.Over(c.Defaults), secret))
+	for _, t := range c.overridden() {
+		o.Routes = append(o.Routes, c.route(t, secret))
 	}
 	return o, nil
 }
@@ -94,15 +101,20 @@ func LoadCertificates(path string) (*x509.CertPool, error) {
 
 // route translates a route whose defaults are filled in.
 func (c *Config) route(t Route, secret []byte) proxy.Route {
+	if t.UpstreamKey.Value == noUpstreamKey {
+		t.UpstreamKey.Value = ""
+	}
 	return proxy.Route{
 		Pattern:       t.Pattern.Value,
-		Unguarded:     t.Guarded.Set && !t.Guarded.Value,
+		Unguarded:     !t.isGuarded(),
 		Policy:        t.policy(),
 		HTTP:          t.http(secret),
 		Stream:        t.Stream.Value,
 		UpstreamKey:   t.UpstreamKey.Value,
 		AttemptHeader: t.AttemptHeader.Value,
 		BodyTimeout:   c.Limits.BodyTimeout.Value,
+
+		TrustUnavailable: t.TrustUnavailable.Value,
 	}
 }
 
@@ -157,7 +169,9 @@ func (t Route) http(secret []byte) httpsafe.Options {
 		RespondAsync:   t.InFlight.Value.Kind == "status",
 		Fingerprint:    t.Fingerprint.Value.method(),
 	}
-	switch t.Ambiguous.Value {
+	switch t.ambiguous() {
+	case "store":
+		o.Ambiguous = httpsafe.AmbiguousStore
 	case "release":
 		o.Ambiguous = httpsafe.AmbiguousRelease
 	case "unknown":
@@ -172,6 +186,15 @@ func (t Route) http(secret []byte) httpsafe.Options {
 		o.KeySource = httpsafe.BodyHash{Secret: secret, Fields: retrysafe.Fields{Include: k.BodyHash.Fields.Value}, Intent: k.BodyHash.Intent.Value}
 	}
 	return o
+}
+
+// ambiguous says what becomes of answers that leave open whether the operation ran. What may be sent again after a crash may
+// be sent again after a 500: httpsafe has the same rule.
+func (t Route) ambiguous() string {
+	if t.Abandoned.Value == "rerun" {
+		return or(t.Ambiguous, "unknown")
+	}
+	return or(t.Ambiguous, "store")
 }
 
 // profile returns the route's profile; check has seen that it exists.

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/httpsafe"
-	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // check looks at what makes no sense together.
@@ -18,8 +18,8 @@ func (c *Config) check(r *yamlfile.Reader) {
 	c.TLS.check(r)
 	checkPatterns(r, c.Routes)
 	c.checkRoute(r, c.Defaults, "")
-	for _, t := range c.Routes {
-		c.checkRoute(r, t.Over(c.Defaults), t.Pattern.Value)
+	for _, t := range c.overridden() {
+		c.checkRoute(r, t, t.Pattern.Value)
 	}
 }
 
@@ -32,33 +32,15 @@ func (t TLS) check(r *yamlfile.Reader) {
 	}
 }
 
-// checkPatterns finds patterns that cannot be read, that are there twice, or that contradict each other.
-func checkPatterns(r *yamlfile.Reader, routes []Route) {
-	patterns := make([]string, len(routes))
-	for i, t := range routes {
-		patterns[i] = t.Pattern.Value
-	}
-	for _, bad := range proxy.CheckPatterns(patterns) {
-		at := routes[bad.Index].Pattern.At
-		if bad.With < 0 {
-			r.FaultAt(at, fmt.Sprintf("%q is no pattern: %s", patterns[bad.Index], bad.Reason),
-				`write a method and a path as in "POST /payments/{id}"`)
-			continue
-		}
-		other := routes[bad.With].Pattern
-		r.FaultAt(at, fmt.Sprintf("%q conflicts with %q in line %d: neither is the more specific",
-			patterns[bad.Index], other.Value, other.At.Line), "make one of them match less")
-	}
-}
-
 // checkRoute looks at a route with its defaults filled in. An empty pattern is that of the defaults themselves.
 func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	t.checkRetention(r)
 	t.checkTimes(r)
-	if t.Profile.Set {
-		if _, err := httpsafe.ProfileByName(t.Profile.Value); err != nil {
-			r.FaultAt(t.Profile.At, err.Error(), "")
-		}
+	t.checkRerun(r)
+	if _, err := httpsafe.ProfileByName(t.Profile.Value); t.Profile.Set && err != nil {
+		r.FaultAt(t.Profile.At, err.Error(), "")
+	} else if pattern != "" {
+		t.checkMethod(r)
 	}
 	if t.Required.Value && t.Key.Value.BodyHash != nil {
 		r.FaultAt(t.Required.At, "a key made of the body is never missing", "leave required out")
@@ -99,6 +81,68 @@ func (t Route) checkTimes(r *yamlfile.Reader) {
 		r.FaultAt(t.Lease.At, fmt.Sprintf("a lease of %v is not useful: heartbeats come every third of it, and a crash blocks the key as long",
 			t.Lease.Value), "write 1s to 24h; 30s suits most. How long the work may take is timeout:")
 	}
+}
+
+// checkRerun finds routes whose requests would be sent again after a crash, although the upstream has nothing by which it
+// could tell that it has seen them.
+func (t Route) checkRerun(r *yamlfile.Reader) {
+	if t.isGuarded() && t.Abandoned.Value == "rerun" && !t.UpstreamKey.Set {
+		r.FaultAt(t.Abandoned.At, "after a crash the request is sent again, and the upstream could not tell that it has seen it",
+			"write upstream_key: HEADER too, for an upstream that recognises repeats by it; or upstream_key: none, if doing it twice does no harm")
+	}
+}
+
+// Warnings returns what is allowed, and should be known before it is found out in production. FillIn comes before.
+func (c *Config) Warnings() []yamlfile.Fault {
+	var all []yamlfile.Fault
+	for _, t := range append([]Route{c.Defaults}, c.overridden()...) {
+		for _, w := range t.warnings() {
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all
+}
+
+func (t Route) warnings() (all []yamlfile.Fault) {
+	if !t.isGuarded() {
+		return nil
+	}
+	if t.Ambiguous.Value == "release" && !t.UpstreamKey.Set {
+		all = append(all, yamlfile.Fault{
+			At: t.Ambiguous.At,
+			Message: "ambiguous: release frees the key when the upstream answers 500, 502 or 504, or breaks off: " +
+				"the operation may have run, and the retry runs it again",
+			Instead: "write ambiguous: store or unknown; or upstream_key: HEADER, for an upstream that recognises repeats by it",
+		})
+	}
+	if method, _, path := splitPattern(t.Pattern.Value); path != "" && method == "" && t.Required.Value && !t.Methods.Set {
+		if open := without(commonMethods, t.methods()); len(open) > 0 {
+			all = append(all, yamlfile.Fault{
+				At: t.Pattern.At,
+				Message: fmt.Sprintf("a key is required, but %s requests pass through unguarded: the profile %s guards %s",
+					strings.Join(open, " and "), t.profile().Name, strings.Join(t.methods(), ", ")),
+				Instead: fmt.Sprintf("write methods: [%s] to guard all of them, or methods: [%s]",
+					strings.Join(commonMethods, ", "), strings.Join(t.methods(), ", ")),
+			})
+		}
+	}
+	return all
+}
+
+// without returns the words of all that are not among others.
+func without(all, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(w string) bool { return slices.Contains(others, w) })
+}
+
+// overridden returns the routes with what they leave out taken from the defaults.
+func (c *Config) overridden() []Route {
+	all := make([]Route, len(c.Routes))
+	for i, t := range c.Routes {
+		all[i] = t.Over(c.Defaults)
+	}
+	return all
 }
 
 var wildcard = regexp.MustCompile(`\{([^}.$]+)(\.\.\.)?\}`)

@@ -21,6 +21,7 @@ type Config struct {
 	Upstream  Upstream
 	Store     Setting[string]
 	Scope     Setting[string]
+	Auth      Setting[*url.URL]
 	JWT       JWT
 	TLS       TLS
 	Secret    Secret
@@ -31,6 +32,9 @@ type Config struct {
 	Limits    Limits
 	Defaults  Route
 	Routes    []Route
+
+	file   string // where it was read from; empty: nowhere
+	source []byte
 }
 
 // Upstream says where requests go.
@@ -65,7 +69,12 @@ type Limits struct {
 	HeaderTimeout Setting[time.Duration]
 	BodyTimeout   Setting[time.Duration]
 	IdleTimeout   Setting[time.Duration]
+	WriteTimeout  Setting[time.Duration]
+	Memory        Setting[int64]
 	Concurrent    Setting[int]
+	// ConcurrentPerCaller is a quarter of Concurrent if it is not set.
+	ConcurrentPerCaller Setting[int]
+	KeysPerCaller       Setting[int]
 }
 
 // Load reads a file. The error is a *yamlfile.Faults, or says why the file could not be read.
@@ -79,11 +88,24 @@ func Load(path string) (*Config, error) {
 
 // Parse reads a configuration. The error is a *yamlfile.Faults with everything that is wrong.
 func Parse(name string, source []byte) (*Config, error) {
-	c := &Config{}
+	c := &Config{file: name, source: source}
 	if err := yamlfile.Read(name, source, "the configuration", c.fields(), c.check); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Locate returns an error about a setting with its place in the file, and the line, if it was set there.
+func (c *Config) Locate(at yamlfile.Position, err error) error {
+	if at == (yamlfile.Position{}) {
+		return err
+	}
+	return c.Show(yamlfile.Fault{At: at, Message: err.Error()})
+}
+
+// Show returns what there is to say about a place in the file, as an error that shows the place.
+func (c *Config) Show(f yamlfile.Fault) error {
+	return &yamlfile.Faults{File: c.file, Source: c.source, All: []yamlfile.Fault{f}}
 }
 
 func (c *Config) fields() map[string]yamlfile.Field {
@@ -93,7 +115,8 @@ func (c *Config) fields() map[string]yamlfile.Field {
 		"metrics":    scalar(&c.Metrics, yamlfile.Bool),
 		"upstream":   c.Upstream.read,
 		"store":      scalar(&c.Store, yamlfile.Filled),
-		"scope":      scalar(&c.Scope, yamlfile.Filled),
+		"scope":      scalar(&c.Scope, parseScope),
+		"auth":       scalar(&c.Auth, parseAuth),
 		"jwt":        c.JWT.read,
 		"tls":        c.TLS.read,
 		"secret":     c.Secret.read,
@@ -163,7 +186,12 @@ func (l *Limits) read(r *yamlfile.Reader, n ast.Node) {
 		"header_timeout": scalar(&l.HeaderTimeout, yamlfile.Duration),
 		"body_timeout":   scalar(&l.BodyTimeout, yamlfile.Duration),
 		"idle_timeout":   scalar(&l.IdleTimeout, yamlfile.Duration),
+		"write_timeout":  scalar(&l.WriteTimeout, yamlfile.Duration),
+		"memory":         scalar(&l.Memory, parseSize),
 		"concurrent":     scalar(&l.Concurrent, yamlfile.Between(1, 1_000_000)),
+
+		"concurrent_per_caller": scalar(&l.ConcurrentPerCaller, yamlfile.Between(1, 1_000_000)),
+		"keys_per_caller":       scalar(&l.KeysPerCaller, yamlfile.Between(1, 1_000_000_000)),
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
 )
 
 const full = `
@@ -25,6 +26,7 @@ upstream:
   idle_timeout: 3s
 store: /var/lib/retrysafe/keys.db
 scope: jwt:https://login.example.com/jwks.json
+auth: http://localhost:3000/whoami?strict
 jwt: {issuer: "https://login.example.com", audience: payments}
 tls: {cert: a.pem, key: a.key, client_ca: ca.pem}
 secret: {env: SECRET}
@@ -32,7 +34,8 @@ public_url: https://api.example.com/
 h2c: true
 log: json
 grace: 1m
-limits: {header_bytes: 32KiB, header_timeout: 5s, body_timeout: 20s, idle_timeout: 1m, concurrent: 500}
+limits: {header_bytes: 32KiB, header_timeout: 5s, body_timeout: 20s, idle_timeout: 1m, concurrent: 500,
+  concurrent_per_caller: 50, keys_per_caller: 1000, memory: 64MiB, write_timeout: 15s}
 defaults:
   profile: stripe
   retention: {replay: 48h}
@@ -44,12 +47,14 @@ routes:
     timeout: 2m
     in_flight: wait:10s
     ambiguous: unknown
+    trust_unavailable: true
     fingerprint: {exclude: [/sent_at]}
     upstream_key: Idempotency-Key
     attempt_header: X-Attempt
   POST /payments/{id}/refunds:
     key: {natural: {path: [id], fields: [/amount], reference: X-Repeat}}
     abandoned: rerun
+    upstream_key: none
     store_error: open
   PUT /things/{id}:
     methods: [PUT]
@@ -91,7 +96,10 @@ func TestAFullFile(t *testing.T) {
 	want(t, "idle timeout", o.Upstream.IdleTimeout, 3*time.Second)
 	want(t, "trust", o.Upstream.TrustForwarded && o.Upstream.PreserveHost, true)
 	want(t, "public URL", o.PublicURL, "https://api.example.com")
-	want(t, "concurrent", o.Concurrent, 500)
+	want(t, "auth", o.AuthURL.String(), "http://localhost:3000/whoami?strict")
+	want(t, "limits", o.Limits, proxy.Limits{
+		Concurrent: 500, ConcurrentPerCaller: 50, KeysPerCaller: 1000, Memory: 64 << 20, WriteTimeout: 15 * time.Second,
+	})
 	want(t, "metrics", c.Metrics.Value, true)
 	want(t, "header bytes", c.Limits.HeaderBytes.Value, 32<<10)
 	want(t, "default profile", o.Default.HTTP.Profile.Name, "stripe")
@@ -106,10 +114,14 @@ func TestAFullFile(t *testing.T) {
 	want(t, "timeout", pay.Policy.Timeout, 2*time.Minute)
 	want(t, "in flight", pay.Policy.OnInFlight, retrysafe.Wait(10*time.Second))
 	want(t, "ambiguous", pay.HTTP.Ambiguous, httpsafe.AmbiguousUnknown)
+	want(t, "trust", fmt.Sprint(pay.TrustUnavailable, refund.TrustUnavailable), "true false")
+	want(t, "ambiguous after a rerun", refund.HTTP.Ambiguous, httpsafe.AmbiguousUnknown)
+	want(t, "ambiguous by default", thing.HTTP.Ambiguous, httpsafe.AmbiguousStore)
 	want(t, "fingerprint", pay.HTTP.Fingerprint.String(), "JSON without /sent_at")
 	want(t, "upstream key", pay.UpstreamKey+pay.AttemptHeader, "Idempotency-KeyX-Attempt")
 	want(t, "inherited profile", pay.HTTP.Profile.Name, "stripe")
 	want(t, "inherited retention", refund.Policy.Retention.Replay, 48*time.Hour)
+	want(t, "rerun, and no key by intention", fmt.Sprint(refund.Policy.OnAbandoned, refund.UpstreamKey), fmt.Sprint(retrysafe.Rerun(), ""))
 	want(t, "store error", refund.Policy.OnStoreError, retrysafe.FailOpen)
 	want(t, "natural key", fmt.Sprint(refund.HTTP.KeySource), fmt.Sprint(httpsafe.NaturalKey{PathValues: []string{"id"}, Fields: []string{"/amount"}, Reference: "X-Repeat"}))
 	want(t, "body hash", thing.HTTP.KeySource.(httpsafe.BodyHash).Intent, "X-Intent")
@@ -121,6 +133,26 @@ func TestAFullFile(t *testing.T) {
 	want(t, "stream", hook.Stream, true)
 	want(t, "unguarded", static.Unguarded, true)
 	want(t, "a pattern alone", plain.Pattern+fmt.Sprint(plain.Unguarded), "/plainfalse")
+}
+
+// A retry waits for the attempt in flight unless the file says otherwise.
+//
+// Seen to fail with nothing filled in: the library's default refuses at once.
+func TestARetryWaitsByDefault(t *testing.T) {
+	c := mustParse(t, "upstream: http://x\nroutes:\n  POST /a: {in_flight: reject}\n  POST /b: {}\n")
+	if err := c.FillIn(); err != nil {
+		t.Fatal(err)
+	}
+	o, err := c.Proxy(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "default", o.Default.Policy.OnInFlight, retrysafe.Wait(5*time.Second))
+	want(t, "a route that says so", o.Routes[0].Policy.OnInFlight, retrysafe.Reject())
+	want(t, "a route that says nothing", o.Routes[1].Policy.OnInFlight, retrysafe.Wait(5*time.Second))
+	if shown := c.Effective(); strings.Count(shown, "in_flight: 'wait:5s'") != 2 || !strings.Contains(shown, "in_flight: reject") {
+		t.Errorf("got\n%s", shown)
+	}
 }
 
 // A profile brings its own retention; a route's goes before it.

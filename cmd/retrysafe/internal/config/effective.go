@@ -26,6 +26,9 @@ func (c *Config) Effective() string {
 	w.close()
 	w.text("store", c.Store.Value)
 	w.text("scope", c.Scope.Value)
+	if c.Auth.Set {
+		w.text("auth", c.Auth.Value.String())
+	}
 	w.group("jwt", named{"issuer", c.JWT.Issuer}, named{"audience", c.JWT.Audience})
 	w.group("tls", named{"cert", c.TLS.Cert}, named{"key", c.TLS.Key}, named{"client_ca", c.TLS.ClientCA})
 	w.group("secret", named{"env", c.Secret.Env}, named{"file", c.Secret.File})
@@ -38,16 +41,20 @@ func (c *Config) Effective() string {
 	w.duration("header_timeout", c.Limits.HeaderTimeout.Value)
 	w.duration("body_timeout", c.Limits.BodyTimeout.Value)
 	w.duration("idle_timeout", c.Limits.IdleTimeout.Value)
+	w.duration("write_timeout", c.Limits.WriteTimeout.Value)
+	w.number("memory", c.Limits.Memory.Value)
 	w.number("concurrent", int64(c.Limits.Concurrent.Value))
+	w.number("concurrent_per_caller", int64(c.Limits.ConcurrentPerCaller.Value))
+	w.number("keys_per_caller", int64(c.Limits.KeysPerCaller.Value))
 	w.close()
 	w.open("defaults")
 	w.route(c.Defaults)
 	w.close()
 	if len(c.Routes) > 0 {
 		w.open("routes")
-		for _, t := range c.Routes {
+		for _, t := range c.overridden() {
 			w.open(strconv.Quote(t.Pattern.Value))
-			w.route(t.Over(c.Defaults))
+			w.route(t)
 			w.close()
 		}
 		w.close()
@@ -121,18 +128,14 @@ func (w *writer) group(name string, settings ...named) {
 
 // route writes a route whose defaults are filled in, and what the library does where nothing is said.
 func (w *writer) route(t Route) {
-	if t.Guarded.Set && !t.Guarded.Value {
+	if !t.isGuarded() {
 		w.flag("guarded", false)
 		return
 	}
 	profile, policy := t.profile(), retrysafe.New(nil, retrysafe.Options{Policy: t.policy()}).Policy()
 	w.text("profile", profile.Name)
 	w.flag("required", t.Required.Value || profile.Required)
-	if t.Methods.Set {
-		w.list("methods", t.Methods.Value)
-	} else {
-		w.list("methods", profile.Methods)
-	}
+	w.list("methods", t.methods())
 	w.key(t.Key)
 	w.fingerprint(t.Fingerprint)
 	w.flag("scope_route", t.ScopeRoute.Value || profile.ScopeRoute)
@@ -146,7 +149,8 @@ func (w *writer) route(t Route) {
 	w.text("in_flight", t.InFlight.Value.String())
 	w.text("abandoned", or(t.Abandoned, "refuse"))
 	w.text("store_error", or(t.StoreError, "closed"))
-	w.text("ambiguous", or(t.Ambiguous, "store"))
+	w.text("ambiguous", t.ambiguous())
+	w.flag("trust_unavailable", t.TrustUnavailable.Value)
 	if t.MaxRequest.Set {
 		w.number("max_request", t.MaxRequest.Value)
 	} else {
@@ -212,11 +216,8 @@ func (w *writer) fingerprint(f Setting[Fingerprint]) {
 
 // String is how a file has it.
 func (f InFlight) String() string {
-	switch f.Kind {
-	case "wait":
+	if f.Kind == "wait" {
 		return "wait:" + f.Wait.String()
-	case "":
-		return "reject"
 	}
 	return f.Kind
 }

@@ -9,7 +9,7 @@ import (
 
 // Flags are settings of the command line that have a form to keep. Empty ones are not set.
 type Flags struct {
-	Upstream, Listen, Admin, Log, PublicURL string
+	Upstream, Listen, Admin, Scope, Log, PublicURL string
 }
 
 // Override puts flags into c.
@@ -18,6 +18,7 @@ func (c *Config) Override(f Flags) error {
 		override(&c.Upstream.URL, "--upstream", f.Upstream, parseUpstream),
 		override(&c.Listen, "--listen", f.Listen, parseListen),
 		override(&c.Admin, "--admin", f.Admin, parseListen),
+		override(&c.Scope, "--scope", f.Scope, parseScope),
 		override(&c.Log, "--log", f.Log, yamlfile.Choice("json", "text")),
 		override(&c.PublicURL, "--public-url", f.PublicURL, parsePublicURL),
 	)
@@ -46,9 +47,16 @@ const (
 	defaultHeaderTimeout = 10 * time.Second
 	defaultBodyTimeout   = 30 * time.Second
 	defaultIdleTimeout   = 2 * time.Minute
-	defaultConcurrent    = 10_000
+	defaultWriteTimeout  = 30 * time.Second
+	defaultMemory        = 64 << 20
+	defaultConcurrent    = 1000
+	defaultKeysPerCaller = 360_000
 	defaultDialTimeout   = 5 * time.Second
 	defaultUpstreamIdle  = 4 * time.Second
+	// defaultWait is how long a retry waits for an attempt in flight. A client that lost its connection retries within
+	// milliseconds, while its first attempt still works, and few client libraries retry a 409. It is shorter than their
+	// usual timeouts.
+	defaultWait = 5 * time.Second
 )
 
 // FillIn gives everything a value that nobody has given one. It returns an error if the whole makes no sense with what
@@ -67,8 +75,13 @@ func (c *Config) FillIn() error {
 	c.Limits.HeaderTimeout.Default(defaultHeaderTimeout)
 	c.Limits.BodyTimeout.Default(defaultBodyTimeout)
 	c.Limits.IdleTimeout.Default(defaultIdleTimeout)
+	c.Limits.WriteTimeout.Default(defaultWriteTimeout)
+	c.Limits.Memory.Default(defaultMemory)
 	c.Limits.Concurrent.Default(defaultConcurrent)
+	c.Limits.ConcurrentPerCaller.Default(max(c.Limits.Concurrent.Value/4, 1))
+	c.Limits.KeysPerCaller.Default(defaultKeysPerCaller)
 	c.Upstream.DialTimeout.Default(defaultDialTimeout)
 	c.Upstream.IdleTimeout.Default(defaultUpstreamIdle)
+	c.Defaults.InFlight.Default(InFlight{Kind: "wait", Wait: defaultWait})
 	return nil
 }

@@ -17,13 +17,23 @@ func TestWhatIsRefused(t *testing.T) {
 		says         string // of message and way out
 	}{
 		{"an unknown field", "listn: :8080\n", 1, 1, `did you mean "listen"?`},
-		{"an unknown field that resembles none", "colour: red\n", 1, 1, "known: admin, defaults"},
+		{"an unknown field that resembles none", "colour: red\n", 1, 1, "known: admin, auth, defaults"},
 		{"an unknown field of a route", "routes:\n  /a:\n    requierd: true\n", 3, 5, `did you mean "required"?`},
 		{"a dash for an underscore", "defaults:\n  in-flight: reject\n", 2, 3, `did you mean "in_flight"?`},
 		{"a field twice", "log: json\nlog: text\n", 2, 1, "already defined"},
 		{"no value", "listen:\n", 1, 1, "leave the line out"},
 		{"a list for a value", "listen: [a]\n", 1, 9, "a single value"},
 		{"a value for a mapping", "defaults: yes\n", 1, 11, "must be a mapping"},
+		{"a field for a mapping", "routes:\n  POST /x: required\n", 2, 12, "write {required: …}"},
+		{"another value for a mapping", "limits: 500\n", 1, 9, "write {NAME: VALUE} with some of: body_timeout, "},
+		{"a retention alone", "defaults:\n  retention: 72h\n", 2, 14, "write retention: {replay: 72h}"},
+		{"a retention that is none", "defaults:\n  retention: [72h]\n", 2, 14, "must be a mapping"},
+		{"a scope", "log: json\nscope: user\n", 2, 8, "credential"},
+		{"a scope that no request has", "scope: 'header:'\n", 1, 8, "header:NAME"},
+		{"cookies for a scope", "scope: header:Cookie\n", 1, 8, "jwt:JWKS-URL"},
+		{"credentials for a scope", "scope: header:authorization\n", 1, 8, "scope: credential"},
+		{"other credentials for a scope", "scope: header:X-API-Key\n", 1, 8, "scope: credential"},
+		{"a proxy's credentials for a scope", "scope: header:Proxy-Authorization\n", 1, 8, "header:X-Tenant"},
 		{"a list at the top", "- a\n", 1, 1, "must be a mapping"},
 		{"bad YAML", "a: b: c\n", 1, 4, "mapping value is not allowed"},
 		{"tabs", "defaults:\n\tlease: 3s\n", 2, 1, "tab"},
@@ -43,6 +53,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an address", "listen: localhost\n", 1, 9, "host:port"},
 		{"an upstream", "upstream: localhost:3000\n", 1, 11, "http://host:port"},
 		{"an upstream with a query", "upstream: http://x/?a=b\n", 1, 11, "nothing else"},
+		{"an address for auth", "log: json\nauth: localhost:3000/whoami\n", 2, 7, "http://localhost:3000/whoami"},
+		{"auth with a user", "auth: http://u:p@localhost/\n", 1, 7, "without user"},
 		{"a public URL", "public_url: api\n", 1, 13, "https://api.example.com"},
 		{"a profile", "defaults: {profile: strype}\n", 1, 21, "stripe"},
 		{"a method in small letters", "defaults: {methods: [post]}\n", 1, 22, "POST"},
@@ -68,8 +80,24 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a long lease", "defaults: {lease: 3d}\n", 1, 19, "timeout:"},
 		{"a pattern that is none", "routes:\n  POST payments: {}\n", 2, 3, "missing /"},
 		{"a pattern with a bad wildcard", "routes:\n  POST /{a: {}\n", 2, 3, "wildcard"},
+		{"a pattern whose wildcard has a hyphen", "routes:\n  POST /a/{order-id}: {}\n", 2, 3, "{order_id}"},
 		{"a pattern twice", "routes:\n  POST /a: {}\n  POST /a: {}\n", 3, 3, "already defined"},
 		{"a pattern twice, spelt otherwise", "routes:\n  POST /a/{x}: {}\n  POST /a/{y}: {}\n", 3, 3, "line 2"},
+		{"a pattern with its method in small letters", "routes:\n  post /payments: {}\n", 2, 3, `write "POST /payments"`},
+		{"a pattern for any method", "routes:\n  ANY /payments: {}\n", 2, 3, `write "/payments"`},
+		{"a wildcard of Flask", "routes:\n  POST /payments/<int:id>/refunds: {}\n", 2, 3, `write "POST /payments/{id}/refunds"`},
+		{"a wildcard of Rails", "routes:\n  POST /payments/:order-id: {}\n", 2, 3, `write "POST /payments/{order_id}"`},
+		{"a wildcard of Next", "routes:\n  'POST /payments/[id]': {}\n", 2, 3, `write "POST /payments/{id}"`},
+		{"a star at the end", "routes:\n  /payments/*: {}\n", 2, 3, `write "/payments/{rest...}", or "/payments/"`},
+		{"a star in between", "routes:\n  POST /payments/*/refunds: {}\n", 2, 3, `write "POST /payments/{part}/refunds"`},
+		{"a pattern with a query", "routes:\n  POST /payments?mode=x: {}\n", 2, 3, `write "POST /payments"`},
+		{"a pattern without its first slash", "routes:\n  POST payments/{id}: {}\n", 2, 3, `write "POST /payments/{id}"`},
+		{"a route whose method the profile does not guard", "routes:\n  PUT /x: {required: true}\n", 2, 3, "methods: [PUT]"},
+		{"a route whose method the profile of the defaults does not guard", "defaults: {profile: stripe}\nroutes:\n  DELETE /x:\n", 3, 3, "the profile stripe guards POST"},
+		{"a route whose method is not among its methods", "routes:\n  POST /x: {methods: [PUT]}\n", 2, 3, "methods: has only PUT"},
+		{"a route whose method has no effect", "routes:\n  GET /x: {required: true}\n", 2, 3, "guarded: false"},
+		{"a method with a slip", "defaults: {methods: [PSOT]}\n", 1, 22, "did you mean POST?"},
+		{"a rerun that the upstream cannot recognise", "routes:\n  POST /x:\n    abandoned: rerun\n", 3, 16, "upstream_key: none"},
 		{"patterns that contradict each other", "routes:\n  POST /a/{x}: {}\n  /b: {}\n  /a/b: {}\n", 4, 3, "line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,5 +151,52 @@ func TestNoFaultShowsASecret(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "proxy.yaml:1:") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", source, err)
 		}
+	}
+}
+
+// What looks alike and is meant so is accepted.
+func TestWhatIsNotRefused(t *testing.T) {
+	for _, source := range []string{
+		"routes:\n  POST /v1/payments:batch: {}\n",
+		"routes:\n  POST api.example.com/payments: {}\n",
+		"routes:\n  POST localhost/payments: {}\n",
+		"routes:\n  /payments/{rest...}: {}\n",
+		"routes:\n  GET /x: {guarded: false}\n",
+		"routes:\n  PUT /x: {methods: [PUT], required: true}\n",
+		"routes:\n  PUT /x: {profile: aws}\n",
+		"routes:\n  PURGE /x: {methods: [PURGE]}\n",
+		"routes:\n  POST /x: {abandoned: rerun, upstream_key: none}\n",
+		"routes:\n  POST /x: {guarded: false, abandoned: rerun}\n",
+	} {
+		if _, err := Parse("proxy.yaml", []byte(source)); err != nil {
+			t.Errorf("%q: %v", source, err)
+		}
+	}
+}
+
+// What frees the key of an operation that may have run is told, once for each line of the file.
+//
+// Seen to fail with Warnings returning nothing.
+func TestWarnings(t *testing.T) {
+	for source, lines := range map[string]string{
+		"upstream: http://x\n": "[]",
+		"upstream: http://x\ndefaults:\n  ambiguous: release\nroutes:\n  POST /a:\n  POST /b: {ambiguous: release}\n": "[{3 14} {6 24}]",
+		"upstream: http://x\nroutes:\n  POST /a: {ambiguous: release, upstream_key: X-Key}\n":                         "[]",
+		"upstream: http://x\nroutes:\n  /a: {required: true}\n":                                                       "[{3 3}]",
+		"upstream: http://x\nroutes:\n  /a: {required: true, methods: [POST, PATCH]}\n":                               "[]",
+		"upstream: http://x\nroutes:\n  /a: {required: true, profile: aws}\n":                                         "[]",
+		"upstream: http://x\nroutes:\n  /a: {}\n":                                                                     "[]",
+		"upstream: http://x\nroutes:\n  POST /a: {ambiguous: unknown}\n":                                              "[]",
+		"upstream: http://x\nroutes:\n  POST /a: {ambiguous: release, guarded: false}\n":                              "[]",
+	} {
+		c := mustParse(t, source)
+		if err := c.FillIn(); err != nil {
+			t.Fatal(err)
+		}
+		places := []yamlfile.Position{}
+		for _, w := range c.Warnings() {
+			places = append(places, w.At)
+		}
+		want(t, source, fmt.Sprint(places), lines)
 	}
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -38,6 +40,8 @@ type Route struct {
 	UpstreamKey   Setting[string]
 	AttemptHeader Setting[string]
 	Stream        Setting[bool]
+	// TrustUnavailable takes the upstream's 503 and 408 as the profile does.
+	TrustUnavailable Setting[bool]
 }
 
 // Retention of a route's records.
@@ -97,6 +101,8 @@ func (t *Route) fields() map[string]yamlfile.Field {
 		"upstream_key":   scalar(&t.UpstreamKey, parseFieldName),
 		"attempt_header": scalar(&t.AttemptHeader, parseFieldName),
 		"stream":         scalar(&t.Stream, yamlfile.Bool),
+
+		"trust_unavailable": scalar(&t.TrustUnavailable, yamlfile.Bool),
 	}
 }
 
@@ -121,6 +127,7 @@ func (t Route) Over(d Route) Route {
 	t.UpstreamKey = t.UpstreamKey.Or(d.UpstreamKey)
 	t.AttemptHeader = t.AttemptHeader.Or(d.AttemptHeader)
 	t.Stream = t.Stream.Or(d.Stream)
+	t.TrustUnavailable = t.TrustUnavailable.Or(d.TrustUnavailable)
 	return t
 }
 
@@ -129,6 +136,11 @@ func (k Retention) over(d Retention) Retention {
 }
 
 func (k *Retention) read(r *yamlfile.Reader, n ast.Node) {
+	if scalar, alone := n.(ast.ScalarNode); alone {
+		r.Fault(n, "retention must be a mapping: answers, keys and records are kept for times of their own",
+			fmt.Sprintf("write retention: {replay: %s}", scalar.GetToken().Value))
+		return
+	}
 	r.Mapping(n, "retention", map[string]yamlfile.Field{
 		"replay": scalar(&k.Replay, yamlfile.Duration),
 		"key":    scalar(&k.Key, yamlfile.Duration),
@@ -211,12 +223,20 @@ func parseInFlight(s string) (InFlight, error) {
 	return InFlight{}, err
 }
 
+// noUpstreamKey says that the upstream gets no key, where one would be needed: doing the operation twice does no harm.
+const noUpstreamKey = "none"
+
+var commonMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
 func parseMethod(s string) (string, error) {
+	near := yamlfile.Nearest(s, commonMethods)
 	switch {
 	case s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
 		return "", yamlfile.Wrong("\""+s+"\" is no method", "methods are written in capitals: POST")
-	case s == "GET" || s == "HEAD" || s == "OPTIONS" || s == "TRACE" || s == "QUERY" || s == "CONNECT":
+	case isSafe(s):
 		return "", yamlfile.Wrong(s+" needs no key: it has no effect to repeat", "leave it out")
+	case near != "" && near != s:
+		return "", yamlfile.Wrong("\""+s+"\" is no method", "did you mean "+near+"?")
 	}
 	return s, nil
 }

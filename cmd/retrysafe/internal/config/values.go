@@ -112,6 +112,15 @@ func parseUpstream(s string) (*url.URL, error) {
 	return u, nil
 }
 
+// parseAuth checks the URL that is asked whether a caller may call.
+func parseAuth(s string) (*url.URL, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return nil, yamlfile.Wrong("auth must be an HTTP URL", "write http:// or https:// and a host, without user and fragment: http://localhost:3000/whoami")
+	}
+	return u, nil
+}
+
 func parsePublicURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" {
@@ -135,6 +144,30 @@ func parseFieldName(s string) (string, error) {
 func parsePointer(s string) (string, error) {
 	if !strings.HasPrefix(s, "/") {
 		return "", yamlfile.Wrong(fmt.Sprintf("%q is no JSON pointer", s), "it begins with a slash: /"+strings.ReplaceAll(s, ".", "/"))
+	}
+	return s, nil
+}
+
+const availableScopes = `credential (the Authorization or X-API-Key header), header:NAME (set by a gateway that you trust), ` +
+	`jwt:JWKS-URL (a verified token's issuer and subject), mtls (a verified client certificate), ` +
+	`aws-access-key (the access key ID of requests signed as AWS has it), none (all callers share their keys)`
+
+// parseScope checks how callers are told apart. Headers with credentials are refused: header:NAME keeps what the header
+// says as it is.
+func parseScope(s string) (string, error) {
+	kind, rest, _ := strings.Cut(s, ":")
+	switch {
+	case s == "credential" || s == "none" || s == "mtls" || s == "aws-access-key" || kind == "jwt" && rest != "":
+		return s, nil
+	case kind != "header" || !IsFieldName(rest):
+		return "", yamlfile.Wrong(fmt.Sprintf("scope %q is not known", s), "write one of: "+availableScopes)
+	}
+	switch name := strings.ToLower(rest); name {
+	case "authorization", "x-api-key":
+		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are", "write scope: credential, which keeps a digest of them")
+	case "cookie", "proxy-authorization":
+		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are, and a caller is another one when they change",
+			"write header:X-Tenant for a header in which a gateway says who is calling, or jwt:JWKS-URL for verified tokens")
 	}
 	return s, nil
 }

@@ -16,8 +16,8 @@ func killPlain(ctx context.Context, a *act) error {
 		return err
 	}
 	a.expect(r, http.StatusInternalServerError, refused)
-	a.conclude("So it says that it does not know, and charges nobody twice. Every retry gets this answer until " +
-		"somebody has found out and resolved the key.")
+	a.conclude("So it says that it does not know, and charges nobody twice. Every retry gets this answer " +
+		"while the key is kept: find out at the API what happened (docs/outcome-unknown.md).")
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 const configuration = `# Written by retrysafe demo.
 defaults:
   lease: 2s                  # after a crash, a key is in doubt this soon
+  in_flight: reject          # 409 at once, to be seen; by default a retry waits 5s
 routes:
   POST /charges: {}          # an abandoned charge is refused: the default
   POST /v2/charges:          # this one knows a repeat when it sees one:

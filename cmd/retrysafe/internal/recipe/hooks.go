@@ -18,8 +18,8 @@ import (
 
 // hookSettings are commands, each a program and its arguments. Nothing is run by a shell.
 type hookSettings struct {
-	restart, stopStore, startStore []string
-	timeout                        time.Duration
+	restart, stopStore, startStore, revoke, restore []string
+	timeout                                         time.Duration
 }
 
 // hookTimeout is how long a command may take.
@@ -31,10 +31,15 @@ func (h *hookSettings) read(r *yamlfile.Reader, n ast.Node) {
 		"restart":     command(&h.restart),
 		"stop_store":  command(&h.stopStore),
 		"start_store": command(&h.startStore),
+		"revoke":      command(&h.revoke),
+		"restore":     command(&h.restore),
 		"timeout":     yamlfile.Scalar(&h.timeout, yamlfile.Duration),
 	})
 	if (h.stopStore == nil) != (h.startStore == nil) {
 		r.Fault(n, "what is stopped must be started again", "write both stop_store: and start_store:")
+	}
+	if (h.revoke == nil) != (h.restore == nil) {
+		r.Fault(n, "what is revoked must be restored again", "write both revoke: and restore:")
 	}
 }
 

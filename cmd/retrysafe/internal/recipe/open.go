@@ -49,7 +49,7 @@ func (f *File) Describe() string {
 // Commands are the hooks' command lines.
 func (f *File) Commands() [][]string {
 	var all [][]string
-	for _, c := range [][]string{f.hooks.restart, f.hooks.stopStore, f.hooks.startStore} {
+	for _, c := range [][]string{f.hooks.restart, f.hooks.stopStore, f.hooks.startStore, f.hooks.revoke, f.hooks.restore} {
 		if c != nil {
 			all = append(all, c)
 		}
@@ -65,6 +65,7 @@ func (h hookSettings) open(dir string, target *url.URL) (all probe.Hooks) {
 		return func(ctx context.Context) error { return run(ctx, dir, words, h.timeout) }
 	}
 	all.StopStore, all.StartStore = hook(h.stopStore), hook(h.startStore)
+	all.Revoke, all.Restore = hook(h.revoke), hook(h.restore)
 	if restart := hook(h.restart); restart != nil {
 		all.Restart = func(ctx context.Context) error {
 			if err := restart(ctx); err != nil {

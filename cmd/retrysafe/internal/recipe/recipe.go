@@ -80,6 +80,8 @@ func (p *parser) fields() map[string]yamlfile.Field {
 		"hooks":        p.file.hooks.read,
 		"retention":    yamlfile.Scalar(&r.Retention, yamlfile.Duration),
 		"lease":        yamlfile.Scalar(&r.Lease, yamlfile.Duration),
+		"body_timeout": yamlfile.Scalar(&r.BodyTimeout, yamlfile.Duration),
+		"other_host":   yamlfile.Scalar(&r.OtherHost, hostName),
 		"policy_url":   yamlfile.Scalar(&r.PolicyURL, webURL),
 		"limits":       p.limits,
 	}
@@ -102,6 +104,7 @@ func (p *parser) credentials(r *yamlfile.Reader, n ast.Node) {
 		"a":       headers(&to.A, p.env, "credentials.a"),
 		"b":       headers(&to.B, p.env, "credentials.b"),
 		"revoked": headers(&to.Revoked, p.env, "credentials.revoked"),
+		"a_again": headers(&to.AAgain, p.env, "credentials.a_again"),
 	})
 	p.checkCallers(r, n)
 }
@@ -109,7 +112,7 @@ func (p *parser) credentials(r *yamlfile.Reader, n ast.Node) {
 // checkCallers finds callers that are one and the same. Where a variable is missing, that is all there is to say.
 func (p *parser) checkCallers(r *yamlfile.Reader, n ast.Node) {
 	to := &p.file.Recipe
-	for name, other := range map[string][]probe.HeaderLine{"b": to.B, "revoked": to.Revoked} {
+	for name, other := range map[string][]probe.HeaderLine{"b": to.B, "revoked": to.Revoked, "a_again": to.AAgain} {
 		unread := slices.ContainsFunc(other, func(h probe.HeaderLine) bool { return h.Value == "" })
 		if len(other) > 0 && !unread && reflect.DeepEqual(to.A, other) {
 			r.Fault(n, fmt.Sprintf("credentials a and %s are the same", name), "give another caller's, or leave it out")

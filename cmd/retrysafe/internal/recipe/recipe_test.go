@@ -35,6 +35,7 @@ credentials:
   a: {Authorization: "Bearer ${TOKEN_A}"}
   b: {Authorization: "Bearer ${TOKEN_B}", X-Tenant: b}
   revoked: {Authorization: Bearer old}
+  a_again: {Authorization: Bearer later}
 variants:
   slow: {path: /payments/slow}
   failing: {body: '{"amount": {{amount}}, "card": "declined"}'}
@@ -47,9 +48,13 @@ hooks:
   restart: [docker, restart, api]
   stop_store: [docker, stop, db]
   start_store: [docker, start, db]
+  revoke: [./keys, revoke, a]
+  restore: [./keys, restore, a]
   timeout: 5s
 retention: 1d
 lease: 30s
+body_timeout: 10s
+other_host: b.example.test:8080
 policy_url: https://docs.example.test/retries
 limits: {requests: 100, rate: 2.5, timeout: 3s, wait: 1m, burst: 10}
 `
@@ -68,10 +73,11 @@ func TestAFullRecipe(t *testing.T) {
 	want(t, "b", lines(r.B), "Authorization: Bearer t-b\nX-Tenant: b")
 	want(t, "revoked", lines(r.Revoked), "Authorization: Bearer old")
 	want(t, "query", *f.count.sql, sqlSettings{"postgres://reader:s3cret@db/shop", "select count(*) from payments"})
-	want(t, "commands", fmt.Sprint(f.Commands()), "[[docker restart api] [docker stop db] [docker start db]]")
+	want(t, "commands", fmt.Sprint(f.Commands()), "[[docker restart api] [docker stop db] [docker start db] [./keys revoke a] [./keys restore a]]")
 	want(t, "hooks' timeout", f.hooks.timeout, 5*time.Second)
 	want(t, "retention, policy", fmt.Sprint(r.Retention, r.PolicyURL), "24h0m0shttps://docs.example.test/retries")
 	want(t, "lease", r.Lease, 30*time.Second)
+	want(t, "body timeout, other host, a again", fmt.Sprint(r.BodyTimeout, r.OtherHost, lines(r.AAgain)), "10sb.example.test:8080Authorization: Bearer later")
 	want(t, "limits", r.Limits, probe.Limits{Requests: 100, Rate: 2.5, Timeout: 3 * time.Second, Wait: time.Minute, Burst: 10})
 }
 
@@ -164,6 +170,8 @@ func TestWhatIsRefused(t *testing.T) {
 		{"one caller twice", least + "credentials: {a: {X-API-Key: s3cret}, b: {X-API-Key: s3cret}}\n", 3, 15, "another caller's"},
 		{"a variant without a path of its own", least + "variants: {other: {method: POST}}\n", 3, 20, "path of its own"},
 		{"a command for a shell", least + "hooks: {restart: docker restart api}\n", 3, 18, "[docker, restart, api]"},
+		{"a credential that stays revoked", least + "hooks: {revoke: [./keys, revoke, a]}\n", 3, 9, "restore"},
+		{"a host that is none", least + "other_host: http://b.example\n", 3, 13, "tenant-b"},
 		{"a store that stays down", least + "hooks: {stop_store: [docker, stop, db]}\n", 3, 9, "start_store"},
 		{"a retention", least + "retention: 24\n", 3, 12, "24h"},
 		{"a policy", least + "policy_url: /retries\n", 3, 13, "https://"},

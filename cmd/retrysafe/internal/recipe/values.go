@@ -60,6 +60,15 @@ func fieldName(s string) (string, error) {
 	return s, nil
 }
 
+// hostName accepts what can stand in a Host line.
+func hostName(s string) (string, error) {
+	u, err := url.Parse("http://" + s)
+	if err != nil || s == "" || u.Host != s {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no host", s), "write tenant-b.example.test, with :port if it has one")
+	}
+	return s, nil
+}
+
 // fieldValue accepts what can stand in one header line. Its error shows nothing of it.
 func fieldValue(s string) (string, error) {
 	if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {

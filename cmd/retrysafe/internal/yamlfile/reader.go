@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -149,12 +150,28 @@ func (r *Reader) Entries(n ast.Node, what string) []*ast.MappingValueNode {
 	case *ast.MappingValueNode:
 		return []*ast.MappingValueNode{n}
 	}
-	r.Fault(n, what+" must be a mapping of names to values", "")
+	r.Fault(n, what+mustBeMapping, "")
 	return nil
 }
 
+const mustBeMapping = " must be a mapping of names to values"
+
+// fieldsFor says what to write where a value stands in place of a mapping.
+func fieldsFor(value string, known map[string]Field) string {
+	if known[value] != nil {
+		return fmt.Sprintf("write {%s: …}", value)
+	}
+	return "write {NAME: VALUE} with some of: " + strings.Join(namesOf(known), ", ")
+}
+
+func namesOf(known map[string]Field) []string { return slices.Sorted(maps.Keys(known)) }
+
 // Mapping reads a mapping whose names are all known.
 func (r *Reader) Mapping(n ast.Node, what string, known map[string]Field) {
+	if scalar, alone := n.(ast.ScalarNode); alone {
+		r.Fault(n, what+mustBeMapping, fieldsFor(scalar.GetToken().Value, known))
+		return
+	}
 	for _, entry := range r.Entries(n, what) {
 		name, ok := r.Text(entry.Key)
 		if !ok {
@@ -205,11 +222,7 @@ func isNull(n ast.Node) bool {
 
 // suggestion names the known field that is most like the unknown one, or all of them.
 func suggestion(name string, known map[string]Field) string {
-	names := make([]string, 0, len(known))
-	for k := range known {
-		names = append(names, k)
-	}
-	slices.Sort(names)
+	names := namesOf(known)
 	if near := Nearest(name, names); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
