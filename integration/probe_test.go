@@ -1,13 +1,17 @@
 package integration
 
 import (
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,24 +27,34 @@ import (
 // Seen to fail with the look at the fingerprint taken out of guard.go (M01 and others), and with ScopeNone as scope (X01).
 func TestProbeFindsNothing(t *testing.T) {
 	for _, profile := range httpsafe.Profiles() {
-		for name, serve := range map[string]func(testing.TB, http.Handler, httpsafe.Profile) string{
-			"middleware": behindMiddleware, "proxy": behindProxy,
-		} {
-			t.Run(profile.Name+"/"+name, func(t *testing.T) {
-				t.Parallel()
+		t.Run(profile.Name, func(t *testing.T) {
+			t.Parallel()
+			var both sync.WaitGroup // most of a run is waiting
+			defer both.Wait()
+			both.Go(func() {
 				api := new(orders)
-				report, err := probe.Run(t.Context(), api.recipe(t, serve(t, api, profile), profile), probe.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkReport(t, report)
+				recipe := api.recipe(t, behindMiddleware(t, api, profile), profile)
+				recipe.Variants.Late, recipe.Variants.Unavailable = nil, nil // a handler knows what it answers
+				playAll(t, "middleware", recipe)
 			})
-		}
+			both.Go(func() {
+				api := new(orders)
+				recipe := api.recipe(t, behindProxy(t, api, profile), profile)
+				recipe.Variants.Large.Path = "/orders/huge"
+				playAll(t, "proxy", recipe)
+			})
+		})
 	}
 }
 
-func checkReport(t *testing.T, report *probe.Report) {
-	t.Helper()
+// playAll plays all cases, none of which may fail.
+func playAll(t *testing.T, name string, recipe probe.Recipe) {
+	report, err := probe.Run(t.Context(), recipe, probe.Options{})
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	t.Log(name)
 	for _, o := range report.Outcomes {
 		switch o.Verdict {
 		case probe.Fail, probe.Broken:
@@ -82,33 +96,64 @@ func behindMiddleware(t testing.TB, api http.Handler, profile httpsafe.Profile) 
 		mux.Handle(pattern, httpsafe.Middleware(guard, httpsafe.ScopeCredential(), options)(api))
 	}
 	mux.Handle("GET /.well-known/idempotency-policy", httpsafe.PolicyPage(httpsafe.RoutePolicy{Pattern: "/orders", Guard: guard, Options: options}))
-	server := httptest.NewServer(authenticated(mux))
-	t.Cleanup(server.Close)
-	return server.URL
+	return serve(t, authenticated(mux))
 }
 
 func behindProxy(t testing.TB, api http.Handler, profile httpsafe.Profile) string {
 	t.Helper()
-	upstream := httptest.NewServer(api)
-	t.Cleanup(upstream.Close)
-	to, err := url.Parse(upstream.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var guarded []proxy.Route
+	return behindProxyWith(t, api, httpsafe.Options{Profile: profile}, lateAfter)
+}
+
+func behindProxyWith(t testing.TB, api http.Handler, options httpsafe.Options, late time.Duration) string {
+	t.Helper()
+	return serve(t, authenticated(newProxy(t, api, options, late, nil)))
+}
+
+// lateAfter is the time after which answers of /orders/late are late.
+const lateAfter = 200 * time.Millisecond
+
+// newProxy returns a proxy in front of an API, whose answers at /orders/late are late after that time. It asks auth, which may be nil,
+// whether a caller may call.
+func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late time.Duration, auth *url.URL) *proxy.Proxy {
+	t.Helper()
+	profile := options.Profile
+	to := mustParse(t, serve(t, api))
+	guarded := []proxy.Route{{Pattern: "/orders/late", HTTP: options, Policy: retrysafe.Policy{Timeout: late}}}
 	for _, pattern := range routes() {
-		guarded = append(guarded, proxy.Route{Pattern: pattern, HTTP: httpsafe.Options{Profile: profile}})
+		route := proxy.Route{Pattern: pattern, HTTP: options}
+		if pattern == "/others" { // compares less than the others
+			route.HTTP.Fingerprint = httpsafe.FingerprintNone()
+		}
+		guarded = append(guarded, route)
 	}
 	p, err := proxy.New(newProbedGuard(t, profile, proxy.Observer(nil)), httpsafe.ScopeCredential(), proxy.Options{
-		Upstream: proxy.Upstream{URL: to}, Routes: guarded,
+		Upstream: proxy.Upstream{URL: to}, Routes: guarded, AuthURL: auth,
+		Limits: proxy.Limits{WriteTimeout: 300 * time.Millisecond}, // of a client that reads nothing
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.CloseIdleConnections)
-	server := httptest.NewServer(authenticated(p))
+	return p
+}
+
+// serve serves on loopback until the test ends. Handlers that end connections are not logged.
+func serve(t testing.TB, h http.Handler) (address string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Start()
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+func mustParse(t testing.TB, address string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 // routes are those of the API. Profiles in which a key belongs to its route tell routes apart by their patterns.
@@ -127,7 +172,10 @@ func authenticated(next http.Handler) http.Handler {
 }
 
 // orders is an API that creates something for every POST.
-type orders struct{ made atomic.Int64 }
+type orders struct {
+	made atomic.Int64
+	came sync.Map // notes of requests that are refused the first time
+}
 
 func (s *orders) Count(context.Context) (int64, error) { return s.made.Load(), nil }
 
@@ -137,8 +185,13 @@ func (s *orders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"orders":%d}`, s.made.Load())
 		return
 	}
+	if method := r.Header.Get("X-HTTP-Method-Override"); method != "" {
+		fmt.Fprintf(w, `{"done":%q}`, method)
+		return
+	}
 	var in struct {
 		Amount json.Number `json:"amount"`
+		Note   string      `json:"note"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
 		http.Error(w, `{"error":"that is not JSON"}`, http.StatusBadRequest)
@@ -154,23 +207,68 @@ func (s *orders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, `{"error":"broken"}`, http.StatusInternalServerError)
 		return
 	}
+	if s.losesAnswer(w, r, in.Note) {
+		return
+	}
 	body := fmt.Sprintf(`{"id":"order-%d","amount":%q`, s.made.Add(1), in.Amount)
-	if r.URL.Path == "/orders/large" {
+	switch r.URL.Path {
+	case "/orders/large": // more than is kept
 		body += `,"lines":"` + strings.Repeat("x", 1<<20) + `"`
+	case "/orders/huge": // more than a connection has room for
+		body += `,"lines":"` + strings.Repeat("x", 9<<20) + `"`
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", fmt.Sprintf("/orders/%d", s.made.Load()))
 	w.Header().Add("Set-Cookie", fmt.Sprintf("seen=%d", time.Now().UnixNano()))
+	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, body+"}")
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	w.Header().Set("Vary", "Accept-Encoding")
 	w.WriteHeader(http.StatusCreated)
-	fmt.Fprint(w, body+"}")
+	z := gzip.NewWriter(w)
+	fmt.Fprint(z, body+"}")
+	z.Close()
+}
+
+// losesAnswer is for requests whose answer does not come through, or is not that of the work. It reports whether the request is one.
+func (s *orders) losesAnswer(w http.ResponseWriter, r *http.Request, note string) bool {
+	switch r.URL.Path {
+	case "/orders/unanswered":
+		s.made.Add(1)
+		panic(http.ErrAbortHandler)
+	case "/orders/cut-off":
+		s.made.Add(1)
+		w.Header().Set("Content-Length", "1000")
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"id":`)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	case "/orders/late":
+		s.made.Add(1)
+		<-r.Context().Done()
+	case "/orders/unavailable":
+		s.made.Add(1)
+		http.Error(w, "upstream connect error or disconnect/reset before headers", http.StatusServiceUnavailable)
+	case "/orders/see-other":
+		w.Header().Set("Location", fmt.Sprintf("/orders/%d", s.made.Add(1)))
+		w.WriteHeader(http.StatusSeeOther)
+	case "/orders/busy":
+		if _, again := s.came.LoadOrStore(note, true); again {
+			return false
+		}
+		w.WriteHeader(http.StatusConflict)
+		fmt.Fprint(w, `{"error":{"type":"idempotency_error","code":"idempotency_key_in_use"}}`)
+	default:
+		return false
+	}
+	return true
 }
 
 func (s *orders) recipe(t testing.TB, address string, profile httpsafe.Profile) probe.Recipe {
 	t.Helper()
-	to, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	header := []probe.HeaderLine{{Name: "Content-Type", Value: "application/json"}}
 	at := func(path string) *probe.Template {
 		return &probe.Template{Path: path, Header: header, Body: `{"amount": {{amount}}, "note": "{{uuid}}"}`}
@@ -179,13 +277,15 @@ func (s *orders) recipe(t testing.TB, address string, profile httpsafe.Profile) 
 		return []probe.HeaderLine{{Name: "Authorization", Value: "Bearer " + token}}
 	}
 	return probe.Recipe{
-		Target: to, Profile: profile.Name, KeyRequired: profile.Required, Request: *at("/orders"),
+		Target: mustParse(t, address), Profile: profile.Name, KeyRequired: profile.Required, Request: *at("/orders"),
 		Identity: probe.Identity{Pointer: "/id"}, Count: s, A: bearer("a"), B: bearer("b"), Revoked: bearer("none"),
 		Variants: probe.Variants{
 			Slow: at("/orders/slow"), Failing: at("/orders/failing"), Broken: at("/orders/broken"), Other: at("/others"), Large: at("/orders/large"),
 			Cookie: at("/orders"), Invalid: &probe.Template{Path: "/orders", Header: header, Body: `{"amount": `},
-			Read: &probe.Template{Method: "GET", Path: "/orders"},
+			Read: &probe.Template{Method: "GET", Path: "/orders"}, SeeOther: at("/orders/see-other"), Busy: at("/orders/busy"),
+			Unanswered: at("/orders/unanswered"), CutOff: at("/orders/cut-off"), Late: at("/orders/late"), Unavailable: at("/orders/unavailable"),
 		},
+		OtherHost: "tenant-b.test",
 		PolicyURL: address + "/.well-known/idempotency-policy",
 	}
 }

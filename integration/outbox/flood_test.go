@@ -239,7 +239,7 @@ func saveOrder(db *sql.DB, box *outbox.Outbox, id int) error {
 		if _, err := tx.Exec(fmt.Sprintf("INSERT INTO orders VALUES (%d)", id)); err != nil {
 			return err
 		}
-		if err := outbox.Save(ctx, box, tx.ExecContext, outbox.Message{Topic: "orders", Body: fmt.Append(nil, id)}); err != nil {
+		if err := outbox.Save(ctx, box, tx, outbox.Message{Topic: "orders", Body: fmt.Append(nil, id)}); err != nil {
 			return err
 		}
 		if rand.IntN(20) == 0 {

@@ -133,17 +133,20 @@ func inTx(ctx context.Context, db *sql.DB, f func(tx *sql.Tx) error) error {
 // save saves messages, all in one transaction.
 func (k *kit) save(all ...outbox.Message) {
 	k.Helper()
-	err := inTx(k.Context(), k.db, func(tx *sql.Tx) error {
+	if err := k.trySave(k.Context(), all...); err != nil {
+		k.Fatal(err)
+	}
+}
+
+func (k *kit) trySave(ctx context.Context, all ...outbox.Message) error {
+	return inTx(ctx, k.db, func(tx *sql.Tx) error {
 		for _, m := range all {
-			if err := outbox.Save(k.Context(), k.box, tx.ExecContext, m); err != nil {
+			if err := outbox.Save(ctx, k.box, tx, m); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err != nil {
-		k.Fatal(err)
-	}
 }
 
 // age lets time pass by moving everything that is stored into the past.

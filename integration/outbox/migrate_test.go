@@ -41,7 +41,7 @@ func TestMigrate(t *testing.T) {
 		if want := len(box.Migrations()); total != want {
 			k.Errorf("%d migrations applied, want %d", total, want)
 		}
-		if err := outbox.Save(k.Context(), box, k.db.ExecContext, outbox.Message{}); err != nil {
+		if err := (&kit{T: k.T, db: k.db, box: box}).trySave(k.Context(), outbox.Message{}); err != nil {
 			k.Error(err)
 		}
 		if s := k.stats(); s.Pending != 0 {
@@ -121,7 +121,7 @@ func (k *kit) openStore(work func(context.Context, http.ResponseWriter, func(out
 		k.Cleanup(func() { s.Close() })
 		return s, func(w http.ResponseWriter, r *http.Request) error {
 			return s.InTx(r.Context(), func(ctx context.Context, tx *sql.Tx) error {
-				return work(ctx, w, func(m outbox.Message) error { return outbox.Save(ctx, k.box, tx.ExecContext, m) })
+				return work(ctx, w, func(m outbox.Message) error { return outbox.Save(ctx, k.box, tx, m) })
 			})
 		}
 	}
@@ -136,7 +136,7 @@ func (k *kit) openStore(work func(context.Context, http.ResponseWriter, func(out
 	k.Cleanup(func() { s.Close() })
 	return s, func(w http.ResponseWriter, r *http.Request) error {
 		return s.InTx(r.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			return work(ctx, w, func(m outbox.Message) error { return outbox.Save(ctx, k.box, tx.Exec, m) })
+			return work(ctx, w, func(m outbox.Message) error { return outbox.SavePgx(ctx, k.box, tx, m) })
 		})
 	}
 }

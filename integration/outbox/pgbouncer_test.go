@@ -47,7 +47,7 @@ func (k *kit) throughTheBouncer() {
 			k.save(m)
 			continue
 		}
-		err := pgx.BeginFunc(k.Context(), pool, func(tx pgx.Tx) error { return outbox.Save(k.Context(), k.box, tx.Exec, m) })
+		err := pgx.BeginFunc(k.Context(), pool, func(tx pgx.Tx) error { return outbox.SavePgx(k.Context(), k.box, tx, m) })
 		if err != nil {
 			k.Fatal(err)
 		}

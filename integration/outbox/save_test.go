@@ -21,7 +21,7 @@ func TestMessageIsSavedWithTheTransactionOrNotAtAll(t *testing.T) {
 		m := outbox.Message{Key: "k", Topic: "orders", Body: []byte("paid")}
 		failed := errors.New("out of paper")
 		err := inTx(k.Context(), k.db, func(tx *sql.Tx) error {
-			if err := outbox.Save(k.Context(), k.box, tx.ExecContext, m); err != nil {
+			if err := outbox.Save(k.Context(), k.box, tx, m); err != nil {
 				return err
 			}
 			return failed
@@ -78,7 +78,7 @@ func TestKeyIsOneMessage(t *testing.T) {
 		} {
 			other := m
 			change(&other)
-			if err := outbox.Save(k.Context(), k.box, k.db.ExecContext, other); !errors.Is(err, outbox.ErrKeyTaken) {
+			if err := k.trySave(k.Context(), other); !errors.Is(err, outbox.ErrKeyTaken) {
 				k.Errorf("another %s: got %v, want ErrKeyTaken", name, err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestKeyInsideAnAttempt(t *testing.T) {
 				func(ctx context.Context, a *retrysafe.Attempt) (int, error) {
 					for i, name := range names {
 						m := outbox.Message{Name: name, Topic: "orders", Body: fmt.Append(nil, body, i)}
-						if err := outbox.Save(ctx, k.box, k.db.ExecContext, m); err != nil {
+						if err := k.trySave(ctx, m); err != nil {
 							return 0, retrysafe.Retryable(err)
 						}
 					}
@@ -134,13 +134,13 @@ func TestSaveWithPgx(t *testing.T) {
 	pool := openPool(k, k.url)
 	m := outbox.Message{Key: "k", Header: map[string]string{"a": "b"}, Body: []byte("paid")}
 	for range 2 {
-		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return outbox.Save(t.Context(), k.box, tx.Exec, m) })
+		err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return outbox.SavePgx(t.Context(), k.box, tx, m) })
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	m.Body = nil
-	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return outbox.Save(t.Context(), k.box, tx.Exec, m) })
+	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return outbox.SavePgx(t.Context(), k.box, tx, m) })
 	if n := k.stats().Pending; n != 1 || !errors.Is(err, outbox.ErrKeyTaken) {
 		t.Errorf("%d messages, %v; want 1 and ErrKeyTaken", n, err)
 	}

@@ -146,7 +146,7 @@ func TestHeldMessagesHoldUpNobody(t *testing.T) {
 	sink := &recorder{}
 	err := inTx(t.Context(), k.db, func(tx *sql.Tx) error {
 		for _, m := range held {
-			if err := outbox.Save(t.Context(), k.box, tx.ExecContext, m); err != nil {
+			if err := outbox.Save(t.Context(), k.box, tx, m); err != nil {
 				return err
 			}
 		}
@@ -177,7 +177,7 @@ func TestHeldMessageOfABatch(t *testing.T) {
 	}), outbox.RelayOptions{})
 	<-sending
 	err := inTx(t.Context(), k.db, func(tx *sql.Tx) error {
-		if err := outbox.Save(t.Context(), k.box, tx.ExecContext, outbox.Message{Key: "held"}); err != nil {
+		if err := outbox.Save(t.Context(), k.box, tx, outbox.Message{Key: "held"}); err != nil {
 			return err
 		}
 		close(goOn)

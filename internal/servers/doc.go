@@ -8,6 +8,7 @@
 //	bouncer := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolMode: "transaction"})
 //	rabbit := servers.StartRabbitMQ(t, servers.RabbitMQOptions{})
 //	nats := servers.StartNATS(t, servers.NATSOptions{})
+//	stripe := servers.StartStripeMock(t)
 //
 // A test package whose tests share one server declares a variable of type [SharedPostgres] and calls its Get; it needs no
 // TestMain. [LaunchPostgres] is for programs that have no testing.TB.

@@ -6,11 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -64,7 +61,7 @@ func LaunchNATS(o NATSOptions) (*NATS, error) {
 }
 
 func (n *NATS) configure(o NATSOptions) error {
-	built, err := buildNATS()
+	built, err := buildTool("nats-server", natsMod, natsSum)
 	if err != nil {
 		return err
 	}
@@ -81,39 +78,6 @@ func (n *NATS) configure(o NATSOptions) error {
 	n.command = append(append([]string{}, o.Env...), in("nats-server"), "-c", in("nats.conf"))
 	n.stop, n.ready = syscall.SIGINT, n.greets
 	return n.folder.owner.write(in("nats.conf"), conf)
-}
-
-// buildNATS returns the path of the server in Go's build cache.
-func buildNATS() (string, error) {
-	dir, err := os.MkdirTemp("", "retrysafe-build-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "go.mod"), natsMod, 0o600),
-		os.WriteFile(filepath.Join(dir, "go.sum"), natsSum, 0o600)); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("go", "tool", "-n", "nats-server")
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	out, err := cmd.Output()
-	if err != nil {
-		var failed *exec.ExitError
-		if errors.As(err, &failed) {
-			err = fmt.Errorf("%w: %s", err, failed.Stderr)
-		}
-		return "", fmt.Errorf("servers: build nats-server: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-func copyProgram(from, to string) error {
-	program, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, program, 0o755)
 }
 
 // greets returns nil once the server says INFO, as it does to every client.

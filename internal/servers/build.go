@@ -1,0 +1,43 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// buildTool builds the tool that a go.mod names, and returns its path in Go's build cache.
+func buildTool(name string, mod, sum []byte) (string, error) {
+	dir, err := os.MkdirTemp("", "retrysafe-build-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(dir, "go.mod"), mod, 0o600),
+		os.WriteFile(filepath.Join(dir, "go.sum"), sum, 0o600)); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "tool", "-n", name)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	out, err := cmd.Output()
+	if err != nil {
+		var failed *exec.ExitError
+		if errors.As(err, &failed) {
+			err = fmt.Errorf("%w: %s", err, failed.Stderr)
+		}
+		return "", fmt.Errorf("servers: build %s: %w", name, err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+func copyProgram(from, to string) error {
+	program, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, program, 0o755)
+}

@@ -1,0 +1,67 @@
+package servers
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"net/http"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// What stripemock.mod and stripemock.sum say is built. Like NATS, it is no part of any module of the repository.
+var (
+	//go:embed stripemock.mod
+	stripeMockMod []byte
+	//go:embed stripemock.sum
+	stripeMockSum []byte
+)
+
+// StripeMock is Stripe's own mock of its API: it checks requests against the API's description, and answers them with
+// fixtures. It keeps nothing, and knows no idempotency keys.
+type StripeMock struct{ *Instance }
+
+// StartStripeMock starts a server of the test's own, which ends with the test.
+func StartStripeMock(t testing.TB) *StripeMock {
+	t.Helper()
+	in, err := newInstance("stripe-mock", "nobody", "KILL", "")
+	check(t, err)
+	s := &StripeMock{in}
+	s.closeWith(t)
+	check(t, s.configure())
+	check(t, s.start())
+	return s
+}
+
+func (s *StripeMock) configure() error {
+	built, err := buildTool("stripe-mock", stripeMockMod, stripeMockSum)
+	if err != nil {
+		return err
+	}
+	// Whoever runs the server may not reach the builder's cache.
+	program := filepath.Join(s.folder.path, "stripe-mock")
+	s.command, s.stop, s.ready = []string{program, "-http-addr", s.address(), "-https-addr", "127.0.0.1:0"}, syscall.SIGTERM, s.answers
+	return copyProgram(built, program)
+}
+
+// answers returns nil once the server does.
+func (s *StripeMock) answers(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/v1/charges", nil)
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer sk_test_ready")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New("servers: stripe-mock answers " + response.Status)
+	}
+	return nil
+}
+
+// URL of the server.
+func (s *StripeMock) URL() string { return "http://" + s.address() }
