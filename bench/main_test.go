@@ -146,7 +146,7 @@ func TestTheBinaryIsSmall(t *testing.T) {
 	if len(info.Deps) > mostModules {
 		t.Errorf("it links %d modules, want at most %d", len(info.Deps), mostModules)
 	}
-	const mostBytes = 42 * mib
+	const mostBytes = 43 * mib // our own code has grown by half a MiB since 42 was enough; no module was added
 	if file, err := os.Stat(binary); err != nil || file.Size() > mostBytes {
 		t.Errorf("it has %d bytes (%v), want at most %d", file.Size(), err, mostBytes)
 	}

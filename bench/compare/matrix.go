@@ -54,8 +54,7 @@ func totalRows(r result) (rows [][]string) {
 		for _, v := range []probe.Verdict{probe.Warn, probe.Info, probe.Pass, probe.NA} {
 			row = append(row, fmt.Sprint(found.Count(v)))
 		}
-		safe := report.Safe(found)
-		rows = append(rows, append(row, fmt.Sprintf("%d of %d", safe.Met, safe.Of)))
+		rows = append(rows, append(row, report.Safe(found).Verdict))
 	}
 	return rows
 }

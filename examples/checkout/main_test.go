@@ -65,10 +65,10 @@ func draw(n int, names []string) (drawn []string) {
 	return drawn
 }
 
-// makesZombie reports whether what is held at a boundary has a claim and has not completed it. In a transaction nobody can
-// take it over.
+// makesZombie reports whether what is held at a boundary has begun its work and has not completed it. Held in its claim, the guard
+// claims again, and does not begin if another attempt has the key by then; in a transaction nobody can take it over.
 func makesZombie(boundary string) bool {
-	for _, end := range []string{"-before-claim", "-written", "-committed", "-completed"} {
+	for _, end := range []string{"-before-claim", "-claimed", "-written", "-committed", "-completed"} {
 		if strings.HasSuffix(boundary, end) {
 			return false
 		}

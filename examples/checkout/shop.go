@@ -35,7 +35,9 @@ type bought struct {
 // newShop guards the checkout. A 502 leaves open what happened: it abandons the key instead of being its answer for good,
 // and the next request goes on from the saved steps (Rerun). The middleware tells the buyer so, who asks again.
 func newShop(p *place, urls addresses) (http.Handler, error) {
-	client, err := httpsafe.NewClient(httpsafe.ClientOptions{Transport: retries(2)})
+	options := retries(2)
+	options.RequireKey = true // each call belongs to an attempt, whose context it must have
+	client, err := httpsafe.NewClient(httpsafe.ClientOptions{Transport: options})
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func handler(guard *retrysafe.Guard, b *bank, token string) http.Handler {
 		Required:  true,
 		PolicyURL: "http://127.0.0.1:8080/.well-known/idempotency-policy", // as clients reach it
 	}
-	safe := httpsafe.Middleware(guard, httpsafe.ScopeCredential(), options)
+	safe := httpsafe.Middleware(guard, callerOf, options)
 	mux := http.NewServeMux()
 	// The guard stands inside of authentication, so that a replay too goes only to whoever may ask for it.
 	mux.Handle("POST /payments", authenticate(token, safe(http.HandlerFunc(b.pay))))

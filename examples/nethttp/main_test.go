@@ -43,6 +43,23 @@ func TestReplayIsAuthenticated(t *testing.T) {
 	}
 }
 
+// A client that refreshes its token between two attempts is still the same caller. Seen to fail with ScopeCredential: the
+// retry was charged again.
+func TestRetryWithANewToken(t *testing.T) {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	b := new(bank)
+	for _, token := range []string{"secret", "another secret"} {
+		server := httptest.NewServer(handler(guard, b, token))
+		defer server.Close()
+		r := request()
+		r.Header.Set("Authorization", "Bearer "+token)
+		exampletest.Post(t, server.URL, "k", `{"amount":1}`, r)
+	}
+	if n := b.charges.Load(); n != 1 {
+		t.Errorf("%d charges, want 1", n)
+	}
+}
+
 // Seen to fail with a store in memory, and (the second run is refused) with store.Close taken out.
 func TestReplayAfterRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "payments.db")

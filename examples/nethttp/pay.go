@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -25,7 +27,19 @@ func (b *bank) pay(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "{\"charge\":%q,\"amount\":%d}\n", rand.Text(), order.Amount)
 }
 
-// authenticate lets callers pass that know the token.
+// callerKey is where authenticate puts who the caller is.
+type callerKey struct{}
+
+// callerOf is the scope: the caller's identity, which stays the same when the token is replaced.
+func callerOf(r *http.Request) (string, error) {
+	name, ok := r.Context().Value(callerKey{}).(string)
+	if !ok {
+		return "", errors.New("the request has not been authenticated")
+	}
+	return name, nil
+}
+
+// authenticate lets callers pass that know the token. There is one, the shop; a real service finds out which it is.
 func authenticate(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := r.Header.Get("Authorization")
@@ -33,6 +47,6 @@ func authenticate(token string, next http.Handler) http.Handler {
 			http.Error(w, "a valid token is needed", http.StatusUnauthorized)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, "shop")))
 	})
 }

@@ -95,7 +95,7 @@ func (s *shop) save(ctx context.Context, tx *sql.Tx, w http.ResponseWriter, book
 		return err
 	}
 	// No Key is given: it is derived from the request's own, and the same if this attempt is cut off and another one follows.
-	err = outbox.Save(ctx, s.box, tx.ExecContext, outbox.Message{
+	err = outbox.Save(ctx, s.box, tx, outbox.Message{
 		Topic:     "order.placed",
 		Aggregate: fmt.Sprintf("order %d", id),
 		Body:      fmt.Appendf(nil, `{"type":"order.placed","data":{"order":%d,"book":%q}}`, id, book),
