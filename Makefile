@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare lint fmt proto demo clean
+.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare clients lint fmt proto demo clean
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -20,10 +20,12 @@ vet:
 race:
 	go test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
-tidy: ## check that every module stands on its own: tidy and buildable outside of the workspace
-	@for m in $(MODULES); do \
-		(cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build -o /dev/null ./...) || { echo "in $$m: run go mod tidy there"; exit 1; }; \
-	done
+tidy: ## check that every module is tidy and builds outside of the workspace, and that go doc changes no file
+	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
+		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
+	@failed=0; for m in $(MODULES); do \
+		(cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build -o /dev/null ./...) || { echo "in $$m: run go mod tidy there"; failed=1; }; \
+	done; exit $$failed
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
 	go run ./internal/mutate
@@ -47,8 +49,11 @@ bench: ## measure against peers and limits, side by side (about ten minutes)
 compare: ## what the probe says of peers that run here, into docs/compare (about seven minutes)
 	go run ./bench/compare
 
+clients: ## measure what well-known HTTP clients retry: the table of docs/clients.md (half a minute)
+	@go run ./integration/clients/survey
+
 lint: $(BIN)/golangci-lint ## run the linters (building them takes minutes, once)
-	@for m in $(MODULES); do echo "lint $${m#$(CURDIR)}/"; (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint run ./...) || exit 1; done
+	@failed=0; for m in $(MODULES); do echo "lint $${m#$(CURDIR)}/"; (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint run ./...) || failed=1; done; exit $$failed
 
 fmt: $(BIN)/golangci-lint ## format the code
 	@for m in $(MODULES); do (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint fmt ./...); done
