@@ -166,6 +166,16 @@ func (p *process) stop(k *kit) {
 // until asks until the answer is yes, and fails when patience ends.
 func (k *kit) until(what string, patience time.Duration, so func() bool) {
 	k.Helper()
+	if within(patience, so) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Fatalf("not %s within %v; seen: %v; last: %q", what, patience, k.seen, k.logs[max(0, len(k.logs)-10):])
+}
+
+// within asks until the answer is yes, or patience ends.
+func within(patience time.Duration, so func() bool) bool {
 	end := time.NewTimer(patience)
 	defer end.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -174,9 +184,8 @@ func (k *kit) until(what string, patience time.Duration, so func() bool) {
 		select {
 		case <-tick.C:
 		case <-end.C:
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.Fatalf("not %s within %v; seen: %v; last: %q", what, patience, k.seen, k.logs[max(0, len(k.logs)-10):])
+			return false
 		}
 	}
+	return true
 }
