@@ -206,7 +206,7 @@ func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 		guard:  g,
 		lease:  c.Lease,
 		number: c.Record.Attempt,
-		steps:  slices.Clone(c.Record.Steps),
+		steps:  slices.Clone(workSteps(c.Record.Steps)),
 		began:  time.Now(),
 	}
 	a.inherited = a.steps

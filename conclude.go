@@ -139,9 +139,7 @@ func (a *Attempt) later(err error, save func(context.Context) error) {
 
 // call makes one call to the store, bounded in time, whether or not the caller still waits.
 func (a *Attempt) call(f func(context.Context) error) error {
-	ctx := a.guard.callContext(a.parent)
-	defer ctx.end(nil)
-	return f(ctx)
+	return a.guard.callStore(a.parent, f)
 }
 
 func endKind(r Result) EventKind {
@@ -165,15 +163,22 @@ func (e *engine) fit(r Result, limit int) Result {
 // errorMeta marks a result made from an error, so that a replay gives an error again.
 const errorMeta = "retrysafe error"
 
+// resolvedMeta marks the result of a key that a person has ended as failed without an answer.
+const (
+	resolvedMeta    = "retrysafe resolved"
+	resolvedMessage = "the operation was not executed, and will not run under this key"
+)
+
 func failureResult(code int, message string) Result {
 	return Result{Failed: true, Code: code, Meta: []byte(errorMeta), Body: []byte(message)}
 }
 
 func asFailure(r Result) (*Failure, bool) {
-	if !r.Failed || string(r.Meta) != errorMeta {
+	resolved := string(r.Meta) == resolvedMeta
+	if !r.Failed || !resolved && string(r.Meta) != errorMeta {
 		return nil, false
 	}
-	return &Failure{Code: r.Code, Message: string(r.Body)}, true
+	return &Failure{Code: r.Code, Message: string(r.Body), Resolved: resolved}, true
 }
 
 // failureOf returns the error that every caller gets for r; nil if r was not made from an error.

@@ -14,8 +14,8 @@ var (
 	// ErrWaitTimeout: another attempt is working on the key, and was still working when the wait ended. Retry later
 	// with the same key.
 	ErrWaitTimeout = errors.New("retrysafe: still in flight after waiting")
-	// ErrAbandoned: an attempt began and never ended, so that nobody knows what it did. Every retry is told so until
-	// someone finds out and resolves the key.
+	// ErrAbandoned: an attempt began and never ended, so that it is unknown what it did. Every retry is told so until
+	// a person finds out and resolves the key: see Guard.Resolve.
 	ErrAbandoned = errors.New("retrysafe: outcome unknown")
 	// ErrNotReplayable: the work has run, and its answer is not kept: it was omitted, or its replay window has
 	// passed. It will not run again under this key.
@@ -55,6 +55,9 @@ type Failure struct {
 	Code int
 	// Message is the text of the error that the work returned.
 	Message string
+	// Resolved says that the work has not ended: a person has ended the key as failed, without an answer, after its outcome
+	// was unknown. See ResolveFail.
+	Resolved bool
 	// Cause is that error itself. A replay has none: use it for logs, not for decisions.
 	Cause error
 }

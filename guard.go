@@ -145,7 +145,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 		case c.Verdict == Abandoned && g.policy.OnAbandoned.kind == abandonedRefuse:
 			return g.refuse(ctx, AbandonedRefused, ErrAbandoned, c.Record)
 		case c.Verdict == Abandoned:
-			abandoned = c.Record
+			abandoned = c.Record.WithoutTrail()
 			q.TakeOver, q.Fingerprint = true, c.Record.Fingerprint
 			c, err = g.claim(ctx, &q)
 		case c.Record.State == Released: // under a fingerprint that matches ours but was made differently
@@ -295,5 +295,5 @@ func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
 
 func (g *Guard) refuse(ctx context.Context, kind EventKind, reason error, known Record) (Outcome, error) {
 	g.observe(ctx, Event{Kind: kind, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
-	return Outcome{}, &Refusal{Reason: reason, Record: known}
+	return Outcome{}, &Refusal{Reason: reason, Record: known.WithoutTrail()}
 }

@@ -79,6 +79,10 @@ const (
 	FingerprintIncomparable
 	// SweepEnded: a background sweep ended. Count, Took, Err.
 	SweepEnded
+	// KeyResolved: a person's decision about an abandoned key was carried out (Guard.Resolve). Fence, Attempt.
+	KeyResolved
+	// KeyPurged: what was answered of a key was dropped (Guard.Purge). Fence, Attempt.
+	KeyPurged
 )
 
 // String returns the kind's name in snake case.
@@ -86,7 +90,7 @@ func (k EventKind) String() string {
 	return name(int(k), "attempt_started", "attempt_resumed", "answer_replayed", "answer_omitted", "in_flight_refused",
 		"wait_timed_out", "mismatch_refused", "abandoned_refused", "not_replayable_refused", "work_succeeded", "work_failed",
 		"work_released", "work_unknown", "step_unused", "lease_taken", "save_failed", "saved_late", "save_abandoned", "store_failed",
-		"ran_unprotected", "fingerprint_incomparable", "sweep_ended")
+		"ran_unprotected", "fingerprint_incomparable", "sweep_ended", "key_resolved", "key_purged")
 }
 
 func (e *engine) observe(ctx context.Context, event Event) {

@@ -84,7 +84,8 @@ const (
 //   - It returns an error: still unknown; the key is abandoned again and the caller gets ErrAbandoned.
 type ReconcileFunc func(ctx context.Context, a *Attempt, abandoned Record) (*Result, error)
 
-// Refuse answers ErrAbandoned until somebody resolves the key: the safe choice when nothing is known of the work.
+// Refuse answers ErrAbandoned until a person resolves the key with Guard.Resolve or the command retrysafe keys resolve: the safe
+// choice when nothing is known of the work.
 func Refuse() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRefuse} }
 
 // Rerun takes the key over and runs the work again, from its saved steps on. Only for work that is safe to enter again:

@@ -21,7 +21,7 @@ type Record struct {
 	// shows them until AuditLeft is 0.
 	Result Result
 	// Steps in the order in which they were saved. Claim may leave them out once the work has ended; Inspect shows them
-	// until AuditLeft is 0.
+	// until AuditLeft is 0. In what a store returns, Trail is among them.
 	Steps []StepResult
 	// Age counts from the record's first claim, EndedAge from its end or its release (while it is pending, it is 0).
 	Age, EndedAge time.Duration

@@ -23,14 +23,18 @@ import (
 //
 // Errors: ErrNoAttempt outside of an attempt; what run returned, which is not saved, so that Step may be called again;
 // ErrLeaseLost if another attempt has taken over; an error marked Unknown if the result could not be saved, so that the key is
-// abandoned and its next attempt resumes here; likewise if a saved result cannot be decoded as T, or if a step of this name
-// has already run or is running in this attempt, since a corrected version of the program can resume; an error marked
-// Terminal if the result cannot be saved at all (it cannot be encoded, or is larger than Policy.MaxResult).
+// abandoned and its next attempt resumes here; likewise, since a corrected version of the program can resume, if a saved result
+// cannot be decoded as T, if a step of this name has already run or is running in this attempt, or if the name begins with
+// AuditStepPrefix; an error marked Terminal if the result cannot be saved at all (it cannot be encoded, or is larger than
+// Policy.MaxResult).
 func Step[T any](ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error)) (T, error) {
 	var result T
 	a, ok := AttemptFrom(ctx)
 	if !ok {
 		return result, ErrNoAttempt
+	}
+	if (StepResult{Name: name}).isAudit() {
+		return result, Unknown(fmt.Errorf("retrysafe: step %q: names that begin with %q are reserved: rename it", name, AuditStepPrefix))
 	}
 	kept := txStepsOf(ctx)
 	if !a.ask(name, kept) {
@@ -196,23 +200,11 @@ func (a *Attempt) saveStep(kept *txSteps, name string, result any) ([]byte, erro
 	return data, nil
 }
 
-// checkpointTries is how often saving a step is tried: its effect has happened, so a hiccup should not end the work.
-const checkpointTries = 4
-
 func (a *Attempt) checkpoint(s StepResult) error {
 	if !a.Protected() {
 		return nil
 	}
-	var err error
-	for try := range checkpointTries {
-		if try > 0 && !a.guard.background.sleep(firstPause<<try) {
-			break
-		}
-		err = a.call(func(ctx context.Context) error { return a.guard.store.Checkpoint(ctx, a.lease, s) })
-		if err == nil || errors.Is(err, ErrLeaseLost) {
-			break
-		}
-	}
+	err := a.guard.insist(a.parent, func(ctx context.Context) error { return a.guard.store.Checkpoint(ctx, a.lease, s) })
 	switch {
 	case err == nil:
 		return nil

@@ -50,7 +50,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher and Inspector. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger. It is safe for concurrent use.
 //
 // At its limits it refuses new keys with ErrStoreFull, and never forgets a record early. Each new key sweeps a little,
 // so that a Store does not grow although nobody calls Sweep.
@@ -73,6 +73,7 @@ var (
 	_ retrysafe.Sweeper   = (*Store)(nil)
 	_ retrysafe.Watcher   = (*Store)(nil)
 	_ retrysafe.Inspector = (*Store)(nil)
+	_ retrysafe.Purger    = (*Store)(nil)
 )
 
 // New returns an empty Store.

@@ -1,0 +1,75 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Purge says why a person has the answer of a key dropped. See Guard.Purge.
+type Purge struct {
+	// Reason says why. Required; up to MaxReasonBytes of UTF-8. It is kept in the trail.
+	Reason string
+	// By names the person or program that decides; up to MaxByBytes of UTF-8. It is kept in the trail.
+	By string
+	// DryRun checks everything and changes nothing.
+	DryRun bool
+}
+
+// Purger is implemented by stores that can drop what was answered of a key before its retention has passed.
+type Purger interface {
+	// Purge drops Meta, Body and steps of the records that Inspect shows of a key, but for steps whose names begin with
+	// AuditStepPrefix, ends the Replay of those records, and adds a step to the newest. It changes nothing else: the key stays
+	// taken until its Key has passed, and claims are told Done without an answer. If the step's name is already saved, it is not
+	// added again.
+	//
+	// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended; then nothing is changed.
+	Purge(ctx context.Context, d Digest, s StepResult) error
+}
+
+// Purge drops what was answered of a key that has ended: Meta, Body and steps of its records, those included that are kept for
+// people only. The key stays taken: a retry gets ErrNotReplayable. What is left is that the work has run and how it ended, and the
+// trail, with an entry about this. It returns the record as it is then. Purge can be repeated.
+//
+// The Guard's store must be an Inspector and a Purger. The Guard's observer is told KeyPurged.
+//
+// Errors: ErrInvalidResolution; ErrKeyUnknown; ErrNotEnded, with the record that was found; errors.ErrUnsupported if the store is no
+// Inspector or no Purger; ErrShutdown; ErrStoreFailed with the store's error.
+func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
+	if err := validateAudit(p.Reason, p.By); err != nil {
+		return Record{}, err
+	}
+	if !g.enter() {
+		return Record{}, ErrShutdown
+	}
+	defer g.leave()
+	known, err := g.newest(ctx, d)
+	if err != nil {
+		return Record{}, fmt.Errorf("purge key %s: %w", d, err)
+	}
+	if !known.State.Ended() {
+		return known, fmt.Errorf("purge key %s: %w: it is %s", d, ErrNotEnded, known.State)
+	}
+	purger, ok := g.store.(Purger)
+	if !ok {
+		return known, fmt.Errorf("purge key %s: the store %T is not a Purger: %w", d, g.store, errors.ErrUnsupported)
+	}
+	if p.DryRun {
+		return known, nil
+	}
+	return g.purge(ctx, purger, known, p)
+}
+
+func (g *Guard) purge(ctx context.Context, purger Purger, known Record, p Purge) (Record, error) {
+	entry := newAuditEntry(ResolvePurge, p.Reason, p.By, known)
+	d := known.Key.Digest()
+	err := g.insist(ctx, func(ctx context.Context) error { return purger.Purge(ctx, d, entry) })
+	switch {
+	case errors.Is(err, ErrNotEnded), errors.Is(err, ErrKeyUnknown):
+		return known, fmt.Errorf("purge key %s: it has changed meanwhile: %w", d, err)
+	case err != nil:
+		return known, fmt.Errorf("purge key %s: %w: %w", d, ErrStoreFailed, err)
+	}
+	g.observe(ctx, Event{Kind: KeyPurged, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
+	return g.newest(ctx, d)
+}

@@ -1,0 +1,265 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// ResolveAction says what a person has decided about a key. Its text is also that of AuditEntry.Action.
+type ResolveAction string
+
+const (
+	// ResolveComplete ends the key with Resolution.Result: the operation happened, and every retry gets this answer.
+	ResolveComplete ResolveAction = "complete"
+	// ResolveFail ends the key as failed: the operation did not happen, or was undone, and will not run under this key.
+	// Every retry gets Resolution.Result, or, if that is the zero Result, a *Failure whose Resolved is set. Adapters word it
+	// in their protocol and tell the client to use a new key.
+	ResolveFail ResolveAction = "fail"
+	// ResolveRelease frees the key for the same request: the operation did not happen, and the next retry runs it, after the
+	// steps that were saved. The record stays, with its trail, so that a request with another fingerprint is refused
+	// with ErrMismatch, as before.
+	ResolveRelease ResolveAction = "release"
+	// ResolvePurge is the action of the trail's entries that Guard.Purge writes. Guard.Resolve refuses it.
+	ResolvePurge ResolveAction = "purge"
+)
+
+// Resolution is what a person has decided about an abandoned key.
+type Resolution struct {
+	// Action is ResolveComplete, ResolveFail or ResolveRelease.
+	Action ResolveAction
+	// Result is the answer that every retry gets. Adapters make one: see httpsafe.NewResult. With ResolveFail it may be left
+	// out, and Failed is set by Resolve; with ResolveRelease there is none. It is limited by Policy.MaxResult.
+	Result Result
+	// Reason says how the decision was reached. Required; up to MaxReasonBytes of UTF-8. It is kept in the trail, and clients
+	// never see it.
+	Reason string
+	// By names the person or program that decides; up to MaxByBytes of UTF-8. It is kept in the trail.
+	By string
+	// Retention of the record from now on. A window that is not set is that of the Guard's policy, and none is shorter
+	// than what the record had left.
+	Retention Retention
+	// DryRun checks everything and changes nothing.
+	DryRun bool
+}
+
+// Limits of what a person writes into the trail, in bytes.
+const (
+	MaxReasonBytes = 1000
+	MaxByBytes     = 200
+)
+
+// Errors of Guard.Resolve and Guard.Purge.
+var (
+	// ErrKeyUnknown is returned if the store has no record of the key: it was never used, or its retention has passed.
+	ErrKeyUnknown = errors.New("retrysafe: no record of this key")
+	// ErrNotAbandoned is returned by Resolve if there is nothing to decide: an attempt works on the key, or it has ended or was
+	// released.
+	ErrNotAbandoned = errors.New("retrysafe: the key is not abandoned")
+	// ErrNotEnded is returned by Purge if the key has no answer yet.
+	ErrNotEnded = errors.New("retrysafe: the key has not ended")
+	// ErrInvalidResolution is returned for a Resolution or a Purge that cannot be carried out as it is written.
+	ErrInvalidResolution = errors.New("retrysafe: invalid resolution")
+)
+
+// Resolve ends an abandoned key as a person has decided, and returns its record as it is then. The person's claim takes the
+// key over as any attempt's would, under a fence of its own: the abandoned attempt, should its process still be there, cannot
+// change the key any more. The decision is saved in the record first (see Record.Trail), and then carried out.
+//
+// The Guard's store must be an Inspector. The Guard may be another one than that of the requests, in another process; its
+// observer is told KeyResolved. Resolve can be repeated: once it has been carried out, it returns ErrNotAbandoned.
+//
+// Errors: ErrInvalidResolution; ErrKeyUnknown; ErrNotAbandoned, with the record that was found, if an attempt's lease runs, if
+// the key has ended or was released, or if another attempt or person was faster; errors.ErrUnsupported if the store is no
+// Inspector; ErrShutdown; ErrStoreFailed with the store's error. After ErrStoreFailed the key is abandoned as before, unless
+// only the store's answer was lost: look at it again.
+func (g *Guard) Resolve(ctx context.Context, d Digest, r Resolution) (Record, error) {
+	if err := r.validate(g.policy.MaxResult); err != nil {
+		return Record{}, err
+	}
+	if !g.enter() {
+		return Record{}, ErrShutdown
+	}
+	defer g.leave()
+	known, err := g.newest(ctx, d)
+	if err != nil {
+		return Record{}, fmt.Errorf("resolve key %s: %w", d, err)
+	}
+	if known.State != Pending || known.LeaseLeft > 0 {
+		return known, notAbandoned(known)
+	}
+	if r.DryRun {
+		return known, nil
+	}
+	return g.resolve(ctx, known, r)
+}
+
+func (r Resolution) validate(maxResult int) error {
+	result := len(r.Result.Meta) + len(r.Result.Body)
+	switch {
+	case r.Action != ResolveComplete && r.Action != ResolveFail && r.Action != ResolveRelease:
+		return fmt.Errorf("%w: Action is %q; it must be %q, %q or %q",
+			ErrInvalidResolution, r.Action, ResolveComplete, ResolveFail, ResolveRelease)
+	case r.Action == ResolveRelease && !r.Result.isZero():
+		return fmt.Errorf("%w: a released key has no Result", ErrInvalidResolution)
+	case result > maxResult:
+		return fmt.Errorf("%w: Result has %d bytes, the limit is %d (Policy.MaxResult)", ErrInvalidResolution, result, maxResult)
+	}
+	return validateAudit(r.Reason, r.By)
+}
+
+func validateAudit(reason, by string) error {
+	switch {
+	case reason == "":
+		return fmt.Errorf("%w: Reason is empty; write how the decision was reached", ErrInvalidResolution)
+	case len(reason) > MaxReasonBytes:
+		return fmt.Errorf("%w: Reason has %d bytes, the limit is %d", ErrInvalidResolution, len(reason), MaxReasonBytes)
+	case len(by) > MaxByBytes:
+		return fmt.Errorf("%w: By has %d bytes, the limit is %d", ErrInvalidResolution, len(by), MaxByBytes)
+	case !utf8.ValidString(reason) || !utf8.ValidString(by):
+		return fmt.Errorf("%w: Reason and By must be UTF-8", ErrInvalidResolution)
+	}
+	return nil
+}
+
+func (r Result) isZero() bool {
+	return !r.Failed && r.Code == 0 && len(r.Meta) == 0 && len(r.Body) == 0 && !r.Omitted
+}
+
+// newest returns the newest record of a key.
+func (g *Guard) newest(ctx context.Context, d Digest) (Record, error) {
+	inspector, ok := g.store.(Inspector)
+	if !ok {
+		return Record{}, fmt.Errorf("the store %T is not an Inspector, so that its keys cannot be looked at: %w", g.store, errors.ErrUnsupported)
+	}
+	call := g.callContext(ctx)
+	defer call.end(nil)
+	found, err := inspector.Inspect(call, d)
+	switch {
+	case err != nil:
+		return Record{}, fmt.Errorf("%w: %w", ErrStoreFailed, err)
+	case len(found) == 0:
+		return Record{}, ErrKeyUnknown
+	}
+	return found[0], nil
+}
+
+func notAbandoned(known Record) error {
+	why := fmt.Sprintf("it is %s", known.State)
+	if known.State == Pending {
+		why = fmt.Sprintf("attempt %d is working on it, and its lease runs for another %v", known.Attempt, known.LeaseLeft.Round(time.Millisecond))
+	}
+	return fmt.Errorf("key %s: %w: %s", known.Key, ErrNotAbandoned, why)
+}
+
+// resolve takes the key over and carries the decision out.
+func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record, error) {
+	keep := r.Retention.or(g.policy.Retention).WithDefaults().atLeast(known)
+	q := g.claimRequest(Request{Key: known.Key, Fingerprint: known.Fingerprint})
+	q.TakeOver, q.Keep = true, keep
+	c, err := g.claim(ctx, &q)
+	switch {
+	case err != nil:
+		return known, err
+	case c.Verdict != Acquired:
+		return c.Record, notAbandoned(c.Record)
+	case c.Record.FirstFence != known.FirstFence || c.Record.Attempt != known.Attempt+1:
+		g.putBack(ctx, q.ClaimParams, c)
+		return known, fmt.Errorf("key %s: %w: it has changed meanwhile; look at it again", known.Key, ErrNotAbandoned)
+	}
+	ctx = context.WithoutCancel(ctx) // what has begun takes a few calls, bounded in time
+	ended, err := g.carryOut(ctx, c, r, keep)
+	switch {
+	case errors.Is(err, ErrLeaseLost):
+		return known, fmt.Errorf("key %s: %w: another attempt has taken it over meanwhile; look at it again", known.Key, ErrNotAbandoned)
+	case err != nil:
+		_ = g.callStore(ctx, func(ctx context.Context) error { return g.store.Extend(ctx, c.Lease, 0) }) // else the lease runs out
+		g.rooms.wake(known.Key)
+		return known, fmt.Errorf("resolve key %s: %w: %w", known.Key, ErrStoreFailed, err)
+	}
+	g.rooms.wake(known.Key)
+	g.observe(ctx, Event{Kind: KeyResolved, Key: known.Key, Fence: c.Lease.Fence, Attempt: c.Record.Attempt})
+	return ended, nil
+}
+
+// carryOut saves the entry of the trail, and then completes or releases. The entry comes first: no key ends by a decision
+// that nothing tells of.
+func (g *Guard) carryOut(ctx context.Context, c Claim, r Resolution, keep Retention) (Record, error) {
+	ended := c.Record
+	ended.LeaseLeft, ended.State = 0, Released
+	ended.ReplayLeft, ended.KeyLeft, ended.AuditLeft = keep.Replay, keep.Key, keep.Audit
+	if r.Action != ResolveRelease {
+		ended.Result = r.Result
+		if r.Action == ResolveFail {
+			ended.Result = r.failed()
+		}
+		ended.State = ended.Result.State()
+	}
+	entry := newAuditEntry(r.Action, r.Reason, r.By, ended)
+	if err := g.insist(ctx, func(ctx context.Context) error { return g.store.Checkpoint(ctx, c.Lease, entry) }); err != nil {
+		return ended, err
+	}
+	ended.Steps = append(slices.Clip(ended.Steps), entry)
+	return ended, g.insist(ctx, func(ctx context.Context) error {
+		if r.Action == ResolveRelease {
+			return g.store.Release(ctx, c.Lease)
+		}
+		return g.store.Complete(ctx, c.Lease, ended.Result, keep)
+	})
+}
+
+func (r Resolution) failed() Result {
+	if r.Result.isZero() || r.Result.isZeroFailure() {
+		return Result{Failed: true, Meta: []byte(resolvedMeta), Body: []byte(resolvedMessage)}
+	}
+	r.Result.Failed = true
+	return r.Result
+}
+
+func (r Result) isZeroFailure() bool { r.Failed = false; return r.isZero() }
+
+// atLeast returns r with no window shorter than what the record has left.
+func (r Retention) atLeast(known Record) Retention {
+	return Retention{
+		Replay: max(r.Replay, known.ReplayLeft),
+		Key:    max(r.Key, known.KeyLeft),
+		Audit:  max(r.Audit, known.AuditLeft),
+	}
+}
+
+// putBack gives back what a claim has taken that was not meant.
+func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
+	ctx = context.WithoutCancel(ctx)
+	err := g.callStore(ctx, func(ctx context.Context) error { return g.giveBack(ctx, p, c) })
+	if err != nil && !errors.Is(err, ErrLeaseLost) {
+		g.undoClaim(ctx, p)
+	}
+	g.rooms.wake(p.Key)
+}
+
+// callStore makes one call to the store, bounded in time.
+func (g *Guard) callStore(ctx context.Context, f func(context.Context) error) error {
+	call := g.callContext(ctx)
+	defer call.end(nil)
+	return f(call)
+}
+
+// saveTries is how often a save is tried whose loss would cost work: a hiccup should not end it.
+const saveTries = 4
+
+// insist calls the store until it has saved or refused, a few times.
+func (g *Guard) insist(ctx context.Context, save func(context.Context) error) error {
+	var err error
+	for try := range saveTries {
+		if try > 0 && !g.background.sleep(firstPause<<try) {
+			break
+		}
+		if err = g.callStore(ctx, save); err == nil || errors.Is(err, ErrLeaseLost) {
+			break
+		}
+	}
+	return err
+}

@@ -1,0 +1,48 @@
+package memstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step.
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Clock()
+	newest := s.records[d]
+	for newest != nil && !newest.readable(now) {
+		newest = newest.older
+	}
+	switch {
+	case newest == nil:
+		return fmt.Errorf("purge %s: %w", d, retrysafe.ErrKeyUnknown)
+	case !newest.state.Ended():
+		return fmt.Errorf("purge %s: %w", d, retrysafe.ErrNotEnded)
+	case !newest.hasStep(step.Name):
+		newest.steps = append(slices.Clip(newest.steps), step.Clone())
+	}
+	for r := newest; r != nil; r = r.older {
+		r.purge(now)
+		s.changed(r)
+	}
+	return nil
+}
+
+// purge drops the content of an ended record. Its steps are copied, since readers may have the old ones.
+func (r *record) purge(now time.Duration) {
+	r.result.Meta, r.result.Body = nil, nil
+	r.keep.Replay = min(r.keep.Replay, now-r.endsAt)
+	r.steps = slices.DeleteFunc(slices.Clone(r.steps), func(s retrysafe.StepResult) bool {
+		return !strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix)
+	})
+}

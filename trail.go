@@ -1,0 +1,103 @@
+package retrysafe
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+)
+
+// AuditStepPrefix begins the names of the steps in which a record keeps its trail. Step refuses such names.
+const AuditStepPrefix = "retrysafe.audit/"
+
+// AuditEntry is one decision that a person has made about a key. See Record.Trail.
+type AuditEntry struct {
+	Action ResolveAction `json:"action"`
+	// By and Reason are those of the Resolution or the Purge.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason"`
+	// At is when that was, on the clock of the process that was used for it.
+	At time.Time `json:"at"`
+	// Attempt and Fence are those of the claim under which the decision was carried out; of a purge, those of the record.
+	Attempt int   `json:"attempt"`
+	Fence   int64 `json:"fence"`
+	// Failed, Code and Bytes (of the body) describe the answer that the key was given.
+	Failed bool `json:"failed,omitempty"`
+	Code   int  `json:"code,omitempty"`
+	Bytes  int  `json:"bytes,omitempty"`
+	// Unfinished says that the decision was saved and not carried out: the process or the store failed in between, and the
+	// key was abandoned again.
+	Unfinished bool `json:"unfinished,omitempty"`
+}
+
+// newAuditEntry returns the step that holds an entry about the record as it is to be.
+func newAuditEntry(action ResolveAction, reason, by string, known Record) StepResult {
+	e := AuditEntry{
+		Action: action, By: by, Reason: reason, At: time.Now().UTC().Round(time.Millisecond),
+		Attempt: known.Attempt, Fence: known.Fence,
+	}
+	if action == ResolveComplete || action == ResolveFail {
+		e.Failed, e.Code, e.Bytes = known.Result.Failed, known.Result.Code, len(known.Result.Body)
+	}
+	data, err := json.Marshal(e)
+	if err != nil {
+		panic(err) // strings, numbers and a time
+	}
+	return StepResult{Name: AuditStepPrefix + rand.Text(), Data: data}
+}
+
+// Trail returns what people have decided about the key (Guard.Resolve, Guard.Purge), oldest first. It reads the record's
+// Steps, where these entries are, and so needs a record of Inspector.Inspect.
+func (r Record) Trail() []AuditEntry {
+	var trail []AuditEntry
+	for _, s := range r.Steps {
+		if !s.isAudit() {
+			continue
+		}
+		var e AuditEntry
+		if err := json.Unmarshal(s.Data, &e); err != nil {
+			e.Reason = "(this entry cannot be read)"
+		}
+		trail = append(trail, e)
+	}
+	for i := range trail {
+		trail[i].Unfinished = r.leftUnfinished(trail[i], trail[i+1:])
+	}
+	return trail
+}
+
+// leftUnfinished reports whether a decision was not carried out, by what came after it. A release that was followed by an
+// attempt counts as carried out: that is what it was for.
+func (r Record) leftUnfinished(e AuditEntry, later []AuditEntry) bool {
+	switch {
+	case e.Action == ResolvePurge:
+		return false
+	case e.Fence == r.Fence:
+		return r.State == Pending
+	case e.Action == ResolveRelease:
+		return len(later) > 0 && later[0].Attempt == e.Attempt+1 // which takes an abandoned key
+	}
+	return true
+}
+
+// WithoutTrail returns the record with the steps of the work alone.
+func (r Record) WithoutTrail() Record {
+	r.Steps = workSteps(r.Steps)
+	return r
+}
+
+func workSteps(steps []StepResult) []StepResult {
+	if !slices.ContainsFunc(steps, StepResult.isAudit) {
+		return steps
+	}
+	return slices.DeleteFunc(slices.Clone(steps), StepResult.isAudit)
+}
+
+func (s StepResult) isAudit() bool { return strings.HasPrefix(s.Name, AuditStepPrefix) }
+
+// wasReleased reports whether the claim before the last one was that of a person who released the key.
+func (r Record) wasReleased() bool {
+	trail := r.Trail()
+	return len(trail) > 0 && trail[len(trail)-1].Action == ResolveRelease && trail[len(trail)-1].Attempt == r.Attempt-1
+}
