@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare clients lint fmt proto demo clean
+.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare clients lint fmt proto demo pack clean
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -71,6 +71,9 @@ proto: ## generate code from the .proto files of tests and examples (needs proto
 
 demo: ## watch one charge happen although twenty clients retry it
 	go run ./cmd/retrysafe demo
+
+pack: ## write every public module of the working tree, as it would be released, into DIR, a module proxy in files
+	@go run ./internal/release pack $(or $(DIR),$(error say where to: make pack DIR=out)) $(VERSION)
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -33,6 +33,7 @@ var layers = []layer{
 	{folder: "integration/...", anything: true},
 	{folder: "bench/...", anything: true},
 	{folder: "internal/crosscheck/...", anything: true},
+	{folder: "internal/release/...", thirdParty: true},
 	{folder: "internal/rpc/...", may: []string{"."}, thirdParty: true},
 	{folder: "internal/..."},
 	{folder: "probe/grpcprobe/...", may: []string{"probe"}, thirdParty: true},
@@ -240,7 +241,7 @@ import (
 
 func main() {}
 `)
-	write("go.mod", "module example.test/program\n\ngo 1.25.0\n\nreplace "+module+" => "+root+"\n")
+	write("go.mod", "module example.test/program\n\ngo 1.26.0\n\nreplace "+module+" => "+root+"\n")
 	tidy := exec.Command("go", "mod", "tidy")
 	tidy.Dir = dir
 	tidy.Env = append(os.Environ(), "GOWORK=off", "GOPROXY=off", "GOFLAGS=-mod=mod")
