@@ -9,8 +9,14 @@ import (
 	"strings"
 )
 
-// buildTool builds the tool that a go.mod names, and returns its path in Go's build cache.
+// buildTool builds the tool that a go.mod names, and returns its path in Go's build cache. Processes that need one at the same
+// time wait for the first, instead of building it too.
 func buildTool(name string, mod, sum []byte) (string, error) {
+	lock, err := openLocked(filepath.Join(os.TempDir(), fmt.Sprintf("retrysafe-build-%d.lock", os.Getuid())))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
 	dir, err := os.MkdirTemp("", "retrysafe-build-")
 	if err != nil {
 		return "", err
@@ -27,7 +33,7 @@ func buildTool(name string, mod, sum []byte) (string, error) {
 	if err != nil {
 		var failed *exec.ExitError
 		if errors.As(err, &failed) {
-			err = fmt.Errorf("%w: %s", err, failed.Stderr)
+			err = explained(err, failed.Stderr)
 		}
 		return "", fmt.Errorf("servers: build %s: %w", name, err)
 	}

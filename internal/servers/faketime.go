@@ -13,9 +13,7 @@ import (
 // programs written in Go, which ask the system directly. To test clients whose clocks are wrong, put the server's wrong.
 func FakeTime(t testing.TB, offset time.Duration) []string {
 	t.Helper()
-	library, err := findProgram(program{
-		paths: []string{"/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1"}, pkg: "faketime",
-	})
+	library, err := findProgram(faketime)
 	check(t, err)
 	return []string{
 		"LD_PRELOAD=" + library,

@@ -24,7 +24,7 @@ type folder struct {
 
 // newFolder makes a folder that belongs to the owner. endSignal and epilogue are the watchdog's: see watchdog.sh.
 func newFolder(name string, owner account, endSignal, epilogue string) (*folder, error) {
-	if _, err := findProgram(program{name: "ps", pkg: "procps"}); err != nil {
+	if _, err := findProgram(ps); err != nil {
 		return nil, err
 	}
 	path, err := os.MkdirTemp(shortTempDir(), "retrysafe-"+name+"-")

@@ -6,87 +6,65 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
-	"strconv"
+	"regexp"
+	"strings"
 )
 
 //go:embed install.sh
 var installScript string
 
-// program is a file that a test needs: where it may be, and what brings it.
-type program struct {
-	name    string   // looked for in $PATH, unless empty
-	paths   []string // patterns of filepath.Glob, tried next
-	pkg     string   // Debian's package that has it
-	instead string   // what else helps whoever cannot install it; may be empty
+// Install brings what the servers of this package need and what is missing: all of Debian's packages at once, what is built
+// from source, and what comes by npm. It takes a minute or two on a new machine. Tests install what they need themselves;
+// those that look for something meanwhile wait until Install has it. Its errors are those that the tests fail with.
+func Install() error {
+	built := make(chan error, 1)
+	go func() { // which needs the processor, while apt-get needs the network
+		_, nats := buildTool("nats-server", natsMod, natsSum)
+		_, stripe := buildTool("stripe-mock", stripeMockMod, stripeMockSum)
+		built <- errors.Join(nats, stripe)
+	}()
+	err := installMissing(allPrograms()...)
+	if npm.lookUp() != "" {
+		_, sqs := installSQS()
+		err = errors.Join(err, sqs)
+	}
+	return errors.Join(err, <-built)
 }
 
-// findProgram returns the path of the program, and installs it if it is missing and can be installed.
-func findProgram(p program) (string, error) {
-	if path := p.lookUp(); path != "" {
-		return path, nil
-	}
-	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
-		return "", p.missing()
-	}
-	return p.install()
-}
-
-func (p program) lookUp() string {
-	if path, err := exec.LookPath(p.name); err == nil {
-		return path
-	}
-	for _, pattern := range p.paths {
-		found, _ := filepath.Glob(pattern) // the patterns are well formed
-		slices.SortFunc(found, byVersion)
-		if len(found) > 0 {
-			return found[0]
-		}
-	}
-	return ""
-}
-
-// byVersion puts the newest of /usr/lib/postgresql/9/bin/x and /usr/lib/postgresql/15/bin/x first.
-func byVersion(a, b string) int { return pathVersion(b) - pathVersion(a) }
-
-func pathVersion(path string) int {
-	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for no number
-	return n
-}
-
-func (p program) missing() error {
-	err := fmt.Errorf("servers: this test needs Debian's package %s; it installs it itself only as root: "+
-		"sudo apt-get install --no-install-recommends %s", p.pkg, p.pkg)
-	if p.instead != "" {
-		err = fmt.Errorf("%w (or %s)", err, p.instead)
-	}
-	return err
-}
-
-// install installs the package, one test process at a time.
-func (p program) install() (string, error) {
-	lock, err := os.OpenFile("/run/retrysafe-install.lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return "", err
-	}
-	defer lock.Close()
-	if err := lockFile(lock); err != nil {
-		return "", err
-	}
-	if path := p.lookUp(); path != "" { // somebody else has just installed it
-		return path, nil
-	}
-	cmd := exec.Command("/bin/sh", "-c", installScript, "install", "/usr/sbin/policy-rc.d", p.pkg)
+// aptInstall installs packages. It goes on, and keeps the lock, if this process is killed.
+func aptInstall(lock *os.File, packages []string) error {
+	args := append([]string{"-c", installScript, "install", "/usr/sbin/policy-rc.d"}, packages...)
+	cmd := exec.Command("/bin/sh", args...)
 	cmd.ExtraFiles = []*os.File{lock}
 	detach(cmd, account{})
 	out, err := cmd.CombinedOutput()
-	path := p.lookUp()
-	if err == nil && path == "" {
-		err = errors.New("it is not in the package")
-	}
+	return explained(err, out)
+}
+
+// openLocked opens a file that says who may install, and waits until it is this process.
+func openLocked(path string) (*os.File, error) {
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return "", fmt.Errorf("%w: installing it failed: %w\n%s", p.missing(), err, out)
+		return nil, err
 	}
-	return path, nil
+	if err := lockFile(lock); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// An error message of apt-get, npm or go.
+var errorLine = regexp.MustCompile(`(?m)^(E: |npm (ERR!|error) |go: ).*$`)
+
+// explained adds to an error the first line in which the output of a program says why, in place of all of it.
+func explained(err error, out []byte) error {
+	if err == nil {
+		return nil
+	}
+	why := errorLine.FindAllString(string(out), 3)
+	if len(why) == 0 {
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		why = lines[len(lines)-1:]
+	}
+	return fmt.Errorf("%w: %s", err, strings.Join(why, "; "))
 }

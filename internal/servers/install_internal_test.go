@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,13 +24,65 @@ func TestNewestVersionIsFound(t *testing.T) {
 	}
 }
 
+// What cannot be installed is one line that says what to install: for a user who is not root, and on a system without apt-get.
+//
+// Seen to fail with the user, and with apt-get, not looked at: the error was that of the lock, and that of the shell.
 func TestMissingSaysWhatToDo(t *testing.T) {
 	t.Parallel()
-	got := program{pkg: "redis-server", instead: "set URL"}.missing().Error()
-	for _, part := range []string{"sudo apt-get install --no-install-recommends redis-server", "set URL"} {
-		if !strings.Contains(got, part) {
-			t.Errorf("the error is %q, want %q in it", got, part)
+	for who, a := range map[string]account{
+		"not root":         {uid: 65534, gid: 65534, other: os.Getuid() == 0},
+		"no apt-get there": {},
+	} {
+		dir := reachable(t)
+		check(t, copyProgram(os.Args[0], filepath.Join(dir, "test")))
+		cmd := exec.Command(filepath.Join(dir, "test"))
+		path := dir
+		if a.other {
+			path = os.Getenv("PATH")
 		}
+		cmd.Dir, cmd.Env = dir, []string{childVariable + "=missing", "PATH=" + path}
+		detach(cmd, a)
+		out, err := cmd.CombinedOutput()
+		want := ": sudo apt-get install --no-install-recommends some-package other-package (or set URL)\n"
+		if got := string(out); err != nil || strings.Count(got, "\n") != 1 || !strings.HasSuffix(got, want) {
+			t.Errorf("%s: the error is %q, %v; want one line that ends with %q", who, got, err, want)
+		}
+	}
+}
+
+// reachable is a folder that all users can read; t.TempDir is closed to others.
+func reachable(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "retrysafe-test-")
+	check(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	check(t, os.Chmod(dir, 0o755))
+	return dir
+}
+
+// Seen to fail with the output given whole.
+func TestErrorsOfInstallersAreOneLine(t *testing.T) {
+	t.Parallel()
+	for out, want := range map[string]string{
+		"Reading package lists...\nE: Unable to locate package x\nE: y\n": "boom: E: Unable to locate package x; E: y",
+		"npm warn old\nnpm error code ENOTFOUND\nmore\n":                  "boom: npm error code ENOTFOUND",
+		"some words\nthe last words\n":                                    "boom: the last words",
+	} {
+		if got := explained(errors.New("boom"), []byte(out)).Error(); got != want {
+			t.Errorf("explained = %q, want %q", got, want)
+		}
+	}
+}
+
+// Seen to fail with the lock's message not looked for.
+func TestInstallWaitsForAnotherAptGet(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t, `echo "$*" >>"$CALLS"; [ -e "$CALLS.tried" ] || {
+		touch "$CALLS.tried"; echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt)' >&2; exit 100; }`)
+	i.put("sleep", "")
+	check(t, i.run())
+	calls := strings.Split(i.read(i.calls), "\n")
+	if len(calls) != 3 || calls[0] != calls[1] || strings.Contains(calls[0], "update") {
+		t.Errorf("apt-get was called with %q", calls)
 	}
 }
 
@@ -89,8 +142,13 @@ type installation struct {
 func newInstallation(t *testing.T, aptGet string) *installation {
 	dir := t.TempDir()
 	i := &installation{T: t, bin: dir, policy: filepath.Join(dir, "policy"), calls: filepath.Join(dir, "calls")}
-	check(t, os.WriteFile(filepath.Join(dir, "apt-get"), []byte("#!/bin/sh\n"+aptGet+"\n"), 0o700))
+	i.put("apt-get", aptGet)
 	return i
+}
+
+// put puts a script before the program of that name.
+func (i *installation) put(name, script string) {
+	check(i, os.WriteFile(filepath.Join(i.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
 }
 
 func (i *installation) run() error {

@@ -46,7 +46,7 @@ func StartPgBouncer(t testing.TB, pg *Postgres, o PgBouncerOptions) *PgBouncer {
 }
 
 func newPgBouncer(pg *Postgres, o PgBouncerOptions) (*PgBouncer, error) {
-	path, err := findProgram(program{name: "pgbouncer", paths: []string{"/usr/sbin/pgbouncer"}, pkg: "pgbouncer"})
+	path, err := findProgram(pgbouncer)
 	if err != nil {
 		return nil, err
 	}

@@ -70,10 +70,7 @@ func LaunchPostgres(o PostgresOptions) (*Postgres, error) {
 }
 
 func findPostgres() (string, error) {
-	path, err := findProgram(program{
-		name: "initdb", paths: []string{"/usr/lib/postgresql/*/bin/initdb"},
-		pkg: "postgresql", instead: "set " + postgresVariable + " to the URL of a server that may be used",
-	})
+	path, err := findProgram(initdb)
 	if err != nil {
 		return "", err
 	}

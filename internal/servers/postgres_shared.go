@@ -40,9 +40,9 @@ func (s *SharedPostgres) launch() (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	psql, err := findProgram(program{name: "psql", pkg: "postgresql-client"})
+	client, err := findProgram(psql)
 	if err != nil {
 		return nil, err
 	}
-	return &Postgres{base: *base, client: psql}, nil
+	return &Postgres{base: *base, client: client}, nil
 }

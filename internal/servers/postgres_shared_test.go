@@ -15,7 +15,7 @@ func TestSharedPostgresIsOneServer(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		t.Run(name, func(t *testing.T) { pids = append(pids, shared.Get(t).PID()) })
 	}
-	if pids[0] == 0 || pids[0] != pids[1] {
+	if len(pids) != 2 || pids[0] == 0 || pids[0] != pids[1] {
 		t.Errorf("the tests' servers are %d: want one", pids)
 	}
 	if err := shared.Get(t).Close(); err != nil {

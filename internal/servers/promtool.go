@@ -5,7 +5,7 @@ import "testing"
 // Promtool returns the path of promtool, which checks and tests the rules of Prometheus.
 func Promtool(t testing.TB) string {
 	t.Helper()
-	path, err := findProgram(program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"})
+	path, err := findProgram(promtool)
 	check(t, err)
 	return path
 }

@@ -42,12 +42,7 @@ func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 
 // LaunchRabbitMQ starts a server for whoever has no testing.TB. It ends with Close, or with this process.
 func LaunchRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
-	server, err := findProgram(program{paths: []string{"/usr/lib/rabbitmq/bin/rabbitmq-server"}, pkg: "rabbitmq-server"})
-	if err != nil {
-		return nil, err
-	}
-	epmd, err := findProgram(program{name: "epmd", pkg: "erlang-base"})
-	if err != nil {
+	if err := installMissing(rabbitmq, epmd); err != nil {
 		return nil, err
 	}
 	in, err := newInstance("rabbitmq", "rabbitmq", "QUIT", "")
@@ -55,7 +50,7 @@ func LaunchRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
 		return nil, err
 	}
 	r := &RabbitMQ{in}
-	if err = r.configure(epmd, server, o); err == nil {
+	if err = r.configure(o); err == nil {
 		err = r.start()
 	}
 	if err != nil {
@@ -64,7 +59,7 @@ func LaunchRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
 	return r, nil
 }
 
-func (r *RabbitMQ) configure(epmd, server string, o RabbitMQOptions) error {
+func (r *RabbitMQ) configure(o RabbitMQOptions) error {
 	names, err := r.reserveMore()
 	if err != nil {
 		return err
@@ -88,7 +83,7 @@ func (r *RabbitMQ) configure(epmd, server string, o RabbitMQOptions) error {
 		"RABBITMQ_LOG_BASE=" + in("logs"),
 		"RABBITMQ_LOGS=-",
 	}
-	r.command = slices.Concat(env, o.Env, []string{"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd, server})
+	r.command = slices.Concat(env, o.Env, []string{"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(), rabbitmq.lookUp()})
 	r.stop, r.ready = syscall.SIGTERM, r.greets
 	owner := r.folder.owner
 	return errors.Join(

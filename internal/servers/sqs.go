@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -77,14 +78,11 @@ func installNPM(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := openLocked(filepath.Join(dir, "lock"))
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if err := lockFile(lock); err != nil {
-		return err
-	}
 	done := filepath.Join(dir, "installed")
 	if _, err := os.Stat(done); err == nil {
 		return nil
@@ -94,12 +92,33 @@ func installNPM(dir string, files map[string][]byte) error {
 			return err
 		}
 	}
-	npm := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	npm.Dir = dir
-	if out, err := npm.CombinedOutput(); err != nil {
-		return fmt.Errorf("servers: npm ci: %w; it needs Node 20 or later, and npm\n%s", err, out)
+	path, err := findProgram(npm)
+	if err != nil {
+		return err
+	}
+	if err := checkNode(); err != nil {
+		return err
+	}
+	ci := exec.Command(path, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	ci.Dir = dir
+	if out, err := ci.CombinedOutput(); err != nil {
+		return fmt.Errorf("servers: npm ci: %w", explained(err, out))
 	}
 	return os.WriteFile(done, nil, 0o644)
+}
+
+// checkNode returns an error if node is too old for what npm installs.
+func checkNode() error {
+	out, err := exec.Command("node", "--version").Output()
+	if err != nil {
+		return fmt.Errorf("servers: node --version: %w", err)
+	}
+	version := strings.TrimSpace(string(out))
+	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < 20 {
+		return fmt.Errorf("servers: the SQS of tests needs Node 20 or later, and npm; this is Node %s", version)
+	}
+	return nil
 }
 
 // answers returns nil once the server does.

@@ -16,7 +16,13 @@ import (
 const childVariable = "RETRYSAFE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
-	if state := os.Getenv(childVariable); state != "" {
+	switch state := os.Getenv(childVariable); state {
+	case "":
+	case "missing":
+		fmt.Println(installMissing(program{paths: []string{"/bin/sh"}, pkg: "dash"},
+			program{name: "no-such-program", pkg: "some-package", instead: "set URL"}, program{name: "none-either", pkg: "other-package"}))
+		os.Exit(0)
+	default:
 		fmt.Println(startIn(state))
 		select {} // until it is killed
 	}

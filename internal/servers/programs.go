@@ -1,0 +1,127 @@
+package servers
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// program is a file that a test needs: where it may be, and which package has it.
+type program struct {
+	name    string   // looked for in $PATH, unless empty
+	paths   []string // patterns of filepath.Glob, tried next
+	pkg     string   // Debian's package that has it
+	instead string   // what else helps where the package cannot be installed; may be empty
+}
+
+// The programs that the servers of this package consist of, or need.
+var (
+	initdb = program{
+		name: "initdb", paths: []string{"/usr/lib/postgresql/*/bin/initdb"},
+		pkg: "postgresql", instead: "set " + postgresVariable + " to the URL of a server that may be used",
+	}
+	psql      = program{name: "psql", pkg: "postgresql-client"}
+	pgbouncer = program{name: "pgbouncer", paths: []string{"/usr/sbin/pgbouncer"}, pkg: "pgbouncer"}
+	rabbitmq  = program{paths: []string{"/usr/lib/rabbitmq/bin/rabbitmq-server"}, pkg: "rabbitmq-server"}
+	epmd      = program{name: "epmd", pkg: "erlang-base"}
+	faketime  = program{
+		paths: []string{"/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1"}, pkg: "faketime",
+	}
+	promtool = program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"}
+	ps       = program{name: "ps", pkg: "procps"}
+	npm      = program{name: "npm", pkg: "npm"}
+)
+
+// allPrograms is what Install installs.
+func allPrograms() []program {
+	return []program{initdb, psql, pgbouncer, rabbitmq, epmd, faketime, promtool, ps, npm}
+}
+
+// findProgram returns the path of the program, and installs it if it is missing and can be installed.
+func findProgram(p program) (string, error) {
+	if err := installMissing(p); err != nil {
+		return "", err
+	}
+	return p.lookUp(), nil
+}
+
+func (p program) lookUp() string {
+	if path, err := exec.LookPath(p.name); err == nil {
+		return path
+	}
+	for _, pattern := range p.paths {
+		found, _ := filepath.Glob(pattern) // the patterns are well formed
+		slices.SortFunc(found, byVersion)
+		if len(found) > 0 {
+			return found[0]
+		}
+	}
+	return ""
+}
+
+// byVersion puts the newest of /usr/lib/postgresql/9/bin/x and /usr/lib/postgresql/15/bin/x first.
+func byVersion(a, b string) int { return pathVersion(b) - pathVersion(a) }
+
+func pathVersion(path string) int {
+	n, _ := strconv.Atoi(filepath.Base(filepath.Dir(filepath.Dir(path)))) // 0 for no number
+	return n
+}
+
+// missing returns those of the programs that are not on the machine.
+func missing(programs []program) []program {
+	return slices.DeleteFunc(slices.Clone(programs), func(p program) bool { return p.lookUp() != "" })
+}
+
+func packages(programs []program) []string {
+	var names []string
+	for _, p := range programs {
+		names = append(names, p.pkg)
+	}
+	return names
+}
+
+// errMissing says, in one line, what to install.
+func errMissing(programs []program) error {
+	names := strings.Join(packages(programs), " ")
+	err := fmt.Errorf("servers: missing: %s, or what this system has in place of Debian's packages; tests install them "+
+		"only as root on Debian or Ubuntu: sudo apt-get install --no-install-recommends %s", names, names)
+	for _, p := range programs {
+		if p.instead != "" {
+			err = fmt.Errorf("%w (or %s)", err, p.instead)
+		}
+	}
+	return err
+}
+
+// installMissing installs those of the programs that are missing, by one call of apt-get. Before it looks it waits until no
+// other process is in it: a package that is only half installed has programs already, but not the user who runs them.
+func installMissing(programs ...program) error {
+	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
+		if lacks := missing(programs); len(lacks) > 0 {
+			return errMissing(lacks)
+		}
+		return nil
+	}
+	lock, err := openLocked("/run/retrysafe-install.lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	lacks := missing(programs)
+	if len(lacks) == 0 {
+		return nil
+	}
+	err = aptInstall(lock, packages(lacks))
+	if still := missing(lacks); err == nil && len(still) > 0 {
+		err = errors.New("these packages do not have it")
+	}
+	if err != nil {
+		return fmt.Errorf("%w: installing them failed: %w", errMissing(lacks), err)
+	}
+	return nil
+}
