@@ -20,6 +20,7 @@ type Attempt struct {
 	guard  *Guard
 	lease  Lease // Fence 0: unprotected
 	number int
+	tries  int // see Tries
 	began  time.Time
 
 	inherited []StepResult // saved by earlier attempts
@@ -95,6 +96,9 @@ func (a *Attempt) Fence() int64 { return a.lease.Fence }
 
 // Number of this attempt: 1 is the first, more follow a take-over or a release after saved steps.
 func (a *Attempt) Number() int { return a.number }
+
+// Tries is Number, counted from the last time that a person has released the key (ResolveRelease), which starts the count anew.
+func (a *Attempt) Tries() int { return a.tries }
 
 // Protected reports whether the key is claimed: true, unless the store failed and the policy is FailOpen.
 func (a *Attempt) Protected() bool { return a.lease.Fence != 0 }
@@ -206,6 +210,7 @@ func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 		guard:  g,
 		lease:  c.Lease,
 		number: c.Record.Attempt,
+		tries:  c.Record.Attempt - c.Record.releasedAt(),
 		steps:  slices.Clone(workSteps(c.Record.Steps)),
 		began:  time.Now(),
 	}

@@ -102,7 +102,7 @@ func (g *Guard) undo(parent context.Context, p ClaimParams) error {
 // giveBack leaves a claimed key as it was found: what an earlier attempt abandoned stays abandoned, and what a person has
 // released stays released.
 func (g *Guard) giveBack(ctx context.Context, p ClaimParams, c Claim) error {
-	if p.TakeOver && c.Record.Attempt > 1 && !c.Record.wasReleased() {
+	if p.TakeOver && c.Record.Attempt > 1 && c.Record.releasedAt() != c.Record.Attempt-1 {
 		return g.store.Extend(ctx, c.Lease, 0)
 	}
 	return g.store.Release(ctx, c.Lease)

@@ -163,28 +163,32 @@ func (e *engine) fit(r Result, limit int) Result {
 // errorMeta marks a result made from an error, so that a replay gives an error again.
 const errorMeta = "retrysafe error"
 
-// resolvedMeta marks the result of a key that a person has ended as failed without an answer.
-const (
-	resolvedMeta    = "retrysafe resolved"
-	resolvedMessage = "the operation was not executed, and will not run under this key"
-)
+// resolvedCode marks the result of a key that a person has ended as failed without an answer: see ResolveFail. Being a code, it
+// stays when the answer is dropped. It fits 32 bits, and is no protocol's.
+const resolvedCode = 0x7e7502
+
+func (r Result) isResolvedFailure() bool { return r.Failed && r.Code == resolvedCode }
 
 func failureResult(code int, message string) Result {
 	return Result{Failed: true, Code: code, Meta: []byte(errorMeta), Body: []byte(message)}
 }
 
-func asFailure(r Result) (*Failure, bool) {
-	resolved := string(r.Meta) == resolvedMeta
-	if !r.Failed || !resolved && string(r.Meta) != errorMeta {
-		return nil, false
+// Failure returns the error that Guard.Do returns for r: that of work which has failed with an error, or of a key that was resolved as
+// failed without an answer. It is nil for other results, those included that are failures in the words of a protocol.
+func (r Result) Failure() *Failure {
+	switch {
+	case r.isResolvedFailure():
+		return &Failure{Resolved: true, Message: "the operation was not executed, and will not run under this key"}
+	case r.Failed && string(r.Meta) == errorMeta:
+		return &Failure{Code: r.Code, Message: string(r.Body)}
 	}
-	return &Failure{Code: r.Code, Message: string(r.Body), Resolved: resolved}, true
+	return nil
 }
 
 // failureOf returns the error that every caller gets for r; nil if r was not made from an error.
 func failureOf(r Result, cause error) error {
-	f, ok := asFailure(r)
-	if !ok {
+	f := r.Failure()
+	if f == nil {
 		return nil
 	}
 	f.Cause = cause

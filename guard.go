@@ -271,6 +271,9 @@ func (g *Guard) reconciling(abandoned Record, work Work) Work {
 
 // replay answers from the record of an attempt that has ended.
 func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
+	if known.Result.isResolvedFailure() { // there is nothing more to keep of this answer
+		known.ReplayLeft = known.KeyLeft
+	}
 	if known.ReplayLeft <= 0 {
 		return g.refuse(ctx, NotReplayableRefused, ErrNotReplayable, known)
 	}
@@ -287,7 +290,7 @@ func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
 		Age:        known.Age,
 		ReplayLeft: known.ReplayLeft,
 	}
-	if f, ok := asFailure(known.Result); ok {
+	if f := known.Result.Failure(); f != nil {
 		return out, f
 	}
 	return out, nil

@@ -31,7 +31,7 @@ type Purger interface {
 // people only. The key stays taken: a retry gets ErrNotReplayable. What is left is that the work has run and how it ended, and the
 // trail, with an entry about this. It returns the record as it is then. Purge can be repeated.
 //
-// The Guard's store must be an Inspector and a Purger. The Guard's observer is told KeyPurged.
+// The Guard's store must be an Inspector, and it, or the store that its method Unwrap() Store returns, a Purger. The Guard's observer is told KeyPurged.
 //
 // Errors: ErrInvalidResolution; ErrKeyUnknown; ErrNotEnded, with the record that was found; errors.ErrUnsupported if the store is no
 // Inspector or no Purger; ErrShutdown; ErrStoreFailed with the store's error.
@@ -50,14 +50,25 @@ func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 	if !known.State.Ended() {
 		return known, fmt.Errorf("purge key %s: %w: it is %s", d, ErrNotEnded, known.State)
 	}
-	purger, ok := g.store.(Purger)
-	if !ok {
+	purger := purgerOf(g.store)
+	if purger == nil {
 		return known, fmt.Errorf("purge key %s: the store %T is not a Purger: %w", d, g.store, errors.ErrUnsupported)
 	}
 	if p.DryRun {
 		return known, nil
 	}
 	return g.purge(ctx, purger, known, p)
+}
+
+// purgerOf returns s, or what is inside of it as far as its methods Unwrap() Store tell; nil if none is a Purger.
+func purgerOf(s Store) Purger {
+	if p, ok := s.(Purger); ok {
+		return p
+	}
+	if wrapper, ok := s.(interface{ Unwrap() Store }); ok {
+		return purgerOf(wrapper.Unwrap())
+	}
+	return nil
 }
 
 func (g *Guard) purge(ctx context.Context, purger Purger, known Record, p Purge) (Record, error) {

@@ -211,15 +211,15 @@ func (g *Guard) carryOut(ctx context.Context, c Claim, r Resolution, keep Retent
 	})
 }
 
+// failed returns the result of ResolveFail.
 func (r Resolution) failed() Result {
-	if r.Result.isZero() || r.Result.isZeroFailure() {
-		return Result{Failed: true, Meta: []byte(resolvedMeta), Body: []byte(resolvedMessage)}
+	r.Result.Failed = false
+	if r.Result.isZero() {
+		return Result{Failed: true, Code: resolvedCode}
 	}
 	r.Result.Failed = true
 	return r.Result
 }
-
-func (r Result) isZeroFailure() bool { r.Failed = false; return r.isZero() }
 
 // atLeast returns r with no window shorter than what the record has left.
 func (r Retention) atLeast(known Record) Retention {

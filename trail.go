@@ -39,6 +39,9 @@ func newAuditEntry(action ResolveAction, reason, by string, known Record) StepRe
 	}
 	if action == ResolveComplete || action == ResolveFail {
 		e.Failed, e.Code, e.Bytes = known.Result.Failed, known.Result.Code, len(known.Result.Body)
+		if known.Result.isResolvedFailure() {
+			e.Code = 0
+		}
 	}
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -96,8 +99,12 @@ func workSteps(steps []StepResult) []StepResult {
 
 func (s StepResult) isAudit() bool { return strings.HasPrefix(s.Name, AuditStepPrefix) }
 
-// wasReleased reports whether the claim before the last one was that of a person who released the key.
-func (r Record) wasReleased() bool {
-	trail := r.Trail()
-	return len(trail) > 0 && trail[len(trail)-1].Action == ResolveRelease && trail[len(trail)-1].Attempt == r.Attempt-1
+// releasedAt returns the attempt under which a person last released the key; 0 if none has.
+func (r Record) releasedAt() int {
+	for _, e := range slices.Backward(r.Trail()) {
+		if e.Action == ResolveRelease {
+			return e.Attempt
+		}
+	}
+	return 0
 }

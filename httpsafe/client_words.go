@@ -93,6 +93,7 @@ func slugMeanings() map[Slug]said {
 		RequestInFlight:  saidInFlight,
 		KeyReused:        saidReused,
 		KeyExpired:       saidExpired,
+		KeyClosed:        saidReplayed, // a final answer, also to attempts before
 		OutcomeUnknown:   saidUnknown,
 		KeyMissing:       saidRefused,
 		KeyMalformed:     saidRefused,

@@ -120,11 +120,7 @@ func (x *exchange) explain(out retrysafe.Outcome, err error) {
 	case errors.As(err, &refusal):
 		x.explainRefusal(refusal)
 	case errors.As(err, &failure): // of work that was no handler's: there is no response
-		status := string(appendExpiry([]byte("replayed"), out.ReplayLeft))
-		if x.m.marker != "" {
-			x.w.Header()[x.m.marker] = []string{"true"}
-		}
-		x.refuseKnown(seen(problem(OutcomeUnknown), retrysafe.Record{Age: out.Age}), status)
+		x.explainFailure(out, failure)
 	case errors.Is(err, retrysafe.ErrAbandoned):
 		x.refuseUnknown(retrysafe.Record{})
 	case x.r.Context().Err() != nil: // most likely nobody reads this any more
@@ -132,6 +128,18 @@ func (x *exchange) explain(out retrysafe.Outcome, err error) {
 	default: // ErrStoreFailed, ErrStoreFull, ErrShutdown
 		x.refuse(problem(StoreUnavailable))
 	}
+}
+
+// explainFailure answers with a final failure that has no response: the same for every retry.
+func (x *exchange) explainFailure(out retrysafe.Outcome, failure *retrysafe.Failure) {
+	p := problem(OutcomeUnknown)
+	if failure.Resolved {
+		p = problem(KeyClosed)
+	}
+	if x.m.marker != "" {
+		x.w.Header()[x.m.marker] = []string{"true"}
+	}
+	x.refuseKnown(seen(p, retrysafe.Record{Age: out.Age}), string(appendExpiry([]byte("replayed"), out.ReplayLeft)))
 }
 
 func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) {
@@ -142,7 +150,8 @@ func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) {
 	case errors.Is(refusal, retrysafe.ErrNotReplayable):
 		p := seen(problem(KeyExpired), known)
 		p.Executed = "yes"
-		expired := time.Now().Add(x.m.guard.Policy().Retention.Replay - known.EndedAge)
+		ago := max(0, known.EndedAge-x.m.guard.Policy().Retention.Replay) // 0: a person has dropped the answer before its time
+		expired := time.Now().Add(-ago)
 		x.refuse(p.with("expired_at", expired.UTC().Format(time.RFC3339)))
 	case errors.Is(refusal, retrysafe.ErrAbandoned):
 		x.refuseUnknown(known)

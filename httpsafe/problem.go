@@ -21,6 +21,7 @@ const (
 	BodyTooLarge     Slug = "body-too-large"
 	KeyReused        Slug = "key-reused"
 	KeyExpired       Slug = "key-expired"
+	KeyClosed        Slug = "key-closed" // its outcome was unknown, and a person has ended it as failed
 	EarlyData        Slug = "early-data"
 	KeyQuota         Slug = "key-quota"
 	OutcomeUnknown   Slug = "outcome-unknown"

@@ -56,6 +56,13 @@ func keyProblems() []Problem {
 			NewKeyRequired: true, Executed: "unknown",
 		},
 		{
+			Slug: KeyClosed, Status: 422,
+			Title: "The operation was not executed",
+			Detail: "The outcome under this key was unknown. It has been found out that the operation did not happen or was undone, " +
+				"and it will not run under this key. Use a new key to perform it.",
+			NewKeyRequired: true, Executed: "no",
+		},
+		{
 			Slug: KeyQuota, Status: 429,
 			Title:     "Too many keys",
 			Detail:    "This caller has reached its quota of keys. Retry after the indicated delay.",

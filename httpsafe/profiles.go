@@ -45,7 +45,7 @@ func Stripe() Profile {
 		Marker:         "Idempotent-Replayed",
 		EchoKey:        true,
 		OriginalHeader: "Original-Request",
-		Statuses:       map[Slug]int{KeyReused: 400, KeyExpired: 400},
+		Statuses:       map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		RetryHeader:    "Stripe-Should-Retry",
 		RenderFunc:     renderStripe,
 	}
@@ -61,7 +61,7 @@ func StripeV2() Profile {
 		Retention:   30 * day,
 		Class:       StoreUnlessFailed,
 		RetryHeader: "Stripe-Should-Retry",
-		Statuses:    map[Slug]int{KeyReused: 400, KeyExpired: 400},
+		Statuses:    map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		RenderFunc:  renderStripe,
 	}
 }
@@ -108,7 +108,7 @@ func Repeatability() Profile {
 		Class:             ThreeClasses,
 		AcceptedHeader:    HeaderLine{"Repeatability-Result", "accepted"},
 		RejectedHeader:    HeaderLine{"Repeatability-Result", "rejected"},
-		Statuses:          map[Slug]int{KeyReused: 400, KeyExpired: 412},
+		Statuses:          map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 412},
 		RenderFunc:        renderOData,
 	}
 }
@@ -124,7 +124,7 @@ func Square() Profile {
 		ScopeRoute: true,
 		Retention:  day,
 		Class:      StoreExecuted,
-		Statuses:   map[Slug]int{KeyReused: 400, KeyExpired: 400},
+		Statuses:   map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		RenderFunc: renderSquare,
 	}
 }
@@ -140,7 +140,7 @@ func AWS() Profile {
 		ScopeRoute: true,
 		Retention:  day,
 		Class:      StoreSuccesses,
-		Statuses:   map[Slug]int{KeyReused: 400, KeyExpired: 400},
+		Statuses:   map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		RenderFunc: renderAWS,
 	}
 }
@@ -173,7 +173,7 @@ func GoCardless() Profile {
 		Retention:  day,
 		Class:      StoreSuccesses,
 		ReplayFunc: conflictingResource,
-		Statuses:   map[Slug]int{KeyReused: 409, KeyExpired: 409},
+		Statuses:   map[Slug]int{KeyReused: 409, KeyClosed: 409, KeyExpired: 409},
 		RenderFunc: renderGoCardless,
 	}
 }

@@ -93,7 +93,7 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 	switch {
 	case known.State.Ended():
 		o.add("ended_ms_ago", known.EndedAge.Milliseconds())
-		o.add("status", replayStatus(known.Result))
+		o.add("status", s.statusOf(known.Result))
 		o.add("replayable", known.ReplayLeft > 0 && !known.Result.Omitted)
 		o.add("result", r.URL.Path+"?result")
 	case known.LeaseLeft > 0:
@@ -106,6 +106,17 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 	w.Write(body)
 }
 
+// statusOf is the status that a retry gets.
+func (s *statusHandler) statusOf(r retrysafe.Result) int {
+	if f := r.Failure(); f == nil || !f.Resolved {
+		return replayStatus(r)
+	}
+	if status := s.profile.Statuses[KeyClosed]; status != 0 {
+		return status
+	}
+	return problem(KeyClosed).Status
+}
+
 func stateOf(known retrysafe.Record) string {
 	if known.State == retrysafe.Pending && known.LeaseLeft <= 0 {
 		return "abandoned"
@@ -116,15 +127,18 @@ func stateOf(known retrysafe.Record) string {
 // writeResult gives the response as a replay would.
 func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
 	x := &exchange{m: &middleware{config: s.config}, w: w, r: r, request: retrysafe.Request{Key: known.Key}}
+	failure := known.Result.Failure()
 	switch {
 	case !known.State.Ended() && known.LeaseLeft > 0:
 		x.refuseKnown(seen(problem(RequestInFlight), known), "in-flight")
 	case !known.State.Ended():
 		x.refuseUnknown(known)
+	case failure != nil && failure.Resolved:
+		x.explainFailure(retrysafe.Outcome{ReplayLeft: known.KeyLeft, Age: known.Age}, failure)
 	case known.ReplayLeft <= 0:
 		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrNotReplayable, Record: known})
 	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // no handler's work
-		x.explain(retrysafe.Outcome{ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
+		x.explainFailure(retrysafe.Outcome{ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
 	default:
 		x.m.writeStored(w, r, retrysafe.Outcome{Result: known.Result, Age: known.Age, ReplayLeft: known.ReplayLeft})
 	}

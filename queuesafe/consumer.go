@@ -36,7 +36,7 @@ type Options struct {
 
 	// MaxAttempts is how many attempts a key gets: after so many that never ended, because the handler takes the process
 	// down with it, the message is Poison. It bounds what the policies Rerun and Reconcile do, and what is retried after saved
-	// steps. Default 10; negative: no limit.
+	// steps. A key that a person has released (retrysafe.ResolveRelease) gets as many again. Default 10; negative: no limit.
 	MaxAttempts int
 	// MaxDeliveries is how often a message may be delivered before it is given up in the situations Retryable and
 	// Unknown. Other situations are nobody's fault and never make a message a dead letter, although brokers

@@ -93,6 +93,14 @@ func refusals() []refusal {
 			s.send("k")
 			return s.send("k")
 		}, codes.Internal, "IDEMPOTENT_OUTCOME_UNKNOWN", "-1", "unknown", "", true},
+		{"resolved as failed", func(s *stand) answer {
+			s.grpc.Ambiguous, s.connect.Ambiguous = grpcsafe.AmbiguousUnknown, connectsafe.AmbiguousUnknown
+			s.work = func(context.Context) said { return said{status: &spb.Status{Code: int32(codes.Internal)}} }
+			s.send("k")
+			s.resolveAll(retrysafe.ResolveFail)
+			s.send("k")
+			return s.send("k")
+		}, codes.FailedPrecondition, "IDEMPOTENCY_KEY_CLOSED", "-1", "no", "PreconditionFailure", true},
 		{"store down", func(s *stand) answer {
 			s.down.Store(true)
 			return s.send("k")
@@ -118,11 +126,25 @@ func TestRefusals(t *testing.T) {
 				s.grpc.PolicyURL, s.connect.PolicyURL = "https://shop.example/rules", "https://shop.example/rules"
 				a := row.play(s)
 				s.wantRefusal(row, a)
-				if runs := s.ran.Load(); row.executed == "no" && row.reason != "IDEMPOTENCY_KEY_REUSED" && runs != 0 || runs > 1 {
+				ran := row.reason == "IDEMPOTENCY_KEY_REUSED" || row.reason == "IDEMPOTENCY_KEY_CLOSED" || row.executed != "no"
+				if runs := s.ran.Load(); !ran && runs != 0 || runs > 1 {
 					s.Errorf("the handler ran %d times", runs)
 				}
 			})
 		})
+	}
+}
+
+// resolveAll resolves the only key there is.
+func (s *stand) resolveAll(action retrysafe.ResolveAction) {
+	s.Helper()
+	known, err := s.store.(retrysafe.Inspector).List(s.Context(), retrysafe.ListParams{})
+	if err != nil || len(known) != 1 {
+		s.Fatalf("List = %d keys, %v; want 1", len(known), err)
+	}
+	_, err = s.guard().Resolve(s.Context(), known[0].Key.Digest(), retrysafe.Resolution{Action: action, Reason: "looked it up"})
+	if err != nil {
+		s.Fatal(err)
 	}
 }
 

@@ -99,7 +99,9 @@ func (x *exchange) explain(ctx context.Context, err error) problem {
 		p.executed = "unknown"
 	case errors.Is(err, retrysafe.ErrAbandoned): // nobody could say what happened
 		p = x.outcomeUnknown()
-	case errors.As(err, &failure): // of work that was no handler's: there is no answer
+	case errors.As(err, &failure) && failure.Resolved:
+		p = problemOf(ReasonKeyClosed)
+	case failure != nil: // of work that was no handler's: there is no answer
 		p = problemOf(ReasonOutcomeUnknown)
 	case ctx.Err() != nil: // most likely nobody reads this any more
 		p = x.inFlight(retrysafe.Record{})

@@ -14,6 +14,7 @@ const (
 	ReasonKeyReused        = "IDEMPOTENCY_KEY_REUSED"
 	ReasonInFlight         = "IDEMPOTENT_REQUEST_IN_FLIGHT"
 	ReasonKeyExpired       = "IDEMPOTENCY_KEY_EXPIRED"
+	ReasonKeyClosed        = "IDEMPOTENCY_KEY_CLOSED"
 	ReasonOutcomeUnknown   = "IDEMPOTENT_OUTCOME_UNKNOWN"
 	ReasonStoreUnavailable = "IDEMPOTENCY_STORE_UNAVAILABLE"
 	ReasonKeyQuota         = "IDEMPOTENCY_KEY_QUOTA"
@@ -65,6 +66,10 @@ func problems() []problem {
 		{
 			code: code.Code_FAILED_PRECONDITION, reason: ReasonKeyExpired, slug: "key-expired", executed: "yes", newKey: true,
 			message: "the answer under this idempotency key is no longer kept; find out what happened before using a new key",
+		},
+		{
+			code: code.Code_FAILED_PRECONDITION, reason: ReasonKeyClosed, slug: "key-closed", executed: "no", newKey: true, replayed: true,
+			message: "the outcome under this idempotency key was unknown, and it has been found out that the operation did not happen or was undone; it will not run under this key: use a new one to perform it",
 		},
 		{
 			code: code.Code_INTERNAL, reason: ReasonOutcomeUnknown, slug: "outcome-unknown", executed: "unknown", replayed: true,

@@ -22,17 +22,19 @@ var _ retrysafe.Observer = (*Observer)(nil)
 
 // instruments of an Observer.
 type instruments struct {
-	requests       metric.Int64Counter
-	attempts       metric.Float64Histogram
-	inFlight       metric.Int64UpDownCounter
-	zombies        metric.Int64Counter
-	saves          metric.Int64Counter
-	storeFailures  metric.Int64Counter
-	incomparable   metric.Int64Counter
-	sweeps         metric.Float64Histogram
-	sweptRecords   metric.Int64Counter
-	lastSweep      metric.Int64Gauge
-	swept, unswept labels
+	requests         metric.Int64Counter
+	attempts         metric.Float64Histogram
+	inFlight         metric.Int64UpDownCounter
+	zombies          metric.Int64Counter
+	saves            metric.Int64Counter
+	storeFailures    metric.Int64Counter
+	incomparable     metric.Int64Counter
+	decisions        metric.Int64Counter
+	sweeps           metric.Float64Histogram
+	sweptRecords     metric.Int64Counter
+	lastSweep        metric.Int64Gauge
+	swept, unswept   labels
+	resolved, purged labels
 }
 
 // New returns an Observer. It returns an error if the MeterProvider does not make an instrument.
@@ -44,6 +46,9 @@ func New(o Options) (*Observer, error) {
 	}
 	observer.operations = newOperations(attrOperation, o.OperationFunc, observer.zero)
 	observer.sweptRecords.Add(context.Background(), 0)
+	for _, decision := range []labels{observer.resolved, observer.purged} {
+		observer.decisions.Add(context.Background(), 0, decision.add...)
+	}
 	return observer, nil
 }
 
@@ -61,12 +66,15 @@ func newInstruments(m *maker) instruments {
 		storeFailures: m.counter("retrysafe.store.failures", "{request}", "Requests for which the store could not be asked."),
 		incomparable: m.counter("retrysafe.fingerprints.incomparable", "{request}",
 			"Retries whose fingerprint is of another kind than the record's, so that a mismatch could not be seen."),
+		decisions:    m.counter("retrysafe.decisions", "{key}", "Keys about which a person has decided: resolved, purged."),
 		sweeps:       m.histogram("retrysafe.sweep.duration", "How long background sweeps took.", workBounds()),
 		sweptRecords: m.counter("retrysafe.sweep.records", "{record}", "Records that background sweeps have removed or lightened."),
 		lastSweep: m.gauge("retrysafe.sweep.last_success", "s",
 			"Unix time at which this process last found nothing more to sweep."),
-		swept:   label(attrOutcome.String("succeeded")),
-		unswept: label(attrOutcome.String("failed")),
+		swept:    label(attrOutcome.String("succeeded")),
+		unswept:  label(attrOutcome.String("failed")),
+		resolved: label(attrOutcome.String("resolved")),
+		purged:   label(attrOutcome.String("purged")),
 	}
 }
 
@@ -107,6 +115,10 @@ func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
 		o.storeFailed(ctx)
 	case retrysafe.FingerprintIncomparable:
 		o.incomparable.Add(ctx, 1, o.operations.of(ctx).plain.add...)
+	case retrysafe.KeyResolved:
+		o.decisions.Add(ctx, 1, o.resolved.add...)
+	case retrysafe.KeyPurged:
+		o.decisions.Add(ctx, 1, o.purged.add...)
 	case retrysafe.SweepEnded:
 		o.sweepEnded(ctx, e)
 	default:

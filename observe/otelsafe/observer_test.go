@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 func requests(outcome string) string { return "retrysafe.requests{outcome=" + outcome + "}" }
@@ -213,6 +214,37 @@ func TestIncomparableFingerprints(t *testing.T) {
 		k.do(retrysafe.Request{Key: request.Key, Fingerprint: "json:pay"}, nil, answer)
 		k.metrics.want(map[string]float64{"retrysafe.fingerprints.incomparable": 1})
 	})
+}
+
+// Purge finds the store that is measured. Seen to fail with purgerOf's second look taken out.
+func TestDecisionsOfPeople(t *testing.T) {
+	m := newMeter(t)
+	observer, err := otelsafe.New(otelsafe.Options{MeterProvider: m.provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := otelsafe.Instrument(memstore.New(memstore.Options{}), otelsafe.Options{MeterProvider: m.provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := retrysafe.New(store, retrysafe.Options{Observer: observer})
+	m.want(map[string]float64{"retrysafe.decisions{outcome=resolved}": 0, "retrysafe.decisions{outcome=purged}": 0})
+	_, err = guard.Do(t.Context(), request, func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+		return retrysafe.Result{}, retrysafe.Unknown(errDown)
+	})
+	if !errors.Is(err, retrysafe.ErrAbandoned) {
+		t.Fatal(err)
+	}
+	digest := request.Key.Digest()
+	resolution := retrysafe.Resolution{Action: retrysafe.ResolveComplete, Reason: "looked it up"}
+	if _, err := guard.Resolve(t.Context(), digest, resolution); err != nil {
+		t.Fatal(err)
+	}
+	m.want(map[string]float64{"retrysafe.decisions{outcome=resolved}": 1, "retrysafe.attempts.in_flight": 0})
+	if _, err := guard.Purge(t.Context(), digest, retrysafe.Purge{Reason: "a customer asked"}); err != nil {
+		t.Fatal(err)
+	}
+	m.want(map[string]float64{"retrysafe.decisions{outcome=purged}": 1})
 }
 
 // Seen to fail with the records of a sweep counted as one, and with the look at the error taken out.
