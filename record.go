@@ -81,7 +81,15 @@ func (r Result) State() State {
 
 // Clone returns a copy that shares no memory with r.
 func (r Result) Clone() Result {
-	r.Meta, r.Body = slices.Clone(r.Meta), slices.Clone(r.Body)
+	n := len(r.Meta)
+	if n+len(r.Body) == 0 {
+		r.Meta, r.Body = nil, nil
+		return r
+	}
+	both := make([]byte, n+len(r.Body)) // one allocation
+	copy(both, r.Meta)
+	copy(both[n:], r.Body)
+	r.Meta, r.Body = both[:n:n], both[n:]
 	return r
 }
 

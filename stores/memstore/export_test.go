@@ -37,9 +37,16 @@ func (s *Store) Check() (n int, err error) {
 			n++
 		}
 	}
-	if n != len(s.due) || n != s.arrived.Len() {
+	arrived := 0
+	for r := s.arrived.next; r != &s.arrived; r = r.next {
+		if r.next.prev != r {
+			return 0, errors.New("the order of arrival differs from one direction to the other")
+		}
+		arrived++
+	}
+	if n != len(s.due) || n != arrived {
 		return 0, fmt.Errorf("%d records in the index, %d in the schedule, %d in the order of arrival",
-			n, len(s.due), s.arrived.Len())
+			n, len(s.due), arrived)
 	}
 	return n, nil
 }

@@ -17,8 +17,8 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 		return nil, err
 	}
 	found := s.inspect(d)
-	for i, v := range found {
-		found[i] = clone(v)
+	for i := range found {
+		unshare(&found[i])
 	}
 	return found, nil
 }
@@ -51,8 +51,8 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	defer s.mu.Unlock()
 	now := s.options.Clock()
 	found := []retrysafe.Record{}
-	for e := s.arrived.Front(); e != nil && len(found) < p.Limit; e = e.Next() {
-		if r := e.Value.(*record); r.readable(now) && r.selected(p) {
+	for r := s.arrived.next; r != &s.arrived && len(found) < p.Limit; r = r.next {
+		if r.readable(now) && r.selected(p) {
 			found = append(found, r.summary(now))
 		}
 	}

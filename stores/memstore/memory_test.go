@@ -34,8 +34,8 @@ func wantAllocs(t *testing.T, want float64, do func()) {
 	}
 }
 
-// A fresh claim allocates the record, its place in the order of arrival, and, now and then, more room for both.
-// Seen to fail with two more allocations.
+// A fresh claim allocates the record; now and then, more room for the index and the schedule. Seen to fail with one
+// more allocation.
 func TestAllocsOfAFreshClaim(t *testing.T) {
 	s, _ := open(memstore.Options{})
 	ids := make([]retrysafe.ClaimParams, 1001) // AllocsPerRun runs once more, to warm up
@@ -43,13 +43,13 @@ func TestAllocsOfAFreshClaim(t *testing.T) {
 		ids[i] = params(fmt.Sprint(i))
 	}
 	next := 0
-	wantAllocs(t, 3, func() {
+	wantAllocs(t, 1, func() {
 		s.Claim(ctx, ids[next])
 		next++
 	})
 }
 
-// A replay allocates the copies of Meta and Body.
+// A replay allocates the copy of Meta and Body. Seen to fail with a copy of each.
 func TestAllocsOfAReplay(t *testing.T) {
 	s, _ := open(memstore.Options{})
 	l := take(t, s, "k")
@@ -58,7 +58,7 @@ func TestAllocsOfAReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := params("k")
-	wantAllocs(t, 2, func() { s.Claim(ctx, p) })
+	wantAllocs(t, 1, func() { s.Claim(ctx, p) })
 }
 
 // A caller that is told that the key is in flight, and a heartbeat, allocate nothing.

@@ -6,7 +6,6 @@
 package memstore
 
 import (
-	"container/list"
 	"context"
 	"fmt"
 	"math"
@@ -63,7 +62,7 @@ type Store struct {
 	fence   int64                        // the last one given out
 	bytes   int64                        // what all records take
 	records map[retrysafe.Digest]*record // the newest of each key
-	arrived *list.List                   // all records, the newest in front
+	arrived record                       // not a record: the end of the ring of all records; its next is the newest
 	due     schedule                     // all records, the first to sweep on top
 	watches map[retrysafe.Digest][]chan<- struct{}
 }
@@ -79,30 +78,31 @@ var (
 // New returns an empty Store.
 func New(o Options) *Store {
 	o = o.withDefaults()
-	return &Store{
+	s := &Store{
 		options: o,
 		epoch:   time.Duration(time.Now().UnixNano()) - o.Clock(),
 		records: make(map[retrysafe.Digest]*record),
-		arrived: list.New(),
 		watches: make(map[retrysafe.Digest][]chan<- struct{}),
 	}
+	s.arrived.next, s.arrived.prev = &s.arrived, &s.arrived
+	return s
 }
 
 // Claim takes the key for one attempt, or reports who has it.
 // It returns ErrStoreFull, with what to do about it, if a new key would exceed the limits.
-func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
 	if err := ctx.Err(); err != nil {
-		return retrysafe.Claim{}, err
+		return c, err
 	}
 	p.Keep = p.Keep.WithDefaults()
-	c, err := s.claim(&p)
-	// Copied outside of claim, so that nobody waits for the copying of a large body.
-	c.Record = clone(c.Record)
+	err = s.claim(&p, &c)
+	// Copied outside of claim, so that other callers do not wait for the copying of a large body.
+	unshare(&c.Record)
 	return c, err
 }
 
 // claim answers with a record that shares its bytes with the store.
-func (s *Store) claim(p *retrysafe.ClaimParams) (retrysafe.Claim, error) {
+func (s *Store) claim(p *retrysafe.ClaimParams, c *retrysafe.Claim) error {
 	digest := p.Key.Digest()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,17 +110,17 @@ func (s *Store) claim(p *retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	r := s.live(digest, now)
 	if r == nil {
 		if err := s.makeRoom(p, now); err != nil {
-			return retrysafe.Claim{}, err
+			return err
 		}
 		r = s.add(digest, p, now)
 	}
-	c := retrysafe.Claim{Verdict: r.verdict(p, now)}
+	c.Verdict = r.verdict(p, now)
 	if c.Verdict == retrysafe.Acquired {
 		s.acquire(r, p, now)
 		c.Lease = retrysafe.Lease{Key: r.key, Owner: r.owner, Fence: r.fence}
 	}
 	c.Record = r.forClaim(now)
-	return c, nil
+	return nil
 }
 
 // live returns the record that takes part in claims, or nil.
@@ -171,14 +171,13 @@ func (s *Store) nextFence(now time.Duration) int64 {
 	return s.fence
 }
 
-// clone returns a record that shares no memory with v.
-func clone(v retrysafe.Record) retrysafe.Record {
+// unshare gives v bytes of its own.
+func unshare(v *retrysafe.Record) {
 	v.Result = v.Result.Clone()
 	v.Steps = slices.Clone(v.Steps)
 	for i, step := range v.Steps {
 		v.Steps[i] = step.Clone()
 	}
-	return v
 }
 
 // after returns t + d, or the last instant there is.

@@ -1,7 +1,6 @@
 package memstore
 
 import (
-	"container/list"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -30,18 +29,21 @@ type record struct {
 	endsAt time.Duration
 	keep   retrysafe.Retention
 
-	firstFence int64         // the fence of the first claim
-	older      *record       // the record that the key had before
-	arrival    *list.Element // the place in Store.arrived
-	place      int           // the place in Store.due, counted from 1; 0: not there yet
-	bytes      int64         // what is counted in Store.bytes
+	firstFence int64   // the fence of the first claim
+	older      *record // the record that the key had before
+	prev, next *record // its neighbours in the ring Store.arrived: the next newer, the next older one
+	place      int     // the place in Store.due, counted from 1; 0: not there yet
+	bytes      int64   // what is counted in Store.bytes
 }
 
 // add puts a new record in front of what is left of the key's older ones.
 func (s *Store) add(d retrysafe.Digest, p *retrysafe.ClaimParams, now time.Duration) *record {
-	r := &record{key: p.Key, digest: d, fingerprint: p.Fingerprint, claimedAt: now, older: s.records[d]}
+	r := &record{
+		key: p.Key, digest: d, fingerprint: p.Fingerprint, claimedAt: now, older: s.records[d],
+		prev: &s.arrived, next: s.arrived.next,
+	}
+	r.prev.next, r.next.prev = r, r
 	s.records[d] = r
-	r.arrival = s.arrived.PushFront(r)
 	return r
 }
 
@@ -54,7 +56,7 @@ func (s *Store) remove(r *record) {
 	} else {
 		delete(s.records, r.digest)
 	}
-	s.arrived.Remove(r.arrival)
+	r.prev.next, r.next.prev = r.next, r.prev
 	s.due.remove(r)
 	s.bytes -= r.bytes
 }

@@ -1,0 +1,30 @@
+package main
+
+import "testing"
+
+// BenchmarkMiddleware is for profiles: go test -run '^$' -bench Middleware/fresh -benchtime 40000x -cpuprofile cpu.out
+func BenchmarkMiddleware(b *testing.B) {
+	for _, kind := range requestKinds() {
+		b.Run(string(kind), func(b *testing.B) {
+			s, err := newHTTPSubjects()
+			if err != nil {
+				b.Fatal(err)
+			}
+			for _, key := range keysOf(freshKey, replayed) {
+				if err := s.guarded.serve(key); kind == replayedKey && err != nil {
+					b.Fatal(err)
+				}
+			}
+			keys := keysOf(kind, b.N+replayed)[replayed:]
+			b.ReportAllocs()
+			b.ResetTimer()
+			began := cpuNanos()
+			for _, key := range keys {
+				if err := s.guarded.serve(key); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(cpuNanos()-began)/float64(b.N), "cpu-ns/op")
+		})
+	}
+}
