@@ -24,9 +24,9 @@ func (a *Attempt) do(work Work) (Outcome, error) {
 
 // conclude saves how the work ended.
 func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
-	a.workEnded()
+	saved := a.workEnded()
 	defer a.end(nil)
-	if saved := a.savedResult(); saved != nil {
+	if saved != nil {
 		return a.concluded(*saved)
 	}
 	c, code := classify(err)

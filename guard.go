@@ -72,6 +72,9 @@ type Outcome struct {
 	Age time.Duration
 	// ReplayLeft is how long from now a retry gets this result.
 	ReplayLeft time.Duration
+	// Fingerprint of the request that first used the key, for a replay. If it is not byte for byte that of Request, the two
+	// could not be compared: see Fingerprint.Matches.
+	Fingerprint Fingerprint
 }
 
 // New returns a Guard that keeps its records in s. Close s after Shutdown. It panics if the policy is not valid, as it
@@ -127,7 +130,6 @@ const maxRounds = 16
 func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, error) {
 	q := g.claimRequest(r)
 	var abandoned Record
-	began := time.Now()
 	c, err := g.claim(ctx, &q)
 	if err != nil {
 		return g.withoutClaim(ctx, r, work, err)
@@ -152,7 +154,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 			q.Fingerprint = c.Record.Fingerprint
 			c, err = g.claim(ctx, &q)
 		default:
-			c, err = g.whileInFlight(ctx, g.patience(r)-time.Since(began), &q, c)
+			c, err = g.whileInFlight(ctx, g.patience(r)-time.Since(q.began), &q, c)
 		}
 	}
 	return g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
@@ -161,6 +163,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 // claimRequest is what one request asks the store, each time as the same owner.
 type claimRequest struct {
 	ClaimParams
+	began   time.Time // when it was asked first
 	asked   time.Time // the last time; a lease that it acquired runs from then on at the earliest
 	doubted bool      // an answer was lost, so that the claim may yet be made, whenever it reaches the store
 }
@@ -200,20 +203,30 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 // may have stood still, and another attempt may have taken the key over. To claim again as the same owner tells, and makes
 // the lease run afresh.
 func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
-	call := g.callContext(ctx)
-	defer call.end(nil)
 	q.asked = time.Now()
+	if q.began.IsZero() {
+		q.began = q.asked
+	}
+	call := g.callContextFrom(ctx, q.asked)
+	defer call.end(nil)
 	c, err := g.store.Claim(call, q.ClaimParams)
 	q.doubted = q.doubted || err != nil
-	if took := time.Since(q.asked); err == nil && c.Verdict == Acquired && took > g.beatEvery() {
-		err = fmt.Errorf("the answer to a claim took %v, too long for a lease of %v", took, q.Lease)
+	if err == nil && c.Verdict == Acquired {
+		if took := time.Since(q.asked); took > g.beatEvery() {
+			err = fmt.Errorf("the answer to a claim took %v, too long for a lease of %v", took, q.Lease)
+		}
 	}
 	return c, err
 }
 
 // callContext bounds one call to the store.
 func (g *Guard) callContext(ctx context.Context) *lazyContext {
-	return newCallContext(ctx, min(g.storeTimeout, g.policy.Lease))
+	return g.callContextFrom(ctx, time.Now())
+}
+
+// callContextFrom bounds one call to the store that begins at the given time.
+func (g *Guard) callContextFrom(ctx context.Context, began time.Time) *lazyContext {
+	return &lazyContext{parent: ctx, deadline: began.Add(min(g.storeTimeout, g.policy.Lease))}
 }
 
 func (g *Guard) matches(ctx context.Context, r Request, known Record) bool {
@@ -283,12 +296,13 @@ func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
 	}
 	g.observe(ctx, Event{Kind: kind, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
 	out := Outcome{
-		Result:     known.Result,
-		Replayed:   true,
-		Stored:     true,
-		Attempt:    known.Attempt,
-		Age:        known.Age,
-		ReplayLeft: known.ReplayLeft,
+		Result:      known.Result,
+		Replayed:    true,
+		Stored:      true,
+		Attempt:     known.Attempt,
+		Age:         known.Age,
+		ReplayLeft:  known.ReplayLeft,
+		Fingerprint: known.Fingerprint,
 	}
 	if f := known.Result.Failure(); f != nil {
 		return out, f

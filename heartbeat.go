@@ -58,13 +58,15 @@ func (a *Attempt) lose() {
 	}
 }
 
-// workEnded notes that the work has returned: from here on Complete or Release tell whether the lease was kept.
-func (a *Attempt) workEnded() {
+// workEnded notes that the work has returned: from here on Complete or Release tell whether the lease was kept. It returns
+// the result that the work has saved itself, if there is one.
+func (a *Attempt) workEnded() *Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state == working {
 		a.state = saving
 	}
+	return a.saved
 }
 
 // finish ends the heartbeats and wakes those in this process who wait for the key.
