@@ -163,7 +163,7 @@ func (x *exchange) takeFingerprint() *Problem {
 			return p
 		}
 	}
-	x.compared = x.m.fingerprint.compare(x.r, x.bodyBytes())
+	x.m.fingerprint.compare(&x.compared, x.r, x.bodyBytes())
 	x.request.Fingerprint = x.m.fingerprint.of(&x.compared)
 	return nil
 }

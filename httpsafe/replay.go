@@ -11,7 +11,7 @@ import (
 
 // replay answers from a stored result.
 func (x *exchange) replay(out retrysafe.Outcome) {
-	if x.m.fingerprint.otherOperation(&x.compared, out.Result.Meta) {
+	if out.Fingerprint != x.request.Fingerprint && x.m.fingerprint.otherOperation(&x.compared, out.Result.Meta) {
 		known := retrysafe.Record{Key: x.request.Key, Age: out.Age, Result: out.Result}
 		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrMismatch, Record: known})
 		return
@@ -122,23 +122,26 @@ type replayValues struct {
 }
 
 func (v *replayValues) build(out retrysafe.Outcome) {
-	var buf [1024]byte
-	b := append(buf[:0], out.Result.Meta...)
-	metaEnd := len(b)
-	b = append(b, "replayed"...)
+	var buf [64]byte
+	b := append(buf[:0], "replayed"...)
 	if out.Result.Omitted {
 		b = append(b, "; body=?0"...)
 	}
 	b = appendExpiry(b, out.ReplayLeft)
-	statusEnd := len(b)
+	status := len(b)
 	length := len(out.Result.Body)
 	if out.Result.Omitted {
 		length = 0
 	}
 	b = strconv.AppendInt(b, int64(length), 10)
-	v.text = string(b)
-	v.meta = metaLines(v.text[:metaEnd])
-	v.status, v.length = v.text[metaEnd:statusEnd], v.text[statusEnd:]
+	var text strings.Builder
+	text.Grow(len(out.Result.Meta) + len(b))
+	text.Write(out.Result.Meta)
+	text.Write(b)
+	v.text = text.String()
+	lines, values := v.text[:len(out.Result.Meta)], v.text[len(out.Result.Meta):]
+	v.meta = metaLines(lines)
+	v.status, v.length = values[:status], values[status:]
 	v.values = make([]string, 0, strings.Count(v.meta, "\n")+5)
 }
 
