@@ -1,10 +1,11 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test vet race tidy mutate fuzz probe-soak bench compare clients lint fmt proto demo pack clean
+.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo pack clean
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
 MODULES   = $(shell go list -m -f '{{.Dir}}')
+SOAKED    = $(shell grep -rl '^func TestSoak' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 FUZZTIME ?= 60s
 SOAK     ?= 20
 BIN      := .bin
@@ -12,10 +13,17 @@ BIN      := .bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: vet race tidy ## vet, unit tests with the race detector in every module, end-to-end tests
+test: servers vet race tidy ## vet, unit tests with the race detector in every module, end-to-end tests
 
-vet:
-	go vet $(PACKAGES)
+test-core: ## the library without servers: the engine, its stores in memory, the middleware, the proxy; less than a minute
+	go test -race $(TESTFLAGS) . ./httpsafe/... ./stores/... ./proxy
+
+# A test that needs a server waits until it is installed, or installs it, or says what to install. This saves it the wait.
+servers: # install the servers that tests need, in the background
+	@go run ./internal/servers/install >/dev/null 2>&1 &
+
+vet: # with -race, so that vet, race and tidy share one build
+	go vet -race $(PACKAGES)
 
 race:
 	go test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
@@ -24,7 +32,7 @@ tidy: ## check that every module is tidy and builds outside of the workspace, an
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
 	@failed=0; for m in $(MODULES); do \
-		(cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build -o /dev/null ./...) || { echo "in $$m: run go mod tidy there"; failed=1; }; \
+		(cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build -race -o /dev/null ./...) || { echo "in $$m: run go mod tidy there"; failed=1; }; \
 	done; exit $$failed
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
@@ -37,11 +45,11 @@ fuzz: ## run every fuzz target for FUZZTIME (60s)
 		done; \
 	done
 
-probe-soak: ## play the probe SOAK (20) times on a busy machine: the same verdicts each time (about a minute a time)
-	@go test -c -o /dev/null ./probe
+soak: ## run the tests that kill and torture processes SOAK (20) times as long, and the probe SOAK times on a busy machine
+	RETRYSAFE_SOAK=$(SOAK) go test -race -v -timeout 24h -run '^TestSoak' $(SOAKED)
 	@busy=; trap 'kill $$busy' EXIT INT TERM; \
 	for i in $$(seq $$((2 * $$(nproc)))); do sh -c 'while :; do :; done' & busy="$$busy $$!"; done; \
-	go test ./probe -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 2h
+	go test ./probe -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 24h
 
 bench: ## measure against peers and limits, side by side (about ten minutes)
 	go run ./bench

@@ -104,6 +104,28 @@ func TestWorkspaceListsEveryModule(t *testing.T) {
 	}
 }
 
+// make soak finds the tests that can be made longer by their names.
+// Seen to fail with TestTorture for TestSoakTorture in stores/pgstore.
+func TestLongTestsAreNamedSo(t *testing.T) {
+	for _, file := range goFiles(t) {
+		for _, d := range file.syntax.Decls {
+			ast.Inspect(d, func(n ast.Node) bool {
+				selected, ok := n.(*ast.SelectorExpr)
+				if !ok || selected.Sel.Name != "Times" {
+					return true
+				}
+				if x, ok := selected.X.(*ast.Ident); !ok || x.Name != "soak" {
+					return true
+				}
+				if f, ok := d.(*ast.FuncDecl); !ok || !strings.HasPrefix(f.Name.Name, "TestSoak") {
+					t.Errorf("%s calls soak.Times outside of a test whose name begins with TestSoak", file.path)
+				}
+				return true
+			})
+		}
+	}
+}
+
 func TestNoInitFunctions(t *testing.T) {
 	for _, file := range goFiles(t) {
 		for _, d := range file.syntax.Decls {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/soak"
 )
 
 const crashFolder = "RETRYSAFE_TEST_CLIENT" // the folder of a client that is to be killed
@@ -95,24 +96,10 @@ func readDown(t *testing.T, folder, name string) []string {
 	return strings.Fields(string(text))
 }
 
-// crashRounds is how often a client is killed; CRASH_ROUNDS sets another number.
-func crashRounds(t *testing.T) int {
-	t.Helper()
-	set := os.Getenv("CRASH_ROUNDS")
-	if set == "" {
-		return 25
-	}
-	n, err := strconv.Atoi(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // The server drops one response in three, and the client is killed over and over: one effect for each intent that was
 // sent, no key for two intents, and in the end the client knows what became of all of them.
 // Seen to fail with journalBegin taken out of run: intents had happened of which the client knew nothing.
-func TestKilledClientGoesOn(t *testing.T) {
+func TestSoakKilledClient(t *testing.T) {
 	folder, hit := t.TempDir(), make(chan struct{}, 1000)
 	server := newGuardedServer(t, httpsafe.Options{}, func(n int) bool {
 		select {
@@ -126,7 +113,7 @@ func TestKilledClientGoesOn(t *testing.T) {
 		c.Env = append(append(os.Environ(), crashFolder+"="+folder, crashFolder+"_URL="+server.URL), more...)
 		return c
 	}
-	rounds := crashRounds(t)
+	rounds := soak.Times(t, 25)
 	for range rounds {
 		c := start()
 		if err := c.Start(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
+	"github.com/retrysafe/retrysafe/internal/soak"
 )
 
 // TestMain makes this binary the program that a town runs, where a town runs it.
@@ -77,20 +78,13 @@ func makesZombie(boundary string) bool {
 }
 
 // Whatever is killed, paused or overtaken, and wherever: one reservation, one charge, one mail, and all answers are equal.
-// CHECKOUT_RUNS says how many orders are made; without it 40.
 //
 // Seen to fail with random keys instead of child keys in shop.step (two of an effect where the shop died before its step was
 // saved), and with plain calls instead of steps (two wherever it died later); with a plain INSERT in service.make instead of InTx; with
 // a bank that has no guard; with a buyer that has neither journal nor intent; and, because the buyer is never answered, with
 // Rerun taken out, or with the middleware's word that asking again helps (unknownStatus).
-func TestOneEffectEach(t *testing.T) {
-	runs := 40
-	if set := os.Getenv("CHECKOUT_RUNS"); set != "" {
-		var err error
-		if runs, err = strconv.Atoi(set); err != nil {
-			t.Fatal(err)
-		}
-	}
+func TestSoakOneEffectEach(t *testing.T) {
+	runs := soak.Times(t, 40)
 	work := make(chan plan)
 	s := &summary{byBoundary: map[string]*line{}}
 	var towns sync.WaitGroup

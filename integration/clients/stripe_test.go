@@ -16,6 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/soak"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
@@ -183,9 +184,9 @@ func (s *shop) report(calls, kills int) {
 // stripe-go with its defaults, and a proxy with its defaults but for the profile: every call succeeds, and each order is
 // charged once. So do calls over our own transport instead of stripe-go's retries.
 // Seen to fail with in_flight: reject (stripe-go retries no 409: two of 150 calls failed), and with guarded: false (33 charges too many).
-func TestStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
+func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	t.Parallel()
-	calls := fromEnv(t, "CLIENT_CALLS", 150)
+	calls := soak.Times(t, 150)
 	for name, options := range map[string]func(*stripe.BackendConfig){
 		"stripe-go": nil,
 		"stripe-go over httpsafe.Transport": func(c *stripe.BackendConfig) {
@@ -213,9 +214,9 @@ func TestStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 // The same while the proxy is killed: no order is charged twice, and what fails says that its outcome is unknown or that it is
 // still in flight, which is what a key is whose proxy was killed.
 // Seen to fail with store: memory: (28 charges too many).
-func TestStripeGoWhileTheProxyIsKilled(t *testing.T) {
+func TestSoakStripeGoWhileTheProxyIsKilled(t *testing.T) {
 	t.Parallel()
-	calls, kills := fromEnv(t, "CLIENT_CALLS", 150), fromEnv(t, "CLIENT_KILLS", 3)
+	calls, kills := soak.Times(t, 150), soak.Times(t, 3)
 	for name, store := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return filepath.Join(t.TempDir(), "keys.db") },
 		"postgres": newDatabase,

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/soak"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/outbox/webhook"
 )
@@ -30,21 +31,11 @@ const (
 // Orders are saved with a message each, relays send the messages to a receiver that is guarded by httpsafe, and all of these processes are
 // killed at random. In the end every order that was committed has had its effect once, and no other.
 //
-// OUTBOX_MESSAGES=100000 makes the long run, on PostgreSQL:
-//
-//	OUTBOX_MESSAGES=100000 go test -v -run TestFlood/postgres ./integration/outbox
-//
 // Seen to fail with another key for each delivery (effects twice), with Save given the database instead of the transaction (effects of
 // what was rolled back), and with messages marked before they are sent (orders without an effect).
-func TestFlood(t *testing.T) {
+func TestSoakFlood(t *testing.T) {
 	everywhere(t, func(k *kit) {
-		n := map[outbox.Dialect]int{outbox.PostgreSQL: 2000, outbox.SQLite: 300}[k.dialect]
-		if set := os.Getenv(countEnv); set != "" && k.dialect == outbox.PostgreSQL {
-			var err error
-			if n, err = strconv.Atoi(set); err != nil {
-				k.Fatal(err)
-			}
-		}
+		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 2000, outbox.SQLite: 300}[k.dialect])
 		f := newFlood(k, n)
 		limit := f.plainInserts(min(n, 5000))
 		took, kills := f.run()

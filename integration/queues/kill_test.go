@@ -3,36 +3,24 @@ package queues
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
-)
 
-// messages is how many a broker gets; QUEUE_MESSAGES sets another number.
-func messages(t testing.TB) int {
-	n := 2000
-	if set := os.Getenv("QUEUE_MESSAGES"); set != "" {
-		var err error
-		if n, err = strconv.Atoi(set); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return n
-}
+	"github.com/retrysafe/retrysafe/internal/soak"
+)
 
 // Consumers are killed and made to stand still at random, others take their messages: in the end each message has had its
 // effect once, and the broker has none left. Every tenth message was published twice.
 //
 // Seen to fail with the effect written outside of InTx (there were two), and with messages acknowledged before their handler had
 // run (there was none).
-func TestKilledConsumersLeaveOneEffectEach(t *testing.T) {
+func TestSoakKilledConsumers(t *testing.T) {
 	for name := range brokers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newKit(t, name)
-			n := messages(t)
+			n := soak.Times(t, 2000)
 			k.publishAll(n)
 			began := time.Now()
 			killed, stopped := k.consumeAmidKills(n)

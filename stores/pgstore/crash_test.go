@@ -15,18 +15,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/soak"
 )
 
 // Processes are killed again and again between a business write and its commit, and others go on with what they have left:
 // there are never rows of a key that is not done, nor a key that is done without them, nor rows of two attempts. Seen to fail
 // with the completion in a transaction of its own.
-func TestSIGKILLInTx(t *testing.T) {
+func TestSoakKilledInTx(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)
 	s := openAt(t, url, Options{})
 	execute(t, s, "CREATE TABLE charges (id text, part integer, attempt integer)")
 	var written, killed int
-	for range crashRounds(t, 100) {
+	for range soak.Times(t, 100) {
 		cmd, out := startChild(t, "transactions", url)
 		for left := rand.IntN(20); ; left-- {
 			_, err := out.ReadString('\n')

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strconv"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -65,15 +64,4 @@ func startProgram(t testing.TB, path, name, url string, env ...string) (*exec.Cm
 		t.Fatal(err)
 	}
 	return cmd, bufio.NewReader(out)
-}
-
-// crashRounds is how often a process is killed; CRASH_ROUNDS sets another number.
-func crashRounds(t *testing.T, n int) int {
-	if set := os.Getenv("CRASH_ROUNDS"); set != "" {
-		var err error
-		if n, err = strconv.Atoi(set); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return n
 }

@@ -15,23 +15,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/soak"
 )
 
 // tortureProcesses work side by side.
 const tortureProcesses = 12
 
 // Processes are killed and stopped past their leases, answers are lost, keys are swept, and no key is ever had by two, no result
-// changes, no step is lost. TORTURE=10m does it for longer. What it would see: TestTortureSeesMutants.
-func TestTorture(t *testing.T) {
-	length := 15 * time.Second
-	if set := os.Getenv("TORTURE"); set != "" {
-		var err error
-		if length, err = time.ParseDuration(set); err != nil {
-			t.Fatal(err)
-		}
-	}
+// changes, no step is lost. What it would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T) {
 	c := startChamber(t, kind{})
-	c.torture(length)
+	c.torture(soak.Times(t, 15*time.Second))
 	for _, what := range []string{"killed", "stopped", "complete ok", "complete lost", "claim acquired", "claim abandoned", "claim done"} {
 		if c.count[what] < 5 {
 			t.Errorf("%s: %d", what, c.count[what])

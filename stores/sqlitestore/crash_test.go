@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/soak"
 )
 
 // childEnv names what the test binary does instead of its tests, and childPath the file.
@@ -59,17 +60,6 @@ func startChild(t *testing.T, name, path string) (*exec.Cmd, *bufio.Reader) {
 	return cmd, bufio.NewReader(out)
 }
 
-// crashRounds is how often a process is killed; CRASH_ROUNDS sets another number.
-func crashRounds(t *testing.T, n int) int {
-	if set := os.Getenv("CRASH_ROUNDS"); set != "" {
-		var err error
-		if n, err = strconv.Atoi(set); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return n
-}
-
 // killAfter reads n lines, and then on until the process is dead.
 func killAfter(t *testing.T, cmd *exec.Cmd, out *bufio.Reader, n int, each func(line string)) {
 	t.Helper()
@@ -95,11 +85,11 @@ func killAfter(t *testing.T, cmd *exec.Cmd, out *bufio.Reader, n int, each func(
 
 // A process is killed at any moment, again and again: what it has acknowledged is there afterwards, and no key is
 // ever claimed twice. Seen to fail with operations answered before COMMIT.
-func TestSIGKILL(t *testing.T) {
+func TestSoakKilled(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	claimed, completed := map[string]string{}, map[string]bool{}
-	rounds := crashRounds(t, 200)
+	rounds := soak.Times(t, 200)
 	for range rounds {
 		cmd, out := startChild(t, "claims", path)
 		touched := map[string]bool{}
@@ -190,12 +180,11 @@ func claimSome(s *Store, id string) error {
 
 // A process is killed again and again while business rows and completions commit together: there are never rows of a
 // key that is not done, nor a key that is done without them. Seen to fail with the completion in a transaction of its own.
-func TestSIGKILLInTx(t *testing.T) {
+func TestSoakKilledInTx(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	openBusiness(t, path)
-	rounds := crashRounds(t, 100)
-	for range rounds {
+	for range soak.Times(t, 100) {
 		cmd, out := startChild(t, "transactions", path)
 		killAfter(t, cmd, out, rand.IntN(50), func(string) {})
 		checkBusiness(t, path)
