@@ -43,6 +43,7 @@ var layers = []layer{
 	{folder: "stores/memstore/...", may: []string{"."}},
 	{folder: "stores/shardstore/...", may: []string{"."}},
 	{folder: "stores/...", may: []string{"."}, thirdParty: true},
+	{folder: "retrysafetest/...", may: []string{".", "stores/memstore"}},
 	{folder: "proxy/...", may: []string{".", "httpsafe"}},
 	{folder: "httpsafe/...", may: []string{"."}},
 	{folder: "grpcsafe/...", may: []string{"."}, thirdParty: true},
