@@ -1,0 +1,43 @@
+// Package retrysafe makes operations safe to retry. A client that hears nothing sends its request again: after a timeout, a lost
+// response, a crash. For one idempotency key, a Guard runs the operation at most once, and answers every retry with the result of
+// that run, byte for byte.
+//
+//	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+//	request := retrysafe.Request{
+//		Key:         retrysafe.Key{Scope: retrysafe.Scope("tenant-17"), ID: "8e03978e-40d5-43e8-bc93-6894a57f9324"},
+//		Fingerprint: retrysafe.NewFingerprinter("raw1", nil).Sum("POST", "/charges", `{"amount":4200}`),
+//	}
+//	receipt, err := retrysafe.Do(context.Background(), guard, request,
+//		func(context.Context, *retrysafe.Attempt) (Receipt, error) {
+//			return Receipt{Charge: "ch_1"}, nil
+//		})
+//
+// The key is claimed before the work begins, in one atomic call to the Store, as a lease that heartbeats keep alive. Of many
+// requests at once one runs; the others are refused or wait, as Policy says. If the process dies, the lease runs out and the outcome is
+// unknown: Policy.OnAbandoned then refuses, runs the work again, or asks what happened. What a paused process writes too late is
+// refused by its fence.
+//
+// # Where to find what
+//
+//	httpsafe            net/http middleware, and the client's transport; most services need only this
+//	stores/sqlitestore  records in one file; InTx commits them with the work's own rows
+//	stores/pgstore      records in PostgreSQL, shared by many processes; InTx
+//	stores/memstore     records in memory
+//	stores/storetest    tests for stores of your own
+//	retrysafetest       tests for handlers of your own: retried, at once, killed in between
+//	grpcsafe            interceptors for gRPC; connectsafe for Connect
+//	queuesafe           message consumers, with adapters to RabbitMQ, NATS, Kafka and SQS
+//	outbox              messages saved with the business write and sent at least once
+//	proxy               the reverse proxy, for services in any language
+//	probe               tests an API from the outside
+//	observe/otelsafe    OpenTelemetry
+//
+// In this package: New and Guard.Do or Do run guarded work. Step saves the results of parts of it, and ChildKey derives keys for calls to other
+// systems. Terminal, Retryable and Unknown mark how work ended. Policy and Options say what happens in each situation; Store is the contract of
+// stores.
+//
+// # Where to read on
+//
+// docs/getting-started-library.md is the way in, docs/concepts.md has the words and the table of what the next request gets, and
+// docs/what-it-does-not-promise.md says where the promise ends. The folder examples has programs.
+package retrysafe
