@@ -37,6 +37,27 @@ func NewResult(status int, header http.Header, body []byte) retrysafe.Result {
 	return retrysafe.Result{Failed: status >= 400, Code: status, Meta: meta, Body: body}
 }
 
+// HeaderOf returns the header of a Result that stands for an HTTP response, as a replay sends it; fields that are to be
+// left out have no values. It returns false if the result was not recorded by this package or made by NewResult.
+func HeaderOf(r retrysafe.Result) (http.Header, bool) {
+	if !strings.HasPrefix(string(r.Meta), metaVersion) {
+		return nil, false
+	}
+	h := http.Header{}
+	for lines := metaLines(string(r.Meta)); lines != ""; {
+		var line metaLine
+		line, lines = cutMetaLine(lines)
+		switch {
+		case line.mark != 0:
+		case !line.hasValue:
+			h[line.name] = nil
+		default:
+			h[line.name] = append(h[line.name], line.value)
+		}
+	}
+	return h, true
+}
+
 // appendMetaField appends a field, behind a mark unless that is 0.
 func appendMetaField(b []byte, mark byte, name string, values []string) []byte {
 	for _, value := range values {

@@ -179,6 +179,19 @@ type problemPage struct {
 	Retryable      bool   `json:"retryable"`
 	NewKeyRequired bool   `json:"new_key_required"`
 	Executed       string `json:"executed"`
+	Runbook        string `json:"runbook,omitempty"` // for those who run the API
+}
+
+// runbookURL tells operators how to find out what happened, and to resolve the key.
+const runbookURL = "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"
+
+// runbook returns the page for operators about a problem after which the key stays abandoned; "" for others.
+func runbook(s Slug) string {
+	switch s {
+	case OutcomeUnknown, "upstream-failed", "upstream-timeout": // the latter two are package proxy's
+		return runbookURL
+	}
+	return ""
 }
 
 func newRoutePage(r RoutePolicy) routePage {
@@ -279,7 +292,7 @@ func problemPages(routes []RoutePolicy) []problemPage {
 		if s := o.Profile.Statuses[p.Slug]; s != 0 {
 			p.Status = s
 		}
-		pages = append(pages, problemPage{p.Slug, o.PolicyURL + "#" + string(p.Slug), p.Status, p.Title, p.Detail, p.Retryable, p.NewKeyRequired, p.Executed})
+		pages = append(pages, problemPage{p.Slug, o.PolicyURL + "#" + string(p.Slug), p.Status, p.Title, p.Detail, p.Retryable, p.NewKeyRequired, p.Executed, runbook(p.Slug)})
 	}
 	return pages
 }

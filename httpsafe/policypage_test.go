@@ -85,6 +85,9 @@ func TestPolicyPageHTML(t *testing.T) {
 			t.Errorf("no fragment %s", slug)
 		}
 	}
+	if n := strings.Count(text, "docs/outcome-unknown.md"); n != 1 { // at the problem after which operators have to act
+		t.Errorf("%d links to the runbook", n)
+	}
 	if strings.Contains(text, "<script>") {
 		t.Error("a pattern is not escaped")
 	}

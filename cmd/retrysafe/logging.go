@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -19,7 +20,7 @@ func newLogger(format string, w io.Writer) *slog.Logger {
 }
 
 // logReport writes a line for each request with a key. The key appears as its digest only.
-func logReport(log *slog.Logger) func(proxy.Report) {
+func logReport(log *slog.Logger, do slog.Attr) func(proxy.Report) {
 	return func(r proxy.Report) {
 		attrs := []slog.Attr{
 			slog.String("method", r.Method),
@@ -36,7 +37,7 @@ func logReport(log *slog.Logger) func(proxy.Report) {
 		}
 		level := slog.LevelInfo
 		if isOutcomeUnknown(r.Event) {
-			level, attrs = slog.LevelWarn, append(attrs, whatToDo)
+			level, attrs = slog.LevelWarn, append(attrs, do)
 		}
 		log.LogAttrs(context.Background(), level, "request", attrs...)
 	}
@@ -50,10 +51,13 @@ func what(r proxy.Report) string {
 	return r.Event.String()
 }
 
-// logTrouble writes of what no client's answer shows, or what somebody should look at.
-func logTrouble(log *slog.Logger) retrysafe.Observer {
+// logTrouble writes of what no client's answer shows: trouble, and what operators have done to keys.
+func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
+		level, message := slog.LevelWarn, "trouble"
 		switch e.Kind {
+		case retrysafe.KeyResolved, retrysafe.KeyPurged:
+			level, message = slog.LevelInfo, "decision"
 		case retrysafe.WorkUnknown, retrysafe.LeaseTaken, retrysafe.SaveFailed, retrysafe.SavedLate, retrysafe.SaveAbandoned,
 			retrysafe.StoreFailed, retrysafe.RanUnprotected, retrysafe.FingerprintIncomparable:
 		case retrysafe.SweepEnded:
@@ -71,16 +75,26 @@ func logTrouble(log *slog.Logger) retrysafe.Observer {
 			attrs = append(attrs, slog.String("error", e.Err.Error()))
 		}
 		if isOutcomeUnknown(e.Kind) {
-			attrs = append(attrs, whatToDo)
+			attrs = append(attrs, do)
 		}
-		log.LogAttrs(ctx, slog.LevelWarn, "trouble", attrs...)
+		log.LogAttrs(ctx, level, message, attrs...)
 	})
 }
 
 // outcomeUnknownPage tells what to do about keys whose outcome is unknown.
 const outcomeUnknownPage = "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"
 
-var whatToDo = slog.String("do", "find out at the upstream whether the operation ran: "+outcomeUnknownPage)
+// whatToDo is the advice for keys whose outcome is unknown.
+func whatToDo(store storeRef) slog.Attr {
+	text := "find out at the upstream whether the operation ran"
+	if name := store.name; !store.memory { // which no other process can reach
+		if path, err := filepath.Abs(store.path); err == nil && store.path != "" {
+			name = path // the reader is in another directory
+		}
+		text += ", then resolve the key; list such keys with: retrysafe keys list --store '" + name + "'"
+	}
+	return slog.String("do", text+": "+outcomeUnknownPage)
+}
 
 // isOutcomeUnknown reports events that tell of a key whose operation may or may not have run.
 func isOutcomeUnknown(k retrysafe.EventKind) bool {
@@ -92,7 +106,7 @@ const countPatience = 2 * time.Second
 
 // logUnfinished says how many keys processes that were killed have left behind. In a store of this process alone, those
 // that still have a lease belong to nobody either; in a shared one, others may be working on them.
-func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, shared bool) {
+func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeRef) {
 	inspector, ok := store.(retrysafe.Inspector)
 	if !ok {
 		return
@@ -104,9 +118,9 @@ func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store,
 	case errors.Is(err, context.Canceled):
 	case err != nil:
 		log.Info("keys whose outcome is unknown were not counted", "error", err)
-	case stats.Abandoned > 0 || stats.Pending > 0 && !shared:
+	case stats.Abandoned > 0 || stats.Pending > 0 && ref.postgres == nil:
 		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned,
 			"why", "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their lease ends",
-			whatToDo)
+			whatToDo(ref))
 	}
 }

@@ -23,6 +23,7 @@ type commands struct {
 	Probe      probeCmd      `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry, whatever it is made with."`
 	Migrate    migrateCmd    `cmd:"" help:"Make the schema of a PostgreSQL store, or bring it up to date."`
 	Sweep      sweepCmd      `cmd:"" help:"Delete what is past its retention from a store."`
+	Keys       keysCmd       `cmd:"" help:"Look at keys, and resolve those whose outcome is unknown."`
 	Outbox     outboxCmd     `cmd:"" help:"Look at an outbox and its dead letters; send them again, or drop them."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell."`

@@ -20,7 +20,8 @@ type observation struct {
 
 // observe looks at what the store does.
 func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, error) {
-	trouble, report := logTrouble(log), logReport(log)
+	do := whatToDo(p.store)
+	trouble, report := logTrouble(log, do), logReport(log, do)
 	if !p.config.Metrics.Value {
 		return observation{store: store, observer: trouble, report: report, close: func() error { return nil }}, nil
 	}

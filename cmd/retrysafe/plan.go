@@ -90,7 +90,7 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 
-	logUnfinished(ctx, log, store, p.store.postgres != nil) // before requests come
+	logUnfinished(ctx, log, store, p.store) // before requests come
 
 	seen, err := p.observe(store, log)
 	if err != nil {
@@ -105,6 +105,8 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	stopKeys := p.serveKeys(log, store, seen.observer)
+	defer stopKeys()
 	s := &service{plan: p, log: log, guard: guard, handler: handler, health: newHealth(store), metrics: seen.metrics}
 	return s.serve(ctx)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -72,16 +70,8 @@ func (c sweepCmd) check() (every time.Duration, ref storeRef, err error) {
 			return 0, ref, refusef("--every %s: write once, or a duration of a second or more, as in 1m", c.Every)
 		}
 	}
-	if ref, err = parseStore(c.Store); err != nil {
-		return 0, ref, err
-	}
-	if ref.memory {
-		return 0, ref, refusef("memory: belongs to the process that uses it, and is swept there")
-	}
-	if _, err := os.Stat(ref.path); ref.path != "" && errors.Is(err, fs.ErrNotExist) {
-		return 0, ref, refusef("store %s: there is no such file", ref.path)
-	}
-	return every, ref, nil
+	ref, err = existingStore(c.Store, "memory: belongs to the process that uses it, and is swept there")
+	return every, ref, err
 }
 
 // rounds sweeps until a signal comes if every is set, and else once.

@@ -17,7 +17,7 @@ func killPlain(ctx context.Context, a *act) error {
 	}
 	a.expect(r, http.StatusInternalServerError, refused)
 	a.conclude("So it says that it does not know, and charges nobody twice. Every retry gets this answer " +
-		"while the key is kept: find out at the API what happened (docs/outcome-unknown.md).")
+		"until the key is resolved: find out at the API what happened, and say so with retrysafe keys resolve (docs/outcome-unknown.md).")
 	return nil
 }
 

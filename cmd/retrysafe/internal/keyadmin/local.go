@@ -1,0 +1,158 @@
+package keyadmin
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// Local works on a store that this process has open.
+type Local struct {
+	Store retrysafe.Inspector
+	Guard *retrysafe.Guard
+}
+
+const (
+	pageSize      = 1000
+	countPatience = 2 * time.Second
+)
+
+// List implements Keys.
+func (l Local) List(ctx context.Context, q Query) (Page, error) {
+	stored, ok := storedState(q.State)
+	if !ok {
+		return Page{}, &Error{Code: CodeInvalid, Message: fmt.Sprintf("unknown state %q", q.State)}
+	}
+	found, err := l.Store.List(ctx, retrysafe.ListParams{State: stored, Scope: q.Scope, Before: q.Before, Limit: pageSize})
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{Keys: []Record{}}
+	for _, r := range found {
+		if (q.State == All || q.State == stateOf(r)) && r.Age >= q.MinAge {
+			page.Keys = append(page.Keys, summary(r))
+		}
+	}
+	if len(found) >= pageSize {
+		page.Next = found[len(found)-1].FirstFence
+	}
+	if q.Count {
+		page.Counts = l.count(ctx)
+	}
+	return page, nil
+}
+
+// count returns nil if the store cannot say in time.
+func (l Local) count(ctx context.Context) map[string]int64 {
+	ctx, stop := context.WithTimeout(ctx, countPatience)
+	defer stop()
+	s, err := l.Store.Stats(ctx)
+	if err != nil {
+		return nil
+	}
+	return map[string]int64{
+		Abandoned: s.Abandoned, InFlight: s.Pending - s.Abandoned, Released: s.Released, Succeeded: s.Succeeded, Failed: s.Failed,
+	}
+}
+
+// Show implements Keys.
+func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
+	digest, err := ParseDigest(look.Digest)
+	if err != nil {
+		return nil, err
+	}
+	found, err := l.Store.Inspect(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, noKey(digest)
+	}
+	records := make([]Record, len(found))
+	for i, r := range found {
+		records[i] = detailed(r, look.Answer)
+	}
+	return records, nil
+}
+
+// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…), or with the dashes
+// that PostgreSQL puts into it.
+func ParseDigest(text string) (retrysafe.Digest, error) {
+	hex := strings.ReplaceAll(strings.TrimPrefix(text, "urn:retrysafe:key:"), "-", "")
+	d, err := retrysafe.ParseDigest(hex)
+	if err != nil { // the text is left out: it may be a key
+		return d, &Error{Code: CodeInvalid, Message: "not the digest of a key: write the 32 hex digits that the log has as key=… and a refusal " +
+			"as instance, not the Idempotency-Key itself"}
+	}
+	return d, nil
+}
+
+// storedState is the state in which a store has the records of a Query's.
+func storedState(state string) (retrysafe.State, bool) {
+	switch state {
+	case All:
+		return 0, true
+	case Abandoned, InFlight:
+		return retrysafe.Pending, true
+	case Released:
+		return retrysafe.Released, true
+	case Succeeded:
+		return retrysafe.Succeeded, true
+	case Failed:
+		return retrysafe.Failed, true
+	}
+	return 0, false
+}
+
+func stateOf(r retrysafe.Record) string {
+	switch {
+	case r.State == retrysafe.Pending && r.LeaseLeft > 0:
+		return InFlight
+	case r.State == retrysafe.Pending:
+		return Abandoned
+	}
+	return r.State.String()
+}
+
+// summary is a record as List shows it.
+func summary(r retrysafe.Record) Record {
+	algorithm, _, _ := strings.Cut(string(r.Fingerprint), ":")
+	return Record{
+		Digest: r.Key.Digest().String(), Scope: r.Key.Scope, State: stateOf(r), Attempt: r.Attempt, Fence: r.Fence,
+		Age: r.Age.Seconds(), Ended: r.EndedAge.Seconds(), LeaseLeft: r.LeaseLeft.Seconds(),
+		ReplayLeft: r.ReplayLeft.Seconds(), KeyLeft: r.KeyLeft.Seconds(), AuditLeft: r.AuditLeft.Seconds(),
+		Fingerprint: algorithm,
+	}
+}
+
+// detailed is a record as Show shows it.
+func detailed(r retrysafe.Record, withAnswer bool) Record {
+	shown := summary(r)
+	shown.Trail = r.Trail()
+	for _, s := range r.WithoutTrail().Steps {
+		shown.Steps = append(shown.Steps, Step{s.Name, len(s.Data)})
+	}
+	if r.State.Ended() {
+		shown.Answer = answerOf(r.Result, withAnswer)
+	}
+	return shown
+}
+
+func answerOf(r retrysafe.Result, whole bool) *Answer {
+	a := &Answer{Code: r.Code, Omitted: r.Omitted, Bytes: len(r.Body)}
+	if !whole {
+		return a
+	}
+	a.Body = slices.Clone(r.Body)
+	if header, ok := httpsafe.HeaderOf(r); ok {
+		a.Header = header
+	} else {
+		a.Meta = slices.Clone(r.Meta)
+	}
+	return a
+}

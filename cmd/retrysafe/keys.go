@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keyadmin"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// keysCmd has a command for each thing to do with keys.
+type keysCmd struct {
+	List    keysList    `cmd:"" help:"List keys: by default those whose outcome is unknown."`
+	Show    keysShow    `cmd:"" help:"Show what is kept of one key: attempts, steps, times, decisions, and the answer on request."`
+	Resolve keysResolve `cmd:"" help:"Say what became of an operation whose outcome is unknown: what every retry gets from now on."`
+	Purge   keysPurge   `cmd:"" help:"Drop stored answers before their retention has passed. The keys stay taken."`
+}
+
+// Help shows the usual way.
+func (keysCmd) Help() string {
+	return `A key whose attempt was cut off is abandoned: its operation may have run, and every retry is told that the outcome is unknown
+until its retention ends. Find out what happened, and then say so.
+
+Examples:
+
+    retrysafe keys list --store keys.db
+    retrysafe keys show 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db
+    retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
+
+DIGEST names a key without showing it. The log has it as key=…, and the answer to a client as instance.
+
+A SQLite file may be in use by a running proxy: the command then asks that proxy, over a socket beside the file (keys.db.admin)
+that only the user who runs the proxy, and root, may open. PostgreSQL is used directly, beside running proxies.
+
+https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md says how to decide.
+
+The exit status is 0 if everything was done, 1 if something could not be (the key is in flight, or not there), 2 if flags are
+wrong.`
+}
+
+// keysFlags say where keys are kept.
+type keysFlags struct {
+	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or postgres://USER@HOST/DATABASE."`
+}
+
+// with calls do with the keys of the store, until a signal comes.
+func (f keysFlags) with(do func(context.Context, keyadmin.Keys) error) error {
+	ref, err := existingStore(f.Store, "keys in memory: belong to the process that uses them, and no other process can reach them")
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	keys, closeKeys, err := openKeys(ctx, ref)
+	if err != nil {
+		return err
+	}
+	err = do(ctx, keys)
+	told := (*keyadmin.Error)(nil)
+	switch {
+	case errors.As(err, &told) && told.Code == keyadmin.CodeInvalid:
+		err = refusal{err}
+	case err != nil && told == nil:
+		err = fmt.Errorf("store %s: %w", ref.name, err)
+	}
+	return errors.Join(err, closeKeys())
+}
+
+// existingStore reads the name of a store that must be there already, outside of this process.
+func existingStore(name, inMemory string) (storeRef, error) {
+	ref, err := parseStore(name)
+	if err != nil {
+		return ref, err
+	}
+	if ref.memory {
+		return ref, refusef("%s", inMemory)
+	}
+	if _, err := os.Stat(ref.path); ref.path != "" && errors.Is(err, fs.ErrNotExist) {
+		return ref, refusef("store %s: there is no such file", ref.path)
+	}
+	return ref, nil
+}
+
+// openKeys opens the store, or, if a proxy has its file open, connects to that proxy.
+func openKeys(ctx context.Context, ref storeRef) (keyadmin.Keys, func() error, error) {
+	store, closeStore, err := ref.open(ctx)
+	if errors.Is(err, sqlitestore.ErrInUse) {
+		return dialKeys(ctx, ref, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return localKeys(store, nil), closeStore, nil
+}
+
+// localKeys works on a store that this process has open.
+func localKeys(store retrysafe.Store, observer retrysafe.Observer) keyadmin.Keys {
+	return keyadmin.Local{
+		Store: store.(retrysafe.Inspector), // each store of this command is one
+		Guard: retrysafe.New(store, retrysafe.Options{Observer: observer}),
+	}
+}
+
+// dialKeys connects to the process that has a SQLite file open.
+func dialKeys(ctx context.Context, ref storeRef, inUse error) (keyadmin.Keys, func() error, error) {
+	file, err := filepath.Abs(ref.path)
+	if err == nil {
+		file, err = filepath.EvalSymlinks(file) // as SQLite does
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("store %s: %w", ref.name, err)
+	}
+	remote, err := keyadmin.Dial(ctx, file)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, nil, fmt.Errorf("store %s is in use by a running proxy: run this command as the user who runs that proxy, or as root: %w",
+			ref.name, err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("%w\nThat process does not listen for this command (%w). If it is a proxy that is starting or stopping, try "+
+			"again. If it is a service of your own, call Guard.Resolve in it, or stop it first", inUse, err)
+	}
+	return remote, remote.Close, nil
+}
+
+// seconds is a duration of keyadmin's as people read it.
+func seconds(s float64) string { return span(time.Duration(s * float64(time.Second))) }
