@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -32,16 +31,16 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 		newest.steps = append(slices.Clip(newest.steps), step.Clone())
 	}
 	for r := newest; r != nil; r = r.older {
-		r.purge(now)
+		r.purge()
 		s.changed(r)
 	}
 	return nil
 }
 
 // purge drops the content of an ended record. Its steps are copied, since readers may have the old ones.
-func (r *record) purge(now time.Duration) {
+func (r *record) purge() {
 	r.result.Meta, r.result.Body = nil, nil
-	r.keep.Replay = min(r.keep.Replay, now-r.endsAt)
+	r.keep.Replay = 0
 	r.steps = slices.DeleteFunc(slices.Clone(r.steps), func(s retrysafe.StepResult) bool {
 		return !strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix)
 	})

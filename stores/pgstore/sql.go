@@ -14,10 +14,10 @@ var sqlFiles embed.FS
 type statements struct {
 	add, take, look, complete, extend, release, checkpoint, retire, watch statement
 
-	guard, markTx, whole, outcome            string
-	inspect, list, stats, bytes, pendingAges string
-	sweepClaims, sweepOlder, oldestDue       string
-	addDays, days, takeChore, endChore       string
+	guard, markTx, whole, outcome                   string
+	inspect, purge, list, stats, bytes, pendingAges string
+	sweepClaims, sweepOlder, oldestDue              string
+	addDays, days, takeChore, endChore              string
 }
 
 // statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
@@ -63,7 +63,7 @@ func newStatements(schema string) *statements {
 		release: rows("release"), checkpoint: rows("checkpoint"), retire: rows("retire"), watch: rows("watch"),
 
 		guard: text("guard"), markTx: text("mark_tx"), whole: text("whole"), outcome: text("outcome"),
-		inspect: text("inspect"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
+		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), days: text("days"),
 		takeChore: text("take_chore"), endChore: text("end_chore"),

@@ -50,7 +50,7 @@ func (o Options) withDefaults(pool *pgxpool.Pool) Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher and Inspector on PostgreSQL. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on PostgreSQL. It is safe for concurrent use.
 type Store struct {
 	pool    *pgxpool.Pool
 	options Options
@@ -71,6 +71,7 @@ var (
 	_ retrysafe.Sweeper   = (*Store)(nil)
 	_ retrysafe.Watcher   = (*Store)(nil)
 	_ retrysafe.Inspector = (*Store)(nil)
+	_ retrysafe.Purger    = (*Store)(nil)
 )
 
 // New returns a store in the database that pool connects to. The schema must be there: see Migrate. Close the Store before

@@ -44,6 +44,11 @@ func (c change) saveStep(run runner, now instant, step retrysafe.StepResult) err
 	case r == nil || !r.pendingUnder(c.lease):
 		return retrysafe.ErrLeaseLost
 	}
+	return addStep(run, r, step)
+}
+
+// addStep adds a step to a record unless there is one of that name.
+func addStep(run runner, r *record, step retrysafe.StepResult) error {
 	added, err := run.exec("insert_step", r.id, r.steps+1, blob(step.Name), step.Data)
 	if added == 0 || err != nil {
 		return err

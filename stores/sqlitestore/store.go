@@ -22,7 +22,7 @@ type Options struct {
 	aged *atomic.Int64
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher and Inspector on a SQLite file. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on a SQLite file. It is safe for concurrent use.
 type Store struct {
 	path    string
 	db      *sql.DB
@@ -44,6 +44,7 @@ var (
 	_ retrysafe.Sweeper   = (*Store)(nil)
 	_ retrysafe.Watcher   = (*Store)(nil)
 	_ retrysafe.Inspector = (*Store)(nil)
+	_ retrysafe.Purger    = (*Store)(nil)
 )
 
 // Open opens the store in the file at path, and makes the file, readable by its owner alone, if there is none. Its

@@ -5,8 +5,8 @@
 //		storetest.Run(t, storetest.Harness{Open: open, Age: age, Reopen: reopen})
 //	}
 //
-// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher and Inspector run if
-// the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time passes by
+// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector and Purger run
+// if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time passes by
 // Harness.Age. Run the suite with -race.
 //
 // RunInTx has the rules for stores whose completions share a transaction with what the work writes.
@@ -85,6 +85,10 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	}
 	if _, ok := s.(retrysafe.Inspector); ok {
 		rules = append(rules, inspectorRules...)
+	}
+	_, purges := s.(retrysafe.Purger)
+	if _, inspects := s.(retrysafe.Inspector); purges && inspects {
+		rules = append(rules, purgerRules...)
 	}
 	if h.Reopen != nil {
 		rules = append(rules, reopenRules...)

@@ -3,7 +3,8 @@
 GRANT USAGE ON SCHEMA {{schema}} TO {{role}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.claims, {{schema}}.older TO {{role}};
 GRANT SELECT, INSERT, DELETE ON {{schema}}.steps TO {{role}};
-GRANT SELECT, INSERT ON {{schema}}.results TO {{role}};
+-- Answers can be dropped (Purge), as claims can, and not changed.
+GRANT SELECT, INSERT, DELETE ON {{schema}}.results TO {{role}};
 GRANT SELECT, UPDATE ON {{schema}}.chores TO {{role}};
 GRANT SELECT ON {{schema}}.migrations, {{schema}}.records TO {{role}};
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {{schema}} TO {{role}};

@@ -1,0 +1,52 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step.
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
+//
+// SQLite overwrites the bytes when it uses their pages again; with PRAGMA secure_delete at once, but for the write-ahead log.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+	err := s.writer.write(ctx, func(t *session) error {
+		shown, err := t.shown(d)
+		switch {
+		case err != nil:
+			return err
+		case len(shown) == 0:
+			return retrysafe.ErrKeyUnknown
+		case !shown[0].state.Ended():
+			return retrysafe.ErrNotEnded
+		}
+		for _, r := range shown {
+			if _, err := t.exec("purge", r.id); err != nil {
+				return err
+			}
+			if _, err := t.exec("purge_steps", r.id, blob(retrysafe.AuditStepPrefix)); err != nil {
+				return err
+			}
+		}
+		return addStep(t, shown[0], step)
+	})
+	if err != nil {
+		return fmt.Errorf("purge %s: %w", d, err)
+	}
+	return nil
+}
+
+// shown returns the records of a key that people may read, the newest first.
+func (t *session) shown(d retrysafe.Digest) (shown []*record, err error) {
+	err = t.all("inspect", func(row []driver.Value) error {
+		r, _, err := scanKept(row)
+		if err == nil && r.readable(t.now) {
+			shown = append(shown, r)
+		}
+		return err
+	}, d[:])
+	return shown, err
+}
