@@ -31,7 +31,7 @@ func TestContractThroughPgBouncer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runContract(t, through, Options{Listen: listen})
+	runContract(t, through, Options{Listen: listen}, 1)
 }
 
 // Seen to fail with sayHello taken out: LISTEN worked, Watch seemed to, and nothing was ever heard.
@@ -111,5 +111,5 @@ func TestMixedUpStatementsOfACall(t *testing.T) {
 // Servers whose default is a stricter isolation get the same answers.
 func TestContractUnderOtherDefaults(t *testing.T) {
 	t.Parallel()
-	runContract(t, shared.Get(t).Database(t)+strict, Options{Schema: "other_name"})
+	runContract(t, shared.Get(t).Database(t)+strict, Options{Schema: "other_name"}, 1)
 }

@@ -14,15 +14,17 @@ import (
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	runContract(t, shared.Get(t).Database(t), Options{})
+	runContract(t, shared.Get(t).Database(t), Options{}, 6)
 }
 
-// runContract runs the suite in one database, which is emptied for each rule.
-func runContract(t *testing.T, url string, o Options) {
+// runContract runs the suite in one database, which is emptied for each rule. All stores share its connections, but those that
+// are opened again.
+func runContract(t *testing.T, url string, o Options, walks int) {
 	t.Helper()
+	pool := openAt(t, url, o).pool
 	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T) retrysafe.Store {
-			s := openAt(t, url, o)
+			s := openOn(t, pool, o)
 			empty(t, s)
 			return s
 		},
@@ -34,7 +36,7 @@ func runContract(t *testing.T, url string, o Options) {
 			}
 			return openAt(t, old.pool.Config().ConnString(), o)
 		},
-		Walks: 6,
+		Walks: walks,
 	})
 }
 
@@ -45,9 +47,9 @@ func TestInTxContract(t *testing.T) {
 	for _, withSQL := range []bool{false, true} {
 		t.Run(map[bool]string{false: "pgx", true: "sql"}[withSQL], func(t *testing.T) {
 			t.Parallel()
-			url := shared.Get(t).Database(t)
+			pool := openAt(t, shared.Get(t).Database(t), Options{}).pool
 			storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
-				b := newBusiness(t, openAt(t, url, Options{}), withSQL)
+				b := newBusiness(t, openOn(t, pool, Options{}), withSQL)
 				empty(t, b.Store)
 				execute(t, b.Store, "DROP TABLE IF EXISTS storetest_rows")
 				execute(t, b.Store, "CREATE TABLE storetest_rows (id text)")

@@ -57,12 +57,7 @@ func byScript(t *testing.T) (owner, app string) {
 // openOnly returns a store on a schema that is there.
 func openOnly(t *testing.T, url string) *Store {
 	t.Helper()
-	s, err := New(context.Background(), openPool(t, url), Options{Schema: "keys"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return openOn(t, openPool(t, url), Options{Schema: "keys"})
 }
 
 // A role that has nothing but the grants can do all that the contract asks for.
@@ -70,14 +65,15 @@ func openOnly(t *testing.T, url string) *Store {
 // Seen to fail with each line of grants.sql taken out, and with pg_has_role taken out of days.sql.
 func TestContractUnderTheGrants(t *testing.T) {
 	t.Parallel()
-	owner, app := byScript(t)
+	ownerURL, app := byScript(t)
+	owner, pool := openOnly(t, ownerURL), openPool(t, app)
 	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T) retrysafe.Store {
-			empty(t, openOnly(t, owner))
-			return openOnly(t, app)
+			empty(t, owner)
+			return openOn(t, pool, Options{Schema: "keys"})
 		},
 		Age: func(t *testing.T, s retrysafe.Store, d time.Duration) {
-			age(t, openOnly(t, owner), d)
+			age(t, owner, d)
 			s.(*Store).sweeper.low, s.(*Store).sweeper.lookedAt = 0, time.Time{}
 		},
 		Walks: 1,

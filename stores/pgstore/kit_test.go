@@ -39,6 +39,12 @@ func openAt(t testing.TB, url string, o Options) *Store {
 	if _, err := Migrate(context.Background(), pool, MigrateOptions{Schema: o.Schema}); err != nil {
 		t.Fatal(err)
 	}
+	return openOn(t, pool, o)
+}
+
+// openOn returns a store over connections that are there, on a migrated database.
+func openOn(t testing.TB, pool *pgxpool.Pool, o Options) *Store {
+	t.Helper()
 	s, err := New(context.Background(), pool, o)
 	if err != nil {
 		t.Fatal(err)

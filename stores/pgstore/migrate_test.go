@@ -120,7 +120,7 @@ func TestMigrateBesideAnOlderProgram(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), old); err != nil {
 		t.Errorf("the older program, after the migration: %v", err)
 	}
-	runContract(t, pool.Config().ConnString(), Options{})
+	runContract(t, pool.Config().ConnString(), Options{}, 1)
 }
 
 // The script brings a schema of version 1 up to date too, and run again it changes nothing.

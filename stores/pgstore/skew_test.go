@@ -29,7 +29,7 @@ func TestTortureWithWrongClocks(t *testing.T) {
 // The contract, on a server whose clock is an hour behind those of the clients.
 func TestContractWithWrongServerClock(t *testing.T) {
 	pg := servers.StartPostgres(t, servers.PostgresOptions{Env: servers.FakeTime(t, -time.Hour)})
-	runContract(t, pg.Database(t), Options{})
+	runContract(t, pg.Database(t), Options{}, 1)
 }
 
 // buildWithWrongClock builds this test binary with a standard library whose time.Now is wrong. Go programs read the clock past the
