@@ -26,11 +26,11 @@ func heartbeatGoal(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	r.add(figure.Figure{
+	r.add(ctx, figure.Figure{
 		Goal: 6, What: "goroutines per Guard.Do in flight", Samples: []float64{got.Goroutines}, Target: figure.AtMost(0),
 		Aside: fmt.Sprintf("beside its caller's own; %d calls in flight", inFlight),
 	})
-	r.add(figure.Figure{
+	r.add(ctx, figure.Figure{
 		Goal: 6, What: "store calls per Guard.Do beside the pair", Samples: []float64{got.ExtraCalls},
 		Target: figure.AtMost(0),
 	})
@@ -38,7 +38,7 @@ func heartbeatGoal(ctx context.Context, r *run) error {
 	for i := range share {
 		share[i] = 100 * got.Timer[i] / got.Do[i]
 	}
-	r.add(figure.Figure{
+	r.add(ctx, figure.Figure{
 		Goal: 6, Unit: "%", What: "CPU: timer set and stopped ÷ Guard.Do", Samples: share,
 		Aside: fmt.Sprintf("timer %s ns, set beside %d others; Guard.Do on memstore %s ns, its claim and completion alone "+
 			"%s ns; allocations %.0f and %.0f", figure.Short(figure.Median(got.Timer)), inFlight,

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -26,6 +27,7 @@ func command(args []string) error {
 	asJSON := flags.Bool("json", false, "print JSON instead of a table")
 	quick := flags.Bool("quick", false, "short rounds and small data: a look, not a verdict")
 	only := flags.String("only", "", "measure these goals only: goal1,goal3")
+	results := flags.String("results", "", "of a whole run: write the report to this file too, as Markdown")
 	profile := flags.String("profile", "", "run this goal only, on this disk, and write our side's CPU profile to goalN.pprof")
 	dir := flags.String("dir", os.TempDir(), "where to put the data; the disk under it is what is measured")
 	role := flags.String("role", "", "for the benchmark's own use: play this part")
@@ -33,16 +35,19 @@ func command(args []string) error {
 	if *role != "" {
 		return playRole(*role, flags.Arg(0))
 	}
+	if *results != "" && (*quick || *only != "" || *profile != "") {
+		return errors.New("-results needs a whole run: leave out -quick, -only and -profile")
+	}
 	r, err := newRun(*dir, *only, *profile)
 	if err != nil {
 		return err
 	}
-	r.quick = *quick
+	r.quick, r.results = *quick, *results
 	return execute(r, *asJSON, os.Stdout)
 }
 
 func newRun(dir, only, profile string) (*run, error) {
-	r := &run{log: os.Stderr, began: time.Now()}
+	r := &run{log: os.Stderr, began: time.Now(), Machine: thisMachine()}
 	var err error
 	if r.only, err = parseGoals(only); err != nil {
 		return nil, err
@@ -92,6 +97,9 @@ func execute(r *run, asJSON bool, w io.Writer) (err error) {
 		err = writeJSON(w, r)
 	default:
 		writeReport(w, r)
+	}
+	if err == nil && r.results != "" {
+		err = writeResults(r.results, r)
 	}
 	if err == nil && len(r.Failed) > 0 {
 		err = errNotMeasured

@@ -4,15 +4,18 @@ import (
 	"context"
 	"debug/buildinfo"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/disk"
+	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
 // TestMain plays a role when a test starts this program again.
@@ -117,6 +120,32 @@ type idle struct{}
 func (idle) serve(string) error { return nil }
 func (idle) ran() int           { return 0 }
 
+// Seen to fail with the replacement taken out of fail.
+func TestResultsNameNoPathOfTheMachine(t *testing.T) {
+	r := &run{log: io.Discard, began: time.Now(), dir: t.TempDir(), Machine: thisMachine()}
+	r.try(t.Context(), goal{3, "broken", func(context.Context, *run) error {
+		_, err := os.Open(filepath.Join(r.dir, "absent"))
+		return err
+	}})
+	r.Figures = []figure.Figure{{Goal: 1, What: "something", Unit: "x", Samples: []float64{1, 2, 3}, Target: figure.AtLeast(2)}}
+	path := filepath.Join(r.dir, "results.md")
+	if err := writeResults(path, r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"Goal 3 was not measured", "within the spread", runtime.Version(), "0 targets are met, 1 within the spread only"} {
+		if !strings.Contains(string(text), part) {
+			t.Errorf("the results do not say %q:\n%s", part, text)
+		}
+	}
+	if strings.Contains(string(text), r.dir) {
+		t.Errorf("the results name %s:\n%s", r.dir, text)
+	}
+}
+
 func TestAGoalThatFailsDoesNotStopTheOthers(t *testing.T) {
 	var log, out strings.Builder
 	r := &run{log: &log, began: time.Now(), dir: t.TempDir()}
@@ -124,9 +153,6 @@ func TestAGoalThatFailsDoesNotStopTheOthers(t *testing.T) {
 	writeReport(&out, r)
 	if !strings.Contains(out.String(), "Goal 3 was not measured: file does not exist") {
 		t.Errorf("the report does not tell of the failure:\n%s", out.String())
-	}
-	if strings.Contains(out.String(), "holds.") {
-		t.Errorf("the report claims that everything holds:\n%s", out.String())
 	}
 }
 

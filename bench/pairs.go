@@ -31,7 +31,7 @@ func pairsGoal(number int, d disk.Disk, targets map[int]float64) func(context.Co
 			if err != nil {
 				return err
 			}
-			r.add(figure.Figure{
+			r.add(ctx, figure.Figure{
 				Goal: number, Disk: d.Name, Unit: "x",
 				What:    "sqlitestore ÷ raw log, pairs/s, " + callersText(callers),
 				Samples: ratios(got.Ours, got.Raw),
@@ -49,8 +49,8 @@ func pairsGoal(number int, d disk.Disk, targets map[int]float64) func(context.Co
 // own, so that strace does not disturb the figures.
 func comparePairs(ctx context.Context, r *run, d disk.Disk, goal, callers int) (got, counted pairsFound, err error) {
 	in := pairsAsked{
-		Dir: r.dir, Callers: callers, Rounds: r.rounds(9, 3), Warm: r.length(500 * time.Millisecond),
-		Round: r.length(700 * time.Millisecond), OursOnly: r.profile(goal) != "",
+		Dir: r.dir, Callers: callers, Rounds: r.rounds(7, 3), Warm: r.length(500 * time.Millisecond),
+		Round: r.length(500 * time.Millisecond), OursOnly: r.profile(goal) != "",
 	}
 	trace := filepath.Join(r.dir, "syncs")
 	if d.Delay > 0 {

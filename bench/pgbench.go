@@ -92,7 +92,7 @@ func (b pgbench) bestClients(ctx context.Context, r *run) (best int, tried strin
 	var fastest float64
 	for _, clients := range []int{1, 4, 8, 16, 32, 64} {
 		r.progress("try pgbench with %d clients", clients)
-		_, rate, err := b.run(ctx, clients, r.length(3*time.Second))
+		_, rate, err := b.run(ctx, clients, r.length(2*time.Second))
 		if err != nil {
 			return 0, "", err
 		}

@@ -34,13 +34,13 @@ func pgDBOS(ctx context.Context, r *run, s *pgServer) error {
 	}
 	r.progress("pgstore and DBOS, %s", callersText(dbosCallers))
 	got, err := callRole[pgDBOSFound](ctx, r.disks()[0], "", "", "pgdbos", pgDBOSAsked{
-		Store: store, Dir: dir, URL: s.URL("dbos"), Rounds: r.rounds(7, 3), Round: r.length(3 * time.Second),
+		Store: store, Dir: dir, URL: s.URL("dbos"), Rounds: r.rounds(5, 3), Round: r.length(2 * time.Second),
 	})
 	if err != nil {
 		return err
 	}
-	r.add(dbosFigure("fresh", 3.5, got.Fresh))
-	r.add(dbosFigure("replay", 25, got.Replay))
+	r.add(ctx, dbosFigure("fresh", 3.5, got.Fresh))
+	r.add(ctx, dbosFigure("replay", 25, got.Replay))
 	return nil
 }
 

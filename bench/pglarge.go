@@ -14,11 +14,11 @@ import (
 // Goal 9, its second part: a claim takes as long among millions of records as in an empty store.
 
 func pgLarge(ctx context.Context, r *run, s *pgServer) error {
-	rows := int64(10_000_000)
+	rows := int64(1_000_000)
 	if r.quick {
-		rows = 1_000_000
+		rows = 100_000
 	}
-	in := pgLargeAsked{Rounds: r.rounds(9, 5), Round: r.length(time.Second)}
+	in := pgLargeAsked{Rounds: r.rounds(7, 5), Round: r.length(time.Second)}
 	var err error
 	if in.Empty, err = s.store(ctx, "empty"); err != nil {
 		return err
@@ -36,7 +36,7 @@ func pgLarge(ctx context.Context, r *run, s *pgServer) error {
 	if err != nil {
 		return err
 	}
-	r.add(figure.Figure{
+	r.add(ctx, figure.Figure{
 		Goal: 9, Disk: "as is", Unit: "x", What: fmt.Sprintf("claim's p50: %s records ÷ none", figure.Short(float64(rows))),
 		Samples: ratios(got.Full, got.Empty), Target: figure.AtMost(1.3),
 		Aside: fmt.Sprintf("%s ÷ %s µs; one caller, fresh keys", figure.Short(figure.Median(got.Full)),

@@ -45,14 +45,14 @@ func pgPairs(ctx context.Context, r *run, s *pgServer) error {
 		if err != nil {
 			return err
 		}
-		r.add(figure.Figure{
+		r.add(ctx, figure.Figure{
 			Goal: 9, Disk: "as is", Unit: "x", What: "pgstore ÷ pgbench, pairs/s, " + callersText(callers),
 			Samples: ratios(got.Ours.Rates, got.Plain.Rates), Target: figure.AtLeast(pgTargets()[callers]),
 			Aside: fmt.Sprintf("%s ÷ %s pairs/s; pgbench with %d clients%s", figure.Short(figure.Median(got.Ours.Rates)),
 				figure.Short(figure.Median(got.Plain.Rates)), clients, aside),
 		})
 		if callers == 1 {
-			r.add(figure.Figure{
+			r.add(ctx, figure.Figure{
 				Goal: 9, Disk: "as is", Unit: "x", What: "pgstore ÷ the same statements by pgx, 1 caller",
 				Samples: ratios(got.Ours.Rates, got.ByHand.Rates),
 				Aside:   fmt.Sprintf("÷ %s pairs/s, in the same process", figure.Short(figure.Median(got.ByHand.Rates))),
@@ -82,7 +82,7 @@ func comparePlain(ctx context.Context, r *run, s *pgServer, bench pgbench, calle
 	}
 	return callRole[pgPairsFound](ctx, r.disks()[0], "", r.profile(9), "pgpairs", pgPairsAsked{
 		Store: store, Server: s.PID(), Pgbench: bench, Callers: callers, Clients: clients,
-		Rounds: r.rounds(7, 3), Round: r.length(3 * time.Second),
+		Rounds: r.rounds(5, 3), Round: r.length(2 * time.Second),
 	})
 }
 
@@ -98,17 +98,17 @@ func pgCost(ctx context.Context, r *run, s *pgServer, got pgPairsFound) error {
 	if err != nil {
 		return err
 	}
-	r.add(figure.Figure{
-		Goal: 9, Disk: "as is", Unit: "µs", What: "server CPU a pair, 256 callers",
-		Samples: got.Ours.CPU, Target: figure.AtMost(40),
-		Aside: fmt.Sprintf("all of the server's processes; with pgbench %s µs, connecting included",
-			figure.Short(figure.Median(got.Plain.CPU))),
+	r.add(ctx, figure.Figure{
+		Goal: 9, Disk: "as is", Unit: "x", What: "server CPU a pair ÷ pgbench's, 256 callers",
+		Samples: ratios(got.Ours.CPU, got.Plain.CPU), Target: figure.AtMost(1.0 / 3),
+		Aside: fmt.Sprintf("%s ÷ %s µs; all of the server's processes; pgbench's with connecting",
+			figure.Short(figure.Median(got.Ours.CPU)), figure.Short(figure.Median(got.Plain.CPU))),
 	})
-	r.add(figure.Figure{
+	r.add(ctx, figure.Figure{
 		Goal: 9, Disk: "as is", Unit: "B", What: "write-ahead log a pair, 256 callers", Samples: got.Ours.WAL,
 		Aside: fmt.Sprintf("with pgbench %s B", figure.Short(figure.Median(got.Plain.WAL))),
 	})
-	r.add(figure.Figure{
+	r.add(ctx, figure.Figure{
 		Goal: 9, Disk: "as is", Unit: "%", What: "completions that touch no index (HOT), 256", Samples: []float64{100 * ours},
 		Aside: fmt.Sprintf("of the updates of claims; with pgbench %.0f %%", 100*plain),
 	})

@@ -23,10 +23,10 @@ func pgWake(ctx context.Context, r *run, s *pgServer) error {
 	if err != nil {
 		return err
 	}
-	r.add(figure.Figure{
+	r.add(ctx, figure.Figure{
 		Goal: 9, Disk: "as is", Unit: "ms", What: "completion to wake-up in another store, p50",
-		Samples: got.Woken, Target: figure.AtMost(5),
-		Aside: fmt.Sprintf("from the call of Complete on, its commit included; p99 %s ms; with the result in hand p50 %s ms",
+		Samples: got.Woken,
+		Aside: fmt.Sprintf("aim: at most 5, no target, since it depends on CPU and disk; from the call of Complete on, its commit included; p99 %s ms; with the result in hand p50 %s ms",
 			figure.Short(figure.Percentile(got.Woken, 0.99)), figure.Short(figure.Median(got.Answered))),
 	})
 	return nil

@@ -46,7 +46,7 @@ func proxyGoal(ctx context.Context, r *run) (err error) {
 		if err := takeTurns(ctx, r, a, b); err != nil {
 			return err
 		}
-		r.add(figure.Figure{
+		r.add(ctx, figure.Figure{
 			Goal: 7, Unit: "x", What: c.what, Samples: ratios(a.rates, b.rates), Target: figure.AtLeast(c.target),
 			Aside: fmt.Sprintf("%s ÷ %s requests/s; CPU of the proxy's process: %s and %s µs a request",
 				figure.Short(figure.Median(a.rates)), figure.Short(figure.Median(b.rates)),
@@ -58,7 +58,7 @@ func proxyGoal(ctx context.Context, r *run) (err error) {
 
 // takeTurns sends fresh requests to both, many short rounds each.
 func takeTurns(ctx context.Context, r *run, a, b *contestant) error {
-	for i := range 1 + r.rounds(15, 5) {
+	for i := range 1 + r.rounds(9, 5) {
 		for _, c := range []*contestant{b, a} {
 			if err := c.fresh(ctx, connections, r.length(900*time.Millisecond)); err != nil {
 				return err

@@ -1,18 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
-	"runtime"
-	"strings"
+	"os"
 
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// writeReport prints the disk's figures, then the table, then what does not hold.
+// writeReport prints the machine and its disk, then the table, then what is not met.
 func writeReport(w io.Writer, r *run) {
-	fmt.Fprintf(w, "%s, %d CPUs, %s\n", runtime.Version(), runtime.NumCPU(), platform())
+	fmt.Fprintln(w, r.Machine)
 	for _, p := range r.Probes {
 		fmt.Fprintf(w, "disk %-6s %s: %s (%s)\n", p.Disk, p.What, p.MedianText(), p.SpreadText())
 	}
@@ -21,33 +21,29 @@ func writeReport(w io.Writer, r *run) {
 	}
 	fmt.Fprintln(w)
 	figure.WriteTable(w, r.Figures)
-	writeMisses(w, r)
-}
-
-// writeMisses says what does not hold, and how to find out why.
-func writeMisses(w io.Writer, r *run) {
-	var missed []figure.Figure
-	for _, f := range figure.Ordered(r.Figures) {
-		if !f.Holds() {
-			missed = append(missed, f)
-		}
-	}
 	fmt.Fprintln(w)
 	for _, f := range r.Failed {
 		fmt.Fprintf(w, "Goal %d was not measured: %s\n", f.Goal, f.Error)
 	}
-	if len(missed) == 0 && len(r.Failed) == 0 {
-		fmt.Fprintln(w, "Everything measured holds.")
+	counts := map[figure.Verdict]int{}
+	for _, f := range r.Figures {
+		counts[f.Verdict()]++
 	}
-	for _, f := range missed {
-		fmt.Fprintf(w, "Goal %d does not hold: %s%s: %s, target %s\n", f.Goal, f.What, on(f.Disk), f.MedianText(),
-			f.TargetText())
-	}
+	fmt.Fprintf(w, "%d targets are met, %d within the spread only, %d are not.\n",
+		counts[figure.Met], counts[figure.WithinSpread], counts[figure.Missed])
+	writeMisses(w, r)
+}
+
+// writeMisses lists what is not met, and says how to find out why.
+func writeMisses(w io.Writer, r *run) {
 	last := 0
-	for _, f := range missed {
+	for _, f := range figure.Ordered(r.Figures) {
+		if f.Verdict() != figure.Missed {
+			continue
+		}
+		fmt.Fprintf(w, "Goal %d is not met: %s%s: %s, target %s\n", f.Goal, f.What, on(f.Disk), f.MedianText(), f.TargetText())
 		if f.Goal != last {
-			fmt.Fprintf(w, "To see where the time goes: go run ./bench -profile goal%d && go tool pprof -top %s\n",
-				f.Goal, profileName(f.Goal))
+			fmt.Fprintf(w, "  where the time goes: go run ./bench -profile goal%d && go tool pprof -top %s\n", f.Goal, profileName(f.Goal))
 		}
 		last = f.Goal
 	}
@@ -60,17 +56,28 @@ func on(disk string) string {
 	return ", disk " + disk
 }
 
-func platform() string { return strings.Join([]string{runtime.GOOS, runtime.GOARCH}, "/") }
+const resultsHead = `# Results
+
+` + "`make bench`" + ` has written this file: one run, on the machine named below. [README.md](README.md) says how it measures, what the columns
+mean, and why some targets are missed.
+
+` + "```\n"
+
+// writeResults writes the report as a page of its own.
+func writeResults(path string, r *run) error {
+	var page bytes.Buffer
+	page.WriteString(resultsHead)
+	writeReport(&page, r)
+	page.WriteString("```\n")
+	return os.WriteFile(path, page.Bytes(), 0o644)
+}
 
 // writeJSON prints everything, samples included.
 func writeJSON(w io.Writer, r *run) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(struct {
-		Go       string `json:"go"`
-		CPUs     int    `json:"cpus"`
-		Platform string `json:"platform"`
-		Quick    bool   `json:"quick"`
+		Quick bool `json:"quick"`
 		*run
-	}{runtime.Version(), runtime.NumCPU(), platform(), r.quick, r})
+	}{r.quick, r})
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/disk"
@@ -21,9 +22,11 @@ type run struct {
 	only     []int
 	profiled int    // the goal to profile; 0: none
 	dir      string // for data; gone at the end
+	results  string // the file to write the report to; empty: none
 	log      io.Writer
 	began    time.Time
 
+	Machine machine         `json:"machine"`
 	Probes  []figure.Figure `json:"probes"`
 	Figures []figure.Figure `json:"figures"`
 	Failed  []failure       `json:"failed,omitempty"`
@@ -58,22 +61,36 @@ func (r *run) measure(ctx context.Context) error {
 func (r *run) try(ctx context.Context, g goal) {
 	r.progress("goal %d: %s", g.number, g.title)
 	if err := g.measure(ctx, r); err != nil {
-		r.progress("goal %d: %v", g.number, err)
-		r.Failed = append(r.Failed, failure{Goal: g.number, Error: err.Error()})
+		r.fail(g.number, err)
 	}
+}
+
+// fail notes that something could not be measured, without paths of this machine, since results are published.
+func (r *run) fail(goal int, err error) {
+	r.progress("goal %d: %v", goal, err)
+	r.Failed = append(r.Failed, failure{Goal: goal, Error: strings.ReplaceAll(err.Error(), r.dir, "DIR")})
 }
 
 // probe measures a bare sync on both disks.
 func (r *run) probe(ctx context.Context) error {
 	for _, d := range []disk.Disk{disk.AsIs(), disk.Slow()} {
-		f, err := callRole[figure.Figure](ctx, d, "", "", "probe", r.dir)
+		f, err := r.sync(ctx, d)
 		if err != nil {
-			return fmt.Errorf("probe the disk: %w", err)
+			return err
 		}
-		f.Disk = d.Name
 		r.Probes = append(r.Probes, f)
 	}
 	return nil
+}
+
+// sync measures what a sync takes on d now.
+func (r *run) sync(ctx context.Context, d disk.Disk) (figure.Figure, error) {
+	f, err := callRole[figure.Figure](ctx, d, "", "", "probe", r.dir)
+	if err != nil {
+		return f, fmt.Errorf("probe the disk: %w", err)
+	}
+	f.Disk = d.Name
+	return f, nil
 }
 
 func probeRole(_ context.Context, text json.RawMessage, _ func(any) error) (any, error) {
@@ -84,16 +101,25 @@ func probeRole(_ context.Context, text json.RawMessage, _ func(any) error) (any,
 	return disk.Probe(dir, 200)
 }
 
-func (r *run) add(f figure.Figure) {
+// add notes a figure. One that depends on a disk gets beside it what a sync takes there, measured now, unless it has that
+// already.
+func (r *run) add(ctx context.Context, f figure.Figure) {
 	if r.profiled != 0 {
 		return // under a profile, and alone, a figure means nothing
+	}
+	if f.Disk != "" && f.Sync == 0 {
+		sync, err := r.sync(ctx, disk.Named(f.Disk))
+		if err != nil {
+			r.fail(f.Goal, err)
+		}
+		f.Sync = sync.Median()
 	}
 	r.Figures = append(r.Figures, f)
 	line := fmt.Sprintf("  %s%s: %s", f.What, on(f.Disk), f.MedianText())
 	if spread := f.SpreadText(); spread != "" {
 		line += " (" + spread + ")"
 	}
-	r.progress("%s %s", line, f.HoldsText())
+	r.progress("%s %s", line, f.Verdict())
 }
 
 // progress tells whoever waits what goes on.

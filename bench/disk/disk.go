@@ -29,6 +29,14 @@ func AsIs() Disk { return Disk{Name: "as is"} }
 // Slow is a picture of a volume in a cloud.
 func Slow() Disk { return Disk{Name: "2 ms", Delay: 2 * time.Millisecond} }
 
+// Named returns the disk that a table calls name.
+func Named(name string) Disk {
+	if name == Slow().Name {
+		return Slow()
+	}
+	return AsIs()
+}
+
 // syncs are the system calls that make writes durable.
 const syncs = "fsync,fdatasync"
 

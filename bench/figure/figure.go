@@ -16,9 +16,11 @@ type Figure struct {
 	What string `json:"what"`
 	// Disk says on which disk; empty: none is involved.
 	Disk string `json:"disk,omitempty"`
+	// Sync is what a sync took on that disk beside the measurement, in microseconds.
+	Sync float64 `json:"sync_us,omitempty"`
 	// Unit of the samples; "x" is a ratio.
 	Unit string `json:"unit"`
-	// Samples hold one value per round, or one for what is exact.
+	// Samples hold one value for each repetition, or one for what is exact.
 	Samples []float64 `json:"samples"`
 	Target  *Target   `json:"target,omitempty"`
 	// Aside is what stands behind the figure: absolute values, counts.
@@ -37,15 +39,35 @@ func AtLeast(v float64) *Target { return &Target{Value: v} }
 // AtMost is a target that the median must not exceed.
 func AtMost(v float64) *Target { return &Target{Value: v, AtMost: true} }
 
-// Holds reports whether the median meets the target. Without a target it holds.
-func (f Figure) Holds() bool {
+// Verdict says whether a target is met.
+type Verdict string
+
+// The verdicts. A median that meets the target while a repetition misses it may be luck, and is not called met.
+const (
+	NoTarget     Verdict = ""
+	Met          Verdict = "yes" // by each repetition
+	WithinSpread Verdict = "within the spread"
+	Missed       Verdict = "NO"
+)
+
+// Verdict compares the median and each repetition with the target.
+func (f Figure) Verdict() Verdict {
 	switch {
 	case f.Target == nil:
-		return true
-	case f.Target.AtMost:
-		return f.Median() <= f.Target.Value
+		return NoTarget
+	case !f.Target.metBy(f.Median()):
+		return Missed
+	case slices.ContainsFunc(f.Samples, func(v float64) bool { return !f.Target.metBy(v) }):
+		return WithinSpread
 	}
-	return f.Median() >= f.Target.Value
+	return Met
+}
+
+func (t *Target) metBy(v float64) bool {
+	if t.AtMost {
+		return v <= t.Value
+	}
+	return v >= t.Value
 }
 
 // Median of the samples; NaN if there are none.
@@ -83,15 +105,12 @@ func (f Figure) SpreadText() string {
 	return f.text(slices.Min(f.Samples)) + "–" + f.text(slices.Max(f.Samples))
 }
 
-// HoldsText is yes, NO, or nothing without a target.
-func (f Figure) HoldsText() string {
-	switch {
-	case f.Target == nil:
+// SyncText is what a sync took; empty: no disk is involved.
+func (f Figure) SyncText() string {
+	if f.Sync == 0 {
 		return ""
-	case f.Holds():
-		return "yes"
 	}
-	return "NO"
+	return Short(f.Sync) + " µs"
 }
 
 func (f Figure) text(v float64) string {

@@ -9,7 +9,7 @@ import (
 )
 
 // Width is how many columns a table takes at most.
-const Width = 100
+const Width = 118
 
 type column struct {
 	title string
@@ -21,11 +21,12 @@ func columns() []column {
 	return []column{
 		{"goal", 4, false},
 		{"what", 44, false},
-		{"disk", 6, false},
+		{"sync", 8, true},
 		{"target", 8, true},
-		{"measured", 11, true},
-		{"spread", 14, true},
-		{"holds", 5, false},
+		{"median", 11, true},
+		{"range", 14, true},
+		{"n", 3, true},
+		{"met", 17, false},
 	}
 }
 
@@ -45,7 +46,7 @@ func WriteTable(w io.Writer, figures []Figure) {
 		}
 		last = f.Goal
 		writeLine(w, []string{
-			goal, f.What, f.Disk, f.TargetText(), f.MedianText(), f.SpreadText(), f.HoldsText(),
+			goal, f.What, f.SyncText(), f.TargetText(), f.MedianText(), f.SpreadText(), fmt.Sprint(len(f.Samples)), string(f.Verdict()),
 		})
 		for _, line := range wrap(f.Aside, Width-9) {
 			fmt.Fprintln(w, "       "+line)
