@@ -12,7 +12,11 @@ import (
 // buildTool builds the tool that a go.mod names, and returns its path in Go's build cache. Processes that need one at the same
 // time wait for the first, instead of building it too.
 func buildTool(name string, mod, sum []byte) (string, error) {
-	lock, err := openLocked(filepath.Join(os.TempDir(), fmt.Sprintf("retrysafe-build-%d.lock", os.Getuid())))
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	lock, err := openLocked(filepath.Join(cache, name+".lock"))
 	if err != nil {
 		return "", err
 	}

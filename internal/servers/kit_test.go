@@ -9,7 +9,12 @@ import (
 	"os/user"
 	"strconv"
 	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/servers"
 )
+
+// shared is the server of tests that do not harm it.
+var shared servers.SharedPostgres
 
 func want(t testing.TB, got, want string) {
 	t.Helper()

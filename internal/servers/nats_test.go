@@ -13,20 +13,20 @@ func TestNATSIsKilledPausedAndRestarted(t *testing.T) {
 		n := servers.StartNATS(t, o)
 		greets := func() {
 			t.Helper()
-			text, err := greeting(t, n.URL(), "PING\r\n")
+			text, err := greeting(t, n.URL(), "PING\r\n", long)
 			if err != nil || !strings.HasPrefix(text, "INFO ") || !strings.Contains(text, `"jetstream":true`) {
 				t.Errorf("NATS says %q, %v", text, err)
 			}
 		}
 		greets()
 		n.Pause(t)
-		if text, err := greeting(t, n.URL(), "PING\r\n"); err == nil {
+		if text, err := greeting(t, n.URL(), "PING\r\n", brief); err == nil {
 			t.Errorf("a paused server says %q", text)
 		}
 		n.Resume(t)
 		greets()
 		n.Kill(t)
-		if _, err := greeting(t, n.URL(), ""); err == nil {
+		if _, err := greeting(t, n.URL(), "", brief); err == nil {
 			t.Error("a killed server answers")
 		}
 		n.Start(t)

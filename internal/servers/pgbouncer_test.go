@@ -9,7 +9,7 @@ import (
 
 func TestPgBouncerPassesQueries(t *testing.T) {
 	t.Parallel()
-	pg := servers.StartPostgres(t, servers.PostgresOptions{})
+	pg := shared.Get(t)
 	db := pg.Database(t)
 	b := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{})
 	pg.PsqlAt(t, db, "CREATE TABLE t (n int); INSERT INTO t VALUES (42)")
@@ -19,7 +19,7 @@ func TestPgBouncerPassesQueries(t *testing.T) {
 // Seen to fail with PoolSize not passed on.
 func TestPgBouncerSharesItsConnections(t *testing.T) {
 	t.Parallel()
-	pg := servers.StartPostgres(t, servers.PostgresOptions{})
+	pg := shared.Get(t)
 	b := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolSize: 1})
 	var pids []string
 	for _, s := range []*session{openSession(t, b.URL("postgres")), openSession(t, b.URL("postgres"))} {
@@ -39,9 +39,9 @@ func TestPgBouncerSharesItsConnections(t *testing.T) {
 // Seen to fail with auth_user taken out.
 func TestPgBouncerLetsEveryRoleIn(t *testing.T) {
 	t.Parallel()
-	pg := servers.StartPostgres(t, servers.PostgresOptions{})
+	pg := shared.Get(t)
 	b := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolMode: "session"})
-	pg.Psql(t, "CREATE ROLE clerk LOGIN")
+	pg.Psql(t, "DROP ROLE IF EXISTS clerk; CREATE ROLE clerk LOGIN")
 	url := strings.Replace(b.URL("postgres"), "postgres@", "clerk@", 1)
 	want(t, pg.PsqlAt(t, url, "SELECT current_user"), "clerk")
 	want(t, strings.Split(pg.PsqlAt(t, b.URL("pgbouncer"), "SHOW POOLS"), "|")[0], "pgbouncer")
@@ -49,7 +49,7 @@ func TestPgBouncerLetsEveryRoleIn(t *testing.T) {
 
 func TestPgBouncerComesBack(t *testing.T) {
 	t.Parallel()
-	pg := servers.StartPostgres(t, servers.PostgresOptions{})
+	pg := shared.Get(t)
 	b := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{Settings: map[string]string{"server_lifetime": "1"}})
 	url := b.URL("postgres")
 	for name, end := range map[string]func(){
@@ -70,7 +70,7 @@ func TestPgBouncerComesBack(t *testing.T) {
 
 func TestPgBouncerThatDoesNotStartShowsTheLog(t *testing.T) {
 	t.Parallel()
-	pg := servers.StartPostgres(t, servers.PostgresOptions{})
+	pg := shared.Get(t)
 	f := failure(t, func(t testing.TB) {
 		servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolMode: "chaos"})
 	})

@@ -104,8 +104,7 @@ func newPostgres(name, bin, data string, env []string) (*Postgres, error) {
 // initialize fills the data directory, unless it is filled, and writes the settings.
 func (p *Postgres) initialize(settings map[string]string) error {
 	if _, err := os.Stat(filepath.Join(p.data, "PG_VERSION")); errors.Is(err, os.ErrNotExist) {
-		if err := p.folder.run(filepath.Join(p.bin, "initdb"), "-D", p.data, "-U", "postgres", "--auth=trust",
-			"--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C"); err != nil {
+		if err := p.fill(); err != nil {
 			return err
 		}
 	}

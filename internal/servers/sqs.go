@@ -57,9 +57,9 @@ func LaunchSQS() (*SQS, error) {
 
 // installSQS returns the path of the program, which stays on the machine.
 func installSQS() (string, error) {
-	cache, err := os.UserCacheDir()
+	cache, err := cacheDir()
 	if err != nil {
-		return "", fmt.Errorf("servers: %w", err)
+		return "", err
 	}
 	files := map[string][]byte{}
 	digest := sha256.New()
@@ -69,7 +69,7 @@ func installSQS() (string, error) {
 		}
 		digest.Write(files[name])
 	}
-	dir := filepath.Join(cache, "retrysafe", "sqs-"+hex.EncodeToString(digest.Sum(nil)[:6]))
+	dir := filepath.Join(cache, "sqs-"+hex.EncodeToString(digest.Sum(nil)[:6]))
 	return filepath.Join(dir, "server.mjs"), installNPM(dir, files)
 }
 

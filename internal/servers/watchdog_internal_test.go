@@ -3,6 +3,7 @@ package servers
 import (
 	"bufio"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) {
 		fmt.Println(startIn(state))
 		select {} // until it is killed
 	}
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6") // more than there are processors: servers that start wait for much
 	os.Exit(m.Run())
 }
 
