@@ -26,12 +26,13 @@ after itself.
 
 Examples:
 
-    retrysafe migrate up --store postgres://owner@db/shop
-    retrysafe migrate status --store postgres://owner@db/shop
+    # the schema belongs to owner; the proxy works as app, which can neither make nor drop tables
+    retrysafe migrate up --store postgres://owner@db/shop --role app
+    retrysafe migrate status --store postgres://app@db/shop
 
-    # read first, and keep the role that runs the proxy from making or dropping tables
-    retrysafe migrate print --role app --maintenance-role owner > retrysafe.sql
-    psql -v ON_ERROR_STOP=1 -f retrysafe.sql postgres://postgres@db/shop`
+    # the same as SQL, to read before it runs
+    retrysafe migrate print --role app > retrysafe.sql
+    psql -v ON_ERROR_STOP=1 -f retrysafe.sql postgres://owner@db/shop`
 }
 
 // schemaFlags say where the schema is.
@@ -40,12 +41,15 @@ type schemaFlags struct {
 	Schema string `placeholder:"NAME" help:"Name of the schema. Default: the URL's schema=NAME, or else retrysafe."`
 }
 
-type migrateUp struct{ schemaFlags }
+type migrateUp struct {
+	schemaFlags
+	Role string `placeholder:"NAME" help:"Grant this role, which must exist, what a proxy needs. It can neither make nor drop tables."`
+}
 
 // Run makes the schema, or brings it up to date.
 func (c migrateUp) Run(s *streams) error {
 	return c.inDatabase(s, func(ctx context.Context, p *postgresRef, pool *pgxpool.Pool) error {
-		applied, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.schema})
+		applied, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.schema, Role: c.Role})
 		if err != nil {
 			return p.explain(err)
 		}
@@ -57,6 +61,9 @@ func (c migrateUp) Run(s *streams) error {
 			return p.explain(err)
 		}
 		fmt.Fprintf(s.out, "schema %s is up to date: version %d\n", p.schema, version)
+		if c.Role != "" {
+			fmt.Fprintf(s.out, "schema %s: role %s has what a proxy needs\n", p.schema, c.Role)
+		}
 		return nil
 	})
 }

@@ -49,7 +49,7 @@ Examples:
         --jwt-issuer https://login.example.com
 
     # several proxies share a database: make its schema first
-    retrysafe migrate up --store postgres://owner@db/shop
+    retrysafe migrate up --store postgres://owner@db/shop --role app
     retrysafe proxy --upstream http://localhost:3000 --store postgres://app@db/shop
 
     # routes of their own

@@ -26,7 +26,8 @@ func (p *postgresRef) explain(err error) error {
 	case errors.As(err, &connect):
 		return fmt.Errorf("store %s: cannot connect: %s", p.name, p.connectProblem(err))
 	case errors.As(err, &server) && server.Code == insufficientRights:
-		return fmt.Errorf("store %s: %w; `retrysafe migrate print` writes the SQL for somebody who may run it", p.name, err)
+		return fmt.Errorf("store %s: %w; or let the owner of the schema run: retrysafe migrate up --store URL --role %s",
+			p.name, err, p.pool.ConnConfig.User)
 	}
 	return fmt.Errorf("store %s: %w", p.name, err)
 }

@@ -62,7 +62,7 @@ func explain(err error) error {
 		return fmt.Errorf("%w; it is a standby, or default_transaction_read_only is on: name all hosts and "+
 			"target_session_attrs=read-write in the URL of the pool", err)
 	case insufficientRights:
-		return fmt.Errorf("%w; `retrysafe migrate print` shows the grants that the role needs", err)
+		return fmt.Errorf("%w; `retrysafe migrate print --role NAME` shows the grants that the role needs", err)
 	}
 	if isPreparedElsewhere(err) {
 		return fmt.Errorf("%w; pgx has prepared the statement on another connection of the server's: behind PgBouncer use "+

@@ -211,3 +211,69 @@ func TestNamesThatCannotBe(t *testing.T) {
 		t.Errorf("got %v, %s; want a quoted name", err, text)
 	}
 }
+
+// Migrate with a role is enough for that role, on an empty schema and again. The application's role is no member of the owner's.
+//
+// Seen to fail with the grants not run in Migrate: permission denied for schema.
+func TestMigrateGrants(t *testing.T) {
+	t.Parallel()
+	pg := shared.Get(t)
+	database := pg.Database(t)
+	ownerRole, owner := stranger(t, database, "owner")
+	appRole, app := stranger(t, database, "app")
+	pg.PsqlAt(t, database, "GRANT CREATE ON DATABASE "+databaseOf(t, database)+" TO "+pgx.Identifier{ownerRole}.Sanitize())
+	for range 2 {
+		if _, err := Migrate(t.Context(), openPool(t, owner), MigrateOptions{Schema: "keys", Role: appRole}); err != nil {
+			t.Fatal(err)
+		}
+		acquire(t, openOnly(t, app), retrysafe.NewOwner().String())
+	}
+	for _, role := range []string{"public", "no such role"} {
+		if _, err := Migrate(t.Context(), openPool(t, owner), MigrateOptions{Schema: "keys", Role: role}); err == nil {
+			t.Errorf("role %q: got no error", role)
+		}
+	}
+}
+
+func databaseOf(t *testing.T, database string) string {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
+}
+
+// The script works on an empty database, twice, and after Migrate by another role, whose schema it hands over to the owner.
+//
+// Seen to fail with the loop taken out of owner.sql (permission denied for schema), and with each of its three sources taken out.
+func TestScriptAfterMigrate(t *testing.T) {
+	t.Parallel()
+	pg := shared.Get(t)
+	for _, migrateFirst := range []bool{false, true} {
+		database := pg.Database(t)
+		ownerRole, owner := stranger(t, database, "owner$$'")
+		appRole, app := stranger(t, database, "app")
+		if migrateFirst {
+			if _, err := Migrate(t.Context(), openPool(t, database), MigrateOptions{Schema: "keys"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		script, err := Script(ScriptOptions{Schema: "keys", Owner: ownerRole, Role: appRole})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			pg.PsqlAt(t, database, script)
+			acquire(t, openOnly(t, app), retrysafe.NewOwner().String())
+		}
+		const others = `SELECT count(*) FROM (SELECT nspowner AS o FROM pg_namespace WHERE nspname = 'keys'
+			UNION ALL SELECT relowner FROM pg_class WHERE relnamespace = 'keys'::regnamespace
+			UNION ALL SELECT proowner FROM pg_proc WHERE pronamespace = 'keys'::regnamespace) t
+			WHERE o <> (SELECT oid FROM pg_roles WHERE rolname = current_user)`
+		var left int
+		if err := openPool(t, owner).QueryRow(t.Context(), others).Scan(&left); err != nil || left != 0 {
+			t.Errorf("migrated before: %v: %d things belong to other roles, %v", migrateFirst, left, err)
+		}
+	}
+}

@@ -21,6 +21,8 @@ var migrationFiles embed.FS
 type MigrateOptions struct {
 	// Schema to make or to bring up to date. Default "retrysafe".
 	Schema string
+	// Role gets what a Store needs, in the same transaction: see Grants. It must exist. Default: no role gets anything.
+	Role string
 }
 
 // Migration is one step of the schema's history.
@@ -76,8 +78,8 @@ func newestVersion() int {
 }
 
 // Migrate makes the schema, or brings it up to date, and makes the partitions of the next days. It may be run again, and from many
-// processes at once; all of it happens in one transaction. It needs the right to create in the database: see Grants for
-// what the role of a Store needs.
+// processes at once; all of it happens in one transaction. It needs the right to create in the database, and with
+// MigrateOptions.Role, the rights of the schema's owner: see Grants for what the role of a Store needs.
 //
 // It returns the versions that it has applied, and an error that is ErrNewerSchema if the schema is newer than this
 // version of the package can work with. One that is newer, and that it can work with, is left as it is.
@@ -89,10 +91,18 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied
 	if o.Schema == "" {
 		o.Schema = defaultSchema
 	}
+	grants := ""
+	if o.Role != "" {
+		if grants, err = Grants(o.Schema, o.Role); err != nil {
+			return nil, err
+		}
+	}
 	// Who waits for another must then see what that one has done, whatever isolation is the database's default.
 	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		applied, err = migrate(ctx, tx, o.Schema, all)
-		return err
+		if applied, err = migrate(ctx, tx, o.Schema, all); err != nil || grants == "" {
+			return err
+		}
+		return explain(run(ctx, tx, grants))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("migrate schema %q: %w", o.Schema, err)

@@ -11,7 +11,7 @@ type ScriptOptions struct {
 	// Schema to make. Default "retrysafe".
 	Schema string
 	// Owner is the role that everything will belong to: it migrates, and drops the partitions of past days. It must exist.
-	// Default: who runs the script.
+	// A schema that another role has made is handed over, which takes a superuser. Default: the role that runs the script.
 	Owner string
 	// Role gets what a Store needs: see Grants. It must exist. Default: nobody gets anything.
 	Role string
@@ -35,8 +35,9 @@ func Script(o ScriptOptions) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "-- All of it belongs to %s, which also drops the partitions of past days.\n", owner)
-		fmt.Fprintf(&b, "CREATE SCHEMA IF NOT EXISTS %s AUTHORIZATION %s;\nSET LOCAL ROLE %s;\n\n", o.Schema, owner, owner)
+		literal := "'" + strings.ReplaceAll(o.Owner, "'", "''") + "'"
+		text := strings.NewReplacer("{{owner}}", owner, "{{owner_text}}", literal)
+		b.WriteString(text.Replace(inSchema(sqlFile("owner"), o.Schema)) + "\n")
 	}
 	b.WriteString(prepareSQL(o.Schema))
 	for _, m := range all {
