@@ -13,7 +13,7 @@ import (
 func FromCurl(line string) (*Draft, error) { return readCurl(line, os.ReadFile) }
 
 func readCurl(line string, readFile func(string) ([]byte, error)) (*Draft, error) {
-	words, err := split(line)
+	words, err := Split(line)
 	if err != nil {
 		return nil, fmt.Errorf("the curl command cannot be read: %w", err)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// split splits a command line as a POSIX shell does, with $'…' as in bash. Nothing is expanded: $TOKEN stays.
-func split(line string) ([]string, error) {
+// Split splits a command line as a POSIX shell does, with $'…' as in bash. Nothing is expanded: $TOKEN stays.
+func Split(line string) ([]string, error) {
 	s := &splitter{rest: strings.ReplaceAll(line, "\r\n", "\n")}
 	for s.rest != "" {
 		if err := s.next(); err != nil {

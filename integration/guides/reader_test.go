@@ -1,0 +1,191 @@
+//go:build unix
+
+package guides
+
+import (
+	"net"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/pages"
+)
+
+// patience is how long a command may take: the first one on a new machine compiles all of the command retrysafe. After it a
+// server has compiled too.
+const patience = 5 * time.Minute
+
+// reader follows a guide.
+type reader struct {
+	machine
+	t       *testing.T
+	folder  string            // where the reader works
+	ports   map[string]string // of the guide, and what they are in this test
+	exports []string          // of the terminal in which the reader types
+	serving []*server
+}
+
+// run types the commands of a block, and compares what they print with what the block shows.
+func (r *reader) run(b pages.Block) {
+	r.t.Helper()
+	commands, exports := b.Commands(), &r.exports
+	if len(commands) == 0 {
+		r.t.Fatalf("%s: no command", b.At())
+	}
+	if b.Serve { // in a terminal of its own
+		exports = new([]string)
+	}
+	if b.Restart {
+		r.stopLast()
+	}
+	for i, c := range commands {
+		if strings.HasPrefix(c.Text, "export ") {
+			*exports = append(*exports, r.adapt(c.Text))
+			continue
+		}
+		script := strings.Join(append(slices.Clone(*exports), r.adapt(c.Text)), "\n")
+		if b.Serve && i == len(commands)-1 {
+			r.serve(c, script)
+			continue
+		}
+		out := new(output)
+		command := r.command(script, out)
+		timer := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
+		err := command.Run()
+		timer.Stop()
+		if err != nil {
+			r.t.Fatalf("%s:%d: %s: %v\n%s", b.Page, c.Line, c.Text, err, out)
+		}
+		if missing := r.missing(c, out.String()); missing != "" {
+			r.t.Fatalf("%s:%d: %s: the output lacks, in its place, the line\n%s\nit is\n%s", b.Page, c.Line, c.Text, missing, out)
+		}
+	}
+}
+
+// command is a shell that runs a script in the reader's folder.
+func (r *reader) command(script string, out *output) *exec.Cmd {
+	c := exec.Command("bash", "-c", script) //nolint:gosec // the script is a page of this repository
+	c.Dir, c.Env = r.folder, r.environment
+	c.Stdout, c.Stderr = out, out
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return c
+}
+
+// missing returns the first line of what the guide shows that the output does not have in its place, "" if it has all. What
+// is left out of a line on a page is written … there; lines may be left out.
+func (r *reader) missing(c pages.Command, out string) string {
+	lines := strings.Split(out, "\n")
+	for _, shown := range c.Output {
+		parts := strings.Split(strings.TrimRight(r.adapt(shown), " "), "…")
+		for i := range parts {
+			parts[i] = regexp.QuoteMeta(parts[i])
+		}
+		pattern := regexp.MustCompile("^" + strings.Join(parts, ".*") + `[ \r]*$`)
+		found := slices.IndexFunc(lines, pattern.MatchString)
+		if found < 0 {
+			return shown
+		}
+		if shown != "…" {
+			lines = lines[found+1:]
+		}
+	}
+	return ""
+}
+
+// server is a command that goes on running.
+type server struct {
+	pages.Command // with what the guide shows before Ctrl-C
+
+	last  []string // what the guide shows after Ctrl-C
+	cmd   *exec.Cmd
+	out   *output
+	ended chan error
+}
+
+// serve starts a command, and waits until it listens and has printed what the guide shows.
+func (r *reader) serve(c pages.Command, script string) {
+	r.t.Helper()
+	before := r.listening()
+	s := &server{Command: c, out: new(output), ended: make(chan error, 1)}
+	if end := slices.Index(c.Output, "^C"); end >= 0 {
+		s.Output, s.last = c.Output[:end], c.Output[end+1:]
+	}
+	s.cmd = r.command(script, s.out)
+	if err := s.cmd.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.serving = append(r.serving, s)
+	go func() { s.ended <- s.cmd.Wait() }()
+	deadline := time.After(patience)
+	for r.listening() <= before || r.missing(s.Command, s.out.String()) != "" {
+		select {
+		case err := <-s.ended:
+			s.ended <- err
+			r.t.Fatalf("%s ended: %v\n%s", c.Text, err, s.out)
+		case <-deadline:
+			r.t.Fatalf("%s: does not listen, or does not print %q:\n%s", c.Text, r.missing(s.Command, s.out.String()), s.out)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// listening returns how many of the guide's ports accept connections.
+func (r *reader) listening() (n int) {
+	for _, port := range r.ports {
+		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+			c.Close()
+			n++
+		}
+	}
+	return n
+}
+
+// stopLast presses Ctrl-C in the terminal of the last command that goes on running, and compares what it prints then.
+func (r *reader) stopLast() {
+	r.t.Helper()
+	last := len(r.serving) - 1
+	s := r.serving[last]
+	r.serving = r.serving[:last]
+	before := len(s.out.String())
+	_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT)
+	select {
+	case <-s.ended:
+	case <-time.After(time.Minute):
+		r.t.Errorf("%s: does not end after Ctrl-C:\n%s", s.Text, s.out)
+		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
+		<-s.ended
+	}
+	ending := s.out.String()[before:]
+	if missing := r.missing(pages.Command{Output: s.last}, ending); missing != "" {
+		r.t.Errorf("%s: after Ctrl-C it does not print %q:\n%s", s.Text, missing, ending)
+	}
+}
+
+func (r *reader) stopAll() {
+	for len(r.serving) > 0 {
+		r.stopLast()
+	}
+}
+
+// output is what a command prints. It may be read while more comes.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
