@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo pack clean
+.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo licenses pack release test-newest clean
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -9,6 +9,9 @@ SOAKED    = $(shell grep -rl '^func TestSoak' --include='*_test.go' . | xargs -n
 FUZZTIME ?= 60s
 SOAK     ?= 20
 BIN      := .bin
+
+# The tests run with the version of Go that is installed, the lowest that go.mod files admit, and test-newest with this one.
+NEWEST_GO := go1.27.4
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,12 +31,13 @@ vet: # with -race, so that vet, race and tidy share one build
 race:
 	go test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
-tidy: ## check that every module is tidy and builds outside of the workspace, and that go doc changes no file
+tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
-	@failed=0; for m in $(MODULES); do \
-		(cd $$m && GOWORK=off go mod tidy -diff && GOWORK=off go build -race -o /dev/null ./...) || { echo "in $$m: run go mod tidy there"; failed=1; }; \
-	done; exit $$failed
+	@failed=0; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "in $$m: run go mod tidy there"; failed=1; }; done; exit $$failed
+
+test-newest: ## vet and test-core with the newest version of Go, which the go command downloads
+	GOTOOLCHAIN=$(NEWEST_GO) $(MAKE) vet test-core
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
 	go run ./internal/mutate
@@ -80,8 +84,14 @@ proto: ## generate code from the .proto files of tests and examples (needs proto
 demo: ## watch one charge happen although twenty clients retry it
 	go run ./cmd/retrysafe demo
 
+licenses: ## write cmd/retrysafe/licenses.txt after a change of dependencies
+	go run ./internal/release licenses
+
 pack: ## write every public module of the working tree, as it would be released, into DIR, a module proxy in files
 	@go run ./internal/release pack $(or $(DIR),$(error say where to: make pack DIR=out)) $(VERSION)
+
+release: ## make the release VERSION: tags, binaries and checksums, as RELEASING.md says; DRY_RUN=1 only tries it
+	@go run ./internal/release make $(if $(DRY_RUN),-n) $(or $(VERSION),$(error say which version: make release VERSION=v0.1.0))
 
 clean: ## remove what was built
 	rm -rf $(BIN)

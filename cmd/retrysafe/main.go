@@ -25,7 +25,7 @@ type commands struct {
 	Sweep      sweepCmd      `cmd:"" help:"Delete what is past its retention from a store."`
 	Keys       keysCmd       `cmd:"" help:"Look at keys, and resolve those whose outcome is unknown."`
 	Outbox     outboxCmd     `cmd:"" help:"Look at an outbox and its dead letters; send them again, or drop them."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
+	Version    versionCmd    `cmd:"" help:"Print the version, or the licenses of what is inside."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell."`
 
 	ExitWithStdin exitWithStdin `hidden:"" help:"End when standard input ends."`

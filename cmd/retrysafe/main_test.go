@@ -85,6 +85,7 @@ func TestCommandLine(t *testing.T) {
 		{"help", []string{"--help"}, exitOK, []string{"proxy", "Idempotency-Key"}},
 		{"help of a command", []string{"proxy", "--help"}, exitOK, []string{"RETRYSAFE_UPSTREAM", "Examples:"}},
 		{"version", []string{"version"}, exitOK, []string{"retrysafe ", "go1."}},
+		{"licenses", []string{"version", "--licenses"}, exitOK, []string{"Retrysafe", "Apache License", "the Go standard library", "modernc.org/sqlite"}},
 		{"no command", nil, exitRefused, []string{"proxy"}},
 		{"an unknown command", []string{"prxy"}, exitRefused, []string{"prxy", "--help"}},
 		{"an unknown flag", []string{"proxy", "--upstraem=x"}, exitRefused, []string{"--upstraem"}},

@@ -1,8 +1,10 @@
 // Command release packs and releases the modules of this repository: all public modules together, under one version.
 //
 //	go run ./internal/release pack DIR [VERSION]
+//	go run ./internal/release make [-n] VERSION
+//	go run ./internal/release licenses
 //
-// It runs in the root of the repository.
+// It runs in the root of the repository. RELEASING.md says how a release is made.
 package main
 
 import (
@@ -15,7 +17,9 @@ import (
 
 const usage = `usage, in the root of the repository:
   release pack DIR [VERSION]    write every public module as it would be released into DIR, a module proxy in files;
-                                the last line of the output is the version`
+                                the last line of the output is the version
+  release make [-n] VERSION     make the release: tags, and binaries with checksums in dist/VERSION; -n: a dry run
+  release licenses              write ` + licensesFile + `, which "retrysafe version --licenses" prints`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -28,14 +32,29 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) == 0 {
-		return errors.New(usage)
-	}
-	switch command, args := args[0], args[1:]; {
-	case command == "pack" && len(args) == 1:
-		return pack(ctx, ".", args[0], "")
-	case command == "pack" && len(args) == 2:
-		return pack(ctx, ".", args[0], args[1])
+	switch {
+	case len(args) == 2 && args[0] == "pack":
+		return printPack(ctx, args[1], "")
+	case len(args) == 3 && args[0] == "pack":
+		return printPack(ctx, args[1], args[2])
+	case len(args) == 2 && args[0] == "make":
+		return (&release{checkout: ".", version: args[1], targets: targets, out: os.Stdout}).make(ctx)
+	case len(args) == 3 && args[0] == "make" && args[1] == "-n":
+		return (&release{checkout: ".", version: args[2], targets: targets, out: os.Stdout, dryRun: true}).make(ctx)
+	case len(args) == 1 && args[0] == "licenses":
+		text, err := licenses(ctx, ".")
+		if err != nil {
+			return err
+		}
+		return writeFile(licensesFile, []byte(text))
 	}
 	return errors.New(usage)
+}
+
+func printPack(ctx context.Context, out, version string) error {
+	version, _, err := pack(ctx, ".", out, version)
+	if err == nil {
+		fmt.Println(version)
+	}
+	return err
 }

@@ -81,7 +81,7 @@ func readModules(dir string) ([]*mod, error) {
 // faults says what in the module's go.mod cannot be released.
 func (m *mod) faults(public []*mod) []error {
 	var faults []error
-	root := public[slices.IndexFunc(public, func(m *mod) bool { return m.folder == "." })].path()
+	root := root(public).path()
 	isPublic := func(modPath string) bool {
 		return slices.ContainsFunc(public, func(p *mod) bool { return p.path() == modPath })
 	}
@@ -99,6 +99,11 @@ func (m *mod) faults(public []*mod) []error {
 		}
 	}
 	return faults
+}
+
+// root returns the module of the repository's root.
+func root(modules []*mod) *mod {
+	return modules[slices.IndexFunc(modules, func(m *mod) bool { return m.folder == "." })]
 }
 
 // ours reports whether a module path is in the repository whose root module is root.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,37 +17,34 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// pack writes every public module of the working tree in dir into out, a module proxy in files, and prints the version.
-// An empty version stands for one that is made of the contents, so that other contents have another version.
-func pack(ctx context.Context, dir, out, version string) error {
+// pack writes every public module of the working tree in dir into out, a module proxy in files, and returns the version
+// and the modules. An empty version stands for one that is made of the contents: other contents have another version.
+func pack(ctx context.Context, dir, out, version string) (string, []*mod, error) {
 	tree, err := os.MkdirTemp("", "retrysafe-pack-")
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	defer os.RemoveAll(tree)
 	sum, err := copyWorkingTree(ctx, dir, tree, out)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	if version == "" {
 		version = "v0.0.0-pack." + sum
 	}
-	if _, err := packTree(tree, out, version); err != nil {
-		return err
+	if err := checkVersion(version); err != nil {
+		return "", nil, err
 	}
-	fmt.Println(version)
-	return nil
+	modules, err := packTree(tree, out, version)
+	return version, modules, err
 }
 
 // copyWorkingTree copies the files that git tracks or would track, as they are now, but not those in the folder except,
 // and returns the start of a hash of their contents.
 func copyWorkingTree(ctx context.Context, from, to, except string) (sum string, err error) {
-	list := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = from
-	list.Stderr = os.Stderr
-	output, err := list.Output()
+	names, err := command(ctx, from, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
-		return "", fmt.Errorf("git ls-files: %w", err)
+		return "", err
 	}
 	if from, err = filepath.Abs(from); err != nil {
 		return "", err
@@ -57,7 +53,7 @@ func copyWorkingTree(ctx context.Context, from, to, except string) (sum string, 
 		return "", err
 	}
 	var copied []string
-	for _, name := range strings.Split(strings.TrimSuffix(string(output), "\x00"), "\x00") {
+	for _, name := range strings.Split(strings.TrimSuffix(names, "\x00"), "\x00") {
 		source := filepath.Join(from, name)
 		switch info, err := os.Lstat(source); {
 		case os.IsNotExist(err) || strings.HasPrefix(source, except+string(filepath.Separator)):
@@ -164,9 +160,8 @@ func (m *mod) write(tree, out, version string) (sums string, err error) {
 			return "", err
 		}
 	}
-	v := module.Version{Path: m.path(), Version: version}
 	var archive bytes.Buffer
-	if err := zip.CreateFromDir(&archive, v, folder); err != nil {
+	if err := zip.CreateFromDir(&archive, module.Version{Path: m.path(), Version: version}, folder); err != nil {
 		return "", err
 	}
 	info, err := json.Marshal(map[string]string{"Version": version})
@@ -177,17 +172,12 @@ func (m *mod) write(tree, out, version string) (sums string, err error) {
 	if err != nil {
 		return "", err
 	}
-	escapedPath, err := module.EscapePath(v.Path)
+	versions, err := m.versions(out)
 	if err != nil {
 		return "", err
 	}
-	escaped, err := module.EscapeVersion(version)
-	if err != nil {
-		return "", err
-	}
-	versions := filepath.Join(out, escapedPath, "@v")
 	for name, data := range map[string][]byte{
-		"list": []byte(version + "\n"), escaped + ".info": info, escaped + ".mod": goMod, escaped + ".zip": archive.Bytes(),
+		"list": []byte(version + "\n"), version + ".info": info, version + ".mod": goMod, version + ".zip": archive.Bytes(),
 	} {
 		if err := writeFile(filepath.Join(versions, name), data); err != nil {
 			return "", err
@@ -197,9 +187,15 @@ func (m *mod) write(tree, out, version string) (sums string, err error) {
 	if err != nil {
 		return "", err
 	}
-	zipSum, err := dirhash.HashZip(filepath.Join(versions, escaped+".zip"), dirhash.DefaultHash)
+	zipSum, err := dirhash.HashZip(filepath.Join(versions, version+".zip"), dirhash.DefaultHash)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", v.Path, version, zipSum, modSum), nil
+	return fmt.Sprintf("%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", m.path(), version, zipSum, modSum), nil
+}
+
+// versions returns the folder in which the proxy has the versions of the module.
+func (m *mod) versions(proxy string) (string, error) {
+	escaped, err := module.EscapePath(m.path())
+	return filepath.Join(proxy, escaped, "@v"), err
 }

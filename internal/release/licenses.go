@@ -1,0 +1,118 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// commandFolder is the folder of the module that is released as binaries, too.
+const commandFolder = "cmd/retrysafe"
+
+// licensesFile holds the licenses of everything that the command's binaries contain. It is committed, because
+// "go install" builds from the module alone.
+const licensesFile = commandFolder + "/licenses.txt"
+
+// licenseName matches the names of files that must accompany a binary.
+var licenseName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)`)
+
+// holders are the names of those who share a license, by the license's text.
+type holders map[string][]string
+
+func (h holders) add(license, name string) {
+	license = strings.TrimSpace(license)
+	if !slices.Contains(h[license], name) {
+		h[license] = append(h[license], name)
+	}
+}
+
+// licenses returns what licensesFile has to say for the working tree in dir: the licenses of this repository, of the
+// standard library and of the modules that the command contains on any target.
+func licenses(ctx context.Context, dir string) (string, error) {
+	own, err := os.ReadFile(filepath.Join(dir, "LICENSE"))
+	if err != nil {
+		return "", err
+	}
+	found := holders{}
+	for _, t := range targets {
+		if err := found.addModules(ctx, filepath.Join(dir, commandFolder), t); err != nil {
+			return "", err
+		}
+	}
+	text := "retrysafe contains the software below, each part under the license that follows its name.\n" +
+		section([]string{"Retrysafe"}, strings.TrimSpace(string(own)))
+	byName := slices.SortedFunc(maps.Keys(found), func(a, b string) int {
+		slices.Sort(found[a])
+		slices.Sort(found[b])
+		return cmp.Or(slices.Compare(found[a], found[b]), strings.Compare(a, b)) // one may have several
+	})
+	for _, license := range byName {
+		text += section(found[license], license)
+	}
+	return text, nil
+}
+
+func section(names []string, license string) string {
+	rule := strings.Repeat("=", 80)
+	return "\n" + rule + "\n" + strings.Join(names, "\n") + "\n" + rule + "\n\n" + license + "\n"
+}
+
+// addModules adds the modules of others whose packages the command in the folder contains on the target.
+func (h holders) addModules(ctx context.Context, folder string, t target) error {
+	env := append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
+	packages, err := command(ctx, folder, env, "go", "list", "-deps",
+		"-f", "{{with .Module}}{{if not (or .Main .Replace)}}{{.Path}} {{.Version}}\t{{.Dir}}\t{{$.Dir}}{{end}}{{end}}", ".")
+	if err != nil {
+		return err
+	}
+	for _, line := range strings.Split(packages, "\n") {
+		fields := strings.Split(line, "\t")
+		if len(fields) != 3 {
+			continue // of the standard library, or of this repository
+		}
+		texts, err := licensesBetween(fields[2], fields[1])
+		if err != nil {
+			return err
+		}
+		if len(texts) == 0 {
+			return fmt.Errorf("%s has no license file: the command must not contain it", fields[0])
+		}
+		for _, text := range texts {
+			h.add(text, fields[0])
+			if strings.HasPrefix(fields[0], "golang.org/x/sys ") {
+				h.add(text, "the Go standard library") // whose license is the same, word for word
+			}
+		}
+	}
+	return nil
+}
+
+// licensesBetween returns the licenses in the folder of a package and in the folders above it, up to its module's.
+func licensesBetween(folder, module string) ([]string, error) {
+	var texts []string
+	for ; ; folder = filepath.Dir(folder) {
+		entries, err := os.ReadDir(folder)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if e.IsDir() || !licenseName.MatchString(e.Name()) || strings.HasSuffix(e.Name(), ".go") {
+				continue
+			}
+			text, err := os.ReadFile(filepath.Join(folder, e.Name()))
+			if err != nil {
+				return nil, err
+			}
+			texts = append(texts, string(text))
+		}
+		if folder == module {
+			return texts, nil
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/semver"
+)
+
+// A target is a system that binaries are built for.
+type target struct{ os, arch string }
+
+// targets are the systems that a release has binaries for. The names of the files end in them.
+var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+
+// A release is one version of all public modules, and the binaries of the command.
+type release struct {
+	checkout string // the working tree that is released; not changed, but for dist/VERSION and the tags
+	version  string
+	targets  []target
+	dryRun   bool
+	out      io.Writer
+}
+
+// make makes the release.
+func (r *release) make(ctx context.Context) error {
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	temp, err := os.MkdirTemp("", "retrysafe-release-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(temp)
+	tags, err := r.prepare(ctx, temp)
+	if err != nil {
+		return err
+	}
+	return r.publish(ctx, temp, tags)
+}
+
+// prepare makes the release in temp, tries it out as users will, and returns the tags. temp has a clone of the repository
+// in "clone", with the tags, the modules in "proxy" and the binaries in "dist".
+func (r *release) prepare(ctx context.Context, temp string) (tags []string, err error) {
+	clone, proxy := filepath.Join(temp, "clone"), filepath.Join(temp, "proxy")
+	if err := r.clone(ctx, clone); err != nil {
+		return nil, err
+	}
+	modules, err := packTree(clone, proxy, r.version)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(r.out, "trying out the %d modules with an empty module cache\n", len(modules))
+	u, err := newUser(ctx, filepath.Join(temp, "user"), proxy, modules)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.triesOut(ctx, proxy, r.version, modules); err != nil {
+		return nil, err
+	}
+	if err := r.binaries(ctx, u, modules, filepath.Join(temp, "dist")); err != nil {
+		return nil, err
+	}
+	return r.tag(ctx, clone, modules)
+}
+
+// check names everything that speaks against the release.
+func (r *release) check(ctx context.Context) error {
+	if err := checkVersion(r.version); err != nil {
+		return err
+	}
+	var faults []error
+	changed, err := r.git(ctx, r.checkout, "status", "--porcelain")
+	if err != nil {
+		return err
+	}
+	if changed != "" {
+		faults = append(faults, fmt.Errorf("the checkout has changes that are not committed; commit or remove them:\n%s", changed))
+	}
+	tags, err := r.git(ctx, r.checkout, "tag", "--list", r.version, "*/"+r.version)
+	if err != nil {
+		return err
+	}
+	if tags != "" {
+		faults = append(faults, fmt.Errorf("%s has been released, choose a higher version; these tags exist: %s",
+			r.version, strings.Join(strings.Fields(tags), " ")))
+	}
+	changelog, err := os.ReadFile(filepath.Join(r.checkout, "CHANGELOG.md"))
+	if err != nil {
+		return err
+	}
+	heading := "\n## [" + strings.TrimPrefix(r.version, "v") + "] - "
+	if !strings.Contains(string(changelog), heading) {
+		faults = append(faults, fmt.Errorf("CHANGELOG.md has no section for the version; it starts with the line %q and the date",
+			strings.TrimSpace(heading)))
+	}
+	return errors.Join(faults...)
+}
+
+// checkVersion refuses versions that the modules cannot have: from v2 on their paths would have to end in /v2, and
+// upper-case letters would have to be escaped in the names of files.
+func checkVersion(version string) error {
+	if version == "" || semver.Canonical(version) != version || semver.Compare(version, "v2.0.0-0") >= 0 || strings.ToLower(version) != version {
+		return fmt.Errorf("version %q: want vMAJOR.MINOR.PATCH below v2, in lower case, as in v0.1.0 or v0.2.0-rc.1", version)
+	}
+	return nil
+}
+
+// clone clones the repository of the checkout and checks out the same commit.
+func (r *release) clone(ctx context.Context, clone string) error {
+	commit, err := r.git(ctx, r.checkout, "rev-parse", "HEAD")
+	if err != nil {
+		return err
+	}
+	from, err := filepath.Abs(r.checkout)
+	if err != nil {
+		return err
+	}
+	if _, err := r.git(ctx, r.checkout, "clone", "--quiet", "--no-checkout", "--shared", from, clone); err != nil {
+		return err
+	}
+	for _, setting := range []string{"user.name", "user.email"} { // may be set for the checkout only
+		if value, err := r.git(ctx, r.checkout, "config", setting); err == nil {
+			if _, err := r.git(ctx, clone, "config", setting, value); err != nil {
+				return err
+			}
+		}
+	}
+	_, err = r.git(ctx, clone, "checkout", "--quiet", "--detach", commit)
+	return err
+}
+
+// binaries builds the command for each target, as "go install" of the released version builds it, and their checksums.
+func (r *release) binaries(ctx context.Context, u *user, modules []*mod, dist string) error {
+	m := modules[slices.IndexFunc(modules, func(m *mod) bool { return m.folder == commandFolder })]
+	var sums strings.Builder
+	for _, t := range r.targets {
+		built, err := u.installs(ctx, m, r.version, t)
+		if err != nil {
+			return err
+		}
+		info, err := buildinfo.ReadFile(built)
+		if err != nil {
+			return err
+		}
+		if info.Main.Version != r.version {
+			return fmt.Errorf("%s says that its version is %q, want %s", built, info.Main.Version, r.version)
+		}
+		binary, err := os.ReadFile(built)
+		if err != nil {
+			return err
+		}
+		name := strings.Join([]string{path.Base(m.folder), r.version, t.os, t.arch}, "-") + t.suffix()
+		if err := writeFile(filepath.Join(dist, name), binary); err != nil {
+			return err
+		}
+		if err := os.Chmod(filepath.Join(dist, name), 0o755); err != nil {
+			return err
+		}
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(binary), name)
+	}
+	fmt.Fprint(r.out, sums.String())
+	return writeFile(filepath.Join(dist, "SHA256SUMS"), []byte(sums.String()))
+}
+
+func (t target) suffix() string {
+	if t.os == "windows" {
+		return ".exe"
+	}
+	return ""
+}
+
+// tag commits the go.mod and go.sum files of the release in the clone and tags the commit for each module, after the
+// modules that it requires. It returns the tags in this order.
+func (r *release) tag(ctx context.Context, clone string, modules []*mod) ([]string, error) {
+	if _, err := r.git(ctx, clone, "add", "--", ":(glob)**/go.mod", ":(glob)**/go.sum"); err != nil {
+		return nil, err
+	}
+	if _, err := r.git(ctx, clone, "commit", "--quiet", "-m", "release: "+r.version+"\n\nThe modules require each other at this version."); err != nil {
+		return nil, err
+	}
+	var tags []string
+	for _, m := range modules {
+		tag := path.Join(m.folder, r.version)
+		if _, err := r.git(ctx, clone, "tag", "-a", "-m", m.path()+" "+r.version, tag); err != nil {
+			return nil, err
+		}
+		tags = append(tags, tag)
+	}
+	changes, err := r.git(ctx, clone, "show", "--stat", "--format=commit %h: %s", "HEAD")
+	fmt.Fprintf(r.out, "%s\ntags: %s\n", changes, strings.Join(tags, " "))
+	return tags, err
+}
+
+// publish copies the binaries and the tags from temp into the checkout, unless this is a dry run, and says what is left
+// to do.
+func (r *release) publish(ctx context.Context, temp string, tags []string) error {
+	if r.dryRun {
+		fmt.Fprintf(r.out, "dry run: %s can be released; nothing was changed\n", r.version)
+		return nil
+	}
+	to := filepath.Join(r.checkout, "dist", r.version)
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if err := os.CopyFS(to, os.DirFS(filepath.Join(temp, "dist"))); err != nil {
+		return err
+	}
+	push := append([]string{"push", "--quiet", "--atomic", "origin"}, tags...)
+	if _, err := r.git(ctx, filepath.Join(temp, "clone"), push...); err != nil {
+		return err
+	}
+	fmt.Fprintf(r.out, "the tags are in this repository and the binaries in dist/%s; nothing is published yet. To publish:\n  git push --atomic origin %s\n",
+		r.version, strings.Join(tags, " "))
+	return nil
+}
+
+func (r *release) git(ctx context.Context, dir string, args ...string) (string, error) {
+	return command(ctx, dir, nil, "git", args...)
+}

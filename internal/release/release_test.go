@@ -1,0 +1,265 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/dirhash"
+)
+
+const (
+	checkout = "../.."
+	version  = "v0.0.1-test"
+)
+
+// The tests read the whole repository. The go command would not see a change outside of this module and repeat an earlier
+// result; it does not keep results of tests that have read a file which has just been changed.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	now := time.Now()
+	if _, err := os.ReadFile("go.mod"); err != nil || os.Chtimes("go.mod", now, now) != nil {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// The modules are released from the files of the working tree, installed and imported from a proxy in files with an
+// empty module cache, and downloaded from the repository by their tags.
+//
+// Seen to fail with setVersions leaving the replace lines, with setVersions leaving siblings at v0.0.0, with kafkasafe
+// not written to the proxy, with internal/rpc among the private modules, without the LICENSE that the go command adds
+// to modules below the root, and with tags without the module's folder.
+func TestRelease(t *testing.T) {
+	repo, temp := repository(t), t.TempDir()
+	r := &release{checkout: repo, version: version, targets: []target{{runtime.GOOS, runtime.GOARCH}}, out: io.Discard}
+	if err := r.check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := state(t, repo)
+	tags, err := r.prepare(t.Context(), temp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.dryRun = true
+	if err := r.publish(t.Context(), temp, tags); err != nil {
+		t.Fatal(err)
+	}
+	if after := state(t, repo); after != before {
+		t.Errorf("a dry run has changed the checkout from\n%s\nto\n%s", before, after)
+	}
+
+	r.dryRun = false
+	if err := r.publish(t.Context(), temp, tags); err != nil {
+		t.Fatal(err)
+	}
+	if got := do(t, repo, nil, "git", "rev-parse", "HEAD"); !strings.HasPrefix(before, got) {
+		t.Errorf("the release has moved the checkout to %s", got)
+	}
+	if got := strings.Fields(do(t, repo, nil, "git", "tag")); !slices.Equal(slices.Sorted(slices.Values(tags)), got) {
+		t.Errorf("the repository has the tags %q, want %q", got, tags)
+	}
+	do(t, filepath.Join(repo, "dist", version), nil, "sha256sum", "--check", "--strict", "SHA256SUMS")
+	if err := r.check(t.Context()); err == nil || !strings.Contains(err.Error(), "cmd/retrysafe/"+version) {
+		t.Errorf("a second release of the version: %v; want an error that names the tags", err)
+	}
+	downloadByTag(t, repo, filepath.Join(temp, "proxy"), tags)
+}
+
+// downloadByTag has the go command fetch the tagged modules from the repository, and compares them with those in the
+// proxy: go.sum files of the release have the hashes of the latter.
+func downloadByTag(t *testing.T, repo, proxy string, tags []string) {
+	modules, err := publicModules(repo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tags) != len(modules) {
+		t.Errorf("there are %d tags for %d modules", len(tags), len(modules))
+	}
+	u, err := newUser(t.Context(), t.TempDir(), proxy, modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := root(modules).path()
+	env := append(u.env, "GONOPROXY="+all+","+all+"/*",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+fileURL(repo)+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+all)
+	args := []string{"mod", "download", "-json"}
+	want := map[string]string{}
+	for _, m := range modules {
+		args = append(args, m.path()+"@"+version)
+		versions, err := m.versions(proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want[m.path()], err = dirhash.HashZip(filepath.Join(versions, version+".zip"), dirhash.DefaultHash); err != nil {
+			t.Fatal(err)
+		}
+	}
+	downloaded := json.NewDecoder(strings.NewReader(do(t, u.dir, env, "go", args...)))
+	for range modules {
+		var got struct{ Path, Version, Sum string }
+		if err := downloaded.Decode(&got); err != nil {
+			t.Fatal(err)
+		}
+		if got.Version != version || got.Sum != want[got.Path] {
+			t.Errorf("the tag has %s %s with the hash %s; the go.sum files say %s", got.Path, got.Version, got.Sum, want[got.Path])
+		}
+	}
+}
+
+// Each refusal was seen to be missing with its check taken out.
+func TestReleaseRefuses(t *testing.T) {
+	repo := repository(t)
+	check := func(version string) error { return (&release{checkout: repo, version: version}).check(t.Context()) }
+	for _, malformed := range []string{"", "0.1.0", "v0.1", "v0.01.0", "v2.0.0", "v0.1.0+build", "v0.1.0-RC1", "latest"} {
+		if err := check(malformed); err == nil || !strings.Contains(err.Error(), "want vMAJOR.MINOR.PATCH") {
+			t.Errorf("version %q: %v", malformed, err)
+		}
+	}
+	if err := check("v0.77.0"); err == nil || !strings.Contains(err.Error(), "## [0.77.0] -") {
+		t.Errorf("a version that the changelog does not have: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(repo, "forgotten.go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(version); err == nil || !strings.Contains(err.Error(), "forgotten.go") {
+		t.Errorf("a file that is not committed: %v", err)
+	}
+}
+
+func TestModulesThatCannotBeReleased(t *testing.T) {
+	for _, c := range []struct{ name, file, from, to, says string }{
+		{"another module replaced", "grpcsafe/go.mod", "\nreplace ", "\nreplace google.golang.org/grpc => ../fork\n\nreplace ", "replaces google.golang.org/grpc"},
+		{"a private module required", "grpcsafe/go.mod", "retrysafe/internal/rpc v0.0.0", "retrysafe/bench v0.0.0", "requires github.com/retrysafe/retrysafe/bench"},
+		{"another version of Go", "stores/pgstore/go.mod", "\ngo 1.", "\ngo 1.1", "stores/pgstore/go.mod says go 1.1"},
+		{"a name that its folder does not have", "stores/pgstore/go.mod", "/pgstore\n", "/postgres\n", "its folder makes it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tree := t.TempDir()
+			if _, err := copyWorkingTree(t.Context(), checkout, tree, tree); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := publicModules(tree); err != nil {
+				t.Fatal(err)
+			}
+			edit(t, filepath.Join(tree, c.file), c.from, c.to)
+			if _, err := publicModules(tree); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got the error %v, want one that says %q", err, c.says)
+			}
+		})
+	}
+}
+
+// A go.mod that is not fit for users is found before it is tagged.
+func TestGoModsInTheProxyAreChecked(t *testing.T) {
+	proxy := t.TempDir()
+	packed, modules, err := pack(t.Context(), checkout, proxy, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkGoMods(proxy, packed, modules); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(proxy, "github.com/retrysafe/retrysafe/grpcsafe/@v", packed+".mod")
+	edit(t, name, "retrysafe/internal/rpc "+packed, "retrysafe/internal/rpc v0.0.0")
+	edit(t, name, "\nrequire ", "\nreplace github.com/retrysafe/retrysafe => ..\n\nrequire ")
+	err = checkGoMods(proxy, packed, modules)
+	if err == nil || !strings.Contains(err.Error(), "must not replace") || !strings.Contains(err.Error(), "want "+packed) {
+		t.Errorf("got the error %v, want one that names the replace line and the version", err)
+	}
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkGoMods(proxy, packed, modules); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got the error %v, want one that says that grpcsafe is missing", err)
+	}
+}
+
+// The version that pack makes up stands for the contents of the modules, not for those of an earlier pack. Seen to fail
+// with copyWorkingTree taking the files of the folder that is to be left out.
+func TestPackNamesContents(t *testing.T) {
+	repo := repository(t)
+	var versions []string
+	for _, change := range []string{"", "", "another "} {
+		edit(t, filepath.Join(repo, "README.md"), "# Retrysafe", "# "+change+"Retrysafe")
+		packed, _, err := pack(t.Context(), repo, filepath.Join(repo, "out"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		versions = append(versions, packed)
+	}
+	if versions[0] != versions[1] || versions[1] == versions[2] {
+		t.Errorf("two packs of the same files and one of others have the versions %q", versions)
+	}
+}
+
+// Seen to fail with a dependency upgraded and the file left as it was.
+func TestLicensesAreCurrent(t *testing.T) {
+	want, err := licenses(t.Context(), checkout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(checkout, licensesFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != want {
+		t.Errorf("%s does not fit the dependencies of the command: run make licenses, and commit the file", licensesFile)
+	}
+}
+
+// repository returns a repository whose only commit has the files of the working tree, and a section for the version in
+// the changelog.
+func repository(t *testing.T) string {
+	t.Helper()
+	repo := t.TempDir()
+	if _, err := copyWorkingTree(t.Context(), checkout, repo, repo); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, filepath.Join(repo, "CHANGELOG.md"), "\n## ", "\n## ["+version[1:]+"] - 2026-01-31\n\n## ")
+	do(t, repo, nil, "git", "init", "--quiet")
+	for _, setting := range []string{"user.name", "user.email"} {
+		do(t, repo, nil, "git", "config", setting, "maintainer@example.test")
+	}
+	do(t, repo, nil, "git", "add", "--all")
+	do(t, repo, nil, "git", "commit", "--quiet", "--message", "all files")
+	return repo
+}
+
+// state returns what a release could change in a checkout: its commit, the refs, changed and new files.
+func state(t *testing.T, repo string) string {
+	t.Helper()
+	return do(t, repo, nil, "git", "rev-parse", "HEAD") + "\n" + do(t, repo, nil, "git", "for-each-ref") + "\n" +
+		do(t, repo, nil, "git", "status", "--porcelain", "--ignored")
+}
+
+func do(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	output, err := command(t.Context(), dir, env, name, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output
+}
+
+// edit replaces the first occurrence of a text in a file.
+func edit(t *testing.T, name, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), from) {
+		t.Fatalf("%s does not contain %q", name, from)
+	}
+	if err := os.WriteFile(name, []byte(strings.Replace(string(data), from, to, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
