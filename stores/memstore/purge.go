@@ -3,7 +3,6 @@ package memstore
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
@@ -28,7 +27,7 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	case !newest.state.Ended():
 		return fmt.Errorf("purge %s: %w", d, retrysafe.ErrNotEnded)
 	case !newest.hasStep(step.Name):
-		newest.steps = append(slices.Clip(newest.steps), step.Clone())
+		newest.steps = append(newest.steps, step.Clone())
 	}
 	for r := newest; r != nil; r = r.older {
 		r.purge()
@@ -37,11 +36,15 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	return nil
 }
 
-// purge drops the content of an ended record. Its steps are copied, since readers may have the old ones.
+// purge drops the content of an ended record. The slice of its steps is a new one, since readers may have the old one.
 func (r *record) purge() {
 	r.result.Meta, r.result.Body = nil, nil
 	r.keep.Replay = 0
-	r.steps = slices.DeleteFunc(slices.Clone(r.steps), func(s retrysafe.StepResult) bool {
-		return !strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix)
-	})
+	var trail []retrysafe.StepResult
+	for _, step := range r.steps {
+		if strings.HasPrefix(step.Name, retrysafe.AuditStepPrefix) {
+			trail = append(trail, step)
+		}
+	}
+	r.steps = trail
 }

@@ -71,6 +71,13 @@ var purgerRules = []rule{
 		k.purge("2")
 		k.steps(k.inspect("k", 1)[0].Steps, retrysafe.AuditStepPrefix+"1=by ada", retrysafe.AuditStepPrefix+"2=by ada")
 	}},
+	{"purge-copies", "the step that Purge adds is a copy", func(k *kit) {
+		k.finish("k", "answer", keepAll)
+		s := trail("1", "by ada")
+		k.must("Purge", k.purgeBy(s))
+		clear(s.Data)
+		k.steps(k.inspect("k", 1)[0].Steps, retrysafe.AuditStepPrefix+"1=by ada")
+	}},
 	{"purge-after-replay", "an answer that is kept for people only is dropped too", func(k *kit) {
 		k.finish("k", "answer", keepAll)
 		k.age(replayTime + slack)
