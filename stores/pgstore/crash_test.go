@@ -20,15 +20,37 @@ import (
 
 // Processes are killed again and again between a business write and its commit, and others go on with what they have left:
 // there are never rows of a key that is not done, nor a key that is done without them, nor rows of two attempts. Seen to fail
-// with the completion in a transaction of its own.
+// with the completion in a transaction of its own: see TestKillsSeeTwoTransactions.
 func TestSoakKilledInTx(t *testing.T) {
 	t.Parallel()
+	s, wrong := killTransactions(t, "transactions", soak.Times(t, 25))
+	if wrong != "" {
+		t.Fatal(wrong)
+	}
+	var done, again int
+	err := s.pool.QueryRow(t.Context(), "SELECT count(DISTINCT id), count(DISTINCT id) FILTER (WHERE attempt > 1) FROM charges").Scan(&done, &again)
+	if err != nil || done == 0 || again == 0 {
+		t.Fatalf("%d charged, %d by a later attempt: too little has happened (%v)", done, again, err)
+	}
+	t.Logf("%d charged, %d of them by a later attempt", done, again)
+}
+
+// Processes that write their business rows in a transaction, and complete in the next one, are caught.
+func TestKillsSeeTwoTransactions(t *testing.T) {
+	t.Parallel()
+	if _, wrong := killTransactions(t, "two transactions", 25); wrong == "" {
+		t.Error("not seen in 25 kills")
+	}
+}
+
+// killTransactions kills the child so often, and returns a store on its database and what it has left that is wrong.
+func killTransactions(t *testing.T, child string, rounds int) (s *Store, wrong string) {
+	t.Helper()
 	url := shared.Get(t).Database(t)
-	s := openAt(t, url, Options{})
+	s = openAt(t, url, Options{})
 	execute(t, s, "CREATE TABLE charges (id text, part integer, attempt integer)")
-	var written, killed int
-	for range soak.Times(t, 100) {
-		cmd, out := startChild(t, "transactions", url)
+	for round := range rounds {
+		cmd, out := startChild(t, child, url)
 		for left := rand.IntN(20); ; left-- {
 			_, err := out.ReadString('\n')
 			if err == io.EOF {
@@ -37,77 +59,67 @@ func TestSoakKilledInTx(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			written++
-			if left == 0 { // somebody is between a write and its commit
+			if left == 0 { // an attempt is between a write and its commit
 				if err := cmd.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
-				killed++
 			}
 		}
 		if err := cmd.Wait(); cmd.ProcessState.ExitCode() >= 0 {
 			t.Fatalf("a process ended by itself: %v", err)
 		}
-		checkCharges(t, s)
+		if n := wrongCharges(t, s); n > 0 {
+			return s, fmt.Sprintf("round %d: %d keys are done without their rows, or rows there without their key being done", round+1, n)
+		}
 	}
-	var done, again int
-	err := s.pool.QueryRow(t.Context(), "SELECT count(DISTINCT id), count(DISTINCT id) FILTER (WHERE attempt > 1) FROM charges").Scan(&done, &again)
-	if err != nil || done == 0 || again == 0 {
-		t.Fatalf("%d charged, %d by a later attempt: too little has happened (%v)", done, again, err)
-	}
-	t.Logf("%d processes killed, %d transactions written, %d charged, %d of them by a later attempt", killed, written, done, again)
+	return s, ""
 }
 
-func checkCharges(t *testing.T, s *Store) {
+func wrongCharges(t *testing.T, s *Store) int {
 	t.Helper()
-	var wrong int
-	err := s.pool.QueryRow(t.Context(), `
-		SELECT count(*) FROM (SELECT convert_from(id, 'UTF8') AS id FROM retrysafe.claims WHERE state = 3) done
+	return value[int](t, s, `
+		SELECT count(*) FROM (SELECT convert_from(id, 'UTF8') AS id FROM {{schema}}.claims WHERE state = 3) done
 		FULL JOIN (SELECT id, count(*) AS parts, count(DISTINCT part) AS each FROM charges GROUP BY id) charged USING (id)
-		WHERE done.id IS NULL OR charged.parts IS DISTINCT FROM 2 OR charged.each <> 2`).Scan(&wrong)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if wrong != 0 {
-		t.Fatalf("%d keys are done without their rows, or rows there without their key being done", wrong)
-	}
+		WHERE done.id IS NULL OR charged.parts IS DISTINCT FROM 2 OR charged.each <> 2`)
 }
 
-// transactUntilKilled charges keys, half of them with database/sql, and takes over what those who were killed have left.
-func transactUntilKilled(s *Store) error {
-	db, err := sql.Open("pgx", s.pool.Config().ConnString())
-	if err != nil {
-		return err
-	}
-	g := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{
-		Lease: 500 * time.Millisecond, OnAbandoned: retrysafe.Rerun(), OnInFlight: retrysafe.Wait(time.Minute),
-	}})
-	var next atomic.Int64
-	var charged int64
-	if err := s.pool.QueryRow(context.Background(), "SELECT count(*) / 2 FROM charges").Scan(&charged); err != nil {
-		return err
-	}
-	next.Store(charged - 10) // some of those before it were left
-	failed := make(chan error)
-	for i := range 4 {
-		go func() {
-			for {
-				if err := charge(g, s, db, i%2 == 0, strconv.FormatInt(next.Add(1), 10)); err != nil {
-					failed <- err
+// transacting charges keys in the ways that are given, in turn, and takes over what those who were killed have left.
+func transacting(ways ...way) func(s *Store) error {
+	return func(s *Store) error {
+		db, err := sql.Open("pgx", s.pool.Config().ConnString())
+		if err != nil {
+			return err
+		}
+		g := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{
+			Lease: 500 * time.Millisecond, OnAbandoned: retrysafe.Rerun(), OnInFlight: retrysafe.Wait(time.Minute),
+		}})
+		var next atomic.Int64
+		var charged int64
+		if err := s.pool.QueryRow(context.Background(), "SELECT count(*) / 2 FROM charges").Scan(&charged); err != nil {
+			return err
+		}
+		next.Store(charged - 10) // some of those before it were left
+		failed := make(chan error)
+		for i := range 4 {
+			go func() {
+				for {
+					if err := charge(g, s, db, ways[i%len(ways)], strconv.FormatInt(next.Add(1), 10)); err != nil {
+						failed <- err
+					}
 				}
-			}
-		}()
+			}()
+		}
+		return <-failed
 	}
-	return <-failed
 }
 
-func charge(g *retrysafe.Guard, s *Store, db *sql.DB, withSQL bool, id string) error {
+func charge(g *retrysafe.Guard, s *Store, db *sql.DB, w way, id string) error {
 	req := retrysafe.Request{Key: retrysafe.Key{ID: id}}
 	_, err := retrysafe.Do(context.Background(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
 		if err := retrysafe.SetResult(ctx, "charged"); err != nil {
 			return "", err
 		}
-		insert := func(exec func(query string, args ...any) error) error {
+		return "charged", w(ctx, s, db, func(exec func(query string, args ...any) error) error {
 			for part := 1; part <= 2; part++ {
 				if err := exec("INSERT INTO charges VALUES ($1, $2, $3)", id, part, a.Number()); err != nil {
 					return err
@@ -115,15 +127,32 @@ func charge(g *retrysafe.Guard, s *Store, db *sql.DB, withSQL bool, id string) e
 			}
 			_, err := fmt.Fprintln(os.Stdout, "written")
 			return err
-		}
-		if withSQL {
-			return "charged", s.InSQLTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
-				return insert(func(query string, args ...any) error { _, err := tx.ExecContext(ctx, query, args...); return err })
-			})
-		}
-		return "charged", s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			return insert(func(query string, args ...any) error { _, err := tx.Exec(ctx, query, args...); return err })
 		})
 	})
 	return err
+}
+
+// inserting writes the business rows, one statement after the other.
+type inserting func(exec func(query string, args ...any) error) error
+
+// way runs insert in a transaction.
+type way func(ctx context.Context, s *Store, db *sql.DB, insert inserting) error
+
+func inSQLTx(ctx context.Context, s *Store, db *sql.DB, insert inserting) error {
+	return s.InSQLTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
+		return insert(func(query string, args ...any) error { _, err := tx.ExecContext(ctx, query, args...); return err })
+	})
+}
+
+func inTx(ctx context.Context, s *Store, _ *sql.DB, insert inserting) error {
+	return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return insert(func(query string, args ...any) error { _, err := tx.Exec(ctx, query, args...); return err })
+	})
+}
+
+// apart commits by itself, and leaves the completion to the guard.
+func apart(ctx context.Context, s *Store, _ *sql.DB, insert inserting) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		return insert(func(query string, args ...any) error { _, err := tx.Exec(ctx, query, args...); return err })
+	})
 }

@@ -20,7 +20,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	children := map[string]func(*Store) error{"torture": torture, "transactions": transactUntilKilled}
+	children := map[string]func(*Store) error{
+		"torture": torture, "transactions": transacting(inSQLTx, inTx), "two transactions": transacting(apart),
+	}
 	if child, ok := children[os.Getenv(childEnv)]; ok {
 		if err := runChild(child); err != nil {
 			fmt.Fprintln(os.Stderr, err)
