@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -39,12 +38,8 @@ func TestDeafThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	through, _ := openBouncer(t)
 	s := openAt(t, through, Options{})
-	begun := time.Now()
 	if _, _, err := s.Watch(context.Background(), params("k").Key); !errors.Is(err, errDeaf) {
 		t.Errorf("Watch = %v, want an error that says to poll", err)
-	}
-	if took := time.Since(begun); took > 2*helloTime {
-		t.Errorf("Watch took %v", took)
 	}
 	waitThrough(t, s, s)
 }
