@@ -71,10 +71,10 @@ func printKey(w io.Writer, r keyadmin.Record) error {
 	line("state", "%s: %s", r.State, meaning(r))
 	line("attempts", "%d", r.Attempt)
 	line("first claimed", "%s ago", seconds(r.Age))
-	switch {
-	case r.State == keyadmin.InFlight:
+	switch r.State {
+	case keyadmin.InFlight:
 		line("lease", "runs for another %s", seconds(r.LeaseLeft))
-	case r.State == keyadmin.Abandoned:
+	case keyadmin.Abandoned:
 		line("lease", "has run out")
 	default:
 		line("ended", "%s ago", seconds(r.Ended))
