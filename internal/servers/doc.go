@@ -13,7 +13,7 @@
 // A test package whose tests share one server declares a variable of type [SharedPostgres] and calls its Get; it needs no
 // TestMain. [LaunchPostgres] is for programs that have no testing.TB.
 //
-// [Promtool] is no server, but what tests of Prometheus rules run.
+// [Promtool] is no server, but what tests of Prometheus rules run; [Curl], [Python] and [Node] run clients.
 //
 // What is not installed is installed with apt-get if the test runs as root on Debian or Ubuntu; otherwise the test fails and
 // says in one line what to install. [Install] installs all of it at once: go run ./internal/servers/install. Nothing outlives the test process, even if it is killed with SIGKILL: see watchdog.sh.

@@ -35,11 +35,14 @@ var (
 	promtool = program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"}
 	ps       = program{name: "ps", pkg: "procps"}
 	npm      = program{name: "npm", pkg: "npm"}
+	curl     = program{name: "curl", pkg: "curl"}
+	python   = program{name: "python3", pkg: "python3"}
+	node     = program{name: "node", pkg: "nodejs"}
 )
 
 // allPrograms is what Install installs.
 func allPrograms() []program {
-	return []program{initdb, psql, pgbouncer, rabbitmq, epmd, faketime, promtool, ps, npm}
+	return []program{initdb, psql, pgbouncer, rabbitmq, epmd, faketime, promtool, ps, npm, curl, python, node}
 }
 
 // findProgram returns the path of the program, and installs it if it is missing and can be installed.
