@@ -1,0 +1,254 @@
+//go:build unix
+
+package integration
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// What the process of an attempt is told by its environment.
+const (
+	attemptStore = "RETRYSAFE_TEST_ATTEMPT" // the store, a file or a URL; empty: the process runs the tests
+	attemptStops = "RETRYSAFE_TEST_STOPS"   // it sends itself SIGSTOP in the middle of its work
+)
+
+const attemptLease = 2 * time.Second
+
+func theRequest() retrysafe.Request {
+	return retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "pay-1"}, Fingerprint: "raw1:a"}
+}
+
+// working is a guard that goes on with abandoned keys, as one of a deployment may while others refuse them.
+func working(s retrysafe.Store) *retrysafe.Guard {
+	policy := retrysafe.Policy{Lease: attemptLease, OnAbandoned: retrysafe.Rerun()}
+	return retrysafe.New(s, retrysafe.Options{Policy: policy, SweepEvery: -1})
+}
+
+// TestAttemptProcess is the process of an attempt, when the test binary is started again as such.
+func TestAttemptProcess(t *testing.T) {
+	name := os.Getenv(attemptStore)
+	if name == "" {
+		return // this is none
+	}
+	var store retrysafe.Store
+	if strings.HasPrefix(name, "postgres://") {
+		store = openMigrated(t, openPool(t, name))
+	} else {
+		store = openFile(t, name)
+	}
+	_, err := working(store).Do(t.Context(), theRequest(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+		woken := make(chan os.Signal, 1)
+		signal.Notify(woken, syscall.SIGCONT)
+		fmt.Println("working")
+		if os.Getenv(attemptStops) != "" { // here no transaction is open: the claim is done, and the first heartbeat is not due
+			if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+				return retrysafe.Result{}, err
+			}
+		}
+		<-woken
+		return retrysafe.Result{Body: []byte("zombie")}, nil
+	})
+	fmt.Println("ended:", errors.Is(err, retrysafe.ErrLeaseLost))
+}
+
+func openFile(t *testing.T, name string) *sqlitestore.Store {
+	t.Helper()
+	s, err := sqlitestore.Open(name, sqlitestore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// attemptProcess is such a process.
+type attemptProcess struct {
+	*exec.Cmd
+	t      *testing.T
+	output *bufio.Scanner
+}
+
+// startAttempt starts a process, and returns when its work has begun.
+func startAttempt(t *testing.T, store string, env ...string) *attemptProcess {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAttemptProcess$")
+	cmd.Env = append(append(os.Environ(), attemptStore+"="+store), env...)
+	cmd.Stderr = os.Stderr
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	p := &attemptProcess{cmd, t, bufio.NewScanner(output)}
+	p.wantLine("working")
+	return p
+}
+
+func (p *attemptProcess) wantLine(want string) {
+	p.t.Helper()
+	if !p.output.Scan() || p.output.Text() != want {
+		p.t.Fatalf("the process printed %q, %v; want %q", p.output.Text(), p.output.Err(), want)
+	}
+}
+
+func (p *attemptProcess) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// pausedStore is the store of a zombie in this process: until it is woken nothing that it saves reaches the store.
+type pausedStore struct {
+	retrysafe.Store
+	woken chan struct{}
+}
+
+func (s pausedStore) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
+	select {
+	case <-s.woken:
+		return s.Store.Extend(ctx, l, d)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// zombieBeside starts an attempt that takes the key over and stands still. wake returns when it has ended, as it must: refused.
+// A file admits one process, so there the zombie is one of this process.
+func zombieBeside(t *testing.T, s retrysafe.Store, name string) (wake func()) {
+	if strings.HasPrefix(name, "postgres://") {
+		p := startAttempt(t, name, attemptStops+"=1")
+		return func() {
+			p.signal(syscall.SIGCONT)
+			p.wantLine("ended: true")
+		}
+	}
+	paused, began, ended := pausedStore{s, make(chan struct{})}, make(chan struct{}), make(chan error, 1)
+	go func() {
+		_, err := working(paused).Do(context.Background(), theRequest(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			close(began)
+			<-paused.woken
+			return retrysafe.Result{Body: []byte("zombie")}, nil
+		})
+		ended <- err
+	}()
+	<-began
+	return func() {
+		close(paused.woken)
+		if err := <-ended; !errors.Is(err, retrysafe.ErrLeaseLost) {
+			t.Errorf("the zombie ended with %v, want ErrLeaseLost", err)
+		}
+	}
+}
+
+// abandonedAt waits until attempt n at the key is abandoned.
+func abandonedAt(t *testing.T, s retrysafe.Inspector, n int) {
+	t.Helper()
+	for late := time.Now().Add(20 * time.Second); ; {
+		found, err := s.Inspect(t.Context(), theRequest().Key.Digest())
+		if err != nil || len(found) != 1 || time.Now().After(late) {
+			t.Fatalf("attempt %d was not abandoned: %+v, %v", n, found, err)
+		}
+		if found[0].State == retrysafe.Pending && found[0].LeaseLeft == 0 && found[0].Attempt == n {
+			return
+		}
+		time.Sleep(min(found[0].LeaseLeft+time.Millisecond, attemptLease))
+	}
+}
+
+// A process is killed while its work runs. Another one takes the key over, and stands still for longer than its lease. A person then
+// resolves the key; the zombie wakes up with an answer of its own. Every retry gets what the person has decided, before and after.
+//
+// Seen to fail with owner, fence and state not compared by Complete of each store (the zombie was told that its answer counts, and on
+// SQLite every retry got it), and with the entry of the trail not saved.
+func TestResolveAfterAKillBesideAZombie(t *testing.T) {
+	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail, retrysafe.ResolveRelease} {
+		t.Run("sqlite/"+string(action), func(t *testing.T) {
+			t.Parallel()
+			name := filepath.Join(t.TempDir(), "keys.db")
+			resolveBesideAZombie(t, name, action, func() retrysafe.Store { return openFile(t, name) })
+		})
+		t.Run("postgres/"+string(action), func(t *testing.T) {
+			t.Parallel()
+			name := shared.Get(t).Database(t)
+			store := openPostgres(t, name) // the schema must be there before the processes
+			resolveBesideAZombie(t, name, action, func() retrysafe.Store { return store })
+		})
+	}
+}
+
+func resolveBesideAZombie(t *testing.T, name string, action retrysafe.ResolveAction, open func() retrysafe.Store) {
+	killed := startAttempt(t, name)
+	killed.signal(syscall.SIGKILL)
+	_ = killed.Wait() // that it was killed
+	s := open()
+	abandonedAt(t, s.(retrysafe.Inspector), 1)
+	wake := zombieBeside(t, s, name)
+	abandonedAt(t, s.(retrysafe.Inspector), 2)
+
+	guard := retrysafe.New(s, retrysafe.Options{SweepEvery: -1}) // refuses abandoned keys
+	runs := 0
+	retry := func() string {
+		out, err := guard.Do(t.Context(), theRequest(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			runs++
+			return retrysafe.Result{Body: []byte("ran")}, nil
+		})
+		var f *retrysafe.Failure
+		if errors.As(err, &f) && f.Resolved {
+			return "not executed"
+		}
+		if err != nil {
+			return err.Error()
+		}
+		return string(out.Result.Body)
+	}
+	if got := retry(); !strings.Contains(got, retrysafe.ErrAbandoned.Error()) {
+		t.Fatalf("before: %q", got)
+	}
+	r := retrysafe.Resolution{Action: action, Reason: "asked the bank", By: "ada"}
+	if action == retrysafe.ResolveComplete {
+		r.Result.Body = []byte("found")
+	}
+	if _, err := guard.Resolve(t.Context(), theRequest().Key.Digest(), r); err != nil {
+		t.Fatal(err)
+	}
+	want := map[retrysafe.ResolveAction]string{"complete": "found", "fail": "not executed", "release": "ran"}[action]
+	for i := range 4 {
+		if i == 2 {
+			wake()
+		}
+		if got := retry(); got != want {
+			t.Errorf("retry %d got %q, want %q", i, got, want)
+		}
+	}
+	if wantRuns := map[bool]int{true: 1}[action == retrysafe.ResolveRelease]; runs != wantRuns {
+		t.Errorf("the work ran %d times after the decision, want %d", runs, wantRuns)
+	}
+	found, err := s.(retrysafe.Inspector).Inspect(t.Context(), theRequest().Key.Digest())
+	if err != nil || len(found) != 1 {
+		t.Fatalf("Inspect = %d records, %v", len(found), err)
+	}
+	trail := found[0].Trail()
+	if len(trail) != 1 || trail[0].Action != action || trail[0].By != "ada" || trail[0].Reason != "asked the bank" ||
+		trail[0].Attempt != 3 || trail[0].Unfinished {
+		t.Errorf("the trail is %+v", trail)
+	}
+	t.Logf("the trail: %+v", trail)
+}
