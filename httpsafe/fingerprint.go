@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -108,7 +109,8 @@ type fingerprinter struct {
 	headers []string
 	secret  []byte // for checks; nil: there is none
 
-	secretName [4]byte
+	secretName  [4]byte
+	lastHeaders atomic.Pointer[headersCheck]
 }
 
 func newFingerprinter(o Options) *fingerprinter {

@@ -38,9 +38,15 @@ func canonicalSet(names []string) map[string]bool {
 
 // stores reports whether a response's field of this name is stored. nominated is its Connection header.
 func (f *fieldRules) stores(name string, nominated []string) bool {
-	canonical := http.CanonicalHeaderKey(name)
+	canonical := name
+	if !isPlain(name) {
+		if !isFieldName(name) {
+			return false
+		}
+		canonical = http.CanonicalHeaderKey(name)
+	}
 	switch {
-	case isHopByHop(canonical) || isNominated(canonical, nominated) || !isFieldName(name):
+	case isHopByHop(canonical) || isNominated(canonical, nominated):
 		return false
 	case f.keep[canonical]:
 		return true
@@ -48,6 +54,22 @@ func (f *fieldRules) stores(name string, nominated []string) bool {
 		return false
 	}
 	return !isPerResponse(canonical)
+}
+
+// isPlain reports whether a name is canonical and made of letters, digits and hyphens, as nearly all are.
+func isPlain(name string) bool {
+	first := true // of a word
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '-', '0' <= c && c <= '9':
+		case 'A' <= c && c <= 'Z' && first:
+		case 'a' <= c && c <= 'z' && !first:
+		default:
+			return false
+		}
+		first = name[i] == '-'
+	}
+	return name != ""
 }
 
 // isHopByHop: fields of one connection or made anew for each response. They are never stored.

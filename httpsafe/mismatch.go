@@ -27,10 +27,10 @@ func (f *fingerprinter) checksOf(request *compared) (c checks) {
 	case f.ofBody == nil:
 		copy(c[8:16], noCheck+noCheck)
 	case f.secret != nil:
-		f.check(c[8:12], request.head[headersPart:]...)
+		f.checkHeaders(c[8:12], request)
 		f.check(c[12:16], string(request.body[:]))
 	default:
-		f.check(c[8:12], request.head[headersPart:]...)
+		f.checkHeaders(c[8:12], request)
 		base64.RawURLEncoding.Encode(c[12:16], request.body[:3])
 	}
 	copy(c[requestChecks:], f.secretName[:])
@@ -63,6 +63,25 @@ func (f *fingerprinter) checkOperation(out []byte, request *compared) {
 		f.check(out[0:4], request.head[methodPart:targetPart]...)
 	}
 	f.check(out[4:8], request.head[targetPart:headersPart]...)
+}
+
+// headersCheck is the check of what is compared of a header.
+type headersCheck struct {
+	headers [headLen - headersPart]string
+	check   [4]byte
+}
+
+// checkHeaders writes the check of what is compared of the header. The last one is kept, because it mostly is that of the
+// next request too: the same Content-Type and nothing else.
+func (f *fingerprinter) checkHeaders(out []byte, request *compared) {
+	headers := [headLen - headersPart]string(request.head[headersPart:])
+	last := f.lastHeaders.Load()
+	if last == nil || last.headers != headers {
+		last = &headersCheck{headers: headers}
+		f.check(last.check[:], headers[:]...)
+		f.lastHeaders.Store(last)
+	}
+	copy(out, last.check[:])
 }
 
 // check writes the check of some parts.

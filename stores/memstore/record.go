@@ -17,12 +17,12 @@ type record struct {
 	digest      retrysafe.Digest
 	fingerprint retrysafe.Fingerprint
 	state       retrysafe.State
+	swept       bool // result and steps have been dropped
 	owner       retrysafe.Owner
 	fence       int64
 	attempt     int
 	result      retrysafe.Result
 	steps       []retrysafe.StepResult
-	swept       bool // result and steps have been dropped
 
 	claimedAt time.Duration
 	// endsAt is when the lease ends; of a released or ended record: when that was. The retention counts from it.
