@@ -102,7 +102,7 @@ func TestCommandLine(t *testing.T) {
 		{"a store that is a directory", []string{"proxy", up, "--store=/tmp"}, exitRefused, []string{"is a directory"}},
 		{"migrate without a word", []string{"migrate"}, exitRefused, []string{"up", "status", "print"}},
 		{"migrate without a store", []string{"migrate", "up"}, exitRefused, []string{"--store"}},
-		{"migrate help", []string{"migrate", "--help"}, exitOK, []string{"Examples:", "--maintenance-role"}},
+		{"migrate help", []string{"migrate", "--help"}, exitOK, []string{"Examples:", "--role app"}},
 		{"one role for both", []string{"migrate", "print", "--role=a", "--maintenance-role=a"}, exitRefused, []string{"leave --role out"}},
 		{"sweep without a store", []string{"sweep"}, exitRefused, []string{"--store"}},
 		{"sweep memory", []string{"sweep", "--store=memory:"}, exitRefused, []string{"swept there"}},
