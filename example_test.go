@@ -131,6 +131,33 @@ func ExampleReconcile() {
 	// ch_1 <nil>
 }
 
+func ExampleGuard_Resolve() {
+	ctx := context.Background()
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	request := retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "order-1"}}
+	charge := func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+		return retrysafe.Result{}, retrysafe.Unknown(errors.New("connection reset"))
+	}
+	guard.Do(ctx, request, charge)
+
+	known, err := guard.Resolve(ctx, request.Key.Digest(), retrysafe.Resolution{
+		Action: retrysafe.ResolveComplete,
+		Result: retrysafe.Result{Body: []byte("ch_1")},
+		Reason: "charge 1 is in the bank's dashboard",
+		By:     "ada",
+	})
+	fmt.Println(known.State, err)
+	for _, decision := range known.Trail() {
+		fmt.Println(decision.Action, "by", decision.By+":", decision.Reason)
+	}
+	out, err := guard.Do(ctx, request, charge)
+	fmt.Println(string(out.Result.Body), err)
+	// Output:
+	// succeeded <nil>
+	// complete by ada: charge 1 is in the bank's dashboard
+	// ch_1 <nil>
+}
+
 func ExampleObserverFunc() {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{
 		SweepEvery: -1,
