@@ -16,7 +16,7 @@ import (
 type Attempt struct {
 	lazyContext // what the work runs with
 
-	caller detached // the context of whoever called
+	caller detached // the context of the caller
 	guard  *Guard
 	lease  Lease // Fence 0: unprotected
 	number int

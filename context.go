@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// lazyContext is a context with a deadline that costs nothing until somebody waits for it: most work ends, and stores
+// lazyContext is a context with a deadline that costs nothing until it is waited for: most work ends, and stores
 // in memory answer, without ever looking at Done.
 type lazyContext struct {
 	parent   context.Context
@@ -94,7 +94,7 @@ func (c *lazyContext) makeReal() *realContext {
 	return &realContext{Context: ctx, cancel: func(error) { stop() }}
 }
 
-// realContext is what a lazyContext becomes when somebody waits for it.
+// realContext is what a lazyContext becomes when it is waited for.
 type realContext struct {
 	context.Context
 	cancel context.CancelCauseFunc

@@ -34,7 +34,7 @@ var (
 	ErrShutdown = errors.New("retrysafe: guard is shutting down")
 )
 
-// Refusal is the error for a key that somebody else has or had. It wraps one of ErrMismatch, ErrInFlight,
+// Refusal is the error for a key that another attempt has or had. It wraps one of ErrMismatch, ErrInFlight,
 // ErrWaitTimeout, ErrAbandoned, ErrNotReplayable and ErrLeaseLost, and carries the record that explains it.
 type Refusal struct {
 	Reason error

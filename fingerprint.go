@@ -54,7 +54,7 @@ type digester struct {
 // name whenever the parts given to Sum change their meaning: old records are then not compared with new requests,
 // instead of being taken for mismatches.
 //
-// With a secret, fingerprints are HMAC-SHA-256, so that a stored one does not let anybody who reads it guess a request
+// With a secret, fingerprints are HMAC-SHA-256, so that a stored one does not let a reader guess a request
 // of few possible values; the name gets a suffix that depends on the secret. Without, they are plain SHA-256.
 func NewFingerprinter(alg string, secret []byte) *Fingerprinter {
 	f := &Fingerprinter{alg: alg}

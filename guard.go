@@ -14,17 +14,17 @@ type Guard struct {
 	policy     Policy
 	given      Policy // policy without the defaults of its Retention, for With
 	firstBeats *line  // of attempts whose work has just begun
-	timeouts   *line  // of attempts whose context somebody waits for
+	timeouts   *line  // of attempts whose context is waited for
 }
 
 // Options of a Guard.
 type Options struct {
 	// Policy for all operations; With makes exceptions.
 	Policy Policy
-	// Observer is told what happens. Default: nobody is.
+	// Observer is told what happens. Default: none.
 	Observer Observer
 	// StoreTimeout bounds each call to the store, and so does Policy.Lease, if it is shorter: an answer that comes when
-	// the lease is over serves nobody. Default 5 s.
+	// the lease is over is of no use. Default 5 s.
 	StoreTimeout time.Duration
 	// SweepEvery is how often requests set off a sweep in the background, if the store is a Sweeper. Default 1 min;
 	// negative: never (something else sweeps).
@@ -46,7 +46,7 @@ type Request struct {
 //   - a Result and nil: saved and replayed (as a failure, if Result.Failed is set)
 //   - an error, or Terminal(err): saved as a failure, and replayed as the same *Failure
 //   - Retryable(err): nothing happened; the key is released
-//   - Unknown(err): nobody can tell what happened; the key is abandoned
+//   - Unknown(err): it is not known what happened; the key is abandoned
 //
 // A panic or runtime.Goexit says as little as a crash: the key is abandoned, as with Unknown, and the panic goes on. If the
 // work had completed the attempt in a transaction of its own before, that result stays.
@@ -136,7 +136,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 	}
 	for range maxRounds {
 		switch {
-		case err != nil: // the key is known to be taken: nothing runs beside whoever has it
+		case err != nil: // the key is known to be taken: nothing runs beside the attempt that has it
 			return Outcome{}, err
 		case c.Verdict == Acquired:
 			return g.run(ctx, &q, c, g.reconciling(abandoned, work))
@@ -192,7 +192,7 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 		return c, nil
 	case errors.Is(err, ErrStoreFull):
 		return Claim{}, fmt.Errorf("claim key %s: %w", q.Key, err)
-	case ctx.Err() == nil: // else whoever waited has left, which says nothing of the store
+	case ctx.Err() == nil: // else the caller has left, which says nothing of the store
 		g.observe(ctx, Event{Kind: StoreFailed, Key: q.Key, Err: err})
 	}
 	g.undoClaim(ctx, q.ClaimParams)

@@ -19,7 +19,7 @@ func (g *Guard) beatEvery() time.Duration { return g.policy.Lease / 3 }
 func (a *Attempt) due() { a.beat() }
 
 // beat extends the lease and plans the next beat. A store that fails is asked again soon: a lease that has run out can
-// still be extended unless somebody has taken over.
+// still be extended unless another attempt has taken over.
 func (a *Attempt) beat() {
 	if a.is(finished) {
 		return

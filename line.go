@@ -18,7 +18,7 @@ type line struct {
 
 // place is where one waits in a line.
 type place struct {
-	waits      interface{ due() } // nil: nobody
+	waits      interface{ due() } // nil: none
 	at         time.Time
 	prev, next *place
 }
@@ -58,7 +58,7 @@ func (l *line) remove(p *place) {
 	}
 }
 
-// serve calls those whose time has come. The timer runs on while somebody waits.
+// serve calls those whose time has come. The timer runs on while any wait.
 func (l *line) serve() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

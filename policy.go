@@ -77,7 +77,7 @@ const (
 )
 
 // ReconcileFunc asks the outside world what became of an abandoned operation. It runs inside an attempt that has taken
-// the key over, so nobody else does the same meanwhile.
+// the key over, so no other attempt does the same meanwhile.
 //
 //   - It returns a Result: that is what happened; it is saved and every retry gets it.
 //   - It returns nil, nil: nothing happened; the work runs.

@@ -83,7 +83,7 @@ type step struct {
 	name string
 }
 
-// StepsInTx returns a context in which Step does not save results, but leaves them to whoever commits a database
+// StepsInTx returns a context in which Step does not save results, but leaves them to the code that commits a database
 // transaction of the work: they are what steps returns. So the result of a step is saved if what it wrote in the
 // transaction is, and not otherwise. It is what a store's InTx is made of; see Attempt.CompleteIn.
 func StepsInTx(ctx context.Context) (_ context.Context, steps func() []StepResult) {

@@ -62,7 +62,7 @@ type Store interface {
 	// If steps were saved, the key is free for requests with the same fingerprint, which resume after those steps;
 	// for others it is taken until ClaimParams.Keep.Key has passed since the release.
 	//
-	// It returns ErrLeaseLost if another attempt has the key, or if this one has completed; nil if nobody has it.
+	// It returns ErrLeaseLost if another attempt has the key, or if this one has completed; nil if no attempt has it.
 	Release(ctx context.Context, l Lease) error
 }
 
@@ -121,7 +121,7 @@ const (
 	InFlight
 	// Done: an attempt has ended; Record holds its result.
 	Done
-	// Abandoned: an attempt began and its lease ran out; nobody knows what it did.
+	// Abandoned: an attempt began and its lease ran out; what it did is unknown.
 	Abandoned
 )
 
@@ -138,7 +138,7 @@ type Lease struct {
 
 // Sweeper is implemented by stores whose records do not vanish by themselves.
 type Sweeper interface {
-	// Sweep makes one bounded pass: it deletes what is past its retention and drops bodies that nobody may read any
+	// Sweep makes one bounded pass: it deletes what is past its retention and drops bodies that may not be read any
 	// more, of no more than limit records. What is left of a key that was released without steps is due within minutes. It
 	// never touches a key whose lease runs. It returns how many records it has deleted or lightened; less than limit means
 	// that nothing more is due.
@@ -150,7 +150,7 @@ type Watcher interface {
 	// Watch returns a channel that receives a value soon after the key's attempt ends, or gives up its claim by Release or
 	// by Extend with 0: the attempt that has the key now, or that a Claim finds later.
 	// Values may be merged, and may come without cause: claim again to see. stop frees what Watch holds; call it
-	// once. A lease that merely runs out wakes nobody.
+	// once. A lease that merely runs out wakes no waiter.
 	Watch(ctx context.Context, k Key) (changed <-chan struct{}, stop func(), err error)
 }
 

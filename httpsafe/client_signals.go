@@ -13,7 +13,7 @@ const (
 	again                     // another attempt, after a wait
 	follow                    // the same request to another URL of the origin
 	refresh                   // the same request with a new credential
-	giveUp                    // nobody knows the outcome, and asking again will not tell
+	giveUp                    // the outcome is unknown, and asking again will not tell
 	notKept                   // it ran and has ended; its answer was not kept
 )
 
@@ -23,7 +23,7 @@ type effect uint8
 const (
 	answered   effect = iota + 1 // whatever the answer says
 	didNothing                   // nothing, for certain
-	mayHaveRun                   // nobody knows
+	mayHaveRun                   // unknown
 )
 
 // said is a set of things that a reply says.

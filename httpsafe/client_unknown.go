@@ -25,7 +25,7 @@ const (
 	GaveUpJournal    = "journal"     // the journal failed, and may or may not have kept the intent
 )
 
-// OutcomeUnknownError is the error for an intent of which nobody can say whether it ran. It is ErrOutcomeUnknown, and what
+// OutcomeUnknownError is the error for an intent of which it is unknown whether it ran. It is ErrOutcomeUnknown, and what
 // the last attempt failed with.
 //
 // Ask again later under the same key (WithKey with Key), or find out on the other side what happened. A new key would do it
@@ -90,7 +90,7 @@ func (e *OutcomeUnknownError) Unwrap() []error {
 	return []error{ErrOutcomeUnknown, e.Err}
 }
 
-// unknown returns the error for a call whose outcome nobody knows, and ends its last answer.
+// unknown returns the error for a call whose outcome is unknown, and ends its last answer.
 func (c *call) unknown(v verdict, why string) error {
 	e := &OutcomeUnknownError{
 		Digest: c.digest, Intent: c.intent, Method: c.request.Method, Origin: c.origin(), Attempts: c.attempts,

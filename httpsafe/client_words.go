@@ -108,7 +108,7 @@ func slugMeanings() map[Slug]said {
 }
 
 // saidByLink returns what a refusal of ours means by the link to its explanation, which it has in every profile: some profiles
-// have no word for it. The slugs of package proxy count only here, because anybody may call a server overloaded.
+// have no word for it. The slugs of package proxy count only here, because any API may call itself overloaded.
 func saidByLink(r *http.Response) said {
 	for _, link := range r.Header["Link"] {
 		target, parameters, _ := strings.Cut(link, ">")

@@ -15,8 +15,8 @@ const (
 	kept      fate = iota // the response is the answer to every retry
 	released              // free again: nothing happened
 	busy                  // free again: another layer's attempt is in flight
-	freed                 // free again, although nobody knows what happened
-	abandoned             // nobody knows what happened
+	freed                 // free again, although the outcome is unknown
+	abandoned             // the outcome is unknown
 )
 
 // fateOf reads how the work ended. That a key was abandoned counts more than what the handler said: it may have been in
@@ -42,7 +42,7 @@ func (c *config) appendStatus(b []byte, out retrysafe.Outcome, f fate) []byte {
 		return append(b, c.unknownStatus()...)
 	case f == released:
 		return append(b, "released"...)
-	case f == busy: // not "released": whoever is in flight may do something
+	case f == busy: // not "released": the attempt in flight may do something
 		return append(b, "in-flight"...)
 	case f == freed:
 		return append(b, "unknown; retry"...)

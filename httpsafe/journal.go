@@ -14,7 +14,7 @@ import (
 // Journal keeps intents from before their first attempt until their outcome is known, so that a client that was killed
 // can go on under the same key. OpenFileJournal and NewSQLJournal make one; journaltest checks those of others.
 //
-// It holds request bodies, which may be secret: whoever can read it can read them. It never holds credentials.
+// It holds request bodies, which may be secret: who can read the journal can read them. It never holds credentials.
 //
 // All methods may be called by several goroutines at once, and repeated: the second call adds nothing.
 type Journal interface {

@@ -25,7 +25,7 @@ type FileJournalOptions struct {
 	CompactAt int64
 }
 
-// FileJournal is a Journal in one file, for one process at a time: FILE.lock says that somebody has it. The file must be
+// FileJournal is a Journal in one file, for one process at a time: a lock on FILE.lock says that it is in use. The file must be
 // on a local disk.
 //
 // Its files can be read by their owner only (mode 0600), because bodies may hold secrets. Begin returns when the entry
@@ -163,7 +163,7 @@ func (j *FileJournal) Begin(_ context.Context, e JournalEntry) (*JournalEntry, e
 	if kept := j.entries[e.ID]; kept != nil {
 		known := kept.JournalEntry
 		j.mu.Unlock()
-		return &known, j.sync() // whoever began it may still wait for the disk
+		return &known, j.sync() // the goroutine that began it may still wait for the disk
 	}
 	err := j.append(journalLine{Begin: &e})
 	j.mu.Unlock()

@@ -114,7 +114,7 @@ func (j *FileJournal) compactIfWorth() error {
 	defer j.syncing.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.broken != nil || j.wasted <= j.size/2 { // somebody else was faster
+	if j.broken != nil || j.wasted <= j.size/2 { // another goroutine was faster
 		return j.broken
 	}
 	return j.compact()

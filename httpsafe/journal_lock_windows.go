@@ -9,7 +9,7 @@ import (
 
 const errSharingViolation = syscall.Errno(32)
 
-// lockJournal takes the lock, which ends with the process: it opens a file that it shares with nobody.
+// lockJournal takes the lock, which ends with the process: it opens a file that it does not share.
 func lockJournal(path string) (io.Closer, error) {
 	name, err := syscall.UTF16PtrFromString(path)
 	if err != nil {

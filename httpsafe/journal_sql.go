@@ -26,7 +26,7 @@ const (
 )
 
 // SQLJournal is a Journal in a table of a database, through any driver of database/sql. Its bodies may hold secrets: grant
-// the table to nobody else.
+// the table to no other role.
 //
 // Each client has its own entries, under its name: that of the instance, which must be the same after a restart. Two
 // processes must not use a name at the same time: nothing would run twice, but each result would be handed to both.
@@ -40,8 +40,8 @@ type SQLJournal struct {
 
 const beginTries = 5
 
-// NewSQLJournal returns the journal of the client of that name, 1 to 255 bytes. Its table must be there: see JournalSchema. Whoever
-// opened db closes it.
+// NewSQLJournal returns the journal of the client of that name, 1 to 255 bytes. Its table must be there: see JournalSchema. It
+// does not close db.
 func NewSQLJournal(db *sql.DB, d SQLDialect, client string) (*SQLJournal, error) {
 	if client == "" || len(client) > 255 {
 		return nil, errors.New("httpsafe: the name of a journal's client has 1 to 255 bytes")
@@ -72,7 +72,7 @@ func (j *SQLJournal) Migrate(ctx context.Context) error {
 		return err
 	}
 	if err = j.write(ctx, schema); err != nil {
-		err = j.write(ctx, schema) // somebody else may have made it at the same moment, which PostgreSQL calls a failure
+		err = j.write(ctx, schema) // another process may have made it at the same moment, which PostgreSQL calls a failure
 	}
 	return wrapSQL("migrate", err)
 }
@@ -116,7 +116,7 @@ func (j *SQLJournal) Begin(ctx context.Context, e JournalEntry) (*JournalEntry, 
 		if err == nil {
 			return nil, nil
 		}
-		// The table's key refuses a second entry: somebody else may have begun it since, and even ended it before it is looked for.
+		// The table's key refuses a second entry: another process may have begun it since, and even ended it before it is looked for.
 	}
 	return nil, wrapSQL("begin", err)
 }
@@ -174,7 +174,7 @@ func scanEntry(row interface{ Scan(...any) error }) (*JournalEntry, error) {
 
 // write executes a statement in a transaction of its own. In PostgreSQL it is one that looks again at rows which others have
 // changed meanwhile: a stricter one, as may be the database's default, would fail then. Statements that only read do not meet
-// anybody who is as strict.
+// others that are as strict.
 func (j *SQLJournal) write(ctx context.Context, statement string, args ...any) error {
 	if j.dialect != PostgreSQL {
 		_, err := j.db.ExecContext(ctx, statement, args...)

@@ -12,7 +12,7 @@ import (
 // wait, and must be safe for concurrent use.
 type MemoryFunc func(ctx context.Context, n int) *Problem
 
-// memory holds a request's or a response's bytes. Memories are pooled: whoever hands one out also takes it back.
+// memory holds a request's or a response's bytes. Memories are pooled: the code that hands one out also takes it back.
 type memory struct {
 	body    []byte
 	meta    []byte

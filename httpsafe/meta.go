@@ -91,7 +91,7 @@ type metaLine struct {
 	hasValue    bool
 }
 
-// metaLines returns the lines of a Meta that this package has written; "" if somebody else did.
+// metaLines returns the lines of a Meta that this package has written; "" if other code did.
 func metaLines(meta string) string {
 	rest, ok := strings.CutPrefix(meta, metaVersion)
 	if !ok {

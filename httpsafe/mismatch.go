@@ -47,7 +47,7 @@ func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
 	if !ok || len(stored) != len(checks{})+len("\n") {
 		return false
 	}
-	if !bytes.Equal(stored[requestChecks:len(checks{})], f.secretName[:]) { // nobody can tell
+	if !bytes.Equal(stored[requestChecks:len(checks{})], f.secretName[:]) { // it cannot be told
 		return false
 	}
 	var now [operationChecks]byte

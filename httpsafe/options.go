@@ -54,7 +54,7 @@ type Options struct {
 	// with records that were made under another version, and FingerprintVersionOf tells a ReconcileFunc which version the
 	// abandoned attempt was made under. Letters, digits, "-" and "_". Default: none.
 	FingerprintVersion string
-	// Secret makes fingerprints HMACs, so that whoever reads the store cannot guess requests from them.
+	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them.
 	Secret []byte
 	// MaxRequestBody bounds bodies that are read for a fingerprint or a key, in bytes. Default 1 MiB.
 	MaxRequestBody int64

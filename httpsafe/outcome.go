@@ -123,7 +123,7 @@ func (x *exchange) explain(out retrysafe.Outcome, err error) {
 		x.explainFailure(out, failure)
 	case errors.Is(err, retrysafe.ErrAbandoned):
 		x.refuseUnknown(retrysafe.Record{})
-	case x.r.Context().Err() != nil: // most likely nobody reads this any more
+	case x.r.Context().Err() != nil: // most likely the client has left
 		x.explainInFlight(retrysafe.Record{Key: x.request.Key})
 	default: // ErrStoreFailed, ErrStoreFull, ErrShutdown
 		x.refuse(problem(StoreUnavailable))
@@ -172,7 +172,7 @@ func (x *exchange) explainInFlight(known retrysafe.Record) {
 	x.refuseKnown(p, "in-flight")
 }
 
-// refuseUnknown says that nobody knows the outcome: the same for every retry, unless the Guard goes on with abandoned keys.
+// refuseUnknown says that the outcome is unknown: the same for every retry, unless the Guard goes on with abandoned keys.
 // It is no replay, and is not marked as one.
 func (x *exchange) refuseUnknown(known retrysafe.Record) {
 	p := seen(problem(OutcomeUnknown), known)
@@ -183,7 +183,7 @@ func (x *exchange) refuseUnknown(known retrysafe.Record) {
 	x.refuseKnown(p, x.m.unknownStatus())
 }
 
-// unknownStatus is the Idempotency-Status of an outcome that nobody knows. Its parameter retry, a boolean (RFC 9651, section
+// unknownStatus is the Idempotency-Status of an unknown outcome. Its parameter retry, a boolean (RFC 9651, section
 // 3.1.2), says that the key was abandoned under Rerun or Reconcile, so that asking again helps.
 func (c *config) unknownStatus() string {
 	if c.resumes {

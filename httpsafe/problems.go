@@ -113,7 +113,7 @@ func requestProblems() []Problem {
 	}
 }
 
-// attemptProblems are about an attempt: one that is under way, one that nobody knows the end of, one that the store cannot protect.
+// attemptProblems are about an attempt: one that is under way, one whose end is unknown, one that the store cannot protect.
 func attemptProblems() []Problem {
 	return []Problem{
 		{

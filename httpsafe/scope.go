@@ -24,7 +24,7 @@ type ScopeFunc func(*http.Request) (string, error)
 // within a retry's time, take the caller's identity from what authentication has established.
 //
 // An Authorization header that is made anew for each request (AWS signatures, Digest, OAuth 1.0a, Hawk, DPoP, Signature,
-// Negotiate and their like) names nobody; such requests are refused with 401.
+// Negotiate and their like) names no caller; such requests are refused with 401.
 func ScopeCredential() ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		if values := r.Header["Authorization"]; len(values) == 1 && values[0] != "" {
@@ -75,7 +75,7 @@ func ScopeMTLS() ScopeFunc {
 	}
 }
 
-// ScopeNone puts all callers into one scope: whoever knows a key can read its answer. For services with one caller.
+// ScopeNone puts all callers into one scope: each caller who knows a key can read its answer. For services with one caller.
 func ScopeNone() ScopeFunc {
 	return func(*http.Request) (string, error) { return "", caller.ErrShared }
 }

@@ -15,7 +15,7 @@ import (
 //
 //	mux.Handle("GET /.well-known/idempotency-status/{digest}", httpsafe.StatusHandler(guard, scope, options))
 //
-// Guard, scope and options are those of the Middleware. Only the caller whose key it is learns anything; everybody else
+// Guard, scope and options are those of the Middleware. Only the caller whose key it is learns anything; every other caller
 // is told that the key is unknown. The Guard's store must be a retrysafe.Inspector.
 func StatusHandler(g *retrysafe.Guard, scope ScopeFunc, o Options) http.Handler {
 	if scope == nil {

@@ -70,11 +70,10 @@ type TransportOptions struct {
 	// Accept-Language, If-Match, If-None-Match, Prefer and those with the key. Fields that hold a credential do not
 	// belong here: AuthorizeFunc puts them on again.
 	JournalHeaders []string
-	// ObserveFunc is told of each attempt. It is called by many goroutines at once and must not block. Default: nobody
-	// is.
+	// ObserveFunc is told of each attempt. It is called by many goroutines at once and must not block. Default: none.
 	ObserveFunc func(ctx context.Context, r AttemptReport)
 	// UnknownFunc is told of each intent that ends with ErrOutcomeUnknown, also of those that were not sent again: what the caller
-	// gets, for metrics. It is called by many goroutines at once and must not block. Default: nobody is.
+	// gets, for metrics. It is called by many goroutines at once and must not block. Default: none.
 	UnknownFunc func(ctx context.Context, e *OutcomeUnknownError)
 }
 
@@ -116,7 +115,7 @@ const (
 // Transport is an http.RoundTripper that makes requests safe to retry, and retries them. A request of a guarded method
 // gets a key, one for each intent, which all attempts at it share; its body is read once and sent as it was each time.
 //
-// What the server's answer means is in the table of docs/client.md. If nobody can say whether the operation ran, the
+// What the server's answer means is in the table of docs/client.md. If it is unknown whether the operation ran, the
 // error is an *OutcomeUnknownError: there is never a second key for the same intent.
 //
 // The key is, in this order: what the request brings; that of WithKey or WithIntent; inside an attempt of a Guard the

@@ -9,7 +9,7 @@ import (
 //
 // net/http's Transport sends a request again by itself when a reused connection dies before the answer, if it takes the
 // request for safe to repeat: it has an Idempotency-Key or X-Idempotency-Key field, and its body is empty or can be had
-// again. That is an attempt behind the back of whoever counts them. SendOnce gives r a body that is there and cannot be
+// again. The caller cannot see or count that attempt. SendOnce gives r a body that is there and cannot be
 // had again: the Transport repeats no such request once anything of it was written, whatever its fields are.
 func SendOnce(r *http.Request) {
 	r.GetBody = nil

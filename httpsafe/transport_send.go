@@ -107,14 +107,14 @@ func (p *reply) read(limit int64) error {
 	return nil
 }
 
-// isStream reports whether the body of a response ends at nobody knows when.
+// isStream reports whether the body of a response ends at an unknown time.
 func isStream(r *http.Response) bool {
 	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	return r.StatusCode == http.StatusSwitchingProtocols || mediaType == "text/event-stream"
 }
 
-// discard ends a response that nobody wants. A body that was not read to its end goes with its connection: nobody knows how
-// long the rest of it takes.
+// discard ends a response that is not wanted. A body that was not read to its end goes with its connection: how long the rest
+// of it takes is unknown.
 func (p *reply) discard() {
 	if p.response != nil {
 		p.response.Body.Close()
