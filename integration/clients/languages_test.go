@@ -34,7 +34,7 @@ func languages(t *testing.T) []language {
 	t.Helper()
 	servers.Curl(t) // for the shell
 	return []language{
-		{"shell", "sh", []string{"/bin/sh", "pay.sh"}},
+		{"shell", "bash", []string{"/bin/sh", "pay.sh"}},
 		{"Python", "python", []string{servers.Python(t), "pay.py"}},
 		{"JavaScript", "js", []string{servers.Node(t), "pay.mjs"}},
 	}
