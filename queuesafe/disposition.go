@@ -81,7 +81,7 @@ var rules = [...]rule{
 	Unprotected: {name: "unprotected", action: Ack, because: "the policy is to run without the store"},
 	InFlight:    {name: "in_flight", action: Later, because: "that attempt may yet fail"},
 	Retryable:   {name: "retryable", action: Later, gives: true, because: "nothing happened"},
-	Unknown:     {name: "unknown", action: Later, gives: true, because: "somebody has to find out what happened"},
+	Unknown:     {name: "unknown", action: Later, gives: true, because: "an operator has to find out what happened"},
 	Unsaved:     {name: "unsaved", action: Later, because: "the key has not ended yet"},
 	StoreDown:   {name: "store_down", action: Later, because: "nothing ran"},
 	Stopping:    {name: "stopping", action: Later, atOnce: true, because: "nothing ran"},
