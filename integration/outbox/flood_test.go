@@ -35,7 +35,7 @@ const (
 // what was rolled back), and with messages marked before they are sent (orders without an effect).
 func TestSoakFlood(t *testing.T) {
 	everywhere(t, func(k *kit) {
-		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 2000, outbox.SQLite: 300}[k.dialect])
+		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 600, outbox.SQLite: 200}[k.dialect])
 		f := newFlood(k, n)
 		limit := f.plainInserts(min(n, 5000))
 		took, kills := f.run()

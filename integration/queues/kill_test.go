@@ -20,7 +20,7 @@ func TestSoakKilledConsumers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newKit(t, name)
-			n := soak.Times(t, 2000)
+			n := soak.Times(t, 500)
 			k.publishAll(n)
 			began := time.Now()
 			killed, stopped := k.consumeAmidKills(n)
