@@ -20,6 +20,7 @@ import (
 
 // Seen to fail with end.sql deleting more than the entry, and with list.sql's order turned round.
 func TestSQLJournals(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		dialect httpsafe.SQLDialect
 		open    func(t *testing.T) func() *sql.DB

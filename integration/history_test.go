@@ -16,6 +16,7 @@ import (
 )
 
 func TestHistoriesAreLinearizable(t *testing.T) {
+	t.Parallel()
 	for name, open := range stores() {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(5) {

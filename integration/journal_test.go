@@ -74,6 +74,7 @@ func keepABook(t *testing.T, j httpsafe.Journal, worker string, rounds int) {
 
 // Seen to fail with the second try taken out of Migrate.
 func TestManyClientsMigrateAtOnce(t *testing.T) {
+	t.Parallel()
 	db := openDB(t, "pgx", shared.Get(t).Database(t))
 	for range 10 {
 		var all sync.WaitGroup

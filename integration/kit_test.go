@@ -2,6 +2,8 @@ package integration
 
 import (
 	"context"
+	"flag"
+	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -12,6 +14,13 @@ import (
 
 // shared is the PostgreSQL of all tests that do not harm it.
 var shared servers.SharedPostgres
+
+// TestMain lets more tests run at the same time than there are processors: most of what they do is wait.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "6")
+	os.Exit(m.Run())
+}
 
 // openPool connects to a database, for as long as the test runs.
 func openPool(t testing.TB, url string) *pgxpool.Pool {

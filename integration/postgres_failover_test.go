@@ -18,6 +18,7 @@ import (
 // The primary is killed under load and its standby promoted. With a synchronous one nothing acknowledged is lost, and no key runs
 // twice; the pool knows both hosts and finds the one that accepts writes. The next test shows what this one would see.
 func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
+	t.Parallel()
 	lost := failOver(t, true)
 	if t.Logf("%+v", lost); lost.completions > 0 || lost.claims > 0 {
 		t.Error("what was acknowledged is lost")
@@ -27,6 +28,7 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 // What an asynchronous standby had not received yet is lost with the primary, and a retry runs again: with a greater fence, by which
 // systems that the work writes to can still tell. Here the standby is down for the last 300 completions.
 func TestFailoverToAnAsynchronousStandbyLosesWhatItLacks(t *testing.T) {
+	t.Parallel()
 	lost := failOver(t, false)
 	if t.Logf("%+v", lost); lost.completions < 250 || lost.claims < 250 || lost.smallerFences > 0 {
 		t.Error("want the last 300 completions lost, and greater fences for their keys")
@@ -179,6 +181,7 @@ func (w *workload) losses(t *testing.T) (l losses) {
 // With target_session_attrs=read-write a pool that names a standby first never uses it; a store on a standby fails and says so,
 // instead of believing what is old.
 func TestAReadReplicaIsNeverRead(t *testing.T) {
+	t.Parallel()
 	primary := servers.StartPostgres(t, servers.PostgresOptions{})
 	standby := primary.StartStandby(t, false)
 	store := openPostgres(t, both(t, standby, primary)+"&target_session_attrs=read-write")

@@ -19,6 +19,7 @@ import (
 // once there is space again they go on, and all that was acknowledged is there. Seen to fail with errors of the
 // completion's batch ignored.
 func TestFullDiskOfPostgres(t *testing.T) {
+	t.Parallel()
 	pg := servers.StartPostgres(t, servers.PostgresOptions{})
 	store := openPostgres(t, pg.Database(t))
 	limitFiles(t, pg, "16777216") // a segment of the write-ahead log fits, a seventeenth large answer does not

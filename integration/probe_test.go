@@ -128,7 +128,7 @@ func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late tim
 	}
 	p, err := proxy.New(newProbedGuard(t, profile, proxy.Observer(nil)), httpsafe.ScopeCredential(), proxy.Options{
 		Upstream: proxy.Upstream{URL: to}, Routes: guarded, AuthURL: auth,
-		Limits: proxy.Limits{WriteTimeout: 300 * time.Millisecond}, // of a client that reads nothing
+		Limits: proxy.Limits{WriteTimeout: 3 * time.Second}, // of a client that reads nothing
 	})
 	if err != nil {
 		t.Fatal(err)
