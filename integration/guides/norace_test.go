@@ -1,0 +1,5 @@
+//go:build !race
+
+package guides
+
+const race = false

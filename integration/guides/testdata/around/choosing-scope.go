@@ -1,0 +1,3 @@
+package around
+
+type User struct{ Tenant, ID string }

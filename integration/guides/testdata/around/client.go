@@ -1,0 +1,7 @@
+package around
+
+var request *http.Request
+
+func authorize(r *http.Request, credential string, refused bool) error
+
+func finish(r httpsafe.Resumed) error

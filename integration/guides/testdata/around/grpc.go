@@ -1,0 +1,17 @@
+package around
+
+var store *sqlitestore.Store
+var target string
+var credentials grpc.DialOption
+var request *pb.PayRequest
+var payments shopv1connect.PaymentsHandler
+var scope connectsafe.ScopeFunc
+var options connectsafe.Options
+
+func authenticate(ctx context.Context, in any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
+
+func callerOf(ctx context.Context) (string, error)
+
+var in *pb.PayRequest
+
+func save(ctx context.Context, tx *sql.Tx, in *pb.PayRequest) (*pb.Payment, error)

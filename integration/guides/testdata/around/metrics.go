@@ -1,0 +1,4 @@
+package around
+
+var store *pgstore.Store
+var box *outbox.Outbox
