@@ -28,8 +28,8 @@ servers: # install the servers that tests need, in the background
 vet: # with -race, so that vet, race and tidy share one build
 	go vet -race $(PACKAGES)
 
-race:
-	go test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
+race: # not from the cache, which does not see that a test reads the pages and runs the programs of other modules
+	go test -race -count=1 -timeout 20m $(TESTFLAGS) $(PACKAGES)
 
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
