@@ -73,6 +73,7 @@ func newMachine(t *testing.T) machine {
 	return machine{environment: []string{
 		"HOME=" + home, "GOPATH=" + filepath.Join(home, "go"), "PATH=" + filepath.Join(home, "go", "bin") + ":" + os.Getenv("PATH"),
 		"GOPROXY=" + strings.Join(proxies, ","), "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=local", "GOFLAGS=-trimpath -modcacherw",
+		"CGO_ENABLED=0", // as in the tests of internal/release, so that one build serves both
 		"GOCACHE=" + goEnv(t, "GOCACHE"), "TMPDIR=" + t.TempDir(), "LC_ALL=C",
 	}}
 }

@@ -23,8 +23,8 @@ type mod struct {
 
 func (m *mod) path() string { return m.file.Module.Mod.Path }
 
-// publicModules reads the modules that the go.work in dir lists and returns the public ones, each after the modules that
-// it requires. The error names every fault that would make a release unusable.
+// publicModules reads the modules that the go.work in dir lists and returns the public ones, each after the modules
+// that it requires. The error names every fault that would make a release unusable.
 func publicModules(dir string) ([]*mod, error) {
 	all, err := readModules(dir)
 	if err != nil {
@@ -95,7 +95,8 @@ func (m *mod) faults(public []*mod) []error {
 	}
 	for _, r := range m.file.Replace {
 		if !isPublic(r.Old.Path) {
-			faults = append(faults, fmt.Errorf("%s/go.mod replaces %s: users of the module would get another one", m.folder, r.Old.Path))
+			faults = append(faults, fmt.Errorf("%s/go.mod replaces %s: users of the module would get another one",
+				m.folder, r.Old.Path))
 		}
 	}
 	return faults

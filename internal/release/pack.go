@@ -90,7 +90,7 @@ func writeFile(name string, data []byte) error {
 	return os.WriteFile(name, data, 0o644)
 }
 
-// packTree turns the go.mod and go.sum files of the public modules in tree into those of the release, writes the modules
+// packTree turns the go.mod and go.sum files of the public modules in tree into those of the release, writes the
 // into out and returns them in the order in which they were written: each after those that it requires, because its
 // go.sum has their hashes.
 func packTree(tree, out, version string) ([]*mod, error) {
@@ -183,7 +183,9 @@ func (m *mod) write(tree, out, version string) (sums string, err error) {
 			return "", err
 		}
 	}
-	modSum, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(goMod)), nil })
+	modSum, err := dirhash.Hash1([]string{"go.mod"}, func(string) (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(goMod)), nil
+	})
 	if err != nil {
 		return "", err
 	}

@@ -20,7 +20,9 @@ import (
 type target struct{ os, arch string }
 
 // targets are the systems that a release has binaries for. The names of the files end in them.
-var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
+var targets = []target{
+	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
+}
 
 // A release is one version of all public modules, and the binaries of the command.
 type release struct {
@@ -48,8 +50,8 @@ func (r *release) make(ctx context.Context) error {
 	return r.publish(ctx, temp, tags)
 }
 
-// prepare makes the release in temp, tries it out as users will, and returns the tags. temp has a clone of the repository
-// in "clone", with the tags, the modules in "proxy" and the binaries in "dist".
+// prepare makes the release in temp, tries it out as users will, and returns the tags. temp has a clone of the
+// repository in "clone", with the tags, the modules in "proxy" and the binaries in "dist".
 func (r *release) prepare(ctx context.Context, temp string) (tags []string, err error) {
 	clone, proxy := filepath.Join(temp, "clone"), filepath.Join(temp, "proxy")
 	if err := r.clone(ctx, clone); err != nil {
@@ -84,7 +86,8 @@ func (r *release) check(ctx context.Context) error {
 		return err
 	}
 	if changed != "" {
-		faults = append(faults, fmt.Errorf("the checkout has changes that are not committed; commit or remove them:\n%s", changed))
+		faults = append(faults, fmt.Errorf("the checkout has changes that are not committed; commit or remove them:\n%s",
+			changed))
 	}
 	tags, err := r.git(ctx, r.checkout, "tag", "--list", r.version, "*/"+r.version)
 	if err != nil {
@@ -100,7 +103,7 @@ func (r *release) check(ctx context.Context) error {
 	}
 	heading := "\n## [" + strings.TrimPrefix(r.version, "v") + "] - "
 	if !strings.Contains(string(changelog), heading) {
-		faults = append(faults, fmt.Errorf("CHANGELOG.md has no section for the version; it starts with the line %q and the date",
+		faults = append(faults, fmt.Errorf("CHANGELOG.md has no section for the version; it starts with %q and the date",
 			strings.TrimSpace(heading)))
 	}
 	return errors.Join(faults...)
@@ -109,10 +112,11 @@ func (r *release) check(ctx context.Context) error {
 // checkVersion refuses versions that the modules cannot have: from v2 on their paths would have to end in /v2, and
 // upper-case letters would have to be escaped in the names of files.
 func checkVersion(version string) error {
-	if version == "" || semver.Canonical(version) != version || semver.Compare(version, "v2.0.0-0") >= 0 || strings.ToLower(version) != version {
-		return fmt.Errorf("version %q: want vMAJOR.MINOR.PATCH below v2, in lower case, as in v0.1.0 or v0.2.0-rc.1", version)
+	canonical := version != "" && semver.Canonical(version) == version
+	if canonical && semver.Compare(version, "v2.0.0-0") < 0 && strings.ToLower(version) == version {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("version %q: want vMAJOR.MINOR.PATCH below v2, in lower case, as in v0.1.0 or v0.2.0-rc.1", version)
 }
 
 // clone clones the repository of the checkout and checks out the same commit.
@@ -185,7 +189,8 @@ func (r *release) tag(ctx context.Context, clone string, modules []*mod) ([]stri
 	if _, err := r.git(ctx, clone, "add", "--", ":(glob)**/go.mod", ":(glob)**/go.sum"); err != nil {
 		return nil, err
 	}
-	if _, err := r.git(ctx, clone, "commit", "--quiet", "-m", "release: "+r.version+"\n\nThe modules require each other at this version."); err != nil {
+	message := "release: " + r.version + "\n\nThe modules require each other at this version."
+	if _, err := r.git(ctx, clone, "commit", "--quiet", "-m", message); err != nil {
 		return nil, err
 	}
 	var tags []string
@@ -219,8 +224,8 @@ func (r *release) publish(ctx context.Context, temp string, tags []string) error
 	if _, err := r.git(ctx, filepath.Join(temp, "clone"), push...); err != nil {
 		return err
 	}
-	fmt.Fprintf(r.out, "the tags are in this repository and the binaries in dist/%s; nothing is published yet. To publish:\n  git push --atomic origin %s\n",
-		r.version, strings.Join(tags, " "))
+	fmt.Fprintf(r.out, "the tags are in this repository and the binaries in dist/%s; to publish the tags:\n"+
+		"  git push --atomic origin %s\n", r.version, strings.Join(tags, " "))
 	return nil
 }
 

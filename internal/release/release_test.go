@@ -20,8 +20,8 @@ const (
 	version  = "v0.0.1-test"
 )
 
-// The tests read the whole repository. The go command would not see a change outside of this module and repeat an earlier
-// result; it does not keep results of tests that have read a file which has just been changed.
+// The tests read the whole repository. The go command would not see a change outside of this module and would repeat an
+// earlier result. It keeps no result of a test that has read a file which has just been changed.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	now := time.Now()
@@ -109,7 +109,8 @@ func downloadByTag(t *testing.T, repo, proxy string, tags []string) {
 			t.Fatal(err)
 		}
 		if got.Version != version || got.Sum != want[got.Path] {
-			t.Errorf("the tag has %s %s with the hash %s; the go.sum files say %s", got.Path, got.Version, got.Sum, want[got.Path])
+			t.Errorf("the tag has %s %s with the hash %s; the go.sum files say %s",
+				got.Path, got.Version, got.Sum, want[got.Path])
 		}
 	}
 }
@@ -136,10 +137,22 @@ func TestReleaseRefuses(t *testing.T) {
 
 func TestModulesThatCannotBeReleased(t *testing.T) {
 	for _, c := range []struct{ name, file, from, to, says string }{
-		{"another module replaced", "grpcsafe/go.mod", "\nreplace ", "\nreplace google.golang.org/grpc => ../fork\n\nreplace ", "replaces google.golang.org/grpc"},
-		{"a private module required", "grpcsafe/go.mod", "retrysafe/internal/rpc v0.0.0", "retrysafe/bench v0.0.0", "requires github.com/retrysafe/retrysafe/bench"},
-		{"another version of Go", "stores/pgstore/go.mod", "\ngo 1.", "\ngo 1.1", "stores/pgstore/go.mod says go 1.1"},
-		{"a name that its folder does not have", "stores/pgstore/go.mod", "/pgstore\n", "/postgres\n", "its folder makes it"},
+		{
+			"another module replaced", "grpcsafe/go.mod",
+			"\nreplace ", "\nreplace google.golang.org/grpc => ../fork\n\nreplace ", "replaces google.golang.org/grpc",
+		},
+		{
+			"a private module required", "grpcsafe/go.mod",
+			"retrysafe/internal/rpc v0.0.0", "retrysafe/bench v0.0.0", "requires github.com/retrysafe/retrysafe/bench",
+		},
+		{
+			"another version of Go", "stores/pgstore/go.mod",
+			"\ngo 1.", "\ngo 1.1", "stores/pgstore/go.mod says go 1.1",
+		},
+		{
+			"a name that its folder does not have", "stores/pgstore/go.mod",
+			"/pgstore\n", "/postgres\n", "its folder makes it",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tree := t.TempDir()

@@ -139,7 +139,8 @@ func (u *user) imports(ctx context.Context, modules []*mod, version string) erro
 	if _, err := command(ctx, dir, u.env, "go", get...); err != nil {
 		return err
 	}
-	packages, err := command(ctx, dir, u.env, "go", "list", "-f", `{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`, root(modules).path()+"/...")
+	packages, err := command(ctx, dir, u.env, "go", "list",
+		"-f", `{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}`, root(modules).path()+"/...")
 	if err != nil {
 		return err
 	}
