@@ -90,9 +90,9 @@ func writeFile(name string, data []byte) error {
 	return os.WriteFile(name, data, 0o644)
 }
 
-// packTree turns the go.mod and go.sum files of the public modules in tree into those of the release, writes the
-// into out and returns them in the order in which they were written: each after those that it requires, because its
-// go.sum has their hashes.
+// packTree turns the go.mod and go.sum files of the public modules in tree into those of the release, writes
+// the modules into out and returns them in the order in which they were written: each after those that it requires,
+// because its go.sum has their hashes.
 func packTree(tree, out, version string) ([]*mod, error) {
 	modules, err := publicModules(tree)
 	if err != nil {

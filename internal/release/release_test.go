@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 //
 // Seen to fail with setVersions leaving the replace lines, with setVersions leaving siblings at v0.0.0, with kafkasafe
 // not written to the proxy, with internal/rpc among the private modules, without the LICENSE that the go command adds
-// to modules below the root, and with tags without the module's folder.
+// to modules below the root, without the siblings' hashes in go.sum, with tags without the module's folder, with another
+// version in "retrysafe version", with tags that are not looked for, and with a dry run that publishes.
 func TestRelease(t *testing.T) {
 	repo, temp := repository(t), t.TempDir()
 	r := &release{checkout: repo, version: version, targets: []target{{runtime.GOOS, runtime.GOARCH}}, out: io.Discard}
@@ -71,6 +72,24 @@ func TestRelease(t *testing.T) {
 		t.Errorf("a second release of the version: %v; want an error that names the tags", err)
 	}
 	downloadByTag(t, repo, filepath.Join(temp, "proxy"), tags)
+	buildTagged(t, temp)
+}
+
+// buildTagged checks that the go.sum files of the tagged commit have all that a build of each module needs.
+func buildTagged(t *testing.T, temp string) {
+	clone, proxy := filepath.Join(temp, "clone"), filepath.Join(temp, "proxy")
+	modules, err := publicModules(clone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := newUser(t.Context(), filepath.Join(temp, "user"), proxy, modules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	do(t, clone, nil, "git", "diff", "--exit-code")
+	for _, m := range modules {
+		do(t, filepath.Join(clone, m.folder), u.env, "go", "list", "-mod=readonly", "-deps", "./...")
+	}
 }
 
 // downloadByTag has the go command fetch the tagged modules from the repository, and compares them with those in the
