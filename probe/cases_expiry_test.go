@@ -74,7 +74,12 @@ func TestRetention(t *testing.T) {
 	} {
 		t.Run(c.id+" "+string(c.fault), func(t *testing.T) {
 			t.Parallel()
-			if o, _ := playFor(t, c.id, 2*time.Second, c.fault); o.Verdict != c.want {
+			retention := 2 * time.Second
+			o, _ := playFor(t, c.id, retention, c.fault)
+			for ; o.Verdict == probe.NA && retention < time.Minute; o, _ = playFor(t, c.id, retention, c.fault) {
+				retention *= 3 // a busy machine did not send the retry in time
+			}
+			if o.Verdict != c.want {
 				t.Errorf("%s, want %s: %v", o.Verdict, c.want, o.Findings)
 			}
 		})
