@@ -116,7 +116,7 @@ func TestDefectsAreCaught(t *testing.T) {
 	places := make(chan bool, 24) // so many at a time: most of it is waiting, but not all
 	for _, d := range defects() {
 		all.Go(func() {
-			sees(t, d.faults, func() string {
+			sees(t, d.faults, probe.Pass, func() string {
 				places <- true
 				report := d.play(t, d.faults...)
 				<-places
@@ -130,7 +130,7 @@ func TestDefectsAreCaught(t *testing.T) {
 	}
 }
 
-// A right API is right each time, however busy the machine is: make probe-soak plays this many times beside a load.
+// A right API is right each time, however busy the machine is: make soak plays this many times beside a load.
 func TestFaultless(t *testing.T) {
 	t.Parallel()
 	report := defect{}.play(t)

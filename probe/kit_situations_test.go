@@ -42,7 +42,7 @@ func expectScenes(t *testing.T, id string, scenes ...scene) {
 
 func (s scene) expect(t *testing.T, id string) {
 	t.Helper()
-	sees(t, s.faults, func() string {
+	sees(t, s.faults, s.want, func() string {
 		o, _ := s.play(t, id)
 		said := slices.ContainsFunc(o.Findings, func(f probe.Finding) bool { return strings.Contains(f.Text, s.says) })
 		if o.Verdict == s.want && (s.says == "" || said) {

@@ -19,20 +19,21 @@ func TestARateLimitIsNoFault(t *testing.T) {
 	for _, fault := range []target.Fault{target.Limits, target.LimitsMutely} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
-			report := playIn(t, "ietf", []string{"B01", "B02", "B03", "B04", "K04", "M01", "M02", "C01", "C02", "C03", "C07", "C08", "F04", "F07", "F08", "H02", "X01"}, fault)
-			for _, o := range report.Outcomes {
-				if o.Verdict == probe.Fail {
-					t.Errorf("%s: %v", o.ID, o.Findings)
+			plays, judged, waited := 0, 0, 0
+			for ; plays < 3 && (judged < 12 || waited == 0); plays++ { // a machine that is slow for a while does not reach the limit
+				report := playIn(t, "ietf", []string{"B01", "B02", "B03", "B04", "K04", "M01", "M02", "C01", "C02", "C03", "C07", "C08", "F04", "F07", "F08", "H02", "X01"}, fault)
+				judged, waited = report.Count(probe.Pass)+report.Count(probe.Info), 0
+				for _, o := range report.Outcomes {
+					if o.Verdict == probe.Fail {
+						t.Errorf("%s: %v", o.ID, o.Findings)
+					}
+					if slices.ContainsFunc(o.Timeline, func(e probe.Exchange) bool { return strings.Contains(e.Label, "after a 429") }) {
+						waited++
+					}
 				}
 			}
-			waited := 0
-			for _, o := range report.Outcomes {
-				if slices.ContainsFunc(o.Timeline, func(e probe.Exchange) bool { return strings.Contains(e.Label, "after a 429") }) {
-					waited++
-				}
-			}
-			if n := report.Count(probe.Pass) + report.Count(probe.Info); n < 12 || waited == 0 {
-				t.Errorf("only %d cases could be judged, %d of them by waiting", n, waited)
+			if judged < 12 || waited == 0 {
+				t.Errorf("only %d cases could be judged, %d of them by waiting, in the last of %d plays", judged, waited, plays)
 			}
 		})
 	}
