@@ -36,7 +36,9 @@ var all = []guide{
 // what a guide shows of the output comes. The machine has Go, curl, psql and an empty module cache; the modules of this
 // repository come from the files that `make pack` writes. Only the ports are replaced, so that tests can run beside each other.
 //
-// Seen to fail with an option of a command misspelled, and with listen left out of the file in the proxy's guide.
+// Seen to fail with an option of curl misspelled, with --role left out of `migrate up` in docs/postgres.md, with another status line on
+// a page, with listen left out of the file in the proxy's guide, and with log.Fatal in place of the orderly end in the program of the
+// library's guide.
 func TestGuidesWorkAsWritten(t *testing.T) {
 	machine := newMachine(t)
 	for _, g := range all {
