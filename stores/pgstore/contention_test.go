@@ -188,8 +188,8 @@ func TestLimitsOfTheRole(t *testing.T) {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
 			url := shared.Get(t).Database(t)
-			s := openAt(t, url+"&"+limit+"=300", Options{Lanes: 1})
 			patient := openAt(t, url, Options{})
+			s := openOn(t, openPool(t, url+"&"+limit+"=1000"), Options{Lanes: 1})
 			locked, others := acquire(t, s, "locked"), make([]retrysafe.Lease, 5)
 			calls := []func() (retrysafe.Claim, error){doing(func() error { return complete(s, locked) })}
 			for i := range others {
