@@ -279,6 +279,7 @@ func (s *orders) recipe(t testing.TB, address string, profile httpsafe.Profile) 
 	return probe.Recipe{
 		Target: mustParse(t, address), Profile: profile.Name, KeyRequired: profile.Required, Request: *at("/orders"),
 		Identity: probe.Identity{Pointer: "/id"}, Count: s, A: bearer("a"), B: bearer("b"), Revoked: bearer("none"),
+		Limits: probe.Limits{Timeout: time.Minute}, // for answers of 9 MiB on a machine that runs other tests too
 		Variants: probe.Variants{
 			Slow: at("/orders/slow"), Failing: at("/orders/failing"), Broken: at("/orders/broken"), Other: at("/others"), Large: at("/orders/large"),
 			Cookie: at("/orders"), Invalid: &probe.Template{Path: "/orders", Header: header, Body: `{"amount": `},

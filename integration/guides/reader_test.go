@@ -3,6 +3,7 @@
 package guides
 
 import (
+	"context"
 	"net"
 	"os/exec"
 	"regexp"
@@ -17,8 +18,8 @@ import (
 )
 
 // patience is how long a command may take: the first one on a new machine compiles all of the command retrysafe. After it a
-// server has compiled too.
-const patience = 5 * time.Minute
+// server has compiled too. It only has to be shorter than what go test waits.
+const patience = 15 * time.Minute
 
 // reader follows a guide.
 type reader struct {
@@ -54,10 +55,9 @@ func (r *reader) run(b pages.Block) {
 			continue
 		}
 		out := new(output)
-		command := r.command(script, out)
-		timer := time.AfterFunc(patience, func() { _ = command.Process.Kill() })
-		err := command.Run()
-		timer.Stop()
+		ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+		err := r.command(ctx, script, out).Run()
+		cancel()
 		if err != nil {
 			r.t.Fatalf("%s:%d: %s: %v\n%s", b.Page, c.Line, c.Text, err, out)
 		}
@@ -68,11 +68,12 @@ func (r *reader) run(b pages.Block) {
 }
 
 // command is a shell that runs a script in the reader's folder.
-func (r *reader) command(script string, out *output) *exec.Cmd {
-	c := exec.Command("bash", "-c", script) //nolint:gosec // the script is a page of this repository
+func (r *reader) command(ctx context.Context, script string, out *output) *exec.Cmd {
+	c := exec.CommandContext(ctx, "bash", "-c", script) //nolint:gosec // the script is a page of this repository
 	c.Dir, c.Env = r.folder, r.environment
 	c.Stdout, c.Stderr = out, out
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	return c
 }
 
@@ -115,7 +116,7 @@ func (r *reader) serve(c pages.Command, script string) {
 	if end := slices.Index(c.Output, "^C"); end >= 0 {
 		s.Output, s.last = c.Output[:end], c.Output[end+1:]
 	}
-	s.cmd = r.command(script, s.out)
+	s.cmd = r.command(context.Background(), script, s.out) // stopAll ends it
 	if err := s.cmd.Start(); err != nil {
 		r.t.Fatal(err)
 	}
