@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -146,7 +147,7 @@ var contextRules = []rule{
 	{
 		"context-ends-in-claim",
 		"a claim whose context ends in the middle has happened or not, and can be repeated", func(k *kit) {
-			eachCut(k, func(id string, cut context.Context) {
+			eachCut(k, "claim", func(id string, cut context.Context) {
 				p := params(id)
 				first, err := k.store.Claim(cut, p)
 				again := k.claim(p)
@@ -161,7 +162,7 @@ var contextRules = []rule{
 	{
 		"context-ends-in-checkpoint",
 		"a checkpoint whose context ends in the middle is saved as a whole or not at all", func(k *kit) {
-			eachCut(k, func(id string, cut context.Context) {
+			eachCut(k, "checkpoint", func(id string, cut context.Context) {
 				l := k.take(id)
 				err := k.store.Checkpoint(cut, l, step("a", "1"))
 				steps := k.acquire(id, by(l.Owner)).Record.Steps
@@ -176,7 +177,7 @@ var contextRules = []rule{
 	{
 		"context-ends-in-complete",
 		"a completion whose context ends in the middle is saved as a whole or not at all", func(k *kit) {
-			eachCut(k, func(id string, cut context.Context) {
+			eachCut(k, "complete", func(id string, cut context.Context) {
 				l := k.take(id)
 				err := k.store.Complete(cut, l, result("answer"), keepLonger)
 				c := k.claim(params(id))
@@ -193,7 +194,7 @@ var contextRules = []rule{
 	{
 		"context-ends-in-release",
 		"a release whose context ends in the middle has happened or not, and can be repeated", func(k *kit) {
-			eachCut(k, func(id string, cut context.Context) {
+			eachCut(k, "release", func(id string, cut context.Context) {
 				l := k.take(id)
 				err := k.store.Release(cut, l)
 				if err != nil {
@@ -205,12 +206,13 @@ var contextRules = []rule{
 	},
 }
 
-// eachCut calls try with contexts that end sooner and later after the call.
-func eachCut(k *kit, try func(id string, cut context.Context)) {
+// eachCut calls try with contexts that end sooner and later after the call, each time with another ID. What a context cut off
+// may still be done when the next rule has begun, on a server that both share: so no other rule has these IDs.
+func eachCut(k *kit, method string, try func(id string, cut context.Context)) {
 	k.Helper()
 	for i := range 30 {
 		cut, cancel := context.WithTimeout(k.ctx, time.Duration(i*i)*5*time.Microsecond)
-		try(strings.Repeat("k", i+1), cut)
+		try(fmt.Sprintf("%s cut off %d", method, i), cut)
 		cancel()
 	}
 }
