@@ -62,7 +62,7 @@ func (r resolving) retry(p *running, replayed bool) string {
 // abandoned waits until the store's only unfinished key is abandoned, and returns its digest.
 func abandoned(t *testing.T, store string) string {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; {
+	for late := time.Now().Add(time.Minute); ; {
 		got := runBinary(t, "keys", "list", "--json", "--store="+store)
 		if got.code != exitOK || time.Now().After(late) {
 			t.Fatalf("no abandoned key: exit code %d, %s%s", got.code, got.stdout, got.stderr)
@@ -161,7 +161,8 @@ func TestResolveBesideAZombie(t *testing.T) {
 			zombie.signal(syscall.SIGCONT)
 			goOn()
 			want(t, "status for the zombie's client, which tries again", waitFor(t, woken, "the zombie's answer").StatusCode, 409)
-			want(t, "what the zombie noticed", zombie.line("trouble")["what"], any("lease_taken"))
+			for zombie.line("trouble")["what"] != "lease_taken" { // its sweep may have noticed the pause before
+			}
 			for _, p := range []*running{zombie, other} {
 				want(t, "a later retry", r.retry(p, true), told)
 			}
@@ -185,7 +186,7 @@ func migratedForRole(t *testing.T) (owner, app string) {
 // pause stops the process while none of its connections is in a transaction, so that it holds no lock in the database.
 func (p *running) pause(store, application string) {
 	p.t.Helper()
-	for late := time.Now().Add(20 * time.Second); ; {
+	for late := time.Now().Add(time.Minute); ; {
 		p.signal(syscall.SIGSTOP)
 		busy := shared.Get(p.t).PsqlAt(p.t, store, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
 			"application_name = '"+application+"' AND state <> 'idle'")

@@ -151,7 +151,7 @@ func (p *running) postTo(path string, headers ...string) reply {
 func (m *measuredProxy) until(name string, n float64) scrape {
 	m.t.Helper()
 	var s scrape
-	for late := time.Now().Add(20 * time.Second); time.Now().Before(late); {
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); {
 		if s = m.scrape(); s.sum(name) >= n {
 			return s
 		}

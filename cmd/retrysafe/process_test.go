@@ -95,7 +95,7 @@ func (p *running) log() string {
 // line waits for a line of the log.
 func (p *running) line(message string) map[string]any {
 	p.t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(time.Minute)
 	for {
 		select {
 		case line := <-p.lines:
@@ -129,7 +129,7 @@ func (p *running) exit() int {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		p.t.Fatalf("the proxy does not end:\n%s", p.log())
 	}
 	return p.command.ProcessState.ExitCode()
@@ -208,7 +208,7 @@ func waitFor[T any](t *testing.T, c <-chan T, what string) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("waited too long for %s", what)
 		panic("unreachable")
 	}
@@ -217,7 +217,7 @@ func waitFor[T any](t *testing.T, c <-chan T, what string) T {
 // refuses waits until nobody listens at an address: what closes it may have a moment to go.
 func refuses(t *testing.T, address, otherwise string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			return

@@ -34,7 +34,7 @@ func waitAcross(t *testing.T, up *api, a, b *running, waiting func() string) {
 	go a.hold(answered)
 	waitFor(t, up.began, "the operation to run")
 	go b.hold(answered)
-	for late := time.Now().Add(20 * time.Second); waiting() != "1"; {
+	for late := time.Now().Add(time.Minute); waiting() != "1"; {
 		if time.Now().After(late) {
 			t.Fatal("nobody asks to be told")
 		}
