@@ -349,7 +349,7 @@ func (w *wire) serve(client net.Conn, to string) {
 			return
 		}
 		cut := int32(0)
-		charging = charging || bytes.Contains(buf[:n], []byte("charges"))
+		charging = charging || bytes.Contains(buf[:n], []byte("INSERT INTO charges"))
 		if charging && bytes.Contains(buf[:n], []byte("commit\x00")) { // not that of a sweep beside it
 			cut, charging = w.cut.Swap(0), false
 		}
