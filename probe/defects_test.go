@@ -113,7 +113,7 @@ func TestDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	page := readPage(t)
 	var all sync.WaitGroup
-	places := make(chan bool, 24) // so many at a time: most of it is waiting, but not all
+	places := make(chan bool, 20) // so many at a time: most of it is waiting, but not all
 	for _, d := range defects() {
 		all.Go(func() {
 			sees(t, d.faults, probe.Pass, func() string {
