@@ -38,6 +38,7 @@ type Attempt struct {
 	timer     *time.Timer // of later heartbeats
 	state     attemptState
 	givenUp   bool
+	taken     bool // LeaseTaken was told
 }
 
 type attemptState uint8

@@ -103,11 +103,12 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 	return out, &workError{cause}
 }
 
-// abandon ends the lease at once, so that the next request need not wait for it to run out.
+// abandon ends the lease at once, so that the next request need not wait for it to run out. If the lease was lost, the key is not
+// abandoned: it has another attempt or its answer, which a retry gets.
 func (a *Attempt) abandon(cause error) (Outcome, error) {
 	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
-	if a.Protected() {
-		a.giveUp()
+	if a.Protected() && errors.Is(a.giveUp(), ErrLeaseLost) {
+		return a.lost()
 	}
 	a.tell(WorkUnknown, cause)
 	return out, fmt.Errorf("%w: %w", ErrAbandoned, &workError{cause})
@@ -116,7 +117,7 @@ func (a *Attempt) abandon(cause error) (Outcome, error) {
 // lost answers when the store has refused what a zombie wanted to save.
 func (a *Attempt) lost() (Outcome, error) {
 	a.finish()
-	a.tell(LeaseTaken, ErrLeaseLost)
+	a.tellTaken()
 	known := Record{Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, State: Pending}
 	return Outcome{Attempt: a.number}, &Refusal{Reason: ErrLeaseLost, Record: known}
 }

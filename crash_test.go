@@ -117,30 +117,45 @@ func TestHeartbeatSurvivesAStoreHiccup(t *testing.T) {
 	})
 }
 
-// Seen to fail with the fence and owner comparison taken out of memstore: the zombie's answer replaced the heir's.
+// However the zombie's work ends, its caller is told that the lease was lost, so that it asks again and gets the heir's answer.
+//
+// Seen to fail with the fence and owner comparison taken out of memstore: the zombie's answer replaced the heir's; with abandon
+// not looking at what giveUp found: the zombie's caller was told of an unknown outcome, for a key that had its answer; and with
+// tellTaken telling each time.
 func TestZombieIsToldAndChangesNothing(t *testing.T) {
-	bubble(t, retrysafe.Policy{Lease: 30 * time.Second, OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
-		k.store.down("extend") // the zombie's process is cut off
-		var cause error
-		var refused error
-		zombie := make(chan struct{})
-		go func() {
-			defer close(zombie)
-			_, refused = k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-				<-ctx.Done()
-				cause = context.Cause(ctx)
-				return retrysafe.Result{Body: []byte("zombie")}, nil
+	for name, end := range map[string]error{
+		"result":    nil,
+		"unknown":   retrysafe.Unknown(errors.New("cut off")),
+		"retryable": retrysafe.Retryable(errors.New("not begun")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, retrysafe.Policy{Lease: 30 * time.Second, OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
+				k.store.down("extend") // the zombie's process is cut off
+				var cause error
+				var refused error
+				zombie := make(chan struct{})
+				go func() {
+					defer close(zombie)
+					_, refused = k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+						<-ctx.Done()
+						cause = context.Cause(ctx)
+						return retrysafe.Result{Body: []byte("zombie")}, end
+					})
+				}()
+				time.Sleep(40 * time.Second)
+				k.wantAnswer(pay(), k.answer("heir"), "heir", false)
+				k.store.up()
+				<-zombie
+				if !errors.Is(cause, retrysafe.ErrLeaseLost) || !errors.Is(refused, retrysafe.ErrLeaseLost) {
+					k.Errorf("the zombie's context ended with %v and Do with %v", cause, refused)
+				}
+				if taken, unknown := k.saw(retrysafe.LeaseTaken), k.saw(retrysafe.WorkUnknown); taken != 1 || unknown != 0 {
+					k.Errorf("told of %d leases taken and %d unknown outcomes", taken, unknown)
+				}
+				k.wantAnswer(pay(), k.answer("again"), "heir", true)
 			})
-		}()
-		time.Sleep(40 * time.Second)
-		k.wantAnswer(pay(), k.answer("heir"), "heir", false)
-		k.store.up()
-		<-zombie
-		if !errors.Is(cause, retrysafe.ErrLeaseLost) || !errors.Is(refused, retrysafe.ErrLeaseLost) {
-			k.Errorf("the zombie's context ended with %v and Do with %v", cause, refused)
-		}
-		k.wantAnswer(pay(), k.answer("again"), "heir", true)
-	})
+		})
+	}
 }
 
 func TestShutdownWaitsForRunningWork(t *testing.T) {

@@ -54,6 +54,17 @@ func (a *Attempt) plan(d time.Duration) {
 func (a *Attempt) lose() {
 	if a.is(working) { // once it has ended, the answer to Complete tells
 		a.end(ErrLeaseLost)
+		a.tellTaken()
+	}
+}
+
+// tellTaken tells once that the lease was lost, which a heartbeat and the end of the work may both find.
+func (a *Attempt) tellTaken() {
+	a.mu.Lock()
+	told := a.taken
+	a.taken = true
+	a.mu.Unlock()
+	if !told {
 		a.tell(LeaseTaken, ErrLeaseLost)
 	}
 }
@@ -86,14 +97,14 @@ func (a *Attempt) stopHeartbeat() {
 }
 
 // giveUp ends the heartbeats and the lease, so that the key is abandoned at once. Should that fail, the lease runs out
-// by itself.
-func (a *Attempt) giveUp() {
+// by itself, unless it was lost before.
+func (a *Attempt) giveUp() error {
 	a.mu.Lock()
 	a.givenUp = true
 	a.mu.Unlock()
 	a.stopHeartbeat()
-	_ = a.extend(0)
-	a.guard.rooms.wake(a.lease.Key)
+	defer a.guard.rooms.wake(a.lease.Key)
+	return a.extend(0)
 }
 
 // takeBack takes back what a heartbeat has done that was under way when the attempt gave up.
