@@ -66,9 +66,11 @@ func TestResolvedAsFailed(t *testing.T) {
 	}
 }
 
+// The decision outlives the window for replays, and the status says so.
+// Seen to fail with replayable told from ReplayLeft alone.
 func TestResolvedAsFailedIsFinal(t *testing.T) {
 	k := newKit(t)
-	k.policy.Retention = retrysafe.Retention{Replay: time.Hour, Key: 3 * time.Hour}
+	k.policy.Retention = retrysafe.Retention{Replay: 24 * time.Hour, Key: 48 * time.Hour}
 	k.abandon()
 	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveFail})
 	members := k.post("k").wantState("replayed; exp=@EXP").wantHeader("Idempotent-Replayed", "true").wantProblem(422, httpsafe.KeyClosed)
@@ -77,7 +79,8 @@ func TestResolvedAsFailedIsFinal(t *testing.T) {
 	}
 	location := statusPath + "/" + k.digestOf("alice", false)
 	k.status(location).want(200).wantMembers(map[string]any{"state": "failed", "status": 422.0})
-	k.pass(2 * time.Hour)
+	k.pass(25 * time.Hour)
+	k.status(location).want(200).wantMembers(map[string]any{"replayable": true, "status": 422.0})
 	k.status(location+"?result").wantHeader("Idempotent-Replayed", "true").wantProblem(422, httpsafe.KeyClosed)
 	k.post("k", body("18")).wantProblem(422, httpsafe.KeyReused)
 }

@@ -94,7 +94,7 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 	case known.State.Ended():
 		o.add("ended_ms_ago", known.EndedAge.Milliseconds())
 		o.add("status", s.statusOf(known.Result))
-		o.add("replayable", known.ReplayLeft > 0 && !known.Result.Omitted)
+		o.add("replayable", isResolvedFailure(known.Result) || known.ReplayLeft > 0 && !known.Result.Omitted)
 		o.add("result", r.URL.Path+"?result")
 	case known.LeaseLeft > 0:
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(s.retryAfter(known))))
@@ -108,13 +108,20 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 
 // statusOf is the status that a retry gets.
 func (s *statusHandler) statusOf(r retrysafe.Result) int {
-	if f := r.Failure(); f == nil || !f.Resolved {
+	if !isResolvedFailure(r) {
 		return replayStatus(r)
 	}
 	if status := s.profile.Statuses[KeyClosed]; status != 0 {
 		return status
 	}
 	return problem(KeyClosed).Status
+}
+
+// isResolvedFailure reports whether a person has ended the key as failed without an answer. What retries get does not age: there is
+// no response that could have been dropped.
+func isResolvedFailure(r retrysafe.Result) bool {
+	f := r.Failure()
+	return f != nil && f.Resolved
 }
 
 func stateOf(known retrysafe.Record) string {
