@@ -59,7 +59,8 @@ func TestADraftedRecipeIsPlayed(t *testing.T) {
 func build(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "retrysafe")
-	compile := exec.CommandContext(t.Context(), "go", "build", "-o", path, ".")
+	compile := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", path, ".") // as releases are built
+	compile.Env = append(os.Environ(), "CGO_ENABLED=0")
 	compile.Dir = filepath.Join("..", "..", "cmd", "retrysafe")
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

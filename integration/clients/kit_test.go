@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 // binary builds the command, once.
 var binary = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(folder, "retrysafe")
-	build := exec.Command("go", "build", "-o", path, ".")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, ".") // as releases are built
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Dir, build.Stderr = filepath.Join("..", "..", "cmd", "retrysafe"), os.Stderr
 	return path, build.Run()
 })
