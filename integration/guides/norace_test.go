@@ -1,5 +1,0 @@
-//go:build !race
-
-package guides
-
-const race = false
