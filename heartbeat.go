@@ -53,8 +53,8 @@ func (a *Attempt) plan(d time.Duration) {
 // lose ends the work's context: another attempt has taken over, and nothing that this one does will be saved.
 func (a *Attempt) lose() {
 	if a.is(working) { // once it has ended, the answer to Complete tells
+		a.tellTaken() // first, so that it is told by the time the work sees its context end
 		a.end(ErrLeaseLost)
-		a.tellTaken()
 	}
 }
 
