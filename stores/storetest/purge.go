@@ -66,10 +66,10 @@ var purgerRules = []rule{
 	}},
 	{"purge-again", "Purge may be repeated: a step whose name is saved is not added again", func(k *kit) {
 		k.finish("k", "answer", keepAll)
-		k.purge("1")
-		k.must("Purge", k.purgeBy(trail("1", "another text")))
 		k.purge("2")
-		k.steps(k.inspect("k", 1)[0].Steps, retrysafe.AuditStepPrefix+"1=by ada", retrysafe.AuditStepPrefix+"2=by ada")
+		k.must("Purge", k.purgeBy(trail("2", "another text")))
+		k.purge("1")
+		k.steps(k.inspect("k", 1)[0].Steps, retrysafe.AuditStepPrefix+"2=by ada", retrysafe.AuditStepPrefix+"1=by ada")
 	}},
 	{"purge-copies", "the step that Purge adds is a copy", func(k *kit) {
 		k.finish("k", "answer", keepAll)
@@ -85,6 +85,12 @@ var purgerRules = []rule{
 		k.purge("1")
 		equal(k, "body", string(k.inspect("k", 1)[0].Result.Body), "")
 		k.find(retrysafe.Done, "k")
+	}},
+	{"purge-after-key", "an answer that is kept for people is dropped although the key has become free", func(k *kit) {
+		k.finish("k", "answer", keepForSupport)
+		k.age(2 * time.Hour)
+		k.purge("1")
+		equal(k, "body", string(k.inspect("k", 1)[0].Result.Body), "")
 	}},
 	{"purge-generations", "Purge drops the answers of a key's older records too, and adds to the newest alone", func(k *kit) {
 		for _, body := range []string{"first", "second", "third"} {
@@ -134,6 +140,12 @@ var purgerRules = []rule{
 		k.notPurged(retrysafe.ErrKeyUnknown)
 		k.finish("k", "answer", keepAll)
 		k.age(auditTime + slack)
+		k.notPurged(retrysafe.ErrKeyUnknown)
+		l := k.acquire("k").Lease
+		k.complete(l, "answer", keepForSupport)
+		k.age(2 * time.Hour)
+		k.release(k.take("k")) // the record that has ended is an older one now
+		k.age(48 * time.Hour)
 		k.notPurged(retrysafe.ErrKeyUnknown)
 		equal(k, "attempt", k.acquire("k").Record.Attempt, 1)
 	}},

@@ -20,7 +20,7 @@ live AS MATERIALIZED (
 	WHERE c.k = $1 AND c.first_fence = p.first_fence
 	RETURNING c.first_fence, c.steps
 ), of_older AS (
-	UPDATE {{schema}}.older o SET keep_replay = 0, steps = o.steps + 1 FROM purged p
+	UPDATE {{schema}}.older o SET steps = o.steps + 1 FROM purged p
 	WHERE o.k = $1 AND o.first_fence = p.first_fence
 	RETURNING o.first_fence, o.steps
 ), answers AS (
