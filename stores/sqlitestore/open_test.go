@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -177,8 +178,9 @@ func TestDamageMetLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	content := []byte(read(t, path))
-	for page := 100 * 4096; page < len(content)-100*4096; page += 4096 {
-		if content[page] == leaf {
+	newest := regexp.MustCompile(`scopefill1\d{3}`) // the last of them is looked for when the file is opened
+	for page := 100 * 4096; page < len(content); page += 4096 {
+		if content[page] == leaf && !newest.Match(content[page:page+4096]) {
 			spoil(content, page, page+64) // its header
 		}
 	}
