@@ -102,8 +102,13 @@ func (g *Guard) undo(parent context.Context, p ClaimParams) error {
 // giveBack leaves a claimed key as it was found: what an earlier attempt abandoned stays abandoned, and what a person has
 // released stays released.
 func (g *Guard) giveBack(ctx context.Context, p ClaimParams, c Claim) error {
-	if p.TakeOver && c.Record.Attempt > 1 && c.Record.releasedAt() != c.Record.Attempt-1 {
-		return g.store.Extend(ctx, c.Lease, 0)
+	if p.TakeOver && c.Record.Attempt > 1 {
+		if c.Record.releasedAt() != c.Record.Attempt-1 {
+			return g.store.Extend(ctx, c.Lease, 0)
+		}
+		// Without this entry the next claim that is given back could not tell that the key was released, because this
+		// attempt came after the release. If the entry is lost, the key is abandoned then, and a person decides again.
+		_ = g.store.Checkpoint(ctx, c.Lease, newAuditEntry(leftReleased, "", "", c.Record))
 	}
 	return g.store.Release(ctx, c.Lease)
 }

@@ -186,6 +186,40 @@ func TestResolveWhatHasChangedMeanwhile(t *testing.T) {
 	})
 }
 
+// However many persons come too late, a key that was released stays released, and the trail shows the decision only. Seen to
+// fail with the entry leftReleased taken out of giveBack (the second one that was too late abandoned the key), and with Trail
+// showing it.
+func TestReleasedKeyStaysReleased(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.crash()
+		digest, first := pay().Key.Digest(), retrysafe.New(k.store.Store, retrysafe.Options{})
+		late := newFaulty()
+		late.Store = k.store.Store
+		late.on("claim", func() (bool, error) {
+			if _, err := first.Resolve(k.ctx, digest, decision(retrysafe.ResolveRelease)); err != nil {
+				k.Error(err)
+			}
+			late.up()
+			return true, nil
+		})
+		k.between(func() {
+			second := retrysafe.New(late, retrysafe.Options{})
+			if _, err := second.Resolve(k.ctx, digest, decision(retrysafe.ResolveFail)); !errors.Is(err, retrysafe.ErrNotAbandoned) {
+				k.Errorf("the second: %v", err)
+			}
+		})
+		k.wantGone(decision(retrysafe.ResolveComplete))
+		found, err := k.store.Inspect(k.ctx, digest)
+		if err != nil || len(found) != 1 || found[0].State != retrysafe.Released || found[0].Attempt != 4 {
+			k.Fatalf("%+v, %v", found, err)
+		}
+		if trail := found[0].Trail(); len(trail) != 1 || trail[0].Action != retrysafe.ResolveRelease || trail[0].Unfinished {
+			k.Errorf("the trail is %+v", trail)
+		}
+		k.wantAnswer(pay(), k.answer("paid"), "paid", false)
+	})
+}
+
 // wantGone checks that Resolve finds the key changed.
 func (k *kit) wantGone(r retrysafe.Resolution) {
 	k.Helper()

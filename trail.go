@@ -31,6 +31,10 @@ type AuditEntry struct {
 	Unfinished bool `json:"unfinished,omitempty"`
 }
 
+// leftReleased is the action of an entry that is not a decision: an attempt has claimed a released key by mistake and
+// left it released. Trail does not show it.
+const leftReleased ResolveAction = "left released"
+
 // newAuditEntry returns the step that holds an entry about the record as it is to be.
 func newAuditEntry(action ResolveAction, reason, by string, known Record) StepResult {
 	e := AuditEntry{
@@ -53,7 +57,16 @@ func newAuditEntry(action ResolveAction, reason, by string, known Record) StepRe
 // Trail returns what people have decided about the key (Guard.Resolve, Guard.Purge), oldest first. It reads the record's
 // Steps, where these entries are, and so needs a record of Inspector.Inspect.
 func (r Record) Trail() []AuditEntry {
-	var trail []AuditEntry
+	trail := slices.DeleteFunc(r.auditEntries(), func(e AuditEntry) bool { return e.Action == leftReleased })
+	for i := range trail {
+		trail[i].Unfinished = r.leftUnfinished(trail[i], trail[i+1:])
+	}
+	return trail
+}
+
+// auditEntries returns the entries of the trail and those that Trail does not show, oldest first.
+func (r Record) auditEntries() []AuditEntry {
+	var entries []AuditEntry
 	for _, s := range r.Steps {
 		if !s.isAudit() {
 			continue
@@ -62,12 +75,9 @@ func (r Record) Trail() []AuditEntry {
 		if err := json.Unmarshal(s.Data, &e); err != nil {
 			e.Reason = "(this entry cannot be read)"
 		}
-		trail = append(trail, e)
+		entries = append(entries, e)
 	}
-	for i := range trail {
-		trail[i].Unfinished = r.leftUnfinished(trail[i], trail[i+1:])
-	}
-	return trail
+	return entries
 }
 
 // leftUnfinished reports whether a decision was not carried out, by what came after it. A release that was followed by an
@@ -99,10 +109,11 @@ func workSteps(steps []StepResult) []StepResult {
 
 func (s StepResult) isAudit() bool { return strings.HasPrefix(s.Name, AuditStepPrefix) }
 
-// releasedAt returns the attempt under which a person last released the key; 0 if none has.
+// releasedAt returns the attempt under which a person last released the key, or the last one that left it released
+// since; 0 if there is none.
 func (r Record) releasedAt() int {
-	for _, e := range slices.Backward(r.Trail()) {
-		if e.Action == ResolveRelease {
+	for _, e := range slices.Backward(r.auditEntries()) {
+		if e.Action == ResolveRelease || e.Action == leftReleased {
 			return e.Attempt
 		}
 	}
