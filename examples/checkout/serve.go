@@ -73,10 +73,11 @@ func openPlace(name, path string) (*place, error) {
 	return &place{name, db, store, guard}, nil
 }
 
-// logZombies notes attempts that were overtaken by another one while they stood still, and whose writes were refused.
+// logZombies notes attempts that were overtaken by another one while they stood still, and whose writes were refused: at once
+// (LeaseTaken), or when a write that took too long was tried again (SaveAbandoned).
 func logZombies(name string) retrysafe.Observer {
 	return retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
-		if e.Kind == retrysafe.LeaseTaken {
+		if errors.Is(e.Err, retrysafe.ErrLeaseLost) {
 			log.Printf("%s: a zombie was refused", name)
 		}
 	})
