@@ -117,7 +117,7 @@ func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	tooLong := func(p place) { p.recipe.BodyTimeout = time.Minute }
 	expectScenes(t, "C11", right(probe.Pass, bodiesBounded), right(probe.NA), right(probe.NA, tooLong), wrong(target.SlowBodies, probe.Fail, "still waited for", bodiesBounded))
-	expectScenes(t, "C12", right(probe.Pass), right(probe.Pass, blind), wrong(target.LargeOmitted, probe.Pass, ""),
+	expectScenes(t, "C12", right(probe.Pass, patient), right(probe.Pass, patient, blind), wrong(target.LargeOmitted, probe.Pass, "", patient),
 		wrong(target.UnreadHolds, probe.Warn, "still in flight", hasty), wrong(target.NoKeys, probe.Fail, "2 effects"))
 }
 

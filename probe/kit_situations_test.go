@@ -56,9 +56,6 @@ func (s scene) play(t *testing.T, id string) (probe.Outcome, probe.Observed) {
 	t.Helper()
 	api, server := target.Start(t, s.faults...)
 	recipe := recipeFor(t, server.URL, api)
-	if len(s.faults) == 0 {
-		recipe.Limits.Wait = time.Minute // what a right API is waited for comes, but not always in time on a busy machine
-	}
 	if s.change != nil {
 		s.change(place{api, server, &recipe})
 	}
@@ -85,6 +82,9 @@ func allOf(changes []func(p place)) func(p place) {
 
 // hasty makes a run give up soon on what does not end.
 func hasty(p place) { p.recipe.Limits.Wait = 1500 * time.Millisecond }
+
+// patient makes a run wait for what comes, but not always in time on a busy machine.
+func patient(p place) { p.recipe.Limits.Wait = time.Minute }
 
 // quick takes the slow variant away.
 func quick(p place) { p.recipe.Variants.Slow = nil }

