@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // buildTool builds the tool that a go.mod names, and returns its path in Go's build cache. Processes that need one at the same
@@ -49,5 +50,13 @@ func copyProgram(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, program, 0o755)
+	return writeProgram(to, program)
+}
+
+// writeProgram writes a file that can be executed. While it is open no process is started: one that inherited it for a moment would
+// keep it from being executed ("text file busy").
+func writeProgram(path string, program []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, program, 0o755)
 }

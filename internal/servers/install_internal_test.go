@@ -16,7 +16,7 @@ func TestNewestVersionIsFound(t *testing.T) {
 	for _, version := range []string{"9", "15", "14"} {
 		bin := filepath.Join(dir, version, "bin")
 		check(t, os.MkdirAll(bin, 0o700))
-		check(t, os.WriteFile(filepath.Join(bin, "x"), nil, 0o700))
+		check(t, writeProgram(filepath.Join(bin, "x"), nil))
 	}
 	got := program{paths: []string{dir + "/*/bin/x"}}.lookUp()
 	if want := filepath.Join(dir, "15/bin/x"); got != want {
@@ -148,7 +148,7 @@ func newInstallation(t *testing.T, aptGet string) *installation {
 
 // put puts a script before the program of that name.
 func (i *installation) put(name, script string) {
-	check(i, os.WriteFile(filepath.Join(i.bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	check(i, writeProgram(filepath.Join(i.bin, name), []byte("#!/bin/sh\n"+script+"\n")))
 }
 
 func (i *installation) run() error {
