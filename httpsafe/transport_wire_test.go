@@ -116,13 +116,8 @@ func TestBrokenAnswersAreAskedForAgain(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
 	transport := newTransport(t, httpsafe.TransportOptions{Backoff: 1, Base: new(http.Transport)})
-	_, err = transport.RoundTrip(chargeAt(t.Context(), "http://"+l.Addr().String()))
+	_, err := transport.RoundTrip(chargeAt(t.Context(), "http://127.0.0.1:1"))
 	var op *net.OpError
 	if !errors.As(err, &op) || errors.Is(err, httpsafe.ErrOutcomeUnknown) {
 		t.Errorf("nothing was sent, and the error is %v", err)

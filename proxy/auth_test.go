@@ -87,14 +87,12 @@ func TestWithoutAWordOfTheAuthorizingServerNothingRuns(t *testing.T) {
 			w.WriteHeader(status)
 		}
 	}
-	down := newUpstream(t, ok)
-	down.Close()
 	for _, c := range []struct {
 		name string
 		url  func(t *testing.T) string
 		want int
 	}{
-		{"it is down", func(*testing.T) string { return down.URL }, 503},
+		{"it is down", func(*testing.T) string { return "http://127.0.0.1:1" }, 503},
 		{"it fails", func(t *testing.T) string { return newUpstream(t, status(500)).URL }, 503},
 		{"it redirects", func(t *testing.T) string { return newUpstream(t, status(302)).URL }, 503},
 		{"it knows nothing", func(t *testing.T) string { return newUpstream(t, status(404)).URL }, 503},
