@@ -24,7 +24,7 @@ type Options struct {
 	// Observer is told what happens. Default: none.
 	Observer Observer
 	// StoreTimeout bounds each call to the store, and so does Policy.Lease, if it is shorter: an answer that comes when
-	// the lease is over is of no use. Default 5 s.
+	// the lease is over comes too late. Default 5 s.
 	StoreTimeout time.Duration
 	// SweepEvery is how often requests set off a sweep in the background, if the store is a Sweeper. Default 1 min;
 	// negative: never (something else sweeps).

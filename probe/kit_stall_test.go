@@ -26,6 +26,8 @@ func stalled(t *testing.T, play func() string) (objection string, stalled bool) 
 			select {
 			case <-stop:
 				return
+			case <-t.Context().Done(): // play has ended the test
+				return
 			case <-time.After(step):
 				longest.Store(max(longest.Load(), int64(time.Since(last)-step)))
 			}

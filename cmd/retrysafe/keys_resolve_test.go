@@ -200,7 +200,7 @@ func (p *running) pause(store, application string) {
 	}
 }
 
-// An attempt is at work: its key is not resolved, whoever asks.
+// While an attempt works on a key, the key cannot be resolved.
 //
 // Seen to fail with keys in flight told as any that has changed.
 func TestResolveRefusesWhatIsInFlight(t *testing.T) {

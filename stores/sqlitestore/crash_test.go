@@ -210,7 +210,7 @@ func claimSomeTooEarly(s *Store, id string) error {
 	return answer(s, l)
 }
 
-// claimAndSay returns no lease if somebody else has the key.
+// claimAndSay returns no lease if another attempt has the key.
 func claimAndSay(s *Store, id string) (retrysafe.Lease, error) {
 	p := params(id)
 	p.Lease = time.Hour

@@ -2,7 +2,7 @@
 // unknown, and purge stored answers.
 //
 // Local does this in the process that has the store open. Remote asks that process over a Unix domain socket, because a
-// SQLite file admits one process at a time: Serve listens beside the file, and whoever may write the file may connect.
+// SQLite file admits one process at a time: Serve listens beside the file, and every user who may write the file may connect.
 package keyadmin
 
 import (

@@ -30,7 +30,7 @@ func listenAt(t *testing.T, file string) {
 	t.Cleanup(func() { server.Close() })
 }
 
-// askAt asks whoever listens beside a file for a key that is not there.
+// askAt asks the process that listens beside a file for a key that is not there.
 func askAt(t *testing.T, file string) {
 	t.Helper()
 	r, err := Dial(context.Background(), file)
