@@ -25,7 +25,7 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 
 # A test that needs a server waits until it is installed, or installs it, or says what to install. This saves it the wait.
 servers: # install the servers that tests need, in the background
-	@go run ./internal/servers/install >/dev/null 2>&1 &
+	@go run ./internal/testing/servers/install >/dev/null 2>&1 &
 
 vet: # with -race, so that it shares the packages that tests have compiled
 	go vet $(RACE) $(PACKAGES)
@@ -44,7 +44,7 @@ test-newest: ## vet and test-core with the newest version of Go, which the go co
 	GOTOOLCHAIN=$(NEWEST_GO) $(MAKE) vet test-core
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
-	go run ./internal/mutate
+	go run ./internal/testing/mutate
 
 fuzz: ## run every fuzz target for FUZZTIME (60s)
 	@go list -f '{{.ImportPath}} {{.Dir}}' $(PACKAGES) | while read pkg dir; do \

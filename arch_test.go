@@ -32,7 +32,7 @@ var layers = []layer{
 	{folder: "examples/...", anything: true},
 	{folder: "integration/...", anything: true},
 	{folder: "bench/...", anything: true},
-	{folder: "internal/crosscheck/...", anything: true},
+	{folder: "internal/testing/crosscheck/...", anything: true},
 	{folder: "internal/release/...", thirdParty: true},
 	{folder: "internal/rpc/...", may: []string{"."}, thirdParty: true},
 	{folder: "internal/..."},
@@ -138,7 +138,7 @@ func TestNoInitFunctions(t *testing.T) {
 }
 
 func (l layer) mayImport(folder, ours string) bool {
-	helper := within(ours, "internal") && ours != "internal/crosscheck"
+	helper := within(ours, "internal") && ours != "internal/testing/crosscheck"
 	return helper || sameUnit(folder, ours) || slices.Contains(l.may, ours)
 }
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
-	"github.com/retrysafe/retrysafe/internal/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
 const crashFolder = "RETRYSAFE_TEST_CLIENT" // the folder of a client that is to be killed

@@ -14,7 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/draft"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
-	"github.com/retrysafe/retrysafe/internal/pages"
+	"github.com/retrysafe/retrysafe/internal/testing/pages"
 )
 
 const repository = "../.."

@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 const (

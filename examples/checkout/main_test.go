@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
-	"github.com/retrysafe/retrysafe/internal/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
 // TestMain makes this binary the program that a town runs, where a town runs it.

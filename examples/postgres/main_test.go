@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/examples/internal/exampletest"
 	"github.com/retrysafe/retrysafe/examples/postgres/payments"
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 

@@ -15,8 +15,8 @@ import (
 	"github.com/stripe/stripe-go/v85"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
-	"github.com/retrysafe/retrysafe/internal/servers"
-	"github.com/retrysafe/retrysafe/internal/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/pages"
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/pages"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // guide is what a reader follows in one folder, from top to bottom.

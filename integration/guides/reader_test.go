@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/pages"
+	"github.com/retrysafe/retrysafe/internal/testing/pages"
 )
 
 // patience is how long a command may take: the first one on a new machine compiles all of the command retrysafe. After it a

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/pages"
+	"github.com/retrysafe/retrysafe/internal/testing/pages"
 )
 
 // Each block of Go on a page compiles: a whole file as it stands, and a part of one with what testdata/around declares around it:

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/outbox"
 	_ "github.com/retrysafe/retrysafe/stores/sqlitestore" // the driver
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
 // Consumers are killed and made to stand still at random, others take their messages: in the end each message has had its

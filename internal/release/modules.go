@@ -13,7 +13,7 @@ import (
 
 // private lists the folders of the modules that are not released: nothing outside of this repository needs them. Every
 // other module of go.work is public.
-var private = []string{"bench", "examples", "integration", "internal/crosscheck", "internal/release"}
+var private = []string{"bench", "examples", "integration", "internal/testing/crosscheck", "internal/release"}
 
 // A mod is a module of the repository.
 type mod struct {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // Seen to fail with the second send taken out of carry: the pool's connections were those of the old server.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // clockEnv says by how much the clock of a program from buildWithWrongClock is wrong.

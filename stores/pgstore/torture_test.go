@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
 // tortureProcesses work side by side.

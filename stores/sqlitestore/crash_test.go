@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
 // childEnv names what the test binary does instead of its tests, and childPath the file.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 func main() {

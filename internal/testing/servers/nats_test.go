@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 func TestNATSIsKilledPausedAndRestarted(t *testing.T) {

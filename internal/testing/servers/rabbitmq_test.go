@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // How long a test waits for a server to answer: one that should, however busy the machine is, and one that should not.

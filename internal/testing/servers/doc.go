@@ -16,7 +16,7 @@
 // [Promtool] is no server, but what tests of Prometheus rules run; [Curl], [Python] and [Node] run clients.
 //
 // What is not installed is installed with apt-get if the test runs as root on Debian or Ubuntu; otherwise the test fails and
-// says in one line what to install. [Install] installs all of it at once: go run ./internal/servers/install. Nothing outlives the test process, even if it is killed with SIGKILL: see watchdog.sh.
+// says in one line what to install. [Install] installs all of it at once: go run ./internal/testing/servers/install. Nothing outlives the test process, even if it is killed with SIGKILL: see watchdog.sh.
 //
 // Methods that change an instance (Kill, Pause, Start …) are for one goroutine at a time; URL, Database and Psql are for
 // any.

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // shared is the server of tests that do not harm it.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/internal/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // Seen to fail with synchronous left unread: the commit did not wait for the paused standby.

@@ -1,6 +1,6 @@
 // Command mutate breaks memstore on purpose, in one small way at a time, and tells whether the tests notice. A change
 // that no test notices is a survivor: either a rule is missing in stores/storetest, or the change makes no difference,
-// and then equivalent.txt says why. Run it from the top of the repository: go run ./internal/mutate.
+// and then equivalent.txt says why. Run it from the top of the repository: go run ./internal/testing/mutate.
 //
 // It exits with 1 if there is a survivor without an explanation, or an explanation without a survivor.
 package main

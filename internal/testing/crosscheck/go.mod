@@ -1,4 +1,4 @@
-module github.com/retrysafe/retrysafe/internal/crosscheck
+module github.com/retrysafe/retrysafe/internal/testing/crosscheck
 
 go 1.26.0
 
@@ -9,4 +9,4 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-replace github.com/retrysafe/retrysafe => ../..
+replace github.com/retrysafe/retrysafe => ../../..
