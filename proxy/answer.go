@@ -42,20 +42,20 @@ func (e *brokenAnswer) Unwrap() error { return e.err }
 
 // letClientWait bounds for how long an answer that is passed on as it comes may wait for the client to read it: half of
 // the time that the attempt has left. The rest of the answer can then still be read, and its end recorded.
-func (s *story) letClientWait() {
-	if deadline, ok := s.watch.base.Deadline(); ok {
-		s.holder.allowWait(max(time.Until(deadline)/2, 1))
+func (entry *logEntry) letClientWait() {
+	if deadline, ok := entry.watch.base.Deadline(); ok {
+		entry.holder.allowWait(max(time.Until(deadline)/2, 1))
 	}
 }
 
 // fetch reads the answer's body, up to a limit, before anything of it is passed on: an answer that breaks off can
 // then still be told from a whole one. What is beyond the limit stays to be read, as does all that there is no memory for.
-func (f *forwarder) fetch(res *http.Response, s *story) error {
+func (f *forwarder) fetch(res *http.Response, entry *logEntry) error {
 	if res.Body == nil || res.Body == http.NoBody || res.ContentLength > f.limit {
 		return nil
 	}
-	body := &s.fetched
-	body.buf, body.pool, body.rest, body.holder = f.bodies.get(), &f.bodies, res.Body, s.holder
+	body := &entry.fetched
+	body.buf, body.pool, body.rest, body.holder = f.bodies.get(), &f.bodies, res.Body, entry.holder
 	var err error
 	for err == nil && !body.more {
 		if body.buf.Available() == 0 && !body.grow(res.ContentLength) {

@@ -90,12 +90,12 @@ func (q *keyQuota) forget(now time.Time) {
 	delete(q.buckets, found)
 }
 
-// callerOf notes in the request's story who the caller is.
+// callerOf wraps a ScopeFunc so that the request's log entry has the caller's name.
 func callerOf(scope httpsafe.ScopeFunc) httpsafe.ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		name, err := scope(r)
-		if s := storyOf(r.Context()); s != nil && err == nil {
-			s.caller = name
+		if entry := logEntryOf(r.Context()); entry != nil && err == nil {
+			entry.caller = name
 		}
 		return name, err
 	}
@@ -104,15 +104,15 @@ func callerOf(scope httpsafe.ScopeFunc) httpsafe.ScopeFunc {
 // quota is the httpsafe.QuotaFunc of every route; next is the route's own. Where all callers share a scope there is nobody to bound.
 func (h *routeHandler) quota(next httpsafe.QuotaFunc) httpsafe.QuotaFunc {
 	return func(r *http.Request, scope string) time.Duration {
-		if s := storyOf(r.Context()); s != nil && s.caller != "" {
-			if !h.admission.enterCaller(s.holder, s.caller) {
+		if entry := logEntryOf(r.Context()); entry != nil && entry.caller != "" {
+			if !h.admission.enterCaller(entry.holder, entry.caller) {
 				return time.Second
 			}
 			if h.admission.keys.perHour > 0 {
-				if wait := h.admission.keys.use(s.caller, 1); wait > 0 {
+				if wait := h.admission.keys.use(entry.caller, 1); wait > 0 {
 					return wait
 				}
-				s.charged = true
+				entry.charged = true
 			}
 		}
 		if next != nil {
@@ -123,13 +123,13 @@ func (h *routeHandler) quota(next httpsafe.QuotaFunc) httpsafe.QuotaFunc {
 }
 
 // settle gives the key back to its caller's quota, unless it was new and has been used.
-func (h *routeHandler) settle(s *story, last retrysafe.EventKind) {
-	if !s.charged {
+func (h *routeHandler) settle(entry *logEntry, last retrysafe.EventKind) {
+	if !entry.charged {
 		return
 	}
 	switch last {
 	case 0, retrysafe.AnswerReplayed, retrysafe.AnswerOmitted, retrysafe.InFlightRefused, retrysafe.WaitTimedOut, retrysafe.MismatchRefused,
 		retrysafe.AbandonedRefused, retrysafe.NotReplayableRefused, retrysafe.StoreFailed, retrysafe.WorkReleased:
-		h.admission.keys.use(s.caller, -1)
+		h.admission.keys.use(entry.caller, -1)
 	}
 }

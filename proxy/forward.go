@@ -58,17 +58,17 @@ func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {
 // ServeHTTP implements http.Handler.
 func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
-	s := storyOf(ctx)
-	if s != nil {
-		s.pass()
+	entry := logEntryOf(ctx)
+	if entry != nil {
+		entry.pass()
 	}
-	if _, ok := retrysafe.AttemptFrom(ctx); !ok || s == nil {
+	if _, ok := retrysafe.AttemptFrom(ctx); !ok || entry == nil {
 		f.reverse.ServeHTTP(w, r)
 		return
 	}
-	s.watch.base, s.patient.ResponseWriter = ctx, w
-	defer s.holder.allowWait(0)
-	f.reverse.ServeHTTP(&s.patient, r)
+	entry.watch.base, entry.patient.ResponseWriter = ctx, w
+	defer entry.holder.allowWait(0)
+	f.reverse.ServeHTTP(&entry.patient, r)
 }
 
 // rewrite makes the request that the upstream gets.
@@ -134,17 +134,17 @@ func (f *forwarder) modify(res *http.Response) error {
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // which HTTP/2 allows beside trailers, and HTTP/1 does not
 	}
-	s := storyOf(res.Request.Context())
-	if s == nil || s.watch.base == nil || res.StatusCode == http.StatusSwitchingProtocols {
+	entry := logEntryOf(res.Request.Context())
+	if entry == nil || entry.watch.base == nil || res.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
-	s.letClientWait()
+	entry.letClientWait()
 	if !f.route.Stream && !isEventStream(res.Header) {
-		if err := f.fetch(res, s); err != nil {
+		if err := f.fetch(res, entry); err != nil {
 			return err
 		}
 	}
-	if f.route.saysNothingHappened(res, s.fetched.read) {
+	if f.route.saysNothingHappened(res, entry.fetched.read) {
 		return httpsafe.Release(res.Request.Context())
 	}
 	return nil
@@ -153,7 +153,7 @@ func (f *forwarder) modify(res *http.Response) error {
 // failed answers when the upstream has not.
 func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
-	storyOf(ctx).fail(err)
+	logEntryOf(ctx).fail(err)
 	switch hold, passedThrough := w.(*holder); {
 	case passedThrough && hold.gaveUpBody():
 		f.problems.writeProblem(w, slowBody())

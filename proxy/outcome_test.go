@@ -117,7 +117,7 @@ func TestALostAnswerIsResumedWhereThePolicySaysSo(t *testing.T) {
 
 // An unknown outcome names the key by its digest, as the log line does, and says what to do.
 //
-// Seen to fail with Instance in answerUnknown taken out, and with storyOf(ctx).fail in failed (the log does not say why).
+// Seen to fail with Instance in answerUnknown taken out, and with logEntryOf(ctx).fail in failed (the log does not say why).
 func TestAnUnknownOutcomeLeadsToItsLogLine(t *testing.T) {
 	url, _ := raw(t, func(net.Conn, *http.Request) {})
 	k := newKit(t, url)

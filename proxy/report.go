@@ -33,8 +33,8 @@ type Report struct {
 // on to next, unless that is nil.
 func Observer(next retrysafe.Observer) retrysafe.Observer {
 	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
-		if s, ok := ctx.Value(storyKey{}).(*story); ok {
-			s.add(e)
+		if entry, ok := ctx.Value(logEntryKey{}).(*logEntry); ok {
+			entry.add(e)
 		}
 		if next != nil {
 			next.Observe(ctx, e)
@@ -42,9 +42,9 @@ func Observer(next retrysafe.Observer) retrysafe.Observer {
 	})
 }
 
-// story collects what happens to one request that seems to have a key, and is that request's context. What else goes with
-// such a request is in it too, to be allocated at once.
-type story struct {
+// logEntry collects what becomes of one request that seems to have a key, for its Report, and is that request's context. It also
+// holds what else such a request needs, so that all of it takes one allocation.
+type logEntry struct {
 	context.Context // the request's
 
 	watch   watch
@@ -61,46 +61,46 @@ type story struct {
 	failure error // why another server gave no answer
 }
 
-type storyKey struct{}
+type logEntryKey struct{}
 
-func storyOf(ctx context.Context) *story {
-	s, _ := ctx.Value(storyKey{}).(*story)
-	return s
+func logEntryOf(ctx context.Context) *logEntry {
+	entry, _ := ctx.Value(logEntryKey{}).(*logEntry)
+	return entry
 }
 
 // Value implements context.Context.
-func (s *story) Value(key any) any {
-	if _, ok := key.(storyKey); ok {
-		return s
+func (entry *logEntry) Value(key any) any {
+	if _, ok := key.(logEntryKey); ok {
+		return entry
 	}
-	return s.Context.Value(key)
+	return entry.Context.Value(key)
 }
 
-func (s *story) add(e retrysafe.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (entry *logEntry) add(e retrysafe.Event) {
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
 	switch e.Kind {
 	case retrysafe.SweepEnded, retrysafe.FingerprintIncomparable:
 		return
 	}
-	s.last = e
-	s.attempt = max(s.attempt, e.Attempt)
+	entry.last = e
+	entry.attempt = max(entry.attempt, e.Attempt)
 }
 
-func (s *story) pass() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.passed = true
+func (entry *logEntry) pass() {
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	entry.passed = true
 }
 
-// fail notes why another server gave no answer. s may be nil.
-func (s *story) fail(err error) {
-	if s == nil {
+// fail notes why another server gave no answer. The entry may be nil.
+func (entry *logEntry) fail(err error) {
+	if entry == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.failure = withoutContent(err)
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	entry.failure = withoutContent(err)
 }
 
 // withoutContent cuts off what an error of net/http quotes of an answer, which may repeat a key or hold a secret.
@@ -117,27 +117,27 @@ func withoutContent(err error) error {
 	return errors.New(strings.TrimSpace(text[:cut]) + " …")
 }
 
-// report tells the story, unless it is that of a request without a key.
-func (s *story) report(r *http.Request, route string, began time.Time) (Report, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.passed && s.last.Kind == 0 {
+// report returns what became of the request; ok is false for a request that had no key and was forwarded.
+func (entry *logEntry) report(r *http.Request, route string, began time.Time) (_ Report, ok bool) {
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	if entry.passed && entry.last.Kind == 0 {
 		return Report{}, false
 	}
 	told := Report{
 		Method:  r.Method,
 		Route:   route,
-		Status:  s.holder.status,
-		Event:   s.last.Kind,
-		Attempt: s.attempt,
+		Status:  entry.holder.status,
+		Event:   entry.last.Kind,
+		Attempt: entry.attempt,
 		Took:    time.Since(began),
-		Err:     s.last.Err,
+		Err:     entry.last.Err,
 	}
-	if s.failure != nil {
-		told.Err = s.failure
+	if entry.failure != nil {
+		told.Err = entry.failure
 	}
-	if s.last.Kind != 0 {
-		told.Key = s.last.Key.Digest()
+	if entry.last.Kind != 0 {
+		told.Key = entry.last.Key.Digest()
 	}
 	return told, true
 }

@@ -92,7 +92,7 @@ func newRouteHandler(
 
 // takeMemory is the httpsafe.MemoryFunc of every route.
 func (h *routeHandler) takeMemory(ctx context.Context, n int) *httpsafe.Problem {
-	if s := storyOf(ctx); s == nil || s.holder.grow(n) {
+	if entry := logEntryOf(ctx); entry == nil || entry.holder.grow(n) {
 		return nil
 	}
 	p := problem(Overloaded)
@@ -154,19 +154,19 @@ func (h *routeHandler) hasHeader(r *http.Request) bool {
 // serveKeyed serves a request that seems to have a key, and reports what became of it.
 func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 	began := time.Now()
-	s := &story{Context: r.Context(), holder: hold}
+	entry := &logEntry{Context: r.Context(), holder: hold}
 	defer func() { // after a panic too, which is how a connection is cut
-		told, ok := s.report(r, h.pattern, began)
-		h.settle(s, told.Event)
+		told, ok := entry.report(r, h.pattern, began)
+		h.settle(entry, told.Event)
 		if ok && h.reportFunc != nil {
 			h.reportFunc(told)
 		}
 	}()
 	if h.elsewhere || h.hasHeader(r) {
 		if err := h.auth.refuse(hold, r, h.problems); err != nil {
-			s.fail(err)
+			entry.fail(err)
 			return
 		}
 	}
-	h.guarded.ServeHTTP(hold, r.WithContext(s))
+	h.guarded.ServeHTTP(hold, r.WithContext(entry))
 }

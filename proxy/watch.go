@@ -19,11 +19,11 @@ type watch struct {
 
 // watchOf returns the watch of a request with a key; nil if there is none.
 func watchOf(ctx context.Context) *watch {
-	s := storyOf(ctx)
-	if s == nil || s.watch.base == nil {
+	entry := logEntryOf(ctx)
+	if entry == nil || entry.watch.base == nil {
 		return nil
 	}
-	return &s.watch
+	return &entry.watch
 }
 
 // context returns base with a trace that watches. The ReverseProxy's trace is taken over by hand, because
