@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// batch takes, sends and settles one batch, and returns how many messages it had.
+// batch takes one batch, sends it and saves the results. It returns the number of messages in the batch.
 func (r *Relay) batch(ctx context.Context) (int, error) {
 	began := time.Now()
-	// From here on the end of ctx changes nothing: what is taken would have to wait for the end of its lease.
+	// The batch is finished even if ctx ends: messages that were taken would otherwise wait until the lease expires.
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), began.Add(r.o.Lease))
 	defer cancel()
 	l, err := r.take(ctx)
@@ -28,7 +28,7 @@ func (r *Relay) batch(ctx context.Context) (int, error) {
 	if err != nil {
 		return len(l.batch), err
 	}
-	r.tell(ctx, l, results, answers, took)
+	r.report(ctx, l, results, answers, took)
 	if lost := len(l.batch) - n; lost > 0 {
 		r.observe(ctx, Event{Kind: LeaseLost, Count: lost})
 	}
@@ -41,10 +41,11 @@ func (r *Relay) take(ctx context.Context) (leased, error) {
 	return r.box.take(ctx, r.o.Batch, r.o.Lease, r.o.PassDead)
 }
 
-// errNeverEnded stands for the last try of a message whose relays have all died.
-var errNeverEnded = errors.New("outbox: its last try never ended: whoever made it died, or was too slow")
+// errNeverEnded is the error of a message that becomes a dead letter because no relay reported the end of its last
+// try.
+var errNeverEnded = errors.New("outbox: the last try did not finish: its relay crashed or was too slow")
 
-// send sends what may be sent of a batch.
+// send sends the messages of a batch that can be sent, and returns an error, or nil, for every message of the batch.
 func (r *Relay) send(ctx context.Context, l leased, began time.Time) []error {
 	ctx, cancel := context.WithDeadline(ctx, began.Add(r.o.Lease/4*3))
 	defer cancel()
@@ -69,7 +70,7 @@ func (r *Relay) send(ctx context.Context, l leased, began time.Time) []error {
 	return all
 }
 
-// unfit says why a message cannot be sent.
+// unfit returns why a message cannot be sent, or nil.
 func (r *Relay) unfit(d Delivery) error {
 	if d.Try > r.o.MaxTries {
 		return errNeverEnded
@@ -77,7 +78,7 @@ func (r *Relay) unfit(d Delivery) error {
 	return d.unfit
 }
 
-// judge says what becomes of a message after a try.
+// judge decides the next state of a message from the error of its try.
 func (r *Relay) judge(d Delivery, err error) settled {
 	s := settled{ID: d.ID, State: sent, Error: errorText(err)}
 	switch {
@@ -93,11 +94,11 @@ func (r *Relay) judge(d Delivery, err error) settled {
 	return s
 }
 
-// maxRetryDelay is how long a receiver can put a message off.
+// maxRetryDelay is the longest delay that a receiver can ask for.
 const maxRetryDelay = 24 * time.Hour
 
-// delay is drawn at random below a limit that doubles with each try ("full jitter"), so that many messages that failed together do not
-// come back together.
+// delay returns a random delay below a limit that doubles with each try ("full jitter"), so that messages that failed
+// together are not retried together.
 func (r *Relay) delay(try int) time.Duration {
 	limit := r.o.FirstDelay
 	for ; try > 1 && limit < r.o.MaxDelay; try-- {
@@ -106,22 +107,23 @@ func (r *Relay) delay(try int) time.Duration {
 	return rand.N(max(min(limit, r.o.MaxDelay), 1))
 }
 
-// settle saves what has become of a batch, for as long as the lease runs: after it, others send it anyway. A message that somebody's transaction
-// holds keeps the others waiting once, and no longer.
+// settle saves the results of a batch. It retries until the lease expires; after that other relays send the messages
+// anyway. If another transaction has locked some of the messages, settle saves the results of the unlocked ones at
+// once and retries the rest.
 func (r *Relay) settle(ctx context.Context, l leased, results []settled) (n int, err error) {
 	free := 0
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		if n, err = r.inTime(ctx, r.box.settle, l, results); err == nil {
+		if n, err = r.settleOnce(ctx, r.box.settle, l, results); err == nil {
 			return free + n, nil
 		}
 		if ctx.Err() != nil {
 			return free, err
 		}
 		r.observe(ctx, Event{Kind: DatabaseFailed, Err: err})
-		for i := range results { // it may be their text that the database cannot hold, in an encoding of its own
+		for i := range results { // the database's encoding may be unable to store the error texts
 			results[i].Error = asciiText(results[i].Error)
 		}
-		if n, err := r.inTime(ctx, r.box.settleFree, l, results); err == nil {
+		if n, err := r.settleOnce(ctx, r.box.settleFree, l, results); err == nil {
 			free += n
 		}
 		if free == len(results) {
@@ -135,17 +137,19 @@ func (r *Relay) settle(ctx context.Context, l leased, results []settled) (n int,
 	}
 }
 
-// inTime gives the database its time: a try that began late counts unless somebody else has taken the batch.
-func (r *Relay) inTime(ctx context.Context, settle func(context.Context, leased, []settled) (int, error), l leased, results []settled) (int, error) {
+// settleOnce runs one settle statement with a timeout of its own, even if the lease's context has just ended: the
+// result counts unless another relay has taken the batch.
+func (r *Relay) settleOnce(ctx context.Context, settle func(context.Context, leased, []settled) (int, error),
+	l leased, results []settled) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTime)
 	defer cancel()
 	return settle(ctx, l, results)
 }
 
-// databaseTime is how long the database may take to give a batch, or to save what has become of it.
+// databaseTime is the timeout of the statements that take a batch or save its results.
 const databaseTime = 15 * time.Second
 
-func (r *Relay) tell(ctx context.Context, l leased, results []settled, answers []error, took time.Duration) {
+func (r *Relay) report(ctx context.Context, l leased, results []settled, answers []error, took time.Duration) {
 	if r.o.Observer == nil {
 		return
 	}

@@ -1,5 +1,5 @@
-// Package outbox saves messages together with the business write that they are about, in one database transaction, and sends them
-// afterwards: to a webhook, to a broker, to whatever a Sink reaches.
+// Package outbox saves messages in the same database transaction as the business write that they announce, and sends
+// them afterwards through a Sink: to a webhook, a broker or any other receiver.
 //
 //	box, err := outbox.New(db, outbox.PostgreSQL, outbox.Options{})
 //	_, err = box.Migrate(ctx)
@@ -12,27 +12,42 @@
 //	relay := outbox.NewRelay(box, sink, outbox.RelayOptions{}) // in this process, in others, in as many as you like
 //	err = relay.Run(ctx)
 //
-// # What is promised
+// # Guarantees
 //
-// A message whose transaction has committed is sent at least once, whatever is killed, paused or unreachable, unless it becomes a dead
-// letter; one whose transaction has not is never sent. At least once, because between a receiver's "got it" and the note of it in the table
-// there is always a moment in which a relay can die. So every delivery of a message carries the same Key, with which a receiver makes it once:
-// for webhooks that is httpsafe's middleware, see package webhook.
+// A message whose transaction committed is sent at least once, even if processes are killed or paused and receivers are
+// unreachable, unless it becomes a dead letter. A message whose transaction did not commit is never sent.
 //
-// Two relays do not send the same message while the lease of the one that has taken it runs. A relay that was so slow that its
-// lease ran out may have sent what another one sends again; whether it has been sent, failed or died, is for the other one to say.
+// Delivery is at least once because a relay can die between the receiver's acknowledgement and the update of the table.
+// Every delivery of a message therefore carries the same Key, with which the receiver deduplicates. For webhooks
+// httpsafe's middleware does that; see package webhook.
+//
+// While the lease of a relay runs, no other relay sends the messages that it took. A relay that is so slow that its
+// lease expires may have sent messages that another relay sends again. From then on only the other relay's results
+// count.
 //
 // # Order
 //
-// Messages without an Aggregate are sent in no order. Those with the same one are sent in the order of their IDs, each after the one before it
-// has been taken by its receiver; what cannot be sent holds up what is behind it. The database gives IDs before it commits: two transactions
-// that write about one aggregate at the same time may commit in the other order, and the later ID may be sent before the earlier one is
-// there to be seen. So the order is only as good as the writers make it: let each lock the aggregate's row (SELECT … FOR UPDATE, or an UPDATE of
-// it) before it saves. SQLite has one writer at a time, which is enough.
+// Messages without an Aggregate are sent in no particular order. Messages with the same Aggregate are sent in the
+// order of their IDs, each after the receiver has taken the previous one. A message that cannot be sent blocks those
+// behind it.
+//
+// The database assigns IDs before the transactions commit. Two transactions that write about one aggregate at the
+// same time may commit in the opposite order, and the later ID may be sent before the earlier one becomes visible.
+// Writers that need a strict order must therefore lock the aggregate's row (SELECT … FOR UPDATE, or an UPDATE of it)
+// before they call Save. SQLite needs no such lock, because it has one writer at a time.
 //
 // # Databases
 //
-// PostgreSQL and SQLite, with any driver of database/sql; Save also takes pgx's transactions. The clock is the database's: leases, delays and
-// ages do not depend on those of the machines. Nobody listens for notifications, which database/sql cannot: a relay looks again after Idle, or
-// when Wake is called.
+// PostgreSQL and SQLite are supported, with any driver of database/sql; Save also takes pgx's transactions. Leases,
+// delays and ages are measured by the database's clock, so the clocks of the machines do not matter. Relays do not
+// listen for notifications, because database/sql has no interface for them: a relay polls every Idle, and when Wake
+// is called.
+//
+// # Where things are
+//
+//   - message.go, save.go: Message, its key, and Save
+//   - relay.go, batch.go: Relay takes batches, sends them and saves the results
+//   - due.go, lease.go: the statements that take due messages and settle them
+//   - letters.go, stats.go: dead letters, statistics and the sweep, for operators
+//   - sql.go, sql/: one folder of statements per dialect, one statement per file
 package outbox

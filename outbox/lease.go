@@ -14,61 +14,63 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// What a message can be.
+// The states of a message.
 const (
 	pending = 1
 	sent    = 2
 	dead    = 3
 )
 
-// leased is a batch that a relay has taken: nobody else takes any of it before its lease ends, and after somebody has, nothing that
-// this one says of it counts.
+// leased is a batch that a relay has taken. Until the lease expires no other relay takes these messages; once one
+// has, this relay's results are ignored.
 type leased struct {
 	owner retrysafe.Owner
 	batch []Delivery
 }
 
-// settled is what has become of one message of a batch.
+// settled is the result of one message of a batch.
 type settled struct {
 	ID    int64  `json:"id"`
 	State int    `json:"state"`
 	Delay int64  `json:"delay"` // microseconds until the next try
 	Error string `json:"error"`
-	// Untried is 1 if this was no try.
+	// Untried is 1 if the message was not sent, so that this try does not count.
 	Untried int `json:"untried"`
 }
 
-// take takes up to n messages that are due for the time of a lease. passDead says that a dead message does not hold up its aggregate.
+// take leases up to n due messages. passDead lets messages pass a dead message of the same aggregate.
 func (b *Outbox) take(ctx context.Context, n int, lease time.Duration, passDead bool) (leased, error) {
 	l, blocking := leased{owner: retrysafe.NewOwner()}, dead
 	if passDead {
 		blocking = pending
 	}
 	err := b.inTx(ctx, func(conn *sql.Conn) (err error) {
-		found, err := b.look(ctx, conn, n, blocking)
+		found, err := b.findDue(ctx, conn, n, blocking)
 		if err != nil || len(found) == 0 {
 			return err
 		}
-		l.batch = apart(found)
+		l.batch = isolate(found)
 		_, err = conn.ExecContext(ctx, b.sql.take, l.owner[:], lease.Microseconds(), l.ids())
 		return err
 	})
 	return l, err
 }
 
-// apart leaves a suspect alone, so that a message which kills whoever sends it takes no others along: they are in its batch again after each
-// lease, and would die with it of tries that never ended.
-func apart(found []Delivery) []Delivery {
+// isolate returns the messages of a batch that are sent together. A suspect message is sent alone, so that one that
+// crashes the relay cannot affect others: they would be in its batch again after each lease, and would use up their
+// tries with it.
+func isolate(found []Delivery) []Delivery {
 	if found[0].suspect() {
 		return found[:1]
 	}
 	return slices.DeleteFunc(found, Delivery.suspect)
 }
 
-// suspect reports whether a relay may have died of the message. Once is no reason: relays are killed for many.
+// suspect reports whether the message may have crashed relays. One unfinished try is not enough, because relays are
+// also killed for other reasons.
 func (d Delivery) suspect() bool { return d.unended && d.Try > 2 }
 
-// ids are those of the batch, as JSON.
+// ids returns the IDs of the batch as a JSON list.
 func (l leased) ids() string {
 	ids := make([]int64, len(l.batch))
 	for i, d := range l.batch {
@@ -77,13 +79,13 @@ func (l leased) ids() string {
 	return asJSON(ids)
 }
 
-// settle writes what has become of the batch, and returns of how many messages: the others were taken by somebody else since. It may be
-// repeated.
+// settle saves the results of the batch and returns how many it saved. It skips messages that another relay has taken
+// since. It may be repeated.
 func (b *Outbox) settle(ctx context.Context, l leased, all []settled) (int, error) {
 	return b.settleBy(ctx, b.sql.settle, l, all)
 }
 
-// settleFree does so for the messages that no transaction holds, and waits for none.
+// settleFree is settle for the messages that no transaction has locked. It does not wait for locks.
 func (b *Outbox) settleFree(ctx context.Context, l leased, all []settled) (int, error) {
 	return b.settleBy(ctx, b.sql.settleFree, l, all)
 }
@@ -96,10 +98,11 @@ func (b *Outbox) settleBy(ctx context.Context, statement string, l leased, all [
 	return b.run(ctx, statement, string(text), l.owner[:])
 }
 
-// maxErrorBytes is how much of an error is kept.
+// maxErrorBytes is the number of bytes of an error text that are kept.
 const maxErrorBytes = 1000
 
-// errorText is an error as it is kept: valid, of bounded length, without NUL, which not every database can hold.
+// errorText returns the text of an error as it is stored: valid UTF-8 of bounded length, without NUL, which
+// PostgreSQL cannot store.
 func errorText(err error) string {
 	if err == nil {
 		return ""
@@ -109,7 +112,7 @@ func errorText(err error) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 }
 
-// asciiText writes characters that are not ASCII as Go does in a string.
+// asciiText escapes characters that are not ASCII as in a Go string.
 func asciiText(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -122,7 +125,7 @@ func asciiText(text string) string {
 	return b.String()
 }
 
-// row is a message as statements return it.
+// row is a message as the statements return it.
 type row struct {
 	id                                  int64
 	key, topic, aggregate, header, body []byte

@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// Letter is a dead letter: a message that is not tried any more, until somebody decides what becomes of it.
+// Letter is a dead letter: a message that is no longer retried. It stays until it is redelivered or dropped.
 type Letter struct {
 	Delivery
-	// Error of the last try.
+	// Error is the error text of the last try.
 	Error string
-	// DeadFor is how long ago that was, on the database's clock.
+	// DeadFor is the time since the message became a dead letter, on the database's clock.
 	DeadFor time.Duration
 }
 
-// Dead lists up to n dead letters in the order of their saving, those after the one whose ID is after: 0 begins at the first.
+// Dead lists up to n dead letters in the order in which they were saved. It starts behind the letter whose ID is
+// after; 0 starts at the first letter.
 func (b *Outbox) Dead(ctx context.Context, after int64, n int) (letters []Letter, err error) {
 	rows, err := b.db.QueryContext(ctx, b.sql.dead, after, n)
 	if err != nil {
@@ -35,7 +36,8 @@ func (b *Outbox) Dead(ctx context.Context, after int64, n int) (letters []Letter
 	return letters, rows.Err()
 }
 
-// Letter returns the dead letter with a key. It returns false if there is none: the message may be pending, or sent.
+// Letter returns the dead letter with a key. It returns false if there is none, also if the message is pending or
+// sent.
 func (b *Outbox) Letter(ctx context.Context, key string) (Letter, bool, error) {
 	l, err := letter(b.db.QueryRowContext(ctx, b.sql.letter, []byte(key)))
 	switch {
@@ -58,13 +60,14 @@ func letter(scanner interface{ Scan(into ...any) error }) (Letter, error) {
 	return l, nil
 }
 
-// Redeliver lets dead letters be sent again, with all their tries before them, under the keys that they have always had. It returns how
-// many; keys of messages that are not dead change nothing.
+// Redeliver makes dead letters pending again, under their old keys and with a full number of tries. It returns how
+// many letters it changed; keys of messages that are not dead are ignored.
 func (b *Outbox) Redeliver(ctx context.Context, keys ...string) (int, error) {
 	return b.onDead(ctx, "redeliver", b.sql.redeliver, keys)
 }
 
-// Drop deletes dead letters: they will never be sent. It returns how many; keys of messages that are not dead change nothing.
+// Drop deletes dead letters, which are then never sent. It returns how many letters it deleted; keys of messages that
+// are not dead are ignored.
 func (b *Outbox) Drop(ctx context.Context, keys ...string) (int, error) {
 	return b.onDead(ctx, "drop", b.sql.drop, keys)
 }

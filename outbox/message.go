@@ -17,60 +17,65 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// MaxKeyBytes is the longest key of a Message.
+// MaxKeyBytes is the maximum length of a Message's Key.
 const MaxKeyBytes = 255
 
-// MaxNameBytes is the longest Topic, and the longest Aggregate, of a Message.
+// MaxNameBytes is the maximum length of a Message's Topic, and of its Aggregate.
 const MaxNameBytes = 255
 
-// Message is an intended side effect: it is saved with the business write, and sent afterwards.
+// Message is an intended side effect. It is saved in the transaction of the business write, and sent after the
+// commit.
 type Message struct {
-	// Key by which receivers deduplicate: the same on every delivery of this message. 1 to MaxKeyBytes bytes of visible ASCII.
+	// Key is the deduplication key for receivers. Every delivery of the message carries it. It has 1 to MaxKeyBytes
+	// bytes of visible ASCII.
 	//
-	// Default: inside an attempt of a retrysafe.Guard, the child key of topic, aggregate and Name, so that a second attempt gives the
-	// message the same key; elsewhere a random one.
+	// Default: inside an attempt of a retrysafe.Guard, a child key derived from Topic, Aggregate and Name, so that a
+	// second attempt gives the message the same key; elsewhere a random key.
 	Key string
-	// Name tells the messages of one attempt apart that have no Key and the same Topic and Aggregate: "paid", "shipped". It takes no
-	// other part.
+	// Name distinguishes messages of one attempt that have no Key and the same Topic and Aggregate, such as "paid"
+	// and "shipped". It is used only to derive the key.
 	Name string
-	// Topic says where the message goes; the Sink reads it. At most MaxNameBytes bytes.
+	// Topic tells the Sink where to send the message. It has at most MaxNameBytes bytes.
 	Topic string
-	// Aggregate is what the message is about, such as an order's number: messages with the same one are sent in the order in which they
-	// were saved, each after the one before it has been taken by its receiver. Default: no order. At most MaxNameBytes bytes.
+	// Aggregate identifies the subject of the message, such as an order number. Messages with the same Aggregate are
+	// sent in the order in which they were saved, each after the receiver has taken the previous one. Empty means no
+	// order. It has at most MaxNameBytes bytes.
 	Aggregate string
-	// Header goes along with the body: what the Sink makes of it is up to the Sink. UTF-8.
+	// Header is stored with the body; how it is sent depends on the Sink. Names and values must be UTF-8.
 	Header map[string]string
-	// Body is sent as it is, byte for byte.
+	// Body is sent unchanged, byte for byte.
 	Body []byte
 }
 
-// Delivery is one try at sending a message.
+// Delivery is one try to send a message.
 type Delivery struct {
-	// Message as it was saved. Key is always set; Name is not kept.
+	// Message is the message as it was saved. Key is always set; Name is not stored.
 	Message
-	// ID is the message's place in the order of saving.
+	// ID is the message's position in the order of saving.
 	ID int64
-	// Try counts the deliveries: 1 is the first.
+	// Try is the number of this try, starting at 1.
 	Try int
-	// Age of the message: how long ago it was saved, on the database's clock.
+	// Age is the time since the message was saved, on the database's clock.
 	Age time.Duration
 
-	unfit   error // somebody else has written to the table
-	unended bool  // the try before this one
+	unfit   error // the row cannot be read: another program wrote it
+	unended bool  // the previous try did not finish
 }
 
-// Errors of Save, to be asked for with errors.Is.
+// Errors that Save returns; compare them with errors.Is.
 var (
-	// ErrInvalidMessage: the message cannot be saved as it is. Nothing was written.
+	// ErrInvalidMessage is returned when a field of the message exceeds its limits. Nothing was written.
 	ErrInvalidMessage = errors.New("outbox: invalid message")
-	// ErrKeyTaken: another message has this key. Nothing was written; roll the transaction back.
+	// ErrKeyTaken is returned when a different message has the same key. Nothing was written; roll the transaction
+	// back.
 	ErrKeyTaken = errors.New("outbox: another message has this key")
 )
 
-// NewKey draws a random key.
+// NewKey returns a random key.
 func NewKey() string { return "msg_" + rand.Text() }
 
-// keyed returns the message with a key, and who saves it: the attempt's owner, if the key is derived from one.
+// keyed returns the message with its key, and the owner of the attempt from which the key was derived, empty if there
+// is none.
 func keyed(ctx context.Context, m Message) (Message, []byte) {
 	if m.Key != "" {
 		return m, []byte{}
@@ -88,23 +93,23 @@ func keyed(ctx context.Context, m Message) (Message, []byte) {
 func (m Message) validate() error {
 	switch {
 	case len(m.Key) > MaxKeyBytes:
-		return fmt.Errorf("%w: the key has %d bytes, the limit is %d", ErrInvalidMessage, len(m.Key), MaxKeyBytes)
+		return fmt.Errorf("%w: Key has %d bytes, the limit is %d", ErrInvalidMessage, len(m.Key), MaxKeyBytes)
 	case strings.ContainsFunc(m.Key, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return fmt.Errorf("%w: the key has characters other than visible ASCII", ErrInvalidMessage)
+		return fmt.Errorf("%w: Key has characters other than visible ASCII", ErrInvalidMessage)
 	case len(m.Topic) > MaxNameBytes:
-		return fmt.Errorf("%w: the topic has %d bytes, the limit is %d", ErrInvalidMessage, len(m.Topic), MaxNameBytes)
+		return fmt.Errorf("%w: Topic has %d bytes, the limit is %d", ErrInvalidMessage, len(m.Topic), MaxNameBytes)
 	case len(m.Aggregate) > MaxNameBytes:
-		return fmt.Errorf("%w: the aggregate has %d bytes, the limit is %d", ErrInvalidMessage, len(m.Aggregate), MaxNameBytes)
+		return fmt.Errorf("%w: Aggregate has %d bytes, the limit is %d", ErrInvalidMessage, len(m.Aggregate), MaxNameBytes)
 	}
 	for name, value := range m.Header {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return fmt.Errorf("%w: the header %q is not UTF-8", ErrInvalidMessage, name)
+			return fmt.Errorf("%w: Header %q is not UTF-8", ErrInvalidMessage, name)
 		}
 	}
 	return nil
 }
 
-// digest tells messages with the same key apart.
+// digest returns a digest of everything but the key, which distinguishes messages with the same key.
 func (m Message) digest() []byte {
 	parts := []string{m.Topic, m.Aggregate, string(m.Body)}
 	for _, name := range slices.Sorted(maps.Keys(m.Header)) {
@@ -128,7 +133,7 @@ func decodeHeader(b []byte) (h map[string]string, err error) {
 	return h, json.Unmarshal(b, &h)
 }
 
-// lengthPrefixed joins parts so that no two lists of them give the same bytes.
+// lengthPrefixed joins parts so that different lists give different bytes.
 func lengthPrefixed(parts ...string) (b []byte) {
 	for _, p := range parts {
 		b = append(binary.AppendUvarint(b, uint64(len(p))), p...)

@@ -9,23 +9,22 @@ import (
 	"strings"
 )
 
-// ErrNewerSchema: the table was made by a newer version of this package.
+// ErrNewerSchema is returned by Migrate when a newer version of this package made the table. Use that version.
 var ErrNewerSchema = errors.New("outbox: the schema is newer than this version knows")
 
-// Migration is one step of the schema's history.
+// Migration is one step of the schema's history: its version, counted from 1, its name and its SQL.
 type Migration struct {
 	Version int
 	Name    string
 	SQL     string
 }
 
-// Migrations returns the statements that make the table and bring it up to date, from the first on, for people who want
-// to read them.
+// Migrations returns all migrations in ascending order, to be read or applied by another tool.
 func (b *Outbox) Migrations() []Migration { return slices.Clone(b.sql.migrations) }
 
-// Migrate makes the table, or brings it up to date, in one transaction. It may be run again, and from many processes at
-// once. It returns the versions that it has applied, and an error that is ErrNewerSchema if the table is newer than this
-// version of the package.
+// Migrate creates the table or updates it to this version, in one transaction. It may be repeated, and run by many
+// processes at once. It returns the migrations that it applied. The error is ErrNewerSchema if the table's version is
+// newer than this package; any other error comes from the database, and nothing was changed.
 func (b *Outbox) Migrate(ctx context.Context) (applied []Migration, err error) {
 	err = b.inTx(ctx, func(conn *sql.Conn) error {
 		applied, err = b.migrate(ctx, conn)
@@ -47,10 +46,11 @@ func (b *Outbox) migrate(ctx context.Context, conn *sql.Conn) ([]Migration, erro
 	}
 	all := b.sql.migrations
 	if version > len(all) {
-		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, version, len(all))
+		return nil, fmt.Errorf("%w: the table has version %d, this program supports up to %d", ErrNewerSchema,
+			version, len(all))
 	}
 	for _, m := range all[version:] {
-		for statement := range strings.SplitSeq(m.SQL, ";\n") { // not every driver takes several at once
+		for statement := range strings.SplitSeq(m.SQL, ";\n") { // not every driver takes several statements at once
 			if strings.TrimSpace(statement) == "" {
 				continue
 			}

@@ -5,55 +5,55 @@ import (
 	"time"
 )
 
-// Observer is told what a relay does. It is called by many goroutines at once and must not block. An observer that wants to be
-// told of some kinds only ignores the others: new kinds may come with new versions.
+// Observer receives the events of relays. Observe is called concurrently and must not block. Ignore kinds that you do
+// not know: new versions may add some.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
 
-// ObserverFunc is a function that is an Observer.
+// ObserverFunc is a function that implements Observer.
 type ObserverFunc func(ctx context.Context, e Event)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Event is one thing that happened. Fields that its Kind does not mention are zero.
+// Event describes one thing that happened in a relay. Fields that the comment of its Kind does not list are zero.
 type Event struct {
 	Kind EventKind
-	// Key, Topic and Try of the message, and its Age: how long it had been saved when it was taken.
+	// Key, Topic and Try are those of the message. Age is the time from saving the message to taking it.
 	Key   string
 	Topic string
 	Try   int
 	Age   time.Duration
-	// Took is how long the sink took for the batch, or the sweep for its piece.
+	// Took is the time that the sink needed for the batch, or the sweep for one statement.
 	Took time.Duration
-	// Count is how many messages it is about.
+	// Count is the number of messages.
 	Count int
 	Err   error
 }
 
-// EventKind names what happened. String gives a name fit for a metric's label.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
 const (
-	// MessageSent: the sink has sent a message. Key, Topic, Try, Age, Took.
+	// MessageSent means that the sink has sent a message. Sets Key, Topic, Try, Age, Took.
 	MessageSent EventKind = iota + 1
-	// MessageFailed: a message was not sent, and is tried again later. Key, Topic, Try, Age, Took, Err.
+	// MessageFailed means that a message was not sent and will be retried. Sets Key, Topic, Try, Age, Took, Err.
 	MessageFailed
-	// MessageDead: a message became a dead letter. Key, Topic, Try, Age, Took, Err.
+	// MessageDead means that a message became a dead letter. Sets Key, Topic, Try, Age, Took, Err.
 	MessageDead
-	// BatchEnded: a batch was sent, or tried, and that is saved. Count, Took.
+	// BatchEnded means that the results of a batch were saved. Sets Count, Took.
 	BatchEnded
-	// LeaseLost: a relay took so long that its lease ran out, and another has taken these of its messages; what this one says of them does
-	// not count. They may be sent twice. Count.
+	// LeaseLost means that the relay's lease expired and another relay has taken messages of its batch, which may
+	// therefore be sent twice. This relay's results for them are ignored. Sets Count.
 	LeaseLost
-	// SweepEnded: messages past their retention were deleted. Count, Took.
+	// SweepEnded means that messages past their retention were deleted. Sets Count, Took.
 	SweepEnded
-	// DatabaseFailed: the database could not be asked; the relay goes on trying. Err.
+	// DatabaseFailed means that a database statement failed; the relay retries it. Sets Err.
 	DatabaseFailed
 )
 
-// String returns the kind's name in snake case.
+// String returns the kind in snake case, fit for a metric's label. Unknown kinds return "unknown".
 func (k EventKind) String() string {
 	names := [...]string{
 		"message_sent", "message_failed", "message_dead", "batch_ended", "lease_lost", "sweep_ended", "database_failed",

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Outbox is a table of messages in the database that the business writes to. Its methods may be called by many goroutines
-// at once.
+// Outbox is a table of messages in the same database as the business data. Its methods are safe for concurrent use.
 type Outbox struct {
 	db   *sql.DB
 	sql  *statements
 	walk walk
 }
 
-// Options of an Outbox. Options{} works.
+// Options are the options of an Outbox. Options{} works.
 type Options struct {
-	// Table that holds the messages. Up to 40 lower-case letters, digits and underscores. Default "outbox".
+	// Table is the name of the table: up to 40 lower-case letters, digits and underscores, not starting with a digit.
+	// Default "outbox".
 	Table string
-	// Schema that the table is in, for databases that have schemas: Migrate makes it if it is not there. Default: none is named, so that
-	// the connection's search path decides.
+	// Schema is the schema of the table, for databases with schemas. Migrate creates it if it does not exist.
+	// Default: statements name no schema, so the connection's search path decides.
 	Schema string
 }
 
-// New returns an outbox on an open database, which the caller closes. It writes nothing: see Migrate. db is a handle of
-// database/sql for every dialect; with pgx, stdlib.OpenDBFromPool makes one of a pool. It returns an error if the dialect or a name
-// in o cannot be used.
+// New returns an outbox on an open database, which the caller closes. It does not access the database; call Migrate
+// to create the table. db is a database/sql handle for every dialect; for pgx, stdlib.OpenDBFromPool makes one from a
+// pool. New returns an error if the dialect is unknown or a name in o is not allowed.
 func New(db *sql.DB, d Dialect, o Options) (*Outbox, error) {
 	s, err := newStatements(d, o)
 	if err != nil {
@@ -35,13 +35,14 @@ func New(db *sql.DB, d Dialect, o Options) (*Outbox, error) {
 	return &Outbox{db: db, sql: s}, nil
 }
 
-// inTx runs f in a transaction that looks again at rows which others have changed meanwhile, whatever the database's default is.
+// inTx runs f in a READ COMMITTED transaction (SQLite: an immediate one), whatever the database's default isolation
+// is, so that f sees what concurrent transactions have just committed.
 func (b *Outbox) inTx(ctx context.Context, f func(*sql.Conn) error) error {
 	conn, err := b.db.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // gives it back
+	defer func() { _ = conn.Close() }() // returns it to the pool
 	if _, err = conn.ExecContext(ctx, b.sql.begin); err == nil {
 		err = f(conn)
 	}
@@ -54,10 +55,10 @@ func (b *Outbox) inTx(ctx context.Context, f func(*sql.Conn) error) error {
 	return err
 }
 
-// rollbackTime is how long a rollback may take, whatever has become of the caller.
+// rollbackTime is the timeout of a rollback, which also runs after the caller's context has ended.
 const rollbackTime = 5 * time.Second
 
-// rollback ends the transaction. A connection that cannot do so is thrown away, which ends it too.
+// rollback rolls the transaction back. If that fails, it closes the connection, which ends the transaction too.
 func (b *Outbox) rollback(ctx context.Context, conn *sql.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 	defer cancel()
@@ -66,7 +67,7 @@ func (b *Outbox) rollback(ctx context.Context, conn *sql.Conn) {
 	}
 }
 
-// run executes a statement in a transaction of its own, and returns how many rows it has changed.
+// run executes one statement in a transaction of its own and returns the number of affected rows.
 func (b *Outbox) run(ctx context.Context, statement string, args ...any) (int, error) {
 	var n int64
 	err := b.inTx(ctx, func(conn *sql.Conn) error {

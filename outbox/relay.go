@@ -9,35 +9,38 @@ import (
 	"time"
 )
 
-// RelayOptions of a Relay. RelayOptions{} works.
+// RelayOptions are the options of a Relay. RelayOptions{} works.
 type RelayOptions struct {
-	// Batch is how many messages are taken and sent together, at most. Default 100.
+	// Batch is the maximum number of messages taken and sent together. Default 100.
 	Batch int
-	// Workers is how many batches are under way at once. Default 1.
+	// Workers is the number of batches that are processed at once. Default 1.
 	Workers int
-	// Lease is how long a batch belongs to the relay that has taken it. After it, other relays send what this one has not: that is how long
-	// a crash delays a message. A Sink gets three quarters of it for a batch. Default 1 minute.
+	// Lease is how long a batch belongs to the relay that took it. After that, other relays send what this one has
+	// not sent, so a crash delays messages by up to a lease. A Sink gets three quarters of it for a batch. Default 1
+	// minute.
 	Lease time.Duration
-	// Idle is how long the relay waits at most, when there was nothing to send, before it looks again. Default 500 ms. See Wake.
+	// Idle is the longest time between two polls when there was nothing to send. Default 500 ms. See Wake.
 	Idle time.Duration
-	// FirstDelay is the longest delay after a message's first failure. It doubles with each further one, up to MaxDelay; the delay is
-	// drawn at random below that. Defaults 1 s and 10 minutes.
+	// FirstDelay is the upper limit of the delay after a message's first failure. The limit doubles with each
+	// failure, up to MaxDelay; the delay is random below it. Defaults 1 s and 10 minutes.
 	FirstDelay, MaxDelay time.Duration
-	// MaxTries is how often a message is tried before it becomes a dead letter: a crash in the middle of a batch counts. Default 20,
-	// which is about an hour with the other defaults; negative: no limit.
+	// MaxTries is the number of tries after which a message becomes a dead letter. A crash in the middle of a batch
+	// counts as a try. Default 20, which takes about an hour with the default delays; negative means no limit.
 	MaxTries int
-	// PassDead lets the messages behind a dead letter of the same aggregate go on. Default: they wait until somebody has redelivered or
-	// dropped it.
+	// PassDead lets messages be sent although an earlier message of their aggregate is a dead letter. Default: they
+	// wait until the dead letter is redelivered or dropped.
 	PassDead bool
-	// Retention is how long sent messages are kept. For that long, saving one again adds nothing. Default 24 hours; negative: not at all.
+	// Retention is how long sent messages are kept. During that time, saving the same message again adds nothing.
+	// Default 24 hours; negative: they are deleted by the next sweep.
 	Retention time.Duration
-	// SweepEvery is how often the relay looks for messages past their retention. Default 1 minute.
+	// SweepEvery is the time between two sweeps, which delete messages past their retention. Default 1 minute.
 	SweepEvery time.Duration
-	// Observer is told what happens. Default: nobody.
+	// Observer receives the relay's events. Default: none.
 	Observer Observer
 }
 
-// Relay takes messages from an outbox and sends them. There may be many, in many processes.
+// Relay takes messages from an outbox and sends them through a Sink. Any number of relays may run, in any number of
+// processes.
 type Relay struct {
 	box  *Outbox
 	sink Sink
@@ -45,7 +48,7 @@ type Relay struct {
 	wake chan struct{}
 }
 
-// NewRelay returns a relay; Run starts it.
+// NewRelay returns a relay. It does nothing until Run is called.
 func NewRelay(box *Outbox, sink Sink, o RelayOptions) *Relay {
 	o.Batch, o.Workers = max(cmp.Or(o.Batch, 100), 1), max(o.Workers, 1)
 	o.Lease, o.Idle = cmp.Or(o.Lease, time.Minute), cmp.Or(o.Idle, 500*time.Millisecond)
@@ -57,8 +60,8 @@ func NewRelay(box *Outbox, sink Sink, o RelayOptions) *Relay {
 	return &Relay{box: box, sink: sink, o: o, wake: make(chan struct{}, o.Workers)}
 }
 
-// Run sends messages until ctx ends, and then returns its error. The batches that are under way then are finished first, which takes
-// up to Lease.
+// Run sends messages until ctx ends, finishes the batches that are being sent, which takes up to Lease, and returns
+// ctx's error. Errors of the database do not end it; they are reported to the Observer and retried.
 func (r *Relay) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range r.o.Workers {
@@ -69,16 +72,16 @@ func (r *Relay) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Wake makes a relay that waits look at once. Call it after a commit that has saved messages, if the relay runs in the same process; other
-// relays find them within Idle.
+// Wake makes a waiting relay poll at once. Call it after a commit that saved messages if the relay runs in the same
+// process; other relays find the messages within Idle. Wake does not block.
 func (r *Relay) Wake() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // it has not yet seen an earlier one
+	default: // an earlier wake-up is still pending
 	}
 }
 
-// work sends batch after batch.
+// work processes batches, one after the other.
 func (r *Relay) work(ctx context.Context) {
 	for ctx.Err() == nil {
 		switch n, err := r.batch(ctx); {
@@ -91,7 +94,7 @@ func (r *Relay) work(ctx context.Context) {
 	}
 }
 
-// wait waits for Idle, or half of it: relays that started together need not look together.
+// wait waits between half of Idle and Idle: relays that started together should not poll together.
 func (r *Relay) wait(ctx context.Context, wake <-chan struct{}) {
 	timer := time.NewTimer(r.o.Idle/2 + rand.N(r.o.Idle/2+1))
 	defer timer.Stop()
@@ -102,7 +105,7 @@ func (r *Relay) wait(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// sweep deletes what is past its retention, now and then, a piece at a time.
+// sweep deletes messages past their retention at regular intervals.
 func (r *Relay) sweep(ctx context.Context) {
 	ticker := time.NewTicker(r.o.SweepEvery)
 	defer ticker.Stop()
@@ -116,7 +119,7 @@ func (r *Relay) sweep(ctx context.Context) {
 			r.observe(ctx, Event{Kind: SweepEnded, Count: n, Took: time.Since(began)})
 		}
 		if n == sweepPiece {
-			continue // there is more
+			continue // there may be more to delete
 		}
 		select {
 		case <-ticker.C:

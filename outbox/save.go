@@ -6,14 +6,15 @@ import (
 	"fmt"
 )
 
-// SQLTx is a transaction of database/sql: a *sql.Tx, or what embeds one. A *sql.DB or *sql.Conn is none.
+// SQLTx is a transaction of database/sql: a *sql.Tx or a type that embeds one. A *sql.DB or *sql.Conn does not
+// implement it, so Save cannot be called outside a transaction.
 type SQLTx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	Commit() error
 	Rollback() error
 }
 
-// PgxTx is a pgx.Tx; R is pgconn.CommandTag. A pool or a connection of pgx is none.
+// PgxTx is a pgx.Tx; R is pgconn.CommandTag. A pool or a connection of pgx does not implement it.
 type PgxTx[R CommandTag] interface {
 	Exec(ctx context.Context, sql string, args ...any) (R, error)
 	Commit(ctx context.Context) error
@@ -23,14 +24,16 @@ type PgxTx[R CommandTag] interface {
 // CommandTag is the result of a statement in pgx.
 type CommandTag interface{ RowsAffected() int64 }
 
-// Save writes a message in the caller's transaction: it is sent if that commits, and never if it does not. Save does not end the
-// transaction. Inside pgstore.InSQLTx and sqlitestore.InTx, give it the transaction that your function was given. See SavePgx for pgx.
+// Save writes a message in the caller's transaction. The message is sent if the transaction commits, and never if it
+// does not. Save neither commits nor rolls back. Inside pgstore.InSQLTx and sqlitestore.InTx, pass the transaction
+// that your function received. For pgx, see SavePgx.
 //
-// Save may be repeated: the same message under the same key is saved once, also when it has been sent since and is still kept. Inside
-// an attempt, a message without a key is saved by the first attempt to do so; what a later attempt gives instead is not looked at.
+// Save may be repeated: the same message under the same key is saved once, also if it was sent in between and is
+// still kept. Inside an attempt, the first attempt that saves a message without a key decides its content; what a
+// later attempt passes for it is ignored.
 //
-// It returns an error that is ErrInvalidMessage if the message cannot be saved, and one that is ErrKeyTaken if a different message has
-// the key: of an attempt's messages with the same topic and aggregate each needs a Name.
+// The error is ErrInvalidMessage if the message exceeds a limit, and ErrKeyTaken if a different message has the key.
+// If one attempt saves several messages with the same topic and aggregate, give each a Name.
 func Save(ctx context.Context, box *Outbox, tx SQLTx, m Message) error {
 	return save(ctx, box, m, func(statement string, args ...any) (int64, error) {
 		r, err := tx.ExecContext(ctx, statement, args...)
@@ -41,7 +44,7 @@ func Save(ctx context.Context, box *Outbox, tx SQLTx, m Message) error {
 	})
 }
 
-// SavePgx is Save for transactions of pgx, such as that of pgstore.InTx. R need not be named.
+// SavePgx is Save for transactions of pgx, such as that of pgstore.InTx. The type R is inferred.
 func SavePgx[R CommandTag](ctx context.Context, box *Outbox, tx PgxTx[R], m Message) error {
 	return save(ctx, box, m, func(statement string, args ...any) (int64, error) {
 		r, err := tx.Exec(ctx, statement, args...)
@@ -52,7 +55,7 @@ func SavePgx[R CommandTag](ctx context.Context, box *Outbox, tx PgxTx[R], m Mess
 	})
 }
 
-// save saves a message with exec, which returns how many rows a statement has written.
+// save saves a message with exec, which returns the number of rows that a statement has written.
 func save(ctx context.Context, box *Outbox, m Message, exec func(statement string, args ...any) (int64, error)) error {
 	m, savedBy := keyed(ctx, m)
 	if err := m.validate(); err != nil {
@@ -60,7 +63,7 @@ func save(ctx context.Context, box *Outbox, m Message, exec func(statement strin
 	}
 	header, err := encodeHeader(m.Header)
 	if err != nil {
-		return fmt.Errorf("%w: the header: %w", ErrInvalidMessage, err)
+		return fmt.Errorf("%w: Header: %w", ErrInvalidMessage, err)
 	}
 	n, err := exec(box.sql.save,
 		[]byte(m.Key), []byte(m.Topic), []byte(m.Aggregate), header, append([]byte{}, m.Body...), m.digest(), savedBy)

@@ -8,42 +8,47 @@ import (
 	"time"
 )
 
-// Sink sends messages: to a broker, to a webhook. Its methods are called by many goroutines at once.
+// Sink sends messages to a broker, a webhook or another receiver. Its methods are called concurrently.
 type Sink interface {
-	// Send tries to send each message of the batch, and answers for each at its place: nil if whoever receives it has it for
-	// good; an error if it is to be tried again later, RetryAfter to say when; Permanent if another try is no use. A message without
-	// an answer, because the slice is too short, is tried again.
+	// Send tries to send each message of the batch and returns one result per message, in the order of the batch:
 	//
-	// Send may send the messages in any order and all at once: of those with the same Aggregate a batch has but one. Each carries its
-	// Key to the receiver. ctx ends before the relay's lease on the batch does; what is not sent by then is tried again. The batch must
-	// not be changed or kept.
+	//   - nil if the receiver has durably accepted the message;
+	//   - an error if the message should be retried; RetryAfter adds the earliest time;
+	//   - an error wrapped by Permanent if a retry cannot succeed, which makes the message a dead letter.
+	//
+	// A message without a result, because the slice is too short, is retried.
+	//
+	// Send may send the messages in any order and concurrently: a batch never holds two messages of the same Aggregate.
+	// Each message must carry its Key to the receiver. ctx ends before the relay's lease on the batch expires; messages
+	// not sent by then are retried. Send must not change or keep the batch.
 	Send(ctx context.Context, batch []Delivery) []error
 }
 
-// SinkFunc is a function that is a Sink.
+// SinkFunc is a function that implements Sink.
 type SinkFunc func(ctx context.Context, batch []Delivery) []error
 
 // Send calls f.
 func (f SinkFunc) Send(ctx context.Context, batch []Delivery) []error { return f(ctx, batch) }
 
-// Each returns a Sink that sends every message by itself with send, at most n of a batch at once. What there is no time for before ctx
-// ends is not tried, which does not count as a try: the slow do not use up the tries of others.
+// Each returns a Sink that calls send for every message, for at most n messages of a batch at once. n below 1 means
+// 1. If ctx ends before a message's turn, send is not called for it, and that does not count as a try: slow messages
+// do not use up the tries of others.
 func Each(n int, send func(ctx context.Context, m Delivery) error) Sink {
 	return SinkFunc(func(ctx context.Context, batch []Delivery) []error {
 		answers := make([]error, len(batch))
-		places := make(chan struct{}, max(n, 1))
+		slots := make(chan struct{}, max(n, 1))
 		var all sync.WaitGroup
 		for i := range batch {
 			select {
-			case places <- struct{}{}:
+			case slots <- struct{}{}:
 			case <-ctx.Done():
 			}
-			if ctx.Err() != nil { // there was no time for this one, even if a place has come free
-				answers[i] = &answer{error: fmt.Errorf("outbox: no time was left for this message: %w", ctx.Err()), untried: true}
+			if ctx.Err() != nil { // there was no time left for this message, even if a slot has become free
+				answers[i] = &answer{error: fmt.Errorf("outbox: no time left for this message: %w", ctx.Err()), untried: true}
 				continue
 			}
 			all.Go(func() {
-				defer func() { <-places }()
+				defer func() { <-slots }()
 				answers[i] = send(ctx, batch[i])
 			})
 		}
@@ -52,8 +57,8 @@ func Each(n int, send func(ctx context.Context, m Delivery) error) Sink {
 	})
 }
 
-// Permanent marks err as the sink's word that another try is no use: the message becomes a dead letter at once.
-// Permanent(nil) is nil.
+// Permanent wraps err to say that a retry cannot succeed: the message becomes a dead letter at once. Permanent(nil)
+// is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -61,8 +66,8 @@ func Permanent(err error) error {
 	return &answer{error: err, permanent: true}
 }
 
-// RetryAfter marks err with how long the receiver wants to be left alone: the message is not tried again before d has
-// passed. RetryAfter(nil, d) is nil.
+// RetryAfter wraps err to say that the message must not be retried before d has passed. Delays over 24 hours count as
+// 24 hours. RetryAfter(nil, d) is nil.
 func RetryAfter(err error, d time.Duration) error {
 	if err == nil {
 		return nil
@@ -70,13 +75,13 @@ func RetryAfter(err error, d time.Duration) error {
 	return &answer{error: err, after: d}
 }
 
-// IsPermanent reports whether err is marked by Permanent.
+// IsPermanent reports whether err was wrapped by Permanent.
 func IsPermanent(err error) bool {
 	a, ok := asAnswer(err)
 	return ok && a.permanent
 }
 
-// RetryDelay returns the delay that err is marked with by RetryAfter; 0 if there is none.
+// RetryDelay returns the delay that RetryAfter gave err, or 0 if there is none.
 func RetryDelay(err error) time.Duration {
 	if a, ok := asAnswer(err); ok {
 		return a.after
@@ -84,26 +89,26 @@ func RetryDelay(err error) time.Duration {
 	return 0
 }
 
-// isUntried reports whether err stands for a message that Each has not sent.
+// isUntried reports whether Each returned err for a message that it did not send.
 func isUntried(err error) bool {
 	a, ok := asAnswer(err)
 	return ok && a.untried
 }
 
-// answer is an error with a mark. It prints as the error inside.
+// answer is an error with a mark. Its text is that of the wrapped error.
 type answer struct {
 	error
 	permanent bool
 	after     time.Duration
-	untried   bool // it was not even sent
+	untried   bool // the message was not sent
 }
 
 func (a *answer) Unwrap() error { return a.error }
 
-// errNoAnswer stands for a place in the batch that a sink has left out.
-var errNoAnswer = errors.New("outbox: the sink gave no answer for this message")
+// errNoAnswer is the result of a message for which the sink returned none.
+var errNoAnswer = errors.New("outbox: the sink returned no result for this message")
 
-// send asks the sink, and makes its answers complete.
+// send calls the sink, and returns exactly one result per message.
 func send(ctx context.Context, s Sink, batch []Delivery) []error {
 	answers := make([]error, len(batch))
 	for i := range answers {

@@ -70,7 +70,8 @@ func TestMissingAnswersAreErrors(t *testing.T) {
 func TestMarks(t *testing.T) {
 	base := errors.New("base")
 	wrapped := fmt.Errorf("in it: %w", Permanent(base))
-	if !IsPermanent(wrapped) || !errors.Is(wrapped, base) || wrapped.Error() != "in it: base" || IsPermanent(base) || RetryDelay(wrapped) != 0 {
+	if !IsPermanent(wrapped) || !errors.Is(wrapped, base) || wrapped.Error() != "in it: base" || IsPermanent(base) ||
+		RetryDelay(wrapped) != 0 {
 		t.Errorf("got %v", wrapped)
 	}
 	if err := RetryAfter(base, time.Minute); IsPermanent(err) || RetryDelay(err) != time.Minute || !errors.Is(err, base) {

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Dialect is the kind of SQL that a database speaks: the name of a folder of sql.
+// Dialect is the SQL dialect of a database. Its value is the name of a folder below sql.
 type Dialect string
 
-// The dialects that there are.
+// The supported dialects.
 const (
 	PostgreSQL Dialect = "postgres" // 14 and later
 	SQLite     Dialect = "sqlite"   // 3.42 and later
@@ -21,7 +21,7 @@ const (
 //go:embed sql
 var sqlFiles embed.FS
 
-// statements are the texts of one dialect's folder, with the names of one outbox.
+// statements holds the texts of one dialect's folder, with the table names of one outbox filled in.
 type statements struct {
 	begin, commit, rollback       string
 	prepare, version, migrated    string
@@ -33,17 +33,18 @@ type statements struct {
 	migrations []Migration
 }
 
-// name is what a table or a schema may be called. It becomes part of statements, in quotes.
+// name matches the allowed names of tables and schemas. A name becomes part of statements, in quotes.
 var name = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 func newStatements(d Dialect, o Options) (*statements, error) {
 	o.Table = cmp.Or(o.Table, "outbox")
 	if d != PostgreSQL && d != SQLite {
-		return nil, fmt.Errorf("outbox: no dialect %q", string(d))
+		return nil, fmt.Errorf("outbox: unsupported dialect %q; supported: %q, %q", d, PostgreSQL, SQLite)
 	}
 	for _, n := range []string{o.Table, cmp.Or(o.Schema, "none")} {
 		if !name.MatchString(n) {
-			return nil, fmt.Errorf("outbox: the name %q: use up to 40 lower-case letters, digits and underscores, not beginning with a digit", n)
+			return nil, fmt.Errorf("outbox: invalid name %q: use up to 40 lower-case letters, digits and "+
+				"underscores, not starting with a digit", n)
 		}
 	}
 	if d == SQLite && o.Schema != "" {
@@ -56,13 +57,15 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		prepare: text("prepare"), version: text("version"), migrated: text("migrated"),
 		save: text("save"), due: text("due"), heads: text("heads"), dueHeads: text("due_heads"),
 		take: text("take"), settle: text("settle"), settleFree: text("settle_free"),
-		dead: text("dead"), letter: text("letter"), redeliver: text("redeliver"), drop: text("drop"), stats: text("stats"), sweep: text("sweep"),
+		dead: text("dead"), letter: text("letter"), redeliver: text("redeliver"), drop: text("drop"),
+		stats: text("stats"), sweep: text("sweep"),
 		migrations: newMigrations(d, names),
 	}, nil
 }
 
-// names fills in what statements leave open: {{messages}} and {{migrations}} are tables, {{index x}} an index, {{schema}} is a
-// string, empty if there is none, and {{clock}} is the database's, in microseconds since 1970.
+// names returns the replacer of the placeholders in statements. {{messages}} and {{migrations}} are tables, {{index
+// x}} is an index, {{schema}} is a string that is empty if there is no schema, and {{clock}} is the database's time
+// in microseconds since 1970.
 func (o Options) names(clock string) *strings.Replacer {
 	in := ""
 	if o.Schema != "" {
@@ -77,16 +80,16 @@ func (o Options) names(clock string) *strings.Replacer {
 	)
 }
 
-// sqlFile returns a file of a dialect's folder.
+// sqlFile returns the text of one file in a dialect's folder.
 func sqlFile(d Dialect, name string) string {
 	b, err := sqlFiles.ReadFile("sql/" + string(d) + "/" + name + ".sql")
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // the file is embedded
 	}
 	return string(b)
 }
 
-// newMigrations reads a dialect's migrations, in their order.
+// newMigrations returns a dialect's migrations in ascending order.
 func newMigrations(d Dialect, names *strings.Replacer) (all []Migration) {
 	const folder = "migrations/"
 	files, err := fs.Glob(sqlFiles, "sql/"+string(d)+"/"+folder+"*.sql")

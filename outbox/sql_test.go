@@ -28,7 +28,8 @@ func TestDialectsHaveTheSameFiles(t *testing.T) {
 func TestNames(t *testing.T) {
 	for o, want := range map[Options]bool{
 		{}: true, {Table: "select"}: true, {Table: "a_1", Schema: "b_2"}: true,
-		{Table: `a"b`}: false, {Table: "A"}: false, {Table: "1a"}: false, {Table: "é"}: false, {Schema: "a.b"}: false, {Schema: "a'b"}: false,
+		{Table: `a"b`}: false, {Table: "A"}: false, {Table: "1a"}: false, {Table: "é"}: false, {Schema: "a.b"}: false,
+		{Schema: "a'b"}:                  false,
 		{Table: strings.Repeat("a", 41)}: false,
 	} {
 		if _, err := New(nil, PostgreSQL, o); (err == nil) != want {
@@ -52,7 +53,8 @@ func TestStatementsAreWhole(t *testing.T) {
 		}
 		s := box.sql
 		for _, text := range []string{
-			s.begin, s.commit, s.rollback, s.prepare, s.version, s.migrated, s.save, s.due, s.heads, s.dueHeads, s.take, s.settle, s.dead, s.letter,
+			s.begin, s.commit, s.rollback, s.prepare, s.version, s.migrated, s.save, s.due, s.heads, s.dueHeads,
+			s.take, s.settle, s.dead, s.letter,
 			s.redeliver, s.drop, s.stats, s.sweep, box.Migrations()[0].SQL,
 		} {
 			if text == "" || strings.Contains(text, "{{") || strings.Contains(text, "}}") {

@@ -6,23 +6,26 @@ import (
 	"time"
 )
 
-// Stats is what there is in an outbox at one moment.
+// Stats describes an outbox at one moment.
 type Stats struct {
-	// Pending messages are not sent yet: Due and InFlight are among them, the others wait for their next try.
+	// Pending is the number of messages that are not sent yet. It includes Due, InFlight and the messages that wait
+	// for a retry.
 	Pending int
-	// Due could be taken now, or are behind one of the same aggregate that is not sent.
+	// Due is the number of messages that a relay could take now, or that wait only for an earlier message of their
+	// aggregate.
 	Due int
-	// InFlight are taken by a relay whose lease runs.
+	// InFlight is the number of messages that a relay has taken and whose lease still runs.
 	InFlight int
-	// OldestAge is that of the oldest pending message: how far the relays lag behind. 0 if there is none.
+	// OldestAge is the age of the oldest pending message, which shows how far the relays lag behind. It is 0 if none
+	// is pending.
 	OldestAge time.Duration
-	// MostTries of a pending message.
+	// MostTries is the highest number of tries of a pending message.
 	MostTries int
-	// Dead letters.
+	// Dead is the number of dead letters.
 	Dead int
 }
 
-// Stats counts. It reads the pending messages, not those that are sent.
+// Stats counts the messages by state. It reads pending and dead messages, not those that were sent.
 func (b *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	var oldest int64
 	err = b.db.QueryRowContext(ctx, b.sql.stats).Scan(&s.Pending, &s.Due, &s.InFlight, &oldest, &s.MostTries, &s.Dead)
@@ -33,11 +36,11 @@ func (b *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	return s, nil
 }
 
-// sweepPiece is how many messages one statement deletes at most.
+// sweepPiece is the number of messages that one sweep statement deletes at most.
 const sweepPiece = 1000
 
-// Sweep deletes messages that were sent longer than retention ago: a bounded piece of them. It returns how many; call it again until
-// it is none. A Relay does so by itself.
+// Sweep deletes up to 1,000 messages that were sent longer than retention ago, and returns how many it deleted. To
+// delete all of them, call it until it returns 0. A Relay sweeps by itself.
 func (b *Outbox) Sweep(ctx context.Context, retention time.Duration) (int, error) {
 	n, err := b.run(ctx, b.sql.sweep, retention.Microseconds(), sweepPiece)
 	if err != nil {

@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// ErrPrivateAddress: the endpoint's name leads to an address that is not public.
+// ErrPrivateAddress is returned when the endpoint's host name resolves to an address that is not public. See
+// SinkOptions.AllowPrivate.
 var ErrPrivateAddress = errors.New("webhook: the endpoint's address is not public")
 
-// newTransport returns a transport that looks at each address before it connects: names can lead anywhere, and elsewhere the next time.
+// newTransport returns a transport that checks each address when it connects. Checking the URL beforehand is not
+// enough: a name can resolve to any address, and to another one the next time.
 func newTransport(private bool) *http.Transport {
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	if !private {
@@ -33,7 +35,7 @@ func newTransport(private bool) *http.Transport {
 func refusePrivate(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("%w: it cannot be read", ErrPrivateAddress)
+		return fmt.Errorf("%w: the address is malformed", ErrPrivateAddress)
 	}
 	if !isPublic(at.Addr()) {
 		return ErrPrivateAddress
@@ -41,7 +43,7 @@ func refusePrivate(_, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// isPublic reports whether an address belongs to the open internet.
+// isPublic reports whether an address is reachable on the public internet.
 func isPublic(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() {
@@ -55,10 +57,12 @@ func isPublic(a netip.Addr) bool {
 	return true
 }
 
-// specialAddresses are those of the IANA's special-purpose registries (RFC 6890) that are not globally reachable, or that lead to others,
-// as far as netip does not know them.
+// specialAddresses are the prefixes of the IANA's special-purpose registries (RFC 6890) that are not globally
+// reachable, or that embed other addresses, as far as package netip does not know them.
 var specialAddresses = [...]string{
-	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+	"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15",
+	"198.51.100.0/24", "203.0.113.0/24",
 	"240.0.0.0/4",
-	"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10",
+	"::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
+	"5f00::/16", "fec0::/10",
 }

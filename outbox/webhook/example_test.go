@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/outbox/webhook"
 )
 
-// Both ends of a webhook. The receiver's handler is reached only by who has the secret.
+// Both ends of a webhook. Only a sender that has the secret reaches the receiver's handler.
 func ExampleVerify() {
 	secrets, err := webhook.ParseSecrets("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {

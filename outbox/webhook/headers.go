@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// The headers of a webhook.
+// The headers of a webhook, in canonical form.
 const (
 	HeaderID        = "Webhook-Id"
 	HeaderTimestamp = "Webhook-Timestamp"
 	HeaderSignature = "Webhook-Signature"
 )
 
-// Versions of signatures.
+// The supported versions of signatures.
 const (
 	versionShared  = "v1"  // HMAC-SHA256
 	versionKeyPair = "v1a" // ed25519
 )
 
-// maxSignatures is how many signatures of a request are looked at.
+// maxSignatures is the maximum number of signatures in a request.
 const maxSignatures = 16
 
 type signature struct {
@@ -33,15 +33,15 @@ func (s signature) String() string {
 	return s.version + "," + base64.StdEncoding.EncodeToString(s.bytes)
 }
 
-// headers are those of one webhook.
+// headers are the parsed headers of one webhook.
 type headers struct {
 	id         string
-	timestamp  string // as it was sent, for it is signed
+	timestamp  string // as it was sent, because it is part of the signed content
 	at         time.Time
 	signatures []signature
 }
 
-// parseHeaders reads the headers of a webhook. Signatures of versions that it does not know are passed over.
+// parseHeaders reads the headers of a webhook. Signatures of unknown versions are ignored.
 func parseHeaders(h http.Header) (headers, *problem) {
 	var p headers
 	var fault *problem
@@ -67,7 +67,7 @@ func parseHeaders(h http.Header) (headers, *problem) {
 	return p, fault
 }
 
-// maxSeconds is the year 9999: far enough, and no arithmetic overflows.
+// maxSeconds is the end of the year 9999. Times up to it cannot overflow.
 const maxSeconds = 253402300799
 
 func single(h http.Header, name string) (string, *problem) {
@@ -76,12 +76,12 @@ func single(h http.Header, name string) (string, *problem) {
 	case len(lines) == 0 || lines[0] == "":
 		return "", malformed(name + " is missing.")
 	case len(lines) > 1:
-		return "", malformed(name + " is there more than once.")
+		return "", malformed(name + " occurs more than once.")
 	}
 	return lines[0], nil
 }
 
-// parseSignatures reads a list of signatures, separated by spaces.
+// parseSignatures reads a list of signatures separated by spaces.
 func parseSignatures(list string) (known []signature, fault *problem) {
 	all := strings.Fields(list)
 	if len(all) > maxSignatures {
@@ -90,7 +90,7 @@ func parseSignatures(list string) (known []signature, fault *problem) {
 	for _, text := range all {
 		version, encoded, found := strings.Cut(text, ",")
 		if !found {
-			return nil, malformed(HeaderSignature + " is not a list of versions and signatures.")
+			return nil, malformed(HeaderSignature + " is not a list of \"version,signature\" entries.")
 		}
 		if version != versionShared && version != versionKeyPair {
 			continue

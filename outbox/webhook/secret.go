@@ -14,29 +14,31 @@ import (
 	"time"
 )
 
-// Secret signs webhooks, or verifies them, or both. It never shows itself: printing or logging one says of which kind it is.
+// Secret signs webhooks, verifies them, or both. Printing or logging a Secret shows its kind, never its value.
 type Secret struct {
 	shared  []byte             // HMAC-SHA256: v1
 	private ed25519.PrivateKey // v1a
 	public  ed25519.PublicKey
 }
 
-// Secrets are those of one sender, or of one receiver. More than one are for a change of secrets without a gap: a sender signs with all
-// of them, a receiver takes a signature by any. First give both to the receiver, then the new one to the sender.
+// Secrets are the secrets of one sender or one receiver. To rotate a secret without downtime, use two at a time: a
+// sender signs with all of its secrets, and a receiver accepts a signature by any of its own. First add the new
+// secret to the receiver, then change the sender.
 type Secrets []Secret
 
-// How secrets are written.
+// The prefixes of encoded secrets.
 const (
 	prefixShared  = "whsec_" // 24 to 64 bytes, known to both sides
-	prefixPrivate = "whsk_"  // an ed25519 private key, for who signs
-	prefixPublic  = "whpk_"  // its public key, for who verifies
+	prefixPrivate = "whsk_"  // an ed25519 private key, for the sender
+	prefixPublic  = "whpk_"  // its public key, for the receiver
 )
 
-// ParseSecrets reads secrets as Standard Webhooks write them, base64 behind a prefix: whsec_ a shared secret of 24 to 64 bytes, whsk_ an
-// ed25519 private key (32 or 64 bytes), whpk_ a public one. Errors do not show the secret.
+// ParseSecrets parses secrets in the encoding of Standard Webhooks, a prefix and base64: whsec_ and a shared secret
+// of 24 to 64 bytes, whsk_ and an ed25519 private key (32 or 64 bytes), or whpk_ and a public key. It returns an
+// error if there is no secret or one is malformed. Errors never contain the secret.
 func ParseSecrets(texts ...string) (Secrets, error) {
 	if len(texts) == 0 {
-		return nil, errors.New("webhook: no secret")
+		return nil, errors.New("webhook: ParseSecrets needs at least one secret")
 	}
 	all := make(Secrets, len(texts))
 	for i, text := range texts {
@@ -49,19 +51,21 @@ func ParseSecrets(texts ...string) (Secrets, error) {
 	return all, nil
 }
 
-// NewSecret draws a shared secret of 32 bytes, in the form that ParseSecrets reads.
+// NewSecret returns a random shared secret of 32 bytes, in the encoding that ParseSecrets reads.
 func NewSecret() string {
 	b := make([]byte, 32)
-	rand.Read(b) // never fails: crypto/rand ends the program first
+	rand.Read(b) // never fails: crypto/rand crashes the program first
 	return prefixShared + base64.StdEncoding.EncodeToString(b)
 }
 
-// NewKeyPair draws an ed25519 key pair, in the forms that ParseSecrets reads: private for the sender, public for receivers.
+// NewKeyPair returns a random ed25519 key pair, in the encoding that ParseSecrets reads: private for the sender,
+// public for the receivers.
 func NewKeyPair() (private, public string) {
 	seed := make([]byte, ed25519.SeedSize)
 	rand.Read(seed)
 	key := ed25519.NewKeyFromSeed(seed)
-	return prefixPrivate + base64.StdEncoding.EncodeToString(seed), prefixPublic + base64.StdEncoding.EncodeToString(key[ed25519.SeedSize:])
+	return prefixPrivate + base64.StdEncoding.EncodeToString(seed),
+		prefixPublic + base64.StdEncoding.EncodeToString(key[ed25519.SeedSize:])
 }
 
 func parseSecret(text string) (Secret, error) {
@@ -69,9 +73,9 @@ func parseSecret(text string) (Secret, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	switch kind += "_"; {
 	case kind != prefixShared && kind != prefixPrivate && kind != prefixPublic:
-		return Secret{}, errors.New("it begins with none of whsec_, whsk_ and whpk_")
+		return Secret{}, errors.New("the prefix is not whsec_, whsk_ or whpk_")
 	case err != nil:
-		return Secret{}, errors.New("what follows the prefix is not base64")
+		return Secret{}, errors.New("the text after the prefix is not base64")
 	case kind == prefixShared && len(b) >= 24 && len(b) <= 64:
 		return Secret{shared: b}, nil
 	case kind == prefixPrivate && len(b) == ed25519.SeedSize:
@@ -79,21 +83,22 @@ func parseSecret(text string) (Secret, error) {
 	case kind == prefixPrivate && len(b) == ed25519.PrivateKeySize:
 		key := newPrivate(ed25519.NewKeyFromSeed(b[:ed25519.SeedSize]))
 		if !key.private.Equal(ed25519.PrivateKey(b)) {
-			return Secret{}, errors.New("the halves of the private key do not belong together")
+			return Secret{}, errors.New("the two halves of the private key do not match")
 		}
 		return key, nil
 	case kind == prefixPublic && len(b) == ed25519.PublicKeySize:
 		return Secret{public: b}, nil
 	}
-	return Secret{}, fmt.Errorf("a secret that begins with %s cannot have %d bytes", kind, len(b))
+	return Secret{}, fmt.Errorf("a secret with the prefix %s cannot have %d bytes", kind, len(b))
 }
 
 func newPrivate(key ed25519.PrivateKey) Secret {
 	return Secret{private: key, public: ed25519.PublicKey(key[ed25519.SeedSize:])}
 }
 
-// Sign returns the value of webhook-signature for a webhook: a signature by each secret that can sign, separated by spaces; empty if
-// there is none. id must not contain a full stop, which ends it in what is signed.
+// Sign returns the value of the webhook-signature header: one signature by each secret that can sign, separated by
+// spaces. It is empty if no secret can sign. id must not contain a full stop, because a full stop separates the
+// signed parts.
 func (all Secrets) Sign(id string, at time.Time, body []byte) string {
 	content := signed(id, strconv.FormatInt(at.Unix(), 10), body)
 	var signatures []string
@@ -108,7 +113,8 @@ func (all Secrets) Sign(id string, at time.Time, body []byte) string {
 	return strings.Join(signatures, " ")
 }
 
-// verify reports whether one of the signatures is by one of the secrets. It takes as long whichever it is.
+// verify reports whether one of the signatures was made by one of the secrets. Its duration does not depend on which
+// one.
 func (all Secrets) verify(content []byte, signatures []signature) (ok bool) {
 	for _, s := range all {
 		var mac []byte

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The vectors of Standard Webhooks' own libraries.
+// The test vectors of Standard Webhooks' own libraries.
 const (
 	vectorID      = "msg_p5jXN8AQM9LWM0D4loKWxJek"
 	vectorTime    = 1614265330
@@ -53,7 +53,8 @@ func TestParseSecrets(t *testing.T) {
 		NewSecret(): true, private: true, public: true, vectorShared: true,
 		encoded("whsec_", 24): true, encoded("whsec_", 64): true, encoded("whsec_", 23): false, encoded("whsec_", 65): false,
 		encoded("whsk_", 31): false, encoded("whsk_", 64): false, encoded("whpk_", 33): false,
-		"": false, "whsec_": false, "whsec_!!!": false, strings.TrimPrefix(vectorShared, "whsec_"): false, "sk_live_abc": false,
+		"": false, "whsec_": false, "whsec_!!!": false, strings.TrimPrefix(vectorShared, "whsec_"): false,
+		"sk_live_abc": false,
 	} {
 		if _, err := ParseSecrets(text); (err == nil) != want {
 			t.Errorf("%q: got %v, want to be read: %v", text, err, want)
@@ -80,7 +81,8 @@ func TestSecretsHideThemselves(t *testing.T) {
 		if raw == nil {
 			raw = s[0].private[:32]
 		}
-		for _, hidden := range []string{text[10:], string(raw), fmt.Sprintf("%x", raw), strings.Trim(fmt.Sprintf("%d", raw), "[]"), fmt.Sprintf("%#x, %#x", raw[0], raw[1])} {
+		for _, hidden := range []string{text[10:], string(raw), fmt.Sprintf("%x", raw),
+			strings.Trim(fmt.Sprintf("%d", raw), "[]"), fmt.Sprintf("%#x, %#x", raw[0], raw[1])} {
 			if strings.Contains(shown, hidden) {
 				t.Errorf("shown: %s", shown)
 			}

@@ -17,37 +17,39 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Endpoint is where webhooks go. Every endpoint should have secrets of its own, so that a receiver cannot sign for another.
+// Endpoint is the receiver of a webhook. Give every endpoint its own secrets, so that one receiver cannot sign
+// messages for another.
 type Endpoint struct {
 	URL     string
 	Secrets Secrets
 }
 
-// EndpointFunc says where a message goes, by its Topic for one. An error is treated as a sink's: marked with outbox.Permanent it makes the message
-// a dead letter, otherwise it is tried again.
+// EndpointFunc returns the endpoint of a message, for example by its Topic. If it returns an error, the message is
+// retried, or becomes a dead letter if the error is wrapped by outbox.Permanent. It is called concurrently.
 type EndpointFunc func(ctx context.Context, m outbox.Delivery) (Endpoint, error)
 
-// To sends everything to one endpoint.
+// To returns an EndpointFunc that sends every message to one endpoint.
 func To(url string, secrets Secrets) EndpointFunc {
 	return func(context.Context, outbox.Delivery) (Endpoint, error) { return Endpoint{url, secrets}, nil }
 }
 
-// SinkOptions of NewSink. SinkOptions{} works.
+// SinkOptions are the options of NewSink. SinkOptions{} works.
 type SinkOptions struct {
-	// AllowPrivate allows endpoints whose address is not public: loopback, private and link-local ones, and the like. Default: they are
-	// refused when the connection is made, whatever name led there, so that who chooses a URL cannot reach what is inside.
+	// AllowPrivate allows endpoints whose address is not public, such as loopback, private and link-local ones.
+	// Default: the sink refuses them when it connects, whatever the host name, so that a customer who chooses the URL
+	// cannot reach your internal network.
 	AllowPrivate bool
 	// AllowHTTP allows endpoints without TLS. Default: https only.
 	AllowHTTP bool
-	// Timeout of one try. Default 20 seconds.
+	// Timeout is the timeout of one request. Default 20 seconds.
 	Timeout time.Duration
-	// Concurrency is how many webhooks of a batch are sent at once. Default 8.
+	// Concurrency is the maximum number of webhooks of a batch that are sent at once. Default 8.
 	Concurrency int
-	// Transport replaces the sink's own, which uses no proxy; AllowPrivate then means nothing.
+	// Transport replaces the sink's transport, which uses no proxy. AllowPrivate has no effect on it.
 	Transport http.RoundTripper
 }
 
-// StatusError says that an endpoint has answered with something else than 2xx.
+// StatusError is the error of a delivery that the endpoint answered with a status other than 2xx.
 type StatusError struct{ Status int }
 
 func (e *StatusError) Error() string {
@@ -58,19 +60,22 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// sink posts each message.
+// sink posts each message to its endpoint.
 type sink struct {
 	endpoint EndpointFunc
 	client   *http.Client
-	https    bool // only
+	https    bool // plain http is refused
 }
 
-// NewSink returns a Sink that posts each message to its endpoint, signed.
+// NewSink returns a Sink that signs each message and posts it to its endpoint.
 //
-// The message's Key is webhook-id, and must not contain a full stop. Its Header goes along, but for what belongs to HTTP or to the
-// signature; Content-Type is application/json unless it is there.
+// The message's Key becomes webhook-id and must not contain a full stop. The message's Header becomes request
+// headers, except names that belong to HTTP framing or to the signature. Content-Type is application/json unless the
+// Header sets it.
 //
-// 2xx means sent. 410 Gone makes the message a dead letter; everything else, redirects too, is tried again, not before Retry-After.
+// A 2xx answer means that the message is sent. 410 Gone makes it a dead letter. After any other answer, including
+// redirects, it is retried, not before the time in Retry-After. A message with an unusable endpoint (a URL that is
+// not https, no secret that can sign) becomes a dead letter.
 func NewSink(endpoint EndpointFunc, o SinkOptions) outbox.Sink {
 	transport := o.Transport
 	if transport == nil {
@@ -98,15 +103,15 @@ func (s *sink) send(ctx context.Context, m outbox.Delivery) error {
 		return withoutURL(err)
 	}
 	defer answer.Body.Close()
-	// What it says is not looked at; a little of it is read so that the connection can be used again.
+	// The body of the answer has no meaning. A little of it is read so that the connection can be reused.
 	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswer)
 	return judge(answer)
 }
 
-// maxAnswer is how much of an answer is read.
+// maxAnswer is the number of bytes of an answer that are read.
 const maxAnswer = 16 << 10
 
-// withoutURL leaves out the endpoint's URL, which may have a secret in it.
+// withoutURL removes the endpoint's URL from an error, because URLs may contain secrets.
 func withoutURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -117,14 +122,14 @@ func withoutURL(err error) error {
 
 func (s *sink) request(ctx context.Context, to Endpoint, m outbox.Delivery) (*http.Request, error) {
 	if strings.Contains(m.Key, ".") {
-		return nil, errors.New("webhook: a key with a full stop cannot be signed")
+		return nil, errors.New("webhook: the key contains a full stop and cannot be signed")
 	}
 	u, err := url.Parse(to.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("webhook: the endpoint's URL is not one of http or https")
+		return nil, errors.New("webhook: the endpoint's URL is not a valid http or https URL")
 	case u.Scheme == "http" && s.https:
-		return nil, errors.New("webhook: the endpoint's URL is not https: see SinkOptions.AllowHTTP")
+		return nil, errors.New("webhook: the endpoint's URL is not https; SinkOptions.AllowHTTP allows http")
 	}
 	now := time.Now()
 	signature := to.Secrets.Sign(m.Key, now, m.Body)
@@ -135,7 +140,7 @@ func (s *sink) request(ctx context.Context, to Endpoint, m outbox.Delivery) (*ht
 	if err != nil {
 		return nil, withoutURL(err)
 	}
-	r.GetBody = nil // the relay counts tries: net/http must not make some of its own
+	r.GetBody = nil // the relay counts tries, so net/http must not resend the request by itself
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "retrysafe-webhook")
 	for name, value := range m.Header {
@@ -149,17 +154,18 @@ func (s *sink) request(ctx context.Context, to Endpoint, m outbox.Delivery) (*ht
 	return r, nil
 }
 
-// isOurs reports whether a header belongs to HTTP's framing or to the webhook itself.
+// isOurs reports whether a header name belongs to HTTP framing or to the webhook itself.
 func isOurs(name string) bool {
 	switch name = http.CanonicalHeaderKey(name); name {
-	case "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
+	case "Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection",
+		"Te", "Trailer",
 		"Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return strings.HasPrefix(name, "Webhook-")
 }
 
-// judge says what an answer means.
+// judge turns an answer into the result of the delivery.
 func judge(answer *http.Response) error {
 	if answer.StatusCode/100 == 2 {
 		return nil

@@ -24,8 +24,8 @@ func deliver(t *testing.T, h http.HandlerFunc, m outbox.Message, o SinkOptions) 
 	return sink.Send(t.Context(), []outbox.Delivery{{Message: m}})[0]
 }
 
-// What goes out is what the middleware takes, header and all, but for what belongs to HTTP and to the webhook. Seen to fail with isOurs
-// taken out.
+// The middleware accepts what the sink sends, and the message's header arrives, except names that belong to HTTP or
+// to the webhook. Seen to fail with isOurs taken out.
 func TestSinkAndVerifyFit(t *testing.T) {
 	var got *http.Request
 	var body string
@@ -34,24 +34,27 @@ func TestSinkAndVerifyFit(t *testing.T) {
 		got, body = r, string(b)
 	}))
 	m := outbox.Message{Key: "msg_1", Body: []byte(`{"a":1}`), Header: map[string]string{
-		"Content-Type": "application/cloudevents+json", "X-Tenant": "7", "webhook-id": "forged", "Webhook-Signature": "v1,forged",
-		"Host": "elsewhere.test", "content-length": "3", "Transfer-Encoding": "chunked",
+		"Content-Type": "application/cloudevents+json", "X-Tenant": "7", "webhook-id": "forged",
+		"Webhook-Signature": "v1,forged",
+		"Host":              "elsewhere.test", "content-length": "3", "Transfer-Encoding": "chunked",
 		"Upgrade": "h2c", "webhook-other": "x",
 	}}
 	if err := deliver(t, h.ServeHTTP, m, SinkOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if got.Method != "POST" || body != `{"a":1}` || got.Header.Get(HeaderID) != "msg_1" || got.Header.Get("X-Tenant") != "7" ||
+	if got.Method != "POST" || body != `{"a":1}` || got.Header.Get(HeaderID) != "msg_1" ||
+		got.Header.Get("X-Tenant") != "7" ||
 		got.Header.Get("Content-Type") != "application/cloudevents+json" || got.Host == "elsewhere.test" ||
 		got.Header.Get("Upgrade") != "" || got.Header.Get("Webhook-Other") != "" {
 		t.Errorf("got %s %q for %s with %v", got.Method, body, got.Host, got.Header)
 	}
-	if err := deliver(t, h.ServeHTTP, outbox.Message{Key: "msg_1"}, SinkOptions{}); err != nil || got.Header.Get("Content-Type") != "application/json" {
+	if err := deliver(t, h.ServeHTTP, outbox.Message{Key: "msg_1"}, SinkOptions{}); err != nil ||
+		got.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("got %v with %v", err, got.Header)
 	}
 }
 
-// Seen to fail with 410 judged as the others are, and with Retry-After not looked at.
+// Seen to fail with 410 treated like the others, and with Retry-After ignored.
 func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		status    int
@@ -79,7 +82,8 @@ func TestAnswers(t *testing.T) {
 		var status *StatusError
 		if (err == nil) != c.sent || outbox.IsPermanent(err) != c.permanent || outbox.RetryDelay(err) != c.delay ||
 			err != nil && (!errors.As(err, &status) || status.Status != c.status) {
-			t.Errorf("%d, Retry-After %q: got %v, permanent %v, delay %v", c.status, c.after, err, outbox.IsPermanent(err), outbox.RetryDelay(err))
+			t.Errorf("%d, Retry-After %q: got %v, permanent %v, delay %v", c.status, c.after, err,
+				outbox.IsPermanent(err), outbox.RetryDelay(err))
 		}
 	}
 }
@@ -96,7 +100,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// An endpoint that talks without end holds nobody up. Seen to fail with the answer read to its end.
+// An endpoint that answers without end does not block the sink. Seen to fail with the answer read to its end.
 func TestAnswerIsReadWithinBounds(t *testing.T) {
 	err := deliver(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -108,13 +112,14 @@ func TestAnswerIsReadWithinBounds(t *testing.T) {
 	if err != nil {
 		t.Errorf("got %v, want the message sent: the status says so", err)
 	}
-	err = deliver(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, outbox.Message{Key: "k"}, SinkOptions{Timeout: 50 * time.Millisecond})
+	err = deliver(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, outbox.Message{Key: "k"},
+		SinkOptions{Timeout: 50 * time.Millisecond})
 	if err == nil || outbox.IsPermanent(err) {
 		t.Errorf("an endpoint that says nothing: got %v", err)
 	}
 }
 
-// Seen to fail with Control taken out of the dialer, and with the scheme not looked at.
+// Seen to fail with Control taken out of the dialer, and with the scheme not checked.
 func TestWhatIsInsideCannotBeReached(t *testing.T) {
 	visits := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { visits++ }))
@@ -145,9 +150,12 @@ func TestWhatIsInsideCannotBeReached(t *testing.T) {
 func TestPublicAddresses(t *testing.T) {
 	for text, want := range map[string]bool{
 		"8.8.8.8": true, "2606:4700::1111": true,
-		"10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "127.0.0.2": false, "169.254.169.254": false, "0.0.0.0": false,
-		"100.64.0.1": false, "192.0.2.1": false, "198.18.0.1": false, "224.0.0.1": false, "255.255.255.255": false, "240.0.0.1": false,
-		"::": false, "::1": false, "fe80::1": false, "fc00::1": false, "fec0::1": false, "ff02::1": false, "::ffff:10.0.0.1": false, "64:ff9b::a00:1": false,
+		"10.0.0.1": false, "172.16.0.1": false, "192.168.1.1": false, "127.0.0.2": false, "169.254.169.254": false,
+		"0.0.0.0":    false,
+		"100.64.0.1": false, "192.0.2.1": false, "198.18.0.1": false, "224.0.0.1": false, "255.255.255.255": false,
+		"240.0.0.1": false,
+		"::":        false, "::1": false, "fe80::1": false, "fc00::1": false, "fec0::1": false, "ff02::1": false,
+		"::ffff:10.0.0.1": false, "64:ff9b::a00:1": false,
 		"2002:a00:1::": false, "2001:db8::1": false, "::10.0.0.1": false, "::ffff:100.64.0.1": false,
 	} {
 		if got := isPublic(netip.MustParseAddr(text)); got != want {
@@ -156,12 +164,13 @@ func TestPublicAddresses(t *testing.T) {
 	}
 }
 
-// Errors do not show the endpoint's URL: there may be a secret in it.
+// Errors do not contain the endpoint's URL: it may contain a secret.
 func TestErrorsHideTheURL(t *testing.T) {
 	to := func(context.Context, outbox.Delivery) (Endpoint, error) {
 		return Endpoint{"http://127.0.0.1:1/path?token=sesame", parse(t, vectorShared)}, nil
 	}
-	err := NewSink(to, SinkOptions{AllowHTTP: true, AllowPrivate: true}).Send(t.Context(), []outbox.Delivery{{Message: outbox.Message{Key: "k"}}})[0]
+	err := NewSink(to, SinkOptions{AllowHTTP: true, AllowPrivate: true}).Send(t.Context(),
+		[]outbox.Delivery{{Message: outbox.Message{Key: "k"}}})[0]
 	if err == nil || strings.Contains(err.Error(), "sesame") {
 		t.Errorf("got %v", err)
 	}

@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// VerifyOptions of Verify. VerifyOptions{} works.
+// VerifyOptions are the options of Verify. VerifyOptions{} works.
 type VerifyOptions struct {
-	// Tolerance is how far webhook-timestamp may be from this machine's clock, to both sides. A captured webhook can be sent again for
-	// that long: the key is what makes it harmless. Default 5 minutes.
+	// Tolerance is the largest difference between webhook-timestamp and this machine's clock, in both directions.
+	// Within it a captured webhook can be replayed, which deduplication by the key makes harmless. Default 5 minutes.
 	Tolerance time.Duration
-	// MaxBody is the longest body in bytes. Default 1 MiB.
+	// MaxBody is the maximum length of a body in bytes. Default 1 MiB.
 	MaxBody int64
 }
 
-// Verify returns a middleware that lets through only webhooks with a signature by one of the secrets: whoever is inside may trust
-// webhook-id and the body, which can be read as if nobody had.
+// Verify returns a middleware that lets only webhooks through that carry a signature by one of the secrets. The next
+// handler may trust webhook-id and the body, which it can read as usual.
 //
-// Others are refused with a problem (RFC 9457): 400 if a header is missing or malformed, 413 if the body is too long, 401 if no signature is
-// good, or the timestamp is too far away. Verify panics if there is no secret that can verify.
+// Verify refuses other requests with a problem document (RFC 9457): 400 if a header is missing or malformed, 413 if
+// the body is too long, 401 if no signature is valid or the timestamp is out of tolerance. Verify panics if no secret
+// can verify.
 func Verify(secrets Secrets, o VerifyOptions) func(http.Handler) http.Handler {
 	usable := false
 	for _, s := range secrets {
 		usable = usable || s.shared != nil || s.public != nil
 	}
 	if !usable {
-		panic("webhook: Verify needs a secret")
+		panic("webhook: Verify needs a shared secret or a public key")
 	}
 	o.Tolerance, o.MaxBody = cmp.Or(o.Tolerance, 5*time.Minute), cmp.Or(o.MaxBody, 1<<20)
 	return func(next http.Handler) http.Handler {
@@ -40,7 +41,7 @@ func Verify(secrets Secrets, o VerifyOptions) func(http.Handler) http.Handler {
 				fault.write(w)
 				return
 			}
-			verified := r.WithContext(r.Context()) // a middleware outside keeps its own
+			verified := r.WithContext(r.Context()) // an outer middleware keeps the original request
 			verified.Body, verified.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			next.ServeHTTP(w, verified)
 		})
@@ -64,12 +65,12 @@ func (o VerifyOptions) check(secrets Secrets, w http.ResponseWriter, r *http.Req
 		return nil, malformed("The body could not be read.")
 	}
 	if !secrets.verify(signed(h.id, h.timestamp, body), h.signatures) {
-		return nil, unauthorized("No signature is that of a secret known here.")
+		return nil, unauthorized("No signature was made with a secret of this receiver.")
 	}
 	return body, nil
 }
 
-// problem is a refusal.
+// problem is a refusal, sent as a problem document.
 type problem struct {
 	status int
 	title  string
@@ -77,7 +78,7 @@ type problem struct {
 }
 
 func malformed(detail string) *problem {
-	return &problem{http.StatusBadRequest, "This is not a webhook.", detail}
+	return &problem{http.StatusBadRequest, "The request is not a valid webhook.", detail}
 }
 
 func unauthorized(detail string) *problem {
@@ -85,7 +86,7 @@ func unauthorized(detail string) *problem {
 }
 
 func (p *problem) write(w http.ResponseWriter) {
-	body, _ := json.Marshal(struct { // strings always can be
+	body, _ := json.Marshal(struct { // strings cannot fail
 		Title  string `json:"title"`
 		Status int    `json:"status"`
 		Detail string `json:"detail,omitempty"`

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// hook makes a signed request, as it would be at this moment.
+// hook returns a request that was signed just now.
 func hook(secrets Secrets, id, body string) *http.Request {
 	r := httptest.NewRequest("POST", "/hooks", strings.NewReader(body))
 	now := time.Now()
@@ -21,7 +21,7 @@ func hook(secrets Secrets, id, body string) *http.Request {
 	return r
 }
 
-// receive gives the request to the middleware, and returns the status and what the handler inside has read.
+// receive passes the request to the middleware, and returns the status and the body that the handler read.
 func receive(secrets Secrets, o VerifyOptions, r *http.Request) (status int, body string) {
 	w := httptest.NewRecorder()
 	Verify(secrets, o)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,8 +32,8 @@ func receive(secrets Secrets, o VerifyOptions, r *http.Request) (status int, bod
 	return w.Code, body
 }
 
-// Seen to fail, case by case, with the check that it is about taken out: signature, timestamp signed, its tolerance on either side, body
-// limit, one line a header, full stops.
+// Seen to fail, case by case, with the tested check taken out: signature, timestamp signed, its tolerance in both
+// directions, body limit, one line per header, full stops.
 func TestVerify(t *testing.T) {
 	private, public := NewKeyPair()
 	shared, other := parse(t, vectorShared), parse(t, NewSecret())
@@ -50,21 +50,24 @@ func TestVerify(t *testing.T) {
 		{"sender changes its secret", append(shared, other...), nil, other, 204},
 		{"receiver changes its secret", shared, nil, append(other, shared...), 204},
 		{"both kinds", append(pair, shared...), nil, parse(t, NewSecret(), public), 204},
-		{"unknown versions are passed over", shared, func(r *http.Request) {
+		{"unknown versions are ignored", shared, func(r *http.Request) {
 			r.Header.Set(HeaderSignature, "v2,??? v9,x "+r.Header.Get(HeaderSignature))
 		}, shared, 204},
 		{"two signature lines", shared, func(r *http.Request) { r.Header.Add(HeaderSignature, "v1,AAAA") }, shared, 204},
 		{"another secret", other, nil, shared, 401},
 		{"another key pair", parse(t, func() string { p, _ := NewKeyPair(); return p }()), nil, pair, 401},
 		{"a signature of the other kind", pair, nil, shared, 401},
-		{"v1 passed off as v1a", shared, func(r *http.Request) {
+		{"v1 labelled as v1a", shared, func(r *http.Request) {
 			r.Header.Set(HeaderSignature, strings.Replace(r.Header.Get(HeaderSignature), "v1,", "v1a,", 1))
 		}, append(shared, pair...), 401},
 		{"empty signature", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, "v1,") }, shared, 401},
 		{"no signature known", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, "v2,AAAA") }, shared, 401},
 		{"body changed", shared, func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("{ }")) }, shared, 401},
 		{"id changed", shared, func(r *http.Request) { r.Header.Set(HeaderID, "msg_2") }, shared, 401},
-		{"time changed", shared, func(r *http.Request) { r.Header.Set(HeaderTimestamp, fmt.Sprint(time.Now().Unix()+1)) }, shared, 401},
+		{"time changed", shared, func(r *http.Request) {
+			r.Header.Set(HeaderTimestamp,
+				fmt.Sprint(time.Now().Unix()+1))
+		}, shared, 401},
 		{"no id", shared, func(r *http.Request) { r.Header.Del(HeaderID) }, shared, 400},
 		{"two ids", shared, func(r *http.Request) { r.Header.Add(HeaderID, "msg_2") }, shared, 400},
 		{"id with a full stop", shared, func(r *http.Request) {
@@ -74,13 +77,23 @@ func TestVerify(t *testing.T) {
 		{"no time", shared, func(r *http.Request) { r.Header.Del(HeaderTimestamp) }, shared, 400},
 		{"two times", shared, func(r *http.Request) { r.Header.Add(HeaderTimestamp, "1") }, shared, 400},
 		{"time is no number", shared, func(r *http.Request) { r.Header.Set(HeaderTimestamp, "soon") }, shared, 400},
-		{"time with a sign", shared, func(r *http.Request) { r.Header.Set(HeaderTimestamp, "+"+r.Header.Get(HeaderTimestamp)) }, shared, 400},
-		{"time beyond arithmetic", shared, func(r *http.Request) { r.Header.Set(HeaderTimestamp, "9223372036854775807") }, shared, 400},
+		{"time with a sign", shared, func(r *http.Request) {
+			r.Header.Set(HeaderTimestamp,
+				"+"+r.Header.Get(HeaderTimestamp))
+		}, shared, 400},
+		{"time beyond arithmetic", shared, func(r *http.Request) {
+			r.Header.Set(HeaderTimestamp,
+				"9223372036854775807")
+		}, shared, 400},
 		{"no signature", shared, func(r *http.Request) { r.Header.Del(HeaderSignature) }, shared, 400},
 		{"not base64", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, "v1,???") }, shared, 400},
 		{"no list", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, "secret") }, shared, 400},
-		{"too many", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, strings.Repeat("v1,AAAA ", 17)) }, shared, 400},
-		{"too long", shared, func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader(strings.Repeat("x", 101))) }, shared, 413},
+		{"too many", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, strings.Repeat("v1,AAAA ", 17)) },
+			shared, 400},
+		{"too long", shared, func(r *http.Request) {
+			r.Body = io.NopCloser(strings.NewReader(strings.Repeat("x",
+				101)))
+		}, shared, 413},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,7 +116,8 @@ func TestVerify(t *testing.T) {
 func TestTolerance(t *testing.T) {
 	secrets := parse(t, vectorShared)
 	for d, want := range map[time.Duration]int{
-		0: 204, 5 * time.Minute: 204, 5*time.Minute + time.Second: 401, -5 * time.Minute: 204, -5*time.Minute - time.Second: 401,
+		0: 204, 5 * time.Minute: 204, 5*time.Minute + time.Second: 401, -5 * time.Minute: 204,
+		-5*time.Minute - time.Second: 401,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "/hooks", strings.NewReader("{}"))
@@ -121,8 +135,10 @@ func TestTolerance(t *testing.T) {
 func TestRefusalIsAProblem(t *testing.T) {
 	w := httptest.NewRecorder()
 	Verify(parse(t, vectorShared), VerifyOptions{})(nil).ServeHTTP(w, hook(parse(t, NewSecret()), "msg_1", "{}"))
-	want := `{"title":"The webhook could not be verified.","status":401,"detail":"No signature is that of a secret known here."}`
-	if got := w.Body.String(); got != want || w.Header().Get("Content-Type") != "application/problem+json" || w.Header().Get("WWW-Authenticate") == "" {
+	want := `{"title":"The webhook could not be verified.","status":401,` +
+		`"detail":"No signature was made with a secret of this receiver."}`
+	if got := w.Body.String(); got != want || w.Header().Get("Content-Type") != "application/problem+json" ||
+		w.Header().Get("WWW-Authenticate") == "" {
 		t.Errorf("got %s with %v", got, w.Header())
 	}
 }
@@ -130,13 +146,13 @@ func TestRefusalIsAProblem(t *testing.T) {
 func TestVerifyNeedsASecret(t *testing.T) {
 	defer func() {
 		if recover() == nil {
-			t.Error("Verify without a secret lets nobody through, or everybody")
+			t.Error("Verify accepted a configuration without a secret")
 		}
 	}()
 	Verify(nil, VerifyOptions{})
 }
 
-// Whatever headers say, they are read or refused, and nothing that was not signed gets through.
+// Any headers are either parsed or refused, and an unsigned request never gets through.
 func FuzzHeaders(f *testing.F) {
 	f.Add("msg_1", "1614265330", vectorSignature)
 	f.Add("msg_1", "-1", "v1,AAAA v1a,BBBB")
@@ -158,7 +174,7 @@ func FuzzHeaders(f *testing.F) {
 		if h.id != id || h.timestamp != timestamp || fmt.Sprint(h.at.Unix()) != timestamp || strings.Contains(h.id, ".") {
 			t.Errorf("%q %q read as %+v", id, timestamp, h)
 		}
-		// Sending what was read again gives the same.
+		// Sending the parsed signatures again gives the same result.
 		var texts []string
 		for _, s := range h.signatures {
 			texts = append(texts, s.String())

@@ -1,7 +1,8 @@
--- Of the thousand messages that have been due for longest, those that nobody else is taking; of an aggregate only the first that is not sent: ">="
--- finds it, and leaves one way only to a planner that knows nothing of the table.
--- More are chosen than taken, however small the batch: others may be taking or holding some. They are looked up by the primary key:
--- "state < 2" fits no other index.
+-- Returns up to $2 of the thousand messages that have been due for longest, without those that another relay is
+-- taking, and of each aggregate only the first message that is not sent. ">=" in the subquery finds it, and leaves one
+-- plan only, even to a planner without statistics about the table.
+-- More rows are chosen than taken, however small the batch is, because other relays may have locked some of them.
+-- They are joined by the primary key, because "state < 2" matches no other index.
 SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
 FROM {{messages}} AS m
 WHERE m.id = ANY (ARRAY(

@@ -1,4 +1,5 @@
--- Of the messages with these IDs and of those without an aggregate, those that are due and that nobody else is taking.
+-- Returns the due messages among those with these IDs and those without an aggregate, without those that another relay
+-- is taking.
 SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> ''
 FROM {{messages}} AS m
 WHERE m.id = ANY (ARRAY(

@@ -1,5 +1,6 @@
--- Of up to a thousand aggregates, those after $2, the first message that is not sent: two looks into an index, however many are behind it.
--- None if no more than a thousand messages are due, which due.sql has seen.
+-- Returns the first message that is not sent of up to a thousand aggregates, those after $2: two index lookups for each
+-- aggregate, however many messages it has. Returns nothing if at most a thousand messages are due, because due.sql has
+-- seen all of them.
 WITH RECURSIVE walk (name, place) AS (
 	SELECT (
 		SELECT e.aggregate FROM {{messages}} AS e

@@ -1,4 +1,5 @@
--- One at a time. What is there already takes no rights to make.
+-- Lets one migration run at a time. An existing schema or table is not created again, because CREATE needs privileges
+-- even then.
 SELECT pg_advisory_xact_lock(hashtext('retrysafe outbox migrate'));
 DO $$ BEGIN
 	IF {{schema}} <> '' AND to_regnamespace({{schema}}) IS NULL THEN

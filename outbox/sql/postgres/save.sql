@@ -1,5 +1,5 @@
--- Changes one row, unless another message has the key: then none. Saving the same message again adds nothing; of an attempt's
--- messages the one that an earlier attempt has saved stands.
+-- Changes one row; changes none if another message has the key. Saving the same message again adds nothing. Of an
+-- attempt's message, the version that the first attempt saved stays.
 INSERT INTO {{messages}} AS m
 	(key, topic, aggregate, header, body, digest, saved_by, saved_at, due_at, owner, tries, state, error)
 VALUES ($1, $2, $3, $4, $5, $6, $7, {{clock}}, {{clock}}, '', 0, 1, '')

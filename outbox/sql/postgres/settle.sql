@@ -1,5 +1,5 @@
--- A message that another relay has taken since is its business. The IDs are there twice so that they are looked up by the primary key, also in
--- a table that has never been analysed.
+-- Leaves out messages that another relay has taken since. The IDs occur twice so that the rows are found by the primary
+-- key, also in a table that was never analysed.
 UPDATE {{messages}} AS m
 SET state = r.state, due_at = {{clock}} + r.delay, tries = m.tries - r.untried, error = r.error, owner = ''
 FROM jsonb_to_recordset($1::text::jsonb) AS r (id bigint, state smallint, delay bigint, error text, untried integer)

@@ -1,4 +1,4 @@
--- As settle.sql, but for the messages that nobody holds.
+-- As settle.sql, but only for the messages that no transaction has locked.
 UPDATE {{messages}} AS m
 SET state = r.state, due_at = {{clock}} + r.delay, tries = m.tries - r.untried, error = r.error, owner = ''
 FROM jsonb_to_recordset($1::text::jsonb) AS r (id bigint, state smallint, delay bigint, error text, untried integer)

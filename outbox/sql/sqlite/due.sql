@@ -1,5 +1,6 @@
--- Of the thousand messages that have been due for longest, those that nobody else is taking; of an aggregate only the first that is not sent: ">="
--- finds it, and leaves one way only to a planner that knows nothing of the table.
+-- Returns up to ?2 of the thousand messages that have been due for longest, without those that another relay is
+-- taking, and of each aggregate only the first message that is not sent. ">=" in the subquery finds it, and leaves one
+-- plan only, even to a planner without statistics about the table.
 SELECT m.id, m.key, m.topic, m.aggregate, m.header, m.body, m.tries, {{clock}} - m.saved_at, m.owner <> x''
 FROM {{messages}} AS m
 WHERE m.id IN (

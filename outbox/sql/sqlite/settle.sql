@@ -1,4 +1,4 @@
--- A message that another relay has taken since is its business.
+-- Leaves out messages that another relay has taken since.
 UPDATE {{messages}} AS m
 SET state = r.value ->> 'state', due_at = {{clock}} + (r.value ->> 'delay'),
 	tries = tries - (r.value ->> 'untried'), error = r.value ->> 'error', owner = x''

@@ -1,4 +1,4 @@
--- As settle.sql: nobody holds one message alone.
+-- As settle.sql: SQLite locks the whole file, never one message.
 UPDATE {{messages}} AS m
 SET state = r.value ->> 'state', due_at = {{clock}} + (r.value ->> 'delay'),
 	tries = tries - (r.value ->> 'untried'), error = r.value ->> 'error', owner = x''

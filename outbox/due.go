@@ -7,10 +7,11 @@ import (
 	"sync"
 )
 
-// look finds up to n messages that are due, and that are the first of their aggregates. It looks at the thousand that have been due for
-// longest. If too many of those wait for another message, it goes through the aggregates, a thousand at a time, and through
-// the messages that have none: so a look takes the same time however many messages wait behind one.
-func (b *Outbox) look(ctx context.Context, conn *sql.Conn, n, blocking int) ([]Delivery, error) {
+// findDue finds up to n messages that are due and are the first of their aggregates. It first checks the thousand
+// messages that have been due for longest. If too many of those wait for an earlier message, it walks through the
+// aggregates, a thousand per call, and checks the messages without an aggregate. So one call takes a bounded time,
+// even if many messages wait behind one.
+func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int) ([]Delivery, error) {
 	batch, err := deliveries(conn.QueryContext(ctx, b.sql.due, blocking, n))
 	if err != nil || len(batch) == n {
 		return batch, err
@@ -22,17 +23,17 @@ func (b *Outbox) look(ctx context.Context, conn *sql.Conn, n, blocking int) ([]D
 	return deliveries(conn.QueryContext(ctx, b.sql.dueHeads, asJSON(heads), n))
 }
 
-// walk is where the next look goes through the aggregates.
+// walk is the position from which the next call continues through the aggregates.
 type walk struct {
 	mu    sync.Mutex
-	after []byte // in the order of bytes
+	after []byte // the last aggregate seen, in byte order
 }
 
-// walkLength is how many aggregates heads.sql goes through.
+// walkLength is the number of aggregates that heads.sql reads.
 const walkLength = 1000
 
-// heads returns the IDs of messages that are the first of their aggregates: those of the next thousand aggregates, and in the end of fewer. It
-// returns nil if due.sql has seen everything that is due.
+// heads returns the IDs of the first messages of the next thousand aggregates, or of the remaining ones. It returns
+// nil if due.sql has already seen all due messages.
 func (b *Outbox) heads(ctx context.Context, conn *sql.Conn, blocking int) (ids []int64, err error) {
 	b.walk.mu.Lock()
 	defer b.walk.mu.Unlock()
@@ -54,7 +55,7 @@ func (b *Outbox) heads(ctx context.Context, conn *sql.Conn, blocking int) (ids [
 	return ids, rows.Err()
 }
 
-// deliveries reads the tries that begin.
+// deliveries reads rows into deliveries, and counts the try that begins.
 func deliveries(rows *sql.Rows, err error) (batch []Delivery, _ error) {
 	if err != nil {
 		return nil, err
@@ -68,14 +69,14 @@ func deliveries(rows *sql.Rows, err error) (batch []Delivery, _ error) {
 		}
 		d := r.delivery()
 		d.unended = unended
-		d.Try++ // the one that begins
+		d.Try++ // the try that begins now
 		batch = append(batch, d)
 	}
 	return batch, rows.Err()
 }
 
-// asJSON writes a list of IDs.
+// asJSON returns a list of IDs as JSON.
 func asJSON(ids []int64) string {
-	text, _ := json.Marshal(ids) // numbers always can be
+	text, _ := json.Marshal(ids) // integers cannot fail
 	return string(text)
 }
