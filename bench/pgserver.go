@@ -83,7 +83,7 @@ func (s *pgServer) store(ctx context.Context, schema string) (pgAsked, error) {
 // pgAsked says which store a role is to open.
 type pgAsked struct {
 	URL, Schema string
-	Lanes       int // 0: as many as is the default
+	Connections int // 0: as many as is the default
 }
 
 // pgConnections is how many a pool has: more than any store uses.
@@ -105,7 +105,7 @@ func (a pgAsked) open(ctx context.Context) (pgOpened, error) {
 	if err != nil {
 		return pgOpened{}, err
 	}
-	store, err := pgstore.New(ctx, pool, pgstore.Options{Schema: a.Schema, Lanes: a.Lanes})
+	store, err := pgstore.New(ctx, pool, pgstore.Options{Schema: a.Schema, Connections: a.Connections})
 	if err != nil {
 		pool.Close()
 		return pgOpened{}, err

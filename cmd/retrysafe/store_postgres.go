@@ -19,24 +19,24 @@ import (
 const (
 	// connectPatience is how many seconds a server may take to accept a connection, unless the URL has connect_timeout.
 	connectPatience = "5"
-	// defaultLanes is how many connections claims and completions use at once, unless the URL has lanes.
-	defaultLanes = 2
-	// spareConnections are left for sweeping and looking while all lanes are busy, unless the URL has pool_max_conns.
+	// defaultConnections is how many connections claims and completions use at once, unless the URL has connections.
+	defaultConnections = 2
+	// spareConnections are left for sweeping and looking while all of these are busy, unless the URL has pool_max_conns.
 	spareConnections = 4
 	defaultSchema    = "retrysafe"
 )
 
 // postgresRef is a schema in a PostgreSQL database.
 type postgresRef struct {
-	name   string // the URL, without passwords
-	url    string // as it was given
-	pool   *pgxpool.Config
-	listen *pgx.ConnConfig // nil: as the pool does
-	schema string
-	lanes  int
+	name        string // the URL, without passwords
+	url         string // as it was given
+	pool        *pgxpool.Config
+	listen      *pgx.ConnConfig // nil: as the pool does
+	schema      string
+	connections int
 }
 
-// parsePostgres reads a URL. The parameters schema, lanes and notify are ours; pgx gets the others.
+// parsePostgres reads a URL. The parameters schema, connections and notify are ours; pgx gets the others.
 func parsePostgres(text string) (*postgresRef, error) {
 	front, query, _ := strings.Cut(text, "?")
 	params, err := url.ParseQuery(query)
@@ -45,10 +45,10 @@ func parsePostgres(text string) (*postgresRef, error) {
 			"with %%40, %%2F, %%3A, %%3F, %%23 for the characters @/:?# in the password, or put it into PGPASSWORD; there is: %s",
 			strings.SplitAfter(text, ":")[0]+"…")
 	}
-	p := &postgresRef{name: hidePassword(text), url: text, schema: cmp.Or(params.Get("schema"), defaultSchema), lanes: defaultLanes}
-	if lanes := params.Get("lanes"); lanes != "" {
-		if p.lanes, err = strconv.Atoi(lanes); err != nil || p.lanes < 1 || p.lanes > 1000 {
-			return nil, refusef("store %s: lanes=%s is no number from 1 to 1000", p.name, lanes)
+	p := &postgresRef{name: hidePassword(text), url: text, schema: cmp.Or(params.Get("schema"), defaultSchema), connections: defaultConnections}
+	if connections := params.Get("connections"); connections != "" {
+		if p.connections, err = strconv.Atoi(connections); err != nil || p.connections < 1 || p.connections > 1000 {
+			return nil, refusef("store %s: connections=%s is no number from 1 to 1000", p.name, connections)
 		}
 	}
 	if _, err := pgstore.Migrations(p.schema); err != nil {
@@ -59,11 +59,11 @@ func parsePostgres(text string) (*postgresRef, error) {
 			return nil, refusef("store %s: %w", p.name, err)
 		}
 	}
-	for _, ours := range []string{"schema", "lanes", "notify"} {
+	for _, ours := range []string{"schema", "connections", "notify"} {
 		params.Del(ours)
 	}
 	if !params.Has("pool_max_conns") {
-		params.Set("pool_max_conns", strconv.Itoa(p.lanes+spareConnections))
+		params.Set("pool_max_conns", strconv.Itoa(p.connections+spareConnections))
 	}
 	fillIn(params)
 	if p.pool, err = pgxpool.ParseConfig(front + "?" + params.Encode()); err != nil {
@@ -129,7 +129,7 @@ func (p *postgresRef) open(ctx context.Context) (retrysafe.Store, func() error, 
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := pgstore.New(ctx, pool, pgstore.Options{Schema: p.schema, Lanes: p.lanes, Listen: p.listen})
+	s, err := pgstore.New(ctx, pool, pgstore.Options{Schema: p.schema, Connections: p.connections, Listen: p.listen})
 	if err != nil {
 		pool.Close()
 		return nil, nil, p.explain(err)

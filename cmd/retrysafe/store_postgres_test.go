@@ -14,20 +14,20 @@ func noSettings(t *testing.T) {
 	}
 }
 
-// Seen to fail with lanes left in the URL that pgx gets, and with each default of the pool taken out.
+// Seen to fail with connections left in the URL that pgx gets, and with each default of the pool taken out.
 func TestPostgresURL(t *testing.T) {
 	noSettings(t)
 	for _, c := range []struct {
-		name, url string
-		schema    string
-		lanes     int
-		conns     int32
-		patience  time.Duration
+		name, url   string
+		schema      string
+		connections int
+		conns       int32
+		patience    time.Duration
 	}{
 		{"alone", "postgres://u@h/db", "retrysafe", 2, 6, 5 * time.Second},
 		{"the longer scheme", "postgresql://u@h/db", "retrysafe", 2, 6, 5 * time.Second},
-		{"ours and pgx's", "postgres://u@h/db?schema=mine&lanes=3&connect_timeout=9", "mine", 3, 7, 9 * time.Second},
-		{"a pool of one's own", "postgres://u@h/db?pool_max_conns=3&lanes=16", "retrysafe", 16, 3, 5 * time.Second},
+		{"ours and pgx's", "postgres://u@h/db?schema=mine&connections=3&connect_timeout=9", "mine", 3, 7, 9 * time.Second},
+		{"a pool of one's own", "postgres://u@h/db?pool_max_conns=3&connections=16", "retrysafe", 16, 3, 5 * time.Second},
 		{"several hosts", "postgres://u@h:1,i:2/db?target_session_attrs=read-write", "retrysafe", 2, 6, 5 * time.Second},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -38,11 +38,11 @@ func TestPostgresURL(t *testing.T) {
 			p := r.postgres
 			want(t, "name", r.name, c.url)
 			want(t, "schema", p.schema, c.schema)
-			want(t, "lanes", p.lanes, c.lanes)
+			want(t, "connections", p.connections, c.connections)
 			want(t, "connections", p.pool.MaxConns, c.conns)
 			want(t, "patience", p.pool.ConnConfig.ConnectTimeout, c.patience)
 			want(t, "application", p.pool.ConnConfig.RuntimeParams["application_name"], "retrysafe")
-			for _, ours := range []string{"schema", "lanes", "notify"} {
+			for _, ours := range []string{"schema", "connections", "notify"} {
 				if v, there := p.pool.ConnConfig.RuntimeParams[ours]; there {
 					t.Errorf("the server is told %s=%s", ours, v)
 				}
@@ -67,7 +67,7 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 	noSettings(t)
 	for _, url := range []string{
 		"postgres://u:s3cret@h/db",
-		"postgres://u:s3cret@h/db?lanes=none",
+		"postgres://u:s3cret@h/db?connections=none",
 		"postgres://u:s3cret@h/db?schema=Not Mine",
 		"postgres://u:s3cret@h/db?pool_max_conns=many",
 		"postgres://u:s3cret@h/db?sslmode=perhaps",

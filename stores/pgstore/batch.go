@@ -93,7 +93,7 @@ func (s *Store) carry(ops []operation) (again []operation) {
 	}
 	if sqlState(err) == lockNotAvailable && len(joined) > 1 {
 		for _, op := range joined {
-			s.lanes.aside(op)
+			s.workers.runApart(op)
 		}
 		return again
 	}
@@ -215,18 +215,18 @@ func (s *Store) pipeline(b *batch, alone bool) *pgx.Batch {
 	}
 	switch {
 	case !alone:
-		p.Queue(s.sql.guard, maxLockWait)
+		p.Queue(s.sql.plannerSettings, maxLockWait)
 	case !b.speaksForItself(s.grown.Load()):
-		p.Queue(s.sql.guard, nil)
+		p.Queue(s.sql.plannerSettings, nil)
 	}
 	queue(p, s.sql.complete, b.completions, func(r pgx.Rows) error { return eachMade(r, b.completions) })
 	queue(p, s.sql.extend, b.extensions, func(r pgx.Rows) error { return eachMade(r, b.extensions) })
 	queue(p, s.sql.release, b.releases, func(r pgx.Rows) error { return eachMade(r, b.releases) })
 	queue(p, s.sql.checkpoint, b.checkpoints, func(r pgx.Rows) error { return eachMade(r, b.checkpoints) })
-	queue(p, s.sql.retire, b.retirements, nil)
+	queue(p, s.sql.archive, b.retirements, nil)
 	queue(p, s.sql.watch, b.asks, nil)
-	queue(p, s.sql.look, b.looks, func(r pgx.Rows) error { return b.eachSeen(r) })
-	queue(p, s.sql.add, b.additions, func(r pgx.Rows) error { return eachAcquired(r, b.additions) })
-	queue(p, s.sql.take, b.takings, func(r pgx.Rows) error { return eachAcquired(r, b.takings) })
+	queue(p, s.sql.find, b.looks, func(r pgx.Rows) error { return b.eachSeen(r) })
+	queue(p, s.sql.insert, b.additions, func(r pgx.Rows) error { return eachAcquired(r, b.additions) })
+	queue(p, s.sql.acquire, b.takings, func(r pgx.Rows) error { return eachAcquired(r, b.takings) })
 	return p
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// openOneLane returns a store that makes one batch at a time, however long that takes.
-func openOneLane(t testing.TB) *Store {
+// openOneWorker returns a store that makes one batch at a time, however long that takes.
+func openOneWorker(t testing.TB) *Store {
 	t.Helper()
-	s := openAt(t, shared.Get(t).Database(t), Options{Lanes: 1})
-	s.lanes.limit = 1
+	s := openAt(t, shared.Get(t).Database(t), Options{Connections: 1})
+	s.workers.limit = 1
 	return s
 }
 
@@ -38,7 +38,7 @@ func oneBatch(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) 
 	return all
 }
 
-// behind makes calls that wait for the store's lane until release.
+// behind makes calls that wait for the store's worker until release.
 func behind(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) (outcomes []chan outcome, release func()) {
 	t.Helper()
 	release = holdUp(t, s)
@@ -50,7 +50,7 @@ func behind(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) (o
 			o <- outcome{c, err}
 		}()
 	}
-	eventually(t, "all calls wait for the lane", func() bool { return s.lanes.queued() == len(calls) })
+	eventually(t, "all calls wait for the worker", func() bool { return s.workers.queued() == len(calls) })
 	return outcomes, release
 }
 
@@ -72,10 +72,10 @@ func failures(t *testing.T, s *Store) int {
 // Seen to fail with each looker of a key in a batch of its own, and with one record handed to all of them.
 func TestBurstOnOneKey(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	var batches atomic.Int64
-	run := s.lanes.run
-	s.lanes.run = func(ops []operation) []operation {
+	run := s.workers.run
+	s.workers.run = func(ops []operation) []operation {
 		batches.Add(1)
 		return run(ops)
 	}
@@ -110,7 +110,7 @@ func TestBurstOnOneKey(t *testing.T) {
 // Seen to fail with the look for the key taken out of group.add: a statement met a row twice (21000).
 func TestSameKeyInOneBatch(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	settleCounts(t, s)
 	before := failures(t, s)
 	var calls []func() (retrysafe.Claim, error)
@@ -141,7 +141,7 @@ func TestSameKeyInOneBatch(t *testing.T) {
 
 func TestSameKeyEndsTwiceInOneBatch(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	lease, free, lost := acquire(t, s, "ends"), acquire(t, s, "released"), acquire(t, s, "lost")
 	stranger := lost
 	stranger.Owner = retrysafe.NewOwner()
@@ -167,7 +167,7 @@ func TestSameKeyEndsTwiceInOneBatch(t *testing.T) {
 // Seen to fail with carryAlone left out of carry: all fifty failed.
 func TestPoisonHurtsNobodyElse(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	execute(t, s, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'poison'; END $$`)
 	execute(t, s, `CREATE TRIGGER poison BEFORE INSERT ON {{schema}}.claims FOR EACH ROW WHEN (NEW.id = 'id 20') EXECUTE FUNCTION refuse()`)
 	var calls []func() (retrysafe.Claim, error)

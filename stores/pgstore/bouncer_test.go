@@ -33,12 +33,12 @@ func TestContractThroughPgBouncer(t *testing.T) {
 	runContract(t, through, Options{Listen: listen}, 1)
 }
 
-// Seen to fail with sayHello taken out: LISTEN worked, Watch seemed to, and nothing was ever heard.
+// Seen to fail with checkNotifications taken out: LISTEN worked, Watch seemed to, and nothing was ever heard.
 func TestDeafThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	through, _ := openBouncer(t)
 	s := openAt(t, through, Options{})
-	if _, _, err := s.Watch(context.Background(), params("k").Key); !errors.Is(err, errDeaf) {
+	if _, _, err := s.Watch(context.Background(), params("k").Key); !errors.Is(err, errDisconnected) {
 		t.Errorf("Watch = %v, want an error that says to poll", err)
 	}
 	waitThrough(t, s, s)

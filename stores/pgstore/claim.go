@@ -155,7 +155,7 @@ func (c *claim) judge(r *record) (next errand, done bool) {
 	return take, false
 }
 
-// claimValues are what add.sql and take.sql take beside the key's digest.
+// claimValues are what insert.sql and acquire.sql take beside the key's digest.
 type claimValues struct {
 	owner                  uuid
 	lease                  number
@@ -184,7 +184,7 @@ func (c *claim) row() []any {
 	}
 }
 
-// eachAcquired reads what add.sql and take.sql return: the keys that were taken.
+// eachAcquired reads what insert.sql and acquire.sql return: the keys that were taken.
 func eachAcquired(rows pgx.Rows, claims group[*claim]) error {
 	defer rows.Close()
 	var (
@@ -221,7 +221,7 @@ type looker interface {
 	look(r *record)
 }
 
-// eachSeen reads what look.sql returns: what is known of the keys that are known.
+// eachSeen reads what find.sql returns: what is known of the keys that are known.
 func (b *batch) eachSeen(rows pgx.Rows) error {
 	defer rows.Close()
 	for rows.Next() {

@@ -21,7 +21,7 @@ import (
 func TestBatchesOfTheSameKeys(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)
-	stores := []*Store{openAt(t, url, Options{Lanes: 1}), openAt(t, url, Options{Lanes: 1})}
+	stores := []*Store{openAt(t, url, Options{Connections: 1}), openAt(t, url, Options{Connections: 1})}
 	for round := range 5 {
 		var outcomes []chan outcome
 		var releases []func()
@@ -116,7 +116,7 @@ func sweepOften(s *Store) error {
 func TestDeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	ctx, url := context.Background(), shared.Get(t).Database(t)
-	s := openAt(t, url+"&options=-c%20deadlock_timeout%3D500ms", Options{Lanes: 1})
+	s := openAt(t, url+"&options=-c%20deadlock_timeout%3D500ms", Options{Connections: 1})
 	first, second := acquire(t, s, "first"), acquire(t, s, "second")
 	outcomes, release := behind(t, s, doing(func() error { return complete(s, first) }), claiming(s, params("second")))
 	patient := openPool(t, url+"&options=-c%20deadlock_timeout%3D20s") // so that the other one is given up
@@ -171,7 +171,7 @@ func TestDefaultThatBecameStrict(t *testing.T) {
 func openSeveral(t *testing.T, isolation string) []*Store {
 	t.Helper()
 	at := shared.Get(t).Database(t) + "&options=-c%20deadlock_timeout%3D50ms&default_transaction_isolation=" + url.PathEscape(isolation)
-	return []*Store{openAt(t, at, Options{}), openAt(t, at, Options{}), openAt(t, at, Options{Lanes: 2})}
+	return []*Store{openAt(t, at, Options{}), openAt(t, at, Options{}), openAt(t, at, Options{Connections: 2})}
 }
 
 func deadlocks(t *testing.T, stores ...*Store) int {
@@ -189,7 +189,7 @@ func TestLimitsOfTheRole(t *testing.T) {
 			t.Parallel()
 			url := shared.Get(t).Database(t)
 			patient := openAt(t, url, Options{})
-			s := openOn(t, openPool(t, url+"&"+limit+"=1000"), Options{Lanes: 1})
+			s := openOn(t, openPool(t, url+"&"+limit+"=1000"), Options{Connections: 1})
 			locked, others := acquire(t, s, "locked"), make([]retrysafe.Lease, 5)
 			calls := []func() (retrysafe.Claim, error){doing(func() error { return complete(s, locked) })}
 			for i := range others {

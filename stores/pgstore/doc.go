@@ -25,11 +25,11 @@
 // goes to older. The view records shows it all to people, answers in JSON as JSON. Answers are stored as bytes: types that
 // know JSON would change them.
 //
-// The batches. An operation goes at once if one of the lanes, each a connection at a time, is free. Otherwise it waits
+// The batches. An operation goes at once if one of the workers, each a connection at a time, is free. Otherwise it waits
 // with others, and they go together, in one transaction with one sync: nothing ever waits for more to come. If a
 // transaction fails, each of its operations is tried in one of its own, so that each gets its own answer; a caller who
 // leaves is dropped from the queue. A row that somebody's transaction holds keeps a batch waiting for a second; then its
-// operations go one by one, and as long as a lane is held up there is another in its place. Statements take rows in the
+// operations go one by one, and as long as a worker is held up there is another in its place. Statements take rows in the
 // order of their keys, and may look at no more rows than they were given, whatever the statistics say. Deadlocks are
 // tried again, and so are operations whose connection breaks: each may be repeated. All transactions of the Store's own are read
 // committed, whatever the database's default.
@@ -50,7 +50,7 @@
 // Roles. Migrate needs to create a schema. A Store needs the rights that Grants lists, and no right to create or drop
 // anything; then days are dropped only by a sweep of the tables' owner.
 //
-// Connections. The pool bounds Options.Lanes. pgxpool makes 4 connections, or as many as there are CPUs if these are more,
+// Connections. The pool bounds Options.Connections. pgxpool makes 4 connections, or as many as there are CPUs if these are more,
 // unless its URL has pool_max_conns; sweeps, InTx and Inspector take theirs from the same pool.
 //
 // PgBouncer in transaction mode works, with default_query_exec_mode=cache_describe in the pool's URL if it is older than

@@ -62,7 +62,7 @@ func openOnly(t *testing.T, url string) *Store {
 
 // A role that has nothing but the grants can do all that the contract asks for.
 //
-// Seen to fail with each line of grants.sql taken out, and with pg_has_role taken out of days.sql.
+// Seen to fail with each line of grants.sql taken out, and with pg_has_role taken out of past_days.sql.
 func TestContractUnderTheGrants(t *testing.T) {
 	t.Parallel()
 	ownerURL, app := byScript(t)
@@ -146,7 +146,7 @@ func TestGrantsAreNoMore(t *testing.T) {
 		"INSERT INTO keys.migrations VALUES (2, 'two')",
 		"UPDATE keys.results SET body = ''",
 		"UPDATE keys.steps SET data = ''",
-		"INSERT INTO keys.chores VALUES ('x', gen_random_uuid(), 0)",
+		"INSERT INTO keys.locks VALUES ('x', gen_random_uuid(), 0)",
 		"ALTER TABLE keys.claims ADD x integer",
 	} {
 		if _, err := pool.Exec(context.Background(), statement); sqlState(err) != insufficientRights {

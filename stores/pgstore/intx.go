@@ -158,7 +158,7 @@ func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Re
 
 func (t *ending) write(ctx context.Context, c *completion) error {
 	if !t.store.grown.Load() {
-		if _, err := t.tx.exec(ctx, t.store.sql.guard, nil); err != nil {
+		if _, err := t.tx.exec(ctx, t.store.sql.plannerSettings, nil); err != nil {
 			return err
 		}
 	}

@@ -11,10 +11,10 @@ import (
 )
 
 // Who wants a row that somebody holds waits; who came in the same batch does not.
-// Seen to fail, by the timeout of 30 s, with lock_timeout taken out of guard.sql.
+// Seen to fail, by the timeout of 30 s, with lock_timeout taken out of planner_settings.sql.
 func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	unlock := lockRow(t, s, acquire(t, s, "locked").Key)
 	outcomes, release := behind(t, s, claiming(s, params("a")), claiming(s, params("locked")), claiming(s, params("b")), claiming(s, params("c")))
 	release()
@@ -34,11 +34,11 @@ func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 	}
 }
 
-// A lane that is held up is made up for, and closed again afterwards.
-// Seen to fail, by the timeout of 30 s, with the timer taken out of lanes.carry.
+// A worker that is held up is made up for, and closed again afterwards.
+// Seen to fail, by the timeout of 30 s, with the timer taken out of workers.carry.
 func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 	t.Parallel()
-	s := openAt(t, shared.Get(t).Database(t), Options{Lanes: 1})
+	s := openAt(t, shared.Get(t).Database(t), Options{Connections: 1})
 	unlock := lockRow(t, s, acquire(t, s, "locked").Key)
 	held := make(chan outcome, 1)
 	go func() {
@@ -56,24 +56,24 @@ func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 	if o := <-held; o.err != nil || o.claim.Verdict != retrysafe.InFlight {
 		t.Errorf("claim of the locked key = %v, %v; want it in flight", o.claim.Verdict, o.err)
 	}
-	eventually(t, "one lane is left", func() bool {
-		s.lanes.mu.Lock()
-		defer s.lanes.mu.Unlock()
-		return s.lanes.max == 1 && s.lanes.open <= 1
+	eventually(t, "one worker is left", func() bool {
+		s.workers.mu.Lock()
+		defer s.workers.mu.Unlock()
+		return s.workers.max == 1 && s.workers.open <= 1
 	})
 }
 
 // A timer that fires as the batch ends opens nothing.
-// Seen to fail with over taken out of lanes.carry.
+// Seen to fail with over taken out of workers.carry.
 func TestTimerOfALaneThatJustEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLanes(1, 4, func([]operation) []operation { time.Sleep(patience); return nil })
+		l := newWorkers(1, 4, func([]operation) []operation { time.Sleep(patience); return nil })
 		for range 100 {
 			l.carry(nil)
 			synctest.Wait()
 			if l.max != 1 {
-				t.Fatalf("%d lanes, want 1", l.max)
+				t.Fatalf("%d workers, want 1", l.max)
 			}
 		}
 	})

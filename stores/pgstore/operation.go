@@ -55,14 +55,14 @@ func (f *flight) leave() {
 	}
 }
 
-// do has the operation done by a lane. If ctx ends first, do returns its error, and whether anything has happened is
+// do has the operation done by a worker. If ctx ends first, do returns its error, and whether anything has happened is
 // unknown, as it is when a connection breaks: ask again.
 func (s *Store) do(ctx context.Context, op operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	t := op.base()
-	if err := s.lanes.submit(op); err != nil {
+	if err := s.workers.submit(op); err != nil {
 		return err
 	}
 	select {

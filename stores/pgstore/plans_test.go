@@ -20,8 +20,8 @@ var bad = regexp.MustCompile(`Seq Scan on|Hash Join|Merge Join|Bitmap`)
 // batchStatements are those of which every call is made.
 func batchStatements(q *statements) map[string]statement {
 	return map[string]statement{
-		"add": q.add, "take": q.take, "look": q.look, "complete": q.complete, "extend": q.extend, "release": q.release,
-		"checkpoint": q.checkpoint, "retire": q.retire, "watch": q.watch,
+		"add": q.insert, "take": q.acquire, "look": q.find, "complete": q.complete, "extend": q.extend, "release": q.release,
+		"checkpoint": q.checkpoint, "retire": q.archive, "watch": q.watch,
 	}
 }
 
@@ -39,7 +39,7 @@ func plan(t *testing.T, s *Store, text string, how planned, args ...string) stri
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		prepare := "SET LOCAL plan_cache_mode = " + how.mode + ";"
 		if how.guarded {
-			prepare += strings.TrimSpace(strings.ReplaceAll(s.sql.guard, "$1", "NULL")) + ";"
+			prepare += strings.TrimSpace(strings.ReplaceAll(s.sql.plannerSettings, "$1", "NULL")) + ";"
 		}
 		if _, err := tx.Exec(ctx, prepare+"PREPARE p AS "+text, pgx.QueryExecModeSimpleProtocol); err != nil {
 			return err
@@ -110,7 +110,7 @@ func TestPlansWithoutGuard(t *testing.T) {
 	unguarded("that were analysed while empty", func(q statement) string { return q.one })
 }
 
-// Seen to fail with guard.sql emptied: complete, extend, look and others scan tables.
+// Seen to fail with planner_settings.sql emptied: complete, extend, look and others scan tables.
 func TestPlansOnFreshTables(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -170,7 +170,7 @@ func TestNothingIsScannedInTx(t *testing.T) {
 // What needs no guard needs none whatever is known of the tables; that claims are many is learnt from the claims themselves.
 func TestGuardIsLeftOutForOne(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	execute(t, s, "ANALYZE")
 	if s.grown.Load() {
 		t.Fatal("an empty table is taken for a large one")

@@ -14,7 +14,7 @@ import (
 // instant is a time on the server's clock, in microseconds since 1970.
 type instant = int64
 
-// record is a row of claims or of older, with what look.sql and the like select beside it.
+// record is a row of claims or of older, with what find.sql and the like select beside it.
 type record struct {
 	digest              retrysafe.Digest
 	owner               retrysafe.Owner
@@ -55,7 +55,7 @@ func duration(micros int64) time.Duration {
 	return time.Duration(max(micros, 0)) * time.Microsecond
 }
 
-// scan reads a row of look.sql.
+// scan reads a row of find.sql.
 func (r *record) scan(row pgx.CollectableRow, more ...any) error {
 	var k, owner pgtype.UUID
 	to := []any{

@@ -78,7 +78,7 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 // Seen to fail with operations that do not join anew in sendAgain: completions that were rolled back were acknowledged.
 func TestAnswersOfALostTransactionAreForgotten(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	blocked := acquire(t, s, "blocked")
 	var calls []func() (retrysafe.Claim, error)
 	for i := range 400 { // so many that the server sends the first answers before the last are there

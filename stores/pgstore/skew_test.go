@@ -16,7 +16,7 @@ import (
 const clockEnv = "PGSTORE_TEST_CLOCK"
 
 // The clocks of a third of the processes are an hour fast, those of another third an hour slow: nobody sees a difference.
-// Seen to fail with take.sql judging by the time that the process sent along.
+// Seen to fail with acquire.sql judging by the time that the process sent along.
 func TestTortureWithWrongClocks(t *testing.T) {
 	t.Parallel()
 	c := startChamber(t, kind{program: buildWithWrongClock(t), clocks: []string{"0s", "1h", "-1h"}})

@@ -17,9 +17,9 @@ import (
 type Options struct {
 	// Schema that Migrate has made. Default "retrysafe".
 	Schema string
-	// Lanes is how many connections of the pool are used at once at most. Default 2, and no more than the pool may have, which
+	// Connections is how many connections of the pool are used at once at most. Default 2, and no more than the pool may have, which
 	// is the greater of 4 and the number of CPUs unless its URL has pool_max_conns.
-	Lanes int
+	Connections int
 	// Timeout ends a transaction that the server does not answer. Default 30 s.
 	Timeout time.Duration
 	// Listen says how to connect for notifications of keys that somebody waits for: directly, not through PgBouncer.
@@ -28,19 +28,19 @@ type Options struct {
 }
 
 const (
-	defaultSchema  = "retrysafe"
-	defaultLanes   = 2
-	defaultTimeout = 30 * time.Second
+	defaultSchema      = "retrysafe"
+	defaultConnections = 2
+	defaultTimeout     = 30 * time.Second
 )
 
 func (o Options) withDefaults(pool *pgxpool.Pool) Options {
 	if o.Schema == "" {
 		o.Schema = defaultSchema
 	}
-	if o.Lanes <= 0 {
-		o.Lanes = defaultLanes
+	if o.Connections <= 0 {
+		o.Connections = defaultConnections
 	}
-	o.Lanes = min(o.Lanes, int(pool.Config().MaxConns))
+	o.Connections = min(o.Connections, int(pool.Config().MaxConns))
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
@@ -52,16 +52,16 @@ func (o Options) withDefaults(pool *pgxpool.Pool) Options {
 
 // Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on PostgreSQL. It is safe for concurrent use.
 type Store struct {
-	pool    *pgxpool.Pool
-	options Options
-	sql     *statements
-	lanes   *lanes
-	guess   guess
-	grown   atomic.Bool // there are manyPages of claims
-	strict  bool        // transactions are not read committed unless they say so
-	watches watches
-	ear     *ear
-	sweeper sweeper
+	pool     *pgxpool.Pool
+	options  Options
+	sql      *statements
+	workers  *workers
+	guess    guess
+	grown    atomic.Bool // there are manyPages of claims
+	strict   bool        // transactions are not read committed unless they say so
+	watches  watches
+	listener *listener
+	sweeper  sweeper
 
 	closing sync.Once
 }
@@ -93,9 +93,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema), strict: strict}
-	s.lanes = newLanes(o.Lanes, int(pool.Config().MaxConns), s.carry)
+	s.workers = newWorkers(o.Connections, int(pool.Config().MaxConns), s.carry)
 	s.sweeper.start()
-	s.ear = newEar(o.Listen, channel(o.Schema), pool, &s.watches)
+	s.listener = newListener(o.Listen, channel(o.Schema), pool, &s.watches)
 	return s, nil
 }
 
@@ -103,8 +103,8 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 // Store's methods return ErrClosed.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.lanes.close()
-		s.ear.close()
+		s.workers.close()
+		s.listener.close()
 	})
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 const (
 	// piece is how many records are deleted in one transaction. It takes less time than a claim beside many others does.
 	piece = 200
-	// choreTime is how long one process may sweep before another thinks that it has died.
-	choreTime = time.Minute
+	// sweepLockTime is how long one process may sweep before another thinks that it has died.
+	sweepLockTime = time.Minute
 	// lateTransactions is how many minutes a claim may take from its clock to its commit.
 	lateTransactions = 10
 )
@@ -41,12 +41,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	}
 	s.sweeper.pass.Lock()
 	defer s.sweeper.pass.Unlock()
-	mine, err := s.takeChore(ctx)
+	mine, err := s.takeSweepLock(ctx)
 	if err != nil || !mine {
 		return 0, err
 	}
-	defer s.endChore(ctx)
-	if err := s.tendDays(ctx); err != nil {
+	defer s.releaseSweepLock(ctx)
+	if err := s.maintainPartitions(ctx); err != nil {
 		return 0, err
 	}
 	swept, err := s.sweepClaims(ctx, limit)
@@ -57,9 +57,9 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return swept + older, err
 }
 
-func (s *Store) takeChore(ctx context.Context) (mine bool, err error) {
+func (s *Store) takeSweepLock(ctx context.Context) (mine bool, err error) {
 	err = s.readCommitted(ctx, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, s.sql.takeChore, "sweep", &s.sweeper.me, choreTime.Microseconds())
+		tag, err := tx.Exec(ctx, s.sql.takeSweepLock, "sweep", &s.sweeper.me, sweepLockTime.Microseconds())
 		mine = tag.RowsAffected() == 1
 		return err
 	})
@@ -69,11 +69,11 @@ func (s *Store) takeChore(ctx context.Context) (mine bool, err error) {
 	return mine, nil
 }
 
-// endChore lets others sweep. If it fails they can in a minute.
-func (s *Store) endChore(ctx context.Context) {
+// releaseSweepLock lets others sweep. If it fails they can in a minute.
+func (s *Store) releaseSweepLock(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	_ = s.readCommitted(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, s.sql.endChore, "sweep", &s.sweeper.me)
+		_, err := tx.Exec(ctx, s.sql.releaseSweepLock, "sweep", &s.sweeper.me)
 		return err
 	})
 }
@@ -134,7 +134,7 @@ func rest(ctx context.Context, d time.Duration) {
 // sweepPiece sends a statement that sweeps, as batches are sent, and reads its one row.
 func (s *Store) sweepPiece(ctx context.Context, text string, args []any, to ...any) error {
 	p := new(pgx.Batch)
-	p.Queue(s.sql.guard, nil)
+	p.Queue(s.sql.plannerSettings, nil)
 	p.Queue(text, args...).QueryRow(func(row pgx.Row) error { return row.Scan(to...) })
 	return s.readCommitted(ctx, func(tx pgx.Tx) error { return tx.SendBatch(ctx, p).Close() })
 }

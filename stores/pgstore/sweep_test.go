@@ -289,27 +289,27 @@ func TestSweepOfOlderRecords(t *testing.T) {
 	}
 }
 
-// Seen to fail with take_chore.sql giving it to everybody.
+// Seen to fail with take_sweep_lock.sql giving it to everybody.
 func TestOneSweepsAtATime(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)
 	s, other := openAt(t, url, Options{}), openAt(t, url, Options{})
 	completeMany(t, s, 10)
 	age(t, s, 25*time.Hour)
-	if mine, err := s.takeChore(context.Background()); err != nil || !mine {
-		t.Fatalf("takeChore = %v, %v", mine, err)
+	if mine, err := s.takeSweepLock(context.Background()); err != nil || !mine {
+		t.Fatalf("takeSweepLock = %v, %v", mine, err)
 	}
 	if got := sweepOnce(t, other, 5); got != 0 {
 		t.Errorf("swept %d while another store sweeps, want 0", got)
 	}
-	s.endChore(context.Background())
+	s.releaseSweepLock(context.Background())
 	if got := sweepOnce(t, other, 5); got != 5 {
 		t.Errorf("swept %d once the other had ended, want 5", got)
 	}
-	if mine, err := s.takeChore(context.Background()); err != nil || !mine {
-		t.Fatalf("takeChore = %v, %v", mine, err)
+	if mine, err := s.takeSweepLock(context.Background()); err != nil || !mine {
+		t.Fatalf("takeSweepLock = %v, %v", mine, err)
 	}
-	execute(t, s, "UPDATE {{schema}}.chores SET until = {{schema}}.clock() - 1") // it died, a minute ago
+	execute(t, s, "UPDATE {{schema}}.locks SET until = {{schema}}.clock() - 1") // it died, a minute ago
 	if got := sweepOnce(t, other, 5); got != 5 {
 		t.Errorf("swept %d after the other had died, want 5", got)
 	}

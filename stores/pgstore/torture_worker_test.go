@@ -35,7 +35,7 @@ func mutations(q *statements) map[string]mutation {
 		"release without fence and owner":    {forms(&q.release), holder, ""},
 		"checkpoint without fence and owner": {forms(&q.checkpoint), " AND c.owner = p.owner AND c.fence = p.fence", ""},
 		"checkpoint that saves one step":     {forms(&q.checkpoint), "name, data FROM held", "name, data FROM held WHERE steps < 2"},
-		"claim without lease":                {forms(&q.take), " AND c.ends_at <= excluded.claimed_at", ""},
+		"claim without lease":                {forms(&q.acquire), " AND c.ends_at <= excluded.claimed_at", ""},
 		"sweep too early":                    {[]*string{&q.sweepClaims}, "<= (SELECT now FROM m)", "<= (SELECT now + 1000000 FROM m)"},
 	}
 }

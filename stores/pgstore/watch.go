@@ -22,7 +22,7 @@ func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (<-chan struct{}, fu
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if err := s.ear.listens(ctx); err != nil {
+	if err := s.listener.listens(ctx); err != nil {
 		return nil, nil, err
 	}
 	digest := k.Digest()
@@ -82,8 +82,8 @@ func (w *watches) hear(payload string) {
 	wake(w.byKey[retrysafe.Digest(b)])
 }
 
-// hearAll wakes everybody: something may have been missed.
-func (w *watches) hearAll() {
+// wakeAll wakes everybody: something may have been missed.
+func (w *watches) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, changed := range w.byKey {

@@ -89,8 +89,8 @@ func TestNotifiesOnlyThoseWhoWait(t *testing.T) {
 	}
 }
 
-// deafen ends the connection that listens.
-func deafen(t *testing.T, s *Store) {
+// disconnect ends the connection that listens.
+func disconnect(t *testing.T, s *Store) {
 	t.Helper()
 	const end = `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`
 	if n := value[int](t, s, end); n != 1 {
@@ -98,7 +98,7 @@ func deafen(t *testing.T, s *Store) {
 	}
 }
 
-// Seen to fail with hearAll taken out of hears, and with the loop taken out of run.
+// Seen to fail with wakeAll taken out of setConnected, and with the loop taken out of run.
 func TestListenerDies(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -108,9 +108,9 @@ func TestListenerDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	deafen(t, s)
+	disconnect(t, s)
 	woken(t, changed) // something may have been missed
-	if _, _, err := s.Watch(ctx, lease.Key); !errors.Is(err, errDeaf) {
+	if _, _, err := s.Watch(ctx, lease.Key); !errors.Is(err, errDisconnected) {
 		t.Errorf("Watch while nobody listens = %v, want an error that says to poll", err)
 	}
 	waitThrough(t, s, s) // by polling
@@ -134,7 +134,7 @@ func TestGuardWaits(t *testing.T) {
 	here, there := openAt(t, url, Options{}), openAt(t, url, Options{})
 	waitThrough(t, here, there)
 	waitThrough(t, here, here)
-	deafen(t, here)
+	disconnect(t, here)
 	waitThrough(t, here, there)
 }
 

@@ -63,12 +63,12 @@ CREATE TABLE {{schema}}.results (
 ) PARTITION BY RANGE (ended_at);
 
 -- What only one process at a time does, and until when it may.
-CREATE TABLE {{schema}}.chores (
-	name   text   NOT NULL CONSTRAINT chores_pkey PRIMARY KEY,
+CREATE TABLE {{schema}}.locks (
+	name   text   NOT NULL CONSTRAINT locks_pkey PRIMARY KEY,
 	holder uuid   NOT NULL,
 	until  bigint NOT NULL
 );
-INSERT INTO {{schema}}.chores VALUES ('days', gen_random_uuid(), 0), ('sweep', gen_random_uuid(), 0);
+INSERT INTO {{schema}}.locks VALUES ('days', gen_random_uuid(), 0), ('sweep', gen_random_uuid(), 0);
 
 -- add_days makes the partitions of days that have none: days counted from 1970, in UTC. It runs with its owner's rights, so that
 -- who uses the store needs none to create tables. Attaching a table locks nobody out, unlike creating a partition.
@@ -79,7 +79,7 @@ DECLARE
 	part text;
 	added integer := 0;
 BEGIN
-	PERFORM FROM {{schema}}.chores WHERE name = 'days' FOR UPDATE; -- one at a time
+	PERFORM FROM {{schema}}.locks WHERE name = 'days' FOR UPDATE; -- one at a time
 	FOR day IN first .. first + least(days, 400) - 1 LOOP
 		part := 'results_' || to_char(date '1970-01-01' + day::integer, 'YYYYMMDD');
 		CONTINUE WHEN to_regclass(format('{{schema}}.%I', part)) IS NOT NULL;

@@ -12,7 +12,7 @@ DECLARE
 	part text;
 	added integer := 0;
 BEGIN
-	PERFORM FROM {{schema}}.chores WHERE name = 'days' FOR UPDATE; -- one at a time
+	PERFORM FROM {{schema}}.locks WHERE name = 'days' FOR UPDATE; -- one at a time
 	FOR day IN greatest(first, today) .. least(first + days - 1, today + 13) LOOP
 		part := 'results_' || to_char(date '1970-01-01' + day::integer, 'YYYYMMDD');
 		CONTINUE WHEN to_regclass(format('{{schema}}.%I', part)) IS NOT NULL;

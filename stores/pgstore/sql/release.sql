@@ -1,5 +1,5 @@
 -- Attempts that hold their key give it up. Without steps nothing is kept but the fence, for a minute, until the record is swept or claimed:
--- so fences grow although the clock is set back a little, and a copy of add.sql that arrives late does not take the key again.
+-- so fences grow although the clock is set back a little, and a copy of insert.sql that arrives late does not take the key again.
 UPDATE {{schema}}.claims c SET state = 2,
 	ends_at = CASE WHEN c.steps > 0 THEN {{schema}}.clock() ELSE 0 END,
 	keep_replay = CASE WHEN c.steps > 0 THEN c.keep_replay ELSE 0 END,

@@ -23,8 +23,8 @@ type day struct {
 	attached, pending bool // pending: a detach was interrupted
 }
 
-// tendDays makes partitions ahead, and drops those of the past that are no longer needed.
-func (s *Store) tendDays(ctx context.Context) error {
+// maintainPartitions makes partitions ahead, and drops those of the past that are no longer needed.
+func (s *Store) maintainPartitions(ctx context.Context) error {
 	if time.Since(s.sweeper.lookedAt) < daysEvery {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *Store) addDays(ctx context.Context) error {
 }
 
 func (s *Store) pastDays(ctx context.Context) ([]day, error) {
-	rows, err := s.pool.Query(ctx, s.sql.days)
+	rows, err := s.pool.Query(ctx, s.sql.pastDays)
 	if err != nil {
 		return nil, fmt.Errorf("sweep: %w", explain(err))
 	}

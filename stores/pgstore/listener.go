@@ -14,42 +14,42 @@ import (
 )
 
 const (
-	// helloTime is how long a notification of ours may take to come back before we believe that none will.
-	helloTime = 2 * time.Second
+	// checkTime is how long a notification of ours may take to come back before we believe that none will.
+	checkTime = 2 * time.Second
 	// silence is how long nothing need be heard before we look whether the connection is still there.
 	silence = 30 * time.Second
-	// deafTime is how long we wait before we connect again.
-	deafTime = 2 * time.Second
+	// reconnectPause is how long we wait before we connect again.
+	reconnectPause = 2 * time.Second
 )
 
-var errDeaf = errors.New("pgstore: no notifications come from the database")
+var errDisconnected = errors.New("pgstore: no notifications come from the database")
 
-// ear is the one connection that listens for the ends of attempts. It is made when somebody watches for the first time, and is
+// listener is the one connection that listens for the ends of attempts. It is made when somebody watches for the first time, and is
 // kept until the Store is closed. When it breaks it is made again, and meanwhile those who watch poll.
-type ear struct {
+type listener struct {
 	config  *pgx.ConnConfig
 	channel string
 	pool    *pgxpool.Pool // what completions use: hello comes from there
 	watches *watches
 
-	mu      sync.Mutex
-	ctx     context.Context // of the goroutine
-	stop    context.CancelFunc
-	started bool
-	hearing bool
-	tried   chan struct{} // closed once the first attempt to listen has ended
-	ended   chan struct{}
+	mu        sync.Mutex
+	ctx       context.Context // of the goroutine
+	stop      context.CancelFunc
+	started   bool
+	connected bool
+	tried     chan struct{} // closed once the first attempt to listen has ended
+	ended     chan struct{}
 }
 
-func newEar(config *pgx.ConnConfig, channel string, pool *pgxpool.Pool, w *watches) *ear {
-	e := &ear{config: config, channel: channel, pool: pool, watches: w}
+func newListener(config *pgx.ConnConfig, channel string, pool *pgxpool.Pool, w *watches) *listener {
+	e := &listener{config: config, channel: channel, pool: pool, watches: w}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	e.tried, e.ended = make(chan struct{}), make(chan struct{})
 	return e
 }
 
 // listens reports nil if notifications come, and waits for the first attempt to have them.
-func (e *ear) listens(ctx context.Context) error {
+func (e *listener) listens(ctx context.Context) error {
 	e.mu.Lock()
 	if !e.started && e.ctx.Err() == nil {
 		e.started = true
@@ -65,13 +65,13 @@ func (e *ear) listens(ctx context.Context) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.hearing {
-		return errDeaf
+	if !e.connected {
+		return errDisconnected
 	}
 	return nil
 }
 
-func (e *ear) close() {
+func (e *listener) close() {
 	e.mu.Lock()
 	e.stop()
 	started := e.started
@@ -82,34 +82,34 @@ func (e *ear) close() {
 }
 
 // run listens until the Store is closed.
-func (e *ear) run() {
+func (e *listener) run() {
 	defer close(e.ended)
 	for {
 		_ = e.listen() // why it ended changes nothing: those who watch are woken, and poll until it is back
-		e.hears(false)
+		e.setConnected(false)
 		select {
-		case <-time.After(deafTime):
+		case <-time.After(reconnectPause):
 		case <-e.ctx.Done():
 			return
 		}
 	}
 }
 
-// hears notes whether notifications come now. Either way some may have been missed.
-func (e *ear) hears(now bool) {
+// setConnected notes whether notifications come now. Either way some may have been missed.
+func (e *listener) setConnected(now bool) {
 	e.mu.Lock()
-	e.hearing = now
+	e.connected = now
 	select {
 	case <-e.tried:
 	default:
 		close(e.tried)
 	}
 	e.mu.Unlock()
-	e.watches.hearAll()
+	e.watches.wakeAll()
 }
 
 // listen returns when the connection is lost, or when nothing comes through it.
-func (e *ear) listen() error {
+func (e *listener) listen() error {
 	conn, err := pgx.ConnectConfig(e.ctx, e.config)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -118,21 +118,21 @@ func (e *ear) listen() error {
 	if _, err := conn.Exec(e.ctx, "LISTEN "+e.channel, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	if err := e.sayHello(conn); err != nil {
+	if err := e.checkNotifications(conn); err != nil {
 		return err
 	}
-	e.hears(true)
+	e.setConnected(true)
 	for {
-		if err := e.hearOne(conn); err != nil {
+		if err := e.receiveOne(conn); err != nil {
 			return err
 		}
 	}
 }
 
-// sayHello sends a notification the way completions go and waits until it is heard: through PgBouncer in transaction mode
+// checkNotifications sends a notification the way completions go and waits until it is heard: through PgBouncer in transaction mode
 // LISTEN seems to work, and nothing ever comes.
-func (e *ear) sayHello(conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(e.ctx, helloTime)
+func (e *listener) checkNotifications(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(e.ctx, checkTime)
 	defer cancel()
 	hello := fmt.Sprintf("hello %x", retrysafe.NewOwner())
 	if _, err := e.pool.Exec(ctx, "SELECT pg_notify($1, $2)", e.channel, hello); err != nil {
@@ -141,7 +141,7 @@ func (e *ear) sayHello(conn *pgx.Conn) error {
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
-			return fmt.Errorf("%w: %w", errDeaf, err)
+			return fmt.Errorf("%w: %w", errDisconnected, err)
 		}
 		if n.Payload == hello {
 			return nil
@@ -149,8 +149,8 @@ func (e *ear) sayHello(conn *pgx.Conn) error {
 	}
 }
 
-// hearOne passes a notification on. After a silence it makes sure that the connection is there.
-func (e *ear) hearOne(conn *pgx.Conn) error {
+// receiveOne passes a notification on. After a silence it makes sure that the connection is there.
+func (e *listener) receiveOne(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(e.ctx, silence)
 	defer cancel()
 	n, err := conn.WaitForNotification(ctx)
@@ -159,7 +159,7 @@ func (e *ear) hearOne(conn *pgx.Conn) error {
 		e.watches.hear(n.Payload)
 		return nil
 	case ctx.Err() != nil && e.ctx.Err() == nil:
-		ping, cancel := context.WithTimeout(e.ctx, helloTime)
+		ping, cancel := context.WithTimeout(e.ctx, checkTime)
 		defer cancel()
 		return conn.Ping(ping)
 	}

@@ -16,7 +16,7 @@ import (
 // Seen to fail with the filter at the head of carry taken out: the keys were claimed for callers who had left.
 func TestQueueForgetsThoseWhoLeft(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var calls []func() (retrysafe.Claim, error)
 	for i := range 50 {
@@ -25,7 +25,7 @@ func TestQueueForgetsThoseWhoLeft(t *testing.T) {
 	// One stays, so that the batch is made.
 	outcomes, release := behind(t, s, append(calls, claiming(s, params("stays")))...)
 	cancel()
-	for _, o := range outcomes[:50] { // at once: the lane is still held up
+	for _, o := range outcomes[:50] { // at once: the worker is still held up
 		if got := <-o; !errors.Is(got.err, context.Canceled) {
 			t.Errorf("a claim whose caller has left = %v", got.err)
 		}
@@ -39,10 +39,10 @@ func TestQueueForgetsThoseWhoLeft(t *testing.T) {
 	}
 }
 
-// Seen to fail with leave emptied: the lane waited for the row, and its goroutine with it.
+// Seen to fail with leave emptied: the worker waited for the row, and its goroutine with it.
 func TestLeavingWhileTheServerWorks(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	lease := acquire(t, s, "locked")
 	unlock := lockRow(t, s, lease.Key)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -53,14 +53,14 @@ func TestLeavingWhileTheServerWorks(t *testing.T) {
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("Extend = %v", err)
 	}
-	eventually(t, "the lane has ended", func() bool { return s.lanes.running() == 0 })
+	eventually(t, "the worker has ended", func() bool { return s.workers.running() == 0 })
 	eventually(t, "the server has given up", func() bool { return lockWaits(t, s) == 0 })
 	unlock()
 	acquire(t, s, "next")
 }
 
 // Not parallel: other stores have goroutines too.
-// Seen to fail with board never ending a lane.
+// Seen to fail with refill never ending a worker.
 func TestNothingIsLeftRunning(t *testing.T) {
 	url := shared.Get(t).Database(t)
 	s := openAt(t, url, Options{})
@@ -92,10 +92,10 @@ func goroutines() []string {
 	})
 }
 
-// Seen to fail with the wait taken out of lanes.close.
+// Seen to fail with the wait taken out of workers.close.
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
-	s := openOneLane(t)
+	s := openOneWorker(t)
 	outcomes, release := behind(t, s, claiming(s, params("waits")))
 	closed := make(chan struct{})
 	go func() {
@@ -104,7 +104,7 @@ func TestCloseWaits(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	eventually(t, "the store takes nothing more", s.lanes.refuses)
+	eventually(t, "the store takes nothing more", s.workers.refuses)
 	select {
 	case <-closed:
 		t.Error("Close does not wait for what is under way")

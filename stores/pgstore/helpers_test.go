@@ -71,15 +71,15 @@ func lockRow(t testing.TB, s *Store, k retrysafe.Key) (unlock func()) {
 	}
 }
 
-// holdUp keeps the only lane of a store busy until release.
+// holdUp keeps the only worker of a store busy until release.
 func holdUp(t testing.TB, s *Store) (release func()) {
 	t.Helper()
 	lease := acquire(t, s, rand.Text())
-	eventually(t, "no lane is open", func() bool { return s.lanes.running() == 0 })
+	eventually(t, "no worker is open", func() bool { return s.workers.running() == 0 })
 	unlock := lockRow(t, s, lease.Key)
 	before, extended := lockWaits(t, s), make(chan error)
 	go func() { extended <- s.Extend(context.Background(), lease, time.Minute) }()
-	eventually(t, "a lane waits for the row", func() bool { return lockWaits(t, s) > before })
+	eventually(t, "a worker waits for the row", func() bool { return lockWaits(t, s) > before })
 	return func() {
 		t.Helper()
 		unlock()
@@ -95,14 +95,14 @@ func lockWaits(t testing.TB, s *Store) int {
 	return value[int](t, s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 }
 
-func (l *lanes) running() int {
+func (l *workers) running() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.open
 }
 
-// queued is how many operations wait for a lane.
-func (l *lanes) queued() int {
+// queued is how many operations wait for a worker.
+func (l *workers) queued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.queue)
@@ -153,7 +153,7 @@ func together(t testing.TB, n int, f func(i int) error) {
 	}
 }
 
-func (l *lanes) refuses() bool {
+func (l *workers) refuses() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.closed

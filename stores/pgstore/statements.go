@@ -12,12 +12,12 @@ var sqlFiles embed.FS
 
 // statements are the texts of package sql, for one schema.
 type statements struct {
-	add, take, look, complete, extend, release, checkpoint, retire, watch statement
+	insert, acquire, find, complete, extend, release, checkpoint, archive, watch statement
 
-	guard, markTx, whole, outcome                   string
-	inspect, purge, list, stats, bytes, pendingAges string
-	sweepClaims, sweepOlder, oldestDue              string
-	addDays, days, takeChore, endChore              string
+	plannerSettings, markTx, whole, outcome            string
+	inspect, purge, list, stats, bytes, pendingAges    string
+	sweepClaims, sweepOlder, oldestDue                 string
+	addDays, pastDays, takeSweepLock, releaseSweepLock string
 }
 
 // statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
@@ -59,14 +59,14 @@ func newStatements(schema string) *statements {
 	}
 	rows := func(name string) statement { return newStatement(text(name)) }
 	return &statements{
-		add: rows("add"), take: rows("take"), look: rows("look"), complete: rows("complete"), extend: rows("extend"),
-		release: rows("release"), checkpoint: rows("checkpoint"), retire: rows("retire"), watch: rows("watch"),
+		insert: rows("insert"), acquire: rows("acquire"), find: rows("find"), complete: rows("complete"), extend: rows("extend"),
+		release: rows("release"), checkpoint: rows("checkpoint"), archive: rows("archive"), watch: rows("watch"),
 
-		guard: text("guard"), markTx: text("mark_tx"), whole: text("whole"), outcome: text("outcome"),
+		plannerSettings: text("planner_settings"), markTx: text("mark_tx"), whole: text("whole"), outcome: text("outcome"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
-		addDays: text("add_days"), days: text("days"),
-		takeChore: text("take_chore"), endChore: text("end_chore"),
+		addDays: text("add_days"), pastDays: text("past_days"),
+		takeSweepLock: text("take_sweep_lock"), releaseSweepLock: text("release_sweep_lock"),
 	}
 }
 

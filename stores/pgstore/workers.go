@@ -9,35 +9,35 @@ import (
 const (
 	// maxBatch is how many operations share one transaction at most.
 	maxBatch = 512
-	// patience is how long a batch may take before another lane stands in for the one that it is in: it waits for a row that
+	// patience is how long a batch may take before another worker stands in for the one that it is in: it waits for a row that
 	// somebody's transaction holds, and those behind it do not want that row.
 	patience = time.Second
 )
 
-// lanes carry operations to the database, each with one connection at a time. An operation goes at once if a lane is free;
+// workers carry operations to the database, each with one connection at a time. An operation goes at once if a worker is free;
 // otherwise it waits with others, and they go together: the busier the store, the less an operation costs, and
-// nothing ever waits for more to come. A lane is a goroutine that ends when nothing waits.
-type lanes struct {
+// nothing ever waits for more to come. A worker is a goroutine that ends when nothing waits.
+type workers struct {
 	run   func([]operation) (again []operation)
 	limit int // to max
 
 	mu     sync.Mutex
-	max    int // lanes at once: those that are held up are made up for
+	max    int // workers at once: those that are held up are made up for
 	queue  []operation
-	open   int // lanes that run
+	open   int // workers that run
 	apart  int // operations that go without one
 	closed bool
-	idle   sync.Cond // signalled when a lane ends
+	idle   sync.Cond // signalled when a worker ends
 }
 
-// newLanes returns n lanes that may become up to limit while some are held up.
-func newLanes(n, limit int, run func([]operation) []operation) *lanes {
-	l := &lanes{run: run, max: n, limit: limit}
+// newWorkers returns n workers that may become up to limit while some are held up.
+func newWorkers(n, limit int, run func([]operation) []operation) *workers {
+	l := &workers{run: run, max: n, limit: limit}
 	l.idle.L = &l.mu
 	return l
 }
 
-func (l *lanes) submit(op operation) error {
+func (l *workers) submit(op operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -48,21 +48,21 @@ func (l *lanes) submit(op operation) error {
 		return nil
 	}
 	l.open++
-	go l.drive([]operation{op})
+	go l.work([]operation{op})
 	return nil
 }
 
-// drive carries ops, what of them needs another turn, and what waits meanwhile.
-func (l *lanes) drive(ops []operation) {
+// work runs ops, what of them needs another turn, and what waits meanwhile.
+func (l *workers) work(ops []operation) {
 	for len(ops) > 0 {
 		again := l.carry(ops)
 		runtime.Gosched() // those who have just got their answer may ask again, and come along
-		ops = l.board(again)
+		ops = l.refill(again)
 	}
 }
 
-// carry runs ops. As long as they are held up there is one lane more.
-func (l *lanes) carry(ops []operation) (again []operation) {
+// carry runs ops. As long as they are held up there is one worker more.
+func (l *workers) carry(ops []operation) (again []operation) {
 	var more int
 	over := false
 	heldUp := time.AfterFunc(patience, func() {
@@ -75,7 +75,7 @@ func (l *lanes) carry(ops []operation) (again []operation) {
 		l.max++
 		if len(l.queue) > 0 {
 			l.open++
-			go l.drive(l.take(nil))
+			go l.work(l.take(nil))
 		}
 	})
 	again = l.run(ops)
@@ -87,8 +87,8 @@ func (l *lanes) carry(ops []operation) (again []operation) {
 	return again
 }
 
-// board adds to ops from the queue. If there is nothing at all, or one lane too many, the lane ends.
-func (l *lanes) board(ops []operation) []operation {
+// refill adds to ops from the queue. If there is nothing at all, or one worker too many, the worker ends.
+func (l *workers) refill(ops []operation) []operation {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(ops) > 0 || l.open <= l.max {
@@ -102,7 +102,7 @@ func (l *lanes) board(ops []operation) []operation {
 }
 
 // take moves operations from the queue to ops.
-func (l *lanes) take(ops []operation) []operation {
+func (l *workers) take(ops []operation) []operation {
 	n := min(len(l.queue), max(maxBatch-len(ops), 0))
 	ops = append(ops, l.queue[:n]...)
 	clear(l.queue[:n])
@@ -112,8 +112,8 @@ func (l *lanes) take(ops []operation) []operation {
 	return ops
 }
 
-// aside carries one operation apart from all others, beside the lanes.
-func (l *lanes) aside(op operation) {
+// runApart runs one operation apart from all others, beside the workers.
+func (l *workers) runApart(op operation) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.apart++
@@ -129,7 +129,7 @@ func (l *lanes) aside(op operation) {
 }
 
 // close lets what has been submitted end, and refuses anything more.
-func (l *lanes) close() {
+func (l *workers) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true

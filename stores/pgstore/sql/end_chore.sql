@@ -1,1 +1,0 @@
-UPDATE {{schema}}.chores SET until = 0 WHERE name = $1 AND holder = $2
