@@ -81,7 +81,7 @@ $(BIN)/golangci-lint: tools.mod tools.sum
 proto: ## generate code from the .proto files of tests and examples (needs protoc)
 	@for p in google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1 \
 		connectrpc.com/connect/cmd/protoc-gen-connect-go@v1.21.1; do GOWORK=off GOBIN=$(CURDIR)/$(BIN) go install $$p || exit 1; done
-	cd internal/rpc && PATH=$(CURDIR)/$(BIN):$$PATH protoc --go_out=. --go_opt=paths=source_relative shoppb/shop.proto
+	cd internal/testing && PATH=$(CURDIR)/$(BIN):$$PATH protoc --go_out=. --go_opt=paths=source_relative shoppb/shop.proto
 	cd examples && PATH=$(CURDIR)/$(BIN):$$PATH protoc --go_out=. --go_opt=paths=source_relative --go-grpc_out=. --go-grpc_opt=paths=source_relative \
 		--connect-go_out=. --connect-go_opt=paths=source_relative internal/paymentspb/payments.proto
 

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/rpc"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // ClientOptions of NewClientInterceptor. ClientOptions{} works: a random key for each call, four attempts.
@@ -55,7 +55,7 @@ type ClientOptions struct {
 }
 
 // AttemptReport tells how one attempt at a call went. It holds neither key nor request.
-type AttemptReport = rpc.AttemptReport
+type AttemptReport = rpcsafe.AttemptReport
 
 // RetryBudget keeps retries from piling up on a server that is failing, as gRPC's retry throttling does (gRFC A6): each failed attempt
 // takes a token, each answer gives back a part of one, and while half of the tokens or fewer are left there are no retries.
@@ -69,8 +69,8 @@ type RetryBudget struct {
 // Validate reports what is wrong with the options.
 func (o ClientOptions) Validate() error { return o.shared().Validate() }
 
-func (o ClientOptions) shared() rpc.ClientOptions {
-	return rpc.ClientOptions{
+func (o ClientOptions) shared() rpcsafe.ClientOptions {
+	return rpcsafe.ClientOptions{
 		Adapter: "connectsafe", KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, KeyFunc: o.KeyFunc, RequireKey: o.RequireKey,
 		Attempts: o.Attempts, MaxInFlight: o.MaxInFlight, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, MaxRetryAfter: o.MaxRetryAfter,
 		AttemptTimeout: o.AttemptTimeout, Retention: o.Retention, Horizon: o.Horizon,
@@ -80,24 +80,24 @@ func (o ClientOptions) shared() rpc.ClientOptions {
 }
 
 // ErrOutcomeUnknown is what an *OutcomeUnknownError is.
-var ErrOutcomeUnknown = rpc.ErrOutcomeUnknown
+var ErrOutcomeUnknown = rpcsafe.ErrOutcomeUnknown
 
 // ErrUnnamedCall: a second call of the same method in one attempt of a Guard, or a second one in one retrysafe.Step. Nothing was sent: name
 // both calls with WithOperation.
-var ErrUnnamedCall = rpc.ErrUnnamedCall
+var ErrUnnamedCall = rpcsafe.ErrUnnamedCall
 
 // ErrKeyRequired is returned with ClientOptions.RequireKey for a call that has no key, is not named with WithIntent or WithKey, and does not
 // have the context of an attempt. Nothing was sent.
-var ErrKeyRequired = rpc.ErrKeyRequired
+var ErrKeyRequired = rpcsafe.ErrKeyRequired
 
 // ErrNotReplayable is returned for a call that has succeeded, and whose response the server did not keep, so that this client cannot have it.
 // The error wraps the server's, which has the reason IDEMPOTENT_RESPONSE_NOT_KEPT. Nothing is left to retry: a new key would run the
 // operation a second time. Read what it made with another call.
-var ErrNotReplayable = rpc.ErrNotReplayable
+var ErrNotReplayable = rpcsafe.ErrNotReplayable
 
 // OutcomeUnknownError is the error for a call of which nobody can say whether it was carried out. It wraps ErrOutcomeUnknown and the
 // error of the last attempt, so that connect.CodeOf finds its code. Do not make the call again with a new key: find out what happened.
-type OutcomeUnknownError = rpc.OutcomeUnknownError
+type OutcomeUnknownError = rpcsafe.OutcomeUnknownError
 
 // NewClientInterceptor returns what makes unary calls of a client safe to retry, and retries them. A call gets a key, one for each intent,
 // which all attempts share. Do not change the request while the call runs: it is sent again as it then is.
@@ -108,10 +108,10 @@ type OutcomeUnknownError = rpc.OutcomeUnknownError
 //
 // It panics if o.Validate reports an error.
 func NewClientInterceptor(o ClientOptions) connect.Interceptor {
-	return &client{rpc.NewClient(o.shared())}
+	return &client{rpcsafe.NewClient(o.shared())}
 }
 
-type client struct{ *rpc.Client }
+type client struct{ *rpcsafe.Client }
 
 // WrapUnary implements connect.Interceptor.
 func (c *client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
@@ -122,9 +122,9 @@ func (c *client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		name := http.CanonicalHeaderKey(c.KeyHeader())
 		message, _ := request.Any().(proto.Message)
-		call := rpc.Call{Method: spec.Procedure, Key: request.Header()[name], Request: message}
+		call := rpcsafe.Call{Method: spec.Procedure, Key: request.Header()[name], Request: message}
 		var response connect.AnyResponse
-		err := c.Call(ctx, call, func(ctx context.Context, copied proto.Message, key string) (reply rpc.Reply, err error) {
+		err := c.Call(ctx, call, func(ctx context.Context, copied proto.Message, key string) (reply rpcsafe.Reply, err error) {
 			attempt := &frozen{request, request.Any(), request.Header().Clone()}
 			if copied != nil {
 				attempt.message = copied
@@ -134,7 +134,7 @@ func (c *client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			}
 			response, err = next(ctx, attempt)
 			if err != nil {
-				reply = rpc.Reply{Status: statusOf(err), Trailer: metaOf(err), Begun: !connect.IsWireError(err)}
+				reply = rpcsafe.Reply{Status: statusOf(err), Trailer: metaOf(err), Begun: !connect.IsWireError(err)}
 			}
 			return reply, err
 		})
@@ -172,7 +172,7 @@ func (c *client) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 // request: a second call with the context may repeat the first; another is refused with an error that is retrysafe.ErrMismatch.
 //
 // Inside an attempt of a Guard that began later, the key does not count: the attempt's own calls have child keys.
-func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
+func WithKey(ctx context.Context, key string) context.Context { return rpcsafe.WithKey(ctx, key) }
 
 // Intent names something that is to happen once, by what the caller knows it by. Its key is the same over HTTP and gRPC.
 type Intent = retrysafe.Intent
@@ -184,11 +184,11 @@ func IntentKey(operation string, params ...string) string {
 
 // WithIntent returns a context whose call has the intent's key. It is the key of one request, as with WithKey. In a KeyField that wants
 // UUIDs of version 4 it is written as one.
-func WithIntent(ctx context.Context, i Intent) context.Context { return rpc.WithIntent(ctx, i) }
+func WithIntent(ctx context.Context, i Intent) context.Context { return rpcsafe.WithIntent(ctx, i) }
 
 // WithOperation returns a context whose calls, inside an attempt of a Guard, have the child key of this name. Without it the name is that
 // of the retrysafe.Step that the call is made in, or else the method, and there may be one such call: a second is refused with ErrUnnamedCall,
 // because the two could not be told apart when the attempt is run again, perhaps in another order. Names must be the same on every attempt.
 func WithOperation(ctx context.Context, name string) context.Context {
-	return rpc.WithOperation(ctx, name)
+	return rpcsafe.WithOperation(ctx, name)
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 

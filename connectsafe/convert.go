@@ -11,7 +11,7 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/retrysafe/retrysafe/internal/rpc"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // statusOf returns what connect would send of a handler's error.
@@ -34,7 +34,7 @@ func statusOf(err error) *status.Status {
 }
 
 // metaOf returns the metadata of an error.
-func metaOf(err error) rpc.Metadata {
+func metaOf(err error) rpcsafe.Metadata {
 	if e := new(connect.Error); errors.As(err, &e) {
 		return fromHeader(e.Meta())
 	}
@@ -42,7 +42,7 @@ func metaOf(err error) rpc.Metadata {
 }
 
 // errorOf returns the error that stands for a reply that has failed.
-func errorOf(reply rpc.Reply) *connect.Error {
+func errorOf(reply rpcsafe.Reply) *connect.Error {
 	e := connect.NewError(connect.Code(reply.Status.GetCode()), errors.New(reply.Status.GetMessage()))
 	for _, packed := range reply.Status.GetDetails() {
 		if d, err := connect.NewErrorDetail(packed); err == nil {
@@ -54,7 +54,7 @@ func errorOf(reply rpc.Reply) *connect.Error {
 }
 
 // said returns the header and trailer that a handler has set through its context.
-func said(info connect.CallInfo) (header, trailer rpc.Metadata) {
+func said(info connect.CallInfo) (header, trailer rpcsafe.Metadata) {
 	if info == nil {
 		return nil, nil
 	}
@@ -84,8 +84,8 @@ func (a aside) putBack(info connect.CallInfo) {
 	}
 }
 
-func fromHeader(h http.Header) rpc.Metadata {
-	md := rpc.Metadata{}
+func fromHeader(h http.Header) rpcsafe.Metadata {
+	md := rpcsafe.Metadata{}
 	for name, values := range h {
 		if len(values) > 0 {
 			md[strings.ToLower(name)] = append([]string(nil), values...)
@@ -94,16 +94,16 @@ func fromHeader(h http.Header) rpc.Metadata {
 	return md
 }
 
-func setHeader(h http.Header, md rpc.Metadata) {
+func setHeader(h http.Header, md rpcsafe.Metadata) {
 	for name, values := range md {
 		h[http.CanonicalHeaderKey(name)] = values
 	}
 }
 
 // joined returns both; a adds to b.
-func joined(a, b rpc.Metadata) rpc.Metadata {
-	all := rpc.Metadata{}
-	for _, md := range []rpc.Metadata{a, b} {
+func joined(a, b rpcsafe.Metadata) rpcsafe.Metadata {
+	all := rpcsafe.Metadata{}
+	for _, md := range []rpcsafe.Metadata{a, b} {
 		for name, values := range md {
 			all[name] = append(all[name], values...)
 		}

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/rpc"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // NewInterceptor returns what stands in front of unary handlers, so that calls with a key run them at most once. Calls without a key pass
@@ -39,11 +39,11 @@ func NewInterceptor(g *retrysafe.Guard, scope ScopeFunc, o Options) connect.Inte
 	if scope == nil {
 		panic("connectsafe: NewInterceptor needs a ScopeFunc; ScopeNone() says that all callers share one scope")
 	}
-	return &interceptor{rpc.NewServer(g, o.shared()), scope}
+	return &interceptor{rpcsafe.NewServer(g, o.shared()), scope}
 }
 
 type interceptor struct {
-	server *rpc.Server
+	server *rpcsafe.Server
 	scope  ScopeFunc
 }
 
@@ -55,10 +55,10 @@ func (i *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			return next(ctx, request)
 		}
 		message, _ := request.Any().(proto.Message)
-		call := rpc.Call{Method: spec.Procedure, Key: i.key(request.Header()), Request: message, Safe: isSafe(spec)}
+		call := rpcsafe.Call{Method: spec.Procedure, Key: i.key(request.Header()), Request: message, Safe: isSafe(spec)}
 		scope := func(ctx context.Context) (string, error) { return i.scope(ctx, request) }
 		var response connect.AnyResponse
-		reply, guarded := i.server.Serve(ctx, call, scope, func(ctx context.Context, r *rpc.Run) (reply rpc.Reply) {
+		reply, guarded := i.server.Serve(ctx, call, scope, func(ctx context.Context, r *rpcsafe.Run) (reply rpcsafe.Reply) {
 			response, reply = serve(ctx, r, request, next)
 			return reply
 		})
@@ -89,16 +89,16 @@ func (i *interceptor) key(h http.Header) []string {
 }
 
 func isSafe(spec connect.Spec) bool {
-	return spec.IdempotencyLevel == connect.IdempotencyNoSideEffects || rpc.HasNoSideEffects(spec.Procedure)
+	return spec.IdempotencyLevel == connect.IdempotencyNoSideEffects || rpcsafe.HasNoSideEffects(spec.Procedure)
 }
 
 // serve calls the handler.
-func serve(ctx context.Context, r *rpc.Run, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, rpc.Reply) {
+func serve(ctx context.Context, r *rpcsafe.Run, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, rpcsafe.Reply) {
 	info, _ := connect.CallInfoForHandlerContext(ctx)
 	outer := setAside(info) // what was said further out is not a part of the answer
-	r.Metadata(func() (header, trailer rpc.Metadata) { return said(info) })
+	r.Metadata(func() (header, trailer rpcsafe.Metadata) { return said(info) })
 	response, err := next(ctx, request)
-	reply := rpc.Reply{}
+	reply := rpcsafe.Reply{}
 	reply.Header, reply.Trailer = said(info)
 	outer.putBack(info) // and no more: connect would send what the handler has set, too
 	if err != nil {
@@ -113,7 +113,7 @@ func serve(ctx context.Context, r *rpc.Run, request connect.AnyRequest, next con
 }
 
 // answer sends what the guard has decided. response is the handler's: it is sent if it is the answer.
-func answer(ctx context.Context, reply rpc.Reply, response connect.AnyResponse) (connect.AnyResponse, error) {
+func answer(ctx context.Context, reply rpcsafe.Reply, response connect.AnyResponse) (connect.AnyResponse, error) {
 	if reply.Status != nil {
 		if info, ok := connect.CallInfoForHandlerContext(ctx); ok {
 			setHeader(info.ResponseHeader(), reply.Header)
@@ -121,7 +121,7 @@ func answer(ctx context.Context, reply rpc.Reply, response connect.AnyResponse) 
 		return nil, errorOf(reply)
 	}
 	if reply.Message != nil && (response == nil || response.Any() != any(reply.Message)) {
-		exact, err := rpc.NewExact(reply.Message)
+		exact, err := rpcsafe.NewExact(reply.Message)
 		if err != nil {
 			return nil, connect.NewError(connect.CodeInternal, err)
 		}

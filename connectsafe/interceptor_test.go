@@ -16,7 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 // A key is one key whatever protocol and codec it comes with. Seen to fail with the Content-Type counted.

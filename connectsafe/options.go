@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/retrysafe/retrysafe/internal/rpc"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // Options of an Interceptor. Options{} works: keys in the header Idempotency-Key, not required, all unary methods guarded.
@@ -75,8 +75,8 @@ type QuotaFunc func(ctx context.Context, method, scope string) (retryAfter time.
 // Validate reports what is wrong with the options.
 func (o Options) Validate() error { return o.shared().Validate() }
 
-func (o Options) shared() rpc.Options {
-	shared := rpc.Options{
+func (o Options) shared() rpcsafe.Options {
+	shared := rpcsafe.Options{
 		Adapter:   "connectsafe",
 		KeyHeader: o.KeyHeader, KeyField: o.KeyField, KeyPattern: o.KeyPattern, MaxKey: o.MaxKey,
 		Methods: o.Methods, Required: o.Required, RejectUnsupported: o.RejectUnsupported, MaxKeyAge: o.MaxKeyAge,
@@ -91,16 +91,16 @@ func (o Options) shared() rpc.Options {
 }
 
 // Class says what an answer's code means for its key.
-type Class = rpc.Class
+type Class = rpcsafe.Class
 
 // The classes.
 const (
 	// ClassStore: the outcome is definite; the answer is kept and replayed.
-	ClassStore = rpc.ClassStore
+	ClassStore = rpcsafe.ClassStore
 	// ClassRelease: nothing happened; the answer is sent, the key is free again.
-	ClassRelease = rpc.ClassRelease
+	ClassRelease = rpcsafe.ClassRelease
 	// ClassAmbiguous: something may have happened; Options.Ambiguous decides.
-	ClassAmbiguous = rpc.ClassAmbiguous
+	ClassAmbiguous = rpcsafe.ClassAmbiguous
 )
 
 // ClassFunc tells the class of a code; that of success is 0.
@@ -108,42 +108,46 @@ type ClassFunc func(connect.Code) Class
 
 // ThreeClasses is the default: codes that assert that nothing happened (UNAVAILABLE, RESOURCE_EXHAUSTED, UNAUTHENTICATED,
 // PERMISSION_DENIED, ABORTED) release; UNKNOWN, INTERNAL, DATA_LOSS, DEADLINE_EXCEEDED and CANCELLED are ambiguous; all others are stored.
-func ThreeClasses(c connect.Code) Class { return rpc.ThreeClasses(code.Code(c)) }
+func ThreeClasses(c connect.Code) Class { return rpcsafe.ThreeClasses(code.Code(c)) }
 
 // AmbiguousPolicy says what becomes of an ambiguous answer's key.
-type AmbiguousPolicy = rpc.AmbiguousPolicy
+type AmbiguousPolicy = rpcsafe.AmbiguousPolicy
 
 // The policies.
 const (
 	// AmbiguousStore keeps and replays the answer: the operation never runs twice.
-	AmbiguousStore = rpc.AmbiguousStore
+	AmbiguousStore = rpcsafe.AmbiguousStore
 	// AmbiguousRelease frees the key. Only for operations that may run twice, or that undo all they did before they fail.
-	AmbiguousRelease = rpc.AmbiguousRelease
+	AmbiguousRelease = rpcsafe.AmbiguousRelease
 	// AmbiguousUnknown abandons the key: the Guard's policy for abandoned keys decides what a retry gets.
-	AmbiguousUnknown = rpc.AmbiguousUnknown
+	AmbiguousUnknown = rpcsafe.AmbiguousUnknown
 )
 
 // FingerprintMethod says what tells two requests with the same key apart. The method that is called always counts, the field that carries
 // the key never does.
-type FingerprintMethod = rpc.FingerprintMethod
+type FingerprintMethod = rpcsafe.FingerprintMethod
 
 // FingerprintMessage compares whole messages, fields that the server does not know included. How a message is written is the same for one
 // version of the protobuf library only, so that its version is a part of the algorithm's name: during an upgrade, requests are not
 // compared with those that another version has recorded. Servers that run several versions for long use FingerprintFields.
-func FingerprintMessage() FingerprintMethod { return rpc.FingerprintMessage() }
+func FingerprintMessage() FingerprintMethod { return rpcsafe.FingerprintMessage() }
 
 // FingerprintExcept compares messages but for these fields: timestamps, trace IDs, and what else may change from one retry to the next.
-func FingerprintExcept(fields ...string) FingerprintMethod { return rpc.FingerprintExcept(fields...) }
+func FingerprintExcept(fields ...string) FingerprintMethod {
+	return rpcsafe.FingerprintExcept(fields...)
+}
 
 // FingerprintFields compares these fields, which name all that makes one request differ from another. Fields that are numbers, text or
 // bytes are compared across all versions of the protobuf library.
-func FingerprintFields(fields ...string) FingerprintMethod { return rpc.FingerprintFields(fields...) }
+func FingerprintFields(fields ...string) FingerprintMethod {
+	return rpcsafe.FingerprintFields(fields...)
+}
 
 // FingerprintFunc compares what f makes of a request. name names f; change it whenever f changes, so that old records are not compared
 // with new requests.
 func FingerprintFunc(name string, f func(method string, request proto.Message) string) FingerprintMethod {
-	return rpc.FingerprintFunc(name, f)
+	return rpcsafe.FingerprintFunc(name, f)
 }
 
 // FingerprintNone compares methods only: the first message with a key decides for all.
-func FingerprintNone() FingerprintMethod { return rpc.FingerprintNone() }
+func FingerprintNone() FingerprintMethod { return rpcsafe.FingerprintNone() }

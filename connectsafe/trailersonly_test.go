@@ -14,7 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/retrysafe/retrysafe/connectsafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 // fail ends a call as connect-go does: trailers in the header map, then a flush.

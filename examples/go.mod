@@ -71,7 +71,7 @@ require (
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/retrysafe/retrysafe/internal/rpc v0.0.0 // indirect
+	github.com/retrysafe/retrysafe/rpcsafe v0.0.0 // indirect
 	github.com/sony/gobreaker v1.0.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
@@ -110,4 +110,6 @@ replace github.com/retrysafe/retrysafe/grpcsafe => ../grpcsafe
 
 replace github.com/retrysafe/retrysafe/connectsafe => ../connectsafe
 
-replace github.com/retrysafe/retrysafe/internal/rpc => ../internal/rpc
+replace github.com/retrysafe/retrysafe/rpcsafe => ../rpcsafe
+
+replace github.com/retrysafe/retrysafe/internal/testing/shoppb => ../internal/testing/shoppb

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/rpc"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // ClientOptions of a UnaryClientInterceptor. ClientOptions{} works: a random key for each call, four attempts.
@@ -56,7 +56,7 @@ type ClientOptions struct {
 }
 
 // AttemptReport tells how one attempt at a call went. It holds neither key nor request.
-type AttemptReport = rpc.AttemptReport
+type AttemptReport = rpcsafe.AttemptReport
 
 // RetryBudget keeps retries from piling up on a server that is failing, as gRPC's retry throttling does (gRFC A6): each failed attempt
 // takes a token, each answer gives back a part of one, and while half of the tokens or fewer are left there are no retries.
@@ -70,8 +70,8 @@ type RetryBudget struct {
 // Validate reports what is wrong with the options.
 func (o ClientOptions) Validate() error { return o.shared().Validate() }
 
-func (o ClientOptions) shared() rpc.ClientOptions {
-	return rpc.ClientOptions{
+func (o ClientOptions) shared() rpcsafe.ClientOptions {
+	return rpcsafe.ClientOptions{
 		Adapter: "grpcsafe", KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, KeyFunc: o.KeyFunc, RequireKey: o.RequireKey,
 		Attempts: o.Attempts, MaxInFlight: o.MaxInFlight, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, MaxRetryAfter: o.MaxRetryAfter,
 		AttemptTimeout: o.AttemptTimeout, Retention: o.Retention, Horizon: o.Horizon,
@@ -81,24 +81,24 @@ func (o ClientOptions) shared() rpc.ClientOptions {
 }
 
 // ErrOutcomeUnknown is what an *OutcomeUnknownError is.
-var ErrOutcomeUnknown = rpc.ErrOutcomeUnknown
+var ErrOutcomeUnknown = rpcsafe.ErrOutcomeUnknown
 
 // ErrUnnamedCall: a second call of the same method in one attempt of a Guard, or a second one in one retrysafe.Step. Nothing was sent: name
 // both calls with WithOperation.
-var ErrUnnamedCall = rpc.ErrUnnamedCall
+var ErrUnnamedCall = rpcsafe.ErrUnnamedCall
 
 // ErrKeyRequired is returned with ClientOptions.RequireKey for a call that has no key, is not named with WithIntent or WithKey, and does not
 // have the context of an attempt. Nothing was sent.
-var ErrKeyRequired = rpc.ErrKeyRequired
+var ErrKeyRequired = rpcsafe.ErrKeyRequired
 
 // ErrNotReplayable is returned for a call that has succeeded, and whose response the server did not keep, so that this client cannot have it.
 // The error wraps the server's, which has the reason IDEMPOTENT_RESPONSE_NOT_KEPT. Nothing is left to retry: a new key would run the
 // operation a second time. Read what it made with another call.
-var ErrNotReplayable = rpc.ErrNotReplayable
+var ErrNotReplayable = rpcsafe.ErrNotReplayable
 
 // OutcomeUnknownError is the error for a call of which nobody can say whether it was carried out. It wraps ErrOutcomeUnknown and the
 // error of the last attempt, so that status.FromError finds its code. Do not make the call again with a new key: find out what happened.
-type OutcomeUnknownError = rpc.OutcomeUnknownError
+type OutcomeUnknownError = rpcsafe.OutcomeUnknownError
 
 // UnaryClientInterceptor returns what makes unary calls safe to retry, and retries them. A call gets a key, one for each intent, which all
 // attempts share; its request is copied once and sent as it was each time. Retries below, by the channel's service config or those that
@@ -110,15 +110,15 @@ type OutcomeUnknownError = rpc.OutcomeUnknownError
 //
 // It panics if o.Validate reports an error.
 func UnaryClientInterceptor(o ClientOptions) grpc.UnaryClientInterceptor {
-	c := rpc.NewClient(o.shared())
+	c := rpcsafe.NewClient(o.shared())
 	return func(ctx context.Context, method string, request, response any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if !c.Gives(method, rpc.HasNoSideEffects(method)) {
+		if !c.Gives(method, rpcsafe.HasNoSideEffects(method)) {
 			return invoke(ctx, method, request, response, cc, opts...)
 		}
 		message, _ := asProto(request)
 		md, _ := metadata.FromOutgoingContext(ctx)
-		call := rpc.Call{Method: method, Key: md[c.KeyHeader()], Request: message}
-		return c.Call(ctx, call, func(ctx context.Context, frozen proto.Message, key string) (rpc.Reply, error) {
+		call := rpcsafe.Call{Method: method, Key: md[c.KeyHeader()], Request: message}
+		return c.Call(ctx, call, func(ctx context.Context, frozen proto.Message, key string) (rpcsafe.Reply, error) {
 			var header, trailer metadata.MD
 			if key != "" {
 				md := md.Copy()
@@ -126,7 +126,7 @@ func UnaryClientInterceptor(o ClientOptions) grpc.UnaryClientInterceptor {
 				ctx = metadata.NewOutgoingContext(ctx, md)
 			}
 			err := invoke(ctx, method, sent(frozen, request), response, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
-			reply := rpc.Reply{Header: fromMD(header), Trailer: fromMD(trailer)}
+			reply := rpcsafe.Reply{Header: fromMD(header), Trailer: fromMD(trailer)}
 			if err != nil {
 				reply.Status, reply.Begun = status.Convert(err).Proto(), len(header) > 0
 			}
@@ -147,7 +147,7 @@ func sent(frozen proto.Message, request any) any {
 // request: a second call with the context may repeat the first; another is refused with an error that is retrysafe.ErrMismatch.
 //
 // Inside an attempt of a Guard that began later, the key does not count: the attempt's own calls have child keys.
-func WithKey(ctx context.Context, key string) context.Context { return rpc.WithKey(ctx, key) }
+func WithKey(ctx context.Context, key string) context.Context { return rpcsafe.WithKey(ctx, key) }
 
 // Intent names something that is to happen once, by what the caller knows it by. Its key is the same over HTTP and gRPC.
 type Intent = retrysafe.Intent
@@ -159,11 +159,11 @@ func IntentKey(operation string, params ...string) string {
 
 // WithIntent returns a context whose call has the intent's key. It is the key of one request, as with WithKey. In a KeyField that wants
 // UUIDs of version 4 it is written as one.
-func WithIntent(ctx context.Context, i Intent) context.Context { return rpc.WithIntent(ctx, i) }
+func WithIntent(ctx context.Context, i Intent) context.Context { return rpcsafe.WithIntent(ctx, i) }
 
 // WithOperation returns a context whose calls, inside an attempt of a Guard, have the child key of this name. Without it the name is that
 // of the retrysafe.Step that the call is made in, or else the method, and there may be one such call: a second is refused with ErrUnnamedCall,
 // because the two could not be told apart when the attempt is run again, perhaps in another order. Names must be the same on every attempt.
 func WithOperation(ctx context.Context, name string) context.Context {
-	return rpc.WithOperation(ctx, name)
+	return rpcsafe.WithOperation(ctx, name)
 }

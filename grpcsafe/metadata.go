@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/retrysafe/retrysafe/internal/rpc"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // keptStream keeps a handler's header and trailer back until the answer is recorded: a header that is sent commits the call, and gRPC
@@ -69,14 +69,14 @@ func (s *keptStream) SetTrailer(md metadata.MD) error {
 }
 
 // metadata returns what was set so far.
-func (s *keptStream) metadata() (header, trailer rpc.Metadata) {
+func (s *keptStream) metadata() (header, trailer rpcsafe.Metadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fromMD(s.header), fromMD(s.trailer)
 }
 
 // end returns all that was set: the handler has returned.
-func (s *keptStream) end() (header, trailer rpc.Metadata) {
+func (s *keptStream) end() (header, trailer rpcsafe.Metadata) {
 	s.mu.Lock()
 	s.over = true
 	s.mu.Unlock()
@@ -84,8 +84,8 @@ func (s *keptStream) end() (header, trailer rpc.Metadata) {
 }
 
 // fromMD writes bytes in base64, as they are on the wire.
-func fromMD(md metadata.MD) rpc.Metadata {
-	out := rpc.Metadata{}
+func fromMD(md metadata.MD) rpcsafe.Metadata {
+	out := rpcsafe.Metadata{}
 	for name, values := range md {
 		for _, v := range values {
 			if strings.HasSuffix(name, "-bin") {
@@ -98,7 +98,7 @@ func fromMD(md metadata.MD) rpc.Metadata {
 }
 
 // toMD is the way back. What is no base64 stays as it is.
-func toMD(in rpc.Metadata) metadata.MD {
+func toMD(in rpcsafe.Metadata) metadata.MD {
 	md := metadata.MD{}
 	for name, values := range in {
 		for _, v := range values {

@@ -21,7 +21,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 // Seen to fail with Trailer taken out of encode, with base64 taken out of fromMD, and with isPerResponse taken out of keeps.

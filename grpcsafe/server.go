@@ -24,7 +24,7 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/rpc"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // UnaryServerInterceptor returns what stands in front of unary handlers, so that calls with a key run them at most once. Calls without a
@@ -40,15 +40,15 @@ func UnaryServerInterceptor(g *retrysafe.Guard, scope ScopeFunc, o Options) grpc
 	if scope == nil {
 		panic("grpcsafe: UnaryServerInterceptor needs a ScopeFunc; ScopeNone() says that all callers share one scope")
 	}
-	s := rpc.NewServer(g, o.shared())
+	s := rpcsafe.NewServer(g, o.shared())
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		message, _ := asProto(request)
-		call := rpc.Call{
+		call := rpcsafe.Call{
 			Method: info.FullMethod, Key: metadata.ValueFromIncomingContext(ctx, s.KeyHeader()), Request: message,
-			Safe: rpc.HasNoSideEffects(info.FullMethod),
+			Safe: rpcsafe.HasNoSideEffects(info.FullMethod),
 		}
 		var response any
-		reply, guarded := s.Serve(ctx, call, rpc.ScopeFunc(scope), func(ctx context.Context, r *rpc.Run) (reply rpc.Reply) {
+		reply, guarded := s.Serve(ctx, call, rpcsafe.ScopeFunc(scope), func(ctx context.Context, r *rpcsafe.Run) (reply rpcsafe.Reply) {
 			response, reply = serve(ctx, r, request, handler)
 			return reply
 		})
@@ -62,7 +62,7 @@ func UnaryServerInterceptor(g *retrysafe.Guard, scope ScopeFunc, o Options) grpc
 // StreamServerInterceptor passes streams by: they are not guarded. With Options.RejectUnsupported it refuses those that send a key, with
 // UNIMPLEMENTED. It panics if o.Validate reports an error.
 func StreamServerInterceptor(o Options) grpc.StreamServerInterceptor {
-	s := rpc.NewServer(nil, o.shared())
+	s := rpcsafe.NewServer(nil, o.shared())
 	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		if reply, refused := s.Unguarded(metadata.ValueFromIncomingContext(stream.Context(), s.KeyHeader())); refused {
 			stream.SetTrailer(toMD(reply.Trailer))
@@ -73,7 +73,7 @@ func StreamServerInterceptor(o Options) grpc.StreamServerInterceptor {
 }
 
 // serve calls the handler, and keeps its header and trailer back.
-func serve(ctx context.Context, r *rpc.Run, request any, handler grpc.UnaryHandler) (response any, reply rpc.Reply) {
+func serve(ctx context.Context, r *rpcsafe.Run, request any, handler grpc.UnaryHandler) (response any, reply rpcsafe.Reply) {
 	kept := &keptStream{next: grpc.ServerTransportStreamFromContext(ctx)}
 	r.Metadata(kept.metadata)
 	response, err := handler(grpc.NewContextWithServerTransportStream(ctx, kept), request)
@@ -87,7 +87,7 @@ func serve(ctx context.Context, r *rpc.Run, request any, handler grpc.UnaryHandl
 }
 
 // answer sends what the guard has decided. response is the handler's, for a codec that is not protobuf's.
-func answer(ctx context.Context, reply rpc.Reply, response any) (any, error) {
+func answer(ctx context.Context, reply rpcsafe.Reply, response any) (any, error) {
 	header, trailer := toMD(reply.Header), toMD(reply.Trailer)
 	if grpc.SetHeader(ctx, header) != nil { // something further out has sent it
 		trailer = metadata.Join(header, trailer)

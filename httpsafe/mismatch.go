@@ -40,7 +40,7 @@ func (f *fingerprinter) checksOf(request *compared) (c checks) {
 // otherOperation reports whether a stored response answers a request with another method, path or query, or a call over gRPC or
 // Connect.
 func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
-	if bytes.HasPrefix(meta, []byte(`{"form":"rpc/`)) { // as internal/rpc begins it
+	if bytes.HasPrefix(meta, []byte(`{"form":"rpc/`)) { // as rpcsafe begins it
 		return true
 	}
 	_, stored, ok := bytes.Cut(meta, []byte("\n@"+aboutChecks+": "))

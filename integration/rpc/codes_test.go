@@ -16,7 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 // The classes, as docs/grpc.md has them.

@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 const service = "shop.v1.Things"

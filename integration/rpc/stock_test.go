@@ -17,7 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 // stock is what many channels have: grpc-go retries by itself, and knows nothing of keys. patient is too, for pushback: a test with it ends only

@@ -14,7 +14,7 @@ import (
 	_ "modernc.org/sqlite" // the driver
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )

@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 // empty module cache, and downloaded from the repository by their tags.
 //
 // Seen to fail with setVersions leaving the replace lines, with setVersions leaving siblings at v0.0.0, with kafkasafe
-// not written to the proxy, with internal/rpc among the private modules, without the LICENSE that the go command adds
+// not written to the proxy, with rpcsafe among the private modules, without the LICENSE that the go command adds
 // to modules below the root, without the siblings' hashes in go.sum, with tags without the module's folder, with another
 // version in "retrysafe version", with tags that are not looked for, and with a dry run that publishes.
 func TestRelease(t *testing.T) {
@@ -162,7 +162,7 @@ func TestModulesThatCannotBeReleased(t *testing.T) {
 		},
 		{
 			"a private module required", "grpcsafe/go.mod",
-			"retrysafe/internal/rpc v0.0.0", "retrysafe/bench v0.0.0", "requires github.com/retrysafe/retrysafe/bench",
+			"retrysafe/rpcsafe v0.0.0", "retrysafe/bench v0.0.0", "requires github.com/retrysafe/retrysafe/bench",
 		},
 		{
 			"another version of Go", "stores/pgstore/go.mod",
@@ -200,7 +200,7 @@ func TestGoModsInTheProxyAreChecked(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(proxy, "github.com/retrysafe/retrysafe/grpcsafe/@v", packed+".mod")
-	edit(t, name, "retrysafe/internal/rpc "+packed, "retrysafe/internal/rpc v0.0.0")
+	edit(t, name, "retrysafe/rpcsafe "+packed, "retrysafe/rpcsafe v0.0.0")
 	edit(t, name, "\nrequire ", "\nreplace github.com/retrysafe/retrysafe => ..\n\nrequire ")
 	err = checkGoMods(proxy, packed, modules)
 	if err == nil || !strings.Contains(err.Error(), "must not replace") || !strings.Contains(err.Error(), "want "+packed) {

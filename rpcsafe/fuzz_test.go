@@ -1,4 +1,4 @@
-package rpc
+package rpcsafe
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 // Results may come from elsewhere: whatever they hold, there is an answer, and a success has the stored bytes.

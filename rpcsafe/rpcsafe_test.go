@@ -1,4 +1,4 @@
-package rpc
+package rpcsafe
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 // Every situation says why, and what the client may do: either to come again, or not to.

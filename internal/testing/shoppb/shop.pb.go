@@ -281,7 +281,7 @@ const file_shoppb_shop_proto_rawDesc = "" +
 	"\x06Slowly\x12\x16.shop.v1.CreateRequest\x1a\x0e.shop.v1.Thing\x120\n" +
 	"\x06Refuse\x12\x16.shop.v1.CreateRequest\x1a\x0e.shop.v1.Thing\x12/\n" +
 	"\x05Break\x12\x16.shop.v1.CreateRequest\x1a\x0e.shop.v1.Thing\x121\n" +
-	"\x05Watch\x12\x16.shop.v1.CreateRequest\x1a\x0e.shop.v1.Thing0\x01B4Z2github.com/retrysafe/retrysafe/internal/rpc/shoppbb\x06proto3"
+	"\x05Watch\x12\x16.shop.v1.CreateRequest\x1a\x0e.shop.v1.Thing0\x01B8Z6github.com/retrysafe/retrysafe/internal/testing/shoppbb\x06proto3"
 
 var (
 	file_shoppb_shop_proto_rawDescOnce sync.Once

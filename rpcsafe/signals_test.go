@@ -1,4 +1,4 @@
-package rpc
+package rpcsafe
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/retrysafe/retrysafe/internal/rpc/shoppb"
+	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
 var errReply = errors.New("the reply")
@@ -195,7 +195,7 @@ func TestAttemptsAreReported(t *testing.T) {
 // The page has a row for each signal, in the order of the table, with its codes and reasons.
 // Seen to fail with a row taken out of the page, and with a code taken out of one.
 func TestSignalsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/grpc.md")
+	text, err := os.ReadFile("../docs/grpc.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package rpc
+package rpcsafe
 
 import (
 	"context"
