@@ -16,7 +16,6 @@ require (
 	github.com/retrysafe/retrysafe/connectsafe v0.0.0
 	github.com/retrysafe/retrysafe/grpcsafe v0.0.0
 	github.com/retrysafe/retrysafe/internal/testing/shoppb v0.0.0
-	github.com/retrysafe/retrysafe/probe/grpcprobe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/amqpsafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/kafkasafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/natssafe v0.0.0
@@ -53,6 +52,7 @@ require (
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/retrysafe/retrysafe/probe v0.0.0
 	github.com/retrysafe/retrysafe/rpcsafe v0.0.0 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
@@ -81,6 +81,6 @@ replace github.com/retrysafe/retrysafe/connectsafe => ../connectsafe
 
 replace github.com/retrysafe/retrysafe/rpcsafe => ../rpcsafe
 
-replace github.com/retrysafe/retrysafe/probe/grpcprobe => ../probe/grpcprobe
-
 replace github.com/retrysafe/retrysafe/internal/testing/shoppb => ../internal/testing/shoppb
+
+replace github.com/retrysafe/retrysafe/probe => ../probe

@@ -11,7 +11,6 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/observe/otelsafe v0.0.0
-	github.com/retrysafe/retrysafe/probe/grpcprobe v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	go.opentelemetry.io/otel v1.47.0
@@ -43,6 +42,7 @@ require (
 	github.com/prometheus/otlptranslator v1.0.0 // indirect
 	github.com/prometheus/procfs v0.22.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
+	github.com/retrysafe/retrysafe/probe v0.0.0
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
 	go.opentelemetry.io/otel/sdk v1.47.0 // indirect
@@ -59,7 +59,7 @@ require (
 replace (
 	github.com/retrysafe/retrysafe => ../..
 	github.com/retrysafe/retrysafe/observe/otelsafe => ../../observe/otelsafe
-	github.com/retrysafe/retrysafe/probe/grpcprobe => ../../probe/grpcprobe
+	github.com/retrysafe/retrysafe/probe => ../../probe
 	github.com/retrysafe/retrysafe/stores/pgstore => ../../stores/pgstore
 	github.com/retrysafe/retrysafe/stores/sqlitestore => ../../stores/sqlitestore
 )

@@ -12,9 +12,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/draft"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
 	"github.com/retrysafe/retrysafe/internal/testing/pages"
+	"github.com/retrysafe/retrysafe/probe/draft"
+	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
 const repository = "../.."

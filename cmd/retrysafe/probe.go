@@ -15,9 +15,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
 type probeCmd struct {

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
 // catalogue is the cases of all protocols.

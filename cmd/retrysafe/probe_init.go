@@ -8,9 +8,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/draft"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/draft"
+	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
 type probeInit struct {

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/draft"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/draft"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/recipe"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // checkForGRPC finds flags that are for gRPC and stand without --grpc, or the other way round.

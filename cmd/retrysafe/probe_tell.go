@@ -9,8 +9,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
 // What probe.Limits has if the recipe does not say.

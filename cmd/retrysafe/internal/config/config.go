@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // Config is what the proxy can be told. What a file leaves out is not set; the command fills it in.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // Flags are settings of the command line that have a form to keep. Empty ones are not set.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 const grpcTargets = "grpc://127.0.0.1:50051, or grpcs:// for TLS"

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // Service is a gRPC service to draft a recipe for.

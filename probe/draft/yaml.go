@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/recipe"
+	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
 // YAML is the recipe, with comments that teach. It can be read: what cannot be written down is an error.

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 const leastGRPC = "grpc: {method: shop.v1.Payments/Create, request: '{\"amount\": {{amount}}}'}\nidentity: {pointer: /paymentId}\n"
@@ -178,7 +178,7 @@ func TestCountOverHTTPForGRPC(t *testing.T) {
 
 // The recipe in the documentation can be used as it stands.
 func TestTheDocumentedRecipeForGRPC(t *testing.T) {
-	text, err := os.ReadFile("../../../../docs/probing.md")
+	text, err := os.ReadFile("../../docs/probing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // File is a recipe as it is written. Nothing has been opened yet: see Open.

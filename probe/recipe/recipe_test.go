@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 const least = "request: {path: /payments, body: '{\"amount\": {{amount}}}'}\nidentity: {pointer: /id}\n"
