@@ -223,11 +223,9 @@ func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 	return a
 }
 
-// tell tells the observer, if there is one, how the attempt goes.
+// tell tells the observers how the attempt goes.
 func (a *Attempt) tell(kind EventKind, err error) {
-	if a.guard.observer != nil {
-		a.guard.observer.Observe(a, Event{
-			Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err,
-		})
-	}
+	a.guard.observe(a, Event{
+		Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err,
+	})
 }

@@ -33,7 +33,8 @@
 //	observe/otelsafe    OpenTelemetry
 //
 // In this package: New and Guard.Do or Do run guarded work. Step saves the results of parts of it, and ChildKey derives keys for calls to other
-// systems. Terminal, Retryable and Unknown mark how work ended. Policy and Options say what happens in each situation; Store is the contract of
+// systems. Terminal, Retryable and Unknown mark how work ended, and Guard.Explain says what an
+// error of Do means for the request's sender. Policy and Options say what happens in each situation; Store is the contract of
 // stores.
 //
 // # Where to read on

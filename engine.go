@@ -10,8 +10,8 @@ import (
 // engine is what a Guard and the Guards made of it by With share.
 type engine struct {
 	store        Store
-	watcher      Watcher // nil: waiters poll
-	observer     Observer
+	watcher      Watcher   // nil: waiters poll
+	observers    observers // those of New: of background sweeps
 	storeTimeout time.Duration
 	rooms        rooms
 	background   background
@@ -25,10 +25,12 @@ type engine struct {
 func newEngine(s Store, o Options) *engine {
 	e := &engine{
 		store:        s,
-		observer:     o.Observer,
 		storeTimeout: orElse(o.StoreTimeout, 5*time.Second),
 		background:   newBackground(),
 		sweeps:       sweeps{every: orElse(o.SweepEvery, time.Minute)},
+	}
+	if o.Observer != nil {
+		e.observers = observers{o.Observer}
 	}
 	e.watcher, _ = s.(Watcher)
 	e.sweeps.sweeper, _ = s.(Sweeper)
@@ -108,7 +110,7 @@ func (s *sweeps) sweep(e *engine) {
 		n, err = s.sweeper.Sweep(ctx, sweepLimit)
 		ctx.end(nil)
 	}
-	e.observe(context.Background(), Event{Kind: SweepEnded, Count: total, Took: time.Since(began), Err: err})
+	e.observers.Observe(context.Background(), Event{Kind: SweepEnded, Count: total, Took: time.Since(began), Err: err})
 }
 
 func (s *sweeps) stop() { s.stopped.Store(true) }

@@ -106,6 +106,12 @@ func (w *workError) As(target any) bool {
 	return errors.As(w.inside, target)
 }
 
+// callerLeft is an error that occurred because the caller's context ended. Explain tells it from a store's timeout by its type,
+// since both are context.DeadlineExceeded.
+type callerLeft struct{ error }
+
+func (c *callerLeft) Unwrap() error { return c.error }
+
 // class is what a worker's error says about the work.
 type class uint8
 

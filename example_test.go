@@ -177,3 +177,51 @@ func ExampleObserverFunc() {
 	// work_succeeded 1
 	// answer_replayed 1
 }
+
+func ExampleGuard_Explain() {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	work := func(context.Context, *retrysafe.Attempt) (string, error) { return "paid", nil }
+	request := retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "order-1"}, Fingerprint: "raw1:order-1"}
+	_, _ = retrysafe.Do(context.Background(), guard, request, work)
+
+	request.Fingerprint = "raw1:order-2"
+	_, err := retrysafe.Do(context.Background(), guard, request, work)
+	advice := guard.Explain(err)
+	fmt.Printf("%v: executed: %v, retryable: %v, new key required: %v\n",
+		advice.Situation, advice.Executed, advice.Retryable, advice.NewKeyRequired)
+	fmt.Println(advice.Title)
+	fmt.Println(advice.Detail)
+	// Output:
+	// mismatch: executed: no, retryable: false, new key required: true
+	// Idempotency-Key is already used
+	// This key was first used for a different request. Use a new key for a new operation.
+}
+
+func ExampleAmbiguousPolicy_Apply() {
+	status := 500 // says neither that the operation happened nor that it did not
+	class := retrysafe.ClassAmbiguous
+
+	var chosen retrysafe.AmbiguousPolicy // not set: the guard's policy decides
+	once := retrysafe.Policy{}
+	resumed := retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}
+	fmt.Println(status, chosen.Or(once).Apply(class))
+	fmt.Println(status, chosen.Or(resumed).Apply(class))
+	// Output:
+	// 500 store
+	// 500 unknown
+}
+
+func ExampleGuard_WithObserver() {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	guard = guard.WithObserver(retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
+		fmt.Println(e.Kind)
+	}))
+	request := retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "order-1"}}
+	_, err := retrysafe.Do(context.Background(), guard, request,
+		func(context.Context, *retrysafe.Attempt) (string, error) { return "paid", nil })
+	fmt.Println(err)
+	// Output:
+	// attempt_started
+	// work_succeeded
+	// <nil>
+}

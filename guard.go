@@ -11,6 +11,7 @@ import (
 // It holds the rules; its Store holds the records. A Guard is safe for concurrent use.
 type Guard struct {
 	*engine
+	observers  observers
 	policy     Policy
 	given      Policy // policy without the defaults of its Retention, for With
 	firstBeats *line  // of attempts whose work has just begun
@@ -80,20 +81,21 @@ type Outcome struct {
 // New returns a Guard that keeps its records in s. Close s after Shutdown. It panics if the policy is not valid, as it
 // happens when a program starts; see Policy.Validate.
 func New(s Store, o Options) *Guard {
-	return newGuard(newEngine(s, o), o.Policy.or(defaultPolicy()))
+	e := newEngine(s, o)
+	return newGuard(e, e.observers, o.Policy.or(defaultPolicy()))
 }
 
 // With returns a Guard for operations with a policy of their own: fields of p that are set replace those of g. Both share
 // everything else, Shutdown included. It panics if p is not valid.
 func (g *Guard) With(p Policy) *Guard {
-	return newGuard(g.engine, p.or(g.given))
+	return newGuard(g.engine, g.observers, p.or(g.given))
 }
 
-func newGuard(e *engine, p Policy) *Guard {
+func newGuard(e *engine, told observers, p Policy) *Guard {
 	if err := p.Validate(); err != nil {
 		panic(err.Error())
 	}
-	return &Guard{engine: e, policy: p.ready(), given: p, firstBeats: newLine(), timeouts: newLine()}
+	return &Guard{engine: e, observers: told, policy: p.ready(), given: p, firstBeats: newLine(), timeouts: newLine()}
 }
 
 // Policy returns the policy in force, defaults filled in.
@@ -181,7 +183,7 @@ func (g *Guard) claimRequest(r Request) claimRequest {
 // claim asks the store, twice if need be: the first claim may have been made and only its answer lost.
 func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 	if err := ctx.Err(); err != nil {
-		return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, err)
+		return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, &callerLeft{err})
 	}
 	c, err := g.claimOnce(ctx, q)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStoreFull) {
@@ -192,7 +194,9 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 		return c, nil
 	case errors.Is(err, ErrStoreFull):
 		return Claim{}, fmt.Errorf("claim key %s: %w", q.Key, err)
-	case ctx.Err() == nil: // else the caller has left, which says nothing of the store
+	case ctx.Err() != nil: // which says nothing about the store
+		err = &callerLeft{err}
+	default:
 		g.observe(ctx, Event{Kind: StoreFailed, Key: q.Key, Err: err})
 	}
 	g.undoClaim(ctx, q.ClaimParams)

@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -93,8 +94,23 @@ func (k EventKind) String() string {
 		"ran_unprotected", "fingerprint_incomparable", "sweep_ended", "key_resolved", "key_purged")
 }
 
-func (e *engine) observe(ctx context.Context, event Event) {
-	if e.observer != nil {
-		e.observer.Observe(ctx, event)
+// WithObserver returns a Guard that tells o, after the observers of g, what happens to the requests that it is given. Both
+// Guards share everything else, Shutdown included. SweepEnded is told only to the observer that New was given, because
+// sweeps belong to no Guard in particular.
+func (g *Guard) WithObserver(o Observer) *Guard {
+	observed := *g
+	observed.observers = append(slices.Clip(g.observers), o)
+	return &observed
+}
+
+// observers are told of each event in order.
+type observers []Observer
+
+// Observe implements Observer.
+func (all observers) Observe(ctx context.Context, e Event) {
+	for _, o := range all {
+		o.Observe(ctx, e)
 	}
 }
+
+func (g *Guard) observe(ctx context.Context, e Event) { g.observers.Observe(ctx, e) }

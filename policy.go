@@ -62,6 +62,11 @@ func (p InFlightPolicy) String() string {
 	return "reject"
 }
 
+// Equal reports whether p and q say the same. The zero policy equals Reject().
+func (p InFlightPolicy) Equal(q InFlightPolicy) bool {
+	return p == q || p.kind != inFlightWait && q.kind != inFlightWait
+}
+
 // AbandonedPolicy is made by Refuse, Rerun or Reconcile.
 type AbandonedPolicy struct {
 	kind      abandonedKind
@@ -107,6 +112,18 @@ func (p AbandonedPolicy) String() string {
 	return name(int(p.kind), "refuse", "rerun", "reconcile")
 }
 
+// Resumes reports whether a retry may run an abandoned operation again: true for Rerun and Reconcile, false for Refuse and the
+// zero policy.
+func (p AbandonedPolicy) Resumes() bool {
+	return p.kind == abandonedRerun || p.kind == abandonedReconcile
+}
+
+// Equal reports whether p and q are of one kind: both Refuse (or zero), both Rerun, or both Reconcile. The functions of two
+// Reconcile policies are not compared, because functions cannot be.
+func (p AbandonedPolicy) Equal(q AbandonedPolicy) bool {
+	return max(p.kind, abandonedRefuse) == max(q.kind, abandonedRefuse)
+}
+
 // StoreErrorPolicy says what happens when the store cannot be asked whether a key is free.
 type StoreErrorPolicy uint8
 
@@ -138,6 +155,9 @@ func (p Policy) Validate() error {
 	}
 	return nil
 }
+
+// WithDefaults returns p with the fields that are not set filled in as New does: Policy{}.WithDefaults() is the default policy.
+func (p Policy) WithDefaults() Policy { return p.or(defaultPolicy()).ready() }
 
 // or returns p with the fields that are not set taken from base.
 func (p Policy) or(base Policy) Policy {

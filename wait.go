@@ -47,7 +47,7 @@ func (g *Guard) whileInFlight(ctx context.Context, limit time.Duration, q *claim
 	case err == nil || ctx.Err() == nil && wait.Err() == nil:
 		return c, err
 	case ctx.Err() != nil:
-		return c, ctx.Err()
+		return c, &callerLeft{ctx.Err()}
 	}
 	_, err = g.refuse(ctx, WaitTimedOut, ErrWaitTimeout, c.Record)
 	return c, err
