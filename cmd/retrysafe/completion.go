@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
 type completionCmd struct {
@@ -20,7 +22,7 @@ fish:  retrysafe completion fish | source`
 }
 
 // Run prints a script made from the commands and flags of this binary.
-func (c completionCmd) Run(s *streams, ctx *kong.Context) error {
+func (c completionCmd) Run(s *cli.Streams, ctx *kong.Context) error {
 	words := wordsOf(ctx.Model.Node)
 	var script string
 	switch c.Shell {
@@ -31,7 +33,7 @@ func (c completionCmd) Run(s *streams, ctx *kong.Context) error {
 	case "fish":
 		script = fishCompletion(words)
 	}
-	_, err := fmt.Fprint(s.out, script)
+	_, err := fmt.Fprint(s.Out, script)
 	return err
 }
 

@@ -2,29 +2,28 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/alecthomas/kong"
-)
 
-// What the process exits with.
-const (
-	exitOK      = 0
-	exitFailed  = 1 // something went wrong while running
-	exitRefused = 2 // the command line or the configuration is wrong
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keyscmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/probecmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/proxycmd"
 )
 
 type commands struct {
-	Demo       demoCmd       `cmd:"" help:"Watch one charge happen although everything goes wrong. Start here."`
-	Proxy      proxyCmd      `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
-	Probe      probeCmd      `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry, whatever it is made with."`
+	Demo       demo.Cmd      `cmd:"" help:"Watch one charge happen although everything goes wrong. Start here."`
+	Proxy      proxycmd.Cmd  `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
+	Probe      probecmd.Cmd  `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry, whatever it is made with."`
 	Migrate    migrateCmd    `cmd:"" help:"Make the schema of a PostgreSQL store, or bring it up to date."`
 	Sweep      sweepCmd      `cmd:"" help:"Delete what is past its retention from a store."`
-	Keys       keysCmd       `cmd:"" help:"Look at keys, and resolve those whose outcome is unknown."`
-	Outbox     outboxCmd     `cmd:"" help:"Look at an outbox and its dead letters; send them again, or drop them."`
+	Keys       keyscmd.Cmd   `cmd:"" help:"Look at keys, and resolve those whose outcome is unknown."`
+	Outbox     outboxcmd.Cmd `cmd:"" help:"Look at an outbox and its dead letters; send them again, or drop them."`
 	Version    versionCmd    `cmd:"" help:"Print the version, or the licenses of what is inside."`
 	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell."`
 
@@ -55,11 +54,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Bind(&streams{out: stdout, err: stderr}),
+		kong.Bind(&cli.Streams{Out: stdout, Err: stderr}),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "retrysafe:", err)
-		return exitFailed
+		return cli.ExitFailed
 	}
 	ctx, err := app.Parse(args)
 	if exit >= 0 { // --help has been answered
@@ -67,28 +66,22 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "retrysafe: %v\nretrysafe: see retrysafe --help\n", err)
-		return exitRefused
+		return cli.ExitRefused
 	}
-	return exitCode(ctx.Run(), stderr)
+	return cli.Exit(ctx.Run(), stderr)
 }
 
-// streams are where a command writes.
-type streams struct{ out, err io.Writer }
+// exitWithStdin is a flag that ends the process when its standard input does: whoever started it with a pipe need not
+// live to stop it.
+type exitWithStdin bool
 
-// refusal is an error in what the user has asked for: the command line, the environment or the configuration.
-type refusal struct{ error }
-
-func (r refusal) Unwrap() error { return r.error }
-
-func refusef(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
-
-func exitCode(err error, stderr io.Writer) int {
-	if err == nil {
-		return exitOK
+// AfterApply implements kong's hook.
+func (f exitWithStdin) AfterApply() error {
+	if f {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(cli.ExitFailed)
+		}()
 	}
-	fmt.Fprintln(stderr, "retrysafe:", err)
-	if refused := (refusal{}); errors.As(err, &refused) {
-		return exitRefused
-	}
-	return exitFailed
+	return nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
@@ -47,22 +49,22 @@ type migrateUp struct {
 }
 
 // Run makes the schema, or brings it up to date.
-func (c migrateUp) Run(s *streams) error {
-	return c.inDatabase(s, func(ctx context.Context, p *postgresRef, pool *pgxpool.Pool) error {
-		applied, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.schema, Role: c.Role})
+func (c migrateUp) Run(s *cli.Streams) error {
+	return c.inDatabase(s, func(ctx context.Context, p *storeurl.Postgres, pool *pgxpool.Pool) error {
+		applied, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.Schema, Role: c.Role})
 		if err != nil {
-			return p.explain(err)
+			return p.Explain(err)
 		}
 		for _, m := range applied {
-			fmt.Fprintf(s.out, "schema %s: applied %s\n", p.schema, m.Name)
+			fmt.Fprintf(s.Out, "schema %s: applied %s\n", p.Schema, m.Name)
 		}
-		version, _, err := pgstore.SchemaVersion(ctx, pool, p.schema)
+		version, _, err := pgstore.SchemaVersion(ctx, pool, p.Schema)
 		if err != nil {
-			return p.explain(err)
+			return p.Explain(err)
 		}
-		fmt.Fprintf(s.out, "schema %s is up to date: version %d\n", p.schema, version)
+		fmt.Fprintf(s.Out, "schema %s is up to date: version %d\n", p.Schema, version)
 		if c.Role != "" {
-			fmt.Fprintf(s.out, "schema %s: role %s has what a proxy needs\n", p.schema, c.Role)
+			fmt.Fprintf(s.Out, "schema %s: role %s has what a proxy needs\n", p.Schema, c.Role)
 		}
 		return nil
 	})
@@ -71,39 +73,39 @@ func (c migrateUp) Run(s *streams) error {
 type migrateStatus struct{ schemaFlags }
 
 // Run compares versions.
-func (c migrateStatus) Run(s *streams) error {
-	return c.inDatabase(s, func(ctx context.Context, p *postgresRef, pool *pgxpool.Pool) error {
-		applied, newest, err := pgstore.SchemaVersion(ctx, pool, p.schema)
+func (c migrateStatus) Run(s *cli.Streams) error {
+	return c.inDatabase(s, func(ctx context.Context, p *storeurl.Postgres, pool *pgxpool.Pool) error {
+		applied, newest, err := pgstore.SchemaVersion(ctx, pool, p.Schema)
 		if err != nil {
-			return p.explain(err)
+			return p.Explain(err)
 		}
-		fmt.Fprintf(s.out, "schema %s: version %d applied, this program needs %d\n", p.schema, applied, newest)
-		if err := pgstore.CheckSchema(ctx, pool, p.schema); err != nil {
-			return p.explain(err)
+		fmt.Fprintf(s.Out, "schema %s: version %d applied, this program needs %d\n", p.Schema, applied, newest)
+		if err := pgstore.CheckSchema(ctx, pool, p.Schema); err != nil {
+			return p.Explain(err)
 		}
 		return nil
 	})
 }
 
 // inDatabase calls do with a connection, unless the store looks after its schema itself.
-func (f schemaFlags) inDatabase(s *streams, do func(context.Context, *postgresRef, *pgxpool.Pool) error) error {
-	ref, err := parseStore(f.Store)
+func (f schemaFlags) inDatabase(s *cli.Streams, do func(context.Context, *storeurl.Postgres, *pgxpool.Pool) error) error {
+	ref, err := storeurl.Parse(f.Store)
 	if err != nil {
 		return err
 	}
-	p := ref.postgres
+	p := ref.Postgres
 	if p == nil {
-		_, err := fmt.Fprintf(s.out, "%s migrates itself when it is opened: there is nothing to do\n", ref.name)
+		_, err := fmt.Fprintf(s.Out, "%s migrates itself when it is opened: there is nothing to do\n", ref.Name)
 		return err
 	}
 	if f.Schema != "" {
-		if p, err = p.withSchema(f.Schema); err != nil {
+		if p, err = p.WithSchema(f.Schema); err != nil {
 			return err
 		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	pool, err := p.connect(ctx)
+	pool, err := p.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,28 +121,28 @@ type migratePrint struct {
 }
 
 // Run prints the script.
-func (c migratePrint) Run(s *streams) error {
+func (c migratePrint) Run(s *cli.Streams) error {
 	schema := c.Schema
 	if c.Store != "" {
-		ref, err := parseStore(c.Store)
+		ref, err := storeurl.Parse(c.Store)
 		if err != nil {
 			return err
 		}
-		if ref.postgres == nil {
-			_, err := fmt.Fprintf(s.out, "-- %s migrates itself when it is opened: there is nothing to do\n", ref.name)
+		if ref.Postgres == nil {
+			_, err := fmt.Fprintf(s.Out, "-- %s migrates itself when it is opened: there is nothing to do\n", ref.Name)
 			return err
 		}
 		if schema == "" {
-			schema = ref.postgres.schema
+			schema = ref.Postgres.Schema
 		}
 	}
 	if c.Role != "" && c.Role == c.MaintenanceRole {
-		return refusal{errors.New("--role and --maintenance-role are the same: the owner of the tables needs no grants; leave --role out")}
+		return cli.Refuse(errors.New("--role and --maintenance-role are the same: the owner of the tables needs no grants; leave --role out"))
 	}
 	script, err := pgstore.Script(pgstore.ScriptOptions{Schema: schema, Owner: c.MaintenanceRole, Role: c.Role})
 	if err != nil {
-		return refusal{err}
+		return cli.Refuse(err)
 	}
-	_, err = fmt.Fprint(s.out, script)
+	_, err = fmt.Fprint(s.Out, script)
 	return err
 }

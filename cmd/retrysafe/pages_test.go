@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/internal/testing/pages"
 	"github.com/retrysafe/retrysafe/probe/draft"
 	"github.com/retrysafe/retrysafe/probe/recipe"
@@ -194,7 +195,7 @@ func TestYAMLOfThePagesIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, errs bytes.Buffer
-		if code := run([]string{"proxy", "--config", file, "--check", "--offline"}, &out, &errs); code != exitOK {
+		if code := run([]string{"proxy", "--config", file, "--check", "--offline"}, &out, &errs); code != cli.ExitOK {
 			t.Errorf("%s: exit status %d: %s", b.At(), code, errs.String())
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -39,49 +41,49 @@ The exit status is 0 after the work is done or a signal has ended --every, 1 aft
 }
 
 // Run sweeps once, or again and again.
-func (c sweepCmd) Run(s *streams) error {
+func (c sweepCmd) Run(s *cli.Streams) error {
 	every, ref, err := c.check()
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	store, closeStore, err := ref.open(ctx)
+	store, closeStore, err := ref.Open(ctx)
 	if errors.Is(err, sqlitestore.ErrInUse) {
-		return fmt.Errorf("store %s is in use: the process that has it open sweeps it as it goes: %w", ref.name, err)
+		return fmt.Errorf("store %s is in use: the process that has it open sweeps it as it goes: %w", ref.Name, err)
 	}
 	if err != nil {
 		return err
 	}
-	b := &broom{store: store.(retrysafe.Sweeper), name: ref.name, limit: c.Limit}
-	if isTerminal(s.err) && !c.JSON {
-		b.progress = s.err
+	b := &broom{store: store.(retrysafe.Sweeper), name: ref.Name, limit: c.Limit}
+	if cli.IsTerminal(s.Err) && !c.JSON {
+		b.progress = s.Err
 	}
 	return errors.Join(c.rounds(ctx, s, b, every), closeStore())
 }
 
 // check reads the flags. It returns 0 for once.
-func (c sweepCmd) check() (every time.Duration, ref storeRef, err error) {
+func (c sweepCmd) check() (every time.Duration, ref storeurl.Ref, err error) {
 	if c.Limit < 0 {
-		return 0, ref, refusef("--limit %d: a round cannot delete fewer than no records", c.Limit)
+		return 0, ref, cli.Refusef("--limit %d: a round cannot delete fewer than no records", c.Limit)
 	}
 	if c.Every != "once" {
 		if every, err = time.ParseDuration(c.Every); err != nil || every < time.Second {
-			return 0, ref, refusef("--every %s: write once, or a duration of a second or more, as in 1m", c.Every)
+			return 0, ref, cli.Refusef("--every %s: write once, or a duration of a second or more, as in 1m", c.Every)
 		}
 	}
-	ref, err = existingStore(c.Store, "memory: belongs to the process that uses it, and is swept there")
+	ref, err = storeurl.Existing(c.Store, "memory: belongs to the process that uses it, and is swept there")
 	return every, ref, err
 }
 
 // rounds sweeps until a signal comes if every is set, and else once.
-func (c sweepCmd) rounds(ctx context.Context, s *streams, b *broom, every time.Duration) error {
+func (c sweepCmd) rounds(ctx context.Context, s *cli.Streams, b *broom, every time.Duration) error {
 	for {
 		r, err := b.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("store %s: after %s: %w", b.name, records(r.Swept), err)
 		}
-		if err := r.print(s.out, c.JSON); err != nil {
+		if err := r.print(s.Out, c.JSON); err != nil {
 			return err
 		}
 		if every == 0 && ctx.Err() != nil {

@@ -13,22 +13,24 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
 func TestSweepAFile(t *testing.T) {
 	t.Parallel()
-	up, file := newAPI(t), filepath.Join(t.TempDir(), "keys.db")
-	p := startProxy(t, "--upstream="+up.URL, "--store="+file)
-	p.mustPost("k", "amount=1")
-	busy := runBinary(t, "sweep", "--store="+file)
-	want(t, "exit code", busy.code, exitFailed)
-	wantText(t, "output", busy.stderr, file, "in use", "sweeps it as it goes")
-	p.signal(syscall.SIGTERM)
-	want(t, "exit code", p.exit(), exitOK)
-	got := runBinary(t, "sweep", "--store="+file)
-	want(t, "exit code", got.code, exitOK)
-	wantText(t, "output", got.stdout, file, "swept 0 records")
+	up, file := clitest.NewAPI(t), filepath.Join(t.TempDir(), "keys.db")
+	p := clitest.StartProxy(t, "--upstream="+up.URL, "--store="+file)
+	p.MustPost("k", "amount=1")
+	busy := clitest.Run(t, "sweep", "--store="+file)
+	clitest.Want(t, "exit code", busy.Code, cli.ExitFailed)
+	clitest.WantText(t, "output", busy.Stderr, file, "in use", "sweeps it as it goes")
+	p.Signal(syscall.SIGTERM)
+	clitest.Want(t, "exit code", p.Exit(), cli.ExitOK)
+	got := clitest.Run(t, "sweep", "--store="+file)
+	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
+	clitest.WantText(t, "output", got.Stdout, file, "swept 0 records")
 }
 
 // Seen to fail with the signal taken for a failure.
@@ -40,7 +42,7 @@ func TestSweepEveryEndsWithASignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	command := exec.Command(binary, "sweep", "--store", file, "--every=1s")
+	command := exec.Command(clitest.Binary, "sweep", "--store", file, "--every=1s")
 	out, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +56,7 @@ func TestSweepEveryEndsWithASignal(t *testing.T) {
 		if !lines.Scan() {
 			t.Fatalf("it has ended: %v", command.Wait())
 		}
-		wantText(t, "line", lines.Text(), "swept 0 records")
+		clitest.WantText(t, "line", lines.Text(), "swept 0 records")
 	}
 	command.Process.Signal(syscall.SIGTERM)
 	io.Copy(io.Discard, out)
@@ -96,14 +98,14 @@ func TestSweepGoesOnUntilNothingIsDue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want(t, "swept", r.Swept, c.swept)
-			want(t, "left", h.due, c.left)
+			clitest.Want(t, "swept", r.Swept, c.swept)
+			clitest.Want(t, "left", h.due, c.left)
 			r.print(&out, false)
-			wantText(t, "summary", out.String(), c.says)
-			want(t, "progress ends with an empty line", strings.HasSuffix(progress.String(), " \r"), true)
+			clitest.WantText(t, "summary", out.String(), c.says)
+			clitest.Want(t, "progress ends with an empty line", strings.HasSuffix(progress.String(), " \r"), true)
 		})
 	}
 	broken := &heap{due: 5, err: errors.New("disk full")}
-	err := sweepCmd{}.rounds(t.Context(), &streams{out: io.Discard}, &broom{store: broken, name: "x"}, 0)
-	wantText(t, "error", err.Error(), "after 5 records", "disk full")
+	err := sweepCmd{}.rounds(t.Context(), &cli.Streams{Out: io.Discard}, &broom{store: broken, name: "x"}, 0)
+	clitest.WantText(t, "error", err.Error(), "after 5 records", "disk full")
 }

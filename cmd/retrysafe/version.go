@@ -4,7 +4,8 @@ import (
 	_ "embed"
 	"fmt"
 	"runtime"
-	"runtime/debug"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
 // licenses is written by "make licenses", and compared with the dependencies by a test of internal/release.
@@ -17,19 +18,11 @@ type versionCmd struct {
 }
 
 // Run prints the version that the module system or the build has given to this binary.
-func (c versionCmd) Run(s *streams) error {
+func (c versionCmd) Run(s *cli.Streams) error {
 	if c.Licenses {
-		_, err := fmt.Fprint(s.out, licenses)
+		_, err := fmt.Fprint(s.Out, licenses)
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "retrysafe %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	_, err := fmt.Fprintf(s.Out, "retrysafe %s %s %s/%s\n", cli.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
-}
-
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown)"
-	}
-	return info.Main.Version
 }

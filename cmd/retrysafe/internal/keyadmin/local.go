@@ -156,3 +156,11 @@ func answerOf(r retrysafe.Result, whole bool) *Answer {
 	}
 	return a
 }
+
+// NewLocal returns what works on a store that this process has open.
+func NewLocal(store retrysafe.Store, observer retrysafe.Observer) Keys {
+	return Local{
+		Store: store.(retrysafe.Inspector), // each store of this command is one
+		Guard: retrysafe.New(store, retrysafe.Options{Observer: observer}),
+	}
+}

@@ -1,0 +1,66 @@
+// Package cli has what all commands share: where they write, what they exit with, and how they print.
+//
+//	cli.go       streams, exit codes, errors in what the user has asked for
+//	text.go      durations, and text that a terminal can show without harm
+//	terminal.go  whether somebody looks, and how to start this program again
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+)
+
+// What the process exits with.
+const (
+	ExitOK      = 0
+	ExitFailed  = 1 // something went wrong while running
+	ExitRefused = 2 // the command line, the environment or a file that the user wrote is wrong
+)
+
+// Streams are where a command writes.
+type Streams struct {
+	Out io.Writer // results
+	Err io.Writer // progress, warnings and logs
+}
+
+// refusal is an error in what the user has asked for: the command line, the environment or the configuration.
+type refusal struct{ error }
+
+// Unwrap returns the error that Refuse was given.
+func (r refusal) Unwrap() error { return r.error }
+
+// Refuse marks err as a mistake in the command line, the environment or the configuration: the process exits with ExitRefused.
+func Refuse(err error) error { return refusal{err} }
+
+// Refusef is Refuse with a new error, which is formatted as fmt.Errorf does it.
+func Refusef(format string, args ...any) error { return Refuse(fmt.Errorf(format, args...)) }
+
+// IsRefusal reports whether err, or an error that it wraps, was made by Refuse.
+func IsRefusal(err error) bool { return errors.As(err, new(refusal)) }
+
+// Exit prints err, if there is one, and returns what the process exits with.
+func Exit(err error, stderr io.Writer) int {
+	if err == nil {
+		return ExitOK
+	}
+	fmt.Fprintln(stderr, "retrysafe:", err)
+	if IsRefusal(err) {
+		return ExitRefused
+	}
+	return ExitFailed
+}
+
+// PrintJSON prints v as a line of JSON.
+func PrintJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
+
+// Version is the version that the module system or the build has given to this program.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Span is a duration as people read it.
+func Span(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Minute:
+		return d.Truncate(time.Second).String()
+	}
+	return d.Truncate(time.Millisecond).String()
+}
+
+// BodyText is a body as a terminal can show it: text as it is, anything else as a hex dump.
+func BodyText(body []byte) string {
+	start := body[:min(len(body), ShownBody)]
+	if IsText(body) {
+		return strings.ToValidUTF8(string(start), "") // it may end within a character
+	}
+	return hex.Dump(start)
+}
+
+// IsText reports whether a terminal can show it without harm.
+func IsText(body []byte) bool {
+	return utf8.Valid(body) && !strings.ContainsFunc(string(body), func(r rune) bool {
+		return r != '\n' && r != '\t' && !unicode.IsPrint(r)
+	})
+}
+
+// Clean quotes what a terminal would take for something else than text.
+func Clean(text string) string {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// Shorten keeps a column narrow.
+func Shorten(text string) string {
+	const most = 80
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return text
+}
+
+// ShownBody is how much of a body BodyText shows, in bytes.
+const ShownBody = 4096

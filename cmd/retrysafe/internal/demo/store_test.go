@@ -1,0 +1,65 @@
+//go:build unix
+
+package demo
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+)
+
+const demoSchemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'retrysafe\\_demo%'"
+
+// Seen to fail with the keys kept in memory: the crash forgets them; and with the schema not dropped.
+func TestDemoOnPostgres(t *testing.T) {
+	t.Parallel()
+	pg := clitest.Postgres.Get(t)
+	url := clitest.AsUser(pg.Database(t), "postgres:s3cret")
+	d := startDemo(t, "--once", "--store", url)
+	story := d.until("It answers after")
+	clitest.Want(t, "schemas while it runs", pg.PsqlAt(t, url, demoSchemas), "1")
+	story += d.rest()
+	if code := d.exitCode(); code != cli.ExitOK {
+		t.Fatalf("exit code %d, want 0\n%s\n%s", code, story, d.errors.String())
+	}
+	if !regexp.MustCompile(`(?m)^   Sum .* 9 of 9  ok$`).MatchString(story) {
+		t.Errorf("no right sum in\n%s", story)
+	}
+	clitest.WantText(t, "story", story, "--store 'postgres://postgres:xxxxx@", "schema=retrysafe_demo_")
+	if strings.Contains(story, "s3cret") {
+		t.Errorf("the password is shown:\n%s", story)
+	}
+	clitest.Want(t, "schemas afterwards", pg.PsqlAt(t, url, demoSchemas), "0")
+	d.leavesNothing(story)
+}
+
+func TestDemoOnPostgresKeepsItsSchemaIfAsked(t *testing.T) {
+	t.Parallel()
+	pg := clitest.Postgres.Get(t)
+	url := pg.Database(t)
+	d := startDemo(t, "--store", url, "--keep", filepath.Join(t.TempDir(), "kept"))
+	story := d.until("Now you")
+	d.Signal(d.command.Process.Pid, syscall.SIGINT)
+	story += d.rest()
+	clitest.Want(t, "exit code", d.exitCode(), cli.ExitOK)
+	clitest.WantText(t, "story", story, "The keys are in postgres://")
+	clitest.Want(t, "schemas afterwards", pg.PsqlAt(t, url, demoSchemas), "1")
+}
+
+// Whatever ends the demo, its schema goes.
+func TestDemoOnPostgresInterrupted(t *testing.T) {
+	t.Parallel()
+	pg := clitest.Postgres.Get(t)
+	url := pg.Database(t)
+	d := startDemo(t, "--once", "--store", url)
+	d.until("It answers after")
+	d.Signal(d.command.Process.Pid, syscall.SIGTERM)
+	d.rest()
+	clitest.Want(t, "exit code", d.exitCode(), cli.ExitFailed)
+	clitest.Want(t, "schemas afterwards", pg.PsqlAt(t, url, demoSchemas), "0")
+}

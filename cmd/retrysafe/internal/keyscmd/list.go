@@ -1,0 +1,149 @@
+package keyscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keyadmin"
+)
+
+type listCmd struct {
+	storeFlags
+	State     string        `placeholder:"STATE" enum:"abandoned,in-flight,released,succeeded,failed,all" default:"abandoned" help:"abandoned (the outcome is unknown), in-flight, released, succeeded, failed or all. Default abandoned."`
+	Scope     *string       `placeholder:"SCOPE" help:"Only keys of this scope, as the list shows it."`
+	OlderThan time.Duration `placeholder:"5m" help:"Only keys that were first claimed at least so long ago."`
+	Limit     int           `placeholder:"N" default:"100" help:"At most so many, the newest first; 0: all. Default 100."`
+	JSON      bool          `name:"json" help:"Print a line of JSON for each key."`
+}
+
+// Run lists keys.
+func (c listCmd) Run(s *cli.Streams) error {
+	if c.Limit < 0 {
+		return cli.Refusef("--limit %d must not be negative", c.Limit)
+	}
+	if c.OlderThan < 0 {
+		return cli.Refusef("--older-than %v must not be negative", c.OlderThan)
+	}
+	return c.with(func(ctx context.Context, keys keyadmin.Keys) error {
+		list := newKeyTable(s.Out, c.JSON)
+		n, more := 0, false
+		query := keyadmin.Query{State: c.State, Scope: c.Scope, MinAge: c.OlderThan, Count: !c.JSON}
+		counts, err := eachListed(ctx, keys, query, func(r keyadmin.Record) (bool, error) {
+			if c.Limit > 0 && n == c.Limit {
+				more = true
+				return false, nil
+			}
+			n++
+			return true, list.add(r)
+		})
+		if err != nil {
+			return err
+		}
+		return list.end(n, more, c.State, counts)
+	})
+}
+
+// eachListed calls visit for each record that a query selects, until visit returns false. It returns the counts of the first
+// page.
+func eachListed(ctx context.Context, keys keyadmin.Keys, q keyadmin.Query, visit func(keyadmin.Record) (bool, error)) (map[string]int64, error) {
+	var counts map[string]int64
+	for {
+		page, err := keys.List(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if q.Count {
+			counts, q.Count = page.Counts, false
+		}
+		for _, r := range page.Keys {
+			if goOn, err := visit(r); err != nil || !goOn {
+				return counts, err
+			}
+		}
+		if page.Next == 0 {
+			return counts, nil
+		}
+		q.Before = page.Next
+	}
+}
+
+// keyTable prints a key a line.
+type keyTable struct {
+	out    io.Writer
+	tabs   *tabwriter.Writer
+	asJSON bool
+	began  bool
+}
+
+func newKeyTable(out io.Writer, asJSON bool) *keyTable {
+	return &keyTable{out: out, tabs: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), asJSON: asJSON}
+}
+
+// add prints a key. The first line says what is in the columns.
+func (t *keyTable) add(r keyadmin.Record) error {
+	if t.asJSON {
+		return cli.PrintJSON(t.out, r)
+	}
+	if !t.began {
+		t.began = true
+		fmt.Fprintln(t.tabs, "DIGEST\tSTATE\tATTEMPT\tAGE\tTIME LEFT\tSCOPE")
+	}
+	_, err := fmt.Fprintf(t.tabs, "%s\t%s\t%d\t%s\t%s\t%s\n",
+		r.Digest, r.State, r.Attempt, seconds(r.Age), timeLeft(r), cli.Shorten(cli.Clean(r.Scope)))
+	return err
+}
+
+// timeLeft says how long the lease runs, or else how long the key stays taken.
+func timeLeft(r keyadmin.Record) string {
+	switch {
+	case r.State == keyadmin.InFlight:
+		return "lease " + seconds(r.LeaseLeft)
+	case r.KeyLeft == 0:
+		return "key free"
+	}
+	return "key " + seconds(r.KeyLeft)
+}
+
+// end says how many there were, and how many are in other states.
+func (t *keyTable) end(n int, more bool, state string, counts map[string]int64) error {
+	if t.asJSON {
+		return nil
+	}
+	if err := t.tabs.Flush(); err != nil {
+		return err
+	}
+	text := keysInState(n, state)
+	if more {
+		text += ", and there are more: see --limit"
+	}
+	var others []string
+	for _, other := range []string{keyadmin.Abandoned, keyadmin.InFlight, keyadmin.Released, keyadmin.Succeeded, keyadmin.Failed} {
+		if other != state && state != keyadmin.All && counts[other] > 0 {
+			others = append(others, fmt.Sprintf("%d %s", counts[other], other))
+		}
+	}
+	if len(others) > 0 {
+		text += "; the store also has " + strings.Join(others, ", ") + ": see --state"
+	}
+	_, err := fmt.Fprintln(t.out, text)
+	return err
+}
+
+func keysInState(n int, state string) string {
+	what := "keys"
+	if n == 1 {
+		what = "key"
+	}
+	if state != keyadmin.All {
+		what = state + " " + what
+	}
+	if n == 0 {
+		return "no " + what
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

@@ -1,0 +1,250 @@
+package probecmd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/recipe"
+)
+
+type Cmd struct {
+	Run  runCmd  `cmd:"" default:"withargs" help:"Play the cases against an API. This is what retrysafe probe TARGET does."`
+	Init initCmd `cmd:"" help:"Write a first recipe from a curl command line, from an OpenAPI document, or from what a gRPC server says of itself."`
+}
+
+// Help shows the way from a curl line to a report.
+func (Cmd) Help() string {
+	return `The probe sends requests that nobody has sent before, and looks at the answers and at the effects. It needs a recipe: how
+to make something, and what in the answer tells one thing from another. It can write the first one itself.
+
+Examples:
+
+    # two commands from a curl line to a report
+    retrysafe probe init --curl "curl -X POST localhost:8080/payments -H 'Content-Type: application/json' -d '{\"amount\":500}'"
+    retrysafe probe
+
+    # the same for gRPC
+    retrysafe probe init --grpc grpc://127.0.0.1:50051
+    retrysafe probe
+
+    # another address, another recipe, reports in files
+    retrysafe probe http://127.0.0.1:9000 --recipe payments.yaml --html report.html --junit report.xml
+    retrysafe probe grpc://127.0.0.1:50051 --recipe grpc.yaml
+
+    # the cases of the badge; one group and one case; all but one
+    retrysafe probe --safe
+    retrysafe probe --only C,M01
+    retrysafe probe --skip C08
+
+    retrysafe probe --list
+    retrysafe probe --explain M01
+
+retrysafe probe run --help lists the flags. The exit status is 0 if no case has failed, 1 if one has or could not be played, 2 if
+flags or recipe are wrong.`
+}
+
+type runCmd struct {
+	Target string `arg:"" optional:"" help:"Where the API is: http://127.0.0.1:8080, or grpc://127.0.0.1:50051. Default: the recipe's target."`
+	Recipe string `default:"recipe.yaml" placeholder:"FILE" help:"The recipe. Default recipe.yaml."`
+
+	Profile string   `placeholder:"NAME" help:"The rules that the API has declared: ietf, stripe, paypal … Default: the recipe's, or else ietf."`
+	Safe    bool     `group:"Cases" help:"Play the cases of the badge only."`
+	Only    []string `group:"Cases" placeholder:"CASE" help:"Play these: M01, or C for the whole group. With commas for more."`
+	Skip    []string `group:"Cases" placeholder:"CASE" help:"Do not play these."`
+	List    bool     `group:"Cases" help:"List the cases, and exit."`
+	Explain string   `group:"Cases" placeholder:"CASE" help:"Say what a case checks, why, and how to mend what fails it; and exit."`
+
+	AllowRemote bool `group:"Safety" help:"Test a target that is not on this machine. The recipe must say i_own_this: true."`
+	Yes         bool `group:"Safety" help:"Do not ask before a target is tested that is not on this machine."`
+
+	reportFlags
+}
+
+// Run plays the cases, and reports.
+func (c runCmd) Run(s *cli.Streams) error {
+	switch {
+	case c.Explain != "":
+		return explain(s.Out, c.Explain)
+	case c.List:
+		all, err := c.choose(catalogue())
+		if err != nil {
+			return err
+		}
+		return list(s.Out, all)
+	}
+	file, target, err := c.load()
+	if err != nil {
+		return err
+	}
+	choice, err := c.chooseFor(file.Protocol())
+	if err != nil {
+		return err
+	}
+	if err := c.permit(file, target); err != nil {
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	announce(s.Err, file, target, choice)
+	if !isLoopback(target) && !c.Yes && !confirmed(s.Err) {
+		return cli.Refusef("nothing has been sent: answer y, or give --yes")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return c.play(ctx, s, file, target, choice)
+}
+
+// play opens what the recipe names, and runs the probe.
+func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, target *url.URL, choice []probe.Case) (err error) {
+	r, done, err := file.Open(ctx, target)
+	if err != nil {
+		return cli.Refuse(err)
+	}
+	defer func() { err = errors.Join(err, done()) }()
+	if ready, err := c.rehearse(ctx, s, file, &r); err != nil || !ready {
+		return err
+	}
+	p := newProgress(s.Err, cli.IsTerminal(s.Err))
+	found, err := file.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
+	p.end()
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("interrupted after %d of %d cases", played(found), len(choice))
+	}
+	if err != nil {
+		return fmt.Errorf("probe: %w", err)
+	}
+	if err := c.write(s.Out, found); err != nil {
+		return err
+	}
+	return verdictOf(found)
+}
+
+// rehearse makes the recipe's request once. If that does not work, no case would, and one explanation is better than eighty.
+func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe) (ready bool, err error) {
+	first, err := file.Run(ctx, *r, probe.Options{Only: []string{file.Protocol().First}})
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return false, errors.New("interrupted")
+	case errors.Is(err, grpcprobe.ErrRecipe): // only the server could tell
+		return false, cli.Refusef("%s: %w", c.Recipe, err)
+	case err != nil:
+		return false, fmt.Errorf("probe: %w", err)
+	}
+	if first.Count(probe.Broken) == 0 {
+		r.Limits.Requests = max(1, cmp.Or(r.Limits.Requests, defaultRequests)-first.Requests)
+		return true, nil
+	}
+	if err := c.write(s.Out, first); err != nil {
+		return false, err
+	}
+	return false, fmt.Errorf("the first request does not work, so nothing else was tried: see that %s runs, and that %s sends what it wants", r.Target.Redacted(), c.Recipe)
+}
+
+func played(r *probe.Report) int {
+	if r == nil {
+		return 0
+	}
+	return len(r.Outcomes)
+}
+
+// verdictOf is an error if a case has failed, or could not be played.
+func verdictOf(r *probe.Report) error {
+	failed, broken := r.Count(probe.Fail), r.Count(probe.Broken)
+	switch {
+	case failed > 0 && broken > 0:
+		return fmt.Errorf("%s failed, and %s could not be played", cases(failed), cases(broken))
+	case failed > 0:
+		return fmt.Errorf("%s failed", cases(failed))
+	case broken > 0:
+		return fmt.Errorf("%s could not be played", cases(broken))
+	}
+	return nil
+}
+
+func cases(n int) string {
+	if n == 1 {
+		return "1 case"
+	}
+	return fmt.Sprintf("%d cases", n)
+}
+
+// load reads the recipe. Flags win over its lines.
+func (c runCmd) load() (*recipe.File, *url.URL, error) {
+	if _, err := os.Stat(c.Target); c.Target != "" && err == nil {
+		return nil, nil, cli.Refusef("%s is a file, and what stands here is an address: write --recipe %s", c.Target, c.Target)
+	}
+	file, err := recipe.Load(c.Recipe)
+	if errors.Is(err, fs.ErrNotExist) {
+		from := "--curl '…'"
+		if strings.HasPrefix(c.Target, "grpc") {
+			from = "--grpc " + c.Target
+		}
+		return nil, nil, cli.Refusef("there is no recipe %s: retrysafe probe init %s %s writes a first one", c.Recipe, c.Recipe, from)
+	}
+	if err != nil {
+		return nil, nil, cli.Refuse(err)
+	}
+	speaks := file.Protocol()
+	if c.Profile != "" {
+		if !slices.Contains(speaks.Profiles, c.Profile) {
+			return nil, nil, cli.Refusef("--profile %s: for %s there are %s", c.Profile, speaks.Name, strings.Join(speaks.Profiles, ", "))
+		}
+		file.Recipe.Profile = c.Profile
+	}
+	target := file.Recipe.Target
+	if c.Target != "" {
+		if target, err = speaks.Target(c.Target); err != nil {
+			return nil, nil, cli.Refusef("target: %w; %s is for %s: write %s", err, c.Recipe, speaks.Name, speaks.Targets)
+		}
+	}
+	if target == nil {
+		return nil, nil, cli.Refusef("there is no target: say where the API is, in the recipe or behind retrysafe probe: %s", speaks.Targets)
+	}
+	return file, target, nil
+}
+
+// permit refuses to test what may be somebody else's.
+func (c runCmd) permit(file *recipe.File, target *url.URL) error {
+	if isLoopback(target) || file.IOwnThis && c.AllowRemote {
+		return nil
+	}
+	var missing []string
+	if !file.IOwnThis {
+		missing = append(missing, "i_own_this: true in "+c.Recipe)
+	}
+	if !c.AllowRemote {
+		missing = append(missing, "--allow-remote")
+	}
+	return cli.Refusef("%s is not on this machine, and the probe creates things and misbehaves on purpose; if it is yours and made for tests, say so: %s",
+		target.Redacted(), strings.Join(missing, ", and "))
+}
+
+// isLoopback reports whether a target is on this machine. A name that only resolves to it does not count: it may change its mind.
+func isLoopback(target *url.URL) bool {
+	host := strings.TrimSuffix(strings.ToLower(target.Hostname()), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()
+}
+
+// folderOf reports whether a file can be in a folder.
+func folderOf(name string) error {
+	dir := filepath.Dir(name)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s: the directory %s does not exist", name, dir)
+	}
+	return nil
+}

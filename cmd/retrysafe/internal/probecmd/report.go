@@ -1,0 +1,80 @@
+package probecmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/report"
+)
+
+// reportFlags are the forms in which a run of the probe is reported.
+type reportFlags struct {
+	JSON     bool   `name:"json" group:"Reports" help:"Print the report as JSON instead of the table."`
+	HTML     string `name:"html" group:"Reports" placeholder:"FILE" help:"Write a page with the timeline of each case that failed."`
+	JUnit    string `name:"junit" group:"Reports" placeholder:"FILE" help:"Write JUnit XML, which CI systems show."`
+	SARIF    string `name:"sarif" group:"Reports" placeholder:"FILE" help:"Write SARIF, which code hosts show beside the recipe."`
+	Badge    string `group:"Reports" placeholder:"FILE" help:"Write a badge, an SVG image."`
+	Observed string `group:"Reports" placeholder:"FILE" help:"Write what the API was seen to do, as JSON that clients can load."`
+}
+
+// output is one report in a file.
+type output struct {
+	flag, file string
+	write      func(w io.Writer, r *probe.Report) error
+}
+
+func (c runCmd) outputs() []output {
+	return []output{
+		{"--html", c.HTML, report.HTML},
+		{"--junit", c.JUnit, report.JUnit},
+		{"--sarif", c.SARIF, func(w io.Writer, r *probe.Report) error {
+			return report.SARIF(w, r, report.SARIFOptions{Recipe: c.Recipe})
+		}},
+		{"--badge", c.Badge, report.Badge},
+		{"--observed", c.Observed, writeObserved},
+	}
+}
+
+// check finds reports that could not be written, before a run that takes minutes.
+func (c runCmd) check() error {
+	for _, o := range c.outputs() {
+		if o.file == "" {
+			continue
+		}
+		if err := folderOf(o.file); err != nil {
+			return cli.Refusef("%s %w", o.flag, err)
+		}
+	}
+	return nil
+}
+
+// write writes the report in all the forms that were asked for.
+func (c runCmd) write(out io.Writer, r *probe.Report) error {
+	for _, o := range c.outputs() {
+		if o.file == "" {
+			continue
+		}
+		var b bytes.Buffer
+		if err := o.write(&b, r); err != nil {
+			return fmt.Errorf("%s: %w", o.flag, err)
+		}
+		if err := os.WriteFile(o.file, b.Bytes(), 0o644); err != nil { //nolint:gosec // reports are there to be read
+			return fmt.Errorf("%s: %w", o.flag, err)
+		}
+	}
+	if c.JSON {
+		return report.JSON(out, r)
+	}
+	return report.Table(out, r, report.TableOptions{Colour: cli.ShowsColours(out)})
+}
+
+func writeObserved(w io.Writer, r *probe.Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r.Observed)
+}

@@ -1,0 +1,127 @@
+package proxycmd
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// tryPatience bounds each of the things that --check tries.
+const tryPatience = 10 * time.Second
+
+// trial is one of the things that --check tries. An empty found says that there was nothing to try.
+type trial struct {
+	what string
+	try  func(context.Context) (found string, err error)
+}
+
+// try tries what the configuration names: the store, the upstream, and what scope and auth need. It writes a
+// line for each, and returns an error if one has failed. It sends the upstream nothing and creates no file.
+func (p *plan) try(ctx context.Context, out io.Writer) error {
+	upstream := p.config.Upstream.URL.Value
+	trials := []trial{
+		{"store " + p.store.Name, func(ctx context.Context) (string, error) { return tryStore(ctx, p.store) }},
+		{"upstream " + upstream.String(), func(ctx context.Context) (string, error) {
+			return "accepts connections", reach(ctx, upstream, p.options.Upstream.TLS)
+		}},
+		{"scope " + p.scope.scope, p.scope.try},
+	}
+	if auth := p.config.Auth.Value; auth != nil {
+		trials = append(trials, trial{"auth " + auth.Host, func(ctx context.Context) (string, error) {
+			return "accepts connections", reach(ctx, auth, nil)
+		}})
+	}
+	failed := 0
+	for _, t := range trials {
+		ctx, stop := context.WithTimeout(ctx, tryPatience)
+		found, err := t.try(ctx)
+		stop()
+		switch {
+		case err != nil:
+			failed++
+			fmt.Fprintf(out, "FAILED  %s: %s\n", t.what, strings.TrimPrefix(err.Error(), t.what+": "))
+		case found != "":
+			fmt.Fprintf(out, "ok      %s: %s\n", t.what, found)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("the configuration is valid, but %d of the checks above failed; --offline leaves them out", failed)
+	}
+	return nil
+}
+
+// tryStore takes a key and gives it back. A file that does not exist is not made.
+func tryStore(ctx context.Context, r storeurl.Ref) (found string, err error) {
+	if r.Memory {
+		return "kept in memory: every key is forgotten when the process ends", nil
+	}
+	if _, err := os.Stat(r.Path); r.Path != "" && errors.Is(err, fs.ErrNotExist) {
+		return "does not exist yet; the proxy makes it when it starts", nil
+	}
+	store, closeStore, err := r.Open(ctx)
+	switch {
+	case errors.Is(err, sqlitestore.ErrInUse):
+		return "not tried: another process uses it, such as a running proxy; a second one would be refused", nil
+	case err != nil:
+		return "", err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+	return "takes keys", newHealth(store).tryStore(ctx)
+}
+
+// try fetches the keys of tokens; other scopes need nothing.
+func (s scopeSettings) try(ctx context.Context) (found string, err error) {
+	if !strings.HasPrefix(s.scope, "jwt:") {
+		return "", nil
+	}
+	_, err = s.open(ctx, newLogger("text", io.Discard))
+	return "the keys of tokens can be fetched", err
+}
+
+// reach connects to the server of a URL, and ends the connection again.
+func reach(ctx context.Context, u *url.URL, settings *tls.Config) error {
+	port := u.Port()
+	switch {
+	case port != "":
+	case u.Scheme == "https":
+		port = "443"
+	default:
+		port = "80"
+	}
+	var dialer interface {
+		DialContext(ctx context.Context, network, address string) (net.Conn, error)
+	} = &net.Dialer{}
+	if u.Scheme == "https" {
+		dialer = &tls.Dialer{Config: settings}
+	}
+	c, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return fmt.Errorf("cannot connect: %w; %s", err, adviceOn(err))
+	}
+	return c.Close()
+}
+
+// adviceOn says what to do about an upstream that cannot be reached.
+func adviceOn(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &unknown):
+		return "name the file of the certificates that signed its own: upstream: {url: …, ca: FILE}"
+	case errors.As(err, &name):
+		return "correct the name of the host"
+	}
+	return "start it, or correct its address"
+}

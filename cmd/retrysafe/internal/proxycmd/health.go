@@ -1,0 +1,79 @@
+package proxycmd
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// health answers those who ask whether the process lives and whether it can work.
+type health struct {
+	store    retrysafe.Store
+	draining atomic.Bool
+
+	mu      sync.Mutex
+	checked time.Time
+	result  error
+}
+
+const (
+	checkEvery   = time.Second // however often somebody asks
+	checkTimeout = 2 * time.Second
+	checkLease   = 10 * time.Second
+)
+
+func newHealth(store retrysafe.Store) *health { return &health{store: store} }
+
+func (h *health) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "alive") })
+	mux.HandleFunc("GET /readyz", h.ready)
+	return mux
+}
+
+// drain makes the process unready: it is shutting down.
+func (h *health) drain() { h.draining.Store(true) }
+
+func (h *health) ready(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	if h.draining.Load() {
+		http.Error(w, "shutting down", http.StatusServiceUnavailable)
+		return
+	}
+	if err := h.check(r.Context()); err != nil {
+		http.Error(w, "the store cannot take keys: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ready")
+}
+
+// check asks the store for what requests will ask of it: to take a key, and to give it back.
+func (h *health) check(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.checked) < checkEvery {
+		return h.result
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
+	defer stop()
+	h.result, h.checked = h.tryStore(ctx), time.Now()
+	return h.result
+}
+
+func (h *health) tryStore(ctx context.Context) error {
+	claim, err := h.store.Claim(ctx, retrysafe.ClaimParams{
+		Key:   retrysafe.Key{Scope: "retrysafe readiness", ID: retrysafe.NewOwner().String()},
+		Owner: retrysafe.NewOwner(),
+		Lease: checkLease,
+		Keep:  retrysafe.Retention{Replay: checkLease, Key: checkLease, Audit: checkLease},
+	})
+	if err != nil {
+		return err
+	}
+	return h.store.Release(ctx, claim.Lease)
+}

@@ -1,0 +1,38 @@
+package proxycmd
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keyadmin"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// serveKeys listens beside a SQLite file for "retrysafe keys", because no other process can open the file meanwhile. It
+// returns what ends that. A proxy that cannot listen there works all the same.
+func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retrysafe.Observer) (stop func()) {
+	file, ok := store.(*sqlitestore.Store)
+	if !ok {
+		return func() {}
+	}
+	listener, err := keyadmin.Listen(file.Path())
+	if err != nil {
+		log.Warn("retrysafe keys cannot reach this proxy", "error", err, "do", "stop the proxy before you use retrysafe keys with its store")
+		return func() {}
+	}
+	server := &http.Server{
+		Handler:           keyadmin.Handler(keyadmin.NewLocal(store, observer)),
+		ReadHeaderTimeout: p.config.Limits.HeaderTimeout.Value,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	go func() {
+		if err := ended(server.Serve(listener)); err != nil {
+			log.Warn("retrysafe keys cannot reach this proxy any more", "error", err)
+		}
+	}()
+	return func() {
+		server.Close()
+		listener.Close() // also if Serve was not reached: it removes the socket
+	}
+}

@@ -1,0 +1,127 @@
+package proxycmd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+func newLogger(format string, w io.Writer) *slog.Logger {
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, nil))
+	}
+	return slog.New(slog.NewTextHandler(w, nil))
+}
+
+// logReport writes a line for each request with a key. The key appears as its digest only.
+func logReport(log *slog.Logger, do slog.Attr) func(proxy.Report) {
+	return func(r proxy.Report) {
+		attrs := []slog.Attr{
+			slog.String("method", r.Method),
+			slog.String("route", r.Route),
+			slog.Int("status", r.Status),
+			slog.String("what", what(r)),
+		}
+		if r.Event != 0 {
+			attrs = append(attrs, slog.String("key", r.Key.String()), slog.Int("attempt", r.Attempt))
+		}
+		attrs = append(attrs, slog.Duration("took", r.Took))
+		if r.Err != nil {
+			attrs = append(attrs, slog.String("error", r.Err.Error()))
+		}
+		level := slog.LevelInfo
+		if isOutcomeUnknown(r.Event) {
+			level, attrs = slog.LevelWarn, append(attrs, do)
+		}
+		log.LogAttrs(context.Background(), level, "request", attrs...)
+	}
+}
+
+// what names what became of a request: the guard's event, or that it never got there.
+func what(r proxy.Report) string {
+	if r.Event == 0 {
+		return "refused"
+	}
+	return r.Event.String()
+}
+
+// logTrouble writes of what no client's answer shows: trouble, and what operators have done to keys.
+func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
+	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
+		level, message := slog.LevelWarn, "trouble"
+		switch e.Kind {
+		case retrysafe.KeyResolved, retrysafe.KeyPurged:
+			level, message = slog.LevelInfo, "decision"
+		case retrysafe.WorkUnknown, retrysafe.LeaseTaken, retrysafe.SaveFailed, retrysafe.SavedLate, retrysafe.SaveAbandoned,
+			retrysafe.StoreFailed, retrysafe.RanUnprotected, retrysafe.FingerprintIncomparable:
+		case retrysafe.SweepEnded:
+			if e.Err == nil {
+				return
+			}
+		default:
+			return
+		}
+		attrs := []slog.Attr{slog.String("what", e.Kind.String())}
+		if e.Key.ID != "" {
+			attrs = append(attrs, slog.String("key", e.Key.String()), slog.Int("attempt", e.Attempt))
+		}
+		if e.Err != nil {
+			attrs = append(attrs, slog.String("error", e.Err.Error()))
+		}
+		if isOutcomeUnknown(e.Kind) {
+			attrs = append(attrs, do)
+		}
+		log.LogAttrs(ctx, level, message, attrs...)
+	})
+}
+
+// outcomeUnknownPage tells what to do about keys whose outcome is unknown.
+const outcomeUnknownPage = "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"
+
+// whatToDo is the advice for keys whose outcome is unknown.
+func whatToDo(store storeurl.Ref) slog.Attr {
+	text := "find out at the upstream whether the operation ran"
+	if name := store.Name; !store.Memory { // which no other process can reach
+		if path, err := filepath.Abs(store.Path); err == nil && store.Path != "" {
+			name = path // the reader is in another directory
+		}
+		text += ", then resolve the key; list such keys with: retrysafe keys list --store '" + name + "'"
+	}
+	return slog.String("do", text+": "+outcomeUnknownPage)
+}
+
+// isOutcomeUnknown reports events that tell of a key whose operation may or may not have run.
+func isOutcomeUnknown(k retrysafe.EventKind) bool {
+	return k == retrysafe.WorkUnknown || k == retrysafe.SaveAbandoned || k == retrysafe.AbandonedRefused
+}
+
+// countPatience bounds how long the records are counted before the proxy starts.
+const countPatience = 2 * time.Second
+
+// logUnfinished says how many keys processes that were killed have left behind. In a store of this process alone, those
+// that still have a lease belong to nobody either; in a shared one, others may be working on them.
+func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeurl.Ref) {
+	inspector, ok := store.(retrysafe.Inspector)
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, countPatience)
+	defer stop()
+	stats, err := inspector.Stats(ctx)
+	switch {
+	case errors.Is(err, context.Canceled):
+	case err != nil:
+		log.Info("keys whose outcome is unknown were not counted", "error", err)
+	case stats.Abandoned > 0 || stats.Pending > 0 && ref.Postgres == nil:
+		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned,
+			"why", "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their lease ends",
+			whatToDo(ref))
+	}
+}

@@ -1,0 +1,45 @@
+package proxycmd
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// observation is how a running proxy is looked at: by its log, and by its metrics if there are any.
+type observation struct {
+	store    retrysafe.Store // what the guard uses
+	observer retrysafe.Observer
+	report   func(proxy.Report)
+	metrics  http.Handler // nil: none
+	close    func() error
+}
+
+// observe looks at what the store does.
+func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, error) {
+	do := whatToDo(p.store)
+	trouble, report := logTrouble(log, do), logReport(log, do)
+	if !p.config.Metrics.Value {
+		return observation{store: store, observer: trouble, report: report, close: func() error { return nil }}, nil
+	}
+	m, err := newMetrics(store, log)
+	if err != nil {
+		return observation{}, err
+	}
+	return observation{
+		store: m.store,
+		observer: retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
+			trouble.Observe(ctx, e)
+			m.observer.Observe(ctx, e)
+		}),
+		report: func(r proxy.Report) {
+			report(r)
+			m.report(r)
+		},
+		metrics: m.handler(),
+		close:   m.close,
+	}, nil
+}

@@ -1,0 +1,114 @@
+package proxycmd
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// plan is a configuration that has been found possible: everything that can be looked at without side effects has been.
+type plan struct {
+	config  *config.Config
+	store   storeurl.Ref
+	scope   scopeSettings
+	options proxy.Options
+	tls     *tls.Config // nil: none
+}
+
+func newPlan(c *config.Config) (*plan, error) {
+	p := &plan{config: c}
+	var err error
+	if p.store, err = storeurl.Parse(c.Store.Value); err != nil {
+		return nil, err
+	}
+	if err := checkScope(c); err != nil {
+		return nil, cli.Refuse(err)
+	}
+	p.scope = scopeSettings{scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value}
+	secret, err := c.LoadSecret()
+	if err != nil {
+		return nil, cli.Refuse(err)
+	}
+	if p.options, err = c.Proxy(secret); err != nil {
+		return nil, cli.Refuse(err)
+	}
+	if p.tls, err = loadTLS(c.TLS); err != nil {
+		return nil, cli.Refuse(err)
+	}
+	// A proxy that nobody uses finds out whether the routes can be.
+	_, err = proxy.New(retrysafe.New(nil, retrysafe.Options{}), func(*http.Request) (string, error) { return "", nil }, p.options)
+	if err != nil {
+		return nil, cli.Refuse(err)
+	}
+	return p, nil
+}
+
+// loadTLS returns the server's TLS settings; nil if it has none.
+func loadTLS(t config.TLS) (*tls.Config, error) {
+	if !t.Cert.Set {
+		return nil, nil
+	}
+	certificate, err := tls.LoadX509KeyPair(t.Cert.Value, t.Key.Value)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	settings := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	if t.ClientCA.Set {
+		settings.ClientAuth = tls.RequireAndVerifyClientCert
+		if settings.ClientCAs, err = config.LoadCertificates(t.ClientCA.Value); err != nil {
+			return nil, fmt.Errorf("tls: %w", err)
+		}
+	}
+	return settings, nil
+}
+
+// run opens what the plan names, serves until a signal comes, and closes it in the reverse order.
+func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	limitMemory()
+	go returnMemory(ctx)
+	log := newLogger(p.config.Log.Value, logs)
+	for _, w := range p.config.Warnings() {
+		log.Warn("configuration", "line", w.At.Line, "warning", w.Message, "instead", w.Instead)
+	}
+	scope, err := p.scope.open(ctx, log)
+	if err != nil {
+		return fmt.Errorf("scope %s: %w", p.scope.scope, err)
+	}
+	store, closeStore, err := p.store.Open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeStore()) }()
+
+	logUnfinished(ctx, log, store, p.store) // before requests come
+
+	seen, err := p.observe(store, log)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	defer func() { err = errors.Join(err, seen.close()) }()
+
+	guard := retrysafe.New(seen.store, retrysafe.Options{Observer: proxy.Observer(seen.observer)})
+	p.options.ReportFunc = seen.report
+	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	handler, err := proxy.New(guard, scope, p.options)
+	if err != nil {
+		return err
+	}
+	stopKeys := p.serveKeys(log, store, seen.observer)
+	defer stopKeys()
+	s := &service{plan: p, log: log, guard: guard, handler: handler, health: newHealth(store), metrics: seen.metrics}
+	return s.serve(ctx)
+}

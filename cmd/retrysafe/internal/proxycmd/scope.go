@@ -1,0 +1,53 @@
+package proxycmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/jwtscope"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// scopeSettings say how callers are told apart.
+type scopeSettings struct {
+	scope            string
+	issuer, audience string // of tokens
+}
+
+// checkScope finds settings of the scope that do not go together.
+func checkScope(c *config.Config) error {
+	isJWT := strings.HasPrefix(c.Scope.Value, "jwt:")
+	switch {
+	case c.Scope.Value == "mtls" && !c.TLS.ClientCA.Set:
+		return c.Locate(c.Scope.At, errors.New("the scope mtls needs client certificates: say who signs them with --client-ca"))
+	case !isJWT && (c.JWT.Issuer.Set || c.JWT.Audience.Set):
+		return c.Locate(c.JWT.Issuer.Or(c.JWT.Audience).At,
+			fmt.Errorf("issuer and audience are checked with the scope jwt:JWKS-URL only, not with %q", c.Scope.Value))
+	}
+	return nil
+}
+
+// open returns the function that tells callers apart. What it keeps up to date ends with ctx.
+func (s scopeSettings) open(ctx context.Context, log *slog.Logger) (httpsafe.ScopeFunc, error) {
+	kind, rest, _ := strings.Cut(s.scope, ":")
+	switch kind {
+	case "header":
+		return httpsafe.ScopeHeader(rest), nil
+	case "jwt":
+		return jwtscope.New(ctx, rest, jwtscope.Options{
+			Issuer: s.issuer, Audience: s.audience,
+			FailedFunc: func(err error) { log.Warn("the keys of tokens cannot be refreshed", "error", err) },
+		})
+	case "mtls":
+		return httpsafe.ScopeMTLS(), nil
+	case "aws-access-key":
+		return httpsafe.ScopeAWSAccessKey(), nil
+	case "none":
+		return httpsafe.ScopeNone(), nil
+	}
+	return httpsafe.ScopeCredential(), nil
+}

@@ -1,0 +1,118 @@
+package storeurl
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// availableStores is what --store understands in this build.
+const availableStores = `a path (a SQLite file, made if missing), sqlite:PATH, sqlite:///DIRECTORY/FILE, postgres://USER@HOST/DATABASE, ` +
+	`memory: (forgotten when the process ends)`
+
+// Ref says which store to open.
+type Ref struct {
+	Name     string // to print: without passwords
+	Memory   bool
+	Path     string    // of a SQLite file
+	Postgres *Postgres // nil: something else
+}
+
+// Parse reads a store's URL. It opens nothing.
+func Parse(name string) (Ref, error) {
+	scheme, rest, hasScheme := strings.Cut(name, ":")
+	switch {
+	case name == "":
+		return Ref{}, cli.Refusef("the store has no name; there are: %s", availableStores)
+	case name == "memory:":
+		return Ref{Name: name, Memory: true}, nil
+	case !hasScheme || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1: // as in C:\keys.db
+		return fileRef(name)
+	case scheme == "sqlite":
+		return sqliteRef(rest)
+	case scheme == "postgres" || scheme == "postgresql":
+		p, err := parsePostgres(name)
+		if err != nil {
+			return Ref{}, err
+		}
+		return Ref{Name: p.Name, Postgres: p}, nil
+	}
+	return Ref{}, cli.Refusef("store %s:… is of a kind that this build does not have; it has: %s", scheme, availableStores)
+}
+
+// sqliteRef reads what follows "sqlite:": a path, or // and a path from the root. As a URL has it, sqlite://keys.db names
+// a host; and some tools write sqlite:///keys.db for a file in the working directory. Both are refused.
+func sqliteRef(rest string) (Ref, error) {
+	path, isURL := strings.CutPrefix(rest, "//")
+	directory, file := filepath.Split(filepath.Clean(path))
+	switch {
+	case !isURL || path == "":
+		return fileRef(strings.TrimPrefix(rest, "//"))
+	case !strings.HasPrefix(path, "/"):
+		return Ref{}, cli.Refusef("store sqlite:%s: in a URL, what follows // is a host; write sqlite:%s for a file in the "+
+			"working directory, or sqlite:///DIRECTORY/FILE", rest, path)
+	case directory == "/":
+		return Ref{}, cli.Refusef("store sqlite:%s can be read in two ways; write sqlite:%s for a file in the working directory, "+
+			"or sqlite:/%s for one in the root directory", rest, file, file)
+	}
+	return fileRef(path)
+}
+
+// fileRef checks what can be said about a path before SQLite sees it.
+func fileRef(path string) (Ref, error) {
+	if path == "" {
+		return Ref{}, cli.Refusef("the store has no name; there are: %s", availableStores)
+	}
+	directory := filepath.Dir(path)
+	info, err := os.Stat(directory)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Ref{}, cli.Refusef("store %s: the directory %s does not exist; make it first", path, directory)
+	case err != nil:
+		return Ref{}, cli.Refusef("store %s: %w", path, err)
+	case !info.IsDir():
+		return Ref{}, cli.Refusef("store %s: %s is no directory", path, directory)
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return Ref{}, cli.Refusef("store %s is a directory; name a file in it", path)
+	}
+	return Ref{Name: path, Path: path}, nil
+}
+
+// open opens the store, and returns what closes it.
+func (r Ref) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
+	switch {
+	case r.Memory:
+		return memstore.New(memstore.Options{}), func() error { return nil }, nil
+	case r.Postgres != nil:
+		return r.Postgres.Open(ctx)
+	}
+	s, err := sqlitestore.Open(r.Path, sqlitestore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, s.Close, nil
+}
+
+// Existing reads the name of a store that must be there already, outside of this process.
+func Existing(name, inMemory string) (Ref, error) {
+	ref, err := Parse(name)
+	if err != nil {
+		return ref, err
+	}
+	if ref.Memory {
+		return ref, cli.Refusef("%s", inMemory)
+	}
+	if _, err := os.Stat(ref.Path); ref.Path != "" && errors.Is(err, fs.ErrNotExist) {
+		return ref, cli.Refusef("store %s: there is no such file", ref.Path)
+	}
+	return ref, nil
+}
