@@ -100,7 +100,7 @@ func (x *exchange) findKey() (string, *Problem) {
 	}
 	key, err := x.m.source.Key(x.r, x.bodyBytes())
 	if err == nil && key != "" {
-		key, err = x.m.syntax.parseValue(key)
+		key, err = x.m.syntax.Parse(key)
 	}
 	if err != nil {
 		p := x.m.keyMalformed(err)

@@ -35,7 +35,8 @@ type KeySyntax struct {
 	Pattern *regexp.Regexp
 }
 
-func (s KeySyntax) withDefaults() KeySyntax {
+// WithDefaults returns the syntax with its defaults filled in.
+func (s KeySyntax) WithDefaults() KeySyntax {
 	d := s.text().WithDefaults()
 	s.Form, s.Min, s.Max = KeyForm(d.Form), d.Min, d.Max
 	return s
@@ -69,8 +70,8 @@ func ParseKey(values []string, syntax KeySyntax) (string, error) {
 	return key, nil
 }
 
-// parseValue reads a key that was not in a header.
-func (s KeySyntax) parseValue(text string) (string, error) {
+// Parse reads a key that is not in a header but stands for itself, as in a body or a query. Errors are *KeyError.
+func (s KeySyntax) Parse(text string) (string, error) {
 	key, reason := s.text().ParseBare(text)
 	if reason != "" {
 		return "", &KeyError{reason}
@@ -85,7 +86,7 @@ func (s KeySyntax) text() keytext.Syntax {
 
 // String describes the syntax for people.
 func (s KeySyntax) String() string {
-	s = s.withDefaults()
+	s = s.WithDefaults()
 	form := [...]string{"", "structured-field string or bare", "structured-field string", "bare", "UUID", "UUID version 4", "text"}[s.Form]
 	text := fmt.Sprintf("%s, %d to %d bytes", form, s.Min, s.Max)
 	if s.Pattern != nil {

@@ -166,7 +166,7 @@ func (o Options) withDefaults() Options {
 	if o.KeySyntax == (KeySyntax{}) {
 		o.KeySyntax = p.KeySyntax
 	}
-	o.KeySyntax = o.KeySyntax.withDefaults()
+	o.KeySyntax = o.KeySyntax.WithDefaults()
 	if h, ok := o.KeySource.(HeaderKey); ok {
 		o.Header, o.Aliases, o.KeySource = h.Header, h.Aliases, nil
 	} else if o.KeySource == nil && (p.BodyField != "" || p.QueryField != "") {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/httpsignals"
 	"github.com/retrysafe/retrysafe/internal/retry"
 )
 
@@ -14,7 +15,7 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.current
-	if r.captured && p.status == 0 && !r.ctx.Control().Completed() {
+	if r.captured && p.status == 0 && !r.ctx.Completed() {
 		p.begin(http.StatusInternalServerError, r.w.Header()) // the transaction failed, and the handler had nothing to say about it
 	}
 	p.end(r.w.Header(), r.sniffed())
@@ -70,9 +71,9 @@ func (p *response) saysInFlight() bool {
 	}
 	body := p.body
 	if isGzip(first(r.Header["Content-Encoding"])) {
-		body = gunzip(body, maxEvidence)
+		body = gunzip(body, httpsignals.MaxBody)
 	}
-	return saysInFlight(&r, body)
+	return httpsignals.IsInFlight(&r, body)
 }
 
 // isHandlersWord reports whether work ended without a result because its response says so.

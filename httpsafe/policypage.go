@@ -299,7 +299,7 @@ func problemPages(routes []RoutePolicy) []problemPage {
 
 // allProblems returns the middleware's problems and then those that routes have beside them, each once.
 func allProblems(routes []RoutePolicy) []Problem {
-	all := problems()
+	all := Problems()
 	for _, r := range routes {
 		for _, p := range r.Problems {
 			if !slices.ContainsFunc(all, func(known Problem) bool { return known.Slug == p.Slug }) {

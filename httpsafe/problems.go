@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// problems returns what is constant in each situation.
-func problems() []Problem {
+// Problems returns what is constant in each situation.
+func Problems() []Problem {
 	return slices.Concat(keyProblems(), requestProblems(), attemptProblems())
 }
 

@@ -6,6 +6,7 @@ import (
 	"path"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/httpsignals"
 )
 
 // How the profiles word their refusals. What a profile has no word for gets its general one with our slug.
@@ -61,7 +62,7 @@ func renderPayPal(p Problem) (string, []byte) {
 	issue := wordOr(p, map[Slug]string{
 		KeyReused:       "PAYPAL_REQUEST_ID_PREVIOUSLY_USED",
 		RequestInFlight: "PREVIOUS_REQUEST_IN_PROGRESS",
-	}, upperSnake(p.Slug))
+	}, httpsignals.UpperSnake(string(p.Slug)))
 	name := word(p, map[Slug]string{
 		KeyReused:       "UNPROCESSABLE_ENTITY",
 		KeyExpired:      "UNPROCESSABLE_ENTITY",
@@ -84,7 +85,7 @@ func renderAdyen(p Problem) (string, []byte) {
 }
 
 func renderOData(p Problem) (string, []byte) {
-	return render(jsonType, object{"error": object{"code": camel(p.Slug), "message": p.Detail}})
+	return render(jsonType, object{"error": object{"code": httpsignals.Camel(string(p.Slug)), "message": p.Detail}})
 }
 
 func renderSquare(p Problem) (string, []byte) {
@@ -92,7 +93,7 @@ func renderSquare(p Problem) (string, []byte) {
 		ScopeUnresolved: "AUTHENTICATION_ERROR",
 		KeyQuota:        "RATE_LIMIT_ERROR",
 	}, "API_ERROR", "INVALID_REQUEST_ERROR")
-	code := wordOr(p, map[Slug]string{KeyReused: "IDEMPOTENCY_KEY_REUSED"}, upperSnake(p.Slug))
+	code := wordOr(p, map[Slug]string{KeyReused: "IDEMPOTENCY_KEY_REUSED"}, httpsignals.UpperSnake(string(p.Slug)))
 	return render(jsonType, object{"errors": []object{{"category": category, "code": code, "detail": p.Detail}}})
 }
 
@@ -101,20 +102,20 @@ func renderAWS(p Problem) (string, []byte) {
 		KeyReused:       "IdempotentParameterMismatch",
 		RequestInFlight: "IdempotentRequestInProgress",
 		KeyQuota:        "ThrottlingException",
-	}, unavailableOr(p, "ServiceUnavailable", "InternalFailure"), camel(p.Slug))
+	}, unavailableOr(p, "ServiceUnavailable", "InternalFailure"), httpsignals.Camel(string(p.Slug)))
 	return render("application/x-amz-json-1.1", object{"__type": code, "message": p.Detail})
 }
 
 func renderCheckout(p Problem) (string, []byte) {
 	kind := word(p, nil, "processing_error", "request_invalid")
-	return render(jsonType, object{"error_type": kind, "error_codes": []string{lowerSnake(p.Slug)}})
+	return render(jsonType, object{"error_type": kind, "error_codes": []string{httpsignals.LowerSnake(string(p.Slug))}})
 }
 
 func renderGoCardless(p Problem) (string, []byte) {
 	reason := wordOr(p, map[Slug]string{
 		conflictSlug:    "idempotent_creation_conflict",
 		RequestInFlight: "idempotent_creation_conflict",
-	}, lowerSnake(p.Slug))
+	}, httpsignals.LowerSnake(string(p.Slug)))
 	one := object{"reason": reason, "message": p.Detail}
 	for _, f := range p.Fields {
 		if f.Name == conflictingID {
@@ -129,7 +130,7 @@ func renderGoCardless(p Problem) (string, []byte) {
 
 const (
 	conflictSlug  Slug   = "already-created"
-	conflictingID string = "conflicting_resource_id"
+	conflictingID string = httpsignals.ConflictingID
 )
 
 // conflictingResource words a replay as a conflict with what the first request created.
@@ -152,38 +153,4 @@ func conflictingResource(r Replayed) *Problem {
 		p = p.with(conflictingID, id)
 	}
 	return &p
-}
-
-func upperSnake(s Slug) string { return mapSlug(s, '_', true) }
-func lowerSnake(s Slug) string { return mapSlug(s, '_', false) }
-
-// mapSlug replaces the dashes of a slug.
-func mapSlug(s Slug, dash byte, upper bool) string {
-	b := []byte(s)
-	for i, c := range b {
-		switch {
-		case c == '-':
-			b[i] = dash
-		case upper:
-			b[i] = c - 'a' + 'A'
-		}
-	}
-	return string(b)
-}
-
-// camel returns a slug as CamelCase.
-func camel(s Slug) string {
-	b, start := make([]byte, 0, len(s)), true
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c == '-':
-			start = true
-			continue
-		case start:
-			c -= 'a' - 'A'
-		}
-		b, start = append(b, c), false
-	}
-	return string(b)
 }

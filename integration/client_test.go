@@ -13,8 +13,11 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	_ "modernc.org/sqlite"
 
+	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/client/httpclient"
+	"github.com/retrysafe/retrysafe/client/journaltest"
+	"github.com/retrysafe/retrysafe/client/sqljournal"
 	"github.com/retrysafe/retrysafe/httpsafe"
-	"github.com/retrysafe/retrysafe/httpsafe/journaltest"
 	"github.com/retrysafe/retrysafe/probe"
 )
 
@@ -22,14 +25,14 @@ import (
 func TestSQLJournals(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		dialect httpsafe.SQLDialect
+		dialect sqljournal.Dialect
 		open    func(t *testing.T) func() *sql.DB
 	}{
-		{httpsafe.SQLite, func(t *testing.T) func() *sql.DB {
+		{sqljournal.SQLite, func(t *testing.T) func() *sql.DB {
 			path := filepath.Join(t.TempDir(), "journal.db")
 			return func() *sql.DB { return openDB(t, "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") }
 		}},
-		{httpsafe.PostgreSQL, func(t *testing.T) func() *sql.DB {
+		{sqljournal.PostgreSQL, func(t *testing.T) func() *sql.DB {
 			url := shared.Get(t).Database(t)
 			return func() *sql.DB { return openDB(t, "pgx", url) }
 		}},
@@ -39,7 +42,7 @@ func TestSQLJournals(t *testing.T) {
 				open := c.open(t)
 				other := openJournal(t, open(), c.dialect, "till-4")
 				keepAside(t, other)
-				return func() httpsafe.Journal { return openJournal(t, open(), c.dialect, "till-3") }
+				return func() client.Journal { return openJournal(t, open(), c.dialect, "till-3") }
 			})
 		})
 	}
@@ -55,9 +58,9 @@ func openDB(t *testing.T, driver, dsn string) *sql.DB {
 	return db
 }
 
-func openJournal(t *testing.T, db *sql.DB, d httpsafe.SQLDialect, client string) httpsafe.Journal {
+func openJournal(t *testing.T, db *sql.DB, d sqljournal.Dialect, name string) client.Journal {
 	t.Helper()
-	j, err := httpsafe.NewSQLJournal(db, d, client)
+	j, err := sqljournal.New(db, d, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,9 +71,9 @@ func openJournal(t *testing.T, db *sql.DB, d httpsafe.SQLDialect, client string)
 }
 
 // keepAside gives another client an entry, which must be there in the end: clients do not see each other's.
-func keepAside(t *testing.T, j httpsafe.Journal) {
+func keepAside(t *testing.T, j client.Journal) {
 	t.Helper()
-	e := httpsafe.JournalEntry{ID: strings.Repeat("0", 31) + "1", Key: "k", Method: http.MethodPost, URL: "https://bank.example"}
+	e := client.Entry{ID: strings.Repeat("0", 31) + "1", Key: "k", Method: http.MethodPost, URL: "https://bank.example"}
 	if _, err := j.Begin(context.Background(), e); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +100,7 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			loaded, err := httpsafe.ProfileFromObserved(bytes.NewReader(seen))
+			loaded, err := httpclient.ProfileFromObserved(bytes.NewReader(seen))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, seen)
 			}
@@ -111,7 +114,7 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := httpsafe.ProfileFromObserved(bytes.NewReader(whole)); err == nil || !strings.Contains(err.Error(), `"observed"`) {
+			if _, err := httpclient.ProfileFromObserved(bytes.NewReader(whole)); err == nil || !strings.Contains(err.Error(), `"observed"`) {
 				t.Errorf("a whole report: %v", err)
 			}
 			sendLoaded(t, api, loaded, profile)
@@ -122,7 +125,7 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 // sendLoaded sends an order to the API, which wants a key in the profile's form.
 func sendLoaded(t *testing.T, api *orders, loaded, profile httpsafe.Profile) {
 	t.Helper()
-	transport, err := httpsafe.NewTransport(httpsafe.TransportOptions{Profile: loaded})
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{Profile: loaded})
 	if err != nil {
 		t.Fatal(err)
 	}

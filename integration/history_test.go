@@ -59,7 +59,7 @@ func record(s retrysafe.Store, seed uint64, clients, calls int) []porcupine.Oper
 	var all sync.WaitGroup
 	for id := range clients {
 		all.Go(func() {
-			c := &client{store: s, rng: rand.New(rand.NewPCG(seed, uint64(id)))}
+			c := &randomCaller{store: s, rng: rand.New(rand.NewPCG(seed, uint64(id)))}
 			for range calls {
 				in := c.next()
 				called := time.Since(start)
@@ -78,14 +78,14 @@ func record(s retrysafe.Store, seed uint64, clients, calls int) []porcupine.Oper
 	return history
 }
 
-// client makes random calls; half of them under the lease that it was last given, lost or not.
-type client struct {
+// randomCaller makes random calls; half of them under the lease that it was last given, lost or not.
+type randomCaller struct {
 	store retrysafe.Store
 	rng   *rand.Rand
 	last  input // the last claim acquired: key, owner, fence
 }
 
-func (c *client) next() input {
+func (c *randomCaller) next() input {
 	methods := []string{"extend", "lapse", "checkpoint", "complete", "release"}
 	if c.last.fence != 0 && c.rng.IntN(3) > 0 {
 		in := c.last
@@ -106,7 +106,7 @@ func (c *client) next() input {
 	return in
 }
 
-func (c *client) call(in input) output {
+func (c *randomCaller) call(in input) output {
 	ctx := context.Background()
 	l := retrysafe.Lease{Key: key(in), Owner: in.owner, Fence: in.fence}
 	var err error
@@ -130,7 +130,7 @@ func (c *client) call(in input) output {
 	return output{lost: err != nil}
 }
 
-func (c *client) claim(ctx context.Context, in input) output {
+func (c *randomCaller) claim(ctx context.Context, in input) output {
 	got, err := c.store.Claim(ctx, retrysafe.ClaimParams{
 		Key: key(in), Fingerprint: in.fingerprint, Owner: in.owner, Lease: time.Hour, Keep: keep, TakeOver: in.takeOver,
 	})

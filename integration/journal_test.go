@@ -8,7 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/client/sqljournal"
 )
 
 // Clients share a table, and each other's pages, whatever the database makes of transactions that say nothing of their isolation: no call
@@ -20,12 +21,12 @@ func TestClientsShareAJournalsTable(t *testing.T) {
 		t.Run(isolation, func(t *testing.T) {
 			t.Parallel()
 			db := openDB(t, "pgx", shared.Get(t).Database(t)+"&default_transaction_isolation="+url.PathEscape(isolation))
-			openJournal(t, db, httpsafe.PostgreSQL, "the first")
+			openJournal(t, db, sqljournal.PostgreSQL, "the first")
 			const workers, rounds = 4, 80
 			var all sync.WaitGroup
-			var clients []httpsafe.Journal
+			var clients []client.Journal
 			for c := range 4 {
-				j, err := httpsafe.NewSQLJournal(db, httpsafe.PostgreSQL, fmt.Sprint("till-", c))
+				j, err := sqljournal.New(db, sqljournal.PostgreSQL, fmt.Sprint("till-", c))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -37,7 +38,7 @@ func TestClientsShareAJournalsTable(t *testing.T) {
 			all.Wait()
 			for _, j := range clients {
 				entries, err := j.Entries(t.Context())
-				pending := slices.DeleteFunc(slices.Clone(entries), func(e httpsafe.JournalEntry) bool { return e.GivenUp != "" })
+				pending := slices.DeleteFunc(slices.Clone(entries), func(e client.Entry) bool { return e.GivenUp != "" })
 				if err != nil || len(entries) != workers*rounds/4 || len(pending) != workers*rounds/8 {
 					t.Errorf("%d entries, %d pending, %v; want %d and %d", len(entries), len(pending), err, workers*rounds/4, workers*rounds/8)
 				}
@@ -48,7 +49,7 @@ func TestClientsShareAJournalsTable(t *testing.T) {
 
 // keepABook begins and ends intents that the client's other workers begin and end as well, and some of its own, of which it leaves half:
 // as many pending as given up.
-func keepABook(t *testing.T, j httpsafe.Journal, worker string, rounds int) {
+func keepABook(t *testing.T, j client.Journal, worker string, rounds int) {
 	check := func(_ any, err error) {
 		if err != nil {
 			t.Error(err)
@@ -59,7 +60,7 @@ func keepABook(t *testing.T, j httpsafe.Journal, worker string, rounds int) {
 		if i%2 == 0 {
 			id += worker
 		}
-		check(j.Begin(t.Context(), httpsafe.JournalEntry{ID: id, Key: "k", Method: http.MethodPost, URL: "https://bank.example"}))
+		check(j.Begin(t.Context(), client.Entry{ID: id, Key: "k", Method: http.MethodPost, URL: "https://bank.example"}))
 		if i%5 == 0 {
 			check(j.Entries(t.Context()))
 		}
@@ -80,7 +81,7 @@ func TestManyClientsMigrateAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				j, err := httpsafe.NewSQLJournal(db, httpsafe.PostgreSQL, "till-3")
+				j, err := sqljournal.New(db, sqljournal.PostgreSQL, "till-3")
 				if err == nil {
 					err = j.Migrate(t.Context())
 				}

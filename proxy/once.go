@@ -3,7 +3,7 @@ package proxy
 import (
 	"net/http"
 
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/client/httpclient"
 )
 
 // once sends each request that may have an effect at most once.
@@ -20,7 +20,7 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isSafe(r.Method) {
 		return o.next.RoundTrip(r)
 	}
-	httpsafe.SendOnce(r)
+	httpclient.SendOnce(r)
 	watch := watchOf(r.Context())
 	if watch == nil {
 		return o.next.RoundTrip(r)

@@ -13,22 +13,23 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/retrysafe/retrysafe/client/filejournal"
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
-	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // retries is how the buyer and the shop ask. Only the buyer is patient: retries at each level would multiply.
-func retries(attempts int) httpsafe.TransportOptions {
-	return httpsafe.TransportOptions{
+func retries(attempts int) httpclient.TransportOptions {
+	return httpclient.TransportOptions{
 		Attempts: attempts, Backoff: 50 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, AttemptTimeout: 3 * lease,
-		Budget: httpsafe.RetryBudget{Tokens: -1}, // one buyer at a time
+		Budget: httpclient.RetryBudget{Tokens: -1}, // one buyer at a time
 	}
 }
 
 // buyer orders at the shop. What it was answered is in a file, and what it has asked and was not answered in its journal:
 // so it goes on where it was after it was killed.
 type buyer struct {
-	client *httpsafe.Client
+	client *httpclient.Client
 	shop   string // URL
 	folder string
 }
@@ -43,14 +44,14 @@ func buy(args []string) error {
 	if err := parse(f, args); err != nil {
 		return err
 	}
-	journal, err := httpsafe.OpenFileJournal(filepath.Join(*data, "journal"), httpsafe.FileJournalOptions{})
+	journal, err := filejournal.Open(filepath.Join(*data, "journal"), filejournal.Options{})
 	if err != nil {
 		return err
 	}
 	options := retries(40)
 	options.Journal = &faults.Journal{Journal: journal, Name: "buyer"} // the boundaries are for the play
 	options.AuthorizeFunc = signIn
-	client, err := httpsafe.NewClient(httpsafe.ClientOptions{Transport: options})
+	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: options})
 	if err != nil {
 		return errors.Join(err, journal.Close())
 	}
@@ -66,7 +67,7 @@ func signIn(r *http.Request, _ string, _ bool) error {
 
 // buy finishes what was begun before, and then orders, unless that was it.
 func (b *buyer) buy(ctx context.Context, o order, again bool) error {
-	err := b.client.Resume(ctx, func(_ context.Context, r httpsafe.Resumed) error {
+	err := b.client.Resume(ctx, func(_ context.Context, r httpclient.Resumed) error {
 		if r.Err != nil {
 			return r.Err
 		}
@@ -89,8 +90,8 @@ func (b *buyer) order(ctx context.Context, o order) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	intent := httpsafe.Intent{Operation: "checkout", Params: []string{o.Order}}
-	response, err := b.client.Do(httpsafe.WithIntent(ctx, intent), r)
+	intent := httpclient.Intent{Operation: "checkout", Params: []string{o.Order}}
+	response, err := b.client.Do(httpclient.WithIntent(ctx, intent), r)
 	if err != nil {
 		return err
 	}

@@ -9,13 +9,14 @@ import (
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // shop takes orders, and has three services do their parts.
 type shop struct {
-	client *httpsafe.Client
+	client *httpclient.Client
 	urls   addresses
 }
 
@@ -37,7 +38,7 @@ type bought struct {
 func newShop(p *place, urls addresses) (http.Handler, error) {
 	options := retries(2)
 	options.RequireKey = true // each call belongs to an attempt, whose context it must have
-	client, err := httpsafe.NewClient(httpsafe.ClientOptions{Transport: options})
+	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: options})
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ type bought struct {
 
 var errDeclined = errors.New("the payment was declined")
 
-// ask returns a step that sends the order to a service, with the child key put on by hand. An httpsafe.Client does that by itself, and
+// ask returns a step that sends the order to a service, with the child key put on by hand. An httpclient.Client does that by itself, and
 // sends again; see examples/checkout.
 func (s *shop) ask(url string, o order) func(ctx context.Context, childKey string) (string, error) {
 	return func(ctx context.Context, childKey string) (string, error) {

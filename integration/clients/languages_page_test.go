@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// situation is an answer that the page speaks of, and what it says of it. That this is what httpsafe.Transport does, and that no code is missing, is
+// situation is an answer that the page speaks of, and what it says of it. That this is what httpclient.Transport does, and that no code is missing, is
 // shown by tests of httpsafe.
 type situation struct {
 	name  string

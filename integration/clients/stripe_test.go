@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stripe/stripe-go/v85"
 
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
@@ -189,9 +190,9 @@ func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	calls := soak.Times(t, 150)
 	for name, options := range map[string]func(*stripe.BackendConfig){
 		"stripe-go": nil,
-		"stripe-go over httpsafe.Transport": func(c *stripe.BackendConfig) {
-			transport, err := httpsafe.NewTransport(httpsafe.TransportOptions{
-				Profile: httpsafe.Stripe(), Attempts: 12, Budget: httpsafe.RetryBudget{Tokens: -1}, // for this network
+		"stripe-go over httpclient.Transport": func(c *stripe.BackendConfig) {
+			transport, err := httpclient.NewTransport(httpclient.TransportOptions{
+				Profile: httpsafe.Stripe(), Attempts: 12, Budget: httpclient.RetryBudget{Tokens: -1}, // for this network
 			})
 			if err != nil {
 				t.Fatal(err)

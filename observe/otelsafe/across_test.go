@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/queuesafe"
@@ -162,11 +162,11 @@ func TestClientAttempts(t *testing.T) {
 		unknown := func(why string) string { return "retrysafe.client.outcomes_unknown{why=" + why + "}" }
 		attempts := func(signal string) string { return "retrysafe.client.attempt.duration{signal=" + signal + "}" }
 		waits := func(signal string) string { return "retrysafe.client.retry.wait{signal=" + signal + "}" }
-		m.want(map[string]float64{unknown(httpsafe.GaveUpAttempts): 0, unknown(httpsafe.GaveUpContext): 0})
+		m.want(map[string]float64{unknown(httpclient.GaveUpAttempts): 0, unknown(httpclient.GaveUpContext): 0})
 		post := func(wantErr error, all ...*http.Response) {
 			t.Helper()
 			base := answers(all)
-			transport, err := httpsafe.NewTransport(httpsafe.TransportOptions{
+			transport, err := httpclient.NewTransport(httpclient.TransportOptions{
 				Base: &base, Attempts: 2, KeyFunc: func() string { return secretID }, ObserveFunc: seen.Attempt, UnknownFunc: seen.Unknown,
 			})
 			if err != nil {
@@ -186,9 +186,9 @@ func TestClientAttempts(t *testing.T) {
 		}
 		post(nil, &http.Response{StatusCode: 201})
 		post(nil, nil, &http.Response{StatusCode: 201})
-		post(httpsafe.ErrOutcomeUnknown, nil, nil)
+		post(httpclient.ErrOutcomeUnknown, nil, nil)
 		m.want(map[string]float64{
-			attempts("success"): 2, attempts("no-answer"): 3, waits("no-answer"): 2, unknown(httpsafe.GaveUpAttempts): 1, unknown(httpsafe.GaveUpContext): 0,
+			attempts("success"): 2, attempts("no-answer"): 3, waits("no-answer"): 2, unknown(httpclient.GaveUpAttempts): 1, unknown(httpclient.GaveUpContext): 0,
 		})
 		m.wantNoSecrets()
 	})

@@ -3,7 +3,7 @@ package otelsafe
 import (
 	"context"
 
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"go.opentelemetry.io/otel/metric"
 )
 
@@ -15,10 +15,10 @@ type ClientObserver struct {
 	operations *operations
 }
 
-// NewClientObserver returns an observer for httpsafe.TransportOptions:
+// NewClientObserver returns an observer for httpclient.TransportOptions:
 //
 //	seen, err := otelsafe.NewClientObserver(otelsafe.Options{})
-//	httpsafe.TransportOptions{ObserveFunc: seen.Attempt, UnknownFunc: seen.Unknown}
+//	httpclient.TransportOptions{ObserveFunc: seen.Attempt, UnknownFunc: seen.Unknown}
 //
 // OperationFunc is asked with the request's context; there are no traces. It returns an error if the MeterProvider does not make an
 // instrument.
@@ -42,15 +42,15 @@ func NewClientObserver(o Options) (*ClientObserver, error) {
 // zero makes an operation's counters known before there is something to count.
 func (c *ClientObserver) zero(op *operation) {
 	for _, why := range []string{
-		httpsafe.GaveUpAttempts, httpsafe.GaveUpInFlight, httpsafe.GaveUpBudget, httpsafe.GaveUpHorizon, httpsafe.GaveUpRetryAfter,
-		httpsafe.GaveUpContext, httpsafe.GaveUpAnswer, httpsafe.GaveUpRefused, httpsafe.GaveUpJournal,
+		httpclient.GaveUpAttempts, httpclient.GaveUpInFlight, httpclient.GaveUpBudget, httpclient.GaveUpHorizon, httpclient.GaveUpRetryAfter,
+		httpclient.GaveUpContext, httpclient.GaveUpAnswer, httpclient.GaveUpRefused, httpclient.GaveUpJournal,
 	} {
 		c.unknown.Add(context.Background(), 0, op.with(attrWhy.String(why)).add...)
 	}
 }
 
 // Attempt is an ObserveFunc.
-func (c *ClientObserver) Attempt(ctx context.Context, r httpsafe.AttemptReport) {
+func (c *ClientObserver) Attempt(ctx context.Context, r httpclient.AttemptReport) {
 	l := c.operations.of(ctx).with(attrSignal.String(r.Signal))
 	c.attempts.Record(ctx, r.Took.Seconds(), l.record...)
 	if r.Retried {
@@ -59,6 +59,6 @@ func (c *ClientObserver) Attempt(ctx context.Context, r httpsafe.AttemptReport) 
 }
 
 // Unknown is an UnknownFunc.
-func (c *ClientObserver) Unknown(ctx context.Context, e *httpsafe.OutcomeUnknownError) {
+func (c *ClientObserver) Unknown(ctx context.Context, e *httpclient.OutcomeUnknownError) {
 	c.unknown.Add(ctx, 1, c.operations.of(ctx).with(attrWhy.String(e.Why)).add...)
 }

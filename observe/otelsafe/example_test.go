@@ -6,7 +6,7 @@ import (
 	"log"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/queuesafe"
@@ -45,7 +45,7 @@ func Example_acrossServices() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	transport, err := httpsafe.NewTransport(httpsafe.TransportOptions{ObserveFunc: client.Attempt, UnknownFunc: client.Unknown})
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{ObserveFunc: client.Attempt, UnknownFunc: client.Unknown})
 	if err != nil {
 		log.Fatal(err)
 	}

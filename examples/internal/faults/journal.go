@@ -3,7 +3,7 @@ package faults
 import (
 	"context"
 
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/client"
 )
 
 // Journal is a client's journal with a boundary before and after each thing that it makes durable:
@@ -11,12 +11,12 @@ import (
 //	NAME-before-journal  NAME-journaled
 //	NAME-receipt-kept    NAME-journal-ended
 type Journal struct {
-	httpsafe.Journal
+	client.Journal
 	Name string
 }
 
-// Begin implements httpsafe.Journal.
-func (j *Journal) Begin(ctx context.Context, e httpsafe.JournalEntry) (*httpsafe.JournalEntry, error) {
+// Begin implements client.Journal.
+func (j *Journal) Begin(ctx context.Context, e client.Entry) (*client.Entry, error) {
 	Boundary(j.Name + "-before-journal")
 	known, err := j.Journal.Begin(ctx, e)
 	if err == nil {
@@ -25,7 +25,7 @@ func (j *Journal) Begin(ctx context.Context, e httpsafe.JournalEntry) (*httpsafe
 	return known, err
 }
 
-// End implements httpsafe.Journal.
+// End implements client.Journal.
 func (j *Journal) End(ctx context.Context, id string) error {
 	Boundary(j.Name + "-receipt-kept")
 	err := j.Journal.End(ctx, id)

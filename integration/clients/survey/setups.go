@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/stripe/stripe-go/v85"
 
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -41,7 +42,7 @@ func rows() []row {
 		{"curl", "curl 7.88.1"},
 		{"curl --retry", "curl `--retry 3`"},
 		{"curl --retry-all-errors", "curl `--retry 3 --retry-all-errors --fail`"},
-		{"httpsafe", "`httpsafe.Transport`"},
+		{"httpsafe", "`httpclient.Transport`"},
 	}
 }
 
@@ -102,8 +103,8 @@ func goClients() map[string]doer {
 		}
 		return (&http.Client{Transport: failsafehttp.NewRoundTripper(fresh().Transport, policy.Build())}).Do //nolint:bodyclose // nor here
 	}
-	ours, err := httpsafe.NewTransport(httpsafe.TransportOptions{
-		Profile: httpsafe.Stripe(), Base: fresh().Transport, Budget: httpsafe.RetryBudget{Tokens: -1}, // all situations share a server
+	ours, err := httpclient.NewTransport(httpclient.TransportOptions{
+		Profile: httpsafe.Stripe(), Base: fresh().Transport, Budget: httpclient.RetryBudget{Tokens: -1}, // all situations share a server
 	})
 	if err != nil {
 		panic(err)

@@ -21,8 +21,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
-	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/queuesafe"
@@ -56,12 +56,12 @@ func useClient(t *testing.T, o otelsafe.Options) {
 	defer server.Close()
 	seen, err := otelsafe.NewClientObserver(o)
 	clitest.Must(t, err)
-	transport, err := httpsafe.NewTransport(httpsafe.TransportOptions{
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{
 		Attempts: 2, Backoff: time.Millisecond, ObserveFunc: seen.Attempt, UnknownFunc: seen.Unknown,
 	})
 	clitest.Must(t, err)
 	client := http.Client{Transport: transport}
-	if _, err := client.Post(server.URL, "text/plain", strings.NewReader(secretKey)); !errors.Is(err, httpsafe.ErrOutcomeUnknown) {
+	if _, err := client.Post(server.URL, "text/plain", strings.NewReader(secretKey)); !errors.Is(err, httpclient.ErrOutcomeUnknown) {
 		t.Errorf("got %v, want ErrOutcomeUnknown", err)
 	}
 	answers.Store(true)

@@ -4,4 +4,4 @@ var request *http.Request
 
 func authorize(r *http.Request, credential string, refused bool) error
 
-func finish(r httpsafe.Resumed) error
+func finish(r httpclient.Resumed) error

@@ -27,6 +27,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/client/filejournal"
+	"github.com/retrysafe/retrysafe/client/httpclient"
+	"github.com/retrysafe/retrysafe/client/sqljournal"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	pb "github.com/retrysafe/retrysafe/examples/internal/paymentspb"
 	shopv1connect "github.com/retrysafe/retrysafe/examples/internal/paymentspb/paymentspbconnect"

@@ -1,0 +1,364 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/client/filejournal"
+	"github.com/retrysafe/retrysafe/client/httpclient"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// till is a client with a journal that outlives it.
+type till struct {
+	*testing.T
+	path    string
+	base    *script
+	options httpclient.TransportOptions
+	journal *filejournal.Journal
+	client  *httpclient.Client
+	results []httpclient.Resumed
+	bodies  []string
+}
+
+func newTill(t *testing.T, answers ...answerFunc) *till {
+	k := &till{T: t, path: filepath.Join(t.TempDir(), "journal"), base: &script{answers: answers}}
+	k.options = httpclient.TransportOptions{Attempts: 2, Backoff: 1, Budget: httpclient.RetryBudget{Tokens: -1}}
+	k.restart()
+	return k
+}
+
+// restart is what a crash and a new start come down to.
+func (k *till) restart(answers ...answerFunc) {
+	k.Helper()
+	if k.journal != nil {
+		k.journal.Close()
+	}
+	k.journal = openJournal(k, k.path, filejournal.Options{})
+	if len(answers) > 0 {
+		k.base.answers = answers
+	}
+	o := k.options
+	o.Base, o.Journal = k.base, k.journal
+	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: o})
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.client = client
+}
+
+func (k *till) pay(change ...func(*http.Request)) error {
+	ctx := httpclient.WithIntent(k.Context(), httpclient.Intent{Operation: "charge", Params: []string{"order-17"}})
+	r := charge(ctx)
+	for _, f := range change {
+		f(r)
+	}
+	response, err := k.client.Do(ctx, r)
+	if err == nil {
+		err = response.Body.Close()
+	}
+	return err
+}
+
+func (k *till) resume(fail error) error {
+	k.results = nil
+	return k.client.Resume(k.Context(), func(_ context.Context, r httpclient.Resumed) error {
+		k.results = append(k.results, r)
+		if r.Response != nil {
+			body, _ := io.ReadAll(r.Response.Body)
+			k.bodies = append(k.bodies, string(body))
+		}
+		return fail
+	})
+}
+
+func (k *till) wantEntries(n int) []client.Entry {
+	k.Helper()
+	all, err := k.journal.Entries(k.Context())
+	if err != nil || len(all) != n {
+		k.Errorf("the journal has %d entries, %v, want %d", len(all), err, n)
+	}
+	return all
+}
+
+// Seen to fail with journalBegin taken out of run (nothing to resume), and with the key taken out of the entry's header
+// (another key).
+func TestResumeGoesOnUnderTheSameKey(t *testing.T) {
+	k := newTill(t, lost)
+	k.options.JournalHeaders = []string{"X-Shop"}
+	k.restart()
+	wantUnknown(t, k.pay(func(r *http.Request) {
+		r.Header.Set("Authorization", "Bearer secret")
+		r.Header.Set("X-Shop", "3")
+	}), httpclient.GaveUpAttempts)
+	if e := k.wantEntries(1)[0]; e.Intent != "charge(order-17)" || e.Header.Get("Authorization") != "" || e.Header.Get("X-Shop") != "3" {
+		t.Errorf("%+v", e.Header)
+	}
+	before := k.base.sent[0]
+	k.options.AuthorizeFunc = func(r *http.Request, _ string, _ bool) error { r.Header.Set("Authorization", "Bearer new"); return nil }
+	k.restart(lost, reply(201))
+	if err := k.resume(nil); err != nil || len(k.results) != 1 || k.results[0].Response.StatusCode != 201 || k.bodies[0] != "answer 201" {
+		t.Fatalf("%v, results %+v", err, k.results)
+	}
+	for _, s := range k.base.sent[2:] {
+		if s.header.Get("Idempotency-Key") != before.header.Get("Idempotency-Key") || s.body != before.body || s.url != before.url ||
+			s.header.Get("Content-Type") != "application/json" || s.header.Get("Authorization") != "Bearer new" {
+			t.Errorf("sent %+v, first %+v", s, before)
+		}
+	}
+	k.wantEntries(0)
+	if err := k.resume(nil); err != nil || len(k.results) != 0 {
+		t.Errorf("resumed again: %v, %+v", err, k.results)
+	}
+}
+
+// What the caller has not read is not over; what it has read is.
+// Seen to fail with End moved from Close to the end of RoundTrip.
+func TestAnIntentEndsWhenItsAnswerHasBeenRead(t *testing.T) {
+	k := newTill(t, reply(201))
+	response, err := k.client.Do(t.Context(), charge(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.wantEntries(1)
+	if err := k.resume(nil); err != nil || len(k.results) != 0 {
+		t.Errorf("it was resumed while it was at work: %+v, %v", k.results, err)
+	}
+	response.Body.Close()
+	response.Body.Close()
+	k.wantEntries(0)
+}
+
+func TestAResultThatWasNotTakenComesAgain(t *testing.T) {
+	k := newTill(t, lost)
+	k.pay()
+	k.restart(reply(201))
+	full := errors.New("disk full")
+	if err := k.resume(full); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+	k.wantEntries(1)
+	if err := k.resume(nil); err != nil || len(k.results) != 1 {
+		t.Errorf("%v, %+v", err, k.results)
+	}
+	k.wantEntries(0)
+}
+
+// How each end of a call leaves the journal: the entry is over, pending, or for people.
+// Seen to fail with keep's cases taken out one by one.
+func TestWhatTheJournalKeeps(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		answer  answerFunc
+		entries int
+		givenUp string
+	}{
+		{"answered", reply(201), 0, ""},
+		{"refused", reply(403), 0, ""},
+		{"nothing sent", undialled, 0, ""},
+		{"no answer", lost, 1, ""},
+		{"server error", reply(500), 1, ""},
+		{"outcome unknown", problemOf(500, "outcome-unknown"), 1, "answer"},
+		{"expired", problemOf(422, "key-expired"), 1, "answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := newTill(t, c.answer)
+			err := k.pay()
+			for _, e := range k.wantEntries(c.entries) {
+				if e.GivenUp != c.givenUp {
+					t.Errorf("given up: %q, want %q", e.GivenUp, c.givenUp)
+				}
+			}
+			if errors.Is(err, httpclient.ErrOutcomeUnknown) != (c.entries == 1) {
+				t.Errorf("error %v", err)
+			}
+			if c.givenUp == "" {
+				return
+			}
+			k.restart(reply(201))
+			sent := len(k.base.sent)
+			if err := k.resume(nil); err != nil || len(k.results) != 0 {
+				t.Errorf("what is for people was resumed: %v, %+v", err, k.results)
+			}
+			wantUnknown(t, k.pay(), c.givenUp)
+			if len(k.base.sent) != sent {
+				t.Error("what is for people was sent")
+			}
+		})
+	}
+}
+
+// Two who come with one intent at once share its entry: what the first did not do, the second may have done.
+// Seen to fail with runningTogether taken out of end: the entry was gone while the
+// second call was on its way.
+func TestAnEntryStaysWhileAnotherCallIsOnItsWay(t *testing.T) {
+	for name, answer := range map[string]answerFunc{"not sent": undialled, "refused": reply(403)} {
+		t.Run(name, func(t *testing.T) {
+			k := newTill(t, lost)
+			k.options.Attempts = 1
+			first, second := newHeld(answer), newHeld(reply(201))
+			k.restart(first.answer, second.answer)
+			firstEnded, secondEnded := make(chan error), make(chan error)
+			go func() { firstEnded <- k.pay() }()
+			<-first.began
+			go func() { secondEnded <- k.pay() }()
+			<-second.began
+			close(first.goOn)
+			if err := <-firstEnded; errors.Is(err, httpclient.ErrOutcomeUnknown) {
+				t.Error(err)
+			}
+			k.wantEntries(1)
+			close(second.goOn)
+			if err := <-secondEnded; err != nil {
+				t.Error(err)
+			}
+			k.wantEntries(0)
+		})
+	}
+}
+
+// held is an answer that is held back.
+type held struct {
+	began, goOn chan struct{}
+	then        answerFunc
+}
+
+func newHeld(then answerFunc) *held { return &held{make(chan struct{}), make(chan struct{}), then} }
+
+func (h *held) answer(r *http.Request) (*http.Response, error) {
+	close(h.began)
+	<-h.goOn
+	return h.then(r)
+}
+
+// A refusal after a crash says nothing of what was sent before it.
+// Seen to fail with "unclear" taken out of goOn: the intent was forgotten.
+func TestARefusalAfterARestartLeavesTheIntentPending(t *testing.T) {
+	for _, answer := range []answerFunc{reply(401), undialled, reply(429)} {
+		k := newTill(t, lost)
+		k.pay()
+		k.restart(answer)
+		if err := k.resume(nil); err != nil || len(k.results) != 1 || !errors.Is(k.results[0].Err, httpclient.ErrOutcomeUnknown) {
+			t.Errorf("%v, %+v", err, k.results)
+		}
+		if e := k.wantEntries(1); e[0].GivenUp != "" {
+			t.Errorf("given up: %s", e[0].GivenUp)
+		}
+	}
+}
+
+// Seen to fail with the look at the horizon taken out of try: the server had forgotten the key.
+func TestPastTheHorizonNothingIsSent(t *testing.T) {
+	k := newTill(t, lost)
+	old := journalEntryOf(t, k)
+	old.BegunAt = time.Now().Add(-9 * time.Hour)
+	if err := k.journal.End(t.Context(), old.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.journal.Begin(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	sent := len(k.base.sent)
+	k.restart(reply(201))
+	if err := k.resume(nil); err != nil || len(k.results) != 1 {
+		t.Fatalf("%v, %+v", err, k.results)
+	}
+	wantUnknown(t, k.results[0].Err, httpclient.GaveUpHorizon)
+	if e := k.wantEntries(1); e[0].GivenUp != httpclient.GaveUpHorizon || len(k.base.sent) != sent {
+		t.Errorf("%+v, sent %d times more", e, len(k.base.sent)-sent)
+	}
+}
+
+// journalEntryOf returns the entry of a charge whose answer was lost.
+func journalEntryOf(t *testing.T, k *till) client.Entry {
+	t.Helper()
+	k.pay()
+	return k.wantEntries(1)[0]
+}
+
+// Who comes back to an intent goes on with it, and does not bend it.
+func TestAnIntentOfTheJournalIsGoneOnWith(t *testing.T) {
+	k := newTill(t, lost)
+	k.pay()
+	k.restart(reply(201))
+	other := func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader("18")), 2 }
+	if err := k.pay(other); !errors.Is(err, retrysafe.ErrMismatch) || len(k.base.sent) != 2 {
+		t.Errorf("another amount: %v", err)
+	}
+	k.wantEntries(1)
+	if err := k.pay(); err != nil || !reflect.DeepEqual(k.base.sent[2].header, k.base.sent[0].header) {
+		t.Errorf("%v, sent %v", err, k.base.sent)
+	}
+	k.wantEntries(0)
+}
+
+// Seen to fail with journalBegin's error ignored.
+func TestNothingIsSentThatTheJournalDoesNotKeep(t *testing.T) {
+	k := newTill(t, reply(201))
+	k.journal.Close()
+	wantUnknown(t, k.pay(), httpclient.GaveUpJournal)
+	if len(k.base.sent) != 0 {
+		t.Error("it was sent")
+	}
+	if err := k.resume(nil); !errors.Is(err, filejournal.ErrClosed) {
+		t.Errorf("resume: %v", err)
+	}
+}
+
+// A profile changed behind the journal's back must not send an entry under another key.
+func TestAnEntryOfAnotherProfileIsNotSent(t *testing.T) {
+	k := newTill(t, lost)
+	k.pay()
+	k.options.Profile = httpsafe.PayPal()
+	k.restart(reply(201))
+	sent := len(k.base.sent)
+	if err := k.resume(nil); err != nil || len(k.results) != 1 || k.results[0].Err == nil || len(k.base.sent) != sent {
+		t.Errorf("%v, %+v", err, k.results)
+	}
+	k.wantEntries(1)
+}
+
+func TestClientErrorsHoldNoURL(t *testing.T) {
+	k := newTill(t, undialled)
+	r := chargeAt(t.Context(), "https://bank.example/charges?ClientToken=secret")
+	if _, err := k.client.Do(t.Context(), r); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An answer that was not kept is no answer with an empty body. It has ended: the journal forgets it once the caller knows.
+// Seen to fail with the row replayed-not-kept taken out of signals(): status 201 with an empty body.
+func TestAnAnswerThatWasNotKept(t *testing.T) {
+	k := newTill(t, lost, reply(201, "Idempotency-Status: replayed; body=?0", "Location: /charges/1", "Idempotency-Key: echo"))
+	var e *httpclient.NotReplayableError
+	err := k.pay()
+	if !errors.As(err, &e) || !errors.Is(err, httpclient.ErrNotReplayable) || errors.Is(err, httpclient.ErrOutcomeUnknown) {
+		t.Fatalf("error %v", err)
+	}
+	if e.Status != 201 || e.Header.Get("Location") != "/charges/1" || e.Header.Get("Idempotency-Key") != "" || e.Origin != "https://bank.example" {
+		t.Errorf("%+v", e)
+	}
+	k.wantEntries(0)
+
+	k = newTill(t, lost)
+	wantUnknown(t, k.pay(), httpclient.GaveUpAttempts)
+	k.restart(reply(201, "Idempotency-Status: replayed; body=?0"))
+	broken := errors.New("the caller's database is down")
+	if err := k.resume(broken); !errors.Is(err, broken) || len(k.results) != 1 || !errors.Is(k.results[0].Err, httpclient.ErrNotReplayable) {
+		t.Errorf("%v, results %+v", err, k.results)
+	}
+	k.wantEntries(1) // and is handed over again
+	if err := k.resume(nil); err != nil || len(k.results) != 1 {
+		t.Errorf("%v, results %+v", err, k.results)
+	}
+	k.wantEntries(0)
+}

@@ -1,0 +1,211 @@
+package httpclient_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client/filejournal"
+	"github.com/retrysafe/retrysafe/client/httpclient"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// bank is a server whose answers to the first requests get lost.
+func bank(lost int) *httptest.Server {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	charges, requests := 0, 0
+	charge := httpsafe.Middleware(guard, httpsafe.ScopeCredential(), httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		charges++
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "charge %d", charges)
+	}))
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if requests++; requests <= lost {
+			charge.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		charge.ServeHTTP(w, r)
+	}))
+}
+
+func ExampleNewTransport() {
+	server := bank(1)
+	defer server.Close()
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{
+		ObserveFunc: func(_ context.Context, r httpclient.AttemptReport) {
+			fmt.Printf("attempt %d: %s, retried: %v\n", r.Attempt, r.Signal, r.Retried)
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	client := http.Client{Transport: transport}
+	r, _ := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(`{"amount":1700}`))
+	r.Header.Set("Authorization", "Bearer alice")
+	response, err := client.Do(r)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer response.Body.Close()
+	text, _ := io.ReadAll(response.Body)
+	fmt.Printf("%d %s\n", response.StatusCode, text)
+	// Output:
+	// attempt 1: no-answer, retried: true
+	// attempt 2: replayed, retried: false
+	// 201 charge 1
+}
+
+func ExampleClient_Resume() {
+	server := bank(1)
+	defer server.Close()
+	folder, _ := os.MkdirTemp("", "journal")
+	defer os.RemoveAll(folder)
+
+	open := func() (*httpclient.Client, *filejournal.Journal) {
+		journal, err := filejournal.Open(filepath.Join(folder, "charges"), filejournal.Options{})
+		if err != nil {
+			panic(err)
+		}
+		client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: httpclient.TransportOptions{
+			Journal:  journal,
+			Attempts: 1, // so that the example has something to resume
+			AuthorizeFunc: func(r *http.Request, credential string, refused bool) error {
+				r.Header.Set("Authorization", "Bearer alice") // what credential names, from a vault
+				return nil
+			},
+		}})
+		if err != nil {
+			panic(err)
+		}
+		return client, journal
+	}
+
+	client, journal := open()
+	ctx := httpclient.WithIntent(context.Background(), httpclient.Intent{Operation: "charge", Params: []string{"order-17"}})
+	r, _ := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(`{"amount":1700}`))
+	if response, err := client.Do(httpclient.WithCredential(ctx, "alice"), r); err == nil {
+		response.Body.Close()
+	} else {
+		fmt.Println("unknown:", errors.Is(err, httpclient.ErrOutcomeUnknown))
+	}
+	journal.Close() // the process ends
+
+	client, journal = open() // and starts again
+	defer journal.Close()
+	err := client.Resume(context.Background(), func(_ context.Context, r httpclient.Resumed) error {
+		if r.Err != nil {
+			fmt.Println(r.Entry.Intent, r.Err)
+			return nil
+		}
+		text, err := io.ReadAll(r.Response.Body)
+		fmt.Println(r.Entry.Intent, string(text))
+		return err
+	})
+	if err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// unknown: true
+	// charge(order-17) charge 1
+}
+
+func ExampleWithOperation() {
+	transport, _ := httpclient.NewTransport(httpclient.TransportOptions{Base: echoKey{}})
+	client := http.Client{Transport: transport}
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	key := retrysafe.Key{Scope: "shop", ID: "order-17"}
+	_, err := guard.Do(context.Background(), retrysafe.Request{Key: key}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+		for _, line := range []string{"line 1", "line 2"} {
+			r, _ := http.NewRequestWithContext(httpclient.WithOperation(ctx, "reserve "+line), http.MethodPost, "https://stock.example/reservations", nil)
+			response, err := client.Do(r)
+			if err != nil {
+				return retrysafe.Result{}, retrysafe.Unknown(err)
+			}
+			fmt.Println(response.Header.Get("Echo") == `"`+key.Child("reserve "+line)+`"`)
+			response.Body.Close()
+		}
+		return retrysafe.Result{}, nil
+	})
+	fmt.Println(err)
+	// Output:
+	// true
+	// true
+	// <nil>
+}
+
+// echoKey answers with the key that was sent.
+type echoKey struct{}
+
+func (echoKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 201, Header: http.Header{"Echo": {r.Header.Get("Idempotency-Key")}}, Body: http.NoBody, Request: r}, nil
+}
+
+func ExampleOutcomeUnknownError() {
+	transport, _ := httpclient.NewTransport(httpclient.TransportOptions{
+		Base: brokenLine{}, Attempts: 2, Backoff: time.Millisecond, AttemptTimeout: time.Second, MaxBody: 1 << 16,
+		Budget: httpclient.RetryBudget{Tokens: 10, PerSuccess: 0.1},
+	})
+	client := http.Client{Transport: transport}
+	r, _ := http.NewRequest(http.MethodPost, "https://bank.example/charges", strings.NewReader(`{"amount":1700}`))
+	response, err := client.Do(r)
+	if err == nil {
+		response.Body.Close()
+	}
+	var unknown *httpclient.OutcomeUnknownError
+	if errors.As(err, &unknown) {
+		fmt.Println(unknown.Attempts, unknown.Why, unknown.Err)
+		fmt.Println(unknown.Advice())
+		// Later: ask again under the same key.
+		_ = httpclient.WithKey(context.Background(), unknown.Key())
+	}
+	// Output:
+	// 2 attempts line broken
+	// stopped (attempts): ask again under the same key, or find out on the other side what happened
+}
+
+type brokenLine struct{}
+
+func (brokenLine) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("line broken")
+}
+
+func ExampleIntentKey() {
+	fmt.Println(httpclient.IntentKey("charge", "order-17"))
+	// Output: 7de5a88f-fc6a-874f-bc15-3a64d50690bf
+}
+
+func ExampleSendOnce() {
+	// A reverse proxy that must not repeat what it forwards.
+	forward := func(in *http.Request) (*http.Response, error) {
+		out := in.Clone(in.Context())
+		httpclient.SendOnce(out)
+		return http.DefaultTransport.RoundTrip(out)
+	}
+	_ = forward
+}
+
+func ExampleProfileFromObserved() {
+	seen := `{"schema":"retrysafe-observed/1","profile":"ietf","header":"Idempotency-Key","quoted":false,"bare":true,"max_key":64}`
+	profile, err := httpclient.ProfileFromObserved(strings.NewReader(seen))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(profile.Header, profile.KeySyntax)
+	transport, err := httpclient.NewTransport(httpclient.TransportOptions{Profile: profile})
+	fmt.Println(transport != nil, err)
+	// Output:
+	// Idempotency-Key bare, 1 to 64 bytes
+	// true <nil>
+}

@@ -1,0 +1,148 @@
+package httpclient
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// keyCarrier is where a profile has its keys.
+type keyCarrier struct {
+	header    string   // canonical; empty: not in a header
+	aliases   []string // canonical, header included
+	member    httpsafe.KeyInBody
+	firstSent string // canonical
+	syntax    httpsafe.KeySyntax
+}
+
+func newCarrier(p httpsafe.Profile) keyCarrier {
+	c := keyCarrier{
+		header:    http.CanonicalHeaderKey(p.Header),
+		member:    httpsafe.KeyInBody{Pointer: p.BodyField, Query: p.QueryField},
+		firstSent: http.CanonicalHeaderKey(p.FirstSent),
+		syntax:    p.KeySyntax,
+	}
+	for _, name := range append([]string{p.Header}, p.Aliases...) {
+		if name != "" {
+			c.aliases = append(c.aliases, http.CanonicalHeaderKey(name))
+		}
+	}
+	return c
+}
+
+// find returns the key that the caller has put on the request; "" if there is none.
+func (k keyCarrier) find(c *call) (string, error) {
+	for _, name := range k.aliases {
+		if values := c.header[name]; len(values) > 0 {
+			k.setFirstSent(c)
+			return httpsafe.ParseKey(values, k.syntax)
+		}
+	}
+	if k.header != "" || k.member.Pointer == "" && k.member.Query == "" {
+		return "", nil
+	}
+	key, err := k.member.Key(&http.Request{URL: c.url}, c.body)
+	if key == "" || err != nil {
+		return "", err
+	}
+	return k.syntax.Parse(key)
+}
+
+// put writes the key on the request.
+func (k keyCarrier) put(c *call, key string) error {
+	switch {
+	case k.header != "":
+		c.header[k.header] = []string{k.write(key)}
+		k.setFirstSent(c)
+	case k.member.Query != "":
+		putQuery(c.url, k.member.Query, key)
+	default:
+		body, err := putMember(c.body, k.member.Pointer, key)
+		if err != nil {
+			return err
+		}
+		c.body = body
+	}
+	return nil
+}
+
+// check looks at a key that is about to be written: it must be read back as it is.
+func (k keyCarrier) check(key string) error {
+	if k.header == "" {
+		_, err := k.syntax.Parse(key)
+		return err
+	}
+	read, err := httpsafe.ParseKey([]string{k.write(key)}, k.syntax)
+	if err == nil && !strings.EqualFold(read, key) { // UUIDs in capitals are the same keys
+		err = &httpsafe.KeyError{Reason: httpsafe.ReasonSyntax}
+	}
+	return err
+}
+
+// quotes reports whether keys are structured-field strings.
+func (k keyCarrier) quotes() bool {
+	return k.header != "" && (k.syntax.Form == httpsafe.StringOrBare || k.syntax.Form == httpsafe.StringOnly)
+}
+
+// write returns the key as the profile's header has it: as a structured-field string (RFC 9651, section 4.1.6) or bare.
+func (k keyCarrier) write(key string) string {
+	if k.quotes() {
+		return `"` + escapeString.Replace(key) + `"`
+	}
+	return key
+}
+
+var escapeString = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// setFirstSent sets the time of the first attempt, for profiles that want it along with the key.
+func (k keyCarrier) setFirstSent(c *call) {
+	if k.firstSent != "" && len(c.header[k.firstSent]) == 0 {
+		c.header[k.firstSent] = []string{c.begunAt.UTC().Format(http.TimeFormat)}
+	}
+}
+
+// putQuery adds a parameter to the query, and leaves the rest as it is.
+func putQuery(u *url.URL, name, key string) {
+	pair := url.QueryEscape(name) + "=" + url.QueryEscape(key)
+	if u.RawQuery != "" {
+		pair = u.RawQuery + "&" + pair
+	}
+	u.RawQuery = pair
+}
+
+// putMember adds a member to a JSON object, in front, and leaves the rest byte for byte.
+func putMember(body []byte, pointer, key string) ([]byte, error) {
+	name, ok := strings.CutPrefix(pointer, "/")
+	if !ok || strings.Contains(name, "/") {
+		return nil, fmt.Errorf("httpsafe: a key at %q must be put into the body by the caller", pointer)
+	}
+	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	rest := bytes.TrimLeft(body, " \t\r\n")
+	if !json.Valid(body) || rest[0] != '{' {
+		return nil, errors.New("httpsafe: the key goes into the body, which is not a JSON object")
+	}
+	quotedName, _ := json.Marshal(name) // strings always encode
+	quotedKey, _ := json.Marshal(key)
+	if _, there, _ := retrysafe.JSONField(body, pointer); there { // it is null
+		return nil, fmt.Errorf("httpsafe: the member %s of the body is null: leave it out, and the key goes there", pointer)
+	}
+	rest = rest[1:]
+	var b bytes.Buffer
+	b.Grow(len(body) + len(quotedName) + len(quotedKey) + 3)
+	b.WriteByte('{')
+	b.Write(quotedName)
+	b.WriteByte(':')
+	b.Write(quotedKey)
+	if after := bytes.TrimLeft(rest, " \t\r\n"); after[0] != '}' {
+		b.WriteByte(',')
+	}
+	b.Write(rest)
+	return b.Bytes(), nil
+}

@@ -1,0 +1,49 @@
+package httpclient_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/client/httpclient"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+func isOutcomeUnknown(p httpsafe.Problem) bool { return p.Slug == httpsafe.OutcomeUnknown }
+
+// What the middleware and the proxy say of themselves, in any profile's words, is what the client makes of it: it asks again if
+// that helps, and only then; and it reports an unknown outcome if nobody knows whether the operation ran, and only then.
+// Seen to fail with saidByLink taken out (stripe: upstream-failed was sent four times, overloaded ended as an unknown outcome), with
+// key-expired below key-reused (stripe: returned as an error in the program), with saidReused left in place by readBody, and
+// with saidByLink asked by saidByHeader (stripe: no retry where the server goes on with an abandoned key).
+func TestTheClientUnderstandsEveryProblem(t *testing.T) {
+	for _, profile := range httpsafe.Profiles() {
+		problems := append(httpsafe.Problems(), proxy.Problems()...)
+		if i := slices.IndexFunc(problems, isOutcomeUnknown); profile.RetryHeader != "" || profile.RenderFunc == nil {
+			resumes := problems[i] // under Rerun and Reconcile
+			resumes.Retryable = true
+			problems = append(problems, resumes)
+		}
+		for _, problem := range problems {
+			switch problem.Slug {
+			case httpsafe.KeyUnknown: // answers a GET of the key's status
+				continue
+			case httpsafe.RequestInFlight:
+				problem.RetryAfter = time.Second // as the middleware sets it
+			}
+			p := play(t, httpclient.TransportOptions{Profile: profile}, nil, func(*http.Request) (*http.Response, error) {
+				w := httptest.NewRecorder()
+				httpsafe.WriteProblem(w, profile, "", problem)
+				return w.Result(), nil
+			})
+			unknown, again := errors.Is(p.err, httpclient.ErrOutcomeUnknown), len(p.sent) > 1
+			if p.err != nil && !unknown || unknown != (problem.Executed == "unknown") || again != problem.Retryable {
+				t.Errorf("%s, %s: signal %s, sent %d times, status %d, error %v", profile.Name, problem.Slug, p.seen[0].Signal, len(p.sent), p.status, p.err)
+			}
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package httpclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"github.com/retrysafe/retrysafe/internal/httpsignals"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// reply is what came of one sending: a response, or an error.
+type reply struct {
+	response *http.Response // its body can be read from the beginning
+	whole    bool           // the body has been read to its end
+	start    []byte         // of the body, as far as it was read
+	err      error
+	sent     bool // something may have reached the server; true if there is a response
+}
+
+// send sends the call once.
+func (c *call) send() reply {
+	if err := c.ctx.Err(); err != nil { // a base would say so too, but not that nothing was sent
+		return reply{err: err}
+	}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	w := &wire{}
+	r := c.fresh(httptrace.WithClientTrace(ctx, w.trace()))
+	if authorize := c.t.options.AuthorizeFunc; authorize != nil {
+		if err := authorize(r, c.credential, c.refused); err != nil {
+			cancel(nil)
+			return reply{err: &authorizeError{err}}
+		}
+	}
+	stop := c.t.patience(cancel)
+	response, err := c.t.options.Base.RoundTrip(r)
+	if err != nil {
+		stop()
+		cancel(nil)
+		return reply{err: whyEnded(ctx, err), sent: w.maySent()}
+	}
+	out := reply{response: response, sent: true}
+	out.err = out.read(c.t.options.MaxResponse)
+	stop()
+	if out.err != nil {
+		response.Body.Close()
+		cancel(nil)
+		return reply{err: fmt.Errorf("the answer broke off: %w", whyEnded(ctx, out.err)), sent: true}
+	}
+	if response.StatusCode != http.StatusSwitchingProtocols {
+		response.Body = &closing{ReadCloser: response.Body, after: func() error { cancel(nil); return nil }}
+	}
+	return out
+}
+
+// authorizeError says that there is no credential: nothing was sent and nothing is tried again.
+type authorizeError struct{ error }
+
+func (e *authorizeError) Error() string { return "httpsafe: authorize: " + e.error.Error() }
+func (e *authorizeError) Unwrap() error { return e.error }
+
+// errPatience ends an attempt whose time is over.
+var errPatience = fmt.Errorf("httpsafe: no answer within the attempt's time: %w", context.DeadlineExceeded)
+
+// patience ends the attempt after its time, unless stop is called first.
+func (t *Transport) patience(cancel context.CancelCauseFunc) (stop func()) {
+	if t.options.AttemptTimeout < 0 {
+		return func() {}
+	}
+	timer := time.AfterFunc(t.options.AttemptTimeout, func() { cancel(errPatience) })
+	return func() { timer.Stop() }
+}
+
+// whyEnded prefers the reason for which the attempt was ended to what became of it.
+func whyEnded(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errPatience) {
+		return cause
+	}
+	return err
+}
+
+// read reads the beginning of the body, so that an answer that breaks off is noticed while it can be asked for again.
+func (p *reply) read(limit int64) error {
+	body := p.response.Body
+	if p.response.StatusCode >= http.StatusMultipleChoices {
+		limit = max(limit, httpsignals.MaxBody) // what it says matters to us
+	}
+	if limit < 0 || isStream(p.response) {
+		return nil
+	}
+	start, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err != nil {
+		return err
+	}
+	p.start, p.whole = start, int64(len(start)) <= limit
+	if p.whole {
+		body.Close()
+		p.response.Body = io.NopCloser(bytes.NewReader(start))
+		return nil
+	}
+	p.response.Body = &rejoined{io.MultiReader(bytes.NewReader(start), body), body}
+	return nil
+}
+
+// isStream reports whether the body of a response ends at an unknown time.
+func isStream(r *http.Response) bool {
+	mediaType, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return r.StatusCode == http.StatusSwitchingProtocols || mediaType == "text/event-stream"
+}
+
+// discard ends a response that is not wanted. A body that was not read to its end goes with its connection: how long the rest
+// of it takes is unknown.
+func (p *reply) discard() {
+	if p.response != nil {
+		p.response.Body.Close()
+	}
+}
+
+// rejoined is a body whose beginning was read.
+type rejoined struct {
+	io.Reader
+	io.Closer
+}
+
+// closing calls after once, when the body has been closed.
+type closing struct {
+	io.ReadCloser
+	once  sync.Once
+	after func() error
+}
+
+// Close implements io.Closer.
+func (c *closing) Close() error {
+	err := c.ReadCloser.Close()
+	c.once.Do(func() { err = errors.Join(err, c.after()) })
+	return err
+}
+
+// wire tells whether anything of a request may have reached the server.
+type wire struct{ asked, got atomic.Bool }
+
+func (w *wire) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn: func(string) { w.asked.Store(true) },
+		GotConn: func(httptrace.GotConnInfo) { w.got.Store(true) },
+	}
+}
+
+// maySent reports whether something may have been sent: not if a connection was asked for and never had. A base that
+// does not tell is not trusted.
+func (w *wire) maySent() bool { return w.got.Load() || !w.asked.Load() }

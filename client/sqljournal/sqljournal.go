@@ -1,0 +1,200 @@
+package sqljournal
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"github.com/retrysafe/retrysafe/client"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed sql/*.sql
+var files embed.FS
+
+// Dialect is the family of a database.
+type Dialect string
+
+// The dialects that Journal knows.
+const (
+	PostgreSQL Dialect = "postgres"
+	SQLite     Dialect = "sqlite"
+	MySQL      Dialect = "mysql" // and MariaDB
+)
+
+// Journal is a Journal in a table of a database, through any driver of database/sql. Its bodies may hold secrets: grant
+// the table to no other role.
+//
+// Each client has its own entries, under its name: that of the instance, which must be the same after a restart. Two
+// processes must not use a name at the same time: nothing would run twice, but each result would be handed to both.
+type Journal struct {
+	db      *sql.DB
+	dialect Dialect
+	client  string
+	begin, get, end,
+	giveUp, list string
+}
+
+const beginTries = 5
+
+// New returns the journal of the client of that name, 1 to 255 bytes. Its table must be there: see Schema. It
+// does not close db.
+func New(db *sql.DB, d Dialect, client string) (*Journal, error) {
+	if client == "" || len(client) > 255 {
+		return nil, errors.New("sqljournal: the name of a journal's client has 1 to 255 bytes")
+	}
+	if _, err := Schema(d); err != nil {
+		return nil, err
+	}
+	return &Journal{
+		db: db, dialect: d, client: client,
+		begin: statement("begin", d), get: statement("get", d), end: statement("end", d),
+		giveUp: statement("give_up", d), list: statement("list", d),
+	}, nil
+}
+
+// Schema returns the statement that makes the table, if it is not there, for migrations of your own.
+func Schema(d Dialect) (string, error) {
+	text, err := files.ReadFile("sql/schema_" + string(d) + ".sql")
+	if err != nil {
+		return "", fmt.Errorf("sqljournal: no SQL dialect %q: there are %s, %s and %s", d, PostgreSQL, SQLite, MySQL)
+	}
+	return string(text), nil
+}
+
+// Migrate makes the table, if it is not there. Many processes may do so at once.
+func (j *Journal) Migrate(ctx context.Context) error {
+	schema, err := Schema(j.dialect)
+	if err != nil {
+		return err
+	}
+	if err = j.write(ctx, schema); err != nil {
+		err = j.write(ctx, schema) // another process may have made it at the same moment, which PostgreSQL calls a failure
+	}
+	return wrapSQL("migrate", err)
+}
+
+// statement returns a statement with the dialect's parameters.
+func statement(name string, d Dialect) string {
+	text, err := files.ReadFile("sql/" + name + ".sql")
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	if d != PostgreSQL {
+		return string(text)
+	}
+	var b strings.Builder
+	for i, part := range strings.Split(string(text), "?") {
+		if i > 0 {
+			b.WriteString("$" + strconv.Itoa(i))
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+// Begin implements Journal.
+func (j *Journal) Begin(ctx context.Context, e client.Entry) (*client.Entry, error) {
+	header, err := json.Marshal(e.Header)
+	if err != nil {
+		return nil, wrapSQL("begin", err)
+	}
+	body := e.Body
+	if body == nil {
+		body = []byte{}
+	}
+	for range beginTries {
+		known, findErr := j.find(ctx, e.ID)
+		if known != nil || findErr != nil {
+			return known, wrapSQL("begin", findErr)
+		}
+		err = j.write(ctx, j.begin, j.client, e.ID, e.Intent, e.Key, e.Method, e.URL, e.Credential, string(header), body,
+			e.BegunAt.UnixMilli(), e.GivenUp)
+		if err == nil {
+			return nil, nil
+		}
+		// The table's key refuses a second entry: another process may have begun it since, and even ended it before it is looked for.
+	}
+	return nil, wrapSQL("begin", err)
+}
+
+// find returns an entry; nil if there is none.
+func (j *Journal) find(ctx context.Context, id string) (*client.Entry, error) {
+	e, err := scanEntry(j.db.QueryRowContext(ctx, j.get, j.client, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return e, err
+}
+
+// End implements Journal.
+func (j *Journal) End(ctx context.Context, id string) error {
+	return wrapSQL("end", j.write(ctx, j.end, j.client, id))
+}
+
+// GiveUp implements Journal.
+func (j *Journal) GiveUp(ctx context.Context, id, why string) error {
+	return wrapSQL("give up", j.write(ctx, j.giveUp, why, j.client, id))
+}
+
+// Entries implements Journal.
+func (j *Journal) Entries(ctx context.Context) ([]client.Entry, error) {
+	rows, err := j.db.QueryContext(ctx, j.list, j.client)
+	if err != nil {
+		return nil, wrapSQL("list", err)
+	}
+	defer rows.Close()
+	var entries []client.Entry
+	for rows.Next() {
+		e, err := scanEntry(rows)
+		if err != nil {
+			return nil, wrapSQL("list", err)
+		}
+		entries = append(entries, *e)
+	}
+	return entries, wrapSQL("list", rows.Err())
+}
+
+func scanEntry(row interface{ Scan(...any) error }) (*client.Entry, error) {
+	var (
+		e      client.Entry
+		header string
+		begun  int64
+	)
+	err := row.Scan(&e.ID, &e.Intent, &e.Key, &e.Method, &e.URL, &e.Credential, &header, &e.Body, &begun, &e.GivenUp)
+	if err != nil {
+		return nil, err
+	}
+	e.BegunAt = time.UnixMilli(begun)
+	return &e, json.Unmarshal([]byte(header), &e.Header)
+}
+
+// write executes a statement in a transaction of its own. In PostgreSQL it is one that looks again at rows which others have
+// changed meanwhile: a stricter one, as may be the database's default, would fail then. Statements that only read do not meet
+// others that are as strict.
+func (j *Journal) write(ctx context.Context, statement string, args ...any) error {
+	if j.dialect != PostgreSQL {
+		_, err := j.db.ExecContext(ctx, statement, args...)
+		return err
+	}
+	tx, err := j.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+		_ = tx.Rollback() // it has failed anyway
+		return err
+	}
+	return tx.Commit()
+}
+
+func wrapSQL(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("sqljournal: %s: %w", what, err)
+}

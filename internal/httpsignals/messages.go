@@ -1,0 +1,131 @@
+package httpsignals
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+)
+
+// ConflictingID is the member in which GoCardless names what the first request created.
+const ConflictingID = "conflicting_resource_id"
+
+// messages are the texts of an error body that may name a situation.
+type messages struct {
+	found             []string
+	conflict, created bool // GoCardless: the key was used before, and the body names what that request created
+}
+
+// collect looks at the members that hold such texts: of problems, and in the error bodies of the profiles.
+func (m *messages) collect(v any, depth int) {
+	if depth > 4 {
+		return
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			switch name {
+			case "code", "type", "__type", "reason", "issue", "errorCode", "error_codes":
+				m.add(value)
+			case ConflictingID:
+				m.created = true
+			}
+			m.collect(value, depth+1)
+		}
+	case []any:
+		for _, value := range v {
+			m.collect(value, depth+1)
+		}
+	}
+}
+
+func (m *messages) add(value any) {
+	switch value := value.(type) {
+	case string:
+		m.found = append(m.found, value)
+		m.conflict = m.conflict || value == "idempotent_creation_conflict"
+	case json.Number:
+		m.found = append(m.found, value.String())
+	case []any:
+		for _, one := range value {
+			if text, ok := one.(string); ok {
+				m.found = append(m.found, text)
+			}
+		}
+	}
+}
+
+// xmlCode returns the code of an error in XML.
+func xmlCode(body []byte) (string, bool) {
+	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("<")) {
+		return "", false
+	}
+	_, after, _ := bytes.Cut(body, []byte("<Code>"))
+	code, _, ok := bytes.Cut(after, []byte("</Code>"))
+	return string(code), ok
+}
+
+// byMessage returns what an error code means: a slug of ours in any profile's spelling, or a provider's own.
+func byMessage(code string, status int, header Set) Set {
+	if i := strings.LastIndexByte(code, '#'); i >= 0 { // the type of a problem, the shape of an Amazon error
+		code = code[i+1:]
+	}
+	code = strings.TrimSuffix(code, "Exception")
+	for slug, means := range slugMeanings() {
+		if code == slug || code == UpperSnake(slug) || code == LowerSnake(slug) || code == Camel(slug) {
+			return means
+		}
+	}
+	switch code {
+	case "idempotency_key_in_use", "PREVIOUS_REQUEST_IN_PROGRESS", "IdempotentRequestInProgress":
+		return InFlight
+	case "idempotency_error", "IDEMPOTENCY_KEY_REUSED", "IdempotentParameterMismatch", "PAYPAL_REQUEST_ID_PREVIOUSLY_USED":
+		return Reused
+	case "704": // Adyen: already processed, or in progress
+		if status == http.StatusConflict || header&Retry != 0 {
+			return InFlight
+		}
+		return Reused
+	}
+	return 0
+}
+
+// slugMeanings says what our own refusals mean to a client. Those that are not here are told by their status.
+func slugMeanings() map[string]Set {
+	return map[string]Set{
+		"request-in-flight": InFlight,
+		"key-reused":        Reused,
+		"key-expired":       Expired,
+		"key-closed":        Replayed, // a final answer, also to attempts before
+		"outcome-unknown":   Unknown,
+		"key-missing":       Refused,
+		"key-malformed":     Refused,
+		"body-too-large":    Refused,
+		"not-supported":     Refused,
+		"body-unreadable":   Retry | Nothing,
+		"body-timeout":      Retry | Nothing,
+		"early-data":        Retry | Nothing,
+		"key-quota":         Retry | Nothing,
+		"store-unavailable": Retry | Nothing,
+	}
+}
+
+// byLink returns what a refusal of ours means by the link to its explanation, which it has in every profile: some profiles
+// have no word for it. The slugs of package proxy count only here, because any API may call itself overloaded.
+func byLink(r *http.Response) Set {
+	for _, link := range r.Header["Link"] {
+		target, parameters, _ := strings.Cut(link, ">")
+		_, slug, ok := strings.Cut(target, "#")
+		if !ok || r.StatusCode < 400 || !strings.Contains(parameters, `rel="describedby"`) {
+			continue
+		}
+		switch slug {
+		case "upstream-unreachable", "overloaded", "auth-unavailable":
+			return Retry | Nothing
+		case "upstream-failed", "upstream-timeout":
+			return Stop
+		}
+		return slugMeanings()[slug]
+	}
+	return 0
+}
