@@ -3,7 +3,6 @@ package retrysafe
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,7 +11,7 @@ import (
 )
 
 // Attempt is one try at the work, as the work sees it. Its methods may be called from several goroutines, until the
-// work returns.
+// work returns. What adapters and stores need of it is apart: see Control.
 type Attempt struct {
 	lazyContext // what the work runs with
 
@@ -20,7 +19,7 @@ type Attempt struct {
 	guard  *Guard
 	lease  Lease // Fence 0: unprotected
 	number int
-	tries  int // see Tries
+	tries  int // see AttemptControl.Tries
 	began  time.Time
 
 	inherited []StepResult // saved by earlier attempts
@@ -30,10 +29,10 @@ type Attempt struct {
 	mu        sync.Mutex
 	steps     []StepResult
 	asked     map[string]*txSteps // names of steps, and the transactions that they were asked for in; see ask
-	calls     map[string]string   // see NoteCall
+	calls     map[string]string   // see AttemptControl.NoteCall
 	capture   func() (Result, error)
-	saved     *Result // by CompleteIn
-	inDoubt   bool    // see InDoubt
+	saved     *Result // by AttemptControl.CompleteIn
+	inDoubt   bool    // see AttemptControl.InDoubt
 	firstBeat place
 	timer     *time.Timer // of later heartbeats
 	state     attemptState
@@ -79,8 +78,9 @@ func SetResult(ctx context.Context, v any) error {
 	if err != nil {
 		return fmt.Errorf("retrysafe: encode the result: %w", err)
 	}
-	a.CaptureFunc(func() (Result, error) {
-		a.CaptureFunc(nil) // it belongs to one transaction
+	control := a.Control()
+	control.Capture(func() (Result, error) {
+		control.Capture(nil) // it belongs to one transaction
 		return Result{Body: body}, nil
 	})
 	return nil
@@ -89,23 +89,14 @@ func SetResult(ctx context.Context, v any) error {
 // Key that this attempt works on.
 func (a *Attempt) Key() Key { return a.lease.Key }
 
-// Lease under which this attempt works. Its Fence is 0 if the attempt is not protected.
-func (a *Attempt) Lease() Lease { return a.lease }
-
 // Fence grows with each attempt at the key. Give it to systems that can refuse a smaller one. See Lease.
 func (a *Attempt) Fence() int64 { return a.lease.Fence }
 
 // Number of this attempt: 1 is the first, more follow a take-over or a release after saved steps.
 func (a *Attempt) Number() int { return a.number }
 
-// Tries is Number, counted from the last time that a person has released the key (ResolveRelease), which starts the count anew.
-func (a *Attempt) Tries() int { return a.tries }
-
 // Protected reports whether the key is claimed: true, unless the store failed and the policy is FailOpen.
 func (a *Attempt) Protected() bool { return a.lease.Fence != 0 }
-
-// Completed reports whether the work has completed the attempt inside a transaction of its own: see CompleteIn.
-func (a *Attempt) Completed() bool { return a.savedResult() != nil }
 
 // String names the attempt without showing its key.
 func (a *Attempt) String() string { return fmt.Sprintf("attempt %d at key %s", a.number, a.lease.Key) }
@@ -118,83 +109,6 @@ func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
 // ChildKey derives the key ID for a downstream call. See Key.Child.
 func (a *Attempt) ChildKey(name string) string { return a.lease.Key.Child(name) }
-
-// CaptureFunc sets the function that gives the result which CompleteIn saves. Adapters set it: for an HTTP handler it is
-// the response written so far. It is called once for each transaction, also for one that is rolled back: whatever the
-// work says afterwards does not belong to that one any more.
-func (a *Attempt) CaptureFunc(f func() (Result, error)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.capture = f
-}
-
-// CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
-// write, writes it, and commits. When it returns nil the attempt is over, and every request gets the saved result,
-// whatever the work returns afterwards. It is what a store's InTx is made of.
-//
-// It returns ErrLeaseLost if the attempt has already been completed or taken over, the capture function's error, or
-// what save returned; then nothing is completed. After an error of save that is marked Unknown the attempt is in doubt.
-// If s is another store than the Guard's, which has no such attempt, an ErrLeaseLost of save says so.
-func (a *Attempt) CompleteIn(s Store, save func(Lease, Result, Retention) error) error {
-	r, err := a.captured()
-	if err != nil {
-		return err
-	}
-	r = a.guard.fit(r, a.guard.policy.MaxResult)
-	if err := save(a.lease, r, a.guard.policy.Retention); err != nil {
-		if c, _ := classify(err); c == unknown {
-			a.InDoubt()
-		}
-		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s) {
-			return fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
-				"make the Guard with the store whose transaction completes the attempt (or, if that store is inside of the Guard's, "+
-				"another attempt has taken over): %w", s, a.guard.store, err)
-		}
-		return err
-	}
-	a.mu.Lock()
-	a.saved = &r
-	a.mu.Unlock()
-	a.finish()
-	return nil
-}
-
-// RolledBack says that a transaction which was to complete the attempt has been rolled back before CompleteIn. What the
-// work has answered inside of it is forgotten. A store's InTx calls it.
-func (a *Attempt) RolledBack() { _, _ = a.captured() }
-
-// InDoubt says that a transaction of the work may have been committed without completing the attempt. From then on the
-// key is not released, even if the work says that nothing happened: it is abandoned instead. A store's InTx calls it.
-func (a *Attempt) InDoubt() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.inDoubt = true
-}
-
-func (a *Attempt) isInDoubt() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.inDoubt
-}
-
-func (a *Attempt) captured() (Result, error) {
-	a.mu.Lock()
-	capture, saved := a.capture, a.saved
-	a.mu.Unlock()
-	switch {
-	case saved != nil:
-		return Result{}, fmt.Errorf("complete twice: %w", ErrLeaseLost)
-	case capture == nil:
-		return Result{}, errors.New("retrysafe: no result to save with the transaction: call SetResult first")
-	}
-	return capture()
-}
-
-func (a *Attempt) savedResult() *Result {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.saved
-}
 
 // Value implements context.Context.
 func (a *Attempt) Value(key any) any {

@@ -24,7 +24,7 @@ func (a *Attempt) do(work Work) (Outcome, error) {
 
 // conclude saves how the work ended.
 func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
-	saved := a.workEnded()
+	saved, inDoubt := a.workEnded()
 	defer a.end(nil)
 	if saved != nil {
 		return a.concluded(*saved)
@@ -36,7 +36,7 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 			a.tellUnused()
 		}
 		return a.complete(r, nil)
-	case c == retryable && !a.isInDoubt():
+	case c == retryable && !inDoubt:
 		return a.release(err)
 	case c == retryable, c == unknown:
 		return a.abandon(err)

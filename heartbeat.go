@@ -70,14 +70,14 @@ func (a *Attempt) tellTaken() {
 }
 
 // workEnded notes that the work has returned: from here on Complete or Release tell whether the lease was kept. It returns
-// the result that the work has saved itself, if there is one.
-func (a *Attempt) workEnded() *Result {
+// the result that the work has saved itself, if there is one, and whether a transaction of it is in doubt.
+func (a *Attempt) workEnded() (saved *Result, inDoubt bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.state == working {
 		a.state = saving
 	}
-	return a.saved
+	return a.saved, a.inDoubt
 }
 
 // finish ends the heartbeats and wakes those in this process who wait for the key.

@@ -66,7 +66,7 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 // StepFrom returns the name of the step that ctx belongs to: the innermost of its attempt. ok is false outside of steps.
 //
 // Clients that send child keys by themselves give the child key of this name to a call which has no name of its own; see
-// Attempt.NoteCall.
+// AttemptControl.NoteCall.
 func StepFrom(ctx context.Context) (name string, ok bool) {
 	s, _ := ctx.Value(stepKey{}).(step)
 	if a, inside := AttemptFrom(ctx); !inside || s.of != a { // the work of another guard, called inside the step
@@ -81,14 +81,6 @@ type stepKey struct{}
 type step struct {
 	of   *Attempt
 	name string
-}
-
-// StepsInTx returns a context in which Step does not save results, but leaves them to the code that commits a database
-// transaction of the work: they are what steps returns. So the result of a step is saved if what it wrote in the
-// transaction is, and not otherwise. It is what a store's InTx is made of; see Attempt.CompleteIn.
-func StepsInTx(ctx context.Context) (_ context.Context, steps func() []StepResult) {
-	kept := &txSteps{}
-	return context.WithValue(ctx, txStepsKey{}, kept), kept.all
 }
 
 type txStepsKey struct{}

@@ -180,7 +180,7 @@ func TestCompletionInsideTheWorksOwnTransaction(t *testing.T) {
 	// inTx is what a store's InTx does, on memstore.
 	inTx := func(k *kit, ctx context.Context, commit error) error {
 		a, _ := retrysafe.AttemptFrom(ctx)
-		return a.CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+		return a.Control().CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 			if commit != nil {
 				return commit
 			}
@@ -219,7 +219,7 @@ func TestCompletionInsideTheWorksOwnTransaction(t *testing.T) {
 			}
 			retrysafe.SetResult(ctx, 1)
 			a, _ := retrysafe.AttemptFrom(ctx)
-			a.RolledBack()
+			a.Control().RolledBack()
 			if err := inTx(k, ctx, nil); err == nil || !strings.Contains(err.Error(), "SetResult") {
 				k.Errorf("with the result of a transaction that was rolled back: %v", err)
 			}
@@ -260,7 +260,7 @@ func TestCompleteInKnowsTheGuardsStore(t *testing.T) {
 			g := retrysafe.New(c.guard, retrysafe.Options{SweepEvery: -1})
 			g.Do(k.ctx, request(c.name, ""), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 				retrysafe.SetResult(ctx, 1)
-				err := a.CompleteIn(c.asked, func(retrysafe.Lease, retrysafe.Result, retrysafe.Retention) error { return retrysafe.ErrLeaseLost })
+				err := a.Control().CompleteIn(c.asked, func(retrysafe.Lease, retrysafe.Result, retrysafe.Retention) error { return retrysafe.ErrLeaseLost })
 				if !errors.Is(err, retrysafe.ErrLeaseLost) || strings.Contains(err.Error(), "another store") != c.other {
 					k.Errorf("%s: %v", c.name, err)
 				}
@@ -278,7 +278,7 @@ func TestPanicAfterTheTransaction(t *testing.T) {
 			defer func() { _ = recover() }()
 			k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 				retrysafe.SetResult(ctx, "paid")
-				err := a.CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+				err := a.Control().CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 					return k.store.Complete(ctx, l, r, keep)
 				})
 				if err != nil {
@@ -312,7 +312,7 @@ func TestStepsInTx(t *testing.T) {
 		k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 			step(ctx, "before")
 			for range 2 {
-				inside, steps := retrysafe.StepsInTx(ctx)
+				inside, steps := a.Control().StepsInTx(ctx)
 				step(inside, "inside")
 				for _, again := range []string{"before", "inside"} {
 					if _, err := retrysafe.Step(inside, again, one); err == nil {

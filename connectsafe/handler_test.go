@@ -19,7 +19,7 @@ func TestAnswerIsSavedByTheHandler(t *testing.T) {
 	k := newKit(t)
 	complete := func(ctx context.Context) error {
 		a, _ := retrysafe.AttemptFrom(ctx)
-		return a.CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+		return a.Control().CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 			return k.store.Complete(ctx, l, r, keep)
 		})
 	}

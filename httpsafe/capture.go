@@ -13,7 +13,7 @@ func (r *recorder) offer() {
 	defer r.mu.Unlock()
 	if !r.offered {
 		r.offered = true
-		r.ctx.CaptureFunc(r.capture)
+		r.ctx.Control().Capture(r.capture)
 	}
 }
 
@@ -46,7 +46,7 @@ func (r *recorder) capture() (retrysafe.Result, error) {
 }
 
 // isSaved reports whether a transaction has saved the response: nothing can be added to it.
-func (r *recorder) isSaved() bool { return r.sealed.memory != nil && r.ctx.Completed() }
+func (r *recorder) isSaved() bool { return r.sealed.memory != nil && r.ctx.Control().Completed() }
 
 // resultOf returns what is stored of a response that has ended.
 func (r *recorder) resultOf(p *response) retrysafe.Result {

@@ -15,7 +15,7 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.current
-	if r.captured && p.status == 0 && !r.ctx.Completed() {
+	if r.captured && p.status == 0 && !r.ctx.Control().Completed() {
 		p.begin(http.StatusInternalServerError, r.w.Header()) // the transaction failed, and the handler had nothing to say about it
 	}
 	p.end(r.w.Header(), r.sniffed())

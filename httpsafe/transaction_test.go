@@ -23,7 +23,7 @@ func (k *kit) inTx(ctx context.Context, commit error, work func()) error {
 	if !ok {
 		return retrysafe.ErrNoAttempt
 	}
-	return a.CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	return a.Control().CompleteIn(k.store, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 		if commit != nil {
 			return commit
 		}
@@ -136,7 +136,7 @@ func TestResponseOfAFailedTransactionIsForgotten(t *testing.T) {
 			w.WriteHeader(http.StatusCreated)
 			io.WriteString(w, "paid")
 			a, _ := retrysafe.AttemptFrom(r.Context())
-			a.RolledBack()
+			a.Control().RolledBack()
 			c.then(w)
 		}
 		first := k.post("k").want(c.want)

@@ -86,7 +86,7 @@ func keyed(ctx context.Context, m Message) (Message, []byte) {
 		return m, []byte{}
 	}
 	m.Key = a.ChildKey(string(lengthPrefixed("retrysafe outbox", m.Topic, m.Aggregate, m.Name)))
-	owner := a.Lease().Owner
+	owner := a.Control().Lease().Owner
 	return m, owner[:]
 }
 

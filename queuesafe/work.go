@@ -17,11 +17,11 @@ const poisonCode = 0x7e7501
 // work is the handler as a Guard runs it.
 func (c *Consumer) work(m Message, h Handler) retrysafe.Work {
 	return func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
-		if limit := c.options.MaxAttempts; limit > 0 && a.Tries() > limit {
+		if limit := c.options.MaxAttempts; limit > 0 && a.Control().Tries() > limit {
 			return retrysafe.Result{}, retrysafe.TerminalCode(poisonCode, errPoison)
 		}
 		// A message's result is that it is done: a store's InTx can save that at any time.
-		a.CaptureFunc(func() (retrysafe.Result, error) { return retrysafe.Result{}, nil })
+		a.Control().Capture(func() (retrysafe.Result, error) { return retrysafe.Result{}, nil })
 		return retrysafe.Result{}, recovering(ctx, m, h)
 	}
 }

@@ -28,16 +28,16 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context) error) err
 		return retrysafe.ErrNoAttempt
 	}
 	tx := &transaction{}
-	inside, steps := retrysafe.StepsInTx(context.WithValue(ctx, transactionKey{}, tx))
+	inside, steps := a.Control().StepsInTx(context.WithValue(ctx, transactionKey{}, tx))
 	if err := f(inside); err != nil {
-		a.RolledBack()
+		a.Control().RolledBack()
 		return err
 	}
 	if !a.Protected() {
 		s.commit(tx)
 		return nil
 	}
-	return a.CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	return a.Control().CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 		s.awaitOthers()
 		return s.interruptible("the commit of InTx", l, func() error {
 			// Only the work's end decides: a context that has ended since must not leave half of the steps behind.

@@ -81,7 +81,7 @@ func TestTheDeadSaveNothing(t *testing.T) {
 		_, _ = retrysafe.Do(context.Background(), guard, retrysafe.Request{Key: retrysafe.Key{ID: "k"}},
 			func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
 				defer func() {
-					late = store.Complete(context.Background(), a.Lease(), retrysafe.Result{}, retrysafe.Retention{})
+					late = store.Complete(context.Background(), a.Control().Lease(), retrysafe.Result{}, retrysafe.Retention{})
 				}()
 				return charge(ctx, a)
 			})

@@ -116,7 +116,7 @@ func childKey(ctx context.Context, a *retrysafe.Attempt, operation, method, dige
 			name = step
 		}
 	}
-	first, again := a.NoteCall(name, digest)
+	first, again := a.Control().NoteCall(name, digest)
 	switch {
 	case again && operation == "":
 		return "", ErrUnnamedCall

@@ -27,7 +27,7 @@ type runKey struct{}
 
 func newRun(s *Server, a *retrysafe.Attempt, method string) *Run {
 	r := &Run{s: s, attempt: a, method: method, metadata: func() (header, trailer Metadata) { return nil, nil }}
-	a.CaptureFunc(r.capture)
+	a.Control().Capture(r.capture)
 	return r
 }
 
@@ -89,7 +89,7 @@ func (r *Run) capture() (retrysafe.Result, error) {
 func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.attempt.Completed() && r.sealed.Message != nil { // by a transaction: what it has saved is the answer
+	if r.attempt.Control().Completed() && r.sealed.Message != nil { // by a transaction: what it has saved is the answer
 		return retrysafe.Result{}, r.sealed, nil
 	}
 	class := r.override

@@ -163,7 +163,7 @@ func (c *call) childKey(a *retrysafe.Attempt, operation, request string) (string
 			name = step
 		}
 	}
-	first, again := a.NoteCall(name, request)
+	first, again := a.Control().NoteCall(name, request)
 	switch {
 	case again && operation == "":
 		return "", ErrUnnamedCall

@@ -129,7 +129,7 @@ func TestAPanicEndsAnAttempt(t *testing.T) {
 func TestAZombieIsCountedOnce(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
 		k.do(request, retrysafe.ErrLeaseLost, func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
-			k.takeOver(a.Lease())
+			k.takeOver(a.Control().Lease())
 			time.Sleep(time.Minute) // until a heartbeat has found out
 			return retrysafe.Result{}, nil
 		})
@@ -169,7 +169,7 @@ func TestCompletionsThatFail(t *testing.T) {
 			k.store.completes.Store(true)
 			var lease retrysafe.Lease
 			k.do(request, nil, func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
-				lease = a.Lease()
+				lease = a.Control().Lease()
 				return retrysafe.Result{}, nil
 			})
 			k.takeOver(lease)

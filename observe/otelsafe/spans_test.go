@@ -169,7 +169,7 @@ func TestKeysAreShownNowhere(t *testing.T) {
 		k.must(err)
 		var owners []string
 		slow := func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
-			owners = append(owners, a.Lease().Owner.String())
+			owners = append(owners, a.Control().Lease().Owner.String())
 			_, err := k.traced(k.guard, request, answer) // waits in vain
 			if !errors.Is(err, retrysafe.ErrWaitTimeout) {
 				t.Errorf("got %v", err)

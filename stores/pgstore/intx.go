@@ -90,12 +90,12 @@ func (s *Store) inTx(ctx context.Context, begin func(context.Context) (transacti
 	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer func() { _ = tx.rollback(end) }() // after a panic too
-	inside, steps := retrysafe.StepsInTx(ctx)
+	inside, steps := a.Control().StepsInTx(ctx)
 	t := &ending{store: s, tx: tx}
 	if err := f(inside, tx); err != nil {
-		a.RolledBack()
+		a.Control().RolledBack()
 		if ended := t.whole(end); errors.Is(ended, errEndedInside) {
-			a.InDoubt()
+			a.Control().InDoubt()
 			return errors.Join(ended, err)
 		}
 		return err
@@ -107,7 +107,7 @@ func (s *Store) inTx(ctx context.Context, begin func(context.Context) (transacti
 		}
 		return t.commit(end, nil)
 	}
-	return a.CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	return a.Control().CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 		ctx, cancel := context.WithTimeout(end, endTime)
 		defer cancel()
 		return t.complete(ctx, l, r, keep)

@@ -40,7 +40,7 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	if !ok {
 		return retrysafe.ErrNoAttempt
 	}
-	giveBack, err := s.writer.borrow(ctx, a.Lease())
+	giveBack, err := s.writer.borrow(ctx, a.Control().Lease())
 	if err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
 	}
@@ -63,12 +63,12 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	if _, err := (txRunner{tx, context.Background()}).exec("savepoint"); err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
 	}
-	inside, steps := retrysafe.StepsInTx(context.WithValue(ctx, borrowedKey{}, s.writer))
+	inside, steps := a.Control().StepsInTx(context.WithValue(ctx, borrowedKey{}, s.writer))
 	t := &shared{store: s, tx: tx, back: back, commits: commits}
 	if err := f(inside, tx); err != nil {
-		a.RolledBack()
+		a.Control().RolledBack()
 		if ended := t.whole(); ended != nil && t.inDoubt() {
-			a.InDoubt()
+			a.Control().InDoubt()
 			return errors.Join(ended, err)
 		}
 		return err
@@ -80,7 +80,7 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 		}
 		return t.commit(func(context.Context) bool { return false })
 	}
-	return a.CompleteIn(s, t.complete)
+	return a.Control().CompleteIn(s, t.complete)
 }
 
 // countCommits counts the commits on a connection until stop is called, which needs the connection as every other use does. A driver that cannot say when it commits counts one

@@ -154,7 +154,7 @@ func TestInTxIsNotNested(t *testing.T) {
 			if _, err := s.Claim(ctx, params("other")); !errors.Is(err, ErrInsideTransaction) {
 				t.Errorf("Claim: got %v, want ErrInsideTransaction", err)
 			}
-			err := s.Checkpoint(t.Context(), a.Lease(), retrysafe.StepResult{Name: "step"})
+			err := s.Checkpoint(t.Context(), a.Control().Lease(), retrysafe.StepResult{Name: "step"})
 			if !errors.Is(err, ErrInsideTransaction) {
 				t.Errorf("Checkpoint: got %v, want ErrInsideTransaction", err)
 			}

@@ -181,7 +181,7 @@ func txRules() []txRule {
 		{"intx-lease-lost", "if another attempt has the key, nothing of f remains and InTx returns ErrLeaseLost", func(k *txKit) {
 			_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
 				p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Hour, TakeOver: true}
-				if err := k.store.Extend(ctx, a.Lease(), 0); err != nil {
+				if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
 					k.Fatal(err)
 				}
 				if c, err := k.store.Claim(ctx, p); err != nil || c.Verdict != retrysafe.Acquired {
@@ -218,7 +218,7 @@ func txRules() []txRule {
 		{"intx-no-result", "without a result to save InTx fails, and nothing of f remains", func(k *txKit) {
 			_ = k.releasing("k", func(ctx context.Context, exec func(string) error) error {
 				if a, ok := retrysafe.AttemptFrom(ctx); ok {
-					a.CaptureFunc(nil)
+					a.Control().Capture(nil)
 				}
 				return exec(insertRow)
 			})

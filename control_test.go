@@ -14,11 +14,11 @@ func TestCallsAreNotedForOneAttempt(t *testing.T) {
 		for range 2 {
 			k.guard.Do(k.ctx, pay(), func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 				for i, digest := range []string{"one", "two", "one"} {
-					if first, again := a.NoteCall("charge", digest); first != "one" || again != (i > 0) {
+					if first, again := a.Control().NoteCall("charge", digest); first != "one" || again != (i > 0) {
 						k.Errorf("noted %q, again %v", first, again)
 					}
 				}
-				if first, again := a.NoteCall("mail", "three"); first != "three" || again {
+				if first, again := a.Control().NoteCall("mail", "three"); first != "three" || again {
 					k.Errorf("another name: %q, %v", first, again)
 				}
 				return retrysafe.Result{}, retrysafe.Unknown(errors.New("cut off"))

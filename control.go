@@ -1,0 +1,124 @@
+package retrysafe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// AttemptControl is the part of an attempt that adapters and stores use and that work has no need of. It is a value that
+// refers to the attempt; get it with Attempt.Control. Its methods may be called from several goroutines.
+//
+// A store's InTx calls StepsInTx, runs the work's function, and then calls either RolledBack or CompleteIn.
+type AttemptControl struct{ a *Attempt }
+
+// Control returns what adapters and stores need of the attempt.
+func (a *Attempt) Control() AttemptControl { return AttemptControl{a} }
+
+// Lease returns the lease under which the attempt works. Its Fence is 0 if the attempt is not protected.
+func (c AttemptControl) Lease() Lease { return c.a.lease }
+
+// Tries returns Attempt.Number, counted from the last time that a person released the key (ResolveRelease), which starts the
+// count anew.
+func (c AttemptControl) Tries() int { return c.a.tries }
+
+// Capture sets the function that returns the result which CompleteIn saves. Adapters call it before the work starts: for an
+// HTTP handler f returns the response written so far. f is called once for each transaction, also for one that is rolled
+// back, because what the work has answered inside of that transaction must not be part of a later one.
+func (c AttemptControl) Capture(f func() (Result, error)) {
+	c.a.mu.Lock()
+	defer c.a.mu.Unlock()
+	c.a.capture = f
+}
+
+// Completed reports whether the work has completed the attempt inside a transaction of its own, by CompleteIn.
+func (c AttemptControl) Completed() bool {
+	c.a.mu.Lock()
+	defer c.a.mu.Unlock()
+	return c.a.saved != nil
+}
+
+// StepsInTx returns a context in which Step does not save results, but leaves them to the code that commits a database
+// transaction of the work: steps returns them. So the result of a step is saved if and only if what it wrote in the
+// transaction is.
+func (c AttemptControl) StepsInTx(ctx context.Context) (inside context.Context, steps func() []StepResult) {
+	kept := &txSteps{}
+	return context.WithValue(ctx, txStepsKey{}, kept), kept.all
+}
+
+// CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
+// write, writes it, and commits. When CompleteIn returns nil the attempt is over, and every request gets the saved result,
+// whatever the work returns afterwards.
+//
+// It returns ErrLeaseLost if the attempt has already been completed or taken over, the capture function's error, or
+// what save returned; then nothing is completed. After an error of save that is marked Unknown the attempt is in doubt.
+// If s is another store than the Guard's, which has no such attempt, an ErrLeaseLost of save says so.
+func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) error) error {
+	a := c.a
+	r, err := c.captured()
+	if err != nil {
+		return err
+	}
+	r = a.guard.fit(r, a.guard.policy.MaxResult)
+	if err := save(a.lease, r, a.guard.policy.Retention); err != nil {
+		if mark, _ := classify(err); mark == unknown {
+			c.InDoubt()
+		}
+		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s) {
+			return fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
+				"make the Guard with the store whose transaction completes the attempt (or, if that store is inside of the Guard's, "+
+				"another attempt has taken over): %w", s, a.guard.store, err)
+		}
+		return err
+	}
+	a.mu.Lock()
+	a.saved = &r
+	a.mu.Unlock()
+	a.finish()
+	return nil
+}
+
+// RolledBack says that a transaction which was to complete the attempt has been rolled back before CompleteIn. What the
+// work has answered inside of it is forgotten.
+func (c AttemptControl) RolledBack() { _, _ = c.captured() }
+
+// InDoubt says that a transaction of the work may have been committed without completing the attempt. From then on the
+// key is not released, even if the work reports that nothing happened: it is abandoned instead.
+func (c AttemptControl) InDoubt() {
+	c.a.mu.Lock()
+	defer c.a.mu.Unlock()
+	c.a.inDoubt = true
+}
+
+// NoteCall notes that this attempt makes the downstream call name with a request of that digest, and returns the digest
+// that was noted first under the name; again is false if this is the first.
+//
+// A child key is derived from a name alone, so that it is the same on every attempt. Adapters that send child keys by
+// themselves note each call, and refuse a second call of the same name with another digest: both would be sent under one key.
+// What is noted belongs to this attempt and is not saved; the next attempt starts with nothing noted.
+func (c AttemptControl) NoteCall(name, digest string) (first string, again bool) {
+	c.a.mu.Lock()
+	defer c.a.mu.Unlock()
+	if first, again = c.a.calls[name]; again {
+		return first, true
+	}
+	if c.a.calls == nil {
+		c.a.calls = make(map[string]string)
+	}
+	c.a.calls[name] = digest
+	return digest, false
+}
+
+// captured returns what the work has answered so far in its transaction.
+func (c AttemptControl) captured() (Result, error) {
+	c.a.mu.Lock()
+	capture, saved := c.a.capture, c.a.saved
+	c.a.mu.Unlock()
+	switch {
+	case saved != nil:
+		return Result{}, fmt.Errorf("complete twice: %w", ErrLeaseLost)
+	case capture == nil:
+		return Result{}, errors.New("retrysafe: no result to save with the transaction: call SetResult first")
+	}
+	return capture()
+}
