@@ -5,7 +5,7 @@
 //	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 //	request := retrysafe.Request{
 //		Key:         retrysafe.Key{Scope: retrysafe.Scope("tenant-17"), ID: "8e03978e-40d5-43e8-bc93-6894a57f9324"},
-//		Fingerprint: retrysafe.NewFingerprinter("raw1", nil).Sum("POST", "/charges", `{"amount":4200}`),
+//		Fingerprint: fingerprint.New("raw1", nil).Sum("POST", "/charges", `{"amount":4200}`),
 //	}
 //	receipt, err := retrysafe.Do(context.Background(), guard, request,
 //		func(context.Context, *retrysafe.Attempt) (Receipt, error) {
@@ -19,6 +19,7 @@
 //
 // # Where to find what
 //
+//	fingerprint         digests of requests, canonical JSON
 //	httpsafe            net/http middleware, and the client's transport; most services need only this
 //	stores/sqlitestore  records in one file; InTx commits them with the work's own rows
 //	stores/pgstore      records in PostgreSQL, shared by many processes; InTx

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -16,7 +17,7 @@ func Example() {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	request := retrysafe.Request{
 		Key:         retrysafe.Key{Scope: retrysafe.Scope("tenant-17"), ID: "8e03978e-40d5-43e8-bc93-6894a57f9324"},
-		Fingerprint: retrysafe.NewFingerprinter("raw1", nil).Sum("POST", "/charges", `{"amount":4200}`),
+		Fingerprint: fingerprint.New("raw1", nil).Sum("POST", "/charges", `{"amount":4200}`),
 	}
 	for range 3 { // the client hears nothing and tries again
 		receipt, err := retrysafe.Do(context.Background(), guard, request,

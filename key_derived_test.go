@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/distinct"
 )
 
 // The values were computed by other means: they must never change, or keys in use lose their records.
@@ -20,13 +21,13 @@ func TestDerivedIDVectors(t *testing.T) {
 
 // Seen to fail with the lengths taken out.
 func TestNaturalIDKeepsPartsApart(t *testing.T) {
-	wantDistinct(t, alike(), func(parts []string) string { return retrysafe.NaturalID(parts...) })
+	distinct.Want(t, distinct.Alike(), func(parts []string) string { return retrysafe.NaturalID(parts...) })
 }
 
 // Seen to fail with the lengths taken out.
 func TestBodyHashIDKeepsPartsApart(t *testing.T) {
-	wantDistinct(t, alike(), func(parts []string) string { return retrysafe.BodyHashID([]byte("s"), "", parts...) })
-	wantDistinct(t, tuples(3), func(parts []string) string {
+	distinct.Want(t, distinct.Alike(), func(parts []string) string { return retrysafe.BodyHashID([]byte("s"), "", parts...) })
+	distinct.Want(t, distinct.Tuples(3), func(parts []string) string {
 		return retrysafe.BodyHashID([]byte("s"), parts[0], parts[1:]...)
 	})
 }
@@ -64,62 +65,4 @@ func TestDerivedIDsAreKeysOfTheirOwn(t *testing.T) {
 	if strings.HasPrefix(retrysafe.NaturalID("a", "b"), digest) {
 		t.Error("NaturalID begins with the digest of the key with these parts")
 	}
-}
-
-// wantDistinct checks that different lists of parts give different IDs.
-func wantDistinct(t *testing.T, lists [][]string, id func(parts []string) string) {
-	t.Helper()
-	seen := map[string][]string{}
-	for _, parts := range lists {
-		if other, ok := seen[id(parts)]; ok {
-			t.Errorf("%.60q and %.60q give the same", parts, other)
-		}
-		seen[id(parts)] = parts
-	}
-}
-
-// alike returns different lists of parts that are easily taken for each other.
-func alike() [][]string {
-	long := strings.Repeat("a", 300)
-	lists := [][]string{
-		{"a%2Fb"},
-		{"a%2fb"},
-		{"a%252Fb"},
-		{"%"},
-		{"%25"},
-		{"%2525"},
-		{"\x00"},
-		{"\x00", ""},
-		{"a\x00b"},
-		{"A"},
-		{" a"},
-		{"a "},
-		{long},
-		{long[:299], "a"},
-		{long, "a"},
-		{long + "a"},
-		{"\xff"},
-		{"\xfe"},
-		{"\ufffd"},
-		{"\u00e9"},
-		{"e\u0301"},
-	}
-	for n := range 4 {
-		lists = append(lists, tuples(n)...)
-	}
-	return lists
-}
-
-// tuples returns all lists of n parts out of a few that join to the same texts.
-func tuples(n int) [][]string {
-	if n == 0 {
-		return [][]string{{}}
-	}
-	var lists [][]string
-	for _, first := range []string{"", "a", "b", "ab", "a/b", "/", "\x01a"} {
-		for _, rest := range tuples(n - 1) {
-			lists = append(lists, append([]string{first}, rest...))
-		}
-	}
-	return lists
 }

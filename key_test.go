@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/distinct"
 )
 
 // The values were computed by other means: they must never change, or records and downstream keys are lost.
@@ -32,8 +33,8 @@ func TestKeyVectors(t *testing.T) {
 
 // Seen to fail with the lengths taken out.
 func TestDigestAndChildKeepScopeAndIDApart(t *testing.T) {
-	wantDistinct(t, tuples(2), func(p []string) string { return retrysafe.Key{Scope: p[0], ID: p[1]}.String() })
-	wantDistinct(t, tuples(3), func(p []string) string { return retrysafe.Key{Scope: p[0], ID: p[1]}.Child(p[2]) })
+	distinct.Want(t, distinct.Tuples(2), func(p []string) string { return retrysafe.Key{Scope: p[0], ID: p[1]}.String() })
+	distinct.Want(t, distinct.Tuples(3), func(p []string) string { return retrysafe.Key{Scope: p[0], ID: p[1]}.Child(p[2]) })
 	key := retrysafe.Key{Scope: "a", ID: "b"}
 	if strings.Contains(key.Child(""), key.String()) {
 		t.Error("the child without a name is the digest")
@@ -42,8 +43,8 @@ func TestDigestAndChildKeepScopeAndIDApart(t *testing.T) {
 
 // Seen to fail with the escaping of slashes, and with that of percent signs, taken out.
 func TestScopeIsInjective(t *testing.T) {
-	some := slices.DeleteFunc(alike(), func(parts []string) bool { return len(parts) == 0 }) // none: as one that is empty
-	wantDistinct(t, some, func(parts []string) string { return retrysafe.Scope(parts...) })
+	some := slices.DeleteFunc(distinct.Alike(), func(parts []string) bool { return len(parts) == 0 }) // none: as one that is empty
+	distinct.Want(t, some, func(parts []string) string { return retrysafe.Scope(parts...) })
 	if got, want := retrysafe.Scope("v2", "tenant-17", "POST /payments"), "v2/tenant-17/POST %2Fpayments"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

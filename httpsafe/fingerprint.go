@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 // FingerprintMethod says what tells two requests with the same key apart. Method, method override, host, path and query
@@ -40,11 +41,11 @@ func FingerprintRaw() FingerprintMethod {
 // FingerprintJSON compares JSON bodies without regard to white space and the order of members; numbers count as they
 // are written. Bodies that are not JSON are compared byte for byte.
 func FingerprintJSON() FingerprintMethod {
-	return FingerprintMethod{name: "json2", ofBody: jsonPart(retrysafe.Fields{}), summary: "canonical JSON"}
+	return FingerprintMethod{name: "json2", ofBody: jsonPart(fingerprint.Fields{}), summary: "canonical JSON"}
 }
 
 // FingerprintFields compares chosen fields of JSON bodies. Bodies that are not JSON are compared byte for byte.
-func FingerprintFields(f retrysafe.Fields) FingerprintMethod {
+func FingerprintFields(f fingerprint.Fields) FingerprintMethod {
 	f.Include, f.Exclude = slices.Clone(f.Include), slices.Clone(f.Exclude)
 	name, summary := "fields2-"+shortHash(f.Include...), "JSON fields "+strings.Join(f.Include, ", ")
 	if len(f.Exclude) > 0 {
@@ -90,8 +91,8 @@ const versionMark = "@"
 
 func rawBody(_ *http.Request, body []byte) string { return string(body) }
 
-func jsonPart(f retrysafe.Fields) func(*http.Request, []byte) string {
-	return func(_ *http.Request, body []byte) string { return retrysafe.JSONPart(body, f) }
+func jsonPart(f fingerprint.Fields) func(*http.Request, []byte) string {
+	return func(_ *http.Request, body []byte) string { return fingerprint.JSONPart(body, f) }
 }
 
 // shortHash tells lists of names apart.
@@ -102,7 +103,7 @@ func shortHash(names ...string) string {
 
 // fingerprinter makes the fingerprints of one Middleware.
 type fingerprinter struct {
-	*retrysafe.Fingerprinter
+	*fingerprint.Algorithm
 	ofBody  func(*http.Request, []byte) string // nil: only the operation is compared
 	raw     bool
 	streams bool
@@ -134,7 +135,7 @@ func newFingerprinter(o Options) *fingerprinter {
 	if o.FingerprintVersion != "" {
 		alg += versionMark + o.FingerprintVersion
 	}
-	f.Fingerprinter = retrysafe.NewFingerprinter(alg, o.Secret)
+	f.Algorithm = fingerprint.New(alg, o.Secret)
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 // KeySource finds the key of a request. HeaderKey, KeyInBody, NaturalKey and BodyHash are the ones that exist; write
@@ -147,7 +148,7 @@ type BodyHash struct {
 	Secret []byte
 	// Fields of a JSON body that count. Default: the whole body. A body that has none of Fields.Include is refused as
 	// malformed.
-	Fields retrysafe.Fields
+	Fields fingerprint.Fields
 	// Intent is a header by which a client tells a legitimate repeat from a retry; it need not be sent.
 	Intent string
 }
@@ -164,7 +165,7 @@ func (k BodyHash) Key(r *http.Request, body []byte) (string, error) {
 	if !k.hasFields(body) {
 		return "", &KeyError{ReasonFormat}
 	}
-	part := retrysafe.JSONPart(body, k.Fields)
+	part := fingerprint.JSONPart(body, k.Fields)
 	return retrysafe.BodyHashID(k.Secret, intent, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, part), nil
 }
 
@@ -186,11 +187,11 @@ func (k BodyHash) validate() error {
 	return k.Fields.Validate()
 }
 
-// fieldOf is retrysafe.JSONField for what makes a key. A null is nothing: requests that have one must not share a key.
+// fieldOf is fingerprint.JSONField for what makes a key. A null is nothing: requests that have one must not share a key.
 func fieldOf(body []byte, pointer string) (text string, ok bool, err error) {
-	text, ok, err = retrysafe.JSONField(body, pointer)
+	text, ok, err = fingerprint.JSONField(body, pointer)
 	if text == "null" { // or the text "null"
-		canonical, _ := retrysafe.Fields{Include: []string{pointer}}.Canonical(body)
+		canonical, _ := fingerprint.Fields{Include: []string{pointer}}.Canonical(body)
 		ok = !bytes.HasSuffix(canonical, []byte(":null}"))
 	}
 	return text, ok, err
@@ -220,7 +221,7 @@ func routeOf(r *http.Request) string {
 
 // pointers reports the first that is not a JSON pointer.
 func pointers(list ...string) error {
-	return retrysafe.Fields{Include: list}.Validate()
+	return fingerprint.Fields{Include: list}.Validate()
 }
 
 // headerKey reads the key from the request's headers. found holds the name and the lines as received.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"path"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/httpsignals"
 )
 
@@ -146,7 +146,7 @@ func conflictingResource(r Replayed) *Problem {
 	id := ""
 	if r.Location != "" {
 		id = path.Base(r.Location)
-	} else if text, ok, err := retrysafe.JSONField(r.Body, "/id"); err == nil && ok {
+	} else if text, ok, err := fingerprint.JSONField(r.Body, "/id"); err == nil && ok {
 		id = text
 	}
 	if id != "" {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -45,7 +46,7 @@ func (k *kit) routed(pattern string, change ...func(*http.Request)) *answer {
 func TestNaturalKey(t *testing.T) {
 	k := newKit(t)
 	k.options.KeySource = httpsafe.NaturalKey{PathValues: []string{"customer"}, Fields: []string{"/month"}, Reference: "Repeat"}
-	k.options.Fingerprint = httpsafe.FingerprintFields(retrysafe.Fields{Exclude: []string{"/sent_at"}})
+	k.options.Fingerprint = httpsafe.FingerprintFields(fingerprint.Fields{Exclude: []string{"/sent_at"}})
 	const pattern = "POST /customers/{customer}/invoices"
 	send := func(customer, text string, change ...func(*http.Request)) *answer {
 		t.Helper()
@@ -64,7 +65,7 @@ func TestNaturalKey(t *testing.T) {
 
 func TestBodyHash(t *testing.T) {
 	k := newKit(t)
-	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"), Fields: retrysafe.Fields{Exclude: []string{"/sent_at"}}, Intent: "Intent"}
+	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"), Fields: fingerprint.Fields{Exclude: []string{"/sent_at"}}, Intent: "Intent"}
 	k.options.Fingerprint = httpsafe.FingerprintNone()
 	k.post("", body(`{"amount":17,"sent_at":1}`)).wantState("executed; exp=@EXP").wantBody(`{"paid":{"amount":17,"sent_at":1}}`)
 	k.post("", body(`{"sent_at":2,"amount":17}`)).wantState("replayed; exp=@EXP")
@@ -78,7 +79,7 @@ func TestBodyHash(t *testing.T) {
 // Seen to fail with hasFields taken out: the second request got the first one's answer.
 func TestBodyHashNeedsOneOfItsFields(t *testing.T) {
 	k := newKit(t)
-	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"), Fields: retrysafe.Fields{Include: []string{"/order", "/month"}}}
+	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"), Fields: fingerprint.Fields{Include: []string{"/order", "/month"}}}
 	k.options.Fingerprint = httpsafe.FingerprintNone()
 	k.post("", body(`{"customer":1}`)).wantProblem(400, httpsafe.KeyMalformed)
 	k.post("", body(`{"customer":2}`)).wantProblem(400, httpsafe.KeyMalformed)
@@ -110,7 +111,7 @@ func TestNullIsNoKey(t *testing.T) {
 	k.wantRuns(3)
 	for _, source := range []httpsafe.KeySource{
 		httpsafe.NaturalKey{Fields: []string{"/key"}},
-		httpsafe.BodyHash{Secret: []byte("s"), Fields: retrysafe.Fields{Include: []string{"/key"}}},
+		httpsafe.BodyHash{Secret: []byte("s"), Fields: fingerprint.Fields{Include: []string{"/key"}}},
 	} {
 		k := newKit(t)
 		k.options.KeySource = source
@@ -202,8 +203,8 @@ func TestFingerprints(t *testing.T) {
 		{"JSON beyond 2^53", httpsafe.FingerprintJSON(), body(`9007199254740993`), body(` 9007199254740993`), body(`9007199254740992`)},
 		{"JSON, duplicate names", httpsafe.FingerprintJSON(), body(`{"a":1,"a":2}`), body(`{"a":1,"a":2}`), body(`{"a":2}`)},
 		{"no JSON", httpsafe.FingerprintJSON(), body(`{`), body(`{`), body(`{ `)},
-		{"included", httpsafe.FingerprintFields(retrysafe.Fields{Include: []string{"/a"}}), body(`{"a":1,"t":1}`), body(`{"a":1,"t":2}`), body(`{"a":2,"t":1}`)},
-		{"excluded", httpsafe.FingerprintFields(retrysafe.Fields{Exclude: []string{"/t"}}), body(`{"a":1,"t":1}`), body(`{"t":2,"a":1}`), body(`{"a":2}`)},
+		{"included", httpsafe.FingerprintFields(fingerprint.Fields{Include: []string{"/a"}}), body(`{"a":1,"t":1}`), body(`{"a":1,"t":2}`), body(`{"a":2,"t":1}`)},
+		{"excluded", httpsafe.FingerprintFields(fingerprint.Fields{Exclude: []string{"/t"}}), body(`{"a":1,"t":1}`), body(`{"t":2,"a":1}`), body(`{"a":2}`)},
 		{"form", httpsafe.FingerprintForm(), both(urlEncoded, body("b=2&a=1&a=0")), both(urlEncoded, body("a=1&a=0&b=%32")), both(urlEncoded, body("a=0&a=1&b=2"))},
 		{"no form", httpsafe.FingerprintForm(), body("a=%"), body("a=%"), body("a=%25")},
 		{"multipart", httpsafe.FingerprintMultipart(), form("one", "bytes"), form("two", "bytes"), form("one", "other")},
@@ -355,7 +356,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"needs a Secret":      {KeySource: httpsafe.BodyHash{}},
 		"needs PathValues":    {KeySource: httpsafe.NaturalKey{}},
 		"needs a Pointer":     {KeySource: httpsafe.KeyInBody{}},
-		"pointer":             {Fingerprint: httpsafe.FingerprintFields(retrysafe.Fields{Include: []string{"a"}})},
+		"pointer":             {Fingerprint: httpsafe.FingerprintFields(fingerprint.Fields{Include: []string{"a"}})},
 		"no header is named":  {KeySource: httpsafe.HeaderKey{}, Profile: httpsafe.Profile{Name: "own"}},
 		"a name and a functi": {Fingerprint: httpsafe.FingerprintFunc("", nil)},
 	} {
@@ -397,7 +398,7 @@ func TestRoutesWithDifferentOptions(t *testing.T) {
 	k.build()
 	mux := http.NewServeMux()
 	for pattern, method := range map[string]httpsafe.FingerprintMethod{
-		"/payments": httpsafe.FingerprintFields(retrysafe.Fields{Exclude: []string{"/sent_at"}}), "/refunds": httpsafe.FingerprintRaw(),
+		"/payments": httpsafe.FingerprintFields(fingerprint.Fields{Exclude: []string{"/sent_at"}}), "/refunds": httpsafe.FingerprintRaw(),
 	} {
 		mux.Handle(pattern, httpsafe.Middleware(k.guard, k.scope, httpsafe.Options{Fingerprint: method})(k.handler))
 	}

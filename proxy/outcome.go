@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -57,7 +57,7 @@ func (r Route) saysNothingHappened(res *http.Response, body []byte) bool {
 		return true
 	}
 	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); kind == "application/problem+json" {
-		if executed, ok, err := retrysafe.JSONField(body, "/executed"); ok && err == nil && executed == "no" {
+		if executed, ok, err := fingerprint.JSONField(body, "/executed"); ok && err == nil && executed == "no" {
 			return true
 		}
 	}

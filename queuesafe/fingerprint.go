@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 // FingerprintMethod says which part of a body makes one message differ from another. It is made by FingerprintRaw,
 // FingerprintJSON or FingerprintNone.
 type FingerprintMethod struct {
 	kind   string // "" is raw
-	fields retrysafe.Fields
+	fields fingerprint.Fields
 }
 
 // FingerprintRaw compares bodies byte for byte.
@@ -22,7 +23,7 @@ func FingerprintRaw() FingerprintMethod { return FingerprintMethod{} }
 
 // FingerprintJSON compares bodies as canonical JSON, or some fields of them: leave out what a producer may write anew when
 // it sends a message again, such as the time of sending. Bodies that are not JSON are compared byte for byte.
-func FingerprintJSON(fields retrysafe.Fields) FingerprintMethod {
+func FingerprintJSON(fields fingerprint.Fields) FingerprintMethod {
 	return FingerprintMethod{kind: "json", fields: fields}
 }
 
@@ -33,12 +34,12 @@ func FingerprintNone() FingerprintMethod { return FingerprintMethod{kind: "none"
 type fingerprinting struct {
 	method  FingerprintMethod
 	headers []string
-	sum     *retrysafe.Fingerprinter
+	sum     *fingerprint.Algorithm
 }
 
 func newFingerprinting(o Options) fingerprinting {
 	f := fingerprinting{method: o.Fingerprint, headers: slices.Clone(o.FingerprintHeaders)}
-	f.sum = retrysafe.NewFingerprinter(f.algorithm(), o.Secret)
+	f.sum = fingerprint.New(f.algorithm(), o.Secret)
 	return f
 }
 

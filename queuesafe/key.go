@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
@@ -61,10 +62,10 @@ func KeyByHeader(name string) KeyFunc {
 	}
 }
 
-// KeyByField takes the value at a JSON pointer (RFC 6901) in the body: see retrysafe.JSONField.
+// KeyByField takes the value at a JSON pointer (RFC 6901) in the body: see fingerprint.JSONField.
 func KeyByField(pointer string) KeyFunc {
 	return func(m Message) (string, error) {
-		text, ok, err := retrysafe.JSONField(m.Body, pointer)
+		text, ok, err := fingerprint.JSONField(m.Body, pointer)
 		switch {
 		case err != nil:
 			return "", fmt.Errorf("queuesafe: the body has no field %q: %w", pointer, err)

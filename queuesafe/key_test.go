@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
@@ -85,7 +86,7 @@ func TestFingerprints(t *testing.T) {
 	spaced.Body = []byte(`{"a": 1, "at": "noon"}`)
 	later.Body = []byte(`{"a":1,"at":"one"}`)
 	typed.Header = queuesafe.Header{"type": {"y"}}
-	noTime := queuesafe.FingerprintJSON(retrysafe.Fields{Exclude: []string{"/at"}})
+	noTime := queuesafe.FingerprintJSON(fingerprint.Fields{Exclude: []string{"/at"}})
 	for _, c := range []struct {
 		name    string
 		o       queuesafe.Options
@@ -96,8 +97,8 @@ func TestFingerprints(t *testing.T) {
 		{"raw, other spaces", queuesafe.Options{}, spaced, true},
 		{"raw, a header that does not count", queuesafe.Options{}, typed, false},
 		{"a header that counts", queuesafe.Options{FingerprintHeaders: []string{"TYPE"}}, typed, true},
-		{"JSON, other spaces", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(retrysafe.Fields{})}, spaced, false},
-		{"JSON, other time", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(retrysafe.Fields{})}, later, true},
+		{"JSON, other spaces", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(fingerprint.Fields{})}, spaced, false},
+		{"JSON, other time", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(fingerprint.Fields{})}, later, true},
 		{"without the time", queuesafe.Options{Fingerprint: noTime, Secret: []byte("s")}, later, false},
 		{"none", queuesafe.Options{Fingerprint: queuesafe.FingerprintNone()}, later, false},
 	} {
@@ -109,7 +110,7 @@ func TestFingerprints(t *testing.T) {
 			}
 		})
 	}
-	if _, err := queuesafe.New(nil, "x", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(retrysafe.Fields{Include: []string{"a"}})}); err == nil {
+	if _, err := queuesafe.New(nil, "x", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(fingerprint.Fields{Include: []string{"a"}})}); err == nil {
 		t.Error("a field that is no JSON pointer")
 	}
 }

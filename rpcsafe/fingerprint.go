@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/runtime/protoimpl"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 // FingerprintMethod says what tells two requests with the same key apart, beside the method. The adapters document the methods.
@@ -85,14 +86,14 @@ func shortHash(names ...string) string {
 
 // fingerprinter makes the fingerprints of one Server.
 type fingerprinter struct {
-	*retrysafe.Fingerprinter
+	*fingerprint.Algorithm
 	ofMessage func(method string, m proto.Message) string // nil: messages are not compared
 	id        []field                                     // carries the key, and does not count
 }
 
 func newFingerprinter(o Options) *fingerprinter {
 	method := o.Fingerprint
-	f := &fingerprinter{Fingerprinter: retrysafe.NewFingerprinter(method.name, o.Secret), ofMessage: method.ofMessage}
+	f := &fingerprinter{Algorithm: fingerprint.New(method.name, o.Secret), ofMessage: method.ofMessage}
 	if o.KeyField != "" {
 		f.id = []field{field(o.KeyField)}
 	}

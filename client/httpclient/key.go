@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -130,7 +130,7 @@ func putMember(body []byte, pointer, key string) ([]byte, error) {
 	}
 	quotedName, _ := json.Marshal(name) // strings always encode
 	quotedKey, _ := json.Marshal(key)
-	if _, there, _ := retrysafe.JSONField(body, pointer); there { // it is null
+	if _, there, _ := fingerprint.JSONField(body, pointer); there { // it is null
 		return nil, fmt.Errorf("httpsafe: the member %s of the body is null: leave it out, and the key goes there", pointer)
 	}
 	rest = rest[1:]

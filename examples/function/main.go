@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -67,7 +68,7 @@ func newGuard(store retrysafe.Store) *retrysafe.Guard {
 func paySalaries(ctx context.Context, guard *retrysafe.Guard, transfer transferFunc, month string, cents int64) (receipt, error) {
 	request := retrysafe.Request{
 		Key:         retrysafe.Key{Scope: "salaries", ID: month},
-		Fingerprint: retrysafe.NewFingerprinter("salaries1", nil).Sum(month, strconv.FormatInt(cents, 10)),
+		Fingerprint: fingerprint.New("salaries1", nil).Sum(month, strconv.FormatInt(cents, 10)),
 	}
 	return retrysafe.Do(ctx, guard, request, func(ctx context.Context, a *retrysafe.Attempt) (receipt, error) {
 		payment, err := transfer(ctx, a.ChildKey("transfer"), cents)

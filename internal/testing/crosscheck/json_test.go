@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 func TestCanonicalJSON(t *testing.T) {
@@ -45,7 +45,7 @@ type tester interface {
 // checkCanonical compares with jsontext, told to leave numbers as they are.
 func checkCanonical(t tester, body []byte) {
 	t.Helper()
-	got, err := retrysafe.CanonicalJSON(body)
+	got, err := fingerprint.CanonicalJSON(body)
 	want, theirs := canonicalize(body)
 	if (err == nil) != (theirs == nil) {
 		t.Fatalf("%q: %v; jsontext: %v", body, err, theirs)
@@ -68,11 +68,11 @@ func checkFields(t tester, body []byte) {
 		return
 	}
 	for pointer, want := range fields(t, body) {
-		text, ok, err := retrysafe.JSONField(body, pointer)
+		text, ok, err := fingerprint.JSONField(body, pointer)
 		if err != nil || !ok || text != want.text {
 			t.Errorf("%q at %q: %q, %v, %v; jsontext: %q", body, pointer, text, ok, err, want.text)
 		}
-		alone, err := retrysafe.Fields{Include: []string{pointer}}.Canonical(body)
+		alone, err := fingerprint.Fields{Include: []string{pointer}}.Canonical(body)
 		if suffix := ":" + want.canonical + "}"; err != nil || !strings.HasSuffix(string(alone), suffix) {
 			t.Errorf("%q with only %q: %s, %v; want %s at its end", body, pointer, alone, err, suffix)
 		}

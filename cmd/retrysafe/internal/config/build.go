@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 )
@@ -183,7 +184,7 @@ func (t Route) http(secret []byte) httpsafe.Options {
 	case k.Natural != nil:
 		o.KeySource = httpsafe.NaturalKey{PathValues: k.Natural.Path.Value, Fields: k.Natural.Fields.Value, Reference: k.Natural.Reference.Value}
 	case k.BodyHash != nil:
-		o.KeySource = httpsafe.BodyHash{Secret: secret, Fields: retrysafe.Fields{Include: k.BodyHash.Fields.Value}, Intent: k.BodyHash.Intent.Value}
+		o.KeySource = httpsafe.BodyHash{Secret: secret, Fields: fingerprint.Fields{Include: k.BodyHash.Fields.Value}, Intent: k.BodyHash.Intent.Value}
 	}
 	return o
 }
@@ -219,7 +220,7 @@ func (f Fingerprint) method() httpsafe.FingerprintMethod {
 	case "none":
 		return httpsafe.FingerprintNone()
 	case "fields":
-		return httpsafe.FingerprintFields(retrysafe.Fields{Include: f.Include.Value, Exclude: f.Exclude.Value})
+		return httpsafe.FingerprintFields(fingerprint.Fields{Include: f.Include.Value, Exclude: f.Exclude.Value})
 	}
 	return httpsafe.FingerprintMethod{} // the profile's
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
@@ -52,7 +52,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 		n.check(r, pattern)
 	}
 	if t.Fingerprint.Value.Kind == "fields" {
-		f := retrysafe.Fields{Include: t.Fingerprint.Value.Include.Value, Exclude: t.Fingerprint.Value.Exclude.Value}
+		f := fingerprint.Fields{Include: t.Fingerprint.Value.Include.Value, Exclude: t.Fingerprint.Value.Exclude.Value}
 		if err := f.Validate(); err != nil {
 			r.FaultAt(t.Fingerprint.At, err.Error(), "")
 		}

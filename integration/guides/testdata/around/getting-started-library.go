@@ -2,7 +2,7 @@ package around
 
 var orderID string
 var amount string
-var fingerprinter *retrysafe.Fingerprinter
+var algorithm *fingerprint.Algorithm
 
 type Receipt struct{}
 

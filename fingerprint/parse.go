@@ -1,4 +1,4 @@
-package retrysafe
+package fingerprint
 
 import (
 	"bytes"
@@ -57,10 +57,10 @@ type jsonParser struct {
 // deeper than maxJSONDepth. Errors tell where, never what. body must not change while the result is in use.
 func parseJSON(body []byte) (*jsonDoc, error) {
 	if len(body) > maxJSONBytes {
-		return nil, fmt.Errorf("retrysafe: JSON of %d bytes; at most %d can be read", len(body), maxJSONBytes)
+		return nil, fmt.Errorf("fingerprint: JSON of %d bytes; at most %d can be read", len(body), maxJSONBytes)
 	}
 	if !utf8.Valid(body) {
-		return nil, errors.New("retrysafe: JSON: not UTF-8")
+		return nil, errors.New("fingerprint: JSON: not UTF-8")
 	}
 	p := jsonParser{jsonDoc: jsonDoc{src: body, slots: make([]jsonSlot, 0, countSlots(body))}}
 	p.space()
@@ -254,7 +254,7 @@ func (p *jsonParser) add(s jsonSlot) uint32 {
 }
 
 func (p *jsonParser) fail(what string) error {
-	return fmt.Errorf("retrysafe: JSON: %s, at byte %d", what, p.pos)
+	return fmt.Errorf("fingerprint: JSON: %s, at byte %d", what, p.pos)
 }
 
 // kind returns the first byte of value i: '{', '[' and '"' tell what it is; anything else is a number, true, false or null.

@@ -1,4 +1,4 @@
-package retrysafe_test
+package fingerprint_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 func addBodies(add func(body string)) {
@@ -64,8 +64,8 @@ func shallow(body []byte) bool {
 func FuzzCanonicalJSON(f *testing.F) {
 	addBodies(func(body string) { f.Add([]byte(body)) })
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := retrysafe.CanonicalJSON(body)
-		part := retrysafe.JSONPart(body, retrysafe.Fields{})
+		got, err := fingerprint.CanonicalJSON(body)
+		part := fingerprint.JSONPart(body, fingerprint.Fields{})
 		if err != nil {
 			if part != "raw:"+string(body) {
 				t.Errorf("part %q", part)
@@ -81,7 +81,7 @@ func FuzzCanonicalJSON(f *testing.F) {
 		if want, got := decode(t, body), decode(t, got); !reflect.DeepEqual(want, got) {
 			t.Errorf("%v became %v", want, got)
 		}
-		if again, err := retrysafe.CanonicalJSON(got); err != nil || !bytes.Equal(again, got) {
+		if again, err := fingerprint.CanonicalJSON(got); err != nil || !bytes.Equal(again, got) {
 			t.Errorf("%q became %q, %v", got, again, err)
 		}
 	})
@@ -94,7 +94,7 @@ func FuzzJSONField(f *testing.F) {
 		}
 	})
 	f.Fuzz(func(t *testing.T, body []byte, pointer string) {
-		got, ok, err := retrysafe.JSONField(body, pointer)
+		got, ok, err := fingerprint.JSONField(body, pointer)
 		if err != nil || !shallow(body) {
 			return
 		}
@@ -133,9 +133,9 @@ func FuzzFields(f *testing.F) {
 		}
 	})
 	f.Fuzz(func(t *testing.T, body []byte, a, b string) {
-		whole, invalid := retrysafe.CanonicalJSON(body)
+		whole, invalid := fingerprint.CanonicalJSON(body)
 		list := []string{a, b}
-		for _, fields := range []retrysafe.Fields{{Include: list}, {Exclude: list}} {
+		for _, fields := range []fingerprint.Fields{{Include: list}, {Exclude: list}} {
 			got, err := fields.Canonical(body)
 			if failed := invalid != nil || fields.Validate() != nil; failed != (err != nil) {
 				t.Fatalf("%+v of %s: %v", fields, body, err)
@@ -146,7 +146,7 @@ func FuzzFields(f *testing.F) {
 			if again, err := fields.Canonical(whole); err != nil || !bytes.Equal(again, got) {
 				t.Errorf("%+v of %s: %s; of its canonical form: %s", fields, body, got, again)
 			}
-			if again, err := retrysafe.CanonicalJSON(got); err != nil || !bytes.Equal(again, got) {
+			if again, err := fingerprint.CanonicalJSON(got); err != nil || !bytes.Equal(again, got) {
 				t.Errorf("%+v of %s: %s is not canonical", fields, body, got)
 			}
 			if want := choose(decode(t, body), fields); !reflect.DeepEqual(decode(t, got), want) {
@@ -157,7 +157,7 @@ func FuzzFields(f *testing.F) {
 }
 
 // choose is Fields.Canonical by other means.
-func choose(v any, f retrysafe.Fields) any {
+func choose(v any, f fingerprint.Fields) any {
 	if len(f.Exclude) > 0 {
 		return without(v, "", f.Exclude)
 	}

@@ -1,4 +1,4 @@
-package retrysafe
+package fingerprint
 
 import "strings"
 
@@ -14,7 +14,7 @@ import "strings"
 // of nine times its length.
 func CanonicalJSON(body []byte) ([]byte, error) { return Fields{}.Canonical(body) }
 
-// JSONPart returns a part for Fingerprinter.Sum that stands for a JSON body: its canonical form, or that of the chosen
+// JSONPart returns a part for Algorithm.Sum that stands for a JSON body: its canonical form, or that of the chosen
 // fields. A body of which there is no canonical form stands for itself, byte for byte, and never equals one that has:
 // a request is not refused because its fingerprint is hard to make. The same holds if f is not valid; see
 // Fields.Validate.

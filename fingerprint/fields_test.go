@@ -1,9 +1,9 @@
-package retrysafe_test
+package fingerprint_test
 
 import (
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 const rfc6901 = `{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}`
@@ -61,7 +61,7 @@ func TestJSONField(t *testing.T) {
 		"arabic digit":       {body: `[1,2]`, pointer: "/١", nowhere: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok, err := retrysafe.JSONField([]byte(c.body), c.pointer)
+			got, ok, err := fingerprint.JSONField([]byte(c.body), c.pointer)
 			if err != nil || got != c.want || ok == c.nowhere {
 				t.Errorf("JSONField(%s, %q) = %q, %v, %v; want %q, %v", c.body, c.pointer, got, ok, err, c.want, !c.nowhere)
 			}
@@ -82,7 +82,7 @@ func TestJSONFieldRefuses(t *testing.T) {
 		"duplicate name beside it":  {`{"a":1,"b":{"c":1,"c":2}}`, "/a"},
 		"garbage behind the object": {`{"a":1}]`, "/a"},
 	} {
-		if got, ok, err := retrysafe.JSONField([]byte(c.body), c.pointer); err == nil || ok || got != "" {
+		if got, ok, err := fingerprint.JSONField([]byte(c.body), c.pointer); err == nil || ok || got != "" {
 			t.Errorf("%s: JSONField(%q, %q) = %q, %v, %v; want an error", name, c.body, c.pointer, got, ok, err)
 		}
 	}
@@ -91,14 +91,14 @@ func TestJSONFieldRefuses(t *testing.T) {
 // Seen to fail with absent fields written as null, with pointers in the order of the list, and with excluded parts
 // taken out one after the other.
 func TestFieldsCanonical(t *testing.T) {
-	include := func(pointers ...string) retrysafe.Fields { return retrysafe.Fields{Include: pointers} }
-	exclude := func(pointers ...string) retrysafe.Fields { return retrysafe.Fields{Exclude: pointers} }
+	include := func(pointers ...string) fingerprint.Fields { return fingerprint.Fields{Include: pointers} }
+	exclude := func(pointers ...string) fingerprint.Fields { return fingerprint.Fields{Exclude: pointers} }
 	for name, c := range map[string]struct {
-		fields     retrysafe.Fields
+		fields     fingerprint.Fields
 		body, want string
 	}{
-		"everything":               {retrysafe.Fields{}, `{"b":1, "a":2}`, `{"a":2,"b":1}`},
-		"empty lists":              {retrysafe.Fields{Include: []string{}, Exclude: []string{}}, `{"a":1}`, `{"a":1}`},
+		"everything":               {fingerprint.Fields{}, `{"b":1, "a":2}`, `{"a":2,"b":1}`},
+		"empty lists":              {fingerprint.Fields{Include: []string{}, Exclude: []string{}}, `{"a":1}`, `{"a":1}`},
 		"include":                  {include("/a"), `{"b":1,"a":{"d":1,"c":2}}`, `{"/a":{"c":2,"d":1}}`},
 		"include sorts":            {include("/b", "/a"), `{"b":1,"a":2}`, `{"/a":2,"/b":1}`},
 		"include twice":            {include("/a", "/b", "/a"), `{"b":1,"a":2}`, `{"/a":2,"/b":1}`},
@@ -132,13 +132,13 @@ func TestFieldsCanonical(t *testing.T) {
 
 func TestFieldsCanonicalRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
-		fields retrysafe.Fields
+		fields fingerprint.Fields
 		body   string
 	}{
-		"no JSON":                     {retrysafe.Fields{Include: []string{"/a"}}, `x`},
-		"duplicate outside of choice": {retrysafe.Fields{Include: []string{"/a"}}, `{"a":1,"b":2,"b":3}`},
-		"duplicate that is excluded":  {retrysafe.Fields{Exclude: []string{"/b"}}, `{"a":1,"b":2,"b":3}`},
-		"both lists":                  {retrysafe.Fields{Include: []string{"/a"}, Exclude: []string{"/b"}}, `{}`},
+		"no JSON":                     {fingerprint.Fields{Include: []string{"/a"}}, `x`},
+		"duplicate outside of choice": {fingerprint.Fields{Include: []string{"/a"}}, `{"a":1,"b":2,"b":3}`},
+		"duplicate that is excluded":  {fingerprint.Fields{Exclude: []string{"/b"}}, `{"a":1,"b":2,"b":3}`},
+		"both lists":                  {fingerprint.Fields{Include: []string{"/a"}, Exclude: []string{"/b"}}, `{}`},
 	} {
 		if got, err := c.fields.Canonical([]byte(c.body)); err == nil || got != nil {
 			t.Errorf("%s: got %s, %v; want an error", name, got, err)
@@ -147,7 +147,7 @@ func TestFieldsCanonicalRefuses(t *testing.T) {
 }
 
 func TestFieldsCanonicalKeepsTheList(t *testing.T) {
-	f := retrysafe.Fields{Include: []string{"/b", "/a", "/b"}}
+	f := fingerprint.Fields{Include: []string{"/b", "/a", "/b"}}
 	if _, err := f.Canonical([]byte(`{}`)); err != nil || f.Include[0] != "/b" || f.Include[1] != "/a" || f.Include[2] != "/b" {
 		t.Errorf("the list became %q, %v", f.Include, err)
 	}
@@ -156,18 +156,18 @@ func TestFieldsCanonicalKeepsTheList(t *testing.T) {
 // Seen to fail with each check taken out, one at a time.
 func TestFieldsValidate(t *testing.T) {
 	for _, c := range []struct {
-		fields retrysafe.Fields
+		fields fingerprint.Fields
 		ok     bool
 	}{
-		{retrysafe.Fields{}, true},
-		{retrysafe.Fields{Include: []string{"", "/", "/a/0/-", "/~0~1"}}, true},
-		{retrysafe.Fields{Exclude: []string{"/", "/a"}}, true},
-		{retrysafe.Fields{Include: []string{"/a"}, Exclude: []string{"/b"}}, false},
-		{retrysafe.Fields{Include: []string{"/a", "b"}}, false},
-		{retrysafe.Fields{Include: []string{"/a~2"}}, false},
-		{retrysafe.Fields{Exclude: []string{"/a", "b"}}, false},
-		{retrysafe.Fields{Exclude: []string{"/a", ""}}, false},
-		{retrysafe.Fields{Exclude: []string{"/~"}}, false},
+		{fingerprint.Fields{}, true},
+		{fingerprint.Fields{Include: []string{"", "/", "/a/0/-", "/~0~1"}}, true},
+		{fingerprint.Fields{Exclude: []string{"/", "/a"}}, true},
+		{fingerprint.Fields{Include: []string{"/a"}, Exclude: []string{"/b"}}, false},
+		{fingerprint.Fields{Include: []string{"/a", "b"}}, false},
+		{fingerprint.Fields{Include: []string{"/a~2"}}, false},
+		{fingerprint.Fields{Exclude: []string{"/a", "b"}}, false},
+		{fingerprint.Fields{Exclude: []string{"/a", ""}}, false},
+		{fingerprint.Fields{Exclude: []string{"/~"}}, false},
 	} {
 		if err := c.fields.Validate(); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.fields, err)

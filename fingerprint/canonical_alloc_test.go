@@ -1,6 +1,6 @@
 //go:build !race
 
-package retrysafe_test
+package fingerprint_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 // worstBodies are bodies of n bytes that take the most memory for their length.
@@ -40,8 +40,8 @@ func worstBodies(n int) map[string]string {
 func TestCanonicalJSONTakesLittleMemory(t *testing.T) {
 	for name, body := range worstBodies(1 << 20) {
 		for what, read := range map[string]func(body []byte){
-			"CanonicalJSON": func(body []byte) { _, _ = retrysafe.CanonicalJSON(body) },
-			"JSONPart":      func(body []byte) { retrysafe.JSONPart(body, retrysafe.Fields{}) },
+			"CanonicalJSON": func(body []byte) { _, _ = fingerprint.CanonicalJSON(body) },
+			"JSONPart":      func(body []byte) { fingerprint.JSONPart(body, fingerprint.Fields{}) },
 		} {
 			text := []byte(body)
 			got := allocated(func() { read(text) }) / float64(len(text))
@@ -70,7 +70,7 @@ func BenchmarkCanonicalJSON(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(body)))
 			for b.Loop() {
-				if _, err := retrysafe.CanonicalJSON([]byte(body)); err != nil {
+				if _, err := fingerprint.CanonicalJSON([]byte(body)); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,16 +1,16 @@
-package retrysafe_test
+package fingerprint_test
 
 import (
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 func canonical(t *testing.T, body string) string {
 	t.Helper()
-	got, err := retrysafe.CanonicalJSON([]byte(body))
+	got, err := fingerprint.CanonicalJSON([]byte(body))
 	if err != nil {
 		t.Fatalf("CanonicalJSON(%q): %v", body, err)
 	}
@@ -147,7 +147,7 @@ func TestCanonicalJSONRefusesWhatCanBeReadInTwoWays(t *testing.T) {
 		"much too deep":            strings.Repeat("[", 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := retrysafe.CanonicalJSON([]byte(body))
+			got, err := fingerprint.CanonicalJSON([]byte(body))
 			if err == nil || got != nil {
 				t.Errorf("CanonicalJSON(%.40q) = %.40q, %v; want an error", body, got, err)
 			}
@@ -168,7 +168,7 @@ func TestCanonicalJSONAllowsDepth(t *testing.T) {
 func TestCanonicalJSONLeavesTheBodyAlone(t *testing.T) {
 	body := []byte(` {"b":"\u0061","a":1} `)
 	before := string(body)
-	got, err := retrysafe.CanonicalJSON(body)
+	got, err := fingerprint.CanonicalJSON(body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,8 +206,8 @@ func TestCanonicalJSONTakesNoQuadraticTime(t *testing.T) {
 
 // Seen to fail with the two prefixes taken out, and with the error passed over.
 func TestJSONPart(t *testing.T) {
-	all := retrysafe.Fields{}
-	part := func(body string) string { return retrysafe.JSONPart([]byte(body), all) }
+	all := fingerprint.Fields{}
+	part := func(body string) string { return fingerprint.JSONPart([]byte(body), all) }
 	for _, same := range [][2]string{
 		{`{"a":1,"b":2}`, `{ "b":2, "a":1 }`},
 		{`not JSON`, `not JSON`},
@@ -232,16 +232,16 @@ func TestJSONPart(t *testing.T) {
 }
 
 func TestJSONPartOfFields(t *testing.T) {
-	amount := retrysafe.Fields{Include: []string{"/amount"}}
-	a := retrysafe.JSONPart([]byte(`{"amount":1,"at":"now"}`), amount)
-	if b := retrysafe.JSONPart([]byte(`{"at":"later","amount":1}`), amount); a != b {
+	amount := fingerprint.Fields{Include: []string{"/amount"}}
+	a := fingerprint.JSONPart([]byte(`{"amount":1,"at":"now"}`), amount)
+	if b := fingerprint.JSONPart([]byte(`{"at":"later","amount":1}`), amount); a != b {
 		t.Errorf("%q differs from %q", a, b)
 	}
-	if b := retrysafe.JSONPart([]byte(`{"amount":2,"at":"now"}`), amount); a == b {
+	if b := fingerprint.JSONPart([]byte(`{"amount":2,"at":"now"}`), amount); a == b {
 		t.Errorf("two amounts have one part, %q", a)
 	}
-	invalid := retrysafe.Fields{Include: []string{"amount"}}
-	if got, want := retrysafe.JSONPart([]byte(`{}`), invalid), `raw:{}`; got != want {
+	invalid := fingerprint.Fields{Include: []string{"amount"}}
+	if got, want := fingerprint.JSONPart([]byte(`{}`), invalid), `raw:{}`; got != want {
 		t.Errorf("with invalid fields: %q, want %q", got, want)
 	}
 }

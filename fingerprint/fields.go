@@ -1,4 +1,4 @@
-package retrysafe
+package fingerprint
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ type Fields struct {
 // in Exclude, which would leave nothing. Check configurations with it when they are read.
 func (f Fields) Validate() error {
 	if len(f.Include) > 0 && len(f.Exclude) > 0 {
-		return errors.New("retrysafe: fields: set Include or Exclude, not both")
+		return errors.New("fingerprint: fields: set Include or Exclude, not both")
 	}
 	for _, pointer := range f.Include {
 		if err := validatePointer(pointer); err != nil {
@@ -30,7 +30,7 @@ func (f Fields) Validate() error {
 	}
 	for _, pointer := range f.Exclude {
 		if pointer == "" {
-			return errors.New(`retrysafe: fields: excluding "" leaves nothing`)
+			return errors.New(`fingerprint: fields: excluding "" leaves nothing`)
 		}
 		if err := validatePointer(pointer); err != nil {
 			return err
@@ -112,5 +112,5 @@ func JSONField(body []byte, pointer string) (text string, ok bool, err error) {
 }
 
 func invalidPointer(pointer, why string) error {
-	return fmt.Errorf("retrysafe: %q is not a JSON pointer: %s", pointer, why)
+	return fmt.Errorf("fingerprint: %q is not a JSON pointer: %s", pointer, why)
 }

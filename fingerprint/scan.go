@@ -1,4 +1,4 @@
-package retrysafe
+package fingerprint
 
 import (
 	"bytes"
