@@ -35,6 +35,7 @@ var layers = []layer{
 	{folder: "internal/testing/crosscheck/...", anything: true},
 	{folder: "internal/release/...", thirdParty: true},
 	{folder: "internal/testing/shoppb", thirdParty: true},
+	{folder: "internal/storekit", may: []string{"."}},
 	{folder: "internal/..."},
 	{folder: "probe/...", thirdParty: true},
 	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},

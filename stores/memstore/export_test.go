@@ -5,16 +5,6 @@ import (
 	"fmt"
 )
 
-// Watched is how many keys are watched, and by how many watches.
-func (s *Store) Watched() (keys, watches int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.watches {
-		watches += len(w)
-	}
-	return len(s.watches), watches
-}
-
 // Check counts the records and reports whether all three of the store's orders know the same ones.
 func (s *Store) Check() (n int, err error) {
 	s.mu.Lock()

@@ -4,11 +4,7 @@ import (
 	"context"
 
 	"github.com/retrysafe/retrysafe"
-)
-
-const (
-	defaultListed = 100
-	maxListed     = 1000
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Inspect returns what is kept of a key, the newest record first.
@@ -43,10 +39,7 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if p.Limit <= 0 {
-		p.Limit = defaultListed
-	}
-	p.Limit = min(p.Limit, maxListed)
+	p = storekit.ListParams(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.options.Clock()
@@ -60,7 +53,7 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 }
 
 func (r *record) selected(p retrysafe.ListParams) bool {
-	return (p.Before == 0 || r.firstFence < p.Before) &&
+	return r.firstFence < p.Before &&
 		(p.State == 0 || r.state == p.State) &&
 		(p.Scope == nil || r.key.Scope == *p.Scope)
 }

@@ -19,7 +19,7 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 		r.endsAt = after(now, d)
 		s.changed(r)
 		if !r.leaseRuns(now) {
-			s.wake(r.digest)
+			s.watches.Wake(r.digest)
 		}
 		return nil
 	})
@@ -58,7 +58,7 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, res retrysafe.R
 		r.keep = keep.WithDefaults()
 		r.endsAt = now
 		s.changed(r)
-		s.wake(r.digest)
+		s.watches.Wake(r.digest)
 		return nil
 	})
 }
@@ -79,7 +79,7 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 			r.endsAt = now
 			s.changed(r)
 		}
-		s.wake(r.digest)
+		s.watches.Wake(r.digest)
 		return nil
 	})
 }

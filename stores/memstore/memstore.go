@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Limits that Options{} stands for.
@@ -64,7 +65,7 @@ type Store struct {
 	records map[retrysafe.Digest]*record // the newest of each key
 	arrived record                       // not a record: the end of the ring of all records; its next is the newest
 	due     schedule                     // all records, the first to sweep on top
-	watches map[retrysafe.Digest][]chan<- struct{}
+	watches storekit.Watches
 }
 
 var (
@@ -82,7 +83,6 @@ func New(o Options) *Store {
 		options: o,
 		epoch:   time.Duration(time.Now().UnixNano()) - o.Clock(),
 		records: make(map[retrysafe.Digest]*record),
-		watches: make(map[retrysafe.Digest][]chan<- struct{}),
 	}
 	s.arrived.next, s.arrived.prev = &s.arrived, &s.arrived
 	return s

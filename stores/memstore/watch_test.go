@@ -46,22 +46,3 @@ func TestWakesOnlyForCause(t *testing.T) {
 	default:
 	}
 }
-
-// Seen to fail with the delete in unwatch taken out.
-func TestStopFreesTheWatch(t *testing.T) {
-	s, _ := open(memstore.Options{})
-	stops := map[int]func(){}
-	for i := range 3 {
-		_, stop, err := s.Watch(ctx, retrysafe.Key{ID: "k"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stops[i] = stop
-	}
-	for i, want := range []struct{ keys, watches int }{{1, 2}, {1, 1}, {0, 0}} {
-		stops[i]()
-		if keys, watches := s.Watched(); keys != want.keys || watches != want.watches {
-			t.Errorf("after %d stops: got %d keys, %d watches; want %v", i+1, keys, watches, want)
-		}
-	}
-}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Claim takes the key for one attempt, or reports who has it.
@@ -18,30 +18,14 @@ import (
 // writes nothing and waits for no sync.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c := &claim{turn: newTurn(p.Key), store: s, params: p, values: newClaimValues(p)}
-	if !s.guess.fresh() {
+	if !s.guess.New() {
 		c.next = see
 	}
 	if err := s.do(ctx, c); err != nil {
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
 	}
-	s.guess.learn(c.answer.Verdict == retrysafe.Acquired && c.answer.Record.Attempt == 1)
+	s.guess.Learn(c.answer.Verdict == retrysafe.Acquired && c.answer.Record.Attempt == 1)
 	return c.answer, nil
-}
-
-// guess expects the next claims to be like the last ones: of new keys, or of known ones. A wrong guess costs time, and
-// nothing else.
-type guess struct{ known atomic.Int32 }
-
-func (g *guess) fresh() bool { return g.known.Load() <= 0 }
-
-func (g *guess) learn(fresh bool) {
-	known := g.known.Load()
-	switch {
-	case !fresh:
-		g.known.Store(min(known+4, 32))
-	case known > 0:
-		g.known.Store(known - 1)
-	}
 }
 
 // claim is one call of Claim. It runs errands until it has an answer.
@@ -127,7 +111,7 @@ func (c *claim) after() (next errand, done bool) {
 		}
 		return c.judge(c.found)
 	case readSteps:
-		if c.found == nil || !c.found.pending() || !c.found.isUnder(c.answer.Lease) {
+		if c.found == nil || !c.found.PendingUnder(c.answer.Lease) {
 			return see, false // it was lost meanwhile, and its steps may be gone
 		}
 		c.answer.Record.Steps = c.found.steps()
@@ -140,33 +124,35 @@ func (c *claim) after() (next errand, done bool) {
 
 // judge answers with what was found, if it is an answer.
 func (c *claim) judge(r *record) (next errand, done bool) {
-	v := r.verdict(&c.params)
+	v := r.Verdict(&c.params, r.now)
 	switch {
-	case r.pending() && r.began < r.endsAt && r.endsAt <= r.now:
+	case r.State == retrysafe.Pending && r.began < r.EndsAt && r.EndsAt <= r.now:
 		return see, false // whether it had run out, or was extended, when it was seen nobody can tell
-	case v == retrysafe.InFlight && r.pending() && !r.waiters && c.store.watches.has(c.digest):
-		return ask, false
-	case v != 0:
-		c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
-		return 0, true
-	case r.expired() && (r.saved > 0 || r.readable()):
+	case r.Expired(r.now) && (r.saved > 0 || r.Audited(r.now)):
 		return retire, false
+	case r.Expired(r.now):
+		return take, false
+	case v == retrysafe.InFlight && r.State == retrysafe.Pending && !r.waiters && c.store.watches.Has(c.digest):
+		return ask, false
+	case v == retrysafe.Acquired:
+		return take, false
 	}
-	return take, false
+	c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
+	return 0, true
 }
 
 // claimValues are what insert.sql and acquire.sql take beside the key's digest.
 type claimValues struct {
 	owner                  uuid
 	lease                  number
-	keep                   keep
+	keep                   storekit.Keep
 	waiters, takeOver      boolean
 	fingerprint, scope, id binary
 }
 
 func newClaimValues(p retrysafe.ClaimParams) claimValues {
 	return claimValues{
-		owner: uuid(p.Owner), lease: micros(p.Lease), keep: newKeep(p.Keep), takeOver: boolean(p.TakeOver),
+		owner: uuid(p.Owner), lease: micros(p.Lease), keep: storekit.NewKeep(p.Keep), takeOver: boolean(p.TakeOver),
 		fingerprint: binary(p.Fingerprint), scope: binary(p.Key.Scope), id: binary(p.Key.ID),
 	}
 }
@@ -177,9 +163,9 @@ func (c *claim) row() []any {
 		return []any{c.key()}
 	}
 	v := &c.values
-	v.waiters = boolean(c.store.watches.has(c.digest))
+	v.waiters = boolean(c.store.watches.Has(c.digest))
 	return []any{
-		c.key(), &v.owner, &v.lease, &v.keep.replay, &v.keep.key, &v.keep.audit, &v.waiters, &v.takeOver,
+		c.key(), &v.owner, &v.lease, (*number)(&v.keep.Replay), (*number)(&v.keep.Key), (*number)(&v.keep.Audit), &v.waiters, &v.takeOver,
 		&v.fingerprint, &v.scope, &v.id,
 	}
 }
@@ -194,21 +180,21 @@ func eachAcquired(rows pgx.Rows, claims group[*claim]) error {
 		place pgtype.TID
 	)
 	for rows.Next() {
-		if err := rows.Scan(&k, &r.fence, &r.firstFence, &r.claimedAt, &r.endsAt, &r.attempt, &steps, &r.now, &place); err != nil {
+		if err := rows.Scan(&k, &r.Fence, &r.FirstFence, &r.ClaimedAt, &r.EndsAt, &r.Attempt, &steps, &r.now, &place); err != nil {
 			return err
 		}
 		c, err := claims.find(k.Bytes)
 		if err != nil {
 			return err
 		}
-		r.state, r.keep, r.fingerprint = int16(retrysafe.Pending), c.values.keep, c.values.fingerprint
+		r.State, r.Keep, r.Fingerprint = retrysafe.Pending, c.values.keep, c.params.Fingerprint
 		c.acquired, c.steps = true, steps
 		if place.BlockNumber >= manyPages {
 			c.store.grown.Store(true)
 		}
 		c.answer = retrysafe.Claim{
 			Verdict: retrysafe.Acquired,
-			Lease:   retrysafe.Lease{Key: c.params.Key, Owner: c.params.Owner, Fence: r.fence},
+			Lease:   retrysafe.Lease{Key: c.params.Key, Owner: c.params.Owner, Fence: r.Fence},
 			Record:  r.view(c.params.Key),
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // change is what operations under a lease have in common. A change that touched no row looks why: it may have happened
@@ -43,7 +44,7 @@ func (c *change) settleBy(judge func(r *record) error) bool {
 		c.looking = true
 		return false
 	}
-	if c.found != nil && c.found.expired() {
+	if c.found != nil && c.found.Expired(c.found.now) {
 		c.found = nil
 	}
 	c.err = judge(c.found)
@@ -60,13 +61,13 @@ type completion struct {
 type completionValues struct {
 	state, code number
 	omitted     boolean
-	keep        keep
+	keep        storekit.Keep
 	meta, body  binary
 }
 
 func newCompletion(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) *completion {
 	return &completion{newChange(l), completionValues{
-		number(r.State()), number(r.Code), boolean(r.Omitted), newKeep(keep), r.Meta, r.Body,
+		number(r.State()), number(r.Code), boolean(r.Omitted), storekit.NewKeep(keep), r.Meta, r.Body,
 	}}
 }
 
@@ -89,7 +90,7 @@ func (c *completion) join(b *batch) bool {
 
 func (c *completion) settle() bool {
 	return c.settleBy(func(r *record) error {
-		if r != nil && r.ended() && r.isUnder(c.lease) {
+		if r != nil && r.State.Ended() && r.ClaimedUnder(c.lease) {
 			return nil
 		}
 		return retrysafe.ErrLeaseLost
@@ -102,7 +103,7 @@ func (c *completion) row() []any {
 		return row
 	}
 	v := &c.values
-	return append(row, &v.state, &v.code, &v.omitted, &v.keep.replay, &v.keep.key, &v.keep.audit, &v.meta, &v.body)
+	return append(row, &v.state, &v.code, &v.omitted, (*number)(&v.keep.Replay), (*number)(&v.keep.Key), (*number)(&v.keep.Audit), &v.meta, &v.body)
 }
 
 // maker is told that its change has touched its row.

@@ -3,16 +3,11 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"math"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
-)
-
-const (
-	defaultListed = 100
-	maxListed     = 1000
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Inspect returns what is kept of a key, the newest record first.
@@ -27,17 +22,12 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 // List returns p.Limit records, the newest first, without Meta, Body and steps; with a state or a scope to select it may read
 // all that are newer than p.Before to find so many.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
-	if p.Limit <= 0 {
-		p.Limit = defaultListed
-	}
-	if p.Before == 0 {
-		p.Before = math.MaxInt64
-	}
+	p = storekit.ListParams(p)
 	var scope any // NULL: all
 	if p.Scope != nil {
 		scope = []byte(*p.Scope)
 	}
-	found, err := s.show(ctx, s.sql.list, p.Before, int16(p.State), scope, min(p.Limit, maxListed))
+	found, err := s.show(ctx, s.sql.list, p.Before, int16(p.State), scope, p.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", err)
 	}

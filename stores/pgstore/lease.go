@@ -60,7 +60,7 @@ func (r *release) join(b *batch) bool {
 
 func (r *release) settle() bool {
 	return r.settleBy(func(found *record) error {
-		if found == nil || retrysafe.State(found.state) == retrysafe.Released {
+		if found == nil || found.State == retrysafe.Released {
 			return nil // nobody has it
 		}
 		return retrysafe.ErrLeaseLost

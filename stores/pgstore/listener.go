@@ -2,8 +2,10 @@ package pgstore
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 const (
@@ -30,7 +33,7 @@ type listener struct {
 	config  *pgx.ConnConfig
 	channel string
 	pool    *pgxpool.Pool // what completions use: hello comes from there
-	watches *watches
+	watches *storekit.Watches
 
 	mu        sync.Mutex
 	ctx       context.Context // of the goroutine
@@ -41,89 +44,89 @@ type listener struct {
 	ended     chan struct{}
 }
 
-func newListener(config *pgx.ConnConfig, channel string, pool *pgxpool.Pool, w *watches) *listener {
-	e := &listener{config: config, channel: channel, pool: pool, watches: w}
-	e.ctx, e.stop = context.WithCancel(context.Background())
-	e.tried, e.ended = make(chan struct{}), make(chan struct{})
-	return e
+func newListener(config *pgx.ConnConfig, channel string, pool *pgxpool.Pool, w *storekit.Watches) *listener {
+	l := &listener{config: config, channel: channel, pool: pool, watches: w}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	l.tried, l.ended = make(chan struct{}), make(chan struct{})
+	return l
 }
 
 // listens reports nil if notifications come, and waits for the first attempt to have them.
-func (e *listener) listens(ctx context.Context) error {
-	e.mu.Lock()
-	if !e.started && e.ctx.Err() == nil {
-		e.started = true
-		go e.run()
+func (l *listener) listens(ctx context.Context) error {
+	l.mu.Lock()
+	if !l.started && l.ctx.Err() == nil {
+		l.started = true
+		go l.run()
 	}
-	e.mu.Unlock()
+	l.mu.Unlock()
 	select {
-	case <-e.tried:
-	case <-e.ctx.Done():
+	case <-l.tried:
+	case <-l.ctx.Done():
 		return ErrClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if !e.connected {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.connected {
 		return errDisconnected
 	}
 	return nil
 }
 
-func (e *listener) close() {
-	e.mu.Lock()
-	e.stop()
-	started := e.started
-	e.mu.Unlock()
+func (l *listener) close() {
+	l.mu.Lock()
+	l.stop()
+	started := l.started
+	l.mu.Unlock()
 	if started {
-		<-e.ended
+		<-l.ended
 	}
 }
 
 // run listens until the Store is closed.
-func (e *listener) run() {
-	defer close(e.ended)
+func (l *listener) run() {
+	defer close(l.ended)
 	for {
-		_ = e.listen() // why it ended changes nothing: those who watch are woken, and poll until it is back
-		e.setConnected(false)
+		_ = l.listen() // why it ended changes nothing: those who watch are woken, and poll until it is back
+		l.setConnected(false)
 		select {
 		case <-time.After(reconnectPause):
-		case <-e.ctx.Done():
+		case <-l.ctx.Done():
 			return
 		}
 	}
 }
 
 // setConnected notes whether notifications come now. Either way some may have been missed.
-func (e *listener) setConnected(now bool) {
-	e.mu.Lock()
-	e.connected = now
+func (l *listener) setConnected(now bool) {
+	l.mu.Lock()
+	l.connected = now
 	select {
-	case <-e.tried:
+	case <-l.tried:
 	default:
-		close(e.tried)
+		close(l.tried)
 	}
-	e.mu.Unlock()
-	e.watches.wakeAll()
+	l.mu.Unlock()
+	l.watches.WakeAll()
 }
 
 // listen returns when the connection is lost, or when nothing comes through it.
-func (e *listener) listen() error {
-	conn, err := pgx.ConnectConfig(e.ctx, e.config)
+func (l *listener) listen() error {
+	conn, err := pgx.ConnectConfig(l.ctx, l.config)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(e.ctx)) }()
-	if _, err := conn.Exec(e.ctx, "LISTEN "+e.channel, pgx.QueryExecModeSimpleProtocol); err != nil {
+	defer func() { _ = conn.Close(context.WithoutCancel(l.ctx)) }()
+	if _, err := conn.Exec(l.ctx, "LISTEN "+l.channel, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	if err := e.checkNotifications(conn); err != nil {
+	if err := l.checkNotifications(conn); err != nil {
 		return err
 	}
-	e.setConnected(true)
+	l.setConnected(true)
 	for {
-		if err := e.receiveOne(conn); err != nil {
+		if err := l.receiveOne(conn); err != nil {
 			return err
 		}
 	}
@@ -131,11 +134,11 @@ func (e *listener) listen() error {
 
 // checkNotifications sends a notification the way completions go and waits until it is heard: through PgBouncer in transaction mode
 // LISTEN seems to work, and nothing ever comes.
-func (e *listener) checkNotifications(conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(e.ctx, checkTime)
+func (l *listener) checkNotifications(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(l.ctx, checkTime)
 	defer cancel()
 	hello := fmt.Sprintf("hello %x", retrysafe.NewOwner())
-	if _, err := e.pool.Exec(ctx, "SELECT pg_notify($1, $2)", e.channel, hello); err != nil {
+	if _, err := l.pool.Exec(ctx, "SELECT pg_notify($1, $2)", l.channel, hello); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
 	for {
@@ -150,18 +153,26 @@ func (e *listener) checkNotifications(conn *pgx.Conn) error {
 }
 
 // receiveOne passes a notification on. After a silence it makes sure that the connection is there.
-func (e *listener) receiveOne(conn *pgx.Conn) error {
-	ctx, cancel := context.WithTimeout(e.ctx, silence)
+func (l *listener) receiveOne(conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(l.ctx, silence)
 	defer cancel()
 	n, err := conn.WaitForNotification(ctx)
 	switch {
 	case err == nil:
-		e.watches.hear(n.Payload)
+		l.wake(n.Payload)
 		return nil
-	case ctx.Err() != nil && e.ctx.Err() == nil:
-		ping, cancel := context.WithTimeout(e.ctx, checkTime)
+	case ctx.Err() != nil && l.ctx.Err() == nil:
+		ping, cancel := context.WithTimeout(l.ctx, checkTime)
 		defer cancel()
 		return conn.Ping(ping)
 	}
 	return err
+}
+
+// wake wakes the watches of the key that a notification names.
+func (l *listener) wake(payload string) {
+	b, err := hex.DecodeString(strings.ReplaceAll(payload, "-", ""))
+	if err == nil && len(b) == len(retrysafe.Digest{}) { // otherwise another program has used our channel
+		l.watches.Wake(retrysafe.Digest(b))
+	}
 }

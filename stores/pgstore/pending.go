@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // PendingAges returns ages of pending records since their first claim: one that 95 and one that 99 of 100 records do not
@@ -16,5 +18,5 @@ func (s *Store) PendingAges(ctx context.Context) (p95, p99, oldest time.Duration
 	if err := s.pool.QueryRow(ctx, s.sql.pendingAges).Scan(&ages[0], &ages[1], &ages[2]); err != nil {
 		return 0, 0, 0, fmt.Errorf("ages of pending records: %w", explain(err))
 	}
-	return duration(ages[0]), duration(ages[1]), duration(ages[2]), nil
+	return storekit.Duration(ages[0]), storekit.Duration(ages[1]), storekit.Duration(ages[2]), nil
 }

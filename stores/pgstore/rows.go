@@ -1,8 +1,12 @@
 package pgstore
 
 import (
+	"time"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // rower is an operation that is a row of a statement's arguments.
@@ -85,3 +89,5 @@ func (c *column) Dimensions() []pgtype.ArrayDimension {
 func (c *column) Index(i int) any { return c.rows[i][c.at] }
 
 func (c *column) IndexType() any { return c.rows[0][c.at] }
+
+func micros(d time.Duration) number { return number(storekit.Micros(d)) }

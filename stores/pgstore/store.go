@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Options of New. Options{} works.
@@ -56,10 +57,10 @@ type Store struct {
 	options  Options
 	sql      *statements
 	workers  *workers
-	guess    guess
+	guess    storekit.Guess
 	grown    atomic.Bool // there are manyPages of claims
 	strict   bool        // transactions are not read committed unless they say so
-	watches  watches
+	watches  storekit.Watches
 	listener *listener
 	sweeper  sweeper
 

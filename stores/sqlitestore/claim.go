@@ -4,16 +4,16 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Claim takes the key for one attempt, or reports who has it.
 //
 // What has ended, or is in flight, is answered by a read, which waits for no writer and no sync.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
-	c := &claim{params: p, digest: p.Key.Digest(), fresh: s.guess.fresh() && s.writer.lent.Load() == nil}
+	c := &claim{params: p, digest: p.Key.Digest(), fresh: s.guess.New() && s.writer.holder.Load() == nil}
 	c.prepare()
 	for first := true; ; first = false {
 		var err error
@@ -27,7 +27,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 			return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
 		}
 		if first {
-			s.guess.learn(c.inserted)
+			s.guess.Learn(c.inserted)
 		}
 		if c.answered() {
 			return c.answer, nil
@@ -36,27 +36,11 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	}
 }
 
-// guess expects the next claims to be like the last ones: of new keys, which the writer takes without a look before,
-// or of known ones, which a reader answers. A wrong guess costs time, and nothing else.
-type guess struct{ known atomic.Int32 }
-
-func (g *guess) fresh() bool { return g.known.Load() <= 0 }
-
-func (g *guess) learn(fresh bool) {
-	known := g.known.Load()
-	switch {
-	case !fresh:
-		g.known.Store(min(known+4, 32))
-	case known > 0:
-		g.known.Store(known - 1)
-	}
-}
-
 // claim is one call of Claim.
 type claim struct {
 	params retrysafe.ClaimParams
 	digest retrysafe.Digest
-	keep   keep
+	keep   storekit.Keep
 	// fresh: there is no record, as far as anybody knows. inserted: now there is.
 	fresh, inserted bool
 	answer          retrysafe.Claim
@@ -66,10 +50,10 @@ type claim struct {
 
 // prepare does for insert what can be done before it is the writer's turn, for whom everybody waits.
 func (c *claim) prepare() {
-	p, k := &c.params, newKeep(c.params.Keep)
+	p, k := &c.params, storekit.NewKeep(c.params.Keep)
 	c.keep = k
 	c.values = []driver.Value{
-		nil, nil, nil, nil, c.digest[:], k.replay, k.key, k.audit, p.Owner[:],
+		nil, nil, nil, nil, c.digest[:], k.Replay, k.Key, k.Audit, p.Owner[:],
 		blob(string(p.Fingerprint)), blob(p.Key.Scope), blob(p.Key.ID),
 	}
 }
@@ -85,17 +69,17 @@ func (c *claim) read(run runner, now instant) error {
 	switch {
 	case r == nil || err != nil:
 		return err
-	case r.expired(now), r.steps > 0 && !r.state.Ended():
+	case r.Expired(now), r.steps > 0 && !r.State.Ended():
 		return nil // steps must be read together with their record
 	}
-	if v := r.verdict(&c.params, now); v == retrysafe.Done || v == retrysafe.InFlight {
-		c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key, now)}
+	if v := r.Verdict(&c.params, now); v == retrysafe.Done || v == retrysafe.InFlight {
+		c.answer = retrysafe.Claim{Verdict: v, Record: r.View(c.params.Key, now)}
 	}
 	return nil
 }
 
 // write claims the key if it can. It does not answer if there is a saved result to read.
-func (c *claim) write(s *session) error {
+func (c *claim) write(s *writeTx) error {
 	c.answer, c.inserted = retrysafe.Claim{}, false
 	if c.fresh {
 		if err := c.insert(s); c.inserted || err != nil {
@@ -106,8 +90,8 @@ func (c *claim) write(s *session) error {
 	if err != nil {
 		return err
 	}
-	if r != nil && r.expired(s.now) {
-		if err := s.retire(r); err != nil {
+	if r != nil && r.Expired(s.now) {
+		if err := s.archive(r); err != nil {
 			return err
 		}
 		r = nil
@@ -118,8 +102,8 @@ func (c *claim) write(s *session) error {
 	return c.decide(s, r)
 }
 
-func (c *claim) decide(s *session, r *record) (err error) {
-	v := r.verdict(&c.params, s.now)
+func (c *claim) decide(s *writeTx, r *record) (err error) {
+	v := r.Verdict(&c.params, s.now)
 	switch v {
 	case retrysafe.Done:
 		return nil
@@ -130,43 +114,43 @@ func (c *claim) decide(s *session, r *record) (err error) {
 		return err
 	}
 	steps, err := loadSteps(s, r)
-	c.answer.Verdict, c.answer.Record = v, r.view(c.params.Key, s.now)
+	c.answer.Verdict, c.answer.Record = v, r.View(c.params.Key, s.now)
 	c.answer.Record.Steps = steps
 	return err
 }
 
 // insert adds a record if the key has none.
-func (c *claim) insert(s *session) error {
+func (c *claim) insert(s *writeTx) error {
 	p := &c.params
-	r := record{
-		id: s.nextFence(), state: retrysafe.Pending, attempt: 1, endsAt: s.now + micros(p.Lease), keep: c.keep,
-		owner: p.Owner, fingerprint: p.Fingerprint,
+	id := s.nextFence()
+	r := storekit.Record{
+		State: retrysafe.Pending, Owner: p.Owner, Fence: id, FirstFence: id, Attempt: 1, ClaimedAt: id,
+		EndsAt: s.now + storekit.Micros(p.Lease), Keep: c.keep, Fingerprint: p.Fingerprint,
 	}
-	r.fence = r.id
-	c.values[0], c.values[1], c.values[2], c.values[3] = r.id, r.fence, r.endsAt, s.w.room
+	c.values[0], c.values[1], c.values[2], c.values[3] = id, id, r.EndsAt, s.w.room
 	n, err := s.exec("insert", c.values...)
 	if n == 0 || err != nil {
 		return err
 	}
 	c.inserted = true
-	s.deadlines = append(s.deadlines, deadline{r.id, r.endsAt + r.keep.key})
-	c.answer = retrysafe.Claim{Verdict: retrysafe.Acquired, Lease: c.lease(r.fence), Record: r.view(p.Key, s.now)}
+	s.deadlines = append(s.deadlines, deadline{id, r.EndsAt + r.Keep.Key})
+	c.answer = retrysafe.Claim{Verdict: retrysafe.Acquired, Lease: c.lease(r.Fence), Record: r.View(p.Key, s.now)}
 	return nil
 }
 
 // acquire gives r to the claim's owner under a new fence, or, if the owner holds it already, under the same.
-func (c *claim) acquire(s *session, r *record) error {
+func (c *claim) acquire(s *writeTx, r *record) error {
 	p := &c.params
-	if r.state != retrysafe.Pending || r.owner != p.Owner {
-		r.state, r.owner = retrysafe.Pending, p.Owner
-		r.fence = s.nextFence()
-		r.attempt++
+	if r.State != retrysafe.Pending || r.Owner != p.Owner {
+		r.State, r.Owner = retrysafe.Pending, p.Owner
+		r.Fence = s.nextFence()
+		r.Attempt++
 		s.mark = true
 	}
-	r.keep, r.endsAt = c.keep, s.now+micros(p.Lease)
-	c.answer.Lease = c.lease(r.fence)
-	s.deadlines = append(s.deadlines, deadline{r.id, r.endsAt + r.keep.key})
-	_, err := s.exec("acquire", r.id, r.fence, r.attempt, r.endsAt, r.keep.replay, r.keep.key, r.keep.audit, r.owner[:])
+	r.Keep, r.EndsAt = c.keep, s.now+storekit.Micros(p.Lease)
+	c.answer.Lease = c.lease(r.Fence)
+	s.deadlines = append(s.deadlines, deadline{r.id(), r.EndsAt + r.Keep.Key})
+	_, err := s.exec("acquire", r.id(), r.Fence, r.Attempt, r.EndsAt, r.Keep.Replay, r.Keep.Key, r.Keep.Audit, r.Owner[:])
 	return err
 }
 
@@ -174,21 +158,21 @@ func (c *claim) lease(fence int64) retrysafe.Lease {
 	return retrysafe.Lease{Key: c.params.Key, Owner: c.params.Owner, Fence: fence}
 }
 
-// retire takes an expired record out of claims: it is archived if people may still read it.
-func (s *session) retire(r *record) error {
-	if !r.readable(s.now) {
+// archive takes an expired record out of claims: it is archived if people may still read it.
+func (s *writeTx) archive(r *record) error {
+	if !r.Readable(s.now) {
 		return s.delete(r)
 	}
-	_, err := s.exec("archive", r.id)
+	_, err := s.exec("archive", r.id())
 	return err
 }
 
-func (s *session) delete(r *record) error {
+func (s *writeTx) delete(r *record) error {
 	s.mark = true
-	if _, err := s.exec("delete", r.id); err != nil || r.steps == 0 {
+	if _, err := s.exec("delete", r.id()); err != nil || r.steps == 0 {
 		return err
 	}
-	_, err := s.exec("delete_steps", r.id)
+	_, err := s.exec("delete_steps", r.id())
 	return err
 }
 
@@ -213,7 +197,7 @@ func loadSteps(run runner, r *record) ([]retrysafe.StepResult, error) {
 		s := scanner{row: row}
 		steps = append(steps, retrysafe.StepResult{Name: string(s.bytes()), Data: s.bytes()})
 		return s.err
-	}, r.id)
+	}, r.id())
 	return steps, err
 }
 

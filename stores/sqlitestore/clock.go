@@ -3,10 +3,12 @@ package sqlitestore
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // instant is microseconds since 1970 on the store's clock.
-type instant = int64
+type instant = storekit.Instant
 
 // clock is the store's. It starts at the wall clock and goes on with the monotonic one, so that steps of the wall clock
 // change nothing while the store is open. Should the wall clock have gone back while the store was closed, it starts
@@ -27,16 +29,6 @@ func newClock(lastFence int64, aged *atomic.Int64) *clock {
 
 func (c *clock) now() instant {
 	return c.base + time.Since(c.start).Microseconds() + c.aged.Load()
-}
-
-// micros is d in microseconds, rounded up so that nothing ends early.
-func micros(d time.Duration) int64 {
-	return int64(d/time.Microsecond) + btoi(d%time.Microsecond > 0)
-}
-
-// left is the time from now until end; 0 once it has passed.
-func left(now, end instant) time.Duration {
-	return time.Duration(max(0, end-now)) * time.Microsecond
 }
 
 func btoi(b bool) int64 {

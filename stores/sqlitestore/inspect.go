@@ -5,15 +5,10 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
-	"math"
 	"os"
 
 	"github.com/retrysafe/retrysafe"
-)
-
-const (
-	defaultListed = 100
-	maxListed     = 1000
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Inspect returns what is kept of a key, the newest record first.
@@ -31,7 +26,7 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 			return err
 		}
 		for i, r := range rows {
-			if !r.readable(now) {
+			if !r.Readable(now) {
 				continue
 			}
 			v, err := r.forPeople(run, keys[i], now)
@@ -47,8 +42,8 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 
 // forPeople is the record with all there is until Audit has passed.
 func (r *record) forPeople(run runner, k retrysafe.Key, now instant) (retrysafe.Record, error) {
-	v := r.view(k, now)
-	if r.state.Ended() && v.AuditLeft == 0 {
+	v := r.View(k, now)
+	if r.State.Ended() && v.AuditLeft == 0 {
 		v.Result.Meta, v.Result.Body = nil, nil
 		return v, nil
 	}
@@ -60,12 +55,7 @@ func (r *record) forPeople(run runner, k retrysafe.Key, now instant) (retrysafe.
 // List returns up to p.Limit records, the newest first, without Meta, Body and steps. It reads every record that came
 // since p.Before until it has found enough; claims do not wait for it.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
-	if p.Limit <= 0 {
-		p.Limit = defaultListed
-	}
-	if p.Before == 0 {
-		p.Before = math.MaxInt64
-	}
+	p = storekit.ListParams(p)
 	var scope string
 	if p.Scope != nil {
 		scope = *p.Scope
@@ -75,10 +65,10 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		return run.all("list", func(row []driver.Value) error {
 			r, k, err := scanKept(row)
 			if err == nil {
-				found = append(found, r.view(k, now))
+				found = append(found, r.View(k, now))
 			}
 			return err
-		}, int64(min(p.Limit, maxListed)), p.Before, int64(p.State), btoi(p.Scope != nil), blob(scope), now)
+		}, int64(p.Limit), p.Before, int64(p.State), btoi(p.Scope != nil), blob(scope), now)
 	})
 	return found, err
 }

@@ -40,18 +40,18 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	if !ok {
 		return retrysafe.ErrNoAttempt
 	}
-	giveBack, err := s.writer.borrow(ctx, a.Control().Lease())
+	returnConn, err := s.writer.checkOut(ctx, a.Control().Lease())
 	if err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
 	}
-	defer giveBack()
+	defer returnConn()
 	commits, stop, err := countCommits(s.writer.conn)
 	if err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
 	}
 	back := sync.OnceFunc(func() {
 		stop()
-		giveBack()
+		returnConn()
 	})
 	defer back()
 	// Only this function ends the transaction: an end of ctx in between must not, unseen.
@@ -63,7 +63,7 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	if _, err := (txRunner{tx, context.Background()}).exec("savepoint"); err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
 	}
-	inside, steps := a.Control().StepsInTx(context.WithValue(ctx, borrowedKey{}, s.writer))
+	inside, steps := a.Control().StepsInTx(context.WithValue(ctx, holderKey{}, s.writer))
 	t := &shared{store: s, tx: tx, back: back, commits: commits}
 	if err := f(inside, tx); err != nil {
 		a.Control().RolledBack()
@@ -121,7 +121,7 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 	defer t.back()
 	defer t.tx.Rollback()
 	s := t.store
-	e, now := newEnding(l, r, keep), s.clock.now()
+	e, now := newCompletion(l, r, keep), s.clock.now()
 	if err := t.whole(); err != nil {
 		return fmt.Errorf("complete %s: %w", l.Key, err)
 	}
@@ -135,8 +135,8 @@ func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.
 	}
 	err = t.commit(func(ctx context.Context) bool { return s.completed(ctx, e.change) })
 	if err == nil {
-		s.watches.wake([]retrysafe.Digest{e.digest})
-		s.sweeper.saved([]deadline{{id, now + e.keep.audit}})
+		s.watches.Wake(e.digest)
+		s.sweeper.saved([]deadline{{id, now + e.keep.Audit}})
 	}
 	return err
 }
@@ -158,7 +158,7 @@ func (t *shared) whole() error {
 		"nothing was completed, and nothing of what it wrote remains: %w", err)
 }
 
-func (t *shared) save(e *ending, now instant) (id int64, err error) {
+func (t *shared) save(e *completion, now instant) (id int64, err error) {
 	run := txRunner{t.tx, context.Background()}
 	for _, step := range t.steps {
 		if err := e.saveStep(run, now, step); err != nil {
@@ -181,7 +181,7 @@ func (t *shared) commit(done func(context.Context) bool) error {
 func (s *Store) completed(ctx context.Context, c change) (yes bool) {
 	err := s.readers.read(ctx, func(run runner, now instant) error {
 		r, err := c.find(run, now)
-		yes = r != nil && r.state.Ended() && r.lastClaimedUnder(c.lease)
+		yes = r != nil && r.State.Ended() && r.ClaimedUnder(c.lease)
 		return err
 	})
 	return yes && err == nil

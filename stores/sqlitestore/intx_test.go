@@ -146,7 +146,7 @@ func TestInTxKeepsStepsTogether(t *testing.T) {
 	}
 }
 
-// Using the store inside InTx fails at once. Seen to hang with the checks of borrowedKey and lentTo taken out.
+// Using the store inside InTx fails at once. Seen to hang with the checks of holderKey and heldBy taken out.
 func TestInTxIsNotNested(t *testing.T) {
 	s := business(t)
 	err := guarded(t, s, func(ctx context.Context, a *retrysafe.Attempt) error {

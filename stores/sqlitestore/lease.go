@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Extend makes the lease run for d from now, even if it has already run out.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
 	c := newChange(l)
-	return s.underLease(ctx, "extend", c, func(t *session) error {
-		until := t.now + micros(d)
+	return s.underLease(ctx, "extend", c, func(t *writeTx) error {
+		until := t.now + storekit.Micros(d)
 		id, err := c.pending(t, t.now, "extend", c.values(until))
 		if err == nil && until <= t.now {
 			t.wake(c.digest)
@@ -28,11 +29,11 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
-	if s.writer.lentTo(l) {
+	if s.writer.heldBy(l) {
 		return fmt.Errorf("checkpoint %s: %w", l.Key, ErrInsideTransaction)
 	}
 	c := newChange(l)
-	return s.underLease(ctx, "checkpoint", c, func(t *session) error { return c.saveStep(t, t.now, step) })
+	return s.underLease(ctx, "checkpoint", c, func(t *writeTx) error { return c.saveStep(t, t.now, step) })
 }
 
 // saveStep saves a step if the lease holds and there is none of that name.
@@ -41,7 +42,7 @@ func (c change) saveStep(run runner, now instant, step retrysafe.StepResult) err
 	switch {
 	case err != nil:
 		return err
-	case r == nil || !r.pendingUnder(c.lease):
+	case r == nil || !r.PendingUnder(c.lease):
 		return retrysafe.ErrLeaseLost
 	}
 	return addStep(run, r, step)
@@ -49,11 +50,11 @@ func (c change) saveStep(run runner, now instant, step retrysafe.StepResult) err
 
 // addStep adds a step to a record unless there is one of that name.
 func addStep(run runner, r *record, step retrysafe.StepResult) error {
-	added, err := run.exec("insert_step", r.id, r.steps+1, blob(step.Name), step.Data)
+	added, err := run.exec("insert_step", r.id(), r.steps+1, blob(step.Name), step.Data)
 	if added == 0 || err != nil {
 		return err
 	}
-	_, err = run.exec("count_step", r.id)
+	_, err = run.exec("count_step", r.id())
 	return err
 }
 
@@ -61,7 +62,7 @@ func addStep(run runner, r *record, step retrysafe.StepResult) error {
 // the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one has
 // released it.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-	e := newEnding(l, r, keep)
+	e := newCompletion(l, r, keep)
 	return s.underLease(ctx, "complete", e.change, e.write)
 }
 
@@ -69,22 +70,22 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Res
 // there are any. It returns ErrLeaseLost if another attempt has the key, or if this one has completed.
 func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 	c := newChange(l)
-	return s.underLease(ctx, "release", c, func(t *session) error {
+	return s.underLease(ctx, "release", c, func(t *writeTx) error {
 		r, err := c.find(t, t.now)
 		switch {
 		case err != nil:
 			return err
-		case r == nil || r.state == retrysafe.Released:
+		case r == nil || r.State == retrysafe.Released:
 			return nil // nobody has it
-		case !r.pendingUnder(l):
+		case !r.PendingUnder(l):
 			return retrysafe.ErrLeaseLost
 		}
 		t.wake(c.digest)
 		if r.steps == 0 {
 			return t.delete(r)
 		}
-		t.deadlines = append(t.deadlines, deadline{r.id, t.now + r.keep.key})
-		_, err = t.exec("release", r.id, t.now)
+		t.deadlines = append(t.deadlines, deadline{r.id(), t.now + r.Keep.Key})
+		_, err = t.exec("release", r.id(), t.now)
 		return err
 	})
 }
@@ -97,7 +98,7 @@ type change struct {
 
 func newChange(l retrysafe.Lease) change { return change{lease: l, digest: l.Key.Digest()} }
 
-func (s *Store) underLease(ctx context.Context, verb string, c change, do func(*session) error) error {
+func (s *Store) underLease(ctx context.Context, verb string, c change, do func(*writeTx) error) error {
 	if err := s.writer.write(ctx, do); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, c.lease.Key, err)
 	}
@@ -107,7 +108,7 @@ func (s *Store) underLease(ctx context.Context, verb string, c change, do func(*
 // find returns the live record of the lease's key, whoever has it; nil if there is none.
 func (c change) find(run runner, now instant) (*record, error) {
 	r, err := find(run, c.digest, noBody)
-	if err != nil || r == nil || r.expired(now) {
+	if err != nil || r == nil || r.Expired(now) {
 		return nil, err
 	}
 	return r, nil
@@ -127,10 +128,10 @@ func (c change) pending(run runner, now instant, q query, values []driver.Value)
 		if err != nil {
 			return 0, err
 		}
-		if r == nil || r.id == id || !r.pendingUnder(l) {
+		if r == nil || r.id() == id || !r.PendingUnder(l) {
 			break
 		}
-		id = r.id
+		id = r.id()
 	}
 	return 0, retrysafe.ErrLeaseLost
 }
@@ -140,41 +141,41 @@ func (c *change) values(set ...driver.Value) []driver.Value {
 	return append(set, c.digest[:], c.lease.Fence, c.lease.Owner[:], nil, nil)
 }
 
-// ending is one call of Complete. It is made before it is the writer's turn, for whom everybody waits.
-type ending struct {
+// completion is one call of Complete. It is made before it is the writer's turn, for whom everybody waits.
+type completion struct {
 	change
-	keep  keep
+	keep  storekit.Keep
 	bytes int64 // of the result
 	set   []driver.Value
 }
 
-func newEnding(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) *ending {
-	k := newKeep(keep)
-	e := &ending{change: newChange(l), keep: k, bytes: int64(len(r.Meta) + len(r.Body))}
-	e.set = e.values(nil, int64(r.State()), k.replay, k.key, k.audit, int64(r.Code), btoi(r.Omitted), r.Meta, r.Body)
+func newCompletion(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) *completion {
+	k := storekit.NewKeep(keep)
+	e := &completion{change: newChange(l), keep: k, bytes: int64(len(r.Meta) + len(r.Body))}
+	e.set = e.values(nil, int64(r.State()), k.Replay, k.Key, k.Audit, int64(r.Code), btoi(r.Omitted), r.Meta, r.Body)
 	return e
 }
 
 // write saves the result, unless this lease has done so before.
-func (e *ending) write(t *session) error {
+func (e *completion) write(t *writeTx) error {
 	id, err := e.save(t, t.now)
 	if err == nil {
 		t.wake(e.digest)
 		t.w.adaptRoom(e.bytes)
-		t.deadlines = append(t.deadlines, deadline{id, t.now + e.keep.audit})
+		t.deadlines = append(t.deadlines, deadline{id, t.now + e.keep.Audit})
 	}
 	if !errors.Is(err, retrysafe.ErrLeaseLost) {
 		return err
 	}
 	r, err := e.find(t, t.now)
-	if err == nil && (r == nil || !r.state.Ended() || !r.lastClaimedUnder(e.lease)) {
+	if err == nil && (r == nil || !r.State.Ended() || !r.ClaimedUnder(e.lease)) {
 		return retrysafe.ErrLeaseLost
 	}
 	return err
 }
 
 // save saves the result if the lease is pending, and returns the record's id.
-func (e *ending) save(run runner, now instant) (id int64, err error) {
+func (e *completion) save(run runner, now instant) (id int64, err error) {
 	e.set[0] = now
 	return e.pending(run, now, "complete", e.set)
 }

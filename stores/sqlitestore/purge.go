@@ -13,21 +13,21 @@ import (
 //
 // SQLite overwrites the bytes when it uses their pages again; with PRAGMA secure_delete at once, but for the write-ahead log.
 func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
-	err := s.writer.write(ctx, func(t *session) error {
+	err := s.writer.write(ctx, func(t *writeTx) error {
 		shown, err := t.shown(d)
 		switch {
 		case err != nil:
 			return err
 		case len(shown) == 0:
 			return retrysafe.ErrKeyUnknown
-		case !shown[0].state.Ended():
+		case !shown[0].State.Ended():
 			return retrysafe.ErrNotEnded
 		}
 		for _, r := range shown {
-			if _, err := t.exec("purge", r.id); err != nil {
+			if _, err := t.exec("purge", r.id()); err != nil {
 				return err
 			}
-			if _, err := t.exec("purge_steps", r.id, blob(retrysafe.AuditStepPrefix)); err != nil {
+			if _, err := t.exec("purge_steps", r.id(), blob(retrysafe.AuditStepPrefix)); err != nil {
 				return err
 			}
 		}
@@ -40,10 +40,10 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 }
 
 // shown returns the records of a key that people may read, the newest first.
-func (t *session) shown(d retrysafe.Digest) (shown []*record, err error) {
+func (t *writeTx) shown(d retrysafe.Digest) (shown []*record, err error) {
 	err = t.all("inspect", func(row []driver.Value) error {
 		r, _, err := scanKept(row)
-		if err == nil && r.readable(t.now) {
+		if err == nil && r.Readable(t.now) {
 			shown = append(shown, r)
 		}
 		return err

@@ -14,6 +14,7 @@ import (
 	_ "modernc.org/sqlite" // the driver of Open
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // Options of a Store. Options{} works.
@@ -31,8 +32,8 @@ type Store struct {
 	clock   *clock
 	writer  *writer
 	readers *readers
-	watches watches
-	guess   guess
+	watches storekit.Watches
+	guess   storekit.Guess
 	sweeper sweeper
 
 	closing sync.Once
@@ -132,8 +133,8 @@ func (s *Store) start(ctx context.Context, o Options) error {
 }
 
 // saved is called by the writer when a transaction is on disk.
-func (s *Store) saved(t *session) {
-	s.watches.wake(t.changed)
+func (s *Store) saved(t *writeTx) {
+	s.watches.Wake(t.changed...)
 	s.sweeper.saved(t.deadlines)
 }
 

@@ -90,7 +90,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 			return swept, err
 		}
 		if !more {
-			return swept, s.giveBack(ctx)
+			return swept, s.shrink(ctx)
 		}
 		n, err := s.sweepSpan(ctx, limit-swept)
 		swept += n
@@ -219,23 +219,23 @@ func (s *Store) count(ctx context.Context, looked int) (piece, error) {
 	return p, err
 }
 
-// sweepPiece deletes and lightens, in the writer's next transaction, what was due in the piece when it was counted.
+// sweepPiece deletes records and drops bodies, in the writer's next transaction, what was due in the piece when it was counted.
 func (s *Store) sweepPiece(ctx context.Context, p *piece) error {
 	w := &s.sweeper
 	w.freed = true
-	return s.writer.write(ctx, func(t *session) error {
+	return s.writer.write(ctx, func(t *writeTx) error {
 		began := time.Now()
 		t.mark = true // the record with the highest fence may go
 		deleted, err := t.exec("sweep", p.from, p.last, p.now, p.now)
 		if err != nil {
 			return err
 		}
-		lightened, err := t.exec("sweep_content", p.from, p.last, p.now)
+		dropped, err := t.exec("sweep_content", p.from, p.last, p.now)
 		if err != nil {
 			return err
 		}
 		_, err = t.exec("sweep_steps", p.from, p.last)
-		p.swept = int(deleted + lightened)
+		p.swept = int(deleted + dropped)
 		w.adaptPiece(time.Since(began))
 		return err
 	})
@@ -250,9 +250,9 @@ func (w *sweeper) adaptPiece(took time.Duration) {
 	}
 }
 
-// giveBack shortens the file while much of it is free: a little, or, if nobody waits for the writer, all of it. A file
+// shrink shortens the file while much of it is free: a little, or, if nobody waits for the writer, all of it. A file
 // that the caller has made without auto_vacuum keeps its size, and uses the space again.
-func (s *Store) giveBack(ctx context.Context) error {
+func (s *Store) shrink(ctx context.Context) error {
 	w := &s.sweeper
 	for before := int64(math.MaxInt64); w.freed; {
 		free, err := s.freePages(ctx)
@@ -264,8 +264,8 @@ func (s *Store) giveBack(ctx context.Context) error {
 			return nil
 		}
 		before = free
-		err = s.writer.write(ctx, func(t *session) error {
-			_, err := t.exec("give_back")
+		err = s.writer.write(ctx, func(t *writeTx) error {
+			_, err := t.exec("shrink")
 			return err
 		})
 		if err != nil || s.writer.waiting() > 0 {

@@ -112,7 +112,7 @@ func TestSweepAfterTakeOver(t *testing.T) {
 	}
 }
 
-// The file shrinks once its records are gone. Seen to fail with auto_vacuum taken out, and with giveBack.
+// The file shrinks once its records are gone. Seen to fail with auto_vacuum taken out, and with returnConn.
 func TestSweepGivesSpaceBack(t *testing.T) {
 	s := openTest(t)
 	fill(t, s, 1000, make([]byte, 3000))

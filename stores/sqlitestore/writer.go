@@ -28,12 +28,12 @@ type writer struct {
 	run   *connRunner
 	clock *clock
 	// saved is told what a transaction has done, once it is on disk.
-	saved func(*session)
+	saved func(*writeTx)
 
 	// fence is the highest ever given out; marked is what retrysafe_meta says of it. Only the goroutine uses them.
 	fence, marked int64
 
-	lent atomic.Pointer[retrysafe.Lease] // who has the connection; nil: the goroutine
+	holder atomic.Pointer[retrysafe.Lease] // who has the connection; nil: the goroutine
 
 	// room is how many bytes a result has had lately. A row that grows when it is completed would have to be moved, and
 	// others with it: claims leave that much space. Only the goroutine uses it.
@@ -50,16 +50,16 @@ type writer struct {
 // operation is a change that waits for the writer, or for its commit.
 type operation struct {
 	// do makes the change. It may be called again after a rollback, and must not wait for anything.
-	do func(*session) error
-	// borrower, instead of do, has the connection to itself from done until it closes back.
-	borrower *retrysafe.Lease
-	back     chan struct{}
-	err      error
-	done     chan struct{}
+	do func(*writeTx) error
+	// holder, instead of do, has the connection to itself from done until it closes back.
+	holder *retrysafe.Lease
+	back   chan struct{}
+	err    error
+	done   chan struct{}
 }
 
-// session is one transaction of the writer.
-type session struct {
+// writeTx is one transaction of the writer.
+type writeTx struct {
 	runner
 	now     instant
 	w       *writer
@@ -92,7 +92,7 @@ func (w *writer) stop() {
 
 // write makes a change and returns once it is on disk. If ctx ends first, the change is withdrawn, unless it is being
 // written already: then write waits for the answer.
-func (w *writer) write(ctx context.Context, do func(*session) error) error {
+func (w *writer) write(ctx context.Context, do func(*writeTx) error) error {
 	return w.submit(ctx, &operation{do: do, done: make(chan struct{})})
 }
 
@@ -100,7 +100,7 @@ func (w *writer) submit(ctx context.Context, op *operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if w.lent.Load() != nil && ctx.Value(borrowedKey{}) == w {
+	if w.holder.Load() != nil && ctx.Value(holderKey{}) == w {
 		return ErrInsideTransaction
 	}
 	if err := w.enqueue(op); err != nil {
@@ -148,15 +148,15 @@ func (w *writer) withdraw(op *operation) bool {
 	return true
 }
 
-// borrowedKey marks the context of a function that has the connection.
-type borrowedKey struct{}
+// holderKey marks the context of a function that has the connection.
+type holderKey struct{}
 
 func (w *writer) loop() {
 	defer close(w.closed)
 	for range w.wake {
 		for batch := w.take(nil); len(batch) > 0; batch = w.take(batch) {
-			if batch[0].borrower != nil {
-				w.lend(batch[0])
+			if batch[0].holder != nil {
+				w.handOver(batch[0])
 			} else {
 				w.commit(batch)
 			}
@@ -167,7 +167,7 @@ func (w *writer) loop() {
 	}
 }
 
-// take returns what waits, in spare's memory: a borrower alone, or the operations before the next one.
+// take returns what waits, in spare's memory: a holder alone, or the operations before the next one.
 func (w *writer) take(spare []*operation) []*operation {
 	// Callers that the last commit has answered come back at once, if they are let: then they need not wait for the next.
 	for n := -1; n < w.waiting() && n < maxBatch; runtime.Gosched() {
@@ -176,7 +176,7 @@ func (w *writer) take(spare []*operation) []*operation {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	n := min(len(w.queue), maxBatch)
-	if i := slices.IndexFunc(w.queue[:n], func(op *operation) bool { return op.borrower != nil }); i >= 0 {
+	if i := slices.IndexFunc(w.queue[:n], func(op *operation) bool { return op.holder != nil }); i >= 0 {
 		n = max(i, 1)
 	}
 	clear(spare)
@@ -198,27 +198,27 @@ func (w *writer) ended() bool {
 	return w.stopped && len(w.queue) == 0
 }
 
-// lend waits until the borrower is done. It has the connection at once, and operations queue up behind it.
-func (w *writer) lend(op *operation) {
-	w.lent.Store(op.borrower)
+// handOver waits until the holder is done. It has the connection at once, and operations queue up behind it.
+func (w *writer) handOver(op *operation) {
+	w.holder.Store(op.holder)
 	close(op.done)
 	<-op.back
-	w.lent.Store(nil)
+	w.holder.Store(nil)
 }
 
-// borrow waits for the connection, and returns the function that gives it back. To call that twice is harmless.
-func (w *writer) borrow(ctx context.Context, l retrysafe.Lease) (back func(), err error) {
-	op := &operation{borrower: &l, back: make(chan struct{}), done: make(chan struct{})}
+// checkOut waits for the connection, and returns the function that returns it. A second call of that does nothing.
+func (w *writer) checkOut(ctx context.Context, l retrysafe.Lease) (back func(), err error) {
+	op := &operation{holder: &l, back: make(chan struct{}), done: make(chan struct{})}
 	if err := w.submit(ctx, op); err != nil {
 		return nil, err
 	}
 	return sync.OnceFunc(func() { close(op.back) }), nil
 }
 
-// lentTo reports whether the attempt that l names has the connection.
-func (w *writer) lentTo(l retrysafe.Lease) bool {
-	borrower := w.lent.Load()
-	return borrower != nil && *borrower == l
+// heldBy reports whether the attempt that l names has the connection.
+func (w *writer) heldBy(l retrysafe.Lease) bool {
+	holder := w.holder.Load()
+	return holder != nil && *holder == l
 }
 
 // commit writes the operations in one transaction, and answers each. If one of them fails for good, or the
@@ -247,7 +247,7 @@ func (w *writer) answer(op *operation, err error) {
 // transact runs the operations in one transaction. It returns nil once that is on disk, and sets op.err to what
 // operations answer, such as ErrLeaseLost. Otherwise nothing has changed.
 func (w *writer) transact(ops []*operation) (err error) {
-	var s *session
+	var s *writeTx
 	rawErr := w.conn.Raw(func(any) error {
 		s, err = w.attempt(ops)
 		return nil // the connection stays good
@@ -263,11 +263,11 @@ func (w *writer) transact(ops []*operation) (err error) {
 	return nil
 }
 
-func (w *writer) attempt(ops []*operation) (*session, error) {
+func (w *writer) attempt(ops []*operation) (*writeTx, error) {
 	if _, err := w.run.exec("begin"); err != nil {
 		return nil, err
 	}
-	s := &session{runner: w.run, now: w.clock.now(), w: w, fence: w.fence}
+	s := &writeTx{runner: w.run, now: w.clock.now(), w: w, fence: w.fence}
 	for _, op := range ops {
 		op.err = op.do(s)
 		if op.err != nil && !isAnswer(op.err) {
@@ -297,10 +297,13 @@ func (w *writer) rollback(why error) error {
 func isAnswer(err error) bool { return errors.Is(err, retrysafe.ErrLeaseLost) }
 
 // nextFence returns a number higher than any before.
-func (s *session) nextFence() int64 {
+func (s *writeTx) nextFence() int64 {
 	s.fence = max(s.fence+1, s.now)
 	return s.fence
 }
 
 // adaptRoom takes note of how many bytes a result has.
 func (w *writer) adaptRoom(bytes int64) { w.room += (min(bytes, maxRoom) - w.room) / 4 }
+
+// wake wakes those who watch the key once the transaction is on disk.
+func (s *writeTx) wake(d retrysafe.Digest) { s.changed = append(s.changed, d) }

@@ -15,7 +15,7 @@ import (
 // gate holds the writer up until it is opened, so that operations gather.
 func gate(t *testing.T, s *Store) (open func()) {
 	t.Helper()
-	open, err := s.writer.borrow(t.Context(), retrysafe.Lease{})
+	open, err := s.writer.checkOut(t.Context(), retrysafe.Lease{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestFailureIsAlone(t *testing.T) {
 		wg.Go(func() { _, errs[i] = s.Claim(t.Context(), params(fmt.Sprint(i))) })
 	}
 	wg.Go(func() {
-		errs[10] = s.writer.write(t.Context(), func(t *session) error {
+		errs[10] = s.writer.write(t.Context(), func(t *writeTx) error {
 			_, err := t.exec("mark_fence", int64(math.MaxInt64))
 			return errors.Join(err, boom)
 		})
@@ -76,7 +76,7 @@ func TestGroupCommit(t *testing.T) {
 	commits := 0
 	saved := s.writer.saved
 	open := gate(t, s)
-	s.writer.saved = func(t *session) { commits++; saved(t) }
+	s.writer.saved = func(t *writeTx) { commits++; saved(t) }
 	var wg sync.WaitGroup
 	for i := range 100 {
 		wg.Go(func() {
@@ -144,17 +144,17 @@ func TestGivingUp(t *testing.T) {
 	}
 }
 
-// A caller behind somebody who has the connection can give up too. Seen to hang with take not stopping at borrowers.
-func TestGivingUpBehindBorrower(t *testing.T) {
+// A caller behind the holder of the connection can give up too. Seen to hang with take not stopping at holders.
+func TestGivingUpBehindAHolder(t *testing.T) {
 	s := openTest(t)
 	first := gate(t, s)
-	lent := make(chan func())
+	returns := make(chan func())
 	go func() {
-		back, err := s.writer.borrow(t.Context(), retrysafe.Lease{})
+		back, err := s.writer.checkOut(t.Context(), retrysafe.Lease{})
 		if err != nil {
 			t.Error(err)
 		}
-		lent <- back
+		returns <- back
 	}()
 	gathered(t, s, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -165,7 +165,7 @@ func TestGivingUpBehindBorrower(t *testing.T) {
 	}()
 	gathered(t, s, 2)
 	first()
-	back := <-lent
+	back := <-returns
 	cancel()
 	if err := <-claimed; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want Canceled", err)

@@ -1,6 +1,6 @@
 -- Up to ?1 records first claimed before ?2, the newest first: those in state ?3 (0: any), in the scope ?5 if ?4 is 1,
 -- that may be read at ?6.
-SELECT id, state, fence, attempt, ends_at, keep_replay, keep_key, keep_audit, steps, swept, code, omitted, owner, fingerprint,
+SELECT id, state, fence, attempt, ends_at, keep_replay, keep_key, keep_audit, steps, code, omitted, owner, fingerprint,
 	NULL, NULL, scope, key
 FROM retrysafe_records
 WHERE id < ?2
