@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -197,7 +198,7 @@ func TestKeysOfTheContext(t *testing.T) {
 
 func ExampleNewInterceptor() {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	options := connectsafe.Options{Required: []string{"shop.v1.Things/*"}}
+	options := rpcsafe.Options{Required: []string{"shop.v1.Things/*"}}
 	handler := connect.NewUnaryHandler(create, func(_ context.Context, r *in) (*out, error) {
 		return connect.NewResponse(&shoppb.Thing{ThingId: "thing-1", Amount: r.Msg.Amount}), nil
 	}, connect.WithInterceptors(connectsafe.NewInterceptor(guard, connectsafe.ScopeCredential(), options)))

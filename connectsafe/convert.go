@@ -9,12 +9,14 @@ import (
 
 	"connectrpc.com/connect"
 	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// statusOf returns what connect would send of a handler's error.
+// statusOf returns the status that connect would send for a handler's error.
 func statusOf(err error) *status.Status {
 	var e *connect.Error
 	switch {
@@ -41,7 +43,7 @@ func metaOf(err error) rpcsafe.Metadata {
 	return nil
 }
 
-// errorOf returns the error that stands for a reply that has failed.
+// errorOf returns the error for a failed reply.
 func errorOf(reply rpcsafe.Reply) *connect.Error {
 	e := connect.NewError(connect.Code(reply.Status.GetCode()), errors.New(reply.Status.GetMessage()))
 	for _, packed := range reply.Status.GetDetails() {
@@ -53,34 +55,34 @@ func errorOf(reply rpcsafe.Reply) *connect.Error {
 	return e
 }
 
-// said returns the header and trailer that a handler has set through its context.
-func said(info connect.CallInfo) (header, trailer rpcsafe.Metadata) {
+// metadataOf returns the header and trailer that a handler has set through its context.
+func metadataOf(info connect.CallInfo) (header, trailer rpcsafe.Metadata) {
 	if info == nil {
 		return nil, nil
 	}
 	return fromHeader(info.ResponseHeader()), fromHeader(info.ResponseTrailer())
 }
 
-// aside is the header and trailer that were set before the handler was called.
-type aside struct{ header, trailer http.Header }
+// taken is the header and trailer that were set before the handler was called.
+type taken struct{ header, trailer http.Header }
 
-// setAside takes them out of the way of the handler's.
-func setAside(info connect.CallInfo) (a aside) {
+// takeMetadata removes header and trailer from info, so that it holds only what the handler sets.
+func takeMetadata(info connect.CallInfo) (t taken) {
 	if info != nil {
-		a = aside{info.ResponseHeader().Clone(), info.ResponseTrailer().Clone()}
+		t = taken{info.ResponseHeader().Clone(), info.ResponseTrailer().Clone()}
 		clear(info.ResponseHeader())
 		clear(info.ResponseTrailer())
 	}
-	return a
+	return t
 }
 
-// putBack has them in the place of the handler's.
-func (a aside) putBack(info connect.CallInfo) {
+// restore replaces the handler's header and trailer by those that were taken.
+func (t taken) restore(info connect.CallInfo) {
 	if info != nil {
 		clear(info.ResponseHeader())
 		clear(info.ResponseTrailer())
-		maps.Copy(info.ResponseHeader(), a.header)
-		maps.Copy(info.ResponseTrailer(), a.trailer)
+		maps.Copy(info.ResponseHeader(), t.header)
+		maps.Copy(info.ResponseTrailer(), t.trailer)
 	}
 }
 
@@ -100,7 +102,7 @@ func setHeader(h http.Header, md rpcsafe.Metadata) {
 	}
 }
 
-// joined returns both; a adds to b.
+// joined returns the values of a and b.
 func joined(a, b rpcsafe.Metadata) rpcsafe.Metadata {
 	all := rpcsafe.Metadata{}
 	for _, md := range []rpcsafe.Metadata{a, b} {
@@ -109,4 +111,13 @@ func joined(a, b rpcsafe.Metadata) rpcsafe.Metadata {
 		}
 	}
 	return all
+}
+
+// NewResult returns the Result to store for an answer, for a ReconcileFunc or for resolving a key by hand: it stands for the status of err,
+// or for reply if err is nil. It returns an error if reply cannot be encoded.
+func NewResult(reply proto.Message, err error) (retrysafe.Result, error) {
+	if err != nil {
+		return rpcsafe.NewResult(rpcsafe.Reply{Status: statusOf(err)})
+	}
+	return rpcsafe.NewResult(rpcsafe.Reply{Message: reply})
 }

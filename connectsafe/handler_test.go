@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // A store's InTx does what complete does, in a transaction. Seen to fail without CaptureFunc in newRun.
@@ -27,7 +28,7 @@ func TestAnswerIsSavedByTheHandler(t *testing.T) {
 		if complete(ctx) == nil {
 			t.Error("completed without an answer")
 		}
-		err := errors.Join(connectsafe.SetReply(ctx, &shoppb.Thing{ThingId: "saved"}), complete(ctx))
+		err := errors.Join(rpcsafe.SetReply(ctx, &shoppb.Thing{ThingId: "saved"}), complete(ctx))
 		return nil, errors.Join(err, errors.New("a bug after the commit"))
 	}
 	k.create("k").wantThing("saved", false)
@@ -47,7 +48,7 @@ func TestReconcile(t *testing.T) {
 				return &result, nil
 			})
 			k.work = func(ctx context.Context, _ *in) (*out, error) {
-				return nil, errors.Join(connectsafe.Unknown(ctx), errors.New("the connection broke"))
+				return nil, errors.Join(rpcsafe.Unknown(ctx), errors.New("the connection broke"))
 			}
 			k.create("k")
 			a := k.create("k")
@@ -63,18 +64,18 @@ func TestReconcile(t *testing.T) {
 
 func TestFingerprintsAndClasses(t *testing.T) {
 	for name, c := range map[string]struct {
-		method  connectsafe.FingerprintMethod
+		method  rpcsafe.FingerprintMethod
 		differs bool // a request with another amount
 	}{
-		"message": {connectsafe.FingerprintMessage(), true}, "except": {connectsafe.FingerprintExcept("amount"), false},
-		"fields": {connectsafe.FingerprintFields("note"), false}, "none": {connectsafe.FingerprintNone(), false},
-		"func": {connectsafe.FingerprintFunc("amount", func(_ string, m proto.Message) string {
+		"message": {rpcsafe.FingerprintMessage(), true}, "except": {rpcsafe.FingerprintExcept("amount"), false},
+		"fields": {rpcsafe.FingerprintFields("note"), false}, "none": {rpcsafe.FingerprintNone(), false},
+		"func": {rpcsafe.FingerprintFunc("amount", func(_ string, m proto.Message) string {
 			return m.(*shoppb.CreateRequest).String()
 		}), true},
 	} {
 		k := newKit(t)
 		k.scope = connectsafe.ScopeNone()
-		k.options = connectsafe.Options{Fingerprint: c.method, Class: connectsafe.ThreeClasses}
+		k.options = rpcsafe.Options{Fingerprint: c.method, Class: rpcsafe.ThreeClasses}
 		k.create("k").wantThing("thing-1", false)
 		other := k.request("k")
 		other.Msg.Amount = 1
@@ -85,8 +86,8 @@ func TestFingerprintsAndClasses(t *testing.T) {
 }
 
 func TestAmbiguousAndQuota(t *testing.T) {
-	for policy, runs := range map[connectsafe.AmbiguousPolicy]int64{
-		connectsafe.AmbiguousStore: 1, connectsafe.AmbiguousUnknown: 1, connectsafe.AmbiguousRelease: 2,
+	for policy, runs := range map[rpcsafe.AmbiguousPolicy]int64{
+		rpcsafe.AmbiguousStore: 1, rpcsafe.AmbiguousUnknown: 1, rpcsafe.AmbiguousRelease: 2,
 	} {
 		k := newKit(t)
 		k.options.Ambiguous = policy

@@ -1,16 +1,3 @@
-// Package connectsafe makes unary Connect methods safe to retry: a call with an idempotency key runs its handler at most once, and every
-// retry gets the same answer, over the Connect protocol, gRPC and gRPC-Web alike.
-//
-//	guard := retrysafe.New(store, retrysafe.Options{})
-//	path, handler := shopv1connect.NewThingsHandler(things, connect.WithInterceptors(
-//		authenticate,
-//		connectsafe.NewInterceptor(guard, callerOf, connectsafe.Options{}),
-//	))
-//	mux.Handle(path, connectsafe.TrailersOnly(handler))
-//
-// callerOf is a ScopeFunc: it returns whose call it is, as authenticate has put it into the context. TrailersOnly around the handler lets gRPC's own retries work with it, those of a service config.
-//
-// The rules are the Guard's; this package translates. grpcsafe does the same for grpc-go; records made by one are replayed by the other.
 package connectsafe
 
 import (
@@ -24,22 +11,22 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// NewInterceptor returns what stands in front of unary handlers, so that calls with a key run them at most once. Calls without a key pass
-// through untouched, and so do methods with idempotency_level = NO_SIDE_EFFECTS, health checks and reflection. Streams pass, unless they
-// bring a key and Options.RejectUnsupported is set.
+// NewInterceptor returns an interceptor that runs a unary handler at most once for each key. It passes on, unchanged, calls without a key and
+// calls of methods that have no side effects (idempotency_level = NO_SIDE_EFFECTS, health checks, reflection). Streams are not guarded:
+// they are passed on too, except that streams with a key are refused if o.RejectUnsupported is set.
 //
-// Place it inside of authentication: a replay is authenticated like any call. The response of a replay is a message with the content of the
-// first one; further out, look at it through proto.Message and not as its generated type.
+// Place it after authentication in the chain, so that a replay is authenticated like any call. The response of a replay is a message with
+// the content of the first one: earlier interceptors must read it as a proto.Message, not as its generated type.
 //
-// A key is one key whatever protocol and codec it comes with. The bytes of a response in JSON are protojson's, which promises no more than
-// their meaning.
+// The same key sent over another protocol or with another codec is the same key. Responses in JSON are encoded by protojson for each answer:
+// their meaning is the same, their bytes may differ.
 //
 // It panics if scope is nil or if o.Validate reports an error.
-func NewInterceptor(g *retrysafe.Guard, scope ScopeFunc, o Options) connect.Interceptor {
+func NewInterceptor(g *retrysafe.Guard, scope ScopeFunc, o rpcsafe.Options) connect.Interceptor {
 	if scope == nil {
 		panic("connectsafe: NewInterceptor needs a ScopeFunc; ScopeNone() says that all callers share one scope")
 	}
-	return &interceptor{rpcsafe.NewServer(g, o.shared()), scope}
+	return &interceptor{rpcsafe.NewServer(g, o), scope}
 }
 
 type interceptor struct {
@@ -69,7 +56,7 @@ func (i *interceptor) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-// WrapStreamingClient implements connect.Interceptor. Streams pass.
+// WrapStreamingClient implements connect.Interceptor. It changes nothing.
 func (i *interceptor) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
 	return next
 }
@@ -92,15 +79,15 @@ func isSafe(spec connect.Spec) bool {
 	return spec.IdempotencyLevel == connect.IdempotencyNoSideEffects || rpcsafe.HasNoSideEffects(spec.Procedure)
 }
 
-// serve calls the handler.
+// serve calls the handler and collects its answer, header and trailer.
 func serve(ctx context.Context, r *rpcsafe.Run, request connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, rpcsafe.Reply) {
 	info, _ := connect.CallInfoForHandlerContext(ctx)
-	outer := setAside(info) // what was said further out is not a part of the answer
-	r.Metadata(func() (header, trailer rpcsafe.Metadata) { return said(info) })
+	earlier := takeMetadata(info) // what earlier interceptors have set is not a part of the answer
+	r.Metadata(func() (header, trailer rpcsafe.Metadata) { return metadataOf(info) })
 	response, err := next(ctx, request)
 	reply := rpcsafe.Reply{}
-	reply.Header, reply.Trailer = said(info)
-	outer.putBack(info) // and no more: connect would send what the handler has set, too
+	reply.Header, reply.Trailer = metadataOf(info)
+	earlier.restore(info) // without the handler's, which connect would send a second time
 	if err != nil {
 		reply.Status = statusOf(err)
 		reply.Trailer = joined(reply.Trailer, metaOf(err))
@@ -112,7 +99,7 @@ func serve(ctx context.Context, r *rpcsafe.Run, request connect.AnyRequest, next
 	return response, reply
 }
 
-// answer sends what the guard has decided. response is the handler's: it is sent if it is the answer.
+// answer sends a reply. response is the handler's; it is sent if it still is the answer.
 func answer(ctx context.Context, reply rpcsafe.Reply, response connect.AnyResponse) (connect.AnyResponse, error) {
 	if reply.Status != nil {
 		if info, ok := connect.CallInfoForHandlerContext(ctx); ok {

@@ -17,6 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // A key is one key whatever protocol and codec it comes with. Seen to fail with the Content-Type counted.
@@ -182,13 +183,13 @@ func TestClassesAndTheHandlersWord(t *testing.T) {
 	k.create("b")
 	k.wantRuns(3) // unknown is stored
 	k.work = func(ctx context.Context, _ *in) (*out, error) {
-		return nil, errors.Join(connectsafe.Release(ctx), connect.NewError(connect.CodeInternal, nil))
+		return nil, errors.Join(rpcsafe.Release(ctx), connect.NewError(connect.CodeInternal, nil))
 	}
 	k.create("d")
 	k.create("d")
 	k.wantRuns(5)
 	k.work = func(ctx context.Context, _ *in) (*out, error) {
-		return nil, errors.Join(connectsafe.Unknown(ctx), connect.NewError(connect.CodeInternal, nil))
+		return nil, errors.Join(rpcsafe.Unknown(ctx), connect.NewError(connect.CodeInternal, nil))
 	}
 	k.create("c")
 	k.create("c").wantRefusal(connect.CodeInternal, "IDEMPOTENT_OUTCOME_UNKNOWN", "-1")
@@ -216,8 +217,8 @@ func TestFiftyAtOnce(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for name, o := range map[string]connectsafe.Options{"a method": {Methods: []string{"Create"}}, "a field": {KeyField: "/request_id"}} {
-		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "connectsafe: ") {
+	for name, o := range map[string]rpcsafe.Options{"a method": {Methods: []string{"Create"}}, "a field": {KeyField: "/request_id"}} {
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rpcsafe: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -37,7 +38,7 @@ type kit struct {
 	*testing.T
 	clock   atomic.Int64 // the store's, in nanoseconds
 	policy  retrysafe.Policy
-	options connectsafe.Options
+	options rpcsafe.Options
 	scope   connectsafe.ScopeFunc
 	work    work
 	around  func(http.Handler) http.Handler // nil: nothing

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// TrailersOnly lets gRPC's own retries (a service config's retryPolicy, grpc-retry-pushback-ms) work with handlers of connect-go: an error
-// without a message before it is sent as Trailers-Only, in one HEADERS frame that ends the stream, as grpc-go's servers do. Otherwise
-// connect-go sends a header and then trailers, and a header commits the call: gRPC retries it no more (gRFC A6; PROTOCOL-HTTP2.md,
+// TrailersOnly makes gRPC's own retries (a service config's retryPolicy, grpc-retry-pushback-ms) work with handlers of connect-go. It sends
+// an error that no message precedes as Trailers-Only, in one HEADERS frame that ends the stream, as grpc-go's servers do. Without it
+// connect-go sends a header frame and then trailers; a header commits the call, and gRPC does not retry it (gRFC A6; PROTOCOL-HTTP2.md,
 // "Responses").
 //
 //	mux.Handle(path, connectsafe.TrailersOnly(handler))
 //
-// All else is sent as it would be: Connect, gRPC-Web, HTTP/1.1, messages, a header that is flushed before the answer is known, errors with a
-// header of the handler's own, which stays a header, and what connect.ErrorWriter writes. Place it inside of middleware that sets header
-// fields of its own (CORS, request IDs), or they count as the handler's.
+// Everything else is sent unchanged: Connect, gRPC-Web, HTTP/1.1, messages, a header that is flushed before the answer is known, errors
+// with a header that the handler has set (which stays a header), and what connect.ErrorWriter writes. Middleware that sets header fields
+// (CORS, request IDs) must wrap TrailersOnly, not be wrapped by it; otherwise its fields count as the handler's.
 func TrailersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, flushes := w.(http.Flusher); !flushes || r.ProtoMajor < 2 || !isGRPC(r.Header.Get("Content-Type")) {
@@ -32,7 +32,7 @@ func TrailersOnly(next http.Handler) http.Handler {
 	})
 }
 
-// isGRPC leaves out gRPC-Web, whose types begin alike.
+// isGRPC reports whether a content type is that of gRPC. Those of gRPC-Web, which begin alike, are not.
 func isGRPC(contentType string) bool {
 	const grpc = "application/grpc"
 	if len(contentType) < len(grpc) || !strings.EqualFold(contentType[:len(grpc)], grpc) {
@@ -41,14 +41,14 @@ func isGRPC(contentType string) bool {
 	return len(contentType) == len(grpc) || strings.ContainsRune("+;", rune(contentType[len(grpc)]))
 }
 
-// trailersOnly is a response that may turn out to be nothing but an error.
+// trailersOnly is a response that may turn out to be only an error.
 type trailersOnly struct {
 	http.ResponseWriter
 	outside http.Header // set before the handler was called
-	begun   bool        // the header is on its way, or fixed
+	begun   bool        // the header has been sent, or can no longer change
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap is called by http.ResponseController.
 func (t *trailersOnly) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
 func (t *trailersOnly) WriteHeader(status int) {
@@ -64,16 +64,16 @@ func (t *trailersOnly) Write(p []byte) (int, error) {
 // Flush implements http.Flusher, without which connect-go serves no streams.
 func (t *trailersOnly) Flush() { _ = t.FlushError() }
 
-// FlushError is for http.ResponseController.
+// FlushError is called by http.ResponseController.
 func (t *trailersOnly) FlushError() error {
-	if !t.begun && t.isError() { // connect-go's last act, which would send the header alone
+	if !t.begun && t.isError() { // connect-go flushes last, which would send the header alone
 		return nil
 	}
 	t.begun = true
 	return http.NewResponseController(t.ResponseWriter).Flush()
 }
 
-// end makes the trailers the header. net/http then ends the stream with it, because nothing has been sent and nothing follows.
+// end turns the trailers into the header. net/http then ends the stream with it, because nothing was sent before and nothing follows.
 func (t *trailersOnly) end() {
 	if t.begun || !t.isError() {
 		return
@@ -85,10 +85,10 @@ func (t *trailersOnly) end() {
 			h[trailer] = values
 		}
 	}
-	h["Content-Length"] = nil // or net/http sends a 0, which clients take for metadata
+	h["Content-Length"] = nil // otherwise net/http sends a 0, which clients take for metadata
 }
 
-// isError reports whether an error is all that there is to say so far: a status, and no header of the handler's own.
+// isError reports whether the response is so far only an error: it has a status, and no header that the handler has set.
 func (t *trailersOnly) isError() bool {
 	h := t.Header()
 	status := h[http.TrailerPrefix+"Grpc-Status"]
@@ -107,7 +107,7 @@ func (t *trailersOnly) isError() bool {
 	return true
 }
 
-// isUsual reports whether a header field is connect-go's, or was there before.
+// isUsual reports whether a header field is connect-go's, or was set before the handler was called.
 func (t *trailersOnly) isUsual(name string, values []string) bool {
 	switch name {
 	case "Content-Type", "Grpc-Accept-Encoding", "Grpc-Encoding":

@@ -21,6 +21,7 @@ require (
 	github.com/retrysafe/retrysafe/queuesafe/natssafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/sqssafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/watermillsafe v0.0.0
+	github.com/retrysafe/retrysafe/rpcsafe v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	github.com/twmb/franz-go v1.22.2
@@ -71,7 +72,6 @@ require (
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
-	github.com/retrysafe/retrysafe/rpcsafe v0.0.0 // indirect
 	github.com/sony/gobreaker v1.0.0 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect

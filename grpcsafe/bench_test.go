@@ -13,6 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkUnary(b *testing.B) {
 		return &shoppb.Thing{ThingId: "thing-1", Amount: in.Amount}, nil
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	guarded := grpc.UnaryInterceptor(grpcsafe.UnaryServerInterceptor(guard, grpcsafe.ScopeNone(), grpcsafe.Options{}))
+	guarded := grpc.UnaryInterceptor(grpcsafe.UnaryServerInterceptor(guard, rpcsafe.ScopeNone(), rpcsafe.Options{}))
 	bare := connect(b, serve(b, handler, grpc.UnaryInterceptor(pass)))
 	safe := connect(b, serve(b, handler, guarded))
 	n := 0
@@ -68,7 +69,7 @@ func timed(b *testing.B, conn *grpc.ClientConn, key string) time.Duration {
 // BenchmarkInterceptor is the same without a network: what the interceptor itself takes.
 func BenchmarkInterceptor(b *testing.B) {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	intercept := grpcsafe.UnaryServerInterceptor(guard, grpcsafe.ScopeNone(), grpcsafe.Options{})
+	intercept := grpcsafe.UnaryServerInterceptor(guard, rpcsafe.ScopeNone(), rpcsafe.Options{})
 	response := &shoppb.Thing{ThingId: "thing-1"}
 	handler := func(context.Context, any) (any, error) { return response, nil }
 	for name, key := range map[string]func(i int) string{"fresh-key": strconv.Itoa, "replay": func(int) string { return "same" }} {

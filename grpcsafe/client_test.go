@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -18,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -91,7 +93,7 @@ func TestEachIntentHasAKeyOfItsOwn(t *testing.T) {
 func TestWhatIsNotRetried(t *testing.T) {
 	for _, c := range []codes.Code{codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Aborted, codes.PermissionDenied} {
 		k := newTown(t, grpcsafe.ClientOptions{}, fails(c))
-		if err := k.create(t.Context()); code(err) != c || errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
 			t.Errorf("%v: %v", c, err)
 		}
 		k.wantOneKey(1)
@@ -103,7 +105,7 @@ func TestOutcomeUnknownIsSaid(t *testing.T) {
 	k := newTown(t, grpcsafe.ClientOptions{Attempts: 3}, fails(codes.Unavailable))
 	err := k.create(t.Context())
 	var unknown *grpcsafe.OutcomeUnknownError
-	if !errors.Is(err, grpcsafe.ErrOutcomeUnknown) || !errors.As(err, &unknown) || unknown.Attempts != 3 || code(err) != codes.Unavailable {
+	if !errors.Is(err, grpcsafe.ErrOutcomeUnknown) || !errors.As(err, &unknown) || unknown.Attempts != 3 || codeOf(err) != codes.Unavailable {
 		t.Errorf("%v", err)
 	}
 	if key := k.wantOneKey(3); strings.Contains(err.Error(), key) || unknown.Key != (retrysafe.Key{ID: key}).String() {
@@ -114,14 +116,14 @@ func TestOutcomeUnknownIsSaid(t *testing.T) {
 		t.Errorf("nothing happened, and yet: %v", err)
 	}
 	k = newTown(t, grpcsafe.ClientOptions{}, fails(codes.Unavailable), fails(codes.PermissionDenied))
-	if err := k.create(t.Context()); !errors.Is(err, grpcsafe.ErrOutcomeUnknown) || code(err) != codes.PermissionDenied {
+	if err := k.create(t.Context()); !errors.Is(err, grpcsafe.ErrOutcomeUnknown) || codeOf(err) != codes.PermissionDenied {
 		t.Errorf("a refusal says nothing of the attempt before it: %v", err)
 	}
 }
 
 func TestPushbackIsObeyed(t *testing.T) {
 	k := newTown(t, grpcsafe.ClientOptions{}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "-1"))
-	if err := k.create(t.Context()); code(err) != codes.Unavailable {
+	if err := k.create(t.Context()); codeOf(err) != codes.Unavailable {
 		t.Error(err)
 	}
 	k.wantOneKey(1)
@@ -143,7 +145,7 @@ func TestReplaysAreFinal(t *testing.T) {
 		k := newTown(t, grpcsafe.ClientOptions{}, func(ctx context.Context) error {
 			return errors.Join(grpc.SetHeader(ctx, metadata.Pairs("idempotent-replayed", "true")), status.Error(c, "kept"))
 		})
-		if err := k.create(t.Context()); code(err) != c || errors.Is(err, grpcsafe.ErrOutcomeUnknown) != unknown {
+		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, grpcsafe.ErrOutcomeUnknown) != unknown {
 			t.Error(err)
 		}
 		k.wantOneKey(1)
@@ -154,7 +156,7 @@ func TestReplaysAreFinal(t *testing.T) {
 func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 	k := newTown(t, grpcsafe.ClientOptions{}, works)
 	err := k.conn.Invoke(t.Context(), create, &shoppb.CreateRequest{Amount: 17}, new(shoppb.Thing), grpc.MaxCallRecvMsgSize(1))
-	if code(err) != codes.ResourceExhausted || !errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+	if codeOf(err) != codes.ResourceExhausted || !errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 	k.wantOneKey(4)
@@ -235,7 +237,7 @@ func TestRequestIsFrozen(t *testing.T) {
 func TestSafeMethodsGetNoKey(t *testing.T) {
 	k := newTown(t, grpcsafe.ClientOptions{}, fails(codes.Unavailable))
 	err := k.conn.Invoke(t.Context(), "/shop.v1.Things/Get", &shoppb.CreateRequest{}, new(shoppb.Thing))
-	if code(err) != codes.Unavailable || len(k.keys) != 1 || k.keys[0] != "" {
+	if codeOf(err) != codes.Unavailable || len(k.keys) != 1 || k.keys[0] != "" {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
 }
@@ -322,7 +324,7 @@ func TestStockRetryPolicy(t *testing.T) {
 	var once sync.Once
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		out, err := handler(ctx, in)
-		if code(err) == codes.Unavailable {
+		if codeOf(err) == codes.Unavailable {
 			once.Do(func() { close(refused) })
 		}
 		return out, err
@@ -339,7 +341,7 @@ func TestStockRetryPolicy(t *testing.T) {
 // A kept error is final for stock policies too. Seen to fail, with five calls, with marker and pushback taken out of replay.
 func TestStockRetryPolicyEndsAtAReplay(t *testing.T) {
 	k := newKit(t)
-	k.options.Class = func(codes.Code) grpcsafe.Class { return grpcsafe.ClassStore }
+	k.options.Class = func(code.Code) rpcsafe.Class { return rpcsafe.ClassStore }
 	k.dial = []grpc.DialOption{grpc.WithDefaultServiceConfig(stock)}
 	calls := 0
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

@@ -10,12 +10,13 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 func ExampleUnaryServerInterceptor() {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	options := grpcsafe.Options{
+	options := rpcsafe.Options{
 		Required: []string{"shop.v1.Payments/*"},
 		KeyField: "request_id", // AIP-155; the metadata idempotency-key works too
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -36,8 +37,8 @@ type kit struct {
 	store   *faultyStore
 	clock   atomic.Int64 // the store's, in nanoseconds
 	policy  retrysafe.Policy
-	options grpcsafe.Options
-	scope   grpcsafe.ScopeFunc
+	options rpcsafe.Options
+	scope   rpcsafe.ScopeFunc
 	work    work
 	outside []grpc.UnaryServerInterceptor
 	dial    []grpc.DialOption
@@ -267,7 +268,7 @@ func (k *kit) during(f func()) *answer {
 func (k *kit) abandon() {
 	k.Helper()
 	k.work = func(ctx context.Context, _ *shoppb.CreateRequest) (proto.Message, error) {
-		if err := grpcsafe.Unknown(ctx); err != nil {
+		if err := rpcsafe.Unknown(ctx); err != nil {
 			k.Error(err)
 		}
 		return nil, status.Error(codes.Internal, "the connection broke")
@@ -292,6 +293,6 @@ func (k *kit) watch(key string) error {
 	return stream.RecvMsg(new(shoppb.Thing))
 }
 
-func code(err error) codes.Code { return status.Code(err) }
+func codeOf(err error) codes.Code { return status.Code(err) }
 
 func info(method string) *grpc.UnaryServerInfo { return &grpc.UnaryServerInfo{FullMethod: method} }

@@ -12,20 +12,21 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// keptStream keeps a handler's header and trailer back until the answer is recorded: a header that is sent commits the call, and gRPC
-// retries it no more.
-type keptStream struct {
+// heldStream holds a handler's header and trailer back until the answer is stored. A header that has been sent commits the call: gRPC's own
+// retries end with it.
+type heldStream struct {
 	next grpc.ServerTransportStream
 
 	mu              sync.Mutex
 	header, trailer metadata.MD
-	complete, over  bool // no more header; nothing any more
+	complete        bool // SendHeader was called: no more header
+	ended           bool // the handler has returned: nothing may follow
 }
 
 var errSent = errors.New("grpcsafe: the header is complete")
 
 // Method implements grpc.ServerTransportStream.
-func (s *keptStream) Method() string {
+func (s *heldStream) Method() string {
 	if s.next == nil {
 		return ""
 	}
@@ -33,13 +34,13 @@ func (s *keptStream) Method() string {
 }
 
 // SetHeader implements grpc.ServerTransportStream.
-func (s *keptStream) SetHeader(md metadata.MD) error {
+func (s *heldStream) SetHeader(md metadata.MD) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if md.Len() == 0 {
 		return nil
 	}
-	if s.complete || s.over {
+	if s.complete || s.ended {
 		return errSent
 	}
 	s.header = metadata.Join(s.header, md)
@@ -47,10 +48,10 @@ func (s *keptStream) SetHeader(md metadata.MD) error {
 }
 
 // SendHeader implements grpc.ServerTransportStream.
-func (s *keptStream) SendHeader(md metadata.MD) error {
+func (s *heldStream) SendHeader(md metadata.MD) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.complete || s.over {
+	if s.complete || s.ended {
 		return errSent
 	}
 	s.header, s.complete = metadata.Join(s.header, md), true
@@ -58,32 +59,32 @@ func (s *keptStream) SendHeader(md metadata.MD) error {
 }
 
 // SetTrailer implements grpc.ServerTransportStream.
-func (s *keptStream) SetTrailer(md metadata.MD) error {
+func (s *heldStream) SetTrailer(md metadata.MD) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over && md.Len() > 0 {
+	if s.ended && md.Len() > 0 {
 		return errSent
 	}
 	s.trailer = metadata.Join(s.trailer, md)
 	return nil
 }
 
-// metadata returns what was set so far.
-func (s *keptStream) metadata() (header, trailer rpcsafe.Metadata) {
+// metadata returns the header and trailer that were set so far.
+func (s *heldStream) metadata() (header, trailer rpcsafe.Metadata) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fromMD(s.header), fromMD(s.trailer)
 }
 
-// end returns all that was set: the handler has returned.
-func (s *keptStream) end() (header, trailer rpcsafe.Metadata) {
+// end returns all that was set. It is called when the handler has returned.
+func (s *heldStream) end() (header, trailer rpcsafe.Metadata) {
 	s.mu.Lock()
-	s.over = true
+	s.ended = true
 	s.mu.Unlock()
 	return s.metadata()
 }
 
-// fromMD writes bytes in base64, as they are on the wire.
+// fromMD converts metadata to its form on the wire, where bytes are in base64.
 func fromMD(md metadata.MD) rpcsafe.Metadata {
 	out := rpcsafe.Metadata{}
 	for name, values := range md {
@@ -97,7 +98,7 @@ func fromMD(md metadata.MD) rpcsafe.Metadata {
 	return out
 }
 
-// toMD is the way back. What is no base64 stays as it is.
+// toMD converts metadata from its form on the wire. Values that are not base64 stay as they are.
 func toMD(in rpcsafe.Metadata) metadata.MD {
 	md := metadata.MD{}
 	for name, values := range in {

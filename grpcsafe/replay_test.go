@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -20,8 +21,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // Seen to fail with Trailer taken out of encode, with base64 taken out of fromMD, and with isPerResponse taken out of keeps.
@@ -39,7 +40,7 @@ func TestHeaderAndTrailerAreReplayed(t *testing.T) {
 		}
 		return &shoppb.Thing{ThingId: "1"}, err
 	}
-	k.options = grpcsafe.Options{DropHeaders: []string{"other"}, Marker: "was-replayed"}
+	k.options = rpcsafe.Options{DropHeaders: []string{"other"}, Marker: "was-replayed"}
 	first, again := k.create("k"), k.create("k")
 	for _, a := range []*answer{first, again} {
 		a.wantCode(codes.OK)
@@ -192,10 +193,10 @@ func TestClasses(t *testing.T) {
 }
 
 func TestAmbiguous(t *testing.T) {
-	for policy, want := range map[grpcsafe.AmbiguousPolicy]struct {
+	for policy, want := range map[rpcsafe.AmbiguousPolicy]struct {
 		runs   int64
 		reason string
-	}{grpcsafe.AmbiguousRelease: {2, ""}, grpcsafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"}, grpcsafe.AmbiguousStore: {1, ""}} {
+	}{rpcsafe.AmbiguousRelease: {2, ""}, rpcsafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"}, rpcsafe.AmbiguousStore: {1, ""}} {
 		k := newKit(t)
 		k.options.Ambiguous = policy
 		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, errors.New("broken") }
@@ -223,11 +224,11 @@ func TestDefaultOfAmbiguous(t *testing.T) {
 
 func TestClassFunc(t *testing.T) {
 	k := newKit(t)
-	k.options.Class = func(c codes.Code) grpcsafe.Class {
-		if c == codes.NotFound {
-			return grpcsafe.ClassRelease
+	k.options.Class = func(c code.Code) rpcsafe.Class {
+		if c == code.Code_NOT_FOUND {
+			return rpcsafe.ClassRelease
 		}
-		return grpcsafe.ThreeClasses(c)
+		return rpcsafe.ThreeClasses(c)
 	}
 	k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) {
 		return nil, status.Error(codes.NotFound, "not yet")
@@ -241,12 +242,12 @@ func TestClassFunc(t *testing.T) {
 func TestReleaseByTheHandler(t *testing.T) {
 	k := newKit(t)
 	k.work = func(ctx context.Context, _ *shoppb.CreateRequest) (proto.Message, error) {
-		return nil, errors.Join(status.Error(codes.Internal, "rolled back"), grpcsafe.Release(ctx))
+		return nil, errors.Join(status.Error(codes.Internal, "rolled back"), rpcsafe.Release(ctx))
 	}
 	k.create("k").wantCode(codes.Internal)
 	k.create("k").wantCode(codes.Internal).wantReplayed(false)
 	k.wantRuns(2)
-	for _, err := range []error{grpcsafe.Release(t.Context()), grpcsafe.Unknown(t.Context()), grpcsafe.SetReply(t.Context(), nil)} {
+	for _, err := range []error{rpcsafe.Release(t.Context()), rpcsafe.Unknown(t.Context()), rpcsafe.SetReply(t.Context(), nil)} {
 		if !errors.Is(err, retrysafe.ErrNoAttempt) {
 			t.Error(err)
 		}
@@ -263,8 +264,8 @@ func TestPanics(t *testing.T) {
 		}()
 		return handler(ctx, in)
 	}
-	for policy, runs := range map[grpcsafe.AmbiguousPolicy]int64{
-		grpcsafe.AmbiguousStore: 1, grpcsafe.AmbiguousUnknown: 1, grpcsafe.AmbiguousRelease: 2,
+	for policy, runs := range map[rpcsafe.AmbiguousPolicy]int64{
+		rpcsafe.AmbiguousStore: 1, rpcsafe.AmbiguousUnknown: 1, rpcsafe.AmbiguousRelease: 2,
 	} {
 		k := newKit(t)
 		k.options.Ambiguous = policy

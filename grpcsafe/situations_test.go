@@ -19,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 func TestWithoutKeyNothingIsGuarded(t *testing.T) {
@@ -30,7 +31,7 @@ func TestWithoutKeyNothingIsGuarded(t *testing.T) {
 // Seen to fail with the case for Required taken out of Serve.
 func TestKeyMissing(t *testing.T) {
 	k := newKit(t)
-	k.options = grpcsafe.Options{Required: []string{"shop.v1.Things/Create"}, PolicyURL: "https://shop.example/idempotency"}
+	k.options = rpcsafe.Options{Required: []string{"shop.v1.Things/Create"}, PolicyURL: "https://shop.example/idempotency"}
 	a := k.create("").wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MISSING", "-1")
 	if bad := detail[*errdetails.BadRequest](a); len(bad.GetFieldViolations()) != 1 || bad.FieldViolations[0].Field != "idempotency-key" {
 		t.Errorf("BadRequest %v", bad)
@@ -87,7 +88,7 @@ func TestScopes(t *testing.T) {
 
 func TestScopeMethod(t *testing.T) {
 	k := newKit(t)
-	k.options = grpcsafe.Options{ScopeMethod: true, ScopeVersion: "v2"}
+	k.options = rpcsafe.Options{ScopeMethod: true, ScopeVersion: "v2"}
 	k.create("k").wantThing("thing-1", false)
 	k.create("k", method("Change")).wantThing("thing-2", false)
 }
@@ -230,7 +231,7 @@ func TestMethodsWithoutSideEffectsAreNotGuarded(t *testing.T) {
 }
 
 func TestHealthIsNotGuarded(t *testing.T) {
-	intercept := grpcsafe.UnaryServerInterceptor(nil, grpcsafe.ScopeNone(), grpcsafe.Options{Required: []string{"*"}})
+	intercept := grpcsafe.UnaryServerInterceptor(nil, rpcsafe.ScopeNone(), rpcsafe.Options{Required: []string{"*"}})
 	served := &healthpb.HealthCheckResponse{}
 	got, err := intercept(t.Context(), &healthpb.HealthCheckRequest{}, info(healthpb.Health_Check_FullMethodName), func(context.Context, any) (any, error) { return served, nil })
 	if got != any(served) || err != nil {
@@ -268,10 +269,10 @@ func TestMethods(t *testing.T) {
 
 func TestRejectUnsupported(t *testing.T) {
 	k := newKit(t)
-	k.options = grpcsafe.Options{Methods: []string{"shop.v1.Things/Change"}, RejectUnsupported: true}
+	k.options = rpcsafe.Options{Methods: []string{"shop.v1.Things/Change"}, RejectUnsupported: true}
 	k.create("k").wantRefusal(codes.Unimplemented, "IDEMPOTENCY_NOT_SUPPORTED", "-1")
 	k.create("").wantThing("thing-1", false)
-	if err := k.watch("k"); code(err) != codes.Unimplemented {
+	if err := k.watch("k"); codeOf(err) != codes.Unimplemented {
 		t.Errorf("a stream with a key: %v", err)
 	}
 	if err := k.watch(""); err != nil {
@@ -290,7 +291,7 @@ func TestStreamsPassByDefault(t *testing.T) {
 func TestKeyField(t *testing.T) {
 	const id = "f81d4fae-7dec-41d0-a765-00a0c91e6bf6"
 	k := newKit(t)
-	k.options = grpcsafe.Options{KeyField: "request_id", Required: []string{"*"}}
+	k.options = rpcsafe.Options{KeyField: "request_id", Required: []string{"*"}}
 	k.create("", requestID(id)).wantThing("thing-1", false)
 	k.create("", requestID(strings.ToUpper(id))).wantThing("thing-1", true)
 	k.create("", requestID(id), amount(1)).wantRefusal(codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED", "-1")
@@ -304,20 +305,20 @@ func TestKeyField(t *testing.T) {
 func TestFingerprints(t *testing.T) {
 	note := func(s string) change { return func(c *call) { c.in.Note = s } }
 	for name, c := range map[string]struct {
-		method       grpcsafe.FingerprintMethod
+		method       rpcsafe.FingerprintMethod
 		note, amount bool // whether another one is another request
 	}{
-		"message": {method: grpcsafe.FingerprintMessage(), note: true, amount: true},
-		"except":  {method: grpcsafe.FingerprintExcept("note"), amount: true},
-		"fields":  {method: grpcsafe.FingerprintFields("amount", "customer.name"), amount: true},
-		"none":    {method: grpcsafe.FingerprintNone()},
-		"func": {method: grpcsafe.FingerprintFunc("note", func(_ string, m proto.Message) string {
+		"message": {method: rpcsafe.FingerprintMessage(), note: true, amount: true},
+		"except":  {method: rpcsafe.FingerprintExcept("note"), amount: true},
+		"fields":  {method: rpcsafe.FingerprintFields("amount", "customer.name"), amount: true},
+		"none":    {method: rpcsafe.FingerprintNone()},
+		"func": {method: rpcsafe.FingerprintFunc("note", func(_ string, m proto.Message) string {
 			return m.(*shoppb.CreateRequest).Note
 		}), note: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKit(t)
-			k.options = grpcsafe.Options{Fingerprint: c.method, Secret: []byte("s")}
+			k.options = rpcsafe.Options{Fingerprint: c.method, Secret: []byte("s")}
 			k.create("k")
 			for _, other := range []struct {
 				change  change
@@ -336,7 +337,7 @@ func TestFingerprints(t *testing.T) {
 // A key that another method has used is a mismatch, whatever is compared, and whatever was compared then. Seen to fail with nothing
 // compared by FingerprintNone, and with no method in records: Change got the answer of Create.
 func TestAnotherMethodUnderOneKey(t *testing.T) {
-	options := []grpcsafe.Options{{}, {Fingerprint: grpcsafe.FingerprintNone()}, {Fingerprint: grpcsafe.FingerprintFields("amount")}}
+	options := []rpcsafe.Options{{}, {Fingerprint: rpcsafe.FingerprintNone()}, {Fingerprint: rpcsafe.FingerprintFields("amount")}}
 	for _, one := range options {
 		for _, two := range options {
 			first, then := newKit(t), newKit(t)
@@ -363,22 +364,22 @@ func TestMapsHaveNoOrder(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for name, o := range map[string]grpcsafe.Options{
+	for name, o := range map[string]rpcsafe.Options{
 		"a method":      {Methods: []string{"Create"}},
 		"required":      {Required: []string{"a/b/c"}},
 		"a binary key":  {KeyHeader: "key-bin"},
 		"a header":      {Marker: "a b"},
 		"a field":       {KeyField: "/request_id"},
 		"a long key":    {MaxKey: 2000},
-		"a fingerprint": {Fingerprint: grpcsafe.FingerprintExcept("a..b")},
-		"no fields":     {Fingerprint: grpcsafe.FingerprintFields()},
-		"no function":   {Fingerprint: grpcsafe.FingerprintFunc("", nil)},
+		"a fingerprint": {Fingerprint: rpcsafe.FingerprintExcept("a..b")},
+		"no fields":     {Fingerprint: rpcsafe.FingerprintFields()},
+		"no function":   {Fingerprint: rpcsafe.FingerprintFunc("", nil)},
 	} {
-		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "grpcsafe: ") {
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rpcsafe: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (grpcsafe.Options{}).Validate(); err != nil {
+	if err := (rpcsafe.Options{}).Validate(); err != nil {
 		t.Error(err)
 	}
 	defer func() {
@@ -386,7 +387,7 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Error("an interceptor without a scope")
 		}
 	}()
-	grpcsafe.UnaryServerInterceptor(nil, nil, grpcsafe.Options{})
+	grpcsafe.UnaryServerInterceptor(nil, nil, rpcsafe.Options{})
 }
 
 func TestScopeFuncs(t *testing.T) {
@@ -412,7 +413,7 @@ func TestEmptyScope(t *testing.T) {
 	k.create("k").wantCode(codes.Unauthenticated)
 	k.wantRuns(0)
 	shared := newKit(t)
-	shared.scope = grpcsafe.ScopeNone()
+	shared.scope = rpcsafe.ScopeNone()
 	shared.create("k", caller("alice")).wantThing("thing-1", false)
 	shared.create("k", caller("bob")).wantThing("thing-1", true)
 }

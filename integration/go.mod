@@ -20,6 +20,7 @@ require (
 	github.com/retrysafe/retrysafe/queuesafe/kafkasafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/natssafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/sqssafe v0.0.0
+	github.com/retrysafe/retrysafe/rpcsafe v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
@@ -53,7 +54,6 @@ require (
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/retrysafe/retrysafe/probe v0.0.0
-	github.com/retrysafe/retrysafe/rpcsafe v0.0.0 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.60.0 // indirect

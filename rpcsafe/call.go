@@ -8,35 +8,35 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Call is one unary call, as an adapter hands it over.
+// Call is one unary call, as an adapter hands it to a Server.
 type Call struct {
-	// Method is the full name: "/shop.v1.Payments/Create".
+	// Method is the full name, such as "/shop.v1.Payments/Create".
 	Method string
-	// Key is what the metadata entry of Server.KeyHeader holds.
+	// Key holds the values of the metadata entry Server.KeyHeader.
 	Key []string
-	// Request is nil if it is no protobuf message.
+	// Request is nil if it is not a protobuf message.
 	Request proto.Message
-	// Safe says that the method has no side effects.
+	// Safe says that the method has no side effects: such a call is not guarded.
 	Safe bool
 }
 
 // Reply is how a call ended.
 type Reply struct {
-	// Message is nil if the call failed. An adapter that was given one that is no protobuf message leaves it nil, too.
+	// Message is nil if the call failed, or if the answer is not a protobuf message.
 	Message proto.Message
-	// Status of a call that failed; nil: OK.
+	// Status is that of a call that failed; nil stands for OK.
 	Status *status.Status
 	// Header and Trailer are the metadata sent before and after the message.
 	Header, Trailer Metadata
-	// Begun, on the client's side, says of a failed call that an answer had begun to come in: whatever the code says, the handler may
-	// have run.
+	// Begun says of a failed call, on the client's side, that the client had received the beginning of an answer: the handler may have
+	// run, whatever the code says.
 	Begun bool
 }
 
-// Metadata has names in lower case. Values of names that end in "-bin" are as on the wire: in base64.
+// Metadata has names in lower case. Values of names that end in "-bin" are in base64, as on the wire.
 type Metadata map[string][]string
 
-// Handle calls the handler. ctx is that of the attempt.
+// Handle calls the handler of a call with the context of the attempt, and returns its answer.
 type Handle func(ctx context.Context, r *Run) Reply
 
 func (r *Reply) code() code.Code { return code.Code(r.Status.GetCode()) }

@@ -1,4 +1,20 @@
-// Package rpcsafe is what gRPC and Connect share: where a call's key is, what its fingerprint is made of, how its answer is kept, and with
-// which code and details it is refused. grpcsafe and connectsafe translate between it and their library; records made by one are replayed
-// by the other.
+// Package rpcsafe is what gRPC and Connect share: the options of a server, how a call's key, scope and fingerprint are found, how its
+// answer is stored and replayed, and with which code and details a call is refused. The packages grpcsafe and connectsafe translate
+// between it and their library; a record that one of them has made is replayed by the other.
+//
+// Services import this package for [Options] and for what a handler says about its own call: [SetReply], [Release] and [Unknown].
+// An adapter for another RPC library hands each unary call to [Server.Serve].
+//
+// Server:
+//
+//   - options.go, methods.go: Options and their defaults
+//   - server.go: a call's key, scope and quota
+//   - fingerprint.go, field.go: what makes two requests different
+//   - exchange.go: the call on its way through the Guard
+//   - run.go: one run of a handler, and what it says about its outcome
+//   - classes.go: what an answer's code means for the key
+//   - record.go, exact.go: what is stored, and how the same bytes are sent again
+//   - problem.go, problems.go: refusals
+//
+// Client: client.go, outgoing.go, signals.go (what a failed reply means, the table of docs/grpc.md), evidence.go.
 package rpcsafe

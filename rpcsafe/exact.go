@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/runtime/protoiface"
 )
 
-// A codec writes the entries of a map in any order, and fields that a program does not know behind those that it knows. So that every
-// caller gets the same bytes, such a message is handed on as one that has its content, and its bytes.
+// A codec writes the entries of a map in random order, and fields that a program does not know after those that it knows. A replay of such
+// a message must still have the bytes of the first answer: it is sent as an Exact, which has the message's content and the stored bytes.
 
-// message returns a stored message: of its own type, unless that would change its bytes.
+// message returns a stored message: in its own type, or as an Exact if encoding that type again could change the bytes.
 func (s *Server) message(name string, stored []byte) (proto.Message, error) {
 	kind, err := s.o.Types.FindMessageByName(protoreflect.FullName(name))
 	if err != nil {
@@ -31,15 +31,15 @@ func (s *Server) message(name string, stored []byte) (proto.Message, error) {
 	return m, nil
 }
 
-// Exact is a message that is written as the bytes it was made from, whatever its fields are.
+// Exact is a message that is always encoded as the bytes it was made from.
 type Exact struct{ exact }
 
-// exactly returns a message with m's content that is written as stored.
+// exactly returns a message with m's content that is encoded as stored.
 func exactly(m proto.Message, stored []byte) *Exact {
 	return &Exact{exact{Message: m.ProtoReflect(), stored: stored}}
 }
 
-// NewExact returns a message with m's content that is written as m is now.
+// NewExact returns a message with m's content whose encoding is fixed: it is that of m at this moment. It returns the error of encoding m.
 func NewExact(m proto.Message) (*Exact, error) {
 	if x, ok := m.(*Exact); ok {
 		return x, nil
@@ -51,13 +51,13 @@ func NewExact(m proto.Message) (*Exact, error) {
 // ProtoReflect implements proto.Message.
 func (x *Exact) ProtoReflect() protoreflect.Message { return &x.exact }
 
-// exact is the message as codecs see it: all but its encoding is that of the message inside.
+// exact is the message as codecs see it. Everything but its encoding is that of the embedded message.
 type exact struct {
 	protoreflect.Message
 	stored []byte
 }
 
-// ProtoMethods is where package proto looks for a message's own encoding.
+// ProtoMethods replaces the encoding: package proto looks here for a message's own.
 func (x *exact) ProtoMethods() *protoiface.Methods {
 	return &protoiface.Methods{
 		Flags: protoiface.SupportMarshalDeterministic,
@@ -70,7 +70,7 @@ func (x *exact) ProtoMethods() *protoiface.Methods {
 	}
 }
 
-// stableTypes remembers which types are written in one way only: those without maps.
+// stableTypes remembers which types always have the same encoding: those without maps.
 type stableTypes struct{ known sync.Map } // protoreflect.FullName -> bool
 
 func (t *stableTypes) has(d protoreflect.MessageDescriptor) bool {
@@ -82,7 +82,7 @@ func (t *stableTypes) has(d protoreflect.MessageDescriptor) bool {
 	return stable
 }
 
-// holdsMap reports whether a message of this type can have a map in it, at any depth.
+// holdsMap reports whether a message of this type can contain a map, at any depth.
 func holdsMap(d protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
 	if seen[d.FullName()] {
 		return false

@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// field is a field of a message, or of a message in it: "request_id", "payment.amount". Names are those of the .proto file or of JSON.
+// field is the path of a field in a message, such as "request_id" or "payment.amount". Names are those of the .proto file or of JSON.
 type field string
 
-// in returns the message that holds the field, and the field; ok is false if there is no such field. A message on the way that is not set
-// is an empty one that must not be changed.
+// in returns the message that holds the field, and the field's descriptor; ok is false if there is no such field. For a message on the
+// path that is not set, holder is an empty message that must not be changed.
 func (f field) in(m protoreflect.Message) (holder protoreflect.Message, d protoreflect.FieldDescriptor, ok bool) {
 	for name := range strings.SplitSeq(string(f), ".") {
 		if d != nil {
@@ -31,7 +31,7 @@ func (f field) in(m protoreflect.Message) (holder protoreflect.Message, d protor
 	return m, d, d != nil
 }
 
-// text returns the value of a string field; ok is false if there is none of this name.
+// text returns the value of a string field; ok is false if m has no string field at this path.
 func (f field) text(m proto.Message) (value string, ok bool) {
 	holder, d, ok := f.in(m.ProtoReflect())
 	if !ok || d.Kind() != protoreflect.StringKind || d.Cardinality() == protoreflect.Repeated {
@@ -40,14 +40,14 @@ func (f field) text(m proto.Message) (value string, ok bool) {
 	return holder.Get(d).String(), true
 }
 
-// clear empties the field, if there is one.
+// clear empties the field if m has it.
 func (f field) clear(m proto.Message) {
 	if holder, d, ok := f.in(m.ProtoReflect()); ok && holder.IsValid() {
 		holder.Clear(d)
 	}
 }
 
-// set sets a string field, if there is one and the message that holds it is set.
+// set sets a string field. It reports false if m has no string field at this path, or if the message that holds the field is not set.
 func (f field) set(m proto.Message, value string) bool {
 	holder, d, ok := f.in(m.ProtoReflect())
 	if !ok || !holder.IsValid() || d.Kind() != protoreflect.StringKind || d.Cardinality() == protoreflect.Repeated {
@@ -57,7 +57,7 @@ func (f field) set(m proto.Message, value string) bool {
 	return true
 }
 
-// without returns the message with these fields emptied; itself if there are none.
+// without returns a copy of the message with these fields emptied; m itself if fields is empty.
 func without(m proto.Message, fields ...field) proto.Message {
 	if len(fields) == 0 {
 		return m
@@ -69,7 +69,7 @@ func without(m proto.Message, fields ...field) proto.Message {
 	return m
 }
 
-// bytes are what the field's value counts as: nothing if it is not set, else a message with that field alone, deterministically.
+// bytes returns the field's part of a fingerprint: "" if the field is not set, else the encoding of a message with that field alone.
 func (f field) bytes(m proto.Message) string {
 	holder, d, ok := f.in(m.ProtoReflect())
 	if !ok || !holder.Has(d) {
@@ -82,7 +82,7 @@ func (f field) bytes(m proto.Message) string {
 
 func deterministic(m proto.Message) string {
 	b, err := proto.MarshalOptions{Deterministic: true, AllowPartial: true}.Marshal(m)
-	if err != nil { // text that is not UTF-8, which the codec would not have let through
+	if err != nil { // text that is not UTF-8; the codec has refused it before
 		return ""
 	}
 	return string(b)

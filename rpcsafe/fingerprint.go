@@ -14,20 +14,25 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// FingerprintMethod says what tells two requests with the same key apart, beside the method. The adapters document the methods.
+// FingerprintMethod decides which requests with the same key count as different. The called method always counts, the field that carries
+// the key never does.
 type FingerprintMethod struct {
 	name      string                                      // of the algorithm
 	ofMessage func(method string, m proto.Message) string // nil: messages are not compared
 	err       error
 }
 
-// encoding names how messages are written: deterministic is not canonical, another version of the library may write them differently.
+// encoding names the library's way of writing messages. Deterministic is not canonical: another version of the library may write the same
+// message differently.
 func encoding() string { return fmt.Sprintf("go1.%d", protoimpl.MaxVersion) }
 
-// FingerprintMessage compares whole messages.
+// FingerprintMessage compares whole messages, including fields that the server does not know. The bytes of a message are stable only within
+// one version of the protobuf library, so the version is part of the algorithm's name: during an upgrade, requests are not compared with
+// records that another version has made. Use FingerprintFields where servers run several versions for long.
 func FingerprintMessage() FingerprintMethod { return FingerprintExcept() }
 
-// FingerprintExcept compares messages but for these fields.
+// FingerprintExcept compares messages without these fields: timestamps, trace IDs, and others that may change from one retry to the next.
+// Names of nested fields are joined by dots.
 func FingerprintExcept(fields ...string) FingerprintMethod {
 	except, err := fieldsOf(fields)
 	name := "proto1-" + encoding()
@@ -39,7 +44,8 @@ func FingerprintExcept(fields ...string) FingerprintMethod {
 	}}
 }
 
-// FingerprintFields compares these fields.
+// FingerprintFields compares only these fields, so it must name everything that makes one request differ from another. Fields that are
+// numbers, text or bytes are compared across all versions of the protobuf library.
 func FingerprintFields(fields ...string) FingerprintMethod {
 	chosen, err := fieldsOf(fields)
 	if len(fields) == 0 {
@@ -54,7 +60,8 @@ func FingerprintFields(fields ...string) FingerprintMethod {
 	}}
 }
 
-// FingerprintFunc compares what f makes of a request.
+// FingerprintFunc compares the texts that f returns for requests. name stands for f in the records: change it whenever f changes, so that
+// old records are not compared with new requests.
 func FingerprintFunc(name string, f func(method string, m proto.Message) string) FingerprintMethod {
 	method := FingerprintMethod{name: "custom-" + shortHash(name), ofMessage: f}
 	if name == "" || f == nil {
@@ -63,14 +70,14 @@ func FingerprintFunc(name string, f func(method string, m proto.Message) string)
 	return method
 }
 
-// FingerprintNone compares methods only.
+// FingerprintNone compares methods only: the first message with a key decides for all that follow.
 func FingerprintNone() FingerprintMethod { return FingerprintMethod{name: "none2"} }
 
 func fieldsOf(names []string) ([]field, error) {
 	fields := make([]field, len(names))
 	for i, name := range names {
 		if !isPath(name) {
-			return nil, fmt.Errorf("%q is no field: write its name, or names with dots between them", name)
+			return nil, fmt.Errorf("%q is not a field: write its name, or names joined by dots", name)
 		}
 		fields[i] = field(name)
 	}
@@ -78,7 +85,7 @@ func fieldsOf(names []string) ([]field, error) {
 	return fields, nil
 }
 
-// shortHash tells lists of names apart, whatever their order.
+// shortHash returns a short digest of a list of names. Their order does not matter.
 func shortHash(names ...string) string {
 	sum := sha256.Sum256([]byte(retrysafe.Scope(slices.Sorted(slices.Values(names))...)))
 	return hex.EncodeToString(sum[:6])
@@ -88,7 +95,7 @@ func shortHash(names ...string) string {
 type fingerprinter struct {
 	*fingerprint.Algorithm
 	ofMessage func(method string, m proto.Message) string // nil: messages are not compared
-	id        []field                                     // carries the key, and does not count
+	id        []field                                     // the field that carries the key: it is not compared
 }
 
 func newFingerprinter(o Options) *fingerprinter {

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Methods are names of methods: "shop.v1.Payments/Create" is one, "shop.v1.Payments/*" all of a service, "*" all there are.
+// Methods is a list of methods: "shop.v1.Payments/Create" names one, "shop.v1.Payments/*" all methods of a service, "*" all methods.
 type Methods []string
 
 func (all Methods) validate() error {
@@ -19,13 +19,13 @@ func (all Methods) validate() error {
 	for _, m := range all {
 		service, method, ok := strings.Cut(strings.TrimPrefix(m, "/"), "/")
 		if m != "*" && (!ok || service == "" || method == "" || strings.Contains(method, "/")) {
-			errs = append(errs, fmt.Errorf("%q is no method: write package.Service/Method, package.Service/*, or *", m))
+			errs = append(errs, fmt.Errorf("%q is not a method: write package.Service/Method, package.Service/*, or *", m))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// have reports whether a full method is among them.
+// have reports whether the list holds a method, given by its full name.
 func (all Methods) have(method string) bool {
 	name := strings.TrimPrefix(method, "/")
 	service, _, _ := strings.Cut(name, "/")
@@ -35,7 +35,7 @@ func (all Methods) have(method string) bool {
 	})
 }
 
-// isPlumbing: services that tell about a server and change nothing.
+// isPlumbing reports whether a method belongs to health checks or reflection, which change nothing.
 func isPlumbing(method string) bool {
 	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	return service == "grpc.health.v1.Health" || strings.HasPrefix(service, "grpc.reflection.")

@@ -16,61 +16,99 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// Options of a Server. The adapters' Options have the same fields, and document them.
+// Options of a Server. Options{} works: keys come in the metadata idempotency-key, no method requires one, and all unary methods are
+// guarded.
+//
+// Lists of methods hold full names, such as "shop.v1.Payments/Create"; "shop.v1.Payments/*" stands for all methods of a service and "*"
+// for all methods. Names of metadata are compared without regard to case.
 type Options struct {
-	Adapter string // its package, for errors
+	// KeyHeader is the metadata entry (over Connect: the header) that carries the key, as plain text or as a structured-field string in
+	// quotes. Default "idempotency-key".
+	KeyHeader string
+	// KeyField is a string field of the request that carries the key instead, such as "request_id" (AIP-155), for requests that have the
+	// field. Names of nested fields are joined by dots. The key must be a UUID of version 4 unless KeyPattern is set. Default: none.
+	KeyField string
+	// KeyPattern is a pattern that the whole key must match. Default: none.
+	KeyPattern *regexp.Regexp
+	// MaxKey is the longest key, in bytes. Default 255; at most retrysafe.MaxKeyBytes.
+	MaxKey int
+	// Methods are the guarded methods. Default: all. Methods without side effects, health checks and reflection are never guarded.
+	Methods Methods
+	// Required are the methods whose calls are refused without a key. Default: none.
+	Required Methods
+	// RejectUnsupported refuses a key on methods that are not guarded, and on streams, with UNIMPLEMENTED. Default: such a key is ignored.
+	RejectUnsupported bool
+	// MaxKeyAge refuses a key that is a UUIDv7 older than this if there is no record of it, because the record may have expired.
+	// Default: off.
+	MaxKeyAge time.Duration
 
-	KeyHeader, KeyField string
-	KeyPattern          *regexp.Regexp
-	MaxKey              int
-	Methods, Required   Methods
-	RejectUnsupported   bool
-	MaxKeyAge           time.Duration
-
-	ScopeMethod  bool
+	// ScopeMethod adds the method to the scope, so that the same key with another method is another key. Default: it is a mismatch.
+	ScopeMethod bool
+	// ScopeVersion is put in front of the scope, so that deployments whose requests differ in shape do not share keys. Default: none.
 	ScopeVersion string
-	Fingerprint  FingerprintMethod
-	Secret       []byte
-	QuotaFunc    func(ctx context.Context, method, scope string) (retryAfter time.Duration)
+	// Fingerprint decides which requests count as different. Default FingerprintMessage().
+	Fingerprint FingerprintMethod
+	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them. Default: plain hashes.
+	Secret []byte
+	// QuotaFunc may refuse a call with RESOURCE_EXHAUSTED before its key is claimed. Default: none.
+	QuotaFunc QuotaFunc
 
-	Class                    func(code.Code) Class
-	Ambiguous                AmbiguousPolicy
+	// Class decides what an answer means for its key. Default ThreeClasses.
+	Class ClassFunc
+	// Ambiguous decides what an ambiguous answer means for its key. Default: AmbiguousStore if the Guard refuses abandoned keys, and
+	// AmbiguousUnknown if it resumes them (Rerun, Reconcile).
+	Ambiguous AmbiguousPolicy
+	// KeepHeaders are names of header and trailer metadata that are stored and replayed although they are dropped by default.
+	// DropHeaders are not stored although they are by default.
 	KeepHeaders, DropHeaders []string
-	Types                    protoregistry.MessageTypeResolver
+	// Types finds the message types of stored answers. Default protoregistry.GlobalTypes: the types that are linked into the program.
+	Types protoregistry.MessageTypeResolver
 
+	// InFlightUnavailable refuses a call whose key is in flight with UNAVAILABLE instead of ABORTED, so that a client whose service config
+	// retries UNAVAILABLE needs no other change.
 	InFlightUnavailable bool
-	Marker              string
-	Domain, PolicyURL   string
+	// Marker is the header entry that is set to "true" on replays. Default "idempotent-replayed".
+	Marker string
+	// Domain is the domain of the ErrorInfo in refusals. Default "github.com/retrysafe/retrysafe".
+	Domain string
+	// PolicyURL is a page that explains the rules to clients. Refusals link to it. Default: none.
+	PolicyURL string
 }
 
-// What is not set.
+// QuotaFunc reports how long a caller that has used up its quota should wait before the next call; 0 lets the call through.
+type QuotaFunc func(ctx context.Context, method, scope string) (retryAfter time.Duration)
+
+// ClassFunc returns the class of an answer's code. The codes of gRPC and Connect are the same numbers.
+type ClassFunc func(code.Code) Class
+
+// The defaults of Options.KeyHeader, Options.Marker and Options.Domain.
 const (
 	DefaultKeyHeader = "idempotency-key"
 	DefaultMarker    = "idempotent-replayed"
 	DefaultDomain    = "github.com/retrysafe/retrysafe"
 )
 
-// Validate reports what is wrong with the options.
+// Validate returns all faults of the options as one error, nil if there are none.
 func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range append([]string{o.KeyHeader, o.Marker}, append(o.KeepHeaders, o.DropHeaders...)...) {
 		if name != "" && !isName(name) {
-			fail("%q is no metadata's name", name)
+			fail("%q is not a valid name of metadata", name)
 		}
 	}
 	if strings.HasSuffix(strings.ToLower(o.KeyHeader), "-bin") {
-		fail("%s would carry bytes: a key is text", o.KeyHeader)
+		fail("KeyHeader %s: names that end in -bin carry bytes, and a key is text", o.KeyHeader)
 	}
 	if o.KeyField != "" && !isPath(o.KeyField) {
-		fail("KeyField %q is no field: write its name, or names with dots between them", o.KeyField)
+		fail("KeyField %q is not a field: write its name, or names joined by dots", o.KeyField)
 	}
 	if o.MaxKey > retrysafe.MaxKeyBytes {
-		fail("keys of %d bytes: at most %d are possible", o.MaxKey, retrysafe.MaxKeyBytes)
+		fail("MaxKey is %d bytes: at most %d are possible", o.MaxKey, retrysafe.MaxKeyBytes)
 	}
 	errs = append(errs, o.Methods.validate(), o.Required.validate(), o.Fingerprint.err)
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%s: %w", o.Adapter, err)
+		return fmt.Errorf("rpcsafe: %w", err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Run is one run of a handler.
+// Run is one run of a handler, under one attempt.
 type Run struct {
 	s       *Server
 	attempt *retrysafe.Attempt
@@ -18,9 +18,9 @@ type Run struct {
 
 	mu       sync.Mutex
 	metadata func() (header, trailer Metadata)
-	override Class         // what the handler says of its outcome; 0: nothing
-	said     proto.Message // by SetReply
-	sealed   Reply         // what a transaction saves
+	override Class         // by Release or Unknown; 0: neither was called
+	pending  proto.Message // by SetReply, for the next transaction
+	sealed   Reply         // what a transaction has saved
 }
 
 type runKey struct{}
@@ -31,17 +31,20 @@ func newRun(s *Server, a *retrysafe.Attempt, method string) *Run {
 	return r
 }
 
-// Metadata sets what tells the header and trailer that the handler has set so far. They must not change afterwards.
+// Metadata sets the function that returns the header and trailer that the handler has set so far. The maps it returns must not change
+// afterwards.
 func (r *Run) Metadata(f func() (header, trailer Metadata)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.metadata = f
 }
 
-// Release says that nothing happened.
+// Release says, inside a handler, that nothing happened: the answer is sent, whatever its code, and the key is free again. It returns
+// retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
 func Release(ctx context.Context) error { return override(ctx, ClassRelease) }
 
-// Unknown says that it cannot be told what happened.
+// Unknown says, inside a handler, that the handler does not know what happened: the answer is sent, and the key is abandoned. It returns
+// retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
 func Unknown(ctx context.Context) error { return override(ctx, ClassUnknown) }
 
 func override(ctx context.Context, c Class) error {
@@ -55,7 +58,14 @@ func override(ctx context.Context, c Class) error {
 	return nil
 }
 
-// SetReply says what the handler is about to answer.
+// SetReply sets, inside a store's InTx, the answer that the transaction saves together with the business rows. Header and trailer that were
+// set until the transaction ends are saved with it. Every caller then gets this answer, whatever the handler returns. A transaction that is
+// rolled back discards it. SetReply returns retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
+//
+//	err := store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+//		…
+//		return rpcsafe.SetReply(ctx, reply)
+//	})
 func SetReply(ctx context.Context, m proto.Message) error {
 	r, ok := ctx.Value(runKey{}).(*Run)
 	if !ok {
@@ -63,33 +73,32 @@ func SetReply(ctx context.Context, m proto.Message) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.said = proto.Clone(m)
+	r.pending = proto.Clone(m)
 	return nil
 }
 
-var errNothingSaid = errors.New("no answer to save with the transaction: call SetReply first")
+var errNoReply = errors.New("the transaction has no answer to save: call rpcsafe.SetReply before it ends")
 
-// capture is what a transaction saves. It belongs to one transaction: the next needs another SetReply.
+// capture returns the result that a transaction saves. It is used up by that transaction: the next one needs another SetReply.
 func (r *Run) capture() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	said := r.said
-	r.said = nil
-	if said == nil {
-		return retrysafe.Result{}, errNothingSaid
+	reply := Reply{Message: r.pending}
+	r.pending = nil
+	if reply.Message == nil {
+		return retrysafe.Result{}, errNoReply
 	}
-	reply := Reply{Message: said}
 	reply.Header, reply.Trailer = r.metadata()
 	result, sealed, err := r.s.encode(reply, r.method)
 	r.sealed = sealed
 	return result, err
 }
 
-// end says how the handler's work ended, and what its caller gets.
+// end returns how the attempt ends after the handler has answered, and the reply that the caller gets.
 func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.attempt.Control().Completed() && r.sealed.Message != nil { // by a transaction: what it has saved is the answer
+	if r.attempt.Control().Completed() && r.sealed.Message != nil { // by a transaction, which has saved the answer
 		return retrysafe.Result{}, r.sealed, nil
 	}
 	class := r.override
@@ -103,7 +112,7 @@ func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 		return retrysafe.Result{}, reply, retrysafe.Unknown(errUnknown)
 	}
 	result, reply, err := r.s.encode(reply, r.method)
-	if err != nil { // the codec will say so too; the work has run all the same
+	if err != nil { // the codec will fail too, but the work has run
 		result = retrysafe.Result{Code: int(reply.code()), Failed: reply.Status != nil, Omitted: true}
 	}
 	return result, reply, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// Server guards the calls that one adapter hands over.
+// Server guards the unary calls that an adapter hands to it. It is safe for concurrent use.
 type Server struct {
 	guard       *retrysafe.Guard
 	o           Options
@@ -18,7 +18,7 @@ type Server struct {
 	stable      stableTypes
 }
 
-// NewServer returns a Server. It panics if the options are wrong, as it happens when a program starts.
+// NewServer returns a Server that guards calls with g. It panics if o.Validate reports an error.
 func NewServer(g *retrysafe.Guard, o Options) *Server {
 	if err := o.Validate(); err != nil {
 		panic(err.Error())
@@ -27,7 +27,7 @@ func NewServer(g *retrysafe.Guard, o Options) *Server {
 	return &Server{guard: g, o: o, header: o.headerSyntax(), id: o.fieldSyntax(), fingerprint: newFingerprinter(o)}
 }
 
-// KeyHeader is the metadata that carries keys, in lower case.
+// KeyHeader returns the name of the metadata entry that carries keys, in lower case.
 func (s *Server) KeyHeader() string { return s.o.KeyHeader }
 
 // ambiguous says what becomes of ambiguous answers. Work that may be entered again after a crash may be entered again after a
@@ -42,10 +42,8 @@ func (s *Server) ambiguous() AmbiguousPolicy {
 	return AmbiguousStore
 }
 
-// ScopeFunc tells whose call it is.
-type ScopeFunc func(ctx context.Context) (string, error)
-
-// Serve answers a call. guarded is false if the call is to be passed on as it is.
+// Serve answers a call: it runs handle at most once for the key, replays the stored answer, or refuses the call. guarded is false if the
+// call is none of the Server's: then the adapter passes it on unchanged.
 func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Handle) (reply Reply, guarded bool) {
 	if c.Safe || isPlumbing(c.Method) {
 		return Reply{}, false
@@ -66,7 +64,7 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 	if p := x.identify(ctx, key, scope); p != nil {
 		return s.refusal(*p), true
 	}
-	if a, ok := retrysafe.AttemptFrom(ctx); ok && a.Key() == x.request.Key { // the interceptor stands twice in the call's way
+	if a, ok := retrysafe.AttemptFrom(ctx); ok && a.Key() == x.request.Key { // the interceptor is installed twice
 		return Reply{}, false
 	}
 	if p := x.admit(ctx); p != nil {
@@ -75,8 +73,8 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 	return x.do(ctx), true
 }
 
-// Unguarded answers a call of a method that is not guarded, given what it has where keys are: with a refusal, if there is a key and that
-// is to be said.
+// Unguarded answers a call that cannot be guarded, such as a stream, given the values of its metadata entry KeyHeader. refused is true if
+// it brings a key and Options.RejectUnsupported is set; otherwise the adapter passes the call on.
 func (s *Server) Unguarded(key []string) (reply Reply, refused bool) {
 	if len(key) > 0 && s.o.RejectUnsupported {
 		return s.refusal(problemOf(ReasonNotSupported)), true
@@ -84,7 +82,7 @@ func (s *Server) Unguarded(key []string) (reply Reply, refused bool) {
 	return Reply{}, false
 }
 
-// findKey returns the call's key, and what carries it.
+// findKey returns the call's key, and the name of the metadata entry or field that carries it.
 func (s *Server) findKey(c Call) (key, carrier string, p *problem) {
 	inField := ""
 	if s.o.KeyField != "" && c.Request != nil {
@@ -107,7 +105,7 @@ func (s *Server) findKey(c Call) (key, carrier string, p *problem) {
 	return key, carrier, nil
 }
 
-// identify makes the call's key.
+// identify builds the key from the scope and the ID that the client has sent.
 func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *problem {
 	name, err := caller.Resolve(scope(ctx))
 	if err != nil {
@@ -127,16 +125,16 @@ func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *pr
 	return nil
 }
 
-// scopeUnresolved is the answer to a call whose caller is not known.
+// scopeUnresolved is the refusal of a call whose caller is not known.
 func scopeUnresolved(err error) *problem {
 	p := problemOf(ReasonScopeUnresolved)
 	if errors.Is(err, caller.ErrPerRequest) {
-		p.message = "the authorization metadata differs on each call, so that a retry cannot be recognised by it: configure a scope that stays the same"
+		p.message = "the authorization metadata differs on each call and cannot identify the caller of a retry: configure a scope that stays the same"
 	}
 	return &p
 }
 
-// admit makes the call's fingerprint, unless the caller has used up its quota.
+// admit checks the caller's quota and computes the call's fingerprint.
 func (x *exchange) admit(ctx context.Context) *problem {
 	if x.s.o.QuotaFunc != nil {
 		if wait := x.s.o.QuotaFunc(ctx, x.call.Method, x.request.Key.Scope); wait > 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/retrysafe/retrysafe/connectsafe"
 	pb "github.com/retrysafe/retrysafe/examples/internal/paymentspb"
 	"github.com/retrysafe/retrysafe/examples/internal/paymentspb/paymentspbconnect"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -50,7 +51,7 @@ func run() error {
 func handler(guard *retrysafe.Guard, b *bank) http.Handler {
 	path, payments := paymentspbconnect.NewPaymentsHandler(b, connect.WithInterceptors(
 		connect.UnaryInterceptorFunc(authenticate),
-		connectsafe.NewInterceptor(guard, connectsafe.ScopeHeader("User"), connectsafe.Options{
+		connectsafe.NewInterceptor(guard, connectsafe.ScopeHeader("User"), rpcsafe.Options{
 			KeyField: "request_id", // or the header Idempotency-Key
 			Required: []string{"payments.v1.Payments/*"},
 		}),

@@ -34,6 +34,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	pb "github.com/retrysafe/retrysafe/examples/internal/paymentspb"
 	"github.com/retrysafe/retrysafe/grpcsafe"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -80,7 +81,7 @@ func run(ctx context.Context, listener net.Listener, path string, b *bank) error
 func newServer(guard *retrysafe.Guard, b *bank) *grpc.Server {
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(
 		authenticate,
-		grpcsafe.UnaryServerInterceptor(guard, callerOf, grpcsafe.Options{
+		grpcsafe.UnaryServerInterceptor(guard, callerOf, rpcsafe.Options{
 			KeyField: "request_id", // or the metadata idempotency-key
 			Required: []string{"payments.v1.Payments/*"},
 		}),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -17,17 +18,18 @@ import (
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // The classes, as docs/grpc.md has them.
-func classes() map[codes.Code]grpcsafe.Class {
-	return map[codes.Code]grpcsafe.Class{
-		codes.OK: grpcsafe.ClassStore, codes.Canceled: grpcsafe.ClassAmbiguous, codes.Unknown: grpcsafe.ClassAmbiguous,
-		codes.InvalidArgument: grpcsafe.ClassStore, codes.DeadlineExceeded: grpcsafe.ClassAmbiguous, codes.NotFound: grpcsafe.ClassStore,
-		codes.AlreadyExists: grpcsafe.ClassStore, codes.PermissionDenied: grpcsafe.ClassRelease, codes.ResourceExhausted: grpcsafe.ClassRelease,
-		codes.FailedPrecondition: grpcsafe.ClassStore, codes.Aborted: grpcsafe.ClassRelease, codes.OutOfRange: grpcsafe.ClassStore,
-		codes.Unimplemented: grpcsafe.ClassStore, codes.Internal: grpcsafe.ClassAmbiguous, codes.Unavailable: grpcsafe.ClassRelease,
-		codes.DataLoss: grpcsafe.ClassAmbiguous, codes.Unauthenticated: grpcsafe.ClassRelease,
+func classes() map[codes.Code]rpcsafe.Class {
+	return map[codes.Code]rpcsafe.Class{
+		codes.OK: rpcsafe.ClassStore, codes.Canceled: rpcsafe.ClassAmbiguous, codes.Unknown: rpcsafe.ClassAmbiguous,
+		codes.InvalidArgument: rpcsafe.ClassStore, codes.DeadlineExceeded: rpcsafe.ClassAmbiguous, codes.NotFound: rpcsafe.ClassStore,
+		codes.AlreadyExists: rpcsafe.ClassStore, codes.PermissionDenied: rpcsafe.ClassRelease, codes.ResourceExhausted: rpcsafe.ClassRelease,
+		codes.FailedPrecondition: rpcsafe.ClassStore, codes.Aborted: rpcsafe.ClassRelease, codes.OutOfRange: rpcsafe.ClassStore,
+		codes.Unimplemented: rpcsafe.ClassStore, codes.Internal: rpcsafe.ClassAmbiguous, codes.Unavailable: rpcsafe.ClassRelease,
+		codes.DataLoss: rpcsafe.ClassAmbiguous, codes.Unauthenticated: rpcsafe.ClassRelease,
 	}
 }
 
@@ -37,8 +39,8 @@ func TestWhatIsKept(t *testing.T) {
 	if len(classes()) != 17 {
 		t.Fatalf("%d codes", len(classes()))
 	}
-	policies := map[string]grpcsafe.AmbiguousPolicy{
-		"store": grpcsafe.AmbiguousStore, "release": grpcsafe.AmbiguousRelease, "unknown": grpcsafe.AmbiguousUnknown,
+	policies := map[string]rpcsafe.AmbiguousPolicy{
+		"store": rpcsafe.AmbiguousStore, "release": rpcsafe.AmbiguousRelease, "unknown": rpcsafe.AmbiguousUnknown,
 	}
 	for name, policy := range policies {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +54,7 @@ func TestWhatIsKept(t *testing.T) {
 						}
 						return said{status: &spb.Status{Code: int32(c), Message: "no"}}
 					}
-					if got := grpcsafe.ThreeClasses(c); got != class {
+					if got := rpcsafe.ThreeClasses(code.Code(c)); got != class {
 						s.Errorf("%v is of class %d, want %d", c, got, class)
 					}
 					first, again := s.send(c.String()), s.send(c.String())
@@ -63,16 +65,16 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-func (s *stand) wantKept(c codes.Code, class grpcsafe.Class, policy grpcsafe.AmbiguousPolicy, first, again answer) {
+func (s *stand) wantKept(c codes.Code, class rpcsafe.Class, policy rpcsafe.AmbiguousPolicy, first, again answer) {
 	s.Helper()
 	if status.Code(first.err) != c || first.replayed() {
 		s.Errorf("%v: first %v, replayed %v", c, first.err, first.replayed())
 	}
 	runs, code, replayed := int64(1), c, true
 	switch {
-	case class == grpcsafe.ClassRelease, class == grpcsafe.ClassAmbiguous && policy == grpcsafe.AmbiguousRelease:
+	case class == rpcsafe.ClassRelease, class == rpcsafe.ClassAmbiguous && policy == rpcsafe.AmbiguousRelease:
 		runs, replayed = 2, false
-	case class == grpcsafe.ClassAmbiguous && policy == grpcsafe.AmbiguousUnknown:
+	case class == rpcsafe.ClassAmbiguous && policy == rpcsafe.AmbiguousUnknown:
 		code = codes.Internal
 		wantReason(s.T, again, code, "IDEMPOTENT_OUTCOME_UNKNOWN")
 	}
@@ -119,7 +121,7 @@ func TestStatusAndMetadataAreReplayed(t *testing.T) {
 // Whoever knows the options of one package knows those of the other. Seen to fail with KeyField taken out of connectsafe.ClientOptions.
 func TestOptionsMirrorEachOther(t *testing.T) {
 	for _, pair := range [][2]any{
-		{grpcsafe.Options{}, connectsafe.Options{}},
+		{rpcsafe.Options{}, rpcsafe.Options{}},
 		{grpcsafe.ClientOptions{}, connectsafe.ClientOptions{}},
 		{grpcsafe.RetryBudget{}, connectsafe.RetryBudget{}},
 	} {

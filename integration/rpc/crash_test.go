@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
@@ -64,7 +64,7 @@ func serveShop(url string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
-	return s.server(guard, grpcsafe.Options{}).Serve(l)
+	return s.server(guard, rpcsafe.Options{}).Serve(l)
 }
 
 // process is a server in a process of its own.

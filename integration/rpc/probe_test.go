@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -58,11 +58,11 @@ func newGuard(t *testing.T) *retrysafe.Guard {
 }
 
 func behindGRPC(t *testing.T, s *shop, guard *retrysafe.Guard, field string) string {
-	return serveGRPC(t, s.server(guard, grpcsafe.Options{KeyField: field}))
+	return serveGRPC(t, s.server(guard, rpcsafe.Options{KeyField: field}))
 }
 
 func behindConnect(t *testing.T, s *shop, guard *retrysafe.Guard, field string) string {
-	return serveHTTP(t, s.handler(guard, connectsafe.Options{KeyField: field}))
+	return serveHTTP(t, s.handler(guard, rpcsafe.Options{KeyField: field}))
 }
 
 func recipe(s *shop, profile, address string) grpcprobe.Recipe {
@@ -108,7 +108,7 @@ func TestClientRetriesAgainstConnect(t *testing.T) {
 			refused <- struct{}{}
 		}
 	})})
-	address := serveHTTP(t, s.handler(guard, connectsafe.Options{}))
+	address := serveHTTP(t, s.handler(guard, rpcsafe.Options{}))
 	first, again := make(chan answer), make(chan answer)
 	go func() { first <- send(t.Context(), dial(t, address), "Slowly", "k") }()
 	<-began

@@ -15,9 +15,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/connectsafe"
-	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // refusal is a row of the table in docs/grpc.md.
@@ -88,13 +87,13 @@ func refusals() []refusal {
 			return s.send("k")
 		}, codes.Internal, "IDEMPOTENT_RESPONSE_UNREADABLE", "-1", "yes", "", true},
 		{"outcome unknown", func(s *stand) answer {
-			s.grpc.Ambiguous, s.connect.Ambiguous = grpcsafe.AmbiguousUnknown, connectsafe.AmbiguousUnknown
+			s.grpc.Ambiguous, s.connect.Ambiguous = rpcsafe.AmbiguousUnknown, rpcsafe.AmbiguousUnknown
 			s.work = func(context.Context) said { return said{status: &spb.Status{Code: int32(codes.Internal)}} }
 			s.send("k")
 			return s.send("k")
 		}, codes.Internal, "IDEMPOTENT_OUTCOME_UNKNOWN", "-1", "unknown", "", true},
 		{"resolved as failed", func(s *stand) answer {
-			s.grpc.Ambiguous, s.connect.Ambiguous = grpcsafe.AmbiguousUnknown, connectsafe.AmbiguousUnknown
+			s.grpc.Ambiguous, s.connect.Ambiguous = rpcsafe.AmbiguousUnknown, rpcsafe.AmbiguousUnknown
 			s.work = func(context.Context) said { return said{status: &spb.Status{Code: int32(codes.Internal)}} }
 			s.send("k")
 			s.resolveAll(retrysafe.ResolveFail)

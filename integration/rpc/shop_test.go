@@ -21,6 +21,7 @@ import (
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 const service = "shop.v1.Things"
@@ -76,7 +77,7 @@ func (s *shop) description() *grpc.ServiceDesc {
 }
 
 // server returns a gRPC server with the shop, guarded.
-func (s *shop) server(guard *retrysafe.Guard, o grpcsafe.Options) *grpc.Server {
+func (s *shop) server(guard *retrysafe.Guard, o rpcsafe.Options) *grpc.Server {
 	server := grpc.NewServer(grpc.UnaryInterceptor(grpcsafe.UnaryServerInterceptor(guard, grpcsafe.ScopeCredential(), o)))
 	server.RegisterService(s.description(), s)
 	reflection.Register(server)
@@ -84,7 +85,7 @@ func (s *shop) server(guard *retrysafe.Guard, o grpcsafe.Options) *grpc.Server {
 }
 
 // handler returns the same for Connect. Reflection is grpc-go's.
-func (s *shop) handler(guard *retrysafe.Guard, o connectsafe.Options) http.Handler {
+func (s *shop) handler(guard *retrysafe.Guard, o rpcsafe.Options) http.Handler {
 	guarded := connect.WithInterceptors(connectsafe.NewInterceptor(guard, connectsafe.ScopeCredential(), o))
 	mux := http.NewServeMux()
 	for _, method := range unary() {

@@ -20,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -30,8 +31,8 @@ type stand struct {
 	clock   atomic.Int64 // of the default store, in nanoseconds
 	down    atomic.Bool  // the default store fails
 	policy  retrysafe.Policy
-	grpc    grpcsafe.Options
-	connect connectsafe.Options
+	grpc    rpcsafe.Options
+	connect rpcsafe.Options
 	work    func(ctx context.Context) said
 	ran     atomic.Int64
 	dial    []grpc.DialOption
@@ -56,13 +57,13 @@ func adapters() map[string]adapter {
 		return nil
 	}
 	return map[string]adapter{
-		"grpcsafe": {(*stand).serveGRPC, grpcsafe.SetReply, func(ctx context.Context, name, value string) error {
+		"grpcsafe": {(*stand).serveGRPC, rpcsafe.SetReply, func(ctx context.Context, name, value string) error {
 			return grpc.SetHeader(ctx, metadata.Pairs(name, value))
 		}},
-		"connectsafe": {func(s *stand) string { return serveHTTP(s.T, s.handler()) }, connectsafe.SetReply, setHeader},
+		"connectsafe": {func(s *stand) string { return serveHTTP(s.T, s.handler()) }, rpcsafe.SetReply, setHeader},
 		"connectsafe, TrailersOnly": {func(s *stand) string {
 			return serveHTTP(s.T, connectsafe.TrailersOnly(s.handler()))
-		}, connectsafe.SetReply, setHeader},
+		}, rpcsafe.SetReply, setHeader},
 	}
 }
 

@@ -6,7 +6,7 @@ var credentials grpc.DialOption
 var request *pb.PayRequest
 var payments shopv1connect.PaymentsHandler
 var scope connectsafe.ScopeFunc
-var options connectsafe.Options
+var options rpcsafe.Options
 
 func authenticate(ctx context.Context, in any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
 

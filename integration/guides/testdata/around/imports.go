@@ -46,6 +46,7 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe/sqssafe"
 	"github.com/retrysafe/retrysafe/queuesafe/watermillsafe"
 	"github.com/retrysafe/retrysafe/retrysafetest"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
