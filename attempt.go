@@ -8,19 +8,20 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/lazyctx"
 )
 
 // Attempt is one try at the work, as the work sees it. Its methods may be called from several goroutines, until the
 // work returns. What adapters and stores need of it is apart: see Control.
 type Attempt struct {
-	lazyContext // what the work runs with
-
-	caller detached // the context of the caller
-	guard  *Guard
-	lease  Lease // Fence 0: unprotected
-	number int
-	tries  int // see AttemptControl.Tries
-	began  time.Time
+	context lazyctx.Context  // what the work runs with
+	caller  lazyctx.Detached // values of the caller's context
+	guard   *Guard
+	lease   Lease // Fence 0: unprotected
+	number  int
+	tries   int // see AttemptControl.Tries
+	began   time.Time
 
 	inherited []StepResult // saved by earlier attempts
 
@@ -33,7 +34,7 @@ type Attempt struct {
 	capture   func() (Result, error)
 	saved     *Result // by AttemptControl.CompleteIn
 	inDoubt   bool    // see AttemptControl.InDoubt
-	firstBeat place
+	firstBeat firstBeat
 	timer     *time.Timer // of later heartbeats
 	state     attemptState
 	givenUp   bool
@@ -110,18 +111,27 @@ func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 // ChildKey derives the key ID for a downstream call. See Key.Child.
 func (a *Attempt) ChildKey(name string) string { return a.lease.Key.Child(name) }
 
+// Deadline implements context.Context.
+func (a *Attempt) Deadline() (time.Time, bool) { return a.context.Deadline() }
+
+// Done implements context.Context.
+func (a *Attempt) Done() <-chan struct{} { return a.context.Done() }
+
+// Err implements context.Context.
+func (a *Attempt) Err() error { return a.context.Err() }
+
 // Value implements context.Context.
 func (a *Attempt) Value(key any) any {
 	if _, ok := key.(attemptKey); ok {
 		return a
 	}
-	return a.lazyContext.Value(key)
+	return a.context.Value(key)
 }
 
 // newAttempt returns an attempt whose context outlives the caller's patience: the record matters more.
 func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 	a := &Attempt{
-		caller: detached{ctx},
+		caller: lazyctx.Detached{Values: ctx},
 		guard:  g,
 		lease:  c.Lease,
 		number: c.Record.Attempt,
@@ -130,10 +140,11 @@ func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 		began:  time.Now(),
 	}
 	a.inherited = a.steps
-	a.parent, a.timeouts = &a.caller, g.timeouts
+	var deadline time.Time
 	if g.policy.Timeout > 0 {
-		a.deadline = a.began.Add(g.policy.Timeout)
+		deadline = a.began.Add(g.policy.Timeout)
 	}
+	a.context.Init(&a.caller, deadline, g.timeouts)
 	return a
 }
 

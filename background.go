@@ -88,7 +88,7 @@ func (g *Guard) undoAgain(parent context.Context, p ClaimParams, pause time.Dura
 
 func (g *Guard) undo(parent context.Context, p ClaimParams) error {
 	call := g.callContext(parent)
-	defer call.end(nil)
+	defer call.End(nil)
 	c, err := g.store.Claim(call, p)
 	if err == nil && c.Verdict == Acquired {
 		err = g.giveBack(call, p, c)

@@ -30,6 +30,27 @@ func BenchmarkFresh(b *testing.B) {
 	}
 }
 
+// BenchmarkWatchedContext measures work that looks at its context, as nearly all work does that calls a database or a server.
+func BenchmarkWatchedContext(b *testing.B) {
+	g := newGuard()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%500_000 == 499_999 {
+			g = newGuard()
+		}
+		_, err := g.Do(b.Context(), request(strconv.Itoa(i), "raw1:a"), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			select {
+			case <-ctx.Done():
+			default:
+			}
+			return retrysafe.Result{}, nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 func BenchmarkReplay(b *testing.B) {
 	g := newGuard()
 	b.ReportAllocs()

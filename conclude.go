@@ -25,7 +25,7 @@ func (a *Attempt) do(work Work) (Outcome, error) {
 // conclude saves how the work ended.
 func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	saved, inDoubt := a.workEnded()
-	defer a.end(nil)
+	defer a.context.End(nil)
 	if saved != nil {
 		return a.concluded(*saved)
 	}
@@ -98,7 +98,7 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 		a.tell(WorkReleased, cause)
 	}
 	if a.doubted != nil { // what has completed or is abandoned is safe from a claim that arrives late; a free key is not
-		a.guard.undoClaim(a.parent, *a.doubted)
+		a.guard.undoClaim(&a.caller, *a.doubted)
 	}
 	return out, &workError{cause}
 }
@@ -140,7 +140,7 @@ func (a *Attempt) later(err error, save func(context.Context) error) {
 
 // call makes one call to the store, bounded in time, whether or not the caller still waits.
 func (a *Attempt) call(f func(context.Context) error) error {
-	return a.guard.callStore(a.parent, f)
+	return a.guard.callStore(&a.caller, f)
 }
 
 func endKind(r Result) EventKind {

@@ -105,7 +105,7 @@ func TestDerivedContextsStartNoGoroutines(t *testing.T) {
 }
 
 // Work that asks late for its context's end, or that is followed by shorter-lived neighbours, is told in time. Seen to fail
-// with join always going to the end of the line, and with the timer left as it was set for somebody else.
+// with timerqueue.Queue.Add always going to the end of the queue, and with the timer left as it was set for another entry.
 func TestTimeoutsComeInTimeForAll(t *testing.T) {
 	bubble(t, retrysafe.Policy{Timeout: time.Minute}, func(k *kit) {
 		took := make([]time.Duration, 6)
@@ -133,7 +133,7 @@ func TestTimeoutsComeInTimeForAll(t *testing.T) {
 }
 
 // Attempts that begin and end at different times all get their heartbeats. Seen to fail with serve leaving the timer
-// alone while somebody waits, and with leave taking the next in line along.
+// alone while somebody waits, and with Remove taking the next entry along.
 func TestFirstHeartbeatsComeInTimeForAll(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
 		for i := range 40 {
@@ -163,8 +163,8 @@ func TestFirstHeartbeatsComeInTimeForAll(t *testing.T) {
 	})
 }
 
-// A Guard forgets an attempt as soon as it has ended. Seen to fail with the line for first heartbeats not being left:
-// it was kept until its turn came.
+// A Guard forgets an attempt as soon as it has ended. Seen to fail with the entry for the first
+// heartbeat not being removed: the attempt was kept until its time came.
 func TestEndedAttemptIsForgotten(t *testing.T) {
 	g := newGuard()
 	var attempt weak.Pointer[retrysafe.Attempt]

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/lazyctx"
 )
 
 // engine is what a Guard and the Guards made of it by With share.
@@ -74,8 +76,8 @@ func (e *engine) enter() bool {
 func (e *engine) leave() { e.running.Done() }
 
 // newCallContext returns the context of one call to the store.
-func newCallContext(ctx context.Context, limit time.Duration) *lazyContext {
-	return &lazyContext{parent: ctx, deadline: time.Now().Add(limit)}
+func newCallContext(ctx context.Context, limit time.Duration) *lazyctx.Context {
+	return lazyctx.WithDeadline(ctx, time.Now().Add(limit))
 }
 
 // sweeps sets off background sweeps as requests come by, so that no goroutine need stay.
@@ -108,7 +110,7 @@ func (s *sweeps) sweep(e *engine) {
 	for n := sweepLimit; n >= sweepLimit && err == nil && !s.stopped.Load(); total += n {
 		ctx := newCallContext(context.Background(), e.storeTimeout)
 		n, err = s.sweeper.Sweep(ctx, sweepLimit)
-		ctx.end(nil)
+		ctx.End(nil)
 	}
 	e.observers.Observe(context.Background(), Event{Kind: SweepEnded, Count: total, Took: time.Since(began), Err: err})
 }

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/lazyctx"
+	"github.com/retrysafe/retrysafe/internal/timerqueue"
 )
 
 // Guard makes operations safe to retry: for one key the work runs at most once, and every retry gets the same answer.
@@ -13,9 +16,9 @@ type Guard struct {
 	*engine
 	observers  observers
 	policy     Policy
-	given      Policy // policy without the defaults of its Retention, for With
-	firstBeats *line  // of attempts whose work has just begun
-	timeouts   *line  // of attempts whose context is waited for
+	given      Policy            // policy without the defaults of its Retention, for With
+	firstBeats *timerqueue.Queue // of attempts whose work has just begun
+	timeouts   *timerqueue.Queue // of attempts whose context is waited for
 }
 
 // Options of a Guard.
@@ -95,7 +98,7 @@ func newGuard(e *engine, told observers, p Policy) *Guard {
 	if err := p.Validate(); err != nil {
 		panic(err.Error())
 	}
-	return &Guard{engine: e, observers: told, policy: p.ready(), given: p, firstBeats: newLine(), timeouts: newLine()}
+	return &Guard{engine: e, observers: told, policy: p.ready(), given: p, firstBeats: timerqueue.New(), timeouts: timerqueue.New()}
 }
 
 // Policy returns the policy in force, defaults filled in.
@@ -212,7 +215,7 @@ func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 		q.began = q.asked
 	}
 	call := g.callContextFrom(ctx, q.asked)
-	defer call.end(nil)
+	defer call.End(nil)
 	c, err := g.store.Claim(call, q.ClaimParams)
 	q.doubted = q.doubted || err != nil
 	if err == nil && c.Verdict == Acquired {
@@ -224,13 +227,13 @@ func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 }
 
 // callContext bounds one call to the store.
-func (g *Guard) callContext(ctx context.Context) *lazyContext {
+func (g *Guard) callContext(ctx context.Context) *lazyctx.Context {
 	return g.callContextFrom(ctx, time.Now())
 }
 
 // callContextFrom bounds one call to the store that begins at the given time.
-func (g *Guard) callContextFrom(ctx context.Context, began time.Time) *lazyContext {
-	return &lazyContext{parent: ctx, deadline: began.Add(min(g.storeTimeout, g.policy.Lease))}
+func (g *Guard) callContextFrom(ctx context.Context, began time.Time) *lazyctx.Context {
+	return lazyctx.WithDeadline(ctx, began.Add(min(g.storeTimeout, g.policy.Lease)))
 }
 
 func (g *Guard) matches(ctx context.Context, r Request, known Record) bool {

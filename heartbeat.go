@@ -3,20 +3,30 @@ package retrysafe
 import (
 	"errors"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/timerqueue"
 )
 
-// Heartbeats keep the lease alive while the work runs, and while its end is being saved. Attempts wait in line for their
-// first: work that ends within a third of its lease starts no goroutine and no timer, and asks the store nothing. Time
-// counts from when the store was asked: the lease may have begun then.
+// Heartbeats keep the lease alive while the work runs, and while its end is being saved. Attempts wait in a queue for their
+// first heartbeat: work that ends within a third of its lease starts no goroutine and no timer, and does not call the store.
+// Time counts from when the store was called: the lease may have begun then.
+
+// firstBeat is an attempt's entry in the queue of first heartbeats.
+type firstBeat struct {
+	timerqueue.Entry
+	attempt *Attempt
+}
+
+// Due implements timerqueue.Task.
+func (b *firstBeat) Due() { b.attempt.beat() }
 
 func (a *Attempt) startHeartbeat(asked time.Time) {
-	a.guard.firstBeats.join(&a.firstBeat, a, asked.Add(a.guard.beatEvery()))
+	a.firstBeat.attempt = a
+	a.guard.firstBeats.Add(&a.firstBeat.Entry, &a.firstBeat, asked.Add(a.guard.beatEvery()))
 }
 
 // beatEvery is the time from one heartbeat to the next.
 func (g *Guard) beatEvery() time.Duration { return g.policy.Lease / 3 }
-
-func (a *Attempt) due() { a.beat() }
 
 // beat extends the lease and plans the next beat. A store that fails is asked again soon: a lease that has run out can
 // still be extended unless another attempt has taken over.
@@ -54,7 +64,7 @@ func (a *Attempt) plan(d time.Duration) {
 func (a *Attempt) lose() {
 	if a.is(working) { // once it has ended, the answer to Complete tells
 		a.tellTaken() // first, so that it is told by the time the work sees its context end
-		a.end(ErrLeaseLost)
+		a.context.End(ErrLeaseLost)
 	}
 }
 
@@ -87,7 +97,7 @@ func (a *Attempt) finish() {
 }
 
 func (a *Attempt) stopHeartbeat() {
-	a.guard.firstBeats.leave(&a.firstBeat)
+	a.guard.firstBeats.Remove(&a.firstBeat.Entry)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.state = finished
@@ -119,8 +129,8 @@ func (a *Attempt) takeBack() {
 
 // extend calls the store for no longer than it is to the next heartbeat, which a call that hangs would keep from coming.
 func (a *Attempt) extend(d time.Duration) error {
-	ctx := newCallContext(a.parent, min(a.guard.storeTimeout, a.guard.beatEvery()))
-	defer ctx.end(nil)
+	ctx := newCallContext(&a.caller, min(a.guard.storeTimeout, a.guard.beatEvery()))
+	defer ctx.End(nil)
 	return a.guard.store.Extend(ctx, a.lease, d)
 }
 

@@ -136,7 +136,7 @@ func (g *Guard) newest(ctx context.Context, d Digest) (Record, error) {
 		return Record{}, fmt.Errorf("the store %T is not an Inspector, so that its keys cannot be looked at: %w", g.store, errors.ErrUnsupported)
 	}
 	call := g.callContext(ctx)
-	defer call.end(nil)
+	defer call.End(nil)
 	found, err := inspector.Inspect(call, d)
 	switch {
 	case err != nil:
@@ -243,7 +243,7 @@ func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
 // callStore makes one call to the store, bounded in time.
 func (g *Guard) callStore(ctx context.Context, f func(context.Context) error) error {
 	call := g.callContext(ctx)
-	defer call.end(nil)
+	defer call.End(nil)
 	return f(call)
 }
 
