@@ -13,10 +13,10 @@ const clockSkew = 5 * time.Minute
 // checkFirstSent demands that the profile's header with the first attempt's time comes along with the key, and is one. One that lies ahead
 // would let the request be retried after its record is gone.
 func (c *config) checkFirstSent(r *http.Request) error {
-	if c.firstSent == "" {
+	if c.Profile.FirstSent == "" {
 		return nil
 	}
-	values := r.Header[c.firstSent]
+	values := r.Header[c.Profile.FirstSent]
 	if len(values) != 1 {
 		return &KeyError{ReasonFormat}
 	}
@@ -29,13 +29,13 @@ func (c *config) checkFirstSent(r *http.Request) error {
 // isTooOld reports whether the request may be a retry of one whose record has been forgotten. It is asked only when
 // there is no record.
 func (c *config) isTooOld(x *exchange) bool {
-	if c.firstSent != "" {
-		sent, err := http.ParseTime(first(x.r.Header[c.firstSent]))
-		return err == nil && time.Since(sent) > c.guard.Policy().Retention.Key
+	if c.Profile.FirstSent != "" {
+		sent, err := http.ParseTime(first(x.r.Header[c.Profile.FirstSent]))
+		return err == nil && time.Since(sent) > c.policy.Retention.Key
 	}
-	if c.maxKeyAge <= 0 {
+	if c.MaxKeyAge <= 0 {
 		return false
 	}
 	made, ok := keytext.UUID7Time(x.request.Key.ID)
-	return ok && time.Since(made) > c.maxKeyAge
+	return ok && time.Since(made) > c.MaxKeyAge
 }

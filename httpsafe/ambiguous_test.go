@@ -16,12 +16,12 @@ import (
 func TestAmbiguousAnswersAreNotClassified(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
 		for _, status := range []int{408, 500, 502, 503, 504} {
-			for _, policy := range []httpsafe.AmbiguousPolicy{0, httpsafe.AmbiguousStore, httpsafe.AmbiguousUnknown, httpsafe.AmbiguousRelease} {
+			for _, policy := range []retrysafe.AmbiguousPolicy{0, retrysafe.AmbiguousStore, retrysafe.AmbiguousUnknown, retrysafe.AmbiguousRelease} {
 				k := newKit(t)
 				q := p
 				q.FirstSent, q.StatusHeader = "", true
-				k.options.Profile, k.options.Ambiguous = q, policy
-				k.options.KeySource, k.options.KeySyntax = httpsafe.HeaderKey{Header: "Key"}, httpsafe.KeySyntax{Form: httpsafe.Bare}
+				q.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+				k.options.Profile, k.options.Ambiguous = q.WithHeader("Key"), policy
 				k.handler = func(w http.ResponseWriter, r *http.Request) {
 					if err := httpsafe.Ambiguous(r.Context()); err != nil {
 						t.Error(err)
@@ -29,14 +29,14 @@ func TestAmbiguousAnswersAreNotClassified(t *testing.T) {
 					w.WriteHeader(status)
 				}
 				state, runs := "unknown", int64(1)
-				if policy == httpsafe.AmbiguousRelease {
+				if policy == retrysafe.AmbiguousRelease {
 					state, runs = "unknown; retry", 3
 				}
 				k.post("", header("Key", "k")).want(status).wantState(state)
 				for range 2 {
 					a := k.post("", header("Key", "k"))
 					a.wantState(state)
-					if policy != httpsafe.AmbiguousRelease && a.StatusCode != http.StatusInternalServerError {
+					if policy != retrysafe.AmbiguousRelease && a.StatusCode != http.StatusInternalServerError {
 						t.Errorf("%s, %d: a retry gets %d, want outcome-unknown", p.Name, status, a.StatusCode)
 					}
 				}

@@ -86,15 +86,15 @@ func (x *exchange) logPanic() {
 
 // accept answers 202 with the address of the status.
 func (x *exchange) accept(wait time.Duration) {
-	location := x.m.statusPath + "/" + x.request.Key.String()
-	o := jsonObject{}
-	o.add("state", "pending")
-	o.add("status", location)
-	body := o.close()
+	location := x.m.StatusPath + "/" + x.request.Key.String()
+	contentType, body := render(jsonType, struct {
+		State  string `json:"state"`
+		Status string `json:"status"`
+	}{"pending", location})
 	h := x.w.Header()
 	x.m.setStatus(h, "in-flight")
 	h.Set("Location", location)
-	h.Set("Content-Type", jsonType)
+	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	h.Set("Content-Length", strconv.Itoa(len(body)))

@@ -13,7 +13,7 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	if r.ContentLength > c.maxBody {
+	if r.ContentLength > c.MaxRequestBody {
 		return c.bodyTooLarge()
 	}
 	var err error
@@ -26,7 +26,7 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 		var n int
 		n, err = r.Body.Read(mem.body[len(mem.body):min(cap(mem.body), max(mem.counted, uncounted))])
 		mem.body = mem.body[:len(mem.body)+n]
-		if int64(len(mem.body)) > c.maxBody {
+		if int64(len(mem.body)) > c.MaxRequestBody {
 			return c.bodyTooLarge()
 		}
 	}
@@ -48,7 +48,7 @@ func unreadBody(err error) *Problem {
 }
 
 func (c *config) bodyTooLarge() *Problem {
-	p := problem(BodyTooLarge).with("max_bytes", c.maxBody)
+	p := problem(BodyTooLarge).with("max_bytes", c.MaxRequestBody)
 	return &p
 }
 

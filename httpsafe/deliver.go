@@ -83,7 +83,7 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 // retryAdvice is the RetryHeader of a response that the handler has written; "" if there is nothing to say.
 func (c *config) retryAdvice(status int, f fate) string {
 	switch {
-	case c.retryHeader == "" || status < 500 || f == released:
+	case c.Profile.RetryHeader == "" || status < 500 || f == released:
 		return ""
 	case f == freed, f == abandoned && c.resumes:
 		return "true"
@@ -95,13 +95,13 @@ func (c *config) retryAdvice(status int, f fate) string {
 func (r *recorder) send(p *response, status []byte, f fate) {
 	h := r.w.Header()
 	p.restore(h)
-	if advice := r.m.retryAdvice(p.status, f); advice != "" && len(h[r.m.retryHeader]) == 0 {
-		h[r.m.retryHeader] = []string{advice}
+	if advice := r.m.retryAdvice(p.status, f); advice != "" && len(h[r.m.Profile.RetryHeader]) == 0 {
+		h[r.m.Profile.RetryHeader] = []string{advice}
 	}
 	length := p.lengthToSend()
 	text := string(strconv.AppendInt(status, length, 10)) // both values in one piece of memory
 	r.values[0], r.values[1] = text[:len(status)], text[len(status):]
-	if r.m.statusHeader {
+	if r.m.Profile.StatusHeader {
 		h["Idempotency-Status"] = r.values[0:1:1]
 	}
 	r.m.setEcho(h, r.echo)
@@ -130,16 +130,16 @@ func (p *response) lengthToSend() int64 {
 
 // setEcho gives a request's key back.
 func (c *config) setEcho(h http.Header, echo field) {
-	if c.echoKey && echo.name != "" {
+	if c.Profile.EchoKey && echo.name != "" {
 		h[echo.name] = echo.values
 	}
 }
 
 // setResultHeader says whether the request was accepted, where the profile has a field for it.
 func (c *config) setResultHeader(h http.Header, accepted bool) {
-	f := c.rejected
+	f := c.Profile.RejectedHeader
 	if accepted {
-		f = c.accepted
+		f = c.Profile.AcceptedHeader
 	}
 	if f.Name != "" {
 		h[f.Name] = []string{f.Value}

@@ -110,7 +110,7 @@ func ExamplePolicyPage() {
 	options := httpsafe.Options{PolicyURL: "https://api.example.com/.well-known/idempotency-policy"}
 	mux := http.NewServeMux()
 	mux.Handle("GET /.well-known/idempotency-policy", httpsafe.PolicyPage(
-		httpsafe.RoutePolicy{Pattern: "POST /charges", Guard: guard, Options: options},
+		options.Rules("POST /charges", guard.Policy()),
 	))
 
 	r := httptest.NewRequest(http.MethodGet, "/.well-known/idempotency-policy", nil)

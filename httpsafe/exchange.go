@@ -48,7 +48,7 @@ func (x *exchange) serve() {
 	case p != nil:
 		x.m.refuse(x.w, *p)
 		return
-	case key == "" && x.m.required:
+	case key == "" && x.m.Required:
 		x.m.refuse(x.w, x.m.keyMissing())
 		return
 	case key == "":
@@ -90,17 +90,17 @@ func (x *exchange) do(ctx context.Context) {
 
 // findKey returns the request's key. Keys in headers are judged before the body is read.
 func (x *exchange) findKey() (string, *Problem) {
-	if x.m.headerOnly {
+	if x.m.KeySource == nil {
 		return x.findHeaderKey()
 	}
-	if x.m.source.NeedsBody() {
+	if x.m.KeySource.NeedsBody() {
 		if p := x.spool(); p != nil {
 			return "", p
 		}
 	}
-	key, err := x.m.source.Key(x.r, x.bodyBytes())
+	key, err := x.m.KeySource.Key(x.r, x.bodyBytes())
 	if err == nil && key != "" {
-		key, err = x.m.syntax.Parse(key)
+		key, err = x.m.Profile.KeySyntax.Parse(key)
 	}
 	if err != nil {
 		p := x.m.keyMalformed(err)
@@ -143,10 +143,10 @@ func (x *exchange) isInside() bool {
 
 // refusedByQuota answers a caller that has used up its quota.
 func (x *exchange) refusedByQuota() bool {
-	if x.m.quota == nil {
+	if x.m.QuotaFunc == nil {
 		return false
 	}
-	wait := x.m.quota(x.r, x.request.Key.Scope)
+	wait := x.m.QuotaFunc(x.r, x.request.Key.Scope)
 	if wait <= 0 {
 		return false
 	}

@@ -28,19 +28,19 @@ func (c *handlerContext) Value(key any) any {
 
 // Release says, inside a handler, that nothing happened: the response is sent, whatever its status, and the key is free
 // again. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
-func Release(ctx context.Context) error { return override(ctx, ClassRelease) }
+func Release(ctx context.Context) error { return override(ctx, retrysafe.ClassRelease) }
 
 // Unknown says, inside a handler, that it cannot tell what happened: the response is sent, and the key is abandoned. It
 // returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
-func Unknown(ctx context.Context) error { return override(ctx, classUnknown) }
+func Unknown(ctx context.Context) error { return override(ctx, retrysafe.ClassUnknown) }
 
 // Ambiguous says, inside a handler, that it answers without knowing whether the operation ran, as a proxy does when its upstream
 // does not answer. The response is sent, whatever its status, and Idempotency-Status says "unknown". The key is abandoned,
-// as after a crash; it is free again only if Options.Ambiguous is AmbiguousRelease. It returns retrysafe.ErrNoAttempt if
+// as after a crash; it is free again only if Options.Ambiguous is retrysafe.AmbiguousRelease. It returns retrysafe.ErrNoAttempt if
 // ctx is not that of a guarded request.
 func Ambiguous(ctx context.Context) error { return override(ctx, classUnsure) }
 
-func override(ctx context.Context, c Class) error {
+func override(ctx context.Context, c retrysafe.Class) error {
 	r, ok := ctx.Value(recorderKey{}).(*recorder)
 	if !ok {
 		return retrysafe.ErrNoAttempt

@@ -7,25 +7,13 @@ import (
 
 // fieldRules says which fields of a response are stored.
 type fieldRules struct {
-	keep, drop map[string]bool // what Options say
+	keep, drop map[string]bool // by canonical name; what the profile says
 }
 
-func newFieldRules(o Options) *fieldRules {
-	f := &fieldRules{keep: canonicalSet(o.KeepHeaders), drop: canonicalSet(o.DropHeaders)}
-	p := o.Profile
-	for _, name := range []string{
-		o.Marker, o.OriginalRequestHeader, p.AcceptedHeader.Name, p.RejectedHeader.Name, p.RetryHeader, p.FirstSent,
-	} {
-		if name != "" {
-			f.drop[http.CanonicalHeaderKey(name)] = true
-		}
-	}
-	for _, name := range append([]string{o.Header}, o.Aliases...) {
-		if name != "" {
-			f.drop[http.CanonicalHeaderKey(name)] = true // each retry gets its own back
-		}
-	}
-	return f
+func newFieldRules(p Profile) *fieldRules {
+	// The middleware sets these itself, and each retry gets its own key back.
+	own := append(p.ownHeaders(), p.headers()...)
+	return &fieldRules{keep: canonicalSet(p.KeepHeaders), drop: canonicalSet(append(own, p.DropHeaders...))}
 }
 
 func canonicalSet(names []string) map[string]bool {

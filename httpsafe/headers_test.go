@@ -25,8 +25,8 @@ func TestDroppedHeaders(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		k := newKit(t)
 		if keep {
-			k.options.KeepHeaders = append(strings.Fields(byDefault), strings.Fields(never)...)
-			k.options.DropHeaders = []string{"x-own"}
+			k.options.Profile.KeepHeaders = append(strings.Fields(byDefault), strings.Fields(never)...)
+			k.options.Profile.DropHeaders = []string{"x-own"}
 		}
 		k.handler = func(w http.ResponseWriter, r *http.Request) {
 			for _, name := range strings.Fields(never + " " + byDefault + " " + kept) {
@@ -55,7 +55,7 @@ func TestDroppedHeaders(t *testing.T) {
 
 func TestOriginalRequest(t *testing.T) {
 	k := newKit(t)
-	k.options.OriginalRequestHeader = "Idempotency-Original-Request-Id"
+	k.options.Profile.OriginalHeader = "Idempotency-Original-Request-Id"
 	k.post("k", header("X-Request-Id", "r1"), header("Traceparent", "t1"))
 	k.post("k", header("X-Request-Id", "r2")).wantHeader("Idempotency-Original-Request-Id", "r1").wantHeader("Traceparent", "")
 	meta := k.stored("k").Result.Meta
@@ -117,7 +117,8 @@ func TestNoHeaderInjection(t *testing.T) {
 
 func TestMarkerAndHiding(t *testing.T) {
 	k := newKit(t)
-	k.options.Marker, k.options.HideStatusHeader, k.options.HideKeyEcho = "X-Idempotency-Replayed", true, true
+	p := &k.options.Profile
+	p.Marker, p.HideStatus, p.EchoKey = "X-Idempotency-Replayed", true, false
 	k.post("k").wantState("").wantHeader("Idempotency-Key", "").wantHeader("X-Idempotency-Replayed", "")
 	k.post("k").wantState("").wantHeader("Idempotency-Key", "").wantHeader("X-Idempotency-Replayed", "true").wantHeader("Idempotent-Replayed", "")
 }

@@ -12,33 +12,14 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// KeySource finds the key of a request. HeaderKey, KeyInBody, NaturalKey and BodyHash are the ones that exist; write
-// your own for others.
+// KeySource finds the key of a request that does not carry it in a header. KeyInBody, NaturalKey and BodyHash are key
+// sources; write your own for other places. It must be safe for concurrent use.
 type KeySource interface {
-	// NeedsBody reports whether Key looks at the body.
+	// NeedsBody reports whether Key reads the body.
 	NeedsBody() bool
-	// Key returns the key, "" if the request has none, or a *KeyError if it has one that cannot be used. body is nil
-	// unless NeedsBody; it must not be changed or kept.
+	// Key returns the key, or "" if the request has none. Its error is a *KeyError if there is a key that cannot be
+	// used; the request is then refused. body is nil unless NeedsBody; it must not be changed or kept.
 	Key(r *http.Request, body []byte) (string, error)
-}
-
-// HeaderKey is a key chosen by the client, in a header of any of these names. It is read as Options.KeySyntax says.
-type HeaderKey struct {
-	Header  string
-	Aliases []string
-}
-
-// NeedsBody implements KeySource.
-func (HeaderKey) NeedsBody() bool { return false }
-
-// Key implements KeySource. It returns the header's text; the middleware reads it as Options.KeySyntax says.
-func (k HeaderKey) Key(r *http.Request, _ []byte) (string, error) {
-	for _, name := range append([]string{k.Header}, k.Aliases...) {
-		if values := r.Header.Values(name); len(values) > 0 {
-			return values[0], nil
-		}
-	}
-	return "", nil
 }
 
 // KeyInBody is a key chosen by the client, in a member of the JSON body or in the query.
@@ -239,6 +220,6 @@ func (c *config) headerKey(r *http.Request) (key string, found field, err error)
 	if found.name == "" {
 		return "", found, nil
 	}
-	key, err = ParseKey(found.values, c.syntax)
+	key, err = ParseKey(found.values, c.Profile.KeySyntax)
 	return key, found, err
 }

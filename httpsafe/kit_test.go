@@ -79,7 +79,7 @@ func (s *faultyStore) Release(ctx context.Context, l retrysafe.Lease) error {
 }
 
 func newKit(t *testing.T) *kit {
-	k := &kit{T: t, scope: httpsafe.ScopeHeader("Caller")}
+	k := &kit{T: t, scope: httpsafe.ScopeHeader("Caller"), options: httpsafe.Options{Profile: httpsafe.IETF()}}
 	k.store = &faultyStore{Store: memstore.New(memstore.Options{Clock: func() time.Duration { return time.Duration(k.clock.Load()) }})}
 	k.handler = func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)

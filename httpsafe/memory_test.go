@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -154,7 +155,7 @@ func TestAsynchronousWorkHoldsMemoryUntilItEnds(t *testing.T) {
 // Seen to fail with giveBack called at the end of serve instead of deferred: 32 KiB stayed taken.
 func TestMemoryIsGivenBackAfterAPanic(t *testing.T) {
 	k, _ := newBudgetKit(t, 1<<20)
-	k.options.Ambiguous = httpsafe.AmbiguousUnknown
+	k.options.Ambiguous = retrysafe.AmbiguousUnknown
 	k.handler = func(http.ResponseWriter, *http.Request) { panic("boom") }
 	defer func() { recover() }()
 	k.post("k", body(strings.Repeat("1", 20_000)))

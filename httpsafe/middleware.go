@@ -19,6 +19,7 @@ package httpsafe
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/retrysafe/retrysafe"
@@ -66,9 +67,9 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !m.guards(r.Method):
 		m.serveUnguarded(w, r)
-	case !m.allowEarlyData && isEarlyData(r):
+	case !m.Profile.AllowEarlyData && isEarlyData(r):
 		m.refuse(w, problem(EarlyData))
-	case m.headerOnly && !m.hasKey(r):
+	case m.KeySource == nil && !m.hasKey(r):
 		m.serveWithoutKey(w, r)
 	default:
 		m.serveKeyed(w, r)
@@ -78,7 +79,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveUnguarded passes a request of another method on, and says so if it brought a key.
 func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 	if m.hasKey(r) {
-		if m.rejectUnsupported && !isSafe(r.Method) {
+		if m.Profile.RejectUnsupported && !isSafe(r.Method) {
 			m.refuse(w, problem(NotSupported))
 			return
 		}
@@ -89,9 +90,9 @@ func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 
 func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case m.firstSent != "" && len(r.Header[m.firstSent]) > 0: // without the key that belongs to it
+	case m.Profile.FirstSent != "" && len(r.Header[m.Profile.FirstSent]) > 0: // without the key that belongs to it
 		m.refuse(w, m.keyMalformed(&KeyError{ReasonFormat}))
-	case m.required:
+	case m.Required:
 		m.refuse(w, m.keyMissing())
 	default:
 		m.next.ServeHTTP(w, r)
@@ -101,31 +102,17 @@ func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveKeyed(w http.ResponseWriter, r *http.Request) {
 	x := m.exchanges.Get().(*exchange)
 	x.w, x.r = w, r
-	x.account = account{ask: m.memory, ctx: r.Context()}
+	x.account = account{ask: m.MemoryFunc, ctx: r.Context()}
 	x.serve()
 	x.reset()
 	m.exchanges.Put(x) // after a panic it is left to the garbage collector
 }
 
 // guards reports whether requests of this method are guarded.
-func (c *config) guards(method string) bool {
-	for _, m := range c.methods {
-		if m == method {
-			return true
-		}
-	}
-	return false
-}
+func (c *config) guards(method string) bool { return slices.Contains(c.Profile.Methods, method) }
 
 // hasKey reports whether a header that carries keys is there, whatever it holds.
-func (c *config) hasKey(r *http.Request) bool {
-	for _, name := range c.headers {
-		if len(r.Header[name]) > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (c *config) hasKey(r *http.Request) bool { return hasAny(r.Header, c.headers) }
 
 func isEarlyData(r *http.Request) bool {
 	values := r.Header["Early-Data"]

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -12,83 +13,57 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// Options of a Middleware. Options{} works: the IETF profile, keys not required, raw fingerprints.
+// Options of a Middleware: what one deployment chooses. How keys, answers and refusals look on the wire, and which
+// statuses and headers are kept, is in the Profile. Options{} works: the IETF profile, keys not required, bodies compared
+// byte for byte.
 type Options struct {
-	// Profile words headers, syntax, statuses and errors. Default IETF().
+	// Profile is the family of APIs whose conventions are followed: key header, statuses, error bodies. For a rare
+	// need copy a profile and change the copy. Default IETF().
 	Profile Profile
 
-	// Header that carries the key, instead of the profile's; Aliases are accepted too, beside the profile's.
-	Header  string
-	Aliases []string
-	// KeySyntax instead of the profile's.
-	KeySyntax KeySyntax
-	// KeySource finds the key. Default: the header, or what the profile has instead of one.
+	// KeySource finds keys elsewhere than where the Profile has them, or makes them from the request. Default: none.
 	KeySource KeySource
-	// Required refuses requests without a key.
+	// Required refuses requests without a key, also where the Profile lets them pass.
 	Required bool
-	// Methods that are guarded, instead of the profile's, in capitals. Safe methods never are. nil: the profile's.
-	Methods []string
-	// RejectUnsupported refuses a key on other methods with 501, unless the method is safe. Default: it is ignored, and
-	// Idempotency-Status says so.
-	RejectUnsupported bool
-	// MaxKeyAge refuses a key that is a UUIDv7 older than this if nothing is known of it: its record may have been
-	// forgotten. Default: off.
+	// MaxKeyAge refuses a UUIDv7 key that is older than this and has no record: the record may have been deleted.
+	// Default: no limit.
 	MaxKeyAge time.Duration
-	// AllowEarlyData lets requests pass that were sent as TLS early data. They may be replays by an attacker: only
-	// with one store, shared by all servers, is that safe. Default: they are refused with 425.
-	AllowEarlyData bool
 
-	// ScopeRoute adds method and route to the scope: the same key on another route is another key. Default: it is a
-	// mismatch.
-	ScopeRoute bool
-	// Route names the operation. Default: the pattern that http.ServeMux matched, or the path if there is none.
+	// Route names the operation, for Profile.ScopeRoute. Default: the pattern that http.ServeMux matched, or the path
+	// if there is none.
 	Route string
-	// ScopeVersion is put in front of the scope, so that deployments whose requests differ in shape do not collide.
+	// ScopeVersion begins the scope of every key. Change it when a deployment handles requests of another shape, so
+	// that keys of the two do not collide. Default: none.
 	ScopeVersion string
 
-	// Fingerprint tells different requests apart. Default FingerprintRaw().
+	// Fingerprint chooses what two requests with the same key are compared by. Default FingerprintRaw(), or the method
+	// and target alone if the Profile ignores bodies.
 	Fingerprint FingerprintMethod
-	// FingerprintHeaders are headers that count, beside those that always do.
+	// FingerprintHeaders are compared too, besides the headers that always are.
 	FingerprintHeaders []string
-	// FingerprintVersion names how requests are handled, where that matters to their records. Requests are not compared
-	// with records that were made under another version, and FingerprintVersionOf tells a ReconcileFunc which version the
-	// abandoned attempt was made under. Letters, digits, "-" and "_". Default: none.
+	// FingerprintVersion is recorded with each fingerprint. Requests are not compared with records of another version,
+	// and FingerprintVersionOf tells a ReconcileFunc which version an abandoned attempt had. It consists of letters,
+	// digits, "-" and "_". Default: none.
 	FingerprintVersion string
-	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them.
+	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them. Default: none.
 	Secret []byte
-	// MaxRequestBody bounds bodies that are read for a fingerprint or a key, in bytes. Default 1 MiB.
+	// MaxRequestBody limits bodies that are read for a fingerprint or a key, in bytes. Longer ones are refused with
+	// 413. Default 1 MiB.
 	MaxRequestBody int64
 	// QuotaFunc may refuse a request before its key is claimed. Default: none.
 	QuotaFunc QuotaFunc
-	// MemoryFunc bounds what the bodies and answers of all requests hold in memory together. Default: no bound.
+	// MemoryFunc limits the memory that bodies and answers of all requests hold together. Default: no limit.
 	MemoryFunc MemoryFunc
 
-	// Class tells which responses are kept, instead of the profile's.
-	Class ClassFunc
-	// Ambiguous says what becomes of ambiguous responses. Default: AmbiguousStore if the Guard refuses abandoned keys,
-	// and AmbiguousUnknown if it goes on with them (Rerun, Reconcile): work that may be entered again after a crash may
-	// be entered again after a 500.
-	Ambiguous AmbiguousPolicy
-	// BufferFlushes keeps the response of a handler that flushes, unless it is an event stream. Default: what is
-	// flushed reaches the client at once, and the response is not replayable.
+	// Ambiguous says what becomes of ambiguous responses. The default depends on the
+	// Guard: see retrysafe.AmbiguousPolicy.Or.
+	Ambiguous retrysafe.AmbiguousPolicy
+	// BufferFlushes keeps the response of a handler that flushes, unless it is an event stream. Default: flushed bytes
+	// reach the client at once, and the response is not replayable.
 	BufferFlushes bool
-	// KeepHeaders are stored and replayed although they are dropped by default; DropHeaders are not, although they
-	// are kept by default.
-	KeepHeaders, DropHeaders []string
 
-	// Marker is the header set to "true" on replays, instead of the profile's.
-	Marker string
-	// HideStatusHeader leaves Idempotency-Status out, HideKeyEcho the key's header in responses. Without HideStatusHeader a replay that
-	// lacks its body says so in Idempotency-Status, in profiles too that do not have that header otherwise.
-	HideStatusHeader, HideKeyEcho bool
-	// OriginalRequestHeader is set, on replays, to the ID of the request that ran (its X-Request-Id). Default: the
-	// profile's, or none.
-	OriginalRequestHeader string
-	// Location303 answers a retry whose response was not kept with 303 See Other, if its Location is known.
-	Location303 bool
-
-	// StatusPath is the path under which a StatusHandler is served, such as "/.well-known/idempotency-status". Needed
-	// for InFlightStatus and RespondAsync.
+	// StatusPath is the path under which a StatusHandler is served, such as "/.well-known/idempotency-status".
+	// InFlightStatus and RespondAsync need it.
 	StatusPath string
 	// InFlightStatus answers a request in flight with 202 and the Location of its status, instead of 409.
 	InFlightStatus bool
@@ -101,7 +76,8 @@ type Options struct {
 	PolicyURL string
 }
 
-// QuotaFunc reports how long a caller that has used up its quota should wait; 0 lets the request through.
+// QuotaFunc returns how long a caller that has used up its quota should wait; 0 lets the request through. It is called
+// before the key is claimed, and must be safe for concurrent use.
 type QuotaFunc func(r *http.Request, scope string) (retryAfter time.Duration)
 
 const (
@@ -111,15 +87,16 @@ const (
 	versionChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 )
 
-// Validate reports what is wrong with the options.
+// Validate returns every fault in the options and their Profile, joined.
 func (o Options) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf("httpsafe: "+format, args...)) }
-	o = o.withDefaults()
-	if len(o.Methods) == 0 {
-		fail("Methods is empty, so that nothing is guarded; leave it nil for those of the profile")
+	o = o.WithDefaults()
+	p := o.Profile
+	if len(p.Methods) == 0 {
+		fail("Profile.Methods is empty, so that nothing is guarded; copy a profile such as IETF() and change the copy")
 	}
-	for _, m := range o.Methods {
+	for _, m := range p.Methods {
 		switch {
 		case !isMethod(m):
 			fail("method %q matches no request: methods are written in capitals, as in POST", m)
@@ -127,24 +104,22 @@ func (o Options) Validate() error {
 			fail("method %s is safe: it needs no key", m)
 		}
 	}
-	for _, list := range [][]string{{o.Header, o.Marker, o.OriginalRequestHeader}, o.Aliases, o.FingerprintHeaders, o.KeepHeaders, o.DropHeaders} {
-		for _, name := range list {
-			if name != "" && !isFieldName(name) {
-				fail("%q is no header's name", name)
-			}
+	for _, name := range slices.Concat(p.headers(), p.ownHeaders(), o.FingerprintHeaders, p.KeepHeaders, p.DropHeaders) {
+		if name != "" && !isFieldName(name) {
+			fail("%q is not a valid header name", name)
 		}
 	}
-	if s := o.KeySyntax; s.Max > retrysafe.MaxKeyBytes || s.Min > s.Max || s.Form > Text {
+	if s := p.KeySyntax; s.Max > retrysafe.MaxKeyBytes || s.Min > s.Max || s.Form > Text {
 		fail("keys of %d to %d bytes (form %d): at most %d are possible", s.Min, s.Max, s.Form, retrysafe.MaxKeyBytes)
 	}
 	if strings.Trim(o.FingerprintVersion, versionChars) != "" {
 		fail("FingerprintVersion %q: use letters, digits, \"-\" and \"_\" only", o.FingerprintVersion)
 	}
-	if o.InFlightStatus && o.StatusPath == "" || o.RespondAsync && o.StatusPath == "" {
+	if o.StatusPath == "" && (o.InFlightStatus || o.RespondAsync) {
 		fail("InFlightStatus and RespondAsync need a StatusPath")
 	}
-	if o.KeySource == nil && o.Header == "" {
-		fail("no header is named, and no other KeySource is set")
+	if o.KeySource == nil && p.Header == "" {
+		fail("Profile.Header is empty, and there is no KeySource: requests could not carry a key")
 	}
 	if v, ok := o.KeySource.(interface{ validate() error }); ok {
 		errs = append(errs, v.validate())
@@ -153,31 +128,27 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// withDefaults fills in what is not set.
-func (o Options) withDefaults() Options {
-	if o.Profile.Name == "" {
-		o.Profile = IETF()
+// WithDefaults returns o with what is not set filled in, and with the profile's names of headers in their canonical form.
+// Only Ambiguous stays as it is, because its default depends on the Guard: see Rules.
+func (o Options) WithDefaults() Options {
+	p := &o.Profile
+	if reflect.ValueOf(*p).IsZero() {
+		*p = IETF()
 	}
-	p := o.Profile
-	if o.Header == "" {
-		o.Header = p.Header
+	p.KeySyntax = p.KeySyntax.WithDefaults()
+	if p.Class == nil {
+		p.Class = ThreeClasses
 	}
-	o.Aliases = append(slices.Clone(p.Aliases), o.Aliases...)
-	if o.KeySyntax == (KeySyntax{}) {
-		o.KeySyntax = p.KeySyntax
+	p.StatusHeader = p.StatusHeader && !p.HideStatus
+	for _, name := range []*string{
+		&p.FirstSent, &p.Marker, &p.OriginalHeader, &p.AcceptedHeader.Name, &p.RejectedHeader.Name, &p.RetryHeader,
+	} {
+		*name = http.CanonicalHeaderKey(*name)
 	}
-	o.KeySyntax = o.KeySyntax.WithDefaults()
-	if h, ok := o.KeySource.(HeaderKey); ok {
-		o.Header, o.Aliases, o.KeySource = h.Header, h.Aliases, nil
-	} else if o.KeySource == nil && (p.BodyField != "" || p.QueryField != "") {
+	if o.KeySource == nil && (p.BodyField != "" || p.QueryField != "") {
 		o.KeySource = KeyInBody{Pointer: p.BodyField, Query: p.QueryField}
 	}
 	o.Required = o.Required || p.Required
-	if o.Methods == nil {
-		o.Methods = p.Methods
-	}
-	o.RejectUnsupported = o.RejectUnsupported || p.RejectUnsupported
-	o.ScopeRoute = o.ScopeRoute || p.ScopeRoute
 	if o.Fingerprint.isZero() {
 		o.Fingerprint = FingerprintRaw()
 		if p.IgnoreBody {
@@ -186,18 +157,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxRequestBody <= 0 {
 		o.MaxRequestBody = defaultMaxRequestBody
-	}
-	if o.Class == nil {
-		o.Class = p.Class
-	}
-	if o.Class == nil {
-		o.Class = ThreeClasses
-	}
-	if o.Marker == "" {
-		o.Marker = p.Marker
-	}
-	if o.OriginalRequestHeader == "" {
-		o.OriginalRequestHeader = p.OriginalHeader
 	}
 	if o.PolicyURL == "" {
 		o.PolicyURL = defaultPolicyURL

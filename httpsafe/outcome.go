@@ -20,14 +20,14 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	}
 	p.end(r.w.Header(), r.sniffed())
 	switch r.class(p) {
-	case ClassRelease:
+	case retrysafe.ClassRelease:
 		return retrysafe.Result{}, retrysafe.Retryable(errReleased)
 	case classBusy:
 		return retrysafe.Result{}, retrysafe.Retryable(errBusy)
-	case classUnknown:
+	case retrysafe.ClassUnknown:
 		return retrysafe.Result{}, retrysafe.Unknown(errUnknown)
 	case classUnsure:
-		if r.m.ambiguous == AmbiguousRelease {
+		if r.m.Ambiguous == retrysafe.AmbiguousRelease {
 			return retrysafe.Result{}, retrysafe.Retryable(errFreed)
 		}
 		return retrysafe.Result{}, retrysafe.Unknown(errUnknown)
@@ -36,25 +36,14 @@ func (r *recorder) end() (retrysafe.Result, error) {
 }
 
 // class returns the response's class with the policy for ambiguous ones applied.
-func (r *recorder) class(p *response) Class {
-	class := r.override
+func (r *recorder) class(p *response) retrysafe.Class {
 	switch {
-	case class != 0:
+	case r.override != 0:
+		return r.override
 	case p.saysInFlight():
 		return classBusy
-	default:
-		class = r.m.class(p.status)
 	}
-	if class != ClassAmbiguous {
-		return class
-	}
-	switch r.m.ambiguous {
-	case AmbiguousRelease:
-		return ClassRelease
-	case AmbiguousUnknown:
-		return classUnknown
-	}
-	return ClassStore
+	return r.m.Ambiguous.Apply(r.m.Profile.Class(p.status))
 }
 
 // saysInFlight reports whether a response is the refusal of another layer that works under the same key: a guard of the service
@@ -137,8 +126,8 @@ func (x *exchange) explainFailure(out retrysafe.Outcome, failure *retrysafe.Fail
 	if failure.Resolved {
 		p = problem(KeyClosed)
 	}
-	if x.m.marker != "" {
-		x.w.Header()[x.m.marker] = []string{"true"}
+	if x.m.Profile.Marker != "" {
+		x.w.Header()[x.m.Profile.Marker] = []string{"true"}
 	}
 	x.refuseKnown(seen(p, retrysafe.Record{Age: out.Age}), string(appendExpiry([]byte("replayed"), out.ReplayLeft)))
 }
@@ -151,7 +140,7 @@ func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) {
 	case errors.Is(refusal, retrysafe.ErrNotReplayable):
 		p := seen(problem(KeyExpired), known)
 		p.Executed = "yes"
-		ago := max(0, known.EndedAge-x.m.guard.Policy().Retention.Replay) // 0: a person has dropped the answer before its time
+		ago := max(0, known.EndedAge-x.m.policy.Retention.Replay) // 0: a person has dropped the answer before its time
 		expired := time.Now().Add(-ago)
 		x.refuse(p.with("expired_at", expired.UTC().Format(time.RFC3339)))
 	case errors.Is(refusal, retrysafe.ErrAbandoned):
@@ -166,7 +155,7 @@ func (x *exchange) explainInFlight(known retrysafe.Record) {
 	p := seen(problem(RequestInFlight), known)
 	p.RetryAfter = x.m.retryAfter(known)
 	x.setPreferenceApplied()
-	if x.m.inFlightStatus {
+	if x.m.InFlightStatus {
 		x.accept(p.RetryAfter)
 		return
 	}
@@ -224,5 +213,5 @@ func seen(p Problem, known retrysafe.Record) Problem {
 
 // retryAfter estimates how long an attempt still takes: from 1 to 30 seconds.
 func (c *config) retryAfter(known retrysafe.Record) time.Duration {
-	return retry.InFlight(known.Age, known.LeaseLeft, c.guard.Policy().Lease, time.Second)
+	return retry.InFlight(known.Age, known.LeaseLeft, c.policy.Lease, time.Second)
 }

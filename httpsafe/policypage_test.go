@@ -18,8 +18,8 @@ func policyPage(accept ...string) *httptest.ResponseRecorder {
 		Policy: retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour, Key: 48 * time.Hour}},
 	})
 	page := httpsafe.PolicyPage(
-		httpsafe.RoutePolicy{Pattern: "POST /payments", Guard: guard, Options: httpsafe.Options{Required: true, PolicyURL: "https://api.example.com/policy"}},
-		httpsafe.RoutePolicy{Pattern: "/<script>", Guard: guard, Options: httpsafe.Options{Profile: httpsafe.Square(), InFlightStatus: true, StatusPath: "/s"}},
+		httpsafe.Options{Required: true, PolicyURL: "https://api.example.com/policy"}.Rules("POST /payments", guard.Policy()),
+		httpsafe.Options{Profile: httpsafe.Square(), InFlightStatus: true, StatusPath: "/s"}.Rules("/<script>", guard.Policy()),
 	)
 	r := httptest.NewRequest(http.MethodGet, "/policy", nil)
 	r.Header["Accept"] = accept

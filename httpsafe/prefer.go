@@ -18,7 +18,7 @@ type preferences struct {
 func (c *config) preferencesOf(r *http.Request) preferences {
 	var p preferences
 	lines := r.Header["Prefer"]
-	if len(lines) == 0 || !c.waits && !c.respondAsync {
+	if len(lines) == 0 || !c.waits && !c.RespondAsync {
 		return p
 	}
 	for _, line := range lines {
@@ -36,7 +36,7 @@ func (p *preferences) read(c *config, preference string) {
 	value = strings.Trim(strings.TrimSpace(value), `"`)
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "respond-async":
-		p.async = c.respondAsync
+		p.async = c.RespondAsync
 	case "wait":
 		seconds, err := strconv.ParseUint(value, 10, 31)
 		if err != nil || p.wait != 0 || !c.waits {

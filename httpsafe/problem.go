@@ -1,6 +1,7 @@
 package httpsafe
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -30,28 +31,29 @@ const (
 	KeyUnknown       Slug = "key-unknown" // at a StatusHandler
 )
 
-// Problem is a refusal, before a Profile puts it into its own form. It holds nothing that the request has sent.
+// Problem is a refusal, before a Profile puts it into its own form. It holds nothing that the request has sent. Its JSON
+// is that of RFC 9457, without the members that ProblemJSON adds where they are known.
 type Problem struct {
-	Slug   Slug
-	Status int
-	Title  string
-	Detail string
 	// Type is the address of the slug's explanation on the policy page.
-	Type string
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
 	// Instance names the key that the refusal is about, by its digest; empty if there is none.
-	Instance string
+	Instance string `json:"instance,omitempty"`
+	Slug     Slug   `json:"code"`
 	// Retryable: the same request may be sent again, with the same key.
-	Retryable bool
+	Retryable bool `json:"retryable"`
 	// NewKeyRequired: this key cannot be used for this request.
-	NewKeyRequired bool
+	NewKeyRequired bool `json:"new_key_required"`
 	// Executed is "no", "yes" or "unknown".
-	Executed string
+	Executed string `json:"executed"`
 	// RetryAfter is set if the client should wait.
-	RetryAfter time.Duration
+	RetryAfter time.Duration `json:"-"`
 	// FirstSeen is when the key was first claimed; zero if that is not known.
-	FirstSeen time.Time
+	FirstSeen time.Time `json:"-"`
 	// Fields are members that only some situations have.
-	Fields []ProblemField
+	Fields []ProblemField `json:"-"`
 }
 
 // ProblemField is an additional member of a problem.
@@ -70,15 +72,12 @@ func (p Problem) with(name string, value any) Problem {
 }
 
 // refuse answers with the problem, in the profile's form.
-func (c *config) refuse(w http.ResponseWriter, p Problem) { WriteProblem(w, c.profile, c.policyURL, p) }
+func (c *config) refuse(w http.ResponseWriter, p Problem) { WriteProblem(w, c.Profile, c.PolicyURL, p) }
 
 // WriteProblem answers with a problem in the form that a profile has: status, body, Link, Retry-After and whatever else
 // belongs to it. p.Type is set to the problem's fragment of the policy page at policyURL.
 func WriteProblem(w http.ResponseWriter, profile Profile, policyURL string, p Problem) {
-	p.Type = policyURL + "#" + string(p.Slug)
-	if s := profile.Statuses[p.Slug]; s != 0 {
-		p.Status = s
-	}
+	p = p.under(profile, policyURL)
 	render := profile.RenderFunc
 	if render == nil {
 		render = ProblemJSON
@@ -114,53 +113,34 @@ func (p Profile) resultHeader(accepted bool) HeaderLine {
 	return p.RejectedHeader
 }
 
-// ProblemJSON renders a problem as RFC 9457 has it.
-func ProblemJSON(p Problem) (contentType string, body []byte) {
-	o := jsonObject{}
-	o.add("type", p.Type)
-	o.add("title", p.Title)
-	o.add("status", p.Status)
-	o.add("detail", p.Detail)
-	if p.Instance != "" {
-		o.add("instance", p.Instance)
+// under returns the problem with the type and the status that it has under a profile.
+func (p Problem) under(profile Profile, policyURL string) Problem {
+	p.Type = policyURL + "#" + string(p.Slug)
+	if s := profile.Statuses[p.Slug]; s != 0 {
+		p.Status = s
 	}
-	o.add("code", p.Slug)
-	o.add("retryable", p.Retryable)
-	o.add("new_key_required", p.NewKeyRequired)
-	o.add("executed", p.Executed)
+	return p
+}
+
+// ProblemJSON renders a problem as problem details (RFC 9457).
+func ProblemJSON(p Problem) (contentType string, body []byte) {
+	contentType, body = render("application/problem+json", p)
+	body = bytes.TrimSuffix(body, []byte("}\n"))
+	var more []ProblemField
 	if p.RetryAfter > 0 {
-		o.add("retry_after_ms", p.RetryAfter.Milliseconds())
+		more = append(more, ProblemField{"retry_after_ms", p.RetryAfter.Milliseconds()})
 	}
 	if !p.FirstSeen.IsZero() {
-		o.add("first_seen", p.FirstSeen.UTC().Format(time.RFC3339))
+		more = append(more, ProblemField{"first_seen", p.FirstSeen.UTC().Format(time.RFC3339)})
 	}
-	for _, f := range p.Fields {
-		o.add(f.Name, f.Value)
+	for _, f := range append(more, p.Fields...) {
+		value, err := json.Marshal(f.Value)
+		if err != nil {
+			value = []byte("null")
+		}
+		body = append(append(strconv.AppendQuote(append(body, ','), f.Name), ':'), value...)
 	}
-	return "application/problem+json", o.close()
-}
-
-// jsonObject writes a JSON object whose members keep their order.
-type jsonObject struct{ b []byte }
-
-func (o *jsonObject) add(name string, value any) {
-	open := byte(',')
-	if len(o.b) == 0 {
-		open = '{'
-	}
-	data, err := json.Marshal(value)
-	if err != nil {
-		data = []byte("null")
-	}
-	o.b = append(strconv.AppendQuote(append(o.b, open), name), ':')
-	o.b = append(o.b, data...)
-}
-
-func (o *jsonObject) close() []byte {
-	if len(o.b) == 0 {
-		o.b = append(o.b, '{')
-	}
-	return append(o.b, '}', '\n')
+	return contentType, append(body, "}\n"...)
 }
 
 // wholeSeconds rounds up.

@@ -2,69 +2,116 @@ package httpsafe
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 )
 
-// Profile is how one family of APIs words idempotency: header, syntax, statuses, error bodies. It is data: copy one and
-// change it, or write your own. Fields of Options override those of the Profile.
+// Profile is the conventions of one family of APIs: where the key is, which statuses are kept, how refusals look. It is
+// data: copy one and change the copy, or write your own.
+//
+//	profile := httpsafe.IETF()
+//	profile.Methods = []string{http.MethodPut}
+//
+// Names of headers may be written in any case.
 type Profile struct {
+	// Name is for people and logs.
 	Name string
-	// Header that carries the key. Aliases are accepted too.
+
+	// Header carries the key; Aliases are accepted too.
 	Header  string
 	Aliases []string
 	// BodyField is a JSON pointer to the key, for APIs that carry it in the body; QueryField a query parameter.
 	BodyField, QueryField string
-	// FirstSent is a header with the time of the first attempt (an IMF-fixdate), which must come along with the key:
-	// a request first sent before the Guard's Retention.Key, of which no record is left, is refused as expired.
+	// FirstSent is a header with the time of the first attempt (an IMF-fixdate), which must accompany the key: a
+	// request first sent before the Guard's Retention.Key, of which no record is left, is refused as expired.
 	FirstSent string
+	// KeySyntax says what a key must look like.
 	KeySyntax KeySyntax
-	// Methods that are guarded.
-	Methods []string
 	// Required: a request without a key is refused.
 	Required bool
-	// ScopeRoute: the same key on another route is another key.
-	ScopeRoute bool
-	// IgnoreBody: requests with the same key are not compared.
-	IgnoreBody bool
-	// RejectUnsupported: a key on a method that is not guarded is refused, unless the method is safe.
+
+	// Methods that are guarded, in capitals. Safe methods never are.
+	Methods []string
+	// RejectUnsupported: a key on a method that is not guarded is refused with 501, unless the method is safe. Without
+	// it the key is ignored, and Idempotency-Status says so.
 	RejectUnsupported bool
-	// Retention that the profile's documentation promises. The Guard's Policy decides; this is its suggestion.
+	// AllowEarlyData lets requests pass that were sent as TLS early data, instead of refusing them with 425. Early data
+	// may be replayed by an attacker: allow it only with one store that all servers share.
+	AllowEarlyData bool
+	// ScopeRoute: the same key on another route is another key. Without it that is a mismatch.
+	ScopeRoute bool
+	// IgnoreBody: requests with the same key are not compared by their bodies.
+	IgnoreBody bool
+
+	// Retention that the API's documentation promises. The Guard's Policy decides; this is a suggestion for it.
 	Retention time.Duration
-	// Class tells which responses are kept.
+	// Class decides which responses are kept, by their status. Default ThreeClasses.
 	Class ClassFunc
-	// Retries500 is how often a Transport asks again after a 500 that says nothing else. 0: as after any failure.
+	// KeepHeaders are stored and replayed although they are dropped by default; DropHeaders are not, although they are
+	// kept by default.
+	KeepHeaders, DropHeaders []string
+	// Retries500 is how often a client asks again after a 500 that says nothing else. 0: as after any failure.
 	Retries500 int
-	// Marker is a header set to "true" on replays. StatusHeader adds Idempotency-Status, EchoKey the key as received.
-	Marker       string
-	StatusHeader bool
-	EchoKey      bool
-	// OriginalHeader is set, on replays, to the ID of the request that ran.
+
+	// Marker is a header set to "true" on replays.
+	Marker string
+	// StatusHeader adds Idempotency-Status to every answer. Without it only a replay that lacks its body has it,
+	// because no profile says that in another way; HideStatus leaves it out there too.
+	StatusHeader, HideStatus bool
+	// EchoKey gives the key back as it was received.
+	EchoKey bool
+	// OriginalHeader is set, on replays, to the ID of the request that ran (its X-Request-Id).
 	OriginalHeader string
-	// AcceptedHeader is set on answers to requests that were executed, or may have been: responses of the handler, replays,
-	// and refusals because the outcome is unknown. RejectedHeader is set on all others.
+	// AcceptedHeader is set on answers to requests that were executed, or may have been: responses of the handler,
+	// replays, and refusals because the outcome is unknown. RejectedHeader is set on all others.
 	AcceptedHeader, RejectedHeader HeaderLine
 	// RetryHeader tells clients whether to send the same request again. It is "true" on refusals that a retry with the
 	// same key may get past, and "false" on other refusals and on server errors that every retry would get again.
 	RetryHeader string
-	// ReplayFunc words a replay as a refusal, for APIs that answer duplicates so. nil: the stored response.
+	// ReplayFunc turns a replay into a refusal, for APIs that refuse duplicates. nil: the stored response is sent.
 	ReplayFunc func(Replayed) *Problem
+	// Location303 answers a retry whose response was not kept with 303 See Other, if its Location is known.
+	Location303 bool
 	// Statuses that differ from those of Problem.
 	Statuses map[Slug]int
 	// RenderFunc renders a refusal. nil: ProblemJSON.
 	RenderFunc func(Problem) (contentType string, body []byte)
 }
 
+// WithHeader returns a copy of p whose key is in a header of that name, and nowhere else.
+func (p Profile) WithHeader(name string) Profile {
+	p.Header, p.Aliases, p.BodyField, p.QueryField = name, nil, "", ""
+	return p
+}
+
+// headers returns the canonical names of the headers that carry a key, the main one first.
+func (p Profile) headers() []string {
+	var all []string
+	for _, name := range append([]string{p.Header}, p.Aliases...) {
+		if name != "" {
+			all = append(all, http.CanonicalHeaderKey(name))
+		}
+	}
+	return all
+}
+
+// ownHeaders returns the headers that the middleware itself sets or reads, besides those with the key. Those that the
+// profile does not have are empty.
+func (p Profile) ownHeaders() []string {
+	return []string{p.FirstSent, p.Marker, p.OriginalHeader, p.AcceptedHeader.Name, p.RejectedHeader.Name, p.RetryHeader}
+}
+
 // HeaderLine is one header field.
 type HeaderLine struct{ Name, Value string }
 
-// Replayed is a stored response, for Profile.ReplayFunc.
+// Replayed is a stored response, for Profile.ReplayFunc. Body must not be changed.
 type Replayed struct {
 	Status   int
 	Location string
 	Body     []byte
 }
 
-// Profiles returns all profiles that this package knows, the default first.
+// Profiles returns the profiles of this package, the default first.
 func Profiles() []Profile {
 	return []Profile{
 		IETF(), IETFStrict(), Stripe(), StripeV2(), PayPal(), Adyen(), Repeatability(), Square(), AWS(),
@@ -80,5 +127,5 @@ func ProfileByName(name string) (Profile, error) {
 			return p, nil
 		}
 	}
-	return Profile{}, fmt.Errorf("httpsafe: no profile %q: there are ietf, ietf-strict, stripe, stripe-v2, paypal, adyen, repeatability, square, aws, checkout and gocardless", name)
+	return Profile{}, fmt.Errorf("httpsafe: unsupported profile %q; supported: ietf, ietf-strict, stripe, stripe-v2, paypal, adyen, repeatability, square, aws, checkout and gocardless", name)
 }

@@ -181,15 +181,15 @@ func TestClassPresets(t *testing.T) {
 	for _, c := range []struct {
 		f      httpsafe.ClassFunc
 		status int
-		want   httpsafe.Class
+		want   retrysafe.Class
 	}{
-		{httpsafe.StoreSuccessesAndRefusals, 200, httpsafe.ClassStore},
-		{httpsafe.StoreSuccessesAndRefusals, 404, httpsafe.ClassStore},
-		{httpsafe.StoreSuccessesAndRefusals, 429, httpsafe.ClassRelease},
-		{httpsafe.StoreSuccessesAndRefusals, 500, httpsafe.ClassRelease},
-		{httpsafe.StoreSuccessesAndRefusals, 302, httpsafe.ClassStore},
-		{httpsafe.ThreeClasses, 599, httpsafe.ClassAmbiguous},
-		{httpsafe.ThreeClasses, 511, httpsafe.ClassRelease},
+		{httpsafe.StoreSuccessesAndRefusals, 200, retrysafe.ClassStore},
+		{httpsafe.StoreSuccessesAndRefusals, 404, retrysafe.ClassStore},
+		{httpsafe.StoreSuccessesAndRefusals, 429, retrysafe.ClassRelease},
+		{httpsafe.StoreSuccessesAndRefusals, 500, retrysafe.ClassRelease},
+		{httpsafe.StoreSuccessesAndRefusals, 302, retrysafe.ClassStore},
+		{httpsafe.ThreeClasses, 599, retrysafe.ClassAmbiguous},
+		{httpsafe.ThreeClasses, 511, retrysafe.ClassRelease},
 	} {
 		if got := c.f(c.status); got != c.want {
 			t.Errorf("status %d is of class %d, want %d", c.status, got, c.want)
@@ -220,8 +220,8 @@ func TestNoProfileClaimsBeforeTheBodyHasCome(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			k := newKit(t)
 			p.FirstSent = ""
-			k.options.Profile, k.options.KeySource = p, httpsafe.HeaderKey{Header: "Key"}
-			k.options.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+			p.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+			k.options.Profile = p.WithHeader("Key")
 			half := func(r *http.Request) { r.Body = io.NopCloser(io.MultiReader(strings.NewReader("1"), brokenOff{})) }
 			if got := k.post("", header("Key", "k"), half).StatusCode; got != http.StatusBadRequest {
 				t.Errorf("half a request gets %d, want 400", got)
@@ -277,8 +277,8 @@ func TestEveryProfileSaysThatABodyIsMissing(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			k := newKit(t)
 			p.FirstSent = ""
-			k.options.Profile, k.options.KeySource = p, httpsafe.HeaderKey{Header: "Key"}
-			k.options.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+			p.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+			k.options.Profile = p.WithHeader("Key")
 			k.policy.MaxResult = 100
 			k.handler = func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("x", 101)) }
 			k.post("", header("Key", "k")).want(200)

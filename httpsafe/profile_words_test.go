@@ -68,7 +68,7 @@ func TestRetryAdvice(t *testing.T) {
 				w.WriteHeader(500)
 			}, retrysafe.Refuse(), "true", "false"},
 		} {
-			if profile.Class(500) == httpsafe.ClassRelease && !strings.HasPrefix(c.what, "an unknown") {
+			if profile.Class(500) == retrysafe.ClassRelease && !strings.HasPrefix(c.what, "an unknown") {
 				continue // its failures are not kept
 			}
 			k := newKit(t)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // recorder is the http.ResponseWriter that a handler writes to. It keeps the response back until the record is saved,
@@ -31,10 +33,10 @@ type recorder struct {
 	mu       sync.Mutex
 	state    recorderState
 	current  response
-	sealed   response // by a transaction; its memory is nil if there is none
-	offered  bool     // to transactions
-	captured bool     // by a transaction, whether or not it was committed
-	override Class    // what the handler says of its outcome; 0: nothing
+	sealed   response        // by a transaction; its memory is nil if there is none
+	offered  bool            // to transactions
+	captured bool            // by a transaction, whether or not it was committed
+	override retrysafe.Class // what the handler says of its outcome; 0: nothing
 }
 
 type recorderState uint8
@@ -122,7 +124,7 @@ func (r *recorder) room(n int) (http.ResponseWriter, error) {
 		return nil, http.ErrBodyNotAllowed
 	case p.length >= 0 && size > p.length:
 		return nil, http.ErrContentLength
-	case max(size, p.length) > int64(r.m.maxResult) || r.account.grow(p.memory, n, p.length) != nil:
+	case max(size, p.length) > int64(r.m.policy.MaxResult) || r.account.grow(p.memory, n, p.length) != nil:
 		r.stream()
 		return r.w, nil
 	}
@@ -191,7 +193,7 @@ func (r *recorder) FlushError() error {
 
 func (r *recorder) buffersFlushes() bool {
 	isEvents := strings.HasPrefix(first(r.current.get("Content-Type")), "text/event-stream")
-	return r.m.bufferFlushes && !isEvents || isDetached(r.w)
+	return r.m.BufferFlushes && !isEvents || isDetached(r.w)
 }
 
 // Hijack implements http.Hijacker. What goes over the connection is not recorded.

@@ -16,7 +16,7 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrMismatch, Record: known})
 		return
 	}
-	if x.m.profile.ReplayFunc != nil && x.replayAsRefusal(out) {
+	if x.m.Profile.ReplayFunc != nil && x.replayAsRefusal(out) {
 		return
 	}
 	if n := len(out.Result.Body); n > uncounted {
@@ -40,7 +40,7 @@ func (x *exchange) replayAsRefusal(out retrysafe.Outcome) bool {
 			stored.Location = line.value
 		}
 	}
-	p := x.m.profile.ReplayFunc(stored)
+	p := x.m.Profile.ReplayFunc(stored)
 	if p == nil {
 		return false
 	}
@@ -56,22 +56,22 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	h := w.Header()
 	location, trailers := c.setStored(h, &v, result.Omitted)
 	status := replayStatus(result)
-	if result.Omitted && location && c.location303 {
+	if result.Omitted && location && c.Profile.Location303 {
 		status = http.StatusSeeOther
 	}
-	if c.statusHeader || result.Omitted && !c.hidesStatus { // no profile has a word for an answer without its body
+	if c.Profile.StatusHeader || result.Omitted && !c.Profile.HideStatus { // no profile has a word for an answer without its body
 		h["Idempotency-Status"] = v.add(v.status)
 	}
-	if c.marker != "" {
-		h[c.marker] = v.add("true")
+	if c.Profile.Marker != "" {
+		h[c.Profile.Marker] = v.add("true")
 	}
 	c.setResultHeader(h, true)
-	if c.retryHeader != "" && status >= 500 { // nothing else ever comes
-		h[c.retryHeader] = v.add("false")
+	if c.Profile.RetryHeader != "" && status >= 500 { // nothing else ever comes
+		h[c.Profile.RetryHeader] = v.add("false")
 	}
-	if c.originalHeader != "" {
+	if c.Profile.OriginalHeader != "" {
 		if id := about(v.text, aboutRequestID); id != "" {
-			h[c.originalHeader] = v.add(id)
+			h[c.Profile.OriginalHeader] = v.add(id)
 		}
 	}
 	trailers = trailers && acceptsTrailers(r)

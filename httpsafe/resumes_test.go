@@ -33,7 +33,7 @@ func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 	} {
 		t.Run(c.policy.String(), func(t *testing.T) {
 			k := newKit(t)
-			k.policy.OnAbandoned, k.options.Ambiguous = c.policy, httpsafe.AmbiguousUnknown
+			k.policy.OnAbandoned, k.options.Ambiguous = c.policy, retrysafe.AmbiguousUnknown
 			done := k.handler
 			k.handler = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 			k.post("k").want(502).wantState(c.first)
@@ -58,7 +58,7 @@ func TestThePolicyPageSaysWhetherARetryGoesOn(t *testing.T) {
 	const words = "outcome unknown, a retry resumes it"
 	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {
 		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
-		page := httpsafe.PolicyPage(httpsafe.RoutePolicy{Pattern: "/", Guard: guard, Options: httpsafe.Options{Ambiguous: httpsafe.AmbiguousUnknown}})
+		page := httpsafe.PolicyPage(httpsafe.Options{Ambiguous: retrysafe.AmbiguousUnknown}.Rules("/", guard.Policy()))
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/policy", nil))
 		if got := strings.Contains(w.Body.String(), words); got != (policy.String() != "refuse") {

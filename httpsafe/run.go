@@ -62,7 +62,7 @@ func (x *exchange) handBack(r *http.Request) {
 // afterPanic says what a handler's panic means for the key. To release it, the panic goes on only after that.
 func (x *exchange) afterPanic(p any) error {
 	x.recorder.abort()
-	if x.m.ambiguous == AmbiguousRelease && !isAbort(p) {
+	if x.m.Ambiguous == retrysafe.AmbiguousRelease && !isAbort(p) {
 		x.panicked = p
 		return retrysafe.Retryable(errAborted)
 	}

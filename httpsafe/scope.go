@@ -100,7 +100,7 @@ func (c *config) scopeOf(r *http.Request) (string, error) {
 		return "", err
 	}
 	base := c.callerScope(name)
-	if c.scopeRoute {
+	if c.Profile.ScopeRoute {
 		operation := c.operation(r)
 		if len(operation) > maxOperation {
 			operation = caller.Digest(operation)
@@ -119,15 +119,15 @@ func (c *config) callerScope(caller string) string {
 	if strings.ContainsAny(caller, "/%") {
 		caller = retrysafe.Scope(caller)
 	}
-	if c.scopeVersion != "" {
-		return c.scopeVersion + "/" + caller
+	if c.version != "" {
+		return c.version + "/" + caller
 	}
 	return caller
 }
 
 // operation names the route: its pattern where one is known, which begins with the method or not.
 func (c *config) operation(r *http.Request) string {
-	route := c.route
+	route := c.Route
 	if route == "" {
 		route = r.Pattern
 	}

@@ -170,7 +170,7 @@ func s21(k *kit) {
 	k.post("k").wantState("executed; exp=@EXP")
 
 	allowing := newKit(k.T)
-	allowing.options.AllowEarlyData = true
+	allowing.options.Profile.AllowEarlyData = true
 	allowing.post("k", header("Early-Data", "1")).want(201)
 }
 
@@ -180,7 +180,7 @@ func s22(k *kit) {
 }
 
 func s23(k *kit) {
-	k.options.RejectUnsupported = true
+	k.options.Profile.RejectUnsupported = true
 	k.post("k", method("PUT")).wantProblem(501, httpsafe.NotSupported)
 	k.wantRuns(0)
 	k.post("", method("PUT")).want(201)

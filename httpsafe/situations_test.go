@@ -136,7 +136,7 @@ func s07(k *kit) {
 	k.wantRuns(1)
 
 	other := newKit(k.T)
-	other.policy, other.handler, other.options.Location303 = k.policy, k.handler, true
+	other.policy, other.handler, other.options.Profile.Location303 = k.policy, k.handler, true
 	other.post("k")
 	other.post("k").want(303).wantHeader("Location", "/l")
 }

@@ -19,7 +19,7 @@ import (
 
 func TestHeaderAndAliases(t *testing.T) {
 	k := newKit(t)
-	k.options.Header, k.options.Aliases = "Request-Key", []string{"x-idempotency-key"}
+	k.options.Profile.Header, k.options.Profile.Aliases = "Request-Key", []string{"x-idempotency-key"}
 	k.post("", header("Request-Key", "k")).want(201).wantHeader("Request-Key", "k")
 	k.post("", header("X-Idempotency-Key", "k")).want(201).wantState("replayed; exp=@EXP").wantHeader("X-Idempotency-Key", "k")
 	k.post("", header("Request-Key", "k"), header("X-Idempotency-Key", "k")).wantProblem(400, httpsafe.KeyMalformed)
@@ -27,7 +27,7 @@ func TestHeaderAndAliases(t *testing.T) {
 	k.wantRuns(2)
 
 	k = newKit(t)
-	k.options.KeySource = httpsafe.HeaderKey{Header: "Request-Key"}
+	k.options.Profile = httpsafe.IETF().WithHeader("Request-Key")
 	k.post("", header("Request-Key", "k")).wantState("executed; exp=@EXP")
 	k.post("k").wantState("")
 }
@@ -124,7 +124,7 @@ func TestNullIsNoKey(t *testing.T) {
 func TestUUIDsAreTheSameWhereverTheyStand(t *testing.T) {
 	k := newKit(t)
 	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/key"}
-	k.options.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.UUID}
+	k.options.Profile.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.UUID}
 	k.post("", body(`{"key":"01890000-0000-7000-8000-00000000000a"}`)).want(201)
 	k.post("", body(`{"key":"01890000-0000-7000-8000-00000000000A"}`)).wantProblem(422, httpsafe.KeyReused)
 	k.wantRuns(1)
@@ -307,7 +307,7 @@ func TestRefusedCredentialNamesScopesThatWork(t *testing.T) {
 // Scopes are bounded and paths are not. Seen to fail with a long operation not replaced by its digest: 401.
 func TestScopeOfALongPath(t *testing.T) {
 	k := newKit(t)
-	k.options.ScopeRoute = true
+	k.options.Profile.ScopeRoute = true
 	long := "/" + strings.Repeat("x", 2000)
 	k.post("k", target(long)).want(201)
 	k.post("k", target(long)).wantState("replayed; exp=@EXP")
@@ -316,7 +316,7 @@ func TestScopeOfALongPath(t *testing.T) {
 
 func TestScopeRouteAndVersion(t *testing.T) {
 	k := newKit(t)
-	k.options.ScopeRoute = true
+	k.options.Profile.ScopeRoute = true
 	k.post("k").want(201)
 	k.post("k", target("/other")).wantState("executed; exp=@EXP")
 	k.post("k", method("PATCH")).wantState("executed; exp=@EXP")
@@ -334,7 +334,7 @@ func TestScopeRouteAndVersion(t *testing.T) {
 	forged.post("k", header("Caller", "v2/alice")).wantState("executed; exp=@EXP")
 
 	route := newKit(t)
-	route.options.ScopeRoute, route.options.Route = true, "POST /payments/{id}"
+	route.options.Profile.ScopeRoute, route.options.Route = true, "POST /payments/{id}"
 	route.post("k", target("/payments/1")).want(201)
 	route.post("k", target("/payments/2")).wantProblem(422, httpsafe.KeyReused)
 }
@@ -344,20 +344,27 @@ func TestLongScopeIsRefused(t *testing.T) {
 	k.post("k", header("Caller", strings.Repeat("x", 2000))).wantProblem(401, httpsafe.ScopeUnresolved)
 }
 
+// methods returns a profile that guards these.
+func methods(all ...string) httpsafe.Profile {
+	p := httpsafe.IETF()
+	p.Methods = all
+	return p
+}
+
 func TestOptionsAreChecked(t *testing.T) {
 	for text, o := range map[string]httpsafe.Options{
-		"is safe":             {Methods: []string{"GET"}},
-		`"post" matches no`:   {Methods: []string{"POST", "post"}}, // seen to fail with nothing said: nothing was guarded
-		`"PO ST" matches no`:  {Methods: []string{"PO ST"}},
-		"Methods is empty":    {Methods: []string{}},
-		"no header's name":    {Header: "a b"},
-		"at most 1024":        {KeySyntax: httpsafe.KeySyntax{Max: 2000}},
+		"is safe":             {Profile: methods("GET")},
+		`"post" matches no`:   {Profile: methods("POST", "post")}, // seen to fail with nothing said: nothing was guarded
+		`"PO ST" matches no`:  {Profile: methods("PO ST")},
+		"Methods is empty":    {Profile: methods()},
+		"valid header name":   {Profile: httpsafe.IETF().WithHeader("a b")},
+		"at most 1024":        {Profile: httpsafe.Profile{KeySyntax: httpsafe.KeySyntax{Max: 2000}}},
 		"need a StatusPath":   {RespondAsync: true},
 		"needs a Secret":      {KeySource: httpsafe.BodyHash{}},
 		"needs PathValues":    {KeySource: httpsafe.NaturalKey{}},
 		"needs a Pointer":     {KeySource: httpsafe.KeyInBody{}},
 		"pointer":             {Fingerprint: httpsafe.FingerprintFields(fingerprint.Fields{Include: []string{"a"}})},
-		"no header is named":  {KeySource: httpsafe.HeaderKey{}, Profile: httpsafe.Profile{Name: "own"}},
+		"Header is empty":     {Profile: httpsafe.Profile{Name: "own"}},
 		"a name and a functi": {Fingerprint: httpsafe.FingerprintFunc("", nil)},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), text) {
@@ -367,7 +374,9 @@ func TestOptionsAreChecked(t *testing.T) {
 	guard := retrysafe.New(newKit(t).store, retrysafe.Options{})
 	for _, wrong := range []func(){
 		func() { httpsafe.Middleware(guard, nil, httpsafe.Options{}) },
-		func() { httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Header: "a b"}) },
+		func() {
+			httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Profile: httpsafe.IETF().WithHeader("a b")})
+		},
 		func() { httpsafe.StatusHandler(guard, nil, httpsafe.Options{}) },
 	} {
 		func() {

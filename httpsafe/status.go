@@ -77,7 +77,7 @@ func (s *statusHandler) find(r *http.Request, scope string) (retrysafe.Record, *
 
 // belongs reports whether a record's scope is the caller's, with one operation behind it if operations are scoped.
 func (s *statusHandler) belongs(scope, caller string) bool {
-	if !s.scopeRoute {
+	if !s.Profile.ScopeRoute {
 		return scope == caller
 	}
 	operation, ok := strings.CutPrefix(scope, caller+"/")
@@ -85,22 +85,32 @@ func (s *statusHandler) belongs(scope, caller string) bool {
 }
 
 func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
+	type end struct { // what is known of an ended request
+		EndedMsAgo int64  `json:"ended_ms_ago"`
+		Status     int    `json:"status"`
+		Replayable bool   `json:"replayable"`
+		Result     string `json:"result"`
+	}
+	answer := struct {
+		State   string `json:"state"`
+		Attempt int    `json:"attempt"`
+		AgeMs   int64  `json:"age_ms"`
+		*end
+	}{State: stateOf(known), Attempt: known.Attempt, AgeMs: known.Age.Milliseconds()}
 	h := w.Header()
-	o := jsonObject{}
-	o.add("state", stateOf(known))
-	o.add("attempt", known.Attempt)
-	o.add("age_ms", known.Age.Milliseconds())
 	switch {
 	case known.State.Ended():
-		o.add("ended_ms_ago", known.EndedAge.Milliseconds())
-		o.add("status", s.statusOf(known.Result))
-		o.add("replayable", isResolvedFailure(known.Result) || known.ReplayLeft > 0 && !known.Result.Omitted)
-		o.add("result", r.URL.Path+"?result")
+		answer.end = &end{
+			EndedMsAgo: known.EndedAge.Milliseconds(),
+			Status:     s.statusOf(known.Result),
+			Replayable: isResolvedFailure(known.Result) || known.ReplayLeft > 0 && !known.Result.Omitted,
+			Result:     r.URL.Path + "?result",
+		}
 	case known.LeaseLeft > 0:
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(s.retryAfter(known))))
 	}
-	body := o.close()
-	h.Set("Content-Type", jsonType)
+	contentType, body := render(jsonType, answer)
+	h.Set("Content-Type", contentType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.Write(body)
@@ -111,10 +121,7 @@ func (s *statusHandler) statusOf(r retrysafe.Result) int {
 	if !isResolvedFailure(r) {
 		return replayStatus(r)
 	}
-	if status := s.profile.Statuses[KeyClosed]; status != 0 {
-		return status
-	}
-	return problem(KeyClosed).Status
+	return problem(KeyClosed).under(s.Profile, "").Status
 }
 
 // isResolvedFailure reports whether a person has ended the key as failed without an answer. What retries get does not age: there is

@@ -50,7 +50,7 @@ func TestInFlightStatus(t *testing.T) {
 	for _, routed := range []bool{false, true} {
 		k := newKit(t)
 		k.options.StatusPath, k.options.InFlightStatus = statusPath, true
-		k.options.ScopeRoute, k.options.ScopeVersion = routed, "v1"
+		k.options.Profile.ScopeRoute, k.options.ScopeVersion = routed, "v1"
 		location := ""
 		first := k.during(func() {
 			a := k.post("k").want(202).wantState("in-flight").wantHeader("Retry-After", "1").wantHeader("Cache-Control", "no-store")
@@ -74,7 +74,7 @@ func TestInFlightStatus(t *testing.T) {
 func TestStatusIsForTheCallerOnly(t *testing.T) {
 	for _, routed := range []bool{false, true} {
 		k := newKit(t)
-		k.options.ScopeRoute = routed
+		k.options.Profile.ScopeRoute = routed
 		k.post("k", header("Caller", "a")).want(201)
 		location := statusPath + "/" + k.digestOf("a", routed)
 		k.status(location, header("Caller", "a")).want(200)

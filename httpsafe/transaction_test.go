@@ -271,14 +271,14 @@ func TestReleaseAndUnknownOutsideOfAnAttempt(t *testing.T) {
 
 func TestAmbiguousPolicies(t *testing.T) {
 	for _, c := range []struct {
-		policy       httpsafe.AmbiguousPolicy
+		policy       retrysafe.AmbiguousPolicy
 		first, retry int
 		state        string
 		runs         int64
 	}{
-		{httpsafe.AmbiguousStore, 502, 502, "executed; exp=@EXP", 1},
-		{httpsafe.AmbiguousRelease, 502, 502, "released", 2},
-		{httpsafe.AmbiguousUnknown, 502, 500, "unknown", 1},
+		{retrysafe.AmbiguousStore, 502, 502, "executed; exp=@EXP", 1},
+		{retrysafe.AmbiguousRelease, 502, 502, "released", 2},
+		{retrysafe.AmbiguousUnknown, 502, 500, "unknown", 1},
 	} {
 		k := newKit(t)
 		k.options.Ambiguous = c.policy
@@ -291,7 +291,7 @@ func TestAmbiguousPolicies(t *testing.T) {
 		k.options.Ambiguous = c.policy
 		k.handler = func(w http.ResponseWriter, r *http.Request) { panic("broken") }
 		wantPanic(k, "broken", func() { k.post("k") })
-		if c.policy == httpsafe.AmbiguousRelease {
+		if c.policy == retrysafe.AmbiguousRelease {
 			wantPanic(k, "broken", func() { k.post("k") })
 		} else {
 			k.post("k").wantProblem(500, httpsafe.OutcomeUnknown)

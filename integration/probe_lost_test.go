@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
 )
@@ -14,8 +15,8 @@ import (
 // its body, F15 answers too late. Seen to fail for paypal, aws, checkout, gocardless and stripe-v2 while the profile's class decided.
 func TestProbeLosesAnswersBehindTheProxy(t *testing.T) {
 	t.Parallel()
-	policies := map[string]httpsafe.AmbiguousPolicy{
-		"store": httpsafe.AmbiguousStore, "release": httpsafe.AmbiguousRelease, "unknown": httpsafe.AmbiguousUnknown,
+	policies := map[string]retrysafe.AmbiguousPolicy{
+		"store": retrysafe.AmbiguousStore, "release": retrysafe.AmbiguousRelease, "unknown": retrysafe.AmbiguousUnknown,
 	}
 	for _, profile := range httpsafe.Profiles() {
 		for name, policy := range policies {
@@ -27,7 +28,7 @@ func TestProbeLosesAnswersBehindTheProxy(t *testing.T) {
 					report = playLost(t, profile, options, late) // a busy machine did not bring the request to the upstream in that time
 				}
 				want := probe.Pass
-				if policy == httpsafe.AmbiguousRelease {
+				if policy == retrysafe.AmbiguousRelease {
 					want = probe.Fail // the user's word that the work may run again
 				}
 				for _, o := range report.Outcomes {

@@ -95,7 +95,7 @@ func behindMiddleware(t testing.TB, api http.Handler, profile httpsafe.Profile) 
 	for _, pattern := range routes() {
 		mux.Handle(pattern, httpsafe.Middleware(guard, httpsafe.ScopeCredential(), options)(api))
 	}
-	mux.Handle("GET /.well-known/idempotency-policy", httpsafe.PolicyPage(httpsafe.RoutePolicy{Pattern: "/orders", Guard: guard, Options: options}))
+	mux.Handle("GET /.well-known/idempotency-policy", httpsafe.PolicyPage(options.Rules("/orders", guard.Policy())))
 	return serve(t, authenticated(mux))
 }
 

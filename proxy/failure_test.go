@@ -67,7 +67,8 @@ func TestAnUpstreamThatCannotBeReachedReleasesTheKey(t *testing.T) {
 	var down atomic.Bool
 	down.Store(true)
 	k := newKit(t, up.URL, func(s *setup) {
-		s.options.Default.HTTP.Class = httpsafe.StoreAll
+		s.options.Default.HTTP.Profile = httpsafe.IETF()
+		s.options.Default.HTTP.Profile.Class = httpsafe.StoreAll
 		s.options.Transport = &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			if down.Load() {
 				address = "127.0.0.1:1"

@@ -176,7 +176,7 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 	case !hasKey && isSafe(r.Method):
 	case !hasKey:
 		p.Detail += " Find out whether it did before you send it again."
-	case f.route.HTTP.Ambiguous == httpsafe.AmbiguousRelease:
+	case f.route.HTTP.Ambiguous == retrysafe.AmbiguousRelease:
 		p.Retryable = true
 		p.Detail += " Retry with the same key to run it again."
 	case f.policy.OnAbandoned.String() != retrysafe.Refuse().String():

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -22,28 +23,16 @@ func isFromBetween(status int) bool {
 	return false
 }
 
-// class returns the class of an upstream's statuses: that of the options or the profile, with the statuses ambiguous that
-// may come from something between.
-func (r Route) class() httpsafe.ClassFunc {
-	byProfile := r.profileClass()
-	return func(status int) httpsafe.Class {
+// class returns the class of an upstream's statuses: the profile's, with the statuses ambiguous that may come from
+// something between.
+func (r Route) class(byProfile httpsafe.ClassFunc) httpsafe.ClassFunc {
+	return func(status int) retrysafe.Class {
 		isTrusted := r.TrustUnavailable && (status == http.StatusServiceUnavailable || status == http.StatusRequestTimeout)
 		if isFromBetween(status) && !isTrusted {
-			return httpsafe.ClassAmbiguous
+			return retrysafe.ClassAmbiguous
 		}
 		return byProfile(status)
 	}
-}
-
-// profileClass returns the class that the options or the profile give.
-func (r Route) profileClass() httpsafe.ClassFunc {
-	switch {
-	case r.HTTP.Class != nil:
-		return r.HTTP.Class
-	case r.HTTP.Profile.Class != nil:
-		return r.HTTP.Profile.Class
-	}
-	return httpsafe.ThreeClasses
 }
 
 // saysNothingHappened reports whether an answer with such a status says that the operation did not run: body is what was
@@ -62,5 +51,5 @@ func (r Route) saysNothingHappened(res *http.Response, body []byte) bool {
 		}
 	}
 	asksToRetry := res.Header.Get("Retry-After") != "" && res.StatusCode != http.StatusBadGateway && res.StatusCode != http.StatusGatewayTimeout
-	return asksToRetry && r.profileClass()(res.StatusCode) == httpsafe.ClassRelease
+	return asksToRetry && r.HTTP.Profile.Class(res.StatusCode) == retrysafe.ClassRelease
 }

@@ -50,8 +50,8 @@ func TestALostAnswerFreesTheKeyInNoProfile(t *testing.T) {
 	t.Cleanup(func() { close(hang) })
 	const half = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
 	for _, profile := range httpsafe.Profiles() {
-		for ambiguous, name := range map[httpsafe.AmbiguousPolicy]string{
-			httpsafe.AmbiguousStore: "store", httpsafe.AmbiguousRelease: "release", httpsafe.AmbiguousUnknown: "unknown",
+		for ambiguous, name := range map[retrysafe.AmbiguousPolicy]string{
+			retrysafe.AmbiguousStore: "store", retrysafe.AmbiguousRelease: "release", retrysafe.AmbiguousUnknown: "unknown",
 		} {
 			for _, fault := range []struct {
 				name   string
@@ -78,14 +78,14 @@ func TestALostAnswerFreesTheKeyInNoProfile(t *testing.T) {
 					wait(t, charged, "the first charge")
 					for range 2 {
 						got := k.do(k.keyed(profile))
-						if ambiguous == httpsafe.AmbiguousRelease {
+						if ambiguous == retrysafe.AmbiguousRelease {
 							want(t, "again", got.StatusCode, fault.status)
 							wait(t, charged, "another charge")
 							continue
 						}
 						want(t, "again", got.StatusCode, 500)
 					}
-					if ambiguous != httpsafe.AmbiguousRelease {
+					if ambiguous != retrysafe.AmbiguousRelease {
 						want(t, "charges", asked.Load(), 1)
 					}
 				})
@@ -151,7 +151,7 @@ func TestWhatAGatewayMayHaveMadeUp(t *testing.T) {
 	notExecuted := http.Header{"Content-Type": {problemJSON + "; charset=utf-8"}}
 	no, unknown := `{"status":502,"executed":"no"}`, `{"status":502,"executed":"unknown"}`
 	trust := func(s *setup) { s.options.Default.TrustUnavailable = true }
-	release := func(s *setup) { s.options.Default.HTTP.Ambiguous = httpsafe.AmbiguousRelease }
+	release := func(s *setup) { s.options.Default.HTTP.Ambiguous = retrysafe.AmbiguousRelease }
 	stream := func(s *setup) { s.options.Default.Stream = true }
 	profile := func(p httpsafe.Profile) change { return func(s *setup) { s.options.Default.HTTP.Profile = p } }
 	for _, c := range []struct {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
@@ -12,13 +13,13 @@ const wellKnown = "/.well-known/idempotency-"
 // published returns a route's options as they are in force: with the addresses of the proxy's own pages, the classes of an
 // upstream's statuses, and how requests are sent.
 func (o Options) published(r Route) httpsafe.Options {
-	h := r.HTTP
-	h.Class = r.class()
+	h := r.HTTP.WithDefaults()
+	h.Profile.Class = r.class(h.Profile.Class)
 	h.FingerprintVersion = r.version()
 	h.BufferFlushes = !r.Stream
 	h.PolicyURL = o.PublicURL + PolicyPath
 	h.StatusPath = StatusPath
-	if h.ScopeRoute || h.Profile.ScopeRoute {
+	if h.Profile.ScopeRoute {
 		h.StatusPath = routeStatusPath
 	}
 	return h
@@ -26,20 +27,15 @@ func (o Options) published(r Route) httpsafe.Options {
 
 // newPages returns the pages that tell about rules and keys. Those about a caller's keys are authorized.
 func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options, authorized func(http.Handler) http.Handler) *http.ServeMux {
-	var routes []httpsafe.RoutePolicy
+	var routes []httpsafe.Rules
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
-		if r.Unguarded {
-			continue
+		if !r.Unguarded {
+			name := cmp.Or(r.Pattern, "everything else")
+			routes = append(routes, o.published(r).Rules(name, g.With(r.Policy).Policy(), Problems()...))
 		}
-		name := r.Pattern
-		if name == "" {
-			name = "everything else"
-		}
-		routes = append(routes, httpsafe.RoutePolicy{Pattern: name, Guard: g.With(r.Policy), Options: o.published(r), Problems: Problems()})
 	}
 	whole, routed := o.published(o.Default), o.published(o.Default)
-	whole.ScopeRoute, whole.Profile.ScopeRoute = false, false
-	routed.ScopeRoute = true
+	whole.Profile.ScopeRoute, routed.Profile.ScopeRoute = false, true
 	mux := http.NewServeMux()
 	mux.Handle("GET "+PolicyPath, httpsafe.PolicyPage(routes...))
 	mux.Handle("GET "+StatusPath+"/{digest}", authorized(httpsafe.StatusHandler(g, scope, whole)))

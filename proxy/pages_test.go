@@ -45,8 +45,10 @@ func TestTheStatusOfALongOperation(t *testing.T) {
 			w.WriteHeader(201)
 			io.WriteString(w, "report")
 		})
+		profile := httpsafe.IETF()
+		profile.ScopeRoute = routed
 		k := newKit(t, up.URL, func(s *setup) {
-			s.options.Routes = []proxy.Route{{Pattern: "POST /reports/{id}", HTTP: httpsafe.Options{InFlightStatus: true, ScopeRoute: routed}}}
+			s.options.Routes = []proxy.Route{{Pattern: "POST /reports/{id}", HTTP: httpsafe.Options{InFlightStatus: true, Profile: profile}}}
 		})
 		first := make(chan answer)
 		go func() { first <- k.post("/reports/1", "", "k") }()

@@ -112,6 +112,8 @@ func TestThePathStaysAsItIs(t *testing.T) {
 func TestRoutes(t *testing.T) {
 	up := newUpstream(t, ok)
 	required := httpsafe.Options{Required: true}
+	put := httpsafe.IETF()
+	put.Methods = []string{"PUT"}
 	k := newKit(t, up.URL, func(s *setup) {
 		s.options.Routes = []proxy.Route{
 			{Pattern: "POST /payments", HTTP: required},
@@ -119,7 +121,7 @@ func TestRoutes(t *testing.T) {
 			{Pattern: "/dirs/", HTTP: required},
 			{Pattern: "POST api.example.com/", HTTP: required},
 			{Pattern: "/open/", Unguarded: true},
-			{Pattern: "PUT /things/{id}", HTTP: httpsafe.Options{Methods: []string{"PUT"}}},
+			{Pattern: "PUT /things/{id}", HTTP: httpsafe.Options{Profile: put}},
 		}
 	})
 	for _, c := range []struct {

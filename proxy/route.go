@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -53,11 +52,8 @@ type routeHandler struct {
 
 	auth *authorizer
 
-	methods   []string
-	headers   []string // canonical names that may carry a key
-	elsewhere bool     // a request without any of them may have a key all the same
-	required  bool
-	noGuards  bool
+	rules    httpsafe.Rules
+	noGuards bool
 }
 
 // newRouteHandler serves a route with its options as they are in force.
@@ -67,6 +63,7 @@ func newRouteHandler(
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
 	}
+	r.HTTP = r.HTTP.WithDefaults()
 	own := g.With(r.Policy)
 	if own.Policy().OnAbandoned.String() == retrysafe.Rerun().String() {
 		own = own.With(retrysafe.Policy{OnAbandoned: rerunIfSentAlike(o.FingerprintVersion)})
@@ -78,6 +75,7 @@ func newRouteHandler(
 		admission:   common.admission,
 		noGuards:    r.Unguarded,
 		problems:    problemWriter{policyURL: o.PolicyURL, profile: o.Profile},
+		rules:       o.Rules(r.Pattern, own.Policy()),
 	}
 	if err := common.admission.limits.fits(r.Pattern, max(o.MaxRequestBody, int64(own.Policy().MaxResult))); err != nil {
 		return nil, err
@@ -86,7 +84,6 @@ func newRouteHandler(
 	h.auth, common.problems = common.auth, h.problems
 	h.forward = newForwarder(common, r, own.Policy())
 	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
-	h.lookFor(o)
 	return h, nil
 }
 
@@ -99,33 +96,11 @@ func (h *routeHandler) takeMemory(ctx context.Context, n int) *httpsafe.Problem 
 	return &p
 }
 
-// lookFor notes which requests can have a key.
-func (h *routeHandler) lookFor(o httpsafe.Options) {
-	profile := o.Profile
-	if profile.Name == "" {
-		profile = httpsafe.IETF()
-	}
-	h.methods = o.Methods
-	if h.methods == nil {
-		h.methods = profile.Methods
-	}
-	names := slices.Concat([]string{o.Header, profile.Header}, o.Aliases, profile.Aliases)
-	source, inHeader := o.KeySource.(httpsafe.HeaderKey)
-	names = append(append(names, source.Header), source.Aliases...)
-	for _, name := range names {
-		if name != "" {
-			h.headers = append(h.headers, http.CanonicalHeaderKey(name))
-		}
-	}
-	inBody := profile.BodyField != "" || profile.QueryField != ""
-	h.required = o.Required || profile.Required
-	h.elsewhere = o.KeySource != nil && !inHeader || o.KeySource == nil && inBody
-}
-
 // ServeHTTP implements http.Handler.
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	hold := w.(*holder) // as Proxy.serveBounded has it
-	keyed := !h.noGuards && h.mayHaveKey(r)
+	// A request that is to be refused for want of a key is treated like one that has it.
+	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || h.rules.Required && h.rules.Guards(r.Method))
 	hold.bodyWithin(h.bodyTimeout, keyed)
 	switch {
 	case h.noGuards:
@@ -135,20 +110,6 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		h.serveKeyed(hold, r)
 	}
-}
-
-// mayHaveKey reports whether a request seems to have a key, or is to be refused for want of one.
-func (h *routeHandler) mayHaveKey(r *http.Request) bool {
-	return slices.Contains(h.methods, r.Method) && (h.required || h.elsewhere || h.hasHeader(r))
-}
-
-func (h *routeHandler) hasHeader(r *http.Request) bool {
-	for _, name := range h.headers {
-		if len(r.Header[name]) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 // serveKeyed serves a request that seems to have a key, and reports what became of it.
@@ -162,7 +123,7 @@ func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 			h.reportFunc(told)
 		}
 	}()
-	if h.elsewhere || h.hasHeader(r) {
+	if h.rules.MayHaveKey(r) {
 		if err := h.auth.refuse(hold, r, h.problems); err != nil {
 			entry.fail(err)
 			return

@@ -27,9 +27,8 @@ func TestWordsOfTheProxysOwnAnswers(t *testing.T) {
 	} {
 		for upstream, want := range map[string]string{"http://127.0.0.1:1": c.unreachable, broken: c.failed} {
 			k := newKit(t, upstream, func(s *setup) {
-				s.options.Default.HTTP.Profile, s.options.Default.HTTP.Header = c.profile, "Idempotency-Key"
-				s.options.Default.HTTP.Profile.FirstSent = ""
-				s.options.Default.HTTP.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+				c.profile.FirstSent, c.profile.KeySyntax = "", httpsafe.KeySyntax{Form: httpsafe.Bare}
+				s.options.Default.HTTP.Profile = c.profile.WithHeader("Idempotency-Key")
 			})
 			for range 2 { // the retry of what nobody knows is told so; the other is sent again
 				got := k.post("/", "a=1", "k")

@@ -212,7 +212,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 			c.outside = func(s *shop, _ http.Handler) http.Handler { return http.HandlerFunc(s.plain) }
 		}, "wrapped in httpsafe.Middleware"},
 		"the wrong header": {func(c *setup) {
-			c.options.Required, c.options.Header = false, "X-Key"
+			c.options.Required, c.options.Profile = false, httpsafe.IETF().WithHeader("X-Key")
 			c.handler = func(s *shop) http.HandlerFunc { return s.plain }
 		}, "where the middleware looks for it"},
 		"a scope for each request": {func(c *setup) {

@@ -38,7 +38,7 @@ func (r role) playMiddleware(ctx context.Context) error {
 	options := httpsafe.Options{}
 	mux := http.NewServeMux()
 	mux.Handle("/", httpsafe.Middleware(guard, httpsafe.ScopeCredential(), options)(r.api().handler()))
-	mux.Handle("GET "+proxy.PolicyPath, httpsafe.PolicyPage(httpsafe.RoutePolicy{Pattern: "/", Guard: guard, Options: options}))
+	mux.Handle("GET "+proxy.PolicyPath, httpsafe.PolicyPage(options.Rules("/", guard.Policy())))
 	return serve(ctx, r.address, r.api().authenticated(mux))
 }
 

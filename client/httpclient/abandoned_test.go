@@ -17,7 +17,7 @@ func TestTheClientGoesOnWithAnAbandonedKey(t *testing.T) {
 	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {
 		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
 		runs := 0
-		guarded := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Ambiguous: httpsafe.AmbiguousUnknown})
+		guarded := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Ambiguous: retrysafe.AmbiguousUnknown})
 		server := httptest.NewServer(guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if runs++; runs == 1 {
 				w.WriteHeader(http.StatusBadGateway)

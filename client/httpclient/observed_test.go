@@ -44,14 +44,14 @@ func TestProfileFromObserved(t *testing.T) {
 		})
 	}
 	for says, text := range map[string]string{
-		"not the JSON":       `observed`,
-		"its schema is":      `{}`,
-		"this version reads": `{"schema":"retrysafe-observed/2","profile":"ietf"}`,
-		`member "observed"`:  `{"schema":"retrysafe-probe-report/1"}`,
-		"speaks grpc":        begin + `"ietf","protocol":"grpc"}`,
-		"no profile":         begin + `"acme"}`,
-		"neither quoted":     begin + `"ietf","quoted":false,"bare":false}`,
-		"something follows":  begin + `"ietf"} {}`,
+		"not the JSON":        `observed`,
+		"its schema is":       `{}`,
+		"this version reads":  `{"schema":"retrysafe-observed/2","profile":"ietf"}`,
+		`member "observed"`:   `{"schema":"retrysafe-probe-report/1"}`,
+		"speaks grpc":         begin + `"ietf","protocol":"grpc"}`,
+		"unsupported profile": begin + `"acme"}`,
+		"neither quoted":      begin + `"ietf","quoted":false,"bare":false}`,
+		"something follows":   begin + `"ietf"} {}`,
 	} {
 		if _, err := httpclient.ProfileFromObserved(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", text, err, says)

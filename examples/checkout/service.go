@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -31,7 +32,7 @@ func newService(p *place) (http.Handler, error) {
 	// The shop is the only caller.
 	safe := httpsafe.Middleware(p.guard.With(policy()), httpsafe.ScopeNone(), httpsafe.Options{
 		Required:  true,
-		Ambiguous: httpsafe.AmbiguousRelease,
+		Ambiguous: retrysafe.AmbiguousRelease,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /effects", safe(http.HandlerFunc(s.make)))

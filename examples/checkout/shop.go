@@ -44,7 +44,7 @@ func newShop(p *place, urls addresses) (http.Handler, error) {
 	}
 	safe := httpsafe.Middleware(p.guard.With(policy()), httpsafe.ScopeCredential(), httpsafe.Options{
 		Required:  true,
-		Ambiguous: httpsafe.AmbiguousUnknown,
+		Ambiguous: retrysafe.AmbiguousUnknown,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /checkouts", safe(http.HandlerFunc((&shop{client, urls}).checkout)))

@@ -66,7 +66,7 @@ func handler(guard *retrysafe.Guard, b *bank, token string) http.Handler {
 	// The guard stands inside of authentication, so that a replay too goes only to whoever may ask for it.
 	mux.Handle("POST /payments", authenticate(token, safe(http.HandlerFunc(b.pay))))
 	mux.Handle("GET /.well-known/idempotency-policy", httpsafe.PolicyPage(
-		httpsafe.RoutePolicy{Pattern: "POST /payments", Guard: guard, Options: options},
+		options.Rules("POST /payments", guard.Policy()),
 	))
 	return mux
 }

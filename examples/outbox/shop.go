@@ -62,7 +62,7 @@ func (s *shop) close() error {
 // handler guards orders: whatever fails has been rolled back.
 func (s *shop) handler() http.Handler {
 	orders := s.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
-	safe := httpsafe.Middleware(orders, httpsafe.ScopeCredential(), httpsafe.Options{Required: true, Ambiguous: httpsafe.AmbiguousRelease})
+	safe := httpsafe.Middleware(orders, httpsafe.ScopeCredential(), httpsafe.Options{Required: true, Ambiguous: retrysafe.AmbiguousRelease})
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", safe(http.HandlerFunc(s.order)))
 	return mux

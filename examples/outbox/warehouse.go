@@ -42,7 +42,7 @@ func (h *warehouse) handler() http.Handler {
 	verify := webhook.Verify(h.secrets, webhook.VerifyOptions{})
 	hooks := h.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	once := httpsafe.Middleware(hooks, httpsafe.ScopeNone(), httpsafe.Options{
-		Header: webhook.HeaderID, Required: true, Ambiguous: httpsafe.AmbiguousRelease,
+		Profile: httpsafe.IETF().WithHeader(webhook.HeaderID), Required: true, Ambiguous: retrysafe.AmbiguousRelease,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /hooks", verify(once(http.HandlerFunc(h.pack))))

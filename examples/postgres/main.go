@@ -57,7 +57,7 @@ func handler(guard *retrysafe.Guard, store *pgstore.Store) http.Handler {
 	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(guarded, httpsafe.ScopeCredential(), httpsafe.Options{
 		Required:  true, // without a key there is no attempt, and no InTx
-		Ambiguous: httpsafe.AmbiguousRelease,
+		Ambiguous: retrysafe.AmbiguousRelease,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", safe(pay(store)))

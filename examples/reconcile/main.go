@@ -46,7 +46,7 @@ func handler(guard *retrysafe.Guard, bank *bankClient) http.Handler {
 	payments := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Reconcile(s.askBank)})
 	safe := httpsafe.Middleware(payments, httpsafe.ScopeCredential(), httpsafe.Options{
 		Required:  true,
-		Ambiguous: httpsafe.AmbiguousUnknown,
+		Ambiguous: retrysafe.AmbiguousUnknown,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", safe(http.HandlerFunc(s.pay)))

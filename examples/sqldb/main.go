@@ -60,7 +60,7 @@ func handler(guard *retrysafe.Guard, store *pgstore.Store, db *sql.DB) http.Hand
 	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(guarded, httpsafe.ScopeCredential(), httpsafe.Options{
 		Required:  true,
-		Ambiguous: httpsafe.AmbiguousRelease,
+		Ambiguous: retrysafe.AmbiguousRelease,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", safe(pay(store, db)))

@@ -46,7 +46,7 @@ func (s *shop) handler(guard *retrysafe.Guard) http.Handler {
 	checkouts := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(checkouts, httpsafe.ScopeCredential(), httpsafe.Options{
 		Required:  true,
-		Ambiguous: httpsafe.AmbiguousUnknown,
+		Ambiguous: retrysafe.AmbiguousUnknown,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /checkouts", safe(http.HandlerFunc(s.checkout)))

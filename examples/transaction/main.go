@@ -49,7 +49,7 @@ func handler(guard *retrysafe.Guard, store *sqlitestore.Store) http.Handler {
 	payments := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(payments, httpsafe.ScopeCredential(), httpsafe.Options{
 		Required:  true, // without a key there is no attempt, and no InTx
-		Ambiguous: httpsafe.AmbiguousRelease,
+		Ambiguous: retrysafe.AmbiguousRelease,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", safe(pay(store)))

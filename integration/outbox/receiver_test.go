@@ -44,7 +44,9 @@ func receiveOrders(d database) error {
 		Lease: time.Second, OnAbandoned: retrysafe.Rerun(), // safe: the effect is in the transaction
 	}})
 	verify := webhook.Verify(secrets, webhook.VerifyOptions{})
-	once := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Required: true, Header: webhook.HeaderID})
+	once := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{
+		Required: true, Profile: httpsafe.IETF().WithHeader(webhook.HeaderID),
+	})
 	return serve(verify(once(store)))
 }
 

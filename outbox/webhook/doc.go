@@ -13,7 +13,9 @@
 // webhook-id as the key, and its effects happen once:
 //
 //	verify := webhook.Verify(secrets, webhook.VerifyOptions{})
-//	once := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Required: true, Header: webhook.HeaderID})
+//	once := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{
+//		Required: true, Profile: httpsafe.IETF().WithHeader(webhook.HeaderID),
+//	})
 //	mux.Handle("POST /hooks", verify(once(handler)))
 //
 // Verify reads the body, and hands it on as it came. It must be the outer one: nobody takes a key, or reads an

@@ -161,26 +161,32 @@ func (t Route) replay() time.Duration {
 func (t Route) http(secret []byte) httpsafe.Options {
 	o := httpsafe.Options{
 		Profile:        t.profile(),
-		Required:       t.Required.Value,
-		Methods:        t.Methods.Value,
-		ScopeRoute:     t.ScopeRoute.Value,
 		Secret:         secret,
 		MaxRequestBody: t.MaxRequest.Value,
 		InFlightStatus: t.InFlight.Value.Kind == "status",
 		RespondAsync:   t.InFlight.Value.Kind == "status",
 		Fingerprint:    t.Fingerprint.Value.method(),
 	}
-	switch t.ambiguous() {
+	if t.Methods.Set {
+		o.Profile.Methods = t.Methods.Value
+	}
+	if t.Required.Set {
+		o.Profile.Required = t.Required.Value
+	}
+	if t.ScopeRoute.Set {
+		o.Profile.ScopeRoute = t.ScopeRoute.Value
+	}
+	switch t.Ambiguous.Value {
 	case "store":
-		o.Ambiguous = httpsafe.AmbiguousStore
+		o.Ambiguous = retrysafe.AmbiguousStore
 	case "release":
-		o.Ambiguous = httpsafe.AmbiguousRelease
+		o.Ambiguous = retrysafe.AmbiguousRelease
 	case "unknown":
-		o.Ambiguous = httpsafe.AmbiguousUnknown
+		o.Ambiguous = retrysafe.AmbiguousUnknown
 	}
 	switch k := t.Key.Value; {
 	case k.Header != "":
-		o.KeySource = httpsafe.HeaderKey{Header: k.Header}
+		o.Profile = o.Profile.WithHeader(k.Header)
 	case k.Natural != nil:
 		o.KeySource = httpsafe.NaturalKey{PathValues: k.Natural.Path.Value, Fields: k.Natural.Fields.Value, Reference: k.Natural.Reference.Value}
 	case k.BodyHash != nil:
@@ -189,13 +195,9 @@ func (t Route) http(secret []byte) httpsafe.Options {
 	return o
 }
 
-// ambiguous says what becomes of answers that leave open whether the operation ran. What may be sent again after a crash may
-// be sent again after a 500: httpsafe has the same rule.
-func (t Route) ambiguous() string {
-	if t.Abandoned.Value == "rerun" {
-		return or(t.Ambiguous, "unknown")
-	}
-	return or(t.Ambiguous, "store")
+// rules returns what is in force for the route.
+func (t Route) rules() httpsafe.Rules {
+	return t.http(nil).Rules(t.Pattern.Value, t.policy().WithDefaults())
 }
 
 // profile returns the route's profile; check has seen that it exists.

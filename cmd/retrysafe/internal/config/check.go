@@ -118,13 +118,13 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 		})
 	}
 	if method, _, path := splitPattern(t.Pattern.Value); path != "" && method == "" && t.Required.Value && !t.Methods.Set {
-		if open := without(commonMethods, t.methods()); len(open) > 0 {
+		if open := without(commonMethods, t.rules().Methods); len(open) > 0 {
 			all = append(all, yamlfile.Fault{
 				At: t.Pattern.At,
 				Message: fmt.Sprintf("a key is required, but %s requests pass through unguarded: the profile %s guards %s",
-					strings.Join(open, " and "), t.profile().Name, strings.Join(t.methods(), ", ")),
+					strings.Join(open, " and "), t.profile().Name, strings.Join(t.rules().Methods, ", ")),
 				Instead: fmt.Sprintf("write methods: [%s] to guard all of them, or methods: [%s]",
-					strings.Join(commonMethods, ", "), strings.Join(t.methods(), ", ")),
+					strings.Join(commonMethods, ", "), strings.Join(t.rules().Methods, ", ")),
 			})
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/retrysafe/retrysafe"
 )
 
 // Effective returns what is in force, as a file that says the same. Of a secret it says where it is found.
@@ -132,13 +130,13 @@ func (w *writer) route(t Route) {
 		w.flag("guarded", false)
 		return
 	}
-	profile, policy := t.profile(), retrysafe.New(nil, retrysafe.Options{Policy: t.policy()}).Policy()
-	w.text("profile", profile.Name)
-	w.flag("required", t.Required.Value || profile.Required)
-	w.list("methods", t.methods())
+	rules, policy := t.rules(), t.policy().WithDefaults()
+	w.text("profile", rules.Profile)
+	w.flag("required", rules.Required)
+	w.list("methods", rules.Methods)
 	w.key(t.Key)
 	w.fingerprint(t.Fingerprint)
-	w.flag("scope_route", t.ScopeRoute.Value || profile.ScopeRoute)
+	w.flag("scope_route", rules.ScopeRoute)
 	w.open("retention")
 	w.duration("replay", policy.Retention.Replay)
 	w.duration("key", policy.Retention.Key)
@@ -149,14 +147,10 @@ func (w *writer) route(t Route) {
 	w.text("in_flight", t.InFlight.Value.String())
 	w.text("abandoned", or(t.Abandoned, "refuse"))
 	w.text("store_error", or(t.StoreError, "closed"))
-	w.text("ambiguous", t.ambiguous())
+	w.text("ambiguous", rules.Ambiguous.String())
 	w.flag("trust_unavailable", t.TrustUnavailable.Value)
-	if t.MaxRequest.Set {
-		w.number("max_request", t.MaxRequest.Value)
-	} else {
-		w.number("max_request", 1<<20)
-	}
-	w.number("max_response", int64(policy.MaxResult))
+	w.number("max_request", rules.MaxRequestBytes)
+	w.number("max_response", rules.MaxResponseBytes)
 	w.setting("upstream_key", t.UpstreamKey)
 	w.setting("attempt_header", t.AttemptHeader)
 	w.flag("stream", t.Stream.Value)

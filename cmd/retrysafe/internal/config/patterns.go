@@ -115,7 +115,7 @@ func adviseOnWildcards(method, host, path string) (message, instead string) {
 // checkMethod finds routes that guard nothing, because their method is not among those that are guarded.
 func (t Route) checkMethod(r *yamlfile.Reader) {
 	method, _, _ := splitPattern(t.Pattern.Value)
-	guarded := t.methods()
+	guarded := t.rules().Methods
 	switch {
 	case !t.isGuarded() || method == "" || method != strings.ToUpper(method) || slices.Contains(guarded, method):
 	case isSafe(method):
@@ -132,14 +132,6 @@ func (t Route) checkMethod(r *yamlfile.Reader) {
 
 // isGuarded reports whether keys are looked at.
 func (t Route) isGuarded() bool { return !t.Guarded.Set || t.Guarded.Value }
-
-// methods returns the methods that are guarded.
-func (t Route) methods() []string {
-	if t.Methods.Set {
-		return t.Methods.Value
-	}
-	return t.profile().Methods
-}
 
 func isSafe(method string) bool {
 	switch method {

@@ -1,0 +1,171 @@
+package httpsafe
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Rules are what a Middleware does with the requests of one route: Options, Profile and Policy with all defaults, by
+// value. They marshal to the JSON that PolicyPage publishes for clients.
+type Rules struct {
+	// Route is the pattern, as people should read it.
+	Route string `json:"route"`
+	// Profile is its name.
+	Profile string `json:"profile"`
+	// Key and KeySyntax say in words where the key is and what it looks like.
+	Key       string `json:"key"`
+	KeySyntax string `json:"key_syntax"`
+	// Required: a request without a key is refused.
+	Required bool `json:"required"`
+	// Methods that are guarded.
+	Methods []string `json:"methods"`
+	// KeyScope says in words whose a key is: ScopeRoute adds the route to the caller.
+	KeyScope   string `json:"key_scope"`
+	ScopeRoute bool   `json:"-"`
+	// Fingerprint says in words what requests are compared by.
+	Fingerprint string `json:"fingerprint"`
+	// MaxRequestBytes and MaxResponseBytes limit bodies that are read, and responses that are kept.
+	MaxRequestBytes  int64 `json:"max_request_bytes"`
+	MaxResponseBytes int64 `json:"max_response_bytes"`
+	// ReplaySeconds is how long a response is replayed, KeySeconds how long its key stays taken.
+	ReplaySeconds int64 `json:"replay_seconds"`
+	KeySeconds    int64 `json:"key_seconds"`
+	// InFlight says in words what a request gets while another one with its key runs.
+	InFlight string `json:"in_flight"`
+	// The statuses of each Class, as ranges: "200-299, 404".
+	StatusesStored    string `json:"statuses_stored"`
+	StatusesReleased  string `json:"statuses_released"`
+	StatusesAmbiguous string `json:"statuses_ambiguous"`
+	// Ambiguous is what becomes of ambiguous responses, and AmbiguousPolicy the same in words.
+	Ambiguous       retrysafe.AmbiguousPolicy `json:"-"`
+	AmbiguousPolicy string                    `json:"ambiguous_policy"`
+	// Marker is the header set to "true" on replays; empty: none.
+	Marker string `json:"marker,omitempty"`
+
+	// Headers that carry the key, in their canonical form. HeaderOnly: a request with none of them has no key.
+	Headers    []string `json:"-"`
+	HeaderOnly bool     `json:"-"`
+	// Problems that requests of the route may be refused with, with their final status and type.
+	Problems []Problem `json:"-"`
+}
+
+// Rules returns what a Middleware with these options and a Guard of policy p does. route is for people. extra are problems
+// that the route may answer with besides the middleware's own.
+func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules {
+	o = o.WithDefaults()
+	o.Ambiguous = o.Ambiguous.Or(p)
+	rules := Rules{
+		Route:             route,
+		Profile:           o.Profile.Name,
+		Key:               carrier(o),
+		KeySyntax:         o.Profile.KeySyntax.String(),
+		Required:          o.Required,
+		Methods:           o.Profile.Methods,
+		KeyScope:          keyScope(o),
+		ScopeRoute:        o.Profile.ScopeRoute,
+		Fingerprint:       o.Fingerprint.String(),
+		MaxRequestBytes:   o.MaxRequestBody,
+		MaxResponseBytes:  int64(p.MaxResult),
+		ReplaySeconds:     int64(p.Retention.Replay / time.Second),
+		KeySeconds:        int64(p.Retention.Key / time.Second),
+		InFlight:          inFlight(o, p),
+		StatusesStored:    statuses(o.Profile.Class, retrysafe.ClassStore),
+		StatusesReleased:  statuses(o.Profile.Class, retrysafe.ClassRelease),
+		StatusesAmbiguous: statuses(o.Profile.Class, retrysafe.ClassAmbiguous),
+		Ambiguous:         o.Ambiguous,
+		AmbiguousPolicy:   ambiguous(o, p),
+		Marker:            o.Profile.Marker,
+		Headers:           o.Profile.headers(),
+		HeaderOnly:        o.KeySource == nil,
+	}
+	for _, p := range append(Problems(), extra...) {
+		rules.Problems = append(rules.Problems, p.under(o.Profile, o.PolicyURL))
+	}
+	return rules
+}
+
+// Guards reports whether requests of a method are guarded.
+func (r Rules) Guards(method string) bool { return slices.Contains(r.Methods, method) }
+
+// MayHaveKey reports whether a request is guarded and seems to carry a key: a header that carries keys is there, whatever
+// it holds, or the key is found elsewhere, which takes the body to know.
+func (r Rules) MayHaveKey(request *http.Request) bool {
+	return r.Guards(request.Method) && (!r.HeaderOnly || hasAny(request.Header, r.Headers))
+}
+
+// hasAny reports whether at least one of the headers is there. Their names are canonical.
+func hasAny(h http.Header, names []string) bool {
+	for _, name := range names {
+		if len(h[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// carrier says where the key is.
+func carrier(o Options) string {
+	switch k := o.KeySource.(type) {
+	case nil:
+		return "header " + strings.Join(append([]string{o.Profile.Header}, o.Profile.Aliases...), " or ")
+	case KeyInBody:
+		return strings.TrimSpace("body " + k.Pointer + " query " + k.Query)
+	case NaturalKey:
+		return "made from the request: " + strings.Join(append(k.PathValues, k.Fields...), ", ")
+	case BodyHash:
+		return "made from the body"
+	}
+	return fmt.Sprintf("%T", o.KeySource)
+}
+
+func keyScope(o Options) string {
+	if o.Profile.ScopeRoute {
+		return "caller and route"
+	}
+	return "caller"
+}
+
+func inFlight(o Options, p retrysafe.Policy) string {
+	text := "refused"
+	if o.InFlightStatus {
+		text = "202 with the address of the status"
+	}
+	if p.OnInFlight != retrysafe.Reject() {
+		text = p.OnInFlight.String() + ", then " + text
+	}
+	return text
+}
+
+func ambiguous(o Options, p retrysafe.Policy) string {
+	text := [...]string{"", "stored", "released", "outcome unknown"}[o.Ambiguous]
+	if o.Ambiguous == retrysafe.AmbiguousUnknown && p.OnAbandoned.Resumes() {
+		text += ", a retry resumes it"
+	}
+	return text
+}
+
+// statuses lists the statuses of a class, as ranges.
+func statuses(f ClassFunc, class retrysafe.Class) string {
+	var ranges []string
+	for from := 200; from < 600; from++ {
+		if f(from) != class {
+			continue
+		}
+		to := from
+		for to < 599 && f(to+1) == class {
+			to++
+		}
+		text := strconv.Itoa(from)
+		if to > from {
+			text += "-" + strconv.Itoa(to)
+		}
+		ranges, from = append(ranges, text), to
+	}
+	return strings.Join(ranges, ", ")
+}
