@@ -18,7 +18,7 @@ func ExampleEach() {
 		case "order.busy":
 			return outbox.RetryAfter(errors.New("too many requests"), time.Minute)
 		}
-		return outbox.Permanent(fmt.Errorf("nobody wants %s", m.Topic))
+		return outbox.Permanent(fmt.Errorf("no receiver for %s", m.Topic))
 	})
 	batch := []outbox.Delivery{
 		{Message: outbox.Message{Key: outbox.NewKey(), Topic: "order.placed"}, Try: 1},
@@ -31,5 +31,5 @@ func ExampleEach() {
 	// Output:
 	// order.placed <nil> 0s false
 	// order.busy too many requests 1m0s false
-	// order.lost nobody wants order.lost 0s true
+	// order.lost no receiver for order.lost 0s true
 }

@@ -12,17 +12,17 @@ import (
 	"strings"
 )
 
-// commandFolder is the folder of the module that is released as binaries, too.
+// commandFolder is the folder of the command's module, which is also released as binaries.
 const commandFolder = "cmd/retrysafe"
 
-// licensesFile holds the licenses of everything that the command's binaries contain. It is committed, because
-// "go install" builds from the module alone.
+// licensesFile holds the licenses of everything that the command's binaries contain. It is committed, because "go
+// install" builds only from the module.
 const licensesFile = commandFolder + "/licenses.txt"
 
 // licenseName matches the names of files that must accompany a binary.
 var licenseName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice)`)
 
-// holders are the names of those who share a license, by the license's text.
+// holders maps the text of a license to the names of those that use it.
 type holders map[string][]string
 
 func (h holders) add(license, name string) {
@@ -32,7 +32,7 @@ func (h holders) add(license, name string) {
 	}
 }
 
-// licenses returns what licensesFile has to say for the working tree in dir: the licenses of this repository, of the
+// licenses returns the content of licensesFile for the working tree in dir: the licenses of this repository, of the
 // standard library and of the modules that the command contains on any target.
 func licenses(ctx context.Context, dir string) (string, error) {
 	own, err := os.ReadFile(filepath.Join(dir, "LICENSE"))
@@ -50,7 +50,7 @@ func licenses(ctx context.Context, dir string) (string, error) {
 	byName := slices.SortedFunc(maps.Keys(found), func(a, b string) int {
 		slices.Sort(found[a])
 		slices.Sort(found[b])
-		return cmp.Or(slices.Compare(found[a], found[b]), strings.Compare(a, b)) // one may have several
+		return cmp.Or(slices.Compare(found[a], found[b]), strings.Compare(a, b)) // a name may have several licenses
 	})
 	for _, license := range byName {
 		text += section(found[license], license)
@@ -63,7 +63,7 @@ func section(names []string, license string) string {
 	return "\n" + rule + "\n" + strings.Join(names, "\n") + "\n" + rule + "\n\n" + license + "\n"
 }
 
-// addModules adds the modules of others whose packages the command in the folder contains on the target.
+// addModules adds the third-party modules that the command in the folder contains on the target.
 func (h holders) addModules(ctx context.Context, folder string, t target) error {
 	env := append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+t.os, "GOARCH="+t.arch)
 	packages, err := command(ctx, folder, env, "go", "list", "-deps",
@@ -74,7 +74,7 @@ func (h holders) addModules(ctx context.Context, folder string, t target) error 
 	for _, line := range strings.Split(packages, "\n") {
 		fields := strings.Split(line, "\t")
 		if len(fields) != 3 {
-			continue // of the standard library, or of this repository
+			continue // in the standard library, or in this repository
 		}
 		texts, err := licensesBetween(fields[2], fields[1])
 		if err != nil {
@@ -86,14 +86,14 @@ func (h holders) addModules(ctx context.Context, folder string, t target) error 
 		for _, text := range texts {
 			h.add(text, fields[0])
 			if strings.HasPrefix(fields[0], "golang.org/x/sys ") {
-				h.add(text, "the Go standard library") // whose license is the same, word for word
+				h.add(text, "the Go standard library") // whose license is identical
 			}
 		}
 	}
 	return nil
 }
 
-// licensesBetween returns the licenses in the folder of a package and in the folders above it, up to its module's.
+// licensesBetween returns the licenses in the folder of a package and in its parent folders, up to its module's.
 func licensesBetween(folder, module string) ([]string, error) {
 	var texts []string
 	for ; ; folder = filepath.Dir(folder) {

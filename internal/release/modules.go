@@ -11,20 +11,20 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// private lists the folders of the modules that are not released: nothing outside of this repository needs them. Every
-// other module of go.work is public.
+// private lists the folders of the modules that are not released, because they are used only in this repository.
+// Every other module of go.work is public.
 var private = []string{"bench", "examples", "integration", "internal/testing/crosscheck", "internal/release"}
 
-// A mod is a module of the repository.
+// mod is a module of the repository.
 type mod struct {
-	folder string // in the repository, with slashes; "." is the root
+	folder string // path in the repository, with slashes; "." is the root
 	file   *modfile.File
 }
 
 func (m *mod) path() string { return m.file.Module.Mod.Path }
 
-// publicModules reads the modules that the go.work in dir lists and returns the public ones, each after the modules
-// that it requires. The error names every fault that would make a release unusable.
+// publicModules reads the modules in the go.work of dir and returns the public ones, each after the modules that it
+// requires. The error lists every fault that would make a release unusable.
 func publicModules(dir string) ([]*mod, error) {
 	all, err := readModules(dir)
 	if err != nil {
@@ -78,7 +78,7 @@ func readModules(dir string) ([]*mod, error) {
 	return all, errors.Join(faults...)
 }
 
-// faults says what in the module's go.mod cannot be released.
+// faults returns the faults of the module's go.mod that prevent a release.
 func (m *mod) faults(public []*mod) []error {
 	var faults []error
 	root := root(public).path()
@@ -86,7 +86,8 @@ func (m *mod) faults(public []*mod) []error {
 		return slices.ContainsFunc(public, func(p *mod) bool { return p.path() == modPath })
 	}
 	if want := path.Join(root, m.folder); m.path() != want {
-		faults = append(faults, fmt.Errorf("%s/go.mod names the module %s; its folder makes it %s", m.folder, m.path(), want))
+		faults = append(faults, fmt.Errorf("%s/go.mod names the module %s; in its folder it must be %s", m.folder,
+			m.path(), want))
 	}
 	for _, r := range m.file.Require {
 		if ours(root, r.Mod.Path) && !isPublic(r.Mod.Path) {
@@ -95,19 +96,19 @@ func (m *mod) faults(public []*mod) []error {
 	}
 	for _, r := range m.file.Replace {
 		if !isPublic(r.Old.Path) {
-			faults = append(faults, fmt.Errorf("%s/go.mod replaces %s: users of the module would get another one",
+			faults = append(faults, fmt.Errorf("%s/go.mod replaces %s: users of the module would get the original",
 				m.folder, r.Old.Path))
 		}
 	}
 	return faults
 }
 
-// root returns the module of the repository's root.
+// root returns the root module of the repository.
 func root(modules []*mod) *mod {
 	return modules[slices.IndexFunc(modules, func(m *mod) bool { return m.folder == "." })]
 }
 
-// ours reports whether a module path is in the repository whose root module is root.
+// ours reports whether a module path belongs to the repository with this root module.
 func ours(root, modPath string) bool {
 	return modPath == root || len(modPath) > len(root) && modPath[:len(root)+1] == root+"/"
 }
@@ -131,7 +132,7 @@ func inOrder(modules []*mod) []*mod {
 	return ordered
 }
 
-// siblings returns those of modules that m requires.
+// siblings returns the modules in the list that m requires.
 func (m *mod) siblings(modules []*mod) []*mod {
 	var required []*mod
 	for _, sibling := range modules {

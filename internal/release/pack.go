@@ -17,8 +17,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
-// pack writes every public module of the working tree in dir into out, a module proxy in files, and returns the version
-// and the modules. An empty version stands for one that is made of the contents: other contents have another version.
+// pack writes every public module of the working tree in dir into out, a module proxy in files, and returns the
+// version and the modules. If version is empty, pack derives one from the contents.
 func pack(ctx context.Context, dir, out, version string) (string, []*mod, error) {
 	tree, err := os.MkdirTemp("", "retrysafe-pack-")
 	if err != nil {
@@ -39,8 +39,8 @@ func pack(ctx context.Context, dir, out, version string) (string, []*mod, error)
 	return version, modules, err
 }
 
-// copyWorkingTree copies the files that git tracks or would track, as they are now, but not those in the folder except,
-// and returns the start of a hash of their contents.
+// copyWorkingTree copies the files that git tracks or would track, in their current state, except those in the folder
+// except. It returns the start of a hash of their contents.
 func copyWorkingTree(ctx context.Context, from, to, except string) (sum string, err error) {
 	names, err := command(ctx, from, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
@@ -57,10 +57,10 @@ func copyWorkingTree(ctx context.Context, from, to, except string) (sum string, 
 		source := filepath.Join(from, name)
 		switch info, err := os.Lstat(source); {
 		case os.IsNotExist(err) || strings.HasPrefix(source, except+string(filepath.Separator)):
-			continue // deleted, and git has not been told; or from an earlier pack
+			continue // deleted but not yet committed; or from an earlier pack
 		case err != nil:
 			return "", err
-		case info.Mode().IsRegular(): // modules hold no other files
+		case info.Mode().IsRegular(): // modules contain only regular files
 			if err := copyFile(source, filepath.Join(to, name)); err != nil {
 				return "", err
 			}
@@ -71,7 +71,7 @@ func copyWorkingTree(ctx context.Context, from, to, except string) (sum string, 
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("h%x", sha256.Sum256([]byte(sum)))[:13], nil // a letter first: a number must not begin with 0
+	return fmt.Sprintf("h%x", sha256.Sum256([]byte(sum)))[:13], nil // the letter avoids a number with a leading 0
 }
 
 func copyFile(from, to string) error {
@@ -82,7 +82,7 @@ func copyFile(from, to string) error {
 	return writeFile(to, data)
 }
 
-// writeFile writes a file, and its folder if there is none.
+// writeFile writes a file, and creates its folder if necessary.
 func writeFile(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
@@ -90,15 +90,15 @@ func writeFile(name string, data []byte) error {
 	return os.WriteFile(name, data, 0o644)
 }
 
-// packTree turns the go.mod and go.sum files of the public modules in tree into those of the release, writes
-// the modules into out and returns them in the order in which they were written: each after those that it requires,
-// because its go.sum has their hashes.
+// packTree turns the go.mod and go.sum files of the public modules in tree into those of the release, and writes the
+// modules into out. It returns them in the order of writing: each after those that it requires, because its go.sum
+// contains their hashes.
 func packTree(tree, out, version string) ([]*mod, error) {
 	modules, err := publicModules(tree)
 	if err != nil {
 		return nil, err
 	}
-	sums := map[*mod]string{} // the lines of go.sum for a module and for all that it requires of this repository
+	sums := map[*mod]string{} // the lines of go.sum for a module and for its requirements in this repository
 	for _, m := range modules {
 		var siblings strings.Builder
 		for _, required := range m.siblings(modules) {
@@ -116,8 +116,8 @@ func packTree(tree, out, version string) ([]*mod, error) {
 	return modules, nil
 }
 
-// setVersions writes the module's go.mod and go.sum in tree as they are released: siblings have the version, and no
-// replace line is left, because "go install PACKAGE@VERSION" refuses a module that has one.
+// setVersions writes the module's go.mod and go.sum in tree as they are released: siblings have the version, and
+// there is no replace line, because "go install PACKAGE@VERSION" refuses a module with one.
 func (m *mod) setVersions(tree string, public []*mod, version, siblingSums string) error {
 	for _, r := range slices.Clone(m.file.Replace) {
 		if err := m.file.DropReplace(r.Old.Path, r.Old.Version); err != nil {
@@ -150,8 +150,8 @@ func (m *mod) setVersions(tree string, public []*mod, version, siblingSums strin
 	return writeFile(name, []byte(strings.Join(slices.Compact(lines), "\n")+"\n"))
 }
 
-// write adds the module in tree to the proxy in out and returns its two lines of a go.sum. The proxy knows no other
-// version of the module, so that @latest is this one.
+// write adds the module in tree to the proxy in out and returns its two lines of a go.sum. The proxy has no other
+// version of the module, so @latest is this one.
 func (m *mod) write(tree, out, version string) (sums string, err error) {
 	folder := filepath.Join(tree, m.folder)
 	license := filepath.Join(folder, "LICENSE")
@@ -196,7 +196,7 @@ func (m *mod) write(tree, out, version string) (sums string, err error) {
 	return fmt.Sprintf("%[1]s %[2]s %[3]s\n%[1]s %[2]s/go.mod %[4]s\n", m.path(), version, zipSum, modSum), nil
 }
 
-// versions returns the folder in which the proxy has the versions of the module.
+// versions returns the proxy's folder with the versions of the module.
 func (m *mod) versions(proxy string) (string, error) {
 	escaped, err := module.EscapePath(m.path())
 	return filepath.Join(proxy, escaped, "@v"), err

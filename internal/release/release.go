@@ -16,17 +16,17 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// A target is a system that binaries are built for.
+// target is a system for which binaries are built.
 type target struct{ os, arch string }
 
-// targets are the systems that a release has binaries for. The names of the files end in them.
+// targets are the systems with binaries in a release. The file names end in them.
 var targets = []target{
 	{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"},
 }
 
-// A release is one version of all public modules, and the binaries of the command.
+// release is one version of all public modules, and the binaries of the command.
 type release struct {
-	checkout string // the working tree that is released; not changed, but for dist/VERSION and the tags
+	checkout string // the released working tree; only dist/VERSION and the tags are added
 	version  string
 	targets  []target
 	dryRun   bool
@@ -50,8 +50,8 @@ func (r *release) make(ctx context.Context) error {
 	return r.publish(ctx, temp, tags)
 }
 
-// prepare makes the release in temp, tries it out as users will, and returns the tags. temp has a clone of the
-// repository in "clone", with the tags, the modules in "proxy" and the binaries in "dist".
+// prepare makes the release in temp, tests it as a user would, and returns the tags. Afterwards temp has a clone of
+// the repository in "clone", with the tags, the modules in "proxy" and the binaries in "dist".
 func (r *release) prepare(ctx context.Context, temp string) (tags []string, err error) {
 	clone, proxy := filepath.Join(temp, "clone"), filepath.Join(temp, "proxy")
 	if err := r.clone(ctx, clone); err != nil {
@@ -61,7 +61,7 @@ func (r *release) prepare(ctx context.Context, temp string) (tags []string, err 
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(r.out, "trying out the %d modules with an empty module cache\n", len(modules))
+	fmt.Fprintf(r.out, "testing the %d modules with an empty module cache\n", len(modules))
 	u, err := newUser(ctx, filepath.Join(temp, "user"), proxy, modules)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (r *release) prepare(ctx context.Context, temp string) (tags []string, err 
 	return r.tag(ctx, clone, modules)
 }
 
-// check names everything that speaks against the release.
+// check returns an error that lists everything that prevents the release.
 func (r *release) check(ctx context.Context) error {
 	if err := checkVersion(r.version); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (r *release) check(ctx context.Context) error {
 }
 
 // checkVersion refuses versions that the modules cannot have: from v2 on their paths would have to end in /v2, and
-// upper-case letters would have to be escaped in the names of files.
+// upper-case letters would have to be escaped in file names.
 func checkVersion(version string) error {
 	canonical := version != "" && semver.Canonical(version) == version
 	if canonical && semver.Compare(version, "v2.0.0-0") < 0 && strings.ToLower(version) == version {
@@ -132,7 +132,7 @@ func (r *release) clone(ctx context.Context, clone string) error {
 	if _, err := r.git(ctx, r.checkout, "clone", "--quiet", "--no-checkout", "--shared", from, clone); err != nil {
 		return err
 	}
-	for _, setting := range []string{"user.name", "user.email"} { // may be set for the checkout only
+	for _, setting := range []string{"user.name", "user.email"} { // may be set only for the checkout
 		if value, err := r.git(ctx, r.checkout, "config", setting); err == nil {
 			if _, err := r.git(ctx, clone, "config", setting, value); err != nil {
 				return err
@@ -143,7 +143,8 @@ func (r *release) clone(ctx context.Context, clone string) error {
 	return err
 }
 
-// binaries builds the command for each target, as "go install" of the released version builds it, and their checksums.
+// binaries builds the command for each target, exactly as "go install" of the released version does, and writes their
+// checksums.
 func (r *release) binaries(ctx context.Context, u *user, modules []*mod, dist string) error {
 	m := modules[slices.IndexFunc(modules, func(m *mod) bool { return m.folder == commandFolder })]
 	var sums strings.Builder
@@ -157,7 +158,7 @@ func (r *release) binaries(ctx context.Context, u *user, modules []*mod, dist st
 			return err
 		}
 		if info.Main.Version != r.version {
-			return fmt.Errorf("%s says that its version is %q, want %s", built, info.Main.Version, r.version)
+			return fmt.Errorf("%s reports the version %q, want %s", built, info.Main.Version, r.version)
 		}
 		binary, err := os.ReadFile(built)
 		if err != nil {
@@ -206,8 +207,8 @@ func (r *release) tag(ctx context.Context, clone string, modules []*mod) ([]stri
 	return tags, err
 }
 
-// publish copies the binaries and the tags from temp into the checkout, unless this is a dry run, and says what is left
-// to do.
+// publish copies the binaries and the tags from temp into the checkout, unless this is a dry run, and prints the
+// remaining steps.
 func (r *release) publish(ctx context.Context, temp string, tags []string) error {
 	if r.dryRun {
 		fmt.Fprintf(r.out, "dry run: %s can be released; nothing was changed\n", r.version)

@@ -20,8 +20,8 @@ const (
 	version  = "v0.0.1-test"
 )
 
-// The tests read the whole repository. The go command would not see a change outside of this module and would repeat an
-// earlier result. It keeps no result of a test that has read a file which has just been changed.
+// The tests read the whole repository. The go command does not see changes outside of this module and would repeat a
+// cached result. It does not cache a test that has read a file which was just changed.
 func TestMain(m *testing.M) {
 	code := m.Run()
 	now := time.Now()
@@ -34,10 +34,10 @@ func TestMain(m *testing.M) {
 // The modules are released from the files of the working tree, installed and imported from a proxy in files with an
 // empty module cache, and downloaded from the repository by their tags.
 //
-// Seen to fail with setVersions leaving the replace lines, with setVersions leaving siblings at v0.0.0, with kafkasafe
-// not written to the proxy, with rpcsafe among the private modules, without the LICENSE that the go command adds
-// to modules below the root, without the siblings' hashes in go.sum, with tags without the module's folder, with another
-// version in "retrysafe version", with tags that are not looked for, and with a dry run that publishes.
+// Seen to fail with setVersions leaving the replace lines, with setVersions leaving siblings at v0.0.0, with
+// kafkasafe not written to the proxy, with rpcsafe among the private modules, without the LICENSE that the go command
+// adds to modules below the root, without the siblings' hashes in go.sum, with tags without the module's folder, with
+// another version in "retrysafe version", with tags that are not looked for, and with a dry run that publishes.
 func TestRelease(t *testing.T) {
 	repo, temp := repository(t), t.TempDir()
 	r := &release{checkout: repo, version: version, targets: []target{{runtime.GOOS, runtime.GOARCH}}, out: io.Discard}
@@ -92,8 +92,8 @@ func buildTagged(t *testing.T, temp string) {
 	}
 }
 
-// downloadByTag has the go command fetch the tagged modules from the repository, and compares them with those in the
-// proxy: go.sum files of the release have the hashes of the latter.
+// downloadByTag lets the go command fetch the tagged modules from the repository, and compares them with those in the
+// proxy, whose hashes are in the go.sum files of the release.
 func downloadByTag(t *testing.T, repo, proxy string, tags []string) {
 	modules, err := publicModules(repo)
 	if err != nil {
@@ -169,8 +169,8 @@ func TestModulesThatCannotBeReleased(t *testing.T) {
 			"\ngo 1.", "\ngo 1.1", "stores/pgstore/go.mod says go 1.1",
 		},
 		{
-			"a name that its folder does not have", "stores/pgstore/go.mod",
-			"/pgstore\n", "/postgres\n", "its folder makes it",
+			"a name that does not match its folder", "stores/pgstore/go.mod",
+			"/pgstore\n", "/postgres\n", "in its folder it must be",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestModulesThatCannotBeReleased(t *testing.T) {
 	}
 }
 
-// A go.mod that is not fit for users is found before it is tagged.
+// An unusable go.mod is found before it is tagged.
 func TestGoModsInTheProxyAreChecked(t *testing.T) {
 	proxy := t.TempDir()
 	packed, modules, err := pack(t.Context(), checkout, proxy, "")
@@ -214,8 +214,8 @@ func TestGoModsInTheProxyAreChecked(t *testing.T) {
 	}
 }
 
-// The version that pack makes up stands for the contents of the modules, not for those of an earlier pack. Seen to fail
-// with copyWorkingTree taking the files of the folder that is to be left out.
+// The version that pack derives stands for the contents of the modules, not for those of an earlier pack. Seen to
+// fail with copyWorkingTree including the files of the excluded folder.
 func TestPackNamesContents(t *testing.T) {
 	repo := repository(t)
 	var versions []string
@@ -247,8 +247,8 @@ func TestLicensesAreCurrent(t *testing.T) {
 	}
 }
 
-// repository returns a repository whose only commit has the files of the working tree, and a section for the version in
-// the changelog.
+// repository returns a repository whose only commit has the files of the working tree, and whose changelog has a
+// section for the version.
 func repository(t *testing.T) string {
 	t.Helper()
 	repo := t.TempDir()
@@ -265,7 +265,7 @@ func repository(t *testing.T) string {
 	return repo
 }
 
-// state returns what a release could change in a checkout: its commit, the refs, changed and new files.
+// state returns everything that a release could change in a checkout: its commit, the refs, changed and new files.
 func state(t *testing.T, repo string) string {
 	t.Helper()
 	return do(t, repo, nil, "git", "rev-parse", "HEAD") + "\n" + do(t, repo, nil, "git", "for-each-ref") + "\n" +

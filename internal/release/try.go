@@ -15,8 +15,8 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// triesOut does with the modules in a proxy what users will do: it installs the command and runs it, and it builds and
-// runs a program that imports every package which can be imported.
+// triesOut uses the modules in a proxy as users will: it installs and runs the command, and builds and runs a program
+// that imports every importable package.
 func (u *user) triesOut(ctx context.Context, proxy, version string, modules []*mod) error {
 	if err := checkGoMods(proxy, version, modules); err != nil {
 		return err
@@ -34,7 +34,7 @@ func (u *user) triesOut(ctx context.Context, proxy, version string, modules []*m
 			return err
 		}
 		if !slices.Contains(strings.Fields(output), version) {
-			return fmt.Errorf("%s@%s was installed, and says that its version is %q", m.path(), version, output)
+			return fmt.Errorf("%s@%s was installed and reports the version %q", m.path(), version, output)
 		}
 	}
 	return u.imports(ctx, modules, version)
@@ -69,15 +69,15 @@ func checkGoMods(proxy, version string, modules []*mod) error {
 	return errors.Join(faults...)
 }
 
-// A user has Go and a proxy that serves the modules, an empty module cache, no workspace, and nothing else of this
-// repository.
+// user is a user of the modules who has Go, a proxy that serves them, an empty module cache, no workspace, and
+// nothing else of this repository.
 type user struct {
 	dir string
 	env []string
 }
 
-// newUser returns a user whose files are below dir. Modules of others come from the module cache of this machine where
-// it has them, and otherwise from where this machine gets them.
+// newUser returns a user whose files are below dir. Third-party modules come from this machine's module
+// cache, and otherwise from this machine's GOPROXY.
 func newUser(ctx context.Context, dir, proxy string, modules []*mod) (*user, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err

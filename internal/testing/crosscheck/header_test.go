@@ -18,7 +18,8 @@ func TestParseKey(t *testing.T) {
 
 func FuzzParseKey(f *testing.F) {
 	for _, line := range []string{
-		`"8e03978e-40d5-43dd-bc93-6894a57f9324"`, `"a\"b\\c"`, `"a";b;c=1.5;d=?1;e=:YQ==:;f=tok/en;g=@123;h=%"f%c3%bc";i="x"`, `""`, `k`, `"a`, `"a" "b"`,
+		`"8e03978e-40d5-43dd-bc93-6894a57f9324"`, `"a\"b\\c"`,
+		`"a";b;c=1.5;d=?1;e=:YQ==:;f=tok/en;g=@123;h=%"f%c3%bc";i="x"`, `""`, `k`, `"a`, `"a" "b"`,
 		`"a", "b"`, `"a";`, `"a"; B`, `"é"`, `"a";b=`, `12`, `?1`, `("a")`,
 	} {
 		f.Add(line)
@@ -26,13 +27,13 @@ func FuzzParseKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) { checkKey(t, line) })
 }
 
-// checkKey compares with httpsfv where a key must be a structured-field string.
+// checkKey compares our parser with httpsfv where a key must be a structured-field string.
 func checkKey(t tester, line string) {
 	t.Helper()
 	got, err := httpsafe.ParseKey([]string{line}, httpsafe.KeySyntax{Form: httpsafe.StringOnly, Max: 1024})
 	item, theirs := httpsfv.UnmarshalItem([]string{strings.Trim(line, " \t")})
 	if padding := base64.CorruptInputError(0); errors.As(theirs, &padding) {
-		return // they want the padding of byte sequences, which RFC 9651 (4.2.7) lets senders leave out
+		return // httpsfv requires the padding of byte sequences, which RFC 9651 (4.2.7) lets senders omit
 	}
 	want, isString := item.Value.(string)
 	valid := theirs == nil && isString && 1 <= len(want) && len(want) <= 1024
@@ -51,7 +52,8 @@ func checkKey(t tester, line string) {
 	}
 }
 
-// checkLenient checks that a quoted key is the same where bare ones are allowed, and that a bare one is what it says.
+// checkLenient checks that a quoted key is parsed the same where bare keys are allowed, and that a bare key is taken
+// literally.
 func checkLenient(t tester, line, want string) {
 	t.Helper()
 	syntax := httpsafe.KeySyntax{Max: 1024}
@@ -64,7 +66,7 @@ func checkLenient(t tester, line, want string) {
 	}
 }
 
-// headerText draws lines that are mostly structured-field strings with parameters.
+// headerText generates lines that are mostly structured-field strings with parameters.
 func headerText() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		text := rapid.StringMatching(` {0,2}"([!#-\[\]-~ ]|\\["\\]){0,8}"`).Draw(t, "string")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestMain draws more examples than rapid does by itself, unless -rapid.checks says how many.
+// TestMain runs more examples than rapid's default, unless -rapid.checks sets the number.
 func TestMain(m *testing.M) {
 	for name, value := range map[string]string{"rapid.checks": "10000", "rapid.nofailfile": "true"} {
 		if err := flag.Set(name, value); err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// equivalent explains why a change makes no difference. It names the change by its content, so that it stays true when
-// lines move.
+// equivalent explains why a change makes no difference. It identifies the change by its content, so that it stays
+// valid when lines move.
 type equivalent struct {
 	file, function string
 	before, after  string
@@ -33,7 +33,7 @@ func (all equivalents) has(m mutant) bool {
 	return false
 }
 
-// without returns the explanations that explain none of the mutants.
+// without returns the explanations that match none of the mutants.
 func (all equivalents) without(mutants []mutant) equivalents {
 	var stale equivalents
 	for _, e := range all {
@@ -48,8 +48,8 @@ func (all equivalents) without(mutants []mutant) equivalents {
 	return stale
 }
 
-// parseEquivalents reads explanations of four lines each, with empty lines between them: the file and the function,
-// the line before, the line after, the reason. Lines that start with # are comments.
+// parseEquivalents parses explanations of four lines each, separated by empty lines: the file and the function, the
+// line before, the line after, the reason. Lines that start with # are comments.
 func parseEquivalents(text string) (equivalents, error) {
 	var all equivalents
 	var block []string

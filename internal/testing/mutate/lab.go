@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// patience is how long the tests of one mutant may take, compiling included. Endless loops end here.
+// patience is the timeout for compiling and testing one mutant. It ends endless loops.
 const patience = 60 * time.Second
 
-// fate is what became of a mutant.
+// fate is the result of testing a mutant.
 type fate string
 
 const (
@@ -25,19 +25,19 @@ const (
 	survived     fate = "survived"
 	explained    fate = "explained"
 	uncompilable fate = "does not compile"
-	broken       fate = "could not be tried"
+	broken       fate = "could not be tested"
 )
 
 type tried struct {
 	mutant mutant
 	fate   fate
-	output string // says more if the mutant could not be tried
+	output string // explains why the mutant could not be tested
 }
 
-// lab tries mutants. The working tree is never touched: the compiler is told to read the changed file elsewhere.
+// lab tests mutants. It does not change the working tree: the compiler reads the changed file from another path.
 type lab struct {
-	folder string // under test
-	bench  string // for changed files
+	folder string // the package under test
+	bench  string // the folder for changed files
 }
 
 func newLab(folder string) (*lab, error) {
@@ -55,7 +55,7 @@ func newLab(folder string) (*lab, error) {
 
 func (l *lab) close() { os.RemoveAll(l.bench) }
 
-// tryAll tries the mutants, some at a time, and yields each result as soon as it is known.
+// tryAll tests the mutants, some at a time, and yields each result as soon as it is known.
 func (l *lab) tryAll(mutants []mutant, atOnce int) iter.Seq[tried] {
 	return func(yield func(tried) bool) {
 		todo, done := make(chan int), make(chan tried, len(mutants))

@@ -1,6 +1,6 @@
-// Command mutate breaks memstore on purpose, in one small way at a time, and tells whether the tests notice. A change
-// that no test notices is a survivor: either a rule is missing in stores/storetest, or the change makes no difference,
-// and then equivalent.txt says why. Run it from the top of the repository: go run ./internal/testing/mutate.
+// Command mutate makes one small change to memstore at a time and reports whether the tests notice. A change that no
+// test notices is a survivor: either a rule is missing in stores/storetest, or the change makes no difference, and
+// then equivalent.txt says why. Run it from the top of the repository: go run ./internal/testing/mutate.
 //
 // It exits with 1 if there is a survivor without an explanation, or an explanation without a survivor.
 package main
@@ -21,8 +21,8 @@ const target = "stores/memstore"
 var equivalentText string
 
 func main() {
-	only := flag.String("only", "", "try only mutants whose description contains this")
-	list := flag.Bool("list", false, "list the mutants and try none")
+	only := flag.String("only", "", "test only mutants whose description contains this")
+	list := flag.Bool("list", false, "list the mutants without testing them")
 	flag.Parse()
 	if err := run(*only, *list); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
@@ -52,7 +52,7 @@ func run(only string, list bool) error {
 		return err
 	}
 	for _, e := range stale {
-		fmt.Printf("equivalent.txt explains a change that does not exist any more:\n%v\n", e)
+		fmt.Printf("equivalent.txt explains a change that no longer exists:\n%v\n", e)
 	}
 	if open > 0 || len(stale) > 0 {
 		return fmt.Errorf("%d unexplained survivors, %d stale explanations", open, len(stale))
@@ -71,7 +71,7 @@ func selected(mutants []mutant, text string) []mutant {
 	return some
 }
 
-// hunt tries the mutants, prints what becomes of them, and returns the number of unexplained survivors.
+// hunt tests the mutants, prints the results, and returns the number of unexplained survivors.
 func hunt(mutants []mutant, known equivalents) (int, error) {
 	lab, err := newLab(target)
 	if err != nil {

@@ -18,17 +18,17 @@ type mutant struct {
 	file       string // its absolute path
 	function   string // the function around the change
 	line       int
-	start, end int    // the bytes that are replaced
-	text       string // by this
-	source     []byte // of the whole file, unchanged
+	start, end int    // the replaced bytes
+	text       string // the replacement
+	source     []byte // the whole original file
 }
 
-// mutated is the file with the change.
+// mutated returns the changed file.
 func (m mutant) mutated() []byte {
 	return slices.Concat(m.source[:m.start], []byte(m.text), m.source[m.end:])
 }
 
-// before and after are the lines that the change touches, on one line each.
+// before and after return the lines that the change touches, joined into one line each.
 func (m mutant) before() string { return oneLine(m.source[m.lineStart():m.lineEnd()]) }
 
 func (m mutant) after() string {
@@ -51,7 +51,7 @@ func (m mutant) String() string {
 		filepath.Base(m.file), m.line, m.function, m.before(), m.after())
 }
 
-// mutantsOf returns the mutants of the Go files in a folder, tests and what does not compile apart.
+// mutantsOf returns the mutants of the Go files in a folder, without tests and without mutants that do not compile.
 func mutantsOf(folder string) ([]mutant, error) {
 	sources, err := sourcesIn(folder)
 	if err != nil {
@@ -72,7 +72,7 @@ func mutantsOf(folder string) ([]mutant, error) {
 	return all, nil
 }
 
-// sourcesIn reads the Go files in a folder, tests apart, by their absolute path.
+// sourcesIn returns the Go files in a folder, without tests, by their absolute path.
 func sourcesIn(folder string) (map[string][]byte, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {

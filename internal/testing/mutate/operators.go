@@ -12,7 +12,7 @@ type change struct {
 	text       string
 }
 
-// pass collects the changes that can be made to a piece of syntax. What does not compile is found out later.
+// pass collects the possible changes of one piece of syntax. Changes that do not compile are removed later.
 type pass struct {
 	source  []byte
 	offset  func(token.Pos) int
@@ -27,7 +27,7 @@ func (p *pass) replaceNode(n ast.Node, text string) { p.replace(n.Pos(), n.End()
 
 func (p *pass) text(n ast.Node) string { return string(p.source[p.offset(n.Pos()):p.offset(n.End())]) }
 
-// operators that stand in for each other.
+// operators lists the replacements of each operator.
 var operators = map[token.Token][]string{
 	token.EQL:  {"!="},
 	token.NEQ:  {"=="},
@@ -48,7 +48,7 @@ var assignments = map[token.Token]string{
 	token.DEC:        "++",
 }
 
-// names that stand in for each other: each is replaced by the next.
+// families lists groups of names; each name is replaced by the next one of its group.
 var families = [][]string{
 	{"Acquired", "InFlight", "Done", "Abandoned"},
 	{"Pending", "Released", "Succeeded", "Failed"},
@@ -69,7 +69,7 @@ var families = [][]string{
 func (p *pass) visit(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ValueSpec:
-		return n.Names[0].Name != "_" // an assertion for the compiler, which does nothing
+		return n.Names[0].Name != "_" // a compile-time assertion without effect
 	case *ast.BinaryExpr:
 		for _, other := range operators[n.Op] {
 			p.replace(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), other)
@@ -110,7 +110,7 @@ func (p *pass) visit(n ast.Node) bool {
 	return true
 }
 
-// condition makes a condition never and always true.
+// condition makes a condition constantly false and constantly true.
 func (p *pass) condition(c ast.Expr) {
 	p.replaceNode(c, "false && ("+p.text(c)+")")
 	p.replaceNode(c, "true || ("+p.text(c)+")")
@@ -124,7 +124,7 @@ func (p *pass) cases(s *ast.SwitchStmt) {
 	}
 }
 
-// statements drops each statement that code can be compiled without.
+// statements removes each statement without which the code still compiles.
 func (p *pass) statements(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -148,7 +148,7 @@ func (p *pass) assignment(at token.Pos, t token.Token) {
 	}
 }
 
-// results replaces each result by what a careless function returns.
+// results replaces each result by a zero value or similar.
 func (p *pass) results(list []ast.Expr) {
 	for _, r := range list {
 		for _, other := range []string{"nil", "0", "!(" + p.text(r) + ")"} {
@@ -159,7 +159,8 @@ func (p *pass) results(list []ast.Expr) {
 	}
 }
 
-// call leaves out a conversion or a copy: f(x) becomes x, x.f() becomes x. The last of several arguments goes too.
+// call removes a conversion or a copy: f(x) becomes x, x.f() becomes x. It also removes the last of several
+// arguments.
 func (p *pass) call(c *ast.CallExpr) {
 	if len(c.Args) == 1 {
 		p.replaceNode(c, p.text(c.Args[0]))
@@ -169,7 +170,7 @@ func (p *pass) call(c *ast.CallExpr) {
 	}
 }
 
-// elements drops each field of a composite literal.
+// elements removes each field of a composite literal.
 func (p *pass) elements(c *ast.CompositeLit) {
 	for _, e := range c.Elts {
 		if kv, ok := e.(*ast.KeyValueExpr); ok {

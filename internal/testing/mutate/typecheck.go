@@ -15,11 +15,11 @@ import (
 	"strings"
 )
 
-// checker tells which mutants compile, far faster than the compiler does.
+// checker finds the mutants that compile, much faster than the compiler.
 type checker struct {
 	fset    *token.FileSet
 	imports types.Importer
-	files   map[string]*ast.File // the package, unchanged
+	files   map[string]*ast.File // the unchanged package
 }
 
 func newChecker(folder string, sources map[string][]byte) (*checker, error) {
@@ -41,7 +41,7 @@ func newChecker(folder string, sources map[string][]byte) (*checker, error) {
 	return c, c.check(c.files)
 }
 
-// exportsFor returns the files in which the compiler has left what it knows of the packages that folder imports.
+// exportsFor returns the files with the compiler's export data of the packages that folder imports.
 func exportsFor(folder string) (map[string]string, error) {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}", "./"+folder).Output()
 	if err != nil {

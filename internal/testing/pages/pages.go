@@ -12,23 +12,24 @@ import (
 
 // Block is a fenced block of code on a page.
 type Block struct {
-	Page string // the path that was read
-	Line int    // of its first line of code
+	Page string // the path of the page
+	Line int    // the number of its first line of code
 	Lang string // the first word after the fence; "" for diagrams and plain output
-	// Run is the NAME of run=NAME. A reader follows the blocks with one name one after another: they are commands, or a file.
+	// Run is the NAME of run=NAME. A reader follows the blocks with the same name in their order; each holds commands
+	// or a file.
 	Run  string
 	File string // the NAME of file=NAME: the reader saves the block under that name
-	// Serve says that the block's last command goes on running while the reader follows the rest of the guide.
+	// Serve says that the block's last command keeps running while the reader follows the rest of the guide.
 	Serve bool
-	// Restart says, with Serve, that the reader first stops the last command that goes on running.
+	// Restart says, with Serve, that the reader first stops the last command that is still running.
 	Restart bool
 	Text    string // without the indentation of the block; each line ends with a line feed
 }
 
-// At names the block for messages.
+// At returns the position of the block for messages.
 func (b Block) At() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
 
-// fence opens or closes a block: indentation, and what the opening line says of it.
+// fence matches the line that opens or closes a block: its indentation and its info string.
 var fence = regexp.MustCompile("^( *)```(.*)$")
 
 // Read returns the blocks of a page in their order.
@@ -64,7 +65,7 @@ func Read(path string) ([]Block, error) {
 	return all, nil
 }
 
-// open reads what the opening line says of a block.
+// open parses the info string of a block.
 func open(path string, line int, info string) (*Block, error) {
 	b := &Block{Page: path, Line: line}
 	for i, word := range strings.Fields(info) {
@@ -80,14 +81,15 @@ func open(path string, line int, info string) (*Block, error) {
 			b.Serve = true
 		case word == "restart":
 			b.Restart = true
-		case name != "via": // of docs/sql-that-does-not-work.md
-			return nil, fmt.Errorf("%s: unknown word %q after the fence; known: run=NAME, file=NAME, serve, restart", b.At(), word)
+		case name != "via": // via= is used by docs/sql-that-does-not-work.md
+			return nil, fmt.Errorf("%s: unknown word %q after the fence; known: run=NAME, file=NAME, serve, restart",
+				b.At(), word)
 		}
 	}
 	return b, nil
 }
 
-// All returns the paths of all pages for users of a checkout: README.md in any folder, and docs.
+// All returns the paths of all pages for users of a checkout: each README.md, and the pages in docs.
 func All(root string) (paths []string, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -112,9 +114,9 @@ type Command struct {
 	Output []string
 }
 
-// Commands returns the command lines of a block of shell commands. In a block of language console these are the lines that begin
-// with "$ ", and what follows each is its output; in one of language sh each line is a command, but for comments. A line that
-// ends in a backslash goes on in the next one, and so does one whose quotes are not closed.
+// Commands returns the command lines of a block of shell commands. In a console block these are the lines that begin
+// with "$ ", each followed by its output; in an sh block each line is a command, except comments. A line that ends in
+// a backslash, or has an open quote, continues on the next line.
 func (b Block) Commands() (all []Command) {
 	open := false
 	for i, line := range strings.Split(strings.TrimSuffix(b.Text, "\n"), "\n") {

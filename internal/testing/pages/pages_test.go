@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-const page = "text\n```console run=a serve\n$ one 'x\ny'\nout\n$ two \\\n  more # it's\n```\n  ```go file=main.go\n  x := 1\n  ```\n" +
+const page = "text\n```console run=a serve\n$ one 'x\ny'\nout\n$ two \\\n  more # it's\n```\n  ```go file=main.go\n  " +
+	"x := 1\n  ```\n" +
 	"```sh\n# comment\nthree \"#\"\n```\n"
 
 func read(t *testing.T, text string) ([]Block, error) {

@@ -7,14 +7,15 @@ import (
 	"strconv"
 )
 
-// account is whom a server runs as. The zero account is oneself.
+// account is the operating-system user that runs a server. The zero account is the current user.
 type account struct {
 	uid, gid uint32
 	groups   []uint32
-	other    bool // somebody else than oneself
+	other    bool // not the current user
 }
 
-// serverAccount is the named user's account for root, since many servers refuse to run as root, and oneself for others.
+// serverAccount returns the account for a server. Root runs servers as the named user, because many of them refuse to
+// run as root; other users run them themselves.
 func serverAccount(name string) (account, error) {
 	if os.Getuid() != 0 {
 		return account{}, nil
@@ -39,7 +40,7 @@ func serverAccount(name string) (account, error) {
 	return a, nil
 }
 
-// own gives a file or folder to the account.
+// own changes the owner of a file or folder to the account.
 func (a account) own(path string) error {
 	if !a.other {
 		return nil
@@ -47,7 +48,7 @@ func (a account) own(path string) error {
 	return os.Chown(path, int(a.uid), int(a.gid))
 }
 
-// write makes a file that the account alone can read.
+// write makes a file that only the account can read.
 func (a account) write(path, text string) error {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return err

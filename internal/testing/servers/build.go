@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// buildTool builds the tool that a go.mod names, and returns its path in Go's build cache. Processes that need one at the same
-// time wait for the first, instead of building it too.
+// buildTool builds the tool that a go.mod names, and returns its path in Go's build cache. Processes that need a tool
+// at the same time wait for the first one to build it.
 func buildTool(name string, mod, sum []byte) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -53,8 +53,8 @@ func copyProgram(from, to string) error {
 	return writeProgram(to, program)
 }
 
-// writeProgram writes a file that can be executed. While it is open no process is started: one that inherited it for a moment would
-// keep it from being executed ("text file busy").
+// writeProgram writes an executable file. No process is started while the file is open: a child that inherited the
+// open file for a moment would make it impossible to execute ("text file busy").
 func writeProgram(path string, program []byte) error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// FakeTime returns environment variables that put a program's wall clock wrong by offset; clocks that only measure how long
-// things take go on as they are.
+// FakeTime returns environment variables that shift a program's wall clock by offset. Monotonic clocks are not
+// changed.
 //
-// It works by replacing functions of the C library. So it works for servers, given as their options' Env, but not for
-// programs written in Go, which ask the system directly. To test clients whose clocks are wrong, put the server's wrong.
+// It works by replacing functions of the C library. It therefore works for servers, as the Env of their options, but
+// not for Go programs, which ask the kernel directly. To test clients with wrong clocks, shift the server's clock.
 func FakeTime(t testing.TB, offset time.Duration) []string {
 	t.Helper()
 	library, err := findProgram(faketime)

@@ -13,8 +13,8 @@ import (
 //go:embed watchdog.sh
 var watchdogScript string
 
-// folder is the temporary folder of one instance, together with the watchdog that ends what runs in it and then removes it:
-// when the folder is closed, or when this process has gone without closing it.
+// folder is the temporary folder of one instance, with the watchdog that ends the processes in it and then removes
+// it: when the folder is closed, or when the test process exits without closing it.
 type folder struct {
 	path  string
 	owner account
@@ -22,7 +22,7 @@ type folder struct {
 	dog   *exec.Cmd
 }
 
-// newFolder makes a folder that belongs to the owner. endSignal and epilogue are the watchdog's: see watchdog.sh.
+// newFolder makes a folder that belongs to the owner. See watchdog.sh for endSignal and epilogue.
 func newFolder(name string, owner account, endSignal, epilogue string) (*folder, error) {
 	if _, err := findProgram(ps); err != nil {
 		return nil, err
@@ -38,7 +38,8 @@ func newFolder(name string, owner account, endSignal, epilogue string) (*folder,
 	return f, nil
 }
 
-// shortTempDir is where a socket's path still fits into the 104 to 108 bytes that systems allow.
+// shortTempDir returns a temporary folder with a path so short that a socket's path fits into the 104 to 108 bytes
+// that systems allow.
 func shortTempDir() string {
 	if dir := os.TempDir(); len(dir) <= 60 {
 		return dir
@@ -54,7 +55,7 @@ func (f *folder) watch(endSignal, epilogue string) error {
 	defer r.Close()
 	f.dog = exec.Command("/bin/sh", "-c", watchdogScript, "watchdog", f.path, endSignal, epilogue)
 	f.dog.Stdin, f.dog.Dir = r, f.path
-	detach(f.dog, account{}) // a Ctrl-C that ends this process must not end its watchdog
+	detach(f.dog, account{}) // a Ctrl-C that ends the test process must not end its watchdog
 	if err := f.dog.Start(); err != nil {
 		return errors.Join(fmt.Errorf("servers: start the watchdog: %w", err), w.Close())
 	}
@@ -62,7 +63,7 @@ func (f *folder) watch(endSignal, epilogue string) error {
 	return nil
 }
 
-// close ends what still runs in the folder, and removes it.
+// close ends the processes in the folder, and removes it.
 func (f *folder) close() error {
 	if err := f.hold.Close(); err != nil {
 		return err
@@ -73,12 +74,12 @@ func (f *folder) close() error {
 	return nil
 }
 
-// register makes the program tell the watchdog its own process id before it begins: there is no moment at which it runs and
-// the watchdog does not know. What env is given is for the program alone, not for this shell.
+// register makes the program send its process ID to the watchdog before it begins, so that the watchdog knows of
+// every running program. The variables in env are for the program alone, not for this shell.
 const register = `echo $$ >&3; exec env "$@" 3>&-`
 
-// spawn starts a program as the folder's owner, in the folder; its output is added to the log. Its arguments may begin with
-// variables for its environment.
+// spawn starts a program in the folder, as the folder's owner; its output is appended to the log. Its arguments may
+// begin with variables for its environment.
 func (f *folder) spawn(args ...string) (*process, error) {
 	log, err := os.OpenFile(f.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -101,7 +102,7 @@ func (f *folder) spawn(args ...string) (*process, error) {
 	return p, nil
 }
 
-// run runs a program to its end. If all went well, its words are of no interest.
+// run runs a program to its end. The output is part of the error if it fails.
 func (f *folder) run(args ...string) error {
 	p, err := f.spawn(args...)
 	if err != nil {
@@ -113,7 +114,7 @@ func (f *folder) run(args ...string) error {
 	return os.Truncate(f.log(), 0)
 }
 
-// forget tells the watchdog that nothing runs.
+// forget tells the watchdog that no process runs.
 func (f *folder) forget() error {
 	_, err := f.hold.WriteString("0\n")
 	return err
@@ -121,7 +122,7 @@ func (f *folder) forget() error {
 
 func (f *folder) log() string { return filepath.Join(f.path, "log") }
 
-// logTail returns the end of the log, in words for an error message.
+// logTail returns the end of the log, formatted for an error message.
 func (f *folder) logTail() string {
 	log, err := os.ReadFile(f.log())
 	if err != nil {
@@ -131,7 +132,8 @@ func (f *folder) logTail() string {
 	return "the log ends with:\n\t" + strings.Join(lines[max(0, len(lines)-30):], "\n\t")
 }
 
-// environment is this process's without what would lead PostgreSQL's tools elsewhere, with messages in English.
+// environment returns the environment of this process, without variables that redirect PostgreSQL's tools, and with
+// messages in English.
 func environment() []string {
 	var env []string
 	for _, e := range os.Environ() {

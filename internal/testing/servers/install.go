@@ -13,12 +13,13 @@ import (
 //go:embed install.sh
 var installScript string
 
-// Install brings what the servers of this package need and what is missing: all of Debian's packages at once, what is built
-// from source, and what comes by npm. It takes a minute or two on a new machine. Tests install what they need themselves;
-// those that look for something meanwhile wait until Install has it. Its errors are those that the tests fail with.
+// Install installs everything that the servers of this package need and that is missing: all Debian packages at once,
+// the tools that are built from source, and the npm packages. It takes a minute or two on a new machine. Tests
+// install what they need by themselves; tests that need an installation meanwhile wait for Install. It returns the
+// same errors with which the tests fail.
 func Install() error {
 	built := make(chan error, 1)
-	go func() { // which needs the processor, while apt-get needs the network
+	go func() { // building needs the processor, apt-get the network
 		_, nats := buildTool("nats-server", natsMod, natsSum)
 		_, stripe := buildTool("stripe-mock", stripeMockMod, stripeMockSum)
 		built <- errors.Join(nats, stripe)
@@ -31,7 +32,7 @@ func Install() error {
 	return errors.Join(err, <-built)
 }
 
-// aptInstall installs packages. It goes on, and keeps the lock, if this process is killed.
+// aptInstall installs packages. If this process is killed, the installation continues and keeps the lock.
 func aptInstall(lock *os.File, packages []string) error {
 	args := append([]string{"-c", installScript, "install", "/usr/sbin/policy-rc.d"}, packages...)
 	cmd := exec.Command("/bin/sh", args...)
@@ -41,7 +42,7 @@ func aptInstall(lock *os.File, packages []string) error {
 	return explained(err, out)
 }
 
-// openLocked opens a file that says who may install, and waits until it is this process.
+// openLocked opens the lock file of installations, and waits until this process has the lock.
 func openLocked(path string) (*os.File, error) {
 	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -53,10 +54,10 @@ func openLocked(path string) (*os.File, error) {
 	return lock, nil
 }
 
-// An error message of apt-get, npm or go.
+// errorLine matches an error message of apt-get, npm or go.
 var errorLine = regexp.MustCompile(`(?m)^(E: |npm (ERR!|error) |go: ).*$`)
 
-// explained adds to an error the first line in which the output of a program says why, in place of all of it.
+// explained adds the first line of a program's output that explains the failure to an error, instead of all output.
 func explained(err error, out []byte) error {
 	if err == nil {
 		return nil

@@ -1,7 +1,7 @@
 # Installs Debian packages without starting the services in them.
-# Arguments: the file that says which services may start, /usr/sbin/policy-rc.d; the packages.
+# Arguments: the file that decides which services may start, /usr/sbin/policy-rc.d; the packages.
 #
-# It runs in a session of its own and finishes even if the test process is killed: half an installation helps nobody.
+# It runs in its own session and finishes even if the test process is killed, to avoid a half-finished installation.
 set -eu
 policy=$1
 shift
@@ -10,7 +10,7 @@ output=$(mktemp)
 trap 'rm -f "$output"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# A machine that has a policy keeps it, unless an installation that was cut off has left ours.
+# An existing policy of the machine is kept, unless it is ours and was left by an interrupted installation.
 if [ ! -e "$policy" ] || grep -qF "$mark" "$policy"; then
 	trap 'rm -f "$output" "$policy"' EXIT
 	printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
@@ -19,8 +19,8 @@ fi
 
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 
-# apt waits for up to five minutes while another program has one of the locks: apt-get itself waits for only one of them. A
-# mirror that does not answer is asked again.
+# Waits for up to five minutes while another program has one of the locks; apt-get itself waits for only one of them.
+# A mirror that does not answer is retried.
 apt() {
 	tries=0
 	until apt-get -q -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@" >"$output" 2>&1; do
@@ -37,5 +37,5 @@ install() {
 	apt install -y --no-install-recommends "$@"
 }
 
-# A package that is not in the lists, or no longer where they say, is found after an update.
+# An update finds packages that are missing from the lists, or that have moved.
 install "$@" >/dev/null || { apt update && install "$@"; }

@@ -24,9 +24,10 @@ func TestNewestVersionIsFound(t *testing.T) {
 	}
 }
 
-// What cannot be installed is one line that says what to install: for a user who is not root, and on a system without apt-get.
+// If a package cannot be installed, the error is one line that says what to install: for a user who is not root, and
+// on a system without apt-get.
 //
-// Seen to fail with the user, and with apt-get, not looked at: the error was that of the lock, and that of the shell.
+// Seen to fail with the user, and with apt-get, not checked: the error was that of the lock, and that of the shell.
 func TestMissingSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	for who, a := range map[string]account{
@@ -50,7 +51,7 @@ func TestMissingSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// reachable is a folder that all users can read; t.TempDir is closed to others.
+// reachable returns a folder that all users can read; t.TempDir is closed to other users.
 func reachable(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "retrysafe-test-")
 	check(t, err)
@@ -59,7 +60,7 @@ func reachable(t *testing.T) string {
 	return dir
 }
 
-// Seen to fail with the output given whole.
+// Seen to fail with the whole output returned.
 func TestErrorsOfInstallersAreOneLine(t *testing.T) {
 	t.Parallel()
 	for out, want := range map[string]string{
@@ -73,11 +74,12 @@ func TestErrorsOfInstallersAreOneLine(t *testing.T) {
 	}
 }
 
-// Seen to fail with the lock's message not looked for.
+// Seen to fail with the lock's message not recognised.
 func TestInstallWaitsForAnotherAptGet(t *testing.T) {
 	t.Parallel()
 	i := newInstallation(t, `echo "$*" >>"$CALLS"; [ -e "$CALLS.tried" ] || {
-		touch "$CALLS.tried"; echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1 (apt)' >&2; exit 100; }`)
+		touch "$CALLS.tried"; echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by 1 (apt)' >&2
+		exit 100; }`)
 	i.put("sleep", "")
 	check(t, i.run())
 	calls := strings.Split(i.read(i.calls), "\n")
@@ -113,7 +115,8 @@ func TestInstallStartsNoServices(t *testing.T) {
 // Seen to fail with the second try taken out.
 func TestInstallUpdatesTheListsWhenAPackageIsNotFound(t *testing.T) {
 	t.Parallel()
-	i := newInstallation(t, `echo "$*" >>"$CALLS"; case $* in *update*) touch "$CALLS.new" ;; *) [ -e "$CALLS.new" ] ;; esac`)
+	i := newInstallation(t,
+		`echo "$*" >>"$CALLS"; case $* in *update*) touch "$CALLS.new" ;; *) [ -e "$CALLS.new" ] ;; esac`)
 	check(t, i.run())
 	calls := strings.Split(i.read(i.calls), "\n")
 	if len(calls) != 4 || !strings.Contains(calls[1], "update") || !strings.HasSuffix(calls[2], "some-package") {
@@ -133,7 +136,7 @@ func TestInstallThatFailsLeavesNoPolicy(t *testing.T) {
 	}
 }
 
-// installation runs install.sh with another apt-get.
+// installation runs install.sh with a fake apt-get.
 type installation struct {
 	*testing.T
 	bin, policy, calls string
@@ -146,7 +149,7 @@ func newInstallation(t *testing.T, aptGet string) *installation {
 	return i
 }
 
-// put puts a script before the program of that name.
+// put puts a script in front of the program with that name.
 func (i *installation) put(name, script string) {
 	check(i, writeProgram(filepath.Join(i.bin, name), []byte("#!/bin/sh\n"+script+"\n")))
 }
@@ -157,7 +160,7 @@ func (i *installation) run() error {
 	return cmd.Run()
 }
 
-// read returns what is in the file; nothing if there is none.
+// read returns the content of the file, or nothing if there is none.
 func (i *installation) read(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {

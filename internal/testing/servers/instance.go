@@ -8,22 +8,22 @@ import (
 	"testing"
 )
 
-// Instance is one private server: what all kinds of servers have in common. It keeps its port and its data until it is
-// closed, whether it runs or not.
+// Instance is one private server: the common part of all kinds of servers. It keeps its port and its data until it is
+// closed, also while the server is down.
 type Instance struct {
 	name    string
 	folder  *folder
 	port    *port
-	more    []*port                     // of what the server has beside the port that its clients use
-	command []string                    // runs it in the foreground; may begin with variables for its environment
-	stop    syscall.Signal              // ends it cleanly
-	ready   func(context.Context) error // returns nil once it serves
-	process *process                    // nil: it does not run
+	more    []*port                     // ports in addition to the one for clients
+	command []string                    // runs the server in the foreground; may begin with variables for its environment
+	stop    syscall.Signal              // the signal that ends the server cleanly
+	ready   func(context.Context) error // returns nil once the server answers
+	process *process                    // nil while the server is down
 	paused  bool
 }
 
-// newInstance makes what an instance needs before it can run: its folder and its port. Root runs it as the user. endSignal
-// and epilogue are the watchdog's: see watchdog.sh.
+// newInstance makes the folder of an instance and reserves its port. Root runs the server as the user. See
+// watchdog.sh for endSignal and epilogue.
 func newInstance(name, user, endSignal, epilogue string) (*Instance, error) {
 	owner, err := serverAccount(user)
 	if err != nil {
@@ -40,7 +40,7 @@ func newInstance(name, user, endSignal, epilogue string) (*Instance, error) {
 	return &Instance{name: name, folder: f, port: p}, nil
 }
 
-// reserveMore reserves another port, as long as the instance lasts, and returns its number.
+// reserveMore reserves another port until the instance is closed, and returns its number.
 func (in *Instance) reserveMore() (int, error) {
 	p, err := reservePort()
 	if err != nil {
@@ -50,35 +50,36 @@ func (in *Instance) reserveMore() (int, error) {
 	return p.number, nil
 }
 
-// address is where the server listens.
+// address returns the address on which the server listens.
 func (in *Instance) address() string { return fmt.Sprintf("127.0.0.1:%d", in.port.number) }
 
 var (
-	errNotOurs = errors.New("servers: this server was not started here, see " + postgresVariable + ": it can only be used")
-	errDown    = errors.New("servers: the server does not run")
-	errUp      = errors.New("servers: the server runs already")
+	errNotOurs = errors.New("servers: this server was not started here, see " + postgresVariable +
+		": tests cannot start or stop it")
+	errDown = errors.New("servers: the server is not running")
+	errUp   = errors.New("servers: the server is already running")
 )
 
-// Start starts the server again, on the same port and data, and returns once it serves.
+// Start starts the server again, on the same port and data, and returns once it answers.
 func (in *Instance) Start(t testing.TB) { t.Helper(); check(t, in.start()) }
 
-// Stop ends the server cleanly and returns once it has ended. A paused one is resumed for it.
+// Stop ends the server cleanly and returns once it has ended. It first resumes a paused server.
 func (in *Instance) Stop(t testing.TB) { t.Helper(); check(t, in.end()) }
 
 // Restart is Stop, then Start.
 func (in *Instance) Restart(t testing.TB) { t.Helper(); in.Stop(t); in.Start(t) }
 
-// Kill ends every process of the server by SIGKILL, and returns once they are gone. Start brings it back.
+// Kill ends all processes of the server with SIGKILL, and returns once they have ended. Start starts it again.
 func (in *Instance) Kill(t testing.TB) { t.Helper(); check(t, in.kill()) }
 
-// Pause stops every process of the server (SIGSTOP) and returns once none of them runs. Its clients see nothing but
-// silence.
+// Pause stops all processes of the server (SIGSTOP) and returns once none of them runs. Clients get no answer and no
+// error.
 func (in *Instance) Pause(t testing.TB) { t.Helper(); check(t, in.pause()) }
 
-// Resume lets a paused server go on.
+// Resume continues a paused server.
 func (in *Instance) Resume(t testing.TB) { t.Helper(); check(t, in.resume()) }
 
-// PID is the process id of the server's first process; 0: it does not run, or was not started here.
+// PID returns the process ID of the server's first process. It is 0 if the server is down, or was not started here.
 func (in *Instance) PID() int {
 	if in == nil || in.process == nil {
 		return 0
@@ -86,7 +87,7 @@ func (in *Instance) PID() int {
 	return in.process.pid
 }
 
-// Log returns the end of what the server has written to its log.
+// Log returns the end of the server's log.
 func (in *Instance) Log() string {
 	if in == nil {
 		return errNotOurs.Error()
@@ -94,7 +95,7 @@ func (in *Instance) Log() string {
 	return in.folder.logTail()
 }
 
-// Close ends the server without ceremony and removes its folder. It returns an error if the server had ended by itself.
+// Close kills the server and removes its folder. It returns an error if the server had ended by itself.
 func (in *Instance) Close() error {
 	if in == nil {
 		return nil
@@ -148,7 +149,7 @@ func (in *Instance) start() (err error) {
 	return err
 }
 
-// died is the error of a server that ended though nobody asked it to.
+// died returns the error of a server that ended although it was not stopped.
 func (in *Instance) died() error {
 	err := fmt.Errorf("servers: %s ended by itself: %w\n%s", in.name, in.process.err, in.Log())
 	in.process = nil
@@ -167,7 +168,7 @@ func (in *Instance) end() error {
 	select {
 	case <-in.process.done:
 	case <-ctx.Done():
-		return fmt.Errorf("servers: %s does not stop\n%s", in.name, in.Log())
+		return fmt.Errorf("servers: %s did not stop in time\n%s", in.name, in.Log())
 	}
 	in.process = nil
 	return in.folder.forget()

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// shared is the server of tests that do not harm it.
+// shared is the server for tests that do not stop or damage it.
 var shared servers.SharedPostgres
 
 func want(t testing.TB, got, want string) {
@@ -23,7 +23,7 @@ func want(t testing.TB, got, want string) {
 	}
 }
 
-// session is a connection that stays open.
+// session is an open connection.
 type session struct {
 	t       testing.TB
 	in      io.Writer
@@ -69,7 +69,7 @@ func (s *session) ask(sql string) {
 	}
 }
 
-// reachableFolder is a folder in which the server's user may make others; t.TempDir is closed to it.
+// reachableFolder returns a folder in which the server's user may create others, which it may not in t.TempDir.
 func reachableFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-test-")
@@ -99,7 +99,7 @@ func (f *failing) Fatal(args ...any) {
 	panic(f)
 }
 
-// failure returns how do fails its test; empty: it does not.
+// failure returns the message with which do fails its test, or "" if it does not fail.
 func failure(t testing.TB, do func(t testing.TB)) (message string) {
 	f := &failing{TB: t}
 	defer func() {

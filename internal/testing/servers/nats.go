@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// What nats.mod and nats.sum say is built: Debian's server is too old. They are no part of any module of the repository, so
-// nothing that imports one has the server among its dependencies.
+// The go.mod from which nats-server is built, because Debian's version is too old. It belongs to no module of the
+// repository, so that no importer gets the server as a dependency.
 var (
 	//go:embed nats.mod
 	natsMod []byte
@@ -25,17 +25,17 @@ var (
 // NATS is a NATS server with JetStream.
 type NATS struct{ *Instance }
 
-// NATSOptions may be left empty.
+// NATSOptions are the options of a NATS server. NATSOptions{} works.
 type NATSOptions struct {
-	// SyncAlways makes JetStream write through to the disk before it answers. Without it a power failure can lose the last
-	// two minutes; a killed process loses nothing.
+	// SyncAlways makes JetStream sync to disk before it answers. Without it, a power failure can lose the last two
+	// minutes; a killed process loses nothing.
 	SyncAlways bool
 	// Env is added to the server's environment.
 	Env []string
 }
 
-// StartNATS starts a server of the test's own, which ends with the test. The first on a machine is built, which takes half a
-// minute.
+// StartNATS starts a server for one test and ends it with the test. The first start on a machine builds the server,
+// which takes half a minute.
 func StartNATS(t testing.TB, o NATSOptions) *NATS {
 	t.Helper()
 	n, err := LaunchNATS(o)
@@ -44,7 +44,7 @@ func StartNATS(t testing.TB, o NATSOptions) *NATS {
 	return n
 }
 
-// LaunchNATS starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+// LaunchNATS starts a server for programs without a testing.TB. It ends with Close, or with this process.
 func LaunchNATS(o NATSOptions) (*NATS, error) {
 	in, err := newInstance("nats", "nobody", "KILL", "")
 	if err != nil {
@@ -66,7 +66,7 @@ func (n *NATS) configure(o NATSOptions) error {
 		return err
 	}
 	in := func(name string) string { return filepath.Join(n.folder.path, name) }
-	// Whoever runs the server may not reach the builder's cache.
+	// The account of the server may not have access to the build cache.
 	if err := copyProgram(built, in("nats-server")); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (n *NATS) configure(o NATSOptions) error {
 	return n.folder.owner.write(in("nats.conf"), conf)
 }
 
-// greets returns nil once the server says INFO, as it does to every client.
+// greets returns nil once the server sends INFO, its greeting for every client.
 func (n *NATS) greets(ctx context.Context) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", n.address())
 	if err != nil {
@@ -95,10 +95,10 @@ func (n *NATS) greets(ctx context.Context) error {
 		return err
 	}
 	if string(answer) != "INFO " {
-		return errors.New("servers: NATS answers " + strconv.Quote(string(answer)))
+		return errors.New("servers: unexpected greeting of NATS: " + strconv.Quote(string(answer)))
 	}
 	return nil
 }
 
-// URL of the server.
+// URL returns the URL of the server.
 func (n *NATS) URL() string { return "nats://" + n.address() }

@@ -22,20 +22,20 @@ type PgBouncer struct {
 	base url.URL
 }
 
-// PgBouncerOptions may be left empty.
+// PgBouncerOptions are the options of a PgBouncer. PgBouncerOptions{} works.
 type PgBouncerOptions struct {
 	// PoolMode is session, transaction or statement. Default: transaction.
 	PoolMode string
-	// PoolSize is how many connections to the server each database and user have. Default: 10.
+	// PoolSize is the number of server connections for each pair of database and user. Default: 10.
 	PoolSize int
-	// Settings are added to the section [pgbouncer], over those that tests have by default.
+	// Settings are added to the section [pgbouncer], and override the defaults of the tests.
 	Settings map[string]string
 	// Env is added to PgBouncer's environment.
 	Env []string
 }
 
-// StartPgBouncer starts a PgBouncer of the test's own, which ends with the test. Every role of the server can log in without
-// a password if it can do so at the server.
+// StartPgBouncer starts a PgBouncer for one test and ends it with the test. Every role that can log in at the server
+// without a password can do so at PgBouncer.
 func StartPgBouncer(t testing.TB, pg *Postgres, o PgBouncerOptions) *PgBouncer {
 	t.Helper()
 	b, err := newPgBouncer(pg, o)
@@ -56,7 +56,8 @@ func newPgBouncer(pg *Postgres, o PgBouncerOptions) (*PgBouncer, error) {
 	}
 	b := &PgBouncer{Instance: in, pg: pg, base: pg.base}
 	b.base.Host = in.address()
-	in.stop = syscall.SIGQUIT // others wait until clients have gone, some in some versions; this one never does
+	// other signals wait until clients have disconnected, in some versions; this one never does
+	in.stop = syscall.SIGQUIT
 	in.ready = b.isReady
 	in.command = append(slices.Clone(o.Env), path, filepath.Join(in.folder.path, "pgbouncer.ini"))
 	if err := b.configure(o); err != nil {
@@ -75,7 +76,7 @@ func (b *PgBouncer) configure(o PgBouncerOptions) error {
 		"unix_socket_dir":   "",
 		"auth_type":         "trust",
 		"auth_file":         users,
-		"auth_user":         user, // finds the roles that are not in the file
+		"auth_user":         user, // looks up roles that are not in the file
 		"admin_users":       user,
 		"pool_mode":         cmp.Or(o.PoolMode, "transaction"),
 		"default_pool_size": strconv.Itoa(cmp.Or(o.PoolSize, 10)),
@@ -99,14 +100,15 @@ func (b *PgBouncer) isReady(context.Context) error {
 	return err
 }
 
-// URL of a database of the server behind PgBouncer. The database pgbouncer is its own console.
+// URL returns the URL of a database behind PgBouncer. The database pgbouncer is PgBouncer's own console.
 func (b *PgBouncer) URL(database string) string {
 	u := b.base
 	u.Path = "/" + database
 	return u.String()
 }
 
-// Through returns the URL by which PgBouncer reaches the database with the given URL: one that Postgres.Database returned.
+// Through returns the URL of a database behind PgBouncer, from the database's own URL as returned by
+// Postgres.Database.
 func (b *PgBouncer) Through(t testing.TB, database string) string {
 	t.Helper()
 	u, err := url.Parse(database)

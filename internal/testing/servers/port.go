@@ -7,12 +7,12 @@ import (
 	"net"
 )
 
-// Ports are taken from below the range that systems give to outgoing connections (from 32768 or 49152 on). From within it, a
-// client could be given the port while its server is down: the server could not come back.
+// Ports are below the range of outgoing connections, which starts at 32768 or 49152. Within that range a client could
+// get the port while its server is down, and the server could not be started again.
 const firstPort, ports = 20000, 12000
 
-// port is a TCP port of 127.0.0.1 reserved for one instance, also while the instance does not run. The mark that other
-// processes of this package respect is the UDP port of the same number: it goes when this process goes.
+// port is a TCP port of 127.0.0.1 that is reserved for one instance, also while the server is down. The reservation,
+// which other processes of this package respect, is the UDP port with the same number. It ends with this process.
 type port struct {
 	number int
 	mark   net.PacketConn
@@ -24,7 +24,7 @@ func reservePort() (*port, error) {
 			return p, nil
 		}
 	}
-	return nil, errors.New("servers: no free port found")
+	return nil, errors.New("servers: no free port between 20000 and 31999")
 }
 
 func takePort(number int) (*port, error) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Seen to fail with the mark taken out, and with the look for listeners taken out.
+// Seen to fail with the reservation taken out, and with the check for listeners taken out.
 func TestPortIsReservedWhileNobodyListens(t *testing.T) {
 	t.Parallel()
 	p, err := reservePort()

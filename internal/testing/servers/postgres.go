@@ -17,31 +17,31 @@ import (
 	"testing"
 )
 
-// Postgres is a PostgreSQL server whose superuser postgres needs no password.
+// Postgres is a PostgreSQL server. Its superuser postgres needs no password.
 type Postgres struct {
 	*Instance
-	base     url.URL // of the database postgres
-	bin      string  // the folder of the server's programs
-	client   string  // the path of psql
+	base     url.URL // URL of the database postgres
+	bin      string  // folder of the server's programs
+	client   string  // path of psql
 	data     string
 	env      []string
-	standbys []*Postgres // that commits wait for
-	primary  *Postgres   // of which this one is a standby; nil: it is none, or none any more
+	standbys []*Postgres // synchronous standbys, for which commits wait
+	primary  *Postgres   // the primary of this standby; nil if this is a primary
 }
 
-// PostgresOptions may be left empty.
+// PostgresOptions are the options of a Postgres. PostgresOptions{} works.
 type PostgresOptions struct {
-	// Settings are added to postgresql.conf, over those that tests have by default: PostgreSQL's own (fsync and
+	// Settings are added to postgresql.conf and override the defaults of the tests: PostgreSQL's own (fsync and
 	// synchronous_commit are on), with room for 200 connections and 5 standbys.
 	Settings map[string]string
-	// DataDir is where the data is, or will be: it is kept when the server is closed. Default: a temporary folder. If
-	// tests run as root, the user postgres must be able to reach it, which t.TempDir() does not allow.
+	// DataDir is the data directory. It is kept when the server is closed. Default: a temporary folder. If tests run
+	// as root, the user postgres must have access to it, which t.TempDir() does not allow.
 	DataDir string
 	// Env is added to the server's environment: see FakeTime.
 	Env []string
 }
 
-// StartPostgres starts a server of the test's own, which ends with the test.
+// StartPostgres starts a server for one test and ends it with the test.
 func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
 	t.Helper()
 	p, err := LaunchPostgres(o)
@@ -50,7 +50,7 @@ func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
 	return p
 }
 
-// LaunchPostgres starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+// LaunchPostgres starts a server for programs without a testing.TB. It ends with Close, or with this process.
 func LaunchPostgres(o PostgresOptions) (*Postgres, error) {
 	bin, err := findPostgres()
 	if err != nil {
@@ -74,15 +74,15 @@ func findPostgres() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, err = filepath.EvalSymlinks(path) // the other programs are beside the real one
+	path, err = filepath.EvalSymlinks(path) // the other programs are next to the real one
 	return filepath.Dir(path), err
 }
 
-// freeMemory is the watchdog's last step: a server that was killed has left a few bytes of System V shared memory, whose id
-// is the second word of the seventh line here.
+// freeMemory is the watchdog's last step. A killed server leaves a few bytes of System V shared memory, whose ID is
+// the second word in the seventh line of postmaster.pid.
 const freeMemory = `ipcrm -m $(awk 'NR == 7 { print $2 }' '%s/postmaster.pid') 2>/dev/null`
 
-// newPostgres says where a server is and how it is run. Its data directory, by default in its folder, is yet to be filled.
+// newPostgres returns a server that is not started. Its data directory, by default in its folder, is still empty.
 func newPostgres(name, bin, data string, env []string) (*Postgres, error) {
 	inFolder := cmp.Or(data, "data")
 	in, err := newInstance(name, "postgres", "QUIT", fmt.Sprintf(freeMemory, inFolder))
@@ -101,7 +101,7 @@ func newPostgres(name, bin, data string, env []string) (*Postgres, error) {
 	return p, nil
 }
 
-// initialize fills the data directory, unless it is filled, and writes the settings.
+// initialize fills the data directory if it is empty, and writes the settings.
 func (p *Postgres) initialize(settings map[string]string) error {
 	if _, err := os.Stat(filepath.Join(p.data, "PG_VERSION")); errors.Is(err, os.ErrNotExist) {
 		if err := p.fill(); err != nil {
@@ -109,12 +109,13 @@ func (p *Postgres) initialize(settings map[string]string) error {
 		}
 	}
 	all := map[string]string{
-		"max_connections":            "200",
-		"max_wal_senders":            "5",
-		"wal_level":                  "replica",
-		"wal_keep_size":              "256MB", // a standby that was down finds what it has missed
-		"shared_buffers":             "64MB",
-		"dynamic_shared_memory_type": "mmap", // in the data directory: nothing is left in /dev/shm after a kill
+		"max_connections": "200",
+		"max_wal_senders": "5",
+		"wal_level":       "replica",
+		"wal_keep_size":   "256MB", // a standby that was down gets what it missed
+		"shared_buffers":  "64MB",
+		// in the data directory, so that a killed server leaves nothing in /dev/shm
+		"dynamic_shared_memory_type": "mmap",
 	}
 	maps.Copy(all, settings)
 	conf, err := os.OpenFile(filepath.Join(p.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
@@ -136,7 +137,7 @@ func (p *Postgres) isReady(ctx context.Context) error {
 	return nil
 }
 
-// URL of a database of the server.
+// URL returns the URL of a database of the server.
 func (p *Postgres) URL(database string) string {
 	u := p.base
 	u.Path = "/" + database

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Database makes a fresh database and returns its URL. It is dropped when t ends, whoever is still connected to it, if
-// the server runs then.
+// Database creates a fresh database and returns its URL. When t ends, the database is dropped, even if clients are
+// connected to it, provided that the server is running.
 func (p *Postgres) Database(t testing.TB) string {
 	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text())
@@ -19,20 +19,20 @@ func (p *Postgres) Database(t testing.TB) string {
 		if p.Instance != nil && (p.runs() != nil || p.paused) {
 			return
 		}
-		// Locally: a standby that commits would wait for may be gone by now.
+		// Commit locally: a standby for which commits wait may have ended.
 		p.Psql(t, "SET synchronous_commit = local; DROP DATABASE IF EXISTS "+name+" WITH (FORCE)")
 	})
 	return p.URL(name)
 }
 
-// Psql runs statements in the database postgres, up to the first that fails, which fails the test, as does taking longer
-// than two minutes. It returns their rows, a line each, columns separated by "|".
+// Psql runs statements in the database postgres. It fails the test at the first statement that fails, or after two
+// minutes. It returns the rows, one per line, with columns separated by "|".
 func (p *Postgres) Psql(t testing.TB, sql string) string {
 	t.Helper()
 	return p.PsqlAt(t, p.URL("postgres"), sql)
 }
 
-// PsqlAt is Psql in the database with this URL, here or elsewhere.
+// PsqlAt is Psql for the database with this URL.
 func (p *Postgres) PsqlAt(t testing.TB, url, sql string) string {
 	t.Helper()
 	out, err := p.psql(url, sql)

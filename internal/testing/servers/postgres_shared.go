@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// postgresVariable may name a server that tests share instead of starting their own: the URL of a superuser's database.
+// postgresVariable is the environment variable with the URL of a superuser's database on a server that tests share,
+// instead of starting their own.
 const postgresVariable = "RETRYSAFE_TEST_POSTGRES"
 
-// SharedPostgres is one server for all tests of a test binary. The zero value is ready for use; it starts with the first
-// Get and ends with the process. It must not be copied.
+// SharedPostgres is one server for all tests of a test binary. The zero value is ready for use; the server starts
+// with the first Get and ends with the process. A SharedPostgres must not be copied.
 //
-// If the environment variable RETRYSAFE_TEST_POSTGRES has a URL, the server there is used instead. Kill and the like
-// then fail the test; tests that need them start their own server.
+// If the environment variable RETRYSAFE_TEST_POSTGRES has a URL, the server there is used instead. Kill and similar
+// methods then fail the test; tests that need them start their own server.
 type SharedPostgres struct {
 	Options PostgresOptions
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// StartStandby starts a standby that copies the server as it goes, and ends with the test. If it is synchronous, commits
-// wait until it has written them down: while it is down, they wait forever.
+// StartStandby starts a streaming standby and ends it with the test. If it is synchronous, commits wait until it has
+// written them; while it is down, they wait forever.
 func (p *Postgres) StartStandby(t testing.TB, synchronous bool) *Postgres {
 	t.Helper()
 	check(t, p.runs())
@@ -29,19 +29,20 @@ func (p *Postgres) StartStandby(t testing.TB, synchronous bool) *Postgres {
 	return s
 }
 
-// Promote makes a standby a server of its own that accepts writes. Kill the primary first, unless two of them are what
-// the test is about.
+// Promote makes a standby a primary that accepts writes. Kill the old primary first, unless the test is about two
+// primaries.
 func (p *Postgres) Promote(t testing.TB) {
 	t.Helper()
 	if p.primary == nil {
-		t.Fatal("servers: this server is no standby")
+		t.Fatal("servers: this server is not a standby")
 	}
 	check(t, p.promote())
 	p.primary = nil
-	check(t, p.waitFor(nil)) // the primary's standbys, which may have been copied with its settings
+	check(t, p.waitFor(nil)) // the primary's settings, including its list of standbys, may have been copied
 }
 
-// promote does not let the server wait for itself: a statement that waits has a snapshot, and what is still to be replayed may need it gone.
+// promote does not use pg_promote's wait: a waiting statement has a snapshot, which may conflict with the log that is
+// still to be replayed.
 func (p *Postgres) promote() error {
 	if _, err := p.psql(p.URL("postgres"), "SELECT pg_promote(false)"); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (p *Postgres) newStandby() (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.name = fmt.Sprintf("standby_%d", s.port.number) // also in pg_stat_replication
+	s.name = fmt.Sprintf("standby_%d", s.port.number) // the name in pg_stat_replication
 	s.primary = p
 	return s, nil
 }
@@ -70,18 +71,19 @@ func (p *Postgres) copyPrimary() error {
 		"--write-recovery-conf", "--checkpoint=fast", "--no-sync")
 }
 
-// waitUntilStreaming waits until the primary says that the standby is streaming, or sync.
+// waitUntilStreaming waits until the primary reports the standby as streaming or sync.
 func (p *Postgres) waitUntilStreaming(state string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return poll(ctx, state, func() (bool, error) {
 		out, err := p.primary.psql(p.primary.URL("postgres"), fmt.Sprintf(
-			"SELECT count(*) FROM pg_stat_replication WHERE application_name = '%s' AND '%s' IN (state, sync_state)", p.name, state))
+			"SELECT count(*) FROM pg_stat_replication WHERE application_name = '%s' AND '%s' IN (state, sync_state)",
+			p.name, state))
 		return out == "1", err
 	})
 }
 
-// waitFor makes commits wait for these standbys, all of them.
+// waitFor makes commits wait for all of these standbys.
 func (p *Postgres) waitFor(standbys []*Postgres) error {
 	var names []string
 	for _, s := range standbys {
@@ -99,7 +101,7 @@ func (p *Postgres) waitFor(standbys []*Postgres) error {
 	return err
 }
 
-// waitNoMoreFor is for a standby that is about to be closed: what commits after that must not wait forever.
+// waitNoMoreFor removes a standby that is about to be closed, so that later commits do not wait for it forever.
 func (p *Postgres) waitNoMoreFor(standby *Postgres) error {
 	err := p.runs()
 	if errors.Is(err, errDown) || err == nil && p.paused {

@@ -47,7 +47,7 @@ func TestStandbyCatchesUpAfterAKill(t *testing.T) {
 	pg := servers.StartPostgres(t, servers.PostgresOptions{})
 	standby := pg.StartStandby(t, false)
 	standby.Kill(t)
-	pg.Psql(t, "CREATE TABLE t (n int); INSERT INTO t VALUES (42)") // which waits for no one
+	pg.Psql(t, "CREATE TABLE t (n int); INSERT INTO t VALUES (42)") // a primary without standbys
 	pg.Restart(t)
 	standby.Start(t)
 	for deadline := time.Now().Add(30 * time.Second); standby.Psql(t, "SELECT to_regclass('t') IS NULL") == "t"; {
@@ -82,5 +82,5 @@ func TestDatabaseIsDroppedWhileTheStandbyIsDown(t *testing.T) {
 func TestOnlyAStandbyIsPromoted(t *testing.T) {
 	t.Parallel()
 	pg := servers.StartPostgres(t, servers.PostgresOptions{})
-	want(t, failure(t, func(t testing.TB) { pg.Promote(t) }), "servers: this server is no standby")
+	want(t, failure(t, func(t testing.TB) { pg.Promote(t) }), "servers: this server is not a standby")
 }

@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 )
 
-// fill makes the data directory of a new server: as a copy of one that initdb has made before, which takes a quarter of the
-// time. The copies have one system identifier, which matters only to a standby, and that is a copy of its primary anyway.
+// fill makes the data directory of a new server by copying a template that initdb made before, which takes a quarter
+// of the time of initdb. All copies have the same system identifier. Only a standby depends on it, and a standby is a
+// copy of its primary.
 func (p *Postgres) fill() error {
 	args := []string{
 		filepath.Join(p.bin, "initdb"), "-U", "postgres", "--auth=trust",
@@ -36,7 +37,7 @@ func (p *Postgres) fill() error {
 	return errors.Join(os.RemoveAll(unfinished), copyTree(p.data, unfinished), os.Rename(unfinished, template))
 }
 
-// templateDir is where the data directory that this very initdb makes is kept.
+// templateDir returns the folder of the template for these arguments of initdb.
 func templateDir(args []string) (string, error) {
 	info, err := os.Stat(args[0])
 	if err != nil {
@@ -47,7 +48,7 @@ func templateDir(args []string) (string, error) {
 	return filepath.Join(dir, "postgres-"+hex.EncodeToString(digest[:6])), err
 }
 
-// copyTree copies a folder, with the owners and the permissions of what is in it, and of itself.
+// copyTree copies a folder with its owners and permissions.
 func copyTree(from, to string) error {
 	if out, err := exec.Command("cp", "-a", from+"/.", to).CombinedOutput(); err != nil {
 		return fmt.Errorf("servers: cp: %w", explained(err, out))
@@ -55,7 +56,7 @@ func copyTree(from, to string) error {
 	return nil
 }
 
-// cacheDir is a folder of this user for what is made once on a machine.
+// cacheDir returns a folder of this user for files that are made once per machine.
 func cacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

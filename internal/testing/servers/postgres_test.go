@@ -52,14 +52,15 @@ func TestDataOutlivesTheServer(t *testing.T) {
 	}
 }
 
-// A killed server has no last word: the next start finds the lock file and recovers. A stopped one does not.
+// A killed server cannot shut down cleanly: the next start finds the lock file and recovers. A stopped one does not.
 //
 // Seen to fail with SIGINT in place of SIGKILL.
 func TestKillIsACrash(t *testing.T) {
 	t.Parallel()
 	pg := servers.StartPostgres(t, servers.PostgresOptions{})
 	pg.Restart(t)
-	recovers := func() bool { return strings.Contains(pg.Log(), "recovery") } // in one of several lines; the log is cut
+	// in one of several lines; the log is truncated
+	recovers := func() bool { return strings.Contains(pg.Log(), "recovery") }
 	if recovers() {
 		t.Error("after Restart the server recovers")
 	}
@@ -116,7 +117,8 @@ func TestFakeTimePutsTheServersClockWrong(t *testing.T) {
 	for _, offset := range []time.Duration{time.Hour, -time.Hour} {
 		pg := servers.StartPostgres(t, servers.PostgresOptions{Env: servers.FakeTime(t, offset)})
 		for range 2 {
-			got, err := time.Parse(time.RFC3339, pg.Psql(t, `SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`))
+			got, err := time.Parse(time.RFC3339,
+				pg.Psql(t, `SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`))
 			if off := time.Until(got) - offset; err != nil || off.Abs() > 30*time.Second {
 				t.Errorf("with an offset of %v the server says %v (%v)", offset, got, err)
 			}

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// patience is how long an instance may take to start, to stop, or to be seen paused.
+// patience is the timeout for starting, stopping and pausing an instance.
 const patience = 2 * time.Minute
 
-// process is a program that was started, and perhaps has ended.
+// process is a program that was started and may have ended.
 type process struct {
 	pid  int
-	done chan struct{} // closed when it has ended
-	err  error         // how it ended; to be read after done
+	done chan struct{} // closed when the process has ended
+	err  error         // the exit error; set when done is closed
 }
 
 func (p *process) wait() error {
@@ -35,7 +35,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// kill ends the process and all that descend from it, at once and as if by one blow: none sees another one die.
+// kill kills the process and all its descendants. It stops them first, so that none sees another one die.
 func (p *process) kill() error {
 	family, err := p.pause()
 	if err != nil {
@@ -50,13 +50,13 @@ func (p *process) kill() error {
 	})
 }
 
-// pause stops the process and all that descend from it, and returns them. After it none of them runs.
+// pause stops the process and all its descendants, and returns their IDs once none of them runs.
 func (p *process) pause() ([]int, error) {
 	var family []int
 	err := until("paused", func(t processTable) bool {
 		family = t.family(p.pid)
 		running := slices.DeleteFunc(slices.Clone(family), t.stopped)
-		_ = signal(sigStop, running...) // one that has ended since is not running
+		_ = signal(sigStop, running...) // an error here means that a process has ended since
 		return len(running) == 0
 	})
 	if err == nil && len(family) == 0 {
@@ -65,7 +65,7 @@ func (p *process) pause() ([]int, error) {
 	return family, err
 }
 
-// resume lets go on what pause has stopped.
+// resume continues what pause has stopped.
 func (p *process) resume() error {
 	t, err := listProcesses()
 	if err != nil {
@@ -74,12 +74,12 @@ func (p *process) resume() error {
 	return signal(sigCont, t.family(p.pid)...)
 }
 
-// processTable is a picture of what runs on the machine, by process id.
+// processTable lists the running processes of the machine by process ID.
 type processTable map[int]processEntry
 
 type processEntry struct {
 	parent int
-	stat   string // of ps: T is stopped, Z has ended
+	stat   string // status of ps: T is stopped, Z has ended
 }
 
 func listProcesses() (processTable, error) {
@@ -106,7 +106,7 @@ func (t processTable) alive(pid int) bool {
 
 func (t processTable) stopped(pid int) bool { return strings.HasPrefix(t[pid].stat, "T") }
 
-// family returns the process and all that descend from it, as far as they are alive.
+// family returns the process and all its living descendants.
 func (t processTable) family(top int) []int {
 	var family []int
 	for pid := range t {
@@ -121,7 +121,7 @@ func (t processTable) family(top int) []int {
 	return family
 }
 
-// until looks at what runs until it is so.
+// until polls the process table until a condition holds.
 func until(what string, so func(processTable) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -131,7 +131,7 @@ func until(what string, so func(processTable) bool) error {
 	})
 }
 
-// poll asks every few milliseconds until the answer is yes, an error, or ctx has ended.
+// poll polls every few milliseconds until the condition holds, returns an error, or ctx ends.
 func poll(ctx context.Context, what string, so func() (bool, error)) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

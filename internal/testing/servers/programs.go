@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// program is a file that a test needs: where it may be, and which package has it.
+// program is a file that a test needs, the places where it may be, and the package that contains it.
 type program struct {
-	name    string   // looked for in $PATH, unless empty
+	name    string   // looked up in $PATH, unless empty
 	paths   []string // patterns of filepath.Glob, tried next
-	pkg     string   // Debian's package that has it
-	instead string   // what else helps where the package cannot be installed; may be empty
+	pkg     string   // the Debian package that contains it
+	instead string   // an alternative where the package cannot be installed; may be empty
 }
 
-// The programs that the servers of this package consist of, or need.
+// The programs that the servers of this package need.
 var (
 	initdb = program{
 		name: "initdb", paths: []string{"/usr/lib/postgresql/*/bin/initdb"},
@@ -40,7 +40,7 @@ var (
 	node     = program{name: "node", pkg: "nodejs"}
 )
 
-// allPrograms is what Install installs.
+// allPrograms returns the programs that Install installs.
 func allPrograms() []program {
 	return []program{initdb, psql, pgbouncer, rabbitmq, epmd, faketime, promtool, ps, npm, curl, python, node}
 }
@@ -67,7 +67,7 @@ func (p program) lookUp() string {
 	return ""
 }
 
-// byVersion puts the newest of /usr/lib/postgresql/9/bin/x and /usr/lib/postgresql/15/bin/x first.
+// byVersion sorts the newest of /usr/lib/postgresql/9/bin/x and /usr/lib/postgresql/15/bin/x first.
 func byVersion(a, b string) int { return pathVersion(b) - pathVersion(a) }
 
 func pathVersion(path string) int {
@@ -75,7 +75,7 @@ func pathVersion(path string) int {
 	return n
 }
 
-// missing returns those of the programs that are not on the machine.
+// missing returns the programs that are not installed.
 func missing(programs []program) []program {
 	return slices.DeleteFunc(slices.Clone(programs), func(p program) bool { return p.lookUp() != "" })
 }
@@ -88,7 +88,7 @@ func packages(programs []program) []string {
 	return names
 }
 
-// errMissing says, in one line, what to install.
+// errMissing returns an error of one line that says what to install.
 func errMissing(programs []program) error {
 	names := strings.Join(packages(programs), " ")
 	err := fmt.Errorf("servers: missing: %s, or what this system has in place of Debian's packages; tests install them "+
@@ -101,8 +101,8 @@ func errMissing(programs []program) error {
 	return err
 }
 
-// installMissing installs those of the programs that are missing, by one call of apt-get. Before it looks it waits until no
-// other process is in it: a package that is only half installed has programs already, but not the user who runs them.
+// installMissing installs the missing programs with one call of apt-get. It first waits until no other process is
+// installing: a half-installed package already has its programs, but not the user who runs them.
 func installMissing(programs ...program) error {
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Getuid() != 0 {
 		if lacks := missing(programs); len(lacks) > 0 {

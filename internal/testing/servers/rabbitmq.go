@@ -23,15 +23,15 @@ var rabbitMQScript string
 // RabbitMQ is a RabbitMQ node, alone in its cluster, with the user guest.
 type RabbitMQ struct{ *Instance }
 
-// RabbitMQOptions may be left empty.
+// RabbitMQOptions are the options of a RabbitMQ. RabbitMQOptions{} works.
 type RabbitMQOptions struct {
-	// Settings are added to rabbitmq.conf, over those that tests have by default: RabbitMQ's own.
+	// Settings are added to rabbitmq.conf. Default: RabbitMQ's own.
 	Settings map[string]string
 	// Env is added to the server's environment.
 	Env []string
 }
 
-// StartRabbitMQ starts a server of the test's own, which ends with the test. It takes some three seconds.
+// StartRabbitMQ starts a server for one test and ends it with the test. It takes about three seconds.
 func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 	t.Helper()
 	r, err := LaunchRabbitMQ(o)
@@ -40,7 +40,7 @@ func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 	return r
 }
 
-// LaunchRabbitMQ starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+// LaunchRabbitMQ starts a server for programs without a testing.TB. It ends with Close, or with this process.
 func LaunchRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
 	if err := installMissing(rabbitmq, epmd); err != nil {
 		return nil, err
@@ -83,7 +83,8 @@ func (r *RabbitMQ) configure(o RabbitMQOptions) error {
 		"RABBITMQ_LOG_BASE=" + in("logs"),
 		"RABBITMQ_LOGS=-",
 	}
-	r.command = slices.Concat(env, o.Env, []string{"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(), rabbitmq.lookUp()})
+	r.command = slices.Concat(env, o.Env, []string{"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(),
+		rabbitmq.lookUp()})
 	r.stop, r.ready = syscall.SIGTERM, r.greets
 	owner := r.folder.owner
 	return errors.Join(
@@ -106,8 +107,8 @@ func (r *RabbitMQ) settings(settings map[string]string) string {
 	return conf.String()
 }
 
-// greets returns nil once the server answers a client's first eight bytes with a method frame, connection.start. What
-// follows is of no interest here.
+// greets returns nil once the server answers a client's first eight bytes with a method frame, connection.start. The
+// rest of the answer does not matter here.
 func (r *RabbitMQ) greets(ctx context.Context) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.address())
 	if err != nil {
@@ -125,10 +126,10 @@ func (r *RabbitMQ) greets(ctx context.Context) error {
 		return err
 	}
 	if answer[0] != 1 {
-		return fmt.Errorf("servers: RabbitMQ answers %q", answer)
+		return fmt.Errorf("servers: unexpected greeting of RabbitMQ: %q", answer)
 	}
 	return nil
 }
 
-// URL of the server's virtual host.
+// URL returns the URL of the server's virtual host.
 func (r *RabbitMQ) URL() string { return "amqp://guest:guest@" + r.address() + "/" }

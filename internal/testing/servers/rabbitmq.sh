@@ -1,8 +1,8 @@
-# Runs a RabbitMQ server together with an epmd of its own, and ends both together.
+# Runs a RabbitMQ server together with its own epmd, and ends both together.
 # Arguments: the programs epmd and rabbitmq-server. TERM ends the server cleanly, QUIT at once.
 #
-# The server's variables are in its environment. One that believes in systemd replaces the shell that starts it, so that its
-# process id is known here.
+# The server's variables are in its environment. With RUNNING_UNDER_SYSTEMD the server's script replaces its shell by the
+# server, so that the server's process ID is known here.
 epmd=$1 rabbitmq=$2
 
 "$epmd" -address 127.0.0.1 -port "$ERL_EPMD_PORT" &
@@ -13,8 +13,8 @@ server=$!
 trap 'kill -s TERM $server' TERM
 trap 'kill -s KILL $server $names; wait; exit' QUIT
 wait $server
-wait $server # the first may have been cut off by the signal
+wait $server # again, because the signal may have interrupted the first wait
 ended=$?
 kill -s KILL $names
-wait $names # until it is gone
+wait $names # until it has ended
 exit $ended

@@ -12,10 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// How long a test waits for a server to answer: one that should, however busy the machine is, and one that should not.
+// The timeouts for a server that should answer, even on a busy machine, and for one that should not.
 const long, brief = time.Minute, 300 * time.Millisecond
 
-// greeting connects and returns the beginning of what the server says in that time.
+// greeting connects and returns the beginning of the server's greeting within the timeout.
 func greeting(t testing.TB, address, hello string, patience time.Duration) (string, error) {
 	t.Helper()
 	if u, err := url.Parse(address); err == nil {
@@ -39,9 +39,9 @@ func greeting(t testing.TB, address, hello string, patience time.Duration) (stri
 
 const amqpHello = "AMQP\x00\x00\x09\x01"
 
-// It starts twice only, since that takes many seconds; Restart is the same code for all servers.
+// The test starts the server only twice, because that takes many seconds; Restart is the same code for all servers.
 //
-// Seen to fail with the last kill taken out of rabbitmq.sh: the server's epmd went on after Stop.
+// Seen to fail with the last kill taken out of rabbitmq.sh: the server's epmd was still running after Stop.
 func TestRabbitMQIsPausedKilledAndStopped(t *testing.T) {
 	t.Parallel()
 	r := servers.StartRabbitMQ(t, servers.RabbitMQOptions{})

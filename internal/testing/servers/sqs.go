@@ -22,13 +22,14 @@ import (
 //go:embed sqs/package.json sqs/package-lock.json sqs/server.mjs
 var sqsFiles embed.FS
 
-// SQSVersion is what SQS runs.
+// SQSVersion is the name and version of the server behind SQS.
 const SQSVersion = "fauxqs 2.4.1"
 
-// SQS is a server that speaks the protocol of Amazon SQS. It keeps its queues in memory: they are gone when it is killed.
+// SQS is a server with the protocol of Amazon SQS. It keeps its queues in memory and loses them when it is killed.
 type SQS struct{ *Instance }
 
-// StartSQS starts a server of the test's own, which ends with the test. The first on a machine is installed by npm.
+// StartSQS starts a server for one test and ends it with the test. The first start on a machine installs the server
+// with npm.
 func StartSQS(t testing.TB) *SQS {
 	t.Helper()
 	s, err := LaunchSQS()
@@ -37,13 +38,13 @@ func StartSQS(t testing.TB) *SQS {
 	return s
 }
 
-// LaunchSQS starts a server for whoever has no testing.TB. It ends with Close, or with this process.
+// LaunchSQS starts a server for programs without a testing.TB. It ends with Close, or with this process.
 func LaunchSQS() (*SQS, error) {
 	program, err := installSQS()
 	if err != nil {
 		return nil, err
 	}
-	in, err := newInstance("sqs", "root", "KILL", "") // what npm has installed is in the home of whoever runs the tests
+	in, err := newInstance("sqs", "root", "KILL", "") // npm installs into the home of the current user
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func LaunchSQS() (*SQS, error) {
 	return s, nil
 }
 
-// installSQS returns the path of the program, which stays on the machine.
+// installSQS installs the server and returns the path of the program, which stays on the machine.
 func installSQS() (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -73,7 +74,7 @@ func installSQS() (string, error) {
 	return filepath.Join(dir, "server.mjs"), installNPM(dir, files)
 }
 
-// installNPM has npm install what a lock file says, one process at a time.
+// installNPM runs npm with a lock file, one process at a time.
 func installNPM(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -107,7 +108,7 @@ func installNPM(dir string, files map[string][]byte) error {
 	return os.WriteFile(done, nil, 0o644)
 }
 
-// checkNode returns an error if node is too old for what npm installs.
+// checkNode returns an error if node is too old for the npm packages.
 func checkNode() error {
 	out, err := exec.Command("node", "--version").Output()
 	if err != nil {
@@ -116,12 +117,13 @@ func checkNode() error {
 	version := strings.TrimSpace(string(out))
 	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	if n, err := strconv.Atoi(major); err != nil || n < 20 {
-		return fmt.Errorf("servers: the SQS of tests needs Node 20 or later, and npm; this is Node %s", version)
+		return fmt.Errorf("servers: the SQS server of the tests needs npm and Node 20 or later; Node %s is installed",
+			version)
 	}
 	return nil
 }
 
-// answers returns nil once the server does.
+// answers returns nil once the server answers.
 func (s *SQS) answers(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/health", nil)
 	if err != nil {
@@ -133,10 +135,10 @@ func (s *SQS) answers(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("servers: SQS answers %s", response.Status)
+		return fmt.Errorf("servers: SQS answered %s", response.Status)
 	}
 	return nil
 }
 
-// URL of the server: a client's BaseEndpoint.
+// URL returns the URL of the server, a client's BaseEndpoint.
 func (s *SQS) URL() string { return "http://" + s.address() }

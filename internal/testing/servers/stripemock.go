@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What stripemock.mod and stripemock.sum say is built. Like NATS, it is no part of any module of the repository.
+// The go.mod from which stripe-mock is built. Like that of NATS, it belongs to no module of the repository.
 var (
 	//go:embed stripemock.mod
 	stripeMockMod []byte
@@ -18,11 +18,11 @@ var (
 	stripeMockSum []byte
 )
 
-// StripeMock is Stripe's own mock of its API: it checks requests against the API's description, and answers them with
-// fixtures. It keeps nothing, and knows no idempotency keys.
+// StripeMock is Stripe's own mock of its API. It validates requests against the API's description and answers with
+// fixtures. It stores nothing and ignores idempotency keys.
 type StripeMock struct{ *Instance }
 
-// StartStripeMock starts a server of the test's own, which ends with the test.
+// StartStripeMock starts a server for one test and ends it with the test.
 func StartStripeMock(t testing.TB) *StripeMock {
 	t.Helper()
 	in, err := newInstance("stripe-mock", "nobody", "KILL", "")
@@ -39,13 +39,14 @@ func (s *StripeMock) configure() error {
 	if err != nil {
 		return err
 	}
-	// Whoever runs the server may not reach the builder's cache.
+	// The account of the server may not have access to the build cache.
 	program := filepath.Join(s.folder.path, "stripe-mock")
-	s.command, s.stop, s.ready = []string{program, "-http-addr", s.address(), "-https-addr", "127.0.0.1:0"}, syscall.SIGTERM, s.answers
+	s.command, s.stop, s.ready = []string{program, "-http-addr", s.address(), "-https-addr", "127.0.0.1:0"},
+		syscall.SIGTERM, s.answers
 	return copyProgram(built, program)
 }
 
-// answers returns nil once the server does.
+// answers returns nil once the server answers.
 func (s *StripeMock) answers(ctx context.Context) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/v1/charges", nil)
 	if err != nil {
@@ -58,10 +59,10 @@ func (s *StripeMock) answers(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return errors.New("servers: stripe-mock answers " + response.Status)
+		return errors.New("servers: stripe-mock answered " + response.Status)
 	}
 	return nil
 }
 
-// URL of the server.
+// URL returns the URL of the server.
 func (s *StripeMock) URL() string { return "http://" + s.address() }

@@ -14,7 +14,7 @@ const (
 	sigCont = syscall.SIGCONT
 )
 
-// detach makes the command run as the account, in a session of its own, where no key of the terminal reaches it.
+// detach makes the command run as the account and in its own session, so that it gets no signals from the terminal.
 func detach(cmd *exec.Cmd, a account) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if a.other {
@@ -22,7 +22,7 @@ func detach(cmd *exec.Cmd, a account) {
 	}
 }
 
-// signal sends a signal to each process; one that is gone is no error.
+// signal sends a signal to each process. It ignores processes that have ended.
 func signal(s syscall.Signal, pids ...int) error {
 	var errs []error
 	for _, pid := range pids {
@@ -33,5 +33,5 @@ func signal(s syscall.Signal, pids ...int) error {
 	return errors.Join(errs...)
 }
 
-// lockFile waits until this process alone has the lock on f. It ends with the last process that has inherited f.
+// lockFile waits for an exclusive lock on f. The lock ends with the last process that has inherited f.
 func lockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX) }

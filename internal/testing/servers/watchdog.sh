@@ -1,8 +1,8 @@
-# Ends a server and removes its folder once nobody holds the other end of standard input any more: the test process has closed
-# it, or is gone, however it went. Each line read is the id of the process to end; the last one counts, 0 is none.
+# Ends a server and removes its folder once the other end of standard input is closed: by the test process, or because that
+# has ended. Each line read is the ID of the process to end. The last line counts; 0 means none.
 #
-# Arguments: the folder; the signal that ends the server without leaving anything behind; shell code that cleans up
-# what is outside of the folder.
+# Arguments: the folder; the signal that ends the server and lets it clean up; shell code that cleans up outside of the
+# folder.
 folder=$1 signal=$2 epilogue=$3 pids=
 
 pid=0
@@ -17,7 +17,7 @@ alive() {
 	esac
 }
 
-# tree prints a process and all that descend from it.
+# tree prints the IDs of a process and all its descendants.
 tree() {
 	ps -A -o pid= -o ppid= | awk -v top="$1" '
 		{ parent[$1] = $2 }
@@ -30,7 +30,7 @@ tree() {
 }
 
 if [ "$pid" != 0 ] && alive "$pid"; then
-	kill -s CONT $(tree "$pid") # a paused process hears no signal
+	kill -s CONT $(tree "$pid") # a paused process ignores other signals
 	kill -s "$signal" "$pid"
 	tries=0
 	while alive "$pid" && [ $tries -lt 200 ]; do

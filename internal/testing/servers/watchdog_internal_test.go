@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// childVariable makes this test binary start a server in the state it names, and wait.
+// childVariable names the state in which this test binary starts a server, as a child process that then waits.
 const childVariable = "RETRYSAFE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -21,14 +21,15 @@ func TestMain(m *testing.M) {
 	case "":
 	case "missing":
 		fmt.Println(installMissing(program{paths: []string{"/bin/sh"}, pkg: "dash"},
-			program{name: "no-such-program", pkg: "some-package", instead: "set URL"}, program{name: "none-either", pkg: "other-package"}))
+			program{name: "no-such-program", pkg: "some-package", instead: "set URL"},
+			program{name: "none-either", pkg: "other-package"}))
 		os.Exit(0)
 	default:
 		fmt.Println(startIn(state))
 		select {} // until it is killed
 	}
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6") // more than there are processors: servers that start wait for much
+	_ = flag.Set("test.parallel", "6") // more than there are processors, because starting servers mostly wait
 	os.Exit(m.Run())
 }
 
@@ -48,8 +49,8 @@ func startIn(state string) (int, string, error) {
 	return pid, p.folder.path, err
 }
 
-// Seen to fail with the watchdog's signal taken out; with its CONT and KILL taken out (paused); with its epilogue taken out
-// (killed); with its rm taken out; and with the watchdog in the test's own process group.
+// Seen to fail with the watchdog's signal taken out; with its CONT and KILL taken out (paused); with its epilogue
+// taken out (killed); with its rm taken out; and with the watchdog in the test's own process group.
 func TestNothingOutlivesAKilledTest(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"running", "paused", "killed"} {
@@ -74,8 +75,9 @@ func TestNothingOutlivesAKilledTest(t *testing.T) {
 			}
 			memory := sharedMemory(t, path)
 
-			check(t, signal(syscall.SIGKILL, -child.Process.Pid)) // its process group: as a terminal or a CI job ends it
-			_ = child.Wait()                                      // it was killed
+			// its process group, as a terminal or a CI job kills it
+			check(t, signal(syscall.SIGKILL, -child.Process.Pid))
+			_ = child.Wait() // it was killed
 			check(t, until("gone with its test", func(t processTable) bool {
 				_, err := os.Stat(path)
 				return errors.Is(err, os.ErrNotExist) && !slices.ContainsFunc(family, t.alive)
@@ -87,7 +89,7 @@ func TestNothingOutlivesAKilledTest(t *testing.T) {
 	}
 }
 
-// sharedMemory returns the id of the shared memory that the server in this folder has.
+// sharedMemory returns the ID of the shared memory of the server in this folder.
 func sharedMemory(t *testing.T, path string) string {
 	lock, err := os.ReadFile(path + "/data/postmaster.pid")
 	check(t, err)
@@ -100,7 +102,7 @@ func listMemory(t *testing.T) string {
 	return string(out)
 }
 
-// Seen to fail with the look at process.ended taken out of Close.
+// Seen to fail with the check of process.ended taken out of Close.
 func TestServerThatEndedByItselfIsReported(t *testing.T) {
 	t.Parallel()
 	p, err := LaunchPostgres(PostgresOptions{})

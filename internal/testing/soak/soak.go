@@ -1,4 +1,4 @@
-// Package soak makes long runs of the tests that kill, stop and torture processes.
+// Package soak scales the tests that kill and pause processes, so that they can run for hours.
 package soak
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Times returns n, a number of rounds or a length of time, for an ordinary run of the tests, and RETRYSAFE_SOAK times as
-// much where that variable is set, as make soak does. A test that calls it has a name that begins with TestSoak.
+// Times returns n, a number of rounds or a duration, multiplied by the environment variable RETRYSAFE_SOAK if it is
+// set, as make soak does. The name of a test that calls it must begin with TestSoak.
 func Times[N int | time.Duration](t testing.TB, n N) N {
 	t.Helper()
 	set := os.Getenv("RETRYSAFE_SOAK")
@@ -18,7 +18,7 @@ func Times[N int | time.Duration](t testing.TB, n N) N {
 	}
 	factor, err := strconv.Atoi(set)
 	if err != nil || factor < 1 {
-		t.Fatalf("RETRYSAFE_SOAK=%q: want a whole number, how many times as long as usual the tests run", set)
+		t.Fatalf("RETRYSAFE_SOAK=%q: want a whole number, by which the length of the tests is multiplied", set)
 	}
 	return n * N(factor)
 }

@@ -1,5 +1,5 @@
-// Command install installs the servers that tests start, all at once, where tests would install one after another as they
-// need it. It is of use on a new machine, and does nothing on others.
+// Command install installs all servers that the tests start. Without it, each test installs the servers that it
+// needs. It does nothing if all of them are installed.
 package main
 
 import (

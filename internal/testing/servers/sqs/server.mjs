@@ -1,7 +1,7 @@
 // Serves SQS's protocol on 127.0.0.1. Argument: the port.
 import { register } from 'node:module';
 
-// Its persistence, which is not used here, asks for a module that Node has had since version 22.5.
+// Its persistence, which is not used here, imports a module that exists since Node 22.5.
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 5)) {
 	const empty = 'data:text/javascript,export class DatabaseSync {}';
