@@ -15,7 +15,7 @@ type engine struct {
 	watcher      Watcher   // nil: waiters poll
 	observers    observers // those of New: of background sweeps
 	storeTimeout time.Duration
-	rooms        rooms
+	waiting      waiting
 	background   background
 	sweeps       sweeps
 

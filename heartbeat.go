@@ -93,7 +93,7 @@ func (a *Attempt) workEnded() (saved *Result, inDoubt bool) {
 // finish ends the heartbeats and wakes those in this process who wait for the key.
 func (a *Attempt) finish() {
 	a.stopHeartbeat()
-	a.guard.rooms.wake(a.lease.Key)
+	a.guard.waiting.wake(a.lease.Key)
 }
 
 func (a *Attempt) stopHeartbeat() {
@@ -113,7 +113,7 @@ func (a *Attempt) giveUp() error {
 	a.givenUp = true
 	a.mu.Unlock()
 	a.stopHeartbeat()
-	defer a.guard.rooms.wake(a.lease.Key)
+	defer a.guard.waiting.wake(a.lease.Key)
 	return a.extend(0)
 }
 

@@ -177,10 +177,10 @@ func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record
 		return known, fmt.Errorf("key %s: %w: another attempt has taken it over meanwhile; look at it again", known.Key, ErrNotAbandoned)
 	case err != nil:
 		_ = g.callStore(ctx, func(ctx context.Context) error { return g.store.Extend(ctx, c.Lease, 0) }) // else the lease runs out
-		g.rooms.wake(known.Key)
+		g.waiting.wake(known.Key)
 		return known, fmt.Errorf("resolve key %s: %w: %w", known.Key, ErrStoreFailed, err)
 	}
-	g.rooms.wake(known.Key)
+	g.waiting.wake(known.Key)
 	g.observe(ctx, Event{Kind: KeyResolved, Key: known.Key, Fence: c.Lease.Fence, Attempt: c.Record.Attempt})
 	return ended, nil
 }
@@ -237,7 +237,7 @@ func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
 	if err != nil && !errors.Is(err, ErrLeaseLost) {
 		g.undoClaim(ctx, p)
 	}
-	g.rooms.wake(p.Key)
+	g.waiting.wake(p.Key)
 }
 
 // callStore makes one call to the store, bounded in time.

@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// rooms are where requests wait for keys that others work on: one room a key and process. One of those inside, the
-// doorman, asks the store for all of them, so that a thousand waiters cost the store what one costs.
-type rooms struct {
+// waiting holds the requests of this process that wait for another attempt at their key. One of the waiters of a key, the
+// poller, asks the store for all of them, so that a thousand waiters cost the store what one costs.
+type waiting struct {
 	mu    sync.Mutex
-	byKey map[Key]*room
+	byKey map[Key]*waiters
 }
 
-type room struct {
+// waiters are the requests that wait for one key.
+type waiters struct {
 	fingerprint Fingerprint // of the attempt that is waited for
-	waiters     int
-	door        chan struct{} // holds one value, unless somebody is the doorman
-	nudge       chan struct{} // an attempt in this process has ended: ask now
+	count       int
+	poller      chan struct{} // holds one value, unless one of the waiters is the poller
+	wake        chan struct{} // holds a value if an attempt in this process has ended: poll now
 	answered    chan struct{} // closed once answer is set
 	answer      Claim
 }
 
-// Pauses between the doorman's questions: polling grows slower, and where the store wakes us it only makes sure.
+// Pauses between two polls. They grow; if the store reports changes (Watcher), polling is only a safeguard.
 const (
 	firstPoll   = 10 * time.Millisecond
 	lastPoll    = 500 * time.Millisecond
@@ -66,21 +67,21 @@ func (g *Guard) wait(ctx context.Context, q *claimRequest, c Claim) (Claim, erro
 	if ctx.Err() != nil { // no time to wait at all
 		return c, ctx.Err()
 	}
-	room := g.rooms.enter(q.Key, c.Record.Fingerprint)
-	defer g.rooms.leave(q.Key, room)
+	w := g.waiting.join(q.Key, c.Record.Fingerprint)
+	defer g.waiting.leave(q.Key, w)
 	select {
-	case <-room.door:
-		return g.keepDoor(ctx, room, q, c)
-	case <-room.answered:
-		return room.answer.clone(), nil
+	case <-w.poller:
+		return g.poll(ctx, w, q, c)
+	case <-w.answered:
+		return w.answer.clone(), nil
 	case <-ctx.Done():
 		return c, ctx.Err()
 	}
 }
 
-// keepDoor asks the store until the answer changes. An answer that is good for all is given to all; whoever acquires
-// the key goes to work, and whoever loses patience leaves; then another one keeps the door.
-func (g *Guard) keepDoor(ctx context.Context, room *room, q *claimRequest, c Claim) (Claim, error) {
+// poll asks the store until the answer changes. An answer that holds for all waiters is given to all. If the poller acquires
+// the key, or its wait ends, another waiter becomes the poller.
+func (g *Guard) poll(ctx context.Context, w *waiters, q *claimRequest, c Claim) (Claim, error) {
 	changed, unwatch := g.watch(ctx, q.Key)
 	defer unwatch()
 	pause := firstPoll
@@ -88,25 +89,26 @@ func (g *Guard) keepDoor(ctx context.Context, room *room, q *claimRequest, c Cla
 		next, err := g.claim(ctx, q)
 		switch {
 		case err != nil:
-			room.door <- struct{}{}
+			w.poller <- struct{}{}
 			return c, err
 		case next.Verdict == Acquired:
-			room.door <- struct{}{}
+			w.poller <- struct{}{}
 			return next, nil
 		case next.Verdict != InFlight || next.Record.State == Released || !q.Fingerprint.Matches(next.Record.Fingerprint):
-			g.rooms.close(q.Key, room, next)
+			g.waiting.finish(q.Key, w, next)
 			return next, nil
 		}
 		c = next
-		if !g.pause(ctx, room, changed, min(pause, c.Record.LeaseLeft+time.Millisecond)) { // if it runs out there is news
-			room.door <- struct{}{}
+		if !g.pause(ctx, w, changed, min(pause, c.Record.LeaseLeft+time.Millisecond)) { // when the lease ends the answer changes
+			w.poller <- struct{}{}
 			return c, ctx.Err()
 		}
 		pause = g.nextPause(pause, changed != nil)
 	}
 }
 
-// watch has the store wake us. Without that, or when it fails, polling will do.
+// watch returns a channel that receives a value when the key may have changed; nil if the store is no Watcher or its Watch fails,
+// since polling alone suffices.
 func (g *Guard) watch(ctx context.Context, k Key) (<-chan struct{}, func()) {
 	if g.watcher == nil {
 		return nil, func() {}
@@ -118,13 +120,13 @@ func (g *Guard) watch(ctx context.Context, k Key) (<-chan struct{}, func()) {
 	return changed, stop
 }
 
-// pause waits until there may be news, and reports whether to go on.
-func (g *Guard) pause(ctx context.Context, room *room, changed <-chan struct{}, d time.Duration) bool {
+// pause waits until the answer may have changed. It returns false if ctx ended.
+func (g *Guard) pause(ctx context.Context, w *waiters, changed <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-changed:
-	case <-room.nudge:
+	case <-w.wake:
 	case <-t.C:
 	case <-ctx.Done():
 		return false
@@ -139,68 +141,68 @@ func (g *Guard) nextPause(d time.Duration, watched bool) time.Duration {
 	return min(2*d, lastPoll)
 }
 
-// enter returns the room for a key whose running attempt has this fingerprint.
-func (r *rooms) enter(k Key, f Fingerprint) *room {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	found, ok := r.byKey[k]
-	if !ok || found.fingerprint != f {
-		found = newRoom(f)
-		if r.byKey == nil {
-			r.byKey = map[Key]*room{}
+// join adds a waiter for a key whose running attempt has this fingerprint.
+func (all *waiting) join(k Key, f Fingerprint) *waiters {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	w, ok := all.byKey[k]
+	if !ok || w.fingerprint != f {
+		w = newWaiters(f)
+		if all.byKey == nil {
+			all.byKey = map[Key]*waiters{}
 		}
-		r.byKey[k] = found
+		all.byKey[k] = w
 	}
-	found.waiters++
-	return found
+	w.count++
+	return w
 }
 
-func newRoom(f Fingerprint) *room {
-	room := &room{
+func newWaiters(f Fingerprint) *waiters {
+	w := &waiters{
 		fingerprint: f,
-		door:        make(chan struct{}, 1),
-		nudge:       make(chan struct{}, 1),
+		poller:      make(chan struct{}, 1),
+		wake:        make(chan struct{}, 1),
 		answered:    make(chan struct{}),
 	}
-	room.door <- struct{}{}
-	return room
+	w.poller <- struct{}{}
+	return w
 }
 
-// leave forgets the room when the last one has left.
-func (r *rooms) leave(k Key, room *room) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	room.waiters--
-	if room.waiters == 0 && r.byKey[k] == room {
-		delete(r.byKey, k)
+// leave removes a waiter, and forgets the key after its last one.
+func (all *waiting) leave(k Key, w *waiters) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	w.count--
+	if w.count == 0 && all.byKey[k] == w {
+		delete(all.byKey, k)
 	}
 }
 
-// close gives the answer to everybody inside, a copy each; who comes later gets a new room.
-func (r *rooms) close(k Key, room *room, answer Claim) {
-	r.mu.Lock()
-	if r.byKey[k] == room {
-		delete(r.byKey, k)
+// finish gives the answer to all waiters, a copy each. Requests that come later form a new group.
+func (all *waiting) finish(k Key, w *waiters, answer Claim) {
+	all.mu.Lock()
+	if all.byKey[k] == w {
+		delete(all.byKey, k)
 	}
-	alone := room.waiters == 1
-	r.mu.Unlock()
+	alone := w.count == 1
+	all.mu.Unlock()
 	if alone {
 		return
 	}
-	room.answer = answer.clone() // the doorman's own is the doorman's to change
-	close(room.answered)
+	w.answer = answer.clone() // the poller may change its own
+	close(w.answered)
 }
 
-// wake nudges the doorman of the key's room, if there is one.
-func (r *rooms) wake(k Key) {
-	r.mu.Lock()
-	found := r.byKey[k]
-	r.mu.Unlock()
-	if found == nil {
+// wake makes the poller of the key, if there is one, ask the store at once.
+func (all *waiting) wake(k Key) {
+	all.mu.Lock()
+	w := all.byKey[k]
+	all.mu.Unlock()
+	if w == nil {
 		return
 	}
 	select {
-	case found.nudge <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }

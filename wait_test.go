@@ -57,7 +57,7 @@ func TestWaiterStopsWithItsCaller(t *testing.T) {
 	})
 }
 
-// Seen to fail with the rooms taken out, every waiter asking for itself: 21,000 claims.
+// Seen to fail with the waiters of a key not grouped, every one polling: 21,000 claims.
 func TestThousandWaitersCostWhatOneCosts(t *testing.T) {
 	bubble(t, waiting(time.Minute), func(k *kit) {
 		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "slow"))
@@ -117,7 +117,7 @@ func TestWaitersShareNoMemory(t *testing.T) {
 }
 
 // The first process dies; those who wait in the second learn it when the lease runs out. Seen to fail with pauses of any
-// length between the doorman's questions: they learnt it up to two seconds later.
+// length between two polls: they learnt it up to two seconds later.
 func TestWaitersOfACrashedAttempt(t *testing.T) {
 	start := func(k *kit) {
 		r := pay()
@@ -176,7 +176,7 @@ func TestDoormanLeavesOthersStay(t *testing.T) {
 }
 
 // A store that cannot wake anybody: those who wait beside the attempt, in its process, hear of its end at once
-// nevertheless. Seen to fail with the nudge taken out: the waiter slept until its next poll.
+// nevertheless. Seen to fail with wake taken out: the waiter slept until its next poll.
 func TestWaiterInTheSameProcessNeedsNoWatcher(t *testing.T) {
 	bubble(t, waiting(time.Minute), func(k *kit) {
 		k.guard = retrysafe.New(struct{ retrysafe.Store }{k.store}, retrysafe.Options{Policy: waiting(time.Minute)})
