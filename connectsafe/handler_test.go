@@ -86,8 +86,8 @@ func TestFingerprintsAndClasses(t *testing.T) {
 }
 
 func TestAmbiguousAndQuota(t *testing.T) {
-	for policy, runs := range map[rpcsafe.AmbiguousPolicy]int64{
-		rpcsafe.AmbiguousStore: 1, rpcsafe.AmbiguousUnknown: 1, rpcsafe.AmbiguousRelease: 2,
+	for policy, runs := range map[retrysafe.AmbiguousPolicy]int64{
+		retrysafe.AmbiguousStore: 1, retrysafe.AmbiguousUnknown: 1, retrysafe.AmbiguousRelease: 2,
 	} {
 		k := newKit(t)
 		k.options.Ambiguous = policy

@@ -19,7 +19,6 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
-	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -341,7 +340,7 @@ func TestStockRetryPolicy(t *testing.T) {
 // A kept error is final for stock policies too. Seen to fail, with five calls, with marker and pushback taken out of replay.
 func TestStockRetryPolicyEndsAtAReplay(t *testing.T) {
 	k := newKit(t)
-	k.options.Class = func(code.Code) rpcsafe.Class { return rpcsafe.ClassStore }
+	k.options.Class = func(code.Code) retrysafe.Class { return retrysafe.ClassStore }
 	k.dial = []grpc.DialOption{grpc.WithDefaultServiceConfig(stock)}
 	calls := 0
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

@@ -193,10 +193,10 @@ func TestClasses(t *testing.T) {
 }
 
 func TestAmbiguous(t *testing.T) {
-	for policy, want := range map[rpcsafe.AmbiguousPolicy]struct {
+	for policy, want := range map[retrysafe.AmbiguousPolicy]struct {
 		runs   int64
 		reason string
-	}{rpcsafe.AmbiguousRelease: {2, ""}, rpcsafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"}, rpcsafe.AmbiguousStore: {1, ""}} {
+	}{retrysafe.AmbiguousRelease: {2, ""}, retrysafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"}, retrysafe.AmbiguousStore: {1, ""}} {
 		k := newKit(t)
 		k.options.Ambiguous = policy
 		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, errors.New("broken") }
@@ -224,9 +224,9 @@ func TestDefaultOfAmbiguous(t *testing.T) {
 
 func TestClassFunc(t *testing.T) {
 	k := newKit(t)
-	k.options.Class = func(c code.Code) rpcsafe.Class {
+	k.options.Class = func(c code.Code) retrysafe.Class {
 		if c == code.Code_NOT_FOUND {
-			return rpcsafe.ClassRelease
+			return retrysafe.ClassRelease
 		}
 		return rpcsafe.ThreeClasses(c)
 	}
@@ -264,8 +264,8 @@ func TestPanics(t *testing.T) {
 		}()
 		return handler(ctx, in)
 	}
-	for policy, runs := range map[rpcsafe.AmbiguousPolicy]int64{
-		rpcsafe.AmbiguousStore: 1, rpcsafe.AmbiguousUnknown: 1, rpcsafe.AmbiguousRelease: 2,
+	for policy, runs := range map[retrysafe.AmbiguousPolicy]int64{
+		retrysafe.AmbiguousStore: 1, retrysafe.AmbiguousUnknown: 1, retrysafe.AmbiguousRelease: 2,
 	} {
 		k := newKit(t)
 		k.options.Ambiguous = policy

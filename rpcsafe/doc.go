@@ -14,7 +14,7 @@
 //   - run.go: one run of a handler, and what it says about its outcome
 //   - classes.go: what an answer's code means for the key
 //   - record.go, exact.go: what is stored, and how the same bytes are sent again
-//   - problem.go, problems.go: refusals
+//   - refusal.go: how the situations of the root are rendered: codes, reasons, details
 //
 // Client: client.go, outgoing.go, signals.go (what a failed reply means, the table of docs/grpc.md), evidence.go.
 package rpcsafe

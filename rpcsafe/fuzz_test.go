@@ -20,10 +20,10 @@ func FuzzDecode(f *testing.F) {
 	f.Add(0, false, []byte("retrysafe error"), []byte("x"))
 	s := NewServer(nil, Options{})
 	f.Fuzz(func(t *testing.T, code int, failed bool, meta, body []byte) {
-		reply, p := s.decode(retrysafe.Result{Code: code, Failed: failed, Meta: meta, Body: body}, "")
+		reply, refused := s.decode(retrysafe.Result{Code: code, Failed: failed, Meta: meta, Body: body}, "")
 		switch {
-		case p != nil:
-			if reply := s.refusal(*p); reply.Status.GetCode() == 0 {
+		case refused != nil:
+			if reply := s.reply(refused); reply.Status.GetCode() == 0 {
 				t.Error("a refusal that is OK")
 			}
 		case failed != (reply.Status != nil), !failed && reply.Message == nil:

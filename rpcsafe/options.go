@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -55,9 +54,9 @@ type Options struct {
 
 	// Class decides what an answer means for its key. Default ThreeClasses.
 	Class ClassFunc
-	// Ambiguous decides what an ambiguous answer means for its key. Default: AmbiguousStore if the Guard refuses abandoned keys, and
-	// AmbiguousUnknown if it resumes them (Rerun, Reconcile).
-	Ambiguous AmbiguousPolicy
+	// Ambiguous decides what an ambiguous answer means for its key. Default: retrysafe.AmbiguousStore if the Guard refuses abandoned keys,
+	// and retrysafe.AmbiguousUnknown if it resumes them (Rerun, Reconcile).
+	Ambiguous retrysafe.AmbiguousPolicy
 	// KeepHeaders are names of header and trailer metadata that are stored and replayed although they are dropped by default.
 	// DropHeaders are not stored although they are by default.
 	KeepHeaders, DropHeaders []string
@@ -77,9 +76,6 @@ type Options struct {
 
 // QuotaFunc reports how long a caller that has used up its quota should wait before the next call; 0 lets the call through.
 type QuotaFunc func(ctx context.Context, method, scope string) (retryAfter time.Duration)
-
-// ClassFunc returns the class of an answer's code. The codes of gRPC and Connect are the same numbers.
-type ClassFunc func(code.Code) Class
 
 // The defaults of Options.KeyHeader, Options.Marker and Options.Domain.
 const (
@@ -132,15 +128,12 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// resumes reports whether a retry goes on with an abandoned key.
-func resumes(p retrysafe.Policy) bool { return p.OnAbandoned.String() != retrysafe.Refuse().String() }
-
-// headerSyntax is how keys in metadata are written.
+// headerSyntax returns the syntax of keys in metadata.
 func (o Options) headerSyntax() keytext.Syntax {
 	return keytext.Syntax{Max: o.MaxKey, Pattern: o.KeyPattern}.WithDefaults()
 }
 
-// fieldSyntax is how keys in a field of the request are written: AIP-155 asks for random UUIDs.
+// fieldSyntax returns the syntax of keys in a field of the request. AIP-155 asks for random UUIDs.
 func (o Options) fieldSyntax() keytext.Syntax {
 	s := keytext.Syntax{Form: keytext.UUID4}
 	if o.KeyPattern != nil {

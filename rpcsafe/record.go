@@ -12,26 +12,26 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// A record holds the code, the bytes of the message or, of a call that failed, of its google.rpc.Status with all details, and as Meta
-// this in JSON.
+// meta is Result.Meta, as JSON. The Result's Body holds the bytes of the message or, for a call that failed, those of its google.rpc.Status
+// with all details.
 type meta struct {
 	Form    string   `json:"form"`             // metaForm
 	Type    string   `json:"type,omitempty"`   // of the message
-	Method  string   `json:"method,omitempty"` // that ran; "": not known
+	Method  string   `json:"method,omitempty"` // the method that ran; "": not known
 	Header  Metadata `json:"header,omitempty"`
 	Trailer Metadata `json:"trailer,omitempty"`
 }
 
 const metaForm = "rpc/1"
 
-// NewResult returns the Result that stands for a reply.
+// NewResult returns the Result to store for a reply. It returns an error if the reply has neither status nor message, or cannot be encoded.
 func NewResult(reply Reply) (retrysafe.Result, error) {
 	s := &Server{o: Options{}.withDefaults()}
 	result, _, err := s.encode(reply, "")
 	return result, err
 }
 
-// encode returns what is stored of a reply, and the reply as its caller is to get it: so that its bytes are the stored ones.
+// encode returns the Result to store for a reply, and the reply for its caller, whose bytes are the stored ones.
 func (s *Server) encode(reply Reply, method string) (retrysafe.Result, Reply, error) {
 	m := meta{Form: metaForm, Method: method, Header: s.stored(reply.Header), Trailer: s.stored(reply.Trailer)}
 	result := retrysafe.Result{Code: int(reply.code()), Failed: reply.Status != nil}
@@ -39,7 +39,7 @@ func (s *Server) encode(reply Reply, method string) (retrysafe.Result, Reply, er
 	var body proto.Message = reply.Status
 	if reply.Status == nil {
 		if reply.Message == nil {
-			return result, reply, errors.New("the answer is no protobuf message")
+			return result, reply, errors.New("the answer is not a protobuf message")
 		}
 		body = reply.Message
 		m.Type = string(body.ProtoReflect().Descriptor().FullName())
@@ -57,7 +57,7 @@ func (s *Server) encode(reply Reply, method string) (retrysafe.Result, Reply, er
 	return result, reply, nil
 }
 
-// valid is a status whose text can be stored: an error may quote bytes that a caller has sent.
+// valid returns a status whose text is UTF-8 and can be stored: an error may quote bytes that a client has sent.
 func valid(s *status.Status) *status.Status {
 	if utf8.ValidString(s.GetMessage()) {
 		return s
@@ -65,15 +65,15 @@ func valid(s *status.Status) *status.Status {
 	return &status.Status{Code: s.Code, Message: strings.ToValidUTF8(s.Message, "\uFFFD"), Details: s.Details}
 }
 
-// decode returns the reply to a method that a Result stands for, or why there is none. It belongs to another method where fingerprints
-// cannot be compared, because the options of the two differ.
-func (s *Server) decode(r retrysafe.Result, method string) (Reply, *problem) {
+// decode returns the reply that a Result stands for, or a refusal. It compares the methods because fingerprints cannot be compared if the
+// record was made with other options.
+func (s *Server) decode(r retrysafe.Result, method string) (Reply, *refusal) {
 	var m meta
 	if len(r.Meta) > 0 && (json.Unmarshal(r.Meta, &m) != nil || m.Form != metaForm) {
-		return Reply{}, refused(ReasonUnreadable)
+		return Reply{}, unreadable()
 	}
 	if m.Method != "" && m.Method != method {
-		return Reply{}, refused(ReasonKeyReused)
+		return Reply{}, refuse(retrysafe.SituationMismatch.Advice())
 	}
 	reply := Reply{Header: m.Header, Trailer: m.Trailer}
 	switch {
@@ -81,23 +81,23 @@ func (s *Server) decode(r retrysafe.Result, method string) (Reply, *problem) {
 		reply.Status = &status.Status{Code: int32(r.Code), Message: "(the message is not kept)"}
 		return reply, nil
 	case r.Omitted:
-		return Reply{}, refused(ReasonNotKept)
+		return Reply{}, answerNotKept()
 	case r.Failed:
 		reply.Status = new(status.Status)
 		if proto.Unmarshal(r.Body, reply.Status) != nil || reply.Status.Code == 0 {
-			return Reply{}, refused(ReasonUnreadable)
+			return Reply{}, unreadable()
 		}
 		return reply, nil
 	}
 	message, err := s.message(m.Type, r.Body)
 	if err != nil {
-		return Reply{}, refused(ReasonUnreadable)
+		return Reply{}, unreadable()
 	}
 	reply.Message = message
 	return reply, nil
 }
 
-// stored returns what is kept of metadata; nil if that is nothing.
+// stored returns the metadata that is stored; nil if none is.
 func (s *Server) stored(md Metadata) Metadata {
 	var kept Metadata
 	for name, values := range md {
@@ -113,7 +113,7 @@ func (s *Server) stored(md Metadata) Metadata {
 	return kept
 }
 
-// keeps reports whether metadata of this name is kept.
+// keeps reports whether metadata of this name is stored.
 func (s *Server) keeps(name string) bool {
 	switch {
 	case isTransport(name) || name == s.o.Marker || name == s.o.KeyHeader:
@@ -133,7 +133,7 @@ func has(list []string, name string) bool {
 	return false
 }
 
-// isTransport: what gRPC, Connect and HTTP make anew for each answer.
+// isTransport reports whether gRPC, Connect and HTTP set this metadata anew for each answer.
 func isTransport(name string) bool {
 	switch name {
 	case "content-type", "content-length", "content-encoding", "date", "trailer", "te", "connection", "keep-alive", "transfer-encoding",
@@ -143,7 +143,7 @@ func isTransport(name string) bool {
 	return strings.HasPrefix(name, "grpc-") || strings.HasPrefix(name, "connect-") || strings.HasPrefix(name, ":")
 }
 
-// isPerResponse: what says something of one answer, one client or one moment. It is dropped by default.
+// isPerResponse reports whether metadata is about one answer, one client or one moment. It is dropped by default.
 func isPerResponse(name string) bool {
 	switch name {
 	case "set-cookie", "www-authenticate", "authentication-info", "retry-after", "server-timing", "server", "via", "age", "warning",

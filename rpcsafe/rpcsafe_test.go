@@ -2,6 +2,8 @@ package rpcsafe
 
 import (
 	"bytes"
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,19 +12,40 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// Every situation says why, and what the client may do: either to come again, or not to.
-func TestProblemsAreWhole(t *testing.T) {
-	seen := map[string]bool{}
-	for _, p := range problems() {
-		if p.code == 0 || p.slug == "" || p.message == "" || seen[p.reason] || !strings.HasPrefix(p.reason, "IDEMPOTEN") {
-			t.Errorf("%+v", p)
+// Every situation in which a call is refused has a code, a reason and a page, and every situation that the Guard or the Server can get into
+// is one of them, or has an answer. Seen to fail with the row of SituationClosed left out.
+func TestRefusalsAreWhole(t *testing.T) {
+	answered := []retrysafe.Situation{
+		retrysafe.SituationProcessed, retrysafe.SituationReplayed, retrysafe.SituationUnprotected, retrysafe.SituationUnsaved,
+		retrysafe.SituationReleased, retrysafe.SituationKeyNotFound,
+	}
+	for s := retrysafe.SituationProcessed; s <= retrysafe.SituationRejected; s++ {
+		r := refuse(s.Advice())
+		if slices.Contains(answered, s) {
+			continue
 		}
-		if p.executed != "no" && p.executed != "yes" && p.executed != "unknown" || p.retryable && (p.newKey || p.replayed) {
-			t.Errorf("%s: executed %q, retryable %v", p.reason, p.executed, p.retryable)
+		if r.code == 0 || r.anchor == "" || !strings.HasPrefix(r.reason, "IDEMPOTEN") || r.Detail == "" {
+			t.Errorf("%v: %+v", s, r)
 		}
-		seen[p.reason] = true
+		if r.Retryable && (r.NewKeyRequired || r.Final) {
+			t.Errorf("%v: retryable, and final or with a new key: %+v", s, r)
+		}
+	}
+}
+
+// A caller that has canceled its call may retry it: gRPC's pushback must not say that it may not.
+// Seen to fail, with "-1", with leastRetryAfter left out of explain.
+func TestCanceledCallsMayBeRetried(t *testing.T) {
+	s := NewServer(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}), Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	call := Call{Method: "/a/B", Key: []string{"k"}, Request: &shoppb.CreateRequest{}}
+	reply, _ := s.Serve(ctx, call, func(context.Context) (string, error) { return "alice", nil }, nil)
+	if got := reply.Trailer[pushback]; reasonOf(reply.Status, DefaultDomain) != ReasonInFlight || !slices.Equal(got, []string{"100"}) {
+		t.Errorf("%v, pushback %v", reply.Status, got)
 	}
 }
 

@@ -18,9 +18,9 @@ type Run struct {
 
 	mu       sync.Mutex
 	metadata func() (header, trailer Metadata)
-	override Class         // by Release or Unknown; 0: neither was called
-	pending  proto.Message // by SetReply, for the next transaction
-	sealed   Reply         // what a transaction has saved
+	override retrysafe.Class // by Release or Unknown; 0: neither was called
+	pending  proto.Message   // by SetReply, for the next transaction
+	sealed   Reply           // what a transaction has saved
 }
 
 type runKey struct{}
@@ -41,13 +41,13 @@ func (r *Run) Metadata(f func() (header, trailer Metadata)) {
 
 // Release says, inside a handler, that nothing happened: the answer is sent, whatever its code, and the key is free again. It returns
 // retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
-func Release(ctx context.Context) error { return override(ctx, ClassRelease) }
+func Release(ctx context.Context) error { return override(ctx, retrysafe.ClassRelease) }
 
 // Unknown says, inside a handler, that the handler does not know what happened: the answer is sent, and the key is abandoned. It returns
 // retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
-func Unknown(ctx context.Context) error { return override(ctx, ClassUnknown) }
+func Unknown(ctx context.Context) error { return override(ctx, retrysafe.ClassUnknown) }
 
-func override(ctx context.Context, c Class) error {
+func override(ctx context.Context, c retrysafe.Class) error {
 	r, ok := ctx.Value(runKey{}).(*Run)
 	if !ok {
 		return retrysafe.ErrNoAttempt
@@ -105,10 +105,10 @@ func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	if class == 0 {
 		class = r.s.o.Class(reply.code())
 	}
-	switch r.s.ambiguous().apply(class) {
-	case ClassRelease:
+	switch r.s.ambiguous().Apply(class) {
+	case retrysafe.ClassRelease:
 		return retrysafe.Result{}, reply, retrysafe.Retryable(errReleased)
-	case ClassUnknown:
+	case retrysafe.ClassUnknown:
 		return retrysafe.Result{}, reply, retrysafe.Unknown(errUnknown)
 	}
 	result, reply, err := r.s.encode(reply, r.method)

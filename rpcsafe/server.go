@@ -30,17 +30,8 @@ func NewServer(g *retrysafe.Guard, o Options) *Server {
 // KeyHeader returns the name of the metadata entry that carries keys, in lower case.
 func (s *Server) KeyHeader() string { return s.o.KeyHeader }
 
-// ambiguous says what becomes of ambiguous answers. Work that may be entered again after a crash may be entered again after a
-// failure.
-func (s *Server) ambiguous() AmbiguousPolicy {
-	switch {
-	case s.o.Ambiguous != 0:
-		return s.o.Ambiguous
-	case resumes(s.guard.Policy()):
-		return AmbiguousUnknown
-	}
-	return AmbiguousStore
-}
+// ambiguous returns the policy for ambiguous answers.
+func (s *Server) ambiguous() retrysafe.AmbiguousPolicy { return s.o.Ambiguous.Or(s.guard.Policy()) }
 
 // Serve answers a call: it runs handle at most once for the key, replays the stored answer, or refuses the call. guarded is false if the
 // call is none of the Server's: then the adapter passes it on unchanged.
@@ -51,24 +42,24 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 	if !s.o.Methods.have(c.Method) {
 		return s.Unguarded(c.Key)
 	}
-	key, field, p := s.findKey(c)
+	key, carrier, refused := s.findKey(c)
 	switch {
-	case p != nil:
-		return s.refusal(*p), true
+	case refused != nil:
+		return s.reply(refused), true
 	case key == "" && s.o.Required.have(c.Method):
-		return s.refusal(s.keyMissing()), true
+		return s.reply(s.keyMissing()), true
 	case key == "":
 		return Reply{}, false
 	}
-	x := exchange{s: s, call: c, handle: handle, carrier: field}
-	if p := x.identify(ctx, key, scope); p != nil {
-		return s.refusal(*p), true
+	x := exchange{s: s, call: c, handle: handle, carrier: carrier}
+	if refused := x.identify(ctx, key, scope); refused != nil {
+		return s.reply(refused), true
 	}
 	if a, ok := retrysafe.AttemptFrom(ctx); ok && a.Key() == x.request.Key { // the interceptor is installed twice
 		return Reply{}, false
 	}
-	if p := x.admit(ctx); p != nil {
-		return s.refusal(*p), true
+	if refused := x.admit(ctx); refused != nil {
+		return s.reply(refused), true
 	}
 	return x.do(ctx), true
 }
@@ -77,13 +68,13 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 // it brings a key and Options.RejectUnsupported is set; otherwise the adapter passes the call on.
 func (s *Server) Unguarded(key []string) (reply Reply, refused bool) {
 	if len(key) > 0 && s.o.RejectUnsupported {
-		return s.refusal(problemOf(ReasonNotSupported)), true
+		return s.reply(refuse(retrysafe.SituationNotSupported.Advice())), true
 	}
 	return Reply{}, false
 }
 
 // findKey returns the call's key, and the name of the metadata entry or field that carries it.
-func (s *Server) findKey(c Call) (key, carrier string, p *problem) {
+func (s *Server) findKey(c Call) (key, carrier string, refused *refusal) {
 	inField := ""
 	if s.o.KeyField != "" && c.Request != nil {
 		inField, _ = field(s.o.KeyField).text(c.Request)
@@ -106,7 +97,7 @@ func (s *Server) findKey(c Call) (key, carrier string, p *problem) {
 }
 
 // identify builds the key from the scope and the ID that the client has sent.
-func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *problem {
+func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *refusal {
 	name, err := caller.Resolve(scope(ctx))
 	if err != nil {
 		return scopeUnresolved(err)
@@ -125,26 +116,27 @@ func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *pr
 	return nil
 }
 
-// scopeUnresolved is the refusal of a call whose caller is not known.
-func scopeUnresolved(err error) *problem {
-	p := problemOf(ReasonScopeUnresolved)
+// scopeUnresolved refuses a call whose caller is not known.
+func scopeUnresolved(err error) *refusal {
+	r := refuse(retrysafe.SituationScopeUnresolved.Advice())
 	if errors.Is(err, caller.ErrPerRequest) {
-		p.message = "the authorization metadata differs on each call and cannot identify the caller of a retry: configure a scope that stays the same"
+		r.Detail = "The authorization metadata differs on each call and cannot identify the caller of a retry. " +
+			"Configure a scope that stays the same."
 	}
-	return &p
+	return r
 }
 
 // admit checks the caller's quota and computes the call's fingerprint.
-func (x *exchange) admit(ctx context.Context) *problem {
+func (x *exchange) admit(ctx context.Context) *refusal {
 	if x.s.o.QuotaFunc != nil {
 		if wait := x.s.o.QuotaFunc(ctx, x.call.Method, x.request.Key.Scope); wait > 0 {
-			p := problemOf(ReasonKeyQuota)
-			p.retryAfter = wait
-			return &p
+			r := refuse(retrysafe.SituationQuotaExceeded.Advice())
+			r.RetryAfter = wait
+			return r
 		}
 	}
 	if x.call.Request == nil && x.s.fingerprint.ofMessage != nil {
-		return refused(ReasonNotProtobuf)
+		return notProtobuf()
 	}
 	x.request.Fingerprint = x.s.fingerprint.of(x.call)
 	return nil

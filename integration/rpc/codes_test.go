@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
@@ -22,25 +23,25 @@ import (
 )
 
 // The classes, as docs/grpc.md has them.
-func classes() map[codes.Code]rpcsafe.Class {
-	return map[codes.Code]rpcsafe.Class{
-		codes.OK: rpcsafe.ClassStore, codes.Canceled: rpcsafe.ClassAmbiguous, codes.Unknown: rpcsafe.ClassAmbiguous,
-		codes.InvalidArgument: rpcsafe.ClassStore, codes.DeadlineExceeded: rpcsafe.ClassAmbiguous, codes.NotFound: rpcsafe.ClassStore,
-		codes.AlreadyExists: rpcsafe.ClassStore, codes.PermissionDenied: rpcsafe.ClassRelease, codes.ResourceExhausted: rpcsafe.ClassRelease,
-		codes.FailedPrecondition: rpcsafe.ClassStore, codes.Aborted: rpcsafe.ClassRelease, codes.OutOfRange: rpcsafe.ClassStore,
-		codes.Unimplemented: rpcsafe.ClassStore, codes.Internal: rpcsafe.ClassAmbiguous, codes.Unavailable: rpcsafe.ClassRelease,
-		codes.DataLoss: rpcsafe.ClassAmbiguous, codes.Unauthenticated: rpcsafe.ClassRelease,
+func classes() map[codes.Code]retrysafe.Class {
+	return map[codes.Code]retrysafe.Class{
+		codes.OK: retrysafe.ClassStore, codes.Canceled: retrysafe.ClassAmbiguous, codes.Unknown: retrysafe.ClassAmbiguous,
+		codes.InvalidArgument: retrysafe.ClassStore, codes.DeadlineExceeded: retrysafe.ClassAmbiguous, codes.NotFound: retrysafe.ClassStore,
+		codes.AlreadyExists: retrysafe.ClassStore, codes.PermissionDenied: retrysafe.ClassRelease, codes.ResourceExhausted: retrysafe.ClassRelease,
+		codes.FailedPrecondition: retrysafe.ClassStore, codes.Aborted: retrysafe.ClassRelease, codes.OutOfRange: retrysafe.ClassStore,
+		codes.Unimplemented: retrysafe.ClassStore, codes.Internal: retrysafe.ClassAmbiguous, codes.Unavailable: retrysafe.ClassRelease,
+		codes.DataLoss: retrysafe.ClassAmbiguous, codes.Unauthenticated: retrysafe.ClassRelease,
 	}
 }
 
 // Every code, under every policy for ambiguous answers. Seen to fail with ThreeClasses storing UNAVAILABLE, with it releasing INTERNAL, and
-// with apply left out of end.
+// with Apply left out of end.
 func TestWhatIsKept(t *testing.T) {
 	if len(classes()) != 17 {
 		t.Fatalf("%d codes", len(classes()))
 	}
-	policies := map[string]rpcsafe.AmbiguousPolicy{
-		"store": rpcsafe.AmbiguousStore, "release": rpcsafe.AmbiguousRelease, "unknown": rpcsafe.AmbiguousUnknown,
+	policies := map[string]retrysafe.AmbiguousPolicy{
+		"store": retrysafe.AmbiguousStore, "release": retrysafe.AmbiguousRelease, "unknown": retrysafe.AmbiguousUnknown,
 	}
 	for name, policy := range policies {
 		t.Run(name, func(t *testing.T) {
@@ -65,16 +66,16 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-func (s *stand) wantKept(c codes.Code, class rpcsafe.Class, policy rpcsafe.AmbiguousPolicy, first, again answer) {
+func (s *stand) wantKept(c codes.Code, class retrysafe.Class, policy retrysafe.AmbiguousPolicy, first, again answer) {
 	s.Helper()
 	if status.Code(first.err) != c || first.replayed() {
 		s.Errorf("%v: first %v, replayed %v", c, first.err, first.replayed())
 	}
 	runs, code, replayed := int64(1), c, true
 	switch {
-	case class == rpcsafe.ClassRelease, class == rpcsafe.ClassAmbiguous && policy == rpcsafe.AmbiguousRelease:
+	case class == retrysafe.ClassRelease, class == retrysafe.ClassAmbiguous && policy == retrysafe.AmbiguousRelease:
 		runs, replayed = 2, false
-	case class == rpcsafe.ClassAmbiguous && policy == rpcsafe.AmbiguousUnknown:
+	case class == retrysafe.ClassAmbiguous && policy == retrysafe.AmbiguousUnknown:
 		code = codes.Internal
 		wantReason(s.T, again, code, "IDEMPOTENT_OUTCOME_UNKNOWN")
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
-	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // refusal is a row of the table in docs/grpc.md.
@@ -87,13 +86,13 @@ func refusals() []refusal {
 			return s.send("k")
 		}, codes.Internal, "IDEMPOTENT_RESPONSE_UNREADABLE", "-1", "yes", "", true},
 		{"outcome unknown", func(s *stand) answer {
-			s.grpc.Ambiguous, s.connect.Ambiguous = rpcsafe.AmbiguousUnknown, rpcsafe.AmbiguousUnknown
+			s.grpc.Ambiguous, s.connect.Ambiguous = retrysafe.AmbiguousUnknown, retrysafe.AmbiguousUnknown
 			s.work = func(context.Context) said { return said{status: &spb.Status{Code: int32(codes.Internal)}} }
 			s.send("k")
 			return s.send("k")
 		}, codes.Internal, "IDEMPOTENT_OUTCOME_UNKNOWN", "-1", "unknown", "", true},
 		{"resolved as failed", func(s *stand) answer {
-			s.grpc.Ambiguous, s.connect.Ambiguous = rpcsafe.AmbiguousUnknown, rpcsafe.AmbiguousUnknown
+			s.grpc.Ambiguous, s.connect.Ambiguous = retrysafe.AmbiguousUnknown, retrysafe.AmbiguousUnknown
 			s.work = func(context.Context) said { return said{status: &spb.Status{Code: int32(codes.Internal)}} }
 			s.send("k")
 			s.resolveAll(retrysafe.ResolveFail)
@@ -116,7 +115,7 @@ func refusals() []refusal {
 	}
 }
 
-// Seen to fail, row by row, with the row of problems() changed; "too old" with isTooOld taken out of work.
+// Seen to fail, row by row, with the row of renderings changed; "too old" with isTooOld taken out of work.
 func TestRefusals(t *testing.T) {
 	for _, row := range refusals() {
 		t.Run(row.name, func(t *testing.T) {

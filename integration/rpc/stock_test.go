@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
-	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // stock is what many channels have: grpc-go retries by itself, and knows nothing of keys. patient is too, for pushback: a test with it ends only
@@ -64,8 +64,8 @@ func stockCases() []stockCase {
 		}, stockOutcome{3, codes.ResourceExhausted, false, 0}, stockOutcome{1, codes.ResourceExhausted, true, 0}},
 		{"in flight", patient, playInFlight, stockOutcome{3, codes.OK, true, 1}, stockOutcome{2, codes.Unavailable, true, 1}},
 		{"kept", stock, func(s *stockStand) answer { // the replay says that there is no more to come
-			s.grpc.Class = func(code.Code) rpcsafe.Class { return rpcsafe.ClassStore }
-			s.connect.Class = func(code.Code) rpcsafe.Class { return rpcsafe.ClassStore }
+			s.grpc.Class = func(code.Code) retrysafe.Class { return retrysafe.ClassStore }
+			s.connect.Class = func(code.Code) retrysafe.Class { return retrysafe.ClassStore }
 			s.work = func(context.Context) said { return unavailable }
 			return s.send("k")
 		}, stockOutcome{2, codes.Unavailable, true, 1}, stockOutcome{1, codes.Unavailable, true, 1}},
