@@ -119,6 +119,33 @@ func (c *Config) route(t Route, secret []byte) proxy.Route {
 	}
 }
 
+// inForce returns the route with what the profile and the library do where it says nothing.
+func (t Route) inForce() Route {
+	if !t.isGuarded() {
+		return Route{Pattern: t.Pattern, Guarded: t.Guarded}
+	}
+	rules, policy := t.rules(), t.policy().WithDefaults()
+	t.Guarded = Setting[bool]{}
+	t.Profile = Given(rules.Profile)
+	t.Required = Given(rules.Required)
+	t.Methods = Given(rules.Methods)
+	t.Key.Set = true
+	t.ScopeRoute = Given(rules.ScopeRoute)
+	t.Retention = Retention{
+		Replay: Given(policy.Retention.Replay), Key: Given(policy.Retention.Key), Audit: Given(policy.Retention.Audit),
+	}
+	t.Lease.Value = policy.Lease
+	t.Timeout.Value = policy.Timeout
+	t.Abandoned.Default("refuse")
+	t.StoreError.Default("closed")
+	t.Ambiguous = Given(rules.Ambiguous.String())
+	t.TrustUnavailable.Set = true
+	t.MaxRequest = Given(rules.MaxRequestBytes)
+	t.MaxResponse = Given(rules.MaxResponseBytes)
+	t.Stream.Set = true
+	return t
+}
+
 func (t Route) policy() retrysafe.Policy {
 	p := retrysafe.Policy{
 		Lease:   t.Lease.Value,
@@ -185,8 +212,8 @@ func (t Route) http(secret []byte) httpsafe.Options {
 		o.Ambiguous = retrysafe.AmbiguousUnknown
 	}
 	switch k := t.Key.Value; {
-	case k.Header != "":
-		o.Profile = o.Profile.WithHeader(k.Header)
+	case k.Header.Set:
+		o.Profile = o.Profile.WithHeader(k.Header.Value)
 	case k.Natural != nil:
 		o.KeySource = httpsafe.NaturalKey{PathValues: k.Natural.Path.Value, Fields: k.Natural.Fields.Value, Reference: k.Natural.Reference.Value}
 	case k.BodyHash != nil:
@@ -221,7 +248,8 @@ func (f Fingerprint) method() httpsafe.FingerprintMethod {
 		return httpsafe.FingerprintMultipart()
 	case "none":
 		return httpsafe.FingerprintNone()
-	case "fields":
+	}
+	if f.isFields() {
 		return httpsafe.FingerprintFields(fingerprint.Fields{Include: f.Include.Value, Exclude: f.Exclude.Value})
 	}
 	return httpsafe.FingerprintMethod{} // the profile's

@@ -51,7 +51,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	if n := t.Key.Value.Natural; n != nil && pattern != "" {
 		n.check(r, pattern)
 	}
-	if t.Fingerprint.Value.Kind == "fields" {
+	if t.Fingerprint.Value.isFields() {
 		f := fingerprint.Fields{Include: t.Fingerprint.Value.Include.Value, Exclude: t.Fingerprint.Value.Exclude.Value}
 		if err := f.Validate(); err != nil {
 			r.FaultAt(t.Fingerprint.At, err.Error(), "")
@@ -134,15 +134,6 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 // without returns the words of all that are not among others.
 func without(all, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(w string) bool { return slices.Contains(others, w) })
-}
-
-// overridden returns the routes with what they leave out taken from the defaults.
-func (c *Config) overridden() []Route {
-	all := make([]Route, len(c.Routes))
-	for i, t := range c.Routes {
-		all[i] = t.Over(c.Defaults)
-	}
-	return all
 }
 
 var wildcard = regexp.MustCompile(`\{([^}.$]+)(\.\.\.)?\}`)

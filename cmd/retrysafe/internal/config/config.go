@@ -1,11 +1,20 @@
-// Package config reads the proxy's YAML file. It is strict: what it does not know or cannot do is refused, with the
-// place, the line and what to write instead.
+// Package config reads the proxy's YAML file. It is strict: it refuses what it does not know and what makes no sense, and names for
+// each fault the place, the line and what to write instead, all of them at once.
+//
+//	config.go    what can be set, as structs whose tags say how each setting is written, and what holds without it
+//	route.go     the same for a route, and for the parts of it that have two ways to be written
+//	settings.go  reads, completes, combines and prints any struct of settings, by its tags
+//	values.go    how the text of a single value is read
+//	patterns.go  routes that would match nothing, or that guard nothing
+//	check.go     settings that make no sense together
+//	build.go     the options of the proxy that a configuration stands for
 package config
 
 import (
 	"fmt"
 	"net/url"
 	"os"
+	"reflect"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -13,68 +22,72 @@ import (
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
-// Config is what the proxy can be told. What a file leaves out is not set; the command fills it in.
+// Config is what the proxy can be told. FillIn gives a default to the settings that neither the file nor a flag has.
 type Config struct {
-	Listen    Setting[string]
-	Admin     Setting[string]
-	Metrics   Setting[bool]
-	Upstream  Upstream
-	Store     Setting[string]
-	Scope     Setting[string]
-	Auth      Setting[*url.URL]
-	JWT       JWT
-	TLS       TLS
-	Secret    Secret
-	PublicURL Setting[string]
-	H2C       Setting[bool]
-	Log       Setting[string]
-	Grace     Setting[time.Duration]
-	Limits    Limits
-	Defaults  Route
-	Routes    []Route
+	Listen    Setting[string]        `yaml:"listen" form:"address" default:"127.0.0.1:8080"`
+	Admin     Setting[string]        `yaml:"admin" form:"address"` // of health checks and metrics
+	Metrics   Setting[bool]          `yaml:"metrics"`
+	Upstream  Upstream               `yaml:"upstream"`
+	Store     Setting[string]        `yaml:"store" default:"retrysafe.db"`
+	Scope     Setting[string]        `yaml:"scope" form:"scope" default:"credential"`
+	Auth      Setting[*url.URL]      `yaml:"auth" form:"auth"`
+	JWT       JWT                    `yaml:"jwt"`
+	TLS       TLS                    `yaml:"tls"`
+	Secret    Secret                 `yaml:"secret"`
+	PublicURL Setting[string]        `yaml:"public_url" form:"public URL"`
+	H2C       Setting[bool]          `yaml:"h2c"`
+	Log       Setting[string]        `yaml:"log" form:"json|text" default:"text"`
+	Grace     Setting[time.Duration] `yaml:"grace" default:"30s"`
+	Limits    Limits                 `yaml:"limits"`
+	Defaults  Route                  `yaml:"defaults"` // what holds for each route that does not say otherwise
+	Routes    routes                 `yaml:"routes"`
 
 	file   string // where it was read from; empty: nowhere
 	source []byte
 }
 
-// Upstream says where requests go.
+// Upstream says where requests go. A URL alone is short for a mapping with it.
 type Upstream struct {
-	URL            Setting[*url.URL]
-	PreserveHost   Setting[bool]
-	TrustForwarded Setting[bool]
-	DialTimeout    Setting[time.Duration]
-	HeaderTimeout  Setting[time.Duration]
-	IdleTimeout    Setting[time.Duration]
-	CA             Setting[string]
+	URL            Setting[*url.URL]      `yaml:"url" form:"upstream"`
+	PreserveHost   Setting[bool]          `yaml:"preserve_host"`
+	TrustForwarded Setting[bool]          `yaml:"trust_forwarded"`
+	DialTimeout    Setting[time.Duration] `yaml:"dial_timeout" default:"5s"`
+	HeaderTimeout  Setting[time.Duration] `yaml:"header_timeout"`
+	IdleTimeout    Setting[time.Duration] `yaml:"idle_timeout" default:"4s"`
+	CA             Setting[string]        `yaml:"ca"`
 }
 
 // JWT says which tokens are accepted, for the scope jwt:URL.
 type JWT struct {
-	Issuer, Audience Setting[string]
+	Issuer   Setting[string] `yaml:"issuer"`
+	Audience Setting[string] `yaml:"audience"`
 }
 
 // TLS names files.
 type TLS struct {
-	Cert, Key, ClientCA Setting[string]
+	Cert     Setting[string] `yaml:"cert"`
+	Key      Setting[string] `yaml:"key"`
+	ClientCA Setting[string] `yaml:"client_ca"`
 }
 
-// Secret says where the secret for fingerprints is found; it never stands in the file itself.
+// Secret says where the secret for fingerprints is found. The secret itself is never in the file.
 type Secret struct {
-	Env, File Setting[string]
+	Env  Setting[string] `yaml:"env"`
+	File Setting[string] `yaml:"file"`
 }
 
 // Limits of what clients may do.
 type Limits struct {
-	HeaderBytes   Setting[int64]
-	HeaderTimeout Setting[time.Duration]
-	BodyTimeout   Setting[time.Duration]
-	IdleTimeout   Setting[time.Duration]
-	WriteTimeout  Setting[time.Duration]
-	Memory        Setting[int64]
-	Concurrent    Setting[int]
+	HeaderBytes   Setting[int64]         `yaml:"header_bytes" default:"64KiB"`
+	HeaderTimeout Setting[time.Duration] `yaml:"header_timeout" default:"10s"`
+	BodyTimeout   Setting[time.Duration] `yaml:"body_timeout" default:"30s"`
+	IdleTimeout   Setting[time.Duration] `yaml:"idle_timeout" default:"2m"`
+	WriteTimeout  Setting[time.Duration] `yaml:"write_timeout" default:"30s"`
+	Memory        Setting[int64]         `yaml:"memory" default:"64MiB"`
+	Concurrent    Setting[int]           `yaml:"concurrent" default:"1000"`
 	// ConcurrentPerCaller is a quarter of Concurrent if it is not set.
-	ConcurrentPerCaller Setting[int]
-	KeysPerCaller       Setting[int]
+	ConcurrentPerCaller Setting[int] `yaml:"concurrent_per_caller"`
+	KeysPerCaller       Setting[int] `yaml:"keys_per_caller" form:"large number" default:"360000"`
 }
 
 // Load reads a file. The error is a *yamlfile.Faults, or says why the file could not be read.
@@ -89,10 +102,51 @@ func Load(path string) (*Config, error) {
 // Parse reads a configuration. The error is a *yamlfile.Faults with everything that is wrong.
 func Parse(name string, source []byte) (*Config, error) {
 	c := &Config{file: name, source: source}
-	if err := yamlfile.Read(name, source, "the configuration", c.fields(), c.check); err != nil {
+	if err := yamlfile.Read(name, source, "the configuration", readers(reflect.ValueOf(c).Elem()), c.check); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// Override sets what has the given name in the file, such as tls.cert, to the value of a flag. An empty value is none.
+// The error names the flag, and says what to write instead.
+func (c *Config) Override(name, flag, value string) error {
+	if value == "" {
+		return nil
+	}
+	if err := find(reflect.ValueOf(c).Elem(), name).parse(value); err != nil {
+		return yamlfile.ForFlag(flag, err)
+	}
+	return nil
+}
+
+// FillIn gives each setting that is not set its default. The error says what makes no sense together, with what flags have
+// changed.
+func (c *Config) FillIn() error {
+	// Flags are in no file, so their faults are shown without a place.
+	if err := yamlfile.Read("flags", nil, "", nil, c.check); err != nil {
+		return err
+	}
+	if err := fillIn(reflect.ValueOf(c).Elem()); err != nil {
+		return err
+	}
+	c.Limits.ConcurrentPerCaller.Default(max(c.Limits.Concurrent.Value/4, 1))
+	return nil
+}
+
+// Effective returns what is in force, as a file that says the same. Of a secret it says where it is found.
+// FillIn comes before.
+func (c *Config) Effective() string {
+	e := *c
+	for _, always := range []*Setting[bool]{&e.Metrics, &e.H2C, &e.Upstream.PreserveHost, &e.Upstream.TrustForwarded} {
+		always.Set = true
+	}
+	e.Defaults = c.Defaults.inForce()
+	e.Routes = c.overridden()
+	for i, t := range e.Routes {
+		e.Routes[i] = t.inForce()
+	}
+	return show(reflect.ValueOf(&e).Elem(), "")
 }
 
 // Locate returns an error about a setting with its place in the file, and the line, if it was set there.
@@ -103,114 +157,25 @@ func (c *Config) Locate(at yamlfile.Position, err error) error {
 	return c.Show(yamlfile.Fault{At: at, Message: err.Error()})
 }
 
-// Show returns what there is to say about a place in the file, as an error that shows the place.
+// Show returns a fault as an error that shows its line.
 func (c *Config) Show(f yamlfile.Fault) error {
 	return &yamlfile.Faults{File: c.file, Source: c.source, All: []yamlfile.Fault{f}}
 }
 
-func (c *Config) fields() map[string]yamlfile.Field {
-	return map[string]yamlfile.Field{
-		"listen":     scalar(&c.Listen, parseListen),
-		"admin":      scalar(&c.Admin, parseListen),
-		"metrics":    scalar(&c.Metrics, yamlfile.Bool),
-		"upstream":   c.Upstream.read,
-		"store":      scalar(&c.Store, yamlfile.Filled),
-		"scope":      scalar(&c.Scope, parseScope),
-		"auth":       scalar(&c.Auth, parseAuth),
-		"jwt":        c.JWT.read,
-		"tls":        c.TLS.read,
-		"secret":     c.Secret.read,
-		"public_url": scalar(&c.PublicURL, parsePublicURL),
-		"h2c":        scalar(&c.H2C, yamlfile.Bool),
-		"log":        scalar(&c.Log, yamlfile.Choice("json", "text")),
-		"grace":      scalar(&c.Grace, yamlfile.Duration),
-		"limits":     c.Limits.read,
-		"defaults":   c.readDefaults,
-		"routes":     yamlfile.InsteadOfAliases("what routes have in common goes to defaults:", c.readRoutes),
-	}
+// readScalar reads a URL that stands in place of the mapping.
+func (u *Upstream) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
+	find(reflect.ValueOf(u).Elem(), "url").read(r, n)
 }
 
-// read accepts a URL alone, or a mapping with it.
-func (u *Upstream) read(r *yamlfile.Reader, n ast.Node) {
-	if _, alone := n.(*ast.StringNode); alone {
-		scalar(&u.URL, parseUpstream)(r, n)
-		return
-	}
-	r.Mapping(n, "upstream", map[string]yamlfile.Field{
-		"url":             scalar(&u.URL, parseUpstream),
-		"preserve_host":   scalar(&u.PreserveHost, yamlfile.Bool),
-		"trust_forwarded": scalar(&u.TrustForwarded, yamlfile.Bool),
-		"dial_timeout":    scalar(&u.DialTimeout, yamlfile.Duration),
-		"header_timeout":  scalar(&u.HeaderTimeout, yamlfile.Duration),
-		"idle_timeout":    scalar(&u.IdleTimeout, yamlfile.Duration),
-		"ca":              scalar(&u.CA, yamlfile.Filled),
-	})
-}
-
-func (j *JWT) read(r *yamlfile.Reader, n ast.Node) {
-	r.Mapping(n, "jwt", map[string]yamlfile.Field{
-		"issuer":   scalar(&j.Issuer, yamlfile.Filled),
-		"audience": scalar(&j.Audience, yamlfile.Filled),
-	})
-}
-
-func (t *TLS) read(r *yamlfile.Reader, n ast.Node) {
-	r.Mapping(n, "tls", map[string]yamlfile.Field{
-		"cert":      scalar(&t.Cert, yamlfile.Filled),
-		"key":       scalar(&t.Key, yamlfile.Filled),
-		"client_ca": scalar(&t.ClientCA, yamlfile.Filled),
-	})
-}
-
+// read hides its lines in faults, because some users write the secret itself.
 func (s *Secret) read(r *yamlfile.Reader, n ast.Node) {
-	yamlfile.Secretly(s.readPlace)(r, n) // some write the secret itself
+	yamlfile.Secretly(func(r *yamlfile.Reader, n ast.Node) { readMapping(r, n, "secret", reflect.ValueOf(s)) })(r, n)
 	if s.Env.Set && s.File.Set {
 		r.Fault(n, "the secret has two places", "keep one of env and file")
 	}
 }
 
-func (s *Secret) readPlace(r *yamlfile.Reader, n ast.Node) {
-	if _, inline := n.(ast.ScalarNode); inline {
-		r.Fault(n, "a secret does not belong in this file", "write secret: {env: NAME} or secret: {file: PATH}")
-		return
-	}
-	r.Mapping(n, "secret", map[string]yamlfile.Field{
-		"env":  scalar(&s.Env, yamlfile.Filled),
-		"file": scalar(&s.File, yamlfile.Filled),
-	})
-}
-
-func (l *Limits) read(r *yamlfile.Reader, n ast.Node) {
-	r.Mapping(n, "limits", map[string]yamlfile.Field{
-		"header_bytes":   scalar(&l.HeaderBytes, parseSize),
-		"header_timeout": scalar(&l.HeaderTimeout, yamlfile.Duration),
-		"body_timeout":   scalar(&l.BodyTimeout, yamlfile.Duration),
-		"idle_timeout":   scalar(&l.IdleTimeout, yamlfile.Duration),
-		"write_timeout":  scalar(&l.WriteTimeout, yamlfile.Duration),
-		"memory":         scalar(&l.Memory, parseSize),
-		"concurrent":     scalar(&l.Concurrent, yamlfile.Between(1, 1_000_000)),
-
-		"concurrent_per_caller": scalar(&l.ConcurrentPerCaller, yamlfile.Between(1, 1_000_000)),
-		"keys_per_caller":       scalar(&l.KeysPerCaller, yamlfile.Between(1, 1_000_000_000)),
-	})
-}
-
-func (c *Config) readDefaults(r *yamlfile.Reader, n ast.Node) {
-	r.Mapping(n, "defaults", c.Defaults.fields())
-}
-
-func (c *Config) readRoutes(r *yamlfile.Reader, n ast.Node) {
-	for _, entry := range r.Entries(n, "routes") {
-		pattern, ok := r.Text(entry.Key)
-		if !ok {
-			continue
-		}
-		route := Route{Pattern: placed(pattern, entry.Key)}
-		switch entry.Value.(type) {
-		case nil, *ast.NullNode: // a pattern alone has the defaults
-		default:
-			r.Mapping(entry.Value, "a route", route.fields())
-		}
-		c.Routes = append(c.Routes, route)
-	}
+// readScalar refuses the secret itself.
+func (s *Secret) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
+	r.Fault(n, "a secret does not belong in this file", "write secret: {env: NAME} or secret: {file: PATH}")
 }

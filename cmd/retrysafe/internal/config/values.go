@@ -4,61 +4,36 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
-// Setting is a value that may be set, and where it was.
-type Setting[T any] struct {
-	Value T
-	Set   bool
-	At    yamlfile.Position
+// forms are the ways to read the text of a value, by the names that the tags of settings have. The names of types are for settings
+// without such a tag.
+var forms = map[string]func(string) (any, error){
+	"bool":          form(yamlfile.Bool),
+	"time.Duration": form(yamlfile.Duration),
+	"string":        form(yamlfile.Filled),
+	"int64":         form(parseSize),
+	"int":           form(yamlfile.Between(1, 1_000_000)),
+	"large number":  form(yamlfile.Between(1, 1_000_000_000)),
+	"address":       form(parseListen),
+	"upstream":      form(parseUpstream),
+	"auth":          form(parseAuth),
+	"public URL":    form(parsePublicURL),
+	"scope":         form(parseScope),
+	"field name":    form(parseFieldName),
+	"pointer":       form(parsePointer),
+	"method":        form(parseMethod),
+	"in flight":     form(parseInFlight),
 }
 
-// Given returns a Setting that is set, but not in a file.
-func Given[T any](v T) Setting[T] { return Setting[T]{Value: v, Set: true} }
-
-// Or returns s, or other if s is not set.
-func (s Setting[T]) Or(other Setting[T]) Setting[T] {
-	if s.Set {
-		return s
-	}
-	return other
-}
-
-// Default sets s to v unless it is set.
-func (s *Setting[T]) Default(v T) {
-	if !s.Set {
-		s.Value = v
-	}
-}
-
-// placed returns a Setting that stands in a file.
-func placed[T any](v T, n ast.Node) Setting[T] {
-	return Setting[T]{Value: v, Set: true, At: yamlfile.Place(n)}
-}
-
-// scalar reads a single value.
-func scalar[T any](s *Setting[T], parse func(string) (T, error)) yamlfile.Field {
-	return func(r *yamlfile.Reader, n ast.Node) {
-		yamlfile.Scalar(s, func(text string) (Setting[T], error) {
-			v, err := parse(text)
-			return placed(v, n), err
-		})(r, n)
-	}
-}
-
-// list reads a sequence of single values.
-func list(s *Setting[[]string], parse func(string) (string, error)) yamlfile.Field {
-	return func(r *yamlfile.Reader, n ast.Node) {
-		*s = placed([]string{}, n)
-		yamlfile.List(&s.Value, parse)(r, n)
-	}
+func form[T any](parse func(string) (T, error)) func(string) (any, error) {
+	return func(text string) (any, error) { return parse(text) }
 }
 
 var sizeUnits = []struct {
@@ -168,6 +143,34 @@ func parseScope(s string) (string, error) {
 	case "cookie", "proxy-authorization":
 		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are, and a caller is another one when they change",
 			"write header:X-Tenant for a header in which a gateway says who is calling, or jwt:JWKS-URL for verified tokens")
+	}
+	return s, nil
+}
+
+func parseInFlight(s string) (InFlight, error) {
+	kind, wait, hasWait := strings.Cut(s, ":")
+	switch {
+	case !hasWait && (kind == "reject" || kind == "status"):
+		return InFlight{Kind: kind}, nil
+	case hasWait && kind == "wait":
+		d, err := yamlfile.Duration(wait)
+		return InFlight{Kind: kind, Wait: d}, err
+	}
+	_, err := yamlfile.Choice("reject", "wait:10s", "status")(s)
+	return InFlight{}, err
+}
+
+var commonMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+
+func parseMethod(s string) (string, error) {
+	near := yamlfile.Nearest(s, commonMethods)
+	switch {
+	case s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
+		return "", yamlfile.Wrong("\""+s+"\" is no method", "methods are written in capitals: POST")
+	case isSafe(s):
+		return "", yamlfile.Wrong(s+" needs no key: it has no effect to repeat", "leave it out")
+	case near != "" && near != s:
+		return "", yamlfile.Wrong("\""+s+"\" is no method", "did you mean "+near+"?")
 	}
 	return s, nil
 }

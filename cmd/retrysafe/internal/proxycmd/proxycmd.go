@@ -2,6 +2,7 @@ package proxycmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -134,22 +135,23 @@ func (p Cmd) configuration() (*config.Config, error) {
 
 // override puts the flags that are set into c.
 func (p Cmd) override(c *config.Config) error {
-	words := []struct {
-		flag, value string
-		to          *config.Setting[string]
-	}{
-		{"--store", p.Store, &c.Store},
-		{"--secret-file", p.SecretFile, &c.Secret.File},
-		{"--jwt-issuer", p.JWTIssuer, &c.JWT.Issuer},
-		{"--jwt-audience", p.JWTAudience, &c.JWT.Audience},
-		{"--tls-cert", p.TLSCert, &c.TLS.Cert},
-		{"--tls-key", p.TLSKey, &c.TLS.Key},
-		{"--client-ca", p.ClientCA, &c.TLS.ClientCA},
-	}
-	for _, w := range words {
-		if w.value != "" {
-			*w.to = config.Given(w.value)
-		}
+	var faults []error
+	for _, f := range []struct{ flag, name, value string }{
+		{"--upstream", "upstream.url", p.Upstream},
+		{"--listen", "listen", p.Listen},
+		{"--admin", "admin", p.Admin},
+		{"--store", "store", p.Store},
+		{"--scope", "scope", p.Scope},
+		{"--log", "log", p.Log},
+		{"--public-url", "public_url", p.PublicURL},
+		{"--secret-file", "secret.file", p.SecretFile},
+		{"--jwt-issuer", "jwt.issuer", p.JWTIssuer},
+		{"--jwt-audience", "jwt.audience", p.JWTAudience},
+		{"--tls-cert", "tls.cert", p.TLSCert},
+		{"--tls-key", "tls.key", p.TLSKey},
+		{"--client-ca", "tls.client_ca", p.ClientCA},
+	} {
+		faults = append(faults, c.Override(f.name, f.flag, f.value))
 	}
 	if p.SecretFile != "" {
 		c.Secret.Env = config.Setting[string]{}
@@ -163,7 +165,5 @@ func (p Cmd) override(c *config.Config) error {
 	if p.Grace > 0 {
 		c.Grace = config.Given(p.Grace)
 	}
-	return c.Override(config.Flags{
-		Upstream: p.Upstream, Listen: p.Listen, Admin: p.Admin, Scope: p.Scope, Log: p.Log, PublicURL: p.PublicURL,
-	})
+	return errors.Join(faults...)
 }
