@@ -9,175 +9,162 @@ import (
 	"strconv"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/retrysafe/retrysafe"
 )
 
-// batch is what goes to the database together: one pipeline, one transaction, one sync. Endings come first, so that a
-// claim of a key sees them.
+// batch is a set of operations that go to the database together: one pipeline, one transaction, one sync.
 type batch struct {
-	completions group[*completion]
-	extensions  group[*extension]
-	releases    group[*release]
-	checkpoints group[*checkpoint]
-	retirements group[*claim]
-	asks        group[rower]
-	looks       group[looker]
-	additions   group[*claim]
-	takings     group[*claim]
-	fellows     map[retrysafe.Digest][]looker // who look at the same key as one of looks
+	ops    []operation
+	groups [stepCount]group
+	// coalesced are operations that read the same key as one of groups[stepFind], and get a copy of what it finds.
+	coalesced map[retrysafe.Digest][]operation
 }
 
-// group is the operations of a batch that share a statement, each with another key.
-type group[T operation] []T
+// group is the operations of a batch that share a statement, in the order of their keys, each with another key: a
+// statement changes no row twice, and rows that are locked in one order cause no deadlocks.
+type group []operation
 
-// add reports false if the key is there already: a statement changes no row twice.
-func (g *group[T]) add(op T) bool {
-	d := op.base().digest
-	i, there := slices.BinarySearchFunc(*g, d, func(o T, d retrysafe.Digest) int {
-		return bytes.Compare(o.base().digest[:], d[:])
+func (g group) search(d retrysafe.Digest) (i int, there bool) {
+	return slices.BinarySearchFunc(g, d, func(op operation, d retrysafe.Digest) int {
+		return bytes.Compare(op.base().digest[:], d[:])
 	})
-	if there {
-		return false
-	}
-	*g = slices.Insert(*g, i, op)
-	return true
-}
-
-// see has an operation look at its key: one look is good for all.
-func (b *batch) see(l looker) bool {
-	if b.looks.add(l) {
-		return true
-	}
-	if b.fellows == nil {
-		b.fellows = make(map[retrysafe.Digest][]looker)
-	}
-	d := l.base().digest
-	b.fellows[d] = append(b.fellows[d], l)
-	return true
 }
 
 // find returns the operation at a key. Statements answer with keys that they were given.
-func (g group[T]) find(d retrysafe.Digest) (op T, err error) {
-	i, there := slices.BinarySearchFunc(g, d, func(o T, d retrysafe.Digest) int {
-		return bytes.Compare(o.base().digest[:], d[:])
-	})
+func (g group) find(k pgtype.UUID) (operation, error) {
+	i, there := g.search(k.Bytes)
 	if !there {
-		return op, errors.New("the database answered with a key that was not asked for")
+		return nil, errors.New("pgstore: the database answered with a key that was not asked for")
 	}
 	return g[i], nil
 }
 
-// carry takes operations to the database, and returns those that need another turn.
-func (s *Store) carry(ops []operation) (again []operation) {
-	ops = slices.DeleteFunc(ops, func(op operation) bool { return op.base().gone.Load() })
-	if len(ops) == 0 {
-		return nil
+// add puts an operation into the batch. It reports false if the operation has to wait for the next batch, because the
+// same statement is already there with the same key.
+func (b *batch) add(op operation) bool {
+	c := op.base()
+	c.made, c.found = false, nil
+	g := &b.groups[c.step]
+	i, there := g.search(c.digest)
+	switch {
+	case !there:
+		*g = slices.Insert(*g, i, op)
+	case c.step == stepFind:
+		if b.coalesced == nil {
+			b.coalesced = make(map[retrysafe.Digest][]operation)
+		}
+		b.coalesced[c.digest] = append(b.coalesced[c.digest], op)
+	case c.step == stepInsert || c.step == stepAcquire:
+		c.step = stepFind // another claim is taking the key in this batch
+		return false
+	default:
+		return false
 	}
-	var b batch
-	joined := ops[:0:0]
+	b.ops = append(b.ops, op)
+	return true
+}
+
+// run takes operations to the database, and returns those that need another step.
+func (s *Store) run(ops []operation) (again []operation) {
+	b := new(batch)
 	for _, op := range ops {
-		if op.join(&b) {
-			joined = append(joined, op)
-		} else {
+		if !op.base().gone.Load() && !b.add(op) {
 			again = append(again, op)
 		}
 	}
-	err := s.send(&b, joined)
+	if len(b.ops) == 0 {
+		return again
+	}
+	err := s.send(b)
 	// The connection was broken before, as may be all that the pool has, or the server has restarted.
 	for tries := s.pool.Stat().IdleConns() + 1; isConnectionError(err) && tries > 0; tries-- {
-		err = s.sendAgain(joined)
+		err = s.send(b.anew())
 	}
-	if err == nil {
-		return append(again, settled(joined)...)
-	}
-	if sqlState(err) == lockNotAvailable && len(joined) > 1 {
-		for _, op := range joined {
+	switch {
+	case err == nil:
+		return append(again, b.settle()...)
+	case len(b.ops) == 1 || sqlState(err) == "":
+		for _, op := range b.ops {
+			again = append(again, s.runAlone(op, err)...)
+		}
+	case sqlState(err) == lockNotAvailable:
+		for _, op := range b.ops {
 			s.workers.runApart(op)
 		}
-		return again
-	}
-	if sqlState(err) != "" && len(joined) > 1 {
-		for _, op := range joined {
-			again = append(again, s.carryAlone(op)...)
+	default: // one of them is to blame: each gets its own answer
+		for _, op := range b.ops {
+			again = append(again, s.runAlone(op, nil)...)
 		}
-		return again
-	}
-	for _, op := range joined {
-		again = append(again, s.retry(op, err)...)
 	}
 	return again
 }
 
-// sendAgain sends operations as if for the first time: what a transaction that is lost has answered does not count.
-func (s *Store) sendAgain(ops []operation) error {
-	var b batch
-	for _, op := range ops {
-		op.join(&b)
+// anew is the batch as if it had not been sent: what a transaction that is lost has answered does not count.
+func (b *batch) anew() *batch {
+	n := new(batch)
+	for _, op := range b.ops {
+		n.add(op)
 	}
-	return s.send(&b, ops)
-}
-
-// carryAlone takes one operation of a batch that failed, so that it gets its own answer.
-func (s *Store) carryAlone(op operation) (again []operation) {
-	var b batch
-	op.join(&b)
-	err := s.send(&b, []operation{op})
-	if err != nil {
-		return s.retry(op, err)
-	}
-	return settled([]operation{op})
+	return n
 }
 
 // maxTries is how often an operation is sent that the server refused because of others.
 const maxTries = 5
 
-// retry tries an operation again if what failed may pass, and ends it otherwise.
-func (s *Store) retry(op operation, err error) (again []operation) {
+// runAlone sends an operation in a batch of its own until it has succeeded, or has failed with an error that does not
+// pass. err is what it has failed with so far; nil: nothing.
+func (s *Store) runAlone(op operation, err error) (again []operation) {
 	for range maxTries {
-		switch sqlState(err) {
-		case checkViolation:
-			if err = s.addToday(); err != nil {
-				op.base().fail(err)
-				return nil
+		if err != nil {
+			if err = s.remedy(err); err != nil {
+				break
 			}
-		case serializationFailure, deadlockDetected, uniqueViolation, lockNotAvailable:
-		default:
-			op.base().fail(explain(err))
-			return nil
 		}
-		var b batch
-		op.join(&b)
-		if err = s.send(&b, []operation{op}); err == nil {
-			return settled([]operation{op})
+		b := new(batch)
+		b.add(op)
+		if err = s.send(b); err == nil {
+			return b.settle()
 		}
 	}
 	op.base().fail(explain(err))
 	return nil
 }
 
-// settled ends the operations that have their answer, and returns the others.
-func settled(ops []operation) (again []operation) {
-	for _, op := range ops {
-		if op.settle() {
-			close(op.base().done)
-		} else {
+// remedy returns nil if an operation that failed with err may succeed when it is sent again.
+func (s *Store) remedy(err error) error {
+	switch sqlState(err) {
+	case checkViolation:
+		return s.addToday()
+	case serializationFailure, deadlockDetected, uniqueViolation, lockNotAvailable:
+		return nil
+	}
+	return err
+}
+
+// settle ends the operations that have their answer, and returns the others.
+func (b *batch) settle() (again []operation) {
+	for _, op := range b.ops {
+		if op.next() {
 			again = append(again, op)
+		} else {
+			close(op.base().done)
 		}
 	}
 	return again
 }
 
 // send sends the batch and reads the answers. If it returns nil they are committed.
-func (s *Store) send(b *batch, ops []operation) error {
+func (s *Store) send(b *batch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
 	defer cancel()
 	f := &flight{cancel: cancel}
-	f.waiting.Store(int64(len(ops)))
-	for _, op := range ops {
-		t := op.base()
-		t.in.Store(f)
-		if t.gone.Load() && t.in.CompareAndSwap(f, nil) {
+	f.waiting.Store(int64(len(b.ops)))
+	for _, op := range b.ops {
+		c := op.base()
+		c.in.Store(f)
+		if c.gone.Load() && c.in.CompareAndSwap(f, nil) {
 			f.leave()
 		}
 	}
@@ -186,47 +173,125 @@ func (s *Store) send(b *batch, ops []operation) error {
 		return fmt.Errorf("pgstore: connect: %w", err)
 	}
 	defer conn.Release()
-	p := s.pipeline(b, len(ops) == 1)
-	if err := conn.SendBatch(ctx, p).Close(); err != nil {
+	if err := conn.SendBatch(ctx, s.pipeline(b)).Close(); err != nil {
 		return fmt.Errorf("pgstore: %w", err)
 	}
 	return nil
 }
 
-// maxLockWait is how long a statement for several waits for a row, in milliseconds.
+// maxLockWait is how long a statement for several operations waits for a row, in milliseconds.
 var maxLockWait = strconv.FormatInt(patience.Milliseconds(), 10)
 
-// manyPages is the size of a table that nobody reads from end to end for the sake of one row.
+// manyPages is the size from which on the server does not choose to read a whole table for the sake of one row.
 const manyPages = 128
 
-// speaksForItself reports whether the server needs no guidance with the batch. It plans by the size that a table has, and keeps
-// the plan while the table grows; but it finds a new key by the primary key alone, whatever the size, and the row of a completion
-// too, once there are many pages of claims.
-func (b *batch) speaksForItself(grown bool) bool {
-	return len(b.additions)+len(b.takings) == 1 || grown && len(b.completions) == 1
+// planIsCertain reports whether one operation alone needs no planner settings. The server plans by the size that a table has,
+// and keeps the plan while the table grows; but it finds a new key by the primary key alone, whatever the size, and the
+// row of a completion too, once there are many pages of claims.
+func (b *batch) planIsCertain(grown bool) bool {
+	return len(b.groups[stepInsert])+len(b.groups[stepAcquire]) == 1 || grown && len(b.groups[stepComplete]) == 1
 }
 
 // pipeline is the statements of a batch.
-func (s *Store) pipeline(b *batch, alone bool) *pgx.Batch {
+func (s *Store) pipeline(b *batch) *pgx.Batch {
 	p := new(pgx.Batch)
 	if s.strict {
 		p.Queue(beginReadCommitted)
 		defer p.Queue(endReadCommitted)
 	}
 	switch {
-	case !alone:
+	case len(b.ops) > 1:
 		p.Queue(s.sql.plannerSettings, maxLockWait)
-	case !b.speaksForItself(s.grown.Load()):
+	case !b.planIsCertain(s.grown.Load()):
 		p.Queue(s.sql.plannerSettings, nil)
 	}
-	queue(p, s.sql.complete, b.completions, func(r pgx.Rows) error { return eachMade(r, b.completions) })
-	queue(p, s.sql.extend, b.extensions, func(r pgx.Rows) error { return eachMade(r, b.extensions) })
-	queue(p, s.sql.release, b.releases, func(r pgx.Rows) error { return eachMade(r, b.releases) })
-	queue(p, s.sql.checkpoint, b.checkpoints, func(r pgx.Rows) error { return eachMade(r, b.checkpoints) })
-	queue(p, s.sql.archive, b.retirements, nil)
-	queue(p, s.sql.watch, b.asks, nil)
-	queue(p, s.sql.find, b.looks, func(r pgx.Rows) error { return b.eachSeen(r) })
-	queue(p, s.sql.insert, b.additions, func(r pgx.Rows) error { return eachAcquired(r, b.additions) })
-	queue(p, s.sql.acquire, b.takings, func(r pgx.Rows) error { return eachAcquired(r, b.takings) })
+	for i, g := range b.groups {
+		if len(g) > 0 {
+			s.queue(p, step(i), g, b)
+		}
+	}
 	return p
+}
+
+// queue adds the statement of a group to the pipeline, and says how its answer is read.
+func (s *Store) queue(p *pgx.Batch, st step, g group, b *batch) {
+	text, args := s.sql.steps[st].many, []any(nil)
+	if len(g) == 1 {
+		text, args = s.sql.steps[st].one, g[0].row()
+	} else {
+		args = columnsOf(g)
+	}
+	q := p.Queue(text, args...)
+	switch st {
+	case stepArchive, stepWatch: // they answer nothing
+	case stepFind:
+		q.Query(func(rows pgx.Rows) error { return readRows(rows, b.readFound) })
+	case stepInsert, stepAcquire:
+		q.Query(func(rows pgx.Rows) error {
+			return readRows(rows, func(row pgx.CollectableRow) error { return s.readAcquired(row, g) })
+		})
+	default:
+		q.Query(func(rows pgx.Rows) error { return readRows(rows, g.readMade) })
+	}
+}
+
+func readRows(rows pgx.Rows, read func(row pgx.CollectableRow) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// readMade reads what the statements of changes return: the keys whose rows they have changed, and nothing of interest.
+func (g group) readMade(row pgx.CollectableRow) error {
+	var k pgtype.UUID
+	if err := row.Scan(&k, nil); err != nil {
+		return err
+	}
+	op, err := g.find(k)
+	if err != nil {
+		return err
+	}
+	op.base().made = true
+	return nil
+}
+
+// readAcquired reads what insert.sql and acquire.sql return: the keys that were taken, and where their rows are.
+func (s *Store) readAcquired(row pgx.CollectableRow, g group) error {
+	var k pgtype.UUID
+	var place pgtype.TID
+	r := new(record)
+	err := row.Scan(&k, &r.Fence, &r.FirstFence, &r.ClaimedAt, &r.EndsAt, &r.Attempt, &r.saved, &r.now, &place)
+	if err != nil {
+		return err
+	}
+	op, err := g.find(k)
+	if err != nil {
+		return err
+	}
+	op.base().made, op.base().found = true, r
+	if place.BlockNumber >= manyPages {
+		s.grown.Store(true)
+	}
+	return nil
+}
+
+// readFound reads what find.sql returns: the records of the keys that have one.
+func (b *batch) readFound(row pgx.CollectableRow) error {
+	r := new(record)
+	if err := r.scan(row, &r.began); err != nil {
+		return err
+	}
+	op, err := b.groups[stepFind].find(pgtype.UUID{Bytes: r.digest})
+	if err != nil {
+		return err
+	}
+	op.base().found = r
+	for _, op := range b.coalesced[r.digest] {
+		op.base().found = r.clone()
+	}
+	return nil
 }

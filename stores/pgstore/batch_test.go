@@ -69,7 +69,7 @@ func failures(t *testing.T, s *Store) int {
 }
 
 // However many want one key, a few batches answer them all: one look is good for everybody, and nobody gets another's bytes.
-// Seen to fail with each looker of a key in a batch of its own, and with one record handed to all of them.
+// Seen to fail with each reader of a key in a batch of its own, and with one record handed to all of them.
 func TestBurstOnOneKey(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
@@ -107,7 +107,7 @@ func TestBurstOnOneKey(t *testing.T) {
 }
 
 // Each caller of one key gets its own answer, without a batch that fails on the way.
-// Seen to fail with the look for the key taken out of group.add: a statement met a row twice (21000).
+// Seen to fail with the search for the key taken out of batch.add: a statement met a row twice (21000).
 func TestSameKeyInOneBatch(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
@@ -164,7 +164,7 @@ func TestSameKeyEndsTwiceInOneBatch(t *testing.T) {
 	}
 }
 
-// Seen to fail with carryAlone left out of carry: all fifty failed.
+// Seen to fail with runAlone left out of run: all fifty failed.
 func TestPoisonHurtsNobodyElse(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)

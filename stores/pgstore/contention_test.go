@@ -112,7 +112,7 @@ func sweepOften(s *Store) error {
 	return nil
 }
 
-// Seen to fail with both ways to try again taken out: carryAlone, and deadlockDetected in retry.
+// Seen to fail with both ways to try again taken out: runAlone, and deadlockDetected in remedy.
 func TestDeadlockIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	ctx, url := context.Background(), shared.Get(t).Database(t)
@@ -181,7 +181,7 @@ func deadlocks(t *testing.T, stores ...*Store) int {
 }
 
 // A row that somebody's open transaction holds hurts those who want that row, if the role has a limit, and nobody else.
-// Seen to fail with carryAlone left out of carry.
+// Seen to fail with runAlone left out of run.
 func TestLimitsOfTheRole(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []string{"lock_timeout", "statement_timeout"} {

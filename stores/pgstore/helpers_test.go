@@ -123,7 +123,7 @@ func callEverything(t testing.TB, s *Store, n int) {
 		for _, call := range []func() error{
 			func() error { return s.Extend(ctx, first.Lease, time.Minute) },
 			func() error { return s.Checkpoint(ctx, first.Lease, retrysafe.StepResult{Name: "step"}) },
-			func() error { return s.do(ctx, &question{newTurn(p.Key)}) },
+			func() error { return s.do(ctx, &watching{newCall(p.Key, stepWatch)}) },
 			func() error { _, err := s.Claim(ctx, again); return err },
 			func() error { return s.Complete(ctx, first.Lease, retrysafe.Result{}, short) },
 		} {

@@ -156,14 +156,14 @@ func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Re
 	return t.commit(ctx, c)
 }
 
-func (t *ending) write(ctx context.Context, c *completion) error {
+func (t *ending) write(ctx context.Context, c *change) error {
 	if !t.store.grown.Load() {
 		if _, err := t.tx.exec(ctx, t.store.sql.plannerSettings, nil); err != nil {
 			return err
 		}
 	}
 	for _, step := range t.steps {
-		n, err := t.tx.exec(ctx, t.store.sql.checkpoint.one, newCheckpoint(c.lease, step).row()...)
+		n, err := t.tx.exec(ctx, t.store.sql.steps[stepCheckpoint].one, newCheckpoint(c.lease, step).values...)
 		if err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func (t *ending) write(ctx context.Context, c *completion) error {
 			return retrysafe.ErrLeaseLost
 		}
 	}
-	n, err := t.tx.exec(ctx, t.store.sql.complete.one, c.row()...)
+	n, err := t.tx.exec(ctx, t.store.sql.steps[stepComplete].one, c.values...)
 	if err == nil && n == 0 {
 		return retrysafe.ErrLeaseLost
 	}
@@ -179,7 +179,7 @@ func (t *ending) write(ctx context.Context, c *completion) error {
 }
 
 // commit commits. If the answer is lost, it reads what has become of the transaction; c is nil if there is nothing to read.
-func (t *ending) commit(ctx context.Context, c *completion) error {
+func (t *ending) commit(ctx context.Context, c *change) error {
 	err := t.tx.commit(ctx)
 	switch {
 	case err == nil:
@@ -194,14 +194,14 @@ func (t *ending) commit(ctx context.Context, c *completion) error {
 
 // resolve reads whether a transaction whose COMMIT got no answer has been committed. The connection is lost, so the server ends
 // the transaction, one way or the other: as long as it is open its completion holds the row, which FOR UPDATE waits for.
-func (s *Store) resolve(ctx context.Context, c *completion, lost error) error {
+func (s *Store) resolve(ctx context.Context, c *change, lost error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
 	defer cancel()
 	var state int16
 	var err error
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		err = s.readCommitted(ctx, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, s.sql.outcome, c.row()[:3]...).Scan(&state)
+			return tx.QueryRow(ctx, s.sql.outcome, c.values[:3]...).Scan(&state)
 		})
 		if err == nil || !isConnectionError(err) || errors.Is(err, pgx.ErrNoRows) {
 			break

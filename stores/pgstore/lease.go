@@ -6,75 +6,14 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
-
-// extension is one call of Extend.
-type extension struct {
-	change
-	lasts number
-}
 
 // Extend makes the lease run for d from now, even if it has already run out.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
-	e := &extension{change: newChange(l), lasts: micros(d)}
-	if err := s.do(ctx, e); err != nil {
-		return fmt.Errorf("extend %s: %w", l.Key, err)
-	}
-	return nil
-}
-
-func (e *extension) join(b *batch) bool {
-	e.made = false
-	return b.extensions.add(e)
-}
-
-func (e *extension) settle() bool {
-	if !e.made {
-		e.err = retrysafe.ErrLeaseLost
-	}
-	return true
-}
-
-func (e *extension) row() []any { return append(e.change.row(), &e.lasts) }
-
-// release is one call of Release.
-type release struct{ change }
-
-// Release gives the key up at once, without a result: for any request if no steps were saved, for the same request
-// if there are any. It returns ErrLeaseLost if another attempt has the key, or if this one has completed.
-func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
-	if err := s.do(ctx, &release{newChange(l)}); err != nil {
-		return fmt.Errorf("release %s: %w", l.Key, err)
-	}
-	return nil
-}
-
-func (r *release) join(b *batch) bool {
-	r.made, r.found = false, nil
-	if r.looking {
-		return b.see(r)
-	}
-	return b.releases.add(r)
-}
-
-func (r *release) settle() bool {
-	return r.settleBy(func(found *record) error {
-		if found == nil || found.State == retrysafe.Released {
-			return nil // nobody has it
-		}
-		return retrysafe.ErrLeaseLost
-	})
-}
-
-// checkpoint is one call of Checkpoint.
-type checkpoint struct {
-	change
-	name, data binary
-}
-
-func newCheckpoint(l retrysafe.Lease, step retrysafe.StepResult) *checkpoint {
-	return &checkpoint{newChange(l), binary(step.Name), step.Data}
+	lasts := micros(d)
+	return s.underLease(ctx, "extend", newChange(l, stepExtend, &lasts))
 }
 
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
@@ -82,24 +21,82 @@ func newCheckpoint(l retrysafe.Lease, step retrysafe.StepResult) *checkpoint {
 //
 // Inside of InTx the step is saved when the transaction commits, and not otherwise.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
-	if err := s.do(ctx, newCheckpoint(l, step)); err != nil {
-		return fmt.Errorf("checkpoint %s: %w", l.Key, err)
+	return s.underLease(ctx, "checkpoint", newCheckpoint(l, step))
+}
+
+func newCheckpoint(l retrysafe.Lease, step retrysafe.StepResult) *change {
+	name, data := binary(step.Name), binary(step.Data)
+	return newChange(l, stepCheckpoint, &name, &data)
+}
+
+// Complete saves the result and ends the attempt, even if its lease has run out. When this lease has already completed,
+// the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one has
+// released it.
+func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	return s.underLease(ctx, "complete", newCompletion(l, r, keep))
+}
+
+func newCompletion(l retrysafe.Lease, res retrysafe.Result, keep retrysafe.Retention) *change {
+	v := &struct {
+		state, code number
+		omitted     boolean
+		keep        storekit.Keep
+		meta, body  binary
+	}{number(res.State()), number(res.Code), boolean(res.Omitted), storekit.NewKeep(keep), res.Meta, res.Body}
+	c := newChange(l, stepComplete, &v.state, &v.code, &v.omitted,
+		(*number)(&v.keep.Replay), (*number)(&v.keep.Key), (*number)(&v.keep.Audit), &v.meta, &v.body)
+	c.madeBefore = func(r *record) bool { return r != nil && r.State.Ended() && r.ClaimedUnder(l) }
+	return c
+}
+
+// Release gives the key up at once, without a result: for any request if no steps were saved, for the same request
+// if there are any. It returns ErrLeaseLost if another attempt has the key, or if this one has completed.
+func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
+	c := newChange(l, stepRelease)
+	c.madeBefore = func(r *record) bool { return r == nil || r.State == retrysafe.Released }
+	return s.underLease(ctx, "release", c)
+}
+
+func (s *Store) underLease(ctx context.Context, verb string, c *change) error {
+	if err := s.do(ctx, c); err != nil {
+		return fmt.Errorf("%s %s: %w", verb, c.lease.Key, err)
 	}
 	return nil
 }
 
-func (c *checkpoint) join(b *batch) bool {
-	c.made = false
-	return b.checkpoints.add(c)
+// change is a call under a lease.
+type change struct {
+	call
+	lease retrysafe.Lease
+	// madeBefore reports whether a change that has touched no row was made by an earlier call whose answer was lost. It gets
+	// the live record of the key, or nil. Without it there is no difference to see, and the lease is lost.
+	madeBefore func(r *record) bool
 }
 
-func (c *checkpoint) settle() bool {
-	if !c.made {
-		c.err = retrysafe.ErrLeaseLost
+// newChange returns a change whose row has the key, the lease, and what the statement sets.
+func newChange(l retrysafe.Lease, s step, set ...any) *change {
+	c := &change{call: newCall(l.Key, s), lease: l}
+	c.values = append([]any{c.key(), (*uuid)(&c.lease.Owner), (*number)(&c.lease.Fence)}, set...)
+	return c
+}
+
+func (c *change) next() (more bool) {
+	switch {
+	case c.made:
+		return false
+	case c.step != stepFind && c.madeBefore != nil:
+		return c.continueWith(stepFind)
+	case c.step == stepFind && c.madeBefore(c.live()):
+		return false
 	}
-	return true
+	c.err = retrysafe.ErrLeaseLost
+	return false
 }
 
-func (c *checkpoint) row() []any {
-	return append(c.change.row(), &c.name, &c.data)
+// live is the record that was found, or nil if it has expired.
+func (c *change) live() *record {
+	if c.found != nil && c.found.Expired(c.found.now) {
+		return nil
+	}
+	return c.found
 }

@@ -35,7 +35,7 @@ func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 }
 
 // A worker that is held up is made up for, and closed again afterwards.
-// Seen to fail, by the timeout of 30 s, with the timer taken out of workers.carry.
+// Seen to fail, by the timeout of 30 s, with the timer taken out of workers.runWatched.
 func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, shared.Get(t).Database(t), Options{Connections: 1})
@@ -64,13 +64,13 @@ func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 }
 
 // A timer that fires as the batch ends opens nothing.
-// Seen to fail with over taken out of workers.carry.
+// Seen to fail with over taken out of workers.runWatched.
 func TestTimerOfALaneThatJustEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newWorkers(1, 4, func([]operation) []operation { time.Sleep(patience); return nil })
 		for range 100 {
-			l.carry(nil)
+			l.runWatched(nil)
 			synctest.Wait()
 			if l.max != 1 {
 				t.Fatalf("%d workers, want 1", l.max)

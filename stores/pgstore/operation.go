@@ -7,43 +7,63 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// operation is one call of a Store that waits for its turn in a batch. Some take more than one turn.
+// operation is one call of a method of Store. It takes a step in a batch: one row of one statement. Most have their answer
+// then. Others take another step in the next batch of the same worker, which costs a round trip and no wait in the queue.
 type operation interface {
-	base() *turn
-	// join puts the operation into the batch. It reports false if that has to wait for the next batch, because there is
-	// one of the same key.
-	join(b *batch) bool
-	// settle takes note of what the batch has answered, once that is committed. It reports false if the operation needs
-	// another turn.
-	settle() bool
+	base() *call
+	// row is what the operation adds to the arguments of its step's statement.
+	row() []any
+	// next reads what the step has answered, once the batch is committed, and chooses the next step. It reports false if
+	// the operation has its answer.
+	next() (more bool)
 }
 
-// turn is what all operations have.
-type turn struct {
+// call is what all operations have.
+type call struct {
 	digest retrysafe.Digest
-	err    error
-	done   chan struct{}
-	// gone is set when the caller waits no longer; in is the batch that has the operation meanwhile.
+	step   step
+	values []any // the row of the operation's own statement; the key comes first
+
+	// What the step has answered.
+	made  bool    // the statement has changed the key's row
+	found *record // what find.sql has read; nil: there is no record
+
+	err  error
+	done chan struct{}
+	// gone is set when the caller waits no longer; in is the batch that the operation is in.
 	gone atomic.Bool
 	in   atomic.Pointer[flight]
 }
 
-func newTurn(k retrysafe.Key) turn {
-	return turn{digest: k.Digest(), done: make(chan struct{})}
+func newCall(k retrysafe.Key, first step) call {
+	return call{digest: k.Digest(), step: first, done: make(chan struct{})}
 }
 
-func (t *turn) base() *turn { return t }
+func (c *call) base() *call { return c }
 
 // key is the first value of every row.
-func (t *turn) key() *uuid { return (*uuid)(&t.digest) }
+func (c *call) key() *uuid { return (*uuid)(&c.digest) }
 
-// fail ends the operation with an error.
-func (t *turn) fail(err error) {
-	t.err = err
-	close(t.done)
+func (c *call) row() []any {
+	if c.step.takesKey() {
+		return []any{c.key()}
+	}
+	return c.values
 }
 
-// flight is a batch that is under way. It is given up when all those who wait for it have gone.
+// continueWith has the operation take another step.
+func (c *call) continueWith(s step) (more bool) {
+	c.step = s
+	return true
+}
+
+// fail ends the operation with an error.
+func (c *call) fail(err error) {
+	c.err = err
+	close(c.done)
+}
+
+// flight is a batch that has been sent. It is canceled when all callers that wait for it have gone.
 type flight struct {
 	cancel  context.CancelFunc
 	waiting atomic.Int64
@@ -55,22 +75,22 @@ func (f *flight) leave() {
 	}
 }
 
-// do has the operation done by a worker. If ctx ends first, do returns its error, and whether anything has happened is
-// unknown, as it is when a connection breaks: ask again.
+// do has a worker run the operation. If ctx ends first, do returns its error, and whether anything has happened is
+// unknown, as it is when a connection breaks: the caller repeats the call to find out.
 func (s *Store) do(ctx context.Context, op operation) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	t := op.base()
+	c := op.base()
 	if err := s.workers.submit(op); err != nil {
 		return err
 	}
 	select {
-	case <-t.done:
-		return t.err
+	case <-c.done:
+		return c.err
 	case <-ctx.Done():
-		t.gone.Store(true)
-		if f := t.in.Swap(nil); f != nil {
+		c.gone.Store(true)
+		if f := c.in.Swap(nil); f != nil {
 			f.leave()
 		}
 		return ctx.Err()

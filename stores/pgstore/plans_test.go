@@ -19,10 +19,11 @@ var bad = regexp.MustCompile(`Seq Scan on|Hash Join|Merge Join|Bitmap`)
 
 // batchStatements are those of which every call is made.
 func batchStatements(q *statements) map[string]statement {
-	return map[string]statement{
-		"add": q.insert, "take": q.acquire, "look": q.find, "complete": q.complete, "extend": q.extend, "release": q.release,
-		"checkpoint": q.checkpoint, "retire": q.archive, "watch": q.watch,
+	all := make(map[string]statement)
+	for i, st := range q.steps {
+		all[stepNames[i]] = st
 	}
+	return all
 }
 
 // planned is how a plan comes about.

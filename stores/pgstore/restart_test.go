@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// Seen to fail with the second send taken out of carry: the pool's connections were those of the old server.
+// Seen to fail with the second send taken out of run: the pool's connections were those of the old server.
 func TestRestartGoesUnnoticed(t *testing.T) {
 	t.Parallel()
 	pg := servers.StartPostgres(t, servers.PostgresOptions{Settings: map[string]string{"fsync": "off"}})
@@ -75,7 +75,7 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 }
 
 // What a transaction has answered before its connection was lost was never so.
-// Seen to fail with operations that do not join anew in sendAgain: completions that were rolled back were acknowledged.
+// Seen to fail with operations that are not added anew in anew: completions that were rolled back were acknowledged.
 func TestAnswersOfALostTransactionAreForgotten(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)

@@ -3,18 +3,10 @@ package pgstore
 import (
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
-
-// rower is an operation that is a row of a statement's arguments.
-type rower interface {
-	operation
-	// row is as many values of the same types for all operations of a statement: pointers to uuid, number, boolean, binary.
-	row() []any
-}
 
 // Values of rows. pgx takes pointers to them as they are; other values it would have to box, one by one.
 type (
@@ -47,24 +39,8 @@ func (v *binary) notNil() []byte {
 	return *v
 }
 
-// queue adds a statement for the operations of a group to the pipeline; none for none. read takes what it returns.
-func queue[T rower](p *pgx.Batch, st statement, g group[T], read func(rows pgx.Rows) error) {
-	var q *pgx.QueuedQuery
-	switch len(g) {
-	case 0:
-		return
-	case 1:
-		q = p.Queue(st.one, g[0].row()...)
-	default:
-		q = p.Queue(st.many, columnsOf(g)...)
-	}
-	if read != nil {
-		q.Query(read)
-	}
-}
-
-// columnsOf turns rows into columns.
-func columnsOf[T rower](g group[T]) []any {
+// columnsOf turns the rows of a group into columns.
+func columnsOf(g group) []any {
 	rows := make([][]any, len(g))
 	for i, op := range g {
 		rows[i] = op.row()

@@ -10,9 +10,34 @@ import (
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
+// step is what an operation does in a batch, and the statement for it. The statements of a batch run in this order: what ends
+// attempts comes first, so that a claim of the same key in the same batch sees it.
+type step uint8
+
+const (
+	stepComplete step = iota
+	stepExtend
+	stepRelease
+	stepCheckpoint
+	stepArchive // what is left of an expired record
+	stepWatch   // marks the row, so that the end of the attempt is notified
+	stepFind
+	stepInsert  // takes a key that has no record
+	stepAcquire // takes a key if the contract allows it
+	stepCount
+)
+
+// stepNames are the files of the statements.
+var stepNames = [stepCount]string{
+	"complete", "extend", "release", "checkpoint", "archive", "watch", "find", "insert", "acquire",
+}
+
+// takesKey reports whether the rows of the statement are keys and nothing more.
+func (s step) takesKey() bool { return s == stepArchive || s == stepWatch || s == stepFind }
+
 // statements are the texts of package sql, for one schema.
 type statements struct {
-	insert, acquire, find, complete, extend, release, checkpoint, archive, watch statement
+	steps [stepCount]statement
 
 	plannerSettings, markTx, whole, outcome            string
 	inspect, purge, list, stats, bytes, pendingAges    string
@@ -57,17 +82,17 @@ func newStatements(schema string) *statements {
 		}
 		return inSchema(string(b), schema)
 	}
-	rows := func(name string) statement { return newStatement(text(name)) }
-	return &statements{
-		insert: rows("insert"), acquire: rows("acquire"), find: rows("find"), complete: rows("complete"), extend: rows("extend"),
-		release: rows("release"), checkpoint: rows("checkpoint"), archive: rows("archive"), watch: rows("watch"),
-
+	q := &statements{
 		plannerSettings: text("planner_settings"), markTx: text("mark_tx"), whole: text("whole"), outcome: text("outcome"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), pastDays: text("past_days"),
 		takeSweepLock: text("take_sweep_lock"), releaseSweepLock: text("release_sweep_lock"),
 	}
+	for i, name := range stepNames {
+		q.steps[i] = newStatement(text(name))
+	}
+	return q
 }
 
 // columns is where a statement takes its rows from: {{p: name type, name type}}.

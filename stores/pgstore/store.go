@@ -94,7 +94,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema), strict: strict}
-	s.workers = newWorkers(o.Connections, int(pool.Config().MaxConns), s.carry)
+	s.workers = newWorkers(o.Connections, int(pool.Config().MaxConns), s.run)
 	s.sweeper.start()
 	s.listener = newListener(o.Listen, channel(o.Schema), pool, &s.watches)
 	return s, nil
@@ -115,7 +115,7 @@ func (s *Store) addToday() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
 	defer cancel()
 	if err := s.addDays(ctx); err != nil {
-		return fmt.Errorf("pgstore: make the partition of today: %w", explain(err))
+		return fmt.Errorf("pgstore: make the partition of today: %w", err)
 	}
 	return nil
 }

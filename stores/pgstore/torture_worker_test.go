@@ -29,13 +29,13 @@ var tortureKeep = retrysafe.Retention{Replay: 300 * time.Millisecond, Key: 300 *
 func mutations(q *statements) map[string]mutation {
 	const holder = " AND c.fence = p.fence AND c.owner = p.owner"
 	return map[string]mutation{
-		"complete without fence":             {forms(&q.complete), " AND c.fence = p.fence", ""},
-		"complete without fence and owner":   {forms(&q.complete), holder, ""},
-		"extend without fence and owner":     {forms(&q.extend), holder, ""},
-		"release without fence and owner":    {forms(&q.release), holder, ""},
-		"checkpoint without fence and owner": {forms(&q.checkpoint), " AND c.owner = p.owner AND c.fence = p.fence", ""},
-		"checkpoint that saves one step":     {forms(&q.checkpoint), "name, data FROM held", "name, data FROM held WHERE steps < 2"},
-		"claim without lease":                {forms(&q.acquire), " AND c.ends_at <= excluded.claimed_at", ""},
+		"complete without fence":             {forms(&q.steps[stepComplete]), " AND c.fence = p.fence", ""},
+		"complete without fence and owner":   {forms(&q.steps[stepComplete]), holder, ""},
+		"extend without fence and owner":     {forms(&q.steps[stepExtend]), holder, ""},
+		"release without fence and owner":    {forms(&q.steps[stepRelease]), holder, ""},
+		"checkpoint without fence and owner": {forms(&q.steps[stepCheckpoint]), " AND c.owner = p.owner AND c.fence = p.fence", ""},
+		"checkpoint that saves one step":     {forms(&q.steps[stepCheckpoint]), "name, data FROM held", "name, data FROM held WHERE steps < 2"},
+		"claim without lease":                {forms(&q.steps[stepAcquire]), " AND c.ends_at <= excluded.claimed_at", ""},
 		"sweep too early":                    {[]*string{&q.sweepClaims}, "<= (SELECT now FROM m)", "<= (SELECT now + 1000000 FROM m)"},
 	}
 }

@@ -16,18 +16,14 @@ func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan stru
 		return nil, nil, err
 	}
 	changed, stop = s.watches.Add(k.Digest())
-	if err := s.do(ctx, &question{newTurn(k)}); err != nil {
+	if err := s.do(ctx, &watching{newCall(k, stepWatch)}); err != nil {
 		stop()
 		return nil, nil, err
 	}
 	return changed, stop, nil
 }
 
-// question asks to be told when the attempt that holds the key ends.
-type question struct{ turn }
+// watching is the step of a Watch: it marks the row of the key, if an attempt has it.
+type watching struct{ call }
 
-func (q *question) join(b *batch) bool { return b.asks.add(q) }
-
-func (q *question) row() []any { return []any{q.key()} }
-
-func (q *question) settle() bool { return true }
+func (w *watching) next() (more bool) { return false }

@@ -55,14 +55,14 @@ func (l *workers) submit(op operation) error {
 // work runs ops, what of them needs another turn, and what waits meanwhile.
 func (l *workers) work(ops []operation) {
 	for len(ops) > 0 {
-		again := l.carry(ops)
+		again := l.runWatched(ops)
 		runtime.Gosched() // those who have just got their answer may ask again, and come along
 		ops = l.refill(again)
 	}
 }
 
-// carry runs ops. As long as they are held up there is one worker more.
-func (l *workers) carry(ops []operation) (again []operation) {
+// runWatched runs ops. As long as they are held up there is one worker more.
+func (l *workers) runWatched(ops []operation) (again []operation) {
 	var more int
 	over := false
 	heldUp := time.AfterFunc(patience, func() {

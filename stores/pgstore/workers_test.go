@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Seen to fail with the filter at the head of carry taken out: the keys were claimed for callers who had left.
+// Seen to fail with the filter at the head of run taken out: the keys were claimed for callers who had left.
 func TestQueueForgetsThoseWhoLeft(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
