@@ -1,7 +1,7 @@
 package main
 
-// boundaries are the places at which a process can be killed, in the order in which a checkout comes by them: before and after each
-// thing that becomes durable, and each message. README.md draws them with these numbers, from 1.
+// boundaries returns the points at which a process can be killed, in the order in which a checkout reaches them:
+// before and after each durable write, and each message. README.md shows them with these numbers, starting at 1.
 func boundaries() []string {
 	names := []string{"buyer-before-journal", "buyer-journaled", "shop-before-claim", "shop-claimed"}
 	for _, s := range []struct{ step, service string }{{"reserve", "stock"}, {"charge", "bank"}, {"notify", "mail"}} {
@@ -11,5 +11,6 @@ func boundaries() []string {
 			"shop-"+s.step+"-answered", "shop-"+s.step+"-saved",
 		)
 	}
-	return append(names, "shop-before-completion", "shop-completed", "buyer-answered", "buyer-receipt-kept", "buyer-journal-ended")
+	return append(names, "shop-before-completion", "shop-completed", "buyer-answered", "buyer-receipt-kept",
+		"buyer-journal-ended")
 }

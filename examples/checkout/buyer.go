@@ -18,7 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
 )
 
-// retries is how the buyer and the shop ask. Only the buyer is patient: retries at each level would multiply.
+// retries returns the retry options of the buyer and the shop. Only the buyer retries for long, because retries at
+// each level multiply.
 func retries(attempts int) httpclient.TransportOptions {
 	return httpclient.TransportOptions{
 		Attempts: attempts, Backoff: 50 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, AttemptTimeout: 3 * lease,
@@ -26,21 +27,21 @@ func retries(attempts int) httpclient.TransportOptions {
 	}
 }
 
-// buyer orders at the shop. What it was answered is in a file, and what it has asked and was not answered in its journal:
-// so it goes on where it was after it was killed.
+// buyer orders at the shop. It keeps answers in files and unanswered requests in its journal, so that it continues
+// after it was killed.
 type buyer struct {
 	client *httpclient.Client
 	shop   string // URL
 	folder string
 }
 
-// buy is the process of a buyer that orders once.
+// buy runs the process of a buyer that places one order.
 func buy(args []string) error {
 	f := flag.NewFlagSet("buy", flag.ContinueOnError)
 	shop := f.String("shop", "", "URL of the shop")
 	data := f.String("data", "", "folder of the buyer")
-	number := f.String("order", "", "number of the order, which the buyer never uses again")
-	again := f.Bool("again", false, "ask even if the order was answered")
+	number := f.String("order", "", "number of the order, unique for this buyer")
+	again := f.Bool("again", false, "send the order even if it was answered")
 	if err := parse(f, args); err != nil {
 		return err
 	}
@@ -49,7 +50,8 @@ func buy(args []string) error {
 		return err
 	}
 	options := retries(40)
-	options.Journal = &faults.Journal{Journal: journal, Name: "buyer"} // the boundaries are for the play
+	// the boundaries are needed only for the demonstration
+	options.Journal = &faults.Journal{Journal: journal, Name: "buyer"}
 	options.AuthorizeFunc = signIn
 	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: options})
 	if err != nil {
@@ -59,13 +61,13 @@ func buy(args []string) error {
 	return errors.Join(b.buy(context.Background(), order{*number, 4200}, *again), journal.Close())
 }
 
-// signIn puts the buyer's credential on each request: the journal keeps none.
+// signIn adds the buyer's credential to each request, because the journal does not store it.
 func signIn(r *http.Request, _ string, _ bool) error {
 	r.Header.Set("Authorization", "Bearer buyer")
 	return nil
 }
 
-// buy finishes what was begun before, and then orders, unless that was it.
+// buy finishes the orders that were begun before, and then places this order if it was not among them.
 func (b *buyer) buy(ctx context.Context, o order, again bool) error {
 	err := b.client.Resume(ctx, func(_ context.Context, r httpclient.Resumed) error {
 		if r.Err != nil {
@@ -79,7 +81,7 @@ func (b *buyer) buy(ctx context.Context, o order, again bool) error {
 	return b.order(ctx, o)
 }
 
-// order sends the order, under a key made of its number: the same in every process.
+// order sends the order. Its key is derived from the order's number, so that it is the same in every process.
 func (b *buyer) order(ctx context.Context, o order) error {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -96,12 +98,12 @@ func (b *buyer) order(ctx context.Context, o order) error {
 		return err
 	}
 	if err := b.keep(response); err != nil {
-		return err // the body stays open, and the journal keeps the intent
+		return err // with an open body the journal keeps the intent
 	}
-	return response.Body.Close() // now the journal forgets it
+	return response.Body.Close() // this removes the intent from the journal
 }
 
-// keep adds the answer to the file of its order: a line for each time that the buyer was answered.
+// keep appends the answer to the file of its order, one line per answer.
 func (b *buyer) keep(response *http.Response) error {
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
@@ -109,7 +111,7 @@ func (b *buyer) keep(response *http.Response) error {
 	}
 	var made bought
 	if err := json.Unmarshal(body, &made); err != nil || response.StatusCode != http.StatusCreated {
-		return fmt.Errorf("the shop answers %s: %s", response.Status, body)
+		return fmt.Errorf("the shop answered %s: %s", response.Status, body)
 	}
 	faults.Boundary("buyer-answered")
 	file, err := os.OpenFile(b.receipt(made.Order), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

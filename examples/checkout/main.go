@@ -1,10 +1,11 @@
-// Command checkout is a shop that reserves stock, charges a card and sends a mail, each at a service of its own over HTTP,
-// for a buyer that is a program too. Run it, and it starts all of them as processes, buys once for each of the places at which
-// one of them can be killed, kills it there (SIGKILL), starts it again, and counts: one reservation, one charge, one mail.
+// Command checkout is a shop that reserves stock, charges a card and sends a mail, each by HTTP at another service,
+// for a buyer that is also a program. It starts all of them as processes. For each point at which a process can be
+// killed, it places an order, kills the process there (SIGKILL), restarts it, and counts one reservation, one charge
+// and one mail.
 //
 //	go run ./examples/checkout
 //
-// README.md draws who sends what when, and has the places.
+// README.md shows who sends what when, and the points.
 package main
 
 import (
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// lease is how long a crash blocks a key, and so how long a buyer waits for a shop that was killed. It is short, so that
-// this does not take long; for services of your own the default, 30 s, is better.
+// lease is how long a crash blocks a key, and therefore how long a buyer waits for a shop that was killed. It is
+// short to make the demonstration fast; use the default of 30 s for your own services.
 const lease = 300 * time.Millisecond
 
 func main() {
@@ -26,10 +27,10 @@ func main() {
 	}
 }
 
-// run plays, or is one of the processes of the play: "serve shop|stock|bank|mail" or "buy".
+// run runs the demonstration, or one of its processes: "serve shop|stock|bank|mail" or "buy".
 func run(args []string) error {
 	if len(args) == 0 {
-		return play()
+		return demo()
 	}
 	switch args[0] {
 	case "serve":
@@ -37,10 +38,10 @@ func run(args []string) error {
 	case "buy":
 		return buy(args[1:])
 	}
-	return fmt.Errorf("checkout: no command %q", args[0])
+	return fmt.Errorf("checkout: unknown command %q", args[0])
 }
 
-// parse reads the flags of a process. All of them are needed.
+// parse reads the flags of a process. All flags are required.
 func parse(f *flag.FlagSet, args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
-// TestMain makes this binary the program that a town runs, where a town runs it.
+// TestMain lets this test binary act as the program when the demonstration starts it as a process.
 func TestMain(m *testing.M) {
 	if os.Getenv(faults.FolderVariable) == "" {
 		os.Exit(m.Run())
@@ -29,13 +29,13 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// plan is what happens to one order.
+// plan is the fault for one order.
 type plan struct {
 	fault faults.Fault
 	at    []string
 }
 
-// plans returns n plans, but a kill at each boundary first. The others are drawn: a kill, two kills, a pause of a process, a
+// plans returns n plans: first a kill at each boundary, then random ones: a kill, two kills, a pause of a process, a
 // zombie.
 func plans(n int) (all []plan) {
 	names := boundaries()
@@ -58,7 +58,7 @@ func plans(n int) (all []plan) {
 	return all
 }
 
-// draw returns n different names.
+// draw returns n different random names.
 func draw(n int, names []string) (drawn []string) {
 	for _, i := range rand.Perm(len(names))[:n] {
 		drawn = append(drawn, names[i])
@@ -66,8 +66,9 @@ func draw(n int, names []string) (drawn []string) {
 	return drawn
 }
 
-// makesZombie reports whether what is held at a boundary has begun its work and has not completed it. Held in its claim, the guard
-// claims again, and does not begin if another attempt has the key by then; in a transaction nobody can take it over.
+// makesZombie reports whether an attempt that is held at a boundary has started its work and has not completed it. An
+// attempt that is held in its claim claims again, and does not start if another attempt has the key by then. An
+// attempt in a transaction cannot be taken over.
 func makesZombie(boundary string) bool {
 	for _, end := range []string{"-before-claim", "-claimed", "-written", "-committed", "-completed"} {
 		if strings.HasSuffix(boundary, end) {
@@ -77,28 +78,30 @@ func makesZombie(boundary string) bool {
 	return !strings.HasPrefix(boundary, "buyer-")
 }
 
-// Whatever is killed, paused or overtaken, and wherever: one reservation, one charge, one mail, and all answers are equal.
+// Whatever is killed, paused or overtaken, and wherever: one reservation, one charge, one mail, and all answers are
+// equal.
 //
-// Seen to fail with random keys instead of child keys in shop.step (two of an effect where the shop died before its step was
-// saved), and with plain calls instead of steps (two wherever it died later); with a plain INSERT in service.make instead of InTx; with
-// a bank that has no guard; with a buyer that has neither journal nor intent; and, because the buyer is never answered, with
-// Rerun taken out, or with the middleware's word that asking again helps (unknownStatus).
+// Seen to fail with random keys instead of child keys in shop.step (two of an effect where the shop died before its
+// step was saved), and with plain calls instead of steps (two wherever it died later); with a plain INSERT in
+// service.make instead of InTx; with a bank that has no guard; with a buyer that has neither journal nor intent; and,
+// because the buyer is never answered, with Rerun taken out, or with the middleware's word that asking again helps
+// (unknownStatus).
 func TestSoakOneEffectEach(t *testing.T) {
 	runs := soak.Times(t, 40)
 	work := make(chan plan)
 	s := &summary{byBoundary: map[string]*line{}}
-	var towns sync.WaitGroup
+	var done sync.WaitGroup
 	for i := range 4 {
-		town, err := openTown(filepath.Join(t.TempDir(), strconv.Itoa(i)))
+		c, err := openCluster(filepath.Join(t.TempDir(), strconv.Itoa(i)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(town.close)
-		towns.Go(func() {
+		t.Cleanup(c.close)
+		done.Go(func() {
 			n := 0
 			for p := range work {
 				n++
-				town.play(t, "order-"+strconv.Itoa(n), p, s)
+				c.runPlan(t, "order-"+strconv.Itoa(n), p, s)
 			}
 		})
 	}
@@ -106,21 +109,21 @@ func TestSoakOneEffectEach(t *testing.T) {
 		work <- p
 	}
 	close(work)
-	towns.Wait()
+	done.Wait()
 	s.print(t)
 }
 
-// play has one order made under a plan, and checks what has become of it.
-func (town *town) play(t *testing.T, number string, p plan, s *summary) {
+// runPlan places one order under a plan, and checks the result.
+func (c *cluster) runPlan(t *testing.T, number string, p plan, s *summary) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	if p.fault == faults.Stop {
-		defer town.wakeUntilDone(p.at[0])()
+		defer c.wakeUntilDone(p.at[0])()
 	}
-	zombies := town.zombies(t)
-	r, err := town.runOrder(ctx, number, p.fault, p.at...)
+	zombies := c.zombies(t)
+	r, err := c.runOrder(ctx, number, p.fault, p.at...)
 	if err != nil {
-		t.Errorf("%s at %v: %v\n%s", p.fault, p.at, err, town.said(t))
+		t.Errorf("%s at %v: %v\n%s", p.fault, p.at, err, c.logs(t))
 		return
 	}
 	if len(r.fired) != len(p.at) {
@@ -132,14 +135,14 @@ func (town *town) play(t *testing.T, number string, p plan, s *summary) {
 		t.Errorf("%s at %v: deaths %q", p.fault, p.at, r.deaths)
 	}
 	if p.fault == faults.Hold {
-		town.letZombieGo(t, zombies)
-		if err := town.look(ctx, number, r); err != nil {
+		c.releaseZombie(t, zombies)
+		if err := c.inspect(ctx, number, r); err != nil {
 			t.Error(err)
 		}
 	}
 	ok := maps.Equal(r.effects, map[string]int{"stock": 1, "bank": 1, "mail": 1})
 	if !ok {
-		t.Errorf("%s at %v: %s has had the effects %v\n%s", p.fault, p.at, number, r.effects, town.said(t))
+		t.Errorf("%s at %v: %s has had the effects %v\n%s", p.fault, p.at, number, r.effects, c.logs(t))
 	}
 	if len(r.answers) < 2 || !strings.HasSuffix(r.sameAnswers(), "equal") {
 		t.Errorf("%s at %v: the buyer was answered %q", p.fault, p.at, r.answers)
@@ -147,7 +150,7 @@ func (town *town) play(t *testing.T, number string, p plan, s *summary) {
 	s.add(p, r, ok)
 }
 
-// wantDeaths checks that the process of each boundary was killed, and no other.
+// wantDeaths checks that exactly the processes of these boundaries were killed.
 func wantDeaths(t *testing.T, at, deaths []string) {
 	t.Helper()
 	var want []string
@@ -166,13 +169,14 @@ func processOf(boundary string) string {
 	return process
 }
 
-// letZombieGo lets what is held go on, now that somebody else has finished its order, and waits until it was refused.
-func (town *town) letZombieGo(t *testing.T, before int) {
+// releaseZombie continues the held attempt after another attempt has finished its order, and waits until it was
+// refused.
+func (c *cluster) releaseZombie(t *testing.T, before int) {
 	t.Helper()
-	if err := faults.LetGo(town.faults); err != nil {
+	if err := faults.LetGo(c.faults); err != nil {
 		t.Error(err)
 	}
-	waitFor(t, "a zombie's refusal", func() bool { return town.zombies(t) > before })
+	waitFor(t, "a zombie's refusal", func() bool { return c.zombies(t) > before })
 }
 
 func waitFor(t *testing.T, what string, condition func() bool) {
@@ -185,13 +189,13 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-func (town *town) zombies(t *testing.T) int {
-	return bytes.Count(town.said(t), []byte("a zombie was refused"))
+func (c *cluster) zombies(t *testing.T) int {
+	return bytes.Count(c.logs(t), []byte("a zombie was refused"))
 }
 
-// said returns the log of all processes.
-func (town *town) said(t *testing.T) []byte {
-	text, err := os.ReadFile(town.log.Name())
+// logs returns the log of all processes.
+func (c *cluster) logs(t *testing.T) []byte {
+	text, err := os.ReadFile(c.log.Name())
 	if err != nil {
 		t.Error(err)
 	}

@@ -14,17 +14,19 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// services returns the names of the three services, in the order in which the shop asks them.
+// services returns the names of the three services, in the order in which the shop calls them.
 func services() []string { return []string{"stock", "bank", "mail"} }
 
-// service makes one effect for each order: a reservation, a charge or a mail, which is a row of its table. Nothing but the
-// guard keeps a second row of the same order out.
-type service struct{ *place }
+// service makes one effect for each order: a reservation, a charge or a mail, stored as a row of its table. Only the
+// guard prevents a second row for the same order.
+type service struct{ *server }
 
-const effects = "CREATE TABLE IF NOT EXISTS effects (id TEXT NOT NULL, for_order TEXT NOT NULL, amount INTEGER NOT NULL)"
+const effects = "CREATE TABLE IF NOT EXISTS effects (id TEXT NOT NULL, for_order TEXT NOT NULL, amount INTEGER NOT " +
+	"NULL)"
 
-// newService guards the making of effects. Whatever fails has been rolled back, so a failed attempt gives its key up.
-func newService(p *place) (http.Handler, error) {
+// newService returns the guarded handler of a service. Failed work was rolled back, so a failed attempt releases its
+// key.
+func newService(p *server) (http.Handler, error) {
 	if _, err := p.db.Exec(effects); err != nil {
 		return nil, err
 	}
@@ -64,10 +66,11 @@ func (s *service) make(w http.ResponseWriter, r *http.Request) {
 	faults.Boundary(s.name + "-committed")
 }
 
-// count tells how many effects an order has had: one, it should be.
+// count returns the number of effects of an order, which should be 1.
 func (s *service) count(w http.ResponseWriter, r *http.Request) {
 	var n int
-	err := s.db.QueryRowContext(r.Context(), "SELECT count(*) FROM effects WHERE for_order = ?", r.PathValue("order")).Scan(&n)
+	err := s.db.QueryRowContext(r.Context(), "SELECT count(*) FROM effects WHERE for_order = ?",
+		r.PathValue("order")).Scan(&n)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// shop takes orders, and has three services do their parts.
+// shop takes orders and calls the three services.
 type shop struct {
 	client *httpclient.Client
 	urls   addresses
@@ -25,7 +25,7 @@ type order struct {
 	Amount int64  `json:"amount"` // in cents
 }
 
-// bought is what the three services have said.
+// bought is the answer of the shop: the IDs from the three services.
 type bought struct {
 	Order       string `json:"order"`
 	Reservation string `json:"reservation"`
@@ -33,11 +33,12 @@ type bought struct {
 	Mail        string `json:"mail"`
 }
 
-// newShop guards the checkout. A 502 leaves open what happened: it abandons the key instead of being its answer for good,
-// and the next request goes on from the saved steps (Rerun). The middleware tells the buyer so, who asks again.
-func newShop(p *place, urls addresses) (http.Handler, error) {
+// newShop returns the guarded handler of the shop. A 502 says that the outcome is unknown: it abandons the key
+// instead of being stored as the answer, and the next request continues from the saved steps (Rerun). The middleware
+// tells the buyer's client to retry.
+func newShop(p *server, urls addresses) (http.Handler, error) {
 	options := retries(2)
-	options.RequireKey = true // each call belongs to an attempt, whose context it must have
+	options.RequireKey = true // each call must have the context of its attempt
 	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: options})
 	if err != nil {
 		return nil, err
@@ -54,7 +55,7 @@ func newShop(p *place, urls addresses) (http.Handler, error) {
 func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	var o order
 	if err := json.NewDecoder(r.Body).Decode(&o); err != nil || o.Order == "" || o.Amount <= 0 {
-		http.Error(w, "an order has a number, and a positive amount of cents", http.StatusBadRequest)
+		http.Error(w, "an order needs a number and a positive amount in cents", http.StatusBadRequest)
 		return
 	}
 	b, err := s.buy(r.Context(), o)
@@ -66,7 +67,8 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	created(w, b)
 }
 
-// buy reserves first: a reservation that no charge follows lapses by itself. The mail comes last: it cannot be taken back.
+// buy reserves first, because a reservation without a charge expires by itself. The mail is last, because it cannot
+// be undone.
 func (s *shop) buy(ctx context.Context, o order) (b bought, err error) {
 	b.Order = o.Order
 	if b.Reservation, err = s.step(ctx, "reserve", *s.urls["stock"], o); err != nil {
@@ -79,7 +81,7 @@ func (s *shop) buy(ctx context.Context, o order) (b bought, err error) {
 	return b, err
 }
 
-// step has a service do its part. What the service answers is saved before the next step begins. The client sends the step's
+// step calls one service as a step, whose answer is saved before the next step begins. The client sends the step's
 // child key by itself.
 func (s *shop) step(ctx context.Context, name, url string, o order) (string, error) {
 	return retrysafe.Step(ctx, name, func(ctx context.Context, _ string) (string, error) {
@@ -88,7 +90,7 @@ func (s *shop) step(ctx context.Context, name, url string, o order) (string, err
 	})
 }
 
-// ask sends the order to a service, and returns the ID of what the service has made of it.
+// ask sends the order to a service, and returns the ID of the effect.
 func (s *shop) ask(ctx context.Context, url string, o order) (string, error) {
 	body, err := json.Marshal(o)
 	if err != nil {
@@ -105,7 +107,7 @@ func (s *shop) ask(ctx context.Context, url string, o order) (string, error) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusCreated {
-		return "", fmt.Errorf("%s answers %s", url, response.Status)
+		return "", fmt.Errorf("%s answered %s", url, response.Status)
 	}
 	var made struct{ ID string }
 	if err := json.NewDecoder(response.Body).Decode(&made); err != nil {

@@ -3,4 +3,4 @@
 package main
 
 // wakeUntilDone does nothing: nothing is stopped here.
-func (town *town) wakeUntilDone(string) (done func()) { return func() {} }
+func (c *cluster) wakeUntilDone(string) (done func()) { return func() {} }

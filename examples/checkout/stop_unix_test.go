@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// wakeUntilDone sends SIGCONT to the process of a boundary, each time after three leases, until the function that it
-// returns is called.
-func (town *town) wakeUntilDone(boundary string) (done func()) {
+// wakeUntilDone sends SIGCONT to the process of a boundary every three leases, until the returned function is called.
+func (c *cluster) wakeUntilDone(boundary string) (done func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -18,7 +17,7 @@ func (town *town) wakeUntilDone(boundary string) (done func()) {
 		for {
 			select {
 			case <-tick.C:
-				_ = syscall.Kill(town.pid(processOf(boundary)), syscall.SIGCONT) // the buyer may have ended
+				_ = syscall.Kill(c.pid(processOf(boundary)), syscall.SIGCONT) // the buyer may have ended
 			case <-stop:
 				return
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
 )
 
-// summary counts, for each boundary, what happened there and what came of it.
+// summary counts the faults and the effects for each boundary.
 type summary struct {
 	mu         sync.Mutex
 	byBoundary map[string]*line
@@ -54,10 +54,12 @@ func (s *summary) print(t *testing.T) {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d orders, %d with one effect each\n", s.runs, s.good)
-	fmt.Fprintf(&b, "%-24s %6s %6s %8s %8s %13s %8s %6s\n", "boundary", "kills", "stops", "zombies", "orders", "reservations", "charges", "mails")
+	fmt.Fprintf(&b, "%-24s %6s %6s %8s %8s %13s %8s %6s\n", "boundary", "kills", "stops", "zombies", "orders",
+		"reservations", "charges", "mails")
 	for _, name := range boundaries() {
 		if l := s.byBoundary[name]; l != nil {
-			fmt.Fprintf(&b, "%-24s %6d %6d %8d %8d %13d %8d %6d\n", name, l.kills, l.stops, l.zombies, l.orders, l.stock, l.bank, l.mail)
+			fmt.Fprintf(&b, "%-24s %6d %6d %8d %8d %13d %8d %6d\n", name, l.kills, l.stops, l.zombies, l.orders,
+				l.stock, l.bank, l.mail)
 		}
 	}
 	t.Log(b.String())

@@ -1,10 +1,10 @@
-// Command chi guards routes of a chi router. Middleware of net/http is middleware of chi: no adapter is needed.
+// Command chi guards routes of a chi router. Middleware of net/http works in chi without an adapter.
 //
 //	go run ./examples/chi
 //	curl -i 127.0.0.1:8080/payments -H 'X-Tenant: acme' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 //
-// X-Tenant stands for what a gateway sets once it has authenticated the caller. It must remove that header from what
-// clients send, and nobody but the gateway may reach this server; else use another scope.
+// A gateway sets X-Tenant once it has authenticated the caller. It must remove that header from clients' requests, and
+// clients must not be able to reach this server directly. Otherwise use another scope.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run() error {
 	store, err := sqlitestore.Open("payments.db", sqlitestore.Options{})
 	if err != nil {
@@ -56,7 +56,7 @@ func handler(guard *retrysafe.Guard, b *bank) http.Handler {
 	safe := httpsafe.Middleware(guard, scope, httpsafe.Options{Required: true})
 	router.With(safe).Post("/payments", b.pay)
 
-	// A group of routes, guarded when a client sends a key. Refunds are answered for longer.
+	// A group of routes, guarded if a client sends a key. Refunds can be replayed for longer.
 	patient := guard.With(retrysafe.Policy{Retention: retrysafe.Retention{Replay: 72 * time.Hour}})
 	router.Group(func(r chi.Router) {
 		r.Use(httpsafe.Middleware(patient, scope, httpsafe.Options{}))
@@ -66,7 +66,7 @@ func handler(guard *retrysafe.Guard, b *bank) http.Handler {
 	return router
 }
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct{ charges atomic.Int64 }
 
 // pay runs once for each key, however often the client retries.

@@ -1,11 +1,13 @@
-// Command connect is a payments service that is safe to retry, over Connect, gRPC and gRPC-Web, so that curl can call it.
+// Command connect is a payments service that is safe to retry, over Connect, gRPC and gRPC-Web, so that curl can call
+// it.
 //
 //	go run ./examples/connect
 //	curl -i 127.0.0.1:8080/payments.v1.Payments/Pay -H 'User: alice' -H 'Content-Type: application/json' \
 //	  -H 'Idempotency-Key: "order-17"' -d '{"amount": 4200}'
 //
-// Send it again: the same charge, with Idempotent-Replayed: true. Change the amount: 400, failed_precondition. Leave the key out: 400, too.
-// The client of the example grpc can call this server as well: go run ./examples/grpc pay order-18 4200.
+// Send it again: the same charge, with Idempotent-Replayed: true. Change the amount: 400, failed_precondition. Leave
+// the key out: 400, too. The client of the example grpc can call this server as well: go run ./examples/grpc pay
+// order-18 4200.
 package main
 
 import (
@@ -33,7 +35,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run() error {
 	store, err := sqlitestore.Open("payments.db", sqlitestore.Options{})
 	if err != nil {
@@ -43,11 +45,12 @@ func run() error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // for gRPC
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler(guard, new(bank)), Protocols: protocols, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler(guard, new(bank)), Protocols: protocols,
+		ReadHeaderTimeout: 10 * time.Second}
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
 }
 
-// handler stands the guard inside of authentication, so that a replay too goes only to whoever may ask for it.
+// handler puts the guard behind authentication, so that replays are authorised like any request.
 func handler(guard *retrysafe.Guard, b *bank) http.Handler {
 	path, payments := paymentspbconnect.NewPaymentsHandler(b, connect.WithInterceptors(
 		connect.UnaryInterceptorFunc(authenticate),
@@ -61,7 +64,7 @@ func handler(guard *retrysafe.Guard, b *bank) http.Handler {
 	return mux
 }
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct{ charges atomic.Int64 }
 
 // Pay runs once for each key, however often the client retries.
@@ -73,11 +76,11 @@ func (b *bank) Pay(_ context.Context, in *connect.Request[pb.PayRequest]) (*conn
 	return connect.NewResponse(&pb.Payment{Charge: rand.Text(), Amount: in.Msg.Amount}), nil
 }
 
-// authenticate lets callers pass that say who they are; a real one looks at a token.
+// authenticate accepts callers that name themselves; a real service verifies a token.
 func authenticate(next connect.UnaryFunc) connect.UnaryFunc {
 	return func(ctx context.Context, request connect.AnyRequest) (connect.AnyResponse, error) {
 		if request.Header().Get("User") == "" {
-			return nil, connect.NewError(connect.CodeUnauthenticated, errors.New("who are you?"))
+			return nil, connect.NewError(connect.CodeUnauthenticated, errors.New("the header User is missing"))
 		}
 		return next(ctx, request)
 	}

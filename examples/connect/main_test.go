@@ -35,7 +35,8 @@ func TestOnce(t *testing.T) {
 	if _, err := pay(t.Context(), client, 1); connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Errorf("another amount for the same order: %v", err)
 	}
-	if _, err := client.Pay(t.Context(), connect.NewRequest(&pb.PayRequest{Amount: 1})); connect.CodeOf(err) != connect.CodeUnauthenticated {
+	if _, err := client.Pay(t.Context(),
+		connect.NewRequest(&pb.PayRequest{Amount: 1})); connect.CodeOf(err) != connect.CodeUnauthenticated {
 		t.Errorf("a stranger: %v", err)
 	}
 	if n := b.charges.Load(); n != 1 {

@@ -1,4 +1,4 @@
-// Command echo guards a route of an Echo router, inside of Echo's own authentication.
+// Command echo guards a route of an Echo router, behind Echo's own authentication.
 //
 //	API_TOKEN=secret go run ./examples/echo
 //	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer secret' -H 'Idempotency-Key: "order-17"' \
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run(token string) error {
 	store, err := sqlitestore.Open("payments.db", sqlitestore.Options{})
 	if err != nil {
@@ -56,7 +56,7 @@ func handler(guard *retrysafe.Guard, b *bank, token string) http.Handler {
 	return e
 }
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct{ charges atomic.Int64 }
 
 // pay runs once for each key, however often the client retries.

@@ -39,7 +39,8 @@ func TestReturnedErrorIsReplayed(t *testing.T) {
 	defer server.Close()
 	first := exampletest.Post(t, server.URL, "k", `{"amount":-1}`, request())
 	retry := exampletest.Post(t, server.URL, "k", `{"amount":-1}`, request())
-	if first.Status != http.StatusBadRequest || retry.Status != first.Status || string(retry.Body) != string(first.Body) || !retry.Replayed() {
+	if first.Status != http.StatusBadRequest || retry.Status != first.Status ||
+		string(retry.Body) != string(first.Body) || !retry.Replayed() {
 		t.Errorf("got %d %s, then %d %s", first.Status, first.Body, retry.Status, retry.Body)
 	}
 }

@@ -1,5 +1,4 @@
-// Command function guards a job that has nothing to do with HTTP: the salaries of a month are paid once, however often
-// the job is started.
+// Command function guards a job without HTTP: the salaries of a month are paid once, however often the job is started.
 //
 //	go run ./examples/function 2026-11 420000
 //
@@ -21,14 +20,14 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// receipt is what every start of the job gets.
+// receipt is the result that every start of the job gets.
 type receipt struct {
 	Payment string
 	Cents   int64
 }
 
-// transferFunc moves the money. The reference is the same on every attempt at the same month: a bank that knows it does
-// nothing twice.
+// transferFunc moves the money. The reference is the same on every attempt for the same month, so that a bank that
+// recognises references does not transfer twice.
 type transferFunc func(ctx context.Context, reference string, cents int64) (payment string, err error)
 
 func main() {
@@ -57,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(err, guard.Shutdown(ctx), store.Close())
 }
 
-// newGuard remembers for as long as somebody may start the job again by mistake.
+// newGuard keeps keys for as long as the job may be started again by mistake.
 func newGuard(store retrysafe.Store) *retrysafe.Guard {
 	const twoYears = 2 * 366 * 24 * time.Hour
 	return retrysafe.New(store, retrysafe.Options{
@@ -65,7 +64,8 @@ func newGuard(store retrysafe.Store) *retrysafe.Guard {
 	})
 }
 
-func paySalaries(ctx context.Context, guard *retrysafe.Guard, transfer transferFunc, month string, cents int64) (receipt, error) {
+func paySalaries(ctx context.Context, guard *retrysafe.Guard, transfer transferFunc, month string,
+	cents int64) (receipt, error) {
 	request := retrysafe.Request{
 		Key:         retrysafe.Key{Scope: "salaries", ID: month},
 		Fingerprint: fingerprint.New("salaries1", nil).Sum(month, strconv.FormatInt(cents, 10)),
@@ -73,14 +73,15 @@ func paySalaries(ctx context.Context, guard *retrysafe.Guard, transfer transferF
 	return retrysafe.Do(ctx, guard, request, func(ctx context.Context, a *retrysafe.Attempt) (receipt, error) {
 		payment, err := transfer(ctx, a.ChildKey("transfer"), cents)
 		if err != nil {
-			// It may have happened nevertheless. Starting the job again is refused until somebody has looked.
+			// The transfer may have happened. Starting the job again is refused until an operator has resolved the
+			// key.
 			return receipt{}, retrysafe.Unknown(fmt.Errorf("transfer: %w", err))
 		}
 		return receipt{Payment: payment, Cents: cents}, nil
 	})
 }
 
-// printTransfer stands for a bank.
+// printTransfer is a fake bank.
 func printTransfer(_ context.Context, reference string, cents int64) (string, error) {
 	fmt.Printf("transferring %d cents under reference %s\n", cents, reference)
 	return rand.Text(), nil

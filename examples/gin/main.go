@@ -1,7 +1,8 @@
-// Command gin guards routes of a Gin router, inside of the router's own authentication.
+// Command gin guards routes of a Gin router, behind the router's own authentication.
 //
 //	API_TOKEN=secret go run ./examples/gin
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer secret' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer secret' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run(token string) error {
 	store, err := sqlitestore.Open("payments.db", sqlitestore.Options{})
 	if err != nil {
@@ -43,10 +44,10 @@ func run(token string) error {
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
 }
 
-// handler mounts an engine of guarded routes in the router. Middleware that hands on to c.Next would not do: Gin sends a
-// status without a body only when its own writer is done, which is after and outside of the guard. An engine behind the
-// guard has a writer of its own, and sends everything inside. Give values to it in the request's context; those of
-// gin.Context stay outside.
+// handler mounts a separate engine with the guarded routes in the router. Middleware that calls c.Next would not
+// work: Gin sends a status without a body only when its own writer finishes, which is outside of the guard. The inner
+// engine has its own writer and sends everything inside the guard. Pass values to it in the request's context; values
+// in gin.Context are not visible to it.
 func handler(guard *retrysafe.Guard, b *bank, token string) http.Handler {
 	payments := gin.New()
 	payments.POST("/payments", b.pay)
@@ -67,7 +68,7 @@ func authenticate(token string) gin.HandlerFunc {
 	}
 }
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct{ charges atomic.Int64 }
 
 // pay runs once for each key, however often the client retries.

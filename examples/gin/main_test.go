@@ -32,7 +32,7 @@ func TestOnce(t *testing.T) {
 	exampletest.Once(t, handler(newGuard(), b, "secret"), request(), b.charges.Load)
 }
 
-// mounted serves h as the example mounts its payments.
+// mounted serves h in the same way as the example mounts its payments.
 func mounted(t *testing.T, h gin.HandlerFunc) string {
 	inner := gin.New()
 	inner.POST("/payments", h)
@@ -45,7 +45,7 @@ func mounted(t *testing.T, h gin.HandlerFunc) string {
 	return server.URL
 }
 
-// Seen to fail with middleware that makes c.Writer write to the recorder and calls c.Next: 200 is recorded.
+// Seen to fail with middleware that lets c.Writer write to the recorder and calls c.Next: 200 is recorded.
 func TestBareStatusIsReplayed(t *testing.T) {
 	url := mounted(t, func(c *gin.Context) { c.Status(http.StatusAccepted) })
 	for range 2 {

@@ -1,11 +1,13 @@
-// Command grpc is a payments service that is safe to retry, and a client that retries: two calls of one intent are one charge.
+// Command grpc is a payments service that is safe to retry, and a client that retries. Two calls with one intent make
+// one charge.
 //
 //	go run ./examples/grpc serve
 //	go run ./examples/grpc pay order-17 4200
 //
-// Pay again, also after a restart of the server: the same charge. Pay another amount for the same order: FAILED_PRECONDITION.
+// Pay again, also after a restart of the server: the same charge. Pay another amount for the same order:
+// FAILED_PRECONDITION.
 //
-// To see it tested from outside:
+// To test it with the probe:
 //
 //	retrysafe probe init --grpc grpc://127.0.0.1:8080 --metadata 'user: alice' --second-caller
 //	PROBE_CREDENTIAL_A=alice PROBE_CREDENTIAL_B=bob retrysafe probe
@@ -71,13 +73,13 @@ func run(ctx context.Context, listener net.Listener, path string, b *bank) error
 	}
 	guard := retrysafe.New(store, retrysafe.Options{})
 	server := newServer(guard, b)
-	stopped := context.AfterFunc(ctx, server.GracefulStop) // no more calls
+	stopped := context.AfterFunc(ctx, server.GracefulStop) // accepts no more calls
 	err = server.Serve(listener)
 	stopped()
 	return errors.Join(err, guard.Shutdown(context.Background()), store.Close())
 }
 
-// newServer stands the guard inside of authentication, so that a replay too goes only to whoever may ask for it.
+// newServer puts the guard behind authentication, so that replays are authorised like any call.
 func newServer(guard *retrysafe.Guard, b *bank) *grpc.Server {
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(
 		authenticate,
@@ -91,7 +93,7 @@ func newServer(guard *retrysafe.Guard, b *bank) *grpc.Server {
 	return server
 }
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct {
 	pb.UnimplementedPaymentsServer
 	charges atomic.Int64
@@ -108,25 +110,25 @@ func (b *bank) Pay(_ context.Context, in *pb.PayRequest) (*pb.Payment, error) {
 
 type userKey struct{}
 
-// authenticate lets callers pass that say who they are; a real one looks at a token or a certificate.
+// authenticate accepts callers that name themselves; a real service verifies a token or a certificate.
 func authenticate(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	users := metadata.ValueFromIncomingContext(ctx, "user")
 	if len(users) != 1 {
-		return nil, status.Error(codes.Unauthenticated, "who are you?")
+		return nil, status.Error(codes.Unauthenticated, "the metadata user is missing")
 	}
 	return handler(context.WithValue(ctx, userKey{}, users[0]), in)
 }
 
-// callerOf is the scope of keys: whoever authenticate has let in.
+// callerOf returns the scope of keys: the caller that authenticate has accepted.
 func callerOf(ctx context.Context) (string, error) {
 	user, ok := ctx.Value(userKey{}).(string)
 	if !ok {
-		return "", errors.New("nobody has authenticated")
+		return "", errors.New("the call was not authenticated")
 	}
 	return user, nil
 }
 
-// dial returns a client that retries, each call under one key.
+// dial returns a client that retries each call under one key.
 func dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(grpcsafe.ClientOptions{})))
@@ -148,13 +150,14 @@ func payOnce(ctx context.Context, order, cents string) error {
 	return errors.Join(err, conn.Close())
 }
 
-// pay pays an order. The key is derived from the order's number, so that another process which pays the same order does not pay again.
+// pay pays an order. The key is derived from the order's number, so that another process that pays the same order
+// does not charge again.
 func pay(ctx context.Context, client pb.PaymentsClient, order string, amount int64) (*pb.Payment, error) {
 	intent := grpcsafe.Intent{Operation: "pay", Params: []string{order}}
 	ctx = metadata.AppendToOutgoingContext(grpcsafe.WithIntent(ctx, intent), "user", "alice")
 	payment, err := client.Pay(ctx, &pb.PayRequest{Amount: amount})
 	if errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
-		return nil, fmt.Errorf("look into the books before you pay order %s again: %w", order, err)
+		return nil, fmt.Errorf("check whether order %s was charged before you pay again: %w", order, err)
 	}
 	return payment, err
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// What retrysafe probe init drafts of what this server says of itself can be played as it is: nothing fails, and if the guard is left
-// out, retries are found to pay twice. Seen to fail with request_id written into the request, and with the amount taken for the identity.
+// The recipe that retrysafe probe init drafts for this server runs unchanged: no case fails, and without the guard
+// the probe reports that retries pay twice. Seen to fail with request_id written into the request, and with the
+// amount taken for the identity.
 func TestADraftedRecipeIsPlayed(t *testing.T) {
 	command, b := build(t), new(bank)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
@@ -34,7 +35,8 @@ func TestADraftedRecipeIsPlayed(t *testing.T) {
 		{"without a guard, the key in metadata", bare, "ietf", true},
 	} {
 		recipe, before := filepath.Join(t.TempDir(), "recipe.yaml"), b.charges.Load()
-		drafted, err := exec.CommandContext(t.Context(), command, "probe", "init", recipe, "--grpc=grpc://"+c.address, "--profile="+c.profile,
+		drafted, err := exec.CommandContext(t.Context(), command, "probe", "init", recipe, "--grpc=grpc://"+c.address,
+			"--profile="+c.profile,
 			"--metadata=user: alice", "--second-caller").CombinedOutput()
 		if err != nil || b.charges.Load() != before {
 			t.Fatalf("%s: probe init: %v, %d charges\n%s", c.name, err, b.charges.Load()-before, drafted)
@@ -55,7 +57,7 @@ func TestADraftedRecipeIsPlayed(t *testing.T) {
 	}
 }
 
-// build makes the command of this repository.
+// build builds the command of this repository.
 func build(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "retrysafe")
@@ -68,7 +70,7 @@ func build(t *testing.T) (path string) {
 	return path
 }
 
-// withoutGuard is newServer but for the guard.
+// withoutGuard returns the server of newServer without the guard.
 func withoutGuard(b *bank) *grpc.Server {
 	server := grpc.NewServer(grpc.UnaryInterceptor(authenticate))
 	pb.RegisterPaymentsServer(server, b)

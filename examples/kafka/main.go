@@ -1,9 +1,11 @@
-// Command kafka charges for the orders in a Kafka topic: once for each, however often it is delivered or sent.
+// Command kafka charges for the orders in a Kafka topic, once for each order, even if it is delivered or sent
+// repeatedly.
 //
 //	go run ./examples/kafka 127.0.0.1:9092
 //
-// The topics orders and orders.dead must be there. Produce {"order":"o-1","cents":1700} to orders, twice: one charge. Produce
-// {"order":"o-2"}: a copy goes to orders.dead. Start the program several times, kill some of them amid: still one charge each.
+// The topics orders and orders.dead must be there. Produce {"order":"o-1","cents":1700} to orders, twice: one charge.
+// Produce {"order":"o-2"}: a copy goes to orders.dead. Start the program several times, kill some of them: still one
+// charge each.
 package main
 
 import (
@@ -39,7 +41,7 @@ func start(args []string) error {
 	return errors.Join(run(ctx, args, t), t.Close(context.Background()))
 }
 
-// run consumes until ctx ends, and lets running handlers end.
+// run consumes until ctx ends, and then waits for the running handlers.
 func run(ctx context.Context, brokers []string, t *till.Till) error {
 	connect := []kgo.Opt{kgo.SeedBrokers(brokers...)}
 	return kafkasafe.NewConsumer(connect, "till", []string{"orders"}, t.Consumer, t.Charge, kafkasafe.Options{}).Run(ctx)

@@ -1,9 +1,10 @@
-// Command nats charges for the orders in a JetStream stream: once for each, however often it is delivered or sent.
+// Command nats charges for the orders in a JetStream stream, once for each order, even if it is delivered or sent
+// repeatedly.
 //
 //	go run ./examples/nats nats://127.0.0.1:4222
 //
-// Publish {"order":"o-1","cents":1700} to the subject orders.new, twice: one charge. Publish {"order":"o-2"}: a copy goes to
-// orders.dead. Kill the program amid, and start it again: still one charge each.
+// Publish {"order":"o-1","cents":1700} to the subject orders.new, twice: one charge. Publish {"order":"o-2"}: a copy
+// goes to orders.dead. Kill the program while it works, and start it again: still one charge each.
 package main
 
 import (
@@ -40,7 +41,7 @@ func start(args []string) error {
 	return errors.Join(run(ctx, args[0], t), t.Close(context.Background()))
 }
 
-// run consumes until ctx ends, and lets running handlers end.
+// run consumes until ctx ends, and then waits for the running handlers.
 func run(ctx context.Context, url string, t *till.Till) error {
 	conn, err := nats.Connect(url, nats.MaxReconnects(-1))
 	if err != nil {

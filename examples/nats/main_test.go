@@ -33,7 +33,7 @@ func TestOneChargeForEachOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, order := range []string{`{"order":"o-1","cents":1700}`, `{"order":"o-1","cents":1700}`, `{"order":"o-2"}`} {
-		// Until the program has made the stream, nobody takes it.
+		// Publishing fails until the program has created the stream.
 		if _, err := js.Publish(ctx, "orders.new", []byte(order), jetstream.WithRetryAttempts(100)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,8 +1,9 @@
-// Command nethttp is an HTTP API on the standard library alone: one guarded route, the page that tells clients the
-// rules, and an orderly end.
+// Command nethttp is an HTTP API with only the standard library: one guarded route, the page that tells clients the
+// rules, and a clean shutdown.
 //
 //	API_TOKEN=secret go run ./examples/nethttp
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer secret' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer secret' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 //
 // Send it again, also after a restart: the same answer, and no second charge. Change the amount: 422.
 package main
@@ -59,11 +60,11 @@ func run(ctx context.Context, listener net.Listener, path, token string) error {
 func handler(guard *retrysafe.Guard, b *bank, token string) http.Handler {
 	options := httpsafe.Options{
 		Required:  true,
-		PolicyURL: "http://127.0.0.1:8080/.well-known/idempotency-policy", // as clients reach it
+		PolicyURL: "http://127.0.0.1:8080/.well-known/idempotency-policy", // the public URL
 	}
 	safe := httpsafe.Middleware(guard, callerOf, options)
 	mux := http.NewServeMux()
-	// The guard stands inside of authentication, so that a replay too goes only to whoever may ask for it.
+	// The guard is behind authentication, so that replays are authorised like any request.
 	mux.Handle("POST /payments", authenticate(token, safe(http.HandlerFunc(b.pay))))
 	mux.Handle("GET /.well-known/idempotency-policy", httpsafe.PolicyPage(
 		options.Rules("POST /payments", guard.Policy()),

@@ -30,7 +30,7 @@ func TestOnce(t *testing.T) {
 	exampletest.Once(t, handler(guard, b, "secret"), request(), b.charges.Load)
 }
 
-// Seen to fail with the guard outside of authentication: the replay is then given to anybody who sends the header.
+// Seen to fail with the guard outside of authentication: any caller that sends the header then gets the replay.
 func TestReplayIsAuthenticated(t *testing.T) {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	server := httptest.NewServer(handler(guard, new(bank), "secret"))
@@ -43,8 +43,8 @@ func TestReplayIsAuthenticated(t *testing.T) {
 	}
 }
 
-// A client that refreshes its token between two attempts is still the same caller. Seen to fail with ScopeCredential: the
-// retry was charged again.
+// A client that refreshes its token between two attempts is still the same caller. Seen to fail with ScopeCredential:
+// the retry was charged again.
 func TestRetryWithANewToken(t *testing.T) {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	b := new(bank)

@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct{ charges atomic.Int64 }
 
 // pay runs once for each key, however often the client retries.
@@ -27,10 +27,10 @@ func (b *bank) pay(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "{\"charge\":%q,\"amount\":%d}\n", rand.Text(), order.Amount)
 }
 
-// callerKey is where authenticate puts who the caller is.
+// callerKey is the context key under which authenticate stores the caller.
 type callerKey struct{}
 
-// callerOf is the scope: the caller's identity, which stays the same when the token is replaced.
+// callerOf returns the scope: the caller's identity, which stays the same when the token is renewed.
 func callerOf(r *http.Request) (string, error) {
 	name, ok := r.Context().Value(callerKey{}).(string)
 	if !ok {
@@ -39,7 +39,8 @@ func callerOf(r *http.Request) (string, error) {
 	return name, nil
 }
 
-// authenticate lets callers pass that know the token. There is one, the shop; a real service finds out which it is.
+// authenticate accepts the callers that know the token. Here there is one, the shop; a real service identifies the
+// caller.
 func authenticate(token string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		given := r.Header.Get("Authorization")

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// counters counts events by kind: attempt_started is a miss, answer_replayed a hit, and so on. It must not block, and
-// a map of atomic counters does not.
+// counters counts events by kind: attempt_started is a miss, answer_replayed a hit, and so on. An observer must not
+// block, and a map of atomic counters does not.
 type counters struct{ byKind expvar.Map }
 
 func newCounters() *counters {
@@ -19,7 +19,7 @@ func newCounters() *counters {
 	return c
 }
 
-// Observe implements retrysafe.Observer. What somebody should look at is logged too. A Key logs as its digest.
+// Observe implements retrysafe.Observer. It also logs events that need attention. A Key is logged as its digest.
 func (c *counters) Observe(_ context.Context, e retrysafe.Event) {
 	c.byKind.Add(e.Kind.String(), 1)
 	switch e.Kind {

@@ -1,7 +1,8 @@
 // Command observer counts what the guard does, and serves the counters as JSON.
 //
 //	go run ./examples/observer
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 //	curl 127.0.0.1:8081/counters
 package main
 
@@ -27,8 +28,8 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end. The counters have an address of their own, which
-// the public does not reach.
+// run serves until it fails; the example nethttp shows a clean shutdown. The counters have their own address, which
+// is not public.
 func run() error {
 	store, err := sqlitestore.Open("payments.db", sqlitestore.Options{})
 	if err != nil {
@@ -55,7 +56,7 @@ func handler(guard *retrysafe.Guard, b *bank) http.Handler {
 	return mux
 }
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct{ charges atomic.Int64 }
 
 // pay runs once for each key, however often the client retries.

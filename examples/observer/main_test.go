@@ -32,7 +32,8 @@ func TestEverythingIsCounted(t *testing.T) {
 		t.Errorf("got %v, want one attempt, one success, one mismatch", got)
 	}
 	// All duplicates but the first, and the retry after them, found the key taken.
-	if taken := got["answer_replayed"] + got["in_flight_refused"]; taken != exampletest.Duplicates || got["answer_replayed"] < 1 {
+	if taken := got["answer_replayed"] + got["in_flight_refused"]; taken != exampletest.Duplicates ||
+		got["answer_replayed"] < 1 {
 		t.Errorf("got %v, want %d replays and refusals", got, exampletest.Duplicates)
 	}
 }

@@ -1,6 +1,7 @@
-// Command outbox is a shop that tells a warehouse of every order. The order, the message about it, and the answer to the client are
-// committed together; a relay sends the message as a signed webhook, again and again until the warehouse has it; and the warehouse
-// packs one parcel for it, however often it comes. Here it hangs up on the first one, after it has packed.
+// Command outbox is a shop that notifies a warehouse of every order. The order, its message and the answer to the
+// client are committed together. A relay sends the message as a signed webhook until the warehouse has accepted it,
+// and the warehouse packs one parcel for it. Here the warehouse closes the connection of the first webhook after it
+// has packed the parcel, without an answer.
 //
 //	go run ./examples/outbox
 //	curl -i 127.0.0.1:8080/orders -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"book":"Emma"}'
@@ -27,9 +28,10 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run() (err error) {
-	secrets, err := webhook.ParseSecrets(webhook.NewSecret()) // both sides know it; keep yours where secrets are kept
+	// both sides know it; load yours from where you keep secrets
+	secrets, err := webhook.ParseSecrets(webhook.NewSecret())
 	if err != nil {
 		return err
 	}
@@ -41,7 +43,8 @@ func run() (err error) {
 	hooks := httptest.NewServer(faults.HangUpOnce(warehouse.handler()))
 	defer hooks.Close()
 
-	shop, err := openShop("shop.db", hooks.URL+"/hooks", secrets, outbox.RelayOptions{Observer: outbox.ObserverFunc(logEvent)})
+	shop, err := openShop("shop.db", hooks.URL+"/hooks", secrets,
+		outbox.RelayOptions{Observer: outbox.ObserverFunc(logEvent)})
 	if err != nil {
 		return err
 	}

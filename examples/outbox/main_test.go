@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/outbox/webhook"
 )
 
-// One order, one parcel, although the order came twelve times and the warehouse hung up on the first webhook. Seen to fail with another key
-// for each delivery: two parcels.
+// One order, one parcel, although the order came twelve times and the warehouse hung up on the first webhook. Seen to
+// fail with another key for each delivery: two parcels.
 func TestOneOrderOneParcel(t *testing.T) {
 	secrets, err := webhook.ParseSecrets(webhook.NewSecret())
 	if err != nil {

@@ -24,7 +24,7 @@ type shop struct {
 	relay *outbox.Relay
 }
 
-// openDB opens a file. Transactions are immediate and wait for each other, as sqlitestore.New asks.
+// openDB opens a file. Transactions must be immediate and wait for each other, as sqlitestore.New requires.
 func openDB(path, schema string) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -50,7 +50,7 @@ func openShop(path, hooks string, secrets webhook.Secrets, o outbox.RelayOptions
 	if _, err := box.Migrate(context.Background()); err != nil {
 		return nil, err
 	}
-	// The warehouse of this example is on this machine: AllowHTTP and AllowPrivate are for that only.
+	// AllowHTTP and AllowPrivate are set only because the warehouse of this example runs on this machine.
 	sink := webhook.NewSink(webhook.To(hooks, secrets), webhook.SinkOptions{AllowHTTP: true, AllowPrivate: true})
 	return &shop{db, store, retrysafe.New(store, retrysafe.Options{}), box, outbox.NewRelay(box, sink, o)}, nil
 }
@@ -59,10 +59,11 @@ func (s *shop) close() error {
 	return errors.Join(s.guard.Shutdown(context.Background()), s.store.Close(), s.db.Close())
 }
 
-// handler guards orders: whatever fails has been rolled back.
+// handler guards orders. Failed work was rolled back.
 func (s *shop) handler() http.Handler {
 	orders := s.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
-	safe := httpsafe.Middleware(orders, httpsafe.ScopeCredential(), httpsafe.Options{Required: true, Ambiguous: retrysafe.AmbiguousRelease})
+	safe := httpsafe.Middleware(orders, httpsafe.ScopeCredential(),
+		httpsafe.Options{Required: true, Ambiguous: retrysafe.AmbiguousRelease})
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", safe(http.HandlerFunc(s.order)))
 	return mux
@@ -81,10 +82,10 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "nothing was ordered; try again", http.StatusServiceUnavailable)
 		return
 	}
-	s.relay.Wake() // it is committed
+	s.relay.Wake() // after the commit
 }
 
-// save writes the order, the message about it, and the answer: all of it is there afterwards, or nothing is.
+// save writes the order, the message about it, and the answer. All of them are committed, or none.
 func (s *shop) save(ctx context.Context, tx *sql.Tx, w http.ResponseWriter, book string) error {
 	saved, err := tx.ExecContext(ctx, "INSERT INTO orders (book) VALUES (?)", book)
 	if err != nil {
@@ -94,7 +95,8 @@ func (s *shop) save(ctx context.Context, tx *sql.Tx, w http.ResponseWriter, book
 	if err != nil {
 		return err
 	}
-	// No Key is given: it is derived from the request's own, and the same if this attempt is cut off and another one follows.
+	// The message needs no Key: it is derived from the key of the request, and stays the same if this attempt is
+	// interrupted and another one follows.
 	err = outbox.Save(ctx, s.box, tx, outbox.Message{
 		Topic:     "order.placed",
 		Aggregate: fmt.Sprintf("order %d", id),

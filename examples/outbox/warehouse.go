@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// warehouse packs a parcel for each order that it is told of.
+// warehouse packs a parcel for each order of which it is notified.
 type warehouse struct {
 	db      *sql.DB
 	store   *sqlitestore.Store
@@ -37,7 +37,7 @@ func (h *warehouse) close() error {
 	return errors.Join(h.guard.Shutdown(context.Background()), h.store.Close(), h.db.Close())
 }
 
-// handler takes webhooks: who has not signed is out, and a webhook that comes again gets the same answer and no second parcel.
+// handler accepts signed webhooks. A repeated webhook gets the same answer and packs no second parcel.
 func (h *warehouse) handler() http.Handler {
 	verify := webhook.Verify(h.secrets, webhook.VerifyOptions{})
 	hooks := h.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})

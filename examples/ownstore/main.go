@@ -1,8 +1,9 @@
-// Command ownstore wraps a store in one of its own, which encrypts the answers, and shows how a store written elsewhere
-// is tested: with stores/storetest, as the stores of this module are.
+// Command ownstore wraps a store in a store that encrypts the answers. Its test shows how to test your own store with
+// stores/storetest, like the stores of this repository.
 //
 //	ANSWERS_SECRET=$(openssl rand -hex 32) go run ./examples/ownstore
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 //	grep -ac charge payments.db*   # 0: the file does not show the answer
 package main
 
@@ -30,7 +31,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run(secretHex string) error {
 	secret, err := hex.DecodeString(secretHex)
 	if err != nil {
@@ -60,7 +61,7 @@ func handler(guard *retrysafe.Guard, b *bank) http.Handler {
 	return mux
 }
 
-// bank counts what must not happen twice.
+// bank counts the charges.
 type bank struct{ charges atomic.Int64 }
 
 // pay runs once for each key, however often the client retries.

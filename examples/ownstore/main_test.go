@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-// aging is a sealed store in which time can be made to pass.
+// aging is a sealed store in which the tests let time pass.
 type aging struct {
 	*sealed
 	passed *atomic.Int64
@@ -30,7 +30,7 @@ func openAging(t *testing.T) aging {
 	return aging{s, passed}
 }
 
-// Seen to fail with Claim, Inspect or Checkpoint handing on what the inner store says or is told.
+// Seen to fail with Claim, Inspect or Checkpoint passing through the data of the inner store.
 func TestContract(t *testing.T) {
 	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T) retrysafe.Store { return openAging(t) },
@@ -38,7 +38,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// complete saves a result and a step in s, under a key of its own.
+// complete saves a result and a step in s under a new key.
 func complete(t *testing.T, s retrysafe.Store) retrysafe.Key {
 	t.Helper()
 	k := retrysafe.Key{Scope: "alice", ID: "order-17"}
@@ -46,7 +46,8 @@ func complete(t *testing.T, s retrysafe.Store) retrysafe.Key {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Checkpoint(t.Context(), c.Lease, retrysafe.StepResult{Name: "charge", Data: []byte("secret step")}); err != nil {
+	if err := s.Checkpoint(t.Context(), c.Lease,
+		retrysafe.StepResult{Name: "charge", Data: []byte("secret step")}); err != nil {
 		t.Fatal(err)
 	}
 	r := retrysafe.Result{Meta: []byte("secret meta"), Body: []byte("secret body")}
@@ -56,7 +57,7 @@ func complete(t *testing.T, s retrysafe.Store) retrysafe.Key {
 	return k
 }
 
-// Seen to fail with Meta, with Body, and with steps stored as they are.
+// Seen to fail with Meta, with Body, and with steps stored unencrypted.
 func TestStoredAnswersAreUnreadable(t *testing.T) {
 	s := openAging(t)
 	records, err := s.inner.Inspect(t.Context(), complete(t, s).Digest())
@@ -71,7 +72,7 @@ func TestStoredAnswersAreUnreadable(t *testing.T) {
 	}
 }
 
-// Seen to fail with the place taken out of what is authenticated.
+// Seen to fail with the field taken out of the authenticated data.
 func TestAnswersOpenOnlyInTheirPlace(t *testing.T) {
 	s := openAging(t)
 	k := retrysafe.Key{Scope: "alice", ID: "order-17"}

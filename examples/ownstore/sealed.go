@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// inner is what a store must be to be wrapped. Name the optional interfaces too: a wrapper that embeds retrysafe.Store
-// alone would hide them, and nothing would be swept, watched or inspected any more.
+// inner is the interface of the wrapped store. It lists the optional interfaces, too: a wrapper that embeds only
+// retrysafe.Store would hide them, and nothing could be swept, watched or inspected.
 type inner interface {
 	retrysafe.Store
 	retrysafe.Sweeper
@@ -18,8 +18,8 @@ type inner interface {
 	retrysafe.Inspector
 }
 
-// sealed is a Store that encrypts what the work has answered before another Store keeps it, so that whoever reads the
-// file learns no answers. Scope, key ID and fingerprint stay readable: claims compare them.
+// sealed is a Store that encrypts answers before another Store keeps them, so that a reader of the file cannot see
+// them. Scope, key ID and fingerprint stay readable, because claims compare them.
 type sealed struct {
 	inner
 	aead cipher.AEAD
@@ -75,7 +75,7 @@ func (s *sealed) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.R
 	return records, err
 }
 
-// open decrypts a record. The store hands out copies, so they may be overwritten.
+// open decrypts a record in place. The store returns copies, so they may be overwritten.
 func (s *sealed) open(r *retrysafe.Record) (err error) {
 	if r.Result.Meta, err = s.unseal(r.Result.Meta, r.Key, "meta"); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (s *sealed) open(r *retrysafe.Record) (err error) {
 	return nil
 }
 
-// seal encrypts b, bound to the key and the place it is for, so that it opens nowhere else. Nothing stays nothing: that
-// is also what the store hands out once a body has been dropped.
+// seal encrypts b and binds it to the key and the field, so that it cannot be decrypted as another one. Empty data
+// stays empty, because the store returns empty data once a body has been dropped.
 func (s *sealed) seal(b []byte, k retrysafe.Key, place string) []byte {
 	if len(b) == 0 {
 		return b

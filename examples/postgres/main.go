@@ -1,10 +1,12 @@
-// Command postgres keeps a business's rows and the guard's records in one PostgreSQL database: the payment and the completion
-// of its key, with the answer, are committed together or not at all. The business's statements are in the style of sqlc.
+// Command postgres keeps the service's rows and the guard's records in one PostgreSQL database. The payment and the
+// completion of its key, with the answer, are committed together or not at all. The statements are in the style of
+// sqlc.
 //
 //	export DATABASE_URL=postgres://localhost/shop
 //	go run ./cmd/retrysafe migrate up --store "$DATABASE_URL"
 //	go run ./examples/postgres
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 package main
 
 import (
@@ -32,7 +34,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run(ctx context.Context, url string) error {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
@@ -51,12 +53,12 @@ func run(ctx context.Context, url string) error {
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(ctx), store.Close())
 }
 
-// handler guards payments. Whatever fails has been rolled back, so a failed attempt gives its key up (AmbiguousRelease),
-// and one that a crash has cut off is run again (Rerun).
+// handler guards payments. Failed work was rolled back, so a failed attempt releases its key (AmbiguousRelease), and
+// an attempt that was interrupted by a crash runs again (Rerun).
 func handler(guard *retrysafe.Guard, store *pgstore.Store) http.Handler {
 	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(guarded, httpsafe.ScopeCredential(), httpsafe.Options{
-		Required:  true, // without a key there is no attempt, and no InTx
+		Required:  true, // without a key there would be no attempt for InTx
 		Ambiguous: retrysafe.AmbiguousRelease,
 	})
 	mux := http.NewServeMux()

@@ -26,7 +26,7 @@ func request() exampletest.Request {
 	}
 }
 
-// open returns the API and the database that it works on.
+// open returns the API and its database.
 func open(t *testing.T) (http.Handler, *pgxpool.Pool) {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), shared.Get(t).Database(t))
@@ -73,7 +73,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// Seen to fail with a transaction of the handler's own instead of InTx, committed whatever happens.
+// Seen to fail with the handler's own transaction instead of InTx, committed in any case.
 func TestRollbackLeavesNeither(t *testing.T) {
 	h, pool := open(t)
 	server := httptest.NewServer(h)

@@ -32,7 +32,7 @@ func TestOneChargeForEachOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	declare := func(name string) amqp.Queue { // as the program does, whoever comes first
+	declare := func(name string) amqp.Queue { // as the program does; either may be first
 		q, err := channel.QueueDeclare(name, true, false, false, false, amqpsafe.QueueArguments())
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestOneChargeForEachOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, order := range []string{`{"order":"o-1","cents":1700}`, `{"order":"o-1","cents":1700}`, `{"order":"o-2"}`} {
-		for sent := false; !sent; { // a new queue may not take it yet
+		for sent := false; !sent; { // a new queue may not accept the message yet
 			confirmed, err := channel.PublishWithDeferredConfirm("", "orders", true, false, amqp.Publishing{Body: []byte(order)})
 			if err != nil {
 				t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
 )
 
-// bank is another company's API, in this process so that the example runs by itself. It knows no idempotency keys. It
-// refuses a reference that it has seen, which also stops a charge that was on its way when the shop asked for it.
+// bank is another company's API, in this process so that the example runs by itself. It has no idempotency keys. It
+// refuses a reference that it has seen, which also stops a charge that was still on its way when the shop queried it.
 type bank struct {
 	server *httptest.Server
 
@@ -20,7 +20,7 @@ type bank struct {
 	charges map[string]charge // by reference
 }
 
-// openBank starts a bank that hangs up once.
+// openBank starts a bank that once closes the connection without an answer.
 func openBank() *bank {
 	b := &bank{charges: make(map[string]charge)}
 	mux := http.NewServeMux()
@@ -62,7 +62,7 @@ func (b *bank) find(w http.ResponseWriter, r *http.Request) {
 	tell(w, http.StatusOK, c)
 }
 
-// made is how many charges there are.
+// made returns the number of charges.
 func (b *bank) made() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,14 +10,14 @@ import (
 	"net/url"
 )
 
-// charge is what the shop and the bank tell each other.
+// charge is the message between the shop and the bank.
 type charge struct {
 	ID        string `json:"id,omitempty"`
 	Reference string `json:"reference"`
 	Amount    int64  `json:"amount"`
 }
 
-// receipt is what the shop's customers get.
+// receipt returns the answer for the shop's customers.
 func (c charge) receipt() []byte {
 	return fmt.Appendf(nil, "{\"charge\":%q,\"amount\":%d}\n", c.ID, c.Amount)
 }
@@ -28,7 +28,7 @@ type bankClient struct {
 	url  string
 }
 
-// charge makes a charge. After an error nobody knows whether it was made.
+// charge makes a charge. After an error it is unknown whether the charge was made.
 func (b *bankClient) charge(ctx context.Context, c charge) (charge, error) {
 	body, err := json.Marshal(c)
 	if err != nil {
@@ -56,10 +56,10 @@ func (b *bankClient) find(ctx context.Context, reference string) (c charge, foun
 	return c, err == nil, err
 }
 
-// statusError is an answer of the bank with a status that was not expected.
+// statusError is an unexpected status of the bank's answer.
 type statusError int
 
-func (s statusError) Error() string { return "the bank answers " + http.StatusText(int(s)) }
+func (s statusError) Error() string { return "the bank answered " + http.StatusText(int(s)) }
 
 func (b *bankClient) do(r *http.Request, want int, answer *charge) error {
 	response, err := b.http.Do(r)

@@ -1,9 +1,10 @@
-// Command reconcile charges cards at a bank that knows no idempotency keys but can be asked what became of a reference.
-// When an attempt has broken off, the retry asks the bank, and then answers with what it found or charges. Here the bank
-// hangs up on its first request, after it has charged.
+// Command reconcile charges cards at a bank that has no idempotency keys but can be queried by reference. If an
+// attempt was interrupted, the retry queries the bank, and then answers with the found charge or charges. Here the
+// bank closes the connection of its first request without an answer, after it has charged.
 //
 //	go run ./examples/reconcile
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 //
 // The first answer is 502; send it again.
 package main
@@ -27,7 +28,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run() error {
 	store, err := sqlitestore.Open("shop.db", sqlitestore.Options{})
 	if err != nil {
@@ -36,14 +37,16 @@ func run() error {
 	guard := retrysafe.New(store, retrysafe.Options{})
 	bank := openBank()
 	defer bank.server.Close()
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler(guard, bank.client()), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler(guard, bank.client()),
+		ReadHeaderTimeout: 10 * time.Second}
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
 }
 
-// handler guards payments. A 502 and a panic leave open what happened: they abandon the key, and its retry asks.
+// handler guards payments. After a 502 or a panic the outcome is unknown: the key is abandoned, and a retry
+// reconciles.
 func handler(guard *retrysafe.Guard, bank *bankClient) http.Handler {
 	s := &shop{bank}
-	payments := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Reconcile(s.askBank)})
+	payments := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Reconcile(s.queryBank)})
 	safe := httpsafe.Middleware(payments, httpsafe.ScopeCredential(), httpsafe.Options{
 		Required:  true,
 		Ambiguous: retrysafe.AmbiguousUnknown,
@@ -55,7 +58,7 @@ func handler(guard *retrysafe.Guard, bank *bankClient) http.Handler {
 
 type shop struct{ bank *bankClient }
 
-// pay charges under a reference that is the same on every attempt, and that the bank accepts once.
+// pay charges under a reference that is the same in every attempt, and that the bank accepts only once.
 func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	var order struct{ Amount int64 }
 	if err := json.NewDecoder(r.Body).Decode(&order); err != nil || order.Amount <= 0 {
@@ -69,8 +72,8 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	}
 	c, err := s.bank.charge(r.Context(), charge{Reference: reference, Amount: order.Amount})
 	if err != nil {
-		log.Printf("payment broke off: %v", err)
-		http.Error(w, "the bank does not say whether it has charged", http.StatusBadGateway)
+		log.Printf("payment interrupted: %v", err)
+		http.Error(w, "it is unknown whether the bank has charged", http.StatusBadGateway)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -78,10 +81,10 @@ func (s *shop) pay(w http.ResponseWriter, r *http.Request) {
 	w.Write(c.receipt())
 }
 
-// askBank finds out what became of an abandoned payment. It answers as pay would have.
-func (s *shop) askBank(ctx context.Context, a *retrysafe.Attempt, _ retrysafe.Record) (*retrysafe.Result, error) {
+// queryBank finds out what happened to an abandoned payment. It returns the same answer as pay.
+func (s *shop) queryBank(ctx context.Context, a *retrysafe.Attempt, _ retrysafe.Record) (*retrysafe.Result, error) {
 	c, found, err := s.bank.find(ctx, a.ChildKey("charge"))
-	if err != nil || !found { // still unknown; or never charged, then pay runs
+	if err != nil || !found { // still unknown; or never charged, and pay runs
 		return nil, err
 	}
 	result := httpsafe.NewResult(http.StatusCreated, http.Header{"Content-Type": {"application/json"}}, c.receipt())

@@ -21,7 +21,7 @@ func request() exampletest.Request {
 	}
 }
 
-// unreachable is a bank's transport that fails before anything is sent, while down is set.
+// unreachable is the transport to the bank. While down is set, it fails before anything is sent.
 type unreachable struct{ down atomic.Bool }
 
 func (u *unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -31,7 +31,7 @@ func (u *unreachable) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// open returns the shop, the bank, and the way between them.
+// open returns the shop, the bank, and the transport between them.
 func open(t *testing.T) (http.Handler, *bank, *unreachable) {
 	bank, way := openBank(), new(unreachable)
 	t.Cleanup(bank.server.Close)
@@ -40,7 +40,7 @@ func open(t *testing.T) (http.Handler, *bank, *unreachable) {
 	return handler(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}), client), bank, way
 }
 
-// Seen to fail with askBank finding nothing (the bank refuses the reference, and the outcome stays unknown).
+// Seen to fail with queryBank finding nothing (the bank refuses the reference, and the outcome stays unknown).
 func TestRetryAsksTheBank(t *testing.T) {
 	h, bank, _ := open(t)
 	server := httptest.NewServer(h)
@@ -62,7 +62,7 @@ func TestRetryAsksTheBank(t *testing.T) {
 	}
 }
 
-// Seen to fail with a 404 of the bank taken for an error.
+// Seen to fail with the bank's 404 treated as an error.
 func TestChargeThatNeverReachedTheBankIsMade(t *testing.T) {
 	h, bank, way := open(t)
 	server := httptest.NewServer(h)

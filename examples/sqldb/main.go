@@ -1,10 +1,11 @@
-// Command sqldb is the example postgres for users of database/sql, and of what is built on it: the payment and the completion of
-// its key, with the answer, are committed together or not at all.
+// Command sqldb is the example postgres for users of database/sql and libraries on top of it. The payment and the
+// completion of its key, with the answer, are committed together or not at all.
 //
 //	export DATABASE_URL=postgres://localhost/shop
 //	go run ./cmd/retrysafe migrate up --store "$DATABASE_URL"
 //	go run ./examples/sqldb
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 package main
 
 import (
@@ -26,8 +27,11 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// schema is the business's.
-const schema = `CREATE TABLE IF NOT EXISTS payments (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, amount bigint NOT NULL)`
+// schema is the service's own table.
+const schema = `CREATE TABLE IF NOT EXISTS payments (
+	id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	amount bigint NOT NULL
+)`
 
 func main() {
 	if err := run(context.Background(), os.Getenv("DATABASE_URL")); err != nil {
@@ -35,7 +39,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run(ctx context.Context, url string) error {
 	pool, err := pgxpool.New(ctx, url)
 	if err != nil {
@@ -55,7 +59,7 @@ func run(ctx context.Context, url string) error {
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(ctx), store.Close(), db.Close())
 }
 
-// handler guards payments: see the example postgres for why these policies.
+// handler guards payments. The example postgres explains the policies.
 func handler(guard *retrysafe.Guard, store *pgstore.Store, db *sql.DB) http.Handler {
 	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(guarded, httpsafe.ScopeCredential(), httpsafe.Options{

@@ -1,9 +1,9 @@
-// Command sqs charges for the orders in an SQS queue: once for each, however often it is delivered or sent.
+// Command sqs charges for the orders in an SQS queue, once for each order, even if it is delivered or sent repeatedly.
 //
 //	AWS_REGION=… AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… go run ./examples/sqs QUEUE_URL DEAD_LETTERS_URL
 //
-// Send {"order":"o-1","cents":1700}, twice: one charge. Send {"order":"o-2"}: a copy goes to the dead letters. Kill the program
-// amid, and start it again: still one charge each.
+// Send {"order":"o-1","cents":1700}, twice: one charge. Send {"order":"o-2"}: a copy goes to the dead letters. Kill
+// the program while it works, and start it again: still one charge each.
 package main
 
 import (
@@ -40,7 +40,8 @@ func start(args []string) error {
 	return errors.Join(run(ctx, client(""), args[0], args[1], t), t.Close(context.Background()))
 }
 
-// client is one with what the environment says; the module aws-sdk-go-v2/config knows more places to look at.
+// client returns an SQS client with the credentials of the environment; the module aws-sdk-go-v2/config supports more
+// sources.
 func client(endpoint string) *sqs.Client {
 	o := sqs.Options{
 		Region: os.Getenv("AWS_REGION"),
@@ -57,7 +58,7 @@ func client(endpoint string) *sqs.Client {
 	return sqs.New(o)
 }
 
-// run consumes until ctx ends, and lets running handlers end.
+// run consumes until ctx ends, and then waits for the running handlers.
 func run(ctx context.Context, client *sqs.Client, queueURL, deadURL string, t *till.Till) error {
 	return sqssafe.NewConsumer(client, queueURL, t.Consumer, t.Charge, sqssafe.Options{DeadLetters: deadURL}).Run(ctx)
 }

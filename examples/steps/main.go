@@ -1,9 +1,11 @@
-// Command steps is a checkout in three steps, each a call to another service. An attempt that breaks off is simply run
-// again: finished steps are not repeated, and the one that was cut off goes out with the same child key, by which the
-// service recognises it. Here the carrier hangs up on its first request, after it has taken the parcel.
+// Command steps is a checkout in three steps, each a call to another service. An interrupted attempt runs again:
+// finished steps are not repeated, and the interrupted step repeats its call with the same child key, which the
+// service recognises. Here the carrier closes the connection of its first request without an answer, after it has
+// taken the parcel.
 //
 //	go run ./examples/steps
-//	curl -i 127.0.0.1:8080/checkouts -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/checkouts -H 'Authorization: Bearer alice' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 //
 // The first answer is 502; send it again.
 package main
@@ -27,21 +29,22 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run() error {
 	store, err := sqlitestore.Open("shop.db", sqlitestore.Options{})
 	if err != nil {
 		return err
 	}
 	guard := retrysafe.New(store, retrysafe.Options{})
-	town := openTown()
-	defer town.close()
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: town.shop().handler(guard), ReadHeaderTimeout: 10 * time.Second}
+	services := openBackends()
+	defer services.close()
+	server := &http.Server{Addr: "127.0.0.1:8080", Handler: services.shop().handler(guard),
+		ReadHeaderTimeout: 10 * time.Second}
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
 }
 
-// handler guards the checkout. Rerun is safe, because every effect is a step under a child key. A 502 and a panic
-// leave open what happened, so they abandon the key instead of being its answer for good.
+// handler guards the checkout. Rerun is safe, because every effect is a step with a child key. A 502 or a panic says
+// that the outcome is unknown: the key is abandoned, and the 502 is not stored as the answer.
 func (s *shop) handler(guard *retrysafe.Guard) http.Handler {
 	checkouts := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(checkouts, httpsafe.ScopeCredential(), httpsafe.Options{
@@ -61,17 +64,17 @@ func (s *shop) checkout(w http.ResponseWriter, r *http.Request) {
 	}
 	b, err := s.buy(r.Context(), o)
 	switch {
-	case errors.Is(err, errDeclined): // definite: every retry gets the same
+	case errors.Is(err, errDeclined): // a definite answer: every retry gets the same one
 		http.Error(w, err.Error(), http.StatusPaymentRequired)
 	case err != nil:
-		log.Printf("checkout broke off: %v", err)
+		log.Printf("checkout interrupted: %v", err)
 		http.Error(w, "the order is not finished; send it again", http.StatusBadGateway)
 	default:
 		answer(w, b)
 	}
 }
 
-// buy reserves first: a reservation that no payment follows lapses by itself.
+// buy reserves first, because a reservation without a payment expires by itself.
 func (s *shop) buy(ctx context.Context, o order) (b bought, err error) {
 	if b.Reservation, err = retrysafe.Step(ctx, "reserve", s.ask(s.stock, o)); err != nil {
 		return b, err

@@ -19,17 +19,17 @@ func request() exampletest.Request {
 	}
 }
 
-// open returns a shop, and the town that it is in.
-func open(t *testing.T) (http.Handler, *town) {
-	town := openTown()
-	t.Cleanup(town.close)
-	return town.shop().handler(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})), town
+// open returns a shop and its services.
+func open(t *testing.T) (http.Handler, *backends) {
+	services := openBackends()
+	t.Cleanup(services.close)
+	return services.shop().handler(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})), services
 }
 
-// Seen to fail with Rerun taken out, with plain calls instead of steps (stock and bank are asked again), and with a new
-// key for each call (the carrier takes two parcels).
+// Seen to fail with Rerun taken out, with plain calls instead of steps (stock and bank are called again), and with a
+// new key for each call (the carrier takes two parcels).
 func TestAttemptThatBrokeOffIsFinished(t *testing.T) {
-	handler, town := open(t)
+	handler, services := open(t)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	q := request()
@@ -45,29 +45,30 @@ func TestAttemptThatBrokeOffIsFinished(t *testing.T) {
 	if string(third.Body) != string(second.Body) || !third.Replayed() {
 		t.Errorf("the third got %d %s, want a replay of %s", third.Status, third.Body, second.Body)
 	}
-	for name, s := range map[string]*service{"stock": town.stock, "bank": town.bank, "carrier": town.carrier} {
+	for name, s := range map[string]*service{"stock": services.stock, "bank": services.bank, "carrier": services.carrier} {
 		if n := s.made.Load(); n != 1 {
 			t.Errorf("%s has made %d, want 1", name, n)
 		}
 	}
-	if s, b, c := town.stock.asked.Load(), town.bank.asked.Load(), town.carrier.asked.Load(); s != 1 || b != 1 || c != 2 {
-		t.Errorf("stock, bank and carrier were asked %d, %d and %d times, want 1, 1 and 2", s, b, c)
+	if s, b, c := services.stock.asked.Load(), services.bank.asked.Load(), services.carrier.asked.Load(); s != 1 ||
+		b != 1 || c != 2 {
+		t.Errorf("stock, bank and carrier were called %d, %d and %d times, want 1, 1 and 2", s, b, c)
 	}
 }
 
 // Seen to fail with safe taken out of the handler.
 func TestOnce(t *testing.T) {
-	handler, town := open(t)
+	handler, services := open(t)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	q := request()
 	exampletest.Post(t, server.URL, "the carrier hangs up", q.Body, q)
-	exampletest.Once(t, handler, q, town.bank.made.Load)
+	exampletest.Once(t, handler, q, services.bank.made.Load)
 }
 
-// Seen to fail with errDeclined taken out of checkout: the retry asks the bank again.
+// Seen to fail with errDeclined taken out of checkout: the retry calls the bank again.
 func TestDeclinedForGood(t *testing.T) {
-	handler, town := open(t)
+	handler, services := open(t)
 	server := httptest.NewServer(handler)
 	defer server.Close()
 	for range 2 {
@@ -76,7 +77,7 @@ func TestDeclinedForGood(t *testing.T) {
 			t.Errorf("got %d %s, want 402", a.Status, a.Body)
 		}
 	}
-	if n := town.bank.asked.Load(); n != 1 {
-		t.Errorf("the bank was asked %d times, want 1", n)
+	if n := services.bank.asked.Load(); n != 1 {
+		t.Errorf("the bank was called %d times, want 1", n)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// shop knows where the services are.
+// shop calls three services.
 type shop struct {
 	client               *http.Client
 	stock, bank, carrier string // URLs
@@ -19,7 +19,7 @@ type order struct {
 	Amount int64 `json:"amount"`
 }
 
-// bought is what three services have said.
+// bought is the answer of the shop: the IDs from the three services.
 type bought struct {
 	Reservation string `json:"reservation"`
 	Charge      string `json:"charge"`
@@ -28,8 +28,8 @@ type bought struct {
 
 var errDeclined = errors.New("the payment was declined")
 
-// ask returns a step that sends the order to a service, with the child key put on by hand. An httpclient.Client does that by itself, and
-// sends again; see examples/checkout.
+// ask returns a step that sends the order to a service and sets the child key explicitly. An httpclient.Client does
+// that by itself, and retries; see examples/checkout.
 func (s *shop) ask(url string, o order) func(ctx context.Context, childKey string) (string, error) {
 	return func(ctx context.Context, childKey string) (string, error) {
 		body, err := json.Marshal(o)
@@ -51,8 +51,8 @@ func (s *shop) ask(url string, o order) func(ctx context.Context, childKey strin
 		case http.StatusCreated:
 		case http.StatusPaymentRequired:
 			return "", errDeclined
-		default: // among them 409: the service is still busy with the attempt before this one
-			return "", fmt.Errorf("%s answers %s", url, response.Status)
+		default: // for example 409: the service still works on the previous attempt
+			return "", fmt.Errorf("%s answered %s", url, response.Status)
 		}
 		var created struct{ ID string }
 		if err := json.NewDecoder(response.Body).Decode(&created); err != nil {

@@ -1,9 +1,10 @@
-// Command transaction keeps its own rows and the guard's records in one SQLite file: the payment and the completion of
-// its key, with the answer, are committed together or not at all. So a crash leaves nothing half done, and an attempt
-// that broke off can simply be run again.
+// Command transaction keeps its own rows and the guard's records in one SQLite file. The payment and the completion
+// of its key, with the answer, are committed together or not at all. A crash therefore leaves nothing half done, and
+// an interrupted attempt can run again.
 //
 //	go run ./examples/transaction
-//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
+//	curl -i 127.0.0.1:8080/payments -H 'Authorization: Bearer alice' \
+//	  -H 'Idempotency-Key: "order-17"' -d '{"amount":4200}'
 package main
 
 import (
@@ -28,7 +29,7 @@ func main() {
 	}
 }
 
-// run serves until it fails; the example nethttp shows an orderly end.
+// run serves until it fails; the example nethttp shows a clean shutdown.
 func run() error {
 	db, err := openDB("shop.db")
 	if err != nil {
@@ -43,12 +44,12 @@ func run() error {
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close(), db.Close())
 }
 
-// handler guards payments. Whatever fails has been rolled back, so a failed attempt gives its key up (AmbiguousRelease),
-// and one that a crash has cut off is run again (Rerun).
+// handler guards payments. Failed work was rolled back, so a failed attempt releases its key (AmbiguousRelease), and
+// an attempt that was interrupted by a crash runs again (Rerun).
 func handler(guard *retrysafe.Guard, store *sqlitestore.Store) http.Handler {
 	payments := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
 	safe := httpsafe.Middleware(payments, httpsafe.ScopeCredential(), httpsafe.Options{
-		Required:  true, // without a key there is no attempt, and no InTx
+		Required:  true, // without a key there would be no attempt for InTx
 		Ambiguous: retrysafe.AmbiguousRelease,
 	})
 	mux := http.NewServeMux()

@@ -22,7 +22,7 @@ func request() exampletest.Request {
 	}
 }
 
-// open returns the API and the file that it works on.
+// open returns the API and its file.
 func open(t *testing.T) (http.Handler, *sql.DB, *sqlitestore.Store) {
 	t.Helper()
 	db, err := openDB(filepath.Join(t.TempDir(), "shop.db"))
@@ -44,7 +44,7 @@ func open(t *testing.T) (http.Handler, *sql.DB, *sqlitestore.Store) {
 	return handler(guard, store), db, store
 }
 
-// count counts what a query over the business's tables finds.
+// count returns the result of a counting query over the service's tables.
 func count(t *testing.T, db *sql.DB, query string) (n int64) {
 	t.Helper()
 	if err := db.QueryRow(query).Scan(&n); err != nil {
@@ -53,7 +53,7 @@ func count(t *testing.T, db *sql.DB, query string) (n int64) {
 	return n
 }
 
-// Seen to fail with safe taken out of the handler, and a transaction of the handler's own instead of InTx.
+// Seen to fail with safe taken out of the handler, and with the handler's own transaction instead of InTx.
 func TestOnce(t *testing.T) {
 	h, db, _ := open(t)
 	exampletest.Once(t, h, request(), func() int64 { return count(t, db, "SELECT count(*) FROM payments") })
@@ -62,8 +62,8 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// Seen to fail with a transaction of the handler's own instead of InTx, committed whatever happens, and with 201 written
-// before the ledger is: the client then gets it although nothing was paid.
+// Seen to fail with the handler's own transaction instead of InTx, committed in any case, and with 201 written before
+// the ledger entry: the client then gets 201 although nothing was paid.
 func TestRollbackLeavesNeither(t *testing.T) {
 	h, db, store := open(t)
 	server := httptest.NewServer(h)

@@ -8,12 +8,13 @@ import (
 	"net/http"
 )
 
-// schema is the business's: two tables that must agree.
+// schema has two tables that must agree.
 const schema = `
 CREATE TABLE IF NOT EXISTS payments (id INTEGER PRIMARY KEY, amount INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger (payment INTEGER NOT NULL REFERENCES payments, amount INTEGER NOT NULL);`
 
-// openDB opens the file that both share. Transactions are immediate and wait for each other, as sqlitestore.New asks.
+// openDB opens the file for the tables and the keys. Transactions must be immediate and wait for each other, as
+// sqlitestore.New requires.
 func openDB(path string) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {

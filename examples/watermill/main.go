@@ -1,9 +1,10 @@
-// Command watermill charges for orders that come through a Watermill router: once for each, however often it is delivered or sent.
+// Command watermill charges for the orders in a Watermill router, once for each order, even if it is delivered or sent
+// repeatedly.
 //
 //	go run ./examples/watermill
 //
-// The broker is Watermill's own, in memory: the program sends {"order":"o-1","cents":1700} twice and {"order":"o-2"} once, and prints
-// how many charges there are. With another subscriber the rest stays as it is.
+// The broker is Watermill's own, in memory: the program sends {"order":"o-1","cents":1700} twice and {"order":"o-2"}
+// once, and prints how many charges there are. With another subscriber the rest stays as it is.
 package main
 
 import (
@@ -32,7 +33,7 @@ func main() {
 	}
 }
 
-// run sends orders until all are dealt with.
+// run sends orders and returns when all of them are processed.
 func run(ctx context.Context, t *till.Till) error {
 	// A message counts as published once it is acknowledged.
 	channel := gochannel.NewGoChannel(gochannel.Config{BlockPublishUntilSubscriberAck: true}, watermill.NopLogger{})

@@ -1,4 +1,4 @@
-// Package exampletest checks what every HTTP example promises.
+// Package exampletest checks the guarantees that every HTTP example gives.
 package exampletest
 
 import (
@@ -12,29 +12,29 @@ import (
 	"testing"
 )
 
-// Request is a POST that an example guards.
+// Request is a POST to a guarded route of an example.
 type Request struct {
 	Path   string
 	Header http.Header
-	// Body is sent under the key; Other is a different request for the same route.
+	// Body is sent under the key. Other is a different request for the same route.
 	Body, Other string
 }
 
-// Answer is what came back.
+// Answer is the received response.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Replayed reports whether the answer came from the record.
+// Replayed reports whether the answer is marked as a replay.
 func (a Answer) Replayed() bool { return a.Header.Get("Idempotent-Replayed") == "true" }
 
-// Duplicates is how many requests with one key are under way at once.
+// Duplicates is the number of concurrent requests with one key.
 const Duplicates = 12
 
-// Once serves h and checks three things: of concurrent duplicates one runs, as told by runs; a replay is equal to the
-// first answer, byte for byte; and another body under the same key is refused with 422.
+// Once serves h and checks three things: of concurrent duplicates one runs, as counted by runs; a replay equals the
+// first answer byte for byte; and another body under the same key is refused with 422.
 func Once(t *testing.T, h http.Handler, q Request, runs func() int64) {
 	t.Helper()
 	server := httptest.NewServer(h)
@@ -53,7 +53,7 @@ func Once(t *testing.T, h http.Handler, q Request, runs func() int64) {
 		}
 	}
 	if first == nil {
-		t.Fatal("every duplicate was told that another one is in flight")
+		t.Fatal("every duplicate got 409 in flight")
 	}
 	replay := Post(t, server.URL, "once", q.Body, q)
 	wantSame(t, replay, *first)
@@ -68,7 +68,7 @@ func Once(t *testing.T, h http.Handler, q Request, runs func() int64) {
 	}
 }
 
-// concurrently sends duplicates, all at the same time.
+// concurrently sends duplicates at the same time.
 func concurrently(t *testing.T, url string, q Request) []Answer {
 	t.Helper()
 	answers := make([]Answer, Duplicates)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// FolderVariable is the environment variable with the folder in which boundaries are armed. Without it they do nothing.
+// FolderVariable is the environment variable with the folder in which boundaries are armed. Without it boundaries do
+// nothing.
 const FolderVariable = "RETRYSAFE_EXAMPLE_FAULTS"
 
 // Fault is what happens to a process at a boundary.
@@ -17,15 +18,15 @@ type Fault string
 // The faults.
 const (
 	Kill Fault = "kill" // SIGKILL
-	Stop Fault = "stop" // SIGSTOP: it stands still until somebody sends SIGCONT
-	Hold Fault = "hold" // what has reached it stands still until LetGo, and heartbeats of its process are lost meanwhile
+	Stop Fault = "stop" // SIGSTOP: the process is paused until it gets SIGCONT
+	Hold Fault = "hold" // the caller is held until LetGo, and heartbeats of its process fail meanwhile
 )
 
 // fired is added to the name of a boundary's file when it has fired.
 const fired = ".fired"
 
-// Boundary is a place between two durable steps of a program. It does nothing unless it is armed; then its fault happens,
-// once.
+// Boundary is a point between two durable steps of a program. It does nothing unless it is armed. An armed fault
+// happens once.
 func Boundary(name string) {
 	folder := os.Getenv(FolderVariable)
 	if folder == "" {
@@ -33,7 +34,7 @@ func Boundary(name string) {
 	}
 	file := filepath.Join(folder, name)
 	if os.Rename(file, file+fired) != nil {
-		return // not armed, or somebody else was faster
+		return // not armed, or another process was faster
 	}
 	fault, err := os.ReadFile(file + fired)
 	if err != nil {
@@ -49,7 +50,7 @@ func Boundary(name string) {
 	}
 }
 
-// Arm makes a fault happen when a boundary is reached next by a process that has the folder in its environment.
+// Arm makes a fault happen when a process with the folder in its environment next reaches a boundary.
 func Arm(folder, name string, f Fault) error {
 	file := filepath.Join(folder, name)
 	if err := os.WriteFile(file+".new", []byte(f), 0o600); err != nil {
@@ -61,20 +62,20 @@ func Arm(folder, name string, f Fault) error {
 // Fired reports whether the fault armed at a boundary has happened.
 func Fired(folder, name string) bool { return exists(filepath.Join(folder, name+fired)) }
 
-// Forget makes a boundary what it was before Arm.
+// Forget disarms a boundary and forgets that it fired.
 func Forget(folder, name string) {
 	os.Remove(filepath.Join(folder, name))
 	os.Remove(filepath.Join(folder, name+fired))
 }
 
-// kill ends this process as a power cut does: nothing is flushed, closed or said.
+// kill ends this process like a power failure: nothing is flushed, closed or logged.
 func kill() {
 	self, err := os.FindProcess(os.Getpid())
 	if err != nil {
 		panic(err)
 	}
 	self.Kill()
-	select {} // for as long as it takes
+	select {} // until the signal arrives
 }
 
 func hold() {
@@ -87,10 +88,10 @@ func hold() {
 	}
 }
 
-// longestHold ends what nobody lets go.
+// longestHold is the time after which a held call continues even without LetGo.
 const longestHold = time.Minute
 
-// held reports whether something of this process is held.
+// held reports whether a call of this process is held.
 func held() bool { return os.Getenv(FolderVariable) != "" && exists(heldFile()) }
 
 func heldFile() string {
@@ -99,7 +100,7 @@ func heldFile() string {
 
 const heldPrefix = "held-"
 
-// LetGo lets everything go on that is held.
+// LetGo continues everything that is held.
 func LetGo(folder string) error {
 	files, err := filepath.Glob(filepath.Join(folder, heldPrefix+"*"))
 	for _, file := range files {

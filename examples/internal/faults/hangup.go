@@ -1,4 +1,4 @@
-// Package faults makes the services of the examples misbehave, so that one can watch what follows.
+// Package faults makes the services of the examples misbehave, so that you can watch what follows.
 package faults
 
 import (
@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// HangUpOnce returns h with one fault: its first request is carried out, and then the connection breaks off before the
-// answer is sent. The caller cannot tell whether anything happened.
+// HangUpOnce returns h with one fault: it executes the first request and then closes the connection without an
+// answer. The caller cannot know whether anything happened.
 func HangUpOnce(h http.Handler) http.Handler {
 	var hungUp atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -20,7 +20,7 @@ func HangUpOnce(h http.Handler) http.Handler {
 	})
 }
 
-// lost is a response that nobody gets.
+// lost is a response writer that discards the answer.
 type lost struct{}
 
 func (lost) Header() http.Header         { return http.Header{} }

@@ -6,7 +6,7 @@ import (
 	"github.com/retrysafe/retrysafe/client"
 )
 
-// Journal is a client's journal with a boundary before and after each thing that it makes durable:
+// Journal is a client's journal with a boundary before and after each durable write:
 //
 //	NAME-before-journal  NAME-journaled
 //	NAME-receipt-kept    NAME-journal-ended

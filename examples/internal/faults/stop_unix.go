@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// stop stands still until somebody sends SIGCONT: at once, although a signal that one sends oneself takes its time.
+// stop pauses this process until it gets SIGCONT. It returns only after that, although a signal to the own process
+// may be delivered late.
 func stop() {
 	woken := make(chan os.Signal, 1)
 	signal.Notify(woken, syscall.SIGCONT)

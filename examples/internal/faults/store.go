@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// Store is a store with a boundary before and after each thing that it makes durable:
+// Store is a store with a boundary before and after each durable write:
 //
 //	NAME-before-claim       NAME-claimed
 //	NAME-STEP-answered      NAME-STEP-saved
@@ -19,7 +19,7 @@ type Store struct {
 	Name string
 }
 
-// Claim implements retrysafe.Store. Only a claim that was had is a boundary.
+// Claim implements retrysafe.Store. Only a claim that acquired the key is a boundary.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	Boundary(s.Name + "-before-claim")
 	c, err := s.Store.Claim(ctx, p)
@@ -29,9 +29,9 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	return c, err
 }
 
-var errHeld = errors.New("faults: no heartbeats while something is held")
+var errHeld = errors.New("faults: heartbeats fail while a call is held")
 
-// Extend implements retrysafe.Store. While something is held it fails, so that its lease runs out.
+// Extend implements retrysafe.Store. It fails while a call is held, so that its lease expires.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
 	if held() {
 		return errHeld

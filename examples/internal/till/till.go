@@ -1,4 +1,4 @@
-// Package till is the business of the queue examples: it charges for orders, in the file that also keeps the keys.
+// Package till is the handler of the queue examples: it charges for orders, in the same file that keeps the keys.
 package till
 
 import (
@@ -23,14 +23,15 @@ type Till struct {
 	Consumer *queuesafe.Consumer
 }
 
-// Open opens a till in a file.
+// Open opens a till with a database file.
 func Open(path string) (*Till, error) {
-	// Transactions are immediate and wait for each other, as sqlitestore.New asks.
+	// Transactions must be immediate and wait for each other, as sqlitestore.New requires.
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {
 		return nil, err
 	}
-	if _, err := db.Exec("CREATE TABLE IF NOT EXISTS charges (order_id TEXT NOT NULL, cents INTEGER NOT NULL)"); err != nil {
+	_, err = db.Exec("CREATE TABLE IF NOT EXISTS charges (order_id TEXT NOT NULL, cents INTEGER NOT NULL)")
+	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	store, err := sqlitestore.New(db, sqlitestore.Options{})
@@ -38,10 +39,10 @@ func Open(path string) (*Till, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	t := &Till{db: db, store: store}
-	// Everything that Charge does is in one transaction: an attempt that a crash has cut off may be run again.
+	// Everything in Charge happens in one transaction, so an attempt that was interrupted by a crash may run again.
 	t.guard = retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
 	t.Consumer, err = queuesafe.New(t.guard, "till", queuesafe.Options{
-		Key:      queuesafe.KeyByField("/order"), // also the same when a producer sends an order twice
+		Key:      queuesafe.KeyByField("/order"), // the same key if a producer sends an order twice
 		Observer: report,
 	})
 	if err != nil {
@@ -50,8 +51,8 @@ func Open(path string) (*Till, error) {
 	return t, nil
 }
 
-// Charge is the handler. An order that makes no sense never will: it is a dead letter. One that could not be written may be
-// tried again, since nothing was.
+// Charge is the message handler. A malformed order can never succeed and becomes a dead letter. An order that could
+// not be saved may be retried, because nothing was written.
 func (t *Till) Charge(ctx context.Context, m queuesafe.Message) error {
 	var order struct {
 		Order string
@@ -67,13 +68,13 @@ func (t *Till) Charge(ctx context.Context, m queuesafe.Message) error {
 	return retrysafe.Retryable(err)
 }
 
-// Charges is how many orders have been charged for, and how many times.
+// Charges returns the number of charged orders and the number of charges.
 func (t *Till) Charges(ctx context.Context) (orders, charges int, err error) {
 	err = t.db.QueryRowContext(ctx, "SELECT count(DISTINCT order_id), count(*) FROM charges").Scan(&orders, &charges)
 	return orders, charges, err
 }
 
-// Close waits until everything is saved.
+// Close waits until all results are saved, and closes the file.
 func (t *Till) Close(ctx context.Context) error {
 	return errors.Join(t.guard.Shutdown(ctx), t.store.Close(), t.db.Close())
 }

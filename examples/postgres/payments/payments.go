@@ -1,5 +1,4 @@
-// Package payments is what sqlc generates of two statements: methods of Queries on anything that runs statements, a pool or a
-// transaction.
+// Package payments is what sqlc generates from two statements: methods of Queries on a pool or a transaction.
 package payments
 
 import (
@@ -9,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Schema of the business: two tables that must agree.
+// Schema has two tables that must agree.
 const Schema = `
 CREATE TABLE IF NOT EXISTS payments (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, amount bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS ledger (payment bigint NOT NULL REFERENCES payments, amount bigint NOT NULL);`
@@ -20,19 +19,19 @@ type DBTX interface {
 	QueryRow(context.Context, string, ...any) pgx.Row
 }
 
-// Queries are the statements of the business.
+// Queries holds the statements of the service.
 type Queries struct{ db DBTX }
 
 // New returns the statements on db.
 func New(db DBTX) *Queries { return &Queries{db: db} }
 
-// InsertPayment returns the new payment's id.
+// InsertPayment inserts a payment and returns its ID.
 func (q *Queries) InsertPayment(ctx context.Context, amount int64) (id int64, err error) {
 	err = q.db.QueryRow(ctx, "INSERT INTO payments (amount) VALUES ($1) RETURNING id", amount).Scan(&id)
 	return id, err
 }
 
-// InsertEntry books a payment.
+// InsertEntry inserts the ledger entry of a payment.
 func (q *Queries) InsertEntry(ctx context.Context, payment, amount int64) error {
 	_, err := q.db.Exec(ctx, "INSERT INTO ledger (payment, amount) VALUES ($1, $2)", payment, amount)
 	return err

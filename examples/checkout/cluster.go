@@ -19,14 +19,14 @@ import (
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
 )
 
-// town runs the shop and the three services as processes, and starts again what dies, on the same address and data. The
-// buyer is a process for each order.
-type town struct {
-	program   string // this one
-	folder    string // data of all of them
+// cluster runs the shop and the three services as processes, and restarts a process that dies, on the same address
+// and data. For each order, a buyer runs as another process.
+type cluster struct {
+	program   string // path of this program
+	folder    string // data of all processes
 	faults    string // folder of armed boundaries
 	addresses map[string]string
-	log       *os.File // what the processes say
+	log       *os.File // output of the processes
 	end       context.CancelFunc
 	running   sync.WaitGroup
 
@@ -35,13 +35,13 @@ type town struct {
 	deaths []string // "bank: signal: killed"
 }
 
-// openTown starts a town in a folder, and returns once all of it listens.
-func openTown(folder string) (*town, error) {
+// openCluster starts the processes with their data in a folder, and returns once all of them listen.
+func openCluster(folder string) (*cluster, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	t := &town{
+	t := &cluster{
 		program: program, folder: folder, faults: filepath.Join(folder, "faults"),
 		addresses: map[string]string{}, pids: map[string]int{},
 	}
@@ -75,8 +75,8 @@ func openTown(folder string) (*town, error) {
 	return t, nil
 }
 
-// close ends all processes, in order where they can.
-func (t *town) close() {
+// close ends all processes.
+func (t *cluster) close() {
 	t.end()
 	t.running.Wait()
 	t.log.Close()
@@ -91,10 +91,11 @@ func freeAddress() (string, error) {
 	return listener.Addr().String(), nil
 }
 
-func (t *town) buyerFolder() string { return filepath.Join(t.folder, "buyer") }
+func (t *cluster) buyerFolder() string { return filepath.Join(t.folder, "buyer") }
 
-// supervise runs a process until ctx ends, again whenever it has died. ready gets the first start's end or error.
-func (t *town) supervise(ctx context.Context, name string, ready chan<- error) {
+// supervise runs a process until ctx ends, and restarts it when it dies. ready receives nil once it listens for the
+// first time, or the error of the first start.
+func (t *cluster) supervise(ctx context.Context, name string, ready chan<- error) {
 	said := false
 	for ctx.Err() == nil {
 		err := t.runOnce(ctx, name, func() {
@@ -107,7 +108,7 @@ func (t *town) supervise(ctx context.Context, name string, ready chan<- error) {
 			return
 		}
 		t.noteDeath(name, err)
-		if !said { // not killed, then: nothing was armed
+		if !said { // the process failed by itself, because nothing is armed yet
 			ready <- fmt.Errorf("%s: %w", name, err)
 			return
 		}
@@ -115,13 +116,14 @@ func (t *town) supervise(ctx context.Context, name string, ready chan<- error) {
 }
 
 // runOnce runs a process to its end, and calls listening once it listens.
-func (t *town) runOnce(ctx context.Context, name string, listening func()) error {
-	cmd := t.command(ctx, append([]string{"serve", name, "--listen", t.addresses[name], "--data", filepath.Join(t.folder, name+".db")}, t.urls(name)...))
+func (t *cluster) runOnce(ctx context.Context, name string, listening func()) error {
+	cmd := t.command(ctx, append([]string{"serve", name, "--listen", t.addresses[name], "--data",
+		filepath.Join(t.folder, name+".db")}, t.urls(name)...))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	cmd.Cancel, cmd.WaitDelay = in.Close, 10*time.Second // the end of its input is what ends it
+	cmd.Cancel, cmd.WaitDelay = in.Close, 10*time.Second // closing its input ends the process
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -138,8 +140,8 @@ func (t *town) runOnce(ctx context.Context, name string, listening func()) error
 	return cmd.Wait()
 }
 
-// urls are the flags by which the shop knows the services.
-func (t *town) urls(name string) (flags []string) {
+// urls returns the flags with the addresses of the services.
+func (t *cluster) urls(name string) (flags []string) {
 	if name != "shop" {
 		return nil
 	}
@@ -149,21 +151,21 @@ func (t *town) urls(name string) (flags []string) {
 	return flags
 }
 
-func (t *town) command(ctx context.Context, args []string) *exec.Cmd {
+func (t *cluster) command(ctx context.Context, args []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, t.program, args...)
 	cmd.Env = append(os.Environ(), faults.FolderVariable+"="+t.faults)
 	cmd.Stderr = t.log
 	return cmd
 }
 
-func (t *town) noteDeath(name string, err error) {
+func (t *cluster) noteDeath(name string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deaths = append(t.deaths, fmt.Sprintf("%s: %v", name, err))
 }
 
-// takeDeaths returns who has died since it was asked last, and of what.
-func (t *town) takeDeaths() []string {
+// takeDeaths returns the processes that have died since the last call, and how.
+func (t *cluster) takeDeaths() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	deaths := t.deaths
@@ -171,17 +173,18 @@ func (t *town) takeDeaths() []string {
 	return deaths
 }
 
-// pid of a process that runs, or has just died.
-func (t *town) pid(name string) int {
+// pid returns the ID of a process that runs, or has just died.
+func (t *cluster) pid(name string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.pids[name]
 }
 
-// buy has the buyer order once; more are further flags. A buyer that is killed is started again.
-func (t *town) buy(ctx context.Context, number string, more ...string) error {
+// buy runs a buyer that places one order; more are further flags. A buyer that was killed is restarted.
+func (t *cluster) buy(ctx context.Context, number string, more ...string) error {
 	for {
-		args := []string{"buy", "--shop", "http://" + t.addresses["shop"] + "/checkouts", "--data", t.buyerFolder(), "--order", number}
+		args := []string{"buy", "--shop", "http://" + t.addresses["shop"] + "/checkouts", "--data", t.buyerFolder(),
+			"--order", number}
 		cmd := t.command(ctx, append(args, more...))
 		err := cmd.Start()
 		if err == nil {
@@ -197,14 +200,14 @@ func (t *town) buy(ctx context.Context, number string, more ...string) error {
 	}
 }
 
-// answers returns what the buyer was answered about an order, each time.
-func (t *town) answers(number string) ([]string, error) {
+// answers returns all answers that the buyer got for an order.
+func (t *cluster) answers(number string) ([]string, error) {
 	text, err := os.ReadFile(filepath.Join(t.buyerFolder(), number+".json"))
 	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n"), err
 }
 
-// effects counts what each service has done about an order.
-func (t *town) effects(ctx context.Context, number string) (map[string]int, error) {
+// effects returns the number of effects of an order by service.
+func (t *cluster) effects(ctx context.Context, number string) (map[string]int, error) {
 	counts := map[string]int{}
 	for _, name := range services() {
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+t.addresses[name]+"/effects/"+number, nil)

@@ -10,14 +10,14 @@ import (
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
 )
 
-// play buys once for each boundary, and kills whoever comes by it.
-func play() error {
+// demo places one order for each boundary, and kills the process that reaches it.
+func demo() error {
 	folder, err := os.MkdirTemp("", "checkout")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	t, err := openTown(folder)
+	t, err := openCluster(folder)
 	if err != nil {
 		return err
 	}
@@ -34,17 +34,18 @@ func play() error {
 	return nil
 }
 
-// result of an order.
+// result is the result of an order.
 type result struct {
-	effects map[string]int // by service
-	answers []string       // that the buyer got
-	deaths  []string       // of processes meanwhile
+	effects map[string]int // number of effects by service
+	answers []string       // answers that the buyer got
+	deaths  []string       // processes that died
 	fired   []string       // boundaries at which the fault happened
 	took    time.Duration
 }
 
-// runOrder buys while a fault waits at each of the boundaries, asks again when all is over, and tells what happened.
-func (t *town) runOrder(ctx context.Context, number string, f faults.Fault, at ...string) (*result, error) {
+// runOrder places an order while a fault is armed at each of the boundaries, repeats the request at the end, and
+// returns the result.
+func (t *cluster) runOrder(ctx context.Context, number string, f faults.Fault, at ...string) (*result, error) {
 	t.takeDeaths()
 	for _, boundary := range at {
 		if err := faults.Arm(t.faults, boundary, f); err != nil {
@@ -62,11 +63,11 @@ func (t *town) runOrder(ctx context.Context, number string, f faults.Fault, at .
 		}
 		faults.Forget(t.faults, boundary)
 	}
-	return r, t.look(ctx, number, r)
+	return r, t.inspect(ctx, number, r)
 }
 
-// look finds out what has become of an order, and has the buyer ask for it once more.
-func (t *town) look(ctx context.Context, number string, r *result) (err error) {
+// inspect repeats the request of an order and reads its effects.
+func (t *cluster) inspect(ctx context.Context, number string, r *result) (err error) {
 	if err := t.buy(ctx, number, "--again"); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (t *town) look(ctx context.Context, number string, r *result) (err error) {
 	return err
 }
 
-// sameAnswers says whether all answers are the same, byte for byte.
+// sameAnswers reports whether all answers are equal, byte for byte.
 func (r *result) sameAnswers() string {
 	if slices.ContainsFunc(r.answers, func(a string) bool { return a != r.answers[0] }) {
 		return "differ"

@@ -15,15 +15,16 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// town is what the shop depends on: three services in this process, so that the example runs by itself.
-type town struct{ stock, bank, carrier *service }
+// backends are the three services that the shop calls, in this process so that the example runs by itself.
+type backends struct{ stock, bank, carrier *service }
 
-// openTown starts the services. The carrier hangs up once.
-func openTown() *town {
-	return &town{stock: newService(noLimit, nil), bank: newService(100_000, nil), carrier: newService(noLimit, faults.HangUpOnce)}
+// openBackends starts the services. The carrier once closes the connection without an answer.
+func openBackends() *backends {
+	return &backends{stock: newService(noLimit, nil), bank: newService(100_000, nil),
+		carrier: newService(noLimit, faults.HangUpOnce)}
 }
 
-func (t *town) shop() *shop {
+func (t *backends) shop() *shop {
 	return &shop{
 		client:  &http.Client{Timeout: 10 * time.Second},
 		stock:   t.stock.server.URL,
@@ -32,18 +33,18 @@ func (t *town) shop() *shop {
 	}
 }
 
-func (t *town) close() {
+func (t *backends) close() {
 	t.stock.server.Close()
 	t.bank.server.Close()
 	t.carrier.server.Close()
 }
 
-// service makes something for each key it has not seen. It uses the same middleware as the shop; any other service that
-// knows idempotency keys does as well.
+// service makes something for each new key. It uses the same middleware as the shop; any other service with
+// idempotency keys works as well.
 type service struct {
 	server      *httptest.Server
 	asked, made atomic.Int64
-	limit       int64 // in cents: beyond it the service declines
+	limit       int64 // in cents; the service declines larger amounts
 }
 
 const noLimit = math.MaxInt64
