@@ -87,13 +87,15 @@ func SetResult(ctx context.Context, v any) error {
 	return nil
 }
 
-// Key that this attempt works on.
+// Key returns the key that this attempt works on.
 func (a *Attempt) Key() Key { return a.lease.Key }
 
-// Fence grows with each attempt at the key. Give it to systems that can refuse a smaller one. See Lease.
+// Fence returns a number that grows with each attempt at the key; 0 if the attempt is not protected. Pass it to systems
+// that can refuse writes with a smaller one. See Lease.Fence.
 func (a *Attempt) Fence() int64 { return a.lease.Fence }
 
-// Number of this attempt: 1 is the first, more follow a take-over or a release after saved steps.
+// Number returns which attempt at the key this is: 1 is the first, and more follow after a take-over or after a release
+// with saved steps.
 func (a *Attempt) Number() int { return a.number }
 
 // Protected reports whether the key is claimed: true, unless the store failed and the policy is FailOpen.
@@ -128,7 +130,8 @@ func (a *Attempt) Value(key any) any {
 	return a.context.Value(key)
 }
 
-// newAttempt returns an attempt whose context outlives the caller's patience: the record matters more.
+// newAttempt returns an attempt whose context outlives the caller's: the work should end and be recorded even if its
+// caller has stopped waiting.
 func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 	a := &Attempt{
 		caller: lazyctx.Detached{Values: ctx},

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// background tries again what must not be lost: saving an end, undoing a claim.
+// background repeats calls to the store that must not be lost: saving the end of an attempt, undoing a claim.
 type background struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	tasks *sync.WaitGroup
-	undos chan struct{} // one place for each claim being undone
+	undos chan struct{} // holds a value for each claim that is being undone
 }
 
 const (
@@ -39,7 +39,7 @@ func (b *background) start(try func() (done bool), end func()) {
 	})
 }
 
-// sleep waits for d, a random part of it left out, and reports whether to go on.
+// sleep waits for a random time between half of d and d. It returns false if the Guard is shut down.
 func (b *background) sleep(d time.Duration) bool {
 	t := time.NewTimer(d/2 + rand.N(d/2))
 	defer t.Stop()
@@ -53,9 +53,10 @@ func (b *background) sleep(d time.Duration) bool {
 
 func (b *background) wait() { b.tasks.Wait() }
 
-// undoClaim gives up a claim whose answer was lost: it may have been made, and would then block its key for a lease and
-// leave it abandoned, although nothing has run. It claims again as the same owner, which tells, and gives the claim back.
-// It tries no longer than the lease would last, and for a bounded number of claims at once; beyond that the lease decides.
+// undoClaim gives up a claim whose answer was lost. The claim may have been made: it would then block its key for a
+// lease and leave it abandoned, although nothing has run. undoClaim claims again as the same owner, which shows whether
+// it was made, and gives the claim back. It tries no longer than the lease would last, and for maxUndos claims at once;
+// the leases of further claims run out.
 func (g *Guard) undoClaim(ctx context.Context, p ClaimParams) {
 	select {
 	case g.background.undos <- struct{}{}:
@@ -69,8 +70,8 @@ func (g *Guard) undoClaim(ctx context.Context, p ClaimParams) {
 	}, func() { g.undoAgain(parent, p, p.Lease/16, giveUpAt) })
 }
 
-// undoAgain undoes a claim once more, after pauses that double, while its lease would last: it may have been delayed on its
-// way to the store, and arrive when it has been undone.
+// undoAgain undoes a claim once more, after pauses that double, for as long as its lease would last: the claim may have
+// been delayed on its way to the store, and arrive after it has been undone.
 func (g *Guard) undoAgain(parent context.Context, p ClaimParams, pause time.Duration, giveUpAt time.Time) {
 	if time.Until(giveUpAt) < pause {
 		<-g.background.undos
@@ -94,13 +95,13 @@ func (g *Guard) undo(parent context.Context, p ClaimParams) error {
 		err = g.giveBack(call, p, c)
 	}
 	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreFull) {
-		return nil // then nothing is held in our name
+		return nil // then this owner holds nothing
 	}
 	return err
 }
 
-// giveBack leaves a claimed key as it was found: what an earlier attempt abandoned stays abandoned, and what a person has
-// released stays released.
+// giveBack returns a claimed key to the state before the claim: a key that an earlier attempt abandoned stays
+// abandoned, and one that a person has released stays released.
 func (g *Guard) giveBack(ctx context.Context, p ClaimParams, c Claim) error {
 	if p.TakeOver && c.Record.Attempt > 1 {
 		if c.Record.releasedAt() != c.Record.Attempt-1 {

@@ -1,7 +1,7 @@
 package retrysafe
 
-// Class says what an answer of the work means for its key. Adapters derive it from the protocol's status: an HTTP status, a
-// gRPC code.
+// Class says what an answer of the work means for its key. Adapters derive it from the protocol's status: an HTTP
+// status, a gRPC code.
 type Class uint8
 
 const (
@@ -34,8 +34,9 @@ const (
 // String returns "store", "release" or "unknown".
 func (p AmbiguousPolicy) String() string { return name(int(p), "store", "release", "unknown") }
 
-// Or returns p, or the default under policy if p is zero: AmbiguousUnknown if policy resumes abandoned keys, because work
-// that may be entered again after a crash may be entered again after a server error too, and AmbiguousStore otherwise.
+// Or returns p, or the default under policy if p is zero: AmbiguousUnknown if policy resumes abandoned keys, because
+// work that may be entered again after a crash may be entered again after a server error too, and AmbiguousStore
+// otherwise.
 func (p AmbiguousPolicy) Or(policy Policy) AmbiguousPolicy {
 	switch {
 	case p != 0:

@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// errPanicked is what observers are told of work that a panic or runtime.Goexit has ended. How far it came is unknown.
+// errPanicked is the error in the event WorkUnknown of work that a panic or runtime.Goexit has ended. How far it came
+// is unknown.
 var errPanicked = errors.New("retrysafe: the work panicked or ended its goroutine")
 
 // do runs the work and concludes the attempt, however the work ends.
@@ -29,22 +30,23 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	if saved != nil {
 		return a.concluded(*saved)
 	}
-	c, code := classify(err)
+	kind, code := markOf(err)
 	switch {
 	case err == nil:
 		if !r.Failed {
 			a.tellUnused()
 		}
 		return a.complete(r, nil)
-	case c == retryable && !inDoubt:
+	case kind == retryable && !inDoubt:
 		return a.release(err)
-	case c == retryable, c == unknown:
+	case kind == retryable, kind == unknown:
 		return a.abandon(err)
 	}
 	return a.complete(failureResult(code, err.Error()), err)
 }
 
-// complete saves the result. If the store fails, the caller gets it nevertheless: the work is done.
+// complete saves the result. If the store fails, the caller gets the result all the same, because the work is done, and
+// saving goes on in the background.
 func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
 	out := Outcome{Result: r, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
@@ -103,8 +105,8 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 	return out, &workError{cause}
 }
 
-// abandon ends the lease at once, so that the next request need not wait for it to run out. If the lease was lost, the key is not
-// abandoned: it has another attempt or its answer, which a retry gets.
+// abandon ends the lease at once, so that the next request need not wait for it to run out. If the lease was lost, the
+// key is not abandoned: another attempt has it, or it has an answer, which a retry gets.
 func (a *Attempt) abandon(cause error) (Outcome, error) {
 	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
 	if a.Protected() && errors.Is(a.giveUp(), ErrLeaseLost) {
@@ -114,7 +116,7 @@ func (a *Attempt) abandon(cause error) (Outcome, error) {
 	return out, fmt.Errorf("%w: %w", ErrAbandoned, &workError{cause})
 }
 
-// lost answers when the store has refused what a zombie wanted to save.
+// lost returns the error of an attempt that was taken over: the store has refused its end.
 func (a *Attempt) lost() (Outcome, error) {
 	a.finish()
 	a.tellTaken()
@@ -122,7 +124,8 @@ func (a *Attempt) lost() (Outcome, error) {
 	return Outcome{Attempt: a.number}, &Refusal{Reason: ErrLeaseLost, Record: known}
 }
 
-// later goes on saving in the background, while heartbeats keep the lease alive.
+// later repeats save in the background until it succeeds or the lease is lost. Heartbeats keep the lease alive
+// meanwhile.
 func (a *Attempt) later(err error, save func(context.Context) error) {
 	a.tell(SaveFailed, err)
 	a.guard.background.start(func() bool {
@@ -150,7 +153,8 @@ func endKind(r Result) EventKind {
 	return WorkSucceeded
 }
 
-// fit leaves out what is too large to keep: that the work has run is worth more than its answer.
+// fit removes from r what is larger than the limit. The rest is saved: that the work has run matters more than its
+// answer.
 func (e *engine) fit(r Result, limit int) Result {
 	if len(r.Meta)+len(r.Body) > limit {
 		r.Body, r.Omitted = nil, true
@@ -164,8 +168,9 @@ func (e *engine) fit(r Result, limit int) Result {
 // errorMeta marks a result made from an error, so that a replay gives an error again.
 const errorMeta = "retrysafe error"
 
-// resolvedCode marks the result of a key that a person has ended as failed without an answer: see ResolveFail. Being a code, it
-// stays when the answer is dropped. It fits 32 bits, and is no protocol's.
+// resolvedCode marks the result of a key that a person has resolved as failed without an answer: see ResolveFail. The
+// mark is a code and not a text, because the code is kept when the answer is dropped: clients must be told "not
+// executed" then too. It fits 32 bits, and no protocol uses it.
 const resolvedCode = 0x7e7502
 
 func (r Result) isResolvedFailure() bool { return r.Failed && r.Code == resolvedCode }
@@ -174,8 +179,9 @@ func failureResult(code int, message string) Result {
 	return Result{Failed: true, Code: code, Meta: []byte(errorMeta), Body: []byte(message)}
 }
 
-// Failure returns the error that Guard.Do returns for r: that of work which has failed with an error, or of a key that was resolved as
-// failed without an answer. It is nil for other results, those included that are failures in the words of a protocol.
+// Failure returns the error that Guard.Do returns for r: that of work which failed with an error, or of a key that was
+// resolved as failed without an answer. It is nil for all other results, also for those with which an adapter recorded
+// a failure of its protocol, such as 404.
 func (r Result) Failure() *Failure {
 	switch {
 	case r.isResolvedFailure():

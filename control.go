@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// AttemptControl is the part of an attempt that adapters and stores use and that work has no need of. It is a value that
-// refers to the attempt; get it with Attempt.Control. Its methods may be called from several goroutines.
+// AttemptControl is the part of an attempt that adapters and stores use and that work has no need of. It is a value
+// that refers to the attempt; get it with Attempt.Control. Its methods may be called from several goroutines.
 //
 // A store's InTx calls StepsInTx, runs the work's function, and then calls either RolledBack or CompleteIn.
 type AttemptControl struct{ a *Attempt }
@@ -18,13 +18,13 @@ func (a *Attempt) Control() AttemptControl { return AttemptControl{a} }
 // Lease returns the lease under which the attempt works. Its Fence is 0 if the attempt is not protected.
 func (c AttemptControl) Lease() Lease { return c.a.lease }
 
-// Tries returns Attempt.Number, counted from the last time that a person released the key (ResolveRelease), which starts the
-// count anew.
+// Tries returns Attempt.Number, counted from the last time that a person released the key (ResolveRelease), which
+// starts the count anew.
 func (c AttemptControl) Tries() int { return c.a.tries }
 
-// Capture sets the function that returns the result which CompleteIn saves. Adapters call it before the work starts: for an
-// HTTP handler f returns the response written so far. f is called once for each transaction, also for one that is rolled
-// back, because what the work has answered inside of that transaction must not be part of a later one.
+// Capture sets the function that returns the result which CompleteIn saves. Adapters call it before the work starts:
+// for an HTTP handler f returns the response written so far. f is called once for each transaction, also for one that
+// is rolled back, because what the work has answered inside of that transaction must not be part of a later one.
 func (c AttemptControl) Capture(f func() (Result, error)) {
 	c.a.mu.Lock()
 	defer c.a.mu.Unlock()
@@ -47,8 +47,8 @@ func (c AttemptControl) StepsInTx(ctx context.Context) (inside context.Context, 
 }
 
 // CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
-// write, writes it, and commits. When CompleteIn returns nil the attempt is over, and every request gets the saved result,
-// whatever the work returns afterwards.
+// write, writes it, and commits. When CompleteIn returns nil the attempt is over, and every request gets the saved
+// result, whatever the work returns afterwards.
 //
 // It returns ErrLeaseLost if the attempt has already been completed or taken over, the capture function's error, or
 // what save returned; then nothing is completed. After an error of save that is marked Unknown the attempt is in doubt.
@@ -61,7 +61,7 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 	}
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
 	if err := save(a.lease, r, a.guard.policy.Retention); err != nil {
-		if mark, _ := classify(err); mark == unknown {
+		if kind, _ := markOf(err); kind == unknown {
 			c.InDoubt()
 		}
 		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s) {
@@ -94,7 +94,8 @@ func (c AttemptControl) InDoubt() {
 // that was noted first under the name; again is false if this is the first.
 //
 // A child key is derived from a name alone, so that it is the same on every attempt. Adapters that send child keys by
-// themselves note each call, and refuse a second call of the same name with another digest: both would be sent under one key.
+// themselves note each call, and refuse a second call of the same name with another digest,
+// because both would be sent under one key.
 // What is noted belongs to this attempt and is not saved; the next attempt starts with nothing noted.
 func (c AttemptControl) NoteCall(name, digest string) (first string, again bool) {
 	c.a.mu.Lock()

@@ -1,6 +1,6 @@
-// Package retrysafe makes operations safe to retry. A client that hears nothing sends its request again: after a timeout, a lost
-// response, a crash. For one idempotency key, a Guard runs the operation at most once, and answers every retry with the result of
-// that run, byte for byte.
+// Package retrysafe makes operations safe to retry. A client that hears nothing sends its request again: after a
+// timeout, a lost response, a crash. For one idempotency key, a Guard runs the operation at most once, and answers
+// every retry with the result of that run, byte for byte.
 //
 //	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 //	request := retrysafe.Request{
@@ -12,10 +12,10 @@
 //			return Receipt{Charge: "ch_1"}, nil
 //		})
 //
-// The key is claimed before the work begins, in one atomic call to the Store, as a lease that heartbeats keep alive. Of many
-// requests at once one runs; the others are refused or wait, as Policy says. If the process dies, the lease runs out and the outcome is
-// unknown: Policy.OnAbandoned then refuses, runs the work again, or asks what happened. What a paused process writes too late is
-// refused by its fence.
+// The key is claimed before the work begins, in one atomic call to the Store, as a lease that heartbeats keep alive. Of
+// many requests at once one runs; the others are refused or wait, as Policy says. If the process dies, the lease runs
+// out and the outcome is unknown: Policy.OnAbandoned then refuses, runs the work again, or asks what happened. What a
+// paused process writes too late is refused by its fence.
 //
 // # Where to find what
 //
@@ -33,13 +33,13 @@
 //	probe               tests an API from the outside
 //	observe/otelsafe    OpenTelemetry
 //
-// In this package: New and Guard.Do or Do run guarded work. Step saves the results of parts of it, and ChildKey derives keys for calls to other
-// systems. Terminal, Retryable and Unknown mark how work ended, and Guard.Explain says what an
-// error of Do means for the request's sender. Policy and Options say what happens in each situation; Store is the contract of
-// stores.
+// In this package: New and Guard.Do or Do run guarded work. Step saves the results of parts of it, and ChildKey derives
+// keys for calls to other systems. Terminal, Retryable and Unknown mark how work ended, and Guard.Explain says what an
+// error of Do means for the request's sender. Policy and Options say what happens in each situation; Store is the
+// contract of stores.
 //
 // # Where to read on
 //
-// docs/getting-started-library.md is the way in, docs/concepts.md has the words and the table of what the next request gets, and
-// docs/what-it-does-not-promise.md says where the promise ends. The folder examples has programs.
+// docs/getting-started-library.md is the way in, docs/concepts.md has the words and the table of what the next request
+// gets, and docs/what-it-does-not-promise.md says where the promise ends. The folder examples has programs.
 package retrysafe

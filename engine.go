@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/lazyctx"
 )
 
-// engine is what a Guard and the Guards made of it by With share.
+// engine is the part that a Guard shares with the Guards that With and WithObserver make of it.
 type engine struct {
 	store        Store
 	watcher      Watcher   // nil: waiters poll
@@ -39,9 +39,9 @@ func newEngine(s Store, o Options) *engine {
 	return e
 }
 
-// Shutdown refuses new requests with ErrShutdown and returns when those that run have ended and everything that is
-// saved in the background is saved. If ctx ends before, it gives up what is in the background and returns ctx's error:
-// those keys become abandoned. Call it before closing the store. It may be called again.
+// Shutdown refuses new requests with ErrShutdown, and returns nil when the running ones have ended and everything that
+// is being saved in the background is saved. If ctx ends before, Shutdown stops saving in the background and returns
+// the error of ctx; the keys in question become abandoned. Call it before closing the store. It may be called again.
 func (e *engine) Shutdown(ctx context.Context) error {
 	e.gate.Lock()
 	e.closed = true
@@ -80,7 +80,7 @@ func newCallContext(ctx context.Context, limit time.Duration) *lazyctx.Context {
 	return lazyctx.WithDeadline(ctx, time.Now().Add(limit))
 }
 
-// sweeps sets off background sweeps as requests come by, so that no goroutine need stay.
+// sweeps starts background sweeps when requests come in, so that no goroutine has to run all the time.
 type sweeps struct {
 	sweeper Sweeper
 	every   time.Duration
@@ -90,7 +90,7 @@ type sweeps struct {
 
 const sweepLimit = 500
 
-// maybe starts a sweep if one is due.
+// maybe starts a sweep if none was started within the last interval.
 func (s *sweeps) maybe(e *engine) {
 	if s.sweeper == nil || s.every < 0 || s.waiting.Load() || s.stopped.Load() || !s.waiting.CompareAndSwap(false, true) {
 		return

@@ -5,42 +5,48 @@ import (
 	"fmt"
 )
 
-// What a Guard or a Store answers with; branch on these with errors.Is.
+// Errors that a Guard or a Store returns. Branch on them with errors.Is, or let Guard.Explain say what they mean for a
+// client.
 var (
-	// ErrMismatch: the key was first used for a different request. Retrying will not help; use a new key.
+	// ErrMismatch is returned when the key was first used for a different request. A retry gets the same; use a new
+	// key.
 	ErrMismatch = errors.New("retrysafe: key was used for a different request")
-	// ErrInFlight: another attempt is working on the key. Retry later with the same key.
+	// ErrInFlight is returned when another attempt is working on the key. Retry later with the same key.
 	ErrInFlight = errors.New("retrysafe: an attempt is in flight")
-	// ErrWaitTimeout: another attempt is working on the key, and was still working when the wait ended. Retry later
-	// with the same key.
+	// ErrWaitTimeout is returned when another attempt is working on the key, and was still working when the time of a
+	// Wait policy ended. Retry later with the same key.
 	ErrWaitTimeout = errors.New("retrysafe: still in flight after waiting")
-	// ErrAbandoned: an attempt began and never ended, so that it is unknown what it did. Every retry is told so until
-	// a person finds out and resolves the key: see Guard.Resolve.
+	// ErrAbandoned is returned when an attempt started and never ended, so that it is unknown what it did. Every retry
+	// gets the same until a person finds out and resolves the key: see Guard.Resolve.
 	ErrAbandoned = errors.New("retrysafe: outcome unknown")
-	// ErrNotReplayable: the work has run, and its answer is not kept: it was omitted, or its replay window has
-	// passed. It will not run again under this key.
+	// ErrNotReplayable is returned when the work has run and its answer is not kept: it was omitted, or its replay
+	// window has passed. The work will not run again under this key.
 	ErrNotReplayable = errors.New("retrysafe: done, but the answer is not replayable")
-	// ErrLeaseLost: another attempt has taken the key over, or this one has ended; nothing was changed.
+	// ErrLeaseLost is returned when another attempt has taken the key over, or this one has ended. Nothing was changed.
 	ErrLeaseLost = errors.New("retrysafe: lease lost")
-	// ErrStoreFull: the store has reached its limit and takes no new keys. Nothing was run.
+	// ErrStoreFull is returned when the store has reached its limit and takes no new keys. Nothing was run.
 	ErrStoreFull = errors.New("retrysafe: store is full")
-	// ErrStoreFailed: the store could not say whether the key is free. Nothing was run.
+	// ErrStoreFailed is returned when the store failed before it could say whether the key is free. Nothing was run.
 	ErrStoreFailed = errors.New("retrysafe: store failed")
-	// ErrInvalidKey: the key is empty or too long.
+	// ErrInvalidKey is returned for a key that is empty or too long. See Key.Validate.
 	ErrInvalidKey = errors.New("retrysafe: invalid key")
-	// ErrNoAttempt: the context does not come from a Guard's attempt.
+	// ErrNoAttempt is returned when a context is not that of a Guard's attempt or derived from it.
 	ErrNoAttempt = errors.New("retrysafe: not inside an attempt")
-	// ErrShutdown: the Guard is shutting down. Nothing was run.
+	// ErrShutdown is returned after Guard.Shutdown was called. Nothing was run.
 	ErrShutdown = errors.New("retrysafe: guard is shutting down")
 )
 
-// Refusal is the error for a key that another attempt has or had. It wraps one of ErrMismatch, ErrInFlight,
-// ErrWaitTimeout, ErrAbandoned, ErrNotReplayable and ErrLeaseLost, and carries the record that explains it.
+// Refusal is the error that Guard.Do returns for a key that another attempt has or had. It wraps one of ErrMismatch,
+// ErrInFlight, ErrWaitTimeout, ErrAbandoned, ErrNotReplayable and ErrLeaseLost, and carries the record that explains
+// it.
 type Refusal struct {
+	// Reason is the error that Refusal wraps.
 	Reason error
+	// Record is what the store knew of the key, without the trail.
 	Record Record
 }
 
+// Error names the key by its digest, and the reason.
 func (r *Refusal) Error() string {
 	return fmt.Sprintf("key %s: %v", r.Record.Key, r.Reason)
 }
@@ -55,34 +61,40 @@ type Failure struct {
 	Code int
 	// Message is the text of the error that the work returned.
 	Message string
-	// Resolved says that the work has not ended: a person has ended the key as failed, without an answer, after its outcome
-	// was unknown. See ResolveFail.
+	// Resolved says that the failure is not the work's: its outcome was unknown, and a person resolved the key as
+	// failed, without an answer. See ResolveFail.
 	Resolved bool
-	// Cause is that error itself. A replay has none: use it for logs, not for decisions.
+	// Cause is the error that the work returned; nil in a replay. Use it for logs, not for decisions, because a retry
+	// would decide otherwise.
 	Cause error
 }
 
+// Error returns Message.
 func (f *Failure) Error() string { return f.Message }
 
-// Terminal marks err as final: it is saved and replayed. Errors without a mark are treated the same.
+// Terminal marks err as final: it is saved as the key's failure, and every retry gets it. Errors without a mark are
+// treated the same. Terminal(nil) is nil.
 func Terminal(err error) error { return TerminalCode(0, err) }
 
-// TerminalCode marks err as final and gives it a code that every retry sees in its Failure.
+// TerminalCode marks err as final, like Terminal, and gives it a code that every retry finds in Failure.Code. The code
+// must fit 32 bits.
 func TerminalCode(code int, err error) error { return mark(err, terminal, code) }
 
-// Retryable marks err as the worker's word that nothing happened: the key is released, and the next request with it
-// runs the work afresh (or, after saved steps, resumes).
+// Retryable marks err as the work's report that nothing happened: the key is released, and the next request with it
+// runs the work again (or, after saved steps, resumes it).
 //
-// A mark speaks for one attempt and does not leave Guard.Do: work that returns what another Guard's Do has returned to it
-// has failed for good, unless it marks that error for itself.
+// A mark applies to one attempt and does not leave Guard.Do. Work that returns an error of another Guard's Do has
+// failed for good, unless it marks that error itself.
 func Retryable(err error) error { return mark(err, retryable, 0) }
 
-// Unknown marks err as the worker's word that it cannot tell what happened: the key is abandoned at once, and the
-// policy for abandoned keys decides what the next request gets.
+// Unknown marks err as the work's report that it cannot tell what happened: the key is abandoned at once, and
+// Policy.OnAbandoned decides what the next request gets.
 func Unknown(err error) error { return mark(err, unknown, 0) }
 
-// workError is an error that Do returns of work which did not end. To the caller its mark is spent, and answers of
-// other Guards that the work has called are not answers of this one: errors.Is and errors.As find what else is inside.
+// workError is the error that Do returns for work that released or abandoned its key. It hides two things from the
+// caller. The mark is one: it applied to this attempt. Errors of other Guards are the other: work may have called a
+// Guard whose key is in flight, which says nothing about this key. errors.Is and errors.As find everything else that is
+// inside.
 type workError struct{ inside error }
 
 func (w *workError) Error() string { return w.inside.Error() }
@@ -100,51 +112,51 @@ func (w *workError) Is(target error) bool {
 // As implements what errors.As asks for.
 func (w *workError) As(target any) bool {
 	switch target.(type) {
-	case **classified, **Refusal, **Failure:
+	case **marked, **Refusal, **Failure:
 		return false
 	}
 	return errors.As(w.inside, target)
 }
 
-// callerLeft is an error that occurred because the caller's context ended. Explain tells it from a store's timeout by its type,
-// since both are context.DeadlineExceeded.
+// callerLeft is an error that occurred because the caller's context ended. Explain tells it from a store's timeout by
+// its type, since both are context.DeadlineExceeded.
 type callerLeft struct{ error }
 
 func (c *callerLeft) Unwrap() error { return c.error }
 
-// class is what a worker's error says about the work.
-type class uint8
+// markKind is what the mark of an error says about the work.
+type markKind uint8
 
 const (
-	terminal class = iota
+	terminal markKind = iota
 	retryable
 	unknown
 )
 
-// classified is an error with a mark. It prints as the error inside.
-type classified struct {
+// marked is an error with a mark. It prints as the error inside.
+type marked struct {
 	error
-	class class
-	code  int
+	kind markKind
+	code int
 }
 
-func (c *classified) Unwrap() error { return c.error }
+func (m *marked) Unwrap() error { return m.error }
 
-func mark(err error, c class, code int) error {
+func mark(err error, kind markKind, code int) error {
 	if err == nil {
 		return nil
 	}
-	return &classified{error: err, class: c, code: code}
+	return &marked{error: err, kind: kind, code: code}
 }
 
-// classify returns the outermost mark of err; none means terminal.
-func classify(err error) (class, int) {
+// markOf returns the outermost mark of err and its code; an error without a mark is terminal.
+func markOf(err error) (markKind, int) {
 	if err == nil {
 		return terminal, 0
 	}
-	var c *classified
-	if errors.As(err, &c) {
-		return c.class, c.code
+	var m *marked
+	if errors.As(err, &m) {
+		return m.kind, m.code
 	}
 	return terminal, 0
 }

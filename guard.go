@@ -27,16 +27,17 @@ type Options struct {
 	Policy Policy
 	// Observer is told what happens. Default: none.
 	Observer Observer
-	// StoreTimeout bounds each call to the store, and so does Policy.Lease, if it is shorter: an answer that comes when
-	// the lease is over comes too late. Default 5 s.
+	// StoreTimeout bounds each call to the store. If Policy.Lease is shorter, it is the bound: an answer after the end
+	// of the lease comes too late. Default 5 s.
 	StoreTimeout time.Duration
-	// SweepEvery is how often requests set off a sweep in the background, if the store is a Sweeper. Default 1 min;
-	// negative: never (something else sweeps).
+	// SweepEvery is how often requests start a sweep in the background, if the store is a Sweeper. Default 1 min;
+	// negative: never, for programs in which something else sweeps.
 	SweepEvery time.Duration
 }
 
-// Request names an operation and says what was asked of it.
+// Request names an operation by its key, and identifies what the caller asks for by a fingerprint.
 type Request struct {
+	// Key of the operation. It must be valid: see Key.Validate.
 	Key Key
 	// Fingerprint of the request. If it differs from the one that first used the key, the request is refused with
 	// ErrMismatch. Empty: it matches any.
@@ -52,14 +53,14 @@ type Request struct {
 //   - Retryable(err): nothing happened; the key is released
 //   - Unknown(err): it is not known what happened; the key is abandoned
 //
-// A panic or runtime.Goexit says as little as a crash: the key is abandoned, as with Unknown, and the panic goes on. If the
-// work had completed the attempt in a transaction of its own before, that result stays.
+// After a panic or runtime.Goexit it is unknown what happened, as after a crash: the key is abandoned, as with Unknown,
+// and the panic continues. If the work had completed the attempt in a transaction of its own before, that result stays.
 //
-// The context outlives the caller's: it ends after Policy.Timeout, and with the cause ErrLeaseLost when another attempt
-// has taken over. It is the attempt itself.
+// The context is the attempt itself. It outlives the caller's context: it ends after Policy.Timeout, and with the cause
+// ErrLeaseLost when another attempt has taken the key over.
 type Work func(ctx context.Context, a *Attempt) (Result, error)
 
-// Outcome is how Do ended.
+// Outcome is what Guard.Do returns about the result.
 type Outcome struct {
 	// Result of the work. It belongs to the caller of Do.
 	Result Result
@@ -76,20 +77,20 @@ type Outcome struct {
 	Age time.Duration
 	// ReplayLeft is how long from now a retry gets this result.
 	ReplayLeft time.Duration
-	// Fingerprint of the request that first used the key, for a replay. If it is not byte for byte that of Request, the two
-	// could not be compared: see Fingerprint.Matches.
+	// Fingerprint of the request that first used the key, for a replay. If it differs from that of the Request, the two
+	// were made by different algorithms and could not be compared: see Fingerprint.Matches.
 	Fingerprint Fingerprint
 }
 
-// New returns a Guard that keeps its records in s. Close s after Shutdown. It panics if the policy is not valid, as it
-// happens when a program starts; see Policy.Validate.
+// New returns a Guard that keeps its records in s. Close s after Shutdown. New panics if the policy is not valid,
+// because that is a mistake in the program; see Policy.Validate.
 func New(s Store, o Options) *Guard {
 	e := newEngine(s, o)
 	return newGuard(e, e.observers, o.Policy.or(defaultPolicy()))
 }
 
-// With returns a Guard for operations with a policy of their own: fields of p that are set replace those of g. Both share
-// everything else, Shutdown included. It panics if p is not valid.
+// With returns a Guard for operations with a policy of their own: fields of p that are set replace those of g. Both
+// share everything else, Shutdown included. It panics if p is not valid.
 func (g *Guard) With(p Policy) *Guard {
 	return newGuard(g.engine, g.observers, p.or(g.given))
 }
@@ -109,14 +110,20 @@ func (g *Guard) Store() Store { return g.store }
 
 // Do runs work at most once for r.Key, and answers every other request with the same key from the record.
 //
-// Errors: ErrInvalidKey, ErrShutdown; *Refusal (ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned,
-// ErrNotReplayable, ErrLeaseLost) when the answer is not to be had; *Failure when the work failed for good, now or
-// before; ErrStoreFailed or ErrStoreFull, with the store's error (or ctx's, if it had ended), when nothing was run; ctx's
-// error if it ended while waiting for another attempt; and errors that the work marked Retryable or Unknown (the latter
-// with ErrAbandoned). In these errors.Is and errors.As find the work's own error, but neither its mark nor what another
-// Guard has answered to the work: both belong to their attempt.
+// Errors:
 //
-// A result that was omitted is no error here: Outcome.Result.Omitted says so.
+//   - ErrInvalidKey and ErrShutdown; nothing was run
+//   - *Refusal, which wraps ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned, ErrNotReplayable or ErrLeaseLost,
+//     if the key has another attempt, or its answer is unknown or not kept
+//   - *Failure, if the work failed for good, for this request or before
+//   - ErrStoreFailed or ErrStoreFull, with the store's error, or with that of ctx if it had ended; nothing was run
+//   - the error of ctx, if it ended while Do waited for another attempt
+//   - the work's own error, if the work marked it Retryable, and with ErrAbandoned if the work marked it Unknown.
+//     errors.Is and errors.As find what is inside, but neither the mark nor errors of other Guards that the work has
+//     called, because both apply to their own attempt.
+//
+// Explain says what an error means for the caller and whether to retry. A result that was omitted is not an error:
+// Outcome.Result.Omitted says so.
 func (g *Guard) Do(ctx context.Context, r Request, work Work) (Outcome, error) {
 	if err := r.Key.Validate(); err != nil {
 		return Outcome{}, err
@@ -128,10 +135,11 @@ func (g *Guard) Do(ctx context.Context, r Request, work Work) (Outcome, error) {
 	return g.decide(ctx, r, work)
 }
 
-// maxRounds bounds how often one request asks the store again because the key changed hands meanwhile.
+// maxRounds bounds how often one request claims again because another attempt got the key meanwhile.
 const maxRounds = 16
 
-// decide asks the store who has the key, until the answer is final.
+// decide claims the key, and acts on the verdict until it is final. A take-over takes two claims: the first finds the
+// abandoned record, and only the second has TakeOver set, so that every policy sees the record before it acts.
 func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, error) {
 	q := g.claimRequest(r)
 	var abandoned Record
@@ -141,7 +149,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 	}
 	for range maxRounds {
 		switch {
-		case err != nil: // the key is known to be taken: nothing runs beside the attempt that has it
+		case err != nil: // the key is known to be taken: nothing may run beside the attempt that has it
 			return Outcome{}, err
 		case c.Verdict == Acquired:
 			return g.run(ctx, &q, c, g.reconciling(abandoned, work))
@@ -165,12 +173,12 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 	return g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
 }
 
-// claimRequest is what one request asks the store, each time as the same owner.
+// claimRequest holds the arguments with which one request claims, each time as the same owner.
 type claimRequest struct {
 	ClaimParams
-	began   time.Time // when it was asked first
-	asked   time.Time // the last time; a lease that it acquired runs from then on at the earliest
-	doubted bool      // an answer was lost, so that the claim may yet be made, whenever it reaches the store
+	began   time.Time // of the first claim
+	asked   time.Time // when the last claim was sent; a lease that it acquired began no earlier
+	doubted bool      // an answer was lost, so that the store may still receive that claim later
 }
 
 func (g *Guard) claimRequest(r Request) claimRequest {
@@ -183,7 +191,8 @@ func (g *Guard) claimRequest(r Request) claimRequest {
 	}}
 }
 
-// claim asks the store, twice if need be: the first claim may have been made and only its answer lost.
+// claim claims the key, a second time if the first fails: the claim may have been made and only its answer lost.
+// Claiming again as the same owner then returns the same lease. If both fail, the claim is undone in the background.
 func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, &callerLeft{err})
@@ -206,9 +215,9 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 	return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, err)
 }
 
-// claimOnce asks the store once. An answer that comes so late that the first heartbeat is due counts as lost: the process
-// may have stood still, and another attempt may have taken the key over. To claim again as the same owner tells, and makes
-// the lease run afresh.
+// claimOnce claims once. An answer that comes so late that the first heartbeat is due counts as lost: the process may
+// have been paused, and another attempt may have taken the key over. Claiming again as the same owner shows whether
+// that happened, and renews the lease.
 func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 	q.asked = time.Now()
 	if q.began.IsZero() {
@@ -243,7 +252,7 @@ func (g *Guard) matches(ctx context.Context, r Request, known Record) bool {
 	return r.Fingerprint.Matches(known.Fingerprint)
 }
 
-// withoutClaim answers when the store has said nothing of the key.
+// withoutClaim answers a request whose claim has failed, as OnStoreError says.
 func (g *Guard) withoutClaim(ctx context.Context, r Request, work Work, err error) (Outcome, error) {
 	if g.policy.OnStoreError != FailOpen || ctx.Err() != nil {
 		return Outcome{}, err
@@ -269,8 +278,8 @@ func (g *Guard) run(ctx context.Context, q *claimRequest, c Claim, work Work) (O
 	return a.do(work)
 }
 
-// reconciling returns work that first asks what became of the abandoned attempt, if there was one and the policy says
-// to ask.
+// reconciling returns work that calls the ReconcileFunc first, if the policy has one and the attempt took over an
+// abandoned key.
 func (g *Guard) reconciling(abandoned Record, work Work) Work {
 	ask := g.policy.OnAbandoned.reconcile
 	if ask == nil || abandoned.State == 0 {
@@ -282,16 +291,16 @@ func (g *Guard) reconciling(abandoned Record, work Work) Work {
 		case err != nil:
 			return Result{}, Unknown(fmt.Errorf("reconcile: %w", err))
 		case r != nil:
-			a.inherited = nil // there is no work that could ask for them
+			a.inherited = nil // the work does not run, so that it cannot ask for the steps
 			return *r, nil
 		}
 		return work(ctx, a)
 	}
 }
 
-// replay answers from the record of an attempt that has ended.
+// replay answers with the result of an attempt that has ended.
 func (g *Guard) replay(ctx context.Context, known Record) (Outcome, error) {
-	if known.Result.isResolvedFailure() { // there is nothing more to keep of this answer
+	if known.Result.isResolvedFailure() { // its code is all there is, and is kept as long as the key
 		known.ReplayLeft = known.KeyLeft
 	}
 	if known.ReplayLeft <= 0 {

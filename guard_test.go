@@ -136,7 +136,7 @@ func TestFailureIsReplayed(t *testing.T) {
 	})
 }
 
-// Seen to fail with classify's default changed to retryable.
+// Seen to fail with markOf's default changed to retryable.
 func TestUnclassifiedErrorIsFinal(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		for range 3 {

@@ -7,9 +7,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/timerqueue"
 )
 
-// Heartbeats keep the lease alive while the work runs, and while its end is being saved. Attempts wait in a queue for their
-// first heartbeat: work that ends within a third of its lease starts no goroutine and no timer, and does not call the store.
-// Time counts from when the store was called: the lease may have begun then.
+// Heartbeats keep the lease alive while the work runs, and while its end is being saved. Attempts wait in a queue for
+// their first heartbeat: work that ends within a third of its lease starts no goroutine and no timer, and does not call
+// the store. Time counts from when the store was called: the lease may have begun then.
 
 // firstBeat is an attempt's entry in the queue of first heartbeats.
 type firstBeat struct {
@@ -28,8 +28,8 @@ func (a *Attempt) startHeartbeat(asked time.Time) {
 // beatEvery is the time from one heartbeat to the next.
 func (g *Guard) beatEvery() time.Duration { return g.policy.Lease / 3 }
 
-// beat extends the lease and plans the next beat. A store that fails is asked again soon: a lease that has run out can
-// still be extended unless another attempt has taken over.
+// beat extends the lease and plans the next heartbeat. If the store fails, it is called again soon: even a lease that
+// has run out can be extended, unless another attempt has taken the key over.
 func (a *Attempt) beat() {
 	if a.is(finished) {
 		return
@@ -60,15 +60,15 @@ func (a *Attempt) plan(d time.Duration) {
 	}
 }
 
-// lose ends the work's context: another attempt has taken over, and nothing that this one does will be saved.
+// lose ends the work's context: another attempt has taken the key over, and nothing of this one will be saved.
 func (a *Attempt) lose() {
-	if a.is(working) { // once it has ended, the answer to Complete tells
-		a.tellTaken() // first, so that it is told by the time the work sees its context end
+	if a.is(working) { // after the work has ended, Complete returns ErrLeaseLost
+		a.tellTaken() // before the work sees its context end
 		a.context.End(ErrLeaseLost)
 	}
 }
 
-// tellTaken tells once that the lease was lost, which a heartbeat and the end of the work may both find.
+// tellTaken tells observers once that the lease was lost. A heartbeat and the end of the work may both find that out.
 func (a *Attempt) tellTaken() {
 	a.mu.Lock()
 	told := a.taken
@@ -79,8 +79,8 @@ func (a *Attempt) tellTaken() {
 	}
 }
 
-// workEnded notes that the work has returned: from here on Complete or Release tell whether the lease was kept. It returns
-// the result that the work has saved itself, if there is one, and whether a transaction of it is in doubt.
+// workEnded notes that the work has returned: from here on Complete or Release tell whether the lease was kept. It
+// returns the result that the work has saved itself, if there is one, and whether a transaction of it is in doubt.
 func (a *Attempt) workEnded() (saved *Result, inDoubt bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,7 +90,7 @@ func (a *Attempt) workEnded() (saved *Result, inDoubt bool) {
 	return a.saved, a.inDoubt
 }
 
-// finish ends the heartbeats and wakes those in this process who wait for the key.
+// finish ends the heartbeats and wakes the requests of this process that wait for the key.
 func (a *Attempt) finish() {
 	a.stopHeartbeat()
 	a.guard.waiting.wake(a.lease.Key)
@@ -106,8 +106,8 @@ func (a *Attempt) stopHeartbeat() {
 	}
 }
 
-// giveUp ends the heartbeats and the lease, so that the key is abandoned at once. Should that fail, the lease runs out
-// by itself, unless it was lost before.
+// giveUp ends the heartbeats and the lease, so that the key is abandoned at once. If that fails, the lease runs out by
+// itself. It returns ErrLeaseLost if another attempt has the key.
 func (a *Attempt) giveUp() error {
 	a.mu.Lock()
 	a.givenUp = true
@@ -117,7 +117,7 @@ func (a *Attempt) giveUp() error {
 	return a.extend(0)
 }
 
-// takeBack takes back what a heartbeat has done that was under way when the attempt gave up.
+// takeBack ends the lease again after a heartbeat that was being sent when the attempt gave up.
 func (a *Attempt) takeBack() {
 	a.mu.Lock()
 	givenUp := a.givenUp
@@ -127,7 +127,7 @@ func (a *Attempt) takeBack() {
 	}
 }
 
-// extend calls the store for no longer than it is to the next heartbeat, which a call that hangs would keep from coming.
+// extend calls the store for no longer than a third of the lease: a call that hangs would delay the next heartbeat.
 func (a *Attempt) extend(d time.Duration) error {
 	ctx := newCallContext(&a.caller, min(a.guard.storeTimeout, a.guard.beatEvery()))
 	defer ctx.End(nil)

@@ -8,11 +8,12 @@ import (
 
 // Intent names something that is to happen once, by what the caller knows it by: the operation and the parameters that
 // tell this one from others, such as {"charge", {"order-17"}}. The same intent has the same key in every process and
-// after every restart, whatever protocol carries it, so that a program that comes back to it asks again instead of doing it again.
+// after every restart, whatever protocol carries it, so that a program that comes back to it asks again instead of
+// doing it again.
 //
-// Use parameters that are unique for good and known before the first attempt: an order number that is committed, a month
-// and a customer. A number that a rolled-back transaction gives back, or a digest of the request, is none: two operations
-// would share a key, or one would have two.
+// Use parameters that are unique for good and known before the first attempt: an order number that is committed, a
+// month and a customer. A number that a rolled-back transaction gives back, or a digest of the request, is none: two
+// operations would share a key, or one would have two.
 type Intent struct {
 	Operation string
 	Params    []string

@@ -8,31 +8,33 @@ import (
 
 // Policy says how a Guard treats one kind of operation. The zero Policy works; each field's comment gives its default.
 type Policy struct {
-	// Lease is how long a claim lasts without a heartbeat, and so how long a crash blocks the key before it counts as
-	// abandoned. Heartbeats come every third of it. It also bounds calls to the store (see Options.StoreTimeout), and a
-	// claim whose answer takes more than a third of it counts as lost. Less than 10 ms is refused; choose seconds at
-	// least. Default 30 s.
+	// Lease is how long a claim lasts without a heartbeat, and so how long after a crash the key counts as in flight
+	// before it counts as abandoned. A heartbeat is sent every third of it. Lease also bounds calls to the store (see
+	// Options.StoreTimeout), and a claim whose answer takes more than a third of it counts as lost. Less than 10 ms is
+	// an error; choose seconds at least. Default 30 s.
 	Lease time.Duration
 	// Timeout bounds the work: its context ends after it, even if the caller would wait longer. Default 5 min;
 	// negative: none.
 	Timeout time.Duration
-	// Retention of records after their end. With replaces the windows that are set, and leaves the others as they were given.
-	// Default 24 h for each window.
+	// Retention of records after their end. With replaces the windows that are set, and leaves the others as they were
+	// given. Default 24 h for each window.
 	Retention Retention
-	// MaxResult is the largest Result kept, in bytes of Meta and Body; of a larger one only the fact that it was
-	// there is kept (Result.Omitted). Also the largest step. Default 1 MiB.
+	// MaxResult is the largest Result that is kept, in bytes of Meta and Body together. Of a larger one only Failed and
+	// Code are kept (Result.Omitted). It is also the largest result of a step. Default 1 MiB.
 	MaxResult int
 	// OnInFlight says what a request gets while another attempt works on its key. Default Reject(). Services should
 	// choose Wait(5 * time.Second) or so: few client libraries retry a 409.
 	OnInFlight InFlightPolicy
-	// OnAbandoned says what a request gets whose key was abandoned: the process died while the work ran, the work panicked,
-	// or it returned an error marked Unknown. An error without a mark is final under every policy. Default Refuse().
+	// OnAbandoned says what a request gets whose key was abandoned: the process died while the work ran, the work
+	// panicked, or it returned an error marked Unknown. An error without a mark is final under every policy. Default
+	// Refuse().
 	OnAbandoned AbandonedPolicy
-	// OnStoreError says what happens when the store cannot be asked. Default FailClosed.
+	// OnStoreError says what a request gets when the store fails before the key is claimed. Default FailClosed.
 	OnStoreError StoreErrorPolicy
 }
 
-// InFlightPolicy is made by Reject or Wait.
+// InFlightPolicy says what a request gets while another attempt works on its key. It is made by Reject or Wait; the
+// zero policy means the default.
 type InFlightPolicy struct {
 	kind inFlightKind
 	max  time.Duration
@@ -49,7 +51,8 @@ const (
 func Reject() InFlightPolicy { return InFlightPolicy{kind: inFlightReject} }
 
 // Wait waits up to limit for the running attempt to end and then answers as if the request had come just after it. If
-// it is still running, the answer is ErrWaitTimeout. All waiters for a key in one process cost the store what one costs.
+// it is still running, the answer is ErrWaitTimeout. All waiters for a key in one process cost the store what one
+// costs.
 func Wait(limit time.Duration) InFlightPolicy {
 	return InFlightPolicy{kind: inFlightWait, max: limit}
 }
@@ -67,7 +70,8 @@ func (p InFlightPolicy) Equal(q InFlightPolicy) bool {
 	return p == q || p.kind != inFlightWait && q.kind != inFlightWait
 }
 
-// AbandonedPolicy is made by Refuse, Rerun or Reconcile.
+// AbandonedPolicy says what a request gets whose key was abandoned. It is made by Refuse, Rerun or Reconcile; the zero
+// policy means the default.
 type AbandonedPolicy struct {
 	kind      abandonedKind
 	reconcile ReconcileFunc
@@ -81,25 +85,25 @@ const (
 	abandonedReconcile
 )
 
-// ReconcileFunc asks the outside world what became of an abandoned operation. It runs inside an attempt that has taken
-// the key over, so no other attempt does the same meanwhile.
+// ReconcileFunc asks other systems what became of an abandoned operation. It runs inside an attempt that has taken the
+// key over, so that no other attempt does the same meanwhile.
 //
 //   - It returns a Result: that is what happened; it is saved and every retry gets it.
 //   - It returns nil, nil: nothing happened; the work runs.
 //   - It returns an error: still unknown; the key is abandoned again and the caller gets ErrAbandoned.
 type ReconcileFunc func(ctx context.Context, a *Attempt, abandoned Record) (*Result, error)
 
-// Refuse answers ErrAbandoned until a person resolves the key with Guard.Resolve or the command retrysafe keys resolve: the safe
-// choice when nothing is known of the work.
+// Refuse answers ErrAbandoned until a person resolves the key with Guard.Resolve or the command "retrysafe keys
+// resolve". It is the safe choice when nothing is known about the work.
 func Refuse() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRefuse} }
 
-// Rerun takes the key over and runs the work again, from its saved steps on. Only for work that is safe to enter again:
-// everything in one database transaction, or every effect in a step with a child key that the other side knows. An answer that leaves
-// open what happened, such as 500 over HTTP, then abandons the key too, unless the adapter's option Ambiguous says otherwise; an
-// error that the work returns without a mark is final.
+// Rerun takes the key over and runs the work again, from its saved steps on. Use it only for work that is safe to enter
+// again: everything in one database transaction, or every effect in a step whose child key the other system recognises.
+// Under Rerun an answer of ClassAmbiguous, such as 500 over HTTP, abandons the key too, unless the adapter's option
+// Ambiguous says otherwise; an error that the work returns without a mark is final.
 func Rerun() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRerun} }
 
-// Reconcile takes the key over and asks f.
+// Reconcile takes the key over and calls f, which finds out what the abandoned attempt did.
 func Reconcile(f ReconcileFunc) AbandonedPolicy {
 	return AbandonedPolicy{kind: abandonedReconcile, reconcile: f}
 }
@@ -112,26 +116,27 @@ func (p AbandonedPolicy) String() string {
 	return name(int(p.kind), "refuse", "rerun", "reconcile")
 }
 
-// Resumes reports whether a retry may run an abandoned operation again: true for Rerun and Reconcile, false for Refuse and the
-// zero policy.
+// Resumes reports whether a retry may run an abandoned operation again: true for Rerun and Reconcile, false for Refuse
+// and the zero policy.
 func (p AbandonedPolicy) Resumes() bool {
 	return p.kind == abandonedRerun || p.kind == abandonedReconcile
 }
 
-// Equal reports whether p and q are of one kind: both Refuse (or zero), both Rerun, or both Reconcile. The functions of two
-// Reconcile policies are not compared, because functions cannot be.
+// Equal reports whether p and q are of one kind: both Refuse (or zero), both Rerun, or both Reconcile. The functions of
+// two Reconcile policies are not compared, because functions cannot be.
 func (p AbandonedPolicy) Equal(q AbandonedPolicy) bool {
 	return max(p.kind, abandonedRefuse) == max(q.kind, abandonedRefuse)
 }
 
-// StoreErrorPolicy says what happens when the store cannot be asked whether a key is free.
+// StoreErrorPolicy says what a request gets when the store fails before it has said whether the key is free.
 type StoreErrorPolicy uint8
 
 const (
 	// FailClosed refuses with ErrStoreFailed: nothing runs unprotected.
 	FailClosed StoreErrorPolicy = iota + 1
-	// FailOpen runs the work without protection: a retry may run it again. Observers are told each time. Once the store
-	// has said that the key is taken, what fails afterwards is refused as with FailClosed.
+	// FailOpen runs the work without protection: a retry may run it again. Observers are told each time
+	// (RanUnprotected). If the store fails after it has said that the key is taken, the request is refused as with
+	// FailClosed.
 	FailOpen
 )
 
@@ -146,8 +151,8 @@ func (p StoreErrorPolicy) String() string {
 // shortestLease is a hundred times what a local store takes: anything shorter is a mistake.
 const shortestLease = 10 * time.Millisecond
 
-// Validate returns an error if p cannot be meant as it is: a lease that is too short to do anything in. New and With panic
-// with it; check configurations with it when they are read.
+// Validate returns an error if Lease is set and too short for heartbeats to keep it alive. New and With panic with that
+// error; call Validate where a configuration is read.
 func (p Policy) Validate() error {
 	if p.Lease > 0 && p.Lease < shortestLease {
 		return fmt.Errorf("retrysafe: Policy.Lease is %v; it must be at least %v (is the unit missing, as in 30*time.Second?)",
@@ -156,12 +161,13 @@ func (p Policy) Validate() error {
 	return nil
 }
 
-// WithDefaults returns p with the fields that are not set filled in as New does: Policy{}.WithDefaults() is the default policy.
+// WithDefaults returns p with the fields that are not set filled in as New does: Policy{}.WithDefaults() is the default
+// policy.
 func (p Policy) WithDefaults() Policy { return p.or(defaultPolicy()).ready() }
 
 // or returns p with the fields that are not set taken from base.
 func (p Policy) or(base Policy) Policy {
-	p.Lease = orElse(max(p.Lease, 0), base.Lease) // less than nothing would be heartbeats without a pause
+	p.Lease = orElse(max(p.Lease, 0), base.Lease) // a negative lease would mean heartbeats without a pause
 	p.Timeout = orElse(p.Timeout, base.Timeout)
 	p.MaxResult = orElse(p.MaxResult, base.MaxResult)
 	p.Retention = p.Retention.or(base.Retention)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Purge says why a person has the answer of a key dropped. See Guard.Purge.
+// Purge is a person's request to drop the answer of a key. See Guard.Purge.
 type Purge struct {
 	// Reason says why. Required; up to MaxReasonBytes of UTF-8. It is kept in the trail.
 	Reason string
@@ -18,23 +18,32 @@ type Purge struct {
 
 // Purger is implemented by stores that can drop what was answered of a key before its retention has passed.
 type Purger interface {
-	// Purge drops Meta, Body and steps of the records that Inspect shows of a key, but for steps whose names begin with
-	// AuditStepPrefix, ends the Replay of those records, and adds a step to the newest. It changes nothing else: the key stays
-	// taken until its Key has passed, and claims are told Done without an answer. If the step's name is already saved, it is not
-	// added again.
+	// Purge drops Meta, Body and steps of the records that Inspect returns for a key, except steps whose names begin
+	// with AuditStepPrefix, ends the Replay window of those records, and adds the step s to the newest. It changes
+	// nothing else: the key stays taken until its Key window has passed, and claims are told Done without an answer. If
+	// a step of that name is already saved, it is not added again.
 	//
-	// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended; then nothing is changed.
+	// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended; then nothing is
+	// changed.
 	Purge(ctx context.Context, d Digest, s StepResult) error
 }
 
-// Purge drops what was answered of a key that has ended: Meta, Body and steps of its records, those included that are kept for
-// people only. The key stays taken: a retry gets ErrNotReplayable. What is left is that the work has run and how it ended, and the
-// trail, with an entry about this. It returns the record as it is then. Purge can be repeated.
+// Purge drops the answer of a key that has ended: Meta, Body and steps of its records, including records that are kept
+// only for Inspect. The key stays taken, and a retry gets ErrNotReplayable. The record still says that the work has run
+// and how it ended, and its trail has an entry about the purge. Purge returns the record as it is then, and can be
+// repeated.
 //
-// The Guard's store must be an Inspector, and it, or the store that its method Unwrap() Store returns, a Purger. The Guard's observer is told KeyPurged.
+// The Guard's store must be an Inspector, and it, or the store that its method Unwrap() Store returns, a Purger. The
+// Guard's observers are told KeyPurged.
 //
-// Errors: ErrInvalidResolution; ErrKeyUnknown; ErrNotEnded, with the record that was found; errors.ErrUnsupported if the store is no
-// Inspector or no Purger; ErrShutdown; ErrStoreFailed with the store's error.
+// Errors:
+//
+//   - ErrInvalidResolution, if a field of p is missing or wrong
+//   - ErrKeyUnknown, if the store has no record of the key
+//   - ErrNotEnded, with the record that was found
+//   - errors.ErrUnsupported, if the store is not an Inspector or not a Purger
+//   - ErrShutdown
+//   - ErrStoreFailed, with the store's error
 func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 	if err := validateAudit(p.Reason, p.By); err != nil {
 		return Record{}, err
@@ -60,7 +69,8 @@ func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
 	return g.purge(ctx, purger, known, p)
 }
 
-// purgerOf returns s, or what is inside of it as far as its methods Unwrap() Store tell; nil if none is a Purger.
+// purgerOf returns s or the first store inside of it, found by methods Unwrap() Store, that is a Purger; nil if none
+// is.
 func purgerOf(s Store) Purger {
 	if p, ok := s.(Purger); ok {
 		return p

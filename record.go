@@ -27,8 +27,8 @@ type Record struct {
 	Age, EndedAge time.Duration
 	// LeaseLeft is how long the lease of a pending record still runs; 0: it is abandoned.
 	LeaseLeft time.Duration
-	// ReplayLeft, KeyLeft and AuditLeft are what is left of the Retention, which counts from the end of the work, from its
-	// release, or from the end of a lease that ran out. They are 0 while the lease runs.
+	// ReplayLeft, KeyLeft and AuditLeft are what is left of the Retention, which counts from the end of the work, from
+	// its release, or from the end of a lease that ran out. They are 0 while the lease runs.
 	ReplayLeft, KeyLeft, AuditLeft time.Duration
 }
 
@@ -106,7 +106,8 @@ func (s StepResult) Clone() StepResult {
 	return s
 }
 
-// Retention says for how long an ended record serves, counted from its end. Zero fields take defaults: see WithDefaults.
+// Retention says for how long an ended record serves, counted from its end. Zero fields take defaults: see
+// WithDefaults.
 type Retention struct {
 	// Replay: until then a retry gets the full answer.
 	Replay time.Duration

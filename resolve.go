@@ -16,12 +16,12 @@ const (
 	// ResolveComplete ends the key with Resolution.Result: the operation happened, and every retry gets this answer.
 	ResolveComplete ResolveAction = "complete"
 	// ResolveFail ends the key as failed: the operation did not happen, or was undone, and will not run under this key.
-	// Every retry gets Resolution.Result, or, if that is the zero Result, a *Failure whose Resolved is set. Adapters word it
-	// in their protocol and tell the client to use a new key.
+	// Every retry gets Resolution.Result, or, if that is the zero Result, a *Failure whose Resolved is set. Adapters
+	// word it in their protocol and tell the client to use a new key.
 	ResolveFail ResolveAction = "fail"
-	// ResolveRelease frees the key for the same request: the operation did not happen, and the next retry runs it, after the
-	// steps that were saved. The record stays, with its trail, so that a request with another fingerprint is refused
-	// with ErrMismatch, as before.
+	// ResolveRelease frees the key for the same request: the operation did not happen, and the next retry runs it,
+	// after the steps that were saved. The record stays, with its trail, so that a request with another fingerprint is
+	// refused with ErrMismatch, as before.
 	ResolveRelease ResolveAction = "release"
 	// ResolvePurge is the action of the trail's entries that Guard.Purge writes. Guard.Resolve refuses it.
 	ResolvePurge ResolveAction = "purge"
@@ -31,11 +31,11 @@ const (
 type Resolution struct {
 	// Action is ResolveComplete, ResolveFail or ResolveRelease.
 	Action ResolveAction
-	// Result is the answer that every retry gets. Adapters make one: see httpsafe.NewResult. With ResolveFail it may be left
-	// out, and Failed is set by Resolve; with ResolveRelease there is none. It is limited by Policy.MaxResult.
+	// Result is the answer that every retry gets. Adapters make one: see httpsafe.NewResult. With ResolveFail it may be
+	// left out, and Failed is set by Resolve; with ResolveRelease there is none. It is limited by Policy.MaxResult.
 	Result Result
-	// Reason says how the decision was reached. Required; up to MaxReasonBytes of UTF-8. It is kept in the trail, and clients
-	// never see it.
+	// Reason says how the decision was reached. Required; up to MaxReasonBytes of UTF-8. It is kept in the trail, and
+	// clients never see it.
 	Reason string
 	// By names the person or program that decides; up to MaxByBytes of UTF-8. It is kept in the trail.
 	By string
@@ -56,8 +56,8 @@ const (
 var (
 	// ErrKeyUnknown is returned if the store has no record of the key: it was never used, or its retention has passed.
 	ErrKeyUnknown = errors.New("retrysafe: no record of this key")
-	// ErrNotAbandoned is returned by Resolve if there is nothing to decide: an attempt works on the key, or it has ended or was
-	// released.
+	// ErrNotAbandoned is returned by Resolve if there is nothing to decide: an attempt works on the key, or it has
+	// ended or was released.
 	ErrNotAbandoned = errors.New("retrysafe: the key is not abandoned")
 	// ErrNotEnded is returned by Purge if the key has no answer yet.
 	ErrNotEnded = errors.New("retrysafe: the key has not ended")
@@ -65,17 +65,23 @@ var (
 	ErrInvalidResolution = errors.New("retrysafe: invalid resolution")
 )
 
-// Resolve ends an abandoned key as a person has decided, and returns its record as it is then. The person's claim takes the
-// key over as any attempt's would, under a fence of its own: the abandoned attempt, should its process still be there, cannot
-// change the key any more. The decision is saved in the record first (see Record.Trail), and then carried out.
+// Resolve ends an abandoned key as a person has decided, and returns its record as it is then. The person's claim takes
+// the key over as any attempt's would, under a fence of its own: the abandoned attempt, if its process is still alive,
+// cannot change the key any more. The decision is saved in the record first (see Record.Trail), and then carried out.
 //
-// The Guard's store must be an Inspector. The Guard may be another one than that of the requests, in another process; its
-// observer is told KeyResolved. Resolve can be repeated: once it has been carried out, it returns ErrNotAbandoned.
+// The Guard's store must be an Inspector. The Guard may be another one than that of the requests, in another process;
+// its observer is told KeyResolved. Resolve can be repeated: once it has been carried out, it returns ErrNotAbandoned.
 //
-// Errors: ErrInvalidResolution; ErrKeyUnknown; ErrNotAbandoned, with the record that was found, if an attempt's lease runs, if
-// the key has ended or was released, or if another attempt or person was faster; errors.ErrUnsupported if the store is no
-// Inspector; ErrShutdown; ErrStoreFailed with the store's error. After ErrStoreFailed the key is abandoned as before, unless
-// only the store's answer was lost: look at it again.
+// Errors:
+//
+//   - ErrInvalidResolution, if a field of r is missing or wrong
+//   - ErrKeyUnknown, if the store has no record of the key
+//   - ErrNotAbandoned, with the record that was found, if an attempt's lease runs, if the key has ended or was
+//     released, or if another attempt or person was faster
+//   - errors.ErrUnsupported, if the store is not an Inspector
+//   - ErrShutdown
+//   - ErrStoreFailed, with the store's error. The key is abandoned as before, unless only the store's answer was lost:
+//     inspect the key again.
 func (g *Guard) Resolve(ctx context.Context, d Digest, r Resolution) (Record, error) {
 	if err := r.validate(g.policy.MaxResult); err != nil {
 		return Record{}, err
@@ -133,7 +139,8 @@ func (r Result) isZero() bool {
 func (g *Guard) newest(ctx context.Context, d Digest) (Record, error) {
 	inspector, ok := g.store.(Inspector)
 	if !ok {
-		return Record{}, fmt.Errorf("the store %T is not an Inspector, so that its keys cannot be looked at: %w", g.store, errors.ErrUnsupported)
+		return Record{}, fmt.Errorf("the store %T does not implement Inspector, so its keys cannot be read: %w",
+			g.store, errors.ErrUnsupported)
 	}
 	call := g.callContext(ctx)
 	defer call.End(nil)
@@ -168,13 +175,13 @@ func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record
 		return c.Record, notAbandoned(c.Record)
 	case c.Record.FirstFence != known.FirstFence || c.Record.Attempt != known.Attempt+1:
 		g.putBack(ctx, q.ClaimParams, c)
-		return known, fmt.Errorf("key %s: %w: it has changed meanwhile; look at it again", known.Key, ErrNotAbandoned)
+		return known, fmt.Errorf("key %s: %w: it has changed meanwhile; inspect it again", known.Key, ErrNotAbandoned)
 	}
-	ctx = context.WithoutCancel(ctx) // what has begun takes a few calls, bounded in time
+	ctx = context.WithoutCancel(ctx) // the rest takes a few calls, each bounded in time
 	ended, err := g.carryOut(ctx, c, r, keep)
 	switch {
 	case errors.Is(err, ErrLeaseLost):
-		return known, fmt.Errorf("key %s: %w: another attempt has taken it over meanwhile; look at it again", known.Key, ErrNotAbandoned)
+		return known, fmt.Errorf("key %s: %w: another attempt has taken it over meanwhile; inspect it again", known.Key, ErrNotAbandoned)
 	case err != nil:
 		_ = g.callStore(ctx, func(ctx context.Context) error { return g.store.Extend(ctx, c.Lease, 0) }) // else the lease runs out
 		g.waiting.wake(known.Key)
@@ -185,8 +192,8 @@ func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record
 	return ended, nil
 }
 
-// carryOut saves the entry of the trail, and then completes or releases. The entry comes first: no key ends by a decision
-// that nothing tells of.
+// carryOut saves the entry of the trail, and then completes or releases. The entry comes first, so that no key ends by
+// a decision that is not in its trail.
 func (g *Guard) carryOut(ctx context.Context, c Claim, r Resolution, keep Retention) (Record, error) {
 	ended := c.Record
 	ended.LeaseLeft, ended.State = 0, Released
@@ -230,7 +237,7 @@ func (r Retention) atLeast(known Record) Retention {
 	}
 }
 
-// putBack gives back what a claim has taken that was not meant.
+// putBack gives back a key that a claim has taken over although it was not the record to be resolved.
 func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
 	ctx = context.WithoutCancel(ctx)
 	err := g.callStore(ctx, func(ctx context.Context) error { return g.giveBack(ctx, p, c) })
@@ -247,10 +254,10 @@ func (g *Guard) callStore(ctx context.Context, f func(context.Context) error) er
 	return f(call)
 }
 
-// saveTries is how often a save is tried whose loss would cost work: a hiccup should not end it.
+// saveTries is how often insist tries to save: a brief failure of the store should not cost the work of an attempt.
 const saveTries = 4
 
-// insist calls the store until it has saved or refused, a few times.
+// insist calls the store up to saveTries times, until it has saved or refused.
 func (g *Guard) insist(ctx context.Context, save func(context.Context) error) error {
 	var err error
 	for try := range saveTries {

@@ -53,7 +53,8 @@ const (
 	SituationQuotaExceeded
 	// SituationNotSupported: the operation takes no key, and the request has one.
 	SituationNotSupported
-	// SituationRejected: the adapter refused the request before its key was claimed, for a reason that only its protocol has.
+	// SituationRejected: the adapter refused the request before its key was claimed, for a reason that only its
+	// protocol has.
 	SituationRejected
 )
 
@@ -87,10 +88,11 @@ type Advice struct {
 	RetryAfter time.Duration
 	// Title is a short text for API clients, the same each time the situation occurs.
 	Title string
-	// Detail tells API clients in whole sentences what happened and what to do next. It holds nothing that a client has sent.
+	// Detail tells API clients in whole sentences what happened and what to do next. It holds nothing that a client has
+	// sent.
 	Detail string
-	// Record is the record that decided: that of a Refusal. Of a replayed failure only its Age is set. It is zero if no record
-	// was found.
+	// Record is the record that decided: that of a Refusal. Of a replayed failure only its Age is set. It is zero if no
+	// record was found.
 	Record Record
 }
 
@@ -100,8 +102,8 @@ type situation struct {
 	advice Advice
 }
 
-// situations is the table: what is constant in each situation. RetryAfter of SituationInFlight is estimated each time, and
-// SituationOutcomeUnknown is retryable if the policy resumes abandoned keys; Explain fills these in.
+// situations is the table: what is constant in each situation. RetryAfter of SituationInFlight is estimated each time,
+// and SituationOutcomeUnknown is retryable if the policy resumes abandoned keys; Explain fills these in.
 var situations = [...]situation{
 	SituationProcessed: {"processed", Advice{
 		Executed: ExecutedYes, Final: true,
@@ -228,8 +230,8 @@ func (s Situation) String() string {
 	return situations[s].name
 }
 
-// Advice returns what holds each time the situation occurs. Adapters use it for refusals that they decide themselves, and
-// for documentation; Guard.Explain adds what depends on the policy and the record.
+// Advice returns what holds each time the situation occurs. Adapters use it for refusals that they decide themselves,
+// and for documentation; Guard.Explain adds what depends on the policy and the record.
 func (s Situation) Advice() Advice {
 	if s == 0 || int(s) >= len(situations) {
 		s = SituationRejected
@@ -324,11 +326,11 @@ const (
 	longestRetry  = 30 * time.Second
 )
 
-// untilEnd estimates how long an attempt in flight still takes. age is how long it has taken so far; leaseLeft is what is
-// left of its lease, which is lease long and is extended every third of that.
+// untilEnd estimates how long an attempt in flight still takes. age is how long it has taken so far; leaseLeft is what
+// is left of its lease, which is lease long and is extended every third of that.
 //
-// An attempt that is alive takes about as long again as it has taken. While it is, more than three fifths of its lease are
-// left. One that has missed a heartbeat is most likely dead, and nothing changes for its key before its lease ends.
+// An attempt that is alive takes about as long again as it has taken. While it is, more than three fifths of its lease
+// are left. One that has missed a heartbeat is most likely dead, and nothing changes for its key before its lease ends.
 func untilEnd(age, leaseLeft, lease time.Duration) time.Duration {
 	guess := age
 	switch {

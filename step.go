@@ -13,20 +13,20 @@ import (
 // after a crash gets the saved result instead of running the part again. A part that was cut off before its result was
 // saved runs again, with the same child key, by which the other side can recognise the repetition.
 //
-// T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Steps may run beside
-// each other. Names are unique within the operation and stay the same between versions of the code that may meet a pending
-// operation: a step that was renamed runs again under the new name. Observers are told of a saved step that a later attempt
-// has succeeded without (StepUnused).
+// T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Steps may run
+// beside each other. Names are unique within the operation and stay the same between versions of the code that may meet
+// a pending operation: a step that was renamed runs again under the new name. Observers are told of a saved step that a
+// later attempt has succeeded without (StepUnused).
 //
 // The context that run gets knows the step (StepFrom), so that clients which send child keys by themselves, such as
 // httpclient.Transport, send this one.
 //
 // Errors: ErrNoAttempt outside of an attempt; what run returned, which is not saved, so that Step may be called again;
-// ErrLeaseLost if another attempt has taken over; an error marked Unknown if the result could not be saved, so that the key is
-// abandoned and its next attempt resumes here; likewise, since a corrected version of the program can resume, if a saved result
-// cannot be decoded as T, if a step of this name has already run or is running in this attempt, or if the name begins with
-// AuditStepPrefix; an error marked Terminal if the result cannot be saved at all (it cannot be encoded, or is larger than
-// Policy.MaxResult).
+// ErrLeaseLost if another attempt has taken over; an error marked Unknown if the result could not be saved, so that the
+// key is abandoned and its next attempt resumes here; likewise, since a corrected version of the program can resume, if
+// a saved result cannot be decoded as T, if a step of this name has already run or is running in this attempt, or if
+// the name begins with AuditStepPrefix; an error marked Terminal if the result cannot be saved at all (it cannot be
+// encoded, or is larger than Policy.MaxResult).
 func Step[T any](ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error)) (T, error) {
 	var result T
 	a, ok := AttemptFrom(ctx)
@@ -63,10 +63,11 @@ func Step[T any](ctx context.Context, name string, run func(ctx context.Context,
 	return result, nil
 }
 
-// StepFrom returns the name of the step that ctx belongs to: the innermost of its attempt. ok is false outside of steps.
+// StepFrom returns the name of the step that ctx belongs to: the innermost of its attempt. ok is false outside of
+// steps.
 //
-// Clients that send child keys by themselves give the child key of this name to a call which has no name of its own; see
-// AttemptControl.NoteCall.
+// Clients that send child keys by themselves give the child key of this name to a call which has no name of its own;
+// see AttemptControl.NoteCall.
 func StepFrom(ctx context.Context) (name string, ok bool) {
 	s, _ := ctx.Value(stepKey{}).(step)
 	if a, inside := AttemptFrom(ctx); !inside || s.of != a { // the work of another guard, called inside the step
@@ -134,8 +135,8 @@ func (a *Attempt) step(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// ask notes that a step is asked for, and reports whether it is for the first time: in the attempt, or in the transaction
-// kept, which may follow one that was rolled back.
+// ask notes that a step is asked for, and reports whether it is for the first time: in the attempt, or in the
+// transaction kept, which may follow one that was rolled back.
 func (a *Attempt) ask(name string, kept *txSteps) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

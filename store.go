@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Store keeps what is known of each key. It decides who may work; the rules on top of that live in Guard.
+// Store keeps a record of each key, and decides atomically which attempt may work on it. The rules on top of that are
+// in Guard.
 //
 // Four rules hold for every method:
 //
@@ -20,23 +21,25 @@ import (
 //
 // Arguments and results are copies: neither side changes the other's bytes later.
 //
-// Five rules hold for retention. They apply to the Retention of a claim and to that of a completion, after WithDefaults:
+// Five rules hold for retention. They apply to the Retention of a claim and to that of a completion, after
+// WithDefaults:
 //
-//   - It counts from the end of the attempt: of a completed one from its completion, of an abandoned one from the end of its lease
-//     as last extended, of one released with steps from the release. While a lease runs its record does not expire,
-//     however short its Key.
-//   - The Retention of the last claim counts for an attempt that has not ended, and so a take-over brings its own; the one
-//     given to Complete replaces it.
-//   - Until Replay has passed, a claim of an ended key gets the full Result. After that, and until Key has passed, it gets Done without
-//     Meta and Body. Audit changes nothing about claims; one that is shorter than Key does not shorten Key.
-//   - A record past its Key is no record: no method but those of Inspector sees it, whether or not anything has swept it
-//     away. The key is free for any request, whose record starts anew: attempt 1, no steps, its own age, a larger fence. A
-//     write under the old lease, by its owner too, returns ErrLeaseLost; Release returns nil.
+//   - It counts from the end of the attempt: of a completed one from its completion, of an abandoned one from the end
+//     of its lease as last extended, of one released with steps from the release. While a lease runs its record does
+//     not expire, however short its Key.
+//   - The Retention of the last claim counts for an attempt that has not ended, and so a take-over brings its own; the
+//     one given to Complete replaces it.
+//   - Until Replay has passed, a claim of an ended key gets the full Result. After that, and until Key has passed, it
+//     gets Done without Meta and Body. Audit changes nothing about claims; one that is shorter than Key does not
+//     shorten Key.
+//   - A record past its Key is no record: no method but those of Inspector sees it, whether or not anything has swept
+//     it away. The key is free for any request, whose record starts anew: attempt 1, no steps, its own age, a larger
+//     fence. A write under the old lease, by its owner too, returns ErrLeaseLost; Release returns nil.
 //   - The longest durations are not cut off: a deadline past what a store can represent is its last one.
 //
 // Package stores/storetest holds a test for every sentence of this contract; run it against any Store you write.
 type Store interface {
-	// Claim takes the key for one attempt, or reports who has it. See ClaimParams and Verdict.
+	// Claim takes the key for one attempt, or reports its state. See ClaimParams and Verdict.
 	//
 	// It returns an error that wraps ErrStoreFull if a new key would exceed the store's limits.
 	Claim(ctx context.Context, p ClaimParams) (Claim, error)
@@ -66,7 +69,7 @@ type Store interface {
 	Release(ctx context.Context, l Lease) error
 }
 
-// isStore reports whether s is outer or, as far as their methods Unwrap() Store tell, inside of it.
+// isStore reports whether s is outer, or one of the stores inside of outer that methods Unwrap() Store return.
 func isStore(outer, s Store) bool {
 	if reflect.TypeOf(outer).Comparable() && outer == s {
 		return true
@@ -75,7 +78,7 @@ func isStore(outer, s Store) bool {
 	return ok && isStore(wrapper.Unwrap(), s)
 }
 
-// ClaimParams says who claims what. All fields but TakeOver are required; Fingerprint may be empty.
+// ClaimParams are the arguments of Store.Claim. All fields but TakeOver are required; Fingerprint may be empty.
 type ClaimParams struct {
 	Key Key
 	// Fingerprint of the request. Stores compare it byte for byte.
@@ -113,8 +116,8 @@ func (c Claim) clone() Claim {
 type Verdict uint8
 
 const (
-	// Acquired: the key is yours. It was free, or its retention had passed, or it was released, or it was abandoned
-	// and ClaimParams.TakeOver asked for it, or it has been yours all along.
+	// Acquired: the claim was made. The key was free, or its retention had passed, or it was released, or it was
+	// abandoned and ClaimParams.TakeOver asked for it, or ClaimParams.Owner had it already.
 	Acquired Verdict = iota + 1
 	// InFlight: another attempt is working; its lease runs. Also: the key was released with saved steps by a request
 	// with another fingerprint.
@@ -139,26 +142,27 @@ type Lease struct {
 // Sweeper is implemented by stores whose records do not vanish by themselves.
 type Sweeper interface {
 	// Sweep makes one bounded pass: it deletes what is past its retention and drops bodies that may not be read any
-	// more, of no more than limit records. What is left of a key that was released without steps is due within minutes. It
-	// never touches a key whose lease runs. It returns how many records it has deleted or lightened; less than limit means
-	// that nothing more is due.
+	// more, of no more than limit records. The rest of a key that was released without steps is due within minutes. It
+	// never touches a key whose lease runs. It returns the number of records that it deleted or whose bodies it
+	// dropped; less than limit means that nothing more is due.
 	Sweep(ctx context.Context, limit int) (int, error)
 }
 
 // Watcher is implemented by stores that can wake a waiter, so that it need not poll.
 type Watcher interface {
-	// Watch returns a channel that receives a value soon after the key's attempt ends, or gives up its claim by Release or
-	// by Extend with 0: the attempt that has the key now, or that a Claim finds later.
-	// Values may be merged, and may come without cause: claim again to see. stop frees what Watch holds; call it
-	// once. A lease that merely runs out wakes no waiter.
+	// Watch returns a channel that receives a value soon after the key's attempt ends, or gives up its claim by Release
+	// or by Extend with 0: the attempt that has the key now, or that a Claim finds later. Values may be merged, and may
+	// come without cause: claim again to see. stop frees what Watch holds; call it once. A lease that merely runs out
+	// wakes no waiter.
 	Watch(ctx context.Context, k Key) (changed <-chan struct{}, stop func(), err error)
 }
 
-// Inspector is implemented by stores that people can look into. It plays no part in claims.
+// Inspector is implemented by stores whose records can be read and listed, for support tools. It takes no part in
+// claims.
 type Inspector interface {
-	// Inspect returns what is kept of a key, the newest record first: the one that takes part in claims, if there
-	// is one, and ended ones until their Audit retention has passed. A record that never ended is gone once its Key
-	// retention has. None is an empty slice.
+	// Inspect returns what is kept of a key, the newest record first: the one that takes part in claims, if there is
+	// one, and ended ones until their Audit window has passed. A record that never ended is not returned once its Key
+	// window has passed. If there are none, the slice is empty.
 	Inspect(ctx context.Context, d Digest) ([]Record, error)
 	// List returns p.Limit of the records that Inspect would show, if there are so many, the newest first, without
 	// Meta, Body and steps.
@@ -180,7 +184,8 @@ type ListParams struct {
 	Limit int
 }
 
-// Stats counts what a store holds, records that have expired or were released without steps included, until a sweep removes them.
+// Stats counts what a store holds, records that have expired or were released without steps included, until a sweep
+// removes them.
 type Stats struct {
 	// Pending, Released, Succeeded and Failed count records by state; Abandoned those of Pending whose lease ran out.
 	Pending, Abandoned, Released, Succeeded, Failed int64

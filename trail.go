@@ -19,15 +19,16 @@ type AuditEntry struct {
 	Reason string `json:"reason"`
 	// At is when that was, on the clock of the process that was used for it.
 	At time.Time `json:"at"`
-	// Attempt and Fence are those of the claim under which the decision was carried out; of a purge, those of the record.
+	// Attempt and Fence are those of the claim under which the decision was carried out; of a purge, those of the
+	// record.
 	Attempt int   `json:"attempt"`
 	Fence   int64 `json:"fence"`
 	// Failed, Code and Bytes (of the body) describe the answer that the key was given.
 	Failed bool `json:"failed,omitempty"`
 	Code   int  `json:"code,omitempty"`
 	Bytes  int  `json:"bytes,omitempty"`
-	// Unfinished says that the decision was saved and not carried out: the process or the store failed in between, and the
-	// key was abandoned again.
+	// Unfinished says that the decision was saved and not carried out: the process or the store failed in between, and
+	// the key was abandoned again.
 	Unfinished bool `json:"unfinished,omitempty"`
 }
 
@@ -54,8 +55,8 @@ func newAuditEntry(action ResolveAction, reason, by string, known Record) StepRe
 	return StepResult{Name: AuditStepPrefix + rand.Text(), Data: data}
 }
 
-// Trail returns what people have decided about the key (Guard.Resolve, Guard.Purge), oldest first. It reads the record's
-// Steps, where these entries are, and so needs a record of Inspector.Inspect.
+// Trail returns what people have decided about the key (Guard.Resolve, Guard.Purge), oldest first. It reads the
+// record's Steps, where these entries are, and so needs a record of Inspector.Inspect.
 func (r Record) Trail() []AuditEntry {
 	trail := slices.DeleteFunc(r.auditEntries(), func(e AuditEntry) bool { return e.Action == leftReleased })
 	for i := range trail {
@@ -80,8 +81,8 @@ func (r Record) auditEntries() []AuditEntry {
 	return entries
 }
 
-// leftUnfinished reports whether a decision was not carried out, by what came after it. A release that was followed by an
-// attempt counts as carried out: that is what it was for.
+// leftUnfinished reports whether a decision was not carried out, by what came after it. A release that was followed by
+// an attempt counts as carried out: that is what it was for.
 func (r Record) leftUnfinished(e AuditEntry, later []AuditEntry) bool {
 	switch {
 	case e.Action == ResolvePurge:

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// waiting holds the requests of this process that wait for another attempt at their key. One of the waiters of a key, the
-// poller, asks the store for all of them, so that a thousand waiters cost the store what one costs.
+// waiting holds the requests of this process that wait for another attempt at their key. One of the waiters of a key,
+// the poller, asks the store for all of them, so that a thousand waiters cost the store what one costs.
 type waiting struct {
 	mu    sync.Mutex
 	byKey map[Key]*waiters
@@ -79,8 +79,8 @@ func (g *Guard) wait(ctx context.Context, q *claimRequest, c Claim) (Claim, erro
 	}
 }
 
-// poll asks the store until the answer changes. An answer that holds for all waiters is given to all. If the poller acquires
-// the key, or its wait ends, another waiter becomes the poller.
+// poll asks the store until the answer changes. An answer that holds for all waiters is given to all. If the poller
+// acquires the key, or its wait ends, another waiter becomes the poller.
 func (g *Guard) poll(ctx context.Context, w *waiters, q *claimRequest, c Claim) (Claim, error) {
 	changed, unwatch := g.watch(ctx, q.Key)
 	defer unwatch()
@@ -107,8 +107,8 @@ func (g *Guard) poll(ctx context.Context, w *waiters, q *claimRequest, c Claim) 
 	}
 }
 
-// watch returns a channel that receives a value when the key may have changed; nil if the store is no Watcher or its Watch fails,
-// since polling alone suffices.
+// watch returns a channel that receives a value when the key may have changed; nil if the store is no Watcher or its
+// Watch fails, since polling alone suffices.
 func (g *Guard) watch(ctx context.Context, k Key) (<-chan struct{}, func()) {
 	if g.watcher == nil {
 		return nil, func() {}

@@ -25,11 +25,13 @@ type digester struct {
 	sum  [sha256.Size]byte
 }
 
-// New returns the algorithm of that name, which must not contain a colon. Change the name whenever the parts given to Sum
-// change their meaning: then records made before are not compared with new requests, instead of being taken for mismatches.
+// New returns the algorithm of that name, which must not contain a colon. Change the name whenever the parts given to
+// Sum change their meaning: then records made before are not compared with new requests, instead of being taken for
+// mismatches.
 //
-// With a secret, fingerprints are HMAC-SHA-256, so that a reader of the store cannot guess a request that has few possible
-// values; the name gets a suffix that depends on the secret. Without a secret, they are plain SHA-256. New copies the secret.
+// With a secret, fingerprints are HMAC-SHA-256, so that a reader of the store cannot guess a request that has few
+// possible values; the name gets a suffix that depends on the secret. Without a secret, they are plain SHA-256. New
+// copies the secret.
 func New(name string, secret []byte) *Algorithm {
 	a := &Algorithm{name: name}
 	newHash := sha256.New

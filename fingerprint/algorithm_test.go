@@ -125,8 +125,8 @@ func TestFingerprinterIsSafeForConcurrentUse(t *testing.T) {
 	all.Wait()
 }
 
-// A fingerprint is the SHA-256 of its parts, each behind its length, however long they are. Seen to fail with room making
-// none for a length at the end of the buffer.
+// A fingerprint is the SHA-256 of its parts, each behind its length, however long they are. Seen to fail with room
+// making none for a length at the end of the buffer.
 func TestFingerprintIsTheDigestOfItsParts(t *testing.T) {
 	f := fingerprint.New("raw1", nil)
 	for n := range 1100 {

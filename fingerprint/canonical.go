@@ -3,15 +3,16 @@ package fingerprint
 import "strings"
 
 // CanonicalJSON returns body in the one form that all ways of writing the same JSON share: without insignificant white
-// space, members sorted by name (as RFC 8785 sorts them: by UTF-16 code units), strings with as few escapes as possible.
+// space, members sorted by name (as RFC 8785 sorts them: by UTF-16 code units), strings with as few escapes as
+// possible.
 //
 // Numbers stay as they were written: 1.0 differs from 1, and 9007199254740993 from 9007199254740992. RFC 8785 rewrites
 // them as floating-point numbers, which makes different amounts equal.
 //
 // It returns an error where two readers could disagree about what body says: it is not exactly one JSON value, or not
 // UTF-8; an object has two members with one name; a string holds half a surrogate pair; objects and arrays nest deeper
-// than 1000; or it is longer than a gibibyte. It takes time in proportion to the body (but for sorting) and, at worst, memory
-// of nine times its length.
+// than 1000; or it is longer than a gibibyte. It takes time in proportion to the body (but for sorting) and, at worst,
+// memory of nine times its length.
 func CanonicalJSON(body []byte) ([]byte, error) { return Fields{}.Canonical(body) }
 
 // JSONPart returns a part for Algorithm.Sum that stands for a JSON body: its canonical form, or that of the chosen
@@ -26,7 +27,8 @@ func JSONPart(body []byte, f Fields) string {
 	return string(part)
 }
 
-// Which of the two a part is stands before it. Both belong to one algorithm: fingerprints of different algorithms match.
+// Which of the two a part is stands before it. Both belong to one algorithm: fingerprints of different algorithms
+// match.
 const (
 	canonicalPart = "canonical:"
 	rawPart       = "raw:"

@@ -89,8 +89,8 @@ func (d *jsonDoc) appendIncluded(b []byte, include []string) []byte {
 }
 
 // JSONField returns the value at a JSON pointer in body as text: a string's own text, unescaped; a number as it was
-// written; true, false and null in words; objects and arrays as canonical JSON. The string "5" and the number 5 give the
-// same text. ok is false if the pointer leads nowhere.
+// written; true, false and null in words; objects and arrays as canonical JSON. The string "5" and the number 5 give
+// the same text. ok is false if the pointer leads nowhere.
 //
 // It returns an error if CanonicalJSON(body) would, or if pointer is not a JSON pointer.
 func JSONField(body []byte, pointer string) (text string, ok bool, err error) {

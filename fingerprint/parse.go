@@ -15,11 +15,11 @@ const (
 	maxJSONBytes = 1 << 30
 )
 
-// jsonDoc is a JSON text that has been read. encoding/json does not serve here: of several members with one name it keeps the
-// last, and it replaces what is no text, so that different requests would look the same.
+// jsonDoc is a JSON text that has been read. encoding/json does not serve here: of several members with one name it
+// keeps the last, and it replaces what is no text, so that different requests would look the same.
 //
-// A body can have a value for every two of its bytes, and there may be many bodies, so values are small: they have no text and no
-// pointers, only positions.
+// A body can have a value for every two of its bytes, and there may be many bodies, so values are small: they have no
+// text and no pointers, only positions.
 type jsonDoc struct {
 	src       []byte
 	unescaped []byte     // the names that have escapes, without them
@@ -29,10 +29,11 @@ type jsonDoc struct {
 
 // jsonSlot is a value, or what stands beside one:
 //
-//   - A value, named by the index of its slot. at is where it begins in src; next is the next value in the same array, or
-//     in the same object by name, and two flags.
+//   - A value, named by the index of its slot. at is where it begins in src; next is the next value in the same array,
+//     or in the same object by name, and two flags.
 //   - Behind the slot of an object: next is its first member by name.
-//   - Before a member's value, its name. at is where it begins in src, or, if flagged, in unescaped; next is its length.
+//   - Before a member's value, its name. at is where it begins in src, or, if flagged, in unescaped; next is its
+//     length.
 //
 // The first element of an array stands behind the array. 0 is the root, which is next to nothing: it means none.
 type jsonSlot struct{ at, next uint32 }
@@ -73,8 +74,8 @@ func parseJSON(body []byte) (*jsonDoc, error) {
 	return &p.jsonDoc, nil
 }
 
-// countSlots returns how many slots a JSON text needs, so that they need not be moved as they become more. Of what is no JSON
-// it counts no more than it could need if it were.
+// countSlots returns how many slots a JSON text needs, so that they need not be moved as they become more. Of what is
+// no JSON it counts no more than it could need if it were.
 func countSlots(src []byte) int {
 	n, last := 1, byte(0)
 	for i := 0; i < len(src); i++ {
@@ -257,7 +258,8 @@ func (p *jsonParser) fail(what string) error {
 	return fmt.Errorf("fingerprint: JSON: %s, at byte %d", what, p.pos)
 }
 
-// kind returns the first byte of value i: '{', '[' and '"' tell what it is; anything else is a number, true, false or null.
+// kind returns the first byte of value i: '{', '[' and '"' tell what it is; anything else is a number, true, false or
+// null.
 func (d *jsonDoc) kind(i uint32) byte { return d.src[d.slots[i].at] }
 
 // first returns the first value inside an object (by name) or an array (in order); 0: there is none.
@@ -283,8 +285,8 @@ func (d *jsonDoc) name(i uint32) []byte {
 	return d.src[s.at : s.at+s.next]
 }
 
-// text returns a string's own text, unescaped, or a number, true, false or null as it was written. It is valid until the
-// next call.
+// text returns a string's own text, unescaped, or a number, true, false or null as it was written. It is valid until
+// the next call.
 func (d *jsonDoc) text(i uint32) []byte {
 	rest := d.src[d.slots[i].at:]
 	if rest[0] != '"' {

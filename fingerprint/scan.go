@@ -66,8 +66,8 @@ func appendUnescaped(b, quoted []byte) []byte {
 	}
 }
 
-// unescape returns the rune whose escape b begins with, and how many bytes it takes; or what is wrong, and after how many
-// bytes.
+// unescape returns the rune whose escape b begins with, and how many bytes it takes; or what is wrong, and after how
+// many bytes.
 func unescape(b []byte) (r rune, n int, fault string) {
 	if len(b) < 2 {
 		return 0, 1, "string without an end"

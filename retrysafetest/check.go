@@ -18,8 +18,8 @@ type Subject struct {
 	Guard *retrysafe.Guard
 	// Handler as it is served: with the middleware, and with what stands around it, such as authentication.
 	Handler http.Handler
-	// NewRequest returns a request that succeeds, made by httptest.NewRequest, with key where the handler looks for it. Two
-	// requests for one key are equal. Check calls it in the test's goroutine.
+	// NewRequest returns a request that succeeds, made by httptest.NewRequest, with key where the handler looks for it.
+	// Two requests for one key are equal. Check calls it in the test's goroutine.
 	NewRequest func(key string) *http.Request
 	// Effects counts what must happen once for each key: charges, orders, mails. Check takes differences.
 	Effects func() int
@@ -34,14 +34,15 @@ const atOnce = 10
 //
 //   - a request with a new key has one effect
 //   - the same request, sent three times more, has none, and is answered the same: status, body, Content-Type, Location
-//   - ten at once with one key have one effect, and the same answer (or are refused as in flight, where the policy is Reject)
+//   - ten at once with one key have one effect, and the same answer (or are refused as in flight, where the policy is
+//     Reject)
 //   - a request without a key is refused
 //   - killed at each place where a process may die (Store.KillAt), and sent again: no second effect. The retry gets the
 //     answer, or a refusal where the policy for abandoned keys is Refuse or Reconcile
 //   - paused at each of these places until the lease is lost and a retry was answered (Store.PauseAt): no second effect
 //
-// It stops at the first of them that fails, and says what the usual causes are. It calls the handler in process, and never sleeps.
-// It uses random keys, so that it may be called again with the same Store.
+// It stops at the first of them that fails, and says what the usual causes are. It calls the handler in process, and
+// never sleeps. It uses random keys, so that it may be called again with the same Store.
 func Check(t testing.TB, s Subject) {
 	t.Helper()
 	c := &checker{TB: t, Subject: s}

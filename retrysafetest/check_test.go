@@ -149,8 +149,8 @@ func subject(change func(c *setup)) retrysafetest.Subject {
 
 var rerun = retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}
 
-// Handlers that are as they should be pass. Seen to fail with Goexit taken out of KillAt (the answer is saved), with Extend taken out of reach
-// (rerun answers 409), and with settled left out of atOnce (reject).
+// Handlers that are as they should be pass. Seen to fail with Goexit taken out of KillAt (the answer is saved), with
+// Extend taken out of reach (rerun answers 409), and with settled left out of atOnce (reject).
 func TestCheckPasses(t *testing.T) {
 	same := func(child string) string { return child }
 	for name, change := range map[string]func(c *setup){
@@ -194,8 +194,8 @@ func (r *recorder) Helper()                   {}
 func (r *recorder) Error(args ...any)         { r.failures = append(r.failures, fmt.Sprint(args...)) }
 func (r *recorder) Errorf(f string, a ...any) { r.Error(fmt.Sprintf(f, a...)) }
 
-// Each well-known mistake fails the test, once, and in words that lead to it. Seen to fail with each check taken out of Check, one after the
-// other, and with each case of whyAgain.
+// Each well-known mistake fails the test, once, and in words that lead to it. Seen to fail with each check taken out of
+// Check, one after the other, and with each case of whyAgain.
 func TestCheckFindsMistakes(t *testing.T) {
 	var requests atomic.Int64
 	for name, c := range map[string]struct {

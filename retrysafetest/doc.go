@@ -1,6 +1,7 @@
-// Package retrysafetest is for tests of programs that use Retrysafe. It answers the three questions that a handler's own unit test
-// leaves open: what happens if the request is sent again, if it is sent many times at once, and if the process dies between the
-// effect and the record of it. Nothing is needed but the testing package: no database, no network, no waiting.
+// Package retrysafetest is for tests of programs that use Retrysafe. It answers the three questions that a handler's
+// own unit test leaves open: what happens if the request is sent again, if it is sent many times at once, and if the
+// process dies between the effect and the record of it. Nothing is needed but the testing package: no database, no
+// network, no waiting.
 //
 // Check asks all of them:
 //
@@ -21,9 +22,10 @@
 //		})
 //	}
 //
-// A Store is the in-memory store with transactions (Store.InTx) in which fakes of tables take part (Store.Apply). Its methods KillAt
-// and PauseAt interrupt any work at each place where a process may die, for tests of what is no HTTP handler.
+// A Store is the in-memory store with transactions (Store.InTx) in which fakes of tables take part (Store.Apply). Its
+// methods KillAt and PauseAt interrupt any work at each place where a process may die, for tests of what is no HTTP
+// handler.
 //
-// What it cannot show: whether the real store, the real database and the network behave. For that, run retrysafe probe against the
-// running service. docs/testing-your-handler.md has both, step by step.
+// What it cannot show: whether the real store, the real database and the network behave. For that, run retrysafe probe
+// against the running service. docs/testing-your-handler.md has both, step by step.
 package retrysafetest

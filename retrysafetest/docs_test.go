@@ -133,7 +133,8 @@ func TestPayAfterADay(t *testing.T) {
 
 // This is the end of what the page shows.
 
-// Each line of Go on the page stands in this file, in its order, and so compiles. Seen to fail with a word of the page changed.
+// Each line of Go on the page stands in this file, in its order, and so compiles. Seen to fail with a word of the page
+// changed.
 func TestTheSnippetsOfThePage(t *testing.T) {
 	this, err := os.ReadFile("docs_test.go")
 	if err != nil {

@@ -23,18 +23,18 @@ var (
 	errPaused = errors.New("retrysafetest: the process of this attempt is paused")
 )
 
-// KillAt runs work in a goroutine of its own and kills it at the n-th place, counted from 0, at which a process may die: before
-// and after each call of Claim, Checkpoint, Complete and Release, and before and after each commit of InTx. It reports whether
-// that place was reached, so that a loop visits them all:
+// KillAt runs work in a goroutine of its own and kills it at the n-th place, counted from 0, at which a process may
+// die: before and after each call of Claim, Checkpoint, Complete and Release, and before and after each commit of InTx.
+// It reports whether that place was reached, so that a loop visits them all:
 //
 //	for n := 0; store.KillAt(n, func() { send(key(n)) }); n++ {
 //		send(key(n)) // the retry
 //	}
 //
 // Killed means: the goroutine that called the Store ends there (runtime.Goexit; its deferred functions still run), the
-// attempt's lease ends at once instead of after Policy.Lease, and whatever the attempt still tries is refused. Work is one
-// request, which may be sent to a real server: its client then sees the connection break. Calls that other requests make
-// meanwhile count as well, so run nothing beside it. KillAt returns when the goroutine has ended.
+// attempt's lease ends at once instead of after Policy.Lease, and whatever the attempt still tries is refused. Work is
+// one request, which may be sent to a real server: its client then sees the connection break. Calls that other requests
+// make meanwhile count as well, so run nothing beside it. KillAt returns when the goroutine has ended.
 func (s *Store) KillAt(n int, work func()) (killed bool) {
 	_, killed = s.killAt(n, work)
 	return killed
@@ -51,8 +51,8 @@ func (s *Store) killAt(n int, work func()) (where string, killed bool) {
 	return s.settle(p)
 }
 
-// PauseAt is like KillAt, but the process is only paused, for longer than its lease: the lease ends, meanwhile runs (a retry
-// that may take the key over), and then work goes on as if nothing had happened. What it still does shows whether
+// PauseAt is like KillAt, but the process is only paused, for longer than its lease: the lease ends, meanwhile runs (a
+// retry that may take the key over), and then work goes on as if nothing had happened. What it still does shows whether
 // work that has lost its lease can do harm. PauseAt returns when work has ended.
 func (s *Store) PauseAt(n int, work, meanwhile func()) (paused bool) {
 	_, paused = s.pauseAt(n, work, meanwhile)
@@ -154,7 +154,8 @@ func (g *gate) arrived(o retrysafe.Owner) {
 	}
 }
 
-// awaitOthers waits until the gate is open. It gives up after a second, because a layer outside may let in one request at a time.
+// awaitOthers waits until the gate is open. It gives up after a second, because a layer outside may let in one request
+// at a time.
 func (s *Store) awaitOthers() {
 	s.mu.Lock()
 	g := s.gate

@@ -15,7 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-// Seen to fail with effects applied at once inside InTx, with effects applied before the completion is saved, and with none applied.
+// Seen to fail with effects applied at once inside InTx, with effects applied before the completion is saved, and with
+// none applied.
 func TestInTx(t *testing.T) {
 	storetest.RunInTx(t, storetest.TxHarness{Open: func(*testing.T) storetest.TxStore {
 		s, rows := retrysafetest.NewStore(), 0
@@ -40,7 +41,8 @@ func TestInTx(t *testing.T) {
 	}})
 }
 
-// What a function has answered before it failed is forgotten, as with the real stores. Seen to fail with RolledBack left out: the client gets 201.
+// What a function has answered before it failed is forgotten, as with the real stores. Seen to fail with RolledBack
+// left out: the client gets 201.
 func TestAnswerOfAFailedTransaction(t *testing.T) {
 	s := subject(func(c *setup) {
 		c.handler = func(s *shop) http.HandlerFunc {

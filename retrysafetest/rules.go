@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// first checks that requests have effects, and that these are counted. Nothing that follows would mean anything otherwise.
+// first checks that requests have effects, and that these are counted. Nothing that follows would mean anything
+// otherwise.
 func (c *checker) first() (fault string) {
 	for range 2 { // under two keys
 		c.store.watchKeys()

@@ -13,9 +13,9 @@ import (
 // memory is embedded under a name that users cannot reach, so that no write goes around the Store.
 type memory = memstore.Store
 
-// Store is an in-memory retrysafe.Store for tests. It keeps the whole contract (memstore does), and adds what tests need:
-// transactions without a database (InTx, Apply), time that passes on request (Advance), and processes that are killed or
-// paused at a chosen place (KillAt, PauseAt). It is safe for concurrent use and needs no Close.
+// Store is an in-memory retrysafe.Store for tests. It keeps the whole contract (memstore does), and adds what tests
+// need: transactions without a database (InTx, Apply), time that passes on request (Advance), and processes that are
+// killed or paused at a chosen place (KillAt, PauseAt). It is safe for concurrent use and needs no Close.
 type Store struct {
 	*memory
 	passed atomic.Int64 // what Advance has added to the clock, in nanoseconds
@@ -110,7 +110,8 @@ func (s *Store) watchKeys() {
 	s.replays = 0
 }
 
-// claimed returns under how many scopes and IDs keys were claimed since watchKeys, and how often the answer came from the record.
+// claimed returns under how many scopes and IDs keys were claimed since watchKeys, and how often the answer came from
+// the record.
 func (s *Store) claimed() (scopes, ids map[string]bool, replays int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -44,8 +44,8 @@ func charge(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
 	return retrysafe.Step(ctx, "charge", func(context.Context, string) (string, error) { return "charged", nil })
 }
 
-// Each place where a process may die is visited, and the key is abandoned at once. Seen to fail with the lease left running (in flight
-// instead of unknown), and with a place left out.
+// Each place where a process may die is visited, and the key is abandoned at once. Seen to fail with the lease left
+// running (in flight instead of unknown), and with a place left out.
 func TestPlacesToDie(t *testing.T) {
 	store := retrysafetest.NewStore()
 	guard := retrysafe.New(store, retrysafe.Options{})
@@ -91,8 +91,8 @@ func TestTheDeadSaveNothing(t *testing.T) {
 	}
 }
 
-// A paused attempt goes on, and what it saves is refused if another has taken over. Seen to fail with calls of paused attempts refused for
-// ever (the last line), and with their lease left running.
+// A paused attempt goes on, and what it saves is refused if another has taken over. Seen to fail with calls of paused
+// attempts refused for ever (the last line), and with their lease left running.
 func TestPausedAttempts(t *testing.T) {
 	store := retrysafetest.NewStore()
 	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
@@ -120,7 +120,8 @@ func TestPausedAttempts(t *testing.T) {
 	}
 }
 
-// This is a test of work that is no HTTP handler: the operation is killed at each place where its process may die, and retried.
+// This is a test of work that is no HTTP handler: the operation is killed at each place where its process may die, and
+// retried.
 func ExampleStore_KillAt() {
 	store := retrysafetest.NewStore()
 	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})

@@ -1,12 +1,12 @@
-// Package lazyctx has contexts with a deadline that cost nothing until their end is waited for. Most guarded work ends, and
-// stores in memory answer, without ever looking at Done.
+// Package lazyctx has contexts with a deadline that cost nothing until their end is waited for. Most guarded work ends,
+// and stores in memory answer, without ever looking at Done.
 //
 // # Measurement
 //
-// With context.WithDeadline for each call to the store and context.WithCancelCause for each attempt (Go 1.26, two cores,
-// stores/memstore, best of three runs), a fresh request takes 4.6 µs and 24 allocations instead of 2.2 µs and 5, and a replay
-// takes 1.0 µs and 5 allocations instead of 0.6 µs and 1: BenchmarkFresh and BenchmarkReplay. TestAllocations in the root
-// holds the numbers of allocations.
+// With context.WithDeadline for each call to the store and context.WithCancelCause for each attempt (Go 1.26, two
+// cores, stores/memstore, best of three runs), a fresh request takes 4.6 µs and 24 allocations instead of 2.2 µs and 5,
+// and a replay takes 1.0 µs and 5 allocations instead of 0.6 µs and 1: BenchmarkFresh and BenchmarkReplay.
+// TestAllocations in the root holds the numbers of allocations.
 package lazyctx
 
 import (
@@ -33,8 +33,8 @@ func WithDeadline(parent context.Context, deadline time.Time) *Context {
 	return &Context{parent: parent, deadline: deadline}
 }
 
-// Init makes c a context that ends at the deadline, unless that is zero, or earlier by End, whose cause context.Cause then
-// returns. parent gives values and must never end. The deadline waits in the queue of timeouts.
+// Init makes c a context that ends at the deadline, unless that is zero, or earlier by End, whose cause context.Cause
+// then returns. parent gives values and must never end. The deadline waits in the queue of timeouts.
 func (c *Context) Init(parent *Detached, deadline time.Time, timeouts *timerqueue.Queue) {
 	c.parent, c.deadline, c.timeouts = parent, deadline, timeouts
 }
@@ -72,8 +72,8 @@ func (c *Context) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// End cancels the context with a cause, context.Canceled if that is nil, and frees what the context holds. A caller that looks at
-// the context only afterwards finds it ended too.
+// End cancels the context with a cause, context.Canceled if that is nil, and frees what the context holds. A caller
+// that looks at the context only afterwards finds it ended too.
 func (c *Context) End(cause error) {
 	if cause == nil {
 		cause = context.Canceled
@@ -130,8 +130,9 @@ func (r *realContext) end(cause error) {
 	}
 }
 
-// timeLimit is the parent of a context that can be canceled with a cause and whose deadline waits in a queue: the context
-// package alone needs two contexts and a timer for that. It is never done; its one child is told through AfterFunc.
+// timeLimit is the parent of a context that can be canceled with a cause and whose deadline waits in a queue: the
+// context package alone needs two contexts and a timer for that. It is never done; its one child is told through
+// AfterFunc.
 type timeLimit struct {
 	timeouts *timerqueue.Queue
 	entry    timerqueue.Entry

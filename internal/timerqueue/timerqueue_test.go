@@ -22,8 +22,8 @@ func (n *noting) Due() {
 	*n.at = append(*n.at, time.Since(n.t0))
 }
 
-// TestTasksAreDueInTime adds entries in and out of order, and removes some: first, last and in between. Seen to fail with
-// Add always going to the end of the queue, and with serve leaving the timer alone while entries are left.
+// TestTasksAreDueInTime adds entries in and out of order, and removes some: first, last and in between. Seen to fail
+// with Add always going to the end of the queue, and with serve leaving the timer alone while entries are left.
 func TestTasksAreDueInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, mu, at := New(), new(sync.Mutex), []time.Duration{}

@@ -96,7 +96,8 @@ func TestScheduleFollowsExtend(t *testing.T) {
 	}
 }
 
-// A release with steps moves its record ahead of those that are due later. Seen to fail with changed taken out of Release.
+// A release with steps moves its record ahead of those that are due later. Seen to fail with changed taken out of
+// Release.
 func TestScheduleFollowsRelease(t *testing.T) {
 	s, clock := open(memstore.Options{})
 	take(t, s, "first")
