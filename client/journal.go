@@ -1,10 +1,14 @@
-// Package client is the client of operations that are safe to retry.
 package client
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // Journal keeps intents from before their first attempt until their outcome is known, so that a client that was killed
@@ -33,11 +37,13 @@ type Entry struct {
 	// Intent is the text of WithIntent's; empty without.
 	Intent string `json:"intent,omitempty"`
 	Key    string `json:"key"`
+	// Method and URL say where the request goes. Over gRPC, Method is the full name of the method, which begins with a
+	// slash, and URL the target.
 	Method string `json:"method"`
 	URL    string `json:"url"`
 	// Credential is what WithCredential named: a name, not the credential.
 	Credential string `json:"credential,omitempty"`
-	// Header fields that the transport's options name, and those with the key.
+	// Header has the fields with the key, and those of Options.JournalHeaders. Over gRPC it is metadata.
 	Header http.Header `json:"header,omitempty"`
 	Body   []byte      `json:"body,omitempty"`
 	// BegunAt is when the intent began, by the client's clock, in whole milliseconds.
@@ -51,3 +57,56 @@ func (e Entry) String() string { return "journal entry " + e.ID }
 
 // GoString hides the key from %#v too.
 func (e Entry) GoString() string { return "client.Entry(" + e.ID + ")" }
+
+// sameRequest reports whether both send the same.
+func (e *Entry) sameRequest(o *Entry) bool {
+	return e.Method == o.Method && e.URL == o.URL && bytes.Equal(e.Body, o.Body)
+}
+
+// journalBegin puts the call into the journal, or resumes what the journal has of it.
+func (c *call) journalBegin() error {
+	if err := c.x.Journal(&c.entry); err != nil {
+		return err
+	}
+	c.entry.BegunAt = c.entry.BegunAt.Round(0).Truncate(time.Millisecond)
+	known, err := c.e.options.Journal.Begin(c.ctx, c.entry)
+	switch {
+	case err != nil: // the journal may have kept the intent, and then Resume will send it
+		return c.unknown(Reply{Err: err}, GaveUpJournal)
+	case known == nil:
+		return nil
+	case !known.sameRequest(&c.entry):
+		return fmt.Errorf("client: the journal has another request under this key: %w", retrysafe.ErrMismatch)
+	}
+	return c.resumeFrom(known)
+}
+
+// resumeFrom makes the call that of a known entry, which may have been sent.
+func (c *call) resumeFrom(known *Entry) error {
+	c.entry, c.unclear = *known, true
+	if known.GivenUp != "" {
+		return c.unknown(Reply{}, known.GivenUp)
+	}
+	return nil
+}
+
+// end forgets the call, unless another one is on its way under the same key, which then does so.
+func (c *call) end() error {
+	if c.e.calls(c.entry.ID) > 1 {
+		return nil
+	}
+	return c.e.options.Journal.End(context.WithoutCancel(c.ctx), c.entry.ID)
+}
+
+// keep notes in the journal what an error means for the entry: a call that did nothing is over; one whose outcome no
+// further attempt can tell is for people; any other is for the next Resume.
+func (c *call) keep(err error) error {
+	var unknown *OutcomeUnknownError
+	switch {
+	case !errors.As(err, &unknown):
+		return c.end()
+	case unknown.final():
+		return c.e.options.Journal.GiveUp(context.WithoutCancel(c.ctx), c.entry.ID, unknown.Why)
+	}
+	return nil
+}

@@ -13,7 +13,7 @@
 // Transport and Client are the other side: one key for each intent, sent as often as it takes, kept in a Journal while
 // the outcome is not known.
 //
-//	transport, err := httpclient.NewTransport(httpclient.TransportOptions{Profile: httpsafe.Stripe()})
+//	transport, err := httpclient.NewTransport(httpclient.Options{Profile: httpsafe.Stripe()})
 //	client := http.Client{Transport: transport}
 package httpsafe
 

@@ -125,7 +125,7 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 // sendLoaded sends an order to the API, which wants a key in the profile's form.
 func sendLoaded(t *testing.T, api *orders, loaded, profile httpsafe.Profile) {
 	t.Helper()
-	transport, err := httpclient.NewTransport(httpclient.TransportOptions{Profile: loaded})
+	transport, err := httpclient.NewTransport(httpclient.Options{Profile: loaded})
 	if err != nil {
 		t.Fatal(err)
 	}

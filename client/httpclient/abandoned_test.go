@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
@@ -24,9 +25,9 @@ func TestTheClientGoesOnWithAnAbandonedKey(t *testing.T) {
 			}
 		})))
 		t.Cleanup(server.Close)
-		response, err := newTransport(t, httpclient.TransportOptions{Backoff: 1}).RoundTrip(chargeAt(t.Context(), server.URL))
+		response, err := newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}}).RoundTrip(chargeAt(t.Context(), server.URL))
 		if policy.String() == "refuse" {
-			wantUnknown(t, err, httpclient.GaveUpAnswer)
+			wantUnknown(t, err, client.GaveUpAnswer)
 			continue
 		}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
@@ -49,7 +50,7 @@ func callTo(t *testing.T, transport *httpclient.Transport, ctx context.Context, 
 // Seen to fail with the child key taken out of newKey.
 func TestCallsInsideAnAttemptHaveChildKeys(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	transport := newTransport(t, httpclient.TransportOptions{Base: base})
+	transport := newTransport(t, httpclient.Options{Base: base})
 	call := func(ctx context.Context, url, body string) {
 		if err := callTo(t, transport, ctx, url, body); err != nil {
 			t.Error(err)
@@ -59,10 +60,10 @@ func TestCallsInsideAnAttemptHaveChildKeys(t *testing.T) {
 		func(ctx context.Context) { call(ctx, "https://bank.example/charges", "17") },
 		func(ctx context.Context) { call(ctx, "https://mail.example/mails?dry=1", "paid") },
 		func(ctx context.Context) {
-			call(httpclient.WithOperation(ctx, "line 1"), "https://stock.example/reservations", "a")
+			call(client.WithOperation(ctx, "line 1"), "https://stock.example/reservations", "a")
 		},
 		func(ctx context.Context) {
-			call(httpclient.WithOperation(ctx, "line 2"), "https://stock.example/reservations", "b")
+			call(client.WithOperation(ctx, "line 2"), "https://stock.example/reservations", "b")
 		},
 	}
 	var first map[string]string
@@ -104,9 +105,9 @@ func TestCallsThatLookAlikeMustBeNamed(t *testing.T) {
 		refused                 error
 		differentKeys, sameKeys bool
 	}{
-		{name: "the same twice", firstBody: "a", secondBody: "a", refused: httpclient.ErrUnnamedCall},
-		{name: "another body", firstBody: "a", secondBody: "b", refused: httpclient.ErrUnnamedCall},
-		{name: "another query", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/mails?x", refused: httpclient.ErrUnnamedCall},
+		{name: "the same twice", firstBody: "a", secondBody: "a", refused: client.ErrUnnamedCall},
+		{name: "another body", firstBody: "a", secondBody: "b", refused: client.ErrUnnamedCall},
+		{name: "another query", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/mails?x", refused: client.ErrUnnamedCall},
 		{name: "another path", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/letters", differentKeys: true},
 		{name: "another origin", firstBody: "a", secondBody: "a", secondURL: "http://mail.example/mails", differentKeys: true},
 		{name: "one is named", secondName: "second", firstBody: "a", secondBody: "a", differentKeys: true},
@@ -117,12 +118,12 @@ func TestCallsThatLookAlikeMustBeNamed(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			base := &script{answers: []answerFunc{reply(201)}}
 			// Two transports: what was called belongs to the attempt.
-			one, other := newTransport(t, httpclient.TransportOptions{Base: base}), newTransport(t, httpclient.TransportOptions{Base: base})
+			one, other := newTransport(t, httpclient.Options{Base: base}), newTransport(t, httpclient.Options{Base: base})
 			named := func(ctx context.Context, name string) context.Context {
 				if name == "" {
 					return ctx
 				}
-				return httpclient.WithOperation(ctx, name)
+				return client.WithOperation(ctx, name)
 			}
 			if c.secondURL == "" {
 				c.secondURL = "https://mail.example/mails"
@@ -149,11 +150,11 @@ func TestCallsThatLookAlikeMustBeNamed(t *testing.T) {
 // Seen to fail with the comparison of attempts taken out of namedIn: the parent's key went downstream.
 func TestAKeyFromOutsideOfTheAttemptDoesNotCount(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	transport := newTransport(t, httpclient.TransportOptions{Base: base})
+	transport := newTransport(t, httpclient.Options{Base: base})
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
-	guard.Do(httpclient.WithKey(t.Context(), "parent"), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+	guard.Do(client.WithKey(t.Context(), "parent"), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
 		callTo(t, transport, ctx, "https://bank.example/charges", "17")
-		callTo(t, transport, httpclient.WithKey(ctx, "inside"), "https://bank.example/charges", "17")
+		callTo(t, transport, client.WithKey(ctx, "inside"), "https://bank.example/charges", "17")
 		return retrysafe.Result{}, nil
 	})
 	if outer, inner := base.sent[0].header.Get("Idempotency-Key"), base.sent[1].header.Get("Idempotency-Key"); outer == `"parent"` || inner != `"inside"` {
@@ -165,7 +166,7 @@ func TestAKeyFromOutsideOfTheAttemptDoesNotCount(t *testing.T) {
 func TestChildKeysFitTheProfile(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
 		server := newGuardedServer(t, httpsafe.Options{Profile: p, Required: true}, nil)
-		transport := newTransport(t, httpclient.TransportOptions{Profile: p})
+		transport := newTransport(t, httpclient.Options{Profile: p})
 		parent(t, func(ctx context.Context) {
 			if err := callTo(t, transport, ctx, server.URL, `{"amount":17}`); err != nil || len(server.keys) != 1 {
 				t.Errorf("%s: %v, keys %v", p.Name, err, server.keys)

@@ -1,53 +1,38 @@
 package httpclient
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/client"
 )
 
-// ClientOptions of a Client. ClientOptions{} works.
-type ClientOptions struct {
-	// Transport sends, and says how. See TransportOptions.
-	Transport TransportOptions
-	// Jar keeps cookies. Default: none are kept.
-	Jar http.CookieJar
-	// ResumeConcurrency is how many intents one call of Resume sends at once. Default 8; 1: one after the other.
-	ResumeConcurrency int
-}
-
-const defaultResumeConcurrency = 8
-
-// Client sends requests that are safe to retry, and goes on after a restart with those whose outcome it does not know. It
-// is a Transport with a journal in its hands; without one, an http.Client with the Transport does the same.
+// Client sends requests that are safe to retry, and resumes after a restart those whose outcome it does not know. It
+// is a Transport that can read its journal; without a journal, an http.Client with the Transport does the same.
 //
 // A Client is safe for concurrent use.
 type Client struct {
-	transport     *Transport
-	http          http.Client
-	resumesAtOnce int
+	transport *Transport
+	http      http.Client
 }
 
-// NewClient returns a Client, or the error that NewTransport has, or one for a negative ResumeConcurrency.
-func NewClient(o ClientOptions) (*Client, error) {
-	if o.ResumeConcurrency < 0 {
-		return nil, fmt.Errorf("httpsafe: a ResumeConcurrency of %d is negative", o.ResumeConcurrency)
-	}
-	t, err := NewTransport(o.Transport)
+// New returns a Client, or the error that NewTransport has.
+func New(o Options) (*Client, error) {
+	t, err := NewTransport(o)
 	if err != nil {
 		return nil, err
 	}
-	return &Client{
-		transport: t, http: http.Client{Transport: t, Jar: o.Jar},
-		resumesAtOnce: orDefault(o.ResumeConcurrency, defaultResumeConcurrency),
-	}, nil
+	return &Client{transport: t, http: http.Client{Transport: t, Jar: o.Jar}}, nil
 }
 
-// Do sends a request as http.Client does, with the key of ctx (WithIntent, WithKey), and as often as Transport does. The
-// caller closes the response's body; with a journal, that says that the caller has the answer, and the intent is forgotten.
-// What Close returns is the journal's error: an intent that could not be forgotten is only sent and answered again.
+// Do sends a request as http.Client does, with the key of ctx (client.WithIntent, client.WithKey), and as often as Transport
+// does. The caller closes the response's body; with a journal, that says that the caller has the answer, and the intent is
+// forgotten. The error of Close may be the journal's: an intent that could not be forgotten is only sent and answered again.
 //
 // Both ctx and the request's own context count: the request ends with whichever ends first, and has the attempt, the
 // step, the intent and the credential of ctx, or what ctx lacks of these from r.Context(). If the two belong to different
@@ -75,3 +60,41 @@ func (c *Client) Do(ctx context.Context, r *http.Request) (*http.Response, error
 
 // CloseIdleConnections closes the connections that nothing uses.
 func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
+
+// Resumed is an intent of the journal that was sent again, and what came of it. Resume closes the response's body.
+type Resumed = client.Resumed[*http.Response]
+
+// Resume sends what the journal has pending again, with the same key and the same bytes, and hands what comes of each to
+// result. Call it after a start, and then from time to time. When result returns nil, a final answer is forgotten;
+// if it returns an error, or the process ends, the intent is resumed again, and the server gives the same answer again.
+// Intents that this Client is sending right now are left alone, as are those of gRPC in the same journal.
+//
+// Options.ResumeConcurrency intents are sent at once, and result is called by as many goroutines at once. The oldest are
+// begun first, but servers share the places, so that a server which does not answer holds up its own intents only. With a
+// ResumeConcurrency of 1 there is one intent after the other, strictly oldest first.
+//
+// Entries past the horizon are not sent: result gets client.ErrOutcomeUnknown once, and the journal keeps them for people.
+//
+// When ctx ends no further intent is begun, and those on their way are interrupted. Resume returns once result has returned
+// for all that were begun.
+//
+// Resume returns the journal's error or the context's, joined with those of result. Without a Journal it does nothing.
+func (c *Client) Resume(ctx context.Context, result func(ctx context.Context, r Resumed) error) error {
+	overHTTP := func(e client.Entry) bool { return !strings.HasPrefix(e.Method, "/") }
+	return client.Resume(ctx, c.transport.engine, overHTTP, c.transport.again, func(ctx context.Context, r Resumed) error {
+		if r.Response != nil {
+			defer r.Response.Body.Close()
+		}
+		return result(ctx, r)
+	})
+}
+
+// again sends the request of an entry.
+func (t *Transport) again(ctx context.Context, e client.Entry) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, e.Method, e.URL, bytes.NewReader(e.Body))
+	if err != nil {
+		return nil, fmt.Errorf("httpclient: %v: %w", e, err)
+	}
+	r.Header = e.Header.Clone()
+	return t.do(r)
+}

@@ -23,7 +23,7 @@ type till struct {
 	*testing.T
 	path    string
 	base    *script
-	options httpclient.TransportOptions
+	options httpclient.Options
 	journal *filejournal.Journal
 	client  *httpclient.Client
 	results []httpclient.Resumed
@@ -32,7 +32,7 @@ type till struct {
 
 func newTill(t *testing.T, answers ...answerFunc) *till {
 	k := &till{T: t, path: filepath.Join(t.TempDir(), "journal"), base: &script{answers: answers}}
-	k.options = httpclient.TransportOptions{Attempts: 2, Backoff: 1, Budget: httpclient.RetryBudget{Tokens: -1}}
+	k.options = httpclient.Options{Options: client.Options{Attempts: 2, Backoff: 1, Budget: client.RetryBudget{Tokens: -1}}}
 	k.restart()
 	return k
 }
@@ -49,15 +49,15 @@ func (k *till) restart(answers ...answerFunc) {
 	}
 	o := k.options
 	o.Base, o.Journal = k.base, k.journal
-	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: o})
+	caller, err := httpclient.New(o)
 	if err != nil {
 		k.Fatal(err)
 	}
-	k.client = client
+	k.client = caller
 }
 
 func (k *till) pay(change ...func(*http.Request)) error {
-	ctx := httpclient.WithIntent(k.Context(), httpclient.Intent{Operation: "charge", Params: []string{"order-17"}})
+	ctx := client.WithIntent(k.Context(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
 	r := charge(ctx)
 	for _, f := range change {
 		f(r)
@@ -99,7 +99,7 @@ func TestResumeGoesOnUnderTheSameKey(t *testing.T) {
 	wantUnknown(t, k.pay(func(r *http.Request) {
 		r.Header.Set("Authorization", "Bearer secret")
 		r.Header.Set("X-Shop", "3")
-	}), httpclient.GaveUpAttempts)
+	}), client.GaveUpAttempts)
 	if e := k.wantEntries(1)[0]; e.Intent != "charge(order-17)" || e.Header.Get("Authorization") != "" || e.Header.Get("X-Shop") != "3" {
 		t.Errorf("%+v", e.Header)
 	}
@@ -178,7 +178,7 @@ func TestWhatTheJournalKeeps(t *testing.T) {
 					t.Errorf("given up: %q, want %q", e.GivenUp, c.givenUp)
 				}
 			}
-			if errors.Is(err, httpclient.ErrOutcomeUnknown) != (c.entries == 1) {
+			if errors.Is(err, client.ErrOutcomeUnknown) != (c.entries == 1) {
 				t.Errorf("error %v", err)
 			}
 			if c.givenUp == "" {
@@ -213,7 +213,7 @@ func TestAnEntryStaysWhileAnotherCallIsOnItsWay(t *testing.T) {
 			go func() { secondEnded <- k.pay() }()
 			<-second.began
 			close(first.goOn)
-			if err := <-firstEnded; errors.Is(err, httpclient.ErrOutcomeUnknown) {
+			if err := <-firstEnded; errors.Is(err, client.ErrOutcomeUnknown) {
 				t.Error(err)
 			}
 			k.wantEntries(1)
@@ -247,7 +247,7 @@ func TestARefusalAfterARestartLeavesTheIntentPending(t *testing.T) {
 		k := newTill(t, lost)
 		k.pay()
 		k.restart(answer)
-		if err := k.resume(nil); err != nil || len(k.results) != 1 || !errors.Is(k.results[0].Err, httpclient.ErrOutcomeUnknown) {
+		if err := k.resume(nil); err != nil || len(k.results) != 1 || !errors.Is(k.results[0].Err, client.ErrOutcomeUnknown) {
 			t.Errorf("%v, %+v", err, k.results)
 		}
 		if e := k.wantEntries(1); e[0].GivenUp != "" {
@@ -272,8 +272,8 @@ func TestPastTheHorizonNothingIsSent(t *testing.T) {
 	if err := k.resume(nil); err != nil || len(k.results) != 1 {
 		t.Fatalf("%v, %+v", err, k.results)
 	}
-	wantUnknown(t, k.results[0].Err, httpclient.GaveUpHorizon)
-	if e := k.wantEntries(1); e[0].GivenUp != httpclient.GaveUpHorizon || len(k.base.sent) != sent {
+	wantUnknown(t, k.results[0].Err, client.GaveUpHorizon)
+	if e := k.wantEntries(1); e[0].GivenUp != client.GaveUpHorizon || len(k.base.sent) != sent {
 		t.Errorf("%+v, sent %d times more", e, len(k.base.sent)-sent)
 	}
 }
@@ -305,7 +305,7 @@ func TestAnIntentOfTheJournalIsGoneOnWith(t *testing.T) {
 func TestNothingIsSentThatTheJournalDoesNotKeep(t *testing.T) {
 	k := newTill(t, reply(201))
 	k.journal.Close()
-	wantUnknown(t, k.pay(), httpclient.GaveUpJournal)
+	wantUnknown(t, k.pay(), client.GaveUpJournal)
 	if len(k.base.sent) != 0 {
 		t.Error("it was sent")
 	}
@@ -339,9 +339,9 @@ func TestClientErrorsHoldNoURL(t *testing.T) {
 // Seen to fail with the row replayed-not-kept taken out of signals(): status 201 with an empty body.
 func TestAnAnswerThatWasNotKept(t *testing.T) {
 	k := newTill(t, lost, reply(201, "Idempotency-Status: replayed; body=?0", "Location: /charges/1", "Idempotency-Key: echo"))
-	var e *httpclient.NotReplayableError
+	var e *client.NotReplayableError
 	err := k.pay()
-	if !errors.As(err, &e) || !errors.Is(err, httpclient.ErrNotReplayable) || errors.Is(err, httpclient.ErrOutcomeUnknown) {
+	if !errors.As(err, &e) || !errors.Is(err, client.ErrNotReplayable) || errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Fatalf("error %v", err)
 	}
 	if e.Status != 201 || e.Header.Get("Location") != "/charges/1" || e.Header.Get("Idempotency-Key") != "" || e.Origin != "https://bank.example" {
@@ -350,10 +350,10 @@ func TestAnAnswerThatWasNotKept(t *testing.T) {
 	k.wantEntries(0)
 
 	k = newTill(t, lost)
-	wantUnknown(t, k.pay(), httpclient.GaveUpAttempts)
+	wantUnknown(t, k.pay(), client.GaveUpAttempts)
 	k.restart(reply(201, "Idempotency-Status: replayed; body=?0"))
 	broken := errors.New("the caller's database is down")
-	if err := k.resume(broken); !errors.Is(err, broken) || len(k.results) != 1 || !errors.Is(k.results[0].Err, httpclient.ErrNotReplayable) {
+	if err := k.resume(broken); !errors.Is(err, broken) || len(k.results) != 1 || !errors.Is(k.results[0].Err, client.ErrNotReplayable) {
 		t.Errorf("%v, results %+v", err, k.results)
 	}
 	k.wantEntries(1) // and is handed over again

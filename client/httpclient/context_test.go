@@ -10,21 +10,22 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 )
 
-func newClient(t *testing.T, o httpclient.TransportOptions) *httpclient.Client {
+func newClient(t *testing.T, o httpclient.Options) *httpclient.Client {
 	t.Helper()
-	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: o})
+	caller, err := httpclient.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return client
+	return caller
 }
 
 // do sends a request that was made with one context with another one.
-func do(client *httpclient.Client, ctx context.Context, r *http.Request) error {
-	response, err := client.Do(ctx, r)
+func do(caller *httpclient.Client, ctx context.Context, r *http.Request) error {
+	response, err := caller.Do(ctx, r)
 	if err == nil {
 		err = response.Body.Close()
 	}
@@ -35,16 +36,16 @@ func do(client *httpclient.Client, ctx context.Context, r *http.Request) error {
 // Seen to fail with Do as it was, which dropped the request's own context: a random key, and another one on each attempt.
 func TestDoUsesBothContexts(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	client := newClient(t, httpclient.TransportOptions{Base: base})
+	caller := newClient(t, httpclient.Options{Base: base})
 	var stepKey string
 	parent(t, func(ctx context.Context) {
 		outside := context.WithValue(t.Context(), http.LocalAddrContextKey, "any value")
 		calls := map[string]func() error{
-			"attempt in the request": func() error { return do(client, outside, chargeAt(ctx, "https://bank.example/a")) },
-			"attempt in ctx":         func() error { return do(client, ctx, chargeAt(outside, "https://bank.example/b")) },
-			"attempt in both":        func() error { return do(client, ctx, chargeAt(ctx, "https://bank.example/c")) },
+			"attempt in the request": func() error { return do(caller, outside, chargeAt(ctx, "https://bank.example/a")) },
+			"attempt in ctx":         func() error { return do(caller, ctx, chargeAt(outside, "https://bank.example/b")) },
+			"attempt in both":        func() error { return do(caller, ctx, chargeAt(ctx, "https://bank.example/c")) },
 			"name in the request": func() error {
-				return do(client, outside, chargeAt(httpclient.WithOperation(ctx, "line 1"), "https://bank.example/a"))
+				return do(caller, outside, chargeAt(client.WithOperation(ctx, "line 1"), "https://bank.example/a"))
 			},
 		}
 		for name, call := range calls {
@@ -53,7 +54,7 @@ func TestDoUsesBothContexts(t *testing.T) {
 			}
 		}
 		stepKey = inStep(t, ctx, func(inside context.Context) {
-			if err := do(client, ctx, chargeAt(inside, "https://bank.example/d")); err != nil {
+			if err := do(caller, ctx, chargeAt(inside, "https://bank.example/d")); err != nil {
 				t.Errorf("step in the request: %v", err)
 			}
 		})
@@ -79,10 +80,10 @@ func TestDoUsesBothContexts(t *testing.T) {
 // Seen to fail with the comparison taken out of joinContexts.
 func TestDoRefusesTwoAttempts(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	client := newClient(t, httpclient.TransportOptions{Base: base})
+	caller := newClient(t, httpclient.Options{Base: base})
 	parent(t, func(outer context.Context) {
 		parent(t, func(inner context.Context) {
-			err := do(client, inner, charge(outer))
+			err := do(caller, inner, charge(outer))
 			if err == nil || !strings.Contains(err.Error(), "different attempts") || len(base.sent) != 0 {
 				t.Errorf("%v, sent %d times", err, len(base.sent))
 			}
@@ -98,29 +99,31 @@ func TestDoEndsWithEitherContext(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		for _, c := range []struct{ ctx, own context.Context }{{short, t.Context()}, {t.Context(), short}} {
-			client := newClient(t, httpclient.TransportOptions{Base: &script{answers: []answerFunc{reply(503, "Retry-After: 5")}}})
+			caller := newClient(t, httpclient.Options{Base: &script{answers: []answerFunc{reply(503, "Retry-After: 5")}}})
 			began := time.Now()
-			if err := do(client, c.ctx, charge(c.own)); time.Since(began) != 0 {
+			if err := do(caller, c.ctx, charge(c.own)); time.Since(began) != 0 {
 				t.Errorf("waited %v: %v", time.Since(began), err)
 			} else {
-				wantUnknown(t, err, httpclient.GaveUpContext)
+				wantUnknown(t, err, client.GaveUpContext)
 			}
 		}
-		client := newClient(t, httpclient.TransportOptions{Base: &script{answers: []answerFunc{silent}}})
-		if err := do(client, t.Context(), charge(short)); !errors.Is(err, context.DeadlineExceeded) {
+		caller := newClient(t, httpclient.Options{Base: &script{answers: []answerFunc{silent}}})
+		if err := do(caller, t.Context(), charge(short)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v, want DeadlineExceeded", err)
 		}
 		own, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
-		if err := do(client, t.Context(), charge(own)); !errors.Is(err, context.Canceled) {
+		if err := do(caller, t.Context(), charge(own)); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want Canceled", err)
 		}
 		var sentWith context.Context
-		client = newClient(t, httpclient.TransportOptions{Base: answerFunc(func(r *http.Request) (*http.Response, error) {
-			sentWith = r.Context()
-			return reply(201)(r)
-		})})
-		response, err := client.Do(t.Context(), charge(t.Context()))
+		caller = newClient(t, httpclient.Options{
+			Base: answerFunc(func(r *http.Request) (*http.Response, error) {
+				sentWith = r.Context()
+				return reply(201)(r)
+			}),
+		})
+		response, err := caller.Do(t.Context(), charge(t.Context()))
 		if err != nil || sentWith.Err() != nil {
 			t.Fatalf("%v; before the body is closed the context has ended: %v", err, sentWith.Err())
 		}
@@ -132,30 +135,30 @@ func TestDoEndsWithEitherContext(t *testing.T) {
 // Seen to fail with RequireKey taken out of newKey.
 func TestRequireKey(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	client := newClient(t, httpclient.TransportOptions{Base: base, RequireKey: true})
-	if err := do(client, t.Context(), charge(t.Context())); !errors.Is(err, httpclient.ErrKeyRequired) || len(base.sent) != 0 {
+	caller := newClient(t, httpclient.Options{Options: client.Options{RequireKey: true}, Base: base})
+	if err := do(caller, t.Context(), charge(t.Context())); !errors.Is(err, client.ErrKeyRequired) || len(base.sent) != 0 {
 		t.Errorf("a request that nothing names: %v, sent %d times", err, len(base.sent))
 	}
-	intent := httpclient.WithIntent(t.Context(), httpclient.Intent{Operation: "charge", Params: []string{"order-17"}})
-	if err := do(client, intent, charge(t.Context())); err != nil {
+	intent := client.WithIntent(t.Context(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
+	if err := do(caller, intent, charge(t.Context())); err != nil {
 		t.Errorf("with an intent: %v", err)
 	}
-	if err := do(client, httpclient.WithKey(t.Context(), "k1"), charge(t.Context())); err != nil {
+	if err := do(caller, client.WithKey(t.Context(), "k1"), charge(t.Context())); err != nil {
 		t.Errorf("with a key: %v", err)
 	}
-	if err := do(client, t.Context(), withKey("k2")(charge(t.Context()))); err != nil {
+	if err := do(caller, t.Context(), withKey("k2")(charge(t.Context()))); err != nil {
 		t.Errorf("with a key of its own: %v", err)
 	}
 	parent(t, func(ctx context.Context) {
-		if err := do(client, ctx, charge(t.Context())); err != nil {
+		if err := do(caller, ctx, charge(t.Context())); err != nil {
 			t.Errorf("inside an attempt: %v", err)
 		}
-		if err := do(client, t.Context(), charge(t.Context())); !errors.Is(err, httpclient.ErrKeyRequired) {
+		if err := do(caller, t.Context(), charge(t.Context())); !errors.Is(err, client.ErrKeyRequired) {
 			t.Errorf("inside an attempt, without its context: %v", err)
 		}
 	})
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://bank.example/charges", nil)
-	if err := do(client, t.Context(), r); err != nil {
+	if err := do(caller, t.Context(), r); err != nil {
 		t.Errorf("a request that takes no key: %v", err)
 	}
 }

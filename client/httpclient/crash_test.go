@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -29,9 +30,14 @@ func TestClientProcess(t *testing.T) {
 		return // this is no client
 	}
 	journal := openJournal(t, filepath.Join(folder, "journal"), filejournal.Options{CompactAt: 4 << 10})
-	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: httpclient.TransportOptions{
-		Journal: journal, Backoff: 1, Attempts: 20, Budget: httpclient.RetryBudget{Tokens: -1},
-	}})
+	caller, err := httpclient.New(httpclient.Options{
+		Options: client.Options{
+			Journal:  journal,
+			Backoff:  1,
+			Attempts: 20,
+			Budget:   client.RetryBudget{Tokens: -1},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +48,7 @@ func TestClientProcess(t *testing.T) {
 		}
 		return writeDown(folder, "done", strings.TrimPrefix(string(body), "done "))
 	}
-	err = client.Resume(t.Context(), func(_ context.Context, r httpclient.Resumed) error {
+	err = caller.Resume(t.Context(), func(_ context.Context, r httpclient.Resumed) error {
 		if r.Err != nil {
 			return r.Err
 		}
@@ -66,7 +72,7 @@ func TestClientProcess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		response, err := client.Do(t.Context(), r)
+		response, err := caller.Do(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}

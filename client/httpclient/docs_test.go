@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -17,12 +19,12 @@ import (
 var _ = []any{docsTransport, docsJournal, docsService}
 
 func docsTransport(request *http.Request) (*http.Response, error) {
-	transport, err := httpclient.NewTransport(httpclient.TransportOptions{Profile: httpsafe.Stripe()})
+	transport, err := httpclient.NewTransport(httpclient.Options{Profile: httpsafe.Stripe()})
 	if err != nil {
 		return nil, err
 	}
-	client := http.Client{Transport: transport}
-	response, err := client.Do(request) // POST: a key, up to four attempts; GET: sent as it is
+	caller := http.Client{Transport: transport}
+	response, err := caller.Do(request) // POST: a key, up to four attempts; GET: sent as it is
 	return response, err
 }
 
@@ -31,23 +33,23 @@ func docsJournal(ctx context.Context, authorize httpclient.AuthorizeFunc, finish
 	if err != nil {
 		return nil, err
 	}
-	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: httpclient.TransportOptions{Journal: journal, AuthorizeFunc: authorize}})
+	caller, err := httpclient.New(httpclient.Options{Options: client.Options{Journal: journal}, AuthorizeFunc: authorize})
 	if err != nil {
 		return nil, err
 	}
 	// After each start, and from time to time:
-	err = client.Resume(ctx, func(ctx context.Context, r httpclient.Resumed) error { return finish(r) })
+	err = caller.Resume(ctx, func(ctx context.Context, r httpclient.Resumed) error { return finish(r) })
 	if err != nil {
 		return nil, err
 	}
 	// Instead of request.WithContext and http.Client.Do:
-	intent := httpclient.Intent{Operation: "charge", Params: []string{"order-17"}}
-	response, err := client.Do(httpclient.WithIntent(ctx, intent), request)
+	intent := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
+	response, err := caller.Do(client.WithIntent(ctx, intent), request)
 	return response, err
 }
 
 func docsService(ctx context.Context, body io.Reader) (*http.Response, error) {
-	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: httpclient.TransportOptions{RequireKey: true}})
+	caller, err := httpclient.New(httpclient.Options{Options: client.Options{RequireKey: true}})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,7 @@ func docsService(ctx context.Context, body io.Reader) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response, err := client.Do(ctx, request)
+	response, err := caller.Do(ctx, request)
 	return response, err
 }
 

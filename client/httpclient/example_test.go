@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -40,19 +41,21 @@ func bank(lost int) *httptest.Server {
 func ExampleNewTransport() {
 	server := bank(1)
 	defer server.Close()
-	transport, err := httpclient.NewTransport(httpclient.TransportOptions{
-		ObserveFunc: func(_ context.Context, r httpclient.AttemptReport) {
-			fmt.Printf("attempt %d: %s, retried: %v\n", r.Attempt, r.Signal, r.Retried)
+	transport, err := httpclient.NewTransport(httpclient.Options{
+		Options: client.Options{
+			Observer: client.ObserverFunc(func(_ context.Context, r client.Event) {
+				fmt.Printf("attempt %d: %s, retried: %v\n", r.Attempt, r.Signal, r.Retried)
+			}),
 		},
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	client := http.Client{Transport: transport}
+	caller := http.Client{Transport: transport}
 	r, _ := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(`{"amount":1700}`))
 	r.Header.Set("Authorization", "Bearer alice")
-	response, err := client.Do(r)
+	response, err := caller.Do(r)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -77,33 +80,32 @@ func ExampleClient_Resume() {
 		if err != nil {
 			panic(err)
 		}
-		client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: httpclient.TransportOptions{
-			Journal:  journal,
-			Attempts: 1, // so that the example has something to resume
+		caller, err := httpclient.New(httpclient.Options{
+			Options: client.Options{Journal: journal, Attempts: 1},
 			AuthorizeFunc: func(r *http.Request, credential string, refused bool) error {
 				r.Header.Set("Authorization", "Bearer alice") // what credential names, from a vault
 				return nil
 			},
-		}})
+		})
 		if err != nil {
 			panic(err)
 		}
-		return client, journal
+		return caller, journal
 	}
 
-	client, journal := open()
-	ctx := httpclient.WithIntent(context.Background(), httpclient.Intent{Operation: "charge", Params: []string{"order-17"}})
+	caller, journal := open()
+	ctx := client.WithIntent(context.Background(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
 	r, _ := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(`{"amount":1700}`))
-	if response, err := client.Do(httpclient.WithCredential(ctx, "alice"), r); err == nil {
+	if response, err := caller.Do(client.WithCredential(ctx, "alice"), r); err == nil {
 		response.Body.Close()
 	} else {
-		fmt.Println("unknown:", errors.Is(err, httpclient.ErrOutcomeUnknown))
+		fmt.Println("unknown:", errors.Is(err, client.ErrOutcomeUnknown))
 	}
 	journal.Close() // the process ends
 
-	client, journal = open() // and starts again
+	caller, journal = open() // and starts again
 	defer journal.Close()
-	err := client.Resume(context.Background(), func(_ context.Context, r httpclient.Resumed) error {
+	err := caller.Resume(context.Background(), func(_ context.Context, r httpclient.Resumed) error {
 		if r.Err != nil {
 			fmt.Println(r.Entry.Intent, r.Err)
 			return nil
@@ -121,14 +123,14 @@ func ExampleClient_Resume() {
 }
 
 func ExampleWithOperation() {
-	transport, _ := httpclient.NewTransport(httpclient.TransportOptions{Base: echoKey{}})
-	client := http.Client{Transport: transport}
+	transport, _ := httpclient.NewTransport(httpclient.Options{Base: echoKey{}})
+	caller := http.Client{Transport: transport}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	key := retrysafe.Key{Scope: "shop", ID: "order-17"}
 	_, err := guard.Do(context.Background(), retrysafe.Request{Key: key}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
 		for _, line := range []string{"line 1", "line 2"} {
-			r, _ := http.NewRequestWithContext(httpclient.WithOperation(ctx, "reserve "+line), http.MethodPost, "https://stock.example/reservations", nil)
-			response, err := client.Do(r)
+			r, _ := http.NewRequestWithContext(client.WithOperation(ctx, "reserve "+line), http.MethodPost, "https://stock.example/reservations", nil)
+			response, err := caller.Do(r)
 			if err != nil {
 				return retrysafe.Result{}, retrysafe.Unknown(err)
 			}
@@ -152,22 +154,28 @@ func (echoKey) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func ExampleOutcomeUnknownError() {
-	transport, _ := httpclient.NewTransport(httpclient.TransportOptions{
-		Base: brokenLine{}, Attempts: 2, Backoff: time.Millisecond, AttemptTimeout: time.Second, MaxBody: 1 << 16,
-		Budget: httpclient.RetryBudget{Tokens: 10, PerSuccess: 0.1},
+	transport, _ := httpclient.NewTransport(httpclient.Options{
+		Options: client.Options{
+			Attempts:       2,
+			Backoff:        time.Millisecond,
+			AttemptTimeout: time.Second,
+			Budget:         client.RetryBudget{Tokens: 10, PerSuccess: 0.1},
+		},
+		Base:    brokenLine{},
+		MaxBody: 1 << 16,
 	})
-	client := http.Client{Transport: transport}
+	caller := http.Client{Transport: transport}
 	r, _ := http.NewRequest(http.MethodPost, "https://bank.example/charges", strings.NewReader(`{"amount":1700}`))
-	response, err := client.Do(r)
+	response, err := caller.Do(r)
 	if err == nil {
 		response.Body.Close()
 	}
-	var unknown *httpclient.OutcomeUnknownError
+	var unknown *client.OutcomeUnknownError
 	if errors.As(err, &unknown) {
 		fmt.Println(unknown.Attempts, unknown.Why, unknown.Err)
 		fmt.Println(unknown.Advice())
 		// Later: ask again under the same key.
-		_ = httpclient.WithKey(context.Background(), unknown.Key())
+		_ = client.WithKey(context.Background(), unknown.Key())
 	}
 	// Output:
 	// 2 attempts line broken
@@ -178,11 +186,6 @@ type brokenLine struct{}
 
 func (brokenLine) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, errors.New("line broken")
-}
-
-func ExampleIntentKey() {
-	fmt.Println(httpclient.IntentKey("charge", "order-17"))
-	// Output: 7de5a88f-fc6a-874f-bc15-3a64d50690bf
 }
 
 func ExampleSendOnce() {
@@ -203,7 +206,7 @@ func ExampleProfileFromObserved() {
 		return
 	}
 	fmt.Println(profile.Header, profile.KeySyntax)
-	transport, err := httpclient.NewTransport(httpclient.TransportOptions{Profile: profile})
+	transport, err := httpclient.NewTransport(httpclient.Options{Profile: profile})
 	fmt.Println(transport != nil, err)
 	// Output:
 	// Idempotency-Key bare, 1 to 64 bytes

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
@@ -55,7 +56,7 @@ func TestOneKillOfTheServerIsBridged(t *testing.T) {
 					return answer.Result(), nil
 				})
 				began := time.Now()
-				response, err := newTransport(t, httpclient.TransportOptions{Base: base}).RoundTrip(charge(t.Context()))
+				response, err := newTransport(t, httpclient.Options{Base: base}).RoundTrip(charge(t.Context()))
 				if err != nil {
 					t.Fatalf("after %v: %v", time.Since(began), err)
 				}
@@ -72,27 +73,27 @@ func TestOneKillOfTheServerIsBridged(t *testing.T) {
 // counted among those of Attempts.
 func TestInFlightCountsByTime(t *testing.T) {
 	busy := problemOf(409, "request-in-flight", "Retry-After: 1")
-	p := play(t, httpclient.TransportOptions{}, nil, busy)
-	if wantUnknown(t, p.err, httpclient.GaveUpInFlight); p.took < 118*time.Second || p.took > 2*time.Minute {
+	p := play(t, httpclient.Options{}, nil, busy)
+	if wantUnknown(t, p.err, client.GaveUpInFlight); p.took < 118*time.Second || p.took > 2*time.Minute {
 		t.Errorf("gave up after %v, want two minutes", p.took)
 	}
-	p = play(t, httpclient.TransportOptions{MaxInFlight: 10 * time.Second}, nil, lost, busy)
-	if wantUnknown(t, p.err, httpclient.GaveUpInFlight); p.took < 8*time.Second || p.took > 11*time.Second {
+	p = play(t, httpclient.Options{Options: client.Options{MaxInFlight: 10 * time.Second}}, nil, lost, busy)
+	if wantUnknown(t, p.err, client.GaveUpInFlight); p.took < 8*time.Second || p.took > 11*time.Second {
 		t.Errorf("gave up after %v, want ten seconds", p.took)
 	}
-	p = play(t, httpclient.TransportOptions{}, nil, append(append([]answerFunc{lost, lost}, repeat(20, busy)...), lost, reply(201))...)
+	p = play(t, httpclient.Options{}, nil, append(append([]answerFunc{lost, lost}, repeat(20, busy)...), lost, reply(201))...)
 	if p.status != 201 || len(p.sent) != 24 {
 		t.Errorf("three failures of four attempts: status %d, %v, sent %d times", p.status, p.err, len(p.sent))
 	}
-	p = play(t, httpclient.TransportOptions{}, nil, append(repeat(20, busy), lost)...)
-	if wantUnknown(t, p.err, httpclient.GaveUpAttempts); len(p.sent) != 24 {
+	p = play(t, httpclient.Options{}, nil, append(repeat(20, busy), lost)...)
+	if wantUnknown(t, p.err, client.GaveUpAttempts); len(p.sent) != 24 {
 		t.Errorf("sent %d times, want four that failed", len(p.sent))
 	}
-	p = play(t, httpclient.TransportOptions{Retention: time.Minute}, nil, busy)
-	if wantUnknown(t, p.err, httpclient.GaveUpHorizon); p.took > 20*time.Second {
+	p = play(t, httpclient.Options{Options: client.Options{Retention: time.Minute}}, nil, busy)
+	if wantUnknown(t, p.err, client.GaveUpHorizon); p.took > 20*time.Second {
 		t.Errorf("asked for %v, beyond the horizon", p.took)
 	}
-	if _, err := httpclient.NewTransport(httpclient.TransportOptions{MaxInFlight: -1}); err == nil {
+	if _, err := httpclient.NewTransport(httpclient.Options{Options: client.Options{MaxInFlight: -1}}); err == nil {
 		t.Error("a negative MaxInFlight is accepted")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -41,7 +42,6 @@ func newCarrier(p httpsafe.Profile) keyCarrier {
 func (k keyCarrier) find(c *call) (string, error) {
 	for _, name := range k.aliases {
 		if values := c.header[name]; len(values) > 0 {
-			k.setFirstSent(c)
 			return httpsafe.ParseKey(values, k.syntax)
 		}
 	}
@@ -60,7 +60,6 @@ func (k keyCarrier) put(c *call, key string) error {
 	switch {
 	case k.header != "":
 		c.header[k.header] = []string{k.write(key)}
-		k.setFirstSent(c)
 	case k.member.Query != "":
 		putQuery(c.url, k.member.Query, key)
 	default:
@@ -101,10 +100,15 @@ func (k keyCarrier) write(key string) string {
 
 var escapeString = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// setFirstSent sets the time of the first attempt, for profiles that want it along with the key.
-func (k keyCarrier) setFirstSent(c *call) {
-	if k.firstSent != "" && len(c.header[k.firstSent]) == 0 {
-		c.header[k.firstSent] = []string{c.begunAt.UTC().Format(http.TimeFormat)}
+// setFirstSent sets the time of the first attempt, for profiles that want it along with the key. What the journal has of an
+// earlier process counts.
+func (k keyCarrier) setFirstSent(h http.Header, e *client.Entry) {
+	switch {
+	case k.firstSent == "":
+	case len(e.Header[k.firstSent]) > 0:
+		h[k.firstSent] = e.Header[k.firstSent]
+	case len(h[k.firstSent]) == 0:
+		h[k.firstSent] = []string{e.BegunAt.UTC().Format(http.TimeFormat)}
 	}
 }
 
@@ -121,17 +125,17 @@ func putQuery(u *url.URL, name, key string) {
 func putMember(body []byte, pointer, key string) ([]byte, error) {
 	name, ok := strings.CutPrefix(pointer, "/")
 	if !ok || strings.Contains(name, "/") {
-		return nil, fmt.Errorf("httpsafe: a key at %q must be put into the body by the caller", pointer)
+		return nil, fmt.Errorf("httpclient: a key at %q must be put into the body by the caller", pointer)
 	}
 	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 	rest := bytes.TrimLeft(body, " \t\r\n")
 	if !json.Valid(body) || rest[0] != '{' {
-		return nil, errors.New("httpsafe: the key goes into the body, which is not a JSON object")
+		return nil, errors.New("httpclient: the key goes into the body, which is not a JSON object")
 	}
 	quotedName, _ := json.Marshal(name) // strings always encode
 	quotedKey, _ := json.Marshal(key)
 	if _, there, _ := fingerprint.JSONField(body, pointer); there { // it is null
-		return nil, fmt.Errorf("httpsafe: the member %s of the body is null: leave it out, and the key goes there", pointer)
+		return nil, fmt.Errorf("httpclient: the member %s of the body is null: leave it out, and the key goes there", pointer)
 	}
 	rest = rest[1:]
 	var b bytes.Buffer

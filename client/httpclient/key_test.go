@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
@@ -91,7 +92,7 @@ func TestEachProfileGetsItsKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := play(t, httpclient.TransportOptions{Profile: profile}, nil, lost, reply(503), reply(201))
+			p := play(t, httpclient.Options{Profile: profile}, nil, lost, reply(503), reply(201))
 			if len(p.sent) != 3 {
 				t.Fatalf("sent %d times: %v", len(p.sent), p.err)
 			}
@@ -111,7 +112,7 @@ func TestEachProfileGetsItsKey(t *testing.T) {
 				t.Error(p.sent[0].header)
 			}
 			server := newGuardedServer(t, httpsafe.Options{Profile: profile}, firstOnly)
-			transport := newTransport(t, httpclient.TransportOptions{Profile: profile, Backoff: 1})
+			transport := newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}, Profile: profile})
 			response, err := transport.RoundTrip(chargeAt(t.Context(), server.URL))
 			want := http.StatusCreated
 			if c.profile == "gocardless" {
@@ -143,7 +144,7 @@ func sameHeader(a, b http.Header) bool {
 }
 
 func withKey(key string) func(*http.Request) *http.Request {
-	return func(r *http.Request) *http.Request { return r.WithContext(httpclient.WithKey(r.Context(), key)) }
+	return func(r *http.Request) *http.Request { return r.WithContext(client.WithKey(r.Context(), key)) }
 }
 
 // Seen to fail with the look for the caller's own key taken out of chooseKey.
@@ -175,7 +176,7 @@ func TestTheKeyIsTheCallersIfThereIsOne(t *testing.T) {
 		{"both, different", httpsafe.IETF(), func(r *http.Request) *http.Request { return withKey("other")(set("Idempotency-Key", `"mine"`)(r)) }, "", retrysafe.ErrMismatch},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := play(t, httpclient.TransportOptions{Profile: c.profile}, c.change, lost, reply(201))
+			p := play(t, httpclient.Options{Profile: c.profile}, c.change, lost, reply(201))
 			if c.sent == "" {
 				if p.err == nil || len(p.sent) > 0 || c.refused != nil && !errors.Is(p.err, c.refused) {
 					t.Errorf("sent %d times, %v", len(p.sent), p.err)
@@ -210,8 +211,8 @@ func TestKeysInBodiesAndQueries(t *testing.T) {
 		{httpsafe.AWS(), "?ClientToken=k&ClientToken=k", ``, "", "multiple"},
 		{httpsafe.AWS(), "", `{"ClientToken":"k"}`, "https://bank.example/charges", ""},
 	} {
-		p := play(t, httpclient.TransportOptions{Profile: c.profile}, func(r *http.Request) *http.Request {
-			r, err := http.NewRequestWithContext(httpclient.WithKey(r.Context(), "k"), http.MethodPost, "https://bank.example/charges"+c.url, strings.NewReader(c.body))
+		p := play(t, httpclient.Options{Profile: c.profile}, func(r *http.Request) *http.Request {
+			r, err := http.NewRequestWithContext(client.WithKey(r.Context(), "k"), http.MethodPost, "https://bank.example/charges"+c.url, strings.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +233,7 @@ func TestKeysInBodiesAndQueries(t *testing.T) {
 // Seen to fail with the quotes' escapes taken out of write.
 func TestEveryKeyIsWrittenSoThatItIsReadBack(t *testing.T) {
 	server := newGuardedServer(t, httpsafe.Options{Profile: httpsafe.IETFStrict()}, nil)
-	transport := newTransport(t, httpclient.TransportOptions{Profile: httpsafe.IETFStrict()})
+	transport := newTransport(t, httpclient.Options{Profile: httpsafe.IETFStrict()})
 	for _, key := range []string{`a\b`, `a"b`, `\"`, "a,b;c=1", "with space", "~!"} {
 		response, err := transport.RoundTrip(withKey(key)(chargeAt(t.Context(), server.URL)))
 		if err != nil {
@@ -249,7 +250,7 @@ func TestEveryKeyIsWrittenSoThatItIsReadBack(t *testing.T) {
 func TestNewIntentsHaveNewKeys(t *testing.T) {
 	seen := map[string]bool{}
 	for range 100 {
-		p := play(t, httpclient.TransportOptions{}, nil, reply(201))
+		p := play(t, httpclient.Options{}, nil, reply(201))
 		seen[p.sent[0].header.Get("Idempotency-Key")] = true
 	}
 	if len(seen) != 100 {
@@ -260,8 +261,8 @@ func TestNewIntentsHaveNewKeys(t *testing.T) {
 // Seen to fail with admits taken out of chooseKey.
 func TestOneKeyIsForOneRequest(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	transport := newTransport(t, httpclient.TransportOptions{Base: base})
-	ctx := httpclient.WithKey(t.Context(), "k1")
+	transport := newTransport(t, httpclient.Options{Base: base})
+	ctx := client.WithKey(t.Context(), "k1")
 	send := func(url string) error {
 		response, err := transport.RoundTrip(chargeAt(ctx, url))
 		if err == nil {
@@ -280,8 +281,8 @@ func TestOneKeyIsForOneRequest(t *testing.T) {
 }
 
 func TestIntentKeysAreDeterministic(t *testing.T) {
-	charge := httpclient.Intent{Operation: "charge", Params: []string{"order-17"}}
-	if key := charge.Key(); key != httpclient.IntentKey("charge", "order-17") || !regexp.MustCompile("^"+uuid8+"$").MatchString(key) {
+	charge := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
+	if key := charge.Key(); !regexp.MustCompile("^" + uuid8 + "$").MatchString(key) {
 		t.Errorf("key %s", key)
 	}
 	const kept = "7de5a88f-fc6a-874f-bc15-3a64d50690bf" // by clients that are out there: it may not change
@@ -290,7 +291,7 @@ func TestIntentKeysAreDeterministic(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, parts := range [][]string{{"a", "b"}, {"ab"}, {"a", "b", ""}, {"", "ab"}, {"a,b"}} {
-		seen[httpclient.IntentKey(parts[0], parts[1:]...)] = true
+		seen[retrysafe.Intent{Operation: parts[0], Params: parts[1:]}.Key()] = true
 	}
 	if len(seen) != 5 {
 		t.Error("different intents have the same key")
@@ -299,7 +300,7 @@ func TestIntentKeysAreDeterministic(t *testing.T) {
 
 func TestOtherMethodsPassOnce(t *testing.T) {
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
-		p := play(t, httpclient.TransportOptions{}, func(r *http.Request) *http.Request { r.Method = method; return r }, lost, reply(201))
+		p := play(t, httpclient.Options{}, func(r *http.Request) *http.Request { r.Method = method; return r }, lost, reply(201))
 		if !errors.Is(p.err, errReset) || len(p.sent) != 1 || p.sent[0].header.Get("Idempotency-Key") != "" {
 			t.Errorf("%s: %v, sent %+v", method, p.err, p.sent)
 		}
@@ -312,8 +313,8 @@ func TestHTTPClientDoesNotTakeAKeyToAnotherOrigin(t *testing.T) {
 	other := newGuardedServer(t, httpsafe.Options{}, nil)
 	here := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(here.Close)
-	client := http.Client{Transport: newTransport(t, httpclient.TransportOptions{})}
-	response, err := client.Do(chargeAt(context.Background(), here.URL))
+	caller := http.Client{Transport: newTransport(t, httpclient.Options{})}
+	response, err := caller.Do(chargeAt(context.Background(), here.URL))
 	if err == nil {
 		response.Body.Close()
 	}
@@ -324,7 +325,7 @@ func TestHTTPClientDoesNotTakeAKeyToAnotherOrigin(t *testing.T) {
 
 // The member that is to hold the key holds null. Seen to fail with the check of it taken out of putMember: the body had it twice.
 func TestNullIsNoKeyToSend(t *testing.T) {
-	p := play(t, httpclient.TransportOptions{Profile: httpsafe.Square()}, func(r *http.Request) *http.Request {
+	p := play(t, httpclient.Options{Profile: httpsafe.Square()}, func(r *http.Request) *http.Request {
 		r.Body = io.NopCloser(strings.NewReader(`{"idempotency_key":null}`))
 		r.ContentLength = -1
 		return r

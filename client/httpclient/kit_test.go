@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 )
@@ -103,11 +104,11 @@ type played struct {
 	err    error
 	sent   []sending
 	took   time.Duration
-	seen   []httpclient.AttemptReport
+	seen   []client.Event
 }
 
 // play sends one request to a script, in a bubble's time.
-func play(t *testing.T, o httpclient.TransportOptions, change func(*http.Request) *http.Request, answers ...answerFunc) (p played) {
+func play(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request, answers ...answerFunc) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p = playHere(t, o, change, answers...)
@@ -115,14 +116,14 @@ func play(t *testing.T, o httpclient.TransportOptions, change func(*http.Request
 	return p
 }
 
-func playHere(t *testing.T, o httpclient.TransportOptions, change func(*http.Request) *http.Request, answers ...answerFunc) (p played) {
+func playHere(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request, answers ...answerFunc) (p played) {
 	t.Helper()
 	base := &script{answers: answers}
 	o.Base = base
 	if o.Budget.Tokens == 0 {
 		o.Budget.Tokens = -1
 	}
-	o.ObserveFunc = func(_ context.Context, r httpclient.AttemptReport) { p.seen = append(p.seen, r) }
+	o.Observer = observe(&p.seen)
 	transport := newTransport(t, o)
 	r := charge(t.Context())
 	if change != nil {
@@ -143,7 +144,7 @@ func playHere(t *testing.T, o httpclient.TransportOptions, change func(*http.Req
 	return p
 }
 
-func newTransport(t testing.TB, o httpclient.TransportOptions) *httpclient.Transport {
+func newTransport(t testing.TB, o httpclient.Options) *httpclient.Transport {
 	t.Helper()
 	transport, err := httpclient.NewTransport(o)
 	if err != nil {
@@ -176,10 +177,10 @@ func (p played) sameEachTime(t *testing.T, header string) {
 }
 
 // wantUnknown checks for an unknown outcome, for that reason.
-func wantUnknown(t *testing.T, err error, why string) *httpclient.OutcomeUnknownError {
+func wantUnknown(t *testing.T, err error, why string) *client.OutcomeUnknownError {
 	t.Helper()
-	var unknown *httpclient.OutcomeUnknownError
-	if !errors.As(err, &unknown) || !errors.Is(err, httpclient.ErrOutcomeUnknown) {
+	var unknown *client.OutcomeUnknownError
+	if !errors.As(err, &unknown) || !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Fatalf("error %v, want ErrOutcomeUnknown", err)
 	}
 	if why != "" && unknown.Why != why {
@@ -188,8 +189,13 @@ func wantUnknown(t *testing.T, err error, why string) *httpclient.OutcomeUnknown
 	return unknown
 }
 
-func observe(all *[]httpclient.AttemptReport) func(context.Context, httpclient.AttemptReport) {
-	return func(_ context.Context, r httpclient.AttemptReport) { *all = append(*all, r) }
+// observe keeps what an observer is told of attempts.
+func observe(all *[]client.Event) client.Observer {
+	return client.ObserverFunc(func(_ context.Context, e client.Event) {
+		if e.Kind == client.AttemptEnded {
+			*all = append(*all, e)
+		}
+	})
 }
 
 func openJournal(t testing.TB, path string, o filejournal.Options) *filejournal.Journal {

@@ -39,14 +39,14 @@ type observed struct {
 func ProfileFromObserved(r io.Reader) (httpsafe.Profile, error) {
 	o, err := readObserved(r)
 	if err != nil {
-		return httpsafe.Profile{}, fmt.Errorf("httpsafe: observed profile: %w", err)
+		return httpsafe.Profile{}, fmt.Errorf("httpclient: observed profile: %w", err)
 	}
 	p, err := httpsafe.ProfileByName(o.Profile)
 	if err != nil {
 		return httpsafe.Profile{}, err
 	}
 	if p.KeySyntax, err = o.syntax(p.KeySyntax); err != nil {
-		return httpsafe.Profile{}, fmt.Errorf("httpsafe: observed profile: %w", err)
+		return httpsafe.Profile{}, fmt.Errorf("httpclient: observed profile: %w", err)
 	}
 	switch {
 	case o.Header != "":

@@ -38,7 +38,7 @@ func TestProfileFromObserved(t *testing.T) {
 			if p.Header != c.header || p.BodyField != c.field || p.QueryField != "" || p.KeySyntax.Form != c.form || p.KeySyntax.Max != c.max || p.Marker != c.marker {
 				t.Errorf("%+v", p)
 			}
-			if _, err := httpclient.NewTransport(httpclient.TransportOptions{Profile: p}); err != nil {
+			if _, err := httpclient.NewTransport(httpclient.Options{Profile: p}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
@@ -45,9 +46,9 @@ var inCode = regexp.MustCompile("`([^`]+)`")
 // latter for a script that loses its first answer: then the outcome stays unknown unless an answer tells of the operation itself.
 func judged(t *testing.T, answer answerFunc) (again, unknown, lost bool) {
 	t.Helper()
-	p := play(t, httpclient.TransportOptions{}, nil, answer)
-	afterwards := play(t, httpclient.TransportOptions{}, nil, noAnswer, answer)
-	return len(p.sent) > 1, errors.Is(p.err, httpclient.ErrOutcomeUnknown), errors.Is(afterwards.err, httpclient.ErrOutcomeUnknown)
+	p := play(t, httpclient.Options{}, nil, answer)
+	afterwards := play(t, httpclient.Options{}, nil, noAnswer, answer)
+	return len(p.sent) > 1, errors.Is(p.err, client.ErrOutcomeUnknown), errors.Is(afterwards.err, client.ErrOutcomeUnknown)
 }
 
 var errCut = errors.New("connection reset by peer")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
@@ -35,12 +36,12 @@ func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 			case httpsafe.RequestInFlight:
 				problem.RetryAfter = time.Second // as the middleware sets it
 			}
-			p := play(t, httpclient.TransportOptions{Profile: profile}, nil, func(*http.Request) (*http.Response, error) {
+			p := play(t, httpclient.Options{Profile: profile}, nil, func(*http.Request) (*http.Response, error) {
 				w := httptest.NewRecorder()
 				httpsafe.WriteProblem(w, profile, "", problem)
 				return w.Result(), nil
 			})
-			unknown, again := errors.Is(p.err, httpclient.ErrOutcomeUnknown), len(p.sent) > 1
+			unknown, again := errors.Is(p.err, client.ErrOutcomeUnknown), len(p.sent) > 1
 			if p.err != nil && !unknown || unknown != (problem.Executed == "unknown") || again != problem.Retryable {
 				t.Errorf("%s, %s: signal %s, sent %d times, status %d, error %v", profile.Name, problem.Slug, p.seen[0].Signal, len(p.sent), p.status, p.err)
 			}

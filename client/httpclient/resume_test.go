@@ -42,13 +42,13 @@ func withBacklog(t *testing.T, atOnce int, answer answerFunc, test func(k *backl
 	synctest.Test(t, func(t *testing.T) {
 		k := &backlog{T: t, answer: answer, underWay: map[string]int{}, journal: openJournal(t, path, filejournal.Options{})}
 		defer k.journal.Close()
-		client, err := httpclient.NewClient(httpclient.ClientOptions{ResumeConcurrency: atOnce, Transport: httpclient.TransportOptions{
-			Base: answerFunc(k.serve), Journal: k.journal, Attempts: 1,
-		}})
+		caller, err := httpclient.New(httpclient.Options{
+			Options: client.Options{Journal: k.journal, Attempts: 1, ResumeConcurrency: atOnce}, Base: answerFunc(k.serve),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.client = client
+		k.client = caller
 		test(k)
 	})
 }
@@ -196,7 +196,7 @@ func TestResumeEndsWithItsContext(t *testing.T) {
 			t.Errorf("sent %v, under way %v, %d results", k.sent, k.underWay, len(k.results))
 		}
 		for _, r := range k.results {
-			wantUnknown(t, r.Err, httpclient.GaveUpContext)
+			wantUnknown(t, r.Err, client.GaveUpContext)
 		}
 		k.wantEntries(20)
 	})
@@ -242,7 +242,7 @@ func TestResumeTellsAllErrors(t *testing.T) {
 }
 
 func TestANegativeResumeConcurrencyIsRefused(t *testing.T) {
-	if _, err := httpclient.NewClient(httpclient.ClientOptions{ResumeConcurrency: -1}); err == nil {
+	if _, err := httpclient.New(httpclient.Options{Options: client.Options{ResumeConcurrency: -1}}); err == nil {
 		t.Error("no error")
 	}
 }

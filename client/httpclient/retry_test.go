@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -21,8 +23,8 @@ func TestBackoffIsRandomAndBounded(t *testing.T) {
 	bounds := []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond, 500 * time.Millisecond, 500 * time.Millisecond}
 	longest, different := make([]time.Duration, len(bounds)), map[time.Duration]bool{}
 	for range 200 {
-		p := play(t, httpclient.TransportOptions{Attempts: 6, Backoff: 100 * time.Millisecond, MaxBackoff: 500 * time.Millisecond}, nil, lost)
-		wantUnknown(t, p.err, httpclient.GaveUpAttempts)
+		p := play(t, httpclient.Options{Options: client.Options{Attempts: 6, Backoff: 100 * time.Millisecond, MaxBackoff: 500 * time.Millisecond}}, nil, lost)
+		wantUnknown(t, p.err, client.GaveUpAttempts)
 		for i := range bounds {
 			wait := p.sent[i+1].at.Sub(p.sent[i].at)
 			if wait > bounds[i] || wait != p.seen[i].Wait {
@@ -71,7 +73,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		{[]string{problem, `{"retry_after_ms":60001}`}, 0, 429},
 		{[]string{problem, `{"retry_after_ms":99999999999999999999}`}, 0, 201},
 	} {
-		p := play(t, httpclient.TransportOptions{}, nil, reply(429, c.lines...), reply(201))
+		p := play(t, httpclient.Options{}, nil, reply(429, c.lines...), reply(201))
 		if p.status != c.status || p.took < c.atMin || p.took > c.atMin+200*time.Millisecond {
 			t.Errorf("%v: status %d after %v, want %d after %v", c.lines, p.status, p.took, c.status, c.atMin)
 		}
@@ -79,12 +81,12 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 }
 
 func TestAnAttemptHasATime(t *testing.T) {
-	p := play(t, httpclient.TransportOptions{AttemptTimeout: 5 * time.Second}, nil, silent, reply(201))
+	p := play(t, httpclient.Options{Options: client.Options{AttemptTimeout: 5 * time.Second}}, nil, silent, reply(201))
 	if p.status != 201 || p.took < 5*time.Second || p.took > 6*time.Second {
 		t.Errorf("status %d after %v, %v", p.status, p.took, p.err)
 	}
-	p = play(t, httpclient.TransportOptions{AttemptTimeout: time.Second}, nil, silent)
-	if err := wantUnknown(t, p.err, httpclient.GaveUpAttempts); !errors.Is(err, context.DeadlineExceeded) {
+	p = play(t, httpclient.Options{Options: client.Options{AttemptTimeout: time.Second}}, nil, silent)
+	if err := wantUnknown(t, p.err, client.GaveUpAttempts); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -96,7 +98,7 @@ func TestAStuckBodyIsAskedForAgain(t *testing.T) {
 		response.Body = &stuckBody{r.Context()}
 		return response, nil
 	}
-	p := play(t, httpclient.TransportOptions{AttemptTimeout: time.Second}, nil, stuck, reply(201))
+	p := play(t, httpclient.Options{Options: client.Options{AttemptTimeout: time.Second}}, nil, stuck, reply(201))
 	if p.status != 201 || p.body != "answer 201" || len(p.sent) != 2 {
 		t.Errorf("status %d, body %q, sent %d times", p.status, p.body, len(p.sent))
 	}
@@ -116,14 +118,14 @@ func TestTheContextIsObeyed(t *testing.T) {
 			return r.WithContext(ctx)
 		}
 	}
-	p := play(t, httpclient.TransportOptions{}, within(20*time.Second), reply(429, "Retry-After: 30"))
+	p := play(t, httpclient.Options{}, within(20*time.Second), reply(429, "Retry-After: 30"))
 	if p.status != 429 || p.took != 0 {
 		t.Errorf("a wait that cannot end in time: status %d after %v", p.status, p.took)
 	}
-	p = play(t, httpclient.TransportOptions{}, within(20*time.Second), reply(503, "Retry-After: 30"))
-	wantUnknown(t, p.err, httpclient.GaveUpContext)
-	p = play(t, httpclient.TransportOptions{}, within(2*time.Second), silent)
-	if err := wantUnknown(t, p.err, httpclient.GaveUpContext); p.took != 2*time.Second || !errors.Is(err, context.DeadlineExceeded) {
+	p = play(t, httpclient.Options{}, within(20*time.Second), reply(503, "Retry-After: 30"))
+	wantUnknown(t, p.err, client.GaveUpContext)
+	p = play(t, httpclient.Options{}, within(2*time.Second), silent)
+	if err := wantUnknown(t, p.err, client.GaveUpContext); p.took != 2*time.Second || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("ended after %v with %v", p.took, p.err)
 	}
 }
@@ -135,7 +137,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}{{undialled, false}, {reply(429, "Retry-After: 30"), false}, {lost, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			transport := newTransport(t, httpclient.TransportOptions{Base: &script{answers: []answerFunc{c.answer}}, Backoff: time.Hour, MaxBackoff: time.Hour})
+			transport := newTransport(t, httpclient.Options{Options: client.Options{Backoff: time.Hour, MaxBackoff: time.Hour}, Base: &script{answers: []answerFunc{c.answer}}})
 			ended := make(chan error)
 			go func() {
 				response, err := transport.RoundTrip(charge(ctx))
@@ -147,7 +149,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 			synctest.Wait()
 			cancel()
 			err := <-ended
-			if !errors.Is(err, context.Canceled) || errors.Is(err, httpclient.ErrOutcomeUnknown) != c.unknown {
+			if !errors.Is(err, context.Canceled) || errors.Is(err, client.ErrOutcomeUnknown) != c.unknown {
 				t.Errorf("error %v", err)
 			}
 		})
@@ -161,27 +163,27 @@ func TestTheHorizonIsBelowHalfTheRetention(t *testing.T) {
 	forgetful := httpsafe.IETF()
 	forgetful.Retention = 0
 	for _, c := range []struct {
-		o  httpclient.TransportOptions
+		o  httpclient.Options
 		ok bool
 	}{
-		{httpclient.TransportOptions{}, true},
-		{httpclient.TransportOptions{Horizon: 12 * time.Hour}, false},
-		{httpclient.TransportOptions{Horizon: 12*time.Hour - 1}, true},
-		{httpclient.TransportOptions{Profile: short}, true},
-		{httpclient.TransportOptions{Profile: short, Horizon: 30 * time.Second}, false},
-		{httpclient.TransportOptions{Profile: short, Horizon: 30 * time.Second, Retention: time.Hour}, true},
-		{httpclient.TransportOptions{Profile: forgetful}, false},
-		{httpclient.TransportOptions{KeyFunc: func() string { return strings.Repeat("k", 256) }}, false},
-		{httpclient.TransportOptions{Profile: httpsafe.Square(), KeyFunc: func() string { return strings.Repeat("k", 46) }}, false},
-		{httpclient.TransportOptions{Profile: httpsafe.Repeatability(), KeyFunc: func() string { return "k" }}, false},
-		{httpclient.TransportOptions{Methods: []string{"GET"}}, false},
+		{httpclient.Options{}, true},
+		{httpclient.Options{Options: client.Options{Horizon: 12 * time.Hour}}, false},
+		{httpclient.Options{Options: client.Options{Horizon: 12*time.Hour - 1}}, true},
+		{httpclient.Options{Profile: short}, true},
+		{httpclient.Options{Options: client.Options{Horizon: 30 * time.Second}, Profile: short}, false},
+		{httpclient.Options{Options: client.Options{Horizon: 30 * time.Second, Retention: time.Hour}, Profile: short}, true},
+		{httpclient.Options{Profile: forgetful}, false},
+		{httpclient.Options{Options: client.Options{KeyFunc: func() string { return strings.Repeat("k", 256) }}}, false},
+		{httpclient.Options{Options: client.Options{KeyFunc: func() string { return strings.Repeat("k", 46) }}, Profile: httpsafe.Square()}, false},
+		{httpclient.Options{Options: client.Options{KeyFunc: func() string { return "k" }}, Profile: httpsafe.Repeatability()}, false},
+		{httpclient.Options{Methods: []string{"GET"}}, false},
 	} {
 		if _, err := httpclient.NewTransport(c.o); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.o, err)
 		}
 	}
-	p := play(t, httpclient.TransportOptions{Profile: short, Horizon: 20 * time.Second}, nil, reply(503, "Retry-After: 8"))
-	wantUnknown(t, p.err, httpclient.GaveUpHorizon)
+	p := play(t, httpclient.Options{Options: client.Options{Horizon: 20 * time.Second}, Profile: short}, nil, reply(503, "Retry-After: 8"))
+	wantUnknown(t, p.err, client.GaveUpHorizon)
 	if len(p.sent) != 3 {
 		t.Errorf("sent %d times within 20 s at 8 s each, want 3", len(p.sent))
 	}
@@ -195,19 +197,19 @@ func TestTheBodyIsFrozenAndBounded(t *testing.T) {
 			return r
 		}
 	}
-	p := play(t, httpclient.TransportOptions{MaxBody: 10}, with(strings.NewReader("1234567890"), -1), lost, lost, reply(201))
+	p := play(t, httpclient.Options{MaxBody: 10}, with(strings.NewReader("1234567890"), -1), lost, lost, reply(201))
 	if p.status != 201 || p.sent[2].body != "1234567890" {
 		t.Errorf("status %d, %v", p.status, p.err)
 	}
 	p.sameEachTime(t, "Idempotency-Key")
 	for _, length := range []int64{-1, 11} {
-		p = play(t, httpclient.TransportOptions{MaxBody: 10}, with(strings.NewReader("12345678901"), length), reply(201))
+		p = play(t, httpclient.Options{MaxBody: 10}, with(strings.NewReader("12345678901"), length), reply(201))
 		if !errors.Is(p.err, httpclient.ErrBodyTooLarge) || len(p.sent) != 0 {
 			t.Errorf("sent %d times, %v", len(p.sent), p.err)
 		}
 	}
 	cut := errors.New("disk gone")
-	p = play(t, httpclient.TransportOptions{}, with(io.MultiReader(strings.NewReader("1"), errorReader{cut}), -1), reply(201))
+	p = play(t, httpclient.Options{}, with(io.MultiReader(strings.NewReader("1"), errorReader{cut}), -1), reply(201))
 	if !errors.Is(p.err, cut) || len(p.sent) != 0 {
 		t.Errorf("sent %d times, %v", len(p.sent), p.err)
 	}
@@ -224,7 +226,7 @@ func TestTheRequestIsNotChanged(t *testing.T) {
 		var given *http.Request
 		var before http.Header
 		body := &closeCounter{Reader: strings.NewReader("{}")}
-		p := play(t, httpclient.TransportOptions{Profile: httpsafe.Repeatability()}, func(r *http.Request) *http.Request {
+		p := play(t, httpclient.Options{Profile: httpsafe.Repeatability()}, func(r *http.Request) *http.Request {
 			r.Body = body
 			given, before = r, r.Header.Clone()
 			return r
@@ -259,8 +261,8 @@ func TestTriedAnswersAreClosed(t *testing.T) {
 		bodies[len(bodies)-1].Reader = strings.NewReader(strings.Repeat("x", 3<<20))
 		return response, nil
 	}
-	play(t, httpclient.TransportOptions{}, nil, counted(503), large, counted(307), counted(201))
-	play(t, httpclient.TransportOptions{}, nil, large)
+	play(t, httpclient.Options{}, nil, counted(503), large, counted(307), counted(201))
+	play(t, httpclient.Options{}, nil, large)
 	for i, b := range bodies {
 		if b.closed == 0 {
 			t.Errorf("body %d was not closed", i+1)
@@ -270,12 +272,12 @@ func TestTriedAnswersAreClosed(t *testing.T) {
 
 // An error says what happened, and neither the key nor the intent nor the URL.
 func TestUnknownOutcomeTells(t *testing.T) {
-	p := play(t, httpclient.TransportOptions{}, func(r *http.Request) *http.Request {
-		ctx := httpclient.WithIntent(r.Context(), httpclient.Intent{Operation: "charge", Params: []string{"order-17"}})
+	p := play(t, httpclient.Options{}, func(r *http.Request) *http.Request {
+		ctx := client.WithIntent(r.Context(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
 		return chargeAt(ctx, "https://bank.example/charges?secret=1")
-	}, reply(503, "Retry-After: 1", "X: y", "Idempotency-Key: "+httpclient.IntentKey("charge", "order-17"), "closed for lunch"))
-	e := wantUnknown(t, p.err, httpclient.GaveUpAttempts)
-	key := httpclient.IntentKey("charge", "order-17")
+	}, reply(503, "Retry-After: 1", "X: y", "Idempotency-Key: "+(retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key(), "closed for lunch"))
+	e := wantUnknown(t, p.err, client.GaveUpAttempts)
+	key := (retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key()
 	if e.Key() != key || e.Intent != "charge(order-17)" || e.Attempts != 4 || e.Status != 503 || e.Header.Get("X") != "y" ||
 		string(e.Body) != "closed for lunch" || e.Origin != "https://bank.example" || e.Method != "POST" || e.BegunAt.IsZero() ||
 		e.RetryAfter != time.Second || e.Advice() == "" || e.Digest.String() != p.seen[0].Key {
@@ -291,17 +293,17 @@ func TestUnknownOutcomeTells(t *testing.T) {
 // Bounds that are none are none. Seen to fail with a Retry-After's random part drawn below Backoff: it panicked; and with
 // one more than MaxResponse read as it was: every answer came back empty.
 func TestNoBoundIsNone(t *testing.T) {
-	p := play(t, httpclient.TransportOptions{Backoff: -1}, nil, reply(503, "Retry-After: 1"), reply(201))
+	p := play(t, httpclient.Options{Options: client.Options{Backoff: -1}}, nil, reply(503, "Retry-After: 1"), reply(201))
 	if p.status != 201 || p.took != time.Second {
 		t.Errorf("no backoff: status %d after %v, %v", p.status, p.took, p.err)
 	}
-	p = play(t, httpclient.TransportOptions{MaxResponse: math.MaxInt64}, nil, reply(201))
+	p = play(t, httpclient.Options{MaxResponse: math.MaxInt64}, nil, reply(201))
 	if p.body != "answer 201" {
 		t.Errorf("no bound for answers: body %q, %v", p.body, p.err)
 	}
-	o := httpclient.TransportOptions{MaxRetryAfter: math.MaxInt64}
+	o := httpclient.Options{Options: client.Options{MaxRetryAfter: math.MaxInt64}}
 	p = play(t, o, nil, reply(503, "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT"), reply(201))
-	wantUnknown(t, p.err, httpclient.GaveUpHorizon)
+	wantUnknown(t, p.err, client.GaveUpHorizon)
 }
 
 // A refusal whose body never ends is not waited for. Seen to fail with discard reading what is left of it: it hung.
@@ -316,7 +318,7 @@ func TestAnEndlessRefusalIsLeft(t *testing.T) {
 		t.Cleanup(cancel)
 		return r.WithContext(ctx)
 	}
-	p := play(t, httpclient.TransportOptions{}, hour, endless, reply(201))
+	p := play(t, httpclient.Options{}, hour, endless, reply(201))
 	if p.status != 201 || p.took > time.Second {
 		t.Errorf("status %d after %v, %v", p.status, p.took, p.err)
 	}
@@ -329,8 +331,8 @@ func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 		cancel()
 		return r.WithContext(ctx)
 	}
-	p := play(t, httpclient.TransportOptions{}, ended, silent)
-	if !errors.Is(p.err, context.Canceled) || errors.Is(p.err, httpclient.ErrOutcomeUnknown) || len(p.sent) != 0 {
+	p := play(t, httpclient.Options{}, ended, silent)
+	if !errors.Is(p.err, context.Canceled) || errors.Is(p.err, client.ErrOutcomeUnknown) || len(p.sent) != 0 {
 		t.Errorf("%v, sent %d times", p.err, len(p.sent))
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/retrysafe/retrysafe/internal/httpsignals"
 	"io"
 	"mime"
 	"net/http"
@@ -13,27 +12,29 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/internal/httpsignals"
 )
 
-// reply is what came of one sending: a response, or an error.
+// reply is what came of one request: a response, or an error.
 type reply struct {
 	response *http.Response // its body can be read from the beginning
-	whole    bool           // the body has been read to its end
 	start    []byte         // of the body, as far as it was read
 	err      error
 	sent     bool // something may have reached the server; true if there is a response
 }
 
-// send sends the call once.
-func (c *call) send() reply {
-	if err := c.ctx.Err(); err != nil { // a base would say so too, but not that nothing was sent
+// send sends the request once.
+func (c *call) send(ctx context.Context, e *client.Entry) reply {
+	if err := ctx.Err(); err != nil { // a base would say so too, but not that nothing was sent
 		return reply{err: err}
 	}
-	ctx, cancel := context.WithCancelCause(c.ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	w := &wire{}
-	r := c.fresh(httptrace.WithClientTrace(ctx, w.trace()))
+	r := c.fresh(httptrace.WithClientTrace(ctx, w.trace()), e)
 	if authorize := c.t.options.AuthorizeFunc; authorize != nil {
-		if err := authorize(r, c.credential, c.refused); err != nil {
+		if err := authorize(r, e.Credential, c.refused); err != nil {
 			cancel(nil)
 			return reply{err: &authorizeError{err}}
 		}
@@ -46,12 +47,12 @@ func (c *call) send() reply {
 		return reply{err: whyEnded(ctx, err), sent: w.maySent()}
 	}
 	out := reply{response: response, sent: true}
-	out.err = out.read(c.t.options.MaxResponse)
+	err = out.read(c.t.options.MaxResponse)
 	stop()
-	if out.err != nil {
+	if err != nil {
 		response.Body.Close()
 		cancel(nil)
-		return reply{err: fmt.Errorf("the answer broke off: %w", whyEnded(ctx, out.err)), sent: true}
+		return reply{err: fmt.Errorf("the answer broke off: %w", whyEnded(ctx, err)), sent: true}
 	}
 	if response.StatusCode != http.StatusSwitchingProtocols {
 		response.Body = &closing{ReadCloser: response.Body, after: func() error { cancel(nil); return nil }}
@@ -62,11 +63,11 @@ func (c *call) send() reply {
 // authorizeError says that there is no credential: nothing was sent and nothing is tried again.
 type authorizeError struct{ error }
 
-func (e *authorizeError) Error() string { return "httpsafe: authorize: " + e.error.Error() }
+func (e *authorizeError) Error() string { return "httpclient: authorize: " + e.error.Error() }
 func (e *authorizeError) Unwrap() error { return e.error }
 
 // errPatience ends an attempt whose time is over.
-var errPatience = fmt.Errorf("httpsafe: no answer within the attempt's time: %w", context.DeadlineExceeded)
+var errPatience = fmt.Errorf("httpclient: no answer within AttemptTimeout: %w", context.DeadlineExceeded)
 
 // patience ends the attempt after its time, unless stop is called first.
 func (t *Transport) patience(cancel context.CancelCauseFunc) (stop func()) {
@@ -98,8 +99,8 @@ func (p *reply) read(limit int64) error {
 	if err != nil {
 		return err
 	}
-	p.start, p.whole = start, int64(len(start)) <= limit
-	if p.whole {
+	p.start = start
+	if int64(len(start)) <= limit { // that is all of it
 		body.Close()
 		p.response.Body = io.NopCloser(bytes.NewReader(start))
 		return nil
@@ -114,11 +115,11 @@ func isStream(r *http.Response) bool {
 	return r.StatusCode == http.StatusSwitchingProtocols || mediaType == "text/event-stream"
 }
 
-// discard ends a response that is not wanted. A body that was not read to its end goes with its connection: how long the rest
+// Discard implements client.Exchange. A body that was not read to its end closes its connection: how long the rest
 // of it takes is unknown.
-func (p *reply) discard() {
-	if p.response != nil {
-		p.response.Body.Close()
+func (c *call) Discard() {
+	if c.response != nil {
+		c.response.Body.Close()
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -123,15 +124,15 @@ func TestSignals(t *testing.T) {
 		{signal: "answer", status: 404, sent: 2, answers: []answerFunc{lost, reply(404)}},
 	} {
 		t.Run(c.signal, func(t *testing.T) {
-			p := play(t, httpclient.TransportOptions{Profile: c.profile}, nil, append(c.answers, reply(201))...)
+			p := play(t, httpclient.Options{Profile: c.profile}, nil, append(c.answers, reply(201))...)
 			switch {
 			case c.status == unknown:
 				wantUnknown(t, p.err, "")
 			case c.status == notReplayable:
-				if !errors.Is(p.err, httpclient.ErrNotReplayable) || errors.Is(p.err, httpclient.ErrOutcomeUnknown) {
+				if !errors.Is(p.err, client.ErrNotReplayable) || errors.Is(p.err, client.ErrOutcomeUnknown) {
 					t.Errorf("error %v, want ErrNotReplayable", p.err)
 				}
-			case c.status == 0 && (p.err == nil || errors.Is(p.err, httpclient.ErrOutcomeUnknown)), c.status > 0 && p.status != c.status:
+			case c.status == 0 && (p.err == nil || errors.Is(p.err, client.ErrOutcomeUnknown)), c.status > 0 && p.status != c.status:
 				t.Errorf("status %d, error %v, want status %d", p.status, p.err, c.status)
 			}
 			if len(p.sent) != c.sent {
@@ -167,7 +168,7 @@ func TestTheKeyFollowsARedirect(t *testing.T) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(c.body)), int64(len(c.body))
 			return withKey("k1")(r)
 		}
-		p := play(t, httpclient.TransportOptions{Profile: httpsafe.AWS()}, withBody, reply(307, "Location: "+c.location), lost, reply(201))
+		p := play(t, httpclient.Options{Profile: httpsafe.AWS()}, withBody, reply(307, "Location: "+c.location), lost, reply(201))
 		if p.status != 201 || len(p.sent) != 3 || p.sent[1].url != "https://bank.example"+c.to || p.sent[2].url != p.sent[1].url {
 			t.Errorf("%+v: status %d, %v, sent %+v", c, p.status, p.err, p.sent)
 		}
@@ -185,8 +186,8 @@ func TestARedirectAfterAnother(t *testing.T) {
 	mux.HandleFunc("GET /b/done", func(w http.ResponseWriter, r *http.Request) {})
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	client := http.Client{Transport: newTransport(t, httpclient.TransportOptions{Base: server.Client().Transport})}
-	response, err := client.Do(chargeAt(t.Context(), server.URL+"/a/charge"))
+	caller := http.Client{Transport: newTransport(t, httpclient.Options{Base: server.Client().Transport})}
+	response, err := caller.Do(chargeAt(t.Context(), server.URL+"/a/charge"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,17 +210,19 @@ func TestUnauthorizedIsRefreshedOnce(t *testing.T) {
 		{[]answerFunc{reply(401)}, 401, []string{"old", "new"}},
 	} {
 		token := "old"
-		p := play(t, httpclient.TransportOptions{AuthorizeFunc: func(r *http.Request, credential string, refused bool) error {
-			if credential != "till-3" {
-				t.Errorf("credential %q", credential)
-			}
-			if refused {
-				token = "new"
-			}
-			r.Header.Set("Authorization", token)
-			return nil
-		}}, func(r *http.Request) *http.Request {
-			return r.WithContext(httpclient.WithCredential(r.Context(), "till-3"))
+		p := play(t, httpclient.Options{
+			AuthorizeFunc: func(r *http.Request, credential string, refused bool) error {
+				if credential != "till-3" {
+					t.Errorf("credential %q", credential)
+				}
+				if refused {
+					token = "new"
+				}
+				r.Header.Set("Authorization", token)
+				return nil
+			},
+		}, func(r *http.Request) *http.Request {
+			return r.WithContext(client.WithCredential(r.Context(), "till-3"))
 		}, c.answers...)
 		var sent []string
 		for _, s := range p.sent {
@@ -235,13 +238,15 @@ func TestUnauthorizedIsRefreshedOnce(t *testing.T) {
 func TestNothingIsSentWithoutACredential(t *testing.T) {
 	locked := errors.New("vault is locked")
 	for opened := range 2 { // so often the vault opens
-		p := play(t, httpclient.TransportOptions{AuthorizeFunc: func(*http.Request, string, bool) error {
-			if opened--; opened < 0 {
-				return locked
-			}
-			return nil
-		}}, nil, lost, reply(201))
-		if unknown := opened < 0 && len(p.sent) > 0; !errors.Is(p.err, locked) || errors.Is(p.err, httpclient.ErrOutcomeUnknown) != unknown {
+		p := play(t, httpclient.Options{
+			AuthorizeFunc: func(*http.Request, string, bool) error {
+				if opened--; opened < 0 {
+					return locked
+				}
+				return nil
+			},
+		}, nil, lost, reply(201))
+		if unknown := opened < 0 && len(p.sent) > 0; !errors.Is(p.err, locked) || errors.Is(p.err, client.ErrOutcomeUnknown) != unknown {
 			t.Errorf("%v, sent %d times", p.err, len(p.sent))
 		}
 	}

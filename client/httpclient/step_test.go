@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 )
 
@@ -27,7 +28,7 @@ func inStep(t *testing.T, ctx context.Context, calls func(ctx context.Context)) 
 // Seen to fail with StepFrom taken out of childKey: another key at the new address.
 func TestACallInAStepHasItsChildKey(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	transport := newTransport(t, httpclient.TransportOptions{Base: base})
+	transport := newTransport(t, httpclient.Options{Base: base})
 	var key string
 	at := func(url string) func(ctx context.Context) {
 		return func(ctx context.Context) {
@@ -53,7 +54,7 @@ func TestACallInAStepHasItsChildKey(t *testing.T) {
 // Seen to fail with NoteCall taken out of childKey: three calls went out under one key.
 func TestASecondCallOfAStepMustBeNamed(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
-	one, other := newTransport(t, httpclient.TransportOptions{Base: base}), newTransport(t, httpclient.TransportOptions{Base: base})
+	one, other := newTransport(t, httpclient.Options{Base: base}), newTransport(t, httpclient.Options{Base: base})
 	var key string
 	parent(t, func(ctx context.Context) {
 		key = inStep(t, ctx, func(ctx context.Context) {
@@ -64,9 +65,9 @@ func TestASecondCallOfAStepMustBeNamed(t *testing.T) {
 				refused   error
 			}{
 				{one, ctx, "https://bank.example/charges", "17", nil},
-				{one, ctx, "https://bank.example/charges", "17", httpclient.ErrUnnamedCall},
-				{other, ctx, "https://bank.example/fees", "1", httpclient.ErrUnnamedCall},
-				{other, httpclient.WithOperation(ctx, "fee"), "https://bank.example/fees", "1", nil},
+				{one, ctx, "https://bank.example/charges", "17", client.ErrUnnamedCall},
+				{other, ctx, "https://bank.example/fees", "1", client.ErrUnnamedCall},
+				{other, client.WithOperation(ctx, "fee"), "https://bank.example/fees", "1", nil},
 			} {
 				if err := callTo(t, c.transport, c.ctx, c.url, c.body); !errors.Is(err, c.refused) {
 					t.Errorf("%s: %v, want %v", c.url, err, c.refused)

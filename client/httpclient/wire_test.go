@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -99,8 +100,8 @@ func TestBrokenAnswersAreAskedForAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newRough(t, treat, treat, writes(wholeAnswer))
-			client := http.Client{Transport: newTransport(t, httpclient.TransportOptions{Backoff: 1})}
-			response, err := client.Do(chargeAt(t.Context(), server.url()))
+			caller := http.Client{Transport: newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}})}
+			response, err := caller.Do(chargeAt(t.Context(), server.url()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -117,10 +118,10 @@ func TestBrokenAnswersAreAskedForAgain(t *testing.T) {
 }
 
 func TestNobodyThere(t *testing.T) {
-	transport := newTransport(t, httpclient.TransportOptions{Backoff: 1, Base: new(http.Transport)})
+	transport := newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}, Base: new(http.Transport)})
 	_, err := transport.RoundTrip(chargeAt(t.Context(), "http://127.0.0.1:1"))
 	var op *net.OpError
-	if !errors.As(err, &op) || errors.Is(err, httpclient.ErrOutcomeUnknown) {
+	if !errors.As(err, &op) || errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Errorf("nothing was sent, and the error is %v", err)
 	}
 }
@@ -139,8 +140,8 @@ func TestNetHTTPDoesNotSendAgain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := newRough(t, drops)
-			var told []httpclient.AttemptReport
-			transport := newTransport(t, httpclient.TransportOptions{Attempts: 1, Base: new(http.Transport), ObserveFunc: observe(&told)})
+			var told []client.Event
+			transport := newTransport(t, httpclient.Options{Options: client.Options{Attempts: 1, Observer: observe(&told)}, Base: new(http.Transport)})
 			warm, err := (&http.Client{Transport: transport}).Get(server.url())
 			if err != nil {
 				t.Fatal(err)
@@ -153,7 +154,7 @@ func TestNetHTTPDoesNotSendAgain(t *testing.T) {
 			}
 			r.Header.Set("Idempotency-Key", "k1")
 			_, err = transport.RoundTrip(r)
-			if c.unguarded == errors.Is(err, httpclient.ErrOutcomeUnknown) || err == nil || c.unguarded != (len(told) == 0) {
+			if c.unguarded == errors.Is(err, client.ErrOutcomeUnknown) || err == nil || c.unguarded != (len(told) == 0) {
 				t.Errorf("%v, told %+v", err, told)
 			}
 			server.mu.Lock()
@@ -170,8 +171,8 @@ func TestNetHTTPDoesNotSendAgain(t *testing.T) {
 func TestOneResponseInThreeIsDropped(t *testing.T) {
 	const intents, workers = 240, 8
 	server := newGuardedServer(t, httpsafe.Options{}, func(n int) bool { return n%3 == 0 })
-	client := http.Client{Transport: newTransport(t, httpclient.TransportOptions{
-		Backoff: 1, Attempts: 20, Budget: httpclient.RetryBudget{Tokens: -1},
+	caller := http.Client{Transport: newTransport(t, httpclient.Options{
+		Options: client.Options{Backoff: 1, Attempts: 20, Budget: client.RetryBudget{Tokens: -1}},
 	})}
 	work := make(chan int)
 	var done sync.WaitGroup
@@ -184,7 +185,7 @@ func TestOneResponseInThreeIsDropped(t *testing.T) {
 					t.Error(err)
 					continue
 				}
-				response, err := client.Do(r)
+				response, err := caller.Do(r)
 				if err != nil {
 					t.Errorf("%s: %v", want, err)
 					continue

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/examples/internal/faults"
@@ -20,11 +22,11 @@ import (
 
 // retries returns the retry options of the buyer and the shop. Only the buyer retries for long, because retries at
 // each level multiply.
-func retries(attempts int) httpclient.TransportOptions {
-	return httpclient.TransportOptions{
+func retries(attempts int) httpclient.Options {
+	return httpclient.Options{Options: client.Options{
 		Attempts: attempts, Backoff: 50 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, AttemptTimeout: 3 * lease,
-		Budget: httpclient.RetryBudget{Tokens: -1}, // one buyer at a time
-	}
+		Budget: client.RetryBudget{Tokens: -1}, // one buyer at a time
+	}}
 }
 
 // buyer orders at the shop. It keeps answers in files and unanswered requests in its journal, so that it continues
@@ -53,7 +55,7 @@ func buy(args []string) error {
 	// the boundaries are needed only for the demonstration
 	options.Journal = &faults.Journal{Journal: journal, Name: "buyer"}
 	options.AuthorizeFunc = signIn
-	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: options})
+	client, err := httpclient.New(options)
 	if err != nil {
 		return errors.Join(err, journal.Close())
 	}
@@ -92,8 +94,8 @@ func (b *buyer) order(ctx context.Context, o order) error {
 		return err
 	}
 	r.Header.Set("Content-Type", "application/json")
-	intent := httpclient.Intent{Operation: "checkout", Params: []string{o.Order}}
-	response, err := b.client.Do(httpclient.WithIntent(ctx, intent), r)
+	intent := retrysafe.Intent{Operation: "checkout", Params: []string{o.Order}}
+	response, err := b.client.Do(client.WithIntent(ctx, intent), r)
 	if err != nil {
 		return err
 	}

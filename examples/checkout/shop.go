@@ -39,7 +39,7 @@ type bought struct {
 func newShop(p *server, urls addresses) (http.Handler, error) {
 	options := retries(2)
 	options.RequireKey = true // each call must have the context of its attempt
-	client, err := httpclient.NewClient(httpclient.ClientOptions{Transport: options})
+	client, err := httpclient.New(options)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stripe/stripe-go/v85"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
@@ -191,8 +192,9 @@ func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	for name, options := range map[string]func(*stripe.BackendConfig){
 		"stripe-go": nil,
 		"stripe-go over httpclient.Transport": func(c *stripe.BackendConfig) {
-			transport, err := httpclient.NewTransport(httpclient.TransportOptions{
-				Profile: httpsafe.Stripe(), Attempts: 12, Budget: httpclient.RetryBudget{Tokens: -1}, // for this network
+			transport, err := httpclient.NewTransport(httpclient.Options{
+				Options: client.Options{Attempts: 12, Budget: client.RetryBudget{Tokens: -1}},
+				Profile: httpsafe.Stripe(),
 			})
 			if err != nil {
 				t.Fatal(err)

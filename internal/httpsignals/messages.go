@@ -71,7 +71,7 @@ func byMessage(code string, status int, header Set) Set {
 		code = code[i+1:]
 	}
 	code = strings.TrimSuffix(code, "Exception")
-	for slug, means := range slugMeanings() {
+	for slug, means := range slugMeanings {
 		if code == slug || code == UpperSnake(slug) || code == LowerSnake(slug) || code == Camel(slug) {
 			return means
 		}
@@ -90,24 +90,22 @@ func byMessage(code string, status int, header Set) Set {
 	return 0
 }
 
-// slugMeanings says what our own refusals mean to a client. Those that are not here are told by their status.
-func slugMeanings() map[string]Set {
-	return map[string]Set{
-		"request-in-flight": InFlight,
-		"key-reused":        Reused,
-		"key-expired":       Expired,
-		"key-closed":        Replayed, // a final answer, also to attempts before
-		"outcome-unknown":   Unknown,
-		"key-missing":       Refused,
-		"key-malformed":     Refused,
-		"body-too-large":    Refused,
-		"not-supported":     Refused,
-		"body-unreadable":   Retry | Nothing,
-		"body-timeout":      Retry | Nothing,
-		"early-data":        Retry | Nothing,
-		"key-quota":         Retry | Nothing,
-		"store-unavailable": Retry | Nothing,
-	}
+// slugMeanings is what our own refusals mean to a client. Those that are not here are told by their status.
+var slugMeanings = map[string]Set{
+	"request-in-flight": InFlight,
+	"key-reused":        Reused,
+	"key-expired":       Expired,
+	"key-closed":        Replayed, // a final answer, also to attempts before
+	"outcome-unknown":   Unknown,
+	"key-missing":       Refused,
+	"key-malformed":     Refused,
+	"body-too-large":    Refused,
+	"not-supported":     Refused,
+	"body-unreadable":   Retry | Nothing,
+	"body-timeout":      Retry | Nothing,
+	"early-data":        Retry | Nothing,
+	"key-quota":         Retry | Nothing,
+	"store-unavailable": Retry | Nothing,
 }
 
 // byLink returns what a refusal of ours means by the link to its explanation, which it has in every profile: some profiles
@@ -125,7 +123,7 @@ func byLink(r *http.Response) Set {
 		case "upstream-failed", "upstream-timeout":
 			return Stop
 		}
-		return slugMeanings()[slug]
+		return slugMeanings[slug]
 	}
 	return 0
 }

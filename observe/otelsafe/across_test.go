@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"
@@ -151,7 +152,7 @@ func (a *answers) RoundTrip(*http.Request) (*http.Response, error) {
 	return next, nil
 }
 
-// Seen to fail with retries that are not timed, and with UnknownFunc not called.
+// Seen to fail with retries that are not timed, and with IntentUnknown not told.
 func TestClientAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeter(t)
@@ -162,12 +163,17 @@ func TestClientAttempts(t *testing.T) {
 		unknown := func(why string) string { return "retrysafe.client.outcomes_unknown{why=" + why + "}" }
 		attempts := func(signal string) string { return "retrysafe.client.attempt.duration{signal=" + signal + "}" }
 		waits := func(signal string) string { return "retrysafe.client.retry.wait{signal=" + signal + "}" }
-		m.want(map[string]float64{unknown(httpclient.GaveUpAttempts): 0, unknown(httpclient.GaveUpContext): 0})
+		m.want(map[string]float64{unknown(client.GaveUpAttempts): 0, unknown(client.GaveUpContext): 0})
 		post := func(wantErr error, all ...*http.Response) {
 			t.Helper()
 			base := answers(all)
-			transport, err := httpclient.NewTransport(httpclient.TransportOptions{
-				Base: &base, Attempts: 2, KeyFunc: func() string { return secretID }, ObserveFunc: seen.Attempt, UnknownFunc: seen.Unknown,
+			transport, err := httpclient.NewTransport(httpclient.Options{
+				Options: client.Options{
+					Attempts: 2,
+					KeyFunc:  func() string { return secretID },
+					Observer: seen,
+				},
+				Base: &base,
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -186,9 +192,9 @@ func TestClientAttempts(t *testing.T) {
 		}
 		post(nil, &http.Response{StatusCode: 201})
 		post(nil, nil, &http.Response{StatusCode: 201})
-		post(httpclient.ErrOutcomeUnknown, nil, nil)
+		post(client.ErrOutcomeUnknown, nil, nil)
 		m.want(map[string]float64{
-			attempts("success"): 2, attempts("no-answer"): 3, waits("no-answer"): 2, unknown(httpclient.GaveUpAttempts): 1, unknown(httpclient.GaveUpContext): 0,
+			attempts("success"): 2, attempts("no-answer"): 3, waits("no-answer"): 2, unknown(client.GaveUpAttempts): 1, unknown(client.GaveUpContext): 0,
 		})
 		m.wantNoSecrets()
 	})

@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"
@@ -41,11 +42,11 @@ func Example() {
 
 // What crosses services: the client, an outbox and its relay, a consumer.
 func Example_acrossServices() {
-	client, err := otelsafe.NewClientObserver(otelsafe.Options{})
+	seen, err := otelsafe.NewClientObserver(otelsafe.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	transport, err := httpclient.NewTransport(httpclient.TransportOptions{ObserveFunc: client.Attempt, UnknownFunc: client.Unknown})
+	transport, err := httpclient.NewTransport(httpclient.Options{Options: client.Options{Observer: seen}})
 	if err != nil {
 		log.Fatal(err)
 	}

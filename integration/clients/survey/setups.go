@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-retryablehttp"
 	"github.com/stripe/stripe-go/v85"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -103,8 +104,10 @@ func goClients() map[string]doer {
 		}
 		return (&http.Client{Transport: failsafehttp.NewRoundTripper(fresh().Transport, policy.Build())}).Do //nolint:bodyclose // nor here
 	}
-	ours, err := httpclient.NewTransport(httpclient.TransportOptions{
-		Profile: httpsafe.Stripe(), Base: fresh().Transport, Budget: httpclient.RetryBudget{Tokens: -1}, // all situations share a server
+	ours, err := httpclient.NewTransport(httpclient.Options{
+		Options: client.Options{Budget: client.RetryBudget{Tokens: -1}},
+		Profile: httpsafe.Stripe(),
+		Base:    fresh().Transport,
 	})
 	if err != nil {
 		panic(err)

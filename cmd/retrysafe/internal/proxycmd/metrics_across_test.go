@@ -21,6 +21,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
@@ -56,16 +57,16 @@ func useClient(t *testing.T, o otelsafe.Options) {
 	defer server.Close()
 	seen, err := otelsafe.NewClientObserver(o)
 	clitest.Must(t, err)
-	transport, err := httpclient.NewTransport(httpclient.TransportOptions{
-		Attempts: 2, Backoff: time.Millisecond, ObserveFunc: seen.Attempt, UnknownFunc: seen.Unknown,
+	transport, err := httpclient.NewTransport(httpclient.Options{
+		Options: client.Options{Attempts: 2, Backoff: time.Millisecond, Observer: seen},
 	})
 	clitest.Must(t, err)
-	client := http.Client{Transport: transport}
-	if _, err := client.Post(server.URL, "text/plain", strings.NewReader(secretKey)); !errors.Is(err, httpclient.ErrOutcomeUnknown) {
+	caller := http.Client{Transport: transport}
+	if _, err := caller.Post(server.URL, "text/plain", strings.NewReader(secretKey)); !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Errorf("got %v, want ErrOutcomeUnknown", err)
 	}
 	answers.Store(true)
-	response, err := client.Post(server.URL, "text/plain", strings.NewReader(secretKey))
+	response, err := caller.Post(server.URL, "text/plain", strings.NewReader(secretKey))
 	clitest.Must(t, err)
 	response.Body.Close()
 }

@@ -1,0 +1,245 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/retry"
+)
+
+// Engine makes the requests of one transport safe to retry. It is safe for concurrent use.
+type Engine struct {
+	options Options
+	budgets budgets
+
+	mu      sync.Mutex
+	running map[string]int // calls that are on their way for an intent of the journal, by its ID
+}
+
+// NewEngine returns an Engine, or the error of Options.Validate.
+func NewEngine(o Options) (*Engine, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	o = o.WithDefaults()
+	return &Engine{options: o, budgets: budgets{limit: o.Budget, left: map[string]float64{}}, running: map[string]int{}}, nil
+}
+
+// Options returns the options with their defaults filled in.
+func (e *Engine) Options() Options { return e.options }
+
+// Request describes a request to the engine.
+type Request struct {
+	// Method and Origin, see Event.
+	Method, Origin string
+	// Name is what the request is called inside an attempt of a Guard if neither WithOperation nor a step names it.
+	Name string
+	// Digest tells the request from others: of all that is sent, before a key is in it.
+	Digest string
+}
+
+// Exchange is one request on its way, as its transport has it. The engine calls its methods one after the other.
+type Exchange interface {
+	// Key returns the key that the caller has put on the request; empty if there is none. An error ends the call.
+	Key() (string, error)
+	// SetKey writes a key on the request and returns it as the server will read it. derived says that the key was computed,
+	// as hex digits, so that it may be written in another form, such as a UUID. An error ends the call.
+	SetKey(key string, derived bool) (string, error)
+	// Journal completes the journal's entry: the URL, the header fields with the key and those of Options.JournalHeaders,
+	// and the body. It is called if there is a journal, after the key is set. An error ends the call.
+	Journal(e *Entry) error
+	// Send sends the request once and says what its reply means. e is the intent's entry, also if there is no journal: its
+	// BegunAt is when the intent began.
+	Send(ctx context.Context, e *Entry) Reply
+	// Answer returns header and body of the last reply for an error, without the key; nil if they are in Reply.Err.
+	Answer() (header map[string][]string, body []byte)
+	// Discard drops the last reply, which the caller will not get.
+	Discard()
+}
+
+// call is one intent on its way: its request, its key, and what is known so far.
+type call struct {
+	e       *Engine
+	ctx     context.Context
+	request Request
+	x       Exchange
+	entry   Entry
+	digest  retrysafe.Digest
+
+	attempts     int
+	waited       int       // attempts that were told that another one is at work
+	waitingSince time.Time // the first reply that said so; zero: none has
+	goesOn       bool      // the next request belongs to the same attempt
+	unclear      bool      // something that was sent may have run
+	answered     bool      // the caller gets an answer of the server
+}
+
+// Do sends a request until its outcome is known, or until there is nothing more to be tried.
+//
+// If the server has answered, done is not nil, and err is Reply.Err of the answer: nil over HTTP. The journal keeps the
+// intent until done is called, by which the transport says that the caller has the answer; done returns the journal's error.
+//
+// Without an answer done is nil, and err is an *OutcomeUnknownError, a *NotReplayableError, or says why nothing was sent or
+// has run: ErrKeyRequired, ErrUnnamedCall, retrysafe.ErrMismatch, an error of the Exchange, Reply.Err.
+func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func() error, err error) {
+	c := &call{e: e, ctx: ctx, request: r, x: x}
+	c.entry = Entry{Method: r.Method, Credential: CredentialFrom(ctx), BegunAt: time.Now()}
+	if err := c.chooseKey(); err != nil {
+		return nil, err
+	}
+	c.digest = retrysafe.Key{Scope: retrysafe.Scope(r.Origin, c.entry.Credential), ID: c.entry.Key}.Digest()
+	c.entry.ID = c.digest.String()
+	if resumed, ok := ctx.Value(resumptionContext{}).(*resumption); ok && resumed.engine == e {
+		return c.resume(resumed)
+	}
+	if e.options.Journal == nil {
+		err := c.try()
+		return c.doneWith(func() error { return nil }), err
+	}
+	ended := e.track(c.entry.ID, false)
+	if err := c.journalBegin(); err != nil {
+		ended()
+		return nil, err
+	}
+	if err = c.try(); err != nil && !c.answered {
+		defer ended()
+		return nil, joined(err, c.keep(err))
+	}
+	return func() error {
+		defer ended()
+		return c.end()
+	}, err
+}
+
+// doneWith returns done if the caller gets an answer, and nil otherwise.
+func (c *call) doneWith(done func() error) func() error {
+	if !c.answered {
+		return nil
+	}
+	return done
+}
+
+// joined is errors.Join that leaves a single error as it is.
+func joined(err, further error) error {
+	if further == nil {
+		return err
+	}
+	return errors.Join(err, further)
+}
+
+// try sends the request until the outcome is known, or until there is nothing more to be tried.
+func (c *call) try() error {
+	if time.Since(c.entry.BegunAt) >= c.e.options.Horizon {
+		return c.unknown(Reply{}, GaveUpHorizon)
+	}
+	for {
+		began := time.Now()
+		r := c.attempt()
+		took := time.Since(began)
+		switch r.Signal.Action {
+		case Finish:
+			c.report(r, took, false, 0)
+			c.e.budgets.succeeded(c.request.Origin)
+			return c.finish(r)
+		case GiveUp:
+			c.report(r, took, false, 0)
+			return c.unknown(r, GaveUpAnswer)
+		case NotKept:
+			c.report(r, took, false, 0)
+			c.e.budgets.succeeded(c.request.Origin)
+			return c.notReplayable(r)
+		case AtOnce:
+			c.report(r, took, true, 0)
+			c.x.Discard()
+			continue
+		}
+		wait, why := c.mayRetry(r)
+		c.report(r, took, why == "", wait)
+		if why != "" {
+			return c.exhausted(r, why)
+		}
+		c.x.Discard()
+		if err := retry.Wait(c.ctx, wait); err != nil {
+			return c.interrupted(r, err)
+		}
+	}
+}
+
+// attempt sends once and notes what the reply proves.
+func (c *call) attempt() Reply {
+	if !c.goesOn {
+		c.attempts++
+	}
+	r := c.x.Send(c.ctx, &c.entry)
+	c.goesOn = r.Signal.Action == AtOnce
+	c.unclear = c.unclear || r.Signal.Effect == MayHaveRun
+	if r.Signal.Name == InFlight {
+		c.waited++
+		if c.waitingSince.IsZero() {
+			c.waitingSince = time.Now()
+		}
+	}
+	return r
+}
+
+// finish ends a call with its answer, unless the answer only says that this attempt did nothing, and an earlier one may have
+// run.
+func (c *call) finish(r Reply) error {
+	if r.Signal.Effect == DidNothing && c.unclear {
+		return c.unknown(r, GaveUpRefused)
+	}
+	c.answered = r.IsAnswer
+	return r.Err
+}
+
+// exhausted ends a call for which there is no further attempt.
+func (c *call) exhausted(r Reply, why string) error {
+	switch {
+	case c.unclear:
+		return c.unknown(r, why)
+	case r.IsAnswer:
+		c.answered = true
+		return r.Err
+	}
+	return fmt.Errorf("client: nothing was sent in %d attempts (%s): %w", c.attempts, why, r.Err)
+}
+
+// interrupted ends a call whose context ended while it waited.
+func (c *call) interrupted(r Reply, err error) error {
+	switch {
+	case c.unclear:
+		return c.unknown(r, GaveUpContext)
+	case r.IsAnswer && r.Err != nil:
+		return r.Err
+	}
+	return fmt.Errorf("client: nothing was done in %d attempts: %w", c.attempts, err)
+}
+
+// track notes that a call is on its way for an intent, until ended is called. If alone is set and another call is on its
+// way for the intent, ended is nil.
+func (e *Engine) track(id string, alone bool) (ended func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if alone && e.running[id] > 0 {
+		return nil
+	}
+	e.running[id]++
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.running[id]--; e.running[id] == 0 {
+			delete(e.running, id)
+		}
+	}
+}
+
+// calls returns how many calls are on their way for an intent.
+func (e *Engine) calls(id string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running[id]
+}
