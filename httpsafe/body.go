@@ -38,17 +38,17 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 
 // unreadBody says why a body could not be read to its end.
 func unreadBody(err error) *Problem {
-	p := problem(BodyUnreadable)
+	p := rejection(BodyUnreadable)
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
-		p = problem(BodyTooLarge).with("max_bytes", tooLarge.Limit)
+		p = rejection(BodyTooLarge).with("max_bytes", tooLarge.Limit)
 	} else if errors.Is(err, os.ErrDeadlineExceeded) {
-		p = problem(BodyTimeout)
+		p = rejection(BodyTimeout)
 	}
 	return &p
 }
 
 func (c *config) bodyTooLarge() *Problem {
-	p := problem(BodyTooLarge).with("max_bytes", c.MaxRequestBody)
+	p := rejection(BodyTooLarge).with("max_bytes", c.MaxRequestBody)
 	return &p
 }
 

@@ -53,7 +53,7 @@ func (c *config) setStatus(h http.Header, status string) {
 
 // keyMissing names the header to send.
 func (c *config) keyMissing() Problem {
-	p := problem(KeyMissing)
+	p := problem(retrysafe.SituationKeyMissing)
 	if len(c.headers) > 0 {
 		p = p.with("header", c.headers[0])
 	}
@@ -61,7 +61,7 @@ func (c *config) keyMissing() Problem {
 }
 
 func (c *config) keyMalformed(err error) Problem {
-	p := problem(KeyMalformed)
+	p := problem(retrysafe.SituationKeyMalformed)
 	if e := new(KeyError); errors.As(err, &e) {
 		p = p.with("reason", e.Reason)
 	}

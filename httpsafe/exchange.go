@@ -150,7 +150,7 @@ func (x *exchange) refusedByQuota() bool {
 	if wait <= 0 {
 		return false
 	}
-	p := problem(KeyQuota)
+	p := problem(retrysafe.SituationQuotaExceeded)
 	p.RetryAfter = wait
 	x.m.refuse(x.w, p)
 	return true

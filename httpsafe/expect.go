@@ -20,6 +20,6 @@ func (x *exchange) answerUnread() bool {
 	if err != nil || len(records) == 0 || records[0].State != retrysafe.Pending || records[0].LeaseLeft <= 0 {
 		return false
 	}
-	x.explainInFlight(records[0])
+	x.adviseOn(retrysafe.ErrInFlight, records[0])
 	return true
 }

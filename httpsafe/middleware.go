@@ -68,7 +68,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !m.guards(r.Method):
 		m.serveUnguarded(w, r)
 	case !m.Profile.AllowEarlyData && isEarlyData(r):
-		m.refuse(w, problem(EarlyData))
+		m.refuse(w, rejection(EarlyData))
 	case m.KeySource == nil && !m.hasKey(r):
 		m.serveWithoutKey(w, r)
 	default:
@@ -80,7 +80,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 	if m.hasKey(r) {
 		if m.Profile.RejectUnsupported && !isSafe(r.Method) {
-			m.refuse(w, problem(NotSupported))
+			m.refuse(w, problem(retrysafe.SituationNotSupported))
 			return
 		}
 		m.setStatus(w.Header(), "ignored")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/httpsignals"
-	"github.com/retrysafe/retrysafe/internal/retry"
 )
 
 // end says how the handler's work ended.
@@ -99,78 +98,45 @@ func (x *exchange) answer(out retrysafe.Outcome, err error) {
 
 // explain answers when there is no response.
 func (x *exchange) explain(out retrysafe.Outcome, err error) {
-	var (
-		p       *Problem
-		refusal *retrysafe.Refusal
-		failure *retrysafe.Failure
-	)
-	switch {
-	case errors.As(err, &p):
+	if p := new(Problem); errors.As(err, &p) {
 		x.refuse(*p)
-	case errors.As(err, &refusal):
-		x.explainRefusal(refusal)
-	case errors.As(err, &failure): // of work that was no handler's: there is no response
-		x.explainFailure(out, failure)
-	case errors.Is(err, retrysafe.ErrAbandoned):
-		x.refuseUnknown(retrysafe.Record{})
-	case x.r.Context().Err() != nil: // most likely the client has left
-		x.explainInFlight(retrysafe.Record{Key: x.request.Key})
-	default: // ErrStoreFailed, ErrStoreFull, ErrShutdown
-		x.refuse(problem(StoreUnavailable))
-	}
-}
-
-// explainFailure answers with a final failure that has no response: the same for every retry.
-func (x *exchange) explainFailure(out retrysafe.Outcome, failure *retrysafe.Failure) {
-	p := problem(OutcomeUnknown)
-	if failure.Resolved {
-		p = problem(KeyClosed)
-	}
-	if x.m.Profile.Marker != "" {
-		x.w.Header()[x.m.Profile.Marker] = []string{"true"}
-	}
-	x.refuseKnown(seen(p, retrysafe.Record{Age: out.Age}), string(appendExpiry([]byte("replayed"), out.ReplayLeft)))
-}
-
-func (x *exchange) explainRefusal(refusal *retrysafe.Refusal) {
-	known := refusal.Record
-	switch {
-	case errors.Is(refusal, retrysafe.ErrMismatch):
-		x.refuse(x.withMismatch(seen(problem(KeyReused), known), known.Result))
-	case errors.Is(refusal, retrysafe.ErrNotReplayable):
-		p := seen(problem(KeyExpired), known)
-		p.Executed = "yes"
-		ago := max(0, known.EndedAge-x.m.policy.Retention.Replay) // 0: a person has dropped the answer before its time
-		expired := time.Now().Add(-ago)
-		x.refuse(p.with("expired_at", expired.UTC().Format(time.RFC3339)))
-	case errors.Is(refusal, retrysafe.ErrAbandoned):
-		x.refuseUnknown(known)
-	default: // ErrInFlight, ErrWaitTimeout; ErrLeaseLost: another attempt has taken over
-		x.explainInFlight(known)
-	}
-}
-
-// explainInFlight answers with 409, or with the address of the status.
-func (x *exchange) explainInFlight(known retrysafe.Record) {
-	p := seen(problem(RequestInFlight), known)
-	p.RetryAfter = x.m.retryAfter(known)
-	x.setPreferenceApplied()
-	if x.m.InFlightStatus {
-		x.accept(p.RetryAfter)
 		return
 	}
-	x.refuseKnown(p, "in-flight")
+	x.advise(x.m.guard.ExplainOutcome(out, err), out.ReplayLeft)
 }
 
-// refuseUnknown says that the outcome is unknown: the same for every retry, unless the Guard goes on with abandoned keys.
-// It is no replay, and is not marked as one.
-func (x *exchange) refuseUnknown(known retrysafe.Record) {
-	p := seen(problem(OutcomeUnknown), known)
-	if x.m.resumes {
-		p.Retryable, p.RetryAfter = true, time.Second
-		p.Detail = "The operation started but its outcome was not recorded. Retry with the same key to resume it."
+// advise answers with the guard's advice.
+func (x *exchange) advise(a retrysafe.Advice, replayLeft time.Duration) {
+	p := problemOf(a)
+	switch a.Situation {
+	case retrysafe.SituationMismatch:
+		x.refuse(x.withMismatch(p, a.Record.Result))
+	case retrysafe.SituationNotReplayable:
+		ago := max(0, a.Record.EndedAge-x.m.policy.Retention.Replay) // 0: a person has dropped the answer before its time
+		x.refuse(p.with("expired_at", time.Now().Add(-ago).UTC().Format(time.RFC3339)))
+	case retrysafe.SituationOutcomeUnknown: // no replay, and not marked as one
+		x.refuseKnown(p, x.m.unknownStatus())
+	case retrysafe.SituationFailed, retrysafe.SituationClosed:
+		if x.m.Profile.Marker != "" {
+			x.w.Header()[x.m.Profile.Marker] = []string{"true"}
+		}
+		x.refuseKnown(p, string(appendExpiry([]byte("replayed"), replayLeft)))
+	case retrysafe.SituationInFlight, retrysafe.SituationCanceled:
+		x.setPreferenceApplied()
+		p.RetryAfter = max(p.RetryAfter, time.Second)
+		if x.m.InFlightStatus {
+			x.accept(p.RetryAfter)
+			return
+		}
+		x.refuseKnown(p, "in-flight")
+	default:
+		x.refuse(p)
 	}
-	x.refuseKnown(p, x.m.unknownStatus())
+}
+
+// adviseOn answers with the advice for a refusal because of a record.
+func (x *exchange) adviseOn(reason error, known retrysafe.Record) {
+	x.advise(x.m.guard.Explain(&retrysafe.Refusal{Reason: reason, Record: known}), 0)
 }
 
 // unknownStatus is the Idempotency-Status of an unknown outcome. Its parameter retry, a boolean (RFC 9651, section
@@ -201,17 +167,4 @@ func (x *exchange) withMismatch(p Problem, stored retrysafe.Result) Problem {
 		return p.with("mismatch", names)
 	}
 	return p
-}
-
-// seen adds when the key was first claimed.
-func seen(p Problem, known retrysafe.Record) Problem {
-	if known.Age > 0 {
-		p.FirstSeen = time.Now().Add(-known.Age)
-	}
-	return p
-}
-
-// retryAfter estimates how long an attempt still takes: from 1 to 30 seconds.
-func (c *config) retryAfter(known retrysafe.Record) time.Duration {
-	return retry.InFlight(known.Age, known.LeaseLeft, c.policy.Lease, time.Second)
 }

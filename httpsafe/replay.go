@@ -13,7 +13,7 @@ import (
 func (x *exchange) replay(out retrysafe.Outcome) {
 	if out.Fingerprint != x.request.Fingerprint && x.m.fingerprint.otherOperation(&x.compared, out.Result.Meta) {
 		known := retrysafe.Record{Key: x.request.Key, Age: out.Age, Result: out.Result}
-		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrMismatch, Record: known})
+		x.adviseOn(retrysafe.ErrMismatch, known)
 		return
 	}
 	if x.m.Profile.ReplayFunc != nil && x.replayAsRefusal(out) {

@@ -27,7 +27,7 @@ func (x *exchange) requestWith(ctx context.Context, body *requestBody) *http.Req
 // run is the guarded work: it calls the handler.
 func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysafe.Result, err error) {
 	if a.Number() == 1 && x.m.isTooOld(x) {
-		p := problem(KeyExpired)
+		p := problem(retrysafe.SituationKeyTooOld)
 		return retrysafe.Result{}, retrysafe.Retryable(&p)
 	}
 	for name, values := range x.w.Header() {

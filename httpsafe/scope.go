@@ -85,7 +85,7 @@ func (c *config) callerOf(r *http.Request) (string, error) { return caller.Resol
 
 // scopeUnresolved is the answer to a request whose caller is not known.
 func scopeUnresolved(err error) *Problem {
-	p := problem(ScopeUnresolved)
+	p := problem(retrysafe.SituationScopeUnresolved)
 	if errors.Is(err, caller.ErrPerRequest) {
 		p.Detail = "The Authorization header differs on each request, so that a retry cannot be recognised by it. Configure a scope that stays the same: " +
 			"jwt, header:NAME, mtls or aws-access-key in the proxy; ScopeHeader, ScopeMTLS, ScopeAWSAccessKey or a ScopeFunc of your own in the library."

@@ -5,6 +5,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -54,20 +55,20 @@ func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // find returns the record that the path names, if it belongs to the caller.
 func (s *statusHandler) find(r *http.Request, scope string) (retrysafe.Record, *Problem) {
-	unknown := problem(KeyUnknown)
+	unknown := problem(retrysafe.SituationKeyNotFound)
 	digest, err := retrysafe.ParseDigest(path.Base(r.URL.Path))
 	if err != nil {
 		return retrysafe.Record{}, &unknown
 	}
 	inspector, ok := s.guard.Store().(retrysafe.Inspector)
 	if !ok {
-		p := problem(NotSupported)
+		p := problem(retrysafe.SituationNotSupported)
 		return retrysafe.Record{}, &p
 	}
 	records, err := inspector.Inspect(r.Context(), digest)
 	switch {
 	case err != nil:
-		p := problem(StoreUnavailable)
+		p := problem(retrysafe.SituationStoreUnavailable)
 		return retrysafe.Record{}, &p
 	case len(records) == 0 || !s.belongs(records[0].Key.Scope, scope):
 		return retrysafe.Record{}, &unknown
@@ -107,7 +108,8 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 			Result:     r.URL.Path + "?result",
 		}
 	case known.LeaseLeft > 0:
-		h.Set("Retry-After", strconv.Itoa(wholeSeconds(s.retryAfter(known))))
+		wait := s.guard.Explain(&retrysafe.Refusal{Reason: retrysafe.ErrInFlight, Record: known}).RetryAfter
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(max(wait, time.Second))))
 	}
 	contentType, body := render(jsonType, answer)
 	h.Set("Content-Type", contentType)
@@ -121,7 +123,7 @@ func (s *statusHandler) statusOf(r retrysafe.Result) int {
 	if !isResolvedFailure(r) {
 		return replayStatus(r)
 	}
-	return problem(KeyClosed).under(s.Profile, "").Status
+	return problem(retrysafe.SituationClosed).under(s.Profile, "").Status
 }
 
 // isResolvedFailure reports whether a person has ended the key as failed without an answer. What retries get does not age: there is
@@ -144,15 +146,17 @@ func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, know
 	failure := known.Result.Failure()
 	switch {
 	case !known.State.Ended() && known.LeaseLeft > 0:
-		x.refuseKnown(seen(problem(RequestInFlight), known), "in-flight")
+		a := retrysafe.SituationInFlight.Advice()
+		a.Record = known
+		x.refuseKnown(problemOf(a), "in-flight")
 	case !known.State.Ended():
-		x.refuseUnknown(known)
+		x.adviseOn(retrysafe.ErrAbandoned, known)
 	case failure != nil && failure.Resolved:
-		x.explainFailure(retrysafe.Outcome{ReplayLeft: known.KeyLeft, Age: known.Age}, failure)
+		x.explain(retrysafe.Outcome{Stored: true, ReplayLeft: known.KeyLeft, Age: known.Age}, failure)
 	case known.ReplayLeft <= 0:
-		x.explainRefusal(&retrysafe.Refusal{Reason: retrysafe.ErrNotReplayable, Record: known})
+		x.adviseOn(retrysafe.ErrNotReplayable, known)
 	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // no handler's work
-		x.explainFailure(retrysafe.Outcome{ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
+		x.explain(retrysafe.Outcome{Stored: true, ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
 	default:
 		x.m.writeStored(w, r, retrysafe.Outcome{Result: known.Result, Age: known.Age, ReplayLeft: known.ReplayLeft})
 	}
