@@ -50,6 +50,9 @@ type Profile struct {
 	// KeepHeaders are stored and replayed although they are dropped by default; DropHeaders are not, although they are
 	// kept by default.
 	KeepHeaders, DropHeaders []string
+	// DropBody never stores a body: a retry gets the status and the header, and Idempotency-Status says that the body is
+	// missing. For bodies that must not lie in the store, such as secrets that are shown once.
+	DropBody bool
 	// Retries500 is how often a client asks again after a 500 that says nothing else. 0: as after any failure.
 	Retries500 int
 

@@ -104,8 +104,8 @@ func (p *response) result(c *config, r *http.Request, k *checks) retrysafe.Resul
 	}
 	p.meta = p.appendAbout(p.meta, r)
 	p.meta = append(append(append(p.meta, "@"+aboutChecks+": "...), k[:]...), '\n')
-	result := retrysafe.Result{Failed: p.status >= 400, Code: p.status, Meta: p.meta, Omitted: p.omitted}
-	if !p.omitted {
+	result := retrysafe.Result{Failed: p.status >= 400, Code: p.status, Meta: p.meta, Omitted: p.omitted || c.Profile.DropBody}
+	if !result.Omitted {
 		result.Body = p.body
 	}
 	return result

@@ -17,7 +17,7 @@ import (
 func playOne(t *testing.T, id string, api *orders, o proxy.Options, change func(r *probe.Recipe)) probe.Outcome {
 	t.Helper()
 	profile := httpsafe.IETF()
-	p, err := proxy.New(newProbedGuard(t, profile, proxy.Observer(nil)), httpsafe.ScopeCredential(), o)
+	p, err := proxy.New(newProbedGuard(t, profile), httpsafe.ScopeCredential(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,9 +78,9 @@ func timeline(o probe.Outcome) string {
 	return b.String()
 }
 
-func newProbedGuard(t testing.TB, profile httpsafe.Profile, o retrysafe.Observer) *retrysafe.Guard {
+func newProbedGuard(t testing.TB, profile httpsafe.Profile) *retrysafe.Guard {
 	t.Helper()
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Observer: o, Policy: retrysafe.Policy{
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Policy: retrysafe.Policy{
 		Retention: retrysafe.Retention{Replay: profile.Retention, Key: profile.Retention, Audit: profile.Retention},
 	}})
 	t.Cleanup(func() { _ = guard.Shutdown(context.Background()) })
@@ -90,7 +90,7 @@ func newProbedGuard(t testing.TB, profile httpsafe.Profile, o retrysafe.Observer
 func behindMiddleware(t testing.TB, api http.Handler, profile httpsafe.Profile) string {
 	t.Helper()
 	options := httpsafe.Options{Profile: profile}
-	guard := newProbedGuard(t, profile, nil)
+	guard := newProbedGuard(t, profile)
 	mux := http.NewServeMux()
 	for _, pattern := range routes() {
 		mux.Handle(pattern, httpsafe.Middleware(guard, httpsafe.ScopeCredential(), options)(api))
@@ -126,7 +126,7 @@ func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late tim
 		}
 		guarded = append(guarded, route)
 	}
-	p, err := proxy.New(newProbedGuard(t, profile, proxy.Observer(nil)), httpsafe.ScopeCredential(), proxy.Options{
+	p, err := proxy.New(newProbedGuard(t, profile), httpsafe.ScopeCredential(), proxy.Options{
 		Upstream: proxy.Upstream{URL: to}, Routes: guarded, AuthURL: auth,
 		Limits: proxy.Limits{WriteTimeout: 3 * time.Second}, // of a client that reads nothing
 	})

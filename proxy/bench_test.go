@@ -46,10 +46,10 @@ func BenchmarkBesideReverseProxy(b *testing.B) {
 		Transport:  proxy.NewTransport(proxy.Upstream{URL: target}),
 		BufferPool: proxy.NewCopyBuffers(),
 	}
-	guard := retrysafe.New(memstore.New(memstore.Options{MaxKeys: 1 << 24}), retrysafe.Options{Observer: proxy.Observer(nil)})
+	guard := retrysafe.New(memstore.New(memstore.Options{MaxKeys: 1 << 24}), retrysafe.Options{})
 	defer guard.Shutdown(context.Background())
 	ours, err := proxy.New(guard, httpsafe.ScopeNone(), proxy.Options{
-		Upstream: proxy.Upstream{URL: target}, ReportFunc: func(proxy.Report) {},
+		Upstream: proxy.Upstream{URL: target}, Observer: proxy.ObserverFunc(func(context.Context, proxy.Event) {}),
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -22,7 +22,7 @@ func Example() {
 	defer api.Close()
 
 	upstream, _ := url.Parse(api.URL)
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Observer: proxy.Observer(nil)})
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	handler, err := proxy.New(guard, httpsafe.ScopeCredential(), proxy.Options{
 		Upstream: proxy.Upstream{URL: upstream},
 		Routes:   []proxy.Route{{Pattern: "POST /payments", HTTP: httpsafe.Options{Required: true}}},

@@ -167,23 +167,23 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// answerUnknown says that nobody knows whether the operation ran, and what to do. The profile's classes are not asked: a
-// provider may free the key of a failure of its own, because it knows what happened.
+// answerUnknown says that it is unknown whether the operation ran, and what to do. The profile's classes do not apply: an
+// API may free the key after a failure of its own, because it knows what happened.
 func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug httpsafe.Slug) {
 	p := problem(slug)
 	a, hasKey := retrysafe.AttemptFrom(r.Context())
 	switch {
 	case !hasKey && isSafe(r.Method):
 	case !hasKey:
-		p.Detail += " Find out whether it did before you send it again."
+		p.Detail += " Find out whether it ran before you send it again."
 	case f.route.HTTP.Ambiguous == retrysafe.AmbiguousRelease:
 		p.Retryable = true
 		p.Detail += " Retry with the same key to run it again."
-	case f.policy.OnAbandoned.String() != retrysafe.Refuse().String():
+	case f.policy.OnAbandoned.Resumes():
 		p.Retryable = true
 		p.Detail += " Retry with the same key to resume it."
 	default:
-		p.Detail += " It does not run again under this key. Find out whether it ran; if it did not, send it again with a new key."
+		p.Detail += " A retry with the same key does not run it again. Find out whether it ran; if it did not, send it with a new key."
 	}
 	if hasKey {
 		p.Instance = "urn:retrysafe:key:" + a.Key().String()

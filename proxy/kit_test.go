@@ -20,14 +20,14 @@ import (
 
 // kit is a proxy in front of an upstream, both on real sockets.
 type kit struct {
-	t       *testing.T
-	URL     string
-	guard   *retrysafe.Guard
-	client  *http.Client
-	server  *httptest.Server
-	mu      sync.Mutex
-	reports []proxy.Report
-	more    chan struct{} // a report has come
+	t      *testing.T
+	URL    string
+	guard  *retrysafe.Guard
+	client *http.Client
+	server *httptest.Server
+	mu     sync.Mutex
+	events []proxy.Event
+	more   chan struct{} // a report has come
 }
 
 type change func(*setup)
@@ -53,11 +53,10 @@ func newKit(t *testing.T, upstream string, changes ...change) *kit {
 	k := &kit{t: t, more: make(chan struct{}, 100)}
 	s := setup{scope: httpsafe.ScopeNone(), store: memstore.New(memstore.Options{}), wrap: func(h http.Handler) http.Handler { return h }}
 	s.options.Upstream.URL = u
-	s.options.ReportFunc = k.report
+	s.options.Observer = k
 	for _, c := range changes {
 		c(&s)
 	}
-	s.guard.Observer = proxy.Observer(s.guard.Observer)
 	k.guard = retrysafe.New(s.store, s.guard)
 	p, err := proxy.New(k.guard, s.scope, s.options)
 	if err != nil {
@@ -87,21 +86,21 @@ func newKit(t *testing.T, upstream string, changes ...change) *kit {
 	return k
 }
 
-func (k *kit) report(r proxy.Report) {
+func (k *kit) Observe(_ context.Context, r proxy.Event) {
 	k.mu.Lock()
-	k.reports = append(k.reports, r)
+	k.events = append(k.events, r)
 	k.mu.Unlock()
 	k.more <- struct{}{}
 }
 
 // nextReport waits for a report.
-func (k *kit) nextReport() proxy.Report {
+func (k *kit) nextEvent() proxy.Event {
 	k.t.Helper()
 	wait(k.t, k.more, "a report")
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	r := k.reports[0]
-	k.reports = k.reports[1:]
+	r := k.events[0]
+	k.events = k.events[1:]
 	return r
 }
 

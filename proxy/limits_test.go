@@ -21,7 +21,7 @@ import (
 // answer which is not read is soon felt.
 func limited(l proxy.Limits) change {
 	return func(s *setup) {
-		s.options.Limits, s.options.ReportFunc = l, nil
+		s.options.Limits, s.options.Observer = l, nil
 		s.started = func(p *proxy.Proxy) { p.SetPatience(20 * time.Millisecond) }
 		s.server = func(server *httptest.Server) {
 			server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {

@@ -290,7 +290,7 @@ func TestWhatHTTP2ServersHaveNotProcessedReleasesTheKey(t *testing.T) {
 					return
 				}
 				want(t, "problem", got.problem(t), problem{"upstream-unreachable", "no", true})
-				want(t, "event", k.nextReport().Event, retrysafe.WorkReleased)
+				want(t, "event", k.nextEvent().Kind, retrysafe.WorkReleased)
 				want(t, "status of the retry", k.post("/", body, "k").StatusCode, 200)
 				want(t, "sent", len(headers), 2)
 			})

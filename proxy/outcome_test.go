@@ -122,14 +122,14 @@ func TestAnUnknownOutcomeLeadsToItsLogLine(t *testing.T) {
 	url, _ := raw(t, func(net.Conn, *http.Request) {})
 	k := newKit(t, url)
 	got := k.post("/", "a=1", "k")
-	report := k.nextReport()
-	want(t, "event", report.Event, retrysafe.WorkUnknown)
+	report := k.nextEvent()
+	want(t, "event", report.Kind, retrysafe.WorkUnknown)
 	if reason := fmt.Sprint(report.Err); !strings.Contains(reason, "closed") && !strings.Contains(reason, "EOF") && !strings.Contains(reason, "reset") {
 		t.Errorf("the log does not say why: %s", reason)
 	}
 	for _, part := range []string{
 		`"instance":"urn:retrysafe:key:` + report.Key.String() + `"`,
-		"Find out whether it ran; if it did not, send it again with a new key.",
+		"Find out whether it ran; if it did not, send it with a new key.",
 	} {
 		if !strings.Contains(got.body, part) {
 			t.Errorf("%s is not in %s", part, got.body)
@@ -278,7 +278,7 @@ func TestReportsHoldNothingOfABrokenAnswer(t *testing.T) {
 		url, _ := raw(t, func(c net.Conn, _ *http.Request) { io.WriteString(c, answer) })
 		k := newKit(t, url)
 		want(t, answer, k.post("/", "a=1", "k").StatusCode, 502)
-		if got := fmt.Sprint(k.nextReport().Err); got == "<nil>" || strings.Contains(got, "secret") {
+		if got := fmt.Sprint(k.nextEvent().Err); got == "<nil>" || strings.Contains(got, "secret") {
 			t.Errorf("%q: %s", answer, got)
 		}
 	}
@@ -306,7 +306,7 @@ func TestAnAnswerThatBreaksOffWhileItIsPassedOnIsUnknown(t *testing.T) {
 			if err == nil {
 				t.Error("the client took the answer for whole")
 			}
-			want(t, "event", k.nextReport().Event, retrysafe.WorkUnknown)
+			want(t, "event", k.nextEvent().Kind, retrysafe.WorkUnknown)
 			want(t, "again", k.do(k.keyed(httpsafe.PayPal())).StatusCode, 500)
 			want(t, "asked", asked.Load(), 1)
 		})

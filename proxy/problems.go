@@ -24,17 +24,42 @@ const (
 	MethodRefused httpsafe.Slug = "method-refused"
 )
 
-// Problems returns the situations that only a proxy can be in, for the policy page.
-func Problems() []httpsafe.Problem {
-	return []httpsafe.Problem{
-		{Slug: UpstreamUnreachable, Status: 503, Title: "The upstream cannot be reached", Detail: "Nothing was sent to it. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
-		{Slug: UpstreamFailed, Status: 502, Title: "The upstream gave no answer", Detail: "The request was sent, but the connection ended before the answer was complete. Whether the operation ran is unknown.", Executed: "unknown"},
-		{Slug: UpstreamTimeout, Status: 504, Title: "The upstream did not answer in time", Detail: "The request was sent, but no answer came in time. Whether the operation ran, or still runs, is unknown.", Executed: "unknown"},
-		{Slug: Overloaded, Status: 503, Title: "Too many requests at once", Detail: "Nothing was sent to the upstream. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
-		{Slug: AuthUnavailable, Status: 503, Title: "The caller's credentials could not be checked", Detail: "Nothing was sent to the upstream. Retry with the same key.", Retryable: true, Executed: "no", RetryAfter: time.Second},
-		{Slug: MethodRefused, Status: 405, Title: "This proxy opens no tunnels", Detail: "CONNECT is not supported.", Executed: "no"},
-	}
+var problems = []httpsafe.Problem{
+	{
+		Slug: UpstreamUnreachable, Status: http.StatusServiceUnavailable, Title: "The upstream cannot be reached",
+		Detail:    "The request was not sent to the upstream. Retry with the same key.",
+		Retryable: true, Executed: "no", RetryAfter: time.Second,
+	},
+	{
+		Slug: UpstreamFailed, Status: http.StatusBadGateway, Title: "The upstream did not answer",
+		Detail: "The request was sent, but the connection ended before the answer was complete. " +
+			"Whether the operation ran is unknown.",
+		Executed: "unknown",
+	},
+	{
+		Slug: UpstreamTimeout, Status: http.StatusGatewayTimeout, Title: "The upstream did not answer in time",
+		Detail: "The request was sent, but no answer came in time. " +
+			"Whether the operation ran, or is still running, is unknown.",
+		Executed: "unknown",
+	},
+	{
+		Slug: Overloaded, Status: http.StatusServiceUnavailable, Title: "Too many requests at once",
+		Detail:    "The request was not sent to the upstream. Retry with the same key.",
+		Retryable: true, Executed: "no", RetryAfter: time.Second,
+	},
+	{
+		Slug: AuthUnavailable, Status: http.StatusServiceUnavailable, Title: "The credentials could not be checked",
+		Detail:    "The request was not sent to the upstream. Retry with the same key.",
+		Retryable: true, Executed: "no", RetryAfter: time.Second,
+	},
+	{
+		Slug: MethodRefused, Status: http.StatusMethodNotAllowed, Title: "CONNECT is not supported",
+		Detail: "This proxy opens no tunnels to other hosts.", Executed: "no",
+	},
 }
+
+// Problems returns the situations that only a proxy can be in, for the policy page.
+func Problems() []httpsafe.Problem { return slices.Clone(problems) }
 
 // problemWriter answers with problems in the form that a route's profile has.
 type problemWriter struct {
@@ -52,14 +77,13 @@ func (p problemWriter) writeProblem(w http.ResponseWriter, what httpsafe.Problem
 
 // problem returns the problem for a slug.
 func problem(slug httpsafe.Slug) httpsafe.Problem {
-	all := Problems()
-	return all[slices.IndexFunc(all, func(p httpsafe.Problem) bool { return p.Slug == slug })]
+	return problems[slices.IndexFunc(problems, func(p httpsafe.Problem) bool { return p.Slug == slug })]
 }
 
 // slowBody is the problem of a request without a key whose body did not come in time: the upstream has got a part of it.
 func slowBody() httpsafe.Problem {
 	return httpsafe.Problem{
 		Slug: httpsafe.BodyTimeout, Status: http.StatusRequestTimeout, Title: "The request body did not arrive in time",
-		Detail: "The body came too slowly. The upstream got a part of it.", Executed: "unknown",
+		Detail: "The body was sent too slowly. The upstream received a part of it.", Executed: "unknown",
 	}
 }

@@ -1,7 +1,7 @@
 // Package proxy puts idempotency keys in front of any HTTP API: a reverse proxy that runs each request with a key at most
 // once, and answers every retry with the same response.
 //
-//	guard := retrysafe.New(store, retrysafe.Options{Observer: proxy.Observer(nil)})
+//	guard := retrysafe.New(store, retrysafe.Options{})
 //	handler, err := proxy.New(guard, httpsafe.ScopeCredential(), proxy.Options{Upstream: proxy.Upstream{URL: upstream}})
 //
 // What comes without a key passes through as it is, streamed both ways. What comes with one is read whole, claimed, sent
@@ -44,8 +44,8 @@ type Options struct {
 	// PublicURL is how clients reach the proxy, such as "https://api.example.com". The types of problems are links to
 	// its policy page. Default: they are relative.
 	PublicURL string
-	// ReportFunc is told what became of each request with a key, after it was answered. Default: nobody is.
-	ReportFunc func(Report)
+	// Observer is told what became of each request with a key, after it was answered. Default: none.
+	Observer Observer
 	// ErrorLog gets what net/http's ReverseProxy has to say of broken connections. Default: nothing is logged.
 	ErrorLog *log.Logger
 	// Transport sends to the upstream. Default: one that fits Upstream. Every request with an effect is sent by it at
@@ -73,7 +73,9 @@ type Proxy struct {
 	admission *admission
 }
 
-// New returns a proxy whose keys are kept by g and belong to whom scope says. g's Observer should be that of Observer.
+// New returns a proxy whose keys are kept by g and belong to the callers that scope names. It returns an error if the
+// options are invalid: an unusable URL, a pattern that conflicts with another, faults in a route's HTTP options, or limits
+// of a route that do not fit into Limits.Memory.
 func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error) {
 	if err := o.Upstream.validate(); err != nil {
 		return nil, err
@@ -92,7 +94,7 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 	if p.auth, err = newAuthorizer(o); err != nil {
 		return nil, err
 	}
-	return p, p.mount(g, scope, o)
+	return p, p.mount(g.WithObserver(retrysafe.ObserverFunc(logEvents)), scope, o)
 }
 
 // mount builds the routes and the pages that tell about them.
@@ -101,13 +103,13 @@ func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) e
 		upstream: o.Upstream, transport: p.transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog, auth: p.auth, admission: p.admission,
 	}
 	o.Default.Pattern = ""
-	rest, err := newRouteHandler(g, scope, o.Default, o.published(o.Default), common, o.ReportFunc)
+	rest, err := newRouteHandler(g, scope, o.Default, o.published(o.Default), common, o.Observer)
 	if err != nil {
 		return err
 	}
 	routes := make([]*routeHandler, len(o.Routes))
 	for i, r := range o.Routes {
-		if routes[i], err = newRouteHandler(g, scope, r, o.published(r), common, o.ReportFunc); err != nil {
+		if routes[i], err = newRouteHandler(g, scope, r, o.published(r), common, o.Observer); err != nil {
 			return err
 		}
 	}

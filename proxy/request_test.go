@@ -229,8 +229,8 @@ func TestReports(t *testing.T) {
 				headers = []string{"Idempotency-Key", c.key}
 			}
 			want(t, "status", k.send("POST", c.path, c.body, headers...).StatusCode, c.status)
-			got := k.nextReport()
-			want(t, "event", got.Event, c.event)
+			got := k.nextEvent()
+			want(t, "event", got.Kind, c.event)
 			want(t, "method", got.Method, "POST")
 			want(t, "status", got.Status, c.status)
 			want(t, "route", got.Route, c.route)
@@ -240,7 +240,7 @@ func TestReports(t *testing.T) {
 	k.send("POST", "/", "") // and of what has no key there is nothing to tell
 	k.send("GET", "/", "", "Idempotency-Key", "k")
 	k.post("/", "", "last")
-	want(t, "the next report", k.nextReport().Key, retrysafe.Key{ID: "last"}.Digest())
+	want(t, "the next report", k.nextEvent().Key, retrysafe.Key{ID: "last"}.Digest())
 }
 
 func TestConnectIsRefused(t *testing.T) {

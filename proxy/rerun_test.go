@@ -62,7 +62,7 @@ func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 				return
 			}
 			want(t, "problem", got.problem(t).Code, "outcome-unknown")
-			want(t, "event", later.nextReport().Event, retrysafe.WorkUnknown)
+			want(t, "event", later.nextEvent().Kind, retrysafe.WorkUnknown)
 			want(t, "asked", asked.Load(), 1)
 		})
 	}

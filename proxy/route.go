@@ -46,7 +46,7 @@ type routeHandler struct {
 	guarded     http.Handler
 	forward     *forwarder
 	problems    problemWriter
-	reportFunc  func(Report)
+	observer    Observer // nil: none
 	bodyTimeout time.Duration
 	admission   *admission
 
@@ -58,19 +58,19 @@ type routeHandler struct {
 
 // newRouteHandler serves a route with its options as they are in force.
 func newRouteHandler(
-	g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, o httpsafe.Options, common sharing, report func(Report),
+	g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, o httpsafe.Options, common sharing, observer Observer,
 ) (*routeHandler, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
 	}
 	r.HTTP = r.HTTP.WithDefaults()
 	own := g.With(r.Policy)
-	if own.Policy().OnAbandoned.String() == retrysafe.Rerun().String() {
+	if own.Policy().OnAbandoned.Equal(retrysafe.Rerun()) {
 		own = own.With(retrysafe.Policy{OnAbandoned: rerunIfSentAlike(o.FingerprintVersion)})
 	}
 	h := &routeHandler{
 		pattern:     r.Pattern,
-		reportFunc:  report,
+		observer:    observer,
 		bodyTimeout: orElse(r.BodyTimeout, defaultBodyTimeout),
 		admission:   common.admission,
 		noGuards:    r.Unguarded,
@@ -112,15 +112,15 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveKeyed serves a request that seems to have a key, and reports what became of it.
+// serveKeyed serves a request that seems to have a key, and tells the observer what became of it.
 func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 	began := time.Now()
 	entry := &logEntry{Context: r.Context(), holder: hold}
 	defer func() { // after a panic too, which is how a connection is cut
-		told, ok := entry.report(r, h.pattern, began)
-		h.settle(entry, told.Event)
-		if ok && h.reportFunc != nil {
-			h.reportFunc(told)
+		e, ok := entry.event(r, h.pattern, began)
+		h.settle(entry, e.Kind)
+		if ok && h.observer != nil {
+			h.observer.Observe(r.Context(), e)
 		}
 	}()
 	if h.rules.MayHaveKey(r) {

@@ -28,7 +28,7 @@ func TestStorms(t *testing.T) {
 				fmt.Fprintf(w, "%s %d", id, asked[id])
 			})
 			k := newKit(t, up.URL, func(s *setup) {
-				s.options.ReportFunc = nil
+				s.options.Observer = nil
 				s.guard.Policy.OnInFlight = retrysafe.Wait(20 * time.Second)
 			})
 			k.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 64

@@ -106,7 +106,7 @@ func TestEventStreamsArriveAtOnce(t *testing.T) {
 			}
 			io.Copy(io.Discard, in)
 			if c.key != "" { // done, not replayable, and not run again
-				want(t, "event", k.nextReport().Event, retrysafe.WorkSucceeded)
+				want(t, "event", k.nextEvent().Kind, retrysafe.WorkSucceeded)
 				got := k.post("/", "", c.key)
 				want(t, "status", got.StatusCode, 200)
 				want(t, "body", got.body, "")
@@ -134,7 +134,7 @@ func TestLeavingAStreamIsNotAnUnknownOutcome(t *testing.T) {
 	for range 50 { // the first writes to a client that is gone succeed
 		next <- struct{}{}
 	}
-	want(t, "event", k.nextReport().Event, retrysafe.WorkSucceeded)
+	want(t, "event", k.nextEvent().Kind, retrysafe.WorkSucceeded)
 }
 
 // Seen to fail with BufferFlushes in newRouteHandler taken out.
@@ -266,7 +266,7 @@ func TestWebSocketsPass(t *testing.T) {
 			want(t, "line", line, "echo hello\n")
 			c.Close()
 			if method == "POST" { // it ran: a retry does not
-				want(t, "event", k.nextReport().Event, retrysafe.WorkSucceeded)
+				want(t, "event", k.nextEvent().Kind, retrysafe.WorkSucceeded)
 				before := up.count()
 				k.send(method, "/", "", "Idempotency-Key", "k", "Connection", "Upgrade", "Upgrade", "websocket")
 				want(t, "asked again", up.count()-before, 0)

@@ -20,16 +20,16 @@ func newLogger(format string, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, nil))
 }
 
-// logReport writes a line for each request with a key. The key appears as its digest only.
-func logReport(log *slog.Logger, do slog.Attr) func(proxy.Report) {
-	return func(r proxy.Report) {
+// logRequests writes a line for each request with a key. The key appears as its digest only.
+func logRequests(log *slog.Logger, do slog.Attr) proxy.ObserverFunc {
+	return func(ctx context.Context, r proxy.Event) {
 		attrs := []slog.Attr{
 			slog.String("method", r.Method),
 			slog.String("route", r.Route),
 			slog.Int("status", r.Status),
 			slog.String("what", what(r)),
 		}
-		if r.Event != 0 {
+		if r.Kind != 0 {
 			attrs = append(attrs, slog.String("key", r.Key.String()), slog.Int("attempt", r.Attempt))
 		}
 		attrs = append(attrs, slog.Duration("took", r.Took))
@@ -37,19 +37,19 @@ func logReport(log *slog.Logger, do slog.Attr) func(proxy.Report) {
 			attrs = append(attrs, slog.String("error", r.Err.Error()))
 		}
 		level := slog.LevelInfo
-		if isOutcomeUnknown(r.Event) {
+		if isOutcomeUnknown(r.Kind) {
 			level, attrs = slog.LevelWarn, append(attrs, do)
 		}
-		log.LogAttrs(context.Background(), level, "request", attrs...)
+		log.LogAttrs(ctx, level, "request", attrs...)
 	}
 }
 
 // what names what became of a request: the guard's event, or that it never got there.
-func what(r proxy.Report) string {
-	if r.Event == 0 {
+func what(r proxy.Event) string {
+	if r.Kind == 0 {
 		return "refused"
 	}
-	return r.Event.String()
+	return r.Kind.String()
 }
 
 // logTrouble writes of what no client's answer shows: trouble, and what operators have done to keys.

@@ -77,14 +77,14 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	)
 }
 
-// report times a request. Routes are those of the configuration, so they are few.
-func (m *metrics) report(r proxy.Report) {
-	route := r.Route
+// request times a request. Routes are those of the configuration, so they are few.
+func (m *metrics) request(ctx context.Context, e proxy.Event) {
+	route := e.Route
 	if route == "" {
 		route = "everything else"
 	}
-	m.requests.Record(context.Background(), r.Took.Seconds(), metric.WithAttributeSet(attribute.NewSet(
-		attribute.String("route", route), attribute.String("outcome", what(r)),
+	m.requests.Record(ctx, e.Took.Seconds(), metric.WithAttributeSet(attribute.NewSet(
+		attribute.String("route", route), attribute.String("outcome", what(e)),
 	)))
 }
 

@@ -13,7 +13,7 @@ import (
 type observation struct {
 	store    retrysafe.Store // what the guard uses
 	observer retrysafe.Observer
-	report   func(proxy.Report)
+	requests proxy.ObserverFunc
 	metrics  http.Handler // nil: none
 	close    func() error
 }
@@ -21,9 +21,9 @@ type observation struct {
 // observe looks at what the store does.
 func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, error) {
 	do := whatToDo(p.store)
-	trouble, report := logTrouble(log, do), logReport(log, do)
+	trouble, requests := logTrouble(log, do), logRequests(log, do)
 	if !p.config.Metrics.Value {
-		return observation{store: store, observer: trouble, report: report, close: func() error { return nil }}, nil
+		return observation{store: store, observer: trouble, requests: requests, close: func() error { return nil }}, nil
 	}
 	m, err := newMetrics(store, log)
 	if err != nil {
@@ -35,9 +35,9 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 			trouble.Observe(ctx, e)
 			m.observer.Observe(ctx, e)
 		}),
-		report: func(r proxy.Report) {
-			report(r)
-			m.report(r)
+		requests: func(ctx context.Context, e proxy.Event) {
+			requests(ctx, e)
+			m.request(ctx, e)
 		},
 		metrics: m.handler(),
 		close:   m.close,

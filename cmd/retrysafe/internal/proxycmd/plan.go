@@ -100,8 +100,8 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, seen.close()) }()
 
-	guard := retrysafe.New(seen.store, retrysafe.Options{Observer: proxy.Observer(seen.observer)})
-	p.options.ReportFunc = seen.report
+	guard := retrysafe.New(seen.store, retrysafe.Options{Observer: seen.observer})
+	p.options.Observer = seen.requests
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	handler, err := proxy.New(guard, scope, p.options)
 	if err != nil {

@@ -11,38 +11,45 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Report is what became of one request that came with a key, or that was refused for want of one. It holds neither the
-// key nor anything else that the client sent, apart from the method.
-type Report struct {
+// Observer is told what became of each request with a key, after it was answered. It is called by many goroutines at once
+// and must not block.
+type Observer interface {
+	Observe(ctx context.Context, e Event)
+}
+
+// ObserverFunc is a function that is an Observer.
+type ObserverFunc func(ctx context.Context, e Event)
+
+// Observe calls f.
+func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
+
+// Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the key
+// nor anything else that the client sent, apart from the method.
+type Event struct {
+	// Kind is that of the Guard's last event about the request. 0: it was refused before a key was found.
+	Kind   retrysafe.EventKind
 	Method string
 	// Route is the pattern that matched; empty for the default route.
 	Route string
 	// Status of the answer; 0 if the connection was cut or given up.
 	Status int
-	// Event that decided: what the guard told its Observer last. 0: refused before a key was found.
-	Event retrysafe.EventKind
 	// Key is zero if there was none.
 	Key     retrysafe.Digest
 	Attempt int
-	Took    time.Duration
-	// Err is why there was no answer of the upstream or of AuthURL, or else what the event told of.
+	// Took is the time from the request's arrival to the end of its answer.
+	Took time.Duration
+	// Err is why neither the upstream nor AuthURL gave an answer, or else the error of the Guard's last event.
 	Err error
 }
 
-// Observer returns the Observer that the proxy's Guard needs, so that Reports can tell what happened. Everything goes
-// on to next, unless that is nil.
-func Observer(next retrysafe.Observer) retrysafe.Observer {
-	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
-		if entry, ok := ctx.Value(logEntryKey{}).(*logEntry); ok {
-			entry.add(e)
-		}
-		if next != nil {
-			next.Observe(ctx, e)
-		}
-	})
+// logEvents adds the Guard's events to the log entry of the request that they are about.
+func logEvents(ctx context.Context, e retrysafe.Event) {
+	if entry := logEntryOf(ctx); entry != nil {
+		entry.add(e)
+	}
 }
 
-// logEntry collects what becomes of one request that seems to have a key, for its Report, and is that request's context. It also
+// logEntry collects what becomes of one request that seems to have a key, for its Event, and is that request's context. It also
 // holds what else such a request needs, so that all of it takes one allocation.
 type logEntry struct {
 	context.Context // the request's
@@ -117,27 +124,27 @@ func withoutContent(err error) error {
 	return errors.New(strings.TrimSpace(text[:cut]) + " …")
 }
 
-// report returns what became of the request; ok is false for a request that had no key and was forwarded.
-func (entry *logEntry) report(r *http.Request, route string, began time.Time) (_ Report, ok bool) {
+// event returns what became of the request; ok is false for a request that had no key and was forwarded.
+func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ Event, ok bool) {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
 	if entry.passed && entry.last.Kind == 0 {
-		return Report{}, false
+		return Event{}, false
 	}
-	told := Report{
+	e := Event{
+		Kind:    entry.last.Kind,
 		Method:  r.Method,
 		Route:   route,
 		Status:  entry.holder.status,
-		Event:   entry.last.Kind,
 		Attempt: entry.attempt,
 		Took:    time.Since(began),
 		Err:     entry.last.Err,
 	}
 	if entry.failure != nil {
-		told.Err = entry.failure
+		e.Err = entry.failure
 	}
-	if entry.last.Kind != 0 {
-		told.Key = entry.last.Key.Digest()
+	if e.Kind != 0 {
+		e.Key = entry.last.Key.Digest()
 	}
-	return told, true
+	return e, true
 }
