@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Consumer applies a Guard's rules to messages. It knows no broker. It is safe for concurrent use.
+// Consumer applies a Guard's rules to messages. It is safe for concurrent use.
 type Consumer struct {
 	guard       *retrysafe.Guard
 	name        string
@@ -22,31 +22,34 @@ type Consumer struct {
 
 // Options of a Consumer. Options{} works.
 type Options struct {
-	// Key finds a message's key. Default: the header Idempotency-Key, else Message.ID, else Message.Position.
+	// Key returns a message's key. Default: the header Idempotency-Key, else Message.ID, else Message.Position.
 	Key KeyFunc
-	// Version is put in front of the scope, so that deployments whose messages differ in shape do not collide.
+	// Version is put in front of the scope, so that deployments whose messages differ in shape do not share keys.
+	// Default: none.
 	Version string
 
-	// Fingerprint tells different messages under one key apart. Default FingerprintRaw().
+	// Fingerprint decides which messages with the same key count as different. Default FingerprintRaw().
 	Fingerprint FingerprintMethod
-	// FingerprintHeaders are headers that count beside the body.
+	// FingerprintHeaders are headers that are part of the fingerprint, beside the body. Default: none.
 	FingerprintHeaders []string
-	// Secret makes fingerprints HMACs, so that whoever reads the store cannot guess messages from them.
+	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess messages from them. Default: plain
+	// hashes.
 	Secret []byte
 
-	// MaxAttempts is how many attempts a key gets: after so many that never ended, because the handler takes the process
-	// down with it, the message is Poison. It bounds what the policies Rerun and Reconcile do, and what is retried after saved
-	// steps. A key that a person has released (retrysafe.ResolveRelease) gets as many again. Default 10; negative: no limit.
+	// MaxAttempts is how many attempts a key gets. A message after so many attempts that never ended, for example
+	// because the handler crashes the process, is Poison. It limits the policies Rerun and Reconcile, and retries after
+	// saved steps. A key that a person has released (retrysafe.ResolveRelease) gets as many attempts again. Default 10;
+	// negative: no limit.
 	MaxAttempts int
 	// MaxDeliveries is how often a message may be delivered before it is given up in the situations Retryable and
-	// Unknown. Other situations are nobody's fault and never make a message a dead letter, although brokers
-	// count their deliveries too. Default 20; negative: no limit.
+	// Unknown. In other situations neither message nor handler is at fault: they never make a dead letter, although
+	// brokers count those deliveries too. Default 20; negative: no limit.
 	MaxDeliveries int
-	// MinDelay and MaxDelay bound the delay before the next delivery, which doubles with each; up to a quarter of it is left
-	// out at random. Default 1 s and 1 min.
+	// MinDelay and MaxDelay bound the delay before the next delivery. It doubles with each delivery, and a random part
+	// of up to a quarter is subtracted. Default 1 s and 1 min.
 	MinDelay, MaxDelay time.Duration
 
-	// Observer is told what happens. Default: nobody is.
+	// Observer receives the events. Default: none.
 	Observer Observer
 }
 
@@ -62,10 +65,10 @@ func (o Options) withDefaults() Options {
 }
 
 // New returns a Consumer whose keys are in the scope of its name: two consumers of one topic with different names each
-// process every message, many processes with one name share the work. Do not change a name while messages are on their way:
-// under another name they are all new.
+// process every message, and many processes with the same name share the work. Do not change the name while messages
+// may be delivered again: with another name they all count as new.
 //
-// It returns an error if the name is empty, or if the fields of a FingerprintJSON are not valid.
+// It returns an error if the name is empty, or if the fields of a FingerprintJSON are invalid.
 func New(guard *retrysafe.Guard, name string, o Options) (*Consumer, error) {
 	if name == "" {
 		return nil, errors.New("queuesafe: a consumer needs a name")
@@ -84,11 +87,12 @@ func New(guard *retrysafe.Guard, name string, o Options) (*Consumer, error) {
 // Name returns the name that New was given.
 func (c *Consumer) Name() string { return c.name }
 
-// MaxDeliveries returns Options.MaxDeliveries, its default filled in: brokers' own limits must be larger.
+// MaxDeliveries returns Options.MaxDeliveries with its default filled in. A broker's own limit must be larger.
 func (c *Consumer) MaxDeliveries() int { return c.options.MaxDeliveries }
 
-// Key returns the key of a message. It returns an error that is ErrNoKey, retrysafe.ErrInvalidKey, or what the KeyFunc
-// returned, or a *PanicError if it panicked: a message that nobody can read must not take the process down on every delivery.
+// Key returns the key of a message. Errors are retrysafe.ErrInvalidKey, the error of the KeyFunc (ErrNoKey if there is
+// no key), or a *PanicError if the KeyFunc panicked: an unreadable message must not crash the process on every
+// delivery.
 func (c *Consumer) Key(m Message) (retrysafe.Key, error) {
 	id, err := c.keyOf(m)
 	if err != nil {
@@ -101,17 +105,18 @@ func (c *Consumer) Key(m Message) (retrysafe.Key, error) {
 func (c *Consumer) keyOf(m Message) (id string, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: debug.Stack(), who: "KeyFunc"}
+			err = &PanicError{Value: v, Stack: debug.Stack(), source: "KeyFunc"}
 		}
 	}()
 	return c.options.Key(m)
 }
 
-// Handle runs the handler at most once for the message's key, and returns what to do with the message. It may be called with
-// the same message any number of times, by any number of processes. While it runs, it calls m.Extend as m asks for.
+// Handle runs the handler at most once for the message's key, and returns what to do with the message. It may be called
+// with the same message any number of times, by any number of processes. While it runs, it calls m.Extend every
+// m.ExtendEvery.
 //
-// A handler that panics may have had its effect: the panic is recovered, the key is abandoned, as after a crash, and
-// Disposition.Err is around a *PanicError. The guard's policy for abandoned keys decides what the next delivery does.
+// Handle recovers a panic of the handler, which may have had its effect: the key is abandoned, as after a crash, and
+// Disposition.Err wraps a *PanicError. The Guard's policy for abandoned keys decides what the next delivery does.
 func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition {
 	began := time.Now()
 	key, err := c.Key(m)
@@ -127,19 +132,19 @@ func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition
 }
 
 func (c *Consumer) run(ctx context.Context, m Message, key retrysafe.Key, h Handler) Disposition {
-	stop := c.holdOn(ctx, m, key)
+	stop := c.extend(ctx, m, key)
 	defer stop() // also when the handler ends its goroutine
 	request := retrysafe.Request{Key: key, Fingerprint: c.fingerprint.of(m)}
 	out, err := c.guard.Do(ctx, request, c.work(m, h))
-	return judge(ctx, out, err)
+	return c.judge(out, err)
 }
 
-// PanicError is a panic of a Handler or a KeyFunc. Its text says no more than that, since dead letters
-// carry it; Value and Stack are for logs.
+// PanicError is the error for a panic of a Handler or a KeyFunc. Dead letters carry its text, so the text does not hold
+// the panic's value; Value and Stack are for logs.
 type PanicError struct {
-	Value any
-	Stack []byte
-	who   string
+	Value  any
+	Stack  []byte
+	source string
 }
 
-func (e *PanicError) Error() string { return "the " + cmp.Or(e.who, "handler") + " panicked" }
+func (e *PanicError) Error() string { return "the " + cmp.Or(e.source, "handler") + " panicked" }

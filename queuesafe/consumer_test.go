@@ -17,7 +17,7 @@ import (
 
 var errBank = errors.New("the bank says no")
 
-// Seen to fail with Processed's action changed to Later, and with Duplicate's case taken out of ended.
+// Seen to fail with Processed's action changed to Later, and with SituationReplayed translated to Processed.
 func TestRedeliveryOfFinishedWorkCostsOneRead(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 		k.want(k.handle(order(1), nil), queuesafe.Processed, queuesafe.Ack)
@@ -42,8 +42,8 @@ func TestFailedForGoodIsDeadNowAndLater(t *testing.T) {
 	})
 }
 
-// A message marked as seen before its handler has run would be acknowledged here, and lost. Seen to fail with Retryable's
-// action changed to Ack.
+// A message marked as seen before its handler has run would be acknowledged here, and lost. Seen to fail with
+// Retryable's action changed to Ack.
 func TestRetryableComesAgainAndRuns(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{MaxDeliveries: 3}, func(k *kit) {
 		k.want(k.handle(order(1), retrysafe.Retryable(errBank)), queuesafe.Retryable, queuesafe.Later)
@@ -126,7 +126,7 @@ func TestUnknownOutcomeWaitsForSomebodyThenIsDead(t *testing.T) {
 	})
 }
 
-// Seen to fail with the first case of ended taken out: the message was acknowledged though its key had not ended.
+// Seen to fail with SituationUnsaved translated to Processed: the message was acknowledged though its key had not ended.
 func TestUnsavedEndIsNotAcknowledged(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 		k.store.completeDown.Store(true)
@@ -182,8 +182,8 @@ func TestStoppingLeavesMessagesAtOnce(t *testing.T) {
 	})
 }
 
-// A handler that wraps another guard's answer must not have it taken for its own guard's. Seen to fail with handlerError's
-// case taken out of judge: a retryable failure was a mismatch, and a dead letter.
+// A handler that wraps another guard's answer must not have it taken for its own guard's. Seen to fail with the
+// work's own error taken out of the root's situationOf: a retryable failure was of unknown outcome.
 func TestHandlersErrorIsNotTheGuards(t *testing.T) {
 	for _, inner := range []error{retrysafe.ErrStoreFailed, retrysafe.ErrShutdown, &retrysafe.Refusal{Reason: retrysafe.ErrMismatch}} {
 		bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
@@ -193,8 +193,8 @@ func TestHandlersErrorIsNotTheGuards(t *testing.T) {
 	}
 }
 
-// A panic stays with its message, whose outcome nobody knows. Seen to fail with the panic marked Terminal: the message was
-// dead at once, and with Rerun never ran again.
+// A panic stays with its message, whose outcome nobody knows. Seen to fail with the panic marked Terminal: the message
+// was dead at once, and with Rerun never ran again.
 func TestPanicLeavesTheOutcomeUnknown(t *testing.T) {
 	panics := func(context.Context, queuesafe.Message) error { panic("secret") }
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, queuesafe.Options{MaxAttempts: 3}, func(k *kit) {

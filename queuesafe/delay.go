@@ -9,12 +9,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// dispose applies the table to a situation. The Delay that d comes with is what is left of another attempt's lease.
+// dispose applies the table to a situation. On entry, d.Delay is what is left of another attempt's lease.
 func (c *Consumer) dispose(d Disposition, delivery int) Disposition {
 	r := d.Situation.rule()
 	leaseLeft := d.Delay
 	d.Action, d.Delay = r.action, 0
-	if limit := c.options.MaxDeliveries; r.gives && limit > 0 && delivery >= limit {
+	if limit := c.options.MaxDeliveries; r.limited && limit > 0 && delivery >= limit {
 		d.Action = Dead
 	}
 	if d.Action == Later && !r.atOnce {
@@ -23,9 +23,9 @@ func (c *Consumer) dispose(d Disposition, delivery int) Disposition {
 	return d
 }
 
-// delay doubles with each delivery, up to a quarter of it left out so that what failed together does not come back together.
-// While another attempt's lease runs, it need not be longer than that: then either the key has ended, or it can be taken
-// over.
+// delay returns the delay before the next delivery. It doubles with each; a random part is subtracted so that messages
+// that failed together are not delivered together again. While another attempt's lease runs, the delay is no longer
+// than the lease: after it the key has ended or can be taken over.
 func (c *Consumer) delay(delivery int, leaseLeft time.Duration) time.Duration {
 	d := c.options.MinDelay
 	for n := 1; n < delivery && d < c.options.MaxDelay; n++ {
@@ -39,27 +39,28 @@ func (c *Consumer) delay(delivery int, leaseLeft time.Duration) time.Duration {
 	return d
 }
 
-// holdOn keeps the message with this consumer until stop is called. Short work costs a timer and asks the broker nothing.
-func (c *Consumer) holdOn(ctx context.Context, m Message, key retrysafe.Key) (stop func()) {
+// extend keeps the message with this consumer until stop is called. Work shorter than m.ExtendEvery causes no call to
+// the broker.
+func (c *Consumer) extend(ctx context.Context, m Message, key retrysafe.Key) (stop func()) {
 	if m.Extend == nil || m.ExtendEvery <= 0 {
 		return func() {}
 	}
-	h := &hold{every: m.ExtendEvery}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the work outlives the caller's patience
-	h.extend = func() {
+	e := &extender{every: m.ExtendEvery}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the work goes on when the caller's context ends
+	e.extend = func() {
 		if err := m.Extend(ctx); err != nil && ctx.Err() == nil {
 			c.Tell(ctx, Event{Kind: ExtendFailed, Source: m.Source, Delivery: m.Delivery, Key: key, Err: err})
 		}
 	}
-	h.start()
+	e.start()
 	return func() {
 		cancel()
-		h.stop()
+		e.stop()
 	}
 }
 
-// hold is a message that is being kept.
-type hold struct {
+// extender calls extend at intervals.
+type extender struct {
 	every  time.Duration
 	extend func()
 	timer  *time.Timer
@@ -68,26 +69,26 @@ type hold struct {
 	stopped bool
 }
 
-func (h *hold) start() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.timer = time.AfterFunc(h.every, h.beat)
+func (e *extender) start() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.timer = time.AfterFunc(e.every, e.beat)
 }
 
-// beat holds the lock while it asks the broker, so that after stop nothing is extended that has been settled.
-func (h *hold) beat() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stopped {
+// beat holds the lock while it calls the broker, so that a message is not extended after it was settled.
+func (e *extender) beat() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.stopped {
 		return
 	}
-	h.extend()
-	h.timer.Reset(h.every)
+	e.extend()
+	e.timer.Reset(e.every)
 }
 
-func (h *hold) stop() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stopped = true
-	h.timer.Stop()
+func (e *extender) stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = true
+	e.timer.Stop()
 }

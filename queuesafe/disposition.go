@@ -2,16 +2,16 @@ package queuesafe
 
 import "time"
 
-// Disposition is what becomes of a message.
+// Disposition is what happens to a message.
 type Disposition struct {
 	// Action is what the adapter does with the message.
 	Action Action
 	// Situation is why.
 	Situation Situation
-	// Delay before the message is delivered again, if Action is Later. 0: at once, to whoever is there.
+	// Delay is how long to wait before the message is delivered again, if Action is Later. 0: deliver it at once.
 	Delay time.Duration
-	// Err is what the handler returned, or what was in its way; nil if the work has succeeded. It names keys by digest, but
-	// it is the handler's own words otherwise.
+	// Err is the handler's error, or the reason why the handler did not run; nil if the work has succeeded. Retrysafe's
+	// own errors name a key by its digest; a handler's error may say anything.
 	Err error
 }
 
@@ -23,15 +23,15 @@ const (
 	Ack Action = iota + 1
 	// Later leaves the message for another delivery.
 	Later
-	// Dead gives the message up: it goes to the dead letters, or is removed if there are none. If that cannot be done, the
-	// message is left, and the next delivery ends the same.
+	// Dead gives the message up: it goes to the dead letters, or is removed if there are none. If that fails, the
+	// message is left, and the next delivery has the same result.
 	Dead
 )
 
 // String returns "ack", "later" or "dead".
 func (a Action) String() string { return name(int(a), "ack", "later", "dead") }
 
-// Situation is how a delivery was found or ended. Its String is fit for a header and for a metric's label.
+// Situation is why a message gets its Action. Its String is fit for a header and for a metric's label.
 type Situation uint8
 
 // The situations, in the order of the table in docs/queues.md.
@@ -40,61 +40,62 @@ const (
 	Processed Situation = iota + 1
 	// Duplicate: the handler had succeeded before; this delivery cost one read. Ack.
 	Duplicate
-	// Unprotected: the handler ran and succeeded although the store could not be asked (FailOpen). Ack.
+	// Unprotected: the handler ran and succeeded although the store failed (FailOpen). Ack.
 	Unprotected
 	// InFlight: another attempt works on the key, or has taken it over from this one. Later.
 	InFlight
-	// Retryable: the handler said that nothing happened. Later; Dead after Options.MaxDeliveries.
+	// Retryable: the handler reported that nothing happened. Later; Dead after Options.MaxDeliveries.
 	Retryable
-	// Unknown: an attempt began and nobody knows how it ended, and the policy is not to run again. Later, so that
-	// somebody can resolve the key; Dead after Options.MaxDeliveries.
+	// Unknown: an attempt started, whether it completed is unknown, and the policy is not to run it again. Later, so
+	// that an operator can resolve the key; Dead after Options.MaxDeliveries.
 	Unknown
-	// Unsaved: the handler ran, but its end could not be saved yet; that goes on in the background. Later.
+	// Unsaved: the handler ran, but saving its end failed; saving is retried in the background. Later.
 	Unsaved
-	// StoreDown: the store could not be asked or is full; nothing ran. Later.
+	// StoreDown: the store failed or is full; nothing ran. Later.
 	StoreDown
-	// Stopping: this consumer is being shut down; nothing ran. Later, without delay.
+	// Stopping: this consumer is shutting down; nothing ran. Later, without delay.
 	Stopping
 	// Failed: the handler failed for good, now or before. Dead.
 	Failed
-	// Poison: the key has had Options.MaxAttempts attempts, none of which ended. It ends as failed, without another one. Dead.
+	// Poison: the key has had Options.MaxAttempts attempts, none of which ended. It ends as failed, without another
+	// attempt. Dead.
 	Poison
-	// NoKey: the message has no key, or none that can be read. Dead.
+	// NoKey: the message has no key, or an invalid one. Dead.
 	NoKey
 	// Mismatch: the key was first used for another message. Dead.
 	Mismatch
 )
 
-// rule is a line of the table that says what becomes of a message.
+// rule is a row of the table that says what happens to a message.
 type rule struct {
 	name    string
 	action  Action
-	gives   bool // up: Dead after MaxDeliveries
-	atOnce  bool // comes again without delay
+	limited bool // Dead after MaxDeliveries
+	atOnce  bool // delivered again without delay
 	because string
 }
 
-// rules is the table. docs/queues.md shows it, and a test compares the two.
+// rules is the table. docs/queues.md shows it, and a test compares them.
 var rules = [...]rule{
 	Processed:   {name: "processed", action: Ack, because: "the key has ended"},
 	Duplicate:   {name: "duplicate", action: Ack, because: "the key had ended before"},
 	Unprotected: {name: "unprotected", action: Ack, because: "the policy is to run without the store"},
-	InFlight:    {name: "in_flight", action: Later, because: "that attempt may yet fail"},
-	Retryable:   {name: "retryable", action: Later, gives: true, because: "nothing happened"},
-	Unknown:     {name: "unknown", action: Later, gives: true, because: "an operator has to find out what happened"},
+	InFlight:    {name: "in_flight", action: Later, because: "the other attempt may still fail"},
+	Retryable:   {name: "retryable", action: Later, limited: true, because: "nothing happened"},
+	Unknown:     {name: "unknown", action: Later, limited: true, because: "an operator has to find out what happened"},
 	Unsaved:     {name: "unsaved", action: Later, because: "the key has not ended yet"},
 	StoreDown:   {name: "store_down", action: Later, because: "nothing ran"},
 	Stopping:    {name: "stopping", action: Later, atOnce: true, because: "nothing ran"},
-	Failed:      {name: "failed", action: Dead, because: "it failed for good"},
-	Poison:      {name: "poison", action: Dead, because: "no attempt at it ever ends"},
-	NoKey:       {name: "no_key", action: Dead, because: "no delivery of it will have a key"},
-	Mismatch:    {name: "mismatch", action: Dead, because: "the key names another message"},
+	Failed:      {name: "failed", action: Dead, because: "the handler failed for good"},
+	Poison:      {name: "poison", action: Dead, because: "its attempts never end"},
+	NoKey:       {name: "no_key", action: Dead, because: "another delivery would have no key either"},
+	Mismatch:    {name: "mismatch", action: Dead, because: "the key was used for another message"},
 }
 
 // String returns the situation's name in snake case.
 func (s Situation) String() string { return s.rule().name }
 
-// Action is what becomes of a message in this situation, before Options.MaxDeliveries.
+// Action returns what happens to a message in this situation, before Options.MaxDeliveries.
 func (s Situation) Action() Action { return s.rule().action }
 
 func (s Situation) rule() rule {

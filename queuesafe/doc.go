@@ -1,6 +1,7 @@
-// Package queuesafe makes message consumers safe against redelivery. Every broker delivers at least once: after a crash, a
-// lost acknowledgement, a rebalance, a producer that sent twice. A [Consumer] runs the handler at most once for each key,
-// and says what to do with the message: acknowledge it, leave it for later, or give it up.
+// Package queuesafe makes message consumers safe against redelivery. Every broker delivers a message again after a
+// crash, a lost acknowledgement or a rebalance, and delivers a copy if a producer has sent it twice. A [Consumer] runs
+// the handler at most once for each key, and returns what to do with the message: acknowledge it, leave it for later,
+// or give it up.
 //
 //	guard := retrysafe.New(store, retrysafe.Options{})
 //	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
@@ -8,13 +9,20 @@
 //	switch d := consumer.Handle(ctx, message, charge); d.Action {
 //	case queuesafe.Ack:   // the key has ended: remove the message
 //	case queuesafe.Later: // deliver it again after d.Delay
-//	case queuesafe.Dead:  // it will never succeed: to the dead letters, with d.Situation as the reason
+//	case queuesafe.Dead:  // it will never succeed: send it to the dead letters, with d.Situation as the reason
 //	}
 //
-// The folders below have the consumers for brokers, which do that: amqpsafe for RabbitMQ, natssafe for NATS JetStream,
-// kafkasafe, sqssafe, watermillsafe. This package imports the standard library only; with it one writes such a consumer for
-// any other broker.
+// The packages below this one do that for a broker: amqpsafe for RabbitMQ, natssafe for NATS JetStream, kafkasafe,
+// sqssafe and watermillsafe. This package knows no broker and needs only the standard library: use it to write a
+// consumer for another one.
 //
-// A message is acknowledged only after its key has ended. So whatever crashes between the two, the message comes again, and
-// the second delivery costs one read.
+// A message is acknowledged only after its key has ended. After a crash in between, the message is delivered again, and
+// that delivery costs one read.
+//
+//   - consumer.go: Consumer, its Options, Handle
+//   - message.go, key.go, fingerprint.go: messages, how their key is found, which messages count as different
+//   - work.go: the handler under the Guard, and what the Guard's answer means for the message
+//   - disposition.go: the table of what happens to a message in each situation (docs/queues.md shows it)
+//   - delay.go: when a message is delivered again, and how it is kept while it is handled
+//   - observe.go: events
 package queuesafe

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// FingerprintMethod says which part of a body makes one message differ from another. It is made by FingerprintRaw,
-// FingerprintJSON or FingerprintNone.
+// FingerprintMethod decides which part of a body makes one message differ from another. FingerprintRaw, FingerprintJSON
+// and FingerprintNone return one; the zero value is FingerprintRaw().
 type FingerprintMethod struct {
 	kind   string // "" is raw
 	fields fingerprint.Fields
@@ -21,16 +21,17 @@ type FingerprintMethod struct {
 // FingerprintRaw compares bodies byte for byte.
 func FingerprintRaw() FingerprintMethod { return FingerprintMethod{} }
 
-// FingerprintJSON compares bodies as canonical JSON, or some fields of them: leave out what a producer may write anew when
-// it sends a message again, such as the time of sending. Bodies that are not JSON are compared byte for byte.
+// FingerprintJSON compares bodies as canonical JSON, or only some of their fields. Leave out fields that a producer
+// changes when it sends a message again, such as the time of sending. Bodies that are not JSON are compared byte for
+// byte.
 func FingerprintJSON(fields fingerprint.Fields) FingerprintMethod {
 	return FingerprintMethod{kind: "json", fields: fields}
 }
 
-// FingerprintNone compares nothing: every message under one key counts as the same.
+// FingerprintNone compares nothing: all messages with the same key count as the same message.
 func FingerprintNone() FingerprintMethod { return FingerprintMethod{kind: "none"} }
 
-// fingerprinting makes the fingerprints of one consumer.
+// fingerprinting computes the fingerprints of one consumer.
 type fingerprinting struct {
 	method  FingerprintMethod
 	headers []string
@@ -43,7 +44,7 @@ func newFingerprinting(o Options) fingerprinting {
 	return f
 }
 
-// algorithm names what is compared, so that old records are not compared with new messages after a change of it.
+// algorithm returns a name for what is compared. After a change of it, new messages are not compared with old records.
 func (f fingerprinting) algorithm() string {
 	name := "queue1" + f.method.kind
 	if len(f.headers) == 0 && len(f.method.fields.Include)+len(f.method.fields.Exclude) == 0 {

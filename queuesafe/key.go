@@ -10,18 +10,19 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// KeyHeader is the header in which producers send the key: those of the outbox do.
+// KeyHeader is the header in which producers send the key. The sinks of the outbox write it.
 const KeyHeader = "Idempotency-Key"
 
-// ErrNoKey is what a KeyFunc returns, or wraps, for a message that has no key. A Consumer makes it a dead letter.
+// ErrNoKey is returned by a KeyFunc, possibly wrapped, for a message that has no key. Such a message becomes a dead
+// letter.
 var ErrNoKey = errors.New("queuesafe: the message has no key")
 
-// KeyFunc finds the key in a message: what is the same on every delivery of it, and in every copy that its producer may have
-// sent. Any error, and a panic, makes the message a dead letter.
+// KeyFunc returns the key of a message. It must be the same on every delivery of the message, and for every copy that
+// the producer sends. Any error, and a panic, makes the message a dead letter.
 type KeyFunc func(m Message) (string, error)
 
-// KeyByID takes Message.ID. It is right where the producer chose the ID, and where it sends each message only once; a
-// producer that publishes again after a timeout gets a new ID from some brokers.
+// KeyByID returns Message.ID. Use it where the producer chooses the ID, or sends each message only once: some brokers
+// give a new ID to a message that is published again after a timeout.
 func KeyByID() KeyFunc {
 	return func(m Message) (string, error) {
 		if m.ID == "" {
@@ -31,8 +32,8 @@ func KeyByID() KeyFunc {
 	}
 }
 
-// KeyByPosition takes Message.Source and Message.Position: topic, partition and offset. It tells deliveries of one
-// message from other messages, but not a copy that the producer has sent again.
+// KeyByPosition combines Message.Source and Message.Position: topic, partition and offset. It recognises another
+// delivery of the same message, but not a copy that the producer has sent again.
 func KeyByPosition() KeyFunc {
 	return func(m Message) (string, error) {
 		if m.Position == "" {
@@ -42,8 +43,8 @@ func KeyByPosition() KeyFunc {
 	}
 }
 
-// KeyByHeader takes the value of a header: as it is, or, if it begins with a quotation mark, as the string that it quotes
-// (RFC 9651, section 3.3.3). Two values are no key: nobody knows which one is meant.
+// KeyByHeader returns the value of a header: as it is or, if it begins with a quotation mark, as a quoted string (RFC
+// 9651, section 3.3.3). A message with two values has no valid key.
 func KeyByHeader(name string) KeyFunc {
 	return func(m Message) (string, error) {
 		values := m.Header.Values(name)
@@ -62,7 +63,7 @@ func KeyByHeader(name string) KeyFunc {
 	}
 }
 
-// KeyByField takes the value at a JSON pointer (RFC 6901) in the body: see fingerprint.JSONField.
+// KeyByField returns the value at a JSON pointer (RFC 6901) in the body: see fingerprint.JSONField.
 func KeyByField(pointer string) KeyFunc {
 	return func(m Message) (string, error) {
 		text, ok, err := fingerprint.JSONField(m.Body, pointer)
@@ -76,7 +77,8 @@ func KeyByField(pointer string) KeyFunc {
 	}
 }
 
-// FirstKey takes the first key that a message has. Only ErrNoKey makes it try the next: a malformed key is an error.
+// FirstKey returns the first key that one of the functions finds. It goes on to the next function only after ErrNoKey:
+// a malformed key is an error.
 func FirstKey(funcs ...KeyFunc) KeyFunc {
 	return func(m Message) (string, error) {
 		missing := ErrNoKey
@@ -91,8 +93,8 @@ func FirstKey(funcs ...KeyFunc) KeyFunc {
 	}
 }
 
-// WithKey returns a copy of a header to send that has the key in KeyHeader, as KeyByHeader reads it, and nothing else under any
-// spelling of that name.
+// WithKey returns a copy of a header to send, with the key in KeyHeader as KeyByHeader reads it. It drops other
+// spellings of that name.
 func WithKey(header map[string]string, key string) map[string]string {
 	h := make(map[string]string, len(header)+1)
 	for name, value := range header {
@@ -100,7 +102,7 @@ func WithKey(header map[string]string, key string) map[string]string {
 			h[name] = value
 		}
 	}
-	if strings.HasPrefix(key, `"`) { // it would be taken for a quoted one
+	if strings.HasPrefix(key, `"`) { // KeyByHeader would take it for a quoted one
 		key = `"` + escapeQuoted.Replace(key) + `"`
 	}
 	h[KeyHeader] = key

@@ -62,7 +62,7 @@ func bubble(t *testing.T, p retrysafe.Policy, o queuesafe.Options, test func(k *
 	synctest.Test(t, func(t *testing.T) {
 		k := &kit{T: t, ctx: context.Background(), store: &faulty{Store: memstore.New(memstore.Options{})}}
 		k.guard = retrysafe.New(k.store, retrysafe.Options{Policy: p})
-		o.Observer = k.observe
+		o.Observer = queuesafe.ObserverFunc(k.observe)
 		k.consumer = newConsumer(t, k.guard, o)
 		test(k)
 		if err := k.guard.Shutdown(k.ctx); err != nil {

@@ -34,8 +34,8 @@ func TestResolvedMessage(t *testing.T) {
 	}
 }
 
-// A message that a person has released is handled again, although its key has had its attempts and the person's claim counts as one.
-// Seen to fail with Number in place of Tries: the message was poison at once.
+// A message that a person has released is handled again, although its key has had its attempts and the person's claim
+// counts as one. Seen to fail with Number in place of Tries: the message was poison at once.
 func TestReleasedMessageGetsItsAttemptsAgain(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, queuesafe.Options{MaxAttempts: 3}, func(k *kit) {
 		for range 3 {

@@ -59,11 +59,11 @@ func consume(b broker) error {
 	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{Lease: time.Second, OnAbandoned: retrysafe.Rerun()}})
 	core, err := queuesafe.New(guard, "billing", queuesafe.Options{
 		MinDelay: 50 * time.Millisecond, MaxDelay: time.Second, MaxAttempts: -1, MaxDeliveries: -1,
-		Observer: func(_ context.Context, e queuesafe.Event) {
+		Observer: queuesafe.ObserverFunc(func(_ context.Context, e queuesafe.Event) {
 			if e.Kind == queuesafe.Handled {
 				fmt.Println(e.Disposition.Situation, strings.ReplaceAll(fmt.Sprint(e.Err), "\n", " "))
 			}
-		},
+		}),
 	})
 	if err != nil {
 		return err

@@ -209,7 +209,7 @@ func TestQueueDeliveries(t *testing.T) {
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	defer guard.Shutdown(context.Background())
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: o.Observe})
+	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: o})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func Example_acrossServices() {
 		log.Fatal(err)
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: queue.Observe})
+	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: queue})
 	fmt.Println(transport != nil, relay != nil, consumer != nil, err)
 	fmt.Println(stop())
 	// Output:

@@ -47,11 +47,11 @@ func newKit(t *testing.T) *kit {
 
 func (k *kit) run(h message.HandlerFunc, publishTopic string) {
 	k.Helper()
-	k.core.Observer = func(_ context.Context, e queuesafe.Event) {
+	k.core.Observer = queuesafe.ObserverFunc(func(_ context.Context, e queuesafe.Event) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.seen[e.Disposition.Situation]++
-	}
+	})
 	k.guard = retrysafe.New(k.store, retrysafe.Options{Policy: k.p})
 	core, err := queuesafe.New(k.guard, "billing", k.core)
 	if err != nil {

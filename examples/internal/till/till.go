@@ -43,7 +43,7 @@ func Open(path string) (*Till, error) {
 	t.guard = retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
 	t.Consumer, err = queuesafe.New(t.guard, "till", queuesafe.Options{
 		Key:      queuesafe.KeyByField("/order"), // the same key if a producer sends an order twice
-		Observer: report,
+		Observer: queuesafe.ObserverFunc(report),
 	})
 	if err != nil {
 		return nil, errors.Join(err, t.Close(context.Background()))

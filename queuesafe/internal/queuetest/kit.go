@@ -47,7 +47,7 @@ func (k *Kit) NewCore() (*retrysafe.Guard, *queuesafe.Consumer) {
 	k.Helper()
 	guard := retrysafe.New(k.Store, retrysafe.Options{Policy: k.Policy})
 	o := k.Core
-	o.Observer = k.observe
+	o.Observer = queuesafe.ObserverFunc(k.observe)
 	c, err := queuesafe.New(guard, Name, o)
 	if err != nil {
 		k.Fatal(err)

@@ -109,7 +109,7 @@ func useQueue(t *testing.T, o otelsafe.Options) {
 	clitest.Must(t, err)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	defer guard.Shutdown(context.Background())
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: seen.Observe})
+	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: seen})
 	clitest.Must(t, err)
 	for _, id := range []string{secretKey, secretKey, "bad"} {
 		consumer.Handle(t.Context(), queuesafe.Message{ID: id}, func(context.Context, queuesafe.Message) error {
