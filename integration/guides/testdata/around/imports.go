@@ -34,6 +34,7 @@ import (
 	"github.com/retrysafe/retrysafe/connectsafe"
 	pb "github.com/retrysafe/retrysafe/examples/internal/paymentspb"
 	shopv1connect "github.com/retrysafe/retrysafe/examples/internal/paymentspb/paymentspbconnect"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
