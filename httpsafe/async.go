@@ -13,11 +13,11 @@ import (
 // the status. What can be answered without running the handler is answered as usual.
 func (x *exchange) serveAsync() {
 	if p := x.spool(); p != nil { // the request's own body ends with this handler
-		x.m.refuse(x.w, *p)
+		x.m.WriteProblem(x.w, *p)
 		return
 	}
 	if p := x.account.take(uncounted); p != nil { // what goes on is seen by MemoryFunc, however small it is
-		x.m.refuse(x.w, *p)
+		x.m.WriteProblem(x.w, *p)
 		return
 	}
 	began, done := make(chan struct{}), make(chan struct{})

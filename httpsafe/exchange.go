@@ -46,17 +46,17 @@ func (x *exchange) serve() {
 	key, p := x.findKey()
 	switch {
 	case p != nil:
-		x.m.refuse(x.w, *p)
+		x.m.WriteProblem(x.w, *p)
 		return
 	case key == "" && x.m.Required:
-		x.m.refuse(x.w, x.m.keyMissing())
+		x.m.WriteProblem(x.w, x.m.keyMissing())
 		return
 	case key == "":
 		x.pass()
 		return
 	}
 	if p := x.identify(key); p != nil {
-		x.m.refuse(x.w, *p)
+		x.m.WriteProblem(x.w, *p)
 		return
 	}
 	if x.isInside() {
@@ -67,7 +67,7 @@ func (x *exchange) serve() {
 		return
 	}
 	if p := x.takeFingerprint(); p != nil {
-		x.m.refuse(x.w, *p)
+		x.m.WriteProblem(x.w, *p)
 		return
 	}
 	x.prefer = x.m.preferencesOf(x.r)
@@ -152,7 +152,7 @@ func (x *exchange) refusedByQuota() bool {
 	}
 	p := problem(retrysafe.SituationQuotaExceeded)
 	p.RetryAfter = wait
-	x.m.refuse(x.w, p)
+	x.m.WriteProblem(x.w, p)
 	return true
 }
 

@@ -60,10 +60,10 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return "httpsafe: malformed key: " + e.Reason }
 
-// ParseKey reads a key from the lines of its header field. No lines is a key of reason ReasonEmpty too: look first.
+// ParseHeader reads a key from the lines of its header field. No lines at all are ReasonEmpty too: look first.
 // Errors are *KeyError.
-func ParseKey(values []string, syntax KeySyntax) (string, error) {
-	key, reason := syntax.text().Parse(values)
+func (s KeySyntax) ParseHeader(values []string) (string, error) {
+	key, reason := s.text().Parse(values)
 	if reason != "" {
 		return "", &KeyError{reason}
 	}

@@ -75,7 +75,7 @@ func TestParseKey(t *testing.T) {
 		{hex, "abcg", "", "format"},
 		{hex, "abc", "", "length"},
 	} {
-		got, err := httpsafe.ParseKey([]string{c.value}, c.syntax)
+		got, err := c.syntax.ParseHeader([]string{c.value})
 		reason := ""
 		if e := new(httpsafe.KeyError); errors.As(err, &e) {
 			reason = e.Reason
@@ -84,10 +84,10 @@ func TestParseKey(t *testing.T) {
 			t.Errorf("%v: key %q is %q, %q, want %q, %q", c.syntax, c.value, got, reason, c.want, c.reason)
 		}
 	}
-	if _, err := httpsafe.ParseKey([]string{"a", "a"}, lenient); err == nil || err.Error() != "httpsafe: malformed key: multiple" {
+	if _, err := lenient.ParseHeader([]string{"a", "a"}); err == nil || err.Error() != "httpsafe: malformed key: multiple" {
 		t.Errorf("two lines: %v", err)
 	}
-	if _, err := httpsafe.ParseKey(nil, lenient); err == nil {
+	if _, err := lenient.ParseHeader(nil); err == nil {
 		t.Error("no line is a key")
 	}
 }
@@ -98,7 +98,7 @@ func FuzzParseKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value string, form uint8) {
 		syntax := httpsafe.KeySyntax{Form: httpsafe.KeyForm(form%6) + 1}
-		key, err := httpsafe.ParseKey([]string{value}, syntax)
+		key, err := syntax.ParseHeader([]string{value})
 		if err != nil {
 			if e := new(httpsafe.KeyError); !errors.As(err, &e) || e.Reason == "" {
 				t.Errorf("error %#v", err)
@@ -113,7 +113,7 @@ func FuzzParseKey(f *testing.F) {
 		}
 		// What was read, written as a string, is the same key.
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-		again, err := httpsafe.ParseKey([]string{quoted}, httpsafe.KeySyntax{Form: httpsafe.StringOnly})
+		again, err := (httpsafe.KeySyntax{Form: httpsafe.StringOnly}).ParseHeader([]string{quoted})
 		if err != nil || again != key {
 			t.Errorf("%q was read as %q, and that, quoted, as %q, %v", value, key, again, err)
 		}

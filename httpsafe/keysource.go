@@ -220,6 +220,6 @@ func (c *config) headerKey(r *http.Request) (key string, found field, err error)
 	if found.name == "" {
 		return "", found, nil
 	}
-	key, err = ParseKey(found.values, c.Profile.KeySyntax)
+	key, err = c.Profile.KeySyntax.ParseHeader(found.values)
 	return key, found, err
 }

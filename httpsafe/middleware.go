@@ -68,7 +68,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !m.guards(r.Method):
 		m.serveUnguarded(w, r)
 	case !m.Profile.AllowEarlyData && isEarlyData(r):
-		m.refuse(w, rejection(EarlyData))
+		m.WriteProblem(w, rejection(EarlyData))
 	case m.KeySource == nil && !m.hasKey(r):
 		m.serveWithoutKey(w, r)
 	default:
@@ -80,7 +80,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 	if m.hasKey(r) {
 		if m.Profile.RejectUnsupported && !isSafe(r.Method) {
-			m.refuse(w, problem(retrysafe.SituationNotSupported))
+			m.WriteProblem(w, problem(retrysafe.SituationNotSupported))
 			return
 		}
 		m.setStatus(w.Header(), "ignored")
@@ -91,9 +91,9 @@ func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case m.Profile.FirstSent != "" && len(r.Header[m.Profile.FirstSent]) > 0: // without the key that belongs to it
-		m.refuse(w, m.keyMalformed(&KeyError{ReasonFormat}))
+		m.WriteProblem(w, m.keyMalformed(&KeyError{ReasonFormat}))
 	case m.Required:
-		m.refuse(w, m.keyMissing())
+		m.WriteProblem(w, m.keyMissing())
 	default:
 		m.next.ServeHTTP(w, r)
 	}

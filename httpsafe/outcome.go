@@ -151,7 +151,7 @@ func (c *config) unknownStatus() string {
 // refuse answers with a problem about the request's key.
 func (x *exchange) refuse(p Problem) {
 	p.Instance = "urn:retrysafe:key:" + x.request.Key.String()
-	x.m.refuse(x.w, p)
+	x.m.WriteProblem(x.w, p)
 }
 
 // refuseKnown refuses with an Idempotency-Status.

@@ -71,13 +71,12 @@ func (p Problem) with(name string, value any) Problem {
 	return p
 }
 
-// refuse answers with the problem, in the profile's form.
-func (c *config) refuse(w http.ResponseWriter, p Problem) { WriteProblem(w, c.Profile, c.PolicyURL, p) }
-
-// WriteProblem answers with a problem in the form that a profile has: status, body, Link, Retry-After and whatever else
-// belongs to it. p.Type is set to the problem's fragment of the policy page at policyURL.
-func WriteProblem(w http.ResponseWriter, profile Profile, policyURL string, p Problem) {
-	p = p.under(profile, policyURL)
+// WriteProblem answers with a problem as the middleware does: status, body, Link, Retry-After and the headers of the
+// profile. p.Type is set to the problem's fragment of the policy page.
+func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
+	o = o.WithDefaults()
+	profile := o.Profile
+	p = p.under(profile, o.PolicyURL)
 	render := profile.RenderFunc
 	if render == nil {
 		render = ProblemJSON

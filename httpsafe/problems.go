@@ -61,8 +61,8 @@ var rejections = []Problem{
 	},
 }
 
-// Problems returns the problems that a Middleware or a StatusHandler may answer with, each slug once.
-func Problems() []Problem {
+// allProblems returns the problems that a Middleware or a StatusHandler may answer with, each slug once.
+func allProblems() []Problem {
 	all := slices.Clone(rejections)
 	for _, row := range situations {
 		if !slices.ContainsFunc(all, func(p Problem) bool { return p.Slug == row.slug }) {

@@ -31,7 +31,7 @@ func TestServerErrorsAreTheServersFault(t *testing.T) {
 		}
 		for _, status := range []int{400, 409, 422, 500, 502, 503, 504} {
 			w := httptest.NewRecorder()
-			httpsafe.WriteProblem(w, p, "/policy", httpsafe.Problem{Slug: "of-a-proxy", Status: status, Executed: "unknown"})
+			httpsafe.Options{Profile: p, PolicyURL: "/policy"}.WriteProblem(w, httpsafe.Problem{Slug: "of-a-proxy", Status: status, Executed: "unknown"})
 			want := words[1]
 			if status == http.StatusServiceUnavailable {
 				want = words[0]

@@ -55,10 +55,10 @@ type Rules struct {
 	Problems []Problem `json:"-"`
 }
 
-// Rules returns what a Middleware with these options and a Guard of policy p does. route is for people. extra are problems
-// that the route may answer with besides the middleware's own.
+// Rules returns what a Middleware with these options and a Guard of policy p does; what is not set in either has its
+// default. route is for people. extra are problems that the route may answer with besides the middleware's own.
 func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules {
-	o = o.WithDefaults()
+	o, p = o.WithDefaults(), p.WithDefaults()
 	o.Ambiguous = o.Ambiguous.Or(p)
 	rules := Rules{
 		Route:             route,
@@ -84,7 +84,7 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 		Headers:           o.Profile.headers(),
 		HeaderOnly:        o.KeySource == nil,
 	}
-	for _, p := range append(Problems(), extra...) {
+	for _, p := range append(allProblems(), extra...) {
 		rules.Problems = append(rules.Problems, p.under(o.Profile, o.PolicyURL))
 	}
 	return rules

@@ -39,13 +39,13 @@ func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller, err := s.callerOf(r)
 	if err != nil {
-		s.refuse(w, *scopeUnresolved(err))
+		s.WriteProblem(w, *scopeUnresolved(err))
 		return
 	}
 	known, p := s.find(r, s.callerScope(caller))
 	switch {
 	case p != nil:
-		s.refuse(w, *p)
+		s.WriteProblem(w, *p)
 	case r.URL.Query().Has("result"):
 		s.writeResult(w, r, known)
 	default:

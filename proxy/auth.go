@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 const (
@@ -48,7 +50,7 @@ func newAuthorizer(o Options) (*authorizer, error) {
 }
 
 // refuse returns nil if a request may go on. If not, it has answered, and returns why.
-func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, problems problemWriter) error {
+func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, options httpsafe.Options) error {
 	if a == nil {
 		return nil
 	}
@@ -56,7 +58,7 @@ func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, problems pro
 	defer stop()
 	res, err := a.client.Do(a.question(ctx, r))
 	if err != nil {
-		problems.write(w, AuthUnavailable)
+		options.WriteProblem(w, problem(AuthUnavailable))
 		if u := new(url.Error); errors.As(err, &u) {
 			err = u.Err // without the address, whose query may be a secret
 		}
@@ -70,7 +72,7 @@ func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, problems pro
 	case err == nil && (res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden):
 		passOn(w, res, body)
 	default:
-		problems.write(w, AuthUnavailable)
+		options.WriteProblem(w, problem(AuthUnavailable))
 	}
 	return fmt.Errorf("AuthURL answered %d", res.StatusCode)
 }
@@ -128,9 +130,9 @@ func removeHopByHop(h http.Header) {
 }
 
 // guard returns a handler that asks first.
-func (a *authorizer) guard(next http.Handler, problems problemWriter) http.Handler {
+func (a *authorizer) guard(next http.Handler, options httpsafe.Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.refuse(w, r, problems) == nil {
+		if a.refuse(w, r, options) == nil {
 			next.ServeHTTP(w, r)
 		}
 	})

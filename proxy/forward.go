@@ -37,7 +37,7 @@ type sharing struct {
 	transport http.RoundTripper
 	buffers   *copyBuffers
 	errorLog  *log.Logger
-	problems  problemWriter
+	options   httpsafe.Options
 	auth      *authorizer
 	admission *admission
 }
@@ -156,10 +156,10 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	logEntryOf(ctx).fail(err)
 	switch hold, passedThrough := w.(*holder); {
 	case passedThrough && hold.gaveUpBody():
-		f.problems.writeProblem(w, slowBody())
+		f.options.WriteProblem(w, slowBody())
 	case nothingHappened(ctx, err):
 		_ = httpsafe.Release(ctx) // fails without a key, which is as well
-		f.problems.write(w, UpstreamUnreachable)
+		f.options.WriteProblem(w, problem(UpstreamUnreachable))
 	case timedOut(err):
 		f.answerUnknown(w, r, UpstreamTimeout)
 	default:
@@ -189,7 +189,7 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 		p.Instance = "urn:retrysafe:key:" + a.Key().String()
 		_ = httpsafe.Ambiguous(r.Context())
 	}
-	f.problems.writeProblem(w, p)
+	f.options.WriteProblem(w, p)
 }
 
 // nothingHappened reports whether a request that got no answer had no effect.

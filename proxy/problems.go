@@ -61,20 +61,6 @@ var problems = []httpsafe.Problem{
 // Problems returns the situations that only a proxy can be in, for the policy page.
 func Problems() []httpsafe.Problem { return slices.Clone(problems) }
 
-// problemWriter answers with problems in the form that a route's profile has.
-type problemWriter struct {
-	policyURL string
-	profile   httpsafe.Profile
-}
-
-func (p problemWriter) write(w http.ResponseWriter, slug httpsafe.Slug) {
-	p.writeProblem(w, problem(slug))
-}
-
-func (p problemWriter) writeProblem(w http.ResponseWriter, what httpsafe.Problem) {
-	httpsafe.WriteProblem(w, p.profile, p.policyURL, what)
-}
-
 // problem returns the problem for a slug.
 func problem(slug httpsafe.Slug) httpsafe.Problem {
 	return problems[slices.IndexFunc(problems, func(p httpsafe.Problem) bool { return p.Slug == slug })]

@@ -69,7 +69,7 @@ type Proxy struct {
 	pages     *http.ServeMux // PolicyPath, StatusPath
 	transport http.RoundTripper
 	auth      *authorizer
-	problems  problemWriter
+	options   httpsafe.Options
 	admission *admission
 }
 
@@ -113,8 +113,8 @@ func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) e
 			return err
 		}
 	}
-	p.problems = rest.problems
-	p.pages = newPages(g, scope, o, func(h http.Handler) http.Handler { return p.auth.guard(h, p.problems) })
+	p.options = rest.options
+	p.pages = newPages(g, scope, o, func(h http.Handler) http.Handler { return p.auth.guard(h, p.options) })
 	p.router, err = newRouter(rest, routes)
 	return err
 }
@@ -128,7 +128,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodConnect:
-		p.problems.write(w, MethodRefused)
+		p.options.WriteProblem(w, problem(MethodRefused))
 	case strings.HasPrefix(r.URL.Path, wellKnown) && p.servePage(w, r):
 	case isSafe(r.Method):
 		p.serveBounded(w, r, &p.admission.reads)
@@ -143,7 +143,7 @@ func (p *Proxy) serveBounded(w http.ResponseWriter, r *http.Request, places *res
 	defer p.admission.leave(h)
 	if !p.admission.enter(h, places) {
 		h.bodyWithin(restOfBody, true)
-		p.problems.write(h, Overloaded)
+		p.options.WriteProblem(h, problem(Overloaded))
 		return
 	}
 	p.router.ServeHTTP(h, &h.request)

@@ -45,7 +45,7 @@ type routeHandler struct {
 	pattern     string
 	guarded     http.Handler
 	forward     *forwarder
-	problems    problemWriter
+	options     httpsafe.Options
 	observer    Observer // nil: none
 	bodyTimeout time.Duration
 	admission   *admission
@@ -74,14 +74,14 @@ func newRouteHandler(
 		bodyTimeout: orElse(r.BodyTimeout, defaultBodyTimeout),
 		admission:   common.admission,
 		noGuards:    r.Unguarded,
-		problems:    problemWriter{policyURL: o.PolicyURL, profile: o.Profile},
+		options:     o,
 		rules:       o.Rules(r.Pattern, own.Policy()),
 	}
 	if err := common.admission.limits.fits(r.Pattern, max(o.MaxRequestBody, int64(own.Policy().MaxResult))); err != nil {
 		return nil, err
 	}
 	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
-	h.auth, common.problems = common.auth, h.problems
+	h.auth, common.options = common.auth, h.options
 	h.forward = newForwarder(common, r, own.Policy())
 	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
 	return h, nil
@@ -124,7 +124,7 @@ func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 		}
 	}()
 	if h.rules.MayHaveKey(r) {
-		if err := h.auth.refuse(hold, r, h.problems); err != nil {
+		if err := h.auth.refuse(hold, r, h.options); err != nil {
 			entry.fail(err)
 			return
 		}

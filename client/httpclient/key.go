@@ -42,7 +42,7 @@ func newCarrier(p httpsafe.Profile) keyCarrier {
 func (k keyCarrier) find(c *call) (string, error) {
 	for _, name := range k.aliases {
 		if values := c.header[name]; len(values) > 0 {
-			return httpsafe.ParseKey(values, k.syntax)
+			return k.syntax.ParseHeader(values)
 		}
 	}
 	if k.header != "" || k.member.Pointer == "" && k.member.Query == "" {
@@ -78,7 +78,7 @@ func (k keyCarrier) check(key string) error {
 		_, err := k.syntax.Parse(key)
 		return err
 	}
-	read, err := httpsafe.ParseKey([]string{k.write(key)}, k.syntax)
+	read, err := k.syntax.ParseHeader([]string{k.write(key)})
 	if err == nil && !strings.EqualFold(read, key) { // UUIDs in capitals are the same keys
 		err = &httpsafe.KeyError{Reason: httpsafe.ReasonSyntax}
 	}

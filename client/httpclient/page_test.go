@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -101,7 +102,7 @@ func TestThePageOfCodes(t *testing.T) {
 		rows[strings.Trim(row[0], "`")] = row
 	}
 	operations := map[string]string{"no": "did not run", "unknown": "unknown"}
-	problems := append(httpsafe.Problems(), proxy.Problems()...)
+	problems := httpsafe.Options{}.Rules("", retrysafe.Policy{}, proxy.Problems()...).Problems
 	if len(rows) != len(problems) {
 		t.Errorf("the page has %d codes, want %d", len(rows), len(problems))
 	}
@@ -122,7 +123,7 @@ func TestThePageOfCodes(t *testing.T) {
 		}
 		again, unknown, _ := judged(t, func(*http.Request) (*http.Response, error) {
 			w := httptest.NewRecorder()
-			httpsafe.WriteProblem(w, httpsafe.IETF(), "", p)
+			httpsafe.Options{Profile: httpsafe.IETF()}.WriteProblem(w, p)
 			return w.Result(), nil
 		})
 		if again != (row[2] == "yes") || unknown != (row[3] == "unknown") {

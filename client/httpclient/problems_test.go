@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -23,7 +24,7 @@ func isOutcomeUnknown(p httpsafe.Problem) bool { return p.Slug == httpsafe.Outco
 // with saidByLink asked by saidByHeader (stripe: no retry where the server goes on with an abandoned key).
 func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 	for _, profile := range httpsafe.Profiles() {
-		problems := append(httpsafe.Problems(), proxy.Problems()...)
+		problems := httpsafe.Options{}.Rules("", retrysafe.Policy{}, proxy.Problems()...).Problems
 		if i := slices.IndexFunc(problems, isOutcomeUnknown); profile.RetryHeader != "" || profile.RenderFunc == nil {
 			resumes := problems[i] // under Rerun and Reconcile
 			resumes.Retryable = true
@@ -38,7 +39,7 @@ func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 			}
 			p := play(t, httpclient.Options{Profile: profile}, nil, func(*http.Request) (*http.Response, error) {
 				w := httptest.NewRecorder()
-				httpsafe.WriteProblem(w, profile, "", problem)
+				httpsafe.Options{Profile: profile}.WriteProblem(w, problem)
 				return w.Result(), nil
 			})
 			unknown, again := errors.Is(p.err, client.ErrOutcomeUnknown), len(p.sent) > 1

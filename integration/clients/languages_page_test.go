@@ -81,7 +81,9 @@ func situations(t *testing.T, n int) (all []situation) {
 		if row[3] == "unknown" {
 			p.Executed, s.exit = "unknown", 2
 		}
-		s.write = func(w http.ResponseWriter) { httpsafe.WriteProblem(w, httpsafe.IETF(), "/policy", p) }
+		s.write = func(w http.ResponseWriter) {
+			httpsafe.Options{Profile: httpsafe.IETF(), PolicyURL: "/policy"}.WriteProblem(w, p)
+		}
 		all = append(all, s)
 	}
 	refused := func(status string, exit int) situation {

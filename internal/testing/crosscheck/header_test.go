@@ -30,7 +30,7 @@ func FuzzParseKey(f *testing.F) {
 // checkKey compares our parser with httpsfv where a key must be a structured-field string.
 func checkKey(t tester, line string) {
 	t.Helper()
-	got, err := httpsafe.ParseKey([]string{line}, httpsafe.KeySyntax{Form: httpsafe.StringOnly, Max: 1024})
+	got, err := httpsafe.KeySyntax{Form: httpsafe.StringOnly, Max: 1024}.ParseHeader([]string{line})
 	item, theirs := httpsfv.UnmarshalItem([]string{strings.Trim(line, " \t")})
 	if padding := base64.CorruptInputError(0); errors.As(theirs, &padding) {
 		return // httpsfv requires the padding of byte sequences, which RFC 9651 (4.2.7) lets senders omit
@@ -57,11 +57,11 @@ func checkKey(t tester, line string) {
 func checkLenient(t tester, line, want string) {
 	t.Helper()
 	syntax := httpsafe.KeySyntax{Max: 1024}
-	if got, err := httpsafe.ParseKey([]string{line}, syntax); err != nil || got != want {
+	if got, err := syntax.ParseHeader([]string{line}); err != nil || got != want {
 		t.Errorf("%q where bare keys are allowed: %q, %v; want %q", line, got, err, want)
 	}
 	bare := strings.Trim(want, " ")
-	if got, err := httpsafe.ParseKey([]string{want}, syntax); err == nil && bare[0] != '"' && got != bare {
+	if got, err := syntax.ParseHeader([]string{want}); err == nil && bare[0] != '"' && got != bare {
 		t.Errorf("bare %q: %q", want, got)
 	}
 }

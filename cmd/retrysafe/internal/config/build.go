@@ -224,7 +224,7 @@ func (t Route) http(secret []byte) httpsafe.Options {
 
 // rules returns what is in force for the route.
 func (t Route) rules() httpsafe.Rules {
-	return t.http(nil).Rules(t.Pattern.Value, t.policy().WithDefaults())
+	return t.http(nil).Rules(t.Pattern.Value, t.policy())
 }
 
 // profile returns the route's profile; check has seen that it exists.
