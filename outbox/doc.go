@@ -50,4 +50,24 @@
 //   - due.go, lease.go: the statements that take due messages and settle them
 //   - letters.go, stats.go: dead letters, statistics and the sweep, for operators
 //   - sql.go, sql/: one folder of statements per dialect, one statement per file
+//
+// # Design
+//
+//   - Save knows no driver, and takes only transactions. SQLTx and PgxTx are interfaces with Commit and Rollback, which
+//     no pool or connection has. Save reads one thing of a statement's result: how many rows were affected. None means
+//     that another message has the key; the statement reports that without failing, so that the transaction can
+//     continue.
+//   - A lease is a random owner and a time. A relay that takes a message writes both, and only that owner may settle
+//     it. While the lease runs, due_at lies in the future, so that one column and one small index serve waiting, leased
+//     and due messages alike.
+//   - Three statements for a batch, without RETURNING and arrays. Rows are chosen with SKIP LOCKED (SQLite: in an
+//     immediate transaction), leased by one update and settled by another, both given JSON, which every database and
+//     driver supports. A dialect is a folder of the same files.
+//   - A try counts when it starts, so that a message which crashes its relay becomes a dead letter as well.
+//   - Of an aggregate only the first unsent message is ever taken, so that sinks may send a batch in any order.
+//   - A lookup is bounded. It reads the thousand messages that have been due for longest. Only if these are not enough
+//     it walks through the aggregates by the index, a thousand at a time, and continues there at the next lookup.
+//     Messages behind a dead letter cost nothing, however many.
+//   - The relay is not an adapter. It has no guard and claims no keys: it sends at least once, and the receiver runs at
+//     most once.
 package outbox

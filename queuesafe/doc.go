@@ -25,4 +25,15 @@
 //   - disposition.go: the table of what happens to a message in each situation (docs/queues.md shows it)
 //   - delay.go: when a message is delivered again, and how it is kept while it is handled
 //   - observe.go: events
+//
+// # Design
+//
+//   - Consumer.Handle returns a Disposition, and an adapter carries it out. What becomes of a message is a table in
+//     disposition.go, which a test compares with docs/queues.md.
+//   - Ack means that the key has ended. If its end could not be saved yet, the message is not acknowledged: the next
+//     delivery finds it, for one read.
+//   - Deliveries are counted in two situations only. Brokers also count deliveries that failed for reasons outside of
+//     the message, and a store that is down must not make dead letters.
+//   - A poison message ends inside its claim. The attempt after the last allowed one completes the key as failed, under
+//     its lease, without running the handler.
 package queuesafe

@@ -28,4 +28,10 @@
 //
 // What it cannot show: whether the real store, the real database and the network behave. For that, run retrysafe probe
 // against the running service. docs/testing-your-handler.md has both, step by step.
+//
+// # Design
+//
+//   - A killed process is a goroutine that ends. runtime.Goexit at a call of the store runs deferred functions, which a
+//     crash would not, so everything that the dead attempt still tries is refused. Its lease ends at once, so that
+//     tests need not wait.
 package retrysafetest

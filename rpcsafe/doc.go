@@ -17,4 +17,18 @@
 //   - refusal.go: how the situations of the root are rendered: codes, reasons, details
 //
 // Client: client.go, outgoing.go, signals.go (what a failed reply means, the table of docs/grpc.md), evidence.go.
+//
+// # Design
+//
+//   - One core, two translations. This package decides; grpcsafe and connectsafe translate what goes in and what comes
+//     out into their library's types. It is a module of its own because of protobuf.
+//   - A record belongs to neither library. It holds the code, the bytes of the message or of the google.rpc.Status, and
+//     metadata as on the wire: one library replays what the other has recorded.
+//   - Exact bytes. A message is returned in its own type if it has only one encoding. If it has maps, or fields that
+//     the program does not know, it is returned as a message with its content and its exact bytes (exact.go).
+//   - Refusals have no header. A header commits a call, and gRPC retries it no more. connect-go flushes a header before
+//     an error's trailers; connectsafe.TrailersOnly holds that flush back and makes the trailers the header, with which
+//     net/http then ends the stream.
+//   - A handler has a stream of its own that holds its header back, so that what grpc-go does only with its own stream
+//     (choosing a compressor) fails inside.
 package rpcsafe

@@ -5,4 +5,10 @@
 // (transport.go, call.go), where a profile has its keys (key.go), one attempt (send.go), the table of signals, which
 // docs/client.md explains (signals.go), Client with its Resume (client.go), profiles from what the probe has seen
 // (observed.go), and SendOnce (once.go).
+//
+// # Design
+//
+//   - Signals are a table; the first row that fits a reply decides. docs/client.md explains each row, and a test finds
+//     a row that is missing there.
+//   - The proxy and the client share SendOnce: only the code that counts attempts may make them.
 package httpclient

@@ -1,4 +1,19 @@
 // Command retrysafe makes HTTP APIs safe to retry. See retrysafe --help.
+//
+// # Design
+//
+//   - The command waits for an attempt in flight, the library refuses. A connection that breaks is followed by a retry
+//     within milliseconds, and few clients retry 409. So the command waits 5 s, less than usual timeouts, and then
+//     answers 409. The library leaves the choice to its caller.
+//   - A configuration that protects less than it seems to is an error that says what to write instead. A setting that
+//     may be intended, but that the operator should know about, is a warning at each start.
+//   - A replay asks no other server, by default. The store cannot know that a login was revoked, and asking for each
+//     request would put another server into every path. The setting auth asks where that matters; retention.replay
+//     bounds the time of replays.
+//   - A live SQLite file is reached through its proxy. The file admits one process, so the proxy serves "retrysafe
+//     keys" on a Unix domain socket beside the file. The right to open the socket (mode 0600 from the moment it exists)
+//     is the right to write the file, so there is no token and nothing on TCP. The --admin listener has no such
+//     endpoints, because it has no authentication. The file's lock proves that a socket found at start is stale.
 package main
 
 import (

@@ -5,6 +5,12 @@
 //	go run ./internal/release licenses
 //
 // It runs in the root of the repository. RELEASING.md says how a release is made.
+//
+// # Design
+//
+//   - The go.mod files in the checkout are not the released ones. They replace sibling modules, so that each module
+//     builds, is tidied and is linted without the workspace. This program removes the replace lines and adds the
+//     version and the hashes; a test uses the result as a user would.
 package main
 
 import (

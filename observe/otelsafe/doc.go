@@ -22,4 +22,11 @@
 // link back. So one gets from a replay to the request that did the work, across processes and machines, without
 // anything being stored for it. The parent ID of those spans is the attempt's fence. Requests whose span is not sampled
 // leave no trace there.
+//
+// # Design
+//
+//   - This package imports the packages whose events it reads, because events are structs, which local interfaces
+//     cannot describe. Those packages belong to the root module, so that a program which measures one of them requires
+//     nothing more.
+//   - No label is unbounded: topics, consumers and operations go through one list of at most 100 names.
 package otelsafe

@@ -20,4 +20,10 @@
 //
 // A message is left alone, to be delivered again at once, only when the consumer stops or loses its connection. Connections are made
 // again, and queues declared again, until Run's context ends.
+//
+// # Design
+//
+//   - A queue for each delay, copies with confirmations, and no recovery by the client library: messages that were not
+//     acknowledged on a lost connection belong to another consumer, so a session ends with its connection, while its
+//     handlers finish.
 package amqpsafe

@@ -26,4 +26,12 @@
 // its offsets from 0 again: give queuesafe.Options another Version then.
 //
 // It is tested against kfake, the broker that comes with franz-go and has real groups, rebalances and faults.
+//
+// # Design
+//
+//   - A message that is tried again keeps its place. A retry topic would break the order of a record key, and a commit
+//     past the gap would lose the message with the process. So it waits in memory, and its record key with it, until
+//     the window is full. Deliveries are those to one member; attempts are counted by the store.
+//   - This package marks records, and franz-go commits what is marked under the group's generation. Partitions change
+//     only between polls, and polls never wait for handlers, so a rebalance waits for Drain at most.
 package kafkasafe

@@ -17,4 +17,9 @@
 //	        while the handler runs, every third of AckWait: in progress
 //
 // The connection is the caller's; nats.go makes it again when it is lost.
+//
+// # Design
+//
+//   - Messages are pulled, not sent ahead. A message that waits in the process uses up its AckWait, so only as many are
+//     requested as handlers are free.
 package natssafe

@@ -21,4 +21,10 @@
 // queue is FIFO and it does so within five minutes: let it send the attribute Idempotency-Key, as the outbox does, or name a field.
 //
 // It is tested against fauxqs, a server that speaks SQS's protocol, with visibility, groups and redrive policies.
+//
+// # Design
+//
+//   - A message is received only when a handler is free, so that no visibility timeout runs out while a message waits
+//     in the process. The exception are messages of one FIFO group that were received together: they are given back
+//     when half of their visibility timeout has passed.
 package sqssafe

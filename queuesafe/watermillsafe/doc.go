@@ -21,4 +21,8 @@
 //
 // Handlers that return messages for the router to publish need Options.Publisher: the router would publish after the key has ended, and
 // a crash in between would lose them for good, since the redelivery is a duplicate. An outbox saves them with the business write.
+//
+// # Design
+//
+//   - Errors say what becomes of a message, so that Watermill's own poison middleware sends the dead letters.
 package watermillsafe
