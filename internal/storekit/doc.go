@@ -5,6 +5,7 @@
 //   - watch.go: the callers of Watch, by key, and how they are woken.
 //   - guess.go: whether the next claim is likely to be of a new key, which decides the statement that is tried first.
 //   - list.go: the limits of a listing.
+//   - intx.go: how a transaction of the user's ends: with the completion of its attempt, or not at all.
 //
 // Stores written elsewhere do not need it: the contract is retrysafe.Store, and stores/storetest checks it.
 package storekit

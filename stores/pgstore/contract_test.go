@@ -40,7 +40,7 @@ func runContract(t *testing.T, url string, o Options, walks int) {
 	})
 }
 
-// Seen to fail with whole returning nil: a function that said ROLLBACK was completed, and one that said COMMIT ran twice; with InDoubt doing
+// Seen to fail with Intact returning nil: a function that said ROLLBACK was completed, and one that said COMMIT ran twice; with InDoubt doing
 // nothing; with the rollback taken out of inTx; and with the completion's answer ignored.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // InTx runs f in a transaction on the store's pool, and commits what f has written together with the completion of the
@@ -43,11 +44,11 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx pgx.Tx)
 		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN;\n" + s.sql.markTx})
 		return pgxTx{tx}, err
 	}, func(ctx context.Context, t transaction) error {
-		lent := &lentTx{Tx: t.(pgxTx).Tx}
-		if err := f(ctx, lent); err != nil {
+		tx := &userTx{Tx: t.(pgxTx).Tx}
+		if err := f(ctx, tx); err != nil {
 			return err
 		}
-		return lent.refused()
+		return tx.refused()
 	})
 }
 
@@ -90,97 +91,70 @@ func (s *Store) inTx(ctx context.Context, begin func(context.Context) (transacti
 	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer func() { _ = tx.rollback(end) }() // after a panic too
-	inside, steps := a.Control().StepsInTx(ctx)
-	t := &ending{store: s, tx: tx}
-	if err := f(inside, tx); err != nil {
-		a.Control().RolledBack()
-		if ended := t.whole(end); errors.Is(ended, errEndedInside) {
-			a.Control().InDoubt()
-			return errors.Join(ended, err)
-		}
-		return err
-	}
-	t.steps = steps()
-	if !a.Protected() {
-		if err := t.whole(end); err != nil {
-			return err
-		}
-		return t.commit(end, nil)
-	}
-	return a.Control().CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-		ctx, cancel := context.WithTimeout(end, endTime)
-		defer cancel()
-		return t.complete(ctx, l, r, keep)
-	})
+	return storekit.InTx(ctx, a, s, &sharedTx{tx, s, end}, func(ctx context.Context) error { return f(ctx, tx) })
 }
 
-// ending is the end of a transaction that business writes and a completion share.
-type ending struct {
+// sharedTx is a transaction that the writes of the work share with a completion. It implements storekit.Tx.
+type sharedTx struct {
+	transaction
 	store *Store
-	tx    transaction
-	steps []retrysafe.StepResult
+	end   context.Context // what ends the transaction runs with it, whatever has become of the caller
 }
 
-// errEndedInside is the error of whole if the transaction is another one by now, or none.
-var errEndedInside = errors.New("the transaction was ended inside the function given to InTx, which must leave that to InTx; " +
-	"nothing was completed, and what it wrote may have been committed")
-
-// whole makes sure that the transaction is still the one that f was given, and good for more statements. One that f has ended, and begun
-// anew so that a statement then failed, looks like any other with a failed statement.
-func (t *ending) whole(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, endTime)
+// Intact implements storekit.Tx. A transaction that the work has ended, and begun anew so that a statement then failed, looks
+// like any other with a failed statement.
+func (t *sharedTx) Intact() error {
+	ctx, cancel := context.WithTimeout(t.end, endTime)
 	defer cancel()
-	n, err := t.tx.exec(ctx, t.store.sql.whole)
+	n, err := t.exec(ctx, t.store.sql.isMarked)
 	switch {
 	case err == nil && n == 1:
 		return nil
 	case err == nil, errors.Is(err, sql.ErrTxDone):
-		return retrysafe.Unknown(errEndedInside)
+		return storekit.ErrEndedInside
 	case sqlState(err) == failedTransaction:
-		return fmt.Errorf("a statement failed inside the function given to InTx, which ignored the error; nothing was completed, and "+
-			"nothing of what it wrote remains: %w", err)
+		return fmt.Errorf("a statement failed inside InTx, and its error was ignored: nothing was completed, and nothing of what "+
+			"was written remains: %w", err)
 	}
 	return explain(err)
 }
 
-// complete writes the steps and the completion, and commits. What f has written is only good together with this completion:
-// one that is there already does not count.
-func (t *ending) complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+// Complete implements storekit.Tx.
+func (t *sharedTx) Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error {
+	ctx, cancel := context.WithTimeout(t.end, endTime)
+	defer cancel()
+	if !t.store.grown.Load() {
+		if _, err := t.exec(ctx, t.store.sql.plannerSettings, nil); err != nil {
+			return explain(err)
+		}
+	}
+	for _, step := range steps {
+		if err := t.change(ctx, newCheckpoint(l, step)); err != nil {
+			return err
+		}
+	}
 	c := newCompletion(l, r, keep)
-	if err := t.whole(ctx); err != nil {
-		return fmt.Errorf("complete %s: %w", l.Key, err)
+	if err := t.change(ctx, c); err != nil {
+		return err
 	}
-	if err := t.write(ctx, c); err != nil {
-		return fmt.Errorf("complete %s: %w", l.Key, explain(err))
-	}
-	return t.commit(ctx, c)
+	return t.commitWith(ctx, c)
 }
 
-func (t *ending) write(ctx context.Context, c *change) error {
-	if !t.store.grown.Load() {
-		if _, err := t.tx.exec(ctx, t.store.sql.plannerSettings, nil); err != nil {
-			return err
-		}
-	}
-	for _, step := range t.steps {
-		n, err := t.tx.exec(ctx, t.store.sql.steps[stepCheckpoint].one, newCheckpoint(c.lease, step).values...)
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return retrysafe.ErrLeaseLost
-		}
-	}
-	n, err := t.tx.exec(ctx, t.store.sql.steps[stepComplete].one, c.values...)
+// change runs the statement of a change as a part of the transaction.
+func (t *sharedTx) change(ctx context.Context, c *change) error {
+	n, err := t.exec(ctx, t.store.sql.steps[c.step].one, c.values...)
 	if err == nil && n == 0 {
 		return retrysafe.ErrLeaseLost
 	}
-	return err
+	return explain(err)
 }
 
-// commit commits. If the answer is lost, it reads what has become of the transaction; c is nil if there is nothing to read.
-func (t *ending) commit(ctx context.Context, c *change) error {
-	err := t.tx.commit(ctx)
+// Commit implements storekit.Tx.
+func (t *sharedTx) Commit() error { return t.commitWith(t.end, nil) }
+
+// commitWith commits. If the answer is lost, it reads what has become of c; nil: there is nothing to read.
+func (t *sharedTx) commitWith(ctx context.Context, c *change) error {
+	err := t.commit(ctx)
 	switch {
 	case err == nil:
 		return nil
@@ -201,7 +175,7 @@ func (s *Store) resolve(ctx context.Context, c *change, lost error) error {
 	var err error
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
 		err = s.readCommitted(ctx, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, s.sql.outcome, c.values[:3]...).Scan(&state)
+			return tx.QueryRow(ctx, s.sql.stateOf, c.values[:3]...).Scan(&state)
 		})
 		if err == nil || !isConnectionError(err) || errors.Is(err, pgx.ErrNoRows) {
 			break

@@ -39,7 +39,7 @@ func (s step) takesKey() bool { return s == stepArchive || s == stepWatch || s =
 type statements struct {
 	steps [stepCount]statement
 
-	plannerSettings, markTx, whole, outcome            string
+	plannerSettings, markTx, isMarked, stateOf         string
 	inspect, purge, list, stats, bytes, pendingAges    string
 	sweepClaims, sweepOlder, oldestDue                 string
 	addDays, pastDays, takeSweepLock, releaseSweepLock string
@@ -83,7 +83,7 @@ func newStatements(schema string) *statements {
 		return inSchema(string(b), schema)
 	}
 	q := &statements{
-		plannerSettings: text("planner_settings"), markTx: text("mark_tx"), whole: text("whole"), outcome: text("outcome"),
+		plannerSettings: text("planner_settings"), markTx: text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), pastDays: text("past_days"),

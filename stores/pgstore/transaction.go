@@ -32,8 +32,8 @@ func (t pgxTx) commit(ctx context.Context) error { return t.Commit(ctx) }
 
 func (t pgxTx) rollback(ctx context.Context) error { return t.Rollback(ctx) }
 
-// lentTx is a transaction as a function given to InTx has it: only InTx ends it.
-type lentTx struct {
+// userTx is a transaction as the function given to InTx has it: only InTx ends it.
+type userTx struct {
 	pgx.Tx
 	asked atomic.Bool // to end
 }
@@ -42,18 +42,18 @@ var errNotYours = errors.New("pgstore: InTx commits when its function returns ni
 	"do not call Commit or Rollback inside it")
 
 // Commit implements pgx.Tx.
-func (t *lentTx) Commit(context.Context) error { return t.refuse() }
+func (t *userTx) Commit(context.Context) error { return t.refuse() }
 
 // Rollback implements pgx.Tx.
-func (t *lentTx) Rollback(context.Context) error { return t.refuse() }
+func (t *userTx) Rollback(context.Context) error { return t.refuse() }
 
-func (t *lentTx) refuse() error {
+func (t *userTx) refuse() error {
 	t.asked.Store(true)
 	return errNotYours
 }
 
 // refused returns the error that the function was given, in case it has ignored it: what it wanted is not what would happen.
-func (t *lentTx) refused() error {
+func (t *userTx) refused() error {
 	if t.asked.Load() {
 		return errNotYours
 	}

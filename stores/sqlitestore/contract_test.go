@@ -26,7 +26,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// Seen to fail with whole not asked after an error of the function: one that had said COMMIT ran twice; with InDoubt doing nothing; with the
+// Seen to fail with Intact not asked after an error of the function: one that had said COMMIT ran twice; with InDoubt doing nothing; with the
 // rollback taken out of InTx; and with back not deferred.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // InTx runs f in a transaction on the store's file, and commits what f has written together with the completion of the
@@ -49,42 +50,27 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	if err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
 	}
-	back := sync.OnceFunc(func() {
+	release := sync.OnceFunc(func() {
 		stop()
 		returnConn()
 	})
-	defer back()
+	defer release()
 	// Only this function ends the transaction: an end of ctx in between must not, unseen.
 	tx, err := s.writer.conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
 	}
 	defer tx.Rollback() // does nothing after a commit
-	if _, err := (txRunner{tx, context.Background()}).exec("savepoint"); err != nil {
+	t := &sharedTx{store: s, tx: tx, run: txRunner{tx, context.Background()}, release: release, commits: commits}
+	if _, err := t.run.exec("savepoint"); err != nil {
 		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
 	}
-	inside, steps := a.Control().StepsInTx(context.WithValue(ctx, holderKey{}, s.writer))
-	t := &shared{store: s, tx: tx, back: back, commits: commits}
-	if err := f(inside, tx); err != nil {
-		a.Control().RolledBack()
-		if ended := t.whole(); ended != nil && t.inDoubt() {
-			a.Control().InDoubt()
-			return errors.Join(ended, err)
-		}
-		return err
-	}
-	t.steps = steps()
-	if !a.Protected() {
-		if err := t.whole(); err != nil {
-			return err
-		}
-		return t.commit(func(context.Context) bool { return false })
-	}
-	return a.Control().CompleteIn(s, t.complete)
+	inside := context.WithValue(ctx, holderKey{}, s.writer)
+	return storekit.InTx(inside, a, s, t, func(ctx context.Context) error { return f(ctx, tx) })
 }
 
-// countCommits counts the commits on a connection until stop is called, which needs the connection as every other use does. A driver that cannot say when it commits counts one
-// from the start.
+// countCommits counts the commits on a connection until stop is called, which needs the connection as every other use does.
+// A driver that cannot say when it commits counts one from the start.
 func countCommits(conn *sql.Conn) (n *atomic.Int64, stop func(), err error) {
 	n, stop = new(atomic.Int64), func() {}
 	err = conn.Raw(func(driverConn any) error {
@@ -103,75 +89,70 @@ func countCommits(conn *sql.Conn) (n *atomic.Int64, stop func(), err error) {
 	return n, stop, err
 }
 
-// shared is a transaction that business writes and a completion share.
-type shared struct {
+// sharedTx is a transaction that the writes of the work share with a completion. It implements storekit.Tx.
+type sharedTx struct {
 	store   *Store
 	tx      *sql.Tx
-	steps   []retrysafe.StepResult
-	back    func()
-	commits *atomic.Int64 // since before it began
+	run     txRunner      // in tx
+	release func()        // returns the connection
+	commits *atomic.Int64 // on the connection, since before tx began
 }
 
-// inDoubt reports whether something was committed, or may have been, by the function given to InTx.
-func (t *shared) inDoubt() bool { return t.commits.Load() > 0 }
+// Intact implements storekit.Tx. SQLite rolls a transaction back by itself when the disk is full, for example; if the work
+// ignores that error, each statement after it is committed at once.
+func (t *sharedTx) Intact() error {
+	_, err := t.run.exec("release_savepoint")
+	switch {
+	case err == nil:
+		return nil
+	case t.commits.Load() > 0:
+		return fmt.Errorf("%w: %w", storekit.ErrEndedInside, err)
+	case errors.Is(err, sql.ErrTxDone), strings.Contains(err.Error(), "no such savepoint"):
+		return fmt.Errorf("the transaction was rolled back inside InTx, by a statement or an ignored error: nothing was completed, "+
+			"and nothing of what was written remains: %w", err)
+	}
+	return explain(t.store.path, err)
+}
 
-// complete writes the completion and commits. It gives the connection back before the engine goes on, because the
-// engine may wait for a heartbeat, and a heartbeat may wait for the connection.
-func (t *shared) complete(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-	defer t.back()
+// Complete implements storekit.Tx. It returns the connection before the engine goes on, because the engine may wait for a
+// heartbeat, and a heartbeat may wait for the connection.
+func (t *sharedTx) Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error {
+	defer t.release()
 	defer t.tx.Rollback()
 	s := t.store
-	e, now := newCompletion(l, r, keep), s.clock.now()
-	if err := t.whole(); err != nil {
-		return fmt.Errorf("complete %s: %w", l.Key, err)
+	c, now := newCompletion(l, r, keep), s.clock.now()
+	for _, step := range steps {
+		if err := c.saveStep(t.run, now, step); err != nil {
+			return s.explainChange(err)
+		}
 	}
-	// What f has written is only good together with this completion: one that is there already does not count.
-	id, err := t.save(e, now)
-	switch {
-	case errors.Is(err, retrysafe.ErrLeaseLost):
-		return fmt.Errorf("complete %s: %w", l.Key, err)
-	case err != nil:
-		return fmt.Errorf("complete %s: %w", l.Key, explain(s.path, err))
+	id, err := c.save(t.run, now)
+	if err != nil {
+		return s.explainChange(err)
 	}
-	err = t.commit(func(ctx context.Context) bool { return s.completed(ctx, e.change) })
+	err = t.commit(func() bool { return s.completed(context.Background(), c.change) })
 	if err == nil {
-		s.watches.Wake(e.digest)
-		s.sweeper.saved([]deadline{{id, now + e.keep.Audit}})
+		s.watches.Wake(c.digest)
+		s.sweeper.saved([]deadline{{id, now + c.keep.Audit}})
 	}
 	return err
 }
 
-// whole makes sure that the transaction is still the one that f was given. f may have ended it. SQLite rolls one back by itself when the
-// disk is full; if f ignores that error, each statement after it is committed at once.
-func (t *shared) whole() error {
-	_, err := txRunner{t.tx, context.Background()}.exec("release_savepoint")
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, sql.ErrTxDone) && !strings.Contains(err.Error(), "no such savepoint"):
-		return explain(t.store.path, err)
-	case t.inDoubt():
-		return retrysafe.Unknown(fmt.Errorf("the transaction was ended inside the function given to InTx, which must leave that to InTx; "+
-			"nothing was completed, and what it wrote may have been committed: %w", err))
+// explainChange explains an error of SQLite, and leaves an answer as it is.
+func (s *Store) explainChange(err error) error {
+	if isAnswer(err) {
+		return err
 	}
-	return fmt.Errorf("the transaction was rolled back inside the function given to InTx, by a statement or with an error that it ignored; "+
-		"nothing was completed, and nothing of what it wrote remains: %w", err)
+	return explain(s.path, err)
 }
 
-func (t *shared) save(e *completion, now instant) (id int64, err error) {
-	run := txRunner{t.tx, context.Background()}
-	for _, step := range t.steps {
-		if err := e.saveStep(run, now, step); err != nil {
-			return 0, err
-		}
-	}
-	return e.save(run, now)
-}
+// Commit implements storekit.Tx.
+func (t *sharedTx) Commit() error { return t.commit(func() bool { return false }) }
 
-// commit commits. If the answer is an error, it asks what has become of the transaction.
-func (t *shared) commit(done func(context.Context) bool) error {
+// commit commits. If SQLite answers with an error, committed says what has become of the transaction.
+func (t *sharedTx) commit(committed func() bool) error {
 	err := t.tx.Commit()
-	if err == nil || done(context.Background()) {
+	if err == nil || committed() {
 		return nil
 	}
 	return fmt.Errorf("commit: %w", explain(t.store.path, err))

@@ -87,8 +87,8 @@ func TestInTxUnknownCommit(t *testing.T) {
 	if err := tx.Rollback(); err != nil { // so that Commit fails
 		t.Fatal(err)
 	}
-	of := &shared{store: s, tx: tx}
-	done := func(ctx context.Context) bool { return s.completed(ctx, change{c.Lease, c.Lease.Key.Digest()}) }
+	of := &sharedTx{store: s, tx: tx}
+	done := func() bool { return s.completed(t.Context(), change{c.Lease, c.Lease.Key.Digest()}) }
 	if err := of.commit(done); !errors.Is(err, sql.ErrTxDone) {
 		t.Errorf("without the completion: got %v, want the error", err)
 	}
@@ -227,7 +227,7 @@ func TestInTxStorm(t *testing.T) {
 }
 
 // What SQLite has rolled back by itself, as it does on a full disk too, is not completed, also if the function has passed over the error.
-// Seen to fail with whole taken out: the attempt was completed, and its charge was gone.
+// Seen to fail with Intact returning nil: the attempt was completed, and its charge was gone.
 func TestInTxThatSQLiteHasRolledBack(t *testing.T) {
 	s := business(t)
 	if _, err := s.db.Exec("CREATE UNIQUE INDEX once ON charges (id); INSERT INTO charges VALUES ('taken')"); err != nil {

@@ -1,2 +1,2 @@
--- Marks a transaction for whole.sql. The mark goes when the transaction ends.
+-- Marks a transaction for is_marked.sql. The mark goes when the transaction ends.
 SET LOCAL retrysafe.in_tx = 'open'

@@ -1,0 +1,65 @@
+package storekit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Tx is a transaction that the writes of the work share with the completion of its attempt.
+type Tx interface {
+	// Intact returns nil if the transaction is still the one that began, and takes more statements. Otherwise it says why
+	// not, with an error that is ErrEndedInside if what was written may have been committed.
+	Intact() error
+	// Complete saves the steps and the result under the lease, and commits. It returns ErrLeaseLost if no row was changed,
+	// also if this lease has completed before: what was written is only good together with this completion.
+	Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error
+	// Commit commits without a completion.
+	Commit() error
+}
+
+// ErrEndedInside is the error of Intact if the function given to InTx has ended the transaction.
+var ErrEndedInside = errors.New("the transaction was ended inside InTx, by a statement or an ignored error: nothing was " +
+	"completed, and what was written may have been committed; leave COMMIT and ROLLBACK to InTx")
+
+// InTx runs f, and ends the transaction that has begun for it as every store's InTx promises: with the completion of the
+// attempt, or not at all. The caller rolls back what InTx has not committed, also after a panic of f.
+func InTx(ctx context.Context, a *retrysafe.Attempt, s retrysafe.Store, tx Tx, f func(context.Context) error) error {
+	inside, steps := a.Control().StepsInTx(ctx)
+	if err := f(inside); err != nil {
+		a.Control().RolledBack()
+		if ended := tx.Intact(); errors.Is(ended, ErrEndedInside) {
+			// The work may call its error retryable. It is not: something may have been committed.
+			a.Control().InDoubt()
+			return errors.Join(retrysafe.Unknown(ended), err)
+		}
+		return err
+	}
+	saved := steps()
+	if !a.Protected() {
+		if err := intact(tx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+	return a.Control().CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+		err := intact(tx)
+		if err == nil {
+			err = tx.Complete(l, saved, r, keep)
+		}
+		if err != nil {
+			return fmt.Errorf("complete %s: %w", l.Key, err)
+		}
+		return nil
+	})
+}
+
+func intact(tx Tx) error {
+	err := tx.Intact()
+	if errors.Is(err, ErrEndedInside) {
+		return retrysafe.Unknown(err)
+	}
+	return err
+}
