@@ -2,6 +2,7 @@ package retrysafetest
 
 import (
 	"context"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -43,6 +44,10 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context) error) err
 		return s.interruptible("the commit of InTx", l, func() error {
 			// Only the work's end decides: a context that has ended since must not leave half of the steps behind.
 			ctx := context.WithoutCancel(ctx)
+			// A completion that is there already does not count, and Extend finds it.
+			if err := s.memory.Extend(ctx, l, time.Minute); err != nil {
+				return err
+			}
 			for _, step := range steps() {
 				if err := s.memory.Checkpoint(ctx, l, step); err != nil {
 					return err

@@ -40,8 +40,9 @@ func runContract(t *testing.T, url string, o Options, walks int) {
 	})
 }
 
-// Seen to fail with Intact returning nil: a function that said ROLLBACK was completed, and one that said COMMIT ran twice; with InDoubt doing
-// nothing; with the rollback taken out of inTx; and with the completion's answer ignored.
+// Seen to fail with Intact returning nil: work that said ROLLBACK was completed, and work that said COMMIT ran twice; with InDoubt
+// doing nothing; with the rollback taken out of inTx; and with the completion's answer ignored. What breaks each rule is in
+// storetest.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
 	for _, withSQL := range []bool{false, true} {

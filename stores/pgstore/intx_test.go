@@ -96,63 +96,6 @@ func (b business) guardedAt(t *testing.T, id string, work func(context.Context, 
 	return err
 }
 
-func TestInTxCommitsBoth(t *testing.T) {
-	eachWay(t, func(t *testing.T, b business) {
-		for range 3 {
-			err := b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error { return b.charge(ctx) })
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := b.charges(t); n != 1 {
-			t.Errorf("got %d charges, want 1", n)
-		}
-		found, err := b.Inspect(t.Context(), retrysafe.Key{ID: "k"}.Digest())
-		if err != nil || len(found) != 1 || string(found[0].Result.Body) != `"charged"` {
-			t.Errorf("got %v, %v", found, err)
-		}
-	})
-}
-
-// A step inside of the transaction is saved with it, or not at all; one before it is saved at once. Seen to fail with
-// steps saved by Checkpoint inside of the transaction too.
-func TestInTxKeepsStepsTogether(t *testing.T) {
-	eachWay(t, func(t *testing.T, b business) {
-		boom := retrysafe.Retryable(errors.New("boom"))
-		step := func(ctx context.Context, name string) error {
-			_, err := retrysafe.Step(ctx, name, func(context.Context, string) (string, error) { return "done", nil })
-			return err
-		}
-		work := func(end error) func(context.Context, *retrysafe.Attempt) error {
-			return func(ctx context.Context, a *retrysafe.Attempt) error {
-				return errors.Join(step(ctx, "before"), b.inTx(ctx, func(ctx context.Context, _ func() error) error {
-					return errors.Join(step(ctx, "inside"), end)
-				}))
-			}
-		}
-		key := retrysafe.Key{ID: "k"}.Digest()
-		for _, c := range []struct {
-			end  error
-			want string
-		}{{boom, "[before]"}, {nil, "[before inside]"}} {
-			if err := b.guarded(t, work(c.end)); (err == nil) != (c.end == nil) {
-				t.Fatalf("got %v, want %v", err, c.end)
-			}
-			found, err := b.Inspect(t.Context(), key)
-			if err != nil || len(found) != 1 {
-				t.Fatalf("got %d records, %v", len(found), err)
-			}
-			var names []string
-			for _, s := range found[0].Steps {
-				names = append(names, s.Name)
-			}
-			if got := fmt.Sprint(names); got != c.want {
-				t.Errorf("with the transaction's end %v: got steps %s, want %s", c.end, got, c.want)
-			}
-		}
-	})
-}
-
 // Seen to fail with an ended transaction treated as success.
 func TestInTxEndedByTheFunction(t *testing.T) {
 	eachWay(t, func(t *testing.T, b business) {

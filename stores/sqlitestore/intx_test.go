@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -54,25 +53,6 @@ func guarded(t *testing.T, s *Store, work func(context.Context, *retrysafe.Attem
 	return err
 }
 
-func TestInTxCommitsBoth(t *testing.T) {
-	s := business(t)
-	changed, stop, err := s.Watch(t.Context(), retrysafe.Key{ID: "k"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	for range 3 {
-		err := guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error { return s.InTx(ctx, insertCharge) })
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := charges(t, s); n != 1 {
-		t.Errorf("got %d charges, want 1", n)
-	}
-	<-changed
-}
-
 // A commit that answers with an error has happened if the file says so. Seen to fail with the question taken out of commit.
 func TestInTxUnknownCommit(t *testing.T) {
 	s := business(t)
@@ -110,40 +90,6 @@ func TestInTxEndedByTheFunction(t *testing.T) {
 		}
 		return err
 	})
-}
-
-// A step inside of the transaction is saved with it, or not at all; one before it is saved at once. Seen to fail with
-// StepsInTx taken out of InTx, and with save forgetting the steps.
-func TestInTxKeepsStepsTogether(t *testing.T) {
-	s := business(t)
-	step := func(ctx context.Context, name string) error {
-		_, err := retrysafe.Step(ctx, name, func(context.Context, string) (string, error) { return "done", nil })
-		return err
-	}
-	for _, c := range []struct {
-		end  error
-		want string
-	}{{retrysafe.Retryable(errors.New("boom")), "[before]"}, {nil, "[before inside]"}} {
-		err := guarded(t, s, func(ctx context.Context, a *retrysafe.Attempt) error {
-			return errors.Join(step(ctx, "before"), s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
-				return errors.Join(step(ctx, "inside"), c.end)
-			}))
-		})
-		if (err == nil) != (c.end == nil) {
-			t.Fatalf("got %v, want %v", err, c.end)
-		}
-		found, err := s.Inspect(t.Context(), retrysafe.Key{ID: "k"}.Digest())
-		if err != nil || len(found) != 1 {
-			t.Fatalf("got %d records, %v", len(found), err)
-		}
-		var names []string
-		for _, s := range found[0].Steps {
-			names = append(names, s.Name)
-		}
-		if got := fmt.Sprint(names); got != c.want {
-			t.Errorf("with the transaction's end %v: got steps %s, want %s", c.end, got, c.want)
-		}
-	}
 }
 
 // Using the store inside InTx fails at once. Seen to hang with the checks of holderKey and heldBy taken out.
@@ -194,35 +140,6 @@ func TestInTxHoldsUpNoReader(t *testing.T) {
 	}
 	if found, err := s.Inspect(t.Context(), params("new").Key.Digest()); err != nil || len(found) != 0 {
 		t.Errorf("the claim that did not wait was made nevertheless: %v, %v", found, err)
-	}
-}
-
-// Transactions and claims from many goroutines never see SQLITE_BUSY, and each effect happens once.
-func TestInTxStorm(t *testing.T) {
-	s := business(t)
-	g := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}})
-	defer g.Shutdown(context.Background())
-	const keys, callers = 20, 10
-	errs := make(chan error, keys*callers)
-	for i := range keys * callers {
-		go func() {
-			req := retrysafe.Request{Key: retrysafe.Key{ID: fmt.Sprint(i % keys)}}
-			_, err := retrysafe.Do(t.Context(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
-				if err := retrysafe.SetResult(ctx, "charged"); err != nil {
-					return "", err
-				}
-				return "charged", s.InTx(ctx, insertCharge)
-			})
-			errs <- err
-		}()
-	}
-	for range keys * callers {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-	if n := charges(t, s); n != keys {
-		t.Errorf("got %d charges, want %d", n, keys)
 	}
 }
 

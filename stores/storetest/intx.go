@@ -81,7 +81,7 @@ func write(_ context.Context, exec func(string) error) error { return exec(inser
 // do runs work under a key. It reports whether the work ran, and returns what the caller is told.
 func (k *txKit) do(id string, work func(ctx context.Context, a *retrysafe.Attempt) error) (ran bool, err error) {
 	k.Helper()
-	_, err = retrysafe.Do(context.Background(), k.guard, retrysafe.Request{Key: retrysafe.Key{Scope: "tenant", ID: id}},
+	_, err = retrysafe.Do(context.Background(), k.guard, retrysafe.Request{Key: keyOf(id)},
 		func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
 			ran = true
 			if err := retrysafe.SetResult(ctx, "answer"); err != nil {
@@ -144,14 +144,66 @@ func (k *txKit) notDone(id string) {
 	}
 }
 
+// watch returns the channel of a watch of a key. For a store that is no Watcher it holds a value already.
+func (k *txKit) watch(id string) <-chan struct{} {
+	k.Helper()
+	w, ok := k.store.Store.(retrysafe.Watcher)
+	if !ok {
+		changed := make(chan struct{}, 1)
+		changed <- struct{}{}
+		return changed
+	}
+	changed, stop, err := w.Watch(k.Context(), keyOf(id))
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.Cleanup(stop)
+	return changed
+}
+
+// inspect returns the body and the names of the steps of a key's only record, if the store is an Inspector.
+func (k *txKit) inspect(id string) (body string, steps []string, ok bool) {
+	k.Helper()
+	i, ok := k.store.Store.(retrysafe.Inspector)
+	if !ok {
+		return "", nil, false
+	}
+	found, err := i.Inspect(k.Context(), keyOf(id).Digest())
+	if err != nil || len(found) != 1 {
+		k.Fatalf("Inspect: got %d records, %v; want one", len(found), err)
+	}
+	for _, s := range found[0].Steps {
+		steps = append(steps, s.Name)
+	}
+	return string(found[0].Result.Body), steps, true
+}
+
+// unclaimable is a store whose claims fail.
+type unclaimable struct{ retrysafe.Store }
+
+func (unclaimable) Claim(context.Context, retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	return retrysafe.Claim{}, errors.New("the store is down")
+}
+
+func keyOf(id string) retrysafe.Key { return retrysafe.Key{Scope: "tenant", ID: id} }
+
 var errOfWork = errors.New("the work's error")
 
 func txRules() []txRule {
 	rules := []txRule{
-		{"intx-commits-both", "what f wrote and the completion are there together", func(k *txKit) {
+		{"intx-commits-both", "what f wrote and the completion are there together, for retries and for those who watch", func(k *txKit) {
+			changed := k.watch("k")
 			k.runs("k")
 			k.done("k")
 			k.rows(1)
+			select {
+			case <-changed:
+			case <-time.After(slack):
+				k.Error("the caller of Watch was not woken")
+			}
+			if body, _, ok := k.inspect("k"); ok && body != `"answer"` {
+				k.Errorf("Inspect shows %s, want the answer", body)
+			}
 		}},
 		{"intx-error", "after an error of f, which InTx returns, nothing of f remains and nothing is completed", func(k *txKit) {
 			if err := k.releasing("k", writeThen(func(context.Context, func(string) error) error { return errOfWork })); !errors.Is(err, errOfWork) {
@@ -195,18 +247,56 @@ func txRules() []txRule {
 			})
 			k.rows(0)
 		}},
-		{"intx-steps", "the results of steps inside the transaction are saved by it, or not at all", func(k *txKit) {
-			ran := 0
-			step := func(ctx context.Context) error {
-				_, err := retrysafe.Step(ctx, "inside", func(context.Context, string) (int, error) {
-					ran++
-					return ran, nil
+		{"intx-completed-already", "a completion that is there already does not count: nothing of f remains", func(k *txKit) {
+			_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
+				if err := k.store.Complete(ctx, a.Control().Lease(), retrysafe.Result{}, retrysafe.Retention{}); err != nil {
+					k.Fatal(err)
+				}
+				err := k.store.InTx(ctx, write)
+				if !errors.Is(err, retrysafe.ErrLeaseLost) {
+					k.Errorf("InTx: got %v, want ErrLeaseLost", err)
+				}
+				return err
+			})
+			k.rows(0)
+		}},
+		{"intx-late", "an attempt whose lease has run out completes, unless another attempt has taken the key over", func(k *txKit) {
+			ran, err := k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
+				if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
+					k.Fatal(err)
+				}
+				return k.store.InTx(ctx, write)
+			})
+			if !ran || err != nil {
+				k.Errorf("got %v, want that it completes", err)
+			}
+			k.rows(1)
+			k.done("k")
+		}},
+		{"intx-steps", "a step inside the transaction is saved by it, or not at all; one before it is saved at once", func(k *txKit) {
+			ran := map[string]int{}
+			step := func(ctx context.Context, name string) error {
+				_, err := retrysafe.Step(ctx, name, func(context.Context, string) (int, error) {
+					ran[name]++
+					return ran[name], nil
 				})
 				return err
 			}
-			_ = k.releasing("k", func(ctx context.Context, _ func(string) error) error { return errors.Join(step(ctx), errOfWork) })
-			if err := k.releasing("k", func(ctx context.Context, _ func(string) error) error { return step(ctx) }); err != nil || ran != 2 {
-				k.Errorf("got %v, and the step ran %d times; want 2", err, ran)
+			for _, end := range []error{errOfWork, nil} {
+				_, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
+					return retrysafe.Retryable(errors.Join(step(ctx, "before"), k.store.InTx(ctx, func(ctx context.Context, _ func(string) error) error {
+						return errors.Join(step(ctx, "inside"), end)
+					})))
+				})
+				if (err == nil) != (end == nil) {
+					k.Errorf("after %v: got %v", end, err)
+				}
+			}
+			if ran["before"] != 1 || ran["inside"] != 2 {
+				k.Errorf("the steps ran %v times; want the one before once, and the one inside twice", ran)
+			}
+			if _, steps, ok := k.inspect("k"); ok && fmt.Sprint(steps) != "[before inside]" {
+				k.Errorf("Inspect shows the steps %v, want both", steps)
 			}
 		}},
 		{"intx-no-attempt", "outside of an attempt InTx returns ErrNoAttempt and does not call f", func(k *txKit) {
@@ -237,6 +327,42 @@ func txRules() []txRule {
 			}
 			k.rows(0)
 			k.notDone("k")
+		}},
+		{"intx-forgets", "after an error of f, what the work has answered so far is taken back, so that it can answer anew", func(k *txKit) {
+			taken := false
+			_ = k.releasing("k", func(ctx context.Context, _ func(string) error) error {
+				if a, ok := retrysafe.AttemptFrom(ctx); ok {
+					a.Control().Capture(func() (retrysafe.Result, error) {
+						taken = true
+						return retrysafe.Result{}, nil
+					})
+				}
+				return errOfWork
+			})
+			if !taken {
+				k.Error("InTx has not called RolledBack")
+			}
+		}},
+		{"intx-unprotected", "an attempt without protection commits what f wrote, and completes nothing", func(k *txKit) {
+			policy := retrysafe.Policy{OnStoreError: retrysafe.FailOpen, Lease: 10 * time.Millisecond}
+			k.guard = retrysafe.New(unclaimable{k.store.Store}, retrysafe.Options{Policy: policy})
+			if ran, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error { return k.store.InTx(ctx, write) }); !ran || err != nil {
+				k.Errorf("ran %v, got %v; want it to run", ran, err)
+			}
+			k.rows(1)
+			k.guard = retrysafe.New(k.store.Store, retrysafe.Options{})
+			k.runs("k")
+		}},
+		{"intx-storm", "of many transactions under few keys each key's commits once, and no other caller sees an error", func(k *txKit) {
+			const keys, callers = 8, 5
+			k.guard = retrysafe.New(k.store.Store, retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}})
+			together(keys*callers, func(i int) {
+				_, err := k.do(fmt.Sprint(i%keys), func(ctx context.Context, _ *retrysafe.Attempt) error { return k.store.InTx(ctx, write) })
+				if err != nil {
+					k.Errorf("caller %d: %v", i, err)
+				}
+			})
+			k.rows(keys)
 		}},
 	}
 	for _, statements := range [][]string{

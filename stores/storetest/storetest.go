@@ -9,7 +9,8 @@
 // if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time passes by
 // Harness.Age. Run the suite with -race.
 //
-// RunInTx has the rules for stores whose completions share a transaction with what the work writes.
+// RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes. A store without
+// it does not call it.
 package storetest
 
 import (
