@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Subject is a guarded handler and what Check must know of it. All fields but KeyOptional are required.
+// Subject describes a guarded handler to Check. All fields but KeyOptional are required.
 type Subject struct {
 	// Guard that the handler's middleware was made with. Its store is a Store of this package.
 	Guard *retrysafe.Guard
@@ -41,7 +41,7 @@ const atOnce = 10
 //     answer, or a refusal where the policy for abandoned keys is Refuse or Reconcile
 //   - paused at each of these places until the lease is lost and a retry was answered (Store.PauseAt): no second effect
 //
-// It stops at the first of them that fails, and says what the usual causes are. It calls the handler in process, and
+// It stops at the first check that fails, and names the usual causes. It calls the handler in process, and
 // never sleeps. It uses random keys, so that it may be called again with the same Store.
 func Check(t testing.TB, s Subject) {
 	t.Helper()
@@ -64,7 +64,7 @@ type checker struct {
 	store *Store
 }
 
-// complete reports whether all fields are there, and fails the test if not.
+// complete reports whether all required fields are set, and fails the test if not.
 func (c *checker) complete() bool {
 	c.Helper()
 	if c.Guard == nil || c.Handler == nil || c.NewRequest == nil || c.Effects == nil {
@@ -86,7 +86,7 @@ func (c *checker) complete() bool {
 	}
 }
 
-// answer is what a request got.
+// answer is the response to a request, or the reason why there is none.
 type answer struct {
 	status int
 	header http.Header
@@ -105,7 +105,7 @@ func (a answer) String() string {
 	return fmt.Sprintf("%d %q", a.status, a.body[:min(len(a.body), shown)])
 }
 
-// differs says how b differs from a in what a client acts on; empty if it does not.
+// differs describes how b differs from a in the parts that a client acts on; empty if it does not.
 func (a answer) differs(b answer) string {
 	if a.broken != b.broken || a.status != b.status || !bytes.Equal(a.body, b.body) {
 		return fmt.Sprintf("%v, then %v", a, b)

@@ -345,7 +345,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"looks first, then acts": {func(c *setup) {
 			c.policy = rerun
 			c.handler = func(s *shop) http.HandlerFunc { return s.looksFirst }
-		}, "paused before Checkpoint of the step log until its lease was lost and a retry was answered, and then went on: 2 effects"},
+		}, "paused before Checkpoint of the step log until its lease was lost and a retry was answered, and then continued: 2 effects"},
 		"an answer of its own for an attempt that has lost its lease": {func(c *setup) {
 			c.policy = retrysafe.Policy{OnAbandoned: retrysafe.Rerun(), OnInFlight: retrysafe.Wait(time.Minute)}
 			c.outside = func(_ *shop, next http.Handler) http.Handler {

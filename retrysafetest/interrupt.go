@@ -32,9 +32,9 @@ var (
 //	}
 //
 // Killed means: the goroutine that called the Store ends there (runtime.Goexit; its deferred functions still run), the
-// attempt's lease ends at once instead of after Policy.Lease, and whatever the attempt still tries is refused. Work is
-// one request, which may be sent to a real server: its client then sees the connection break. Calls that other requests
-// make meanwhile count as well, so run nothing beside it. KillAt returns when the goroutine has ended.
+// attempt's lease ends at once instead of after Policy.Lease, and everything that the attempt still tries is refused.
+// Work is one request, which may be sent to a real server: its client then sees the connection break. Calls that other
+// requests make meanwhile count as well, so run nothing beside it. KillAt returns when the goroutine has ended.
 func (s *Store) KillAt(n int, work func()) (killed bool) {
 	_, killed = s.killAt(n, work)
 	return killed
@@ -52,8 +52,8 @@ func (s *Store) killAt(n int, work func()) (where string, killed bool) {
 }
 
 // PauseAt is like KillAt, but the process is only paused, for longer than its lease: the lease ends, meanwhile runs (a
-// retry that may take the key over), and then work goes on as if nothing had happened. What it still does shows whether
-// work that has lost its lease can do harm. PauseAt returns when work has ended.
+// retry that may take the key over), and then work goes on as if nothing had happened. The effects that it still has
+// show whether work that has lost its lease can do harm. PauseAt returns when work has ended.
 func (s *Store) PauseAt(n int, work, meanwhile func()) (paused bool) {
 	_, paused = s.pauseAt(n, work, meanwhile)
 	return paused
@@ -88,7 +88,7 @@ func (s *Store) plan(p *interruption) *interruption {
 	return p
 }
 
-// settle cancels an interruption that was not reached.
+// settle removes an interruption that was not reached.
 func (s *Store) settle(p *interruption) (where string, reached bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ type gate struct {
 	open    chan struct{}
 }
 
-// overlap makes attempts end only once n have claimed. The function that it returns takes that back.
+// overlap makes attempts wait with their end until n have claimed. Call the returned function to undo that.
 func (s *Store) overlap(n int) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +154,8 @@ func (g *gate) arrived(o retrysafe.Owner) {
 	}
 }
 
-// awaitOthers waits until the gate is open. It gives up after a second, because a layer outside may let in one request
-// at a time.
+// awaitOthers waits until the gate is open. It gives up after a second, because a layer around the
+// middleware may serve one request at a time.
 func (s *Store) awaitOthers() {
 	s.mu.Lock()
 	g := s.gate

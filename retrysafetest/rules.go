@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// first checks that requests have effects, and that these are counted. Nothing that follows would mean anything
-// otherwise.
+// first checks that requests have effects and that Subject.Effects counts them: without that, the checks that follow
+// would pass for any handler.
 func (c *checker) first() (fault string) {
 	for range 2 { // under two keys
 		c.store.watchKeys()
@@ -21,7 +21,7 @@ func (c *checker) first() (fault string) {
 		case !a.ok():
 			return fmt.Sprintf("a request with a new key got %v. Let NewRequest return a request that succeeds.", a)
 		case len(ids) == 0:
-			return fmt.Sprintf("a request with a new key got %v, and the store was not asked for the key. Is the handler wrapped in "+
+			return fmt.Sprintf("a request with a new key got %v, and the key was not claimed. Is the handler wrapped in "+
 				"httpsafe.Middleware with this Guard? Does NewRequest put the key where the middleware looks for it?", a)
 		case effects != 1:
 			return fmt.Sprintf("a request with a new key has %d effects, want 1. Does NewRequest use its key, and does Effects count "+
@@ -31,6 +31,7 @@ func (c *checker) first() (fault string) {
 	return ""
 }
 
+// retries checks that a retry has no effect and gets the same answer.
 func (c *checker) retries() (fault string) {
 	key := newKey()
 	c.store.watchKeys()
@@ -50,7 +51,7 @@ func (c *checker) retries() (fault string) {
 	return ""
 }
 
-// whyAgain says how a retry can have had another effect.
+// whyAgain explains how a retry can have had another effect.
 func (c *checker) whyAgain() string {
 	scopes, ids, replays := c.store.claimed()
 	switch {
@@ -61,11 +62,12 @@ func (c *checker) whyAgain() string {
 		return fmt.Sprintf("%d different keys were claimed. Where the key is made from the request, it must not depend on what changes "+
 			"between retries.", len(ids))
 	case replays > 0:
-		return "The store has answered from the record, so the effect is made outside of httpsafe.Middleware: move it inside."
+		return "The answer was replayed, so the effect is made outside of httpsafe.Middleware: move it inside."
 	}
 	return "The key was free again: an answer that says that nothing happened (429, 503, httpsafe.Release) must not follow an effect."
 }
 
+// atOnce checks requests with one key that are sent at once.
 func (c *checker) atOnce() (fault string) {
 	key := newKey()
 	c.store.watchKeys()
@@ -75,7 +77,7 @@ func (c *checker) atOnce() (fault string) {
 	if n := c.Effects() - before; n != 1 {
 		return fmt.Sprintf("%d requests at once with one key had %d effects, want 1. %s", atOnce, n, c.whyAgain())
 	}
-	waits := c.Guard.Policy().OnInFlight.String() != retrysafe.Reject().String()
+	waits := !c.Guard.Policy().OnInFlight.Equal(retrysafe.Reject())
 	for _, a := range answers {
 		refused := a.broken == "" && a.status >= http.StatusBadRequest
 		if d := settled.differs(a); d != "" && (waits || !refused) {
@@ -86,6 +88,7 @@ func (c *checker) atOnce() (fault string) {
 	return ""
 }
 
+// withoutKey checks that a request without a key is refused.
 func (c *checker) withoutKey() (fault string) {
 	if c.KeyOptional {
 		return ""
@@ -99,6 +102,7 @@ func (c *checker) withoutKey() (fault string) {
 	return ""
 }
 
+// killed checks a retry after the process died, for each place where it may die.
 func (c *checker) killed() (fault string) {
 	for n := 0; ; n++ {
 		key, before := newKey(), c.Effects()
@@ -122,6 +126,8 @@ func (c *checker) killed() (fault string) {
 // patience is how long a retry may take.
 const patience = 10 * time.Second
 
+// paused checks an attempt that continues after another one has taken its key over, for each place where it may be
+// paused.
 func (c *checker) paused() (fault string) {
 	for n := 0; ; n++ {
 		key, before := newKey(), c.Effects()
@@ -155,16 +161,16 @@ func (c *checker) paused() (fault string) {
 			}
 		}
 		if f != "" {
-			return fmt.Sprintf("the process was paused %s until its lease was lost and a retry was answered, and then went on: %s", where, f)
+			return fmt.Sprintf("the process was paused %s until its lease was lost and a retry was answered, and then continued: %s", where, f)
 		}
 	}
 }
 
-// judge says what is wrong with effects and answers after an attempt that was interrupted.
+// judge returns what is wrong with effects and answers after an attempt that was interrupted; empty if nothing is.
 func (c *checker) judge(effects int, retry, settled answer) (fault string) {
-	policy := c.Guard.Policy().OnAbandoned.String()
+	policy := c.Guard.Policy().OnAbandoned
 	switch {
-	case effects > 1 && policy == retrysafe.Refuse().String():
+	case effects > 1 && policy.Equal(retrysafe.Refuse()):
 		return fmt.Sprintf("%d effects, want 1. %s", effects, c.whyAgain())
 	case effects > 1:
 		return fmt.Sprintf("%d effects, want 1. The policy for abandoned keys is %s, so the work ran again. Is the effect inside InTx, made with "+
@@ -172,7 +178,7 @@ func (c *checker) judge(effects int, retry, settled answer) (fault string) {
 			"either, the policy must be Refuse.", effects, policy)
 	case settled.ok() && effects == 0:
 		return fmt.Sprintf("the answer is %v, and there is no effect: the answer was saved without it. Do both in one InTx.", settled)
-	case !settled.ok() && policy == retrysafe.Rerun().String():
+	case !settled.ok() && policy.Equal(retrysafe.Rerun()):
 		return fmt.Sprintf("the policy for abandoned keys is rerun, and the retry got %v, then %v. Can the handler run again?", retry, settled)
 	}
 	return ""

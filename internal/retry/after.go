@@ -29,25 +29,3 @@ func After(h http.Header, now time.Time) time.Duration {
 	}
 	return min(max(at.Sub(now), 0), longestAfter)
 }
-
-// longestInFlight bounds what a server asks a client to wait for an attempt.
-const longestInFlight = 30 * time.Second
-
-// InFlight estimates how long an attempt in flight still takes: what Retry-After says to whoever asks for its answer. age is
-// how long it has taken so far, leaseLeft what is left of its lease, which is lease long and is extended every third of that.
-// least is the shortest wait.
-//
-// An attempt that is alive takes about as long again as it has taken. While it is, more than three fifths of its lease are left,
-// as it is extended with two thirds left. One that has missed a heartbeat is most likely dead, and nothing changes for its key
-// before its lease ends.
-func InFlight(age, leaseLeft, lease, least time.Duration) time.Duration {
-	guess := age
-	switch {
-	case leaseLeft <= 0: // not known
-	case leaseLeft < lease*3/5:
-		guess = leaseLeft
-	default:
-		guess = min(age, leaseLeft)
-	}
-	return min(max(guess, least), longestInFlight)
-}

@@ -11,12 +11,12 @@ func (s *Store) Check() (n int, err error) {
 	defer s.mu.Unlock()
 	for i, r := range s.due {
 		if r.place != i+1 {
-			return 0, fmt.Errorf("the record at place %d of the schedule believes to be at %d", i+1, r.place)
+			return 0, fmt.Errorf("the record at place %d of the schedule has the index %d", i+1, r.place)
 		}
 	}
 	for _, r := range s.due[len(s.due):cap(s.due)] {
 		if r != nil {
-			return 0, errors.New("the schedule holds on to a record that is gone")
+			return 0, errors.New("the schedule has a record that was deleted")
 		}
 	}
 	for _, r := range s.records {

@@ -7,7 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Inspect returns what is kept of a key, the newest record first.
+// Inspect returns the records that are kept of a key, the newest first.
 func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -19,7 +19,7 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 	return found, nil
 }
 
-// inspect answers with records that share their bytes with the store.
+// inspect returns records that share their bytes with the store.
 func (s *Store) inspect(d retrysafe.Digest) []retrysafe.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()

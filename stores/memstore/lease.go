@@ -69,7 +69,7 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 	return s.underLease(ctx, "release", l, func(r *record, now time.Duration) error {
 		switch {
 		case r == nil || r.state == retrysafe.Released:
-			return nil // nobody has it
+			return nil // no attempt has the key
 		case !r.pendingUnder(l):
 			return retrysafe.ErrLeaseLost
 		case len(r.steps) == 0:
@@ -101,7 +101,7 @@ func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease,
 	return nil
 }
 
-// pendingUnder reports whether the attempt that l names has the key. There may be no record.
+// pendingUnder reports whether the attempt that l names has the key. r may be nil.
 func (r *record) pendingUnder(l retrysafe.Lease) bool {
 	return r != nil && r.state == retrysafe.Pending && r.lastClaimedUnder(l)
 }

@@ -1,8 +1,17 @@
 // Package memstore keeps records in memory: the Store contract at its plainest, and the reference for other stores.
 //
-// A Store lives as long as its process and serves that process alone; what it knows is gone when the process ends.
-// It is for tests, for development, and for single processes whose callers do not retry across a restart. It starts
-// no goroutine and no timer, and needs no Close.
+// A Store lives as long as its process and serves that process alone; its records are lost when the process ends. It is
+// for tests, for development, and for single processes whose callers do not retry across a restart. It starts no
+// goroutine and no timer, and needs no Close.
+//
+//   - memstore.go: Store, its limits, Claim
+//   - lease.go: Extend, Checkpoint, Complete, Release
+//   - record.go: one record, and what Claim and Inspect show of it
+//   - sweep.go: Sweep, and the order in which records are due
+//   - inspect.go, purge.go, watch.go: Inspector, Purger, Watcher
+//
+// Three orders hold every record: the index by key, the ring of arrival for listings, and the schedule of sweeping. All
+// of them change under one mutex, which no method holds while it copies a body.
 package memstore
 
 import (
@@ -17,7 +26,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Limits that Options{} stands for.
+// Limits of a Store whose Options do not set others.
 const (
 	DefaultMaxKeys  = 1_000_000
 	DefaultMaxBytes = 1 << 30
@@ -52,8 +61,8 @@ func (o Options) withDefaults() Options {
 
 // Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger. It is safe for concurrent use.
 //
-// At its limits it refuses new keys with ErrStoreFull, and never forgets a record early. Each new key sweeps a little,
-// so that a Store does not grow although nobody calls Sweep.
+// At its limits it refuses new keys with retrysafe.ErrStoreFull, and never deletes a record early. Each new key sweeps
+// two records that are due, so that a Store does not grow even if Sweep is never called.
 type Store struct {
 	options Options
 	// epoch added to the clock gives fences that keep growing when the process starts again.
@@ -101,7 +110,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe
 	return c, err
 }
 
-// claim answers with a record that shares its bytes with the store.
+// claim returns a record that shares its bytes with the store.
 func (s *Store) claim(p *retrysafe.ClaimParams, c *retrysafe.Claim) error {
 	digest := p.Key.Digest()
 	s.mu.Lock()
@@ -132,7 +141,8 @@ func (s *Store) live(d retrysafe.Digest, now time.Duration) *record {
 	return r
 }
 
-// makeRoom sweeps a little, or, in a full store, until a new record fits.
+// makeRoom sweeps two records that are due, or, in a full store, as many as it takes for a new record to fit. It
+// returns ErrStoreFull if nothing more is due.
 func (s *Store) makeRoom(p *retrysafe.ClaimParams, now time.Duration) error {
 	const aLittle = 2 // more than the one record that follows, so that sweeping keeps up with claiming
 	for range aLittle {
@@ -149,7 +159,7 @@ func (s *Store) makeRoom(p *retrysafe.ClaimParams, now time.Duration) error {
 	return nil
 }
 
-// acquire gives r to p.Owner under a new fence, or, if p.Owner holds it already, under the same.
+// acquire gives r to p.Owner under a new fence, or under the same fence if p.Owner has the key already.
 func (s *Store) acquire(r *record, p *retrysafe.ClaimParams, now time.Duration) {
 	if !r.heldBy(p.Owner) {
 		r.state = retrysafe.Pending
@@ -165,13 +175,14 @@ func (s *Store) acquire(r *record, p *retrysafe.ClaimParams, now time.Duration) 
 	s.changed(r)
 }
 
-// nextFence grows over all keys, so that it also grows for a key whose record has been deleted.
+// nextFence returns a fence larger than all before it, of any key, so that fences grow for a key whose record has been
+// deleted too.
 func (s *Store) nextFence(now time.Duration) int64 {
 	s.fence = max(s.fence+1, (s.epoch + now).Microseconds())
 	return s.fence
 }
 
-// unshare gives v bytes of its own.
+// unshare gives v bytes that it does not share with the store.
 func unshare(v *retrysafe.Record) {
 	v.Result = v.Result.Clone()
 	v.Steps = slices.Clone(v.Steps)
@@ -180,7 +191,7 @@ func unshare(v *retrysafe.Record) {
 	}
 }
 
-// after returns t + d, or the last instant there is.
+// after returns t + d, or the last instant that fits if the sum would overflow.
 func after(t, d time.Duration) time.Duration {
 	if sum := t + d; d <= 0 || sum > t {
 		return sum

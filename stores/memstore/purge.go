@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step.
+// Purge drops the answer of a key, and its steps except the trail, to which it adds the step s.
 // It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
 func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
 	if err := ctx.Err(); err != nil {

@@ -6,12 +6,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// overhead is about what a record takes beside its strings and slices: itself and its places in the index, in the
-// order of arrival and in the schedule.
+// overhead estimates the bytes that a record takes beside its strings and slices: itself and its entries in the index,
+// in the order of arrival and in the schedule.
 const overhead = 512
 
-// record is what the store keeps of a key. Its instants are readings of the store's clock. The bytes inside result
-// and steps never change once they are here, so that they can be read outside the lock.
+// record holds one record of a key. Its instants are readings of the store's clock. The bytes inside result and steps
+// never change once they are stored, so that they can be read without the lock.
 type record struct {
 	key         retrysafe.Key
 	digest      retrysafe.Digest
@@ -36,7 +36,7 @@ type record struct {
 	bytes      int64   // what is counted in Store.bytes
 }
 
-// add puts a new record in front of what is left of the key's older ones.
+// add makes r the newest record of its key, in front of older ones that Inspect still shows.
 func (s *Store) add(d retrysafe.Digest, p *retrysafe.ClaimParams, now time.Duration) *record {
 	r := &record{
 		key: p.Key, digest: d, fingerprint: p.Fingerprint, claimedAt: now, older: s.records[d],
@@ -47,7 +47,7 @@ func (s *Store) add(d retrysafe.Digest, p *retrysafe.ClaimParams, now time.Durat
 	return r
 }
 
-// remove forgets r.
+// remove deletes r.
 func (s *Store) remove(r *record) {
 	if newest := s.records[r.digest]; newest != r {
 		newest.unlink(r)
@@ -61,7 +61,7 @@ func (s *Store) remove(r *record) {
 	s.bytes -= r.bytes
 }
 
-// unlink takes old, which is older than r, out of the line.
+// unlink removes old, which is older than r, from the list of the key's records.
 func (r *record) unlink(old *record) {
 	for r.older != old {
 		r = r.older
@@ -85,7 +85,7 @@ func (r *record) size() int64 {
 	return int64(n)
 }
 
-// verdict is what a claim of r finds. A new record has no state yet.
+// verdict returns what a claim of r finds. A new record has no state yet.
 func (r *record) verdict(p *retrysafe.ClaimParams, now time.Duration) retrysafe.Verdict {
 	same := r.fingerprint == p.Fingerprint
 	switch {
@@ -120,8 +120,8 @@ func (r *record) readable(now time.Duration) bool {
 	return !r.expired(now) || r.state.Ended() && now < after(r.endsAt, r.keep.Audit)
 }
 
-// forClaim is the record as Claim shows it: with the steps of work that has not ended, or with the answer while it may
-// be replayed. It shares its bytes with r.
+// forClaim returns the record as Claim shows it: with the steps of work that has not ended, or with the answer while it
+// may be replayed. It shares its bytes with r.
 func (r *record) forClaim(now time.Duration) retrysafe.Record {
 	v := r.summary(now)
 	if !r.state.Ended() {
@@ -132,7 +132,7 @@ func (r *record) forClaim(now time.Duration) retrysafe.Record {
 	return v
 }
 
-// forPeople is the record as Inspect shows it: with all there is until Audit has passed. It shares its bytes with r.
+// forPeople returns the record as Inspect shows it: complete until Audit has passed. It shares its bytes with r.
 func (r *record) forPeople(now time.Duration) retrysafe.Record {
 	v := r.summary(now)
 	if !r.state.Ended() || v.AuditLeft > 0 {
@@ -141,7 +141,7 @@ func (r *record) forPeople(now time.Duration) retrysafe.Record {
 	return v
 }
 
-// summary is the record without steps, Meta and Body.
+// summary returns the record without steps, Meta and Body.
 func (r *record) summary(now time.Duration) retrysafe.Record {
 	v := retrysafe.Record{
 		Key:         r.key,
@@ -166,5 +166,5 @@ func (r *record) summary(now time.Duration) retrysafe.Record {
 	return v
 }
 
-// left is the time from now until end; 0 once it has passed.
+// left returns the time from now until end; 0 once it has passed.
 func left(now, end time.Duration) time.Duration { return max(0, end-now) }

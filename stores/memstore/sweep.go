@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// Sweep deletes records past their retention and drops results and steps that nobody may read any more: up to limit
-// records, one at a time, so that claims do not wait for the whole pass. Less than limit means that nothing more is
-// due. Claims work, and new keys sweep, without it; call it now and then so that memory comes back in quiet times.
+// Sweep deletes records past their retention and drops results and steps that may not be read any more: up to limit
+// records, one at a time, so that claims do not wait for the whole pass. It returns how many; less than limit means
+// that nothing more is due. New keys sweep too, so that claims do not depend on it; call it now and then to free memory
+// when few keys are claimed.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	swept := 0
 	for swept < limit {
@@ -29,13 +30,13 @@ func (s *Store) sweepOne() bool {
 	return s.sweepNext(s.options.Clock())
 }
 
-// sweepNext deletes or lightens the record that is due first, and reports whether one was due.
+// sweepNext deletes the record that is due first, or drops its content, and reports whether one was due.
 func (s *Store) sweepNext(now time.Duration) bool {
 	if len(s.due) == 0 || s.due[0].dueAt() > now {
 		return false
 	}
 	if r := s.due[0]; r.readable(now) {
-		r.lighten()
+		r.dropContent()
 		s.changed(r)
 	} else {
 		s.remove(r)
@@ -43,7 +44,7 @@ func (s *Store) sweepNext(now time.Duration) bool {
 	return true
 }
 
-// dueAt is when the next thing happens to r: an ended record loses its content once Audit has passed, any record is
+// dueAt returns when r is to be swept next: an ended record loses its content once Audit has passed, any record is
 // deleted once it is no longer readable.
 func (r *record) dueAt() time.Duration {
 	if r.state.Ended() && !r.swept {
@@ -52,16 +53,17 @@ func (r *record) dueAt() time.Duration {
 	return after(r.endsAt, r.keep.Key)
 }
 
-// lighten drops what nobody may read any more. That the work has run, and how it ended, stays.
-func (r *record) lighten() {
+// dropContent drops the parts that may not be read any more. That the work has run, and how it ended, is kept.
+func (r *record) dropContent() {
 	r.result.Meta, r.result.Body, r.steps = nil, nil, nil
 	r.swept = true
 }
 
-// schedule is a heap of records, the first due on top. Each record knows its place.
+// schedule is a heap of records, the one that is due first on top. Each record knows its index, so that it can be
+// moved.
 type schedule []*record
 
-// put moves r to where it belongs, after it came or changed.
+// put adds r, or moves it after a change.
 func (q *schedule) put(r *record) {
 	if r.place == 0 {
 		heap.Push(q, r)

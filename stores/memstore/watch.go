@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Watch returns a channel that receives a value when the key's attempt completes, releases the key, or extends its
-// lease by nothing. stop frees what Watch holds.
+// Watch returns a channel that receives a value when the key's attempt completes, releases the key, or ends its
+// lease (Extend with 0). stop frees what Watch holds.
 func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan struct{}, stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
