@@ -28,3 +28,22 @@ func TestBudgetsOfOriginsAreNotKeptForGood(t *testing.T) {
 		t.Errorf("%d budgets", n)
 	}
 }
+
+func TestBudget(t *testing.T) {
+	b := budgets{limit: RetryBudget{Tokens: 4, PerSuccess: 0.5}, left: map[string]float64{}}
+	if !b.failed("a") || b.failed("a") {
+		t.Error("of four tokens, retries end when two are left")
+	}
+	b.succeeded("a")
+	b.succeeded("a")
+	b.succeeded("a") // 3.5
+	if !b.failed("a") {
+		t.Error("successes give nothing back")
+	}
+	free := budgets{limit: RetryBudget{Tokens: -1, PerSuccess: 0.1}, left: map[string]float64{}}
+	for range 100 {
+		if !free.failed("a") {
+			t.Fatal("negative tokens bound retries")
+		}
+	}
+}

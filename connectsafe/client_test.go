@@ -12,6 +12,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 	"github.com/retrysafe/retrysafe/rpcsafe"
@@ -30,7 +31,7 @@ type town struct {
 	client  *connect.Client[shoppb.CreateRequest, shoppb.Thing]
 }
 
-func newTown(t *testing.T, o connectsafe.ClientOptions, protocol []connect.ClientOption, answers ...error) *town {
+func newTown(t *testing.T, o rpcsafe.ClientOptions, protocol []connect.ClientOption, answers ...error) *town {
 	k := &town{T: t}
 	url := serve(t, connect.NewUnaryHandler(create, func(_ context.Context, r *in) (*out, error) {
 		k.mu.Lock()
@@ -69,19 +70,19 @@ func TestRetriesHaveOneKey(t *testing.T) {
 	down := connect.NewError(connect.CodeUnavailable, errors.New("down"))
 	for name, protocol := range speakers() {
 		t.Run(name, func(t *testing.T) {
-			k := newTown(t, connectsafe.ClientOptions{}, protocol, down, down, nil)
+			k := newTown(t, rpcsafe.ClientOptions{}, protocol, down, down, nil)
 			if err := k.create(t.Context()); err != nil {
 				t.Error(err)
 			}
 			k.wantOneKey(3)
-			k = newTown(t, connectsafe.ClientOptions{Attempts: 2}, protocol, down)
-			if err := k.create(t.Context()); !errors.Is(err, connectsafe.ErrOutcomeUnknown) || connect.CodeOf(err) != connect.CodeUnavailable {
+			k = newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 2}}, protocol, down)
+			if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) || connect.CodeOf(err) != connect.CodeUnavailable {
 				t.Error(err)
 			}
 			k.wantOneKey(2)
 			stop := connect.NewError(connect.CodeUnavailable, errors.New("down"))
 			stop.Meta().Set("Grpc-Retry-Pushback-Ms", "-1")
-			k = newTown(t, connectsafe.ClientOptions{}, protocol, stop)
+			k = newTown(t, rpcsafe.ClientOptions{}, protocol, stop)
 			if err := k.create(t.Context()); err == nil {
 				t.Error("no error")
 			}
@@ -92,25 +93,25 @@ func TestRetriesHaveOneKey(t *testing.T) {
 
 // Seen to fail with RequireKey, or MaxInFlight, left out of shared.
 func TestRequireKey(t *testing.T) {
-	k := newTown(t, connectsafe.ClientOptions{RequireKey: true}, nil, nil)
-	if err := k.create(t.Context()); !errors.Is(err, connectsafe.ErrKeyRequired) || len(k.keys) != 0 {
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{RequireKey: true}}, nil, nil)
+	if err := k.create(t.Context()); !errors.Is(err, client.ErrKeyRequired) || len(k.keys) != 0 {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
-	if err := k.create(connectsafe.WithKey(t.Context(), "k1")); err != nil {
+	if err := k.create(client.WithKey(t.Context(), "k1")); err != nil {
 		t.Error(err)
 	}
-	if (connectsafe.ClientOptions{MaxInFlight: -1}).Validate() == nil {
+	if (rpcsafe.ClientOptions{Options: client.Options{MaxInFlight: -1}}).Validate() == nil {
 		t.Error("a negative MaxInFlight is accepted")
 	}
 }
 
 // Seen to fail with the request itself sent instead of the copy.
 func TestRequestIsFrozen(t *testing.T) {
-	k := newTown(t, connectsafe.ClientOptions{ObserveFunc: func(_ context.Context, r connectsafe.AttemptReport) {
-		if r.Signal != "unavailable" && r.Signal != "success" {
-			t.Errorf("report %+v", r)
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Observer: client.ObserverFunc(func(_ context.Context, e client.Event) {
+		if e.Signal != "unavailable" && e.Signal != "success" {
+			t.Errorf("event %+v", e)
 		}
-	}}, nil, connect.NewError(connect.CodeUnavailable, nil), nil)
+	})}}, nil, connect.NewError(connect.CodeUnavailable, nil), nil)
 	request := &shoppb.CreateRequest{RequestId: "before"}
 	further := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
@@ -132,8 +133,8 @@ func TestRequestIsFrozen(t *testing.T) {
 // An answer that is larger than the client takes: the operation has run, although the code asserts the contrary. Seen to fail without Begun.
 func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 	for name, protocol := range speakers() {
-		k := newTown(t, connectsafe.ClientOptions{}, append(protocol, connect.WithReadMaxBytes(1)), nil)
-		if err := k.create(t.Context()); connect.CodeOf(err) != connect.CodeResourceExhausted || !errors.Is(err, connectsafe.ErrOutcomeUnknown) {
+		k := newTown(t, rpcsafe.ClientOptions{}, append(protocol, connect.WithReadMaxBytes(1)), nil)
+		if err := k.create(t.Context()); connect.CodeOf(err) != connect.CodeResourceExhausted || !errors.Is(err, client.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v", name, err)
 		}
 		k.wantOneKey(4)
@@ -143,7 +144,7 @@ func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 // Seen to fail with KeyField left out of shared.
 func TestFieldCarriesTheKey(t *testing.T) {
 	for name, protocol := range speakers() {
-		k := newTown(t, connectsafe.ClientOptions{KeyField: "request_id"}, protocol, connect.NewError(connect.CodeUnavailable, nil), nil)
+		k := newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, protocol, connect.NewError(connect.CodeUnavailable, nil), nil)
 		request := &shoppb.CreateRequest{Amount: 17}
 		if _, err := k.client.CallUnary(t.Context(), connect.NewRequest(request)); err != nil {
 			t.Fatal(err)
@@ -156,7 +157,7 @@ func TestFieldCarriesTheKey(t *testing.T) {
 
 // Seen to fail with the key written into the caller's header.
 func TestTheSameRequestAgainIsAnotherIntent(t *testing.T) {
-	k := newTown(t, connectsafe.ClientOptions{}, nil, nil)
+	k := newTown(t, rpcsafe.ClientOptions{}, nil, nil)
 	r := connect.NewRequest(&shoppb.CreateRequest{})
 	for range 2 {
 		if _, err := k.client.CallUnary(t.Context(), r); err != nil {
@@ -173,25 +174,25 @@ func TestTheSameRequestAgainIsAnotherIntent(t *testing.T) {
 }
 
 func TestKeysOfTheContext(t *testing.T) {
-	k := newTown(t, connectsafe.ClientOptions{}, nil, nil)
-	ctx := connectsafe.WithIntent(t.Context(), connectsafe.Intent{Operation: "charge", Params: []string{"order-17"}})
+	k := newTown(t, rpcsafe.ClientOptions{}, nil, nil)
+	ctx := client.WithIntent(t.Context(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
 	if err := errors.Join(k.create(ctx), k.create(ctx)); err != nil {
 		t.Error(err)
 	}
 	k.wantOneKey(2)
-	if k.keys[0] != connectsafe.IntentKey("charge", "order-17") {
+	if k.keys[0] != (retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key() {
 		t.Errorf("keys %q", k.keys)
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	parent := retrysafe.Key{ID: "parent"}
 	_, err := guard.Do(t.Context(), retrysafe.Request{Key: parent}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-		err := k.create(connectsafe.WithOperation(ctx, "charge"))
+		err := k.create(client.WithOperation(ctx, "charge"))
 		return retrysafe.Result{}, errors.Join(err, k.create(ctx))
 	})
 	if err != nil || k.keys[2] != parent.Child("charge") || k.keys[3] != parent.Child("CALL "+create) {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
-	if errors.Is(connectsafe.ErrUnnamedCall, connectsafe.ErrOutcomeUnknown) {
+	if errors.Is(client.ErrUnnamedCall, client.ErrOutcomeUnknown) {
 		t.Error("two errors are one")
 	}
 }
@@ -206,9 +207,9 @@ func ExampleNewInterceptor() {
 }
 
 func ExampleNewClientInterceptor() {
-	safe := connect.WithInterceptors(connectsafe.NewClientInterceptor(connectsafe.ClientOptions{}))
-	client := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](http.DefaultClient, "https://shop.example"+create, safe)
-	intent := connectsafe.Intent{Operation: "charge", Params: []string{"order-17"}}
-	ctx := connectsafe.WithIntent(context.Background(), intent) // without it: a new key for each call
-	_, _ = client, ctx
+	safe := connect.WithInterceptors(connectsafe.NewClientInterceptor(rpcsafe.ClientOptions{}))
+	things := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](http.DefaultClient, "https://shop.example"+create, safe)
+	intent := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
+	ctx := client.WithIntent(context.Background(), intent) // without it: a new key for each call
+	_, _ = things, ctx
 }

@@ -2,168 +2,84 @@ package grpcsafe
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// ClientOptions of a UnaryClientInterceptor. ClientOptions{} works: a random key for each call, four attempts.
-type ClientOptions struct {
-	// KeyHeader is the metadata that carries the key. Default "idempotency-key".
-	KeyHeader string
-	// KeyField is a string field of the request that carries the key instead, in requests that have it: see Options.KeyField.
-	KeyField string
-	// Methods that get a key: those that the server guards. Default: all but those with idempotency_level = NO_SIDE_EFFECTS. Others are
-	// sent once.
-	Methods []string
-	// KeyFunc makes the key of a new intent. Default: random UUIDs (version 4).
-	KeyFunc func() string
-	// RequireKey refuses with ErrKeyRequired to make up a random key. It is for services: a call that lacks the context of the attempt it
-	// belongs to would get another random key when the attempt runs again, and so run twice.
-	RequireKey bool
+// Client makes the unary calls of gRPC channels safe to retry, and makes those of its journal again after a restart. A
+// program without a journal needs UnaryClientInterceptor only.
+//
+// A Client is safe for concurrent use.
+type Client struct{ shared *rpcsafe.Client }
 
-	// Attempts at one intent, the first included. Those that are told that another attempt is in flight do not count: MaxInFlight bounds
-	// them. Default 4. Retries by the channel's service config count as one.
-	Attempts int
-	// MaxInFlight is how long an intent waits for another attempt that is in flight, from the first reply that says so. It must outlast the
-	// server's lease, after which a server takes over from an attempt that has died. Default 2 min.
-	MaxInFlight time.Duration
-	// Backoff is the upper bound of the random wait before the second attempt; it doubles with each attempt up to MaxBackoff. Default
-	// 200 ms and 10 s. A server's pushback or RetryInfo is obeyed instead.
-	Backoff, MaxBackoff time.Duration
-	// MaxRetryAfter is the longest wait that a server may ask for. One that asks for more is not asked again. Default 60 s.
-	MaxRetryAfter time.Duration
-	// AttemptTimeout bounds one attempt. Default 30 s; negative: none.
-	AttemptTimeout time.Duration
-	// Retention is how long the server remembers a key. Default 24 h.
-	Retention time.Duration
-	// Horizon is how long after its beginning an intent may still be sent. It must be below half of Retention, because a server that has
-	// forgotten a key runs the operation again. Default: a third of Retention.
-	Horizon time.Duration
-	// Budget of retries of all calls of the interceptor.
-	Budget RetryBudget
+// NewClient returns a Client. It panics if o.Validate reports an error.
+func NewClient(o rpcsafe.ClientOptions) *Client { return &Client{rpcsafe.NewClient(o)} }
 
-	// Marker of replays, and Domain of refusals, as the server has them: see Options.
-	Marker, Domain string
-	// ObserveFunc is told of each attempt. It is called by many goroutines at once and must not block. Default: nobody is.
-	ObserveFunc func(ctx context.Context, r AttemptReport)
+// UnaryClientInterceptor returns the interceptor of a Client with these options.
+func UnaryClientInterceptor(o rpcsafe.ClientOptions) grpc.UnaryClientInterceptor {
+	return NewClient(o).Intercept
 }
 
-// AttemptReport tells how one attempt at a call went. It holds neither key nor request.
-type AttemptReport = rpcsafe.AttemptReport
-
-// RetryBudget keeps retries from piling up on a server that is failing, as gRPC's retry throttling does (gRFC A6): each failed attempt
-// takes a token, each answer gives back a part of one, and while half of the tokens or fewer are left there are no retries.
-type RetryBudget struct {
-	// Tokens at the beginning and at most. Default 10; negative: retries are not bounded.
-	Tokens float64
-	// PerSuccess is what an answer gives back. Default 0.1.
-	PerSuccess float64
-}
-
-// Validate reports what is wrong with the options.
-func (o ClientOptions) Validate() error { return o.shared().Validate() }
-
-func (o ClientOptions) shared() rpcsafe.ClientOptions {
-	return rpcsafe.ClientOptions{
-		Adapter: "grpcsafe", KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, KeyFunc: o.KeyFunc, RequireKey: o.RequireKey,
-		Attempts: o.Attempts, MaxInFlight: o.MaxInFlight, Backoff: o.Backoff, MaxBackoff: o.MaxBackoff, MaxRetryAfter: o.MaxRetryAfter,
-		AttemptTimeout: o.AttemptTimeout, Retention: o.Retention, Horizon: o.Horizon,
-		BudgetTokens: o.Budget.Tokens, BudgetReturn: o.Budget.PerSuccess, Marker: o.Marker, Domain: o.Domain,
-		ObserveFunc: o.ObserveFunc,
+// Intercept is the grpc.UnaryClientInterceptor that makes calls safe to retry, and retries them. A call gets a key, one for
+// each intent, which all attempts share; its request is copied once and sent as it was each time. Retries below, by the
+// channel's service config or those that grpc-go makes by itself, have the same key.
+//
+// The key is, in this order: the one that the call has; that of client.WithKey or client.WithIntent; inside an attempt of a
+// Guard the child key, see client.WithOperation; a new one. What an answer means is in the table of docs/grpc.md. If it is
+// unknown whether the operation ran, the error is a *client.OutcomeUnknownError: there is never a second key for the same
+// intent. status.FromError finds the code of the last attempt in it.
+//
+// With a journal, a call stays in it until it returns, or until it is confirmed: see client.WithConfirm.
+func (c *Client) Intercept(
+	ctx context.Context, method string, request, response any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
+	if !c.shared.Gives(method, rpcsafe.HasNoSideEffects(method)) {
+		return invoke(ctx, method, request, response, cc, opts...)
 	}
-}
-
-// ErrOutcomeUnknown is what an *OutcomeUnknownError is.
-var ErrOutcomeUnknown = rpcsafe.ErrOutcomeUnknown
-
-// ErrUnnamedCall: a second call of the same method in one attempt of a Guard, or a second one in one retrysafe.Step. Nothing was sent: name
-// both calls with WithOperation.
-var ErrUnnamedCall = rpcsafe.ErrUnnamedCall
-
-// ErrKeyRequired is returned with ClientOptions.RequireKey for a call that has no key, is not named with WithIntent or WithKey, and does not
-// have the context of an attempt. Nothing was sent.
-var ErrKeyRequired = rpcsafe.ErrKeyRequired
-
-// ErrNotReplayable is returned for a call that has succeeded, and whose response the server did not keep, so that this client cannot have it.
-// The error wraps the server's, which has the reason IDEMPOTENT_RESPONSE_NOT_KEPT. Nothing is left to retry: a new key would run the
-// operation a second time. Read what it made with another call.
-var ErrNotReplayable = rpcsafe.ErrNotReplayable
-
-// OutcomeUnknownError is the error for a call of which nobody can say whether it was carried out. It wraps ErrOutcomeUnknown and the
-// error of the last attempt, so that status.FromError finds its code. Do not make the call again with a new key: find out what happened.
-type OutcomeUnknownError = rpcsafe.OutcomeUnknownError
-
-// UnaryClientInterceptor returns what makes unary calls safe to retry, and retries them. A call gets a key, one for each intent, which all
-// attempts share; its request is copied once and sent as it was each time. Retries below, by the channel's service config or those that
-// grpc-go makes by itself, have the same key.
-//
-// The key is, in this order: what the call brings; that of WithKey or WithIntent; inside an attempt of a Guard the child key, see WithOperation; a new
-// one. What an answer means is in the table of docs/grpc.md. If nobody can say whether the operation ran, the error is an
-// *OutcomeUnknownError: there is never a second key for the same intent.
-//
-// It panics if o.Validate reports an error.
-func UnaryClientInterceptor(o ClientOptions) grpc.UnaryClientInterceptor {
-	c := rpcsafe.NewClient(o.shared())
-	return func(ctx context.Context, method string, request, response any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if !c.Gives(method, rpcsafe.HasNoSideEffects(method)) {
-			return invoke(ctx, method, request, response, cc, opts...)
+	message, _ := asProto(request)
+	md, _ := metadata.FromOutgoingContext(ctx)
+	call := rpcsafe.Outgoing{Method: method, Target: cc.Target(), Metadata: fromMD(md), Request: message}
+	return c.shared.Call(ctx, call, func(ctx context.Context, copied proto.Message, key string) (rpcsafe.Reply, error) {
+		var header, trailer metadata.MD
+		if key != "" {
+			md := md.Copy()
+			md.Set(c.shared.KeyHeader(), key)
+			ctx = metadata.NewOutgoingContext(ctx, md)
 		}
-		message, _ := asProto(request)
-		md, _ := metadata.FromOutgoingContext(ctx)
-		call := rpcsafe.Call{Method: method, Key: md[c.KeyHeader()], Request: message}
-		return c.Call(ctx, call, func(ctx context.Context, frozen proto.Message, key string) (rpcsafe.Reply, error) {
-			var header, trailer metadata.MD
-			if key != "" {
-				md := md.Copy()
-				md.Set(c.KeyHeader(), key)
-				ctx = metadata.NewOutgoingContext(ctx, md)
-			}
-			err := invoke(ctx, method, sent(frozen, request), response, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
-			reply := rpcsafe.Reply{Header: fromMD(header), Trailer: fromMD(trailer)}
-			if err != nil {
-				reply.Status, reply.Begun = status.Convert(err).Proto(), len(header) > 0
-			}
-			return reply, err
-		})
-	}
+		sent := request
+		if copied != nil {
+			sent = copied
+		}
+		err := invoke(ctx, method, sent, response, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
+		reply := rpcsafe.Reply{Header: fromMD(header), Trailer: fromMD(trailer)}
+		if err != nil {
+			reply.Status, reply.Begun = status.Convert(err).Proto(), len(header) > 0
+		}
+		return reply, err
+	})
 }
 
-// sent returns what is sent: the copy, unless there is none.
-func sent(frozen proto.Message, request any) any {
-	if frozen == nil {
-		return request
-	}
-	return frozen
-}
+// Resumed is a call of the journal that was made again. Response is a message of the method's type; Err is the call's error.
+type Resumed = rpcsafe.Resumed
 
-// WithKey returns a context whose call has this key: one that the caller has kept since before the first attempt. It is the key of one
-// request: a second call with the context may repeat the first; another is refused with an error that is retrysafe.ErrMismatch.
+// Resume makes the calls to cc's target again that the journal has pending, with the same key and the same message, and
+// hands what comes of each to result. cc must have the Client's Intercept, and the target that it had before. Call Resume
+// after a start, and then from time to time. When result returns nil, a final answer is forgotten, also one that is an
+// error; if result returns an error, or the process ends, the call is resumed again, and the server gives the same answer
+// again. Calls that this Client is making right now are left alone.
 //
-// Inside an attempt of a Guard that began later, the key does not count: the attempt's own calls have child keys.
-func WithKey(ctx context.Context, key string) context.Context { return rpcsafe.WithKey(ctx, key) }
-
-// Intent names something that is to happen once, by what the caller knows it by. Its key is the same over HTTP and gRPC.
-type Intent = retrysafe.Intent
-
-// IntentKey returns the key of an Intent.
-func IntentKey(operation string, params ...string) string {
-	return Intent{Operation: operation, Params: params}.Key()
-}
-
-// WithIntent returns a context whose call has the intent's key. It is the key of one request, as with WithKey. In a KeyField that wants
-// UUIDs of version 4 it is written as one.
-func WithIntent(ctx context.Context, i Intent) context.Context { return rpcsafe.WithIntent(ctx, i) }
-
-// WithOperation returns a context whose calls, inside an attempt of a Guard, have the child key of this name. Without it the name is that
-// of the retrysafe.Step that the call is made in, or else the method, and there may be one such call: a second is refused with ErrUnnamedCall,
-// because the two could not be told apart when the attempt is run again, perhaps in another order. Names must be the same on every attempt.
-func WithOperation(ctx context.Context, name string) context.Context {
-	return rpcsafe.WithOperation(ctx, name)
+// Options.ResumeConcurrency calls are made at once, the oldest first, and result is called by as many goroutines at once.
+// Calls past the horizon are not made: result gets client.ErrOutcomeUnknown once, and the journal keeps them for people. A
+// method whose descriptor is not linked into the program cannot be called: result gets an error, and the journal keeps it.
+//
+// Resume returns the journal's error or the context's, joined with those of result. Without a Journal it does nothing.
+func (c *Client) Resume(ctx context.Context, cc *grpc.ClientConn, result func(ctx context.Context, r Resumed) error) error {
+	return c.shared.Resume(ctx, cc.Target(), func(ctx context.Context, method string, in, out proto.Message, md rpcsafe.Metadata) error {
+		return cc.Invoke(metadata.NewOutgoingContext(ctx, toMD(md)), method, in, out)
+	}, result)
 }

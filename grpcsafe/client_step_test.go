@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/grpcsafe"
+	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // Seen to fail with StepFrom taken out of childKey: the method's name made the key.
 func TestACallInAStepHasItsChildKey(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{}, works)
+	k := newTown(t, rpcsafe.ClientOptions{}, works)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	var childKey string
 	_, err := guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
@@ -21,10 +22,10 @@ func TestACallInAStepHasItsChildKey(t *testing.T) {
 			if err := k.create(ctx); err != nil {
 				return 0, err
 			}
-			if err := k.create(ctx); !errors.Is(err, grpcsafe.ErrUnnamedCall) {
+			if err := k.create(ctx); !errors.Is(err, client.ErrUnnamedCall) {
 				t.Errorf("a second call: %v", err)
 			}
-			return 1, k.create(grpcsafe.WithOperation(ctx, "fee"))
+			return 1, k.create(client.WithOperation(ctx, "fee"))
 		})
 		return retrysafe.Result{}, err
 	})

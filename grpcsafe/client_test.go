@@ -17,8 +17,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -40,7 +42,7 @@ func fails(c codes.Code, trailer ...string) func(context.Context) error {
 
 func works(context.Context) error { return nil }
 
-func newTown(t *testing.T, o grpcsafe.ClientOptions, answers ...func(context.Context) error) *town {
+func newTown(t *testing.T, o rpcsafe.ClientOptions, answers ...func(context.Context) error) *town {
 	k := &town{T: t}
 	address := serve(t, func(ctx context.Context, in *shoppb.CreateRequest) (proto.Message, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
@@ -74,7 +76,7 @@ func (k *town) wantOneKey(n int) (key string) {
 // Seen to fail with a key made in each attempt.
 func TestRetriesHaveOneKey(t *testing.T) {
 	for _, c := range []codes.Code{codes.Unavailable, codes.Internal, codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted} {
-		k := newTown(t, grpcsafe.ClientOptions{}, fails(c), fails(c), works)
+		k := newTown(t, rpcsafe.ClientOptions{}, fails(c), fails(c), works)
 		if err := k.create(t.Context()); err != nil {
 			t.Errorf("%v: %v", c, err)
 		}
@@ -83,7 +85,7 @@ func TestRetriesHaveOneKey(t *testing.T) {
 }
 
 func TestEachIntentHasAKeyOfItsOwn(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{}, works)
+	k := newTown(t, rpcsafe.ClientOptions{}, works)
 	if err := errors.Join(k.create(t.Context()), k.create(t.Context())); err != nil || k.keys[0] == k.keys[1] || len(k.keys[0]) != 36 {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
@@ -91,8 +93,8 @@ func TestEachIntentHasAKeyOfItsOwn(t *testing.T) {
 
 func TestWhatIsNotRetried(t *testing.T) {
 	for _, c := range []codes.Code{codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Aborted, codes.PermissionDenied} {
-		k := newTown(t, grpcsafe.ClientOptions{}, fails(c))
-		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+		k := newTown(t, rpcsafe.ClientOptions{}, fails(c))
+		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, client.ErrOutcomeUnknown) {
 			t.Errorf("%v: %v", c, err)
 		}
 		k.wantOneKey(1)
@@ -101,38 +103,38 @@ func TestWhatIsNotRetried(t *testing.T) {
 
 // Seen to fail with unclear left out of judge.
 func TestOutcomeUnknownIsSaid(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{Attempts: 3}, fails(codes.Unavailable))
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 3}}, fails(codes.Unavailable))
 	err := k.create(t.Context())
-	var unknown *grpcsafe.OutcomeUnknownError
-	if !errors.Is(err, grpcsafe.ErrOutcomeUnknown) || !errors.As(err, &unknown) || unknown.Attempts != 3 || codeOf(err) != codes.Unavailable {
+	var unknown *client.OutcomeUnknownError
+	if !errors.Is(err, client.ErrOutcomeUnknown) || !errors.As(err, &unknown) || unknown.Attempts != 3 || codeOf(err) != codes.Unavailable {
 		t.Errorf("%v", err)
 	}
-	if key := k.wantOneKey(3); strings.Contains(err.Error(), key) || unknown.Key != (retrysafe.Key{ID: key}).String() {
+	if key := k.wantOneKey(3); strings.Contains(err.Error(), key) || unknown.Key() != strings.Trim(key, `"`) {
 		t.Errorf("%v names the key", err)
 	}
-	k = newTown(t, grpcsafe.ClientOptions{Attempts: 2}, fails(codes.ResourceExhausted))
-	if err := k.create(t.Context()); errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+	k = newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 2}}, fails(codes.ResourceExhausted))
+	if err := k.create(t.Context()); errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Errorf("nothing happened, and yet: %v", err)
 	}
-	k = newTown(t, grpcsafe.ClientOptions{}, fails(codes.Unavailable), fails(codes.PermissionDenied))
-	if err := k.create(t.Context()); !errors.Is(err, grpcsafe.ErrOutcomeUnknown) || codeOf(err) != codes.PermissionDenied {
+	k = newTown(t, rpcsafe.ClientOptions{}, fails(codes.Unavailable), fails(codes.PermissionDenied))
+	if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) || codeOf(err) != codes.PermissionDenied {
 		t.Errorf("a refusal says nothing of the attempt before it: %v", err)
 	}
 }
 
 func TestPushbackIsObeyed(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "-1"))
+	k := newTown(t, rpcsafe.ClientOptions{}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "-1"))
 	if err := k.create(t.Context()); codeOf(err) != codes.Unavailable {
 		t.Error(err)
 	}
 	k.wantOneKey(1)
-	k = newTown(t, grpcsafe.ClientOptions{}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "150"), works)
+	k = newTown(t, rpcsafe.ClientOptions{}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "150"), works)
 	began := time.Now()
 	if err := k.create(t.Context()); err != nil || time.Since(began) < 150*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	k = newTown(t, grpcsafe.ClientOptions{MaxRetryAfter: time.Second}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "1001"))
-	if err := k.create(t.Context()); !errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+	k = newTown(t, rpcsafe.ClientOptions{Options: client.Options{MaxRetryAfter: time.Second}}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "1001"))
+	if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 	k.wantOneKey(1)
@@ -141,10 +143,10 @@ func TestPushbackIsObeyed(t *testing.T) {
 // Seen to fail with the marker not looked at.
 func TestReplaysAreFinal(t *testing.T) {
 	for c, unknown := range map[codes.Code]bool{codes.Unavailable: false, codes.Internal: true} {
-		k := newTown(t, grpcsafe.ClientOptions{}, func(ctx context.Context) error {
+		k := newTown(t, rpcsafe.ClientOptions{}, func(ctx context.Context) error {
 			return errors.Join(grpc.SetHeader(ctx, metadata.Pairs("idempotent-replayed", "true")), status.Error(c, "kept"))
 		})
-		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, grpcsafe.ErrOutcomeUnknown) != unknown {
+		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, client.ErrOutcomeUnknown) != unknown {
 			t.Error(err)
 		}
 		k.wantOneKey(1)
@@ -153,48 +155,48 @@ func TestReplaysAreFinal(t *testing.T) {
 
 // An answer that is larger than the client takes: the operation has run, although the code asserts the contrary. Seen to fail without Begun.
 func TestAnswerLargerThanTheClientTakes(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{}, works)
+	k := newTown(t, rpcsafe.ClientOptions{}, works)
 	err := k.conn.Invoke(t.Context(), create, &shoppb.CreateRequest{Amount: 17}, new(shoppb.Thing), grpc.MaxCallRecvMsgSize(1))
-	if codeOf(err) != codes.ResourceExhausted || !errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+	if codeOf(err) != codes.ResourceExhausted || !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 	k.wantOneKey(4)
 }
 
 func TestWithIntent(t *testing.T) {
-	intent := grpcsafe.Intent{Operation: "charge", Params: []string{"order-17"}}
-	k := newTown(t, grpcsafe.ClientOptions{}, works)
-	ctx := grpcsafe.WithIntent(t.Context(), intent)
-	if err := errors.Join(k.create(ctx), k.create(ctx)); err != nil || k.wantOneKey(2) != grpcsafe.IntentKey("charge", "order-17") {
+	intent := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
+	k := newTown(t, rpcsafe.ClientOptions{}, works)
+	ctx := client.WithIntent(t.Context(), intent)
+	if err := errors.Join(k.create(ctx), k.create(ctx)); err != nil || k.wantOneKey(2) != (retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key() {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
-	k = newTown(t, grpcsafe.ClientOptions{KeyField: "request_id"}, works)
-	if err := k.create(grpcsafe.WithIntent(t.Context(), intent)); err != nil || k.ids[0] != "7de5a88f-fc6a-474f-bc15-3a64d50690bf" {
+	k = newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, works)
+	if err := k.create(client.WithIntent(t.Context(), intent)); err != nil || k.ids[0] != "7de5a88f-fc6a-474f-bc15-3a64d50690bf" {
 		t.Errorf("%v, ids %q", err, k.ids) // that of the intent, but for the version
 	}
 }
 
-func TestObserveFunc(t *testing.T) {
+func TestObserver(t *testing.T) {
 	var signals []string
-	k := newTown(t, grpcsafe.ClientOptions{ObserveFunc: func(_ context.Context, r grpcsafe.AttemptReport) {
-		signals = append(signals, r.Code+" "+r.Signal)
-	}}, fails(codes.Internal), works)
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Observer: client.ObserverFunc(func(_ context.Context, e client.Event) {
+		signals = append(signals, e.Code+" "+e.Signal)
+	})}}, fails(codes.Internal), works)
 	if err := k.create(t.Context()); err != nil || !slices.Equal(signals, []string{"INTERNAL server-error", "OK success"}) {
 		t.Errorf("%v, %q", err, signals)
 	}
 }
 
 func TestBudgetEndsRetries(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{Attempts: 100, Budget: grpcsafe.RetryBudget{Tokens: 8}}, fails(codes.Unavailable))
-	if err := k.create(t.Context()); !errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 100, Budget: client.RetryBudget{Tokens: 8}}}, fails(codes.Unavailable))
+	if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 	k.wantOneKey(4) // seen to fail, with 100, without the budget
 }
 
 func TestWithKey(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{}, works)
-	ctx := grpcsafe.WithKey(t.Context(), `order "17"`)
+	k := newTown(t, rpcsafe.ClientOptions{}, works)
+	ctx := client.WithKey(t.Context(), `order "17"`)
 	if err := errors.Join(k.create(ctx), k.create(ctx)); err != nil || k.wantOneKey(2) != `"order \"17\""` {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
@@ -202,7 +204,7 @@ func TestWithKey(t *testing.T) {
 	if !errors.Is(err, retrysafe.ErrMismatch) {
 		t.Errorf("another request under the key of the context: %v", err)
 	}
-	if err := k.create(grpcsafe.WithKey(t.Context(), "Schlüssel")); err == nil || len(k.keys) != 2 {
+	if err := k.create(client.WithKey(t.Context(), "Schlüssel")); err == nil || len(k.keys) != 2 {
 		t.Errorf("a key that cannot be sent: %v", err)
 	}
 	if err := k.create(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "mine")); err != nil || k.keys[2] != "mine" {
@@ -211,7 +213,7 @@ func TestWithKey(t *testing.T) {
 }
 
 func TestFieldCarriesTheKey(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{KeyField: "request_id"}, fails(codes.Unavailable), works)
+	k := newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, fails(codes.Unavailable), works)
 	request := &shoppb.CreateRequest{Amount: 17}
 	if err := k.conn.Invoke(t.Context(), create, request, new(shoppb.Thing)); err != nil {
 		t.Fatal(err)
@@ -224,7 +226,7 @@ func TestFieldCarriesTheKey(t *testing.T) {
 // Seen to fail without proto.Clone in begin.
 func TestRequestIsFrozen(t *testing.T) {
 	request := &shoppb.CreateRequest{Amount: 17}
-	k := newTown(t, grpcsafe.ClientOptions{}, func(context.Context) error {
+	k := newTown(t, rpcsafe.ClientOptions{}, func(context.Context) error {
 		request.Amount = 18
 		return status.Error(codes.Unavailable, "no")
 	}, works)
@@ -234,7 +236,7 @@ func TestRequestIsFrozen(t *testing.T) {
 }
 
 func TestSafeMethodsGetNoKey(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{}, fails(codes.Unavailable))
+	k := newTown(t, rpcsafe.ClientOptions{}, fails(codes.Unavailable))
 	err := k.conn.Invoke(t.Context(), "/shop.v1.Things/Get", &shoppb.CreateRequest{}, new(shoppb.Thing))
 	if codeOf(err) != codes.Unavailable || len(k.keys) != 1 || k.keys[0] != "" {
 		t.Errorf("%v, keys %q", err, k.keys)
@@ -243,13 +245,13 @@ func TestSafeMethodsGetNoKey(t *testing.T) {
 
 // Seen to fail with the child key taken out of newKey: each attempt called with another key.
 func TestChildKeys(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{}, works)
+	k := newTown(t, rpcsafe.ClientOptions{}, works)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	calls := func(names ...string) error {
 		_, err := guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
 			for _, name := range names {
 				if name != "" {
-					ctx = grpcsafe.WithOperation(ctx, name)
+					ctx = client.WithOperation(ctx, name)
 				}
 				if err := k.create(ctx); err != nil {
 					return retrysafe.Result{}, retrysafe.Retryable(err)
@@ -264,7 +266,7 @@ func TestChildKeys(t *testing.T) {
 	if want := (retrysafe.Key{ID: "parent"}).Child("CALL " + create); k.keys[0] != want {
 		t.Errorf("key %s, want %s", k.keys[0], want)
 	}
-	if err := calls("", ""); !errors.Is(err, grpcsafe.ErrUnnamedCall) {
+	if err := calls("", ""); !errors.Is(err, client.ErrUnnamedCall) {
 		t.Errorf("two calls without names: %v", err)
 	}
 	_ = calls("first", "second")
@@ -275,7 +277,7 @@ func TestChildKeys(t *testing.T) {
 
 func TestAttemptTimeout(t *testing.T) {
 	var first sync.Once
-	k := newTown(t, grpcsafe.ClientOptions{AttemptTimeout: 300 * time.Millisecond}, func(ctx context.Context) (err error) {
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{AttemptTimeout: 300 * time.Millisecond}}, func(ctx context.Context) (err error) {
 		first.Do(func() {
 			<-ctx.Done() // no answer
 			err = ctx.Err()
@@ -290,21 +292,24 @@ func TestAttemptTimeout(t *testing.T) {
 
 // Seen to fail with RequireKey left out of shared.
 func TestRequireKey(t *testing.T) {
-	k := newTown(t, grpcsafe.ClientOptions{RequireKey: true}, works)
-	if err := k.create(t.Context()); !errors.Is(err, grpcsafe.ErrKeyRequired) || len(k.keys) != 0 {
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{RequireKey: true}}, works)
+	if err := k.create(t.Context()); !errors.Is(err, client.ErrKeyRequired) || len(k.keys) != 0 {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
-	if err := k.create(grpcsafe.WithKey(t.Context(), "k1")); err != nil {
+	if err := k.create(client.WithKey(t.Context(), "k1")); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestClientOptionsAreChecked(t *testing.T) {
-	for name, o := range map[string]grpcsafe.ClientOptions{
-		"a long horizon": {Retention: time.Hour, Horizon: time.Hour / 2}, "attempts": {Attempts: -1}, "in flight": {MaxInFlight: -1}, "a method": {Methods: []string{"Create"}},
-		"a field": {KeyField: "a b"},
+	for name, o := range map[string]rpcsafe.ClientOptions{
+		"a long horizon": {Options: client.Options{Retention: time.Hour, Horizon: time.Hour / 2}},
+		"attempts":       {Options: client.Options{Attempts: -1}},
+		"in flight":      {Options: client.Options{MaxInFlight: -1}},
+		"a method":       {Methods: []string{"Create"}},
+		"a field":        {KeyField: "a b"},
 	} {
-		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "grpcsafe: ") {
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "client: ") && !strings.HasPrefix(err.Error(), "rpcsafe: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -368,7 +373,7 @@ func TestLostAnswer(t *testing.T) {
 		}
 		return out, err
 	}}
-	k.dial = []grpc.DialOption{grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(grpcsafe.ClientOptions{Backoff: time.Millisecond}))}
+	k.dial = []grpc.DialOption{grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(rpcsafe.ClientOptions{Options: client.Options{Backoff: time.Millisecond}}))}
 	k.create("").wantThing("thing-1", true)
 	k.wantRuns(1)
 }

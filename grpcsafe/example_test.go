@@ -2,13 +2,13 @@ package grpcsafe_test
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
@@ -37,18 +37,13 @@ func authenticate(ctx context.Context, request any, _ *grpc.UnaryServerInfo, han
 func ExampleUnaryClientInterceptor() {
 	conn, err := grpc.NewClient("dns:///payments.example:443",
 		grpc.WithTransportCredentials(credentials.NewTLS(nil)),
-		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(grpcsafe.ClientOptions{Methods: []string{"shop.v1.Payments/*"}})),
+		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(rpcsafe.ClientOptions{Methods: []string{"shop.v1.Payments/*"}})),
 	)
 	if err != nil {
 		panic(err)
 	}
 	defer conn.Close()
-	intent := grpcsafe.Intent{Operation: "charge", Params: []string{"order-17"}}
-	ctx := grpcsafe.WithIntent(context.Background(), intent) // without it: a new key for each call
+	intent := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
+	ctx := client.WithIntent(context.Background(), intent) // without it: a new key for each call
 	_ = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer secret")
-}
-
-func ExampleIntentKey() {
-	fmt.Println(grpcsafe.IntentKey("charge", "order-17"))
-	// Output: 7de5a88f-fc6a-874f-bc15-3a64d50690bf
 }

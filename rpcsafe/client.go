@@ -5,193 +5,158 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/internal/keytext"
-	"github.com/retrysafe/retrysafe/internal/retry"
 )
 
-// ClientOptions of a Client. The adapters' ClientOptions have the same fields, and document them.
+// ClientOptions of the client interceptors of grpcsafe and connectsafe. ClientOptions{} works: a random key for each call,
+// four attempts, no journal.
 type ClientOptions struct {
-	Adapter string // its package, for errors
-
-	KeyHeader, KeyField string
-	Methods             Methods
-	KeyFunc             func() string
-	RequireKey          bool
-
-	Attempts                   int
-	MaxInFlight                time.Duration
-	Backoff, MaxBackoff        time.Duration
-	MaxRetryAfter              time.Duration
-	AttemptTimeout             time.Duration
-	Retention, Horizon         time.Duration
-	BudgetTokens, BudgetReturn float64
-
+	// Options are those of all transports: attempts, waits, horizon, budget, journal, observer. A server's pushback or
+	// RetryInfo is obeyed instead of Backoff. Retries by a gRPC channel's service config count as one attempt.
+	client.Options
+	// KeyHeader is the metadata entry (over Connect: the header) that carries the key. Default "idempotency-key".
+	KeyHeader string
+	// KeyField is a string field of the request that carries the key instead, in requests that have it, see Options.KeyField.
+	// Default: none.
+	KeyField string
+	// Methods that get a key: those that the server guards. Default: all but those with idempotency_level = NO_SIDE_EFFECTS.
+	// Others are sent once.
+	Methods Methods
+	// Marker of replays, and Domain of refusals, as the server has them, see Options. Default: the server's defaults.
 	Marker, Domain string
-	ObserveFunc    func(ctx context.Context, r AttemptReport)
-}
-
-// AttemptReport tells how one attempt at a call went. It holds neither key nor request.
-type AttemptReport struct {
-	// Key is the digest of the key, see OutcomeUnknownError.
-	Key string
-	// Method is the full name: "/shop.v1.Payments/Create".
-	Method string
-	// Attempt counts from 1 in this process.
-	Attempt int
-	// Code of the answer, such as "UNAVAILABLE"; "OK" if it is no error. Err is the error.
-	Code string
-	Err  error
-	// Signal is the row of the table in docs/grpc.md that decided, such as "in-flight".
-	Signal string
-	// Retried says that another attempt follows, after Wait.
-	Retried bool
-	Wait    time.Duration
-	// Took is how long the attempt took.
-	Took time.Duration
 }
 
 func (o ClientOptions) withDefaults() ClientOptions {
+	o.Retention = orElse(o.Retention, retrysafe.DefaultRetention)
+	o.Options = o.Options.WithDefaults()
 	o.KeyHeader = strings.ToLower(orElse(o.KeyHeader, DefaultKeyHeader))
 	o.Marker = strings.ToLower(orElse(o.Marker, DefaultMarker))
 	o.Domain = orElse(o.Domain, DefaultDomain)
 	if o.Methods == nil {
 		o.Methods = Methods{"*"}
 	}
-	if o.KeyFunc == nil {
-		o.KeyFunc = keytext.RandomUUID
-	}
-	o.Attempts = orElse(o.Attempts, 4)
-	o.MaxInFlight = orElse(o.MaxInFlight, 2*time.Minute)
-	o.Backoff = orElse(o.Backoff, 200*time.Millisecond)
-	o.MaxBackoff = max(orElse(o.MaxBackoff, 10*time.Second), o.Backoff)
-	o.MaxRetryAfter = orElse(o.MaxRetryAfter, time.Minute)
-	o.AttemptTimeout = orElse(o.AttemptTimeout, 30*time.Second)
-	o.Retention = orElse(o.Retention, retrysafe.DefaultRetention)
-	o.Horizon = orElse(o.Horizon, o.Retention/3)
-	o.BudgetTokens = orElse(o.BudgetTokens, 10)
-	o.BudgetReturn = orElse(o.BudgetReturn, 0.1)
 	return o
 }
 
-// Validate reports what is wrong with the options.
+// Validate returns all faults of the options as one error, nil if there are none.
 func (o ClientOptions) Validate() error {
 	o = o.withDefaults()
-	var errs []error
-	if o.Retention < 0 || o.Horizon < 0 || o.Horizon >= o.Retention/2 {
-		errs = append(errs, fmt.Errorf("a Horizon of %v is not below half of the server's retention of %v", o.Horizon, o.Retention))
-	}
-	if o.Attempts < 0 || o.MaxInFlight < 0 {
-		errs = append(errs, fmt.Errorf("neither Attempts (%d) nor MaxInFlight (%v) may be negative", o.Attempts, o.MaxInFlight))
-	}
 	server := Options{KeyHeader: o.KeyHeader, KeyField: o.KeyField, Methods: o.Methods, Marker: o.Marker}
-	if err := errors.Join(append(errs, server.Validate())...); err != nil {
-		return fmt.Errorf("%s: %w", o.Adapter, err)
-	}
-	return nil
+	return errors.Join(o.Options.Validate(), server.Validate())
 }
 
-// Client makes calls safe to retry, and retries them.
+// Client makes unary calls safe to retry, for an adapter: it gives each call a key and says what replies mean. The rules are
+// those of package client.
 type Client struct {
 	o          ClientOptions
 	header, id keytext.Syntax
-	budget     *retry.Budget
+	engine     *client.Engine
 }
 
-// NewClient returns a Client. It panics if the options are wrong, as it happens when a program starts.
+// NewClient returns a Client. It panics if o.Validate reports an error, because options are part of the program.
 func NewClient(o ClientOptions) *Client {
 	if err := o.Validate(); err != nil {
 		panic(err.Error())
 	}
 	o = o.withDefaults()
+	engine, err := client.NewEngine(o.Options)
+	if err != nil {
+		panic(err.Error()) // Validate has found it
+	}
 	as := Options{KeyField: o.KeyField}
-	return &Client{o: o, header: as.headerSyntax(), id: as.fieldSyntax(), budget: retry.NewBudget(o.BudgetTokens, o.BudgetReturn)}
+	return &Client{o: o, header: as.headerSyntax(), id: as.fieldSyntax(), engine: engine}
 }
 
-// KeyHeader is the metadata that carries keys, in lower case.
+// KeyHeader returns the name of the metadata entry that carries keys, in lower case.
 func (c *Client) KeyHeader() string { return c.o.KeyHeader }
 
-// Gives reports whether calls of a method get a key.
+// Gives reports whether calls of a method get a key. safe says that the method has no side effects.
 func (c *Client) Gives(method string, safe bool) bool {
 	return !safe && !isPlumbing(method) && c.o.Methods.have(method)
 }
 
-// Send makes one attempt: it sends the request, with the metadata if key is not empty. The error is what the caller gets to see of a
-// reply that has failed.
+// Outgoing is one unary call of a client, as an adapter hands it to a Client.
+type Outgoing struct {
+	// Method is the full name, such as "/shop.v1.Payments/Create".
+	Method string
+	// Target is the server: a gRPC channel's target, or the host of a Connect client's URL.
+	Target string
+	// Metadata is what the caller has set: the key, if there is one, and what the journal keeps.
+	Metadata Metadata
+	// Request is nil if it is not a protobuf message.
+	Request proto.Message
+}
+
+// Send makes one attempt at a call: it sends the request, with the key as metadata if key is not empty. The error is what
+// the caller gets if the call has failed.
 type Send func(ctx context.Context, request proto.Message, key string) (Reply, error)
 
-// Call makes attempts until the outcome is known, or none is left.
-func (c *Client) Call(ctx context.Context, call Call, send Send) error {
-	o, err := c.begin(ctx, call)
+// Call makes attempts until the outcome is known, or none is left. The request is copied before the first attempt.
+//
+// Errors are those of the last attempt, or one that is client.ErrOutcomeUnknown, client.ErrNotReplayable,
+// client.ErrKeyRequired, client.ErrUnnamedCall or retrysafe.ErrMismatch.
+func (c *Client) Call(ctx context.Context, o Outgoing, send Send) error {
+	x := &exchangeOut{c: c, call: o, send: send}
+	digest := retrysafe.NaturalID(o.Method)
+	if o.Request != nil {
+		x.request = proto.Clone(o.Request)
+		digest = retrysafe.NaturalID(o.Method, deterministic(x.request))
+	}
+	return c.engine.Call(ctx, client.Request{Method: o.Method, Origin: o.Target, Name: "CALL " + o.Method, Digest: digest}, x)
+}
+
+// Resumed is a call of the journal that was made again, and what came of it. Response is nil if Err is not.
+type Resumed = client.Resumed[proto.Message]
+
+// Invoke makes a call for Resume: it sends in with the metadata given, through the adapter's interceptor, and fills out.
+type Invoke func(ctx context.Context, method string, in, out proto.Message, md Metadata) error
+
+// Resume makes the calls to a target again that the journal has pending, see grpcsafe.Client.Resume. Types of messages that
+// are linked into the program are used; a method whose descriptor is not is an error in Resumed.
+func (c *Client) Resume(ctx context.Context, target string, invoke Invoke, result func(ctx context.Context, r Resumed) error) error {
+	mine := func(e client.Entry) bool { return strings.HasPrefix(e.Method, "/") && e.URL == target }
+	return client.Resume(ctx, c.engine, mine, func(ctx context.Context, e client.Entry) (proto.Message, error) {
+		method, err := methodNamed(e.Method)
+		if err != nil {
+			return nil, fmt.Errorf("rpcsafe: %v: %w", e, err)
+		}
+		in, out := newMessage(method.Input()), newMessage(method.Output())
+		if err := proto.Unmarshal(e.Body, in); err != nil {
+			return nil, fmt.Errorf("rpcsafe: %v: %w", e, err)
+		}
+		if err := invoke(ctx, e.Method, in, out, Metadata(e.Header)); err != nil {
+			return nil, err
+		}
+		return out, nil
+	}, result)
+}
+
+// methodNamed returns a method that is linked into this program, by its full name.
+func methodNamed(name string) (protoreflect.MethodDescriptor, error) {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(
+		protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(name, "/"), "/", ".")))
 	if err != nil {
-		return fmt.Errorf("%s: %w", c.o.Adapter, err)
+		return nil, err
 	}
-	for {
-		began := time.Now()
-		reply, err := c.attempt(ctx, o, send)
-		took := time.Since(began)
-		if err == nil {
-			c.budget.Succeeded()
-			c.observe(ctx, o.report(signal{name: signalSuccess}, took))
-			return nil
-		}
-		s := c.judge(reply)
-		wait, again := o.after(ctx, s)
-		report := o.report(s.signal, took)
-		report.Code, report.Err, report.Retried, report.Wait = reply.code().String(), err, again, wait
-		c.observe(ctx, report)
-		switch {
-		case s.name == signalNotKept:
-			return fmt.Errorf("%w: %w", ErrNotReplayable, err)
-		case !again && o.unknown:
-			return &OutcomeUnknownError{Key: o.digest(), Attempts: o.attempts, Err: err}
-		case !again:
-			return err
-		case retry.Wait(ctx, wait) != nil:
-			return o.givenUp(err)
-		}
+	method, ok := found.(protoreflect.MethodDescriptor)
+	if !ok {
+		return nil, fmt.Errorf("%s is not a method", name)
 	}
+	return method, nil
 }
 
-func (c *Client) observe(ctx context.Context, r AttemptReport) {
-	if c.o.ObserveFunc != nil {
-		c.o.ObserveFunc(ctx, r)
+// newMessage returns an empty message, of its generated type if that is linked into this program.
+func newMessage(d protoreflect.MessageDescriptor) proto.Message {
+	if t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName()); err == nil {
+		return t.New().Interface()
 	}
+	return dynamicpb.NewMessage(d)
 }
-
-func (c *Client) attempt(ctx context.Context, o *outgoing, send Send) (Reply, error) {
-	if c.o.AttemptTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.o.AttemptTimeout)
-		defer cancel()
-	}
-	o.attempts++
-	return send(ctx, o.request, o.header)
-}
-
-// ErrOutcomeUnknown: nobody can say whether the operation was carried out.
-var ErrOutcomeUnknown = errors.New("retrysafe: outcome of the call unknown")
-
-// ErrNotReplayable: the operation has succeeded, but the server did not keep its response.
-var ErrNotReplayable = errors.New("retrysafe: the call has succeeded, but the server did not keep its response")
-
-// OutcomeUnknownError is the error for a call of which nobody can say whether it was carried out.
-type OutcomeUnknownError struct {
-	// Key is the digest of the key, which is safe to log.
-	Key string
-	// Attempts that were made.
-	Attempts int
-	// Err is how the last one ended.
-	Err error
-}
-
-func (e *OutcomeUnknownError) Error() string {
-	return fmt.Sprintf("outcome unknown after %d attempts: %v", e.Attempts, e.Err)
-}
-
-// Unwrap returns ErrOutcomeUnknown, and how the last attempt ended.
-func (e *OutcomeUnknownError) Unwrap() []error { return []error{ErrOutcomeUnknown, e.Err} }

@@ -16,7 +16,11 @@
 //   - record.go, exact.go: what is stored, and how the same bytes are sent again
 //   - refusal.go: how the situations of the root are rendered: codes, reasons, details
 //
-// Client: client.go, outgoing.go, signals.go (what a failed reply means, the table of docs/grpc.md), evidence.go.
+// Client, which translates for the engine of package client:
+//
+//   - client.go: ClientOptions, Client, and Resume for calls of a journal
+//   - outgoing.go: one call: where its key is, one attempt
+//   - signals.go: what a failed reply means, the table of docs/grpc.md
 //
 // # Design
 //

@@ -2,18 +2,14 @@ package rpcsafe
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
-)
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/genproto/googleapis/rpc/status"
 
-// effect is what an attempt that ended so has done.
-type effect uint8
-
-const (
-	answered   effect = iota + 1 // whatever the answer says
-	didNothing                   // nothing, for certain; what earlier attempts have done is as unclear as before
-	mayHaveRun                   // nobody knows
+	"github.com/retrysafe/retrysafe/client"
 )
 
 // signal is a row of the table: what a failed reply that looks like this means.
@@ -22,8 +18,8 @@ type signal struct {
 	reasons []string    // any of these, in an ErrorInfo of our domain; none: whatever it says
 	codes   []code.Code // any of these; none: whatever the code
 	shows   shows       // and this
-	again   bool        // another attempt, after a wait; otherwise that is it
-	effect  effect
+	again   bool        // another attempt, after a wait; otherwise this was the last
+	effect  client.Effect
 }
 
 // shows is what else a reply must show.
@@ -38,10 +34,9 @@ const (
 
 // Names that are needed elsewhere.
 const (
-	signalSuccess  = "success"
-	signalInFlight = "in-flight"
-	signalNotKept  = "not-kept"
-	signalStop     = "told-to-stop"
+	signalSuccess = "success"
+	signalNotKept = "not-kept"
+	signalStop    = "told-to-stop"
 )
 
 // signals returns the table, which docs/grpc.md explains. The first row that fits counts; OK is above all of them.
@@ -49,48 +44,49 @@ func signals() []signal {
 	notDone := []code.Code{code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED, code.Code_ABORTED, code.Code_UNIMPLEMENTED}
 	unclear := []code.Code{code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DATA_LOSS, code.Code_DEADLINE_EXCEEDED, code.Code_CANCELLED}
 	return []signal{
-		{"outcome-resumes", []string{ReasonOutcomeUnknown}, nil, aTime, true, mayHaveRun},
-		{"outcome-unknown", []string{ReasonOutcomeUnknown}, nil, nothingElse, false, mayHaveRun},
-		{"key-reused", []string{ReasonKeyReused}, nil, nothingElse, false, didNothing},
-		{signalNotKept, []string{ReasonNotKept}, nil, nothingElse, false, answered},
-		{"key-expired", []string{ReasonKeyExpired, ReasonUnreadable}, nil, nothingElse, false, mayHaveRun},
-		{signalInFlight, []string{ReasonInFlight}, nil, nothingElse, true, mayHaveRun},
-		{"try-later", []string{ReasonStoreUnavailable, ReasonKeyQuota}, nil, nothingElse, true, didNothing},
-		{"refused", []string{ReasonKeyMissing, ReasonKeyMalformed, ReasonScopeUnresolved, ReasonNotSupported, ReasonNotProtobuf}, nil, nothingElse, false, didNothing},
-		{"replayed-failure", nil, unclear, theMarker, false, mayHaveRun},
-		{"replayed", nil, nil, theMarker, false, answered},
-		{"cut-off", nil, []code.Code{code.Code_RESOURCE_EXHAUSTED}, aBeginning, true, mayHaveRun},
-		{"exhausted", nil, []code.Code{code.Code_RESOURCE_EXHAUSTED}, nothingElse, true, didNothing},
-		{"unavailable", nil, []code.Code{code.Code_UNAVAILABLE}, nothingElse, true, mayHaveRun},
-		{"no-answer", nil, []code.Code{code.Code_DEADLINE_EXCEEDED, code.Code_CANCELLED}, nothingElse, true, mayHaveRun},
-		{"server-error", nil, []code.Code{code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DATA_LOSS}, nothingElse, true, mayHaveRun},
-		{"not-done", nil, notDone, nothingElse, false, didNothing},
-		{"answer", nil, nil, nothingElse, false, answered},
+		{"outcome-resumes", []string{ReasonOutcomeUnknown}, nil, aTime, true, client.MayHaveRun},
+		{"outcome-unknown", []string{ReasonOutcomeUnknown}, nil, nothingElse, false, client.MayHaveRun},
+		{"key-reused", []string{ReasonKeyReused}, nil, nothingElse, false, client.DidNothing},
+		{signalNotKept, []string{ReasonNotKept}, nil, nothingElse, false, client.Answered},
+		{"key-expired", []string{ReasonKeyExpired, ReasonUnreadable}, nil, nothingElse, false, client.MayHaveRun},
+		{client.InFlight, []string{ReasonInFlight}, nil, nothingElse, true, client.MayHaveRun},
+		{"try-later", []string{ReasonStoreUnavailable, ReasonKeyQuota}, nil, nothingElse, true, client.DidNothing},
+		{"refused", []string{ReasonKeyMissing, ReasonKeyMalformed, ReasonScopeUnresolved, ReasonNotSupported, ReasonNotProtobuf}, nil, nothingElse, false, client.DidNothing},
+		{"replayed-failure", nil, unclear, theMarker, false, client.MayHaveRun},
+		{"replayed", nil, nil, theMarker, false, client.Answered},
+		{"cut-off", nil, []code.Code{code.Code_RESOURCE_EXHAUSTED}, aBeginning, true, client.MayHaveRun},
+		{"exhausted", nil, []code.Code{code.Code_RESOURCE_EXHAUSTED}, nothingElse, true, client.DidNothing},
+		{"unavailable", nil, []code.Code{code.Code_UNAVAILABLE}, nothingElse, true, client.MayHaveRun},
+		{"no-answer", nil, []code.Code{code.Code_DEADLINE_EXCEEDED, code.Code_CANCELLED}, nothingElse, true, client.MayHaveRun},
+		{"server-error", nil, []code.Code{code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DATA_LOSS}, nothingElse, true, client.MayHaveRun},
+		{"not-done", nil, notDone, nothingElse, false, client.DidNothing},
+		{"answer", nil, nil, nothingElse, false, client.Answered},
 	}
 }
 
-// verdict is what becomes of a call after a failed reply.
-type verdict struct {
-	signal
-	said  bool // when to send it again was said
-	after time.Duration
-}
-
-// judge says what a failed reply means: the first row that fits, and the server's word on when to come again.
-func (c *Client) judge(reply Reply) verdict {
-	rows := signals()
-	reason := reasonOf(reply.Status, c.o.Domain)
-	i := slices.IndexFunc(rows, func(s signal) bool { return c.fits(s, reply, reason) })
-	v := verdict{signal: rows[i]} // the last fits all
-	stop := false
-	v.after, v.said, stop = c.waitFor(reply)
-	if stop && v.again {
-		v.name, v.again = signalStop, false
+// judge says what a failed reply means: the first row that fits, and how long the server asks the client to wait.
+func (c *Client) judge(reply Reply) client.Reply {
+	rows, reason := signals(), reasonOf(reply.Status, c.o.Domain)
+	after, asked, stop := waitFor(reply)
+	row := rows[slices.IndexFunc(rows, func(s signal) bool { // the last fits all
+		return c.fits(s, reply, reason, asked && !stop)
+	})]
+	if stop && row.again {
+		row.name, row.again = signalStop, false
 	}
-	return v
+	r := client.Reply{Signal: client.Signal{Name: row.name, Action: client.Finish, Effect: row.effect}, RetryAfter: after, Exactly: asked}
+	switch {
+	case row.again:
+		r.Signal.Action = client.Again
+	case row.name == signalNotKept:
+		r.Signal.Action = client.NotKept
+	case row.effect == client.MayHaveRun:
+		r.Signal.Action = client.GiveUp
+	}
+	return r
 }
 
-func (c *Client) fits(s signal, reply Reply, reason string) bool {
+func (c *Client) fits(s signal, reply Reply, reason string, invited bool) bool {
 	switch {
 	case len(s.reasons) > 0 && !slices.Contains(s.reasons, reason):
 		return false
@@ -98,8 +94,33 @@ func (c *Client) fits(s signal, reply Reply, reason string) bool {
 		return false
 	case s.shows == aBeginning && !reply.Begun:
 		return false
-	case s.shows == aTime && !c.invites(reply):
+	case s.shows == aTime && !invited:
 		return false
 	}
 	return len(s.codes) == 0 || slices.Contains(s.codes, reply.code())
+}
+
+// waitFor returns how long the server asks the client to wait, by pushback or else by RetryInfo. stop says that it asks for
+// no retry.
+func waitFor(reply Reply) (after time.Duration, asked, stop bool) {
+	if values := reply.Trailer[pushback]; len(values) > 0 {
+		ms, err := strconv.ParseInt(values[0], 10, 32)
+		return time.Duration(ms) * time.Millisecond, true, err != nil || ms < 0 || len(values) > 1
+	}
+	for _, d := range reply.Status.GetDetails() {
+		if info := new(errdetails.RetryInfo); d.UnmarshalTo(info) == nil {
+			return info.GetRetryDelay().AsDuration(), true, false
+		}
+	}
+	return 0, false, false
+}
+
+// reasonOf returns the reason of the ErrorInfo of our domain; empty if there is none.
+func reasonOf(s *status.Status, domain string) string {
+	for _, d := range s.GetDetails() {
+		if info := new(errdetails.ErrorInfo); d.UnmarshalTo(info) == nil && info.Domain == domain {
+			return info.Reason
+		}
+	}
+	return ""
 }

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
@@ -49,16 +50,20 @@ func pushed(ms string) func(*Reply) {
 type played struct {
 	err     error
 	keys    []string
-	reports []AttemptReport
+	reports []client.Event
 	took    time.Duration
 }
 
 // play makes a call that gets these replies, the last of them again and again, in a bubble in which time passes at once.
 func play(t *testing.T, o ClientOptions, replies ...Reply) (p played) {
 	synctest.Test(t, func(t *testing.T) {
-		o.ObserveFunc = func(_ context.Context, r AttemptReport) { p.reports = append(p.reports, r) }
+		o.Observer = client.ObserverFunc(func(_ context.Context, e client.Event) {
+			if e.Kind == client.AttemptEnded {
+				p.reports = append(p.reports, e)
+			}
+		})
 		began := time.Now()
-		p.err = NewClient(o).Call(t.Context(), Call{Method: "/a/B", Request: &shoppb.CreateRequest{}}, func(_ context.Context, _ proto.Message, key string) (Reply, error) {
+		p.err = NewClient(o).Call(t.Context(), Outgoing{Method: "/a/B", Request: &shoppb.CreateRequest{}}, func(_ context.Context, _ proto.Message, key string) (Reply, error) {
 			p.keys = append(p.keys, key)
 			reply := replies[min(len(p.keys), len(replies))-1]
 			if reply.Status == nil {
@@ -147,12 +152,12 @@ func TestSignals(t *testing.T) {
 		{"answer", failed, 2, []Reply{lost, fails(code.Code_NOT_FOUND)}},
 	} {
 		t.Run(c.signal, func(t *testing.T) {
-			p := play(t, ClientOptions{BudgetTokens: -1}, append(c.replies, Reply{})...)
-			got := map[bool]string{true: unknown, false: failed}[errors.Is(p.err, ErrOutcomeUnknown)]
+			p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: -1}}}, append(c.replies, Reply{})...)
+			got := map[bool]string{true: unknown, false: failed}[errors.Is(p.err, client.ErrOutcomeUnknown)]
 			switch {
 			case p.err == nil:
 				got = ok
-			case errors.Is(p.err, ErrNotReplayable):
+			case errors.Is(p.err, client.ErrNotReplayable):
 				got = notKept
 			}
 			if got != c.end || len(p.keys) != c.sent || p.err != nil && !errors.Is(p.err, errReply) {
@@ -231,10 +236,10 @@ func TestSignalsAreDocumented(t *testing.T) {
 // Who waits for another attempt does not strain a failing server. Seen to fail with the budget asked in flight, too.
 func TestWaitingForAnAttemptTakesNoBudget(t *testing.T) {
 	busy := fails(code.Code_ABORTED, because(ReasonInFlight))
-	if p := play(t, ClientOptions{BudgetTokens: 1}, busy, busy, busy, Reply{}); p.err != nil {
+	if p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: 1}}}, busy, busy, busy, Reply{}); p.err != nil {
 		t.Error(p.err)
 	}
-	if p := play(t, ClientOptions{BudgetTokens: 1}, fails(code.Code_INTERNAL), Reply{}); !errors.Is(p.err, ErrOutcomeUnknown) {
+	if p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: 1}}}, fails(code.Code_INTERNAL), Reply{}); !errors.Is(p.err, client.ErrOutcomeUnknown) {
 		t.Error(p.err)
 	}
 }
@@ -244,27 +249,28 @@ func TestWaitingForAnAttemptTakesNoBudget(t *testing.T) {
 func TestInFlightCountsByTime(t *testing.T) {
 	busy := fails(code.Code_ABORTED, because(ReasonInFlight), pushed("1000"))
 	p := play(t, ClientOptions{}, busy)
-	if !errors.Is(p.err, ErrOutcomeUnknown) || p.took != 2*time.Minute {
+	if !errors.Is(p.err, client.ErrOutcomeUnknown) || p.took != 2*time.Minute {
 		t.Errorf("%v after %v, want two minutes", p.err, p.took)
 	}
-	p = play(t, ClientOptions{BudgetTokens: -1}, append(many(40, busy), fails(code.Code_UNAVAILABLE))...)
-	if !errors.Is(p.err, ErrOutcomeUnknown) || len(p.keys) != 44 {
+	o := ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: -1}}}
+	p = play(t, o, append(many(40, busy), fails(code.Code_UNAVAILABLE))...)
+	if !errors.Is(p.err, client.ErrOutcomeUnknown) || len(p.keys) != 44 {
 		t.Errorf("%v after %d attempts, want 40 in flight and 4 that failed", p.err, len(p.keys))
 	}
-	if (ClientOptions{MaxInFlight: -1}).Validate() == nil {
+	if (ClientOptions{Options: client.Options{MaxInFlight: -1}}).Validate() == nil {
 		t.Error("a negative MaxInFlight is accepted")
 	}
 }
 
 // Seen to fail with RequireKey taken out of newKey.
 func TestRequireKey(t *testing.T) {
-	c := NewClient(ClientOptions{RequireKey: true})
+	c := NewClient(ClientOptions{Options: client.Options{RequireKey: true}})
 	send := func(context.Context, proto.Message, string) (Reply, error) { return Reply{}, nil }
-	call := Call{Method: "/a/B", Request: &shoppb.CreateRequest{}}
-	if err := c.Call(t.Context(), call, send); !errors.Is(err, ErrKeyRequired) {
+	call := Outgoing{Method: "/a/B", Request: &shoppb.CreateRequest{}}
+	if err := c.Call(t.Context(), call, send); !errors.Is(err, client.ErrKeyRequired) {
 		t.Errorf("without a key: %v", err)
 	}
-	if err := c.Call(WithKey(t.Context(), "k1"), call, send); err != nil {
+	if err := c.Call(client.WithKey(t.Context(), "k1"), call, send); err != nil {
 		t.Errorf("with a key: %v", err)
 	}
 }

@@ -34,6 +34,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	pb "github.com/retrysafe/retrysafe/examples/internal/paymentspb"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/rpcsafe"
@@ -131,7 +132,7 @@ func callerOf(ctx context.Context) (string, error) {
 // dial returns a client that retries each call under one key.
 func dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(grpcsafe.ClientOptions{})))
+		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(rpcsafe.ClientOptions{})))
 }
 
 func payOnce(ctx context.Context, order, cents string) error {
@@ -152,11 +153,11 @@ func payOnce(ctx context.Context, order, cents string) error {
 
 // pay pays an order. The key is derived from the order's number, so that another process that pays the same order
 // does not charge again.
-func pay(ctx context.Context, client pb.PaymentsClient, order string, amount int64) (*pb.Payment, error) {
-	intent := grpcsafe.Intent{Operation: "pay", Params: []string{order}}
-	ctx = metadata.AppendToOutgoingContext(grpcsafe.WithIntent(ctx, intent), "user", "alice")
-	payment, err := client.Pay(ctx, &pb.PayRequest{Amount: amount})
-	if errors.Is(err, grpcsafe.ErrOutcomeUnknown) {
+func pay(ctx context.Context, payments pb.PaymentsClient, order string, amount int64) (*pb.Payment, error) {
+	intent := retrysafe.Intent{Operation: "pay", Params: []string{order}}
+	ctx = metadata.AppendToOutgoingContext(client.WithIntent(ctx, intent), "user", "alice")
+	payment, err := payments.Pay(ctx, &pb.PayRequest{Amount: amount})
+	if errors.Is(err, client.ErrOutcomeUnknown) {
 		return nil, fmt.Errorf("check whether order %s was charged before you pay again: %w", order, err)
 	}
 	return payment, err

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -16,8 +15,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/connectsafe"
-	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
@@ -117,24 +114,4 @@ func TestStatusAndMetadataAreReplayed(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Whoever knows the options of one package knows those of the other. Seen to fail with KeyField taken out of connectsafe.ClientOptions.
-func TestOptionsMirrorEachOther(t *testing.T) {
-	for _, pair := range [][2]any{
-		{rpcsafe.Options{}, rpcsafe.Options{}},
-		{grpcsafe.ClientOptions{}, connectsafe.ClientOptions{}},
-		{grpcsafe.RetryBudget{}, connectsafe.RetryBudget{}},
-	} {
-		if a, b := fieldNames(pair[0]), fieldNames(pair[1]); !slices.Equal(a, b) {
-			t.Errorf("%T has %v, %T %v", pair[0], a, pair[1], b)
-		}
-	}
-}
-
-func fieldNames(options any) (names []string) {
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(options)) {
-		names = append(names, f.Name)
-	}
-	return names
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
@@ -112,7 +113,7 @@ func TestClientRetriesAgainstConnect(t *testing.T) {
 	first, again := make(chan answer), make(chan answer)
 	go func() { first <- send(t.Context(), dial(t, address), "Slowly", "k") }()
 	<-began
-	retrying := dial(t, address, grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(grpcsafe.ClientOptions{Attempts: 50})))
+	retrying := dial(t, address, grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(rpcsafe.ClientOptions{Options: client.Options{Attempts: 50}})))
 	go func() { again <- send(t.Context(), retrying, "Slowly", "k") }()
 	<-refused
 	close(goOn)

@@ -1,11 +1,10 @@
-// Package retry is what clients have in common that send again: how long they wait, and when they leave a failing server alone.
+// Package retry has the waits of clients and consumers that try again: backoff with jitter, and what a server asks for.
 package retry
 
 import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -36,35 +35,4 @@ func Wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// Budget keeps retries from piling up on a server that is failing, as gRPC's retry throttling does (gRFC A6): each failed attempt takes a
-// token, each answer gives back a part of one, and while half of the tokens or fewer are left there are no retries. It is safe for
-// concurrent use.
-type Budget struct {
-	tokens, perSuccess float64
-
-	mu   sync.Mutex
-	left float64
-}
-
-// NewBudget returns a budget that has all its tokens. Negative tokens: retries are not bounded.
-func NewBudget(tokens, perSuccess float64) *Budget {
-	return &Budget{tokens: tokens, perSuccess: perSuccess, left: tokens}
-}
-
-// Failed takes a token, and reports whether a retry is allowed.
-func (b *Budget) Failed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left = max(b.left-1, min(b.tokens, 0))
-	return b.tokens < 0 || b.left > b.tokens/2
-}
-
-// Succeeded gives back a part of a token, and reports whether all are there again.
-func (b *Budget) Succeeded() (full bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.left = min(b.left+b.perSuccess, b.tokens)
-	return b.left == b.tokens
 }

@@ -45,22 +45,3 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
-
-func TestBudget(t *testing.T) {
-	b := retry.NewBudget(4, 0.5)
-	if !b.Failed() || b.Failed() {
-		t.Error("of four tokens, retries end when two are left")
-	}
-	b.Succeeded()
-	b.Succeeded()
-	b.Succeeded() // 3.5
-	if !b.Failed() {
-		t.Error("successes give nothing back")
-	}
-	free := retry.NewBudget(-1, 0.1)
-	for range 100 {
-		if !free.Failed() {
-			t.Fatal("negative tokens bound retries")
-		}
-	}
-}
