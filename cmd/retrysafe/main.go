@@ -32,15 +32,15 @@ import (
 )
 
 type commands struct {
-	Demo       demo.Cmd      `cmd:"" help:"Watch one charge happen although everything goes wrong. Start here."`
+	Demo       demo.Cmd      `cmd:"" help:"Show how a charge happens once although things go wrong. Start here."`
 	Proxy      proxycmd.Cmd  `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
-	Probe      probecmd.Cmd  `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry, whatever it is made with."`
-	Migrate    migrateCmd    `cmd:"" help:"Make the schema of a PostgreSQL store, or bring it up to date."`
-	Sweep      sweepCmd      `cmd:"" help:"Delete what is past its retention from a store."`
-	Keys       keyscmd.Cmd   `cmd:"" help:"Look at keys, and resolve those whose outcome is unknown."`
-	Outbox     outboxcmd.Cmd `cmd:"" help:"Look at an outbox and its dead letters; send them again, or drop them."`
-	Version    versionCmd    `cmd:"" help:"Print the version, or the licenses of what is inside."`
-	Completion completionCmd `cmd:"" help:"Print a script that completes this command in a shell."`
+	Probe      probecmd.Cmd  `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry."`
+	Migrate    migrateCmd    `cmd:"" help:"Create or update the schema of a PostgreSQL store."`
+	Sweep      sweepCmd      `cmd:"" help:"Delete records past their retention from a store."`
+	Keys       keyscmd.Cmd   `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
+	Outbox     outboxcmd.Cmd `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
+	Version    versionCmd    `cmd:"" help:"Print the version, or the licenses of all included software."`
+	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
 
 	ExitWithStdin exitWithStdin `hidden:"" help:"End when standard input ends."`
 }
@@ -54,7 +54,7 @@ Try it with an API that listens on port 3000:
 
     curl -i localhost:8080/payments -H 'Authorization: Bearer me' -H 'Idempotency-Key: "first"' -d amount=10
 
-Send the second line twice: the second answer is the first one again, and the API was asked once.`
+Send the second line twice: the second answer is the first one again, and the API got one request.`
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -86,7 +86,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return cli.Exit(ctx.Run(), stderr)
 }
 
-// exitWithStdin is a flag that ends the process when its standard input does: whoever started it with a pipe need not
+// exitWithStdin is a flag that ends the process when its standard input does: a parent that started it with a pipe need not
 // live to stop it.
 type exitWithStdin bool
 

@@ -16,19 +16,19 @@ import (
 
 // migrateCmd has a command for each thing to do with a schema.
 type migrateCmd struct {
-	Up     migrateUp     `cmd:"" help:"Make the schema, or bring it up to date. May run many times, and many at once."`
-	Status migrateStatus `cmd:"" help:"Say which version the schema has. The exit status is 0 if it is the newest, 1 if not."`
-	Print  migratePrint  `cmd:"" help:"Print the SQL that makes the schema, for psql. Connects to nothing."`
+	Up     migrateUp     `cmd:"" help:"Create or update the schema. Safe to run repeatedly and concurrently."`
+	Status migrateStatus `cmd:"" help:"Show the version of the schema. The exit status is 0 if it is the newest, otherwise 1."`
+	Print  migratePrint  `cmd:"" help:"Print the SQL that creates the schema, for psql. Needs no connection."`
 }
 
 // Help shows the usual ways.
 func (migrateCmd) Help() string {
-	return `A PostgreSQL database needs a schema of ours before a proxy or a program can keep keys there; a SQLite file looks
-after itself.
+	return `A PostgreSQL database needs a schema before a proxy or a program can store keys there. SQLite files need none: they are
+migrated when they are opened.
 
 Examples:
 
-    # the schema belongs to owner; the proxy works as app, which can neither make nor drop tables
+    # the schema belongs to owner; the proxy uses the role app, which can neither create nor drop tables
     retrysafe migrate up --store postgres://owner@db/shop --role app
     retrysafe migrate status --store postgres://app@db/shop
 
@@ -40,15 +40,15 @@ Examples:
 // schemaFlags say where the schema is.
 type schemaFlags struct {
 	Store  string `required:"" env:"RETRYSAFE_STORE" placeholder:"URL" help:"The database: postgres://USER@HOST/DATABASE."`
-	Schema string `placeholder:"NAME" help:"Name of the schema. Default: the URL's schema=NAME, or else retrysafe."`
+	Schema string `placeholder:"NAME" help:"Name of the schema. Default: the URL's schema=NAME, otherwise retrysafe."`
 }
 
 type migrateUp struct {
 	schemaFlags
-	Role string `placeholder:"NAME" help:"Grant this role, which must exist, what a proxy needs. It can neither make nor drop tables."`
+	Role string `placeholder:"NAME" help:"Grant this existing role what a proxy needs. It can neither create nor drop tables."`
 }
 
-// Run makes the schema, or brings it up to date.
+// Run creates or updates the schema.
 func (c migrateUp) Run(s *cli.Streams) error {
 	return c.inDatabase(s, func(ctx context.Context, p *storeurl.Postgres, pool *pgxpool.Pool) error {
 		applied, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.Schema, Role: c.Role})
@@ -87,7 +87,7 @@ func (c migrateStatus) Run(s *cli.Streams) error {
 	})
 }
 
-// inDatabase calls do with a connection, unless the store looks after its schema itself.
+// inDatabase calls do with a connection, unless the store migrates itself.
 func (f schemaFlags) inDatabase(s *cli.Streams, do func(context.Context, *storeurl.Postgres, *pgxpool.Pool) error) error {
 	ref, err := storeurl.Parse(f.Store)
 	if err != nil {
@@ -114,10 +114,10 @@ func (f schemaFlags) inDatabase(s *cli.Streams, do func(context.Context, *storeu
 }
 
 type migratePrint struct {
-	Store           string `env:"RETRYSAFE_STORE" placeholder:"URL" help:"Where the schema's name comes from, if the URL has schema=NAME."`
-	Schema          string `placeholder:"NAME" help:"Name of the schema. Default: the URL's, or else retrysafe."`
-	Role            string `placeholder:"NAME" help:"Grant this role what a proxy needs. It can neither make nor drop tables."`
-	MaintenanceRole string `placeholder:"NAME" help:"Let everything belong to this role. It migrates, and drops the partitions of past days."`
+	Store           string `env:"RETRYSAFE_STORE" placeholder:"URL" help:"Name of the schema from the URL's schema=NAME."`
+	Schema          string `placeholder:"NAME" help:"Name of the schema. Default: the URL's, otherwise retrysafe."`
+	Role            string `placeholder:"NAME" help:"Grant this role what a proxy needs. It can neither create nor drop tables."`
+	MaintenanceRole string `placeholder:"NAME" help:"Owner of the schema. It migrates, and drops the partitions of past days."`
 }
 
 // Run prints the script.

@@ -153,7 +153,7 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 		name, url string
 		says      []string
 	}{
-		{"nobody listens", "postgres://u:s3cret@" + nobody + "/db", []string{"cannot connect", nobody, "check that the server runs"}},
+		{"nobody listens", "postgres://u:s3cret@" + nobody + "/db", []string{"cannot connect", nobody, "check that it runs"}},
 		{"no such host", "postgres://u:s3cret@nowhere.invalid/db", []string{"cannot connect", "nowhere.invalid", "check the name"}},
 		{"no answer", "postgres://u:s3cret@" + silent.Addr().String() + "/db?connect_timeout=1", []string{"cannot connect", "does not answer within 1s"}},
 		{"no such role", clitest.AsUser(there, "stranger:s3cret"), []string{"cannot connect", "stranger", "pg_hba.conf"}},

@@ -17,20 +17,20 @@ import (
 )
 
 type sweepCmd struct {
-	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path, or postgres://USER@HOST/DATABASE."`
-	Limit int    `placeholder:"N" help:"Delete at most this many records a round. Default: all that are due."`
-	Every string `placeholder:"1m" default:"once" help:"How long to wait between rounds, until a signal comes; or once. Default once."`
-	JSON  bool   `name:"json" help:"Print each round's result as a line of JSON."`
+	Store string    `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path, or postgres://USER@HOST/DATABASE."`
+	Limit cli.Limit `placeholder:"N" help:"Delete at most this many records in a round. Default: all that are due."`
+	Every string    `placeholder:"1m" default:"once" help:"Time between rounds, until a signal arrives; or once. Default once."`
+	JSON  bool      `name:"json" help:"Print each round's result as a line of JSON."`
 }
 
 // Help says when it is needed.
 func (sweepCmd) Help() string {
-	return `Records past their retention take no part in anything; sweeping gives their space back. Proxies and guards sweep in the
-background as they go, so this command is for what they leave: stores that nobody uses for a while, and the
-partitions of past days in PostgreSQL, if the proxy's role must not drop tables.
+	return `Records past their retention have no effect; sweeping frees their space. Proxies and guards sweep in the background, so this
+command is for what they leave: stores that are not used for a while, and the partitions of past days in PostgreSQL, if the
+proxy's role must not drop tables.
 
-Of all processes on one PostgreSQL schema one sweeps at a time; the others find nothing due. A SQLite file is used by one
-process at a time.
+Only one process sweeps a PostgreSQL schema at a time; the others find nothing due. Only one process at
+a time can use a SQLite file.
 
 Examples:
 
@@ -40,7 +40,7 @@ Examples:
 The exit status is 0 after the work is done or a signal has ended --every, 1 after a failure, 2 if flags are wrong.`
 }
 
-// Run sweeps once, or again and again.
+// Run sweeps once, or in rounds.
 func (c sweepCmd) Run(s *cli.Streams) error {
 	every, ref, err := c.check()
 	if err != nil {
@@ -50,12 +50,12 @@ func (c sweepCmd) Run(s *cli.Streams) error {
 	defer stop()
 	store, closeStore, err := ref.Open(ctx)
 	if errors.Is(err, sqlitestore.ErrInUse) {
-		return fmt.Errorf("store %s is in use: the process that has it open sweeps it as it goes: %w", ref.Name, err)
+		return fmt.Errorf("store %s is in use: the process that has it open sweeps it in the background: %w", ref.Name, err)
 	}
 	if err != nil {
 		return err
 	}
-	b := &broom{store: store.(retrysafe.Sweeper), name: ref.Name, limit: c.Limit}
+	b := &sweeper{store: store.(retrysafe.Sweeper), name: ref.Name, limit: int(c.Limit)}
 	if cli.IsTerminal(s.Err) && !c.JSON {
 		b.progress = s.Err
 	}
@@ -64,8 +64,8 @@ func (c sweepCmd) Run(s *cli.Streams) error {
 
 // check reads the flags. It returns 0 for once.
 func (c sweepCmd) check() (every time.Duration, ref storeurl.Ref, err error) {
-	if c.Limit < 0 {
-		return 0, ref, cli.Refusef("--limit %d: a round cannot delete fewer than no records", c.Limit)
+	if err := c.Limit.Check(); err != nil {
+		return 0, ref, err
 	}
 	if c.Every != "once" {
 		if every, err = time.ParseDuration(c.Every); err != nil || every < time.Second {
@@ -77,7 +77,7 @@ func (c sweepCmd) check() (every time.Duration, ref storeurl.Ref, err error) {
 }
 
 // rounds sweeps until a signal comes if every is set, and else once.
-func (c sweepCmd) rounds(ctx context.Context, s *cli.Streams, b *broom, every time.Duration) error {
+func (c sweepCmd) rounds(ctx context.Context, s *cli.Streams, b *sweeper, every time.Duration) error {
 	for {
 		r, err := b.round(ctx)
 		if err != nil && ctx.Err() == nil {
@@ -100,18 +100,18 @@ func (c sweepCmd) rounds(ctx context.Context, s *cli.Streams, b *broom, every ti
 	}
 }
 
-// sweepPass is how many records are asked for at once: so often there is news.
+// sweepPass is how many records one pass may delete. Progress is shown after each pass.
 const sweepPass = 10_000
 
-// broom sweeps one store.
-type broom struct {
+// sweeper sweeps one store.
+type sweeper struct {
 	store    retrysafe.Sweeper
 	name     string
 	limit    int       // of a round; 0: none
-	progress io.Writer // nil: nobody looks
+	progress io.Writer // nil: not shown
 }
 
-// swept is what came of a round.
+// swept is the result of a round.
 type swept struct {
 	Store string  `json:"store"`
 	Swept int     `json:"swept"`
@@ -120,7 +120,7 @@ type swept struct {
 }
 
 // round sweeps until nothing is due, or the limit is reached.
-func (b *broom) round(ctx context.Context) (swept, error) {
+func (b *sweeper) round(ctx context.Context) (swept, error) {
 	began, r := time.Now(), swept{Store: b.name}
 	defer b.show("")
 	for {
@@ -142,8 +142,8 @@ func (b *broom) round(ctx context.Context) (swept, error) {
 	}
 }
 
-// show writes over the line.
-func (b *broom) show(text string) {
+// show overwrites the line on the terminal.
+func (b *sweeper) show(text string) {
 	if b.progress != nil {
 		fmt.Fprintf(b.progress, "\r%-40s\r%s", "", text)
 	}

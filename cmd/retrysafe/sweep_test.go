@@ -25,7 +25,7 @@ func TestSweepAFile(t *testing.T) {
 	p.MustPost("k", "amount=1")
 	busy := clitest.Run(t, "sweep", "--store="+file)
 	clitest.Want(t, "exit code", busy.Code, cli.ExitFailed)
-	clitest.WantText(t, "output", busy.Stderr, file, "in use", "sweeps it as it goes")
+	clitest.WantText(t, "output", busy.Stderr, file, "in use", "sweeps it in the background")
 	p.Signal(syscall.SIGTERM)
 	clitest.Want(t, "exit code", p.Exit(), cli.ExitOK)
 	got := clitest.Run(t, "sweep", "--store="+file)
@@ -94,7 +94,7 @@ func TestSweepGoesOnUntilNothingIsDue(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := &heap{due: c.due}
 			var progress, out strings.Builder
-			r, err := (&broom{store: h, limit: c.limit, progress: &progress}).round(t.Context())
+			r, err := (&sweeper{store: h, limit: c.limit, progress: &progress}).round(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,6 +106,6 @@ func TestSweepGoesOnUntilNothingIsDue(t *testing.T) {
 		})
 	}
 	broken := &heap{due: 5, err: errors.New("disk full")}
-	err := sweepCmd{}.rounds(t.Context(), &cli.Streams{Out: io.Discard}, &broom{store: broken, name: "x"}, 0)
+	err := sweepCmd{}.rounds(t.Context(), &cli.Streams{Out: io.Discard}, &sweeper{store: broken, name: "x"}, 0)
 	clitest.WantText(t, "error", err.Error(), "after 5 records", "disk full")
 }

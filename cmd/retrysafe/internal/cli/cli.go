@@ -2,7 +2,7 @@
 //
 //	cli.go       streams, exit codes, errors in what the user has asked for
 //	text.go      durations, and text that a terminal can show without harm
-//	terminal.go  whether somebody looks, and how to start this program again
+//	terminal.go  whether output goes to a terminal, and how to start this program again
 package cli
 
 import (

@@ -86,6 +86,7 @@ func (p *Running) read(log io.Reader) {
 	p.Command.Wait()
 }
 
+// Log returns what the proxy has logged so far.
 func (p *Running) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,6 +118,7 @@ func (p *Running) Line(message string) map[string]any {
 	}
 }
 
+// Signal sends a signal to the process.
 func (p *Running) Signal(s os.Signal) {
 	p.T.Helper()
 	if err := p.Command.Process.Signal(s); err != nil {
@@ -135,11 +137,13 @@ func (p *Running) Exit() int {
 	return p.Command.ProcessState.ExitCode()
 }
 
+// Reply is a response with its body, which has been read.
 type Reply struct {
 	*http.Response
 	Text string
 }
 
+// Post posts a body with a key to /payments. headers are names and values in turn.
 func (p *Running) Post(key, body string, headers ...string) (Reply, error) {
 	r, err := http.NewRequest("POST", p.URL+"/payments", strings.NewReader(body))
 	if err != nil {
@@ -159,6 +163,7 @@ func (p *Running) Post(key, body string, headers ...string) (Reply, error) {
 	return Reply{res, string(text)}, err
 }
 
+// MustPost is Post, and ends the test if there is no response.
 func (p *Running) MustPost(key, body string, headers ...string) Reply {
 	p.T.Helper()
 	got, err := p.Post(key, body, headers...)
@@ -185,6 +190,7 @@ type API struct {
 	GoOn  chan struct{}
 }
 
+// NewAPI starts an API. The header X-Hold makes it wait until GoOn is closed, and X-Cut makes it break the connection.
 func NewAPI(t *testing.T) *API {
 	a := &API{Began: make(chan struct{}, 100), GoOn: make(chan struct{})}
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -203,6 +209,7 @@ func NewAPI(t *testing.T) *API {
 	return a
 }
 
+// WaitFor waits a minute for a value, and then ends the test.
 func WaitFor[T any](t *testing.T, c <-chan T, what string) T {
 	t.Helper()
 	select {
@@ -214,7 +221,7 @@ func WaitFor[T any](t *testing.T, c <-chan T, what string) T {
 	}
 }
 
-// Refuses waits until nobody listens at an address: what closes it may have a moment to go.
+// Refuses waits until no process listens at an address, which may take a moment after it was closed.
 func Refuses(t *testing.T, address, otherwise string) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// act is one scene being played: what was sent, what came back, and what should be in the ledger now.
+// act is one running scene: what was sent, what came back, and what should be in the ledger now.
 type act struct {
 	*stage
 
@@ -35,7 +35,7 @@ func (a *act) intend(c charge) charge {
 	return c
 }
 
-// ask sends the charge and shows both sides.
+// ask sends the charge, and shows the request and the reply.
 func (a *act) ask(ctx context.Context, c charge, notes ...string) reply {
 	a.screen.sent(c, notes...)
 	r := a.send(ctx, c)
@@ -43,11 +43,11 @@ func (a *act) ask(ctx context.Context, c charge, notes ...string) reply {
 	return r
 }
 
-// mostRetries bounds how often a client comes back: a demo must end.
+// mostRetries bounds how often a client retries, so that the demo ends.
 const mostRetries = 10
 
-// insist sends the charge again and again while the first request is in flight, as often as the proxy allows.
-func (a *act) insist(ctx context.Context, c charge) reply {
+// retry sends the charge, and again while the first request is in flight, after the time that the proxy asks for.
+func (a *act) retry(ctx context.Context, c charge) reply {
 	r := a.ask(ctx, c)
 	for i := 0; i < mostRetries && r.inFlight() && ctx.Err() == nil; i++ {
 		pause(ctx, r.retryAfter())
@@ -76,7 +76,7 @@ func (a *act) expectSame(first, again reply) {
 	}
 }
 
-// conclude says what has been seen, if it has been.
+// conclude says what the scene has shown, unless an answer was wrong.
 func (a *act) conclude(format string, args ...any) {
 	if len(a.wrong) == 0 {
 		a.screen.say(format, args...)
@@ -91,7 +91,7 @@ func (a *act) sendBehind(ctx context.Context, c charge) <-chan reply {
 	select {
 	case <-a.bank.arrival(c.order):
 	case r := <-answer:
-		a.wrong = append(a.wrong, "the charge did not get to the bank: "+r.summary())
+		a.wrong = append(a.wrong, "the charge did not reach the bank: "+r.summary())
 		answer <- r
 	}
 	return answer
@@ -118,7 +118,7 @@ func (k kind) String() string {
 	return [...]string{"lost", "executed", "replayed", "refused"}[k]
 }
 
-// pause waits, but not longer than ctx lives.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

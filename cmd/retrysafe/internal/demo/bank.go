@@ -14,8 +14,8 @@ import (
 
 // How long the bank takes for a charge.
 const (
-	atBank     = 300 * time.Millisecond  // in the scenes, to be watched
-	byHandBank = 20 * time.Millisecond   // afterwards: a probe makes thousands
+	atBank     = 300 * time.Millisecond  // in the scenes, slow enough to be seen
+	byHandBank = 20 * time.Millisecond   // afterwards, because a probe makes thousands of charges
 	slowBank   = 1200 * time.Millisecond // at POST /charges/slow, always
 )
 
@@ -23,14 +23,14 @@ const (
 const chargeKeyHeader = "Charge-Key"
 
 // bank is the payments API that needs protection: every request to POST /charges takes money, as every one to the slow
-// POST /charges/slow does. POST /v2/charges is a little better, as many real ones are: it makes one charge per Charge-Key.
+// POST /charges/slow does. POST /v2/charges is safer, as many real APIs are: it makes one charge per Charge-Key.
 type bank struct {
 	ledger  *ledger
 	running sync.WaitGroup
 
 	mu          sync.Mutex
 	takes       time.Duration            // for a charge
-	chargedFunc func(row)                // is told of every charge
+	chargedFunc func(row)                // receives every charge
 	arrived     map[string]chan struct{} // by order; closed when its first request has come
 }
 
@@ -58,7 +58,7 @@ func (b *bank) pace() time.Duration {
 	return b.takes
 }
 
-// charge takes the money, in the time that this takes.
+// charge adds a charge to the ledger. It takes as long as takes says.
 func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string, takes time.Duration) {
 	var order row
 	if err := json.NewDecoder(r.Body).Decode(&order); err != nil || order.Order == "" || order.Amount <= 0 {
@@ -69,27 +69,27 @@ func (b *bank) charge(w http.ResponseWriter, r *http.Request, key string, takes 
 	b.running.Add(1)
 	defer b.running.Done()
 	b.arrive(order.Order)
-	time.Sleep(takes) // the bank goes on whether or not the client still waits
+	time.Sleep(takes) // the bank continues whether or not the client still waits
 	charged, err := b.ledger.charge(order, key)
 	if err != nil {
 		http.Error(w, "the ledger cannot be written", http.StatusInternalServerError)
 		return
 	}
-	b.tell(charged)
+	b.report(charged)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Location", fmt.Sprintf("/charges/%d", charged.ID))
 	w.WriteHeader(http.StatusCreated)
 	_ = json.NewEncoder(w).Encode(charged)
 }
 
-func (b *bank) tell(r row) {
+func (b *bank) report(r row) {
 	b.mu.Lock()
-	told := b.chargedFunc
+	charged := b.chargedFunc
 	b.mu.Unlock()
-	told(r)
+	charged(r)
 }
 
-// byHand makes the bank quick, and has f told of every charge from now on.
+// byHand makes the bank quick, and reports every charge to f from now on.
 func (b *bank) byHand(f func(row)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -128,15 +128,15 @@ func (b *bank) show(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// customerOf takes the credential for the customer's name, as no real API would.
+// customerOf returns the credential as the name of the customer, which no real API would do.
 func customerOf(r *http.Request) string {
 	if name, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && name != "" {
 		return name
 	}
-	return "somebody"
+	return "anonymous"
 }
 
-// settle returns once no charge is under way.
+// settle waits until no charge is running.
 func (b *bank) settle() { b.running.Wait() }
 
 func (b *bank) arrive(order string) {

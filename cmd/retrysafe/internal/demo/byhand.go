@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// serve puts the proxy in front of the API, and leaves both to the user.
+// serve starts the proxy in front of the API, and runs both until ctx ends.
 func (s *stage) serve(ctx context.Context) error {
 	s.screen.title("Retrysafe demo: an API, and a proxy in front of it")
-	s.screen.say("A payments API makes one charge for each request it gets. It knows nothing of retries. Its charges are " +
+	s.screen.say("A payments API makes one charge for each request it gets. It cannot recognise retries. Its charges are " +
 		"rows in a database of its own.")
 	err := s.startProxy(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return nil // what else failed, failed because of that
+		return nil // the failure is a consequence of that
 	case err != nil:
 		return err
 	}
 	return s.byHand(ctx)
 }
 
-// byHand tells how to go on, and shows what is charged until ctx ends, or the proxy does.
+// byHand shows commands to try, and then each charge, until ctx or the proxy ends.
 func (s *stage) byHand(ctx context.Context) error {
 	charged := newCounter(s.screen)
 	s.bank.byHand(charged.count)
-	s.tellByHand()
+	s.showCommands()
 	showing, stop := context.WithCancel(ctx)
 	defer stop()
 	go charged.show(showing) // until this returns
@@ -43,10 +43,10 @@ func (s *stage) byHand(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) tellByHand() {
+func (s *stage) showCommands() {
 	base, program := "http://"+s.proxy.address, s.options.Program
 	s.screen.title("Now you")
-	s.screen.say("API and proxy go on until Ctrl-C; a charge takes %v now, and shows up here. In another terminal:", byHandBank)
+	s.screen.say("API and proxy run until Ctrl-C; a charge takes %v now, and is shown here. In another terminal:", byHandBank)
 	s.screen.paste(payment(base, `-i `, ` -H 'Idempotency-Key: "try-1"'`)...)
 	s.screen.say("Once more: the same answer, with Idempotent-Replayed: true. Change the amount: 422. " +
 		"Change \"me\": another caller, a charge of its own. Leave the key out: a charge each time.")
@@ -55,17 +55,17 @@ func (s *stage) tellByHand() {
 		`curl `+base+`/charges`,
 		`curl `+base+`/.well-known/idempotency-policy`,
 		`tail -f `+quote(s.proxy.file("proxy.log")))
-	s.tellProbe(base)
+	s.showProbe(base)
 	s.screen.say("In front of an API of your own, on port 3000:")
 	s.screen.paste(
 		program+` proxy --upstream http://localhost:3000 --listen :8080 \`,
 		`  --store retrysafe.db --scope credential`)
 }
 
-// tellProbe shows the two commands that test the API: behind the proxy, and without it.
-func (s *stage) tellProbe(base string) {
+// showProbe shows the commands that test the API: behind the proxy, and without it.
+func (s *stage) showProbe(base string) {
 	program, recipe := s.options.Program, quote(s.proxy.file("recipe.yaml"))
-	s.screen.say("Is it safe to retry? Two commands tell. The first makes a recipe of a curl line:")
+	s.screen.say("Is it safe to retry? Two commands test it. The first makes a recipe from a curl line:")
 	curl := inDoubleQuotes(strings.Join(payment(base, "", ""), "\n"))
 	s.screen.paste(append([]string{
 		program + ` probe init ` + recipe + ` \`,
@@ -75,7 +75,7 @@ func (s *stage) tellProbe(base string) {
 		"credentials of its two callers come from the environment, so that no secret is in a recipe:")
 	callers := `PROBE_CREDENTIAL_A=me PROBE_CREDENTIAL_B=you \`
 	s.screen.paste(callers, `  `+program+` probe --recipe `+recipe)
-	s.screen.say("No case fails. And without the proxy? The same against the API itself:")
+	s.screen.say("No case fails. Without the proxy, against the API itself, many do:")
 	s.screen.paste(callers, `  `+program+` probe `+"http://"+s.api+` --recipe `+recipe)
 }
 
@@ -88,7 +88,7 @@ func payment(base, options, more string) []string {
 	}
 }
 
-// inDoubleQuotes makes a command one word of a shell, in which a backslash still ends a line.
+// inDoubleQuotes quotes a command as one shell word in which a backslash still continues a line.
 func inDoubleQuotes(command string) string {
 	command = strings.NewReplacer("\\\n", "\\\n", `\`, `\\`, `"`, `\"`, `$`, `\$`, "`", "\\`").Replace(command)
 	return `"` + command + `"`

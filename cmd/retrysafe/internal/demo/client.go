@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// charge is what somebody wants to pay: one intent, however often it is sent.
+// charge is one payment that a customer intends, however often the request is sent.
 type charge struct {
 	path     string // "/charges" or "/v2/charges"
 	customer string
@@ -28,11 +28,11 @@ func (c charge) body() string {
 	return fmt.Sprintf(`{"order":%q,"amount":%d}`, c.order, c.amount)
 }
 
-// patience is how long a client waits for an answer.
-const patience = 15 * time.Second
+// clientTimeout is how long a client waits for an answer.
+const clientTimeout = 15 * time.Second
 
-// client sends charges to one address. It uses each connection once: net/http would repeat by itself a request that
-// has a key and dies with a connection used before, and the demo counts what is sent.
+// client sends charges to one address. It uses each connection once: on a reused connection
+// that breaks, net/http would send a request with a key again by itself, and the demo counts what is sent.
 type client struct {
 	base string // http://127.0.0.1:41234
 	http *http.Client
@@ -41,7 +41,7 @@ type client struct {
 func newClient(address string) *client {
 	return &client{
 		base: "http://" + address,
-		http: &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}},
+		http: &http.Client{Timeout: clientTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 }
 
@@ -86,18 +86,18 @@ func (c *client) sendAndLose(ctx context.Context, what charge) reply {
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	_ = conn.SetDeadline(time.Now().Add(patience))
+	_ = conn.SetDeadline(time.Now().Add(clientTimeout))
 	if err := r.Write(conn); err != nil {
 		return reply{err: err}
 	}
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		return reply{err: err}
 	}
-	_ = conn.(*net.TCPConn).SetLinger(0) // reset: what the other side still sends goes nowhere
+	_ = conn.(*net.TCPConn).SetLinger(0) // reset the connection: nothing that the other side still sends arrives
 	return reply{err: errAnswerLost}
 }
 
-// reply is what a client got back; err if that is nothing.
+// reply is what a client received, or the error if it received nothing.
 type reply struct {
 	status int
 	header http.Header
@@ -110,7 +110,7 @@ type kind int
 
 const (
 	lost     kind = iota // no answer
-	executed             // the API's own answer, to this very request
+	executed             // the API's own answer to this request
 	replayed             // the API's answer to an earlier request
 	refused              // the proxy's refusal
 )
@@ -127,7 +127,7 @@ func (r reply) kind() kind {
 	return executed
 }
 
-// code is the refusal's, such as "request-in-flight"; empty if it is none.
+// code is the code of a refusal, such as "request-in-flight"; empty for any other reply.
 func (r reply) code() string {
 	if !strings.HasPrefix(r.header.Get("Content-Type"), "application/problem+json") {
 		return ""
@@ -151,7 +151,7 @@ func (r reply) retryAfter() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// summary is the answer's body in a line: of a refusal, its code; of none, why.
+// summary is the answer in one line: its body, the code of a refusal, or why there is none.
 func (r reply) summary() string {
 	if r.err != nil {
 		return reason(r.err)
@@ -169,13 +169,13 @@ func reason(err error) string {
 	case errors.Is(err, errAnswerLost):
 		return errAnswerLost.Error()
 	case errors.Is(err, context.Canceled):
-		return "the client has hung up"
+		return "the client hung up"
 	case errors.As(err, &network) && network.Timeout():
-		return "the client has waited long enough"
+		return "the client gave up waiting"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return "the connection broke"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nobody listens there"
+		return "no server listens there"
 	}
 	return err.Error()
 }

@@ -12,27 +12,28 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
+// Cmd is the command line of retrysafe demo.
 type Cmd struct {
-	Serve        bool   `xor:"once,json,without" help:"Skip the scenes: start API and proxy, and leave them to you until Ctrl-C."`
-	Once         bool   `xor:"once" help:"Exit after the verdict: with 0 if every intent was charged exactly once, with 1 if not."`
-	JSON         bool   `name:"json" xor:"json" help:"Print the result as JSON instead of the story, and exit."`
-	Store        string `placeholder:"URL" help:"Keep the keys in this PostgreSQL database, in a schema of the demo's own that is dropped at the end. Default: a file."`
-	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory; and the schema."`
-	WithoutProxy bool   `xor:"without" help:"Leave the proxy out, to see what the same trouble does to the API alone."`
+	Serve        bool   `xor:"once,json,without" help:"Skip the scenes: start the API and the proxy, and keep them running until Ctrl-C."`
+	Once         bool   `xor:"once" help:"Exit after the verdict: with status 0 if every intent was charged exactly once, else with 1."`
+	JSON         bool   `name:"json" xor:"json" help:"Print the result as JSON instead of the scenes, and exit."`
+	Store        string `placeholder:"URL" help:"PostgreSQL database for the keys. The demo creates a schema there and drops it at the end. Default: a file."`
+	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory, and keep the schema."`
+	WithoutProxy bool   `xor:"without" help:"Run the same scenes without the proxy, against the API alone."`
 }
 
-// Help says what is going to be seen.
+// Help says what the demo shows.
 func (Cmd) Help() string {
-	return `A small payments API is put behind a proxy, and everything goes wrong that can: twenty clients at once, a client
-that hangs up, a lost answer, a changed request, another caller with the same key, a kill -9 in mid-charge. Afterwards the
-charges are counted.
+	return `The demo runs a small payments API behind a proxy and shows what can go wrong: twenty clients at once, a client that hangs
+up, a lost answer, a changed request, another caller with the same key, a kill -9 in mid-charge. At the end it counts the
+charges.
 
-It needs nothing but this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
-directory, which is removed at the end. Afterwards API and proxy go on until Ctrl-C, with command lines to try them and to
-test them: --serve goes straight there. With --store postgres://USER@HOST/DATABASE the keys are in a server instead.`
+It needs only this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary directory, which
+is removed at the end. After the verdict the API and the proxy run until Ctrl-C, and the demo prints commands to try and to
+test them; --serve skips the scenes. With --store postgres://USER@HOST/DATABASE the keys are in that database.`
 }
 
-// Run plays the demo until it is over or a signal comes.
+// Run runs the demo until it ends or a signal arrives.
 func (d Cmd) Run(s *cli.Streams) (err error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -40,7 +41,7 @@ func (d Cmd) Run(s *cli.Streams) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	broken := make(chan os.Signal, 1) // nobody listens: with this, a closed standard output is an error, and not the end
+	broken := make(chan os.Signal, 1) // never read: it makes a closed standard output an error, and not the end of the process
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -53,7 +54,7 @@ func (d Cmd) Run(s *cli.Streams) (err error) {
 	err = Run(ctx, Options{
 		Binary: binary, Program: cli.ProgramOf(binary), Store: keys,
 		Serve: d.Serve, Once: d.Once, JSON: d.JSON, Keep: d.Keep, WithoutProxy: d.WithoutProxy,
-		Out: heededWriter{s.Out, cancel}, Colour: cli.ShowsColours(s.Out),
+		Out: cancelingWriter{s.Out, cancel}, Colour: cli.ShowsColours(s.Out),
 	})
 	if errors.Is(err, ErrNotEmpty) {
 		return cli.Refuse(err)
@@ -64,14 +65,14 @@ func (d Cmd) Run(s *cli.Streams) (err error) {
 	return err
 }
 
-// heededWriter ends what runs when nobody reads its output any more.
-type heededWriter struct {
+// cancelingWriter cancels the demo when its output can no longer be written.
+type cancelingWriter struct {
 	io.Writer
 	cancel context.CancelCauseFunc
 }
 
 // Write implements io.Writer.
-func (w heededWriter) Write(b []byte) (int, error) {
+func (w cancelingWriter) Write(b []byte) (int, error) {
 	n, err := w.Writer.Write(b)
 	if err != nil {
 		w.cancel(err)

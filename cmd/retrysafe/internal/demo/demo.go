@@ -1,7 +1,15 @@
-// Package demo plays what goes wrong between a client and an API, with a retrysafe proxy between them, and counts the
-// charges afterwards.
+// Package demo is the command retrysafe demo. It shows what goes wrong between a client and an API with a retrysafe proxy between
+// them, and counts the charges afterwards. The API and the clients run in this process; the proxy is a process of its own, so that it
+// can be killed.
 //
-// The API and the clients live in this process; the proxy is a process of its own, so that it can be killed.
+//	command.go  the command line, and store.go the schema of --store
+//	demo.go     Run: the order of everything, and the directory with the files
+//	stage.go    the API, the proxy and the client that all scenes use
+//	scenes.go   the scenes, and crash.go those that kill the proxy; act.go is what they are written with
+//	bank.go     the payments API, over the charges in ledger.go
+//	process.go  the proxy's process; client.go the clients
+//	verdict.go  the report
+//	byhand.go   what runs after the verdict, with counter.go; screen.go and tell.go print
 package demo
 
 import (
@@ -23,17 +31,17 @@ type Options struct {
 	Program string
 	// Store is where the proxy keeps its keys. Default: a file beside the others.
 	Store Store
-	// Serve leaves the scenes out: API and proxy are there to be tried by hand, until ctx ends.
+	// Serve skips the scenes: API and proxy can be tried by hand until ctx ends.
 	Serve bool
-	// Once ends the demo after the verdict. Default: it goes on until ctx ends, to be tried by hand.
+	// Once ends the demo after the verdict. Default: API and proxy can be tried by hand until ctx ends.
 	Once bool
-	// JSON writes the Report instead of the story. It implies Once.
+	// JSON writes the Report instead of showing the scenes. It implies Once.
 	JSON bool
 	// Keep is a directory for the files, which are then kept. It must be empty or missing. Default: a temporary one.
 	Keep string
 	// WithoutProxy sends everything to the API itself. It implies Once.
 	WithoutProxy bool
-	// Out is where the story is told; Colour says that it is a terminal that shows colours.
+	// Out is where the demo prints; Colour says that it is a terminal that shows colours.
 	Out    io.Writer
 	Colour bool
 }
@@ -45,13 +53,13 @@ type Store struct {
 }
 
 var (
-	// ErrWrong: the charges or the answers are not as they should be.
+	// ErrWrong is returned when the charges or the answers are not as they should be.
 	ErrWrong = errors.New("demo: not every intent was charged exactly once")
-	// ErrNotEmpty: the directory to keep the files in has files already.
+	// ErrNotEmpty is returned when the directory of Options.Keep has files already.
 	ErrNotEmpty = errors.New("the directory is not empty; name a new one")
 )
 
-// Run plays the demo. It leaves no process behind, and no file unless Options.Keep says so.
+// Run runs the demo. It leaves no process behind, and no file unless Options.Keep says so.
 //
 // It returns ErrWrong if the charges or the answers are not as they should be, and ctx's cause if ctx ended before the
 // verdict.
@@ -61,11 +69,11 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	told := &screen{w: o.Out, colour: o.Colour}
+	out := &screen{w: o.Out, colour: o.Colour}
 	if o.JSON {
-		told = &screen{w: io.Discard}
+		out = &screen{w: io.Discard}
 	}
-	s, err := openStage(o, directory, told)
+	s, err := openStage(o, directory, out)
 	if err != nil {
 		return err
 	}
@@ -75,12 +83,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	report, err := s.play(ctx)
 	if ctx.Err() != nil {
-		return fmt.Errorf("demo: ended before the verdict: %w", context.Cause(ctx)) // what else failed, failed because of that
+		return fmt.Errorf("demo: ended before the verdict: %w", context.Cause(ctx)) // the failure is a consequence of that
 	}
 	if err != nil {
 		return err
 	}
-	if err := publish(report, told, o); err != nil {
+	if err := publish(report, out, o); err != nil {
 		return err
 	}
 	if !o.Once && !o.JSON && !o.WithoutProxy {
@@ -94,8 +102,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// publish gives the verdict.
-func publish(r *Report, told *screen, o Options) error {
+// publish prints the verdict.
+func publish(r *Report, out *screen, o Options) error {
 	if o.JSON {
 		e := json.NewEncoder(o.Out)
 		e.SetIndent("", "  ")
@@ -103,10 +111,10 @@ func publish(r *Report, told *screen, o Options) error {
 			return fmt.Errorf("write the report: %w", err)
 		}
 	}
-	r.show(told)
+	r.show(out)
 	if o.Keep != "" {
-		told.line("")
-		told.line("The files are in " + o.Keep)
+		out.line("")
+		out.line("The files are in " + o.Keep)
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ var (
 	listSQL string
 )
 
-// ledger is the API's own table of charges, in a file. Every row is money taken from somebody.
+// ledger is the API's own table of charges, in a file. Every row is money that a customer has paid.
 type ledger struct{ db *sql.DB }
 
 // row is one charge in the ledger.

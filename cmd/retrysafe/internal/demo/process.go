@@ -14,19 +14,19 @@ import (
 	"time"
 )
 
-// configuration is what the proxy is told beside its flags.
+// configuration is the proxy's file.
 const configuration = `# Written by retrysafe demo.
 defaults:
   lease: 2s                  # after a crash, a key is in doubt this soon
-  in_flight: reject          # 409 at once, to be seen; by default a retry waits 5s
+  in_flight: reject          # 409 at once, so that the demo shows it; by default a retry waits 5s
 routes:
   POST /charges: {}          # an abandoned charge is refused: the default
-  POST /v2/charges:          # this one knows a repeat when it sees one:
-    abandoned: rerun         #   so it may be asked again
+  POST /v2/charges:          # this one recognises a repeat by its key,
+    abandoned: rerun         #   so it may be sent again,
     upstream_key: Charge-Key #   with the same key, in this header
 `
 
-// process is a retrysafe proxy of its own, as an operating system sees it: something that can be killed.
+// process is the proxy as a process of the operating system, which can be killed.
 type process struct {
 	binary    string
 	directory string // absolute; the proxy runs in it
@@ -78,7 +78,7 @@ func (p *process) startAt(ctx context.Context, address string) error {
 	p.command = exec.Command(p.binary, append([]string{"--exit-with-stdin"}, p.settings(address)...)...)
 	p.command.Dir, p.command.Stdout, p.command.Stderr = p.directory, log, log
 	p.command.Env = append(withoutSettings(os.Environ()), "RETRYSAFE_STORE="+p.store.URL)
-	// The pipe closes when this process ends, in whatever way, and the proxy ends with it.
+	// The pipe closes when this process ends, even if it is killed, and the proxy ends with it.
 	if _, err := p.command.StdinPipe(); err != nil {
 		return fmt.Errorf("start the proxy: %w", err)
 	}
@@ -87,18 +87,18 @@ func (p *process) startAt(ctx context.Context, address string) error {
 	}
 	p.ended = make(chan struct{})
 	go func(command *exec.Cmd, ended chan struct{}) { // ends with the child
-		_ = command.Wait() // how it ended is of no interest: its log tells
+		_ = command.Wait() // how it ended is in its log
 		close(ended)
 	}(p.command, p.ended)
 	return p.ready(ctx)
 }
 
-// startPatience is how long the proxy may take until it answers.
-const startPatience = 15 * time.Second
+// startTimeout is how long the proxy may take until it answers.
+const startTimeout = 15 * time.Second
 
 // ready returns once a request gets through the proxy to the API.
 func (p *process) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startPatience, errors.New("it does not answer"))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("it does not answer"))
 	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -128,12 +128,12 @@ func answers(ctx context.Context, url string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// failed is an error with what the proxy said last.
+// failed returns an error with the end of the proxy's log.
 func (p *process) failed(why error) error {
-	said, _ := os.ReadFile(p.file("proxy.log")) // without it the error still says enough
-	lines := bytes.Split(bytes.TrimSpace(said), []byte("\n"))
+	log, _ := os.ReadFile(p.file("proxy.log")) // without it the error is still useful
+	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 	last := bytes.Join(lines[max(0, len(lines)-5):], []byte("\n  "))
-	return fmt.Errorf("the proxy cannot be started: %w; it said:\n  %s\n"+
+	return fmt.Errorf("the proxy cannot be started: %w; the end of its log:\n  %s\n"+
 		"To look closer, keep its files (--keep DIR), go there and run:\n  %s %s", why, last, p.binary, strings.Join(p.arguments(p.address), " "))
 }
 
@@ -149,7 +149,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-// freeAddress returns an address on which nobody listens at the moment.
+// freeAddress returns an address on which no process listens at the moment.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"slices"
 )
 
-// scene is one kind of trouble.
+// scene shows one thing that goes wrong.
 type scene struct {
 	name string // at most 24 columns
 	play func(context.Context, *act) error
 }
 
-// scenes in the order in which they are played.
+// scenes in the order in which they run.
 func scenes() []scene {
 	return []scene{
 		{"Twenty clients at once", twentyAtOnce},
@@ -37,7 +37,7 @@ func twentyAtOnce(ctx context.Context, a *act) error {
 	waiting := a.showMany(replies)
 	for i := 0; i < mostRetries && len(waiting) > 0 && ctx.Err() == nil; i++ {
 		after := waiting[0].retryAfter()
-		a.screen.say("%d of them are told to come back. %v later they do:", len(waiting), after)
+		a.screen.say("%d of them are asked to retry. %v later they do:", len(waiting), after)
 		pause(ctx, after)
 		again := a.sendAtOnce(ctx, c, len(waiting))
 		waiting = a.showMany(again)
@@ -47,7 +47,7 @@ func twentyAtOnce(ctx context.Context, a *act) error {
 	return nil
 }
 
-// showMany shows replies, counted by what they are, and returns those that tell to come back.
+// showMany shows replies, counted by what they are, and returns those that ask for a retry.
 func (a *act) showMany(replies []reply) (waiting []reply) {
 	var byKind [refused + 1][]reply
 	for _, r := range replies {
@@ -96,7 +96,7 @@ func hangUp(ctx context.Context, a *act) error {
 	answer := a.sendBehind(hurried, c)
 	hang()
 	a.screen.got(<-answer)
-	a.expect(a.insist(ctx, c), http.StatusCreated, replayed)
+	a.expect(a.retry(ctx, c), http.StatusCreated, replayed)
 	return nil
 }
 
@@ -105,29 +105,29 @@ func loseAnswer(ctx context.Context, a *act) error {
 	a.screen.say("The charge is made, but the connection breaks before Alice sees the answer.")
 	a.screen.sent(c)
 	a.screen.got(a.counted(a.client.sendAndLose(ctx, c)))
-	a.expect(a.insist(ctx, c), http.StatusCreated, replayed)
+	a.expect(a.retry(ctx, c), http.StatusCreated, replayed)
 	return nil
 }
 
 func retryLater(ctx context.Context, a *act) error {
 	c := a.intend(charge{path: "/charges", customer: "alice", key: "A-4", order: "A-4", amount: 2500})
-	a.screen.say("All went well, yet somebody presses Reload.")
+	a.screen.say("Everything worked, but Alice presses Reload.")
 	first := a.ask(ctx, c)
 	a.expect(first, http.StatusCreated, executed)
-	a.expectSame(first, a.insist(ctx, c))
+	a.expectSame(first, a.retry(ctx, c))
 	return nil
 }
 
 func changeAmount(ctx context.Context, a *act) error {
 	c := a.intend(charge{path: "/charges", customer: "alice", key: "A-5", order: "A-5", amount: 3000})
-	a.screen.say("A bug uses a key for two requests: the second wants more money.")
+	a.screen.say("A bug uses one key for two requests: the second has another amount.")
 	first := a.ask(ctx, c)
 	a.expect(first, http.StatusCreated, executed)
 	changed := c
 	changed.amount = 9999
 	a.expect(a.ask(ctx, changed), http.StatusUnprocessableEntity, refused)
-	a.expectSame(first, a.insist(ctx, c))
-	a.conclude("It was refused, and the first answer is still there.")
+	a.expectSame(first, a.retry(ctx, c))
+	a.conclude("It was refused, and the first answer is still stored.")
 	return nil
 }
 
@@ -136,13 +136,13 @@ func otherCaller(ctx context.Context, a *act) error {
 	bobs := c
 	bobs.customer = "bob"
 	a.intend(bobs)
-	a.screen.say("Bob happens to use Alice's key, for the very same request.")
+	a.screen.say("Bob happens to use the same key as Alice, for the same request.")
 	first := a.ask(ctx, c)
 	a.expect(first, http.StatusCreated, executed)
 	own := a.ask(ctx, bobs)
 	a.expect(own, http.StatusCreated, executed)
-	a.expectSame(own, a.insist(ctx, bobs))
-	a.conclude("Callers are told apart by their credential: Bob has paid for himself, and has seen nothing of " +
+	a.expectSame(own, a.retry(ctx, bobs))
+	a.conclude("Callers are identified by their credential: Bob has paid for himself, and has not seen " +
 		"Alice's answer.")
 	return nil
 }

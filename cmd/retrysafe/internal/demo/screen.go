@@ -23,7 +23,7 @@ const (
 	cyan   = "36"
 )
 
-// screen is where the story is told.
+// screen prints what the demo shows.
 type screen struct {
 	mu     sync.Mutex
 	w      io.Writer
@@ -34,7 +34,7 @@ type screen struct {
 func (s *screen) line(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = io.WriteString(s.w, text+"\n") // the writer itself notices when nobody reads any more
+	_, _ = io.WriteString(s.w, text+"\n") // cancelingWriter handles the error
 }
 
 func (s *screen) paint(colour, text string) string {
@@ -44,20 +44,20 @@ func (s *screen) paint(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// title begins a part of the story.
+// title begins a part of the demo.
 func (s *screen) title(text string) {
 	s.line("")
 	s.line(s.paint(bold, text))
 }
 
-// say tells something, wrapped.
+// say prints a paragraph, wrapped.
 func (s *screen) say(format string, args ...any) {
 	for _, l := range wrap(strings.Fields(fmt.Sprintf(format, args...)), " ", columns-4) {
 		s.line("    " + l)
 	}
 }
 
-// result says what something came to.
+// result prints a result.
 func (s *screen) result(colour, format string, args ...any) {
 	s.line(s.paint(colour, cut("    = "+fmt.Sprintf(format, args...), columns)))
 }
@@ -107,7 +107,7 @@ func (s *screen) gotMany(n int, r reply, note string) {
 	s.line(s.paint(colour, cut(text, columns)))
 }
 
-// fields are the reply's headers that a reader of this story looks for.
+// fields are the reply's headers that matter here.
 func (r reply) fields() []string {
 	var all []string
 	for _, name := range []string{"Idempotent-Replayed", "Idempotency-Status", "Retry-After"} {

@@ -22,7 +22,7 @@ type stage struct {
 }
 
 // openStage starts the API. The proxy comes later.
-func openStage(o Options, directory string, told *screen) (*stage, error) {
+func openStage(o Options, directory string, out *screen) (*stage, error) {
 	l, err := openLedger(filepath.Join(directory, "bank.db"))
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func openStage(o Options, directory string, told *screen) (*stage, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the API: %w", err), l.close())
 	}
-	s := &stage{options: o, screen: told, bank: newBank(l), api: listener.Addr().String()}
+	s := &stage{options: o, screen: out, bank: newBank(l), api: listener.Addr().String()}
 	s.server = &http.Server{Handler: s.bank.handler(), ReadHeaderTimeout: 10 * time.Second}
 	s.client = newClient(s.api)
 	if !o.WithoutProxy {
@@ -124,6 +124,6 @@ func (s *stage) playScene(ctx context.Context, next scene, report *Report) error
 		return err
 	}
 	report.add(counted, wrong)
-	counted.tell(s.screen)
+	counted.print(s.screen)
 	return ctx.Err()
 }

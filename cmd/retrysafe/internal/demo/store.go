@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// openStore makes a schema for the demo, and returns what drops it again. Without --store there is nothing to make.
+// openStore creates a schema for the demo, and returns the function that drops it. Without --store it does nothing.
 func (d Cmd) openStore(ctx context.Context) (keys Store, drop func() error, err error) {
 	if d.Store == "" {
 		return Store{}, func() error { return nil }, nil
@@ -20,9 +20,9 @@ func (d Cmd) openStore(ctx context.Context) (keys Store, drop func() error, err 
 	}
 	p := ref.Postgres
 	if p == nil {
-		return Store{}, nil, cli.Refusef("--store %s: the demo knows postgres://USER@HOST/DATABASE, and a file of its own without --store", ref.Name)
+		return Store{}, nil, cli.Refusef("--store %s: the demo supports postgres://USER@HOST/DATABASE; without --store it uses a file", ref.Name)
 	}
-	// A name of its own: whatever is in the database already is left alone, a demo that runs beside this one included.
+	// A new name, so that nothing in the database is touched, not even another demo that runs at the same time.
 	if p, err = p.WithSchema("retrysafe_demo_" + retrysafe.NewOwner().String()[:8]); err != nil {
 		return Store{}, nil, err
 	}

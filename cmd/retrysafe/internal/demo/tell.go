@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// introduce says what is going to be seen.
+// introduce says what the demo shows.
 func (s *stage) introduce() {
 	s.screen.title("Retrysafe demo: one charge, whatever goes wrong")
-	s.screen.say("A payments API makes one charge for each request it gets, and takes %v for it. It knows nothing of "+
+	s.screen.say("A payments API makes one charge for each request it gets, and takes %v for it. It cannot recognise "+
 		"retries. Its charges are rows in a database of its own; they are counted after each scene.", atBank)
 	s.screen.say("> is what a client sends, < is what comes back.")
 }
 
 // showProxy shows how the proxy was started.
 func (s *stage) showProxy(took time.Duration) {
-	s.screen.say("The API stays as it is. This is put in front of it, as a process of its own:")
+	s.screen.say("The API is unchanged. The proxy runs in front of it, as a process of its own:")
 	flags := s.proxy.arguments(s.proxy.address)[1:]
 	command := []string{s.options.Program + " proxy"}
 	for i := 0; i+1 < len(flags); i += 2 {
@@ -26,7 +26,7 @@ func (s *stage) showProxy(took time.Duration) {
 	s.screen.say("It answers after %v: process %d.", took.Round(10*time.Millisecond), s.proxy.pid())
 }
 
-// quote makes a value one word of a shell.
+// quote quotes a value as one shell word.
 func quote(value string) string {
 	if strings.ContainsAny(value, "&?;' ") {
 		return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
@@ -34,8 +34,8 @@ func quote(value string) string {
 	return value
 }
 
-// tell shows what a scene came to.
-func (c SceneReport) tell(s *screen) {
+// print shows the result of a scene.
+func (c SceneReport) print(s *screen) {
 	colour, intents := green, ""
 	if !c.Right {
 		colour = red

@@ -88,7 +88,7 @@ func (r *Report) add(s SceneReport, wrong []string) {
 // close counts all rows once more: there must be none that no scene has accounted for.
 func (r *Report) close(rows int) {
 	if rows != r.Total.Charges {
-		r.Wrong = append(r.Wrong, fmt.Sprintf("the ledger has %s that nobody asked for", charges(rows-r.Total.Charges)))
+		r.Wrong = append(r.Wrong, fmt.Sprintf("the ledger has %s that no client sent", charges(rows-r.Total.Charges)))
 	}
 	r.Right = len(r.Wrong) == 0
 	r.Total.Name, r.Total.Right = "Sum", r.Right

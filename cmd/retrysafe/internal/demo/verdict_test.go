@@ -20,7 +20,7 @@ func TestVerdictComesFromRows(t *testing.T) {
 		{"none is wrong", nil, []string{"0 charges; expected 1"}},
 		{"two are wrong", []row{alices, alices}, []string{"order coffee of alice: 2 charges; expected 1"}},
 		{"another amount is wrong", []row{dear}, []string{"amount 999; expected 300"}},
-		{"another's charge is nobody's", []row{alices, bobs}, []string{"1 charge that nobody asked for"}},
+		{"another's charge is nobody's", []row{alices, bobs}, []string{"1 charge that no client sent"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := newBankForTest(t)
@@ -85,7 +85,7 @@ func TestChargeThatDoesNotGetToTheBank(t *testing.T) {
 	}
 	a := &act{stage: &stage{bank: b, client: newClient(address), screen: &screen{w: io.Discard}}}
 	r := <-a.sendBehind(t.Context(), coffee())
-	if r.kind() != lost || len(a.wrong) != 1 || !strings.Contains(a.wrong[0], "nobody listens there") {
+	if r.kind() != lost || len(a.wrong) != 1 || !strings.Contains(a.wrong[0], "no server listens there") {
 		t.Errorf("got %d, complaints %q; want one that says why", r.status, a.wrong)
 	}
 }

@@ -1,5 +1,8 @@
-// Package jwtscope tells callers apart by their JSON Web Tokens: verified against the issuer's public keys, a caller is
-// who issued the token and whom it is about, so that a renewed token is the same caller.
+// Package jwtscope identifies callers by their JSON Web Tokens. A token is verified against the public keys of its issuer; the caller
+// is the issuer and the subject of the token, so that a renewed token is the same caller.
+//
+//	jwtscope.go  New, and the verification of a token
+//	keyset.go    the keys of the issuer: fetched, checked, refreshed
 package jwtscope
 
 import (
@@ -25,18 +28,19 @@ type Options struct {
 	Issuer, Audience string
 	// Transport fetches the key set. Default http.DefaultTransport.
 	Transport http.RoundTripper
-	// FailedFunc is told why the set could not be fetched again; meanwhile the last one serves, for 24 hours. Default: nobody.
+	// FailedFunc receives the error when the set cannot be fetched again. The last set is used meanwhile, for up to 24 hours.
+	// Default: the error is dropped.
 	FailedFunc func(error)
 }
 
 const (
-	clockSkew    = 30 * time.Second // that issuer and proxy may disagree by
+	clockSkew    = 30 * time.Second // between the clocks of issuer and proxy
 	largestToken = 16 << 10
 )
 
-// New fetches the key set and returns the scope: SHA-256 over issuer and subject of a bearer token whose signature,
-// algorithm, times, issuer and audience are right. A token must have an expiry, an issuer and a subject. The set is kept
-// up to date until ctx ends.
+// New fetches the key set and returns the scope of a request: SHA-256 over issuer and subject of its bearer token. The signature,
+// algorithm, times, issuer and audience of the token are verified, and it must have an expiry, an issuer and a subject. New refreshes
+// the set every ten minutes until ctx ends. The error says why the first fetch failed, or that no key in the set can be used.
 func New(ctx context.Context, jwksURL string, o Options) (httpsafe.ScopeFunc, error) {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
@@ -52,7 +56,7 @@ func New(ctx context.Context, jwksURL string, o Options) (httpsafe.ScopeFunc, er
 	return v.scope, nil
 }
 
-// algorithms that are accepted at all: none that a public key could be abused with as a shared secret.
+// algorithms returns the accepted ones. HMAC is not among them: an attacker could sign with the public key as the shared secret.
 func algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
@@ -93,7 +97,7 @@ func (v *verifier) scope(r *http.Request) (string, error) {
 	case claims.Issuer == "" || claims.Subject == "":
 		return "", errors.New("the token names no issuer or no subject")
 	}
-	// A digest, so that any length fits and no name of a person is stored.
+	// A digest, so that the length is fixed and no personal name is stored.
 	sum := sha256.Sum256([]byte(retrysafe.Scope(claims.Issuer, claims.Subject)))
 	return "jwt:" + hex.EncodeToString(sum[:]), nil
 }
@@ -101,7 +105,7 @@ func (v *verifier) scope(r *http.Request) (string, error) {
 // keyFor returns the key that the token says it is signed with, if that key may be used with the token's algorithm.
 func (v *verifier) keyFor(ctx context.Context, t *jwt.Token) (any, error) {
 	if _, critical := t.Header["crit"]; critical {
-		return nil, errors.New("the token has critical header parameters that are not known here")
+		return nil, errors.New("the token has critical header parameters that are not supported")
 	}
 	id, _ := t.Header["kid"].(string)
 	k, err := v.keys.find(ctx, id)
@@ -114,8 +118,7 @@ func (v *verifier) keyFor(ctx context.Context, t *jwt.Token) (any, error) {
 	return k.Key(), nil
 }
 
-// isFor tells whether the key says, by its algorithm or its curve, that it is for that method. That its kind is right
-// is checked by the method.
+// isFor reports whether the algorithm or the curve of the key fits the method. The method itself checks the type of the key.
 func isFor(k jwkset.JWK, m jwt.SigningMethod) bool {
 	if alg := k.Marshal().ALG.String(); alg != "" {
 		return alg == m.Alg()

@@ -19,32 +19,32 @@ import (
 const (
 	fetchTimeout = 10 * time.Second
 	largestSet   = 1 << 20
-	refreshEvery = 10 * time.Minute // so long a withdrawn key may live on
-	discardAfter = 24 * time.Hour   // so long the last set serves when the server cannot be reached
-	pauseBetween = 10 * time.Second // between fetches for keys that are not there
+	refreshEvery = 10 * time.Minute // how long a withdrawn key may still be accepted
+	discardAfter = 24 * time.Hour   // how long the last set is used while the server cannot be reached
+	pauseBetween = 10 * time.Second // between fetches for unknown key IDs
 	smallestRSA  = 2048
 )
 
-// keySet is what jwkset, which fetches and parses, keeps its keys in: those that can verify signatures, and no others.
+// keySet is the storage of jwkset, which fetches and parses the keys. It holds only keys that can verify signatures.
 type keySet struct {
 	jwkset.Storage
 	fetched atomic.Int64 // when, in seconds of Unix time
 	fetch   func()
 	seldom  rate.Sometimes
-	refetch atomic.Pointer[chan struct{}] // closed when the last fetch for a key that was not there has ended
+	refetch atomic.Pointer[chan struct{}] // closed when the last fetch for an unknown key ID has ended
 }
 
-// newKeySet fetches the keys, and fetches them again and again until the context ends.
+// newKeySet fetches the keys, and refreshes them until the context ends.
 func newKeySet(ctx context.Context, url string, o Options) (s *keySet, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer func() {
 		if err != nil {
-			stop() // The library's goroutine runs although its first fetch has failed.
+			stop() // the goroutine of jwkset runs even if its first fetch has failed
 		}
 	}()
 	s = &keySet{Storage: jwkset.NewMemoryStorage(), seldom: rate.Sometimes{Interval: pauseBetween}}
 	failed := func(_ context.Context, err error) {
-		if ctx.Err() == nil { // else it is the end, not a failure
+		if ctx.Err() == nil { // otherwise the proxy is stopping
 			o.FailedFunc(err)
 		}
 	}
@@ -53,10 +53,10 @@ func newKeySet(ctx context.Context, url string, o Options) (s *keySet, err error
 		Ctx:         ctx,
 		HTTPTimeout: fetchTimeout,
 		Storage:     s,
-		// One key for another purpose must not spoil the set: fitness leaves it out.
+		// A key for another purpose must not make the whole set invalid: fitness leaves it out.
 		ValidateOptions: jwkset.JWKValidateOptions{SkipUse: true, SkipKeyOps: true},
 	}
-	// Without an interval the library fetches once and starts nothing. If it fails, what is there stays.
+	// Without an interval jwkset fetches once and starts no goroutine. If the fetch fails, the keys stay as they are.
 	s.fetch = func() {
 		if _, err := jwkset.NewStorageFromHTTP(url, once); err != nil {
 			failed(ctx, err)
@@ -70,9 +70,9 @@ func newKeySet(ctx context.Context, url string, o Options) (s *keySet, err error
 	return s, nil
 }
 
-// KeyReplaceAll takes the keys of a fetched set that can verify signatures. A set without any is an error.
+// KeyReplaceAll stores the keys of a fetched set that can verify signatures. A set without any is an error.
 func (s *keySet) KeyReplaceAll(ctx context.Context, set []jwkset.JWK) error {
-	unfit := errors.New("there is none of a known kind")
+	unfit := errors.New("no key of a supported type")
 	var fit []jwkset.JWK
 	for _, k := range set {
 		if err := fitness(k); err != nil {
@@ -88,7 +88,7 @@ func (s *keySet) KeyReplaceAll(ctx context.Context, set []jwkset.JWK) error {
 	return s.Storage.KeyReplaceAll(ctx, fit)
 }
 
-// fitness says why a key cannot verify signatures. A key whose private half is published proves nothing either.
+// fitness returns why a key cannot verify signatures, or nil. A published private key is refused too: it proves nothing.
 func fitness(k jwkset.JWK) error {
 	m := k.Marshal()
 	if m.USE != "" && m.USE != jwkset.UseSig || len(m.KEYOPS) > 0 && !slices.Contains(m.KEYOPS, jwkset.KeyOpsVerify) {
@@ -104,12 +104,13 @@ func fitness(k jwkset.JWK) error {
 		}
 	case *ecdsa.PublicKey, ed25519.PublicKey:
 	default:
-		return fmt.Errorf("it is no public key to verify with, but %T", public)
+		return fmt.Errorf("it is not a public key for signatures, but %T", public)
 	}
 	return nil
 }
 
-// find returns the key of that ID. If there is none the set is fetched, seldom, however many ask: they wait for one fetch.
+// find returns the key with that ID. If there is none it fetches the set, at most once in pauseBetween; concurrent callers wait for
+// the same fetch.
 func (s *keySet) find(ctx context.Context, id string) (jwkset.JWK, error) {
 	k, err := s.read(ctx, id)
 	if errors.Is(err, jwkset.ErrKeyNotFound) {
@@ -133,10 +134,10 @@ func (s *keySet) startFetch() {
 	}()
 }
 
-// read looks among the keys that are there. A token without kid is good for a set with one key.
+// read returns a key that has been fetched. A token without kid is accepted if the set has one key.
 func (s *keySet) read(ctx context.Context, id string) (jwkset.JWK, error) {
 	if time.Since(time.Unix(s.fetched.Load(), 0)) > discardAfter {
-		return jwkset.JWK{}, fmt.Errorf("the keys are too old: %w", jwkset.ErrKeyNotFound)
+		return jwkset.JWK{}, fmt.Errorf("the fetched keys are too old: %w", jwkset.ErrKeyNotFound)
 	}
 	if all, _ := s.KeyReadAll(ctx); id == "" && len(all) == 1 {
 		return all[0], nil

@@ -20,10 +20,10 @@ func TestSetsThatAreRefused(t *testing.T) {
 	}{
 		"a short RSA key":         {i.jwk("k", &small.PublicKey), `key "k": 1024 bits`},
 		"a key to encrypt":        {i.jwk("k", &i.rsa.PublicKey, "use", "enc"), "not for signatures"},
-		"a symmetric key":         {map[string]string{"kty": "oct", "kid": "k", "k": "c2VjcmV0"}, "no public key"},
-		"a published private key": {published, "no public key"},
+		"a symmetric key":         {map[string]string{"kty": "oct", "kid": "k", "k": "c2VjcmV0"}, "not a public key"},
+		"a published private key": {published, "not a public key"},
 		"a key for HS256":         {i.jwk("k", &i.rsa.PublicKey, "alg", "HS256"), "HS256"},
-		"an unknown curve":        {i.jwk("k", &i.ec.PublicKey, "crv", "P-192"), "none of a known kind"},
+		"an unknown curve":        {i.jwk("k", &i.ec.PublicKey, "crv", "P-192"), "no key of a supported type"},
 		"a point off curve":       {i.jwk("k", &i.ec.PublicKey, "y", "AQ"), "curve"},
 		"a small exponent":        {i.jwk("k", &i.rsa.PublicKey, "e", "AQ"), `"e"`},
 		"a short OKP key":         {i.jwk("k", i.ed.Public(), "x", "AQ"), "32 bytes"},
@@ -37,7 +37,7 @@ func TestSetsThatAreRefused(t *testing.T) {
 	good, _ := json.Marshal(i.jwk("k", &i.rsa.PublicKey))
 	for name, c := range map[string]struct{ set, says string }{
 		"no JSON":        {"<html>", "decode"},
-		"no keys":        {`{"keys":[]}`, "none of a known kind"},
+		"no keys":        {`{"keys":[]}`, "no key of a supported type"},
 		"for encryption": {`{"keys":[{"key_ops":["encrypt"],` + string(good[1:]) + `]}`, "not for signatures"},
 		"too long":       {`{"keys":[` + strings.Repeat(" ", largestSet) + string(good) + `]}`, "too large"},
 	} {

@@ -19,15 +19,15 @@ import (
 // Cmd has a command for each thing to do with keys.
 type Cmd struct {
 	List    listCmd    `cmd:"" help:"List keys: by default those whose outcome is unknown."`
-	Show    showCmd    `cmd:"" help:"Show what is kept of one key: attempts, steps, times, decisions, and the answer on request."`
-	Resolve resolveCmd `cmd:"" help:"Say what became of an operation whose outcome is unknown: what every retry gets from now on."`
-	Purge   purgeCmd   `cmd:"" help:"Drop stored answers before their retention has passed. The keys stay taken."`
+	Show    showCmd    `cmd:"" help:"Show the record of one key: attempts, steps, times, decisions, and on request the answer."`
+	Resolve resolveCmd `cmd:"" help:"Decide the outcome of a key whose outcome is unknown: what every retry gets from now on."`
+	Purge   purgeCmd   `cmd:"" help:"Delete stored answers before their retention has passed. The keys stay taken."`
 }
 
 // Help shows the usual way.
 func (Cmd) Help() string {
-	return `A key whose attempt was cut off is abandoned: its operation may have run, and every retry is told that the outcome is unknown
-until its retention ends. Find out what happened, and then say so.
+	return `A key whose attempt was cut off is abandoned: its operation may have run, and every retry is told that the outcome is unknown,
+until its retention ends. Check what happened, then record it.
 
 Examples:
 
@@ -35,14 +35,14 @@ Examples:
     retrysafe keys show 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db
     retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
 
-DIGEST names a key without showing it. The log has it as key=…, and the answer to a client as instance.
+DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance.
 
-A SQLite file may be in use by a running proxy: the command then asks that proxy, over a socket beside the file (keys.db.admin)
+A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the file (keys.db.admin)
 that only the user who runs the proxy, and root, may open. PostgreSQL is used directly, beside running proxies.
 
 https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md says how to decide.
 
-The exit status is 0 if everything was done, 1 if something could not be (the key is in flight, or not there), 2 if flags are
+The exit status is 0 if everything was done, 1 if something failed (the key is in flight or unknown), 2 if flags are
 wrong.`
 }
 
@@ -51,9 +51,9 @@ type storeFlags struct {
 	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or postgres://USER@HOST/DATABASE."`
 }
 
-// with calls do with the keys of the store, until a signal comes.
+// with calls do with the keys of the store. A signal cancels its context.
 func (f storeFlags) with(do func(context.Context, keyadmin.Keys) error) error {
-	ref, err := storeurl.Existing(f.Store, "keys in memory: belong to the process that uses them, and no other process can reach them")
+	ref, err := storeurl.Existing(f.Store, "memory: belongs to the process that uses it; no other process can reach its keys")
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func dialKeys(ctx context.Context, ref storeurl.Ref, inUse error) (keyadmin.Keys
 		return nil, nil, fmt.Errorf("store %s is in use by a running proxy: run this command as the user who runs that proxy, or as root: %w",
 			ref.Name, err)
 	case err != nil:
-		return nil, nil, fmt.Errorf("%w\nThat process does not listen for this command (%w). If it is a proxy that is starting or stopping, try "+
+		return nil, nil, fmt.Errorf("%w\nThat process does not accept this command (%w). If it is a proxy that is starting or stopping, try "+
 			"again. If it is a service of your own, call Guard.Resolve in it, or stop it first", inUse, err)
 	}
 	return remote, remote.Close, nil

@@ -130,10 +130,10 @@ func TestKeysRefusals(t *testing.T) {
 		says string
 	}{
 		{[]string{"list"}, "--store"},
-		{[]string{"list", "--store=memory:"}, "no other process can reach them"},
+		{[]string{"list", "--store=memory:"}, "no other process can reach its keys"},
 		{[]string{"list", at + ".no"}, "there is no such file"},
 		{[]string{"list", at, "--state=stuck"}, "--state"},
-		{[]string{"list", at, "--limit=-1"}, "--limit -1"},
+		{[]string{"list", at, "--limit=-1"}, "--limit must not be negative"},
 		{[]string{"list", at, "--older-than=-1s"}, "--older-than"},
 		{[]string{"show", "raw-abandoned", at}, "not the digest of a key"},
 		{[]string{"resolve", one, at, because}, "--complete FILE --status 201, --fail or --release"},

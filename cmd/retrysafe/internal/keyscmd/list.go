@@ -16,25 +16,25 @@ type listCmd struct {
 	storeFlags
 	State     string        `placeholder:"STATE" enum:"abandoned,in-flight,released,succeeded,failed,all" default:"abandoned" help:"abandoned (the outcome is unknown), in-flight, released, succeeded, failed or all. Default abandoned."`
 	Scope     *string       `placeholder:"SCOPE" help:"Only keys of this scope, as the list shows it."`
-	OlderThan time.Duration `placeholder:"5m" help:"Only keys that were first claimed at least so long ago."`
-	Limit     int           `placeholder:"N" default:"100" help:"At most so many, the newest first; 0: all. Default 100."`
+	OlderThan time.Duration `placeholder:"5m" help:"Only keys that were first claimed at least this long ago."`
+	Limit     cli.Limit     `placeholder:"N" default:"100" help:"List at most this many, the newest first; 0 lists all. Default 100."`
 	JSON      bool          `name:"json" help:"Print a line of JSON for each key."`
 }
 
 // Run lists keys.
 func (c listCmd) Run(s *cli.Streams) error {
-	if c.Limit < 0 {
-		return cli.Refusef("--limit %d must not be negative", c.Limit)
+	if err := c.Limit.Check(); err != nil {
+		return err
 	}
 	if c.OlderThan < 0 {
-		return cli.Refusef("--older-than %v must not be negative", c.OlderThan)
+		return cli.Refusef("--older-than must not be negative")
 	}
 	return c.with(func(ctx context.Context, keys keyadmin.Keys) error {
 		list := newKeyTable(s.Out, c.JSON)
 		n, more := 0, false
 		query := keyadmin.Query{State: c.State, Scope: c.Scope, MinAge: c.OlderThan, Count: !c.JSON}
 		counts, err := eachListed(ctx, keys, query, func(r keyadmin.Record) (bool, error) {
-			if c.Limit > 0 && n == c.Limit {
+			if c.Limit > 0 && n == int(c.Limit) {
 				more = true
 				return false, nil
 			}

@@ -15,14 +15,14 @@ type purgeCmd struct {
 	decisionFlags
 	Digests   []string      `arg:"" optional:"" name:"digest" help:"Digests of keys that have ended."`
 	Scope     *string       `placeholder:"SCOPE" help:"All ended keys of this scope, as keys list shows it."`
-	OlderThan time.Duration `placeholder:"720h" help:"All ended keys that were first claimed at least so long ago; with --scope: those of them."`
+	OlderThan time.Duration `placeholder:"720h" help:"All ended keys that were first claimed at least this long ago; with --scope, only those of the scope."`
 }
 
-// Help says what is left.
+// Help says what a purge keeps.
 func (purgeCmd) Help() string {
-	return `Purging drops what was answered, for instance because a customer asks for it, before its retention has passed. That the
-operation ran, how it ended and the trail are kept, and the key stays taken: a retry is told that the operation has ended and that
-its answer is no longer kept. Nothing runs again.
+	return `Purging deletes stored answers before their retention has passed, for instance because a customer requests erasure. The record that
+the operation ran, its result code and the trail of decisions are kept, and the key stays taken: a retry is told that the operation
+has ended and that its answer is no longer kept. Nothing runs again.
 
 Examples:
 
@@ -52,7 +52,7 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 	case selects == (len(c.Digests) > 0):
 		return cli.Refusef("name the digests of keys, or select them with --scope or --older-than")
 	case c.OlderThan < 0:
-		return cli.Refusef("--older-than %v must not be negative", c.OlderThan)
+		return cli.Refusef("--older-than must not be negative")
 	}
 	if err := c.check(); err != nil {
 		return err

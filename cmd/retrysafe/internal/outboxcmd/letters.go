@@ -10,21 +10,21 @@ import (
 
 type listCmd struct {
 	storeFlags
-	Topic *string `placeholder:"TOPIC" help:"Only letters with this topic."`
-	Limit int     `placeholder:"N" default:"100" help:"At most so many, the oldest first; 0: all. Default 100."`
-	JSON  bool    `name:"json" help:"Print a line of JSON for each letter, body and header included."`
+	Topic *string   `placeholder:"TOPIC" help:"Only letters with this topic."`
+	Limit cli.Limit `placeholder:"N" default:"100" help:"List at most this many, the oldest first; 0 lists all. Default 100."`
+	JSON  bool      `name:"json" help:"Print a line of JSON for each letter, body and header included."`
 }
 
 // Run lists dead letters.
 func (c listCmd) Run(s *cli.Streams) error {
-	if c.Limit < 0 {
-		return cli.Refusef("--limit %d: fewer than none cannot be listed", c.Limit)
+	if err := c.Limit.Check(); err != nil {
+		return err
 	}
 	return c.with(func(ctx context.Context, box *outbox.Outbox) error {
 		table := newLetterTable(s.Out, c.JSON)
 		n, more := 0, false
 		err := letters(ctx, box, c.Topic, func(l outbox.Letter) (bool, error) {
-			if c.Limit > 0 && n == c.Limit {
+			if c.Limit > 0 && n == int(c.Limit) {
 				more = true
 				return false, nil
 			}

@@ -12,19 +12,19 @@ import (
 
 // Cmd has a command for each thing to do with an outbox.
 type Cmd struct {
-	List      listCmd      `cmd:"" help:"List the dead letters: messages that are not tried any more."`
-	Show      showCmd      `cmd:"" help:"Show one dead letter with its header and its body."`
-	Redeliver redeliverCmd `cmd:"" help:"Let dead letters be sent again, under the keys that they have always had."`
+	List      listCmd      `cmd:"" help:"List the dead letters: messages that are no longer retried."`
+	Show      showCmd      `cmd:"" help:"Show one dead letter with its header and body."`
+	Redeliver redeliverCmd `cmd:"" help:"Queue dead letters again, with their original keys."`
 	Drop      dropCmd      `cmd:"" help:"Delete dead letters: they will never be sent."`
-	Stats     statsCmd     `cmd:"" help:"Say how much there is to send, and how far the relays lag behind."`
-	Migrate   migrateCmd   `cmd:"" help:"Make the table, or bring it up to date. May run many times, and many at once."`
+	Stats     statsCmd     `cmd:"" help:"Show how many messages wait, and how far the relays lag behind."`
+	Migrate   migrateCmd   `cmd:"" help:"Create or update the table. Safe to run repeatedly and concurrently."`
 }
 
 // Help shows the usual ways.
 func (Cmd) Help() string {
-	return `An outbox is a table in your program's database: messages are saved there with the business write, and relays send them. One that
-was tried too often, or that its receiver will never take, is a dead letter. It is kept until somebody decides, and the messages
-behind it of the same aggregate wait.
+	return `An outbox is a table in your program's database. Programs save messages there with the business write, and relays send them. A
+message that failed too often, or that its receiver will never accept, becomes a dead letter. It is kept until an operator
+redelivers or drops it, and later messages of the same aggregate wait.
 
 Examples:
 
@@ -32,13 +32,13 @@ Examples:
     retrysafe outbox list --store postgres://app@db/shop
     retrysafe outbox show msg_OJWTKFJQZ2ZKXGCCNVCVJ3XRRP --store shop.db
 
-    # the receiver is repaired: everything that it did not take goes again
+    # the receiver works again: send it everything that it did not accept
     retrysafe outbox redeliver --all --topic order.placed --store shop.db
 
-Receivers know a message by its key, so that redelivering does nothing twice; but only for as long as they keep their keys. Look at
-AGE first.
+Receivers recognise a message by its key, so that a redelivered message has no second effect, as long as they still keep the key.
+Check AGE first.
 
-The exit status is 0 if everything was done, 1 if something could not be (a key is that of no dead letter), 2 if flags are wrong.`
+The exit status is 0 if everything was done, 1 if something failed (no dead letter has the key), 2 if flags are wrong.`
 }
 
 // storeFlags say where the outbox is.
@@ -48,7 +48,7 @@ type storeFlags struct {
 	Table  string `placeholder:"NAME" default:"outbox" help:"Name of the table. Default outbox."`
 }
 
-// with calls do with the outbox, until a signal comes.
+// with calls do with the outbox. A signal cancels its context.
 func (f storeFlags) with(do func(context.Context, *outbox.Outbox) error) error {
 	ref, err := f.ref()
 	if err != nil {
@@ -96,7 +96,7 @@ dead letters  %d
 
 type migrateCmd struct{ storeFlags }
 
-// Run makes the table, or brings it up to date.
+// Run creates or updates the table.
 func (c migrateCmd) Run(s *cli.Streams) error {
 	return c.with(func(ctx context.Context, box *outbox.Outbox) error {
 		applied, err := box.Migrate(ctx)

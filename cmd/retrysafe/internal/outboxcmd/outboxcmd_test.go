@@ -181,7 +181,7 @@ func TestOutboxRefusals(t *testing.T) {
 		{[]string{"list", "--store=" + file + ".no"}, "there is no such file"},
 		{[]string{"list", "--store=" + file, "--table=a-b"}, "lower-case letters"},
 		{[]string{"list", "--store=" + file, "--schema=shop"}, "SQLite has no schemas"},
-		{[]string{"list", "--store=" + file, "--limit=-1"}, "--limit -1"},
+		{[]string{"list", "--store=" + file, "--limit=-1"}, "--limit must not be negative"},
 		{[]string{"redeliver", "--store=" + file}, "or --all"},
 		{[]string{"redeliver", "k", "--all", "--store=" + file}, "or --all"},
 		{[]string{"redeliver", "k", "--topic=a", "--store=" + file}, "--topic goes with --all"},
@@ -195,7 +195,7 @@ func TestOutboxRefusals(t *testing.T) {
 	}
 	down := clitest.Run(t, "outbox", "list", "--store=postgres://app:secret@127.0.0.1:1/shop")
 	clitest.Want(t, "exit code", down.Code, cli.ExitFailed)
-	clitest.WantText(t, "output", down.Stderr, "nobody listens", "xxxxx")
+	clitest.WantText(t, "output", down.Stderr, "no server listens", "xxxxx")
 	help := clitest.Run(t, "outbox", "--help")
 	clitest.WantText(t, "help", help.Stdout, "retrysafe outbox redeliver --all", "exit status")
 }

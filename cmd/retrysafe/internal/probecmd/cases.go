@@ -108,7 +108,7 @@ func list(w io.Writer, all []probe.Case) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s. \"safe\" are those of the badge; retrysafe probe --explain %s says more of one.\n", cases(len(all)), all[0].ID)
+	_, err := fmt.Fprintf(w, "\n%s. \"safe\" marks the cases of the badge; retrysafe probe --explain %s describes one case.\n", cases(len(all)), all[0].ID)
 	return err
 }
 
@@ -140,7 +140,7 @@ func explain(w io.Writer, id string) error {
 	row("Source", k.Source)
 	row("Severity", string(k.Severity))
 	row("Why", k.Why)
-	row("To mend it", k.Fix)
+	row("Fix", k.Fix)
 	for _, n := range k.Needs {
 		row("Needs", n.What)
 	}

@@ -29,7 +29,7 @@ func TestProbeAServiceOverGRPC(t *testing.T) {
 		"--html", at("r.html"), "--junit", at("r.xml"), "--sarif", at("r.sarif"), "--badge", at("r.svg"), "--observed", at("o.json"))
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	clitest.WantText(t, "what it says", got.Stderr, "8 cases against grpc://"+s.address, "by the rules of ietf",
-		"create things: grpc.testing.TestService/UnaryCall, at most 5000 requests", "GET "+s.counts, "G gRPC: 2 INFO, 6 PASS")
+		"create resources: grpc.testing.TestService/UnaryCall, at most 5000 requests", "GET "+s.counts, "G gRPC: 2 INFO, 6 PASS")
 	var r probe.Report
 	if err := json.Unmarshal([]byte(got.Stdout), &r); err != nil {
 		t.Fatalf("%v\n%s", err, got.Stdout)

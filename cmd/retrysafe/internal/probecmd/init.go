@@ -16,29 +16,29 @@ import (
 
 type initCmd struct {
 	File      string `arg:"" optional:"" default:"recipe.yaml" help:"Where to write the recipe; - is standard output. Default recipe.yaml."`
-	Curl      string `placeholder:"COMMAND" help:"A curl command line that makes something. Default: it is read from standard input."`
+	Curl      string `placeholder:"COMMAND" help:"A curl command that creates a resource. Default: read from standard input."`
 	OpenAPI   string `name:"openapi" placeholder:"FILE" help:"An OpenAPI 3 document, JSON or YAML, instead of a curl command."`
-	Operation string `placeholder:"ID" help:"Its operation: an operationId, or \"POST /payments\"."`
-	GRPC      string `name:"grpc" placeholder:"TARGET" help:"A gRPC server that offers reflection, instead of a curl command: grpc://127.0.0.1:50051, or grpcs:// for TLS. It is asked what it has, and nothing of it is called."`
-	Method    string `placeholder:"NAME" help:"Its method that makes something: shop.v1.Payments/CreatePayment, or CreatePayment if there is but one. Default: the one that could be meant."`
+	Operation string `placeholder:"ID" help:"The operation in the document: an operationId, or \"POST /payments\"."`
+	GRPC      string `name:"grpc" placeholder:"TARGET" help:"A gRPC server with reflection, instead of a curl command: grpc://127.0.0.1:50051, or grpcs:// for TLS. Only reflection is used; no method is called."`
+	Method    string `placeholder:"NAME" help:"Method that creates a resource: shop.v1.Payments/CreatePayment, or CreatePayment if that is unambiguous. Default: inferred."`
 	Target    string `placeholder:"URL" help:"Where the API is. Default: as in the command or the document."`
-	Identity  string `placeholder:"PLACE" help:"What in an answer tells one thing from another: a JSON pointer such as /data/id, or a header. Default: guessed."`
-	Profile   string `placeholder:"NAME" help:"The rules that the API has declared. Default: by what carries the key, or else ietf."`
-	Force     bool   `help:"Write over a file that exists."`
+	Identity  string `placeholder:"PLACE" help:"What identifies a created resource in a response: a JSON pointer such as /data/id, or a header. Default: inferred."`
+	Profile   string `placeholder:"NAME" help:"The rules that the API follows. Default: inferred from where the key is sent, otherwise ietf."`
+	Force     bool   `help:"Overwrite an existing file."`
 
-	Count        string   `group:"More cases, better evidence" placeholder:"PATH" help:"Count what has really happened with a GET of this path: a list, or a number behind a JSON pointer: /payments, /stats#/payments. For gRPC a URL."`
-	Slow         string   `group:"More cases, better evidence" placeholder:"PATH" help:"Where the same request takes a second or more. For gRPC a method."`
-	Metadata     []string `sep:"none" group:"More cases, better evidence" placeholder:"NAME:VALUE" help:"What goes with each call of gRPC, and with the questions of probe init: 'authorization: Bearer me'. May be given several times."`
-	SecondCaller bool     `group:"More cases, better evidence" help:"Send requests of a second caller too, who must not see what belongs to the first."`
+	Count        string   `group:"More cases, better evidence" placeholder:"PATH" help:"Count effects with a GET of this path, which returns a list, or a number at a JSON pointer: /payments, /stats#/payments. For gRPC a URL."`
+	Slow         string   `group:"More cases, better evidence" placeholder:"PATH" help:"Path where the same request takes a second or more. For gRPC a method."`
+	Metadata     []string `sep:"none" group:"More cases, better evidence" placeholder:"NAME:VALUE" help:"Metadata of each gRPC call, and of the reflection calls of probe init: 'authorization: Bearer me'. May be repeated."`
+	SecondCaller bool     `group:"More cases, better evidence" help:"Also send requests of a second caller, who must not see the data of the first."`
 
-	AllowRemote bool `group:"Safety" help:"Ask a gRPC server that is not on this machine. Needs --i-own-this."`
-	IOwnThis    bool `name:"i-own-this" group:"Safety" help:"The target may be tested although it is not on this machine: the recipe says so."`
+	AllowRemote bool `group:"Safety" help:"Allow a gRPC server that is not on this machine. Needs --i-own-this."`
+	IOwnThis    bool `name:"i-own-this" group:"Safety" help:"Confirm that you may test a target that is not on this machine. The recipe records it."`
 }
 
 // Help shows the ways in.
 func (initCmd) Help() string {
-	return `Secrets stay out of the file: what stands in Authorization, X-API-Key or Cookie becomes ${PROBE_CREDENTIAL_A}, which is taken from the
-environment. Amounts, and identifiers that the client makes up, become {{amount}} and {{uuid}}, so that requests can differ.
+	return `Secrets stay out of the file: the value of Authorization, X-API-Key or Cookie becomes ${PROBE_CREDENTIAL_A}, which is read from
+the environment. Amounts, and identifiers that the client chooses, become {{amount}} and {{uuid}}, so that requests can differ.
 
 Examples:
 
@@ -52,7 +52,7 @@ Examples:
 // maxCommand bounds a curl command line.
 const maxCommand = 1 << 20
 
-// Run writes the file, and says what to do next.
+// Run writes the recipe, and says what to do next.
 func (c initCmd) Run(s *cli.Streams) error {
 	d, err := c.drafted()
 	if err != nil {
@@ -69,7 +69,7 @@ func (c initCmd) Run(s *cli.Streams) error {
 	if err := c.write(text); err != nil {
 		return err
 	}
-	c.tell(s.Err, d)
+	c.printNext(s.Err, d)
 	return nil
 }
 
@@ -93,7 +93,7 @@ func (c initCmd) draft(stdin *os.File) (*draft.Draft, error) {
 	case c.Curl != "" && c.OpenAPI != "":
 		return nil, cli.Refusef("--curl and --openapi: give one of them")
 	case c.Operation != "" && c.OpenAPI == "":
-		return nil, cli.Refusef("--operation %s: of which document? Give --openapi FILE", c.Operation)
+		return nil, cli.Refusef("--operation %s needs the document: --openapi FILE", c.Operation)
 	case c.OpenAPI != "":
 		source, err := os.ReadFile(c.OpenAPI)
 		if err != nil {
@@ -108,7 +108,7 @@ func (c initCmd) draft(stdin *os.File) (*draft.Draft, error) {
 	command := c.Curl
 	if command == "" {
 		if cli.IsTerminal(stdin) {
-			return nil, cli.Refusef("what should the recipe be made of? Give a curl command that makes something, as in --curl 'curl localhost:8080/payments -d amount=500'")
+			return nil, cli.Refusef("no curl command: give one that creates a resource, as in --curl 'curl localhost:8080/payments -d amount=500'")
 		}
 		text, err := io.ReadAll(io.LimitReader(stdin, maxCommand))
 		if err != nil {
@@ -134,7 +134,7 @@ func (c initCmd) override(d *draft.Draft) error {
 	}
 	if c.Profile != "" {
 		if _, ok := probe.Profiles()[c.Profile]; !ok {
-			return cli.Refusef("--profile %s: there are %s", c.Profile, strings.Join(probe.ProfileNames(), ", "))
+			return cli.Refusef("unsupported --profile %s; supported: %s", c.Profile, strings.Join(probe.ProfileNames(), ", "))
 		}
 		d.Profile = c.Profile
 	}
@@ -159,12 +159,12 @@ func (c initCmd) add(d *draft.Draft) error {
 	d.CountPath, d.CountPointer, _ = strings.Cut(c.Count, "#")
 	d.SlowPath = c.Slow
 	if c.SecondCaller && !d.AddSecondCaller() {
-		return cli.Refusef("--second-caller: nothing in the request says who the caller is; add it to the command, as in -H 'Authorization: Bearer me'")
+		return cli.Refusef("--second-caller: the request does not identify its caller; add a credential to the command, as in -H 'Authorization: Bearer me'")
 	}
 	return nil
 }
 
-// write makes the file. It never writes over another one unless it is told to.
+// write creates the file. It overwrites another one only with --force.
 func (c initCmd) write(text []byte) error {
 	mode := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if c.Force {
@@ -172,7 +172,7 @@ func (c initCmd) write(text []byte) error {
 	}
 	f, err := os.OpenFile(c.File, mode, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return cli.Refusef("%s is there already: give another name, or --force to write over it", c.File)
+		return cli.Refusef("%s exists already: give another name, or --force to overwrite it", c.File)
 	}
 	if err != nil {
 		return cli.Refuse(err)
@@ -181,8 +181,8 @@ func (c initCmd) write(text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// tell says what was guessed, and how to go on.
-func (c initCmd) tell(w io.Writer, d *draft.Draft) {
+// printNext says what was inferred, and which command is next.
+func (c initCmd) printNext(w io.Writer, d *draft.Draft) {
 	fmt.Fprintf(w, "%s: %s at %s\n", c.File, strings.TrimSpace(d.Method+" "+d.Path+d.Call), d.Target)
 	for _, n := range d.Notes() {
 		fmt.Fprintf(w, "  %s\n", n)
@@ -190,9 +190,9 @@ func (c initCmd) tell(w io.Writer, d *draft.Draft) {
 	variables := d.Variables()
 	switch {
 	case len(variables) > 0 && d.ShowsSecret():
-		fmt.Fprintln(w, "  Other secrets are not in the file. It takes them from the environment:")
+		fmt.Fprintln(w, "  Other secrets are not in the file. Set these variables:")
 	case len(variables) > 0:
-		fmt.Fprintln(w, "  No secret is in the file. It takes them from the environment:")
+		fmt.Fprintln(w, "  No secret is in the file. Set these variables:")
 	}
 	for _, v := range variables {
 		fmt.Fprintf(w, "      export %s='…'   # %s\n", v.Name, v.Holds)
@@ -207,5 +207,5 @@ func (c initCmd) tell(w io.Writer, d *draft.Draft) {
 	if d.OwnThis {
 		command += " --allow-remote"
 	}
-	fmt.Fprintf(w, "  Look it over, and then: %s\n", command)
+	fmt.Fprintf(w, "  Check the file, then run: %s\n", command)
 }

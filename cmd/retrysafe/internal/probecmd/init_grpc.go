@@ -23,14 +23,14 @@ import (
 // checkForGRPC finds flags that are for gRPC and stand without --grpc, or the other way round.
 func (c initCmd) checkForGRPC() error {
 	if strings.HasPrefix(c.File, "grpc://") || strings.HasPrefix(c.File, "grpcs://") {
-		return cli.Refusef("%s would be the name of the recipe: give a server with --grpc %s", c.File, c.File)
+		return cli.Refusef("%s would be the name of the recipe file; for a server write --grpc %s", c.File, c.File)
 	}
 	if c.GRPC == "" {
 		for flag, given := range map[string]bool{
 			"--method": c.Method != "", "--metadata": len(c.Metadata) > 0, "--allow-remote": c.AllowRemote, "--i-own-this": c.IOwnThis,
 		} {
 			if given {
-				return cli.Refusef("%s is for gRPC: say where the server is, as in --grpc grpc://127.0.0.1:50051", flag)
+				return cli.Refusef("%s is for gRPC and needs the server, as in --grpc grpc://127.0.0.1:50051", flag)
 			}
 		}
 		return nil
@@ -41,13 +41,13 @@ func (c initCmd) checkForGRPC() error {
 	case c.Operation != "":
 		return cli.Refusef("--operation %s is for OpenAPI: write --method %s", c.Operation, c.Operation)
 	case c.Target != "":
-		return cli.Refusef("--target %s: --grpc says already where the server is", c.Target)
+		return cli.Refusef("--target %s: --grpc already names the server", c.Target)
 	case c.Identity != "" && !strings.HasPrefix(c.Identity, "/"):
 		return cli.Refusef("--identity %s: for gRPC it is a JSON pointer into the response, as in /%s", c.Identity, c.Identity)
 	case c.Count != "" && !strings.HasPrefix(c.Count, "http://") && !strings.HasPrefix(c.Count, "https://"):
 		return cli.Refusef("--count %s: for gRPC it is a URL, as in http://127.0.0.1:8080/payments#/total", c.Count)
 	case c.Profile != "" && !slices.Contains(grpcprobe.Profiles(), c.Profile):
-		return cli.Refusef("--profile %s: for gRPC there are %s", c.Profile, strings.Join(grpcprobe.Profiles(), ", "))
+		return cli.Refusef("unsupported --profile %s for gRPC; supported: %s", c.Profile, strings.Join(grpcprobe.Profiles(), ", "))
 	}
 	return nil
 }
@@ -105,12 +105,12 @@ func (c initCmd) choose(s draft.Service) (*draft.Draft, error) {
 		}
 	}
 	if c.SecondCaller && !d.AddSecondCaller() {
-		return nil, errors.New("--second-caller: nothing says who the caller is; add --metadata 'authorization: Bearer me'")
+		return nil, errors.New("--second-caller: no metadata identifies the caller; add --metadata 'authorization: Bearer me'")
 	}
 	return d, d.Settle()
 }
 
-// permit refuses to ask what may be somebody else's.
+// permit refuses a target that the user may not own.
 func (c initCmd) permit(target *url.URL) error {
 	if isLoopback(target) || c.AllowRemote && c.IOwnThis {
 		return nil
@@ -122,6 +122,6 @@ func (c initCmd) permit(target *url.URL) error {
 		}
 	}
 	slices.Sort(missing)
-	return cli.Refusef("%s is not on this machine, and a recipe is for tests that create things and misbehave on purpose; if it is yours and made for tests, say so: %s",
+	return cli.Refusef("%s is not on this machine, and the probe creates resources and sends faulty requests on purpose; if it is yours and meant for tests, say so: %s",
 		target.Redacted(), strings.Join(missing, ", and "))
 }

@@ -54,7 +54,7 @@ func TestInitNeverWritesOverAFile(t *testing.T) {
 	curl := "curl localhost:8080/payments -d amount=5\n"
 	refused := in(t, dir, curl, args...)
 	clitest.Want(t, "exit code", refused.Code, cli.ExitRefused)
-	clitest.WantText(t, "error", refused.Stderr, "payments.yaml is there already", "--force")
+	clitest.WantText(t, "error", refused.Stderr, "payments.yaml exists already", "--force")
 	kept, _ := os.ReadFile(name)
 	clitest.Want(t, "file", string(kept), "mine")
 	clitest.Want(t, "exit code", in(t, dir, curl, append(args, "--force")...).Code, cli.ExitOK)

@@ -21,15 +21,16 @@ import (
 	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
+// Cmd has the commands of retrysafe probe.
 type Cmd struct {
-	Run  runCmd  `cmd:"" default:"withargs" help:"Play the cases against an API. This is what retrysafe probe TARGET does."`
-	Init initCmd `cmd:"" help:"Write a first recipe from a curl command line, from an OpenAPI document, or from what a gRPC server says of itself."`
+	Run  runCmd  `cmd:"" default:"withargs" help:"Run the cases against an API. This is what retrysafe probe TARGET does."`
+	Init initCmd `cmd:"" help:"Write a first recipe from a curl command, an OpenAPI document, or the reflection of a gRPC server."`
 }
 
 // Help shows the way from a curl line to a report.
 func (Cmd) Help() string {
-	return `The probe sends requests that nobody has sent before, and looks at the answers and at the effects. It needs a recipe: how
-to make something, and what in the answer tells one thing from another. It can write the first one itself.
+	return `The probe sends new requests, and checks the responses and the effects. It needs a recipe, which says how to create a resource and
+what identifies it in the response. probe init writes a first one.
 
 Examples:
 
@@ -53,28 +54,28 @@ Examples:
     retrysafe probe --list
     retrysafe probe --explain M01
 
-retrysafe probe run --help lists the flags. The exit status is 0 if no case has failed, 1 if one has or could not be played, 2 if
+retrysafe probe run --help lists the flags. The exit status is 0 if no case has failed, 1 if one has failed or could not run, 2 if
 flags or recipe are wrong.`
 }
 
 type runCmd struct {
-	Target string `arg:"" optional:"" help:"Where the API is: http://127.0.0.1:8080, or grpc://127.0.0.1:50051. Default: the recipe's target."`
+	Target string `arg:"" optional:"" help:"Address of the API: http://127.0.0.1:8080, or grpc://127.0.0.1:50051. Default: the recipe's target."`
 	Recipe string `default:"recipe.yaml" placeholder:"FILE" help:"The recipe. Default recipe.yaml."`
 
-	Profile string   `placeholder:"NAME" help:"The rules that the API has declared: ietf, stripe, paypal … Default: the recipe's, or else ietf."`
-	Safe    bool     `group:"Cases" help:"Play the cases of the badge only."`
-	Only    []string `group:"Cases" placeholder:"CASE" help:"Play these: M01, or C for the whole group. With commas for more."`
-	Skip    []string `group:"Cases" placeholder:"CASE" help:"Do not play these."`
-	List    bool     `group:"Cases" help:"List the cases, and exit."`
-	Explain string   `group:"Cases" placeholder:"CASE" help:"Say what a case checks, why, and how to mend what fails it; and exit."`
+	Profile string   `placeholder:"NAME" help:"The rules that the API follows: ietf, stripe, paypal … Default: the recipe's, otherwise ietf."`
+	Safe    bool     `group:"Cases" help:"Run only the cases of the badge."`
+	Only    []string `group:"Cases" placeholder:"CASE" help:"Run only these: M01, or C for the whole group; separate several by commas."`
+	Skip    []string `group:"Cases" placeholder:"CASE" help:"Do not run these."`
+	List    bool     `group:"Cases" help:"List the cases and exit."`
+	Explain string   `group:"Cases" placeholder:"CASE" help:"Describe a case (what it checks, why, how to fix a failure) and exit."`
 
-	AllowRemote bool `group:"Safety" help:"Test a target that is not on this machine. The recipe must say i_own_this: true."`
-	Yes         bool `group:"Safety" help:"Do not ask before a target is tested that is not on this machine."`
+	AllowRemote bool `group:"Safety" help:"Allow a target that is not on this machine. The recipe must have i_own_this: true."`
+	Yes         bool `group:"Safety" help:"Do not ask for confirmation before testing a target that is not on this machine."`
 
 	reportFlags
 }
 
-// Run plays the cases, and reports.
+// Run runs the cases and reports.
 func (c runCmd) Run(s *cli.Streams) error {
 	switch {
 	case c.Explain != "":
@@ -102,7 +103,7 @@ func (c runCmd) Run(s *cli.Streams) error {
 	}
 	announce(s.Err, file, target, choice)
 	if !isLoopback(target) && !c.Yes && !confirmed(s.Err) {
-		return cli.Refusef("nothing has been sent: answer y, or give --yes")
+		return cli.Refusef("nothing was sent: answer y, or give --yes")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -134,7 +135,7 @@ func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, tar
 	return verdictOf(found)
 }
 
-// rehearse makes the recipe's request once. If that does not work, no case would, and one explanation is better than eighty.
+// rehearse sends the recipe's request once. If that does not work no case would, and one explanation is better than eighty.
 func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe) (ready bool, err error) {
 	first, err := file.Run(ctx, *r, probe.Options{Only: []string{file.Protocol().First}})
 	switch {
@@ -152,7 +153,7 @@ func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File,
 	if err := c.write(s.Out, first); err != nil {
 		return false, err
 	}
-	return false, fmt.Errorf("the first request does not work, so nothing else was tried: see that %s runs, and that %s sends what it wants", r.Target.Redacted(), c.Recipe)
+	return false, fmt.Errorf("the first request does not work, so nothing else was tried: check that %s runs, and that %s sends what it expects", r.Target.Redacted(), c.Recipe)
 }
 
 func played(r *probe.Report) int {
@@ -162,16 +163,16 @@ func played(r *probe.Report) int {
 	return len(r.Outcomes)
 }
 
-// verdictOf is an error if a case has failed, or could not be played.
+// verdictOf returns an error if a case has failed or could not run.
 func verdictOf(r *probe.Report) error {
 	failed, broken := r.Count(probe.Fail), r.Count(probe.Broken)
 	switch {
 	case failed > 0 && broken > 0:
-		return fmt.Errorf("%s failed, and %s could not be played", cases(failed), cases(broken))
+		return fmt.Errorf("%s failed, and %s could not run", cases(failed), cases(broken))
 	case failed > 0:
 		return fmt.Errorf("%s failed", cases(failed))
 	case broken > 0:
-		return fmt.Errorf("%s could not be played", cases(broken))
+		return fmt.Errorf("%s could not run", cases(broken))
 	}
 	return nil
 }
@@ -186,7 +187,7 @@ func cases(n int) string {
 // load reads the recipe. Flags win over its lines.
 func (c runCmd) load() (*recipe.File, *url.URL, error) {
 	if _, err := os.Stat(c.Target); c.Target != "" && err == nil {
-		return nil, nil, cli.Refusef("%s is a file, and what stands here is an address: write --recipe %s", c.Target, c.Target)
+		return nil, nil, cli.Refusef("%s is a file, but the argument is the address of the API; for a recipe write --recipe %s", c.Target, c.Target)
 	}
 	file, err := recipe.Load(c.Recipe)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +195,7 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 		if strings.HasPrefix(c.Target, "grpc") {
 			from = "--grpc " + c.Target
 		}
-		return nil, nil, cli.Refusef("there is no recipe %s: retrysafe probe init %s %s writes a first one", c.Recipe, c.Recipe, from)
+		return nil, nil, cli.Refusef("recipe %s does not exist; retrysafe probe init %s %s writes a first one", c.Recipe, c.Recipe, from)
 	}
 	if err != nil {
 		return nil, nil, cli.Refuse(err)
@@ -202,7 +203,7 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 	speaks := file.Protocol()
 	if c.Profile != "" {
 		if !slices.Contains(speaks.Profiles, c.Profile) {
-			return nil, nil, cli.Refusef("--profile %s: for %s there are %s", c.Profile, speaks.Name, strings.Join(speaks.Profiles, ", "))
+			return nil, nil, cli.Refusef("unsupported --profile %s for %s; supported: %s", c.Profile, speaks.Name, strings.Join(speaks.Profiles, ", "))
 		}
 		file.Recipe.Profile = c.Profile
 	}
@@ -213,12 +214,12 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 		}
 	}
 	if target == nil {
-		return nil, nil, cli.Refusef("there is no target: say where the API is, in the recipe or behind retrysafe probe: %s", speaks.Targets)
+		return nil, nil, cli.Refusef("no target: name the address of the API, in the recipe or after retrysafe probe: %s", speaks.Targets)
 	}
 	return file, target, nil
 }
 
-// permit refuses to test what may be somebody else's.
+// permit refuses a target that the user may not own.
 func (c runCmd) permit(file *recipe.File, target *url.URL) error {
 	if isLoopback(target) || file.IOwnThis && c.AllowRemote {
 		return nil
@@ -230,17 +231,17 @@ func (c runCmd) permit(file *recipe.File, target *url.URL) error {
 	if !c.AllowRemote {
 		missing = append(missing, "--allow-remote")
 	}
-	return cli.Refusef("%s is not on this machine, and the probe creates things and misbehaves on purpose; if it is yours and made for tests, say so: %s",
+	return cli.Refusef("%s is not on this machine, and the probe creates resources and sends faulty requests on purpose; if it is yours and meant for tests, say so: %s",
 		target.Redacted(), strings.Join(missing, ", and "))
 }
 
-// isLoopback reports whether a target is on this machine. A name that only resolves to it does not count: it may change its mind.
+// isLoopback reports whether a target is on this machine. A name that resolves to it does not count: the next resolution may differ.
 func isLoopback(target *url.URL) bool {
 	host := strings.TrimSuffix(strings.ToLower(target.Hostname()), ".")
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()
 }
 
-// folderOf reports whether a file can be in a folder.
+// folderOf returns an error if the folder of a file does not exist.
 func folderOf(name string) error {
 	dir := filepath.Dir(name)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {

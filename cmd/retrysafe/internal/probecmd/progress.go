@@ -20,32 +20,32 @@ const (
 	defaultRate     = 500
 )
 
-// announce says what is going to happen, before anything does.
+// announce says what the run will do, before it sends anything.
 func announce(w io.Writer, file *recipe.File, target *url.URL, all []probe.Case) {
 	r := file.Recipe
 	fmt.Fprintf(w, "%s against %s, by the rules of %s\n", cases(len(all)), target.Redacted(), cmp.Or(r.Profile, "ietf"))
-	fmt.Fprintf(w, "  It will create things: %s, at most %d requests in all, at most %g a second on average.\n",
+	fmt.Fprintf(w, "  It will create resources: %s, at most %d requests in all, at most %g a second on average.\n",
 		file.Makes(), cmp.Or(r.Limits.Requests, defaultRequests), cmp.Or(r.Limits.Rate, defaultRate))
 	if counted := file.Describe(); counted != "" {
-		fmt.Fprintf(w, "  Nobody else may use it meanwhile: %s.\n", counted)
+		fmt.Fprintf(w, "  No other client may use it meanwhile: %s.\n", counted)
 	}
 	for _, command := range file.Commands() {
 		fmt.Fprintf(w, "  It will run: %s\n", strings.Join(command, " "))
 	}
 }
 
-// confirmed asks. Without a terminal nobody is there to answer.
+// confirmed asks the user. Without a terminal the answer is no.
 func confirmed(w io.Writer) bool {
 	if !cli.IsTerminal(os.Stdin) {
 		return false
 	}
-	fmt.Fprint(w, "It is not on this machine. Go on? [y/N] ")
+	fmt.Fprint(w, "It is not on this machine. Continue? [y/N] ")
 	line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	line = strings.ToLower(strings.TrimSpace(line))
 	return line == "y" || line == "yes"
 }
 
-// progress tells how far a run is: on a terminal in one line that is written over, elsewhere in a line for each group.
+// progress shows how far a run is: on a terminal in one line that is overwritten, elsewhere with a line for each group.
 type progress struct {
 	w        io.Writer
 	terminal bool

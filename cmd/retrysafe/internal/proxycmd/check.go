@@ -18,20 +18,20 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// tryPatience bounds each of the things that --check tries.
-const tryPatience = 10 * time.Second
+// tryTimeout bounds each check.
+const tryTimeout = 10 * time.Second
 
-// trial is one of the things that --check tries. An empty found says that there was nothing to try.
-type trial struct {
+// check is one part of --check. If found is empty, there was nothing to check.
+type check struct {
 	what string
 	try  func(context.Context) (found string, err error)
 }
 
-// try tries what the configuration names: the store, the upstream, and what scope and auth need. It writes a
-// line for each, and returns an error if one has failed. It sends the upstream nothing and creates no file.
+// try checks the store, the upstream, and what scope and auth need. It writes a line for each, and returns an error if one has
+// failed. It sends no request to the upstream and creates no file.
 func (p *plan) try(ctx context.Context, out io.Writer) error {
 	upstream := p.config.Upstream.URL.Value
-	trials := []trial{
+	checks := []check{
 		{"store " + p.store.Name, func(ctx context.Context) (string, error) { return tryStore(ctx, p.store) }},
 		{"upstream " + upstream.String(), func(ctx context.Context) (string, error) {
 			return "accepts connections", reach(ctx, upstream, p.options.Upstream.TLS)
@@ -39,13 +39,13 @@ func (p *plan) try(ctx context.Context, out io.Writer) error {
 		{"scope " + p.scope.scope, p.scope.try},
 	}
 	if auth := p.config.Auth.Value; auth != nil {
-		trials = append(trials, trial{"auth " + auth.Host, func(ctx context.Context) (string, error) {
+		checks = append(checks, check{"auth " + auth.Host, func(ctx context.Context) (string, error) {
 			return "accepts connections", reach(ctx, auth, nil)
 		}})
 	}
 	failed := 0
-	for _, t := range trials {
-		ctx, stop := context.WithTimeout(ctx, tryPatience)
+	for _, t := range checks {
+		ctx, stop := context.WithTimeout(ctx, tryTimeout)
 		found, err := t.try(ctx)
 		stop()
 		switch {
@@ -57,23 +57,23 @@ func (p *plan) try(ctx context.Context, out io.Writer) error {
 		}
 	}
 	if failed > 0 {
-		return fmt.Errorf("the configuration is valid, but %d of the checks above failed; --offline leaves them out", failed)
+		return fmt.Errorf("the configuration is valid, but %d of the checks above failed; --offline skips them", failed)
 	}
 	return nil
 }
 
-// tryStore takes a key and gives it back. A file that does not exist is not made.
+// tryStore claims a key and releases it. It does not create a file.
 func tryStore(ctx context.Context, r storeurl.Ref) (found string, err error) {
 	if r.Memory {
 		return "kept in memory: every key is forgotten when the process ends", nil
 	}
 	if _, err := os.Stat(r.Path); r.Path != "" && errors.Is(err, fs.ErrNotExist) {
-		return "does not exist yet; the proxy makes it when it starts", nil
+		return "does not exist yet; the proxy creates it when it starts", nil
 	}
 	store, closeStore, err := r.Open(ctx)
 	switch {
 	case errors.Is(err, sqlitestore.ErrInUse):
-		return "not tried: another process uses it, such as a running proxy; a second one would be refused", nil
+		return "not checked: another process uses it, such as a running proxy; a second proxy would be refused", nil
 	case err != nil:
 		return "", err
 	}
@@ -81,16 +81,16 @@ func tryStore(ctx context.Context, r storeurl.Ref) (found string, err error) {
 	return "takes keys", newHealth(store).tryStore(ctx)
 }
 
-// try fetches the keys of tokens; other scopes need nothing.
+// try fetches the keys for tokens. Other scopes need nothing.
 func (s scopeSettings) try(ctx context.Context) (found string, err error) {
 	if !strings.HasPrefix(s.scope, "jwt:") {
 		return "", nil
 	}
 	_, err = s.open(ctx, newLogger("text", io.Discard))
-	return "the keys of tokens can be fetched", err
+	return "the keys for tokens can be fetched", err
 }
 
-// reach connects to the server of a URL, and ends the connection again.
+// reach connects to the server of a URL, and closes the connection.
 func reach(ctx context.Context, u *url.URL, settings *tls.Config) error {
 	port := u.Port()
 	switch {
@@ -113,15 +113,15 @@ func reach(ctx context.Context, u *url.URL, settings *tls.Config) error {
 	return c.Close()
 }
 
-// adviceOn says what to do about an upstream that cannot be reached.
+// adviceOn returns what to do if an upstream cannot be reached.
 func adviceOn(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name *net.DNSError
 	switch {
 	case errors.As(err, &unknown):
-		return "name the file of the certificates that signed its own: upstream: {url: …, ca: FILE}"
+		return "name a file with the certificates of its CA: upstream: {url: …, ca: FILE}"
 	case errors.As(err, &name):
-		return "correct the name of the host"
+		return "check the host name"
 	}
 	return "start it, or correct its address"
 }

@@ -34,7 +34,7 @@ func TestCheckTriesWhatIsNamed(t *testing.T) {
 	p := clitest.StartProxy(t, "--upstream="+up.URL, "--store="+keys)
 	taken := clitest.Run(t, append(flags, "--upstream="+up.URL)...)
 	clitest.Want(t, "exit code beside a running proxy", taken.Code, cli.ExitOK)
-	clitest.WantText(t, "output", taken.Stderr, "store "+keys+": not tried: another process uses it")
+	clitest.WantText(t, "output", taken.Stderr, "store "+keys+": not checked: another process uses it")
 	p.Command.Process.Kill()
 	p.Exit()
 
@@ -58,7 +58,7 @@ func TestCheckTriesAServer(t *testing.T) {
 	t.Parallel()
 	got := clitest.Run(t, "proxy", "--check", "--upstream="+clitest.NewAPI(t).URL, "--store=postgres://u:s3cret@127.0.0.1:1/db")
 	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
-	clitest.WantText(t, "output", got.Stderr, "FAILED  store postgres://u:xxxxx@127.0.0.1:1/db: ", "nobody listens")
+	clitest.WantText(t, "output", got.Stderr, "FAILED  store postgres://u:xxxxx@127.0.0.1:1/db: ", "no server listens")
 	if strings.Contains(got.Stdout+got.Stderr, "s3cret") {
 		t.Errorf("the password is shown:\n%s", got.Stderr)
 	}

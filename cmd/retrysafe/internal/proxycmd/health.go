@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// health answers those who ask whether the process lives and whether it can work.
+// health serves /healthz and /readyz.
 type health struct {
 	store    retrysafe.Store
 	draining atomic.Bool
@@ -22,7 +22,7 @@ type health struct {
 }
 
 const (
-	checkEvery   = time.Second // however often somebody asks
+	checkEvery   = time.Second // at most, even if /readyz is requested more often
 	checkTimeout = 2 * time.Second
 	checkLease   = 10 * time.Second
 )
@@ -36,7 +36,7 @@ func (h *health) handler() http.Handler {
 	return mux
 }
 
-// drain makes the process unready: it is shutting down.
+// drain makes the process unready, because it is shutting down.
 func (h *health) drain() { h.draining.Store(true) }
 
 func (h *health) ready(w http.ResponseWriter, r *http.Request) {
@@ -52,7 +52,7 @@ func (h *health) ready(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
-// check asks the store for what requests will ask of it: to take a key, and to give it back.
+// check claims a key in the store and releases it, as requests do.
 func (h *health) check(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 )
 
 // serveKeys listens beside a SQLite file for "retrysafe keys", because no other process can open the file meanwhile. It
-// returns what ends that. A proxy that cannot listen there works all the same.
+// returns the function that stops it. A proxy that cannot listen there works all the same.
 func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retrysafe.Observer) (stop func()) {
 	file, ok := store.(*sqlitestore.Store)
 	if !ok {
@@ -28,7 +28,7 @@ func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retry
 	}
 	go func() {
 		if err := ended(server.Serve(listener)); err != nil {
-			log.Warn("retrysafe keys cannot reach this proxy any more", "error", err)
+			log.Warn("retrysafe keys can no longer reach this proxy", "error", err)
 		}
 	}()
 	return func() {

@@ -44,7 +44,7 @@ func logRequests(log *slog.Logger, do slog.Attr) proxy.ObserverFunc {
 	}
 }
 
-// what names what became of a request: the guard's event, or that it never got there.
+// what names the outcome of a request: the event of the guard, or "refused" if the request did not get that far.
 func what(r proxy.Event) string {
 	if r.Kind == 0 {
 		return "refused"
@@ -52,7 +52,7 @@ func what(r proxy.Event) string {
 	return r.Kind.String()
 }
 
-// logTrouble writes of what no client's answer shows: trouble, and what operators have done to keys.
+// logTrouble logs what no response shows: trouble, and the decisions of operators about keys.
 func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
 		level, message := slog.LevelWarn, "trouble"
@@ -82,13 +82,13 @@ func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 	})
 }
 
-// outcomeUnknownPage tells what to do about keys whose outcome is unknown.
+// outcomeUnknownPage describes what to do about keys whose outcome is unknown.
 const outcomeUnknownPage = "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"
 
 // whatToDo is the advice for keys whose outcome is unknown.
 func whatToDo(store storeurl.Ref) slog.Attr {
 	text := "find out at the upstream whether the operation ran"
-	if name := store.Name; !store.Memory { // which no other process can reach
+	if name := store.Name; !store.Memory { // a store in memory cannot be reached by another process
 		if path, err := filepath.Abs(store.Path); err == nil && store.Path != "" {
 			name = path // the reader is in another directory
 		}
@@ -97,22 +97,22 @@ func whatToDo(store storeurl.Ref) slog.Attr {
 	return slog.String("do", text+": "+outcomeUnknownPage)
 }
 
-// isOutcomeUnknown reports events that tell of a key whose operation may or may not have run.
+// isOutcomeUnknown reports whether an event is about a key whose operation may or may not have run.
 func isOutcomeUnknown(k retrysafe.EventKind) bool {
 	return k == retrysafe.WorkUnknown || k == retrysafe.SaveAbandoned || k == retrysafe.AbandonedRefused
 }
 
-// countPatience bounds how long the records are counted before the proxy starts.
-const countPatience = 2 * time.Second
+// countTimeout bounds how long the records are counted before the proxy starts.
+const countTimeout = 2 * time.Second
 
-// logUnfinished says how many keys processes that were killed have left behind. In a store of this process alone, those
-// that still have a lease belong to nobody either; in a shared one, others may be working on them.
+// logUnfinished logs how many keys killed processes have left unfinished. In a store that only this process uses, keys with a running
+// lease are left over too; in a shared store, another process may be working on them.
 func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeurl.Ref) {
 	inspector, ok := store.(retrysafe.Inspector)
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, countPatience)
+	ctx, stop := context.WithTimeout(ctx, countTimeout)
 	defer stop()
 	stats, err := inspector.Stats(ctx)
 	switch {

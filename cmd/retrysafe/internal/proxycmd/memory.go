@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// limitMemory makes the garbage collector work harder as the process gets near to what the machine, or the container, has: at
-// three quarters of it. GOMEMLIMIT, if it is set, decides instead.
+// limitMemory sets the memory limit of the Go runtime to three quarters of what the machine or the container has. GOMEMLIMIT
+// overrides it.
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -22,8 +22,8 @@ func limitMemory() {
 	}
 }
 
-// machineMemory is the memory of the machine or of the control group, whichever is less. It is math.MaxInt64 where that cannot
-// be told.
+// machineMemory is the memory of the machine or of the control group, whichever is less. It is math.MaxInt64 if neither can
+// be read.
 func machineMemory(read func(string) ([]byte, error)) int64 {
 	least := int64(math.MaxInt64)
 	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
@@ -48,19 +48,19 @@ func machineMemory(read func(string) ([]byte, error)) int64 {
 	return least
 }
 
-// When memory is given back after a burst. Without this it stays with the process for minutes: the garbage collector runs as
-// memory is allocated, and after a burst hardly any is.
+// When memory is returned to the system after a burst. Without this the process keeps it for minutes, because the garbage collector
+// runs as memory is allocated, and after a burst hardly any is.
 const (
-	memoryLook   = 5 * time.Second
-	memoryGrowth = 32 << 20 // more than the least that it has held
-	memoryQuiet  = 16 << 20 // allocated from one look to the next
-	memoryPauses = 60       // looks to be left out, at most, because the last time was of little use
+	memoryCheck  = 5 * time.Second
+	memoryGrowth = 32 << 20 // more than the smallest amount that the process has held
+	memoryQuiet  = 16 << 20 // allocated from one check to the next
+	memoryPauses = 60       // checks to skip, at most, because the last return freed little
 )
 
-// returnMemory gives memory back to the system when the process holds much more than it once did, and has become quiet. If it needs
-// what it holds, it is asked ever less often.
+// returnMemory returns memory to the system when the process holds much more than before and allocates little. If that frees little,
+// it tries less and less often.
 func returnMemory(ctx context.Context) {
-	look := time.NewTicker(memoryLook)
+	look := time.NewTicker(memoryCheck)
 	defer look.Stop()
 	least, allocated := memoryUse()
 	pauses, left := 1, 0
@@ -86,7 +86,7 @@ func returnMemory(ctx context.Context) {
 	}
 }
 
-// memoryUse returns the memory that the Go runtime has and has not given back, and all that was ever allocated, in bytes.
+// memoryUse returns the memory that the Go runtime holds, and the total that it has ever allocated, in bytes.
 func memoryUse() (held, allocated uint64) {
 	samples := []runtimemetrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/gc/heap/allocs:bytes"},

@@ -20,7 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
-// metrics are what Prometheus is told. docs/metrics.md lists them.
+// metrics are what Prometheus reads. docs/metrics.md lists them.
 type metrics struct {
 	registry *prometheus.Registry
 	provider *sdk.MeterProvider
@@ -44,7 +44,7 @@ func newMetrics(store retrysafe.Store, log *slog.Logger) (*metrics, error) {
 	return m, nil
 }
 
-// measure makes all there is to collect.
+// measure registers every metric.
 func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	options := otelsafe.Options{MeterProvider: m.provider, TracerProvider: noop.NewTracerProvider()}
 	if m.observer, err = otelsafe.New(options); err != nil {

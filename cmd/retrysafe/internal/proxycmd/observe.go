@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
-// observation is how a running proxy is looked at: by its log, and by its metrics if there are any.
+// observation is what watches a running proxy: its log, and its metrics if they are on.
 type observation struct {
 	store    retrysafe.Store // what the guard uses
 	observer retrysafe.Observer
@@ -18,7 +18,7 @@ type observation struct {
 	close    func() error
 }
 
-// observe looks at what the store does.
+// observe starts the log and the metrics.
 func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, error) {
 	do := whatToDo(p.store)
 	trouble, requests := logTrouble(log, do), logRequests(log, do)

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
-// plan is a configuration that has been found possible: everything that can be looked at without side effects has been.
+// plan is a configuration that has passed every check without side effects.
 type plan struct {
 	config  *config.Config
 	store   storeurl.Ref
@@ -45,7 +45,7 @@ func newPlan(c *config.Config) (*plan, error) {
 	if p.tls, err = loadTLS(c.TLS); err != nil {
 		return nil, cli.Refuse(err)
 	}
-	// A proxy that nobody uses finds out whether the routes can be.
+	// This proxy serves nothing. Making it checks the routes.
 	_, err = proxy.New(retrysafe.New(nil, retrysafe.Options{}), func(*http.Request) (string, error) { return "", nil }, p.options)
 	if err != nil {
 		return nil, cli.Refuse(err)
@@ -72,7 +72,7 @@ func loadTLS(t config.TLS) (*tls.Config, error) {
 	return settings, nil
 }
 
-// run opens what the plan names, serves until a signal comes, and closes it in the reverse order.
+// run opens what the plan names, serves until a signal arrives, and closes everything in reverse order.
 func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -10,37 +10,37 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 )
 
-// Cmd's flags win over the file's lines. An empty flag is not set.
+// Cmd is the command line of retrysafe proxy. Its flags override the file. An empty flag is not set.
 type Cmd struct {
 	Upstream string `env:"RETRYSAFE_UPSTREAM" placeholder:"URL" help:"Where requests go: http://host:port, https://host or h2c://host:port."`
 	Listen   string `env:"RETRYSAFE_LISTEN" placeholder:"ADDR" help:"Where to listen. Default 127.0.0.1:8080; :8080 is every interface."`
-	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path (a SQLite file, made if missing), postgres://USER@HOST/DATABASE, or memory:. Default retrysafe.db."`
-	Scope    string `env:"RETRYSAFE_SCOPE" placeholder:"SCOPE" help:"How callers are told apart: credential, header:NAME, jwt:JWKS-URL, mtls, aws-access-key or none. Default credential."`
-	Config   string `env:"RETRYSAFE_CONFIG" placeholder:"FILE" help:"YAML file with all this, and with routes."`
-	Check    bool   `help:"Check flags and file, try the store and connect to the upstream, print the configuration in force, and exit."`
-	Offline  bool   `help:"With --check: try neither store nor upstream."`
+	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are stored: a path (a SQLite file, created if missing), postgres://USER@HOST/DATABASE, or memory:. Default retrysafe.db."`
+	Scope    string `env:"RETRYSAFE_SCOPE" placeholder:"SCOPE" help:"How callers are identified: credential, header:NAME, jwt:JWKS-URL, mtls, aws-access-key or none. Default credential."`
+	Config   string `env:"RETRYSAFE_CONFIG" placeholder:"FILE" help:"YAML file with all these settings, and with routes."`
+	Check    bool   `help:"Check flags and file, test the store and the upstream, print the configuration in force, and exit."`
+	Offline  bool   `help:"With --check: do not test the store and the upstream."`
 
 	Admin       string        `env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation" help:"Where to serve /healthz and /readyz. Default: nowhere."`
-	Metrics     bool          `env:"RETRYSAFE_METRICS" group:"Operation" help:"Serve /metrics for Prometheus too, at the address of --admin."`
+	Metrics     bool          `env:"RETRYSAFE_METRICS" group:"Operation" help:"Also serve /metrics for Prometheus at the address of --admin."`
 	Log         string        `env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation" help:"text or json, to standard error. Default text."`
-	Grace       time.Duration `env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation" help:"How long a shutdown waits for running operations. Default 30s."`
-	PublicURL   string        `name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation" help:"How clients reach this proxy; error types are links to its policy page."`
+	Grace       time.Duration `env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation" help:"How long to wait for running operations at shutdown. Default 30s."`
+	PublicURL   string        `name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation" help:"URL of this proxy for clients; the types of errors link to its policy page."`
 	SecretFile  string        `env:"RETRYSAFE_SECRET_FILE" placeholder:"FILE" group:"Operation" help:"Secret for fingerprints, at least 16 bytes."`
-	JWTIssuer   string        `name:"jwt-issuer" env:"RETRYSAFE_JWT_ISSUER" placeholder:"ISS" group:"Callers" help:"Issuer that tokens must have."`
-	JWTAudience string        `name:"jwt-audience" env:"RETRYSAFE_JWT_AUDIENCE" placeholder:"AUD" group:"Callers" help:"Audience that tokens must have."`
+	JWTIssuer   string        `name:"jwt-issuer" env:"RETRYSAFE_JWT_ISSUER" placeholder:"ISS" group:"Callers" help:"Required issuer of tokens."`
+	JWTAudience string        `name:"jwt-audience" env:"RETRYSAFE_JWT_AUDIENCE" placeholder:"AUD" group:"Callers" help:"Required audience of tokens."`
 	TLSCert     string        `name:"tls-cert" env:"RETRYSAFE_TLS_CERT" placeholder:"FILE" group:"Callers" help:"Certificate chain, for TLS with HTTP/2."`
-	TLSKey      string        `name:"tls-key" env:"RETRYSAFE_TLS_KEY" placeholder:"FILE" group:"Callers" help:"Its key."`
-	ClientCA    string        `name:"client-ca" env:"RETRYSAFE_CLIENT_CA" placeholder:"FILE" group:"Callers" help:"Who signs client certificates; every client then needs one."`
+	TLSKey      string        `name:"tls-key" env:"RETRYSAFE_TLS_KEY" placeholder:"FILE" group:"Callers" help:"Private key of the certificate."`
+	ClientCA    string        `name:"client-ca" env:"RETRYSAFE_CLIENT_CA" placeholder:"FILE" group:"Callers" help:"CA of client certificates; every client then needs one."`
 	H2C         bool          `name:"h2c" env:"RETRYSAFE_H2C" group:"Callers" help:"Accept HTTP/2 without TLS."`
 }
 
-// Help teaches by example.
+// Help shows the usual ways.
 func (Cmd) Help() string {
-	return `Every flag can be given in the environment: --upstream as RETRYSAFE_UPSTREAM.
+	return `Every flag can also be set in the environment: --upstream as RETRYSAFE_UPSTREAM.
 
 Examples:
 
-    # callers are told apart by their Authorization header
+    # callers are identified by their Authorization header
     retrysafe proxy --upstream http://localhost:3000 --listen :8080
 
     # behind a gateway that sets X-Tenant; keys in memory only
@@ -50,13 +50,13 @@ Examples:
     retrysafe proxy --upstream http://localhost:3000 --scope jwt:https://login.example.com/jwks.json \
         --jwt-issuer https://login.example.com
 
-    # several proxies share a database: make its schema first
+    # several proxies share a database: create its schema first
     retrysafe migrate up --store postgres://owner@db/shop --role app
     retrysafe proxy --upstream http://localhost:3000 --store postgres://app@db/shop
 
-    # routes of their own
+    # settings for each route
     retrysafe proxy --config proxy.yaml --check
-    retrysafe proxy --config proxy.yaml --check --offline   # in a pipeline that reaches neither store nor upstream
+    retrysafe proxy --config proxy.yaml --check --offline   # in a pipeline without store and upstream
 
 A file:
 
@@ -72,13 +72,13 @@ A file:
         timeout: 10m
         in_flight: wait:20s
 
-The exit status is 0 after an orderly end, 1 after a failure, 2 if flags or file are wrong.`
+The exit status is 0 after a normal shutdown, 1 after a failure, 2 if flags or file are wrong.`
 }
 
-// Run serves until a signal comes.
+// Run serves until a signal arrives.
 func (p Cmd) Run(s *cli.Streams) error {
 	if p.Offline && !p.Check {
-		return cli.Refusef("--offline says how to check: write --check --offline")
+		return cli.Refusef("--offline needs --check: write --check --offline")
 	}
 	c, err := p.configuration()
 	if err != nil {
@@ -94,7 +94,7 @@ func (p Cmd) Run(s *cli.Streams) error {
 	return plan.run(context.Background(), s.Err)
 }
 
-// check prints what is in force, and then, where errors go, what should be known of it and what has been tried.
+// check prints the configuration in force, and on standard error its warnings and the result of each check.
 func (p Cmd) check(s *cli.Streams, plan *plan) error {
 	plan.config.Store.Value = plan.store.Name // without its password
 	if _, err := fmt.Fprint(s.Out, plan.config.Effective()); err != nil {
@@ -109,7 +109,7 @@ func (p Cmd) check(s *cli.Streams, plan *plan) error {
 	return plan.try(context.Background(), s.Err)
 }
 
-// configuration is the file with the flags in its place, and what neither says filled in.
+// configuration is the file, overridden by flags, with defaults filled in.
 func (p Cmd) configuration() (*config.Config, error) {
 	c := &config.Config{}
 	if p.Config != "" {
@@ -122,7 +122,7 @@ func (p Cmd) configuration() (*config.Config, error) {
 		return nil, err
 	}
 	if !c.Upstream.URL.Set {
-		return nil, fmt.Errorf("there is no upstream: say where requests go, as in --upstream http://localhost:3000")
+		return nil, fmt.Errorf("no upstream: say where requests go, as in --upstream http://localhost:3000")
 	}
 	if c.Metrics.Value && !c.Admin.Set {
 		return nil, fmt.Errorf("metrics need an address: say where to serve them, as in --admin 127.0.0.1:8081")

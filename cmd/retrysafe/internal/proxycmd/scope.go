@@ -12,13 +12,13 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// scopeSettings say how callers are told apart.
+// scopeSettings say how callers are identified.
 type scopeSettings struct {
 	scope            string
 	issuer, audience string // of tokens
 }
 
-// checkScope finds settings of the scope that do not go together.
+// checkScope returns an error if settings of the scope contradict each other.
 func checkScope(c *config.Config) error {
 	isJWT := strings.HasPrefix(c.Scope.Value, "jwt:")
 	switch {
@@ -31,7 +31,7 @@ func checkScope(c *config.Config) error {
 	return nil
 }
 
-// open returns the function that tells callers apart. What it keeps up to date ends with ctx.
+// open returns the function that identifies callers. It refreshes the keys for tokens until ctx ends.
 func (s scopeSettings) open(ctx context.Context, log *slog.Logger) (httpsafe.ScopeFunc, error) {
 	kind, rest, _ := strings.Cut(s.scope, ":")
 	switch kind {
@@ -40,7 +40,7 @@ func (s scopeSettings) open(ctx context.Context, log *slog.Logger) (httpsafe.Sco
 	case "jwt":
 		return jwtscope.New(ctx, rest, jwtscope.Options{
 			Issuer: s.issuer, Audience: s.audience,
-			FailedFunc: func(err error) { log.Warn("the keys of tokens cannot be refreshed", "error", err) },
+			FailedFunc: func(err error) { log.Warn("the keys for tokens cannot be refreshed", "error", err) },
 		})
 	case "mtls":
 		return httpsafe.ScopeMTLS(), nil

@@ -28,7 +28,7 @@ type service struct {
 	public, admin *http.Server
 }
 
-// serve listens until the context ends or a signal comes, and then shuts down.
+// serve listens until the context ends or a signal arrives, and then shuts down.
 func (s *service) serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -44,7 +44,7 @@ func (s *service) serve(ctx context.Context) error {
 		s.close()
 		return err
 	case received := <-signals:
-		s.health.drain() // before anybody is told
+		s.health.drain() // before the log says so
 		s.log.Info("shutting down", "signal", received.String(), "grace", s.config.Grace.Value.String())
 	case <-ctx.Done():
 		s.health.drain()
@@ -84,7 +84,7 @@ func (s *service) listen(failed chan<- error) error {
 	return nil
 }
 
-// adminHandler serves what is not for the public.
+// adminHandler serves health checks and metrics.
 func (s *service) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health.handler())
@@ -118,7 +118,7 @@ func (s *service) serveOn(l net.Listener) error {
 	return s.public.Serve(l)
 }
 
-// ended is the error of a server that was not asked to end.
+// ended returns the error of a server, unless the server was closed on purpose.
 func ended(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
@@ -126,11 +126,11 @@ func ended(err error) error {
 	return err
 }
 
-// shutdown lets what runs come to its end, for as long as the grace lasts or until a second signal.
+// shutdown waits for running operations, until the grace has passed or a second signal arrives.
 func (s *service) shutdown(signals <-chan os.Signal) error {
 	ctx, stop := context.WithTimeout(context.Background(), s.config.Grace.Value)
 	defer stop()
-	go s.handler.Hurry(ctx) // clients that send or read slowly are not waited for
+	go s.handler.Hurry(ctx) // do not wait for clients that send or read slowly
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
@@ -143,13 +143,13 @@ func (s *service) shutdown(signals <-chan os.Signal) error {
 	err := errors.Join(s.public.Shutdown(ctx), s.guard.Shutdown(ctx))
 	s.close()
 	if err != nil {
-		return errors.New("gave up waiting: what was still running is cut off, and the outcome of its keys is unknown")
+		return errors.New("gave up waiting: operations that were still running are cut off, and the outcome of their keys is unknown")
 	}
 	s.log.Info("stopped")
 	return nil
 }
 
-// close ends at once what is left.
+// close closes everything at once.
 func (s *service) close() {
 	for _, server := range []*http.Server{s.public, s.admin} {
 		if server != nil {

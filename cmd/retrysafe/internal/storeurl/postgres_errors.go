@@ -22,7 +22,7 @@ func (p *Postgres) Explain(err error) error {
 		return fmt.Errorf("store %s: schema %q is missing or older than this program needs; run: retrysafe migrate up --store '%s'",
 			p.Name, p.Schema, p.Name)
 	case errors.Is(err, pgstore.ErrNewerSchema):
-		return fmt.Errorf("store %s: schema %q was migrated by a newer retrysafe; use that one here too", p.Name, p.Schema)
+		return fmt.Errorf("store %s: schema %q was migrated by a newer retrysafe; use that version here too", p.Name, p.Schema)
 	case errors.As(err, &connect):
 		return fmt.Errorf("store %s: cannot connect: %s", p.Name, p.connectProblem(err))
 	case errors.As(err, &server) && server.Code == insufficientRights:
@@ -32,7 +32,7 @@ func (p *Postgres) Explain(err error) error {
 	return fmt.Errorf("store %s: %w", p.Name, err)
 }
 
-// SQLSTATEs of servers that do not let us in.
+// SQLSTATEs of refused connections.
 const (
 	invalidPassword     = "28P01"
 	invalidRole         = "28000"
@@ -44,7 +44,7 @@ const (
 	featureNotSupported = "0A000"
 )
 
-// connectProblem says why there is no connection, and what to look at.
+// connectProblem returns why there is no connection, and what to check.
 func (p *Postgres) connectProblem(err error) string {
 	config := p.pool.ConnConfig
 	at := addresses(&config.Config)
@@ -56,15 +56,15 @@ func (p *Postgres) connectProblem(err error) string {
 	case errors.As(err, &server):
 		return fmt.Sprintf("%s answers: %s (SQLSTATE %s); %s", at, server.Message, server.Code, p.remedy(server.Code))
 	case errors.As(err, &lookup):
-		return fmt.Sprintf("there is no host %s; check the name in the URL", lookup.Name)
+		return fmt.Sprintf("host %s not found; check the name in the URL", lookup.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("nobody listens at %s; check that the server runs, and its port", at)
+		return fmt.Sprintf("no server listens at %s; check that it runs, and its port", at)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("%s does not answer within %v; check the address, and what filters packets on the way", at, config.ConnectTimeout)
+		return fmt.Sprintf("%s does not answer within %v; check the address and firewalls", at, config.ConnectTimeout)
 	}
 	connect := new(pgconn.ConnectError)
 	errors.As(err, &connect)
-	return fmt.Sprintf("%s: %v; check the address, and sslmode if the server insists on TLS or has none", at, connect.Unwrap())
+	return fmt.Sprintf("%s: %v; check the address, and sslmode if the server requires TLS or does not support it", at, connect.Unwrap())
 }
 
 // addresses of the servers, each once.
@@ -86,13 +86,13 @@ func (p *Postgres) remedy(state string) string {
 	case invalidRole:
 		return fmt.Sprintf("check the user %s, and the server's pg_hba.conf", config.User)
 	case unknownDatabase:
-		return fmt.Sprintf("check the name, or make it with: createdb %s", config.Database)
+		return fmt.Sprintf("check the name, or create it: createdb %s", config.Database)
 	case tooManyConnections:
 		return "lower pool_max_conns in the URL, or raise the server's max_connections"
 	case insufficientRights:
 		return fmt.Sprintf("let %s use the database: GRANT CONNECT ON DATABASE", config.User)
 	case cannotConnectNow:
-		return "it is starting or stopping: try again"
+		return "the server is starting or stopping: try again"
 	case protocolViolation, featureNotSupported:
 		return "if this is PgBouncer, check that it has the database and the user, and ignore_startup_parameters"
 	}

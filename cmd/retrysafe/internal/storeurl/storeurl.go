@@ -15,7 +15,7 @@ import (
 )
 
 // availableStores is what --store understands in this build.
-const availableStores = `a path (a SQLite file, made if missing), sqlite:PATH, sqlite:///DIRECTORY/FILE, postgres://USER@HOST/DATABASE, ` +
+const availableStores = `a path (a SQLite file, created if missing), sqlite:PATH, sqlite:///DIRECTORY/FILE, postgres://USER@HOST/DATABASE, ` +
 	`memory: (forgotten when the process ends)`
 
 // Ref says which store to open.
@@ -31,7 +31,7 @@ func Parse(name string) (Ref, error) {
 	scheme, rest, hasScheme := strings.Cut(name, ":")
 	switch {
 	case name == "":
-		return Ref{}, cli.Refusef("the store has no name; there are: %s", availableStores)
+		return Ref{}, cli.Refusef("the store has no name; supported: %s", availableStores)
 	case name == "memory:":
 		return Ref{Name: name, Memory: true}, nil
 	case !hasScheme || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1: // as in C:\keys.db
@@ -45,7 +45,7 @@ func Parse(name string) (Ref, error) {
 		}
 		return Ref{Name: p.Name, Postgres: p}, nil
 	}
-	return Ref{}, cli.Refusef("store %s:… is of a kind that this build does not have; it has: %s", scheme, availableStores)
+	return Ref{}, cli.Refusef("unsupported store scheme %q; supported: %s", scheme, availableStores)
 }
 
 // sqliteRef reads what follows "sqlite:": a path, or // and a path from the root. As a URL has it, sqlite://keys.db names
@@ -69,17 +69,17 @@ func sqliteRef(rest string) (Ref, error) {
 // fileRef checks what can be said about a path before SQLite sees it.
 func fileRef(path string) (Ref, error) {
 	if path == "" {
-		return Ref{}, cli.Refusef("the store has no name; there are: %s", availableStores)
+		return Ref{}, cli.Refusef("the store has no name; supported: %s", availableStores)
 	}
 	directory := filepath.Dir(path)
 	info, err := os.Stat(directory)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Ref{}, cli.Refusef("store %s: the directory %s does not exist; make it first", path, directory)
+		return Ref{}, cli.Refusef("store %s: the directory %s does not exist; create it first", path, directory)
 	case err != nil:
 		return Ref{}, cli.Refusef("store %s: %w", path, err)
 	case !info.IsDir():
-		return Ref{}, cli.Refusef("store %s: %s is no directory", path, directory)
+		return Ref{}, cli.Refusef("store %s: %s is not a directory", path, directory)
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return Ref{}, cli.Refusef("store %s is a directory; name a file in it", path)
