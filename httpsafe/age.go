@@ -7,11 +7,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// clockSkew is how far ahead of ours a client's clock may be.
+// clockSkew is how far ahead of ours the clock of a client may be.
 const clockSkew = 5 * time.Minute
 
-// checkFirstSent demands that the profile's header with the first attempt's time comes along with the key, and is one. One that lies ahead
-// would let the request be retried after its record is gone.
+// checkFirstSent requires that a key is accompanied by the profile's header with the time of the first attempt. A
+// time in the future is refused: with it the request could be retried after its record is deleted, and would run
+// again.
 func (c *config) checkFirstSent(r *http.Request) error {
 	if c.Profile.FirstSent == "" {
 		return nil
@@ -26,8 +27,8 @@ func (c *config) checkFirstSent(r *http.Request) error {
 	return nil
 }
 
-// isTooOld reports whether the request may be a retry of one whose record has been forgotten. It is asked only when
-// there is no record.
+// isTooOld reports whether the request may be a retry of one whose record has been deleted. Ask only if there is no
+// record.
 func (c *config) isTooOld(x *exchange) bool {
 	if c.Profile.FirstSent != "" {
 		sent, err := http.ParseTime(first(x.r.Header[c.Profile.FirstSent]))

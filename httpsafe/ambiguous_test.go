@@ -10,9 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// TestAmbiguousAnswersAreNotClassified: whatever a profile does with statuses, an answer that is made up because nobody
-// knows the outcome leaves the key abandoned; only Options.Ambiguous frees it.
-// Seen to fail with the response's status classified: paypal, aws, checkout, gocardless and stripe-v2 ran it three times.
+// TestAmbiguousAnswersAreNotClassified: whatever a profile does with statuses, an answer that is made up because
+// nobody knows the outcome leaves the key abandoned; only Options.Ambiguous frees it. Seen to fail with the
+// response's status classified: paypal, aws, checkout, gocardless and stripe-v2 ran it three times.
 func TestAmbiguousAnswersAreNotClassified(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
 		for _, status := range []int{408, 500, 502, 503, 504} {

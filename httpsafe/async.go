@@ -9,14 +9,16 @@ import (
 	"time"
 )
 
-// serveAsync lets the handler go on after the answer: as soon as the key is claimed the client is told where it finds
-// the status. What can be answered without running the handler is answered as usual.
+// serveAsync answers as soon as the key is claimed, with the address of the status, while the handler is still
+// running. If the request can be answered without running the handler, it is answered as usual.
+//
+// The handler runs in an exchange of its own, because net/http ends the request when this function returns.
 func (x *exchange) serveAsync() {
-	if p := x.spool(); p != nil { // the request's own body ends with this handler
+	if p := x.spool(); p != nil { // net/http closes the body when this function returns
 		x.m.WriteProblem(x.w, *p)
 		return
 	}
-	if p := x.account.take(uncounted); p != nil { // what goes on is seen by MemoryFunc, however small it is
+	if p := x.account.take(uncounted); p != nil { // MemoryFunc learns of all work that continues, however small
 		x.m.WriteProblem(x.w, *p)
 		return
 	}
@@ -43,7 +45,7 @@ func (x *exchange) serveAsync() {
 	}
 }
 
-// begin says that the handler runs.
+// begin announces that the handler is about to run.
 func (x *exchange) begin() {
 	if x.began != nil {
 		x.w.(*detachedWriter).discards = true
@@ -51,14 +53,14 @@ func (x *exchange) begin() {
 	}
 }
 
-// removeFiles does what net/http does at the end of a request.
+// removeFiles removes the uploaded files of a form, as net/http does at the end of a request.
 func (x *exchange) removeFiles() {
 	if x.r.MultipartForm != nil {
-		_ = x.r.MultipartForm.RemoveAll() // as little as net/http can do
+		_ = x.r.MultipartForm.RemoveAll() // net/http ignores the error too
 	}
 }
 
-// detach returns an exchange that may outlive this one. It takes the request's body along.
+// detach returns an exchange that may outlive this one. It takes over the body of the request and the memory for it.
 func (x *exchange) detach(began chan<- struct{}) *exchange {
 	behind := newExchange(x.m)
 	behind.r = x.r.Clone(context.WithoutCancel(x.r.Context()))
@@ -71,7 +73,7 @@ func (x *exchange) detach(began chan<- struct{}) *exchange {
 	return behind
 }
 
-// logPanic ends a panic as net/http would, where there is no connection left to end.
+// logPanic handles a panic as net/http would. There is no connection left to close, so it only writes to the log.
 func (x *exchange) logPanic() {
 	p := recover()
 	if p == nil || isAbort(p) {
@@ -102,7 +104,8 @@ func (x *exchange) accept(wait time.Duration) {
 	x.w.Write(body)
 }
 
-// detachedWriter keeps a refusal until it is known that the handler does not run; a handler's response it discards.
+// detachedWriter keeps a refusal until it is known that the handler does not run. The response of a handler goes to
+// the recorder, and what is written here is discarded.
 type detachedWriter struct {
 	header   http.Header
 	status   int
@@ -133,6 +136,7 @@ func (w *detachedWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// copyTo sends the refusal to the client.
 func (w *detachedWriter) copyTo(out http.ResponseWriter) {
 	h := out.Header()
 	for name, values := range w.header {

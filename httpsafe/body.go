@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// readBody reads the whole body of r into mem. The problem is nil if that worked.
+// readBody reads the whole body of r into mem. It returns a problem if the body is too large or does not arrive.
 func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil
@@ -36,7 +36,7 @@ func (c *config) readBody(r *http.Request, mem *memory, a *account) *Problem {
 	return unreadBody(err)
 }
 
-// unreadBody says why a body could not be read to its end.
+// unreadBody returns the problem for an error of reading a body.
 func unreadBody(err error) *Problem {
 	p := rejection(BodyUnreadable)
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
@@ -47,13 +47,15 @@ func unreadBody(err error) *Problem {
 	return &p
 }
 
+// bodyTooLarge returns the problem for a body longer than Options.MaxRequestBody.
 func (c *config) bodyTooLarge() *Problem {
 	p := rejection(BodyTooLarge).with("max_bytes", c.MaxRequestBody)
 	return &p
 }
 
-// requestBody gives the handler the body that was read in advance. It may be read until the handler has returned, by
-// any goroutine: transports go on reading in the background.
+// requestBody gives the handler the body that was read in advance. It can be read until the handler has returned, by
+// any goroutine, because transports may continue to read in the background. Afterwards the bytes belong to the next
+// request.
 type requestBody struct {
 	mu     sync.Mutex
 	rest   []byte
@@ -81,7 +83,7 @@ func (b *requestBody) Close() error {
 	return nil
 }
 
-// end takes the bytes back: nothing refers to them any more.
+// end takes the bytes back: from now on nothing refers to them.
 func (b *requestBody) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// offer lets a transaction of the handler save the response.
+// offer lets a transaction of the handler save the response (see InTx of the stores).
 func (r *recorder) offer() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -17,15 +17,19 @@ func (r *recorder) offer() {
 	}
 }
 
-// What is wrong with a response around a transaction that saves it.
+// Errors of handlers whose transaction saves the response.
 var (
-	errNothingWritten = errors.New("httpsafe: the handler has not written its response yet; write it inside InTx, so that it is saved with the transaction")
-	errSaved          = errors.New("httpsafe: the response was saved with the transaction; what is written after InTx is discarded")
+	errNothingWritten = errors.New("httpsafe: the handler has not written its response yet; " +
+		"write it inside InTx, so that it is saved with the transaction")
+	errSaved = errors.New("httpsafe: the response was saved with the transaction; " +
+		"what is written after InTx is discarded")
 )
 
-// capture is what a transaction saves: the response written so far, which is sealed. If the transaction fails, the next
-// write begins another response. It fails if nothing was written: the response that follows would be lost, and an empty one
-// replayed in its place.
+// capture returns what a transaction saves: the response written so far, which is sealed. If the transaction fails,
+// the next write starts another response.
+//
+// It returns an error if nothing was written: the response that follows would be lost, and an empty one would be
+// replayed instead.
 func (r *recorder) capture() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,10 +49,10 @@ func (r *recorder) capture() (retrysafe.Result, error) {
 	return result, nil
 }
 
-// isSaved reports whether a transaction has saved the response: nothing can be added to it.
+// isSaved reports whether a transaction has committed the response, so that nothing can be added to it.
 func (r *recorder) isSaved() bool { return r.sealed.memory != nil && r.ctx.Control().Completed() }
 
-// resultOf returns what is stored of a response that has ended.
+// resultOf returns what is stored of a complete response.
 func (r *recorder) resultOf(p *response) retrysafe.Result {
 	if r.state == hijacked || p.status < 200 {
 		return retrysafe.Result{Code: http.StatusOK, Meta: []byte(metaVersion), Omitted: true}
@@ -56,10 +60,10 @@ func (r *recorder) resultOf(p *response) retrysafe.Result {
 	return p.result(r.m.config, r.r, &r.checks)
 }
 
-// sniffed is room for a Content-Type found by looking at the body.
+// sniffed returns room for a Content-Type that is found by looking at the body.
 func (r *recorder) sniffed() *[1]string {
 	if r.sealed.memory != nil {
-		return new([1]string) // the other one belongs to the sealed response
+		return new([1]string) // the recorder's own belongs to the sealed response
 	}
 	return (*[1]string)(r.values[3:])
 }

@@ -13,12 +13,14 @@ type ClassFunc func(status int) retrysafe.Class
 
 // Classes that a handler's response can have besides those that its status stands for.
 const (
-	classUnsure retrysafe.Class = 100 + iota // the outcome is unknown, and Options.Ambiguous may free the key: see Ambiguous
-	classBusy                                // another layer's attempt is in flight; this one did nothing
+	// classUnsure: the outcome is unknown, and Options.Ambiguous may free the key: see Ambiguous.
+	classUnsure retrysafe.Class = 100 + iota
+	// classBusy: another layer's attempt is in flight; this one did nothing.
+	classBusy
 )
 
-// ThreeClasses is the default: refusals that assert that nothing happened (401, 403, 407, 408, 421, 423, 425, 429, 503,
-// 511) release, other server errors are ambiguous, everything else is stored.
+// ThreeClasses is the default: refusals that assert that nothing happened (401, 403, 407, 408, 421, 423, 425, 429,
+// 503, 511) release the key, other server errors are ambiguous, everything else is stored.
 func ThreeClasses(status int) retrysafe.Class {
 	switch {
 	case assertsNothingHappened(status):
@@ -29,10 +31,10 @@ func ThreeClasses(status int) retrysafe.Class {
 	return retrysafe.ClassStore
 }
 
-// StoreAll stores every response, as the draft reads literally.
+// StoreAll stores every response, as the IETF draft says literally.
 func StoreAll(int) retrysafe.Class { return retrysafe.ClassStore }
 
-// StoreExecuted stores everything, server errors too, except refusals that assert that nothing happened, and 409.
+// StoreExecuted stores everything, also server errors, except refusals that assert that nothing happened, and 409.
 func StoreExecuted(status int) retrysafe.Class {
 	if assertsNothingHappened(status) || status == http.StatusConflict {
 		return retrysafe.ClassRelease
@@ -40,7 +42,7 @@ func StoreExecuted(status int) retrysafe.Class {
 	return retrysafe.ClassStore
 }
 
-// StoreSuccesses stores 2xx and 3xx and releases everything else. A redirect after a POST is how its success is answered.
+// StoreSuccesses stores 2xx and 3xx and releases the rest. A success after a POST is often answered with a redirect.
 func StoreSuccesses(status int) retrysafe.Class {
 	if status < 200 || status > 399 {
 		return retrysafe.ClassRelease
@@ -48,7 +50,8 @@ func StoreSuccesses(status int) retrysafe.Class {
 	return retrysafe.ClassStore
 }
 
-// StoreSuccessesAndRefusals stores 2xx, 3xx and 4xx, except refusals that assert that nothing happened; the rest releases.
+// StoreSuccessesAndRefusals stores 2xx, 3xx and 4xx, except refusals that assert that nothing happened. It releases
+// the rest.
 func StoreSuccessesAndRefusals(status int) retrysafe.Class {
 	isRefusal := 400 <= status && status <= 499 && !assertsNothingHappened(status)
 	if isRefusal || 200 <= status && status <= 399 {
@@ -57,7 +60,7 @@ func StoreSuccessesAndRefusals(status int) retrysafe.Class {
 	return retrysafe.ClassRelease
 }
 
-// StoreUnlessFailed stores everything below 400; failures run again.
+// StoreUnlessFailed stores everything below 400. Failures are released and run again.
 func StoreUnlessFailed(status int) retrysafe.Class {
 	if status >= 400 {
 		return retrysafe.ClassRelease
@@ -65,6 +68,7 @@ func StoreUnlessFailed(status int) retrysafe.Class {
 	return retrysafe.ClassStore
 }
 
+// assertsNothingHappened reports whether a server sends the status only if it has not started to process the request.
 func assertsNothingHappened(status int) bool {
 	switch status {
 	case 401, 403, 407, 408, 421, 423, 425, 429, 503, 511:

@@ -51,7 +51,7 @@ func (c *config) setStatus(h http.Header, status string) {
 	}
 }
 
-// keyMissing names the header to send.
+// keyMissing names the header in which the key is expected.
 func (c *config) keyMissing() Problem {
 	p := problem(retrysafe.SituationKeyMissing)
 	if len(c.headers) > 0 {
@@ -60,6 +60,7 @@ func (c *config) keyMissing() Problem {
 	return p
 }
 
+// keyMalformed adds why the key is malformed, without showing it.
 func (c *config) keyMalformed(err error) Problem {
 	p := problem(retrysafe.SituationKeyMalformed)
 	if e := new(KeyError); errors.As(err, &e) {

@@ -8,19 +8,19 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// fate is what has become of the key of a response that the handler has written.
+// fate is what has become of the key after the handler has written its response.
 type fate uint8
 
 const (
 	kept      fate = iota // the response is the answer to every retry
 	released              // free again: nothing happened
-	busy                  // free again: another layer's attempt is in flight
+	busy                  // free again: another layer answered that an attempt is in flight
 	freed                 // free again, although the outcome is unknown
 	abandoned             // the outcome is unknown
 )
 
-// fateOf reads how the work ended. That a key was abandoned counts more than what the handler said: it may have been in
-// doubt for another reason.
+// fateOf returns the fate of the key, by how the work ended. If the key was abandoned, that counts more than what the
+// handler said: the outcome may be unknown for another reason.
 func fateOf(err error) fate {
 	switch {
 	case errors.Is(err, retrysafe.ErrAbandoned):
@@ -42,7 +42,7 @@ func (c *config) appendStatus(b []byte, out retrysafe.Outcome, f fate) []byte {
 		return append(b, c.unknownStatus()...)
 	case f == released:
 		return append(b, "released"...)
-	case f == busy: // not "released": the attempt in flight may do something
+	case f == busy: // not "released": the attempt in flight may have an effect
 		return append(b, "in-flight"...)
 	case f == freed:
 		return append(b, "unknown; retry"...)
@@ -74,13 +74,13 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 		f := fateOf(err)
 		rec.send(p, x.m.appendStatus(buf[:0], out, f), f)
 	}
-	if out.Stored || out.Unprotected || out.Result.Code == 0 { // else the record is still being saved, from this memory
+	if out.Stored || out.Unprotected || out.Result.Code == 0 { // else the record is still being saved from this memory
 		x.m.putMemory(rec.current.memory)
 	}
 	rec.current.memory, rec.sealed.memory = nil, nil
 }
 
-// retryAdvice is the RetryHeader of a response that the handler has written; "" if there is nothing to say.
+// retryAdvice returns the RetryHeader of a response that the handler has written; "" if there is nothing to say.
 func (c *config) retryAdvice(status int, f fate) string {
 	switch {
 	case c.Profile.RetryHeader == "" || status < 500 || f == released:
@@ -99,7 +99,7 @@ func (r *recorder) send(p *response, status []byte, f fate) {
 		h[r.m.Profile.RetryHeader] = []string{advice}
 	}
 	length := p.lengthToSend()
-	text := string(strconv.AppendInt(status, length, 10)) // both values in one piece of memory
+	text := string(strconv.AppendInt(status, length, 10)) // one allocation for both values
 	r.values[0], r.values[1] = text[:len(status)], text[len(status):]
 	if r.m.Profile.StatusHeader {
 		h["Idempotency-Status"] = r.values[0:1:1]
@@ -116,8 +116,9 @@ func (r *recorder) send(p *response, status []byte, f fate) {
 	p.setTrailers(h)
 }
 
-// lengthToSend is the response's Content-Length; -1: none. A body with trailers is sent in chunks. One that is shorter
-// than announced is sent as announced, so that the client sees that it is cut off.
+// lengthToSend returns the Content-Length to send; -1: none. A body with trailers is sent in chunks. A body that is
+// shorter than the handler announced is sent with the announced length, so that the client sees that it is
+// incomplete.
 func (p *response) lengthToSend() int64 {
 	switch {
 	case p.trailer || !bodyAllowed(p.status):
@@ -128,14 +129,14 @@ func (p *response) lengthToSend() int64 {
 	return int64(len(p.body))
 }
 
-// setEcho gives a request's key back.
+// setEcho sets the field that gives the key back.
 func (c *config) setEcho(h http.Header, echo field) {
 	if c.Profile.EchoKey && echo.name != "" {
 		h[echo.name] = echo.values
 	}
 }
 
-// setResultHeader says whether the request was accepted, where the profile has a field for it.
+// setResultHeader says whether the request was accepted, if the profile has a header for that.
 func (c *config) setResultHeader(h http.Header, accepted bool) {
 	f := c.Profile.RejectedHeader
 	if accepted {
@@ -146,7 +147,8 @@ func (c *config) setResultHeader(h http.Header, accepted bool) {
 	}
 }
 
-// takeBack forgets what the handler has written, and reports whether that was possible.
+// takeBack discards what the handler has written, and reports whether that was possible: bytes that were sent cannot
+// be taken back.
 func (x *exchange) takeBack() bool {
 	rec := x.recorder
 	rec.mu.Lock()

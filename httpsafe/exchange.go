@@ -7,7 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// exchange is one keyed request on its way through the guard. Exchanges are pooled: handlers never see one.
+// exchange is one keyed request on its way through the guard. Exchanges are pooled to save allocations, so no
+// reference to one is given to a handler, which could use it after it has returned.
 type exchange struct {
 	m    *middleware
 	work retrysafe.Work // run, bound once
@@ -15,34 +16,36 @@ type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	request  retrysafe.Request
-	echo     field // the key's header as received
+	echo     field // the header field with the key, as received
 	prefer   preferences
 	account  account
 	body     *memory // of the request; nil: it was not read in advance
 	spooled  bool
 	compared compared
-	outer    []field // the header that others had set before the handler ran
+	outer    []field // response header fields that outer layers had set before the handler ran
 	began    chan<- struct{}
 	recorder *recorder // nil: the handler has not run
 	panicked any
 }
 
+// newExchange returns an exchange for requests to m.
 func newExchange(m *middleware) *exchange {
 	x := &exchange{m: m}
 	x.work = x.run
 	return x
 }
 
-// reset forgets the request.
+// reset prepares the exchange for the next request.
 func (x *exchange) reset() {
 	x.m.putMemory(x.body)
 	clear(x.outer)
 	*x = exchange{m: x.m, work: x.work, outer: x.outer[:0]}
 }
 
-// serve answers the request.
+// serve answers the request. Each step can end it: the key, the caller, the quota, the body. Only then the guard is
+// asked.
 func (x *exchange) serve() {
-	defer x.account.giveBack() // after a panic too
+	defer x.account.giveBack() // also after a panic
 	key, p := x.findKey()
 	switch {
 	case p != nil:
@@ -79,7 +82,7 @@ func (x *exchange) serve() {
 	x.do(x.r.Context())
 }
 
-// do asks the guard and answers.
+// do asks the guard and answers. A panic of the handler continues when the guard has recorded it.
 func (x *exchange) do(ctx context.Context) {
 	out, err := x.m.guard.Do(ctx, x.request, x.work)
 	x.answer(out, err)
@@ -88,7 +91,7 @@ func (x *exchange) do(ctx context.Context) {
 	}
 }
 
-// findKey returns the request's key. Keys in headers are judged before the body is read.
+// findKey returns the key of the request; "" if it has none. Keys in headers are checked before the body is read.
 func (x *exchange) findKey() (string, *Problem) {
 	if x.m.KeySource == nil {
 		return x.findHeaderKey()
@@ -109,6 +112,7 @@ func (x *exchange) findKey() (string, *Problem) {
 	return key, nil
 }
 
+// findHeaderKey returns the key in the header, and remembers the field so that the answer can echo it.
 func (x *exchange) findHeaderKey() (string, *Problem) {
 	key, found, err := x.m.headerKey(x.r)
 	if err == nil {
@@ -122,7 +126,7 @@ func (x *exchange) findHeaderKey() (string, *Problem) {
 	return key, nil
 }
 
-// identify makes the request's key.
+// identify builds the full key: the scope of the caller, and the ID that the request has sent.
 func (x *exchange) identify(key string) *Problem {
 	scope, err := x.m.scopeOf(x.r)
 	if err != nil {
@@ -135,13 +139,14 @@ func (x *exchange) identify(key string) *Problem {
 	return nil
 }
 
-// isInside reports whether the request belongs to an attempt at its own key: the middleware stands twice in its way.
+// isInside reports whether the request already belongs to an attempt at its own key, because the middleware is
+// installed twice on its way. Claiming the key again would make it wait for itself.
 func (x *exchange) isInside() bool {
 	a, ok := retrysafe.AttemptFrom(x.r.Context())
 	return ok && a.Key() == x.request.Key
 }
 
-// refusedByQuota answers a caller that has used up its quota.
+// refusedByQuota refuses a caller that has used up its quota. It reports whether it has answered.
 func (x *exchange) refusedByQuota() bool {
 	if x.m.QuotaFunc == nil {
 		return false
@@ -156,7 +161,7 @@ func (x *exchange) refusedByQuota() bool {
 	return true
 }
 
-// takeFingerprint reads the body and makes the request's fingerprint.
+// takeFingerprint computes the fingerprint of the request. It reads the body unless the handler is to stream it.
 func (x *exchange) takeFingerprint() *Problem {
 	if !x.m.fingerprint.streams {
 		if p := x.spool(); p != nil {
@@ -168,7 +173,7 @@ func (x *exchange) takeFingerprint() *Problem {
 	return nil
 }
 
-// spool reads the request's body, once.
+// spool reads the whole body of the request into memory. The second call does nothing.
 func (x *exchange) spool() *Problem {
 	if x.spooled {
 		return nil
@@ -178,6 +183,7 @@ func (x *exchange) spool() *Problem {
 	return x.m.readBody(x.r, x.body, &x.account)
 }
 
+// bodyBytes returns what spool has read; nil if the body was not read.
 func (x *exchange) bodyBytes() []byte {
 	if x.body == nil {
 		return nil
@@ -185,7 +191,7 @@ func (x *exchange) bodyBytes() []byte {
 	return x.body.body
 }
 
-// pass lets the handler answer, unguarded.
+// pass lets the handler answer without a key.
 func (x *exchange) pass() {
 	var body requestBody
 	r := x.requestWith(x.r.Context(), &body)

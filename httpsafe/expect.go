@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// answerUnread answers a client that waits for leave to send its body (Expect: 100-continue) and whose key is in
-// flight: the body need not be sent. It only ever refuses; whether the handler runs is decided by the claim.
+// answerUnread refuses a request whose key is in flight before its body is sent, if the client waits for permission
+// to send it (Expect: 100-continue). It only ever refuses: whether the handler runs is decided by the claim.
 func (x *exchange) answerUnread() bool {
 	if x.spooled || x.m.waits || !strings.EqualFold(first(x.r.Header["Expect"]), "100-continue") {
 		return false

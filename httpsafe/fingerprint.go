@@ -13,18 +13,19 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// FingerprintMethod says what tells two requests with the same key apart. Method, method override, host, path and query
-// always count. Media type, Content-Encoding, Content-Range, If-Match and If-None-Match count too, unless the method is
-// FingerprintNone.
+// FingerprintMethod chooses what two requests with the same key are compared by. Method, method override, host, path
+// and query are always compared. Media type, Content-Encoding, Content-Range, If-Match and If-None-Match are compared
+// too, unless the method is FingerprintNone.
 //
-// The method override is what X-HTTP-Method-Override, X-HTTP-Method and X-Method-Override say. The host counts by name:
-// its port does not count, and no IP address does, so that a retry may go to another address of the same service. Where a
-// gateway puts the host that clients see into another header, name that in Options.FingerprintHeaders.
+// The method override is the content of X-HTTP-Method-Override, X-HTTP-Method and X-Method-Override. Of the host only
+// the name is compared, without the port, and IP addresses are not compared at all, so that a retry may go to another
+// address of the same service. If a gateway moves the host that clients use into another header, name that header in
+// Options.FingerprintHeaders.
 type FingerprintMethod struct {
 	name    string                                    // of the algorithm
 	ofBody  func(r *http.Request, body []byte) string // nil: only the operation is compared, not its input
 	summary string
-	streams bool // the handler reads the body while it comes
+	streams bool // the handler reads the body while it arrives
 	err     error
 }
 
@@ -38,8 +39,8 @@ func FingerprintRaw() FingerprintMethod {
 	return FingerprintMethod{name: "raw2", ofBody: rawBody, summary: "raw bytes"}
 }
 
-// FingerprintJSON compares JSON bodies without regard to white space and the order of members; numbers count as they
-// are written. Bodies that are not JSON are compared byte for byte.
+// FingerprintJSON compares JSON bodies without regard to white space and the order of members; numbers are compared
+// as they are written. Bodies that are not JSON are compared byte for byte.
 func FingerprintJSON() FingerprintMethod {
 	return FingerprintMethod{name: "json2", ofBody: jsonPart(fingerprint.Fields{}), summary: "canonical JSON"}
 }
@@ -54,8 +55,8 @@ func FingerprintFields(f fingerprint.Fields) FingerprintMethod {
 	return FingerprintMethod{name: name, ofBody: jsonPart(f), summary: summary, err: f.Validate()}
 }
 
-// FingerprintFunc compares what f makes of a request. name names f; change it whenever f changes, so that old records
-// are not compared with new requests.
+// FingerprintFunc compares what f returns for a request; f must not change or keep body. name identifies f: change it
+// whenever f changes, so that old records are not compared with new requests.
 func FingerprintFunc(name string, f func(r *http.Request, body []byte) string) FingerprintMethod {
 	method := FingerprintMethod{name: "custom2-" + shortHash(name), ofBody: f, summary: name}
 	if name == "" || f == nil {
@@ -64,16 +65,16 @@ func FingerprintFunc(name string, f func(r *http.Request, body []byte) string) F
 	return method
 }
 
-// FingerprintNone compares method, host, path and query, and no input: the first body with a key decides for all. Bodies
-// are then not read in advance, and may be of any size; a client that sends half of one and falls silent has the key
-// until the handler gives up.
+// FingerprintNone compares method, host, path and query, and no input: every request with the key gets the answer to
+// the first. Bodies are then not read in advance, and may have any size. A client that sends half a body and stops
+// keeps the key occupied until the handler gives up.
 func FingerprintNone() FingerprintMethod {
 	f := fingerprintIgnored()
 	f.streams = true
 	return f
 }
 
-// fingerprintIgnored compares no input either, but the key is claimed only when the whole body has come.
+// fingerprintIgnored compares no input either, but the key is claimed only after the whole body has arrived.
 func fingerprintIgnored() FingerprintMethod {
 	return FingerprintMethod{name: "none2", summary: "method and target, no body"}
 }
@@ -86,7 +87,7 @@ func FingerprintVersionOf(f retrysafe.Fingerprint) string {
 	return version
 }
 
-// versionMark stands before the version in the name of an algorithm.
+// versionMark precedes the version in the name of an algorithm.
 const versionMark = "@"
 
 func rawBody(_ *http.Request, body []byte) string { return string(body) }
@@ -95,13 +96,13 @@ func jsonPart(f fingerprint.Fields) func(*http.Request, []byte) string {
 	return func(_ *http.Request, body []byte) string { return fingerprint.JSONPart(body, f) }
 }
 
-// shortHash tells lists of names apart.
+// shortHash identifies a list of names in the name of an algorithm.
 func shortHash(names ...string) string {
 	sum := sha256.Sum256([]byte(retrysafe.Scope(names...)))
 	return hex.EncodeToString(sum[:6])
 }
 
-// fingerprinter makes the fingerprints of one Middleware.
+// fingerprinter computes the fingerprints of one Middleware.
 type fingerprinter struct {
 	*fingerprint.Algorithm
 	ofBody  func(*http.Request, []byte) string // nil: only the operation is compared
@@ -139,7 +140,7 @@ func newFingerprinter(o Options) *fingerprinter {
 	return f
 }
 
-// compared is what counts of a request.
+// compared is what is compared of a request.
 type compared struct {
 	head [headLen]string
 	body [sha256.Size]byte // digest of what the body counts as
@@ -150,10 +151,11 @@ const (
 	methodPart, overridePart, targetPart, headersPart, chosenPart, headLen = 1, 2, 3, 6, 11, 12
 )
 
-// compare notes in c what counts of a request. body is its whole body; it may be nil if only the operation counts.
+// compare collects what is compared of a request. body is its whole body; it may be nil if only the operation is
+// compared.
 func (f *fingerprinter) compare(c *compared, r *http.Request, body []byte) {
 	c.head = [headLen]string{"v2", r.Method, "", hostName(r.Host), r.URL.EscapedPath(), r.URL.RawQuery}
-	for name, values := range r.Header { // one walk costs less than a look for each of these fields
+	for name, values := range r.Header { // one pass is cheaper than a lookup for each of these fields
 		switch name {
 		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":
 			c.head[overridePart] = methodOverride(r.Header)
@@ -180,18 +182,20 @@ func (f *fingerprinter) compare(c *compared, r *http.Request, body []byte) {
 	c.body = sha256.Sum256(body)
 }
 
-// methodOverride returns what the headers say by which frameworks let a client replace the method of a POST.
+// methodOverride returns the headers by which some frameworks let a client replace the method of a POST. Requests
+// that differ in them are different operations.
 func methodOverride(h http.Header) string {
 	for _, name := range [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"} {
 		if len(h[name]) > 0 {
-			return retrysafe.Scope(joined(h["X-Http-Method-Override"]), joined(h["X-Http-Method"]), joined(h["X-Method-Override"]))
+			return retrysafe.Scope(
+				joined(h["X-Http-Method-Override"]), joined(h["X-Http-Method"]), joined(h["X-Method-Override"]))
 		}
 	}
 	return ""
 }
 
-// hostName returns the name in a Host header, in lower case and without the port. An IP address is no name: retries that
-// go to another address of a service still mean the same.
+// hostName returns the name in a Host header, in lower case and without the port. It is empty for an IP address,
+// because a retry that goes to another address of a service still means the same.
 func hostName(host string) string {
 	if strings.HasPrefix(host, "[") { // IPv6
 		return ""
@@ -214,7 +218,7 @@ func (f *fingerprinter) of(c *compared) retrysafe.Fingerprint {
 	return f.Sum(parts[:]...)
 }
 
-// chosenHeaders joins the headers that Options add.
+// chosenHeaders joins the headers that Options.FingerprintHeaders adds.
 func (f *fingerprinter) chosenHeaders(h http.Header) string {
 	if len(f.headers) == 0 {
 		return ""
@@ -226,12 +230,13 @@ func (f *fingerprinter) chosenHeaders(h http.Header) string {
 	return retrysafe.Scope(values...)
 }
 
-// mediaType returns a Content-Type in lower case, without parameters.
+// mediaType returns a Content-Type in lower case and without its parameters.
 func mediaType(contentType string) string {
 	kind, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(kind))
 }
 
+// first returns the first line of a field; "" if there is none.
 func first(values []string) string {
 	if len(values) == 0 {
 		return ""
@@ -239,7 +244,7 @@ func first(values []string) string {
 	return values[0]
 }
 
-// joined combines the lines of a field as HTTP does.
+// joined combines the lines of a field as HTTP does (RFC 9110, section 5.3).
 func joined(values []string) string {
 	if len(values) <= 1 {
 		return first(values)

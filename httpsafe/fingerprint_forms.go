@@ -12,15 +12,16 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// What a body is compared by begins with how it was read, so that no two ways give the same.
+// Prefixes of what is compared of a body: how the body was read. Without them two bodies that are read in different
+// ways could give the same bytes.
 const (
 	asForm      = "form\n"
 	asMultipart = "multipart\n"
 	asRaw       = "raw\n"
 )
 
-// FingerprintForm compares application/x-www-form-urlencoded bodies without regard to the order of names and to how
-// they are escaped; the order of a name's values counts. Other bodies are compared byte for byte.
+// FingerprintForm compares application/x-www-form-urlencoded bodies without regard to the order of names and to
+// escaping; the order of the values of one name counts. Other bodies are compared byte for byte.
 func FingerprintForm() FingerprintMethod {
 	return FingerprintMethod{name: "form2", ofBody: formPart, summary: "form fields"}
 }
@@ -36,8 +37,8 @@ func formPart(r *http.Request, body []byte) string {
 	return asForm + values.Encode()
 }
 
-// FingerprintMultipart compares multipart bodies part by part: name, file name, content type and bytes; the boundary
-// does not count. Other bodies are compared byte for byte.
+// FingerprintMultipart compares multipart bodies part by part: name, file name, content type and bytes. The boundary
+// is not compared. Other bodies are compared byte for byte.
 func FingerprintMultipart() FingerprintMethod {
 	return FingerprintMethod{name: "multipart2", ofBody: multipartPart, summary: "parts of a multipart body"}
 }

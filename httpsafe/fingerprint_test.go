@@ -58,8 +58,8 @@ func TestNamedHeadersCountWithEveryMethod(t *testing.T) {
 	}
 }
 
-// A retry that goes to another address of the same service is still a retry. Seen to fail with the case for IPv6, and with
-// that for IPv4, taken out of hostName: 422.
+// A retry that goes to another address of the same service is still a retry. Seen to fail with the case for IPv6, and
+// with that for IPv4, taken out of hostName: 422.
 func TestAddressesAreNoNames(t *testing.T) {
 	k := newKit(t)
 	k.post("k", host("10.0.0.1:8080")).want(201).wantState("executed; exp=@EXP")

@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// A response may have been compressed for the client that sent the first request, and be replayed to another that does not
-// take that coding. gzip is then decoded; other codings are replayed as they are.
+// A response that was compressed for the first client may be replayed to another one that does not accept its coding.
+// gzip is then decoded; other codings are replayed as they are.
 
-// refusesCoding reports whether a client does not take the stored response with header h, because that is in gzip. A client
-// that does not say what it takes gets what the first one got, unless the response was chosen by what clients take.
+// refusesCoding reports whether a client does not accept the stored response with header h because it is compressed
+// with gzip. A client that does not say what it accepts gets what the first client got, unless the server says that
+// it chose the coding by what clients accept (Vary).
 func refusesCoding(r *http.Request, h http.Header) bool {
 	coding := h["Content-Encoding"]
 	if len(coding) != 1 || !isGzip(coding[0]) || len(h["Content-Range"]) > 0 {
@@ -46,20 +47,21 @@ func isGzip(coding string) bool {
 	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
 }
 
-// describeDecoded makes a header that described a body in gzip describe the decoded one.
+// describeDecoded changes a header that describes a body in gzip into one that describes the decoded body.
 func describeDecoded(h http.Header) {
 	for _, name := range [...]string{"Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5"} {
 		delete(h, name)
 	}
 	if tag := h["Etag"]; len(tag) == 1 && !strings.HasPrefix(tag[0], "W/") {
-		h["Etag"] = []string{"W/" + tag[0]} // a strong one stands for the bytes
+		h["Etag"] = []string{"W/" + tag[0]} // a strong tag identifies the compressed bytes
 	}
 }
 
-// maxGunzipped bounds what is decoded for a replay, in bytes: a few of gzip can stand for very many.
+// maxGunzipped limits what is decoded for a replay, in bytes: a small gzip file can decode to gigabytes.
 const maxGunzipped = 16 << 20
 
-// gunzippedSize returns how many bytes data decodes to; ok is false if it is not whole gzip data, or decodes to too many.
+// gunzippedSize returns the decoded length of data; ok is false if it is not complete gzip data or decodes to too
+// much.
 func gunzippedSize(data []byte) (n int64, ok bool) {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -69,14 +71,14 @@ func gunzippedSize(data []byte) (n int64, ok bool) {
 	return n, err == nil && n <= maxGunzipped
 }
 
-// gunzipTo writes what data decodes to. It has been decoded before, so only w can fail.
+// gunzipTo decodes data into w. It has been decoded before, so only w can fail.
 func gunzipTo(w io.Writer, data []byte) {
 	if r, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
 		_, _ = io.Copy(w, r)
 	}
 }
 
-// gunzip returns what data decodes to; nil if it is not whole gzip data, or decodes to more than limit bytes.
+// gunzip decodes data. It returns nil if that is not complete gzip data or decodes to more than limit bytes.
 func gunzip(data []byte, limit int64) []byte {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// handlerContext is the context of the handler's request: the attempt, and the way to the recorder.
+// handlerContext is the context of the handler's request: the attempt, with a reference to the recorder.
 type handlerContext struct {
 	*retrysafe.Attempt
 	recorder *recorder
@@ -21,23 +21,23 @@ func (c *handlerContext) Value(key any) any {
 	}
 	value := c.Attempt.Value(key)
 	if a, ok := value.(*retrysafe.Attempt); ok && a == c.Attempt {
-		c.recorder.offer() // only who asks for the attempt can complete it
+		c.recorder.offer() // code that does not ask for the attempt cannot complete it
 	}
 	return value
 }
 
-// Release says, inside a handler, that nothing happened: the response is sent, whatever its status, and the key is free
-// again. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
+// Release says, inside a handler, that nothing happened: the response is sent, whatever its status, and the key is
+// free again. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
 func Release(ctx context.Context) error { return override(ctx, retrysafe.ClassRelease) }
 
-// Unknown says, inside a handler, that it cannot tell what happened: the response is sent, and the key is abandoned. It
-// returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
+// Unknown says, inside a handler, that it cannot tell what happened: the response is sent, and the key is abandoned.
+// It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
 func Unknown(ctx context.Context) error { return override(ctx, retrysafe.ClassUnknown) }
 
-// Ambiguous says, inside a handler, that it answers without knowing whether the operation ran, as a proxy does when its upstream
-// does not answer. The response is sent, whatever its status, and Idempotency-Status says "unknown". The key is abandoned,
-// as after a crash; it is free again only if Options.Ambiguous is retrysafe.AmbiguousRelease. It returns retrysafe.ErrNoAttempt if
-// ctx is not that of a guarded request.
+// Ambiguous says, inside a handler, that it answers without knowing whether the operation ran, as a proxy does whose
+// upstream does not answer. The response is sent, whatever its status, and Idempotency-Status says "unknown". The key
+// is abandoned, as after a crash; it is free again only if Options.Ambiguous is retrysafe.AmbiguousRelease. Ambiguous
+// returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
 func Ambiguous(ctx context.Context) error { return override(ctx, classUnsure) }
 
 func override(ctx context.Context, c retrysafe.Class) error {

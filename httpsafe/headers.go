@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// fieldRules says which fields of a response are stored.
+// fieldRules decides which fields of a response are stored.
 type fieldRules struct {
 	keep, drop map[string]bool // by canonical name; what the profile says
 }
@@ -24,7 +24,7 @@ func canonicalSet(names []string) map[string]bool {
 	return set
 }
 
-// stores reports whether a response's field of this name is stored. nominated is its Connection header.
+// stores reports whether a response field of this name is stored. nominated is the Connection header of the response.
 func (f *fieldRules) stores(name string, nominated []string) bool {
 	canonical := name
 	if !isPlain(name) {
@@ -44,7 +44,7 @@ func (f *fieldRules) stores(name string, nominated []string) bool {
 	return !isPerResponse(canonical)
 }
 
-// isPlain reports whether a name is canonical and made of letters, digits and hyphens, as nearly all are.
+// isPlain reports whether a name is canonical and made of letters, digits and hyphens, as nearly all names are.
 func isPlain(name string) bool {
 	first := true // of a word
 	for i := range len(name) {
@@ -60,7 +60,8 @@ func isPlain(name string) bool {
 	return name != ""
 }
 
-// isHopByHop: fields of one connection or made anew for each response. They are never stored.
+// isHopByHop reports fields that belong to one connection, or that a server sets anew on each response. They are
+// never stored.
 func isHopByHop(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
@@ -71,7 +72,8 @@ func isHopByHop(name string) bool {
 	return strings.HasPrefix(name, http.TrailerPrefix)
 }
 
-// isPerResponse: fields that say something of one response, one browser or one moment. They are dropped by default.
+// isPerResponse reports fields that are true of one response, one browser or one moment only. They are not stored
+// unless Profile.KeepHeaders names them.
 func isPerResponse(name string) bool {
 	switch name {
 	case "Set-Cookie", "Clear-Site-Data", "Www-Authenticate", "Authentication-Info", "Dpop-Nonce", "Retry-After",
@@ -84,7 +86,7 @@ func isPerResponse(name string) bool {
 		strings.HasPrefix(name, "Access-Control-")
 }
 
-// isNominated reports whether a Connection header names the field.
+// isNominated reports whether a Connection header names the field as one of its connection.
 func isNominated(name string, connection []string) bool {
 	for _, line := range connection {
 		for element := range strings.SplitSeq(line, ",") {
@@ -96,7 +98,7 @@ func isNominated(name string, connection []string) bool {
 	return false
 }
 
-// describesBody: fields that make no sense without the body they came with.
+// describesBody reports fields that make no sense without the body that they came with.
 func describesBody(name string) bool {
 	switch http.CanonicalHeaderKey(name) {
 	case "Content-Type", "Content-Encoding", "Content-Digest", "Repr-Digest", "Digest", "Content-Md5":
@@ -105,7 +107,7 @@ func describesBody(name string) bool {
 	return false
 }
 
-// field is a header or trailer field with its lines, kept apart.
+// field is a header or trailer field with its lines.
 type field struct {
 	name    string
 	values  []string

@@ -53,8 +53,8 @@ func TestDroppedHeaders(t *testing.T) {
 	}
 }
 
-// The store never holds the body, and the first client gets it. Seen to fail with DropBody taken out of result: the body was
-// in the record, and the retry got it.
+// The store never holds the body, and the first client gets it. Seen to fail with DropBody taken out of result: the
+// body was in the record, and the retry got it.
 func TestDropBody(t *testing.T) {
 	k := newKit(t)
 	k.options.Profile.DropBody = true

@@ -7,26 +7,28 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// KeyForm says how a key is written.
+// KeyForm is the way in which a key is written.
 type KeyForm uint8
 
 const (
-	// StringOrBare: a structured-field string ("quoted"), or the same without quotes. Both name the same key. Default.
+	// StringOrBare is a structured-field string ("quoted"), or the same without quotes. Both name the same key.
+	// Default.
 	StringOrBare = KeyForm(keytext.StringOrBare)
-	// StringOnly: a structured-field string, as the draft has it.
+	// StringOnly is a structured-field string, as in the IETF draft.
 	StringOnly = KeyForm(keytext.StringOnly)
-	// Bare: visible ASCII as it stands; quotes are part of the key. Two quotes around nothing are an empty key nevertheless: they are what
-	// a client writes that has none.
+	// Bare is visible ASCII; quotes are part of the key. Nevertheless `""` counts as an empty key, because clients
+	// without a key write it.
 	Bare = KeyForm(keytext.Bare)
-	// UUID: a UUID in its usual form of 36 characters, of any version, in upper or lower case: that is the same key (RFC 9562 §4).
+	// UUID is a UUID of any version in its usual form of 36 characters. Upper and lower case are the same key (RFC
+	// 9562, section 4).
 	UUID = KeyForm(keytext.UUID)
-	// UUID4: a random UUID (version 4).
+	// UUID4 is a random UUID (version 4).
 	UUID4 = KeyForm(keytext.UUID4)
-	// Text: any UTF-8 text without control characters, for keys that come in a body.
+	// Text is any UTF-8 text without control characters, for keys that are in a body.
 	Text = KeyForm(keytext.Text)
 )
 
-// KeySyntax says what a key must look like. The zero KeySyntax is StringOrBare of 1 to 255 bytes.
+// KeySyntax says what a key must look like. The zero KeySyntax is StringOrBare with 1 to 255 bytes.
 type KeySyntax struct {
 	Form KeyForm
 	// Min and Max length in bytes, after unquoting. Default 1 and 255; Max is at most retrysafe.MaxKeyBytes.
@@ -44,15 +46,22 @@ func (s KeySyntax) WithDefaults() KeySyntax {
 
 // Why a key is malformed.
 const (
-	ReasonSyntax   = keytext.Malformed // not a structured-field string, or in a body that cannot be read
-	ReasonEmpty    = keytext.Empty     // there, but empty
-	ReasonMultiple = keytext.Multiple  // more than one field line
-	ReasonLength   = keytext.Length    // shorter than Min or longer than Max
-	ReasonCharset  = keytext.Charset   // a character that keys cannot hold
-	ReasonFormat   = keytext.Format    // not a UUID, no match for Pattern, not to be had from the request, or a first-sent date that is none or lies ahead
+	// ReasonSyntax: it is not a structured-field string, or the body that holds it cannot be parsed.
+	ReasonSyntax = keytext.Malformed
+	// ReasonEmpty: it is present, but empty.
+	ReasonEmpty = keytext.Empty
+	// ReasonMultiple: there is more than one field line.
+	ReasonMultiple = keytext.Multiple
+	// ReasonLength: it is shorter than Min or longer than Max.
+	ReasonLength = keytext.Length
+	// ReasonCharset: it has a character that keys cannot have.
+	ReasonCharset = keytext.Charset
+	// ReasonFormat: it is not a UUID, does not match Pattern, cannot be built from the request, or comes with a
+	// Profile.FirstSent header that is not a date or is in the future.
+	ReasonFormat = keytext.Format
 )
 
-// KeyError is the error for a malformed key. It never holds the key.
+// KeyError is the error for a malformed key. It never holds the key itself.
 type KeyError struct {
 	// Reason is one of the Reason constants.
 	Reason string
@@ -87,7 +96,9 @@ func (s KeySyntax) text() keytext.Syntax {
 // String describes the syntax for people.
 func (s KeySyntax) String() string {
 	s = s.WithDefaults()
-	form := [...]string{"", "structured-field string or bare", "structured-field string", "bare", "UUID", "UUID version 4", "text"}[s.Form]
+	form := [...]string{
+		"", "structured-field string or bare", "structured-field string", "bare", "UUID", "UUID version 4", "text",
+	}[s.Form]
 	text := fmt.Sprintf("%s, %d to %d bytes", form, s.Min, s.Max)
 	if s.Pattern != nil {
 		text += ", matching " + s.Pattern.String()

@@ -22,7 +22,7 @@ type KeySource interface {
 	Key(r *http.Request, body []byte) (string, error)
 }
 
-// KeyInBody is a key chosen by the client, in a member of the JSON body or in the query.
+// KeyInBody is a key that the client chooses, in a member of the JSON body or in the query.
 type KeyInBody struct {
 	// Pointer to the key (RFC 6901), such as "/idempotency_key".
 	Pointer string
@@ -33,9 +33,11 @@ type KeyInBody struct {
 // NeedsBody implements KeySource.
 func (k KeyInBody) NeedsBody() bool { return k.Pointer != "" }
 
-// Key implements KeySource. A body that is not JSON holds no key, nor does a null; but one that mentions the member, and cannot be read because it says a
-// name twice or has another fault that not every reader minds, is refused as malformed: the work must not run without its key.
-// A body with a Content-Encoding is not looked into: decompress outside of the middleware.
+// Key implements KeySource. A body that is not JSON holds no key, and neither does a null.
+//
+// A body that contains the name of the member, but is invalid JSON or has a name twice, is refused as malformed.
+// Other parsers may find a key in it, and the work must not run without its key. A body with a Content-Encoding is
+// not decoded: decompress outside of the middleware.
 func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
 	if k.Query != "" {
 		switch values := r.URL.Query()[k.Query]; {
@@ -62,7 +64,7 @@ func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
 	return text, nil
 }
 
-// mentioned reports whether the name of the key's member stands in the body.
+// mentioned reports whether the name of the key's member occurs in the body.
 func (k KeyInBody) mentioned(body []byte) bool {
 	name := k.Pointer[strings.LastIndexByte(k.Pointer, '/')+1:]
 	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
@@ -76,9 +78,9 @@ func (k KeyInBody) validate() error {
 	return pointers(k.Pointer)
 }
 
-// NaturalKey makes the key out of what names the operation in the request itself, for clients that send none: with
-// PathValues "id" and Fields "/month", a second invoice for the same customer and month is a retry. A request that lacks
-// a part, or has null for it, is refused as malformed.
+// NaturalKey builds the key from what identifies the operation in the request itself, for clients that send no key:
+// with PathValues "id" and Fields "/month", a second invoice for the same customer and month is a retry. A request
+// that lacks a part, or has null for it, is refused as malformed.
 type NaturalKey struct {
 	// PathValues are wildcards of the http.ServeMux pattern.
 	PathValues []string
@@ -122,8 +124,8 @@ func (k NaturalKey) validate() error {
 	return pointers(k.Fields...)
 }
 
-// BodyHash makes the key out of the body, for clients that send none: the same body is a retry for as long as the key
-// is kept (Retention.Key).
+// BodyHash builds the key from the body, for clients that send no key: the same body is a retry for as long as the
+// key is kept (Retention.Key).
 type BodyHash struct {
 	// Secret of the HMAC. Required, so that a stored key does not give the body away.
 	Secret []byte
@@ -150,14 +152,15 @@ func (k BodyHash) Key(r *http.Request, body []byte) (string, error) {
 	return retrysafe.BodyHashID(k.Secret, intent, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, part), nil
 }
 
-// hasFields reports whether body has at least one of the fields that count: requests without any must not share a key.
+// hasFields reports whether body has at least one of the fields that make the key. Requests without any of them must
+// not share a key.
 func (k BodyHash) hasFields(body []byte) bool {
 	if len(k.Fields.Include) == 0 {
 		return true
 	}
 	return slices.ContainsFunc(k.Fields.Include, func(pointer string) bool {
 		_, ok, err := fieldOf(body, pointer)
-		return ok || err != nil // what is not JSON counts as a whole
+		return ok || err != nil // a body that is not JSON counts as a whole
 	})
 }
 
@@ -168,17 +171,18 @@ func (k BodyHash) validate() error {
 	return k.Fields.Validate()
 }
 
-// fieldOf is fingerprint.JSONField for what makes a key. A null is nothing: requests that have one must not share a key.
+// fieldOf returns a field of a JSON body for a key. A null counts as missing, because requests with null must not
+// share a key.
 func fieldOf(body []byte, pointer string) (text string, ok bool, err error) {
 	text, ok, err = fingerprint.JSONField(body, pointer)
-	if text == "null" { // or the text "null"
+	if text == "null" { // or the string "null"
 		canonical, _ := fingerprint.Fields{Include: []string{pointer}}.Canonical(body)
 		ok = !bytes.HasSuffix(canonical, []byte(":null}"))
 	}
 	return text, ok, err
 }
 
-// optionalHeader returns the one value of a header, "" if there is none.
+// optionalHeader returns the one value of a header; "" if it is missing.
 func optionalHeader(r *http.Request, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -200,12 +204,12 @@ func routeOf(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// pointers reports the first that is not a JSON pointer.
+// pointers returns an error for the first string that is not a JSON pointer.
 func pointers(list ...string) error {
 	return fingerprint.Fields{Include: list}.Validate()
 }
 
-// headerKey reads the key from the request's headers. found holds the name and the lines as received.
+// headerKey reads the key from the headers of the request. found holds the name and the lines as received.
 func (c *config) headerKey(r *http.Request) (key string, found field, err error) {
 	for _, name := range c.headers {
 		values := r.Header[name]

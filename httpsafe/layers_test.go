@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// TestInFlightOfAnotherLayerIsNoAnswer: what another guard or a provider says while it works under the key is passed on,
-// and forgotten. Seen to fail with 409 classified by its status: it was the answer for a day.
+// TestInFlightOfAnotherLayerIsNoAnswer: what another guard or a provider says while it works under the key is passed
+// on, and forgotten. Seen to fail with 409 classified by its status: it was the answer for a day.
 func TestInFlightOfAnotherLayerIsNoAnswer(t *testing.T) {
 	problem := `{"type":"/.well-known/idempotency-policy#request-in-flight","status":409,"code":"request-in-flight"}`
 	for _, c := range []struct {
@@ -63,8 +63,8 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// A handler that knows better is believed. Seen to fail with saysInFlight asked before the override in class: the key was
-// released.
+// A handler that knows better is believed. Seen to fail with saysInFlight asked before the override in class: the key
+// was released.
 func TestHandlersWordCountsMoreThanEvidence(t *testing.T) {
 	k := newKit(t)
 	k.handler = func(w http.ResponseWriter, r *http.Request) {
@@ -97,8 +97,8 @@ func TestMiddlewareTwice(t *testing.T) {
 	}
 }
 
-// Another key is claimed inside of an attempt as anywhere: here that of another caller, at another guard. Seen to fail with
-// the keys not compared in isInside: the inner handler ran again on each request.
+// Another key is claimed inside of an attempt as anywhere: here that of another caller, at another guard. Seen to
+// fail with the keys not compared in isInside: the inner handler ran again on each request.
 func TestAnotherKeyInsideOfAnAttempt(t *testing.T) {
 	k := newKit(t)
 	k.once.Do(k.build)

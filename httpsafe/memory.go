@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// MemoryFunc is asked before a request takes n more bytes of memory for its body, or for an answer that is kept; n is negative
-// when bytes are given back. ctx is the request's. The problem, unless it is nil, refuses the bytes: a body is then not read
-// to its end and the client gets the problem; an answer is passed on without being kept. Everything that was taken is given
-// back when the request has ended, which with "Prefer: respond-async" is long after its first answer. MemoryFunc may
-// wait, and must be safe for concurrent use.
+// MemoryFunc is called before a request takes n more bytes of memory for its body or for an answer that is stored; n
+// is negative when bytes are given back. ctx is the request's. If it returns a problem, the bytes are refused: of a
+// body no more is read and the client gets the problem; an answer is sent without being stored.
+//
+// All bytes are given back when the request has ended, which with "Prefer: respond-async" is long after its first
+// answer. MemoryFunc may block, and must be safe for concurrent use.
 type MemoryFunc func(ctx context.Context, n int) *Problem
 
-// memory holds a request's or a response's bytes. Memories are pooled: the code that hands one out also takes it back.
+// memory holds the bytes of a request or response. It is pooled: the code that takes one also puts it back.
 type memory struct {
 	body    []byte
 	meta    []byte
@@ -21,10 +22,10 @@ type memory struct {
 }
 
 const (
-	// maxPooled is the most that a memory keeps for its next user.
+	// maxPooled is the most that a pooled memory keeps for its next user, in bytes.
 	maxPooled = 64 << 10
-	// uncounted is what each body and each answer may take without asking MemoryFunc; most need no more. It is also the first
-	// step in which memory grows.
+	// uncounted is what each body and each answer may take without asking MemoryFunc, in bytes. Most need no more. It
+	// is also the first step in which memory grows.
 	uncounted = 4 << 10
 )
 
@@ -39,7 +40,7 @@ func (m *middleware) putMemory(mem *memory) {
 	m.memories.Put(mem)
 }
 
-// account is what one exchange has been granted by MemoryFunc.
+// account is the memory that MemoryFunc has granted to one exchange.
 type account struct {
 	ask  MemoryFunc // nil: no bound
 	ctx  context.Context
@@ -58,7 +59,7 @@ func (a *account) take(n int) *Problem {
 	return nil
 }
 
-// giveBack returns everything.
+// giveBack returns all of them.
 func (a *account) giveBack() {
 	if a.held > 0 {
 		_ = a.ask(a.ctx, -a.held) // giving back is not refused
@@ -66,8 +67,9 @@ func (a *account) giveBack() {
 	}
 }
 
-// grow makes room in mem for n more bytes. Memory is taken as bytes arrive, in steps that double, and not as they are announced:
-// a promise costs its sender nothing. exact, if positive, is how many bytes there will be in all, said by the handler.
+// grow makes room in mem for n more bytes. It takes memory as bytes arrive, in steps that double, and not as they are
+// announced, because announcing a length costs a client nothing. exact, if positive, is the final length, which the
+// handler has announced.
 func (a *account) grow(mem *memory, n int, exact int64) *Problem {
 	need := len(mem.body) + n
 	if need <= cap(mem.body) && need <= max(mem.counted, uncounted) {

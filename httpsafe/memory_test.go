@@ -92,8 +92,8 @@ func TestABodyWithoutMemoryIsRefused(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// The handler has run: its answer reaches the client, and a retry is told that it was not kept. Seen to fail with the error
-// of grow passed over in room: the answer was kept.
+// The handler has run: its answer reaches the client, and a retry is told that it was not kept. Seen to fail with the
+// error of grow passed over in room: the answer was kept.
 func TestAnAnswerWithoutMemoryIsPassedOn(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		k, _ := newBudgetKit(t, 10_000)
@@ -129,8 +129,8 @@ func TestAReplayIsCounted(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// What goes on after a 202 is seen as long as it goes on, however small it is. Seen to fail with serveAsync taking no memory,
-// and with the account not handed over by detach: nothing was held.
+// What goes on after a 202 is seen as long as it goes on, however small it is. Seen to fail with serveAsync taking no
+// memory, and with the account not handed over by detach: nothing was held.
 func TestAsynchronousWorkHoldsMemoryUntilItEnds(t *testing.T) {
 	k, b := newBudgetKit(t, 1<<20)
 	k.options.RespondAsync, k.options.StatusPath = true, "/status"

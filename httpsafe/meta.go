@@ -26,7 +26,7 @@ const (
 )
 
 // NewResult returns the Result that stands for an HTTP response, for a ReconcileFunc or for resolving a key by hand.
-// What is not stored of a header (see Options.KeepHeaders) should not be in it.
+// Leave out of header what the middleware does not store (see Profile.KeepHeaders).
 func NewResult(status int, header http.Header, body []byte) retrysafe.Result {
 	meta := []byte(metaVersion)
 	for name, values := range header {
@@ -37,8 +37,8 @@ func NewResult(status int, header http.Header, body []byte) retrysafe.Result {
 	return retrysafe.Result{Failed: status >= 400, Code: status, Meta: meta, Body: body}
 }
 
-// HeaderOf returns the header of a Result that stands for an HTTP response, as a replay sends it; fields that are to be
-// left out have no values. It returns false if the result was not recorded by this package or made by NewResult.
+// HeaderOf returns the header of a Result that stands for an HTTP response, as a replay sends it; fields that are
+// left out have no values. It returns false if the result was neither recorded by this package nor made by NewResult.
 func HeaderOf(r retrysafe.Result) (http.Header, bool) {
 	if !strings.HasPrefix(string(r.Meta), metaVersion) {
 		return nil, false
@@ -91,7 +91,7 @@ type metaLine struct {
 	hasValue    bool
 }
 
-// metaLines returns the lines of a Meta that this package has written; "" if other code did.
+// metaLines returns the lines of a Meta that this package has written; "" if other code wrote it.
 func metaLines(meta string) string {
 	rest, ok := strings.CutPrefix(meta, metaVersion)
 	if !ok {
@@ -100,7 +100,7 @@ func metaLines(meta string) string {
 	return rest
 }
 
-// cutMetaLine takes the first line off.
+// cutMetaLine splits off the first line.
 func cutMetaLine(lines string) (line metaLine, rest string) {
 	text, rest, _ := strings.Cut(lines, "\n")
 	if text != "" && (text[0] == trailerMark || text[0] == aboutMark) {
@@ -110,7 +110,7 @@ func cutMetaLine(lines string) (line metaLine, rest string) {
 	return line, rest
 }
 
-// about returns what a Meta says of the request that ran.
+// about returns what a Meta records about the request that ran.
 func about(meta, name string) string {
 	for lines := metaLines(meta); lines != ""; {
 		var line metaLine

@@ -1,34 +1,3 @@
-// Package httpsafe makes net/http handlers safe to retry: a request with an idempotency key runs its handler at most
-// once, and every retry gets the same response, byte for byte.
-//
-//	guard := retrysafe.New(store, retrysafe.Options{})
-//	safe := httpsafe.Middleware(guard, callerOf, httpsafe.Options{})
-//	mux.Handle("POST /payments", authenticate(safe(pay)))
-//
-// callerOf is a ScopeFunc: it returns whose request it is, as authentication has put it into the context.
-//
-// The rules are the Guard's; this package translates: it finds the key, the scope and the fingerprint in the request,
-// records the response, and words every refusal as the Profile says.
-//
-// Transport and Client are the other side: one key for each intent, sent as often as it takes, kept in a Journal while
-// the outcome is not known.
-//
-//	transport, err := httpclient.NewTransport(httpclient.Options{Profile: httpsafe.Stripe()})
-//	client := http.Client{Transport: transport}
-//
-// # Design
-//
-//   - Who answers decides what a status means. A handler knows that it failed, so a profile may free the key after its
-//     500. An answer that a layer makes up because it got none (Ambiguous) is never classified by its status: the key
-//     is abandoned, as after a crash.
-//   - A 500 follows the policy for crashes. Where Rerun or Reconcile says that work may be entered again after a crash,
-//     it may be entered again after a 500. Under Refuse an ambiguous answer is stored.
-//   - A refusal in flight is not an answer of the operation. A guard behind this one, or a provider, may answer 4xx "in
-//     flight" under the same key. Such answers are recognised by the signals of the client, passed on and not kept.
-//   - Hosts are compared by name. A fingerprint holds the host's name, for APIs that tell tenants apart by it, but no
-//     port and no IP address, because clients that balance load retry at another address of the same service.
-//   - This package only says how many bytes an exchange takes and gives back (MemoryFunc). Asynchronous work takes some
-//     too, so that it is counted until it ends.
 package httpsafe
 
 import (
@@ -39,19 +8,20 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Middleware returns what wraps a handler so that requests with a key run it at most once. Requests without a key, and
-// requests of other methods, pass through untouched.
+// Middleware returns a function that wraps a handler so that requests with a key run it at most once. Requests
+// without a key, and requests with other methods, pass through unchanged.
 //
-// Place it inside of authentication (a replay is authenticated like any request) and inside of compression (the bytes
-// are kept as the handler wrote them), and outside of whatever evaluates If-Match. The limit on stored responses is the
-// Guard's Policy.MaxResult.
+// Place it inside of authentication, so that replays are authenticated like any request, and inside of compression,
+// because the bytes are stored as the handler wrote them. Place it outside of whatever evaluates If-Match. The limit
+// on stored responses is the Guard's Policy.MaxResult.
 //
-// Never wrap http.TimeoutHandler: it answers 503 while its handler goes on, which says that nothing happened and frees the
-// key. Put it around the Middleware, or bound the work by Policy.Timeout.
+// Never wrap http.TimeoutHandler in it: that answers 503 while its handler is still running, and 503 says that
+// nothing happened and frees the key. Put it around the Middleware instead, or limit the work by Policy.Timeout.
 //
-// A Middleware inside of another that has claimed the same key passes requests on: the handler runs in the outer one's attempt.
+// If a Middleware is called inside of another one that has claimed the same key, it passes the request on: the
+// handler runs in the attempt of the outer one.
 //
-// Middleware panics if scope is nil or if o.Validate reports an error.
+// Middleware panics if scope is nil or if o.Validate returns an error.
 func Middleware(g *retrysafe.Guard, scope ScopeFunc, o Options) func(http.Handler) http.Handler {
 	if scope == nil {
 		panic("httpsafe: Middleware needs a ScopeFunc; ScopeNone() says that all callers share one scope")
@@ -68,7 +38,7 @@ func Middleware(g *retrysafe.Guard, scope ScopeFunc, o Options) func(http.Handle
 	}
 }
 
-// middleware is a handler with a guard in front of it.
+// middleware is a handler that is protected by a guard.
 type middleware struct {
 	*config
 	next      http.Handler
@@ -90,7 +60,8 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveUnguarded passes a request of another method on, and says so if it brought a key.
+// serveUnguarded passes on a request whose method is not guarded. If it has a key, the answer says that the key was
+// ignored, or the request is refused where the profile refuses such keys.
 func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 	if m.hasKey(r) {
 		if m.Profile.RejectUnsupported && !isSafe(r.Method) {
@@ -102,9 +73,10 @@ func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 	m.next.ServeHTTP(w, r)
 }
 
+// serveWithoutKey passes on a request without a key, unless a key is required.
 func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case m.Profile.FirstSent != "" && len(r.Header[m.Profile.FirstSent]) > 0: // without the key that belongs to it
+	case m.Profile.FirstSent != "" && len(r.Header[m.Profile.FirstSent]) > 0: // and not the key that belongs to it
 		m.WriteProblem(w, m.keyMalformed(&KeyError{ReasonFormat}))
 	case m.Required:
 		m.WriteProblem(w, m.keyMissing())
@@ -113,6 +85,7 @@ func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// serveKeyed serves a request that has a key, or may have one outside of its header.
 func (m *middleware) serveKeyed(w http.ResponseWriter, r *http.Request) {
 	x := m.exchanges.Get().(*exchange)
 	x.w, x.r = w, r
@@ -125,14 +98,16 @@ func (m *middleware) serveKeyed(w http.ResponseWriter, r *http.Request) {
 // guards reports whether requests of this method are guarded.
 func (c *config) guards(method string) bool { return slices.Contains(c.Profile.Methods, method) }
 
-// hasKey reports whether a header that carries keys is there, whatever it holds.
+// hasKey reports whether a header that carries keys is present, even if it holds no valid key.
 func (c *config) hasKey(r *http.Request) bool { return hasAny(r.Header, c.headers) }
 
+// isEarlyData reports whether a proxy in front received the request as TLS early data (RFC 8470).
 func isEarlyData(r *http.Request) bool {
 	values := r.Header["Early-Data"]
 	return len(values) > 1 || len(values) == 1 && values[0] != "0"
 }
 
+// isSafe reports whether a method is safe (RFC 9110, section 9.2.1): it needs no key.
 func isSafe(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":

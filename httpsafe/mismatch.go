@@ -7,14 +7,16 @@ import (
 	"encoding/binary"
 )
 
-// checks are short digests of a request's parts: method, target, headers and body, four characters each, and the name of the
-// secret that they were made with. They are stored with the response, to tell a client which part of another request
-// under the same key differs. Whether one differs is decided by the fingerprint; but those of routes with different options
-// cannot be compared, and then method and target tell (see otherOperation). Headers and body that are not compared have
-// no check.
+// checks are short digests of parts of a request: method, target, headers and body, four characters each, and the
+// name of the secret that they were made with. They are stored with the response, so that a client can be told in
+// which part a different request under the same key differs.
+//
+// The fingerprint decides whether a request differs. But the fingerprints of routes with different options cannot be
+// compared; there method and target decide (see otherOperation). Headers and body that are not compared have no
+// check.
 type checks [20]byte
 
-// noCheck stands where there is no check. No digest has a dot.
+// noCheck stands where there is no check. A digest contains no dot.
 const noCheck = "...."
 
 // Where checks have what is digested, and the secret's name.
@@ -37,8 +39,8 @@ func (f *fingerprinter) checksOf(request *compared) (c checks) {
 	return c
 }
 
-// otherOperation reports whether a stored response answers a request with another method, path or query, or a call over gRPC or
-// Connect.
+// otherOperation reports whether a stored response answers a request with another method, path or query, or a gRPC or
+// Connect call.
 func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
 	if bytes.HasPrefix(meta, []byte(`{"form":"rpc/`)) { // as rpcsafe begins it
 		return true
@@ -47,7 +49,7 @@ func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
 	if !ok || len(stored) != len(checks{})+len("\n") {
 		return false
 	}
-	if !bytes.Equal(stored[requestChecks:len(checks{})], f.secretName[:]) { // it cannot be told
+	if !bytes.Equal(stored[requestChecks:len(checks{})], f.secretName[:]) { // the checks cannot be compared
 		return false
 	}
 	var now [operationChecks]byte
@@ -65,14 +67,14 @@ func (f *fingerprinter) checkOperation(out []byte, request *compared) {
 	f.check(out[4:8], request.head[targetPart:headersPart]...)
 }
 
-// headersCheck is the check of what is compared of a header.
+// headersCheck is the check of the headers that are compared.
 type headersCheck struct {
 	headers [headLen - headersPart]string
 	check   [4]byte
 }
 
-// checkHeaders writes the check of what is compared of the header. The last one is kept, because it mostly is that of the
-// next request too: the same Content-Type and nothing else.
+// checkHeaders writes the check of the headers that are compared. The last one is cached: most requests have the same
+// Content-Type and no other of these headers.
 func (f *fingerprinter) checkHeaders(out []byte, request *compared) {
 	headers := [headLen - headersPart]string(request.head[headersPart:])
 	last := f.lastHeaders.Load()
@@ -96,7 +98,7 @@ func (f *fingerprinter) check(out []byte, parts ...string) {
 	base64.RawURLEncoding.Encode(out, sum[:3])
 }
 
-// mismatch names the parts in which a request differs from the one that was stored; none if that is not known.
+// mismatch names the parts in which a request differs from the stored one; none if that is unknown.
 func (c checks) mismatch(stored string) []string {
 	if len(stored) != len(c) || stored[requestChecks:] != string(c[requestChecks:]) {
 		return nil

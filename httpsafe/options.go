@@ -14,8 +14,8 @@ import (
 )
 
 // Options of a Middleware: what one deployment chooses. How keys, answers and refusals look on the wire, and which
-// statuses and headers are kept, is in the Profile. Options{} works: the IETF profile, keys not required, bodies compared
-// byte for byte.
+// statuses and headers are kept, is in the Profile. Options{} works: the IETF profile, keys not required, bodies
+// compared byte for byte.
 type Options struct {
 	// Profile is the family of APIs whose conventions are followed: key header, statuses, error bodies. For a rare
 	// need copy a profile and change the copy. Default IETF().
@@ -128,8 +128,8 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// WithDefaults returns o with what is not set filled in, and with the profile's names of headers in their canonical form.
-// Only Ambiguous stays as it is, because its default depends on the Guard: see Rules.
+// WithDefaults returns o with what is not set filled in, and with the profile's names of headers in their canonical
+// form. Only Ambiguous stays as it is, because its default depends on the Guard: see Rules.
 func (o Options) WithDefaults() Options {
 	p := &o.Profile
 	if reflect.ValueOf(*p).IsZero() {

@@ -9,13 +9,15 @@ import (
 	"github.com/retrysafe/retrysafe/internal/httpsignals"
 )
 
-// end says how the handler's work ended.
+// end returns how the handler's work ended: with a result to store, or with one of the errors by which the guard
+// releases or abandons the key.
 func (r *recorder) end() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &r.current
 	if r.captured && p.status == 0 && !r.ctx.Control().Completed() {
-		p.begin(http.StatusInternalServerError, r.w.Header()) // the transaction failed, and the handler had nothing to say about it
+		// The transaction failed, and the handler has written nothing since.
+		p.begin(http.StatusInternalServerError, r.w.Header())
 	}
 	p.end(r.w.Header(), r.sniffed())
 	switch r.class(p) {
@@ -34,7 +36,7 @@ func (r *recorder) end() (retrysafe.Result, error) {
 	return r.resultOf(p), nil
 }
 
-// class returns the response's class with the policy for ambiguous ones applied.
+// class returns the class of the response. The policy for ambiguous ones is applied.
 func (r *recorder) class(p *response) retrysafe.Class {
 	switch {
 	case r.override != 0:
@@ -45,8 +47,9 @@ func (r *recorder) class(p *response) retrysafe.Class {
 	return r.m.Ambiguous.Apply(r.m.Profile.Class(p.status))
 }
 
-// saysInFlight reports whether a response is the refusal of another layer that works under the same key: a guard of the service
-// itself, or a provider. It is no outcome; kept, it would be the answer for as long as the record lasts.
+// saysInFlight reports whether a response is the refusal of another layer that works under the same key: a guard of
+// the service itself, or a payment provider. It is not an outcome. If it were stored, every retry would get it for as
+// long as the record lasts.
 func (p *response) saysInFlight() bool {
 	if p.status < 400 || p.status > 499 {
 		return false
@@ -64,7 +67,7 @@ func (p *response) saysInFlight() bool {
 	return httpsignals.IsInFlight(&r, body)
 }
 
-// isHandlersWord reports whether work ended without a result because its response says so.
+// isHandlersWord reports whether the work has no result because the response of the handler says so.
 func isHandlersWord(err error) bool {
 	for _, word := range [...]error{errReleased, errBusy, errUnknown, errFreed} {
 		if errors.Is(err, word) {
@@ -81,14 +84,15 @@ func (r *recorder) abort() {
 	r.state = ended
 }
 
-// answer words what the guard has decided.
+// answer sends the answer that follows from the guard's decision: the response of the handler, a replay, or a
+// refusal.
 func (x *exchange) answer(out retrysafe.Outcome, err error) {
 	ran := x.recorder != nil
 	switch {
 	case x.panicked != nil:
 	case ran && (err == nil || isHandlersWord(err)):
 		x.deliver(out, err)
-	case ran && !x.takeBack(): // something is on its way already
+	case ran && !x.takeBack(): // a part of the response is already sent
 	case err == nil:
 		x.replay(out)
 	default:
@@ -112,7 +116,7 @@ func (x *exchange) advise(a retrysafe.Advice, replayLeft time.Duration) {
 	case retrysafe.SituationMismatch:
 		x.refuse(x.withMismatch(p, a.Record.Result))
 	case retrysafe.SituationNotReplayable:
-		ago := max(0, a.Record.EndedAge-x.m.policy.Retention.Replay) // 0: a person has dropped the answer before its time
+		ago := max(0, a.Record.EndedAge-x.m.policy.Retention.Replay) // 0: an operator has purged the answer
 		x.refuse(p.with("expired_at", time.Now().Add(-ago).UTC().Format(time.RFC3339)))
 	case retrysafe.SituationOutcomeUnknown: // no replay, and not marked as one
 		x.refuseKnown(p, x.m.unknownStatus())
@@ -139,8 +143,8 @@ func (x *exchange) adviseOn(reason error, known retrysafe.Record) {
 	x.advise(x.m.guard.Explain(&retrysafe.Refusal{Reason: reason, Record: known}), 0)
 }
 
-// unknownStatus is the Idempotency-Status of an unknown outcome. Its parameter retry, a boolean (RFC 9651, section
-// 3.1.2), says that the key was abandoned under Rerun or Reconcile, so that asking again helps.
+// unknownStatus returns the Idempotency-Status of an unknown outcome. Its parameter retry, a boolean (RFC 9651,
+// section 3.1.2), says that the key was abandoned under Rerun or Reconcile, so that a retry helps.
 func (c *config) unknownStatus() string {
 	if c.resumes {
 		return "unknown; retry"
@@ -148,7 +152,7 @@ func (c *config) unknownStatus() string {
 	return "unknown"
 }
 
-// refuse answers with a problem about the request's key.
+// refuse answers with a problem that names the key of the request by its digest.
 func (x *exchange) refuse(p Problem) {
 	p.Instance = "urn:retrysafe:key:" + x.request.Key.String()
 	x.m.WriteProblem(x.w, p)
@@ -160,7 +164,7 @@ func (x *exchange) refuseKnown(p Problem, status string) {
 	x.refuse(p)
 }
 
-// withMismatch names the parts of the request that differ, where the record tells.
+// withMismatch names the parts of the request that differ, if the record has checks.
 func (x *exchange) withMismatch(p Problem, stored retrysafe.Result) Problem {
 	now := x.m.fingerprint.checksOf(&x.compared)
 	if names := now.mismatch(about(string(stored.Meta), aboutChecks)); names != nil {

@@ -43,7 +43,7 @@ type problemPage struct {
 	Runbook string `json:"runbook,omitempty"` // for the operators of the API
 }
 
-// problemPages explains every problem of the routes, each once, as the first route that has it words it.
+// problemPages explains the problems of all routes. Each appears once, with the texts of the first route that has it.
 func problemPages(routes []Rules) (pages []problemPage) {
 	if len(routes) == 0 {
 		routes = []Rules{Options{}.Rules("", retrysafe.Policy{})}
@@ -75,7 +75,7 @@ func newPolicyTemplate() *template.Template {
 	return template.Must(template.New("policy").Funcs(words).Parse(policyTemplate))
 }
 
-// unit has a size and a name. It serves for amounts from least on.
+// unit is a unit of time or size. It is used for amounts of at least least.
 type unit struct {
 	size, least int64
 	name        string
@@ -89,7 +89,7 @@ func sizeInWords(bytes int64) string {
 	return inUnits(bytes, unit{1 << 20, 1 << 20, "MiB"}, unit{1 << 10, 1 << 10, "KiB"}, unit{1, 0, "bytes"})
 }
 
-// inUnits returns n in the first unit that it is a multiple of.
+// inUnits writes n in the first unit that divides it.
 func inUnits(n int64, units ...unit) string {
 	for _, u := range units {
 		if n >= u.least && n%u.size == 0 {
@@ -123,7 +123,7 @@ func (p *policyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(body)
 }
 
-// quality is what an Accept header gives a media type: that of the most specific range that matches.
+// quality returns the quality that an Accept header gives a media type: that of the most specific range that matches.
 func quality(accept []string, kind, sub string) float64 {
 	best, specific := 0.0, 0
 	if len(accept) == 0 {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// preferences are those of RFC 7240 that mean something here.
+// preferences are the preferences (RFC 7240) that the middleware honours.
 type preferences struct {
-	wait    time.Duration // 0: none said
+	wait    time.Duration // 0: not given
 	seconds string
 	async   bool
 }
 
-// preferencesOf reads the Prefer header as far as the configuration heeds it.
+// preferencesOf reads the Prefer header, as far as the configuration honours it.
 func (c *config) preferencesOf(r *http.Request) preferences {
 	var p preferences
 	lines := r.Header["Prefer"]
@@ -29,7 +29,7 @@ func (c *config) preferencesOf(r *http.Request) preferences {
 	return p
 }
 
-// read notes one preference. The first of its name counts.
+// read notes one preference. The first of each name counts.
 func (p *preferences) read(c *config, preference string) {
 	preference, _, _ = strings.Cut(preference, ";")
 	name, value, _ := strings.Cut(preference, "=")
@@ -43,11 +43,11 @@ func (p *preferences) read(c *config, preference string) {
 			return
 		}
 		p.seconds = strconv.FormatUint(seconds, 10)
-		p.wait = max(time.Duration(seconds)*time.Second, 1) // 0 means not at all, which WaitAtMost cannot say
+		p.wait = max(time.Duration(seconds)*time.Second, 1) // WaitAtMost 0 would leave the policy's wait
 	}
 }
 
-// setPreferenceApplied says that the wait was bounded as asked.
+// setPreferenceApplied says that the wait was limited as the client asked.
 func (x *exchange) setPreferenceApplied() {
 	if x.prefer.seconds != "" {
 		x.w.Header().Add("Preference-Applied", "wait="+x.prefer.seconds)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Slug names a situation in which a request is refused. It is the fragment of the problem's type and its code.
+// Slug names a reason for refusing a request. It is the fragment of the problem's type, and its code.
 type Slug string
 
 // Every situation in which a request is refused.
@@ -22,17 +22,17 @@ const (
 	BodyTooLarge     Slug = "body-too-large"
 	KeyReused        Slug = "key-reused"
 	KeyExpired       Slug = "key-expired"
-	KeyClosed        Slug = "key-closed" // its outcome was unknown, and a person has ended it as failed
+	KeyClosed        Slug = "key-closed" // its outcome was unknown, and an operator has resolved it as not executed
 	EarlyData        Slug = "early-data"
 	KeyQuota         Slug = "key-quota"
 	OutcomeUnknown   Slug = "outcome-unknown"
 	NotSupported     Slug = "not-supported"
 	StoreUnavailable Slug = "store-unavailable"
-	KeyUnknown       Slug = "key-unknown" // at a StatusHandler
+	KeyUnknown       Slug = "key-unknown" // answered by a StatusHandler
 )
 
-// Problem is a refusal, before a Profile puts it into its own form. It holds nothing that the request has sent. Its JSON
-// is that of RFC 9457, without the members that ProblemJSON adds where they are known.
+// Problem is a refusal, before a Profile puts it into its own form. It holds nothing that the request has sent. Its
+// JSON is that of RFC 9457, without the members that ProblemJSON adds where they are known.
 type Problem struct {
 	// Type is the address of the slug's explanation on the policy page.
 	Type   string `json:"type"`
@@ -56,13 +56,13 @@ type Problem struct {
 	Fields []ProblemField `json:"-"`
 }
 
-// ProblemField is an additional member of a problem.
+// ProblemField is an additional member of a problem. Value is anything that encodes as JSON.
 type ProblemField struct {
 	Name  string
-	Value any // encodes as JSON
+	Value any
 }
 
-// Error makes a Problem an error, so that work can refuse.
+// Error makes a Problem an error, so that guarded work can refuse.
 func (p *Problem) Error() string { return "httpsafe: " + string(p.Slug) }
 
 // with returns the problem with one more member.
@@ -104,7 +104,7 @@ func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
 	w.Write(body)
 }
 
-// resultHeader is the field that says whether a request was accepted.
+// resultHeader returns the field that says whether a request was accepted.
 func (p Profile) resultHeader(accepted bool) HeaderLine {
 	if accepted {
 		return p.AcceptedHeader

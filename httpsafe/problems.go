@@ -50,7 +50,7 @@ var rejections = []Problem{
 	{
 		Slug: BodyTooLarge, Status: http.StatusRequestEntityTooLarge,
 		Title:    "The request body is too large",
-		Detail:   "The body of a request with an idempotency key is limited in size, and this one exceeds the limit. Nothing was run.",
+		Detail:   "Requests with an idempotency key are limited in size, and this one exceeds the limit. Nothing was run.",
 		Executed: "no",
 	},
 	{

@@ -3,6 +3,7 @@ package httpsafe
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -123,12 +124,14 @@ func Profiles() []Profile {
 }
 
 // ProfileByName returns the profile of that name: ietf, ietf-strict, stripe, stripe-v2, paypal, adyen, repeatability,
-// square, aws, checkout or gocardless.
+// square, aws, checkout or gocardless. The error for another name lists these.
 func ProfileByName(name string) (Profile, error) {
+	var names []string
 	for _, p := range Profiles() {
 		if p.Name == name {
 			return p, nil
 		}
+		names = append(names, p.Name)
 	}
-	return Profile{}, fmt.Errorf("httpsafe: unsupported profile %q; supported: ietf, ietf-strict, stripe, stripe-v2, paypal, adyen, repeatability, square, aws, checkout and gocardless", name)
+	return Profile{}, fmt.Errorf("httpsafe: unsupported profile %q; supported: %s", name, strings.Join(names, ", "))
 }

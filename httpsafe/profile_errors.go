@@ -9,12 +9,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/httpsignals"
 )
 
-// How the profiles word their refusals. What a profile has no word for gets its general one with our slug.
+// The error bodies of the profiles. If an API has no code for a problem, the body has its general one and our slug.
 
 const jsonType = "application/json"
 
 type object map[string]any
 
+// render encodes v, which holds only strings and numbers, as JSON with a line break at its end.
 func render(contentType string, v any) (string, []byte) {
 	body, err := json.Marshal(v)
 	if err != nil { // strings and numbers only
@@ -23,8 +24,9 @@ func render(contentType string, v any) (string, []byte) {
 	return contentType, append(body, '\n')
 }
 
-// word returns a profile's word for a problem. What it has no word for is the server's fault, by its status, or else the
-// caller's: a program that reads that its request was refused corrects it, and sends it with a new key.
+// word returns the profile's word for a problem. If it has none, it is servers for problems that are the server's
+// fault, by their status, and callers for others: a client that reads that its request was invalid corrects it and
+// sends it with a new key, which must not happen after a server error.
 func word(p Problem, words map[Slug]string, servers, callers string) string {
 	if p.Status >= 500 {
 		return wordOr(p, words, servers)
@@ -32,7 +34,7 @@ func word(p Problem, words map[Slug]string, servers, callers string) string {
 	return wordOr(p, words, callers)
 }
 
-// wordOr returns a profile's word for a problem, or another if it has none.
+// wordOr returns the profile's word for a problem, or other if it has none.
 func wordOr(p Problem, words map[Slug]string, other string) string {
 	if w, ok := words[p.Slug]; ok {
 		return w
@@ -40,7 +42,7 @@ func wordOr(p Problem, words map[Slug]string, other string) string {
 	return other
 }
 
-// unavailableOr returns the word for 503, or the one for all other statuses.
+// unavailableOr returns the word for status 503, or the one for all other statuses.
 func unavailableOr(p Problem, unavailable, other string) string {
 	if p.Status == http.StatusServiceUnavailable {
 		return unavailable
@@ -49,8 +51,10 @@ func unavailableOr(p Problem, unavailable, other string) string {
 }
 
 func renderStripe(p Problem) (string, []byte) {
+	kinds := map[Slug]string{KeyReused: "idempotency_error", KeyExpired: "idempotency_error"}
+	kind := word(p, kinds, "api_error", "invalid_request_error")
 	e := object{
-		"type":    word(p, map[Slug]string{KeyReused: "idempotency_error", KeyExpired: "idempotency_error"}, "api_error", "invalid_request_error"),
+		"type":    kind,
 		"code":    wordOr(p, map[Slug]string{RequestInFlight: "idempotency_key_in_use"}, string(p.Slug)),
 		"message": p.Detail,
 		"doc_url": p.Type,
@@ -122,7 +126,8 @@ func renderGoCardless(p Problem) (string, []byte) {
 			one["links"] = object{conflictingID: f.Value}
 		}
 	}
-	kind := word(p, map[Slug]string{conflictSlug: "invalid_state", RequestInFlight: "invalid_state"}, "gocardless", "invalid_api_usage")
+	kinds := map[Slug]string{conflictSlug: "invalid_state", RequestInFlight: "invalid_state"}
+	kind := word(p, kinds, "gocardless", "invalid_api_usage")
 	return render(jsonType, object{"error": object{
 		"code": p.Status, "type": kind, "message": p.Title, "documentation_url": p.Type, "errors": []object{one},
 	}})
@@ -133,7 +138,7 @@ const (
 	conflictingID string = httpsignals.ConflictingID
 )
 
-// conflictingResource words a replay as a conflict with what the first request created.
+// conflictingResource turns a replay into a conflict that names what the first request has created.
 func conflictingResource(r Replayed) *Problem {
 	p := Problem{
 		Slug:           conflictSlug,

@@ -214,7 +214,8 @@ func TestProfileByName(t *testing.T) {
 	}
 }
 
-// A client that sends half a request has no right to its key. Seen to fail with FingerprintNone as what IgnoreBody means: the handler ran.
+// A client that sends half a request has no right to its key. Seen to fail with FingerprintNone as what IgnoreBody
+// means: the handler ran.
 func TestNoProfileClaimsBeforeTheBodyHasCome(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
 		t.Run(p.Name, func(t *testing.T) {
@@ -268,7 +269,8 @@ func TestErrorsInEveryProfile(t *testing.T) {
 	}
 }
 
-// A client cannot tell an answer without its body from an empty one. Seen to fail with the status header left to the profile alone.
+// A client cannot tell an answer without its body from an empty one. Seen to fail with the status header left to the
+// profile alone.
 func TestEveryProfileSaysThatABodyIsMissing(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
 		if p.ReplayFunc != nil {

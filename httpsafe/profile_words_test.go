@@ -11,9 +11,9 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// TestServerErrorsAreTheServersFault: a program that reads that its request was refused corrects it and sends it with a new
-// key, which after an unknown outcome is a second charge. Seen to fail with words for some slugs: what a proxy answers
-// with was worded as an invalid request in six profiles.
+// TestServerErrorsAreTheServersFault: a program that reads that its request was refused corrects it and sends it with
+// a new key, which after an unknown outcome is a second charge. Seen to fail with words for some slugs: what a proxy
+// answers with was worded as an invalid request in six profiles.
 func TestServerErrorsAreTheServersFault(t *testing.T) {
 	for profile, words := range map[string][2]string{ // for 503, and for other server errors
 		"stripe":     {`"type":"api_error"`, `"type":"api_error"`},
@@ -43,8 +43,8 @@ func TestServerErrorsAreTheServersFault(t *testing.T) {
 	}
 }
 
-// TestRetryAdvice: clients of some providers obey a field that says whether to ask again. Without "false" stripe-node sends
-// an outcome that stays unknown nine times. Seen to fail with the field set on requests in flight only.
+// TestRetryAdvice: clients of some providers obey a field that says whether to ask again. Without "false" stripe-node
+// sends an outcome that stays unknown nine times. Seen to fail with the field set on requests in flight only.
 func TestRetryAdvice(t *testing.T) {
 	for name, field := range map[string]string{"stripe": "Stripe-Should-Retry", "stripe-v2": "Stripe-Should-Retry", "adyen": "Transient-Error"} {
 		profile, err := httpsafe.ProfileByName(name)
@@ -98,9 +98,9 @@ func unsure(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// TestRepeatabilityResult: accepted means that the request was executed, or may have been. Seen to fail with "accepted" on
-// every response of a handler, that of a proxy which could not reach its upstream included, and "rejected" on an unknown
-// outcome.
+// TestRepeatabilityResult: accepted means that the request was executed, or may have been. Seen to fail with
+// "accepted" on every response of a handler, that of a proxy which could not reach its upstream included, and
+// "rejected" on an unknown outcome.
 func TestRepeatabilityResult(t *testing.T) {
 	for _, c := range []struct {
 		what         string

@@ -13,12 +13,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// recorder is the http.ResponseWriter that a handler writes to. It keeps the response back until the record is saved,
-// unless the handler flushes, hijacks or writes more than is kept: then the response goes out as it is written, and
-// only the fact that it was there is recorded.
+// recorder is the http.ResponseWriter that a handler writes to. It holds the response back until the record is saved.
+// If the handler flushes, hijacks or writes more than is stored, the response is sent as it is written, and the
+// record says only that there was one.
 //
-// A recorder is never pooled, and refers to no pooled memory once it has ended, so that a handler that goes on using
-// it can do no harm.
+// A recorder is never pooled, and refers to no pooled memory once it has ended, so that a handler that uses it after
+// returning can do no harm.
 type recorder struct {
 	m       *middleware
 	w       http.ResponseWriter
@@ -53,7 +53,7 @@ var errEnded = errors.New("httpsafe: the handler has returned")
 // Header implements http.ResponseWriter.
 func (r *recorder) Header() http.Header { return r.w.Header() }
 
-// WriteHeader implements http.ResponseWriter. Interim responses go out at once and are not recorded.
+// WriteHeader implements http.ResponseWriter. Interim responses are sent at once and not recorded.
 func (r *recorder) WriteHeader(status int) {
 	if status < 100 || status > 999 {
 		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http does
@@ -69,6 +69,7 @@ func (r *recorder) WriteHeader(status int) {
 	}
 }
 
+// begin records the status and the header.
 func (r *recorder) begin(status int) {
 	r.current.begin(status, r.w.Header())
 	if status == http.StatusSwitchingProtocols {
@@ -102,7 +103,7 @@ func (r *recorder) WriteString(s string) (int, error) {
 	return len(s), nil
 }
 
-// room makes ready for n more bytes. They go to the writer it returns, or are recorded if that is nil.
+// room prepares for n more bytes. They go to the writer that it returns, or are recorded if that is nil.
 func (r *recorder) room(n int) (http.ResponseWriter, error) {
 	switch r.state {
 	case ended:
@@ -147,7 +148,7 @@ func (r *recorder) ReadFrom(src io.Reader) (int64, error) {
 	return io.CopyBuffer(struct{ io.Writer }{r}, src, mem.body[:cap(mem.body)])
 }
 
-// stream sends what is recorded so far; the rest follows as it is written.
+// stream sends what is recorded so far. From then on the response is sent as it is written.
 func (r *recorder) stream() {
 	p := &r.current
 	h := r.w.Header()
@@ -168,7 +169,7 @@ func (r *recorder) stream() {
 // Flush implements http.Flusher.
 func (r *recorder) Flush() { _ = r.FlushError() }
 
-// FlushError is what http.ResponseController calls. It sends what is recorded so far, unless flushes are buffered.
+// FlushError is called by http.ResponseController. It sends what is recorded so far, unless flushes are buffered.
 func (r *recorder) FlushError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -191,12 +192,14 @@ func (r *recorder) FlushError() error {
 	return http.NewResponseController(r.w).Flush()
 }
 
+// buffersFlushes reports whether a flush is ignored. Event streams are always sent as they are written, because their
+// clients wait for events and the stream may never end.
 func (r *recorder) buffersFlushes() bool {
 	isEvents := strings.HasPrefix(first(r.current.get("Content-Type")), "text/event-stream")
 	return r.m.BufferFlushes && !isEvents || isDetached(r.w)
 }
 
-// Hijack implements http.Hijacker. What goes over the connection is not recorded.
+// Hijack implements http.Hijacker. What is sent over the connection is not recorded.
 func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,5 +216,5 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// Unwrap lets http.ResponseController find deadlines and full duplex.
+// Unwrap lets http.ResponseController set deadlines and full duplex.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.w }

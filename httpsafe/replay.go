@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// replay answers from a stored result.
+// replay answers from a stored result. Fingerprints that were made with different options cannot be compared, so
+// method, path and query are compared once more: a key that was used for another operation is refused.
 func (x *exchange) replay(out retrysafe.Outcome) {
 	if out.Fingerprint != x.request.Fingerprint && x.m.fingerprint.otherOperation(&x.compared, out.Result.Meta) {
 		known := retrysafe.Record{Key: x.request.Key, Age: out.Age, Result: out.Result}
@@ -31,7 +32,7 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 	x.m.writeStored(x.w, x.r, out)
 }
 
-// replayAsRefusal answers in the way of profiles that refuse duplicates.
+// replayAsRefusal answers as APIs do that refuse duplicates. It reports whether it has answered.
 func (x *exchange) replayAsRefusal(out retrysafe.Outcome) bool {
 	stored := Replayed{Status: out.Result.Code, Body: out.Result.Body}
 	for lines := metaLines(string(out.Result.Meta)); lines != ""; {
@@ -59,14 +60,14 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	if result.Omitted && location && c.Profile.Location303 {
 		status = http.StatusSeeOther
 	}
-	if c.Profile.StatusHeader || result.Omitted && !c.Profile.HideStatus { // no profile has a word for an answer without its body
+	if c.Profile.StatusHeader || result.Omitted && !c.Profile.HideStatus { // a client must see that the body is missing
 		h["Idempotency-Status"] = v.add(v.status)
 	}
 	if c.Profile.Marker != "" {
 		h[c.Profile.Marker] = v.add("true")
 	}
 	c.setResultHeader(h, true)
-	if c.Profile.RetryHeader != "" && status >= 500 { // nothing else ever comes
+	if c.Profile.RetryHeader != "" && status >= 500 { // every retry gets the same error
 		h[c.Profile.RetryHeader] = v.add("false")
 	}
 	if c.Profile.OriginalHeader != "" {

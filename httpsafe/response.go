@@ -18,7 +18,7 @@ type response struct {
 	omitted bool  // its body is not kept
 }
 
-// begin notes the status and the header: what the handler does to the header afterwards changes nothing.
+// begin records the status and the header. Later changes of the header by the handler have no effect, as in net/http.
 func (p *response) begin(status int, h http.Header) {
 	p.status, p.length = status, -1
 	for name, values := range h {
@@ -44,13 +44,13 @@ func contentLength(values []string) int64 {
 	return -1
 }
 
-// end notes what is known only once the handler has returned. sniffed gets room for a value.
+// end records what is known only after the handler has returned. sniffed is room for a value.
 func (p *response) end(h http.Header, sniffed *[1]string) {
 	if p.status == 0 {
 		p.begin(http.StatusOK, h)
 	}
 	if p.length > int64(len(p.body)) && bodyAllowed(p.status) {
-		p.omitted = true // the client gets a body that is cut off: not an answer to give again
+		p.omitted = true // the client gets an incomplete body, which must not be replayed
 	}
 	if !p.omitted && len(p.body) > 0 && !p.has("Content-Type") && !p.has("Content-Encoding") {
 		sniffed[0] = http.DetectContentType(p.body)
@@ -59,7 +59,7 @@ func (p *response) end(h http.Header, sniffed *[1]string) {
 	p.takeTrailers(h)
 }
 
-// takeTrailers notes the trailer fields: those announced by a Trailer header, and those marked with http.TrailerPrefix.
+// takeTrailers records the trailer fields: those that a Trailer header announced, and those with http.TrailerPrefix.
 func (p *response) takeTrailers(h http.Header) {
 	for _, line := range p.get("Trailer") {
 		for name := range strings.SplitSeq(line, ",") {
@@ -90,7 +90,7 @@ func (p *response) get(name string) []string {
 	return nil
 }
 
-// result is what is stored of the response.
+// result returns what is stored of the response.
 func (p *response) result(c *config, r *http.Request, k *checks) retrysafe.Result {
 	connection := p.get("Connection")
 	p.meta = append(p.meta[:0], metaVersion...)
@@ -104,16 +104,19 @@ func (p *response) result(c *config, r *http.Request, k *checks) retrysafe.Resul
 	}
 	p.meta = p.appendAbout(p.meta, r)
 	p.meta = append(append(append(p.meta, "@"+aboutChecks+": "...), k[:]...), '\n')
-	result := retrysafe.Result{Failed: p.status >= 400, Code: p.status, Meta: p.meta, Omitted: p.omitted || c.Profile.DropBody}
-	if !result.Omitted {
+	omitted := p.omitted || c.Profile.DropBody
+	result := retrysafe.Result{Failed: p.status >= 400, Code: p.status, Meta: p.meta, Omitted: omitted}
+	if !omitted {
 		result.Body = p.body
 	}
 	return result
 }
 
-// appendAbout notes by which names the request that ran is known in logs and traces.
+// appendAbout records the names by which logs and traces know the request that ran.
 func (p *response) appendAbout(b []byte, r *http.Request) []byte {
-	for _, candidate := range [...][]string{p.get("X-Request-Id"), p.get("Request-Id"), r.Header["X-Request-Id"], r.Header["Request-Id"]} {
+	for _, candidate := range [...][]string{
+		p.get("X-Request-Id"), p.get("Request-Id"), r.Header["X-Request-Id"], r.Header["Request-Id"],
+	} {
 		if len(candidate) > 0 {
 			b = appendMetaField(b, aboutMark, aboutRequestID, candidate[:1])
 			break
@@ -139,7 +142,7 @@ func (p *response) restore(h http.Header) {
 	}
 }
 
-// setTrailers gives net/http the trailer fields; call it after the body.
+// setTrailers gives the trailer fields to net/http. Call it after the body was written.
 func (p *response) setTrailers(h http.Header) {
 	for _, f := range p.fields {
 		if f.trailer && len(h[http.TrailerPrefix+f.name]) == 0 {
@@ -148,7 +151,7 @@ func (p *response) setTrailers(h http.Header) {
 	}
 }
 
-// bodyAllowed reports whether a response of this status has a body.
+// bodyAllowed reports whether a response with this status has a body.
 func bodyAllowed(status int) bool {
 	return status >= 200 && status != http.StatusNoContent && status != http.StatusNotModified
 }

@@ -93,8 +93,8 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 // Guards reports whether requests of a method are guarded.
 func (r Rules) Guards(method string) bool { return slices.Contains(r.Methods, method) }
 
-// MayHaveKey reports whether a request is guarded and seems to carry a key: a header that carries keys is there, whatever
-// it holds, or the key is found elsewhere, which takes the body to know.
+// MayHaveKey reports whether a request is guarded and seems to carry a key: a header that carries keys is there,
+// whatever it holds, or the key is found elsewhere, which takes the body to know.
 func (r Rules) MayHaveKey(request *http.Request) bool {
 	return r.Guards(request.Method) && (!r.HeaderOnly || hasAny(request.Header, r.Headers))
 }
@@ -109,7 +109,7 @@ func hasAny(h http.Header, names []string) bool {
 	return false
 }
 
-// carrier says where the key is.
+// carrier says in words where the key is.
 func carrier(o Options) string {
 	switch k := o.KeySource.(type) {
 	case nil:
@@ -124,6 +124,7 @@ func carrier(o Options) string {
 	return fmt.Sprintf("%T", o.KeySource)
 }
 
+// keyScope says in words whom a key belongs to.
 func keyScope(o Options) string {
 	if o.Profile.ScopeRoute {
 		return "caller and route"
@@ -131,6 +132,7 @@ func keyScope(o Options) string {
 	return "caller"
 }
 
+// inFlight says in words what a request gets while another one with its key runs.
 func inFlight(o Options, p retrysafe.Policy) string {
 	text := "refused"
 	if o.InFlightStatus {
@@ -142,6 +144,7 @@ func inFlight(o Options, p retrysafe.Policy) string {
 	return text
 }
 
+// ambiguous says in words what becomes of ambiguous responses.
 func ambiguous(o Options, p retrysafe.Policy) string {
 	text := [...]string{"", "stored", "released", "outcome unknown"}[o.Ambiguous]
 	if o.Ambiguous == retrysafe.AmbiguousUnknown && p.OnAbandoned.Resumes() {

@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// requestWith returns the request for the handler, its body to be read again.
+// requestWith returns the request for the handler. A body that was read in advance can be read again.
 func (x *exchange) requestWith(ctx context.Context, body *requestBody) *http.Request {
 	r := x.r.WithContext(ctx)
 	if !x.spooled {
@@ -24,7 +24,10 @@ func (x *exchange) requestWith(ctx context.Context, body *requestBody) *http.Req
 	return r
 }
 
-// run is the guarded work: it calls the handler.
+// run is the work that the guard protects: it calls the handler and records its response.
+//
+// An attempt with number 1 means that there is no record of the key. Only then the age of the key matters, because a
+// record would answer the request whatever the age.
 func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysafe.Result, err error) {
 	if a.Number() == 1 && x.m.isTooOld(x) {
 		p := problem(retrysafe.SituationKeyTooOld)
@@ -51,7 +54,7 @@ func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysaf
 	return rec.end()
 }
 
-// handBack tells those outside what they would see had they served the request themselves.
+// handBack shows outer layers what they would see if they had served the request themselves: pattern and form.
 func (x *exchange) handBack(r *http.Request) {
 	x.r.Pattern = r.Pattern
 	if x.r.MultipartForm == nil {
@@ -59,7 +62,9 @@ func (x *exchange) handBack(r *http.Request) {
 	}
 }
 
-// afterPanic says what a handler's panic means for the key. To release it, the panic goes on only after that.
+// afterPanic returns what a panic of the handler means for the key. Under AmbiguousRelease the key must be released
+// before the panic continues, so it is kept until the guard has returned. Otherwise it continues at once, with its
+// stack, and the guard abandons the key.
 func (x *exchange) afterPanic(p any) error {
 	x.recorder.abort()
 	if x.m.Ambiguous == retrysafe.AmbiguousRelease && !isAbort(p) {
@@ -69,13 +74,13 @@ func (x *exchange) afterPanic(p any) error {
 	panic(p) // from here, so that its stack is still there; the guard abandons the key
 }
 
-// isAbort reports whether a panic is net/http's way of ending a connection.
+// isAbort reports whether a panic is the way in which net/http lets a handler end its connection.
 func isAbort(p any) bool {
 	err, ok := p.(error)
 	return ok && errors.Is(err, http.ErrAbortHandler)
 }
 
-// How work ends that is not stored.
+// Errors of work whose response is sent but not stored.
 var (
 	errReleased = errors.New("httpsafe: the response says that nothing happened")
 	errUnknown  = errors.New("httpsafe: the response leaves open what happened")

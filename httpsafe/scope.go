@@ -10,21 +10,21 @@ import (
 	"github.com/retrysafe/retrysafe/internal/caller"
 )
 
-// ScopeFunc returns whose key it is: a name for the authenticated caller, the same on every retry. Take it from what your
-// authentication has put into the request's context, such as a tenant or the verified subject of a token. Return an error if
-// the caller is not known; the request is then refused with 401. An empty name is refused too: only ScopeNone says that all
-// callers share one scope.
+// ScopeFunc returns the name of the authenticated caller that a key belongs to, the same on every retry. Take it from
+// what your authentication has put into the request's context, such as a tenant or the verified subject of a token.
+// Return an error if the caller is unknown; the request is then refused with 401. An empty name is refused too: only
+// ScopeNone says that all callers share one scope.
 //
 // Never build a scope from what a request merely claims: a caller who can choose the scope can read the answers of
-// others. What ScopeFunc returns may be stored; do not return a credential itself.
+// others. The name may be stored, so do not return a credential itself.
 type ScopeFunc func(*http.Request) (string, error)
 
-// ScopeCredential tells callers apart by the SHA-256 of their Authorization header, or else of their X-API-Key header. Use it
-// for credentials that stay the same, such as API keys. A rotated credential is another caller: where credentials change
-// within a retry's time, take the caller's identity from what authentication has established.
+// ScopeCredential identifies callers by the SHA-256 of their Authorization header, or else of their X-API-Key header.
+// Use it for credentials that stay the same, such as API keys. A caller with a new credential is another caller: if
+// credentials change while clients still retry, take the identity of the caller from your authentication instead.
 //
-// An Authorization header that is made anew for each request (AWS signatures, Digest, OAuth 1.0a, Hawk, DPoP, Signature,
-// Negotiate and their like) names no caller; such requests are refused with 401.
+// An Authorization header that is new on each request (AWS signatures, Digest, OAuth 1.0a, Hawk, DPoP, Signature,
+// Negotiate and similar) cannot identify a caller; such requests are refused with 401.
 func ScopeCredential() ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		if values := r.Header["Authorization"]; len(values) == 1 && values[0] != "" {
@@ -33,25 +33,26 @@ func ScopeCredential() ScopeFunc {
 		if values := r.Header["X-Api-Key"]; len(values) == 1 && values[0] != "" {
 			return caller.Digest(values[0]), nil
 		}
-		return "", errors.New("httpsafe: exactly one Authorization or X-API-Key header is needed to tell callers apart")
+		return "", errors.New("httpsafe: exactly one Authorization or X-API-Key header is needed to identify the caller")
 	}
 }
 
-// ScopeHeader tells callers apart by a header that a trusted gateway sets, and that it removes from what clients send.
+// ScopeHeader identifies callers by a header that a trusted gateway sets. The gateway must remove it from what
+// clients send.
 func ScopeHeader(name string) ScopeFunc {
 	canonical := http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
 		values := r.Header[canonical]
 		if len(values) != 1 || values[0] == "" {
-			return "", fmt.Errorf("httpsafe: exactly one %s header is needed to tell callers apart", name)
+			return "", fmt.Errorf("httpsafe: exactly one %s header is needed to identify the caller", name)
 		}
 		return values[0], nil
 	}
 }
 
-// ScopeAWSAccessKey tells callers apart by the access key ID in the Authorization header of requests that are signed as AWS
-// has it (Signature Version 4 or 4A). It does not check the signature: the ID is only as authentic as the check that stands
-// in front. Temporary credentials have an access key ID of their own; one that is renewed is another caller.
+// ScopeAWSAccessKey identifies callers by the access key ID in the Authorization header of requests with an AWS
+// signature (Signature Version 4 or 4A). It does not verify the signature; that must be done in front of it.
+// Temporary credentials have an access key ID of their own, so a caller with new ones is another caller.
 func ScopeAWSAccessKey() ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		if values := r.Header["Authorization"]; len(values) == 1 {
@@ -59,36 +60,40 @@ func ScopeAWSAccessKey() ScopeFunc {
 				return id, nil
 			}
 		}
-		return "", errors.New("httpsafe: exactly one Authorization header with an AWS signature, version 4, is needed to tell callers apart")
+		return "", errors.New("httpsafe: exactly one Authorization header with an AWS signature, version 4, " +
+			"is needed to identify the caller")
 	}
 }
 
-// ScopeMTLS tells callers apart by the SHA-256 of their verified client certificate's subject and issuer, so that a
-// renewed certificate is the same caller. The server's tls.Config must demand and verify client certificates.
+// ScopeMTLS identifies callers by the SHA-256 of the subject and issuer of their verified client certificate, so that
+// a renewed certificate is the same caller. The server's tls.Config must require and verify client certificates.
 func ScopeMTLS() ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.VerifiedChains[0]) == 0 {
-			return "", errors.New("httpsafe: a verified client certificate is needed to tell callers apart")
+			return "", errors.New("httpsafe: a verified client certificate is needed to identify the caller")
 		}
 		leaf := r.TLS.VerifiedChains[0][0]
 		return caller.Digest(retrysafe.Scope(string(leaf.RawIssuer), string(leaf.RawSubject))), nil
 	}
 }
 
-// ScopeNone puts all callers into one scope: each caller who knows a key can read its answer. For services with one caller.
+// ScopeNone puts all callers into one scope: every caller who knows a key can read its answer. Use it for services
+// with one caller.
 func ScopeNone() ScopeFunc {
 	return func(*http.Request) (string, error) { return "", caller.ErrShared }
 }
 
-// callerOf returns the name of the request's caller.
+// callerOf returns the name of the request's caller; "" if all callers share one scope.
 func (c *config) callerOf(r *http.Request) (string, error) { return caller.Resolve(c.scope(r)) }
 
-// scopeUnresolved is the answer to a request whose caller is not known.
+// scopeUnresolved is the answer to a request whose caller is unknown. It does not show the error, which may name
+// tenants.
 func scopeUnresolved(err error) *Problem {
 	p := problem(retrysafe.SituationScopeUnresolved)
 	if errors.Is(err, caller.ErrPerRequest) {
-		p.Detail = "The Authorization header differs on each request, so that a retry cannot be recognised by it. Configure a scope that stays the same: " +
-			"jwt, header:NAME, mtls or aws-access-key in the proxy; ScopeHeader, ScopeMTLS, ScopeAWSAccessKey or a ScopeFunc of your own in the library."
+		p.Detail = "The Authorization header differs on each request, so it cannot identify the caller of a retry. " +
+			"The server needs a scope that stays the same: jwt, header:NAME, mtls or aws-access-key in the proxy; " +
+			"ScopeHeader, ScopeMTLS, ScopeAWSAccessKey or your own ScopeFunc in the library."
 	}
 	return &p
 }
@@ -110,11 +115,11 @@ func (c *config) scopeOf(r *http.Request) (string, error) {
 	return base, nil
 }
 
-// maxOperation bounds what a scope shows of an operation, in bytes. Of a longer one it has the digest, because scopes are
-// bounded and paths are not.
+// maxOperation limits how much of an operation is part of a scope, in bytes. Of a longer one the scope has the
+// digest, because scopes are limited in length and paths are not.
 const maxOperation = 256
 
-// callerScope is the scope without the operation.
+// callerScope returns the scope without the operation.
 func (c *config) callerScope(caller string) string {
 	if strings.ContainsAny(caller, "/%") {
 		caller = retrysafe.Scope(caller)
@@ -125,7 +130,7 @@ func (c *config) callerScope(caller string) string {
 	return caller
 }
 
-// operation names the route: its pattern where one is known, which begins with the method or not.
+// operation returns the method and the route of a request. The route is its pattern if one is known.
 func (c *config) operation(r *http.Request) string {
 	route := c.Route
 	if route == "" {

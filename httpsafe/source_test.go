@@ -99,8 +99,8 @@ func TestKeyInBodyOptional(t *testing.T) {
 	k.wantRuns(3)
 }
 
-// Requests without what makes their key do not share one. Seen to fail with null taken for the text "null": the second was
-// answered with the first.
+// Requests without what makes their key do not share one. Seen to fail with null taken for the text "null": the
+// second was answered with the first.
 func TestNullIsNoKey(t *testing.T) {
 	k := newKit(t)
 	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/key"}
@@ -130,8 +130,8 @@ func TestUUIDsAreTheSameWhereverTheyStand(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// The files of a form are removed, as net/http does, also when there was no key. Seen to fail with handBack taken out of
-// serveWithoutKey.
+// The files of a form are removed, as net/http does, also when there was no key. Seen to fail with handBack taken out
+// of serveWithoutKey.
 func TestFilesOfAFormAreRemoved(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
@@ -159,7 +159,8 @@ func TestFilesOfAFormAreRemoved(t *testing.T) {
 	}
 }
 
-// What readers of JSON disagree about is no way around the key. Seen to fail with the look for the member's name taken out.
+// What readers of JSON disagree about is no way around the key. Seen to fail with the look for the member's name
+// taken out.
 func TestKeyInBodyThatCannotBeRead(t *testing.T) {
 	for name, text := range map[string]string{
 		"a name twice":   `{"key":"a","n":1,"n":2}`,
@@ -418,8 +419,8 @@ func TestRoutesWithDifferentOptions(t *testing.T) {
 	k.post("k").want(201).wantState("replayed; exp=@EXP")
 }
 
-// A key that a call over gRPC has used is not answered over HTTP with that call's message. Seen to fail with the look for its
-// form taken out of otherOperation: the answer was 200 and a protobuf message.
+// A key that a call over gRPC has used is not answered over HTTP with that call's message. Seen to fail with the look
+// for its form taken out of otherOperation: the answer was 200 and a protobuf message.
 func TestKeyOfAnotherProtocol(t *testing.T) {
 	k := newKit(t)
 	k.once.Do(k.build)

@@ -10,14 +10,17 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// StatusHandler serves what is known of keys, for operations that take longer than a client waits: it answers GET
-// requests whose path ends in a key's digest, as found in the Location of a 202. With the query "result" it gives the
-// response itself, exactly as a replay would.
+// StatusHandler serves the state of keys, for operations that take longer than a client waits. It answers GET
+// requests whose path ends in the digest of a key, as in the Location of a 202. With the query "result" it answers
+// with the response itself, exactly as a replay does.
 //
 //	mux.Handle("GET /.well-known/idempotency-status/{digest}", httpsafe.StatusHandler(guard, scope, options))
 //
-// Guard, scope and options are those of the Middleware. Only the caller whose key it is learns anything; every other caller
-// is told that the key is unknown. The Guard's store must be a retrysafe.Inspector.
+// Guard, scope and options are those of the Middleware. Only the caller that a key belongs to gets an answer; every
+// other caller is told that nothing is recorded. The Guard's store must be a retrysafe.Inspector, otherwise the
+// answer is 501.
+//
+// StatusHandler panics if scope is nil or if o.Validate returns an error.
 func StatusHandler(g *retrysafe.Guard, scope ScopeFunc, o Options) http.Handler {
 	if scope == nil {
 		panic("httpsafe: StatusHandler needs a ScopeFunc")
@@ -76,7 +79,8 @@ func (s *statusHandler) find(r *http.Request, scope string) (retrysafe.Record, *
 	return records[0], nil
 }
 
-// belongs reports whether a record's scope is the caller's, with one operation behind it if operations are scoped.
+// belongs reports whether the scope of a record is that of the caller, followed by one operation if operations are
+// part of it.
 func (s *statusHandler) belongs(scope, caller string) bool {
 	if !s.Profile.ScopeRoute {
 		return scope == caller
@@ -85,6 +89,7 @@ func (s *statusHandler) belongs(scope, caller string) bool {
 	return ok && !strings.Contains(operation, "/")
 }
 
+// writeStatus describes the record as JSON.
 func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
 	type end struct { // what is known of an ended request
 		EndedMsAgo int64  `json:"ended_ms_ago"`
@@ -118,7 +123,7 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 	w.Write(body)
 }
 
-// statusOf is the status that a retry gets.
+// statusOf returns the HTTP status that a retry gets.
 func (s *statusHandler) statusOf(r retrysafe.Result) int {
 	if !isResolvedFailure(r) {
 		return replayStatus(r)
@@ -126,13 +131,14 @@ func (s *statusHandler) statusOf(r retrysafe.Result) int {
 	return problem(retrysafe.SituationClosed).under(s.Profile, "").Status
 }
 
-// isResolvedFailure reports whether a person has ended the key as failed without an answer. What retries get does not age: there is
-// no response that could have been dropped.
+// isResolvedFailure reports whether an operator has resolved the key as not executed. Then there is no response that
+// could be dropped, and retries get the same refusal until the key is free.
 func isResolvedFailure(r retrysafe.Result) bool {
 	f := r.Failure()
 	return f != nil && f.Resolved
 }
 
+// stateOf returns the state of a record as clients see it.
 func stateOf(known retrysafe.Record) string {
 	if known.State == retrysafe.Pending && known.LeaseLeft <= 0 {
 		return "abandoned"
@@ -140,7 +146,7 @@ func stateOf(known retrysafe.Record) string {
 	return known.State.String()
 }
 
-// writeResult gives the response as a replay would.
+// writeResult answers as a replay would.
 func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
 	x := &exchange{m: &middleware{config: s.config}, w: w, r: r, request: retrysafe.Request{Key: known.Key}}
 	failure := known.Result.Failure()

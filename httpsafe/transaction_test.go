@@ -69,8 +69,8 @@ func TestCommittedResponseIsSealed(t *testing.T) {
 	}
 }
 
-// TestNothingWrittenInATransaction: an answer that is written after InTx would be lost. InTx fails instead, and rolls back.
-// Seen to fail with a 200 without a body captured: the client and every retry got that.
+// TestNothingWrittenInATransaction: an answer that is written after InTx would be lost. InTx fails instead, and rolls
+// back. Seen to fail with a 200 without a body captured: the client and every retry got that.
 func TestNothingWrittenInATransaction(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		k := newKit(t)
@@ -144,8 +144,9 @@ func TestResponseOfAFailedTransactionIsForgotten(t *testing.T) {
 	}
 }
 
-// A handler that says "try again" of a transaction which may have been committed frees nothing. Seen to fail with isInDoubt left out of
-// conclude: the retry ran, with what the first attempt had committed; and with errReleased asked for first in appendStatus.
+// A handler that says "try again" of a transaction which may have been committed frees nothing. Seen to fail with
+// isInDoubt left out of conclude: the retry ran, with what the first attempt had committed; and with errReleased
+// asked for first in appendStatus.
 func TestTransactionInDoubtIsNotReleased(t *testing.T) {
 	k := newKit(t)
 	k.handler = func(w http.ResponseWriter, r *http.Request) {
@@ -221,8 +222,8 @@ func TestZombieThatHasFlushedSaysNoMore(t *testing.T) {
 	k.post("k").want(200).wantBody("begun")
 }
 
-// TestEndedRecorder: a handler that goes on writing, or reading the body, after it has returned changes nobody's answer.
-// Seen to fail (a data race, and foreign bytes) with the states "ended" and "closed" taken out.
+// TestEndedRecorder: a handler that goes on writing, or reading the body, after it has returned changes nobody's
+// answer. Seen to fail (a data race, and foreign bytes) with the states "ended" and "closed" taken out.
 func TestEndedRecorder(t *testing.T) {
 	k := newKit(t)
 	var left []http.ResponseWriter

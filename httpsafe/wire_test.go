@@ -84,8 +84,8 @@ func (w *wire) try(key string, change ...func(*http.Request)) (*answer, error) {
 	return &answer{w.kit, response, string(text)}, err
 }
 
-// TestOverTheWire runs handlers of every kind behind real servers: the first answer is what net/http would have sent, and
-// the retry's is the same.
+// TestOverTheWire runs handlers of every kind behind real servers: the first answer is what net/http would have sent,
+// and the retry's is the same.
 func TestOverTheWire(t *testing.T) {
 	for _, version := range []struct {
 		name  string

@@ -1,0 +1,31 @@
+// Package httpsafe makes net/http handlers safe to retry: a request with an idempotency key runs its handler at most
+// once, and every retry gets the same response, byte for byte.
+//
+//	guard := retrysafe.New(store, retrysafe.Options{})
+//	safe := httpsafe.Middleware(guard, callerOf, httpsafe.Options{})
+//	mux.Handle("POST /payments", authenticate(safe(pay)))
+//
+// callerOf is a ScopeFunc: it returns the caller of a request, as authentication has put it into the context.
+//
+// The rules are the Guard's, and this package adds none. It finds the key, the scope and the fingerprint in the
+// request, records the response, and renders the Guard's advice in the form of a Profile. Package client/httpclient
+// is the other side: it sends requests with keys and retries them.
+//
+// # What is where
+//
+// Choices: options.go (what a deployment chooses), profile.go and profiles.go (what a family of APIs has in common),
+// rules.go (what is in force, by value), config.go (the same, for serving requests).
+//
+// The way of a request, in this order: middleware.go (is it guarded?), exchange.go (key, caller, quota, fingerprint,
+// claim), run.go (call the handler), recorder.go and response.go (record its response), outcome.go (409 or replay?),
+// deliver.go (send what the handler wrote), replay.go (send what is stored).
+//
+// Parts of it: key.go and keysource.go (keys), scope.go (callers), age.go (old keys), body.go (request bodies),
+// memory.go (limits on memory), fingerprint.go, fingerprint_forms.go and mismatch.go (is it the same request?),
+// classes.go (what a status means for the key), headers.go and meta.go (what is stored of a header), capture.go
+// (responses saved by the handler's transaction), handler.go (what a handler can say of its outcome), expect.go,
+// prefer.go and async.go (waiting, and answering early), gzip.go (replays to clients that do not accept gzip).
+//
+// Refusals: problem.go (how one is written), problems.go (situation to status), profile_errors.go (the forms of the
+// profiles). Pages: policypage.go (the published rules) and status.go (the state of a key).
+package httpsafe
