@@ -17,9 +17,9 @@ import (
 
 const module = "github.com/retrysafe/retrysafe"
 
-// layer says what the packages of a folder may import of this repository beside the other packages of their own unit (see
-// unit), and whether they may import third parties' code. The first layer whose folder matches counts; "x/..." is x and
-// what is below it.
+// layer says what the packages of a folder may import of this repository beside the other packages of their own unit
+// (see unit), and whether they may import third parties' code. The first layer whose folder matches counts; "x/..." is
+// x and what is below it.
 type layer struct {
 	folder     string
 	may        []string // folders, "." is the root; internal ones too
@@ -27,7 +27,8 @@ type layer struct {
 	anything   bool // and no other folder may import it
 }
 
-// layers is the import table, of which ARCHITECTURE.md has the outline. TestImportsTableNamesExistingFolders keeps it true.
+// layers is the import table, of which ARCHITECTURE.md has the outline. TestImportsTableNamesExistingFolders keeps it
+// true.
 var layers = []layer{
 	{folder: "cmd/...", anything: true},
 	{folder: "examples/...", anything: true},
@@ -115,8 +116,8 @@ func TestImportsOfTestToolsAreTests(t *testing.T) {
 	}
 }
 
-// A folder that was renamed leaves no line behind. Seen to fail with internal/rpc named in layers, as a folder and in may,
-// and with internal/soak in testTools.
+// A folder that was renamed leaves no line behind. Seen to fail with internal/rpc named in layers, as a folder and in
+// may, and with internal/soak in testTools.
 func TestImportsTableNamesExistingFolders(t *testing.T) {
 	named := slices.Clone(testTools)
 	for _, l := range layers {

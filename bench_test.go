@@ -30,7 +30,8 @@ func BenchmarkFresh(b *testing.B) {
 	}
 }
 
-// BenchmarkWatchedContext measures work that looks at its context, as nearly all work does that calls a database or a server.
+// BenchmarkWatchedContext measures work that looks at its context, as nearly all work does that calls a database or a
+// server.
 func BenchmarkWatchedContext(b *testing.B) {
 	g := newGuard()
 	b.ReportAllocs()

@@ -11,7 +11,7 @@ const (
 	ClassRelease
 	// ClassAmbiguous means that something may have happened: an AmbiguousPolicy decides.
 	ClassAmbiguous
-	// ClassUnknown means that nobody can tell what happened: the answer is sent, and the key is abandoned.
+	// ClassUnknown means that it cannot be told what happened: the answer is sent, and the key is abandoned.
 	ClassUnknown
 )
 

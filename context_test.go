@@ -104,8 +104,9 @@ func TestDerivedContextsStartNoGoroutines(t *testing.T) {
 	})
 }
 
-// Work that asks late for its context's end, or that is followed by shorter-lived neighbours, is told in time. Seen to fail
-// with timerqueue.Queue.Add always going to the end of the queue, and with the timer left as it was set for another entry.
+// Work that asks late for its context's end, or that is followed by shorter-lived neighbours, is told in time. Seen to
+// fail with timerqueue.Queue.Add always going to the end of the queue, and with the timer left as it was set for
+// another entry.
 func TestTimeoutsComeInTimeForAll(t *testing.T) {
 	bubble(t, retrysafe.Policy{Timeout: time.Minute}, func(k *kit) {
 		took := make([]time.Duration, 6)
@@ -133,7 +134,7 @@ func TestTimeoutsComeInTimeForAll(t *testing.T) {
 }
 
 // Attempts that begin and end at different times all get their heartbeats. Seen to fail with serve leaving the timer
-// alone while somebody waits, and with Remove taking the next entry along.
+// alone while an entry waits, and with Remove taking the next entry along.
 func TestFirstHeartbeatsComeInTimeForAll(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
 		for i := range 40 {
@@ -181,7 +182,7 @@ func TestEndedAttemptIsForgotten(t *testing.T) {
 }
 
 // Who looks at the context of work that has ended finds it ended, as in net/http. Seen to fail with end doing nothing
-// unless somebody had looked before: who waited for Done then waited for good.
+// unless the context had been used before: a wait for Done then never ended.
 func TestEndOfWorkIsSeenLate(t *testing.T) {
 	bubble(t, retrysafe.Policy{Timeout: -1}, func(k *kit) {
 		var late context.Context

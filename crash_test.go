@@ -64,7 +64,7 @@ func TestReconcile(t *testing.T) {
 		k.wantRefusal(pay(), retrysafe.ErrAbandoned)
 		k.wantRuns(0)
 	})
-	bubble(t, reconcile(nil, errors.New("must not be asked")), func(k *kit) { // nobody had the key
+	bubble(t, reconcile(nil, errors.New("must not be asked")), func(k *kit) { // the key was free
 		k.wantAnswer(pay(), k.answer("first"), "first", false)
 	})
 }
@@ -117,11 +117,12 @@ func TestHeartbeatSurvivesAStoreHiccup(t *testing.T) {
 	})
 }
 
-// However the zombie's work ends, its caller is told that the lease was lost, so that it asks again and gets the heir's answer.
+// However the zombie's work ends, its caller is told that the lease was lost, so that it asks again and gets the heir's
+// answer.
 //
-// Seen to fail with the fence and owner comparison taken out of memstore: the zombie's answer replaced the heir's; with abandon
-// not looking at what giveUp found: the zombie's caller was told of an unknown outcome, for a key that had its answer; and with
-// tellTaken telling each time.
+// Seen to fail with the fence and owner comparison taken out of memstore: the zombie's answer replaced the heir's; with
+// abandon not looking at what giveUp found: the zombie's caller was told of an unknown outcome, for a key that had its
+// answer; and with tellTaken telling each time.
 func TestZombieIsToldAndChangesNothing(t *testing.T) {
 	for name, end := range map[string]error{
 		"result":    nil,
@@ -194,9 +195,9 @@ func TestHeartbeatDoesNotReviveAnAbandonedKey(t *testing.T) {
 	})
 }
 
-// An inner Guard's word is about its own key: the outer work has had an effect, and only its own mark may free the outer
-// key. Seen to fail with release and abandon returning the error as it was: the outer key was free, and ran again; and what
-// the inner Guard had answered counted as the outer one's answer.
+// An inner Guard's word is about its own key: the outer work has had an effect, and only its own mark may free the
+// outer key. Seen to fail with release and abandon returning the error as it was: the outer key was free, and ran
+// again; and what the inner Guard had answered counted as the outer one's answer.
 func TestAMarkBelongsToItsAttempt(t *testing.T) {
 	busy := errors.New("busy")
 	inner := func(ctx context.Context, k *kit, err error) error {

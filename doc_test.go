@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The package comment shows code that Example runs, and folders and pages that exist. Seen to fail with a word of the code changed, and with
-// a folder and a page renamed.
+// The package comment shows code that Example runs, and folders and pages that exist. Seen to fail with a word of the
+// code changed, and with a folder and a page renamed.
 func TestPackageComment(t *testing.T) {
 	_, example, _ := strings.Cut(read(t, "example_test.go"), "func Example() {")
 	lines, paths := 0, 0

@@ -157,9 +157,9 @@ func TestRetryableErrorFreesTheKey(t *testing.T) {
 	})
 }
 
-// Work that panics or ends its goroutine may have had its effect, like work whose process was killed: Refuse refuses and
-// Rerun goes on. Seen to fail with "the operation panicked" saved as a final failure, and, for Goexit, with the deferred
-// call in do replaced by recover().
+// Work that panics or ends its goroutine may have had its effect, like work whose process was killed: Refuse refuses
+// and Rerun goes on. Seen to fail with "the operation panicked" saved as a final failure, and, for Goexit, with the
+// deferred call in do replaced by recover().
 func TestPanicAndGoexitAbandonTheKey(t *testing.T) {
 	ends := map[string]func(){"panic": func() { panic("boom") }, "Goexit": runtime.Goexit}
 	for name, end := range ends {
@@ -284,7 +284,8 @@ func TestWithMakesAnException(t *testing.T) {
 	}
 }
 
-// What is not set stays as it was given. Seen to fail with the Retention replaced as a whole: the key was free after an hour.
+// What is not set stays as it was given. Seen to fail with the Retention replaced as a whole: the key was free after an
+// hour.
 func TestWithKeepsTheOtherWindows(t *testing.T) {
 	day := 24 * time.Hour
 	long := newGuard().With(retrysafe.Policy{Retention: retrysafe.Retention{Key: 30 * day, Audit: 90 * day}})
@@ -320,7 +321,8 @@ func TestPoliciesSayWhatTheyAre(t *testing.T) {
 	}
 }
 
-// A lease of less than nothing is none that was set. Seen to fail with it taken as it was: heartbeats came without a pause.
+// A lease of less than nothing is none that was set. Seen to fail with it taken as it was: heartbeats came without a
+// pause.
 func TestNegativeLeaseIsTheDefault(t *testing.T) {
 	g := retrysafe.New(newFaulty(), retrysafe.Options{Policy: retrysafe.Policy{Lease: -time.Second}})
 	if got := g.Policy().Lease; got != 30*time.Second {

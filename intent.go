@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// Intent names something that is to happen once, by what the caller knows it by: the operation and the parameters that
-// tell this one from others, such as {"charge", {"order-17"}}. The same intent has the same key in every process and
+// Intent names something that is to happen once: by the operation, and by the parameters that distinguish it from other
+// intents, such as {"charge", {"order-17"}}. The same intent has the same key in every process and
 // after every restart, whatever protocol carries it, so that a program that comes back to it asks again instead of
 // doing it again.
 //
@@ -21,8 +21,8 @@ type Intent struct {
 
 // Key returns the key of the intent: a UUID of version 8 (RFC 9562, section 5.8) made of NaturalID.
 //
-// Who knows the parameters can compute the key. Servers look keys up beside the caller's credential, so that this is no
-// secret; do not rely on it as one.
+// Everyone who knows the parameters can compute the key. Servers look keys up together with the caller's credential, so
+// a key need not be secret; do not use it as one.
 func (i Intent) Key() string {
 	return keytext.UUIDOf(NaturalID(append([]string{"retrysafe intent", i.Operation}, i.Params...)...), '8')
 }

@@ -27,11 +27,11 @@ type Key struct {
 }
 
 // Digest identifies a Key without revealing it: the first 16 bytes of SHA-256 over the length-prefixed scope and ID.
-// Stores index by it, people quote it.
+// Stores index records by it, and logs and support tools show it.
 type Digest [16]byte
 
-// Owner is the random name of one attempt. It makes Claim repeatable: who claims again with the same Owner gets the
-// same lease again.
+// Owner is the random name of one attempt. It makes Claim repeatable: a claim that is repeated with the same Owner
+// returns the same lease.
 type Owner [16]byte
 
 // Scope joins parts (a version, a caller, an operation) into one scope. Different parts never give the same scope:
@@ -93,7 +93,7 @@ func (k Key) GoString() string { return "retrysafe.Key(" + k.String() + ")" }
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
 // MarshalText hides the key from encoding/json, also where it is part of a Lease or a Record, and so from slog's JSON.
-// There is no way back: what must keep a key saves its two fields.
+// The key cannot be read back from it: a program that must keep a key saves its two fields.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // String returns the digest as 32 lower-case hex digits.

@@ -21,8 +21,9 @@ func NaturalID(parts ...string) string {
 // BodyHashID makes a key ID for clients that send no key, out of what they ask for: the canonical body or chosen fields
 // of it (CanonicalJSON, Fields.Canonical), the operation, and an intent that tells deliberate repeats apart ("" if
 // there is none). Two requests with the same parts and intent are then one operation for as long as the key is taken.
-// It is HMAC-SHA-256 over the length-prefixed intent and parts in 64 hex digits; the secret keeps who reads an ID from
-// guessing a request of few possible values, and must be the same in all processes and for as long as records are kept.
+// It is HMAC-SHA-256 over the length-prefixed intent and parts in 64 hex digits; without the secret a reader of an ID
+// cannot guess a request that has few possible values. It must be the same in all processes and for as long as records
+// are kept.
 //
 // The window in which equal requests are one is Retention.Key, which the store counts from the end of the first.
 // Put no time into the parts: of two requests on either side of a bucket's edge both would run.

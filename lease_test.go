@@ -32,8 +32,8 @@ func standingStill(k *kit, d ...time.Duration) *retrysafe.Guard {
 	return retrysafe.New(&standing{k.store, d}, retrysafe.Options{Policy: k.guard.Policy(), SweepEvery: -1})
 }
 
-// The process claims and stands still until somebody else has rightly taken over: when it wakes up, its own clock says that
-// the lease is over, so it must not begin. Seen to fail with claimOnce taking any answer: both ran.
+// The process claims and is paused until another attempt has taken over: when it wakes up, its own clock says
+// that the lease is over, so it must not begin. Seen to fail with claimOnce taking any answer: both ran.
 func TestNoWorkUnderALeaseThatRanOut(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 30 * time.Second, OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
 		late := standingStill(k, time.Minute)
@@ -52,8 +52,8 @@ func TestNoWorkUnderALeaseThatRanOut(t *testing.T) {
 	})
 }
 
-// If nobody has taken over, the work begins under a lease that runs afresh. Seen to fail as the test above: a retry was told
-// "outcome unknown" of work that was running well.
+// If no attempt has taken over, the work begins under a renewed lease. Seen to fail as the test above: a retry was
+// told "outcome unknown" of work that was running well.
 func TestALateClaimIsMadeAfresh(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
 		late := standingStill(k, 31*time.Second)
@@ -72,7 +72,8 @@ func TestALateClaimIsMadeAfresh(t *testing.T) {
 	})
 }
 
-// A store that is always too slow for the lease is of no use, and leaves nothing behind. Seen to fail as the tests above.
+// A store that is always too slow for the lease runs no work and leaves nothing behind. Seen to fail as the tests
+// above.
 func TestAStoreTooSlowForTheLease(t *testing.T) {
 	bubble(t, retrysafe.Policy{Lease: 3 * time.Second}, func(k *kit) {
 		slow := standingStill(k, 2*time.Second, 2*time.Second)
@@ -130,7 +131,7 @@ func TestALeaseWithoutItsUnitIsRefused(t *testing.T) {
 	}
 }
 
-// delayed is a store to which the first claim gets late: whoever sent it has long taken it for lost.
+// delayed is a store that receives the first claim late, after its sender has given it up as lost.
 type delayed struct {
 	*faulty
 	first atomic.Bool
@@ -144,8 +145,9 @@ func (d *delayed) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe
 	return retrysafe.Claim{}, errDown
 }
 
-// A claim that arrives when its attempt has released the key, or when it has been undone, is undone again. Seen to fail with
-// undoClaim taken out of release, and with undoAgain taken out: the key was in flight for nobody, and then abandoned.
+// A claim that arrives when its attempt has released the key, or when it has been undone, is undone again. Seen to fail
+// with undoClaim taken out of release, and with undoAgain taken out: the key was in flight without an attempt, and then
+// abandoned.
 func TestALateClaimOfAReleasedKeyIsUndone(t *testing.T) {
 	busy := retrysafe.Retryable(errors.New("busy"))
 	for name, lost := range map[string]bool{"released": false, "refused": true} {
@@ -172,8 +174,8 @@ func TestALateClaimOfAReleasedKeyIsUndone(t *testing.T) {
 	}
 }
 
-// With a context that has ended there is nothing to ask, and so nothing to undo and nothing to tell. Seen to fail with the
-// store asked nevertheless: three claims, and the observer was told that the store had failed.
+// With a context that has ended there is nothing to ask, and so nothing to undo and nothing to tell. Seen to fail with
+// the store asked nevertheless: three claims, and the observer was told that the store had failed.
 func TestAContextThatHasEndedAsksNothing(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		ctx, hangUp := context.WithCancel(k.ctx)

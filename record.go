@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Record is what a store knows of a key at the moment it answers. Ages and times left are durations on the store's
+// Record is what a store keeps of a key, at the moment of its answer. Ages and times left are durations on the store's
 // clock; a time left that has passed is 0.
 type Record struct {
 	Key         Key
@@ -58,16 +58,16 @@ func (v Verdict) String() string { return name(int(v), "acquired", "in flight", 
 // Result is how the work ended: what a retry is told. The zero Result is a success without content. Empty and absent
 // Meta and Body are the same.
 type Result struct {
-	// Failed tells a failure that is final from a success.
+	// Failed says that the result is a final failure.
 	Failed bool
-	// Code is the protocol's status: an HTTP status, a gRPC code, or what TerminalCode was given. It fits 32 bits.
+	// Code is the protocol's status: an HTTP status, a gRPC code, or the code given to TerminalCode. It fits 32 bits.
 	Code int
-	// Meta is what describes the body: an encoded header, a content type. Its form is the adapter's.
+	// Meta describes the body: an encoded header, a content type. The adapter chooses its form.
 	Meta []byte
 	// Body is the answer, kept byte for byte.
 	Body []byte
 	// Omitted says that the work has run but its answer was not kept (too large, streamed, not encodable). A retry
-	// is told so; the work never runs again.
+	// gets the result without it; the work never runs again.
 	Omitted bool
 }
 
@@ -106,8 +106,8 @@ func (s StepResult) Clone() StepResult {
 	return s
 }
 
-// Retention says for how long an ended record serves, counted from its end. Zero fields take defaults: see
-// WithDefaults.
+// Retention says how long an ended record is kept for which purpose, counted from its end. Zero fields take defaults:
+// see WithDefaults.
 type Retention struct {
 	// Replay: until then a retry gets the full answer.
 	Replay time.Duration
@@ -123,7 +123,7 @@ const DefaultRetention = 24 * time.Hour
 
 // WithDefaults fills in what is not set, and makes the windows nest: Replay is 24 hours, or Key if that is shorter;
 // Key and Audit are as long as Replay. A Key or Audit that is set but shorter than Replay is raised to it, so that
-// nothing is forgotten early.
+// no record is deleted early.
 func (r Retention) WithDefaults() Retention {
 	if r.Replay <= 0 {
 		r.Replay = DefaultRetention

@@ -61,8 +61,8 @@ func TestResolveAbandonsAgain(t *testing.T) {
 	}
 }
 
-// A claim whose answers all get lost is undone in the background: the key is abandoned as before, or released if another person had
-// released it.
+// A claim whose answers all get lost is undone in the background: the key is abandoned as before, or released if
+// another person had released it.
 func TestResolveWithoutAnswerToTheClaim(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		k.crash()
@@ -75,8 +75,9 @@ func TestResolveWithoutAnswerToTheClaim(t *testing.T) {
 	})
 }
 
-// A process that dies between the entry and the end leaves the key abandoned when its lease has run out, and an entry that says so.
-// A release that was cut off so and then carried out by another person is told from the one that was carried out.
+// A process that dies between the entry and the end leaves the key abandoned when its lease has run out, and an entry
+// that says so. A release that was cut off so and then carried out by another person is told from the one that was
+// carried out.
 func TestTrailOfWhatWasCutOff(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		k.crash()
@@ -144,8 +145,9 @@ func TestResolveKeepsTheRetention(t *testing.T) {
 	})
 }
 
-// The work, and who reconciles, see the steps of the work alone, and cannot write into the trail.
-// Seen to fail with workSteps taken out of newAttempt, with WithoutTrail taken out of Do, and with the look at the name taken out of Step.
+// The work, and who reconciles, see the steps of the work alone, and cannot write into the trail. Seen to fail with
+// workSteps taken out of newAttempt, with WithoutTrail taken out of Do, and with the look at the name taken out of
+// Step.
 func TestTrailIsNotTheWorks(t *testing.T) {
 	reconcile := func(_ context.Context, a *retrysafe.Attempt, abandoned retrysafe.Record) (*retrysafe.Result, error) {
 		if len(abandoned.Steps)+len(a.Steps()) > 0 {

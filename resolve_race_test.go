@@ -27,8 +27,8 @@ func (k *kit) wantNot(r retrysafe.Resolution, reason error) string {
 	return err.Error()
 }
 
-// Seen to fail with the look at State and LeaseLeft taken out of Resolve (the key was then found taken by the claim, and the
-// dry run said nothing).
+// Seen to fail with the look at State and LeaseLeft taken out of Resolve (the key was then found taken by the claim,
+// and the dry run said nothing).
 func TestResolveRefuses(t *testing.T) {
 	complete := decision(retrysafe.ResolveComplete)
 	dry := complete
@@ -127,9 +127,9 @@ func (k *kit) between(f func()) {
 	})
 }
 
-// A record that is another one by the time of the claim, or whose key is taken, is left as it is.
-// Seen to fail with the comparison of FirstFence taken out (the new key got the answer of the old one), with that of Attempt
-// (a key that another person had released was completed), and with releasedAt taken out of giveBack (it was abandoned again).
+// A record that is another one by the time of the claim, or whose key is taken, is left as it is. Seen to fail with the
+// comparison of FirstFence taken out (the new key got the answer of the old one), with that of Attempt (a key that
+// another person had released was completed), and with releasedAt taken out of giveBack (it was abandoned again).
 func TestResolveWhatHasChangedMeanwhile(t *testing.T) {
 	complete := decision(retrysafe.ResolveComplete)
 	bubble(t, retrysafe.Policy{}, func(k *kit) { // it expires
@@ -186,9 +186,9 @@ func TestResolveWhatHasChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// However many persons come too late, a key that was released stays released, and the trail shows the decision only. Seen to
-// fail with the entry leftReleased taken out of giveBack (the second one that was too late abandoned the key), and with Trail
-// showing it.
+// However many persons come too late, a key that was released stays released, and the trail shows the decision only.
+// Seen to fail with the entry leftReleased taken out of giveBack (the second one that was too late abandoned the key),
+// and with Trail showing it.
 func TestReleasedKeyStaysReleased(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		k.crash()
@@ -229,8 +229,8 @@ func (k *kit) wantGone(r retrysafe.Resolution) {
 	k.store.up()
 }
 
-// Of persons who decide at once exactly one is told that it was done, and every retry gets that decision. Real goroutines: no bubble.
-// Seen to fail with the comparison of Attempt taken out of resolve.
+// Of persons who decide at once exactly one is told that it was done, and every retry gets that decision. Real
+// goroutines: no bubble. Seen to fail with the comparison of Attempt taken out of resolve.
 func TestResolveAtOnce(t *testing.T) {
 	for range 200 {
 		k := newKit(t, retrysafe.Policy{})
@@ -276,8 +276,8 @@ func abandon(k *kit) {
 	k.ran.Store(0)
 }
 
-// While a person's claim is being carried out, an attempt under Rerun finds it in flight, and callers who wait get the decision at once.
-// Seen to fail with leaseRuns taken out of memstore's verdict.
+// While a person's claim is being carried out, an attempt under Rerun finds it in flight, and callers who wait get the
+// decision at once. Seen to fail with leaseRuns taken out of memstore's verdict.
 func TestResolveIsInFlight(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
 		k.crash()
@@ -304,8 +304,8 @@ func TestResolveIsInFlight(t *testing.T) {
 	})
 }
 
-// A person whose process stands still past its lease is fenced off like any attempt, and the trail says that the decision was not
-// carried out. Seen to fail with Unfinished taken out of Trail.
+// A person whose process stands still past its lease is fenced off like any attempt, and the trail says that the
+// decision was not carried out. Seen to fail with Unfinished taken out of Trail.
 func TestResolveIsFenced(t *testing.T) {
 	for _, at := range []string{"checkpoint", "complete"} {
 		bubble(t, retrysafe.Policy{}, func(k *kit) {
@@ -331,9 +331,9 @@ func TestResolveIsFenced(t *testing.T) {
 	}
 }
 
-// An attempt that comes back after the decision changes nothing, however it ends: its caller is refused with ErrLeaseLost, and its
-// retries and all others get the decision. Seen to fail with the comparison of leases taken out of memstore, and with it taken out of
-// its Release alone.
+// An attempt that comes back after the decision changes nothing, however it ends: its caller is refused with
+// ErrLeaseLost, and its retries and all others get the decision. Seen to fail with the comparison of leases taken out
+// of memstore, and with it taken out of its Release alone.
 func TestZombieAfterResolve(t *testing.T) {
 	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail, retrysafe.ResolveRelease} {
 		for name, end := range map[string]error{"completes": nil, "fails": errDown, "releases": retrysafe.Retryable(errDown)} {
@@ -364,7 +364,7 @@ func zombieAfter(t *testing.T, action retrysafe.ResolveAction, end error) {
 		close(goOn)
 		want := retrysafe.ErrLeaseLost
 		if action == retrysafe.ResolveRelease && end != nil && end != errDown {
-			want = errDown // nothing happened, and nobody has the key: what it says is so
+			want = errDown // nothing happened, and no attempt has the key: its report is right
 		}
 		if err := <-ended; !errors.Is(err, want) {
 			k.Errorf("the zombie's caller got %v, want %v", err, want)

@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// TestExplain makes the Guard answer in each situation and checks what a client is advised. Seen to fail with the case of
-// callerLeft taken out of situationOf: a canceled request was told that the store is unavailable.
+// TestExplain makes the Guard answer in each situation and checks what a client is advised. Seen to fail with the case
+// of callerLeft taken out of situationOf: a canceled request was told that the store is unavailable.
 func TestExplain(t *testing.T) {
 	canceled, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -114,7 +114,7 @@ func TestExplain(t *testing.T) {
 		}, retrysafe.Advice{
 			Situation: retrysafe.SituationShuttingDown, Executed: retrysafe.ExecutedNo, Retryable: true, RetryAfter: time.Second,
 		}},
-		{"somebody else's error", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
+		{"an error of another package", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			return retrysafe.Outcome{}, errors.New("broken pipe")
 		}, retrysafe.Advice{Situation: retrysafe.SituationOutcomeUnknown, Executed: retrysafe.ExecutedUnknown, Final: true}},
 	} {
@@ -158,8 +158,8 @@ func TestExplainTellsWhichRecordDecided(t *testing.T) {
 	})
 }
 
-// Seen to fail without regard to a heartbeat that did not come: a client was told to come back before the lease of a dead
-// process ended.
+// Seen to fail without regard to a heartbeat that did not come: a client was told to come back before the lease of a
+// dead process ended.
 func TestRetryAfterInFlight(t *testing.T) {
 	const lease = 30 * time.Second
 	guard := newKit(t, retrysafe.Policy{Lease: lease}).guard
@@ -261,8 +261,8 @@ func TestPoliciesAreCompared(t *testing.T) {
 
 func policyText(p retrysafe.Policy) string { return fmt.Sprintf("%+v", p) }
 
-// TestWithObserver checks that both observers are told of a derived Guard's requests, in order, and only the first of the
-// original's; and that With keeps them. Seen to fail with observers left out of With.
+// TestWithObserver checks that both observers are told of a derived Guard's requests, in order, and only the first of
+// the original's; and that With keeps them. Seen to fail with observers left out of With.
 func TestWithObserver(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		var told []string

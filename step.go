@@ -10,23 +10,29 @@ import (
 )
 
 // Step runs a named part of the work once: its result is saved as soon as it is known, and an attempt that follows
-// after a crash gets the saved result instead of running the part again. A part that was cut off before its result was
-// saved runs again, with the same child key, by which the other side can recognise the repetition.
+// after a crash gets the saved result instead of running the part again. A part that was interrupted before its result
+// was saved runs again with the same child key, by which the other system can recognise the repetition.
 //
 // T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Steps may run
-// beside each other. Names are unique within the operation and stay the same between versions of the code that may meet
+// concurrently. Names are unique within the operation and stay the same between versions of the code that may meet
 // a pending operation: a step that was renamed runs again under the new name. Observers are told of a saved step that a
 // later attempt has succeeded without (StepUnused).
 //
 // The context that run gets knows the step (StepFrom), so that clients which send child keys by themselves, such as
 // httpclient.Transport, send this one.
 //
-// Errors: ErrNoAttempt outside of an attempt; what run returned, which is not saved, so that Step may be called again;
-// ErrLeaseLost if another attempt has taken over; an error marked Unknown if the result could not be saved, so that the
-// key is abandoned and its next attempt resumes here; likewise, since a corrected version of the program can resume, if
-// a saved result cannot be decoded as T, if a step of this name has already run or is running in this attempt, or if
-// the name begins with AuditStepPrefix; an error marked Terminal if the result cannot be saved at all (it cannot be
-// encoded, or is larger than Policy.MaxResult).
+// Errors:
+//
+//   - ErrNoAttempt outside of an attempt
+//   - the error that run returned, which is not saved, so that Step may be called again
+//   - ErrLeaseLost, if another attempt has taken the key over
+//   - an error marked Unknown, if the store failed to save the result: the key is abandoned, and its next attempt
+//     resumes with this step
+//   - an error marked Unknown for a mistake in the program, because a corrected version can resume: a saved result
+//     cannot be decoded as T, a step of this name has already run or is running in this attempt, or the name begins
+//     with AuditStepPrefix
+//   - an error marked Terminal, if the result cannot be saved at all: it cannot be encoded, or is larger than
+//     Policy.MaxResult
 func Step[T any](ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error)) (T, error) {
 	var result T
 	a, ok := AttemptFrom(ctx)
@@ -78,7 +84,7 @@ func StepFrom(ctx context.Context) (name string, ok bool) {
 
 type stepKey struct{}
 
-// step is what a context knows of the step that it belongs to.
+// step is the value that a context has inside a step.
 type step struct {
 	of   *Attempt
 	name string
@@ -151,7 +157,7 @@ func (a *Attempt) ask(name string, kept *txSteps) bool {
 	return true
 }
 
-// unask forgets that a step was asked for, which has not ended well and may be tried again.
+// unask forgets that a step was called. It has failed and may be called again.
 func (a *Attempt) unask(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -241,9 +241,9 @@ type hooked struct {
 	_ []func()
 }
 
-// A transaction of another store than the Guard's has no such attempt, which is a mistake in the program; the Guard's own may be
-// wrapped. Seen to fail with isStore taken out of CompleteIn, with Unwrap not asked for, and with Comparable not asked for
-// (a panic).
+// A transaction of another store than the Guard's has no such attempt, which is a mistake in the program; the Guard's
+// own may be wrapped. Seen to fail with isStore taken out of CompleteIn, with Unwrap not asked for, and with Comparable
+// not asked for (a panic).
 func TestCompleteInKnowsTheGuardsStore(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		for _, c := range []struct {
@@ -337,8 +337,8 @@ func TestStepsInTx(t *testing.T) {
 	})
 }
 
-// Two steps of one name are a mistake: both would have one child key and one saved result. Seen to fail with ask taken out of
-// Step: the second one's effect was dropped without a word, and of two at once both ran.
+// Two steps of one name are a mistake: both would have one child key and one saved result. Seen to fail with ask taken
+// out of Step: the second one's effect was dropped without a word, and of two at once both ran.
 func TestASecondStepOfOneNameIsRefused(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
 		corrected, ran := false, 0
@@ -406,8 +406,8 @@ func TestAFailedStepMayBeTriedAgain(t *testing.T) {
 	})
 }
 
-// The effect of a step has happened, whatever became of its type since. Seen to fail with the error marked Terminal: the key was
-// used up.
+// The effect of a step has happened, whatever became of its type since. Seen to fail with the error marked Terminal:
+// the key was used up.
 func TestAStepThatCannotBeDecodedIsResumedByCorrectedCode(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
 		c := &checkout{crash: true}
@@ -426,9 +426,9 @@ func TestAStepThatCannotBeDecodedIsResumedByCorrectedCode(t *testing.T) {
 	})
 }
 
-// A step that was renamed while a key was pending runs again under its new name, which nothing can prevent. Seen to fail with
-// tellUnused taken out of conclude, and with it called for work that has failed or was reconciled.
-func TestASavedStepThatNobodyAsksForIsToldOf(t *testing.T) {
+// A step that was renamed while a key was pending runs again under its new name, which nothing can prevent. Seen to
+// fail with tellUnused taken out of conclude, and with it called for work that has failed or was reconciled.
+func TestAnUnusedSavedStepIsReported(t *testing.T) {
 	step := retrysafe.StepResult{Name: "reserve", Data: []byte(`"stock-7"`)}
 	rename := func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
 		_, err := retrysafe.Step(ctx, "reservation", func(context.Context, string) (string, error) { return "stock-8", nil })

@@ -19,7 +19,7 @@ func TestLostAnswerToAClaimIsNoConflict(t *testing.T) {
 				return true, nil
 			}
 			lost = true
-			return true, errDown // it took effect, and nobody heard
+			return true, errDown // it took effect, and the answer was lost
 		})
 		k.wantAnswer(pay(), k.answer("first"), "first", false)
 	})
@@ -46,7 +46,7 @@ func TestUnheardTakeOverStaysAbandoned(t *testing.T) {
 			if claims++; claims == 1 {
 				return true, nil // "abandoned"
 			}
-			return true, errDown // taken over, and nobody heard
+			return true, errDown // taken over, and the answer was lost
 		})
 		k.wantRefusal(pay(), retrysafe.ErrStoreFailed)
 		k.store.up()
@@ -169,8 +169,8 @@ func TestRequestsSetOffSweeps(t *testing.T) {
 	})
 }
 
-// To run unprotected is for when nobody knows whether the key is free: not for when the store has said that it is not. Seen
-// to fail with withoutClaim answering for later claims too: the work ran beside the attempt in flight.
+// Work runs unprotected only while it is unknown whether the key is free, not after the store has said that it is
+// taken. Seen to fail with withoutClaim answering for later claims too: the work ran beside the attempt in flight.
 func TestOpenOnlyWhileNothingIsKnown(t *testing.T) {
 	open := retrysafe.Policy{OnStoreError: retrysafe.FailOpen, OnInFlight: retrysafe.Wait(time.Minute), OnAbandoned: retrysafe.Rerun()}
 	failFrom := func(k *kit, first int) {
@@ -203,7 +203,8 @@ func TestOpenOnlyWhileNothingIsKnown(t *testing.T) {
 	})
 }
 
-// A wait that ends while the store is being asked says nothing of the store. Seen to fail with the event told in any case.
+// A wait that ends while the store is being asked says nothing of the store. Seen to fail with the event told in any
+// case.
 func TestImpatienceIsNoFailureOfTheStore(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}, func(k *kit) {
 		go k.guard.Do(k.ctx, pay(), k.taking(10*time.Second, "first"))

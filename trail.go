@@ -14,10 +14,10 @@ const AuditStepPrefix = "retrysafe.audit/"
 // AuditEntry is one decision that a person has made about a key. See Record.Trail.
 type AuditEntry struct {
 	Action ResolveAction `json:"action"`
-	// By and Reason are those of the Resolution or the Purge.
+	// By and Reason are copied from the Resolution or the Purge.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason"`
-	// At is when that was, on the clock of the process that was used for it.
+	// At is the time of the decision, on the clock of the process that saved it.
 	At time.Time `json:"at"`
 	// Attempt and Fence are those of the claim under which the decision was carried out; of a purge, those of the
 	// record.
@@ -36,7 +36,7 @@ type AuditEntry struct {
 // left it released. Trail does not show it.
 const leftReleased ResolveAction = "left released"
 
-// newAuditEntry returns the step that holds an entry about the record as it is to be.
+// newAuditEntry returns the step that holds an entry about the record as it will be after the decision.
 func newAuditEntry(action ResolveAction, reason, by string, known Record) StepResult {
 	e := AuditEntry{
 		Action: action, By: by, Reason: reason, At: time.Now().UTC().Round(time.Millisecond),
@@ -55,8 +55,9 @@ func newAuditEntry(action ResolveAction, reason, by string, known Record) StepRe
 	return StepResult{Name: AuditStepPrefix + rand.Text(), Data: data}
 }
 
-// Trail returns what people have decided about the key (Guard.Resolve, Guard.Purge), oldest first. It reads the
-// record's Steps, where these entries are, and so needs a record of Inspector.Inspect.
+// Trail returns the decisions of people about the key (Guard.Resolve, Guard.Purge), oldest first. It reads them from
+// the record's Steps, and so needs a record of Inspector.Inspect. Decisions are kept as steps because steps live and
+// are deleted with the record in every store.
 func (r Record) Trail() []AuditEntry {
 	trail := slices.DeleteFunc(r.auditEntries(), func(e AuditEntry) bool { return e.Action == leftReleased })
 	for i := range trail {
@@ -95,7 +96,7 @@ func (r Record) leftUnfinished(e AuditEntry, later []AuditEntry) bool {
 	return true
 }
 
-// WithoutTrail returns the record with the steps of the work alone.
+// WithoutTrail returns the record with the steps of the work only.
 func (r Record) WithoutTrail() Record {
 	r.Steps = workSteps(r.Steps)
 	return r

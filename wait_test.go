@@ -97,7 +97,8 @@ func TestReleasedKeyGoesToOneWaiter(t *testing.T) {
 	})
 }
 
-// Each of those who waited may change its answer. Seen to fail with clone taken out of wait and of close: run with -race.
+// Each of those who waited may change its answer. Seen to fail with clone taken out of wait and of close: run with
+// -race.
 func TestWaitersShareNoMemory(t *testing.T) {
 	bubble(t, waiting(time.Minute), func(k *kit) {
 		go k.guard.Do(k.ctx, pay(), k.taking(time.Second, "answer"))
@@ -116,8 +117,8 @@ func TestWaitersShareNoMemory(t *testing.T) {
 	})
 }
 
-// The first process dies; those who wait in the second learn it when the lease runs out. Seen to fail with pauses of any
-// length between two polls: they learnt it up to two seconds later.
+// The first process dies; those who wait in the second learn it when the lease runs out. Seen to fail with pauses of
+// any length between two polls: they learnt it up to two seconds later.
 func TestWaitersOfACrashedAttempt(t *testing.T) {
 	start := func(k *kit) {
 		r := pay()
@@ -208,8 +209,8 @@ func TestWaiterResumesWhatWasReleased(t *testing.T) {
 	})
 }
 
-// A request waits as long as it was told to, however many attempts come one after the other. Seen to fail with each of them
-// waited for as long: it took 18 s.
+// A request waits as long as it was told to, however many attempts come one after the other. Seen to fail with each of
+// them waited for as long: it took 18 s.
 func TestWaitIsOneForAllAttempts(t *testing.T) {
 	policy := waiting(10 * time.Second)
 	policy.OnAbandoned = retrysafe.Rerun()

@@ -2,22 +2,22 @@ package fingerprint
 
 import "strings"
 
-// CanonicalJSON returns body in the one form that all ways of writing the same JSON share: without insignificant white
-// space, members sorted by name (as RFC 8785 sorts them: by UTF-16 code units), strings with as few escapes as
-// possible.
+// CanonicalJSON returns the canonical form of body, which is the same however the same JSON value is written: without
+// insignificant white space, members sorted by name (as RFC 8785 sorts them: by UTF-16 code units), strings with as few
+// escapes as possible.
 //
 // Numbers stay as they were written: 1.0 differs from 1, and 9007199254740993 from 9007199254740992. RFC 8785 rewrites
 // them as floating-point numbers, which makes different amounts equal.
 //
 // It returns an error where two readers could disagree about what body says: it is not exactly one JSON value, or not
 // UTF-8; an object has two members with one name; a string holds half a surrogate pair; objects and arrays nest deeper
-// than 1000; or it is longer than a gibibyte. It takes time in proportion to the body (but for sorting) and, at worst,
-// memory of nine times its length.
+// than 1000; or it is longer than a gibibyte. Time is proportional to the length of body (except for
+// sorting); memory is at most nine times its length.
 func CanonicalJSON(body []byte) ([]byte, error) { return Fields{}.Canonical(body) }
 
 // JSONPart returns a part for Algorithm.Sum that stands for a JSON body: its canonical form, or that of the chosen
-// fields. A body of which there is no canonical form stands for itself, byte for byte, and never equals one that has:
-// a request is not refused because its fingerprint is hard to make. The same holds if f is not valid; see
+// fields. A body that has no canonical form is compared byte for byte, and never equals one that has: a request is not
+// refused because its body is not JSON. The same holds if f is not valid; see
 // Fields.Validate.
 func JSONPart(body []byte, f Fields) string {
 	part, err := f.appendCanonical([]byte(canonicalPart), body)
@@ -27,14 +27,14 @@ func JSONPart(body []byte, f Fields) string {
 	return string(part)
 }
 
-// Which of the two a part is stands before it. Both belong to one algorithm: fingerprints of different algorithms
+// A prefix says which of the two a part is. Both belong to one algorithm, because fingerprints of different algorithms
 // match.
 const (
 	canonicalPart = "canonical:"
 	rawPart       = "raw:"
 )
 
-// appendTo appends the canonical form of value i, without what is excluded.
+// appendTo appends the canonical form of value i, without excluded values.
 func (d *jsonDoc) appendTo(b []byte, i uint32) []byte {
 	switch d.kind(i) {
 	case '{':

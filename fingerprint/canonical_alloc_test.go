@@ -33,8 +33,8 @@ func worstBodies(n int) map[string]string {
 	}
 }
 
-// Bodies are read by whoever sends them, so their memory must be in proportion. Seen to fail with a node of its own for
-// each value, with its texts and pointers: 34 bytes for each of the body, of numbers and of nested arrays.
+// Any client can send a body, so its memory must be in proportion to its length. Seen to fail with a node of its own
+// for each value, with its texts and pointers: 34 bytes for each of the body, of numbers and of nested arrays.
 //
 // Not under the race detector, which allocates too.
 func TestCanonicalJSONTakesLittleMemory(t *testing.T) {

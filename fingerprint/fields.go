@@ -7,18 +7,19 @@ import (
 )
 
 // Fields chooses parts of a JSON body by JSON pointers (RFC 6901), such as "/amount" or "/items/0/sku". At most one of
-// its lists may be set; the zero Fields is everything. A pointer that leads nowhere is no error: it finds nothing.
+// its lists may be set; the zero Fields is everything. A pointer to a value that does not exist is not an error: it
+// finds nothing.
 type Fields struct {
-	// Include chooses these and nothing else: name all that makes one request differ from another. Requests that
-	// differ anywhere else count as the same, and so do all that have none of these.
+	// Include chooses these values and nothing else: name every value that makes one request differ from another.
+	// Requests that differ elsewhere count as the same, and so do all requests that have none of these values.
 	Include []string
-	// Exclude chooses all but these: timestamps, request IDs and whatever else may change from one retry to the
-	// next.
+	// Exclude chooses everything but these values: timestamps, request IDs and others that may change from one retry
+	// to the next.
 	Exclude []string
 }
 
 // Validate returns an error if both lists are set, or if one holds what is not a JSON pointer; and for the pointer ""
-// in Exclude, which would leave nothing. Check configurations with it when they are read.
+// in Exclude, which would leave nothing. Call it where a configuration is read.
 func (f Fields) Validate() error {
 	if len(f.Include) > 0 && len(f.Exclude) > 0 {
 		return errors.New("fingerprint: fields: set Include or Exclude, not both")
@@ -39,15 +40,15 @@ func (f Fields) Validate() error {
 	return nil
 }
 
-// Canonical returns the canonical JSON of what is chosen from body.
+// Canonical returns the canonical JSON of the values that are chosen from body.
 //
-//   - With Include it is an object that has each pointer with its value, {"/amount":100,"/items/0/sku":"a"}. What is
-//     not in the body is not in there either, which differs from null.
-//   - With Exclude it is the body without the parts that are excluded. Array elements are counted before any is gone.
+//   - With Include it is an object that has each pointer with its value, {"/amount":100,"/items/0/sku":"a"}. A
+//     pointer that finds nothing is left out, which differs from null.
+//   - With Exclude it is the body without the parts that are excluded. Array elements are counted before any is
+//     removed.
 //   - Otherwise it is CanonicalJSON(body).
 //
-// It returns an error if CanonicalJSON would, even if what is wrong lies outside of the chosen parts, or if f is not
-// valid.
+// It returns an error if CanonicalJSON would, even if the fault is outside of the chosen values, or if f is not valid.
 func (f Fields) Canonical(body []byte) ([]byte, error) { return f.appendCanonical(nil, body) }
 
 func (f Fields) appendCanonical(b, body []byte) ([]byte, error) {

@@ -15,11 +15,10 @@ const (
 	maxJSONBytes = 1 << 30
 )
 
-// jsonDoc is a JSON text that has been read. encoding/json does not serve here: of several members with one name it
-// keeps the last, and it replaces what is no text, so that different requests would look the same.
+// jsonDoc is a JSON text that has been parsed. Why this is not encoding/json is in doc.go.
 //
-// A body can have a value for every two of its bytes, and there may be many bodies, so values are small: they have no
-// text and no pointers, only positions.
+// A body can have a value for every two of its bytes, and many bodies may be in memory at once, so values are small:
+// they have no text and no pointers, only positions.
 type jsonDoc struct {
 	src       []byte
 	unescaped []byte     // the names that have escapes, without them
@@ -27,7 +26,7 @@ type jsonDoc struct {
 	scratch   []byte     // see text
 }
 
-// jsonSlot is a value, or what stands beside one:
+// jsonSlot is a value, or belongs to one:
 //
 //   - A value, named by the index of its slot. at is where it begins in src; next is the next value in the same array,
 //     or in the same object by name, and two flags.
@@ -35,7 +34,7 @@ type jsonDoc struct {
 //   - Before a member's value, its name. at is where it begins in src, or, if flagged, in unescaped; next is its
 //     length.
 //
-// The first element of an array stands behind the array. 0 is the root, which is next to nothing: it means none.
+// The first element of an array follows the array. 0 is the root, which never follows a value: as next it means none.
 type jsonSlot struct{ at, next uint32 }
 
 const (
@@ -55,7 +54,8 @@ type jsonParser struct {
 
 // parseJSON reads the value that body is. It returns an error if body is not exactly one JSON value (RFC 8259), if an
 // object has two members with one name, if a string holds half a surrogate pair, if it is not UTF-8, or if it nests
-// deeper than maxJSONDepth. Errors tell where, never what. body must not change while the result is in use.
+// deeper than maxJSONDepth. Errors give the position and the kind of fault, never the text. body must not change while
+// the result is in use.
 func parseJSON(body []byte) (*jsonDoc, error) {
 	if len(body) > maxJSONBytes {
 		return nil, fmt.Errorf("fingerprint: JSON of %d bytes; at most %d can be read", len(body), maxJSONBytes)
@@ -74,8 +74,8 @@ func parseJSON(body []byte) (*jsonDoc, error) {
 	return &p.jsonDoc, nil
 }
 
-// countSlots returns how many slots a JSON text needs, so that they need not be moved as they become more. Of what is
-// no JSON it counts no more than it could need if it were.
+// countSlots returns how many slots a JSON text needs, so that all are allocated at once. For a text that is not
+// JSON it returns no more than a JSON text of the same length could need.
 func countSlots(src []byte) int {
 	n, last := 1, byte(0)
 	for i := 0; i < len(src); i++ {
@@ -208,7 +208,7 @@ func (p *jsonParser) link(members []uint32) (first uint32, err error) {
 	return first, nil
 }
 
-// more reads what comes before the next element, and reports whether there is one.
+// more reads the separator or the end after an element, and reports whether another element follows.
 func (p *jsonParser) more(end byte, first bool) bool {
 	p.space()
 	if first {

@@ -27,7 +27,7 @@ func validatePointer(pointer string) error {
 	}
 }
 
-// at returns what a valid pointer leads to, from the root on.
+// at returns the value that a valid pointer leads to.
 func (d *jsonDoc) at(pointer string) (i uint32, ok bool) {
 	for pointer != "" {
 		var part string

@@ -20,7 +20,7 @@ func kept(t *testing.T, s *memstore.Store) int64 {
 	return stats.Pending + stats.Released + stats.Succeeded + stats.Failed
 }
 
-// Each new key sweeps two records that are due, so that a store does not grow although nobody calls Sweep.
+// Each new key sweeps two records that are due, so that a store does not grow although Sweep is never called.
 // Seen to fail with the loop in makeRoom taken out.
 func TestNewKeysSweep(t *testing.T) {
 	s, clock := open(memstore.Options{})

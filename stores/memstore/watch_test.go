@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// Heartbeats, steps and other keys wake nobody. Seen to fail with a wake in every Extend.
+// Heartbeats, steps and other keys wake no waiter. Seen to fail with a wake in every Extend.
 func TestWakesOnlyForCause(t *testing.T) {
 	s, clock := open(memstore.Options{})
 	changed, stop, err := s.Watch(ctx, retrysafe.Key{ID: "k"})
@@ -33,7 +33,7 @@ func TestWakesOnlyForCause(t *testing.T) {
 		t.Error("got a value without cause")
 	default:
 	}
-	// Two causes that nobody has looked at are one value; a repeated completion is none.
+	// Two causes before the channel is read are one value; a repeated completion is none.
 	if err := s.Extend(ctx, l, 0); err != nil {
 		t.Fatal(err)
 	}
