@@ -1,6 +1,6 @@
 //go:build !race
 
-// The race detector makes sync.Pool forget on purpose, so allocations are counted without it.
+// With the race detector sync.Pool drops objects at random, so allocations are counted without it.
 
 package main
 

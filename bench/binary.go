@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/child"
 )
 
-// buildBinary builds the command from the sources beside this module.
+// buildBinary builds the command from the sources in this repository.
 func buildBinary(ctx context.Context, dir string) (string, error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/retrysafe/retrysafe").Output()
 	if err != nil {
@@ -33,7 +33,7 @@ func buildBinary(ctx context.Context, dir string) (string, error) {
 
 type binaryAsked struct{ Binary, Upstream, Store, Log string }
 
-// binaryRole runs `retrysafe proxy` and ends it when told to.
+// binaryRole runs `retrysafe proxy` until stop is done.
 func binaryRole(stop context.Context, text json.RawMessage, ready func(any) error) (_ any, err error) {
 	var in binaryAsked
 	if err := json.Unmarshal(text, &in); err != nil {
@@ -67,7 +67,7 @@ func binaryRole(stop context.Context, text json.RawMessage, ready func(any) erro
 	return nil, nil
 }
 
-// freeAddress is one that nobody listens at just now.
+// freeAddress returns an address on which no process listens.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -76,7 +76,7 @@ func freeAddress() (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// untilItListens tries to connect until it can.
+// untilItListens waits until a connection succeeds.
 func untilItListens(c *child.Child, addr string) error {
 	timeout := time.After(30 * time.Second)
 	for {

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// cost is what one call takes.
+// cost is the cost of one call.
 type cost struct {
 	// nanos of CPU time, of all threads, garbage collection included.
 	nanos float64
-	// gcNanos are those of nanos that went into garbage collection, as the runtime estimates it.
+	// gcNanos is the part of nanos for garbage collection, as estimated by the runtime.
 	gcNanos float64
-	// allocs is rounded down, as testing.AllocsPerRun does: what grows now and then does not count.
+	// allocs is rounded down, like that of testing.AllocsPerRun: occasional growth does not count.
 	allocs float64
 }
 
-// measureCPU calls f n times, one after the other, on one CPU: on a busy server the garbage collector finds no idle one
-// to spend.
+// measureCPU calls f n times in sequence on one CPU, so that the garbage collector cannot use an idle one. That
+// matches a busy server.
 func measureCPU(n int, f func(i int)) cost {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	runtime.GC() // what came before is not to be paid here
+	runtime.GC() // garbage from before must not count
 	mallocs, gc, cpu := mallocsNow(), gcSeconds(), cpuNanos()
 	for i := range n {
 		f(i)
@@ -42,7 +42,7 @@ func measureCPU(n int, f func(i int)) cost {
 	}
 }
 
-// gcSeconds is the CPU time that collections have taken, up to the last one that has ended.
+// gcSeconds returns the CPU time of garbage collections up to the end of the last one.
 func gcSeconds() float64 {
 	sample := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}}
 	metrics.Read(sample)
@@ -55,7 +55,7 @@ func mallocsNow() uint64 {
 	return m.Mallocs
 }
 
-// cpuNanos is the CPU time that this process has used.
+// cpuNanos returns the CPU time of this process.
 func cpuNanos() int64 {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -72,10 +72,10 @@ func firstOf(earlier, later error) error {
 	return later
 }
 
-// processCPU is the CPU time that another process has used. 0 for the process 0.
+// processCPU returns the CPU time of another process; 0 for the process 0.
 func processCPU(pid int) (time.Duration, error) { return statCPU(pid, false) }
 
-// familyCPU is the CPU time of a process, of its children, and of the children that have ended.
+// familyCPU returns the CPU time of a process, its children, and its children that have ended.
 func familyCPU(pid int) (time.Duration, error) {
 	total, err := statCPU(pid, true)
 	if err != nil {
@@ -94,12 +94,12 @@ func familyCPU(pid int) (time.Duration, error) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH) {
 			return 0, err
 		}
-		total += cpu // none for one that has just ended
+		total += cpu // 0 for a process that has just ended
 	}
 	return total, nil
 }
 
-// statCPU is the user and system time of a process, with or without that of its children that have ended.
+// statCPU returns the user and system time of a process, optionally with that of its children that have ended.
 func statCPU(pid int, ended bool) (time.Duration, error) {
 	if pid == 0 {
 		return 0, nil
@@ -108,7 +108,7 @@ func statCPU(pid int, ended bool) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The command's name, in parentheses, may hold anything; what follows it is numbers.
+	// The command's name, in parentheses, may contain any characters; after it there are only numbers.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	last := 13
 	if ended {

@@ -14,10 +14,10 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// fillers is how many goroutines fill a store: enough that its syncs are shared.
+// fillers is the number of goroutines that fill a store, large enough to share syncs.
 const fillers = 256
 
-// fill completes the keys from first up to, not including, end. keep is asked anew for each.
+// fill completes the keys from first up to but not including end. It calls keep for each key.
 func fill(ctx context.Context, s retrysafe.Store, first, end int64, keep func() retrysafe.Retention) error {
 	result := pairResult()
 	next := atomic.Int64{}
@@ -42,7 +42,7 @@ func fill(ctx context.Context, s retrysafe.Store, first, end int64, keep func() 
 	return failed.err
 }
 
-// fillParams claims the i-th key.
+// fillParams returns the parameters that claim the i-th key.
 func fillParams(i int64) retrysafe.ClaimParams {
 	return retrysafe.ClaimParams{
 		Key:         retrysafe.Key{Scope: pairScope, ID: fmt.Sprintf("order-%032d", i)},
@@ -52,12 +52,12 @@ func fillParams(i int64) retrysafe.ClaimParams {
 	}
 }
 
-// replay claims a key that fill has completed, one of the first n at random, and expects its result.
+// replay claims one of the first n keys that fill has completed, at random, and expects its result.
 func replay(ctx context.Context, s retrysafe.Store, n int64) error {
 	return replayOf(ctx, s, rand.Int64N(n))
 }
 
-// replayOf is replay of the i-th key.
+// replayOf is replay for the i-th key.
 func replayOf(ctx context.Context, s retrysafe.Store, i int64) error {
 	c, err := s.Claim(ctx, fillParams(i))
 	if err == nil && c.Verdict != retrysafe.Done {
@@ -66,7 +66,7 @@ func replayOf(ctx context.Context, s retrysafe.Store, i int64) error {
 	return err
 }
 
-// residentBytes is how much memory a process holds.
+// residentBytes returns the resident memory of a process.
 func residentBytes(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

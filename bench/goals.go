@@ -6,14 +6,14 @@ import (
 	"github.com/retrysafe/retrysafe/bench/disk"
 )
 
-// goal is one line in the list of what this project wants to be.
+// goal is one of the performance goals of the project.
 type goal struct {
 	number  int
 	title   string
 	measure func(context.Context, *run) error
 }
 
-// goals lists them all, with their targets.
+// goals returns all goals with their targets.
 func goals() []goal {
 	return []goal{
 		{1, "the embedded store beside its limit, on a disk that takes 2 ms to sync", pairsGoal(1, disk.Slow(),

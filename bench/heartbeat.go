@@ -16,9 +16,9 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// Goal 6: heartbeats cost nothing for work that ends within a third of its lease. A call cannot be had without them, so
-// what is measured is what they could cost: goroutines and store calls, exactly; and the timer they hang on, beside the
-// whole call.
+// Goal 6: heartbeats cost nothing for work that ends within a third of its lease. A call cannot be made without them,
+// so their possible costs are measured: goroutines and store calls, exactly; and their timer, relative to the whole
+// call.
 
 func heartbeatGoal(ctx context.Context, r *run) error {
 	in := heartbeatAsked{Rounds: r.rounds(9, 3), Calls: 20_000}
@@ -88,7 +88,7 @@ func heartbeatRole(ctx context.Context, text json.RawMessage, _ func(any) error)
 	return found, err
 }
 
-// timerCost is the CPU time of setting a timer and stopping it, while others are pending.
+// timerCost measures the CPU time of setting and stopping a timer while others are pending.
 func timerCost(n int) float64 {
 	var others []*time.Timer
 	for i := range inFlight {
@@ -101,7 +101,7 @@ func timerCost(n int) float64 {
 	return cost.nanos
 }
 
-// countInFlight counts goroutines while many calls are under way, and the store calls that they made in the end.
+// countInFlight counts goroutines while many calls are running, and the store calls that they made at the end.
 func countInFlight(ctx context.Context) (goroutines, extraCalls float64, err error) {
 	store := &countingStore{Store: memstore.New(memstore.Options{})}
 	guard := retrysafe.New(store, retrysafe.Options{SweepEvery: -1})
@@ -128,7 +128,7 @@ func countInFlight(ctx context.Context) (goroutines, extraCalls float64, err err
 		err = firstOf(err, <-errs)
 	}
 	extra := store.calls.Load() - 2*inFlight
-	perCall := (during - before - inFlight) / inFlight // whole ones: a few of the runtime's come and go
+	perCall := (during - before - inFlight) / inFlight // rounded, because a few goroutines of the runtime come and go
 	return float64(perCall), float64(extra) / inFlight, err
 }
 

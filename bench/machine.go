@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// machine is what the figures depend on beside the disk.
+// machine describes the machine, on which the figures depend in addition to the disk.
 type machine struct {
 	Date     string `json:"date"`
 	Go       string `json:"go"`
@@ -16,11 +16,11 @@ type machine struct {
 	Kernel   string `json:"kernel"`
 	CPUs     int    `json:"cpus"`
 	CPU      string `json:"cpu"`
-	// Load is how many processes ran or waited to, over the minute before the run. On an idle machine it is near 0.
+	// Load is the load average over the minute before the run. It is near 0 on an idle machine.
 	Load string `json:"load"`
 }
 
-// thisMachine reads what Linux says of itself. What it does not say stays empty.
+// thisMachine reads the description from Linux. Fields that it does not find stay empty.
 func thisMachine() machine {
 	return machine{
 		Date:     time.Now().UTC().Format(time.DateOnly),

@@ -1,5 +1,5 @@
-// Command bench measures Retrysafe beside its peers and its limits, and prints each goal with its target and whether
-// it holds. See README.md.
+// Command bench compares Retrysafe with peers and limits, and prints each goal with its target and whether it is met.
+// See README.md.
 package main
 
 import (
@@ -25,12 +25,13 @@ func main() {
 func command(args []string) error {
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	asJSON := flags.Bool("json", false, "print JSON instead of a table")
-	quick := flags.Bool("quick", false, "short rounds and small data: a look, not a verdict")
+	quick := flags.Bool("quick", false, "short rounds and small data, for a quick look")
 	only := flags.String("only", "", "measure these goals only: goal1,goal3")
 	results := flags.String("results", "", "of a whole run: write the report to this file too, as Markdown")
-	profile := flags.String("profile", "", "run this goal only, on this disk, and write our side's CPU profile to goalN.pprof")
-	dir := flags.String("dir", os.TempDir(), "where to put the data; the disk under it is what is measured")
-	role := flags.String("role", "", "for the benchmark's own use: play this part")
+	profile := flags.String("profile", "",
+		"run this goal only, on this disk, and write our side's CPU profile to goalN.pprof")
+	dir := flags.String("dir", os.TempDir(), "folder for the data; its disk is measured")
+	role := flags.String("role", "", "internal: run this role")
 	_ = flags.Parse(args)
 	if *role != "" {
 		return playRole(*role, flags.Arg(0))
@@ -62,7 +63,7 @@ func newRun(dir, only, profile string) (*run, error) {
 	return r, err
 }
 
-// parseGoals reads "goal1,goal3" or "1,3".
+// parseGoals parses "goal1,goal3" or "1,3".
 func parseGoals(text string) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -78,7 +79,7 @@ func parseGoals(text string) ([]int, error) {
 	return numbers, nil
 }
 
-// execute measures and reports. What could be measured is reported even if something else could not.
+// execute measures and reports. If something cannot be measured, it still reports the rest.
 func execute(r *run, asJSON bool, w io.Writer) (err error) {
 	ctx, cancel := interruptible()
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// TestMain plays a role when a test starts this program again.
+// TestMain runs a role when a test starts this program again.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "-role" {
 		if err := playRole(os.Args[2], os.Args[3]); err != nil {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// One caller shares its syncs with nobody: a claim and a completion are two, no more but for what copies the log back
-// into the file now and then, and above all no fewer.
+// A single caller cannot share syncs. A claim and a completion need two of them, a few more for checkpoints, and
+// never fewer.
 //
 // Seen to fail with PRAGMA synchronous=OFF in sqlitestore (0 syncs), and with Datasync taken out of the raw log.
 func TestAPairOfOneCallerIsTwoSyncs(t *testing.T) {
@@ -61,7 +61,7 @@ func TestACallInFlightHasNoGoroutineAndTwoStoreCalls(t *testing.T) {
 	}
 }
 
-// What a user links is what is measured here: the root and the middleware bring no module, the embedded store few.
+// The modules that a user links are measured here: the root and the middleware add no module, the embedded store few.
 //
 // Seen to fail with an import of fiber in httpsafe.
 func TestModulesLinked(t *testing.T) {
@@ -74,10 +74,11 @@ func TestModulesLinked(t *testing.T) {
 	}
 }
 
-// modulesOf lists the modules that end up in a program which imports the package.
+// modulesOf returns the modules that are linked into a program that imports the package.
 func modulesOf(t *testing.T, pkg string) []string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", pkg).Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}",
+		pkg).Output()
 	if err != nil {
 		t.Fatalf("go list %s: %v", pkg, err)
 	}
@@ -107,7 +108,7 @@ func TestParseGoals(t *testing.T) {
 	}
 }
 
-// Seen to fail with the check of how often the work ran taken out of costOf.
+// Seen to fail with the check of the number of runs taken out of costOf.
 func TestASubjectThatSkipsTheWorkCannotWin(t *testing.T) {
 	if _, err := costOf(idle{}, []string{"a", "b"}, 2); err == nil {
 		t.Error("no error although the work never ran")
@@ -127,7 +128,8 @@ func TestResultsNameNoPathOfTheMachine(t *testing.T) {
 		_, err := os.Open(filepath.Join(r.dir, "absent"))
 		return err
 	}})
-	r.Figures = []figure.Figure{{Goal: 1, What: "something", Unit: "x", Samples: []float64{1, 2, 3}, Target: figure.AtLeast(2)}}
+	r.Figures = []figure.Figure{{Goal: 1, What: "something", Unit: "x", Samples: []float64{1, 2, 3},
+		Target: figure.AtLeast(2)}}
 	path := filepath.Join(r.dir, "results.md")
 	if err := writeResults(path, r); err != nil {
 		t.Fatal(err)
@@ -136,7 +138,8 @@ func TestResultsNameNoPathOfTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"Goal 3 was not measured", "within the spread", runtime.Version(), "0 targets are met, 1 within the spread only"} {
+	for _, part := range []string{"Goal 3 was not measured", "within the spread", runtime.Version(),
+		"0 targets are met, 1 within the spread only"} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("the results do not say %q:\n%s", part, text)
 		}
@@ -156,7 +159,7 @@ func TestAGoalThatFailsDoesNotStopTheOthers(t *testing.T) {
 	}
 }
 
-// What is shipped is one binary, and it stays small.
+// The released command is one binary, and it stays small.
 //
 // Seen to fail with bench's Restate SDK imported in cmd/retrysafe.
 func TestTheBinaryIsSmall(t *testing.T) {
@@ -172,7 +175,7 @@ func TestTheBinaryIsSmall(t *testing.T) {
 	if len(info.Deps) > mostModules {
 		t.Errorf("it links %d modules, want at most %d", len(info.Deps), mostModules)
 	}
-	const mostBytes = 43 * mib // our own code has grown by half a MiB since 42 was enough; no module was added
+	const mostBytes = 43 * mib // our own code has grown by half a MiB since the limit of 42; no module was added
 	if file, err := os.Stat(binary); err != nil || file.Size() > mostBytes {
 		t.Errorf("it has %d bytes (%v), want at most %d", file.Size(), err, mostBytes)
 	}

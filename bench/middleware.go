@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// Goal 5: what the middleware adds to a bare handler, and beside it what fiber's adds to a bare fiber handler. Handlers
-// are called directly, on one goroutine, without a connection: net/http and fasthttp themselves differ by far more than
-// the middlewares do, and are left out of both.
+// Goal 5: the cost that the middleware adds to a bare handler, next to the cost that fiber's middleware adds to a
+// bare fiber handler. Handlers are called directly, on one goroutine, without a connection. net/http and fasthttp
+// themselves differ by far more than the middlewares, so both are left out.
 
 func middlewareGoal(ctx context.Context, r *run) error {
 	in := middlewareAsked{Rounds: r.rounds(9, 3), Calls: 40_000, OursOnly: r.profile(5) != ""}
@@ -26,7 +26,7 @@ func middlewareGoal(ctx context.Context, r *run) error {
 	}
 	for _, kind := range requestKinds() {
 		ours, fiber := got.Ours[kind], got.Fiber[kind]
-		if kind != withoutKey { // without a key neither costs enough for a ratio
+		if kind != withoutKey { // without a key both costs are too small for a ratio
 			r.add(ctx, figure.Figure{
 				Goal: 5, Unit: "x", What: fmt.Sprintf("CPU that the middleware adds ÷ fiber's, %s", kind),
 				Samples: ratios(ours.Micros, fiber.Micros), Target: targets[kind].cpu,
@@ -47,7 +47,7 @@ func middlewareGoal(ctx context.Context, r *run) error {
 	return nil
 }
 
-// requestKind is what a request means to a middleware.
+// requestKind is the kind of a request for a middleware.
 type requestKind string
 
 const (
@@ -65,7 +65,7 @@ type middlewareAsked struct {
 
 type middlewareFound struct{ Ours, Fiber map[requestKind]overhead }
 
-// overhead is what a middleware adds to each call, a value for each round, and what the bare handler takes.
+// overhead is the cost that a middleware adds to each call, one value per round, and the cost of the bare handler.
 type overhead struct{ Micros, GCMicros, Allocs, Bare []float64 }
 
 func middlewareRole(_ context.Context, text json.RawMessage, _ func(any) error) (any, error) {
@@ -82,7 +82,7 @@ func middlewareRole(_ context.Context, text json.RawMessage, _ func(any) error) 
 	return found, nil
 }
 
-// round begins with empty stores, so that each round collects as much garbage as the others.
+// round starts with empty stores, so that each round collects the same amount of garbage.
 func (f middlewareFound) round(in middlewareAsked) error {
 	ours, err := newHTTPSubjects()
 	if err != nil {
@@ -104,28 +104,28 @@ func (f middlewareFound) round(in middlewareAsked) error {
 	return nil
 }
 
-// keysOf returns as many keys as there are calls, made beforehand so that making them costs nobody.
+// keysOf returns one key per call, made beforehand so that their cost is not measured.
 func keysOf(kind requestKind, calls int) []string {
 	keys := make([]string, calls)
 	for i := range keys {
 		switch kind {
 		case freshKey:
 			keys[i] = fmt.Sprintf("9d0f2c1a-0000-4000-8000-%012x", i)
-		case replayedKey: // of those that were fresh in this round
+		case replayedKey: // the fresh keys of this round
 			keys[i] = fmt.Sprintf("9d0f2c1a-0000-4000-8000-%012x", i%replayed)
 		}
 	}
 	return keys
 }
 
-// subject serves one request and says whether its answer was as it should be. The empty key means none.
+// subject serves one request and reports whether its answer was correct. An empty key means none.
 type subject interface {
 	serve(key string) error
-	// ran counts how often the handler's work has run.
+	// ran returns how often the handler's work has run.
 	ran() int
 }
 
-// subjects are a handler with a middleware and without.
+// subjects are a handler with a middleware and one without.
 type subjects struct{ guarded, bare subject }
 
 func compareCosts(s subjects, kind requestKind, keys []string, found map[requestKind]overhead) error {
@@ -150,7 +150,7 @@ func compareCosts(s subjects, kind requestKind, keys []string, found map[request
 	return nil
 }
 
-// costOf is the cost of a request. The work must have run as often as runs says.
+// costOf measures the cost of a request. The work must have run exactly runs times.
 func costOf(s subject, keys []string, runs int) (cost, error) {
 	before := s.ran()
 	var err error

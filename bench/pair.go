@@ -20,7 +20,7 @@ const pairScope = "v1/tenant-17/POST %2Fpayments"
 
 const pairFingerprint = retrysafe.Fingerprint("raw1:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU")
 
-// pairResult is what a small JSON API answers. It is not to be written to.
+// pairResult returns the answer of a small JSON API. It must not be modified.
 func pairResult() retrysafe.Result {
 	return retrysafe.Result{
 		Code: 201,
@@ -43,7 +43,7 @@ func storePair(ctx context.Context, s retrysafe.Store, r retrysafe.Result, keep 
 	return s.Complete(ctx, c.Lease, r, keep)
 }
 
-// freshParams claims a key that nobody has claimed.
+// freshParams returns the parameters that claim a fresh key.
 func freshParams() retrysafe.ClaimParams {
 	owner := retrysafe.NewOwner()
 	return retrysafe.ClaimParams{
@@ -54,7 +54,7 @@ func freshParams() retrysafe.ClaimParams {
 	}
 }
 
-// rawPair appends what a store needs to know of a claim and of a completion.
+// rawPair appends the bytes that a store needs for a claim and a completion.
 func rawPair(l *rawlog.Log, r retrysafe.Result) error {
 	owner := retrysafe.NewOwner()
 	key := retrysafe.Key{Scope: pairScope, ID: hex.EncodeToString(owner[:])}
@@ -71,7 +71,7 @@ func rawPair(l *rawlog.Log, r retrysafe.Result) error {
 	return l.Append(append(append(done, r.Meta...), r.Body...))
 }
 
-// rate runs f from callers goroutines for about d and returns how often it ended, and how long that took.
+// rate runs f in callers goroutines for about d and returns the number of calls, and the duration.
 func rate(callers int, d time.Duration, f func() error) (n int64, took time.Duration, err error) {
 	var count atomic.Int64
 	var first firstError
@@ -92,7 +92,7 @@ func rate(callers int, d time.Duration, f func() error) (n int64, took time.Dura
 	return count.Load(), time.Since(began), first.err
 }
 
-// firstError keeps the first of the errors that goroutines meet.
+// firstError keeps the first error of many goroutines.
 type firstError struct {
 	once sync.Once
 	some atomic.Bool
@@ -108,5 +108,5 @@ func (f *firstError) set(err error) {
 
 func (f *firstError) failed() bool { return f.some.Load() }
 
-// perSecond is a rate.
+// perSecond returns a rate.
 func perSecond(n int64, took time.Duration) float64 { return float64(n) / took.Seconds() }

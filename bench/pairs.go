@@ -45,8 +45,8 @@ func pairsGoal(number int, d disk.Disk, targets map[int]float64) func(context.Co
 	}
 }
 
-// comparePairs measures, and counts syncs: in the same run if that is under strace anyway, else in a short one of its
-// own, so that strace does not disturb the figures.
+// comparePairs measures, and counts syncs: in the same run if that is under strace anyway, otherwise in a separate
+// short run, so that strace does not change the figures.
 func comparePairs(ctx context.Context, r *run, d disk.Disk, goal, callers int) (got, counted pairsFound, err error) {
 	in := pairsAsked{
 		Dir: r.dir, Callers: callers, Rounds: r.rounds(7, 3), Warm: r.length(500 * time.Millisecond),
@@ -67,27 +67,27 @@ func comparePairs(ctx context.Context, r *run, d disk.Disk, goal, callers int) (
 	return got, counted, err
 }
 
-// pairsAsked is what the role is asked to do.
+// pairsAsked holds the parameters of the role.
 type pairsAsked struct {
 	Dir         string
 	Callers     int
 	Rounds      int
 	Warm, Round time.Duration
-	// Count, if set, ends a round after so many pairs by one caller, however long they take.
+	// Count, if set, ends a round after so many pairs by one caller, regardless of the time.
 	Count int
-	// Trace is the file to count syncs in; empty: they are not counted.
+	// Trace is the file in which syncs are counted; if it is empty, they are not counted.
 	Trace string
-	// OursOnly leaves the raw log out, for a profile.
+	// OursOnly leaves out the raw log, for a profile.
 	OursOnly bool
 }
 
-// pairsFound holds pairs per second, one for each round, and syncs a pair over all rounds.
+// pairsFound holds pairs per second, one value per round, and syncs per pair over all rounds.
 type pairsFound struct {
 	Ours, Raw           []float64
 	OursSyncs, RawSyncs float64
 }
 
-// pairsRole takes turns between the two.
+// pairsRole measures both sides in turn.
 func pairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
 	var in pairsAsked
 	if err := json.Unmarshal(text, &in); err != nil {
@@ -192,7 +192,7 @@ func (t *turn) count() (int, error) {
 
 func (t *turn) syncsAPair() float64 { return float64(t.syncs) / float64(max(t.pairs, 1)) }
 
-// ratios divides round by round, so that what disturbs one round disturbs both sides.
+// ratios divides round by round, because a disturbance of one round affects both sides.
 func ratios(ours, theirs []float64) []float64 {
 	var out []float64
 	for i := range min(len(ours), len(theirs)) {

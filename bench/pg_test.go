@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/disk"
 )
 
-// One caller shares its syncs with nobody: a claim and a completion are two, here as well as with pgbench.
+// A single caller cannot share syncs: a claim and a completion need two, here as well as with pgbench.
 //
 // Seen to fail with synchronous_commit off (0 and 0.01).
 func TestAPairOnPostgresIsTwoSyncs(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAPairOnPostgresIsTwoSyncs(t *testing.T) {
 		if pairs == 0 {
 			t.Errorf("%s: no pairs", c.name)
 		}
-		// What a connection has done is counted once it has ended, which takes a moment.
+		// The server counts a connection's work shortly after the connection has ended.
 		got := int64(0)
 		for giveUpAt := time.Now().Add(5 * time.Second); got < 2*pairs && time.Now().Before(giveUpAt); {
 			got = syncs(t, s) - before
@@ -72,7 +72,7 @@ func TestAPairOnPostgresIsTwoSyncs(t *testing.T) {
 	}
 }
 
-// syncs is how often the server has synced its log.
+// syncs returns how often the server has synced its log.
 func syncs(t *testing.T, s *pgServer) (n int64) {
 	t.Helper()
 	if err := s.pool.QueryRow(t.Context(), "SELECT wal_sync FROM pg_stat_wal").Scan(&n); err != nil {
@@ -81,7 +81,7 @@ func syncs(t *testing.T, s *pgServer) (n int64) {
 	return n
 }
 
-// reachableFolder is one that the server's user reaches, unlike t.TempDir.
+// reachableFolder returns a folder to which the server's user has access, unlike t.TempDir.
 func reachableFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-bench")
@@ -92,7 +92,7 @@ func reachableFolder(t *testing.T) string {
 	return dir
 }
 
-// Seen to fail with the look for failed transactions taken out.
+// Seen to fail with the check for failed transactions taken out.
 func TestTheReportOfPgbenchIsRead(t *testing.T) {
 	const report = `scaling factor: 1
 number of transactions actually processed: 1234
@@ -113,7 +113,7 @@ tps = 616.990001 (without initial connection time)
 	}
 }
 
-// Seen to fail with the children left out, and with those that have ended left out.
+// Seen to fail with the children left out, and with the ended children left out.
 func TestCPUOfAFamilyIsThatOfAll(t *testing.T) {
 	const work = `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`
 	for name, script := range map[string]string{
@@ -131,12 +131,13 @@ func TestCPUOfAFamilyIsThatOfAll(t *testing.T) {
 			}
 		}
 		if own, err := processCPU(cmd.Process.Pid); cpu < 50*time.Millisecond || own >= cpu || err != nil {
-			t.Errorf("%s: %v, of which the parent's own %v, %v; want more than 50 ms, and the parent's less", name, cpu, own, err)
+			t.Errorf("%s: %v, of which the parent's own %v, %v; want more than 50 ms, and the parent's less", name,
+				cpu, own, err)
 		}
 	}
 }
 
-// startScript starts cmd, which ends with the test, and returns what it prints.
+// startScript starts cmd, which ends with the test, and returns its output.
 func startScript(t *testing.T, cmd *exec.Cmd) *bufio.Reader {
 	t.Helper()
 	in, err := cmd.StdinPipe()

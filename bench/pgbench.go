@@ -13,35 +13,37 @@ import (
 	"time"
 )
 
-// What pgstore is compared with: the two statements that everybody writes, on one plain table, sent by pgbench.
+// The comparison for pgstore: the two usual statements on one plain table, sent by pgbench.
 
 // plainTable has the columns of pgstore's claims, and the result. PostgreSQL's defaults, no second index.
 const plainTable = `CREATE TABLE plain (
-	k uuid PRIMARY KEY, owner uuid NOT NULL, fence bigint NOT NULL, first_fence bigint NOT NULL, claimed_at bigint NOT NULL,
+	k uuid PRIMARY KEY, owner uuid NOT NULL, fence bigint NOT NULL, first_fence bigint NOT NULL,
+	claimed_at bigint NOT NULL,
 	ends_at bigint NOT NULL, keep_replay bigint NOT NULL, keep_key bigint NOT NULL, keep_audit bigint NOT NULL,
 	sweep_at integer NOT NULL, attempt integer NOT NULL, steps integer NOT NULL, code integer NOT NULL,
 	state smallint NOT NULL, omitted boolean NOT NULL, waiters boolean NOT NULL, take_over boolean NOT NULL,
 	fingerprint bytea NOT NULL, scope bytea NOT NULL, id bytea NOT NULL, meta bytea, body bytea)`
 
-// plainScript is a pair. Two numbers of sixteen digits make a key, which saves pgbench from needing a function for it, and
-// what is the same for all keys stands in the statement and is not even sent: that is in pgbench's favour.
+// plainScript is a pair. Two numbers of sixteen digits form a key, so that pgbench needs no function for it. Values
+// that are the same for all keys are constants in the statement and are not sent. Both favour pgbench.
 func plainScript() string {
 	r := pairResult()
 	return fmt.Sprintf(`\set a random(1000000000000000, 9999999999999999)
 \set b random(1000000000000000, 9999999999999999)
-INSERT INTO plain (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit, sweep_at, attempt,
-	steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
-SELECT (:a::text || :b::text)::uuid, (:b::text || :a::text)::uuid, now, now, now, now + 30000000, 86400000000, 86400000000,
-	86400000000, now / 60000000, 1, 0, 0, 1, false, false, false, %s, %s, (:a::text || :b::text)::bytea
+INSERT INTO plain (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit,
+	sweep_at, attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
+SELECT (:a::text || :b::text)::uuid, (:b::text || :a::text)::uuid, now, now, now, now + 30000000, 86400000000,
+	86400000000, 86400000000, now / 60000000, 1, 0, 0, 1, false, false, false, %s, %s, (:a::text || :b::text)::bytea
 FROM (SELECT (date_part('epoch', now()) * 1e6)::bigint) t (now) ON CONFLICT DO NOTHING;
 UPDATE plain SET state = 3, code = %d, ends_at = (date_part('epoch', now()) * 1e6)::bigint, meta = %s, body = %s
 WHERE k = (:a::text || :b::text)::uuid;
-`, byteaLiteral([]byte(pairFingerprint)), byteaLiteral([]byte(pairScope)), r.Code, byteaLiteral(r.Meta), byteaLiteral(r.Body))
+`, byteaLiteral([]byte(pairFingerprint)), byteaLiteral([]byte(pairScope)), r.Code, byteaLiteral(r.Meta),
+		byteaLiteral(r.Body))
 }
 
 func byteaLiteral(b []byte) string { return fmt.Sprintf(`'\x%x'::bytea`, b) }
 
-// pgbench is how to run it.
+// pgbench holds the parameters of pgbench.
 type pgbench struct{ Path, Script, URL string }
 
 func (s *pgServer) pgbench(r *run) (pgbench, error) {
@@ -53,8 +55,8 @@ func (s *pgServer) pgbench(r *run) (pgbench, error) {
 	return b, os.WriteFile(b.Script, []byte(plainScript()), 0o600)
 }
 
-// run makes pairs from so many clients for d, which pgbench takes in whole seconds, and says how many and how many a second,
-// once connected.
+// run makes pairs with so many clients for d, which pgbench takes in whole seconds. It returns the number of pairs
+// and the rate without connecting.
 func (b pgbench) run(ctx context.Context, clients int, d time.Duration) (pairs int64, perSecond float64, err error) {
 	seconds := max(1, int(d.Round(time.Second)/time.Second))
 	cmd := exec.CommandContext(ctx, b.Path, "-n", "-M", "prepared", "-f", b.Script, "-T", strconv.Itoa(seconds),
@@ -74,7 +76,7 @@ var (
 	pgbenchRate   = regexp.MustCompile(`(?m)^tps = ([0-9.]+) \(without initial connection time\)`)
 )
 
-// parsePgbench reads its report. A pair that failed is an error.
+// parsePgbench parses pgbench's report. A failed pair is an error.
 func parsePgbench(report string) (pairs int64, perSecond float64, err error) {
 	n, rate := pgbenchPairs.FindStringSubmatch(report), pgbenchRate.FindStringSubmatch(report)
 	if n == nil || rate == nil || pgbenchFailed.MatchString(report) {
@@ -87,7 +89,7 @@ func parsePgbench(report string) (pairs int64, perSecond float64, err error) {
 	return pairs, perSecond, err
 }
 
-// bestClients tries out with how many clients pgbench is fastest, and says how fast it was with each.
+// bestClients finds the number of clients with which pgbench is fastest, and returns the rates that it tried.
 func (b pgbench) bestClients(ctx context.Context, r *run) (best int, tried string, err error) {
 	var fastest float64
 	for _, clients := range []int{1, 4, 8, 16, 32, 64} {

@@ -14,9 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// Goal 9, its last part: pgstore beside DBOS, whose workflows run once for each ID, on one server.
+// Goal 9, last part: pgstore next to DBOS, whose workflows run once for each ID, on one server.
 
-// dbosCallers work at once on either side.
+// dbosCallers is the number of concurrent callers on each side.
 const dbosCallers = 64
 
 func pgDBOS(ctx context.Context, r *run, s *pgServer) error {
@@ -49,7 +49,8 @@ func dbosFigure(what string, target float64, got pgDBOSRates) figure.Figure {
 		Goal: 9, Disk: "as is", Unit: "x", What: "pgstore ÷ DBOS, 64 callers: " + what,
 		Samples: ratios(got.Ours, got.Theirs), Target: figure.AtLeast(target),
 		Aside: fmt.Sprintf("%s ÷ %s a second. DBOS, in one Node process, also journals the workflow's step and resumes it "+
-			"after a crash, which a store does not.", figure.Short(figure.Median(got.Ours)), figure.Short(figure.Median(got.Theirs))),
+			"after a crash, which a store does not.", figure.Short(figure.Median(got.Ours)),
+			figure.Short(figure.Median(got.Theirs))),
 	}
 }
 
@@ -62,7 +63,7 @@ type pgDBOSAsked struct {
 
 type pgDBOSFound struct{ Fresh, Replay pgDBOSRates }
 
-// pgDBOSRates holds pairs, or replays, per second, one for each round.
+// pgDBOSRates holds pairs, or replays, per second, one value per round.
 type pgDBOSRates struct{ Ours, Theirs []float64 }
 
 func pgDBOSRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
@@ -117,7 +118,7 @@ func oursFor(d time.Duration, f func() error) func() (float64, error) {
 	}
 }
 
-// compare lets both sides take turns; the first round warms up.
+// compare runs both sides in turn; the first round is a warm-up.
 func (r *pgDBOSRates) compare(rounds int, ours, theirs func() (float64, error)) error {
 	for i := range 1 + rounds {
 		a, err := ours()

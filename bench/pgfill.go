@@ -6,10 +6,11 @@ import (
 	"sync"
 )
 
-// fillClaims puts completed claims into a schema, as they are after a day: their keys are random, and they were made evenly
-// over a day, the youngest one minAge microseconds ago. Each is kept for a day. Then it lets the server tidy up, so that
-// nothing of that is left to do while something is measured.
-const fillClaims = `INSERT INTO %s.claims (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit,
+// fillClaims fills a schema with completed claims as they are after a day: with random keys, spread evenly over a
+// day, the youngest one minAge microseconds old, and kept for a day. Then it runs VACUUM and CHECKPOINT, so that they
+// do not run during a measurement.
+const fillClaims = `INSERT INTO %s.claims (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key,
+	keep_audit,
 	sweep_at, attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
 SELECT gen_random_uuid(), gen_random_uuid(), t.at, t.at, t.at, t.at + 60000, day, day, day,
 	(t.at + 60000 + day) / 60000000, 1, 0, 201, 3, false, false, false, %s, %s, lpad(i::text, 32, '0')::bytea
@@ -22,7 +23,8 @@ func (s *pgServer) fill(ctx context.Context, schema string, rows, minAge int64) 
 	var wg sync.WaitGroup
 	for i := range int64(parts) {
 		wg.Go(func() {
-			err := s.exec(ctx, fmt.Sprintf(fillClaims, schema, byteaLiteral([]byte(pairFingerprint)), byteaLiteral([]byte(pairScope)),
+			err := s.exec(ctx, fmt.Sprintf(fillClaims, schema, byteaLiteral([]byte(pairFingerprint)),
+				byteaLiteral([]byte(pairScope)),
 				i*rows/parts+1, (i+1)*rows/parts, minAge, rows))
 			if err != nil {
 				failed.set(err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// Goal 9: pgstore on a real PostgreSQL, beside what everybody writes by hand, and beside DBOS.
+// Goal 9: pgstore on a real PostgreSQL, next to hand-written statements and DBOS.
 
 func pgGoal(ctx context.Context, r *run) (err error) {
 	r.progress("start PostgreSQL")

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// Goal 9, its second part: a claim takes as long among millions of records as in an empty store.
+// Goal 9, second part: a claim takes as long among millions of records as in an empty store.
 
 func pgLarge(ctx context.Context, r *run, s *pgServer) error {
 	rows := int64(1_000_000)
@@ -51,7 +51,7 @@ type pgLargeAsked struct {
 	Round       time.Duration
 }
 
-// pgLargeFound holds the p50 of claims in microseconds, one for each round.
+// pgLargeFound holds the p50 of claims in microseconds, one value per round.
 type pgLargeFound struct{ Empty, Full []float64 }
 
 func pgLargeRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
@@ -79,14 +79,14 @@ func pgLargeRole(ctx context.Context, text json.RawMessage, _ func(any) error) (
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 { // the first round warms up
+		if i > 0 { // the first round is a warm-up
 			found.Empty, found.Full = append(found.Empty, none), append(found.Full, many)
 		}
 	}
 	return found, nil
 }
 
-// claimsP50 makes pairs for d, one after the other, and returns what the claim of one takes, in microseconds.
+// claimsP50 makes pairs in sequence for d, and returns the p50 of their claims in microseconds.
 func claimsP50(ctx context.Context, s retrysafe.Store, d time.Duration) (float64, error) {
 	var took []int64
 	result := pairResult()

@@ -12,12 +12,14 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// Goal 9, its first part: durable pairs per second of pgstore ÷ those of pgbench with two plain statements, on one server.
+// Goal 9, first part: durable pairs per second of pgstore ÷ those of pgbench with two plain statements, on one
+// server.
 
-// pgTargets are by number of callers. pgbench has as many clients with few callers, and its best number with many.
+// pgTargets returns targets by number of callers. With few callers pgbench uses as many clients, with many callers
+// its best number.
 func pgTargets() map[int]float64 { return map[int]float64{1: 0.9, 16: 0.9, 256: 3, 1024: 5} }
 
-// pgCostCallers is at how many callers the server's cost of a pair is looked at.
+// pgCostCallers is the number of callers at which the server's cost per pair is measured.
 const pgCostCallers = 256
 
 func pgPairs(ctx context.Context, r *run, s *pgServer) error {
@@ -68,7 +70,7 @@ func pgPairs(ctx context.Context, r *run, s *pgServer) error {
 	return nil
 }
 
-// comparePlain measures on tables that are new.
+// comparePlain measures on fresh tables.
 func comparePlain(ctx context.Context, r *run, s *pgServer, bench pgbench, callers, clients int) (pgPairsFound, error) {
 	r.progress("pgstore and pgbench, %s", callersText(callers))
 	if bench.Path != "" {
@@ -88,7 +90,7 @@ func comparePlain(ctx context.Context, r *run, s *pgServer, bench pgbench, calle
 
 func pgPairsSchema(callers int) string { return fmt.Sprintf("pairs%d", callers) }
 
-// pgCost says what a pair costs the server.
+// pgCost reports the server's cost per pair.
 func pgCost(ctx context.Context, r *run, s *pgServer, got pgPairsFound) error {
 	ours, err := s.hotShare(ctx, pgPairsSchema(pgCostCallers)+".claims", got.Ours.Pairs)
 	if err != nil {
@@ -115,7 +117,7 @@ func pgCost(ctx context.Context, r *run, s *pgServer, got pgPairsFound) error {
 	return nil
 }
 
-// pgPairsAsked: without a path of pgbench, our side is alone.
+// pgPairsAsked holds the parameters of the role. Without a path of pgbench, only our side is measured.
 type pgPairsAsked struct {
 	Store            pgAsked
 	Server           int
@@ -128,14 +130,15 @@ type pgPairsAsked struct {
 // pgPairsFound has ByHand only for one caller.
 type pgPairsFound struct{ Ours, Plain, ByHand pgSide }
 
-// pgSide holds, for each round, pairs per second, and the server's CPU time in microseconds and bytes of log for a pair.
+// pgSide holds, for each round, pairs per second, and the server's CPU time in microseconds and bytes of log per
+// pair.
 type pgSide struct {
 	Rates, CPU, WAL []float64
 	Pairs           int64
 }
 
-// serviceHeap is live memory such as a service has. A process with next to none collects garbage hundreds of times a second, for
-// as much as what it allocates meanwhile.
+// serviceHeap is the live memory of a typical service. With a tiny heap the process would collect garbage hundreds of
+// times per second, at the same cost as its allocations.
 const serviceHeap = 64 << 20
 
 func pgPairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
@@ -156,7 +159,7 @@ func pgPairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (
 	var found pgPairsFound
 	for i := range 1 + in.Rounds {
 		if i == 1 {
-			found.Ours.forget() // the first round warms up
+			found.Ours.forget() // the first round is a warm-up
 			found.Plain.forget()
 			found.ByHand.forget()
 		}
@@ -188,7 +191,7 @@ func pgPairsRole(ctx context.Context, text json.RawMessage, _ func(any) error) (
 	return found, nil
 }
 
-// take plays one round and looks at the server before and after it.
+// take runs one round and reads the server's counters before and after it.
 func (s *pgSide) take(ctx context.Context, pid int, store pgOpened, play func() (int64, float64, error)) error {
 	before, err := readPostgres(ctx, store.pool, pid)
 	if err != nil {

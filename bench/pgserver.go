@@ -14,13 +14,13 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// pgServer is a PostgreSQL of the run's own, with its data beside the other goals' data.
+// pgServer is a private PostgreSQL of the run, with its data next to the other goals' data.
 type pgServer struct {
 	*real.Postgres
 	pool *pgxpool.Pool
 }
 
-// startPostgres starts a server that syncs, with memory and room for its log as a small server in production has them.
+// startPostgres starts a server that syncs, with the memory and log settings of a small production server.
 func startPostgres(ctx context.Context, r *run) (*pgServer, error) {
 	data, err := reachable(r.dir)
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *pgServer) close() error {
 	return s.Close()
 }
 
-// reachable makes a folder in dir in which the server's user, another one than root, can make a folder of its own.
+// reachable makes a folder in dir in which the server's user can create folders, also if root runs the benchmark.
 func reachable(dir string) (string, error) {
 	folder := filepath.Join(dir, "postgres")
 	return folder, errors.Join(os.Chmod(dir, 0o711), os.Mkdir(folder, 0o700), os.Chmod(folder, 0o777))
@@ -53,7 +53,7 @@ func reachable(dir string) (string, error) {
 
 func (s *pgServer) url() string { return s.URL("postgres") }
 
-// program is the path of a program that came with the server: pgbench.
+// program returns the path of a program of the server's installation, such as pgbench.
 func (s *pgServer) program(name string) (string, error) {
 	server, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.PID()))
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *pgServer) program(name string) (string, error) {
 	return path, err
 }
 
-// exec runs statements, one after the other. What they return is of no interest.
+// exec runs statements in sequence and ignores their results.
 func (s *pgServer) exec(ctx context.Context, statements ...string) error {
 	for _, text := range statements {
 		if _, err := s.pool.Exec(ctx, text); err != nil {
@@ -74,22 +74,22 @@ func (s *pgServer) exec(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// store makes the schema and says how to open a store on it.
+// store creates the schema and returns the parameters for opening a store on it.
 func (s *pgServer) store(ctx context.Context, schema string) (pgAsked, error) {
 	_, err := pgstore.Migrate(ctx, s.pool, pgstore.MigrateOptions{Schema: schema})
 	return pgAsked{URL: s.url(), Schema: schema}, err
 }
 
-// pgAsked says which store a role is to open.
+// pgAsked describes the store that a role opens.
 type pgAsked struct {
 	URL, Schema string
-	Connections int // 0: as many as is the default
+	Connections int // 0: the default number
 }
 
-// pgConnections is how many a pool has: more than any store uses.
+// pgConnections is the size of a pool, larger than any store needs.
 const pgConnections = 24
 
-// pgOpened is a store with a pool of its own.
+// pgOpened is a store with its own pool.
 type pgOpened struct {
 	*pgstore.Store
 	pool *pgxpool.Pool
@@ -119,9 +119,9 @@ func (o pgOpened) close() error {
 	return err
 }
 
-// pgReading is what the server has done up to a moment.
+// pgReading is a reading of the server's counters.
 type pgReading struct {
-	cpu time.Duration // of all its processes, those that have ended included
+	cpu time.Duration // of all its processes, including ended ones
 	wal int64         // bytes
 }
 
@@ -133,15 +133,16 @@ func readPostgres(ctx context.Context, pool *pgxpool.Pool, pid int) (r pgReading
 	return r, err
 }
 
-// updates says how many rows of a table have been updated, and how many of those updates touched no index (HOT).
+// updates returns the number of updated rows of a table, and the number of updates that touched no index (HOT).
 func (s *pgServer) updates(ctx context.Context, table string) (all, hot int64, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_all_tables WHERE relid = $1::regclass", table).
+	err = s.pool.QueryRow(ctx, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_all_tables WHERE relid = $1::regclass",
+		table).
 		Scan(&all, &hot)
 	return all, hot, err
 }
 
-// hotShare waits until the server has counted at least so many updates of a table that nobody uses any more, and returns
-// the share that was HOT.
+// hotShare waits until the server has counted at least so many updates of an unused table, and returns the share that
+// was HOT.
 func (s *pgServer) hotShare(ctx context.Context, table string, atLeast int64) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()

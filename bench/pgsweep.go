@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// Goal 9, its third part: what callers of pgstore notice of a sweep of millions of records.
+// Goal 9, third part: how a sweep of millions of records affects callers of pgstore.
 
 func pgSweep(ctx context.Context, r *run, s *pgServer) error {
 	in := pgSweepAsked{Rows: 100_000, Idle: 4 * time.Second}
@@ -30,14 +30,16 @@ func pgSweep(ctx context.Context, r *run, s *pgServer) error {
 	r.add(ctx, figure.Figure{
 		Goal: 9, Disk: "as is", Unit: "x", What: "callers' p99 during the sweep ÷ before it",
 		Samples: ratios(busy, idle), Target: figure.AtMost(2),
-		Aside: fmt.Sprintf("p99 of a pair, %d callers: %s ms before, %s ms during; pairs/s: %s, %s; %s rows swept, %s a second",
-			sweepCallers, figure.Short(figure.Median(idle)), figure.Short(figure.Median(busy)), figure.Short(figure.Median(idlePairs)),
+		Aside: fmt.Sprintf("p99 of a pair, %d callers: %s ms before, %s ms during; pairs/s: %s, %s; %s rows swept, "+
+			"%s a second",
+			sweepCallers, figure.Short(figure.Median(idle)), figure.Short(figure.Median(busy)),
+			figure.Short(figure.Median(idlePairs)),
 			figure.Short(figure.Median(busyPairs)), figure.Short(float64(in.Rows)), figure.Short(figure.Median(swept))),
 	})
 	return nil
 }
 
-// pgSweepOnce fills a new store with records that have expired, and sweeps it.
+// pgSweepOnce fills a fresh store with expired records, and sweeps it.
 func pgSweepOnce(ctx context.Context, r *run, s *pgServer, in pgSweepAsked) (found pgSweepFound, err error) {
 	if in.Store, err = s.store(ctx, "sweep"); err != nil {
 		return found, err
@@ -57,7 +59,7 @@ type pgSweepAsked struct {
 	Idle  time.Duration
 }
 
-// pgSweepFound is what callers saw before and during the sweep, and how many rows a second were swept.
+// pgSweepFound holds the callers' measurements before and during the sweep, and the swept rows per second.
 type pgSweepFound struct {
 	Idle, Busy pgCallersSaw
 	Rate       float64

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// Goal 9, its fourth part: how soon who waits in another process learns that the work has ended.
+// Goal 9, fourth part: how soon a waiter in another process learns that the work has ended.
 
 func pgWake(ctx context.Context, r *run, s *pgServer) error {
 	r.progress("waiters")
@@ -19,14 +19,16 @@ func pgWake(ctx context.Context, r *run, s *pgServer) error {
 	if err != nil {
 		return err
 	}
-	got, err := callRole[pgWakeFound](ctx, r.disks()[0], "", "", "pgwake", pgWakeAsked{Store: store, Times: r.rounds(500, 100)})
+	got, err := callRole[pgWakeFound](ctx, r.disks()[0], "", "", "pgwake",
+		pgWakeAsked{Store: store, Times: r.rounds(500, 100)})
 	if err != nil {
 		return err
 	}
 	r.add(ctx, figure.Figure{
 		Goal: 9, Disk: "as is", Unit: "ms", What: "completion to wake-up in another store, p50",
 		Samples: got.Woken,
-		Aside: fmt.Sprintf("aim: at most 5, no target, since it depends on CPU and disk; from the call of Complete on, its commit included; p99 %s ms; with the result in hand p50 %s ms",
+		Aside: fmt.Sprintf("aim: at most 5, no target, since it depends on CPU and disk; from the call of Complete "+
+			"on, its commit included; p99 %s ms; with the result in hand p50 %s ms",
 			figure.Short(figure.Percentile(got.Woken, 0.99)), figure.Short(figure.Median(got.Answered))),
 	})
 	return nil
@@ -37,11 +39,11 @@ type pgWakeAsked struct {
 	Times int
 }
 
-// pgWakeFound holds, for each time, how long it took until the waiter was woken, and until it had the result:
-// milliseconds from the call of Complete on.
+// pgWakeFound holds, for each repetition, the time until the waiter was woken, and until it had the result, in
+// milliseconds from the call of Complete.
 type pgWakeFound struct{ Woken, Answered []float64 }
 
-// pgWakeRole has two stores, with nothing in common but the database.
+// pgWakeRole opens two stores that share only the database.
 func pgWakeRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
 	var in pgWakeAsked
 	if err := json.Unmarshal(text, &in); err != nil {
@@ -71,7 +73,7 @@ func pgWakeRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_
 	return found, nil
 }
 
-// wakePatience is longer than any wake-up takes that is worth measuring.
+// wakePatience is longer than any wake-up that is worth measuring.
 const wakePatience = 10 * time.Second
 
 func wakeOnce(ctx context.Context, works, waits pgOpened) (woken, answered float64, err error) {
@@ -86,7 +88,7 @@ func wakeOnce(ctx context.Context, works, waits pgOpened) (woken, answered float
 	}
 	defer stop()
 	select {
-	case <-changed: // as the ear began to listen
+	case <-changed: // the first signal, sent when the listener started
 	default:
 	}
 	failed := make(chan error, 1)

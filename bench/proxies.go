@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// proxyAsked says what a proxy stands in front of. The empty Store keeps records in memory.
+// proxyAsked holds the parameters of a proxy. An empty Store keeps records in memory.
 type proxyAsked struct{ Upstream, Store string }
 
 type proxyFound struct {
@@ -25,7 +25,7 @@ type proxyFound struct {
 	Addr string
 }
 
-// plainRole is net/http/httputil's reverse proxy and nothing else.
+// plainRole runs a plain net/http/httputil reverse proxy.
 func plainRole(stop context.Context, text json.RawMessage, ready func(any) error) (any, error) {
 	return serveProxy(stop, text, ready, func(_ proxyAsked, upstream *url.URL) (http.Handler, func() error, error) {
 		transport := &http.Transport{MaxIdleConnsPerHost: 1024, DisableCompression: true}
@@ -40,7 +40,7 @@ func plainRole(stop context.Context, text json.RawMessage, ready func(any) error
 	})
 }
 
-// proxyRole is package proxy on a store.
+// proxyRole runs package proxy on a store.
 func proxyRole(stop context.Context, text json.RawMessage, ready func(any) error) (any, error) {
 	return serveProxy(stop, text, ready, func(in proxyAsked, upstream *url.URL) (http.Handler, func() error, error) {
 		var store retrysafe.Store = memstore.New(memstore.Options{MaxKeys: 1 << 30, MaxBytes: 1 << 40})
@@ -84,7 +84,7 @@ func serveProxy(stop context.Context, text json.RawMessage, ready func(any) erro
 	return nil, endStore()
 }
 
-// buffers is a pool of what bodies are copied through.
+// buffers is a pool of buffers for copying bodies.
 type buffers struct{ pool sync.Pool }
 
 const bufferBytes = 32 << 10

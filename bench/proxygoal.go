@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/bench/load"
 )
 
-// Goal 7: what the proxy adds to a plain reverse proxy. Both are processes of their own, in front of the same upstream.
+// Goal 7: the cost that the proxy adds to a plain reverse proxy. Both are separate processes in front of the same
+// upstream.
 
 func proxyGoal(ctx context.Context, r *run) (err error) {
 	var s servers
@@ -56,7 +57,7 @@ func proxyGoal(ctx context.Context, r *run) (err error) {
 	return nil
 }
 
-// takeTurns sends fresh requests to both, many short rounds each.
+// takeTurns sends fresh requests to both sides in turn, in many short rounds.
 func takeTurns(ctx context.Context, r *run, a, b *contestant) error {
 	for i := range 1 + r.rounds(9, 5) {
 		for _, c := range []*contestant{b, a} {

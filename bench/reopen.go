@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// Goal 4: a store with a million records, killed again and again, answers soon, and takes little memory.
+// Goal 4: a store with a million records that is killed repeatedly answers soon, and uses little memory.
 
 func reopenGoal(ctx context.Context, r *run) error {
 	in := reopenAsked{Path: filepath.Join(r.dir, "reopen.db"), Records: 1_000_000}
@@ -40,7 +40,8 @@ func reopenGoal(ctx context.Context, r *run) error {
 		r.add(ctx, figure.Figure{
 			Goal: 4, Disk: d.Name, Unit: "ms", What: "sqlitestore: SIGKILL to first replay",
 			Samples: opened,
-			Aside: fmt.Sprintf("aim: at most 100, no target, since it depends on the CPU; %s records; from opening the file on; the file is in the system's page cache",
+			Aside: fmt.Sprintf("aim: at most 100, no target, since it depends on the CPU; %s records; from opening "+
+				"the file on; the file is in the system's page cache",
 				figure.Short(float64(in.Records))),
 		})
 		r.add(ctx, memory("reopened and busy", in, d, resident))
@@ -55,7 +56,7 @@ func memory(when string, in reopenAsked, d disk.Disk, samples []float64) figure.
 	}
 }
 
-// untilKilled runs a role up to its answer, and kills it.
+// untilKilled runs a role until it answers, and kills it.
 func untilKilled(ctx context.Context, d disk.Disk, profile, name string, in reopenAsked) (reopenFound, error) {
 	var found reopenFound
 	p, err := startRole(ctx, d, "", profile, name, in)
@@ -66,10 +67,10 @@ func untilKilled(ctx context.Context, d disk.Disk, profile, name string, in reop
 		return found, err
 	}
 	if profile != "" {
-		return found, p.end() // a killed process leaves no profile
+		return found, p.end() // a killed process writes no profile
 	}
 	err = syscall.Kill(found.PID, syscall.SIGKILL)
-	_ = p.end() // it was killed: no wonder that it failed
+	_ = p.end() // an error is expected, because it was killed
 	return found, err
 }
 
@@ -80,13 +81,13 @@ type reopenAsked struct {
 
 type reopenFound struct {
 	PID int
-	// Open is from opening the file to the first replay, in milliseconds.
+	// Open is the time from opening the file to the first replay, in milliseconds.
 	Open float64
 	// Resident is the process's memory in MiB.
 	Resident float64
 }
 
-// fillRole fills the store and waits to be killed.
+// fillRole fills the store and waits until it is killed.
 func fillRole(stop context.Context, text json.RawMessage, ready func(any) error) (any, error) {
 	return openFor(stop, text, ready, func(s *sqlitestore.Store, in reopenAsked) error {
 		keep := func() retrysafe.Retention { return retrysafe.Retention{} }
@@ -94,7 +95,7 @@ func fillRole(stop context.Context, text json.RawMessage, ready func(any) error)
 	})
 }
 
-// reopenRole opens the store, does some work, so that there is something in the write-ahead log, and waits to be killed.
+// reopenRole opens the store, does some work to fill the write-ahead log, and waits until it is killed.
 func reopenRole(stop context.Context, text json.RawMessage, ready func(any) error) (any, error) {
 	return openFor(stop, text, ready, func(s *sqlitestore.Store, in reopenAsked) error {
 		result := pairResult()

@@ -10,14 +10,14 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// writeReport prints the machine and its disk, then the table, then what is not met.
+// writeReport prints the machine and its disk, the table, and the missed targets.
 func writeReport(w io.Writer, r *run) {
 	fmt.Fprintln(w, r.Machine)
 	for _, p := range r.Probes {
 		fmt.Fprintf(w, "disk %-6s %s: %s (%s)\n", p.Disk, p.What, p.MedianText(), p.SpreadText())
 	}
 	if r.quick {
-		fmt.Fprintln(w, "short rounds and small data: a look, not a verdict")
+		fmt.Fprintln(w, "short rounds and small data, for a quick look")
 	}
 	fmt.Fprintln(w)
 	figure.WriteTable(w, r.Figures)
@@ -34,16 +34,18 @@ func writeReport(w io.Writer, r *run) {
 	writeMisses(w, r)
 }
 
-// writeMisses lists what is not met, and says how to find out why.
+// writeMisses lists the missed targets, and how to find the cause.
 func writeMisses(w io.Writer, r *run) {
 	last := 0
 	for _, f := range figure.Ordered(r.Figures) {
 		if f.Verdict() != figure.Missed {
 			continue
 		}
-		fmt.Fprintf(w, "Goal %d is not met: %s%s: %s, target %s\n", f.Goal, f.What, on(f.Disk), f.MedianText(), f.TargetText())
+		fmt.Fprintf(w, "Goal %d is not met: %s%s: %s, target %s\n", f.Goal, f.What, on(f.Disk), f.MedianText(),
+			f.TargetText())
 		if f.Goal != last {
-			fmt.Fprintf(w, "  where the time goes: go run ./bench -profile goal%d && go tool pprof -top %s\n", f.Goal, profileName(f.Goal))
+			fmt.Fprintf(w, "  where the time goes: go run ./bench -profile goal%d && go tool pprof -top %s\n", f.Goal,
+				profileName(f.Goal))
 		}
 		last = f.Goal
 	}
@@ -58,8 +60,8 @@ func on(disk string) string {
 
 const resultsHead = `# Results
 
-` + "`make bench`" + ` has written this file: one run, on the machine named below. [README.md](README.md) says how it measures, what the columns
-mean, and why some targets are missed.
+` + "`make bench`" + ` wrote this file: one run, on the machine named below. [README.md](README.md) explains how it measures, what the
+columns mean, and why some targets are missed.
 
 ` + "```\n"
 
@@ -72,7 +74,7 @@ func writeResults(path string, r *run) error {
 	return os.WriteFile(path, page.Bytes(), 0o644)
 }
 
-// writeJSON prints everything, samples included.
+// writeJSON prints everything, including the samples.
 func writeJSON(w io.Writer, r *run) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/bench/restate"
 )
 
-// Goal 8: the proxy on a file beside Restate's ingress, both with idempotency keys, each a process of its own, with the
-// same work behind it.
+// Goal 8: the proxy with a SQLite file next to Restate's ingress, both with idempotency keys, as separate processes
+// with the same work behind them.
 
 func restateGoal(ctx context.Context, r *run) error {
 	r.progress("install Restate")
@@ -62,7 +62,7 @@ func (m *match) play(ctx context.Context) (err error) {
 	return nil
 }
 
-// start starts the upstream, on no disk, and both contestants.
+// start starts the upstream, which uses no disk, and both contestants.
 func (m *match) start(ctx context.Context) error {
 	m.run.progress("start the proxy and Restate, disk %s", m.disk.Name)
 	if err := os.MkdirAll(m.dir, 0o755); err != nil {
@@ -93,7 +93,7 @@ func (m *match) start(ctx context.Context) error {
 	return restate.Register(ctx, peer.Admin, upstream.Restate)
 }
 
-// startOurs starts the command, or, for a profile, the same proxy in a role.
+// startOurs starts the command, or for a profile the same proxy as a role.
 func (m *match) startOurs(ctx context.Context, upstream string) (proxyFound, error) {
 	store := filepath.Join(m.dir, "keys.db")
 	if profile := m.run.profile(8); profile != "" {
@@ -104,7 +104,7 @@ func (m *match) startOurs(ctx context.Context, upstream string) (proxyFound, err
 		binaryAsked{Binary: m.ourBinary, Upstream: upstream, Store: store, Log: filepath.Join(m.dir, "proxy.log")})
 }
 
-// turns lets both play by turns; the first round warms up. syncs are per request, over the rounds that count.
+// turns runs both sides in turn; the first round is a warm-up. syncs are per request, over the other rounds.
 func (m *match) turns(rounds int, play func(*contestant) error) (ourSyncs, restateSyncs float64, err error) {
 	var before [2]int
 	for i := range 1 + rounds {
@@ -161,11 +161,11 @@ func (m *match) freshKeys(ctx context.Context) error {
 	return nil
 }
 
-// Where a sync takes long, both sides wait for the disk, and what each does otherwise counts less. So the targets for fresh
-// keys depend on what a sync takes, in microseconds, and are those of a fast disk up to fastSync.
+// With slow syncs both sides wait for the disk, and their other costs count less. The targets for fresh keys
+// therefore depend on the duration of a sync in microseconds; up to fastSync they are those of a fast disk.
 const fastSync = 150
 
-// freshTarget is how many times as many fresh requests as Restate's the proxy should serve.
+// freshTarget returns the required ratio of the proxy's rate of fresh requests to Restate's.
 func freshTarget(sync float64) float64 {
 	if sync <= fastSync {
 		return 3
@@ -173,7 +173,7 @@ func freshTarget(sync float64) float64 {
 	return 2.3
 }
 
-// replayed is how many keys replays go round.
+// replayed is the number of keys in replays.
 const replayed = 1000
 
 func (m *match) replays(ctx context.Context) error {
@@ -219,7 +219,8 @@ func (m *match) oneConnection(ctx context.Context) error {
 	fig := figure.Figure{
 		Goal: 8, Disk: m.disk.Name, Sync: sync.Median(), Unit: "x", What: "p50, 1 connection, fresh: ours ÷ Restate's",
 		Samples: ratios(m.ours.p50, m.restate.p50),
-		Aside:   fmt.Sprintf("%s ÷ %s µs", figure.Short(figure.Median(m.ours.p50)), figure.Short(figure.Median(m.restate.p50))),
+		Aside: fmt.Sprintf("%s ÷ %s µs", figure.Short(figure.Median(m.ours.p50)),
+			figure.Short(figure.Median(m.restate.p50))),
 	}
 	if sync.Median() <= fastSync {
 		fig.Target = figure.AtMost(0.25)

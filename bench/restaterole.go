@@ -15,7 +15,7 @@ type restateFound struct {
 	Ingress, Admin string
 }
 
-// restateRole runs Restate and ends it when told to.
+// restateRole runs Restate until stop is done.
 func restateRole(stop context.Context, text json.RawMessage, ready func(any) error) (any, error) {
 	var in restateAsked
 	if err := json.Unmarshal(text, &in); err != nil {

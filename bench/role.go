@@ -18,10 +18,10 @@ import (
 	"github.com/retrysafe/retrysafe/bench/disk"
 )
 
-// What is measured runs in processes of its own, so that one goal's heap is not another's, and only what belongs to a
-// goal runs on the delayed disk. Each is this program again, started as `bench -role NAME JSON`.
+// Measured code runs in separate processes, so that goals do not share a heap, and only the measured process runs on
+// the delayed disk. Each is this program, started as `bench -role NAME JSON`.
 
-// role does its part and returns what it found. A server calls ready with its address, and then ends when stop is done.
+// role runs a role and returns its results. A server calls ready with its address, and ends when stop is done.
 type role func(stop context.Context, in json.RawMessage, ready func(any) error) (any, error)
 
 func roles() map[string]role {
@@ -46,7 +46,7 @@ func roles() map[string]role {
 	}
 }
 
-// playRole runs the role in this process: the answer goes to standard output as a line of JSON.
+// playRole runs the role in this process and prints the result to standard output as a line of JSON.
 func playRole(name, in string) error {
 	play, ok := roles()[name]
 	if !ok {
@@ -54,7 +54,7 @@ func playRole(name, in string) error {
 	}
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() { // the parent closes standard input to end a server, and so does its death
+	go func() { // the end of standard input ends a server, also if the parent dies
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
@@ -71,7 +71,7 @@ func playRole(name, in string) error {
 	return out.Encode(answer)
 }
 
-// profileEnv names the file that a role writes its CPU profile to.
+// profileEnv is the environment variable with the file for a role's CPU profile.
 const profileEnv = "RETRYSAFE_BENCH_PROFILE"
 
 func startProfile(path string) (stop func(), err error) {
@@ -91,7 +91,7 @@ func startProfile(path string) (stop func(), err error) {
 	}, nil
 }
 
-// process is a role that runs elsewhere.
+// process is a role in another process.
 type process struct {
 	cmd      *exec.Cmd
 	stdin    io.Closer
@@ -99,11 +99,11 @@ type process struct {
 	messages bytes.Buffer // on standard error; complete once the process has ended
 
 	once sync.Once
-	err  error // of the end
+	err  error // how the process ended
 }
 
-// startRole starts this program again in a role, on d. trace, if not empty, is the file that tells of its syncs; profile
-// the file for its CPU profile.
+// startRole starts this program again in a role, on d. trace, if not empty, is the file in which its syncs are
+// traced; profile, if not empty, is the file for its CPU profile.
 func startRole(ctx context.Context, d disk.Disk, trace, profile, name string, in any) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -130,7 +130,7 @@ func startRole(ctx context.Context, d disk.Disk, trace, profile, name string, in
 	return p, cmd.Start()
 }
 
-// answer reads the role's next answer into v. If there is none, it says why.
+// answer reads the role's next answer into v. If there is none, the error has the role's messages.
 func (p *process) answer(v any) error {
 	err := p.out.Decode(v)
 	if err == nil {
@@ -142,7 +142,7 @@ func (p *process) answer(v any) error {
 	return fmt.Errorf("no answer: %w", err)
 }
 
-// end asks a server to end and waits until it has. It may be called again.
+// end ends a server and waits until it has ended. It may be repeated.
 func (p *process) end() error {
 	p.once.Do(func() {
 		p.stdin.Close()
@@ -153,7 +153,7 @@ func (p *process) end() error {
 	return p.err
 }
 
-// callRole runs a role from beginning to end.
+// callRole runs a role to its end.
 func callRole[T any](ctx context.Context, d disk.Disk, trace, profile, name string, in any) (T, error) {
 	var answer T
 	p, err := startRole(ctx, d, trace, profile, name, in)

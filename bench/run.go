@@ -16,13 +16,13 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// run is one run of the benchmark: what was asked for, and what was found.
+// run is one run of the benchmark: its options and its results.
 type run struct {
 	quick    bool
 	only     []int
-	profiled int    // the goal to profile; 0: none
-	dir      string // for data; gone at the end
-	results  string // the file to write the report to; empty: none
+	profiled int    // the goal to profile; 0 for none
+	dir      string // folder for data, removed at the end
+	results  string // the file for the report; empty for none
 	log      io.Writer
 	began    time.Time
 
@@ -38,7 +38,7 @@ type failure struct {
 	Error string `json:"error"`
 }
 
-// measure runs the goals, one after the other. A goal that cannot be measured does not stop the others.
+// measure runs the goals in sequence. If a goal cannot be measured, it continues with the next.
 func (r *run) measure(ctx context.Context) error {
 	if err := disk.CheckStrace(ctx); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (r *run) try(ctx context.Context, g goal) {
 	}
 }
 
-// fail notes that something could not be measured, without paths of this machine, since results are published.
+// fail records that something could not be measured, without paths of this machine, because results are published.
 func (r *run) fail(goal int, err error) {
 	r.progress("goal %d: %v", goal, err)
 	r.Failed = append(r.Failed, failure{Goal: goal, Error: strings.ReplaceAll(err.Error(), r.dir, "DIR")})
@@ -83,7 +83,7 @@ func (r *run) probe(ctx context.Context) error {
 	return nil
 }
 
-// sync measures what a sync takes on d now.
+// sync measures the current duration of a sync on d.
 func (r *run) sync(ctx context.Context, d disk.Disk) (figure.Figure, error) {
 	f, err := callRole[figure.Figure](ctx, d, "", "", "probe", r.dir)
 	if err != nil {
@@ -101,11 +101,11 @@ func probeRole(_ context.Context, text json.RawMessage, _ func(any) error) (any,
 	return disk.Probe(dir, 200)
 }
 
-// add notes a figure. One that depends on a disk gets beside it what a sync takes there, measured now, unless it has that
-// already.
+// add records a figure. A figure that depends on a disk also gets the current duration of a sync there, unless it is
+// already set.
 func (r *run) add(ctx context.Context, f figure.Figure) {
 	if r.profiled != 0 {
-		return // under a profile, and alone, a figure means nothing
+		return // with a profile, and with one side only, a figure means nothing
 	}
 	if f.Disk != "" && f.Sync == 0 {
 		sync, err := r.sync(ctx, disk.Named(f.Disk))
@@ -122,12 +122,12 @@ func (r *run) add(ctx context.Context, f figure.Figure) {
 	r.progress("%s %s", line, f.Verdict())
 }
 
-// progress tells whoever waits what goes on.
+// progress logs the progress.
 func (r *run) progress(format string, args ...any) {
 	fmt.Fprintf(r.log, "%6.1fs  %s\n", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// rounds is how many times a comparison is repeated.
+// rounds returns the number of repetitions of a comparison.
 func (r *run) rounds(full, quick int) int {
 	if r.quick {
 		return quick
@@ -135,7 +135,7 @@ func (r *run) rounds(full, quick int) int {
 	return full
 }
 
-// length is how long a round lasts.
+// length returns the duration of a round.
 func (r *run) length(full time.Duration) time.Duration {
 	if r.quick {
 		return full / 3
@@ -143,7 +143,7 @@ func (r *run) length(full time.Duration) time.Duration {
 	return full
 }
 
-// disks are those to measure on. A profile is taken on the first alone.
+// disks returns the disks to measure on. A profile uses only the first.
 func (r *run) disks() []disk.Disk {
 	if r.profiled != 0 {
 		return []disk.Disk{disk.AsIs()}
@@ -151,7 +151,7 @@ func (r *run) disks() []disk.Disk {
 	return []disk.Disk{disk.AsIs(), disk.Slow()}
 }
 
-// profile is the file for the CPU profile of a goal; empty: it is not profiled.
+// profile returns the file for the CPU profile of a goal, or "" if it is not profiled.
 func (r *run) profile(goal int) string {
 	if r.profiled != goal {
 		return ""

@@ -10,13 +10,13 @@ import (
 	"github.com/retrysafe/retrysafe/bench/load"
 )
 
-// connections is how many clients the proxies serve at once.
+// connections is the number of concurrent clients of the proxies.
 const connections = 64
 
 // servers are the processes that a goal has started.
 type servers struct{ running []*process }
 
-// startServer starts a role that serves, and waits until it does.
+// startServer starts a role that serves, and waits until it is ready.
 func startServer[T any](ctx context.Context, s *servers, d disk.Disk, trace, profile, name string, in any) (T, error) {
 	var ready T
 	p, err := startRole(ctx, d, trace, profile, name, in)
@@ -27,7 +27,7 @@ func startServer[T any](ctx context.Context, s *servers, d disk.Disk, trace, pro
 	return ready, p.answer(&ready)
 }
 
-// end ends them, the last first.
+// end ends the servers in reverse order.
 func (s *servers) end() error {
 	var errs []error
 	for i := len(s.running) - 1; i >= 0; i-- {
@@ -40,17 +40,17 @@ func (s *servers) end() error {
 // contestant is one side of a comparison over HTTP.
 type contestant struct {
 	target load.Target
-	// upstream is asked how often the work has run.
+	// upstream is the address that counts how often the work has run.
 	upstream string
-	pid      int // whose CPU time is measured; 0: nobody's
+	pid      int // the process whose CPU time is measured; 0 for none
 	runs     uint32
 	sent     int // in all
 
 	rates, p50, cpu []float64
 }
 
-// fresh sends requests with keys of their own, or without any if the target has no header for them. The work must run
-// once for each.
+// fresh sends requests with fresh keys, or without keys if the target has no header for them. The work must run once
+// for each.
 func (c *contestant) fresh(ctx context.Context, connections int, d time.Duration) error {
 	c.runs++
 	before, err := ran(ctx, c.upstream)
@@ -64,7 +64,7 @@ func (c *contestant) fresh(ctx context.Context, connections int, d time.Duration
 	return expectRan(ctx, c.upstream, before, n)
 }
 
-// replays sends requests with keys that have been used. The work must not run.
+// replays sends requests with used keys. The work must not run.
 func (c *contestant) replays(ctx context.Context, k load.Keys, connections int, d time.Duration) error {
 	before, err := ran(ctx, c.upstream)
 	if err != nil {
@@ -93,5 +93,5 @@ func (c *contestant) send(k load.Keys, connections int, d time.Duration) (int, e
 	return got.Requests, err
 }
 
-// forget drops what was measured, after warming up or before another comparison.
+// forget drops measurements, after a warm-up or before another comparison.
 func (c *contestant) forget() { c.rates, c.p50, c.cpu = nil, nil, nil }

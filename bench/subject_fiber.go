@@ -9,14 +9,15 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// fiberSubject calls a fiber app again and again with the same request, but for its key.
+// fiberSubject repeatedly calls a fiber app with the same request and different keys.
 type fiberSubject struct {
 	handler fasthttp.RequestHandler
 	work    *fiberWork
 	ctx     fasthttp.RequestCtx
 }
 
-// newFiberSubjects puts fiber's idempotency middleware, in memory as it is by default, before a handler.
+// newFiberSubjects returns a fiber handler with fiber's idempotency middleware, in memory as by default, and one
+// without.
 func newFiberSubjects() subjects {
 	guarded, bare := new(fiberWork), new(fiberWork)
 	middleware := idempotency.New(idempotency.Config{KeyHeader: "Idempotency-Key"})

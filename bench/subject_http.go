@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// httpSubject calls an http.Handler again and again with the same request, but for its key.
+// httpSubject repeatedly calls an http.Handler with the same request and different keys.
 type httpSubject struct {
 	handler http.Handler
 	work    *httpWork
@@ -21,8 +21,8 @@ type httpSubject struct {
 	key     []string
 }
 
-// newHTTPSubjects puts httpsafe's middleware, as it is by default, before a handler. Callers are told apart by what
-// authentication has established, which costs nothing here.
+// newHTTPSubjects returns a handler with httpsafe's middleware with default options, and one without. The scope comes
+// from the authenticated caller, which costs nothing here.
 func newHTTPSubjects() (subjects, error) {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
 	scope := func(*http.Request) (string, error) { return "tenant-17", nil }

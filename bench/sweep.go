@@ -14,12 +14,12 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// Goal 3: how fast sqlitestore sweeps while callers keep it busy, and what the callers notice.
+// Goal 3: how fast sqlitestore sweeps while callers keep it busy, and how the sweep affects the callers.
 
-// sweepCallers work without a pause, before and during the sweep.
+// sweepCallers is the number of callers that work without a pause, before and during the sweep.
 const sweepCallers = 64
 
-// sweepLimit is what a Guard gives to Sweep.
+// sweepLimit is the limit with which a Guard calls Sweep.
 const sweepLimit = 500
 
 func sweepGoal(ctx context.Context, r *run) error {
@@ -84,7 +84,7 @@ func sweepRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ 
 	return found, nil
 }
 
-// round fills the store with rows that expire together, and watches the callers before and during the sweep.
+// round fills the store with rows that expire together, and measures the callers before and during the sweep.
 func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAsked, first int64) error {
 	expiry, err := fillExpiring(ctx, s, first, in)
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAs
 	if err != nil {
 		return err
 	}
-	// Counted from both ends, since the store may sweep by itself beside Sweep.
+	// Counted from the totals, because the store may also sweep by itself.
 	swept := before.Succeeded + pairs - after.Succeeded
 	if swept < in.Rows {
 		return fmt.Errorf("swept %d rows of %d", swept, in.Rows)
@@ -124,14 +124,14 @@ func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAs
 	return nil
 }
 
-// fillExpiring completes in.Rows keys that all expire at the same moment, some in.Idle after the filling has ended.
+// fillExpiring completes in.Rows keys that all expire at the same moment, about in.Idle after the filling has ended.
 func fillExpiring(ctx context.Context, s *sqlitestore.Store, first int64, in sweepAsked) (time.Time, error) {
-	took, err := fillTrial(ctx, s, first, in.Rows)
+	took, err := fillSample(ctx, s, first, in.Rows)
 	if err != nil {
 		return time.Time{}, err
 	}
 	for range 3 {
-		const margin = 3 // halves: filling gets slower as the file grows
+		const margin = 3 // filling gets slower as the file grows
 		expiry := time.Now().Add(took*margin/2 + 2*in.Idle)
 		began := time.Now()
 		until := func() retrysafe.Retention {
@@ -144,7 +144,7 @@ func fillExpiring(ctx context.Context, s *sqlitestore.Store, first int64, in swe
 		if time.Until(expiry) >= in.Idle {
 			return expiry, nil
 		}
-		// It took too long: away with it, and once more.
+		// It took too long. Delete the rows and try again.
 		took = time.Since(began)
 		time.Sleep(time.Until(expiry))
 		if _, err := sweepAll(ctx, s); err != nil {
@@ -154,8 +154,8 @@ func fillExpiring(ctx context.Context, s *sqlitestore.Store, first int64, in swe
 	return time.Time{}, errors.New("filling takes longer each time: the machine is too busy to measure")
 }
 
-// fillTrial fills a little, with keys that nobody else uses, and says how long rows rows would take.
-func fillTrial(ctx context.Context, s *sqlitestore.Store, first, rows int64) (time.Duration, error) {
+// fillSample fills a little with unused keys, and returns the estimated time for rows rows.
+func fillSample(ctx context.Context, s *sqlitestore.Store, first, rows int64) (time.Duration, error) {
 	const part = 20
 	base := first + int64(1)<<40
 	began := time.Now()
@@ -163,7 +163,7 @@ func fillTrial(ctx context.Context, s *sqlitestore.Store, first, rows int64) (ti
 	return time.Since(began) * part, err
 }
 
-// sweepAll sweeps as a Guard does, until nothing is due.
+// sweepAll sweeps like a Guard, until nothing is due.
 func sweepAll(ctx context.Context, s retrysafe.Sweeper) (swept int64, err error) {
 	for {
 		n, err := s.Sweep(ctx, sweepLimit)
@@ -174,7 +174,7 @@ func sweepAll(ctx context.Context, s retrysafe.Sweeper) (swept int64, err error)
 	}
 }
 
-// callers work on fresh keys until stopped.
+// callers work on fresh keys until they are stopped.
 type callers struct {
 	done   chan struct{}
 	wg     sync.WaitGroup
@@ -220,7 +220,7 @@ func (c *callers) note(d time.Duration) {
 	c.total++
 }
 
-// cut returns how long each pair has taken since the last cut, and when that was.
+// cut returns the durations of the pairs since the last cut, and the time since then.
 func (c *callers) cut() ([]int64, time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,7 +229,7 @@ func (c *callers) cut() ([]int64, time.Duration) {
 	return took, time.Since(since)
 }
 
-// stop returns how many pairs were made in all.
+// stop stops the callers and returns the number of all pairs.
 func (c *callers) stop() (int64, error) {
 	close(c.done)
 	c.wg.Wait()

@@ -16,8 +16,8 @@ import (
 	"github.com/restatedev/sdk-go/server"
 )
 
-// upstream is what the proxies stand in front of: a small API. It is offered twice, as a plain handler and as a handler
-// of Restate's SDK; both do the same work.
+// upstream is a small API behind the proxies. It has a plain handler and a handler of Restate's SDK; both do the same
+// work.
 type upstream struct{ ran atomic.Int64 }
 
 type charge struct {
@@ -33,16 +33,16 @@ type receipt struct {
 	charge
 }
 
-// chargeBody is what the load sends.
+// chargeBody is the request body of the load.
 const chargeBody = `{"amount":4200,"currency":"EUR","customer":"cus_9s6XKzkNRiz8i3"}`
 
-// work is what both do.
+// work is the work of both handlers.
 func (u *upstream) work(c charge) receipt {
 	n := u.ran.Add(1)
 	return receipt{ID: fmt.Sprintf("pay_%020d", n), Status: "succeeded", Note: strings.Repeat("x", 150), charge: c}
 }
 
-// ServeHTTP charges, or, asked for /ran, tells how often it did.
+// ServeHTTP charges, and for /ran returns how often it did.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/ran" {
 		fmt.Fprint(w, u.ran.Load())
@@ -70,7 +70,7 @@ func (u *upstream) service() (http.Handler, error) {
 	).Handler()
 }
 
-// upstreamFound says where the API is: host and port.
+// upstreamFound holds the addresses of the API: host and port.
 type upstreamFound struct{ Plain, Restate string }
 
 func upstreamRole(stop context.Context, _ json.RawMessage, ready func(any) error) (any, error) {
@@ -111,7 +111,7 @@ func listen(addr *string, h http.Handler) (end func() error, err error) {
 	return s.Close, nil
 }
 
-// ran asks the upstream how often it has worked.
+// ran returns how often the upstream has worked.
 func ran(ctx context.Context, addr string) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -133,8 +133,8 @@ func ran(ctx context.Context, addr string) (int64, error) {
 	return n, err
 }
 
-// expectRan returns an error unless the upstream has worked as often as it should have: a proxy that answers without
-// the work, or works twice, cannot win.
+// expectRan returns an error unless the upstream has worked the expected number of times: a proxy that answers
+// without the work, or works twice, cannot win.
 func expectRan(ctx context.Context, addr string, before int64, want int) error {
 	after, err := ran(ctx, addr)
 	if err == nil && after-before != int64(want) {

@@ -70,7 +70,8 @@ func openJournal(t *testing.T, db *sql.DB, d sqljournal.Dialect, name string) cl
 	return j
 }
 
-// keepAside gives another client an entry, which must be there in the end: clients do not see each other's.
+// keepAside gives another client an entry, which must still exist at the end: clients do not see each other's
+// entries.
 func keepAside(t *testing.T, j client.Journal) {
 	t.Helper()
 	e := client.Entry{ID: strings.Repeat("0", 31) + "1", Key: "k", Method: http.MethodPost, URL: "https://bank.example"}
@@ -84,15 +85,16 @@ func keepAside(t *testing.T, j client.Journal) {
 	})
 }
 
-// What the probe has seen can be loaded, and a client made with it gets its answers.
-// Seen to fail with the member's slash taken out of ProfileFromObserved (square).
+// A profile observed by the probe can be loaded, and a client with it gets its answers. Seen to fail with the
+// member's slash taken out of ProfileFromObserved (square).
 func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 	for _, profile := range []httpsafe.Profile{httpsafe.IETF(), httpsafe.Square(), httpsafe.Repeatability()} {
 		t.Run(profile.Name, func(t *testing.T) {
 			t.Parallel()
 			api := new(orders)
 			recipe := api.recipe(t, behindMiddleware(t, api, profile), profile)
-			report, err := probe.Run(t.Context(), recipe, probe.Options{Only: []string{"B08", "K"}}) // those that see what is loaded
+			// those that see what is loaded
+			report, err := probe.Run(t.Context(), recipe, probe.Options{Only: []string{"B08", "K"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +106,8 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, seen)
 			}
-			if o := report.Observed; profile.Marker != "" && o.Marker == "" || o.MaxKey == 0 || profile.Header != "" && (o.Quoted == nil || o.UUIDOnly == nil) {
+			if o := report.Observed; profile.Marker != "" && o.Marker == "" || o.MaxKey == 0 ||
+				profile.Header != "" && (o.Quoted == nil || o.UUIDOnly == nil) {
 				t.Errorf("the cases that were played have not seen what is loaded: %s", seen)
 			}
 			if profile.Marker != "" && loaded.Marker != profile.Marker || loaded.KeySyntax.Max > profile.KeySyntax.Max {
@@ -114,7 +117,8 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := httpclient.ProfileFromObserved(bytes.NewReader(whole)); err == nil || !strings.Contains(err.Error(), `"observed"`) {
+			if _, err := httpclient.ProfileFromObserved(bytes.NewReader(whole)); err == nil ||
+				!strings.Contains(err.Error(), `"observed"`) {
 				t.Errorf("a whole report: %v", err)
 			}
 			sendLoaded(t, api, loaded, profile)
@@ -122,14 +126,15 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 	}
 }
 
-// sendLoaded sends an order to the API, which wants a key in the profile's form.
+// sendLoaded sends an order to the API, which requires a key in the profile's form.
 func sendLoaded(t *testing.T, api *orders, loaded, profile httpsafe.Profile) {
 	t.Helper()
 	transport, err := httpclient.NewTransport(httpclient.Options{Profile: loaded})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, behindMiddleware(t, api, profile)+"/orders", strings.NewReader(`{"amount": 17}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, behindMiddleware(t, api, profile)+"/orders",
+		strings.NewReader(`{"amount": 17}`))
 	if err != nil {
 		t.Fatal(err)
 	}

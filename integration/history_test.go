@@ -29,7 +29,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	}
 }
 
-// A checker that finds nothing proves nothing: stores that break the contract in one place each must be caught.
+// The checker must find stores that break the contract in one place each.
 func TestCheckerCatchesBrokenStores(t *testing.T) {
 	broken := map[string]func(retrysafe.Store) retrysafe.Store{
 		"double claim":  func(s retrysafe.Store) retrysafe.Store { return doubleClaim{s} },
@@ -52,7 +52,7 @@ func check(history []porcupine.Operation) porcupine.CheckResult {
 	return porcupine.CheckOperationsTimeout(model(), history, time.Minute)
 }
 
-// record lets clients make random calls at once, each with a few keys, and returns what they did.
+// record lets clients make random concurrent calls with a few keys each, and returns the history.
 func record(s retrysafe.Store, seed uint64, clients, calls int) []porcupine.Operation {
 	start := time.Now()
 	histories := make([][]porcupine.Operation, clients)
@@ -78,7 +78,7 @@ func record(s retrysafe.Store, seed uint64, clients, calls int) []porcupine.Oper
 	return history
 }
 
-// randomCaller makes random calls; half of them under the lease that it was last given, lost or not.
+// randomCaller makes random calls, half of them with the lease of its last claim, even if it is lost.
 type randomCaller struct {
 	store retrysafe.Store
 	rng   *rand.Rand
@@ -137,7 +137,8 @@ func (c *randomCaller) claim(ctx context.Context, in input) output {
 	if err != nil {
 		panic(err)
 	}
-	out := output{verdict: got.Verdict, fence: got.Lease.Fence, attempt: got.Record.Attempt, body: string(got.Record.Result.Body)}
+	out := output{verdict: got.Verdict, fence: got.Lease.Fence, attempt: got.Record.Attempt,
+		body: string(got.Record.Result.Body)}
 	for _, s := range got.Record.Steps {
 		out.steps = append(out.steps, s.Name)
 	}
@@ -152,7 +153,7 @@ var keep = retrysafe.Retention{}.WithDefaults()
 
 func key(in input) retrysafe.Key { return retrysafe.Key{Scope: "history", ID: in.key} }
 
-// doubleClaim now and then gives a key to a second attempt that asks to take over, although the first still works.
+// doubleClaim sometimes gives a key to a second attempt that asks to take over, although the first is still working.
 type doubleClaim struct{ retrysafe.Store }
 
 func (d doubleClaim) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
@@ -164,7 +165,7 @@ func (d doubleClaim) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrys
 	return c, err
 }
 
-// noFence completes under whatever lease holds the key.
+// noFence completes under any lease that holds the key.
 type noFence struct {
 	retrysafe.Store
 	leases sync.Map // key -> the last lease given out
@@ -185,7 +186,7 @@ func (n *noFence) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.R
 	return n.Store.Complete(ctx, l, r, k)
 }
 
-// forgetsSteps hands a take-over no steps.
+// forgetsSteps loses the saved steps in a take-over.
 type forgetsSteps struct{ retrysafe.Store }
 
 func (f forgetsSteps) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {

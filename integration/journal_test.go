@@ -12,10 +12,9 @@ import (
 	"github.com/retrysafe/retrysafe/client/sqljournal"
 )
 
-// Clients share a table, and each other's pages, whatever the database makes of transactions that say nothing of their isolation: no call
-// fails, and nothing is lost.
-// Seen to fail with ReadCommitted taken out of write ("could not serialize access", repeatable read and serializable), and with one try
-// instead of several in Begin (duplicate key, everywhere).
+// Clients share a table and its pages, for every default isolation of the database: no call fails, and nothing is
+// lost. Seen to fail with ReadCommitted taken out of write ("could not serialize access", repeatable read and
+// serializable), and with one try instead of several in Begin (duplicate key, for every isolation).
 func TestClientsShareAJournalsTable(t *testing.T) {
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(isolation, func(t *testing.T) {
@@ -40,15 +39,16 @@ func TestClientsShareAJournalsTable(t *testing.T) {
 				entries, err := j.Entries(t.Context())
 				pending := slices.DeleteFunc(slices.Clone(entries), func(e client.Entry) bool { return e.GivenUp != "" })
 				if err != nil || len(entries) != workers*rounds/4 || len(pending) != workers*rounds/8 {
-					t.Errorf("%d entries, %d pending, %v; want %d and %d", len(entries), len(pending), err, workers*rounds/4, workers*rounds/8)
+					t.Errorf("%d entries, %d pending, %v; want %d and %d", len(entries), len(pending), err,
+						workers*rounds/4, workers*rounds/8)
 				}
 			}
 		})
 	}
 }
 
-// keepABook begins and ends intents that the client's other workers begin and end as well, and some of its own, of which it leaves half:
-// as many pending as given up.
+// keepABook begins and ends intents that the client's other workers also begin and end, and some of its own, of which
+// it leaves half open: half of them pending, half of them given up.
 func keepABook(t *testing.T, j client.Journal, worker string, rounds int) {
 	check := func(_ any, err error) {
 		if err != nil {

@@ -12,17 +12,17 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// shared is the PostgreSQL of all tests that do not harm it.
+// shared is the PostgreSQL server for tests that do not stop or damage it.
 var shared servers.SharedPostgres
 
-// TestMain lets more tests run at the same time than there are processors: most of what they do is wait.
+// TestMain runs more tests concurrently than there are processors, because they mostly wait.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	_ = flag.Set("test.parallel", "6")
 	os.Exit(m.Run())
 }
 
-// openPool connects to a database, for as long as the test runs.
+// openPool connects to a database until the test ends.
 func openPool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(context.Background(), url)
@@ -33,7 +33,7 @@ func openPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// openPostgres returns a store on a database that it migrates.
+// openPostgres migrates a database and returns a store on it.
 func openPostgres(t testing.TB, url string) *pgstore.Store {
 	t.Helper()
 	pool := openPool(t, url)

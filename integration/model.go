@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// input is one call to a store, output its answer. Together, with the times when the call began and ended, they are a
+// input is one call to a store, and output is its answer. With the start and end times of the calls they form a
 // history.
 type input struct {
 	method      string
@@ -17,7 +17,7 @@ type input struct {
 	fingerprint retrysafe.Fingerprint // claim
 	takeOver    bool                  // claim
 	owner       retrysafe.Owner
-	fence       int64  // all but claim
+	fence       int64  // all calls except claim
 	text        string // step name, or result body
 }
 
@@ -30,12 +30,12 @@ type output struct {
 	lost    bool
 }
 
-// state is what the contract says of one key. Leases run for ever, unless extend(0) ends them.
+// state is the state of one key according to the contract. Leases never expire, unless extend(0) ends them.
 type state struct {
-	state       retrysafe.State // 0: nobody has it
+	state       retrysafe.State // 0: free
 	fingerprint retrysafe.Fingerprint
 	owner       retrysafe.Owner
-	fence       int64 // the last one, of records that are gone too
+	fence       int64 // that of the last record, which may be deleted
 	lapsed      bool
 	attempt     int
 	steps       []string
@@ -75,7 +75,7 @@ func (s state) equal(o state) bool {
 		s.lapsed == o.lapsed && s.attempt == o.attempt && s.body == o.body && slices.Equal(s.steps, o.steps)
 }
 
-// step says whether out is a right answer to in, and what comes after.
+// step reports whether out is a correct answer to in, and returns the next state.
 func (s state) step(in input, out output) (bool, state) {
 	switch in.method {
 	case "claim":

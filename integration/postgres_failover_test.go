@@ -15,8 +15,9 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// The primary is killed under load and its standby promoted. With a synchronous one nothing acknowledged is lost, and no key runs
-// twice; the pool knows both hosts and finds the one that accepts writes. The next test shows what this one would see.
+// The primary is killed under load and its standby promoted. With a synchronous standby nothing acknowledged is lost,
+// and no key runs twice; the pool knows both hosts and finds the one that accepts writes. The next test shows the
+// losses that this test would report.
 func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	t.Parallel()
 	lost := failOver(t, true)
@@ -25,8 +26,9 @@ func TestFailoverToASynchronousStandbyLosesNothing(t *testing.T) {
 	}
 }
 
-// What an asynchronous standby had not received yet is lost with the primary, and a retry runs again: with a greater fence, by which
-// systems that the work writes to can still tell. Here the standby is down for the last 300 completions.
+// Completions that an asynchronous standby had not received are lost with the primary, and a retry runs again with a
+// greater fence, by which the systems that the work writes to can detect it. Here the standby is down for the last
+// 300 completions.
 func TestFailoverToAnAsynchronousStandbyLosesWhatItLacks(t *testing.T) {
 	t.Parallel()
 	lost := failOver(t, false)
@@ -35,7 +37,7 @@ func TestFailoverToAnAsynchronousStandbyLosesWhatItLacks(t *testing.T) {
 	}
 }
 
-// losses are counts of what was acknowledged, and how much of it the server that was promoted does not know.
+// losses counts what was acknowledged, and how much of it the promoted server does not know.
 type losses struct{ completed, claimed, completions, claims, smallerFences int }
 
 func failOver(t *testing.T, synchronous bool) losses {
@@ -57,13 +59,14 @@ func failOver(t *testing.T, synchronous bool) losses {
 	standby.Promote(t)
 	promoted := time.Since(began)
 	w.reach(t, w.completed.Load()+1)
-	t.Logf("promoted after %v, first completion after %v, %d errors meanwhile", promoted, time.Since(began), w.failures.Load())
+	t.Logf("promoted after %v, first completion after %v, %d errors meanwhile", promoted, time.Since(began),
+		w.failures.Load())
 	w.reach(t, w.completed.Load()+300)
 	w.stop()
 	return w.losses(t)
 }
 
-// both is a URL of the database postgres that names two hosts.
+// both returns a URL of the database postgres that names two hosts.
 func both(t *testing.T, first, second *servers.Postgres) string {
 	t.Helper()
 	host := func(pg *servers.Postgres) string {
@@ -76,7 +79,7 @@ func both(t *testing.T, first, second *servers.Postgres) string {
 	return strings.Replace(first.URL("postgres"), host(first), host(first)+","+host(second), 1)
 }
 
-// workload claims keys and completes them, each once, and remembers what was acknowledged.
+// workload claims and completes keys, each once, and remembers what was acknowledged.
 type workload struct {
 	store     retrysafe.Store
 	next      atomic.Int64
@@ -132,7 +135,7 @@ func (w *workload) one(ctx context.Context) {
 	w.acks = append(w.acks, a)
 }
 
-// failed notes that the store has failed, and gives it a moment.
+// failed records a failure of the store and waits a moment.
 func (w *workload) failed(ctx context.Context) {
 	w.failures.Add(1)
 	select {
@@ -151,7 +154,7 @@ func (w *workload) reach(t *testing.T, n int64) {
 	}
 }
 
-// losses asks the store for all that was acknowledged.
+// losses compares the store with everything that was acknowledged.
 func (w *workload) losses(t *testing.T) (l losses) {
 	t.Helper()
 	for _, a := range w.acks {
@@ -178,20 +181,22 @@ func (w *workload) losses(t *testing.T) (l losses) {
 	return l
 }
 
-// With target_session_attrs=read-write a pool that names a standby first never uses it; a store on a standby fails and says so,
-// instead of believing what is old.
+// With target_session_attrs=read-write, a pool that names a standby first never uses it; a store on a standby returns
+// an error instead of stale data.
 func TestAReadReplicaIsNeverRead(t *testing.T) {
 	t.Parallel()
 	primary := servers.StartPostgres(t, servers.PostgresOptions{})
 	standby := primary.StartStandby(t, false)
 	store := openPostgres(t, both(t, standby, primary)+"&target_session_attrs=read-write")
-	claim, err := store.Claim(t.Context(), retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Hour})
+	claim, err := store.Claim(t.Context(), retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"},
+		Owner: retrysafe.NewOwner(), Lease: time.Hour})
 	if err != nil || claim.Verdict != retrysafe.Acquired {
 		t.Fatalf("with both hosts: %v, %v", claim.Verdict, err)
 	}
-	standby.Pause(t) // what it says would be old, if it said anything
+	standby.Pause(t) // its data would be stale
 	for range 20 {
-		again, err := store.Claim(t.Context(), retrysafe.ClaimParams{Key: claim.Lease.Key, Owner: retrysafe.NewOwner(), Lease: time.Hour})
+		again, err := store.Claim(t.Context(),
+			retrysafe.ClaimParams{Key: claim.Lease.Key, Owner: retrysafe.NewOwner(), Lease: time.Hour})
 		if err != nil || again.Verdict != retrysafe.InFlight {
 			t.Fatalf("while the standby is paused: %v, %v", again.Verdict, err)
 		}
@@ -201,7 +206,8 @@ func TestAReadReplicaIsNeverRead(t *testing.T) {
 	wrong, err := pgstore.New(t.Context(), openPool(t, standby.URL("postgres")), pgstore.Options{})
 	if err == nil {
 		defer wrong.Close()
-		_, err = wrong.Claim(t.Context(), retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"}, Owner: retrysafe.NewOwner(), Lease: time.Hour})
+		_, err = wrong.Claim(t.Context(), retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"},
+			Owner: retrysafe.NewOwner(), Lease: time.Hour})
 	}
 	if err == nil {
 		t.Error("a store on a standby answers")

@@ -15,9 +15,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// The server may write no file beyond a size, as on a full disk: completions fail, and no key is given out anew because of it;
-// once there is space again they go on, and all that was acknowledged is there. Seen to fail with errors of the
-// completion's batch ignored.
+// The server cannot write a file beyond a size, as on a full disk: completions fail, and no key becomes free because
+// of it. Once there is space, they continue, and everything that was acknowledged still exists. Seen to fail with
+// errors of the completion's batch ignored.
 func TestFullDiskOfPostgres(t *testing.T) {
 	t.Parallel()
 	pg := servers.StartPostgres(t, servers.PostgresOptions{})
@@ -51,7 +51,8 @@ func TestFullDiskOfPostgres(t *testing.T) {
 	acknowledged[refused.Key.ID] = refused
 	for id, l := range acknowledged {
 		got, err := store.Claim(t.Context(), fullDiskParams(id))
-		if err != nil || got.Verdict != retrysafe.Done || got.Record.Fence != l.Fence || string(got.Record.Result.Body) != string(largeResult(id).Body) {
+		if err != nil || got.Verdict != retrysafe.Done || got.Record.Fence != l.Fence ||
+			string(got.Record.Result.Body) != string(largeResult(id).Body) {
 			t.Errorf("key %s: got %v with %d bytes, %v", id, got.Verdict, len(got.Record.Result.Body), err)
 		}
 	}
@@ -61,7 +62,7 @@ func fullDiskParams(id string) retrysafe.ClaimParams {
 	return retrysafe.ClaimParams{Key: retrysafe.Key{Scope: "disk", ID: id}, Owner: retrysafe.NewOwner(), Lease: time.Hour}
 }
 
-// largeResult is a megabyte that cannot be compressed, always the same for an ID.
+// largeResult returns an incompressible megabyte, always the same for an ID.
 func largeResult(id string) retrysafe.Result {
 	seed := [32]byte{}
 	copy(seed[:], id)
@@ -70,8 +71,8 @@ func largeResult(id string) retrysafe.Result {
 	return retrysafe.Result{Body: body}
 }
 
-// limitFiles has the kernel refuse every process of the server, and those that they start, writes beyond a size. The user whose
-// processes they are may do that, and undo it; root may not everywhere.
+// limitFiles lets the kernel refuse writes beyond a size to every process of the server and its children. The owner
+// of the processes may set and reset that; root may not on every system.
 func limitFiles(t *testing.T, pg *servers.Postgres, size string) {
 	t.Helper()
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pg.PID(), pg.PID()))

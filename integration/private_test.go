@@ -11,7 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// The files hold answers, which are nobody else's business. Seen to fail with createPrivate taken out of Open.
+// The files contain answers, so other users must not be able to read them. Seen to fail with createPrivate taken out
+// of Open.
 func TestStoreFilesAreTheOwnersAlone(t *testing.T) {
 	dir := t.TempDir()
 	store, err := sqlitestore.Open(filepath.Join(dir, "keys.db"), sqlitestore.Options{})

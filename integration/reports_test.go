@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// What code hosts read of a real run is what the schema of OASIS says (SARIF 2.1.0, errata 01).
-// Seen to fail with the level of a result misspelled, and with a field that the schema does not have.
+// The SARIF report of a real run matches the schema of OASIS (SARIF 2.1.0, errata 01). Seen to fail with the level of
+// a result misspelled, and with a field that the schema does not have.
 func TestSARIFIsWhatItsSchemaSays(t *testing.T) {
 	t.Parallel()
 	schema := sarifSchema(t)
@@ -45,7 +45,7 @@ func sarifSchema(t *testing.T) *jsonschema.Schema {
 	return schema
 }
 
-// unsafeRun is what the probe finds where nothing looks at keys: each verdict, BROKEN too.
+// unsafeRun returns the report of a server that ignores keys: it has each verdict, BROKEN too.
 func unsafeRun(t *testing.T, only ...string) *probe.Report {
 	t.Helper()
 	api := new(orders)

@@ -20,10 +20,10 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// What the process of an attempt is told by its environment.
+// The environment variables of an attempt's process.
 const (
 	attemptStore = "RETRYSAFE_TEST_ATTEMPT" // the store, a file or a URL; empty: the process runs the tests
-	attemptStops = "RETRYSAFE_TEST_STOPS"   // it sends itself SIGSTOP in the middle of its work
+	attemptStops = "RETRYSAFE_TEST_STOPS"   // it pauses itself with SIGSTOP in the middle of its work
 )
 
 const attemptLease = 2 * time.Second
@@ -32,17 +32,17 @@ func theRequest() retrysafe.Request {
 	return retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "pay-1"}, Fingerprint: "raw1:a"}
 }
 
-// working is a guard that goes on with abandoned keys, as one of a deployment may while others refuse them.
+// working returns a guard that reruns abandoned keys, while other guards of the deployment refuse them.
 func working(s retrysafe.Store) *retrysafe.Guard {
 	policy := retrysafe.Policy{Lease: attemptLease, OnAbandoned: retrysafe.Rerun()}
 	return retrysafe.New(s, retrysafe.Options{Policy: policy, SweepEvery: -1})
 }
 
-// TestAttemptProcess is the process of an attempt, when the test binary is started again as such.
+// TestAttemptProcess is the process of an attempt, when the test binary is started as one.
 func TestAttemptProcess(t *testing.T) {
 	name := os.Getenv(attemptStore)
 	if name == "" {
-		return // this is none
+		return // not started as one
 	}
 	var store retrysafe.Store
 	if strings.HasPrefix(name, "postgres://") {
@@ -50,18 +50,20 @@ func TestAttemptProcess(t *testing.T) {
 	} else {
 		store = openFile(t, name)
 	}
-	_, err := working(store).Do(t.Context(), theRequest(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
-		woken := make(chan os.Signal, 1)
-		signal.Notify(woken, syscall.SIGCONT)
-		fmt.Println("working")
-		if os.Getenv(attemptStops) != "" { // here no transaction is open: the claim is done, and the first heartbeat is not due
-			if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
-				return retrysafe.Result{}, err
+	_, err := working(store).Do(t.Context(), theRequest(),
+		func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			woken := make(chan os.Signal, 1)
+			signal.Notify(woken, syscall.SIGCONT)
+			fmt.Println("working")
+			// no transaction is open here: the claim is done, and the first heartbeat is not due
+			if os.Getenv(attemptStops) != "" {
+				if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+					return retrysafe.Result{}, err
+				}
 			}
-		}
-		<-woken
-		return retrysafe.Result{Body: []byte("zombie")}, nil
-	})
+			<-woken
+			return retrysafe.Result{Body: []byte("zombie")}, nil
+		})
 	fmt.Println("ended:", errors.Is(err, retrysafe.ErrLeaseLost))
 }
 
@@ -75,7 +77,7 @@ func openFile(t *testing.T, name string) *sqlitestore.Store {
 	return s
 }
 
-// attemptProcess is such a process.
+// attemptProcess is the process of an attempt.
 type attemptProcess struct {
 	*exec.Cmd
 	t      *testing.T
@@ -115,7 +117,7 @@ func (p *attemptProcess) signal(s os.Signal) {
 	}
 }
 
-// pausedStore is the store of a zombie in this process: until it is woken nothing that it saves reaches the store.
+// pausedStore is the store of a zombie in this process: its writes wait until the zombie is woken.
 type pausedStore struct {
 	retrysafe.Store
 	woken chan struct{}
@@ -130,8 +132,8 @@ func (s pausedStore) Extend(ctx context.Context, l retrysafe.Lease, d time.Durat
 	}
 }
 
-// zombieBeside starts an attempt that takes the key over and stands still. wake returns when it has ended, as it must: refused.
-// A file admits one process, so there the zombie is one of this process.
+// zombieBeside starts an attempt that takes the key over and pauses. wake resumes it and returns when it was refused.
+// Only one process can open a file, so there the zombie is in this process.
 func zombieBeside(t *testing.T, s retrysafe.Store, name string) (wake func()) {
 	if strings.HasPrefix(name, "postgres://") {
 		p := startAttempt(t, name, attemptStops+"=1")
@@ -142,11 +144,12 @@ func zombieBeside(t *testing.T, s retrysafe.Store, name string) (wake func()) {
 	}
 	paused, began, ended := pausedStore{s, make(chan struct{})}, make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := working(paused).Do(context.Background(), theRequest(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
-			close(began)
-			<-paused.woken
-			return retrysafe.Result{Body: []byte("zombie")}, nil
-		})
+		_, err := working(paused).Do(context.Background(), theRequest(),
+			func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+				close(began)
+				<-paused.woken
+				return retrysafe.Result{Body: []byte("zombie")}, nil
+			})
 		ended <- err
 	}()
 	<-began
@@ -173,13 +176,15 @@ func abandonedAt(t *testing.T, s retrysafe.Inspector, n int) {
 	}
 }
 
-// A process is killed while its work runs. Another one takes the key over, and stands still for longer than its lease. A person then
-// resolves the key; the zombie wakes up with an answer of its own. Every retry gets what the person has decided, before and after.
+// A process is killed while its work runs. Another one takes the key over, and is paused for longer than its lease.
+// An operator then resolves the key, and the zombie resumes with its own answer. Every retry gets the operator's
+// decision, before and after.
 //
-// Seen to fail with owner, fence and state not compared by Complete of each store (the zombie was told that its answer counts, and on
-// SQLite every retry got it), and with the entry of the trail not saved.
+// Seen to fail with owner, fence and state not compared by Complete of each store (the zombie's answer was accepted,
+// and on SQLite every retry got it), and with the entry of the trail not saved.
 func TestResolveAfterAKillBesideAZombie(t *testing.T) {
-	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail, retrysafe.ResolveRelease} {
+	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail,
+		retrysafe.ResolveRelease} {
 		t.Run("sqlite/"+string(action), func(t *testing.T) {
 			t.Parallel()
 			name := filepath.Join(t.TempDir(), "keys.db")
@@ -188,7 +193,7 @@ func TestResolveAfterAKillBesideAZombie(t *testing.T) {
 		t.Run("postgres/"+string(action), func(t *testing.T) {
 			t.Parallel()
 			name := shared.Get(t).Database(t)
-			store := openPostgres(t, name) // the schema must be there before the processes
+			store := openPostgres(t, name) // the schema must exist before the processes start
 			resolveBesideAZombie(t, name, action, func() retrysafe.Store { return store })
 		})
 	}
@@ -197,7 +202,7 @@ func TestResolveAfterAKillBesideAZombie(t *testing.T) {
 func resolveBesideAZombie(t *testing.T, name string, action retrysafe.ResolveAction, open func() retrysafe.Store) {
 	killed := startAttempt(t, name)
 	killed.signal(syscall.SIGKILL)
-	_ = killed.Wait() // that it was killed
+	_ = killed.Wait() // an error is expected, because it was killed
 	s := open()
 	abandonedAt(t, s.(retrysafe.Inspector), 1)
 	wake := zombieBeside(t, s, name)

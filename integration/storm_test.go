@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// stores are all there are.
+// stores returns all stores.
 func stores() map[string]func(t *testing.T) retrysafe.Store {
 	return map[string]func(t *testing.T) retrysafe.Store{
 		"memstore": func(*testing.T) retrysafe.Store { return memstore.New(memstore.Options{}) },
@@ -32,13 +32,14 @@ func stores() map[string]func(t *testing.T) retrysafe.Store {
 	}
 }
 
-// Everybody waits, so everybody gets the one answer. Seen to fail with a store whose Claim always says Acquired.
+// All callers wait, so all get the one answer. Seen to fail with a store whose Claim always says Acquired.
 func TestStormsHaveOneEffectAKey(t *testing.T) {
 	t.Parallel()
 	for name, open := range stores() {
 		for _, storm := range []struct{ keys, callers int }{{1, 200}, {1000, 3000}} {
 			t.Run(fmt.Sprintf("%s/%d keys", name, storm.keys), func(t *testing.T) {
-				const patience = 5 * time.Minute // on a busy machine three thousand callers wait for longer than a service would
+				// on a busy machine three thousand callers wait for longer than in a real service
+				const patience = 5 * time.Minute
 				guard := retrysafe.New(open(t), retrysafe.Options{
 					StoreTimeout: patience,
 					Policy:       retrysafe.Policy{OnInFlight: retrysafe.Wait(patience), Lease: patience},

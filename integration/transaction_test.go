@@ -22,13 +22,14 @@ type shop struct {
 	db    *sql.DB
 	store *sqlitestore.Store
 	url   string
-	fail  bool // after the row is written
-	late  bool // answers after the transaction
+	fail  bool // fail after the row is written
+	late  bool // answer after the transaction
 	runs  int
 }
 
 func newShop(t *testing.T) *shop {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "shop.db")+"?_txlock=immediate&_pragma=busy_timeout(5000)")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(),
+		"shop.db")+"?_txlock=immediate&_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +115,8 @@ func TestOrderAndAnswerCommitTogether(t *testing.T) {
 	s.want(201, "ordered", 1, 2)
 }
 
-// An answer that comes after the transaction would be lost, so there is no transaction. Seen to fail with an empty response
-// captured: the row was there, and the client got 200 without a body.
+// An answer after the transaction would be lost, so the transaction fails. Seen to fail with an empty response
+// captured: the row was committed, and the client got 200 without a body.
 func TestAnswerAfterTheTransactionIsNoAnswer(t *testing.T) {
 	s := newShop(t)
 	s.late = true

@@ -1,4 +1,4 @@
-// Package child starts programs that end with the process that started them.
+// Package child starts programs that end when the process that started them ends.
 package child
 
 import (
@@ -16,8 +16,8 @@ type Child struct {
 	err   error
 }
 
-// Start starts cmd. It ties the caller's goroutine to its thread for good: the system ends the program with the thread
-// that started it.
+// Start starts cmd. It locks the calling goroutine to its thread forever, because the kernel ends the program with
+// the thread that started it.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()
@@ -32,20 +32,20 @@ func Start(cmd *exec.Cmd) (*Child, error) {
 	return c, nil
 }
 
-// PID of the program.
+// PID returns the process ID of the program.
 func (c *Child) PID() int { return c.cmd.Process.Pid }
 
-// Ended is closed when the program has ended.
+// Ended returns a channel that is closed when the program has ended.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
 
-// patience is how long a program may take to end when asked to.
+// patience is the timeout after which Stop kills the program.
 const patience = 15 * time.Second
 
-// Stop asks the program to end, and waits until it has. How it exits does not matter.
+// Stop terminates the program and waits until it has ended. It ignores the exit status.
 func (c *Child) Stop() error {
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		select {
-		case <-c.ended: // by itself
+		case <-c.ended: // the program ended by itself
 		default:
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/child"
 )
 
-// Seen to fail with the signal taken out of Stop: the program is then killed, which it does not survive to tell.
+// Seen to fail with the signal taken out of Stop: the program is then killed and cannot write its file.
 func TestStopAsksTheProgramToEnd(t *testing.T) {
 	asked := filepath.Join(t.TempDir(), "asked")
 	cmd := exec.Command("sh", "-c", `trap 'echo yes > "$0"; exit' TERM; echo ready; while :; do sleep 0.05; done`, asked)

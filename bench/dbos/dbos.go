@@ -1,4 +1,4 @@
-// Package dbos installs DBOS's SDK for Node from npm and runs a program that uses it, as a peer to measure against.
+// Package dbos installs DBOS's SDK for Node from npm and runs a program with it, as a peer for comparison.
 package dbos
 
 import (
@@ -28,7 +28,7 @@ var packageLock []byte
 //go:embed worker.js
 var program []byte
 
-// Install fetches the pinned version into dir, beside the program.
+// Install installs the pinned version and the program into dir.
 func Install(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -57,10 +57,10 @@ type Worker struct {
 	runs     int
 }
 
-// responseBytes is how long the work's answer is: as long as the results of the other side.
+// responseBytes is the length of the work's answer, equal to that of the other side's results.
 const responseBytes = 250
 
-// Start runs the program on a database of its own, and returns once it is ready. See child.Start.
+// Start runs the program on its own database, and returns once it is ready. See child.Start.
 func Start(dir, url string) (*Worker, error) {
 	answers, out, err := os.Pipe()
 	if err != nil {
@@ -87,11 +87,11 @@ func Start(dir, url string) (*Worker, error) {
 // Stop ends the program.
 func (w *Worker) Stop() error { return w.child.Stop() }
 
-// asked is an order to the program, found its answer.
+// asked is a command for the program, found is its answer.
 type asked struct {
 	Prefix  string  `json:"prefix"`
-	Among   int     `json:"among"` // keys to go round; 0: each is fresh
-	All     bool    `json:"all"`   // end when each of them has had its turn
+	Among   int     `json:"among"` // number of different keys; 0: each key is fresh
+	All     bool    `json:"all"`   // end when each key was used once
 	Callers int     `json:"callers"`
 	Millis  float64 `json:"millis"`
 }
@@ -101,7 +101,8 @@ type found struct {
 	Millis     float64
 }
 
-// Fresh runs workflows with IDs of their own for d and returns how many a second. The step must run once in each.
+// Fresh runs workflows with fresh IDs for d and returns how many ended per second. It fails unless the step ran once
+// in each.
 func (w *Worker) Fresh(callers int, d time.Duration) (perSecond float64, err error) {
 	w.runs++
 	got, err := w.order(asked{Prefix: fmt.Sprintf("run%d", w.runs), Callers: callers, Millis: millis(d)})
@@ -111,8 +112,8 @@ func (w *Worker) Fresh(callers int, d time.Duration) (perSecond float64, err err
 	return got.rate(), err
 }
 
-// Replay starts workflows that have ended, so many different ones, again and again for d, and returns how many results it
-// got a second. No step must run.
+// Replay repeatedly starts completed workflows, with so many different IDs, for d, and returns the number of results
+// per second. It fails if a step ran.
 func (w *Worker) Replay(callers, among int, d time.Duration) (perSecond float64, err error) {
 	o := asked{Prefix: "replayed", Among: among, Callers: callers, Millis: millis(d), All: true}
 	if _, err := w.order(o); err != nil {

@@ -1,4 +1,4 @@
-// Package disk starts processes on the disk as it is, or on one whose syncs take longer, and counts their syncs.
+// Package disk starts processes on the real disk, or on one with delayed syncs, and counts their syncs.
 package disk
 
 import (
@@ -15,21 +15,21 @@ import (
 	"github.com/retrysafe/retrysafe/bench/rawlog"
 )
 
-// Disk is what a process under measurement writes to.
+// Disk is the disk to which a measured process writes.
 type Disk struct {
-	// Name as the table shows it.
+	// Name is the name in the table.
 	Name string
 	// Delay is added to each sync of the process and its children.
 	Delay time.Duration
 }
 
-// AsIs is the disk of this machine.
+// AsIs returns the disk of this machine without a delay.
 func AsIs() Disk { return Disk{Name: "as is"} }
 
-// Slow is a picture of a volume in a cloud.
+// Slow returns a disk with the delay of a typical cloud volume.
 func Slow() Disk { return Disk{Name: "2 ms", Delay: 2 * time.Millisecond} }
 
-// Named returns the disk that a table calls name.
+// Named returns the disk with a name from the table.
 func Named(name string) Disk {
 	if name == Slow().Name {
 		return Slow()
@@ -40,8 +40,8 @@ func Named(name string) Disk {
 // syncs are the system calls that make writes durable.
 const syncs = "fsync,fdatasync"
 
-// Command prepares name to run on the disk. With a delay or a trace it runs under strace, which stops it at syncs only;
-// each sync adds a line to the file trace.
+// Command prepares the command name to run on the disk. With a delay or a trace it runs under strace, which stops it
+// only at syncs; each sync adds a line to the file trace.
 func (d Disk) Command(ctx context.Context, trace, name string, args ...string) *exec.Cmd {
 	if d.Delay == 0 && trace == "" {
 		return exec.CommandContext(ctx, name, args...)
@@ -56,7 +56,7 @@ func (d Disk) Command(ctx context.Context, trace, name string, args ...string) *
 	return exec.CommandContext(ctx, "strace", append(append(under, name), args...)...)
 }
 
-// CheckStrace returns an error that says what to do if strace cannot be used.
+// CheckStrace returns an error with instructions if strace cannot be used.
 func CheckStrace(ctx context.Context) error {
 	out, err := Slow().Command(ctx, "", "true").CombinedOutput()
 	if err != nil {
@@ -66,7 +66,7 @@ func CheckStrace(ctx context.Context) error {
 	return nil
 }
 
-// CountSyncs returns how many syncs trace tells of so far.
+// CountSyncs returns the number of syncs in trace.
 func CountSyncs(trace string) (int, error) {
 	text, err := os.ReadFile(trace)
 	if err != nil {
@@ -74,7 +74,8 @@ func CountSyncs(trace string) (int, error) {
 	}
 	n := 0
 	for line := range bytes.Lines(text) {
-		// "123 fsync(4) = 0", or cut in two by a call of another thread: "… resumed>) = 0" is the second half.
+		// "123 fsync(4) = 0", or two lines if another thread's call comes between: "… resumed>) = 0" is the second
+		// half.
 		if bytes.Contains(line, []byte("sync(")) {
 			n++
 		}
@@ -82,8 +83,7 @@ func CountSyncs(trace string) (int, error) {
 	return n, nil
 }
 
-// Probe appends 4 KiB and syncs, rounds times, in a file of its own in dir; it returns how long each took, in
-// microseconds.
+// Probe appends 4 KiB and syncs, rounds times, in a new file in dir; it returns the durations in microseconds.
 func Probe(dir string, rounds int) (figure.Figure, error) {
 	fig := figure.Figure{What: "append 4 KiB and fdatasync", Unit: "µs"}
 	f, err := os.Create(filepath.Join(dir, "probe"))

@@ -8,44 +8,45 @@ import (
 	"strconv"
 )
 
-// Figure is one measured thing beside its target.
+// Figure is a measured value with its target.
 type Figure struct {
 	// Goal is the number in the list of goals.
 	Goal int `json:"goal"`
-	// What is measured, in words.
+	// What describes the value.
 	What string `json:"what"`
-	// Disk says on which disk; empty: none is involved.
+	// Disk is the disk of the measurement; empty if none is involved.
 	Disk string `json:"disk,omitempty"`
-	// Sync is what a sync took on that disk beside the measurement, in microseconds.
+	// Sync is the duration of a sync on that disk at the time of the measurement, in microseconds.
 	Sync float64 `json:"sync_us,omitempty"`
 	// Unit of the samples; "x" is a ratio.
 	Unit string `json:"unit"`
-	// Samples hold one value for each repetition, or one for what is exact.
+	// Samples hold one value per repetition, or a single exact value.
 	Samples []float64 `json:"samples"`
 	Target  *Target   `json:"target,omitempty"`
-	// Aside is what stands behind the figure: absolute values, counts.
+	// Aside explains the figure: absolute values, counts.
 	Aside string `json:"aside,omitempty"`
 }
 
-// Target is what the median must not fall below, or, with AtMost, must not exceed.
+// Target is a lower limit of the median, or with AtMost an upper limit.
 type Target struct {
 	Value  float64 `json:"value"`
 	AtMost bool    `json:"at_most"`
 }
 
-// AtLeast is a target that the median must reach.
+// AtLeast returns a lower limit for the median.
 func AtLeast(v float64) *Target { return &Target{Value: v} }
 
-// AtMost is a target that the median must not exceed.
+// AtMost returns an upper limit for the median.
 func AtMost(v float64) *Target { return &Target{Value: v, AtMost: true} }
 
-// Verdict says whether a target is met.
+// Verdict is the result of comparing a figure with its target.
 type Verdict string
 
-// The verdicts. A median that meets the target while a repetition misses it may be luck, and is not called met.
+// The verdicts. If the median meets the target but one repetition misses it, the result may be luck and does not
+// count as met.
 const (
 	NoTarget     Verdict = ""
-	Met          Verdict = "yes" // by each repetition
+	Met          Verdict = "yes" // each repetition meets the target
 	WithinSpread Verdict = "within the spread"
 	Missed       Verdict = "NO"
 )
@@ -70,10 +71,10 @@ func (t *Target) metBy(v float64) bool {
 	return v >= t.Value
 }
 
-// Median of the samples; NaN if there are none.
+// Median returns the median of the samples, or NaN if there are none.
 func (f Figure) Median() float64 { return Median(f.Samples) }
 
-// Median returns the middle value, or the mean of the two in the middle; NaN if there are none.
+// Median returns the middle value, or the mean of the two middle values; NaN if there are none.
 func Median(samples []float64) float64 {
 	n := len(samples)
 	if n == 0 {
@@ -83,7 +84,7 @@ func Median(samples []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// TargetText is the target as a table shows it.
+// TargetText formats the target for the table.
 func (f Figure) TargetText() string {
 	switch {
 	case f.Target == nil:
@@ -94,10 +95,10 @@ func (f Figure) TargetText() string {
 	return "≥ " + f.text(f.Target.Value)
 }
 
-// MedianText is the median with its unit.
+// MedianText formats the median with its unit.
 func (f Figure) MedianText() string { return f.text(f.Median()) + f.suffix() }
 
-// SpreadText is the smallest and the largest sample; empty for a single one.
+// SpreadText formats the smallest and the largest sample; it is empty for a single sample.
 func (f Figure) SpreadText() string {
 	if len(f.Samples) < 2 {
 		return ""
@@ -105,7 +106,7 @@ func (f Figure) SpreadText() string {
 	return f.text(slices.Min(f.Samples)) + "–" + f.text(slices.Max(f.Samples))
 }
 
-// SyncText is what a sync took; empty: no disk is involved.
+// SyncText formats the duration of a sync; it is empty if no disk is involved.
 func (f Figure) SyncText() string {
 	if f.Sync == 0 {
 		return ""
@@ -127,7 +128,7 @@ func (f Figure) suffix() string {
 	return " " + f.Unit
 }
 
-// Short writes a number with three digits that count, and k for thousands.
+// Short formats a number with three significant digits, and k for thousands.
 func Short(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):

@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
-// Seen to fail with the look at each repetition taken out of Verdict: what meets a target within the spread only was called met.
+// Seen to fail with the check of each repetition taken out of Verdict: a target that was met only within the spread
+// counted as met.
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -17,7 +18,8 @@ func TestVerdict(t *testing.T) {
 		want    figure.Verdict
 	}{
 		{"each repetition reaches the target", []float64{0.91, 0.9, 0.95}, figure.AtLeast(0.9), figure.Met},
-		{"the median reaches it, one repetition does not", []float64{0.1, 0.9, 0.95}, figure.AtLeast(0.9), figure.WithinSpread},
+		{"the median reaches it, one repetition does not", []float64{0.1, 0.9, 0.95}, figure.AtLeast(0.9),
+			figure.WithinSpread},
 		{"the median is below though one repetition is above", []float64{0.1, 0.8, 2}, figure.AtLeast(0.9), figure.Missed},
 		{"at most, by each", []float64{1, 2, 1.5}, figure.AtMost(2), figure.Met},
 		{"at most, but for one", []float64{1, 2, 30}, figure.AtMost(2), figure.WithinSpread},

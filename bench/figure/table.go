@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Width is how many columns a table takes at most.
+// Width is the maximum number of columns of a table.
 const Width = 118
 
 type column struct {
@@ -46,7 +46,8 @@ func WriteTable(w io.Writer, figures []Figure) {
 		}
 		last = f.Goal
 		writeLine(w, []string{
-			goal, f.What, f.SyncText(), f.TargetText(), f.MedianText(), f.SpreadText(), fmt.Sprint(len(f.Samples)), string(f.Verdict()),
+			goal, f.What, f.SyncText(), f.TargetText(), f.MedianText(), f.SpreadText(), fmt.Sprint(len(f.Samples)),
+			string(f.Verdict()),
 		})
 		for _, line := range wrap(f.Aside, Width-9) {
 			fmt.Fprintln(w, "       "+line)
@@ -54,7 +55,7 @@ func WriteTable(w io.Writer, figures []Figure) {
 	}
 }
 
-// Ordered returns the figures by goal; within a goal they stay as they were measured.
+// Ordered returns the figures sorted by goal; within a goal the order of measurement is kept.
 func Ordered(figures []Figure) []Figure {
 	ordered := slices.Clone(figures)
 	slices.SortStableFunc(ordered, func(a, b Figure) int { return a.Goal - b.Goal })
@@ -75,7 +76,7 @@ func writeLine(w io.Writer, cells []string) {
 	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
 }
 
-// wrap breaks text into lines of at most width characters, at spaces.
+// wrap breaks text at spaces into lines of at most width characters.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""

@@ -1,6 +1,6 @@
-// Package load sends HTTP/1.1 POST requests over a fixed number of connections, each as soon as the answer to the one
-// before has come. It writes prepared bytes and reads just enough of the answer, so that on a small machine most of the
-// time is left to what is measured.
+// Package load sends HTTP/1.1 POST requests over a fixed number of connections, each as soon as the previous answer
+// has arrived. It writes prepared bytes and parses only what it needs of the answer, so that most of a small
+// machine's time is left to the measured server.
 package load
 
 import (
@@ -15,42 +15,42 @@ import (
 	"time"
 )
 
-// Target is what is asked of whom.
+// Target is the server and the form of its requests.
 type Target struct {
-	// Addr is host and port.
+	// Addr is the server's host and port.
 	Addr string
 	Path string
 	Body string
-	// KeyHeader is the header that carries keys; empty: requests have none.
+	// KeyHeader is the header for keys; if it is empty, requests have none.
 	KeyHeader string
 	// Quoted sends keys as structured-field strings.
 	Quoted bool
 }
 
-// Keys says which keys the requests carry.
+// Keys describes the keys of the requests.
 type Keys struct {
-	// Run makes keys of different runs different.
+	// Run makes the keys of different runs different.
 	Run uint32
-	// Among is how many different keys there are: requests go round. 0: each request has a fresh one.
+	// Among is the number of different keys, which are used in turn. 0 means that each request has a fresh key.
 	Among int
 }
 
-// Result of a run.
+// Result is the result of a run.
 type Result struct {
 	Requests int
 	Took     time.Duration
-	// Latencies in nanoseconds, unordered.
+	// Latencies are in nanoseconds and unordered.
 	Latencies []int64
 }
 
-// PerSecond is how many requests were answered per second.
+// PerSecond returns the number of answered requests per second.
 func (r Result) PerSecond() float64 { return float64(r.Requests) / r.Took.Seconds() }
 
-// keyBytes is the length of a key, which is that of a UUID.
+// keyBytes is the length of a key, equal to that of a UUID.
 const keyBytes = 36
 
-// Run sends requests over connections until d has passed, or, with count > 0, that many altogether. It returns an error
-// if any answer is not a 2xx.
+// Run sends requests over connections until d has passed, or, if count is above 0, until count requests were sent. It
+// returns an error if any answer is not 2xx.
 func Run(t Target, k Keys, connections int, d time.Duration, count int) (Result, error) {
 	clients := make([]*client, connections)
 	for i := range clients {
@@ -78,7 +78,7 @@ func Run(t Target, k Keys, connections int, d time.Duration, count int) (Result,
 	return all, errors.Join(errs...)
 }
 
-// share is how many of count requests the i-th of n connections sends.
+// share returns the number of requests, of count in total, that the i-th of n connections sends.
 func share(count, i, n int) int { return (count + n - 1 - i) / n }
 
 // client is one connection.
@@ -86,10 +86,10 @@ type client struct {
 	conn    net.Conn
 	in      *bufio.Reader
 	request []byte
-	keyAt   int // where the key is in request; 0: there is none
+	keyAt   int // position of the key in request; 0 if there is none
 
 	keys        Keys
-	first, step int // of the keys that are this connection's
+	first, step int // the keys of this connection
 	left        int // requests to send, if they are counted
 	took        []int64
 	err         error

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/load"
 )
 
-// server notes the keys that it sees.
+// server records the keys that it receives.
 type server struct {
 	mu     sync.Mutex
 	keys   map[string]int

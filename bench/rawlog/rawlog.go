@@ -1,6 +1,6 @@
 // Package rawlog is a write-ahead log with group commit and nothing else: no keys, no lookups, no answers. It is the
-// limit that a durable store is measured against. Whatever is appended during a sync is made durable by the next one.
-// Filling the file with zeros ahead of the records, so that a sync need not write its size, was tried and gains nothing.
+// limit for durable stores. Records that are appended during a sync become durable with the next sync. Zeroing the
+// file in advance, so that a sync need not write its size, was tried and gains nothing.
 package rawlog
 
 import (
@@ -13,10 +13,10 @@ import (
 	"syscall"
 )
 
-// headerBytes is what a record takes beside its data: length and checksum, four bytes each.
+// headerBytes is the size of a record without its data: length and checksum, four bytes each.
 const headerBytes = 8
 
-// ErrClosed is what Append returns after Close.
+// ErrClosed is returned by Append after Close.
 var ErrClosed = errors.New("rawlog: closed")
 
 // Log appends records to a file. It is safe for concurrent use.
@@ -30,7 +30,7 @@ type Log struct {
 	closed bool
 }
 
-// group is what one sync makes durable.
+// group is the set of records that one sync makes durable.
 type group struct {
 	data    []byte
 	records int
@@ -38,7 +38,7 @@ type group struct {
 	err     error
 }
 
-// Create makes the file at path and starts the writer, which Close ends.
+// Create creates the file at path and starts the writer, which Close ends.
 func Create(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -60,14 +60,14 @@ func (l *Log) Append(record []byte) error {
 	g.add(record)
 	select {
 	case l.wake <- struct{}{}:
-	default: // the writer has yet to see an earlier call
+	default: // the writer has not yet handled an earlier signal
 	}
 	l.mu.Unlock()
 	<-g.durable
 	return g.err
 }
 
-// Close waits until what was appended is on disk, and closes the file.
+// Close waits until all appended records are on disk, and closes the file.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -81,13 +81,13 @@ func (l *Log) Close() error {
 	return l.file.Close()
 }
 
-// write makes one group after the other durable. Whatever arrives during a sync forms the next group: there is no
-// timer, and no delay when idle.
+// write makes one group after the other durable. Records that arrive during a sync form the next group, so there is
+// no timer, and no delay when idle.
 func (l *Log) write() {
 	defer close(l.done)
 	var spare []byte
 	for range l.wake {
-		runtime.Gosched() // lets callers that the last sync has woken join this group
+		runtime.Gosched() // lets callers that were woken by the last sync join this group
 		g := l.take(spare)
 		if g.records == 0 {
 			spare = g.data
@@ -114,7 +114,7 @@ func (l *Log) flush(data []byte) error {
 	return Datasync(l.file)
 }
 
-// Datasync makes what was written to f durable, its size included, other metadata not.
+// Datasync makes the data of f and its size durable, but not other metadata.
 func Datasync(f *os.File) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -136,7 +136,7 @@ func (g *group) add(record []byte) {
 	g.records++
 }
 
-// Read returns the records in the file at path, up to the first that is not whole.
+// Read returns the records in the file at path, up to the first incomplete one.
 func Read(path string) ([][]byte, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

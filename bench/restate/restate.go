@@ -1,4 +1,4 @@
-// Package restate installs Restate's server from npm and runs it, as a peer to measure against.
+// Package restate installs Restate's server from npm and runs it, as a peer for comparison.
 package restate
 
 import (
@@ -29,8 +29,8 @@ var packageJSON []byte
 //go:embed package-lock.json
 var packageLock []byte
 
-// configuration is what Restate was found to be fastest with on a small machine: few partitions, much memory. It keeps
-// to this machine: no telemetry, no listener but on the loopback interface.
+// configuration is the fastest configuration found for a small machine: few partitions, much memory. There is no
+// telemetry, and all listeners are on the loopback interface.
 const configuration = `
 cluster-name = "bench"
 node-name = "bench"
@@ -75,9 +75,9 @@ func Install(ctx context.Context, dir string) (string, error) {
 
 // Server is a running Restate.
 type Server struct {
-	// PID of the process.
+	// PID is the process ID of the server.
 	PID int
-	// Ingress takes calls, Admin registers deployments: host and port.
+	// Ingress accepts calls and Admin registers deployments. Both are host and port.
 	Ingress, Admin string
 
 	child *child.Child
@@ -94,7 +94,7 @@ func Start(ctx context.Context, binary, dir string) (*Server, error) {
 	cmd.Dir = dir
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "DO_NOT_TRACK=1",
-		// It asks the network for newer versions of itself; this leads nowhere.
+		// The server checks the network for newer versions; this proxy does not exist.
 		"HTTP_PROXY=http://127.0.0.1:9", "HTTPS_PROXY=http://127.0.0.1:9", "NO_PROXY=127.0.0.1,localhost",
 	}
 	out, in := io.Pipe()
@@ -114,7 +114,7 @@ func Start(ctx context.Context, binary, dir string) (*Server, error) {
 	return s, nil
 }
 
-// listening is a line of the log that tells of a listener.
+// listening is a log line about a new listener.
 type listening struct {
 	Span struct {
 		Address string `json:"server.address"`
@@ -134,7 +134,7 @@ func (s *Server) waitUntilItListens(ctx context.Context, out io.Reader) error {
 			s.log.add(line)
 			select {
 			case lines <- line:
-			case <-ctx.Done(): // nobody looks for addresses any more
+			case <-ctx.Done(): // the addresses are no longer needed
 			}
 		}
 	}()
@@ -169,8 +169,8 @@ func (s *Server) note(line []byte) {
 // Stop ends the server.
 func (s *Server) Stop() error { return s.child.Stop() }
 
-// Register makes the services at the address known to the server whose Admin is given. It tries until the server is
-// ready, or ctx ends.
+// Register registers the services at the address with the server whose Admin address is given. It retries until the
+// server is ready, or ctx ends.
 func Register(ctx context.Context, admin, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -1,3 +1,3 @@
-// Package guides holds the tests of the guides in docs: one compiles each snippet of Go, another follows the guides word by
-// word, as a new user would.
+// Package guides tests the guides in docs: one test compiles each Go snippet, another follows the guides literally,
+// like a new user.
 package guides

@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// guide is what a reader follows in one folder, from top to bottom.
+// guide is a list of pages that a reader follows in one folder.
 type guide struct {
 	name     string
 	pages    []step
@@ -27,18 +27,20 @@ type guide struct {
 type step struct{ page, run string }
 
 var all = []guide{
-	{name: "proxy, then PostgreSQL", database: true, pages: []step{{"getting-started-proxy", "proxy"}, {"postgres", "postgres"}}},
+	{name: "proxy, then PostgreSQL", database: true,
+		pages: []step{{"getting-started-proxy", "proxy"}, {"postgres", "postgres"}}},
 	{name: "library", pages: []step{{"getting-started-library", "library"}}},
 	{name: "Go and PostgreSQL", database: true, pages: []step{{"getting-started-postgres-go", "go"}}},
 }
 
-// A new user on a new machine follows the guides: each command is run as it is written, each file is saved as it is shown, and
-// what a guide shows of the output comes. The machine has Go, curl, psql and an empty module cache; the modules of this
-// repository come from the files that `make pack` writes. Only the ports are replaced, so that tests can run beside each other.
+// A new user on a new machine follows the guides: the test runs each command and saves each file as shown, and
+// compares the output with the guide. The machine has Go, curl, psql and an empty module cache; the modules of this
+// repository come from the files that `make pack` writes. Only the ports are replaced, so that tests can run
+// concurrently.
 //
-// Seen to fail with an option of curl misspelled, with --role left out of `migrate up` in docs/postgres.md, with another status line on
-// a page, with listen left out of the file in the proxy's guide, and with log.Fatal in place of the orderly end in the program of the
-// library's guide.
+// Seen to fail with an option of curl misspelled, with --role left out of `migrate up` in docs/postgres.md, with
+// another status line on a page, with listen left out of the file in the proxy's guide, and with log.Fatal in place
+// of the clean shutdown in the program of the library's guide.
 func TestGuidesWorkAsWritten(t *testing.T) {
 	machine := newMachine(t)
 	for _, g := range all {
@@ -56,10 +58,10 @@ func TestGuidesWorkAsWritten(t *testing.T) {
 	}
 }
 
-// machine is what is installed, and the environment of each command.
+// machine is the environment of the commands.
 type machine struct{ environment []string }
 
-// newMachine packs the working tree, and returns a machine whose user has done nothing yet.
+// newMachine packs the working tree, and returns a machine of a new user.
 func newMachine(t *testing.T) machine {
 	t.Helper()
 	home, packed := t.TempDir(), t.TempDir()
@@ -67,12 +69,15 @@ func newMachine(t *testing.T) machine {
 	if out, err := pack.CombinedOutput(); err != nil {
 		t.Fatalf("make pack: %v\n%s", err, out)
 	}
-	// Third parties' modules come from the module cache of the test, as far as it has them. What is compiled is kept
-	// (-trimpath makes that independent of the folder), so that only the first run on a machine takes long.
-	proxies := []string{"file://" + packed, "file://" + filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"), goEnv(t, "GOPROXY")}
+	// Third-party modules come from the test's module cache if possible. The build cache is kept (-trimpath makes it
+	// independent of the folder), so that only the first run on a machine is slow.
+	proxies := []string{"file://" + packed, "file://" + filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"),
+		goEnv(t, "GOPROXY")}
 	return machine{environment: []string{
-		"HOME=" + home, "GOPATH=" + filepath.Join(home, "go"), "PATH=" + filepath.Join(home, "go", "bin") + ":" + os.Getenv("PATH"),
-		"GOPROXY=" + strings.Join(proxies, ","), "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=local", "GOFLAGS=-trimpath -modcacherw",
+		"HOME=" + home, "GOPATH=" + filepath.Join(home, "go"),
+		"PATH=" + filepath.Join(home, "go", "bin") + ":" + os.Getenv("PATH"),
+		"GOPROXY=" + strings.Join(proxies, ","), "GOSUMDB=off", "GOWORK=off", "GOTOOLCHAIN=local",
+		"GOFLAGS=-trimpath -modcacherw",
 		"CGO_ENABLED=0", // as in the tests of internal/release, so that one build serves both
 		"GOCACHE=" + goEnv(t, "GOCACHE"), "TMPDIR=" + t.TempDir(), "LC_ALL=C",
 	}}
@@ -87,7 +92,7 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// freePorts replaces the ports that the guides use.
+// freePorts maps the ports in the guides to free ones.
 func freePorts(t *testing.T) map[string]string {
 	t.Helper()
 	ports := map[string]string{}
@@ -96,7 +101,7 @@ func freePorts(t *testing.T) map[string]string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close() // after all are taken, so that each is another one
+		defer l.Close() // all stay open until the end, so that the ports differ
 		ports[port] = fmt.Sprint(l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports
@@ -124,7 +129,7 @@ func (r *reader) adapt(text string) string {
 	})
 }
 
-// follow does what the blocks of a page say.
+// follow follows the blocks of a page.
 func (r *reader) follow(s step) {
 	r.t.Helper()
 	blocks, err := pages.Read("../../docs/" + s.page + ".md")

@@ -17,28 +17,28 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/pages"
 )
 
-// patience is how long a command may take: the first one on a new machine compiles all of the command retrysafe. After it a
-// server has compiled too. It only has to be shorter than what go test waits.
+// patience is the timeout of a command. The first one on a new machine compiles the command retrysafe. The timeout
+// only has to be shorter than that of go test.
 const patience = 15 * time.Minute
 
 // reader follows a guide.
 type reader struct {
 	machine
 	t       *testing.T
-	folder  string            // where the reader works
-	ports   map[string]string // of the guide, and what they are in this test
-	exports []string          // of the terminal in which the reader types
+	folder  string            // the reader's folder
+	ports   map[string]string // the ports in the guide and in this test
+	exports []string          // exports of the reader's terminal
 	serving []*server
 }
 
-// run types the commands of a block, and compares what they print with what the block shows.
+// run runs the commands of a block, and compares their output with the block.
 func (r *reader) run(b pages.Block) {
 	r.t.Helper()
 	commands, exports := b.Commands(), &r.exports
 	if len(commands) == 0 {
 		r.t.Fatalf("%s: no command", b.At())
 	}
-	if b.Serve { // in a terminal of its own
+	if b.Serve { // in another terminal
 		exports = new([]string)
 	}
 	if b.Restart {
@@ -62,12 +62,13 @@ func (r *reader) run(b pages.Block) {
 			r.t.Fatalf("%s:%d: %s: %v\n%s", b.Page, c.Line, c.Text, err, out)
 		}
 		if missing := r.missing(c, out.String()); missing != "" {
-			r.t.Fatalf("%s:%d: %s: the output lacks, in its place, the line\n%s\nit is\n%s", b.Page, c.Line, c.Text, missing, out)
+			r.t.Fatalf("%s:%d: %s: the output lacks, in its place, the line\n%s\nit is\n%s", b.Page, c.Line, c.Text,
+				missing, out)
 		}
 	}
 }
 
-// command is a shell that runs a script in the reader's folder.
+// command returns a shell that runs a script in the reader's folder.
 func (r *reader) command(ctx context.Context, script string, out *output) *exec.Cmd {
 	c := exec.CommandContext(ctx, "bash", "-c", script) //nolint:gosec // the script is a page of this repository
 	c.Dir, c.Env = r.folder, r.environment
@@ -77,8 +78,8 @@ func (r *reader) command(ctx context.Context, script string, out *output) *exec.
 	return c
 }
 
-// missing returns the first line of what the guide shows that the output does not have in its place, "" if it has all. What
-// is left out of a line on a page is written … there; lines may be left out.
+// missing returns the first line of the guide's output that is missing from the real output, or "". A … on a page
+// matches any text; the real output may have more lines.
 func (r *reader) missing(c pages.Command, out string) string {
 	lines := strings.Split(out, "\n")
 	for _, shown := range c.Output {
@@ -98,17 +99,17 @@ func (r *reader) missing(c pages.Command, out string) string {
 	return ""
 }
 
-// server is a command that goes on running.
+// server is a command that keeps running.
 type server struct {
-	pages.Command // with what the guide shows before Ctrl-C
+	pages.Command // with the output before Ctrl-C
 
-	last  []string // what the guide shows after Ctrl-C
+	last  []string // the output after Ctrl-C
 	cmd   *exec.Cmd
 	out   *output
 	ended chan error
 }
 
-// serve starts a command, and waits until it listens and has printed what the guide shows.
+// serve starts a command, and waits until it listens and has printed the guide's output.
 func (r *reader) serve(c pages.Command, script string) {
 	r.t.Helper()
 	before := r.listening()
@@ -135,7 +136,7 @@ func (r *reader) serve(c pages.Command, script string) {
 	}
 }
 
-// listening returns how many of the guide's ports accept connections.
+// listening returns the number of the guide's ports that accept connections.
 func (r *reader) listening() (n int) {
 	for _, port := range r.ports {
 		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
@@ -146,7 +147,7 @@ func (r *reader) listening() (n int) {
 	return n
 }
 
-// stopLast presses Ctrl-C in the terminal of the last command that goes on running, and compares what it prints then.
+// stopLast presses Ctrl-C in the terminal of the last running command, and compares the output after it.
 func (r *reader) stopLast() {
 	r.t.Helper()
 	last := len(r.serving) - 1
@@ -161,9 +162,9 @@ func (r *reader) stopLast() {
 		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL)
 		<-s.ended
 	}
-	ending := s.out.String()[before:]
-	if missing := r.missing(pages.Command{Output: s.last}, ending); missing != "" {
-		r.t.Errorf("%s: after Ctrl-C it does not print %q:\n%s", s.Text, missing, ending)
+	rest := s.out.String()[before:]
+	if missing := r.missing(pages.Command{Output: s.last}, rest); missing != "" {
+		r.t.Errorf("%s: after Ctrl-C it does not print %q:\n%s", s.Text, missing, rest)
 	}
 }
 
@@ -173,7 +174,7 @@ func (r *reader) stopAll() {
 	}
 }
 
-// output is what a command prints. It may be read while more comes.
+// output is the output of a command. It may be read while the command runs.
 type output struct {
 	mu   sync.Mutex
 	text strings.Builder

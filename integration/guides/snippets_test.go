@@ -22,12 +22,13 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/pages"
 )
 
-// Each block of Go on a page compiles: a whole file as it stands, and a part of one with what testdata/around declares around it:
-// imports.go and common.go for all pages, and a file with the page's name. What a block declares itself replaces what is there, and
-// a page's file replaces what common.go has. Variables and imports that are left unused do no harm.
+// Each Go block on a page compiles: a whole file unchanged, and a part of a file with the declarations of
+// testdata/around: imports.go and common.go for all pages, and a file with the page's name. Declarations of a block
+// replace those of testdata, and declarations of a page's file replace those of common.go. Unused variables and
+// imports are allowed.
 //
-// Seen to fail with a method, a field of Options and an import misspelled on pages, with an argument left out, and with a file of
-// testdata/around taken away.
+// Seen to fail with a method, a field of Options and an import misspelled on pages, with an argument left out, and
+// with a file of testdata/around taken away.
 func TestSnippetsCompile(t *testing.T) {
 	paths, err := pages.All("../..")
 	if err != nil {
@@ -56,10 +57,10 @@ func TestSnippetsCompile(t *testing.T) {
 	}
 }
 
-// snippet is a block, and the files that it is compiled with.
+// snippet is a block with the files that are compiled with it.
 type snippet struct {
 	block   pages.Block
-	sources []string // one of them has to compile: a part of a function may return an error, or nothing
+	sources []string // one of them must compile: a part of a function may or may not return an error
 	files   []string // other files of the same program
 }
 
@@ -77,7 +78,8 @@ func newSnippet(t *testing.T, b pages.Block, page []pages.Block) *snippet {
 		return s
 	}
 	outside, inside := divide(b.Text)
-	imports, common, own := around(t, "imports"), around(t, "common"), around(t, strings.TrimSuffix(filepath.Base(b.Page), ".md"))
+	imports, common, own := around(t, "imports"), around(t, "common"),
+		around(t, strings.TrimSuffix(filepath.Base(b.Page), ".md"))
 	s := &snippet{block: b}
 	for _, result := range []string{"error", ""} {
 		body := fmt.Sprintf("%s\nfunc _() %s {\n%s\npanic(0)\n}\n", outside, result, inside)
@@ -86,7 +88,7 @@ func newSnippet(t *testing.T, b pages.Block, page []pages.Block) *snippet {
 	return s
 }
 
-// around reads a file of testdata/around, without its package clause; a page may have none.
+// around reads a file of testdata/around, without its package clause; it returns "" if there is none for the page.
 func around(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "around", name+".go"))
@@ -97,11 +99,12 @@ func around(t *testing.T, name string) string {
 	return string(text)
 }
 
-// divide parts a block into declarations that cannot stand in a function, and the rest.
+// divide splits a block into declarations that cannot be inside a function, and the rest.
 func divide(text string) (outside, inside string) {
 	var to *string
 	for line := range strings.Lines(text) {
-		if to == nil && (strings.HasPrefix(line, "func ") || strings.HasPrefix(line, "type ") || strings.HasPrefix(line, "const ")) {
+		if to == nil && (strings.HasPrefix(line, "func ") || strings.HasPrefix(line, "type ") ||
+			strings.HasPrefix(line, "const ")) {
 			to = &outside
 		}
 		if to == nil {
@@ -109,21 +112,22 @@ func divide(text string) (outside, inside string) {
 			continue
 		}
 		*to += line
-		if line[0] == '}' || line[0] == ')' || !strings.HasSuffix(strings.TrimSpace(line), "{") && strings.TrimLeft(line, "\t ") == line {
+		if line[0] == '}' || line[0] == ')' || !strings.HasSuffix(strings.TrimSpace(line), "{") &&
+			strings.TrimLeft(line, "\t ") == line {
 			to = nil
 		}
 	}
 	return outside, inside
 }
 
-// without takes out of declarations those whose names others have.
+// without removes declarations whose names also occur in others.
 func without(t *testing.T, text, others string) string {
 	t.Helper()
 	const clause = "package p\n"
 	fset := token.NewFileSet()
 	theirs, err := parser.ParseFile(fset, "", clause+others, parser.SkipObjectResolution)
 	if err != nil {
-		return text // check says why
+		return text // check reports the error
 	}
 	var names []string
 	for _, d := range theirs.Decls {
@@ -145,7 +149,7 @@ func without(t *testing.T, text, others string) string {
 	return strings.TrimPrefix(text, clause)
 }
 
-// declared returns what a declaration is named, Type.Method for a method.
+// declared returns the names of a declaration, Type.Method for a method.
 func declared(d ast.Decl) (names []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -211,7 +215,7 @@ func typeCheck(packages types.Importer, sources []string) error {
 	return all
 }
 
-// compiled imports what the snippets import, from what the compiler has written of the packages in the workspace.
+// compiled returns an importer that reads the compiler's export data of the packages in the workspace.
 func compiled(t *testing.T, all []*snippet) types.Importer {
 	t.Helper()
 	var paths []string
@@ -234,7 +238,8 @@ func compiled(t *testing.T, all []*snippet) types.Importer {
 	args := []string{"list", "-trimpath", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
 	list := exec.CommandContext(t.Context(), "go", append(args, slices.Compact(paths)...)...)
 	list.Dir = "../.."
-	list.Env = append(os.Environ(), "CGO_ENABLED=0") // as machine's environment: what one test has compiled, the other need not
+	// as in the environment of machine, so that both tests share compiled packages
+	list.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var problems bytes.Buffer
 	list.Stderr = &problems
 	out, err := list.Output()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A message can be saved in a transaction only: what is none does not compile. Seen to fail with Save given the function that executes
-// statements, which a pool has too: inside InTx the message then stayed after a rollback.
+// A message can be saved only in a transaction: other handles do not compile. Seen to fail with Save taking a
+// function that executes statements, which a pool also has: inside InTx the message then stayed after a rollback.
 func TestSaveTakesTransactionsOnly(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

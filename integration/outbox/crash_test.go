@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// relayStuck relays with a sink that says what it sends, and waits to be told to go on. Meanwhile the sink has the only connection of this
-// process, so that no transaction of it is open: a signal that stops the process finds no lock that others would wait for.
+// relayStuck relays with a sink that prints what it sends, and then waits for a line of input. Meanwhile the sink
+// holds the only connection of this process, so that no transaction is open: a signal that stops the process leaves
+// no lock for which others would wait.
 func relayStuck(d database) error {
 	db, err := d.open()
 	if err != nil {
@@ -44,11 +45,12 @@ func relayStuck(d database) error {
 		return make([]error, len(batch))
 	})
 	say := outbox.ObserverFunc(func(_ context.Context, e outbox.Event) { fmt.Println(e.Kind, e.Count) })
-	return outbox.NewRelay(box, sink, outbox.RelayOptions{Observer: say, Idle: 10 * time.Millisecond}).Run(context.Background())
+	return outbox.NewRelay(box, sink, outbox.RelayOptions{Observer: say,
+		Idle: 10 * time.Millisecond}).Run(context.Background())
 }
 
-// A relay is killed after it has sent a message and before it has said so: the message is sent again, under the same key. Seen to fail
-// with a relay that marks before it sends: then it never is.
+// A relay is killed between sending a message and marking it: the message is sent again, under the same key. Seen to
+// fail with a relay that marks before it sends: then it is never sent.
 func TestRelayIsKilledBetweenSendAndMark(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})
@@ -72,9 +74,9 @@ func TestRelayIsKilledBetweenSendAndMark(t *testing.T) {
 	})
 }
 
-// A relay is stopped in the middle of sending, another one takes its batch, and then the first wakes up: what it says does not count.
-// Seen to fail with the owner taken out of settle.sql. Without SetMaxOpenConns, and with a sweep each microsecond, it failed 3 times in 10 with
-// SQLITE_BUSY: the process was stopped inside the sweep's transaction.
+// A relay is stopped while it sends, another one takes its batch, and then the first resumes: its results are
+// ignored. Seen to fail with the owner taken out of settle.sql. Without SetMaxOpenConns, and with a sweep each
+// microsecond, it failed 3 times in 10 with SQLITE_BUSY: the process was stopped inside the sweep's transaction.
 func TestPausedRelayMayNotMark(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})
@@ -88,7 +90,7 @@ func TestPausedRelayMayNotMark(t *testing.T) {
 		if got := next.line(k); got != "sending k 2" {
 			k.Fatalf("got %q", got)
 		}
-		fmt.Fprintln(paused.in) // it will find that it has sent
+		fmt.Fprintln(paused.in) // the paused relay now learns that it has sent
 		if err := paused.Process.Signal(syscall.SIGCONT); err != nil {
 			k.Fatal(err)
 		}

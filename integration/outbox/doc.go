@@ -1,2 +1,2 @@
-// Package outbox holds the tests of package outbox that need real databases, and processes that are killed.
+// Package outbox tests package outbox with real databases, and with processes that are killed.
 package outbox

@@ -28,11 +28,13 @@ const (
 	savers      = 8
 )
 
-// Orders are saved with a message each, relays send the messages to a receiver that is guarded by httpsafe, and all of these processes are
-// killed at random. In the end every order that was committed has had its effect once, and no other.
+// Orders are saved with one message each, relays send the messages to a receiver that is guarded by httpsafe, and all
+// of these processes are killed at random. At the end every committed order has had exactly one effect, and no other
+// order has one.
 //
-// Seen to fail with another key for each delivery (effects twice), with Save given the database instead of the transaction (effects of
-// what was rolled back), and with messages marked before they are sent (orders without an effect).
+// Seen to fail with another key for each delivery (effects twice), with Save given the database instead of the
+// transaction (effects of rolled-back orders), and with messages marked before they are sent (orders without an
+// effect).
 func TestSoakFlood(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 600, outbox.SQLite: 200}[k.dialect])
@@ -41,9 +43,11 @@ func TestSoakFlood(t *testing.T) {
 		took, kills := f.run()
 		f.check()
 		lags := f.lags()
-		k.Logf("%d messages in %v, %.0f a second, %d kills; plain INSERTs, alone: %.0f a second", n, took.Round(time.Millisecond),
+		k.Logf("%d messages in %v, %.0f a second, %d kills; plain INSERTs, alone: %.0f a second", n,
+			took.Round(time.Millisecond),
 			float64(n)/took.Seconds(), kills, limit)
-		k.Logf("from save to effect: median %v, 99%% within %v, longest %v", lags[len(lags)/2], lags[len(lags)*99/100], lags[len(lags)-1])
+		k.Logf("from save to effect: median %v, 99%% within %v, longest %v", lags[len(lags)/2],
+			lags[len(lags)*99/100], lags[len(lags)-1])
 	})
 }
 
@@ -68,7 +72,7 @@ func newFlood(k *kit, n int) *flood {
 	if _, err := f.effects.Exec("CREATE TABLE effects (id bigint NOT NULL, at bigint NOT NULL)"); err != nil {
 		k.Fatal(err)
 	}
-	// The listener is this process's: while there is no receiver, connections wait.
+	// The listener belongs to this process, so connections wait while there is no receiver.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		k.Fatal(err)
@@ -86,10 +90,11 @@ func newReceiverDatabase(k *kit) database {
 	if k.dialect == outbox.PostgreSQL {
 		return database{k.dialect, shared.Get(k).Database(k)}
 	}
-	return database{k.dialect, "file:" + filepath.Join(k.TempDir(), "receiver.db") + "?_pragma=busy_timeout(20000)&_txlock=immediate"}
+	return database{k.dialect, "file:" + filepath.Join(k.TempDir(), "receiver.db") +
+		"?_pragma=busy_timeout(20000)&_txlock=immediate"}
 }
 
-// plainInserts measures what the database takes of rows that are inserted by themselves, by as many as will save orders.
+// plainInserts measures the rate of plain inserts with as many writers as save orders.
 func (f *flood) plainInserts(n int) (perSecond float64) {
 	f.Helper()
 	began := time.Now()
@@ -103,7 +108,7 @@ func (f *flood) plainInserts(n int) (perSecond float64) {
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// run runs all processes, and kills one of them now and then, until every order is saved and every message sent.
+// run runs all processes, and kills one of them at intervals, until every order is saved and every message sent.
 func (f *flood) run() (took time.Duration, kills int) {
 	f.Helper()
 	began := time.Now()
@@ -119,7 +124,7 @@ func (f *flood) run() (took time.Duration, kills int) {
 	}
 	for !f.done() {
 		pause := time.NewTimer(time.Duration(100+rand.IntN(400)) * time.Millisecond)
-		<-pause.C // nothing is waited for: this is how often somebody dies
+		<-pause.C // not a wait for a condition: this is the interval of the kills
 		i := rand.IntN(len(running))
 		running[i].kill()
 		if code := running[i].ProcessState.ExitCode(); code == childFailed {
@@ -144,13 +149,14 @@ func (f *flood) check() {
 		f.Errorf("%d messages sent, want %d", n, f.n)
 	}
 	var effects, orders, highest int
-	err := f.effects.QueryRow("SELECT count(*), count(DISTINCT id), max(id) FROM effects").Scan(&effects, &orders, &highest)
+	err := f.effects.QueryRow("SELECT count(*), count(DISTINCT id), max(id) FROM effects").Scan(&effects, &orders,
+		&highest)
 	if err != nil || effects != f.n || orders != f.n || highest != f.n-1 {
 		f.Errorf("%d effects of %d orders, the last %d, %v; want one of each of %d", effects, orders, highest, err, f.n)
 	}
 }
 
-// lags are the times from the saving of messages to their effects, in order.
+// lags returns the sorted times from saving the messages to their effects.
 func (f *flood) lags() (all []time.Duration) {
 	f.Helper()
 	at := map[int64]int64{}
@@ -185,7 +191,7 @@ func (f *flood) each(db *sql.DB, query string, do func(a, b int64)) {
 	}
 }
 
-// saveOrders saves the orders that are not there yet, each with its message; some are rolled back and saved once more.
+// saveOrders saves the missing orders, each with its message; some are rolled back and saved again.
 func saveOrders(d database) error {
 	db, err := d.open()
 	if err != nil {
@@ -199,7 +205,7 @@ func saveOrders(d database) error {
 	if err != nil {
 		return err
 	}
-	var first int // that is missing
+	var first int // the first missing order
 	err = db.QueryRow(`SELECT min(o.id + 1) FROM (SELECT id FROM orders UNION ALL SELECT -1) AS o
 		WHERE NOT EXISTS (SELECT 1 FROM orders AS next WHERE next.id = o.id + 1)`).Scan(&first)
 	if err != nil {
@@ -215,7 +221,7 @@ func saveOrders(d database) error {
 	if err != nil {
 		return err
 	}
-	select {} // until it is killed: there is nothing more to do
+	select {} // wait until killed
 }
 
 var errChangedMind = errors.New("rolled back on purpose")
@@ -223,7 +229,8 @@ var errChangedMind = errors.New("rolled back on purpose")
 func saveOrder(db *sql.DB, box *outbox.Outbox, id int) error {
 	ctx := context.Background()
 	var there int
-	if err := db.QueryRow(fmt.Sprintf("SELECT count(*) FROM orders WHERE id = %d", id)).Scan(&there); err != nil || there > 0 {
+	if err := db.QueryRow(fmt.Sprintf("SELECT count(*) FROM orders WHERE id = %d", id)).Scan(&there); err != nil ||
+		there > 0 {
 		return err
 	}
 	return inTx(ctx, db, func(tx *sql.Tx) error {
@@ -254,12 +261,13 @@ func relayOrders(d database) error {
 		AllowHTTP: true, AllowPrivate: true, Concurrency: 16,
 	})
 	return outbox.NewRelay(box, sink, outbox.RelayOptions{
-		Lease: 2 * time.Second, Idle: 20 * time.Millisecond, FirstDelay: 50 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
+		Lease: 2 * time.Second, Idle: 20 * time.Millisecond, FirstDelay: 50 * time.Millisecond,
+		MaxDelay: 500 * time.Millisecond,
 		MaxTries: 1000, PassDead: true,
 	}).Run(context.Background())
 }
 
-// serve serves on the listener that the parent has handed down.
+// serve serves on the listener that the parent has passed on.
 func serve(h http.Handler) error {
 	l, err := net.FileListener(os.NewFile(3, "listener"))
 	if err != nil {

@@ -19,12 +19,12 @@ import (
 	_ "github.com/retrysafe/retrysafe/stores/sqlitestore" // the driver
 )
 
-// shared is the PostgreSQL of all tests. It syncs nothing: no test here takes the power away.
+// shared is the PostgreSQL of all tests. It does not sync, because no test cuts the power.
 var shared = servers.SharedPostgres{Options: servers.PostgresOptions{Settings: map[string]string{
 	"fsync": "off", "full_page_writes": "off", "max_wal_size": "2GB",
 }}}
 
-// database is where an outbox is, so that another process can be told.
+// database describes an outbox's database, for another process.
 type database struct {
 	dialect outbox.Dialect
 	url     string
@@ -37,7 +37,7 @@ func (d database) open() (*sql.DB, error) {
 	return sql.Open("sqlite", d.url)
 }
 
-// kit is an outbox in a database of its own.
+// kit is an outbox with its own database.
 type kit struct {
 	*testing.T
 	database
@@ -71,7 +71,7 @@ func newKit(t *testing.T, d outbox.Dialect) *kit {
 	return k
 }
 
-// strict makes all transactions that do not choose otherwise serializable, where there is a choice.
+// strict makes transactions serializable by default, if the database has other levels.
 func (k *kit) strict() {
 	k.Helper()
 	if k.dialect == outbox.PostgreSQL {
@@ -81,7 +81,7 @@ func (k *kit) strict() {
 	}
 }
 
-// connect opens the database, for as long as the test runs.
+// connect opens the database until the test ends.
 func (k *kit) connect() {
 	k.Helper()
 	var err error
@@ -178,11 +178,11 @@ func (k *kit) dead() []outbox.Letter {
 	return letters
 }
 
-// recorder is a sink that keeps what it was given, and answers what it is told to.
+// recorder is a sink that keeps all messages and returns the configured answer.
 type recorder struct {
 	mu     sync.Mutex
 	all    []outbox.Delivery
-	answer func(d outbox.Delivery) error // nil: everything is sent
+	answer func(d outbox.Delivery) error // nil: every message is sent
 }
 
 func (s *recorder) Send(_ context.Context, batch []outbox.Delivery) []error {
@@ -198,7 +198,7 @@ func (s *recorder) Send(_ context.Context, batch []outbox.Delivery) []error {
 	return answers
 }
 
-// bodies are those of all deliveries, in their order.
+// bodies returns the bodies of all deliveries, in their order.
 func (s *recorder) bodies() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *recorder) bodies() (all []string) {
 	return all
 }
 
-// events is an observer that keeps what it was told.
+// events is an observer that keeps all events.
 type events struct {
 	mu  sync.Mutex
 	all []outbox.Event
@@ -235,7 +235,7 @@ func (e *events) of(kind outbox.EventKind) (found []outbox.Event) {
 	return found
 }
 
-// await waits until events of a kind have been told n times, from now on.
+// await waits until n more events of a kind have occurred.
 func (e *events) await(t testing.TB, kind outbox.EventKind, n int) {
 	t.Helper()
 	patience := time.After(time.Minute)
@@ -280,7 +280,7 @@ func wantEqual[T comparable](t testing.TB, what string, got, want []T) {
 	}
 }
 
-// until waits until a condition that is looked at again and again holds.
+// until polls until a condition holds.
 func (k *kit) until(holds func() bool) {
 	k.Helper()
 	ticker := time.NewTicker(5 * time.Millisecond)
@@ -295,7 +295,7 @@ func (k *kit) until(holds func() bool) {
 	}
 }
 
-// openPool connects to a PostgreSQL database, for as long as the test runs.
+// openPool connects to a PostgreSQL database until the test ends.
 func openPool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := pgxpool.New(context.Background(), url)

@@ -59,7 +59,7 @@ func TestDeadLetterHoldsUpItsAggregate(t *testing.T) {
 		}}
 		told, stop := k.relay(sink, outbox.RelayOptions{})
 		told.await(k, outbox.MessageDead, 1)
-		k.save(outbox.Message{Key: "b", Body: []byte("b")}) // the relay has looked since
+		k.save(outbox.Message{Key: "b", Body: []byte("b")}) // the relay has polled since
 		told.await(k, outbox.MessageSent, 1)
 		wantEqual(k, "with a dead letter", sink.bodies(), []string{"1", "b"})
 		stop()
@@ -77,8 +77,8 @@ func TestDeadLetterHoldsUpItsAggregate(t *testing.T) {
 	})
 }
 
-// Seen to fail with the state taken out of dead.sql, letter.sql, redeliver.sql and drop.sql, which then reach messages that are pending or sent; and with
-// the tries kept.
+// Seen to fail with the state taken out of dead.sql, letter.sql, redeliver.sql and drop.sql, which then affect
+// messages that are pending or sent; and with the tries kept.
 func TestDeadLettersAreListedRedeliveredAndDropped(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		for _, key := range []string{"a", "b", "c", "fine"} {
@@ -109,7 +109,8 @@ func TestDeadLettersAreListedRedeliveredAndDropped(t *testing.T) {
 		if err != nil || len(rest) != 1 || rest[0].Key != "c" {
 			k.Errorf("got %+v, %v; want c", rest, err)
 		}
-		if l, ok, err := k.box.Letter(k.Context(), "b"); !ok || err != nil || l.ID != first[1].ID || string(l.Body) != "body of b" || l.Error != "no such b" {
+		if l, ok, err := k.box.Letter(k.Context(), "b"); !ok || err != nil || l.ID != first[1].ID ||
+			string(l.Body) != "body of b" || l.Error != "no such b" {
 			k.Errorf("got %+v, %v, %v; want b", l, ok, err)
 		}
 		if l, ok, err := k.box.Letter(k.Context(), "fine"); ok || err != nil {
@@ -136,7 +137,8 @@ func TestDeadLettersAreListedRedeliveredAndDropped(t *testing.T) {
 	})
 }
 
-// A message that kills whoever sends it ends as a dead letter too. Seen to fail with the limit looked at only after a try.
+// A message that crashes every relay becomes a dead letter, too. Seen to fail with the limit checked only after a
+// try.
 func TestTriesThatNeverEndCount(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})
@@ -153,7 +155,7 @@ func TestTriesThatNeverEndCount(t *testing.T) {
 	})
 }
 
-// Seen to fail with the age left out of sweep.sql, and with the state: it then deletes what is not sent.
+// Seen to fail with the age left out of sweep.sql, and with the state left out: it then deletes unsent messages.
 func TestRetention(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "old"})

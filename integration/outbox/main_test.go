@@ -13,13 +13,13 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// childEnv names what the test binary does instead of its tests; the others say where.
+// childEnv is the environment variable with the role of the test binary as a child; the others are its parameters.
 const (
 	childEnv    = "OUTBOX_TEST_CHILD"
 	dialectEnv  = "OUTBOX_TEST_DIALECT"
 	urlEnv      = "OUTBOX_TEST_URL"
 	receiverEnv = "OUTBOX_TEST_RECEIVER" // the database of the receiver, or its address
-	childFailed = 3                      // the exit code of a child that fails by itself
+	childFailed = 3                      // the exit status of a child that fails by itself
 )
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ type child struct {
 	out *bufio.Reader
 }
 
-// start starts a child that works on the kit's database. It is killed when the test ends, if it has not ended.
+// start starts a child that works on the kit's database. It is killed at the end of the test, unless it has ended.
 func (k *kit) start(name string, files []*os.File, env ...string) child {
 	k.Helper()
 	c := child{Cmd: exec.Command(os.Args[0])}
@@ -74,7 +74,7 @@ func (c child) kill() {
 	c.Wait()
 }
 
-// line reads a line that the child prints.
+// line reads a line of the child's output.
 func (c child) line(k *kit) string {
 	k.Helper()
 	text, err := c.out.ReadString('\n')

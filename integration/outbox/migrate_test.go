@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// Many processes may migrate at once, and again. Seen to fail with the advisory lock taken out of prepare.sql.
+// Many processes may migrate at once, and repeatedly. Seen to fail with the advisory lock taken out of prepare.sql.
 func TestMigrate(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		box, err := outbox.New(k.db, k.dialect, outbox.Options{Table: "select"}) // a name that needs quotes
@@ -66,8 +66,9 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// A handler's order, its message and the answer to its client commit together: a retry gets the answer, and there is one message, under
-// the key derived from the request's. Seen to fail with Save given the database instead of the transaction.
+// A handler's order, its message and the answer to its client commit together: a retry gets the answer, and there is
+// one message, under the key derived from the request's. Seen to fail with Save given the database instead of the
+// transaction.
 func TestSaveInTheTransactionThatCompletes(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		fail := true
@@ -84,7 +85,8 @@ func TestSaveInTheTransactionThatCompletes(t *testing.T) {
 		store, inTx := k.openStore(work)
 		guard := retrysafe.New(store, retrysafe.Options{})
 		defer guard.Shutdown(context.Background())
-		h := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := httpsafe.Middleware(guard, httpsafe.ScopeNone(),
+			httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := inTx(w, r); err != nil {
 				http.Error(w, "try again", http.StatusServiceUnavailable)
 			}
@@ -108,7 +110,7 @@ func TestSaveInTheTransactionThatCompletes(t *testing.T) {
 	})
 }
 
-// openStore opens a store beside the outbox; inTx runs work in the transaction that completes a request.
+// openStore opens a store on the outbox's database; inTx runs work in the transaction that completes a request.
 func (k *kit) openStore(work func(context.Context, http.ResponseWriter, func(outbox.Message) error) error) (
 	store retrysafe.Store, inTx func(http.ResponseWriter, *http.Request) error,
 ) {

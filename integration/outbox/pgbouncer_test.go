@@ -14,16 +14,17 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Behind PgBouncer in transaction mode each transaction may get another connection of the server's. Everything works in the modes that docs/outbox.md
-// names, while fewer connections than relays are there; in the mode that pgx has by default the test fails, because of statements that other connections
-// have prepared.
+// Behind PgBouncer in transaction mode each transaction may use another server connection. Everything works in the
+// modes of docs/outbox.md, with fewer connections than relays. In pgx's default mode the test fails, because of
+// statements that were prepared on other connections.
 func TestBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	direct := newKit(t, outbox.PostgreSQL)
 	bouncer := servers.StartPgBouncer(t, shared.Get(t), servers.PgBouncerOptions{PoolSize: 2})
 	for _, mode := range []string{"cache_describe", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
-			k := &kit{T: t, database: database{outbox.PostgreSQL, withParam(bouncer.Through(t, direct.url), "default_query_exec_mode="+mode)}}
+			k := &kit{T: t, database: database{outbox.PostgreSQL,
+				withParam(bouncer.Through(t, direct.url), "default_query_exec_mode="+mode)}}
 			k.connect()
 			k.box = k.newBox(outbox.Options{Table: "outbox_" + mode})
 			k.throughTheBouncer()
@@ -38,11 +39,13 @@ func withParam(url, param string) string {
 	return url + "?" + param
 }
 
-// throughTheBouncer saves with both kinds of transactions, sends with several relays in order, and has letters redelivered and dropped.
+// throughTheBouncer saves with both kinds of transactions, sends in order with several relays, and redelivers and
+// drops letters.
 func (k *kit) throughTheBouncer() {
 	pool := openPool(k, k.url)
 	for i := range 60 {
-		m := outbox.Message{Aggregate: string(rune('a' + i%3)), Header: map[string]string{"a": "b"}, Body: []byte{0, 255, byte(i)}}
+		m := outbox.Message{Aggregate: string(rune('a' + i%3)), Header: map[string]string{"a": "b"},
+			Body: []byte{0, 255, byte(i)}}
 		if i%2 == 0 {
 			k.save(m)
 			continue

@@ -10,15 +10,18 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// However many sent messages are kept, no statement reads them all: neither before the table has ever been analysed nor after. Seen to fail
-// with the index outbox_due, outbox_order or outbox_sent taken out.
+// No statement reads all messages, regardless of how many sent messages are kept, before and after the table is
+// analysed for the first time. Seen to fail with the index outbox_due, outbox_order or outbox_sent taken out.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)
 	k.exec("ALTER TABLE outbox SET (autovacuum_enabled = off)")
-	k.exec(`INSERT INTO outbox (key, topic, aggregate, header, body, digest, saved_by, saved_at, due_at, owner, tries, state, error)
-		SELECT convert_to(n::text, 'UTF8'), '', CASE WHEN n % 2 = 0 THEN convert_to((n % 100)::text, 'UTF8') ELSE '' END, '', '', '', '',
-			n, n, '', 0, CASE WHEN n % 500 = 0 THEN 1 WHEN n % 5000 = 1 THEN 3 ELSE 2 END, '' FROM generate_series(1, 50000) AS n`)
+	k.exec(`INSERT INTO outbox (key, topic, aggregate, header, body, digest, saved_by, saved_at, due_at,
+			owner, tries, state, error)
+		SELECT convert_to(n::text, 'UTF8'), '', CASE WHEN n % 2 = 0 THEN convert_to((n % 100)::text, 'UTF8')
+			ELSE '' END, '', '', '', '',
+			n, n, '', 0, 
+			CASE WHEN n % 500 = 0 THEN 1 WHEN n % 5000 = 1 THEN 3 ELSE 2 END, '' FROM generate_series(1, 50000) AS n`)
 	for _, when := range []string{"never analysed", "analysed"} {
 		for file, args := range map[string][]any{
 			"due":         {3, 100},
@@ -42,8 +45,9 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// A look takes the same time however many messages are due behind one that is not sent. Seen to fail with due.sql as it was when it looked at
-// everything that is due: 404,000 pages and half a second, instead of 4,000 and 7 to 24 ms.
+// A poll takes the same time regardless of how many due messages wait behind an unsent one. Seen to fail with an
+// earlier due.sql that looked at everything that is due: 404,000 pages and half a second, instead of 4,000 and 7 to
+// 24 ms.
 func TestLookBehindABlockedAggregate(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)
@@ -64,12 +68,14 @@ func TestLookBehindABlockedAggregate(t *testing.T) {
 	}
 }
 
-// insertBlocked makes n messages of so many aggregates, the first of each being a dead letter.
+// insertBlocked inserts n messages of so many aggregates; the first message of each is a dead letter.
 func (k *kit) insertBlocked(n, aggregates int) {
 	k.Helper()
 	text := `WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < $1)
-		INSERT INTO outbox (key, topic, aggregate, header, body, digest, saved_by, saved_at, due_at, owner, tries, state, error)
-		SELECT CAST(CAST(n AS text) AS bytea), '', CAST('blocked' || CAST(n % $2 AS text) AS bytea), '', '', '', '', n, n, '', 0,
+		INSERT INTO outbox (key, topic, aggregate, header, body, digest, saved_by, saved_at, due_at,
+			owner, tries, state, error)
+		SELECT CAST(CAST(n AS text) AS bytea), '', CAST('blocked' || CAST(n % $2 AS text) AS bytea),
+			'', '', '', '', n, n, '', 0,
 			CASE WHEN n <= $2 THEN 3 ELSE 1 END, '' FROM numbers`
 	if k.dialect == outbox.SQLite {
 		text = strings.NewReplacer("bytea", "BLOB", "''", "x''", "$1", "?1", "$2", "?2").Replace(text)
@@ -84,7 +90,8 @@ func (k *kit) explain(how, file string, args ...any) string {
 	if err != nil {
 		k.Fatal(err)
 	}
-	names := strings.NewReplacer("{{messages}}", "outbox", "{{clock}}", "(date_part('epoch', clock_timestamp()) * 1e6)::bigint")
+	names := strings.NewReplacer("{{messages}}", "outbox", "{{clock}}",
+		"(date_part('epoch', clock_timestamp()) * 1e6)::bigint")
 	rows, err := k.db.Query("EXPLAIN "+how+names.Replace(string(text)), args...)
 	if err != nil {
 		k.Fatal(err)
@@ -101,7 +108,7 @@ func (k *kit) explain(how, file string, args ...any) string {
 	return plan.String()
 }
 
-// first returns the number that a pattern finds first.
+// first returns the first number that a pattern matches.
 func first(t *testing.T, text, pattern string) float64 {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)

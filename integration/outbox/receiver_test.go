@@ -29,7 +29,7 @@ type effectStore struct {
 	now  string
 }
 
-// receiveOrders receives webhooks until it is killed: each has its effect once.
+// receiveOrders receives webhooks until it is killed; each has one effect.
 func receiveOrders(d database) error {
 	d.url = os.Getenv(receiverEnv)
 	store, err := openEffects(d)
@@ -41,7 +41,7 @@ func receiveOrders(d database) error {
 		return err
 	}
 	guard := retrysafe.New(store.Store, retrysafe.Options{Policy: retrysafe.Policy{
-		Lease: time.Second, OnAbandoned: retrysafe.Rerun(), // safe: the effect is in the transaction
+		Lease: time.Second, OnAbandoned: retrysafe.Rerun(), // safe, because the effect is in the transaction
 	}})
 	verify := webhook.Verify(secrets, webhook.VerifyOptions{})
 	once := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{

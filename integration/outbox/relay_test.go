@@ -12,9 +12,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// Two relays never have the same message at the same time. Seen to fail on PostgreSQL with FOR UPDATE SKIP LOCKED taken out of due.sql, and at
-// another isolation level (the database refuses, as it does if settle and sweep are run outside of inTx), as on SQLite without IMMEDIATE; and
-// with no owner written.
+// Two relays never hold the same message at the same time. Seen to fail on PostgreSQL with FOR UPDATE SKIP LOCKED
+// taken out of due.sql, and at another isolation level (the database refuses, as it does if settle and sweep are run
+// outside of inTx), on SQLite without IMMEDIATE; and with no owner written.
 func TestTwoRelaysNeverTakeTheSame(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.strict()
@@ -50,7 +50,7 @@ func TestTwoRelaysNeverTakeTheSame(t *testing.T) {
 	})
 }
 
-// A message whose row somebody holds is passed over. Seen to fail with SKIP LOCKED taken out of due.sql.
+// A message whose row is locked is skipped. Seen to fail with SKIP LOCKED taken out of due.sql.
 func TestHeldMessageHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)
@@ -70,11 +70,12 @@ func TestHeldMessageHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// Messages that stand behind dead letters hide nobody: neither messages without an aggregate nor other aggregates, however many are blocked. Seen to
-// fail with heads.sql never asked, with a walk that always begins at the front, and with due_heads.sql that leaves out those without an aggregate.
+// Messages behind dead letters do not hide others: neither messages without an aggregate nor other aggregates,
+// regardless of how many are blocked. Seen to fail with heads.sql never run, with a walk that always starts at the
+// front, and with due_heads.sql without messages that have no aggregate.
 func TestBlockedMessagesHideNobody(t *testing.T) {
 	everywhere(t, func(k *kit) {
-		k.insertBlocked(2_300, 1_100) // more aggregates than one walk goes through
+		k.insertBlocked(2_300, 1_100) // more aggregates than one walk reads
 		k.save(outbox.Message{Aggregate: "a"}, outbox.Message{Aggregate: "z"}, outbox.Message{})
 		told, _ := k.relay(&recorder{}, outbox.RelayOptions{})
 		told.await(k, outbox.MessageSent, 3)
@@ -84,8 +85,8 @@ func TestBlockedMessagesHideNobody(t *testing.T) {
 	})
 }
 
-// A batch whose relay has vanished waits for the end of its lease, then another relay sends it. Seen to fail with the lease left out of
-// take.sql, and with due_at not looked at in due.sql: it then goes at once.
+// The batch of a crashed relay waits for the end of its lease, then another relay sends it. Seen to fail with the
+// lease left out of take.sql, and with due_at not compared in due.sql: it is then sent at once.
 func TestLeaseEnds(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})
@@ -108,7 +109,7 @@ func TestLeaseEnds(t *testing.T) {
 	})
 }
 
-// takeAndVanish takes what is due and does nothing with it, as a relay that is killed does.
+// takeAndVanish takes what is due and does nothing with it, like a relay that is killed.
 func (k *kit) takeAndVanish() {
 	k.Helper()
 	hold, stuck := make(chan struct{}), make(chan struct{})
@@ -124,8 +125,8 @@ func (k *kit) takeAndVanish() {
 	cancel()
 }
 
-// A relay whose batch another one has taken cannot say what becomes of it. Seen to fail with the owner taken out of settle.sql: the
-// message was sent, and then counted as failed.
+// A relay whose batch another one has taken cannot save results for it. Seen to fail with the owner taken out of
+// settle.sql: the message was sent, and then counted as failed.
 func TestLateRelayMayNotMark(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})
@@ -144,7 +145,7 @@ func TestLateRelayMayNotMark(t *testing.T) {
 			return []error{nil}
 		}), outbox.RelayOptions{})
 		<-sending
-		close(hold) // the other one has it, and has not ended
+		close(hold) // the other relay has it and has not finished
 		late.await(k, outbox.LeaseLost, 1)
 		if s := k.stats(); s.InFlight != 1 || s.Dead != 0 {
 			k.Errorf("after the late answer: %+v, want the message in flight", s)
@@ -157,7 +158,8 @@ func TestLateRelayMayNotMark(t *testing.T) {
 	})
 }
 
-// A failed message comes again when its delay has passed, not before. Seen to fail with the delay left out of settle.sql.
+// A failed message is retried when its delay has passed, not before. Seen to fail with the delay left out of
+// settle.sql.
 func TestBackoff(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})
@@ -171,7 +173,7 @@ func TestBackoff(t *testing.T) {
 		for try := 1; try <= 2; try++ {
 			told.await(k, outbox.MessageFailed, 1)
 			k.save(outbox.Message{Topic: "probe"})
-			told.await(k, outbox.MessageSent, 1) // the relay has looked since
+			told.await(k, outbox.MessageSent, 1) // the relay has polled since
 			if got := len(sink.bodies()); got != 2*try {
 				k.Fatalf("%d deliveries, want %d", got, 2*try)
 			}
@@ -185,7 +187,8 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// A relay that waits is woken. Seen to fail with the channel of Wake left out of wait: a message then waits for Idle, an hour here.
+// Wake wakes a waiting relay. Seen to fail with the channel of Wake left out of wait: a message then waits for Idle,
+// an hour here.
 func TestWake(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		told := newEvents()
@@ -193,7 +196,7 @@ func TestWake(t *testing.T) {
 		ctx, cancel := context.WithCancel(k.Context())
 		ended := make(chan error)
 		go func() { ended <- r.Run(ctx) }()
-		for range 20 { // now and then the relay finds one before it has begun to wait
+		for range 20 { // sometimes the relay finds a message before it begins to wait
 			k.save(outbox.Message{})
 			r.Wake()
 			told.await(k, outbox.BatchEnded, 1)
@@ -208,7 +211,8 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// A relay that is told to end finishes its batch. Seen to fail with a batch whose context ends with that of Run: the message stays in flight.
+// A relay whose context ends finishes its batch. Seen to fail with a batch whose context ends with that of Run: the
+// message stays in flight.
 func TestRunEndsInGoodOrder(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})

@@ -44,7 +44,8 @@ func TestMessageArrivesAsItWasSaved(t *testing.T) {
 			body[i] = byte(i)
 		}
 		k.save(outbox.Message{
-			Key: "k.1", Topic: "Orders/é\xff", Aggregate: "a\x00b", Header: map[string]string{"Content-Type": "a/b", "x": `"'\`}, Body: body,
+			Key: "k.1", Topic: "Orders/é\xff", Aggregate: "a\x00b",
+			Header: map[string]string{"Content-Type": "a/b", "x": `"'\`}, Body: body,
 		}, outbox.Message{})
 		sink := &recorder{}
 		told, stop := k.relay(sink, outbox.RelayOptions{})
@@ -52,19 +53,22 @@ func TestMessageArrivesAsItWasSaved(t *testing.T) {
 		stop()
 		full, empty := sink.all[0], sink.all[1]
 		if full.Key != "k.1" || full.Topic != "Orders/é\xff" || full.Aggregate != "a\x00b" || len(full.Header) != 2 ||
-			full.Header["Content-Type"] != "a/b" || full.Header["x"] != `"'\` || string(full.Body) != string(body) || full.Try != 1 || full.Age < 0 {
+			full.Header["Content-Type"] != "a/b" || full.Header["x"] != `"'\` || string(full.Body) != string(body) ||
+			full.Try != 1 || full.Age < 0 {
 			k.Errorf("got %+v", full)
 		}
-		if !strings.HasPrefix(empty.Key, "msg_") || empty.Topic != "" || empty.Header != nil || len(empty.Body) != 0 || empty.ID <= full.ID {
+		if !strings.HasPrefix(empty.Key, "msg_") || empty.Topic != "" || empty.Header != nil ||
+			len(empty.Body) != 0 || empty.ID <= full.ID {
 			k.Errorf("got %+v", empty)
 		}
 	})
 }
 
-// Seen to fail with the condition taken out of save.sql: then the second message under a key is lost without a word.
+// Seen to fail with the condition taken out of save.sql: then the second message under a key is lost silently.
 func TestKeyIsOneMessage(t *testing.T) {
 	everywhere(t, func(k *kit) {
-		m := outbox.Message{Key: "k", Topic: "orders", Aggregate: "7", Header: map[string]string{"a": "b"}, Body: []byte("paid")}
+		m := outbox.Message{Key: "k", Topic: "orders", Aggregate: "7", Header: map[string]string{"a": "b"},
+			Body: []byte("paid")}
 		k.save(m)
 		k.save(m, m)
 		if n := k.stats().Pending; n != 1 {
@@ -92,7 +96,8 @@ func TestKeyIsOneMessage(t *testing.T) {
 	})
 }
 
-// Seen to fail with a random key inside attempts, and with saved_by left out of the statement: then the second attempt could never end.
+// Seen to fail with a random key inside attempts, and with saved_by left out of the statement: then the second
+// attempt could never end.
 func TestKeyInsideAnAttempt(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
@@ -111,7 +116,8 @@ func TestKeyInsideAnAttempt(t *testing.T) {
 			return err
 		}
 		attempt("1", "first", "paid", "shipped")
-		if err := attempt("1", "second", "paid", "shipped"); errors.Is(err, outbox.ErrKeyTaken) { // its clock says something else
+		// the second attempt produces other bytes
+		if err := attempt("1", "second", "paid", "shipped"); errors.Is(err, outbox.ErrKeyTaken) {
 			k.Errorf("the second attempt got %v", err)
 		}
 		if n := k.stats().Pending; n != 2 {
@@ -127,7 +133,7 @@ func TestKeyInsideAnAttempt(t *testing.T) {
 	})
 }
 
-// pgx's own transactions fit too.
+// Save accepts pgx's own transactions, too.
 func TestSaveWithPgx(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)

@@ -12,8 +12,9 @@ import (
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
-// A message that there was no time to send, because of others in its batch, has not used up a try. Seen to fail with tries not given back in
-// settle.sql, and with isUntried not looked at: it died without having been sent once.
+// A message that was not sent for lack of time, because of others in its batch, has not used up a try. Seen to fail
+// with tries not given back in settle.sql, and with isUntried not checked: the message died without having been sent
+// once.
 func TestWhatWasNotTriedDoesNotDie(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "slow"}, outbox.Message{Key: "behind"})
@@ -35,8 +36,8 @@ func TestWhatWasNotTriedDoesNotDie(t *testing.T) {
 	})
 }
 
-// A message that nobody who sends it survives becomes a dead letter, and those which were in its batch do not. Seen to fail with apart taken
-// out: all eleven died.
+// A message that crashes every relay becomes a dead letter, and the others in its batch do not. Seen to fail with
+// isolate taken out: all eleven died.
 func TestMessageThatKillsRelaysTakesNobodyAlong(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		for i := range 5 {
@@ -59,7 +60,7 @@ func TestMessageThatKillsRelaysTakesNobodyAlong(t *testing.T) {
 	})
 }
 
-// relayUntilItDiesOf runs a relay until it is given a message, which is the end of it, or nothing is left to send.
+// relayUntilItDiesOf runs a relay until it is given a message, which ends it, or nothing is left to send.
 func (k *kit) relayUntilItDiesOf(key string, o outbox.RelayOptions) {
 	k.Helper()
 	died, never := make(chan struct{}), make(chan struct{})
@@ -87,8 +88,8 @@ func (k *kit) relayUntilItDiesOf(key string, o outbox.RelayOptions) {
 	})
 }
 
-// An error that the database's encoding cannot hold is kept in ASCII. Seen to fail with asciiText taken out: what the batch had become could
-// never be saved, so that all of it was sent again and again.
+// An error that the database's encoding cannot store is kept in ASCII. Seen to fail with asciiText taken out: the
+// results of the batch could never be saved, and all of it was sent repeatedly.
 func TestErrorsThatTheDatabaseCannotHold(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)
@@ -121,7 +122,7 @@ func TestErrorsThatTheDatabaseCannotHold(t *testing.T) {
 	}
 }
 
-// Relays write, also where transactions read only unless they say otherwise. Seen to fail with READ WRITE taken out of begin.sql.
+// Relays write also where transactions are read-only by default. Seen to fail with READ WRITE taken out of begin.sql.
 func TestReadOnlyByDefault(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)
@@ -133,8 +134,8 @@ func TestReadOnlyByDefault(t *testing.T) {
 	told.await(t, outbox.MessageSent, 1)
 }
 
-// Messages that somebody saves again, in a transaction that takes its time, hold up no others, however small the batches. Seen to fail with
-// due.sql choosing three for each that is taken, and no more.
+// Messages that another transaction saves again, and keeps locked, do not block others, however small the batches.
+// Seen to fail with due.sql choosing only three for each that is taken.
 func TestHeldMessagesHoldUpNobody(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)
@@ -160,8 +161,8 @@ func TestHeldMessagesHoldUpNobody(t *testing.T) {
 	}
 }
 
-// One message that somebody's transaction holds keeps the others of its batch from being marked for as long as a statement may wait, and no
-// longer: they are not sent again. Seen to fail with settleFree never called.
+// One message that another transaction has locked delays the results of its batch only by one statement timeout: they
+// are saved, and the messages are not sent again. Seen to fail with settleFree never called.
 func TestHeldMessageOfABatch(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)

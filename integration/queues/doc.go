@@ -1,3 +1,3 @@
-// Package queues tests consumers of real brokers with real processes, which are killed and made to stand still: one effect for each
+// Package queues tests consumers with real brokers and real processes, which are killed and paused: one effect per
 // message.
 package queues

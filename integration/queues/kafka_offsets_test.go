@@ -8,7 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// end is the sum of the offsets at which a topic's partitions end.
+// end returns the sum of the end offsets of a topic's partitions.
 func (q *kafkaQueue) end(t testing.TB, topic string) (sum int64) {
 	t.Helper()
 	request := kmsg.NewPtrListOffsetsRequest()
@@ -38,7 +38,7 @@ func (q *kafkaQueue) end(t testing.TB, topic string) (sum int64) {
 	return sum
 }
 
-// committed is the sum of the offsets that the group has committed.
+// committed returns the sum of the offsets that the group has committed.
 func (q *kafkaQueue) committed(t testing.TB) (sum int64) {
 	t.Helper()
 	request := kmsg.NewPtrOffsetFetchRequest()

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe/kafkasafe"
 )
 
-// kafka is franz-go's broker for tests, in the process that runs them. Members of its group come and go with the consumer processes.
+// kafka is franz-go's fake broker, in the test process. Members of its group come and go with the consumer processes.
 type kafka struct{}
 
 const partitions = 6
@@ -32,7 +32,7 @@ func (kafka) start(t testing.TB) (url, version string) {
 func (kafka) consume(ctx context.Context, url, queue string, c *queuesafe.Consumer, h queuesafe.Handler) error {
 	connect := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(url, ",")...), kgo.FetchMaxWait(200 * time.Millisecond),
-		// A process that stands still is out of the group after a second.
+		// A paused process leaves the group after a second.
 		kgo.SessionTimeout(time.Second), kgo.HeartbeatInterval(200 * time.Millisecond), kgo.RebalanceTimeout(4 * time.Second),
 	}
 	o := kafkasafe.Options{Parallel: 8, Window: 200, CommitEvery: 200 * time.Millisecond, Drain: time.Second}
@@ -41,7 +41,8 @@ func (kafka) consume(ctx context.Context, url, queue string, c *queuesafe.Consum
 
 func (kafka) open(t testing.TB, url, name string) queue {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(url, ",")...), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(url, ",")...),
+		kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func (q *kafkaQueue) publish(t testing.TB, ids []string) {
 	}
 }
 
-// left counts what the group has not committed.
+// left counts the messages that the group has not committed.
 func (q *kafkaQueue) left(t testing.TB) (waiting, dead int) {
 	t.Helper()
 	waiting = int(q.end(t, q.name) - q.committed(t))

@@ -10,11 +10,11 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
-// Consumers are killed and made to stand still at random, others take their messages: in the end each message has had its
-// effect once, and the broker has none left. Every tenth message was published twice.
+// Consumers are killed and paused at random, and others take their messages. At the end each message has had one
+// effect, and the broker has none left. Every tenth message was published twice.
 //
-// Seen to fail with the effect written outside of InTx (there were two), and with messages acknowledged before their handler had
-// run (there was none).
+// Seen to fail with the effect written outside of InTx (there were two), and with messages acknowledged before their
+// handler had run (there was none).
 func TestSoakKilledConsumers(t *testing.T) {
 	for name := range brokers() {
 		t.Run(name, func(t *testing.T) {
@@ -34,7 +34,8 @@ func TestSoakKilledConsumers(t *testing.T) {
 				t.Errorf("%d processes killed, %d duplicates seen: too little has happened", killed, k.saw("duplicate"))
 			}
 			t.Logf("%s: %d messages, %d effects in %v (%.0f/s); %d consumers killed, %d made to stand still; "+
-				"drained in %v; deliveries: %v", k.version, n, rows, took.Round(time.Millisecond), float64(n)/took.Seconds(), killed, stopped,
+				"drained in %v; deliveries: %v", k.version, n, rows, took.Round(time.Millisecond),
+				float64(n)/took.Seconds(), killed, stopped,
 				drained.Round(time.Millisecond), k.seen)
 		})
 	}
@@ -57,7 +58,8 @@ func (k *kit) publishAll(n int) {
 	}
 }
 
-// consumeAmidKills keeps four processes at work until every message has had an effect. The rest of them is killed at last.
+// consumeAmidKills keeps four processes running until every message has had an effect. At the end it kills the
+// remaining ones.
 func (k *kit) consumeAmidKills(n int) (killed, stopped int) {
 	k.Helper()
 	var team [4]*process
@@ -76,7 +78,7 @@ func (k *kit) consumeAmidKills(n int) (killed, stopped int) {
 		if time.Since(since) > 3*time.Minute {
 			k.Fatalf("nothing goes on after %d messages; seen: %v", done, k.seen)
 		}
-		if done == harmed && time.Since(since) < takeOver { // who is left must have had time to take over
+		if done == harmed && time.Since(since) < takeOver { // the remaining processes need time to take over
 			return false
 		}
 		i := rand.IntN(len(team))
@@ -86,10 +88,11 @@ func (k *kit) consumeAmidKills(n int) (killed, stopped int) {
 			team[i] = k.start()
 			killed++
 			harmed = done
-		case 3, 4: // for longer than its lease, and than the broker's patience
+		case 3, 4: // for longer than its lease, and than the broker's timeout
 			zombie := team[i]
 			zombie.signal(k, syscall.SIGSTOP)
-			time.AfterFunc(time.Duration(500+rand.IntN(2500))*time.Millisecond, func() { _ = zombie.Process.Signal(syscall.SIGCONT) })
+			time.AfterFunc(time.Duration(500+rand.IntN(2500))*time.Millisecond,
+				func() { _ = zombie.Process.Signal(syscall.SIGCONT) })
 			stopped++
 			harmed = done
 		}
@@ -101,12 +104,13 @@ func (k *kit) consumeAmidKills(n int) (killed, stopped int) {
 	return killed + len(team), stopped
 }
 
-// takeOver is more than enough for a group to miss a member and to give its partitions to others: that takes a second. After it the next
-// member joins, since kfake has one case in which it misses none: a process that is killed between its request to join and the answer
-// stays a member, with partitions that nothing consumes, until another one joins.
+// takeOver is more than enough for a group to detect a lost member and to reassign its partitions, which takes a
+// second. After that the next member joins, because kfake has one case without detection: a process that is killed
+// between its request to join and the answer stays a member, with partitions that no process consumes, until another
+// one joins.
 const takeOver = 15 * time.Second
 
-// drain lets a process see the copies that are left, and stops it.
+// drain lets a process consume the remaining copies, and stops it.
 func (k *kit) drain() (took time.Duration) {
 	k.Helper()
 	began := time.Now()
@@ -120,13 +124,13 @@ func (k *kit) drain() (took time.Duration) {
 		k.until("listening to signals", time.Minute, func() bool { return k.saw("listening") > before })
 		within(takeOver, drained)
 		p.stop(k)
-		return drained() // what had been sent ahead may have come back
+		return drained() // prefetched messages may have come back
 	})
 	return time.Since(began)
 }
 
-// A consumer stands still between its write and its commit, until another one has processed its message. When it goes on, it
-// writes nothing.
+// A consumer is paused between its write and its commit, until another one has processed its message. When it
+// resumes, it writes nothing.
 //
 // Seen to fail with the effect written outside of InTx: there were two.
 func TestZombieWritesNothing(t *testing.T) {
@@ -134,8 +138,8 @@ func TestZombieWritesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k := newKit(t, name)
-			// With one connection, which InTx has, nothing else of the process is in a transaction when it stops, as a heartbeat could be, whose
-			// row the other one would wait for.
+			// With one connection, which InTx holds, the process has no other transaction when it stops, such as a
+			// heartbeat's, whose row the other process would wait for.
 			zombie := k.start(stopEnv+"=m-1", databaseEnv+"="+k.database+"&pool_max_conns=1")
 			k.queue.publish(t, []string{"m-1"})
 			k.until("stopped", time.Minute, func() bool { return k.saw("stopped") == 1 })
@@ -155,7 +159,7 @@ func TestZombieWritesNothing(t *testing.T) {
 	}
 }
 
-// lost reports whether a zombie was told that its lease is lost.
+// lost reports whether a zombie got the error that its lease is lost.
 func (k *kit) lost() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -18,25 +18,25 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// broker is one kind of broker, as the tests of all see it.
+// broker is one kind of broker, as used by the tests.
 type broker interface {
-	// start starts a server of the test's own and returns its URL and what it is.
+	// start starts a server for the test and returns its URL and version.
 	start(t testing.TB) (url, version string)
-	// open makes the queue and returns what the test does with it.
+	// open creates the queue.
 	open(t testing.TB, url, queue string) queue
-	// consume is what a consumer process does until ctx ends.
+	// consume runs a consumer process until ctx ends.
 	consume(ctx context.Context, url, queue string, c *queuesafe.Consumer, h queuesafe.Handler) error
 }
 
 // queue is a queue of a broker.
 type queue interface {
-	// publish publishes messages whose key and whose body is the ID; each call publishes others, or copies.
+	// publish publishes messages whose key and body are the ID. IDs of an earlier call are published as copies.
 	publish(t testing.TB, ids []string)
-	// left is how many messages wait in the broker, for now or for later, and how many dead letters there are.
+	// left returns the number of messages in the broker, including delayed ones, and the number of dead letters.
 	left(t testing.TB) (waiting, dead int)
 }
 
-// brokers has all of them. The tests run with each.
+// brokers returns all kinds of brokers. The tests run with each.
 func brokers() map[string]broker {
 	return map[string]broker{"RabbitMQ": rabbitMQ{}, "NATS": natsJetStream{}, "Kafka": kafka{}, "SQS": amazonSQS{}}
 }
@@ -79,7 +79,7 @@ func newKit(t testing.TB, name string) *kit {
 	return k
 }
 
-// effects counts the rows, and the messages that they are of.
+// effects counts the rows and the messages that have rows.
 func (k *kit) effects() (rows, messages int) {
 	k.Helper()
 	err := k.pool.QueryRow(k.Context(), "SELECT count(*), count(DISTINCT id) FROM effects").Scan(&rows, &messages)
@@ -92,14 +92,15 @@ func (k *kit) effects() (rows, messages int) {
 // process is a consumer process.
 type process struct {
 	*exec.Cmd
-	ended chan struct{} // when all that it has printed is read
+	ended chan struct{} // closed when all its output was read
 }
 
-// start starts a consumer process. It is killed when the test ends, if it has not ended.
+// start starts a consumer process. It is killed at the end of the test, unless it has ended.
 func (k *kit) start(env ...string) *process {
 	k.Helper()
 	p := &process{Cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
-	p.Env = append(append(os.Environ(), brokerEnv+"="+k.name, urlEnv+"="+k.url, queueEnv+"="+k.queueName, databaseEnv+"="+k.database), env...)
+	p.Env = append(append(os.Environ(), brokerEnv+"="+k.name, urlEnv+"="+k.url, queueEnv+"="+k.queueName,
+		databaseEnv+"="+k.database), env...)
 	p.Stderr = os.Stderr
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -153,7 +154,7 @@ func (p *process) kill(k *kit) {
 	}
 }
 
-// stop lets the process end as it should: with its handlers.
+// stop ends the process cleanly, with its handlers.
 func (p *process) stop(k *kit) {
 	k.Helper()
 	p.signal(k, syscall.SIGTERM)
@@ -163,7 +164,7 @@ func (p *process) stop(k *kit) {
 	}
 }
 
-// until asks until the answer is yes, and fails when patience ends.
+// until polls until the condition holds, and fails after patience.
 func (k *kit) until(what string, patience time.Duration, so func() bool) {
 	k.Helper()
 	if within(patience, so) {
@@ -174,7 +175,7 @@ func (k *kit) until(what string, patience time.Duration, so func() bool) {
 	k.Fatalf("not %s within %v; seen: %v; last: %q", what, patience, k.seen, k.logs[max(0, len(k.logs)-10):])
 }
 
-// within asks until the answer is yes, or patience ends.
+// within polls until the condition holds, or patience ends.
 func within(patience time.Duration, so func() bool) bool {
 	end := time.NewTimer(patience)
 	defer end.Stop()

@@ -21,14 +21,14 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// What a consumer process is told by its environment.
+// The environment variables of a consumer process.
 const (
-	brokerEnv   = "QUEUES_TEST_BROKER" // whose consumer it is; empty: the process runs the tests
+	brokerEnv   = "QUEUES_TEST_BROKER" // the kind of broker; empty: the process runs the tests
 	urlEnv      = "QUEUES_TEST_URL"    // of the broker
 	queueEnv    = "QUEUES_TEST_QUEUE"
 	databaseEnv = "QUEUES_TEST_DATABASE"
-	stopEnv     = "QUEUES_TEST_STOP" // stop oneself before the commit of this message
-	childFailed = 3                  // the exit code of a process that fails by itself
+	stopEnv     = "QUEUES_TEST_STOP" // pause before the commit of this message
+	childFailed = 3                  // the exit status of a process that fails by itself
 )
 
 func TestMain(m *testing.M) {
@@ -42,12 +42,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// consume is what a consumer process does until it is told to end, or killed. It prints a line for each delivery: the
-// situation, and why.
+// consume consumes until the process is terminated or killed. It prints a line for each delivery: the situation and
+// the reason.
 func consume(b broker) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
-	fmt.Println("listening") // to signals: it can be told to stop
+	fmt.Println("listening") // for signals: the process can now be stopped
 	pool, err := pgxpool.New(context.Background(), os.Getenv(databaseEnv))
 	if err != nil {
 		return err
@@ -56,7 +56,8 @@ func consume(b broker) error {
 	if err != nil {
 		return err
 	}
-	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{Lease: time.Second, OnAbandoned: retrysafe.Rerun()}})
+	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{Lease: time.Second,
+		OnAbandoned: retrysafe.Rerun()}})
 	core, err := queuesafe.New(guard, "billing", queuesafe.Options{
 		MinDelay: 50 * time.Millisecond, MaxDelay: time.Second, MaxAttempts: -1, MaxDeliveries: -1,
 		Observer: queuesafe.ObserverFunc(func(_ context.Context, e queuesafe.Event) {
@@ -72,7 +73,7 @@ func consume(b broker) error {
 	return errors.Join(err, guard.Shutdown(context.Background()))
 }
 
-// handler writes one row for each message, now and then only at the second try, and takes a few milliseconds.
+// handler writes one row for each message, sometimes only at the second try, and takes a few milliseconds.
 func handler(s *pgstore.Store) queuesafe.Handler {
 	stopAt := os.Getenv(stopEnv)
 	return func(ctx context.Context, m queuesafe.Message) error {
@@ -81,7 +82,8 @@ func handler(s *pgstore.Store) queuesafe.Handler {
 		}
 		id := string(m.Body)
 		return s.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "INSERT INTO effects (id, process) VALUES ($1, $2)", id, strconv.Itoa(os.Getpid())); err != nil {
+			if _, err := tx.Exec(ctx, "INSERT INTO effects (id, process) VALUES ($1, $2)", id,
+				strconv.Itoa(os.Getpid())); err != nil {
 				return err
 			}
 			if id == stopAt {
@@ -96,8 +98,8 @@ func handler(s *pgstore.Store) queuesafe.Handler {
 	}
 }
 
-// standStill stops the process until somebody sends it SIGCONT. A signal takes its time: whoever sends it to itself runs on meanwhile, and
-// on a busy machine that is enough for a commit.
+// standStill pauses the process until it gets SIGCONT. A signal to the own process may be delivered late; without the
+// wait, a busy machine could reach the commit first.
 func standStill() error {
 	woken := make(chan os.Signal, 1)
 	signal.Notify(woken, syscall.SIGCONT)

@@ -76,7 +76,7 @@ type natsQueue struct {
 	name string
 }
 
-// publish leaves the stream no ID by which it would drop copies.
+// publish sets no message ID, so that the stream does not drop copies.
 func (q *natsQueue) publish(t testing.TB, ids []string) {
 	t.Helper()
 	var answers []jetstream.PubAckFuture

@@ -27,7 +27,7 @@ func (rabbitMQ) start(t testing.TB) (url, version string) {
 
 var delays = []time.Duration{100 * time.Millisecond, time.Second}
 
-// A process that stands still keeps its connection until the server misses two heartbeats.
+// A paused process keeps its connection until the server misses two heartbeats.
 func dialRabbitMQ(url string) amqpsafe.DialFunc {
 	return func(context.Context) (*amqp.Connection, error) {
 		return amqp.DialConfig(url, amqp.Config{Heartbeat: time.Second})

@@ -33,7 +33,7 @@ func sqsClient(url string) *sqs.Client {
 }
 
 func queueURL(ctx context.Context, client *sqs.Client, name string) (string, error) {
-	out, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name}) // it may be there
+	out, err := client.CreateQueue(ctx, &sqs.CreateQueueInput{QueueName: &name}) // it may already exist
 	if err != nil {
 		return "", err
 	}
@@ -87,7 +87,8 @@ func (q *sqsQueue) publish(t testing.TB, ids []string) {
 		}
 		ids = ids[some:]
 		all.Go(func() {
-			out, err := q.client.SendMessageBatch(context.Background(), &sqs.SendMessageBatchInput{QueueUrl: &q.main, Entries: entries})
+			out, err := q.client.SendMessageBatch(context.Background(),
+				&sqs.SendMessageBatchInput{QueueUrl: &q.main, Entries: entries})
 			if err != nil || len(out.Failed) > 0 {
 				t.Errorf("send: %v, %v", out, err)
 			}
@@ -105,7 +106,8 @@ func (q *sqsQueue) left(t testing.TB) (waiting, dead int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
+		for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
+			"ApproximateNumberOfMessagesDelayed"} {
 			var some int
 			if _, err := fmt.Sscan(out.Attributes[name], &some); err != nil {
 				t.Fatalf("%s: %v", name, err)

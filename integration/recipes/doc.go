@@ -1,3 +1,3 @@
-// Package recipes holds the tests of docs/sql-that-does-not-work.md: they run every statement on that page, and compare what
-// the page says with what PostgreSQL and PgBouncer answer.
+// Package recipes tests docs/sql-that-does-not-work.md: it runs every statement on that page, and compares the page
+// with the answers of PostgreSQL and PgBouncer.
 package recipes

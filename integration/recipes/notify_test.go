@@ -10,17 +10,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// commitQueue counts those who wait for the lock that a transaction with a notification holds while it commits.
+// commitQueue counts the transactions that wait for the lock which a transaction with a notification holds during its
+// commit.
 const commitQueue = `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'object'
 	AND classid = 'pg_database'::regclass AND objid = 0`
 
-// pace is what clients that complete in turn, as fast as they can, came to.
+// pace is the result of clients that complete in turn, as fast as possible.
 type pace struct {
-	rate  float64 // completions a second
-	queue int64   // how many waited to commit, at most
+	rate  float64 // completions per second
+	queue int64   // maximum number of waiting commits
 }
 
-// The figures depend on the disk, and on what else the machine does: they are printed. What is judged is the reason. Seen to
+// The rates depend on the disk and on the machine's load, so they are only printed. The queue is checked. Seen to
 // fail with NOTIFY in both, and in neither.
 func TestNotifyingEveryCompletionQueuesCommits(t *testing.T) {
 	conns := clients(t, 33, "CREATE TABLE keys (key text PRIMARY KEY, n bigint NOT NULL DEFAULT 0)")
@@ -34,7 +35,7 @@ func TestNotifyingEveryCompletionQueuesCommits(t *testing.T) {
 	}
 }
 
-// completeFor has all clients but the first complete and run tell in one transaction; the first one looks on.
+// completeFor lets all clients but the first complete and run tell in one transaction; the first one observes.
 func completeFor(t *testing.T, conns []*pgx.Conn, tell string) (p pace) {
 	t.Helper()
 	const long = time.Second

@@ -10,30 +10,30 @@ import (
 
 const pagePath = "../../docs/sql-that-does-not-work.md"
 
-// recipe is the blocks of the page that run in one database, one after another.
+// recipe is the list of blocks of the page that run in one database.
 type recipe struct {
 	name      string
 	bouncer   bool // its connections go through PgBouncer
 	steps     []step
-	preparing []string // lines of a statement that has not ended
-	who       string   // the connection that speaks
-	turned    bool     // it has said nothing yet
+	preparing []string // lines of an unfinished statement
+	who       string   // the current connection
+	turned    bool     // it has sent nothing yet
 }
 
 // step is one statement of a connection, and the answer on the page.
 type step struct {
 	line   int
 	who    string
-	sql    string // "": the connection goes on with the statement that it waits for
+	sql    string // "": the connection continues with the statement that it waits for
 	answer []string
 }
 
-// In a block, `-- A: …` says which connection speaks from there on, `--> …` is a line of the answer, and other comments are
-// for readers. Blocks with the same name share a database.
+// In a block, `-- A: …` switches to a connection, `--> …` is a line of the answer, and other comments are for
+// readers. Blocks with the same name share a database.
 var (
-	opening = regexp.MustCompile("^```sql run=([a-z-]+)( via=pgbouncer)?$")
-	speaker = regexp.MustCompile(`^-- ([A-Z])\b`)
-	ending  = regexp.MustCompile(`;( +-- .*)?$`)
+	opening  = regexp.MustCompile("^```sql run=([a-z-]+)( via=pgbouncer)?$")
+	speaker  = regexp.MustCompile(`^-- ([A-Z])\b`)
+	lastLine = regexp.MustCompile(`;( +-- .*)?$`)
 )
 
 // readPage returns the recipes of the page in their order.
@@ -93,7 +93,7 @@ func (r *recipe) read(n int, line string) error {
 	}
 	r.preparing = append(r.preparing, line)
 	text := strings.Join(r.preparing, "\n")
-	if ending.MatchString(line) && strings.Count(text, "$$")%2 == 0 {
+	if lastLine.MatchString(line) && strings.Count(text, "$$")%2 == 0 {
 		r.steps = append(r.steps, step{line: n, who: r.who, sql: text})
 		r.preparing, r.turned = nil, false
 	}

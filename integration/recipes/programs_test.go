@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// clients are connections to one fresh database.
+// clients returns connections to one fresh database.
 func clients(t *testing.T, n int, prepare string) []*pgx.Conn {
 	t.Helper()
 	url := shared.Get(t).Database(t)
@@ -27,7 +27,7 @@ func clients(t *testing.T, n int, prepare string) []*pgx.Conn {
 	return conns
 }
 
-// change runs a statement and returns how many rows it has touched.
+// change runs a statement and returns the number of affected rows.
 func change(t *testing.T, c *pgx.Conn, sql string, args ...any) int64 {
 	t.Helper()
 	tag, err := c.Exec(context.Background(), sql, args...)
@@ -53,8 +53,8 @@ const (
 	thenSelect = `SELECT status FROM keys WHERE key = $1`
 )
 
-// No transaction stays open here, as one does on the page so that it is seen step by step. Seen to fail with both ways made
-// the same.
+// Unlike on the page, where it makes the steps visible, no transaction stays open here. Seen to fail with both ways
+// made the same.
 func TestOneStatementFindsNothingWhenRetriesArriveTogether(t *testing.T) {
 	const rounds = 50
 	conns := clients(t, 8, "CREATE TABLE keys (key text PRIMARY KEY, status text)")
@@ -95,10 +95,11 @@ const (
 	begin    = `INSERT INTO keys VALUES ('k1', now()) ON CONFLICT DO NOTHING`
 	lapse    = `UPDATE keys SET locked_at = now() - interval '1 hour'`
 	reset    = `UPDATE keys SET locked_at = now() WHERE locked_at < now() - interval '5 minutes'`
-	takeOver = `UPDATE keys SET locked_at = now(), fence = fence + 1 WHERE locked_at < now() - interval '5 minutes' RETURNING fence`
+	takeOver = `UPDATE keys SET locked_at = now(), fence = fence + 1
+			WHERE locked_at < now() - interval '5 minutes' RETURNING fence`
 )
 
-// Seen to fail with a reset that deletes, which lets all 20 run, and with a take-over of whatever is there.
+// Seen to fail with a reset that deletes, which lets all 20 run, and with an unconditional take-over.
 func TestWhatIsResetIsNeverClaimed(t *testing.T) {
 	conns := clients(t, 8, locks)
 	change(t, conns[0], begin) // and the process died
@@ -116,6 +117,7 @@ func TestWhatIsResetIsNeverClaimed(t *testing.T) {
 	change(t, conns[0], lapse)
 	together(conns, func(c *pgx.Conn) { takeOvers.Add(change(t, c, takeOver)) })
 	if runs.Load() != 0 || resets.Load() != 20 || takeOvers.Load() != 1 {
-		t.Errorf("%d runs after %d resets, want 0 after 20; %d take-overs, want 1", runs.Load(), resets.Load(), takeOvers.Load())
+		t.Errorf("%d runs after %d resets, want 0 after 20; %d take-overs, want 1", runs.Load(), resets.Load(),
+			takeOvers.Load())
 	}
 }

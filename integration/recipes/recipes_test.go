@@ -18,8 +18,8 @@ import (
 // shared is the server of all tests.
 var shared servers.SharedPostgres
 
-// TestPageSaysWhatTheServerAnswers runs the page. An answer that is left out means that the statement does what it says and
-// returns no row. Seen to fail with any answer of the page edited, each at its line.
+// TestPageSaysWhatTheServerAnswers runs the page. A statement without an answer succeeds and returns no row. Seen to
+// fail with any answer of the page edited, each at its line.
 func TestPageSaysWhatTheServerAnswers(t *testing.T) {
 	recipes := readPage(t)
 	if len(recipes) == 0 {
@@ -33,7 +33,7 @@ func TestPageSaysWhatTheServerAnswers(t *testing.T) {
 	}
 }
 
-// cook runs a recipe in a database of its own.
+// cook runs a recipe in a fresh database.
 func cook(t *testing.T, r *recipe) {
 	pg := shared.Get(t)
 	direct := pg.Database(t)
@@ -66,7 +66,7 @@ func cook(t *testing.T, r *recipe) {
 	}
 }
 
-// done is the answer of a statement that succeeds, returns no row and, if it is about rows, has touched some.
+// done matches the answer of a statement that succeeds, returns no row and, if it is about rows, has affected some.
 var done = regexp.MustCompile(`^[A-Z]+( [A-Z]+)*( 0)?( [1-9]\d*)?$`)
 
 func (s step) agrees(got []string) bool {
@@ -76,8 +76,8 @@ func (s step) agrees(got []string) bool {
 	return slices.Equal(got, s.answer)
 }
 
-// TestPageLinksLead checks that what the page links to is there. Seen to fail with a file's name and with a heading changed
-// on the page.
+// TestPageLinksLead checks the targets of the page's links. Seen to fail with a file's name and with a heading
+// changed on the page.
 func TestPageLinksLead(t *testing.T) {
 	text, err := os.ReadFile(pagePath)
 	if err != nil {
@@ -98,7 +98,7 @@ func TestPageLinksLead(t *testing.T) {
 	}
 }
 
-// anchor is how GitHub links to a heading.
+// anchor returns GitHub's anchor of a heading.
 func anchor(heading string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

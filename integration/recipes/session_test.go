@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// waits is the answer of a statement that waits for another's transaction.
+// waits is the answer of a statement that waits for another transaction.
 const waits = "(waits)"
 
 // session is one connection of a recipe.
 type session struct {
 	conn    *pgconn.PgConn
 	notices []string
-	waiting chan []string // the answer of a statement that waits; nil: none does
+	waiting chan []string // receives the answer of a statement that waits; nil if none does
 }
 
-// connect opens a connection that ends with the test.
+// connect opens a connection until the test ends.
 func connect(t *testing.T, url string) *session {
 	t.Helper()
 	config, err := pgconn.ParseConfig(url)
@@ -39,7 +39,7 @@ func connect(t *testing.T, url string) *session {
 	return s
 }
 
-// say has the server run a statement, and returns its answer, or that it waits. "" goes on with one that waits.
+// say runs a statement, and returns its answer, or that it waits. "" continues with the waiting statement.
 func (s *session) say(t *testing.T, watcher *pgx.Conn, sql string) []string {
 	t.Helper()
 	if (sql == "") != (s.waiting != nil) {
@@ -64,17 +64,18 @@ func (s *session) say(t *testing.T, watcher *pgx.Conn, sql string) []string {
 	return nil
 }
 
-// isBlocked reports whether the server has the connection wait for another one. Through PgBouncer nobody can tell.
+// isBlocked reports whether the connection waits for another one. Through PgBouncer this cannot be known.
 func (s *session) isBlocked(t *testing.T, watcher *pgx.Conn) (blocked bool) {
 	t.Helper()
-	err := watcher.QueryRow(context.Background(), "SELECT cardinality(pg_blocking_pids($1)) > 0", int32(s.conn.PID())).Scan(&blocked)
+	err := watcher.QueryRow(context.Background(), "SELECT cardinality(pg_blocking_pids($1)) > 0",
+		int32(s.conn.PID())).Scan(&blocked)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return blocked
 }
 
-// run returns what the server says: warnings, rows, and an error or what has been done.
+// run returns the server's answer: warnings, rows, and an error or the command tag.
 func (s *session) run(sql string) []string {
 	results, err := s.conn.Exec(context.Background(), sql).ReadAll()
 	answer := s.notices
@@ -112,7 +113,8 @@ func rowsOf(r *pgconn.Result) (lines []string) {
 	return lines
 }
 
-// complaint is an error or a warning as psql shows it with VERBOSITY verbose, without where in the server it arose.
+// complaint formats an error or a warning like psql with VERBOSITY verbose, without the location in the server's
+// source.
 func complaint(e *pgconn.PgError) []string {
 	lines := []string{e.Severity + ":  " + e.Code + ": " + e.Message}
 	for _, more := range []struct{ name, text string }{{"DETAIL", e.Detail}, {"HINT", e.Hint}} {

@@ -17,7 +17,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// kit is what the page says that pgstore does, on a store of its own.
+// kit is a fresh store for checking the page's statements about pgstore.
 type kit struct {
 	*testing.T
 	ctx   context.Context
@@ -81,8 +81,9 @@ func (k *kit) storm(p retrysafe.ClaimParams, n int) map[retrysafe.Verdict]int {
 	return verdicts
 }
 
-// What these show of the contract is tested in storetest; here it stands beside the recipes that fail. Seen to fail with the
-// tests of fence and lease taken out of the SQL, with the body passed through jsonb, and with no row taken for an answer.
+// The contract is tested in storetest; these tests show it next to the recipes that fail. Seen to fail with the tests
+// of fence and lease taken out of the SQL, with the body passed through jsonb, and with a missing row taken for an
+// answer.
 func TestStoreDoesWhatThePageSays(t *testing.T) {
 	for _, rule := range []struct {
 		name, says string
@@ -106,7 +107,8 @@ func TestStoreDoesWhatThePageSays(t *testing.T) {
 			p := params(time.Minute)
 			p.TakeOver = true
 			b := k.claim(p, retrysafe.Acquired)
-			if err := k.store.Complete(k.ctx, a.Lease, retrysafe.Result{}, retrysafe.Retention{}); !errors.Is(err, retrysafe.ErrLeaseLost) {
+			if err := k.store.Complete(k.ctx, a.Lease, retrysafe.Result{}, retrysafe.Retention{}); !errors.Is(err,
+				retrysafe.ErrLeaseLost) {
 				k.Errorf("A completes: %v, want %v", err, retrysafe.ErrLeaseLost)
 			}
 			if err := k.store.Complete(k.ctx, b.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
@@ -118,7 +120,8 @@ func TestStoreDoesWhatThePageSays(t *testing.T) {
 			guard := retrysafe.New(k.store, retrysafe.Options{})
 			defer guard.Shutdown(k.ctx)
 			request := retrysafe.Request{Key: params(0).Key, Fingerprint: "raw1:two"}
-			_, err := retrysafe.Do(k.ctx, guard, request, func(context.Context, *retrysafe.Attempt) (int, error) { return 0, nil })
+			_, err := retrysafe.Do(k.ctx, guard, request,
+				func(context.Context, *retrysafe.Attempt) (int, error) { return 0, nil })
 			if !errors.Is(err, retrysafe.ErrMismatch) {
 				k.Errorf("got %v, want %v", err, retrysafe.ErrMismatch)
 			}
@@ -134,8 +137,8 @@ func TestStoreDoesWhatThePageSays(t *testing.T) {
 	}
 }
 
-// claimWhileSweeping claims a key that expires at once, again and again. In between it meets one that is taken, so that the
-// store looks for the next one before it takes it.
+// claimWhileSweeping repeatedly claims a key that expires at once. In between it claims a taken key, so that the
+// store reads before it inserts the next time.
 func (k *kit) claimWhileSweeping() {
 	var stop atomic.Bool
 	var sweeper sync.WaitGroup
@@ -162,11 +165,13 @@ func (k *kit) claimWhileSweeping() {
 }
 
 func (k *kit) keepBytes() {
-	for i, body := range []string{`{"total": 1e2, "currency": "EUR", "id": 7, "id": 8}`, "Payment accepted", `{"note": "nul: \u0000"}`, "\x00\xff"} {
+	for i, body := range []string{`{"total": 1e2, "currency": "EUR", "id": 7, "id": 8}`, "Payment accepted",
+		`{"note": "nul: \u0000"}`, "\x00\xff"} {
 		p := params(time.Minute)
 		p.Key.ID = fmt.Sprint(i)
 		c := k.claim(p, retrysafe.Acquired)
-		if err := k.store.Complete(k.ctx, c.Lease, retrysafe.Result{Code: 201, Body: []byte(body)}, retrysafe.Retention{}); err != nil {
+		if err := k.store.Complete(k.ctx, c.Lease, retrysafe.Result{Code: 201, Body: []byte(body)},
+			retrysafe.Retention{}); err != nil {
 			k.Error(err)
 		}
 		p.Owner = retrysafe.NewOwner()
@@ -181,8 +186,8 @@ func (k *kit) keepBytes() {
 	}
 }
 
-// TestStoreNeedsNoSession claims through PgBouncer in transaction mode, where session locks are held by two. Seen to fail
-// with pgx's own cache of prepared statements, which belong to a session, too.
+// TestStoreNeedsNoSession claims through PgBouncer in transaction mode, where two clients can hold one session lock.
+// Seen to fail with pgx's own cache of prepared statements, which also belong to a session.
 func TestStoreNeedsNoSession(t *testing.T) {
 	pg := shared.Get(t)
 	url := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{}).Through(t, pg.Database(t))

@@ -23,16 +23,20 @@ import (
 func classes() map[codes.Code]retrysafe.Class {
 	return map[codes.Code]retrysafe.Class{
 		codes.OK: retrysafe.ClassStore, codes.Canceled: retrysafe.ClassAmbiguous, codes.Unknown: retrysafe.ClassAmbiguous,
-		codes.InvalidArgument: retrysafe.ClassStore, codes.DeadlineExceeded: retrysafe.ClassAmbiguous, codes.NotFound: retrysafe.ClassStore,
-		codes.AlreadyExists: retrysafe.ClassStore, codes.PermissionDenied: retrysafe.ClassRelease, codes.ResourceExhausted: retrysafe.ClassRelease,
-		codes.FailedPrecondition: retrysafe.ClassStore, codes.Aborted: retrysafe.ClassRelease, codes.OutOfRange: retrysafe.ClassStore,
-		codes.Unimplemented: retrysafe.ClassStore, codes.Internal: retrysafe.ClassAmbiguous, codes.Unavailable: retrysafe.ClassRelease,
-		codes.DataLoss: retrysafe.ClassAmbiguous, codes.Unauthenticated: retrysafe.ClassRelease,
+		codes.InvalidArgument: retrysafe.ClassStore, codes.DeadlineExceeded: retrysafe.ClassAmbiguous,
+		codes.NotFound:      retrysafe.ClassStore,
+		codes.AlreadyExists: retrysafe.ClassStore, codes.PermissionDenied: retrysafe.ClassRelease,
+		codes.ResourceExhausted:  retrysafe.ClassRelease,
+		codes.FailedPrecondition: retrysafe.ClassStore, codes.Aborted: retrysafe.ClassRelease,
+		codes.OutOfRange:    retrysafe.ClassStore,
+		codes.Unimplemented: retrysafe.ClassStore, codes.Internal: retrysafe.ClassAmbiguous,
+		codes.Unavailable: retrysafe.ClassRelease,
+		codes.DataLoss:    retrysafe.ClassAmbiguous, codes.Unauthenticated: retrysafe.ClassRelease,
 	}
 }
 
-// Every code, under every policy for ambiguous answers. Seen to fail with ThreeClasses storing UNAVAILABLE, with it releasing INTERNAL, and
-// with Apply left out of end.
+// Every code, under every policy for ambiguous answers. Seen to fail with ThreeClasses storing UNAVAILABLE, with it
+// releasing INTERNAL, and with Apply left out of end.
 func TestWhatIsKept(t *testing.T) {
 	if len(classes()) != 17 {
 		t.Fatalf("%d codes", len(classes()))
@@ -77,7 +81,8 @@ func (s *stand) wantKept(c codes.Code, class retrysafe.Class, policy retrysafe.A
 		wantReason(s.T, again, code, "IDEMPOTENT_OUTCOME_UNKNOWN")
 	}
 	if got := s.ran.Load(); got != runs || status.Code(again.err) != code || again.replayed() != replayed {
-		s.Errorf("%v: %d runs, again %v, replayed %v; want %d, %v, %v", c, got, again.err, again.replayed(), runs, code, replayed)
+		s.Errorf("%v: %d runs, again %v, replayed %v; want %d, %v, %v", c, got, again.err, again.replayed(), runs,
+			code, replayed)
 	}
 }
 
@@ -88,7 +93,8 @@ func TestStatusAndMetadataAreReplayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	raw := "\x00\x01\xff"
-	header, trailer := metadata.Pairs("cost", "17", "cost", "18", "sum-bin", raw), metadata.Pairs("cost", "19", "sum-bin", raw+raw)
+	header, trailer := metadata.Pairs("cost", "17", "cost", "18", "sum-bin", raw),
+		metadata.Pairs("cost", "19", "sum-bin", raw+raw)
 	for name, handler := range map[string]said{
 		"success": {thing: &shoppb.Thing{ThingId: "1"}, header: header, trailer: trailer},
 		"failure": {
@@ -101,7 +107,8 @@ func TestStatusAndMetadataAreReplayed(t *testing.T) {
 				s.work = func(context.Context) said { return handler }
 				for i := range 3 {
 					a := s.send("k")
-					if got := status.Convert(a.err).Proto(); a.replayed() != (i > 0) || handler.status != nil && !proto.Equal(got, handler.status) {
+					if got := status.Convert(a.err).Proto(); a.replayed() != (i > 0) || handler.status != nil &&
+						!proto.Equal(got, handler.status) {
 						s.Errorf("call %d: replayed %v, %v", i, a.replayed(), got)
 					}
 					for _, name := range []string{"cost", "sum-bin"} {

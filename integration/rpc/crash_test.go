@@ -22,7 +22,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// asServer makes the test binary a server of the shop on this PostgreSQL, until it is killed.
+// asServer is the environment variable that makes the test binary a server of the shop on this PostgreSQL, until it
+// is killed.
 const asServer = "RETRYSAFE_TEST_SERVE_SHOP"
 
 func TestMain(m *testing.M) {
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// lease is short, so that a killed process is soon known to be gone.
+// lease is short, so that a killed process is soon detected.
 const lease = 2 * time.Second
 
 // serveShop prints its address, and "begun" whenever Slowly begins, which never ends.
@@ -60,14 +61,14 @@ func serveShop(url string) error {
 		return err
 	}
 	fmt.Println(l.Addr())
-	go func() { // whoever started it has ended
+	go func() { // the end of standard input means that the parent has ended
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
 	return s.server(guard, rpcsafe.Options{}).Serve(l)
 }
 
-// process is a server in a process of its own.
+// process is a server in another process.
 type process struct {
 	address string
 	says    *bufio.Scanner
@@ -110,8 +111,9 @@ func (p *process) line(t *testing.T) string {
 
 var postgres servers.SharedPostgres
 
-// Two processes share a database. One is killed while it works; the other says in flight as long as the lease runs, and from then on, for
-// good, that nobody knows. Seen to fail with OnAbandoned: Rerun (the other began, too).
+// Two processes share a database. One is killed while it works; the other answers "in flight" until the lease
+// expires, and from then on "outcome unknown". Seen to fail with OnAbandoned: Rerun (the other one started the work,
+// too).
 func TestKilledServer(t *testing.T) {
 	url := postgres.Get(t).Database(t)
 	pool, err := pgxpool.New(t.Context(), url)

@@ -1,3 +1,3 @@
-// Package rpc shows what it takes several packages to show of grpcsafe and connectsafe: the probe against both, servers that share a
-// database and are killed, transactions, and records that one of them made and the other replays.
+// Package rpc tests grpcsafe and connectsafe together with other packages: the probe against both, servers that share
+// a database and are killed, transactions, and records of one adapter that the other replays.
 package rpc

@@ -26,8 +26,8 @@ type refusal struct {
 	reason   string
 	pushback string // in milliseconds; "-1": do not retry
 	executed string
-	detail   string // which further detail says what is wrong
-	replayed bool   // every retry gets the same
+	detail   string // type of the further detail that explains the refusal
+	replayed bool   // every retry gets the same answer
 }
 
 const oldKey = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f" // a UUIDv7 of 2022
@@ -40,13 +40,16 @@ func refusals() []refusal {
 			s.grpc.Required, s.connect.Required = required, required
 			return s.send("")
 		}, codes.InvalidArgument, "IDEMPOTENCY_KEY_MISSING", "-1", "no", "BadRequest", false},
-		{"malformed", func(s *stand) answer { return s.send(`"open`) }, codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
-		{"two keys", func(s *stand) answer { return s.send("", entry("idempotency-key", "a", "b")) }, codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
+		{"malformed", func(s *stand) answer { return s.send(`"open`) }, codes.InvalidArgument,
+			"IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
+		{"two keys", func(s *stand) answer { return s.send("", entry("idempotency-key", "a", "b")) },
+			codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
 		{"field and metadata", func(s *stand) answer {
 			s.grpc.KeyField, s.connect.KeyField = "request_id", "request_id"
 			return s.send("k", requestID("f81d4fae-7dec-41d0-a765-00a0c91e6bf6"))
 		}, codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
-		{"caller not known", func(s *stand) answer { return s.send("k", entry("authorization")) }, codes.Unauthenticated, "IDEMPOTENCY_SCOPE_UNRESOLVED", "-1", "no", "", false},
+		{"caller not known", func(s *stand) answer { return s.send("k", entry("authorization")) },
+			codes.Unauthenticated, "IDEMPOTENCY_SCOPE_UNRESOLVED", "-1", "no", "", false},
 		{"another request", func(s *stand) answer {
 			s.send("k")
 			return s.send("k", amount(18))
@@ -133,14 +136,15 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// resolveAll resolves the only key there is.
+// resolveAll resolves the only key of the store.
 func (s *stand) resolveAll(action retrysafe.ResolveAction) {
 	s.Helper()
 	known, err := s.store.(retrysafe.Inspector).List(s.Context(), retrysafe.ListParams{})
 	if err != nil || len(known) != 1 {
 		s.Fatalf("List = %d keys, %v; want 1", len(known), err)
 	}
-	_, err = s.guard().Resolve(s.Context(), known[0].Key.Digest(), retrysafe.Resolution{Action: action, Reason: "looked it up"})
+	_, err = s.guard().Resolve(s.Context(), known[0].Key.Digest(),
+		retrysafe.Resolution{Action: action, Reason: "looked it up"})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -156,7 +160,8 @@ func (s *stand) wantRefusal(want refusal, a answer) {
 			found["ErrorInfo"] = d.Domain == "shop.example" && d.Metadata["executed"] == want.executed &&
 				(d.Metadata["retryable"] == "true") == (want.pushback != "-1")
 		case *errdetails.RetryInfo:
-			found["RetryInfo"] = strconv.FormatFloat(math.Ceil(d.RetryDelay.AsDuration().Seconds()*1000), 'f', 0, 64) == want.pushback
+			found["RetryInfo"] = strconv.FormatFloat(math.Ceil(d.RetryDelay.AsDuration().Seconds()*1000), 'f', 0,
+				64) == want.pushback
 		case *errdetails.BadRequest:
 			found["BadRequest"] = len(d.FieldViolations) == 1 && d.FieldViolations[0].Reason == want.reason
 		case *errdetails.PreconditionFailure:

@@ -26,13 +26,13 @@ import (
 
 const service = "shop.v1.Things"
 
-// unary are the methods of the shop that can be guarded.
+// unary returns the methods of the shop that can be guarded.
 func unary() []string { return []string{"Create", "Change", "Slowly", "Refuse", "Break"} }
 
-// shop creates something for every call.
+// shop creates a thing for every call.
 type shop struct {
 	made atomic.Int64
-	slow func(ctx context.Context) // what Slowly waits for; nil: a second
+	slow func(ctx context.Context) // Slowly waits for it; nil: a second
 }
 
 // Count implements probe.Counter.
@@ -55,23 +55,24 @@ func (s *shop) call(ctx context.Context, method string, in *shoppb.CreateRequest
 	return &shoppb.Thing{ThingId: fmt.Sprintf("thing-%d", s.made.Add(1)), Amount: in.Amount}, nil
 }
 
-// description is what protoc-gen-go-grpc would make of the service.
+// description is the service description that protoc-gen-go-grpc would generate.
 func (s *shop) description() *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Metadata: "shoppb/shop.proto"}
 	for _, method := range unary() {
 		handler := func(ctx context.Context, in any) (any, error) {
 			return s.call(ctx, method, in.(*shoppb.CreateRequest))
 		}
-		d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: method, Handler: func(_ any, ctx context.Context, decode func(any) error, by grpc.UnaryServerInterceptor) (any, error) {
-			in := new(shoppb.CreateRequest)
-			if err := decode(in); err != nil {
-				return nil, err
-			}
-			if by == nil {
-				return handler(ctx, in)
-			}
-			return by(ctx, in, &grpc.UnaryServerInfo{FullMethod: "/" + service + "/" + method}, handler)
-		}})
+		d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: method,
+			Handler: func(_ any, ctx context.Context, decode func(any) error, by grpc.UnaryServerInterceptor) (any, error) {
+				in := new(shoppb.CreateRequest)
+				if err := decode(in); err != nil {
+					return nil, err
+				}
+				if by == nil {
+					return handler(ctx, in)
+				}
+				return by(ctx, in, &grpc.UnaryServerInfo{FullMethod: "/" + service + "/" + method}, handler)
+			}})
 	}
 	return d
 }
@@ -90,13 +91,14 @@ func (s *shop) handler(guard *retrysafe.Guard, o rpcsafe.Options) http.Handler {
 	mux := http.NewServeMux()
 	for _, method := range unary() {
 		procedure := "/" + service + "/" + method
-		mux.Handle(procedure, connect.NewUnaryHandlerSimple(procedure, func(ctx context.Context, in *shoppb.CreateRequest) (*shoppb.Thing, error) {
-			thing, err := s.call(ctx, method, in)
-			if err != nil {
-				return nil, connect.NewError(connect.Code(status.Code(err)), fmt.Errorf("%s", status.Convert(err).Message()))
-			}
-			return thing, nil
-		}, guarded))
+		mux.Handle(procedure, connect.NewUnaryHandlerSimple(procedure,
+			func(ctx context.Context, in *shoppb.CreateRequest) (*shoppb.Thing, error) {
+				thing, err := s.call(ctx, method, in)
+				if err != nil {
+					return nil, connect.NewError(connect.Code(status.Code(err)), fmt.Errorf("%s", status.Convert(err).Message()))
+				}
+				return thing, nil
+			}, guarded))
 	}
 	described := grpc.NewServer()
 	described.RegisterService(s.description(), s)
@@ -149,7 +151,8 @@ func serveHTTP(t testing.TB, h http.Handler) (address string) {
 
 func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient("passthrough:///"+address,
+		append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +160,7 @@ func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.Client
 	return conn
 }
 
-// answer is how a call ended.
+// answer is the result of a call.
 type answer struct {
 	thing           *shoppb.Thing
 	err             error
@@ -170,6 +173,7 @@ func (a answer) replayed() bool { return len(a.header["idempotent-replayed"]) > 
 func send(ctx context.Context, conn *grpc.ClientConn, method, key string) answer {
 	a := answer{thing: new(shoppb.Thing)}
 	ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", key, "authorization", "Bearer a")
-	a.err = conn.Invoke(ctx, "/"+service+"/"+method, &shoppb.CreateRequest{Amount: 17}, a.thing, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	a.err = conn.Invoke(ctx, "/"+service+"/"+method, &shoppb.CreateRequest{Amount: 17}, a.thing,
+		grpc.Header(&a.header), grpc.Trailer(&a.trailer))
 	return a
 }

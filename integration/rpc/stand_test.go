@@ -40,7 +40,7 @@ type stand struct {
 	adapter
 }
 
-// adapter is one of the two, or connectsafe with what makes it answer as the other does.
+// adapter is one of the two, or connectsafe configured to answer like grpcsafe.
 type adapter struct {
 	serve     func(*stand) (address string)
 	setReply  func(ctx context.Context, m proto.Message) error
@@ -67,7 +67,7 @@ func adapters() map[string]adapter {
 	}
 }
 
-// said is what a handler answers.
+// said is the answer of a handler.
 type said struct {
 	thing           proto.Message
 	status          *spb.Status // nil: OK
@@ -118,7 +118,8 @@ func (s *stand) serveGRPC() string {
 		return a.thing, err
 	}
 	server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
-		MethodName: "Create", Handler: func(_ any, ctx context.Context, decode func(any) error, by grpc.UnaryServerInterceptor) (any, error) {
+		MethodName: "Create", Handler: func(_ any, ctx context.Context, decode func(any) error,
+			by grpc.UnaryServerInterceptor) (any, error) {
 			in := new(shoppb.CreateRequest)
 			if err := decode(in); err != nil {
 				return nil, err
@@ -129,31 +130,32 @@ func (s *stand) serveGRPC() string {
 	return serveGRPC(s.T, server)
 }
 
-// handler is the same for Connect.
+// handler returns the same service for Connect.
 func (s *stand) handler() http.Handler {
 	guarded := connect.WithInterceptors(connectsafe.NewInterceptor(s.guard(), connectsafe.ScopeCredential(), s.connect))
-	return connect.NewUnaryHandlerSimple("/"+service+"/Create", func(ctx context.Context, _ *shoppb.CreateRequest) (*shoppb.Thing, error) {
-		s.ran.Add(1)
-		a := s.work(ctx)
-		info, _ := connect.CallInfoForHandlerContext(ctx)
-		add(info.ResponseHeader(), a.header)
-		add(info.ResponseTrailer(), a.trailer)
-		if a.status == nil {
-			return a.thing.(*shoppb.Thing), nil
-		}
-		e := connect.NewError(connect.Code(a.status.Code), errors.New(a.status.Message))
-		for _, packed := range a.status.Details {
-			d, err := connect.NewErrorDetail(packed)
-			if err != nil {
-				return nil, err
+	return connect.NewUnaryHandlerSimple("/"+service+"/Create",
+		func(ctx context.Context, _ *shoppb.CreateRequest) (*shoppb.Thing, error) {
+			s.ran.Add(1)
+			a := s.work(ctx)
+			info, _ := connect.CallInfoForHandlerContext(ctx)
+			add(info.ResponseHeader(), a.header)
+			add(info.ResponseTrailer(), a.trailer)
+			if a.status == nil {
+				return a.thing.(*shoppb.Thing), nil
 			}
-			e.AddDetail(d)
-		}
-		return nil, e
-	}, guarded)
+			e := connect.NewError(connect.Code(a.status.Code), errors.New(a.status.Message))
+			for _, packed := range a.status.Details {
+				d, err := connect.NewErrorDetail(packed)
+				if err != nil {
+					return nil, err
+				}
+				e.AddDetail(d)
+			}
+			return nil, e
+		}, guarded)
 }
 
-// add writes bytes as Connect's handlers do: in base64.
+// add writes bytes in base64, as Connect's handlers do.
 func add(h http.Header, md metadata.MD) {
 	for name, values := range md {
 		for _, v := range values {
@@ -195,7 +197,7 @@ func (s *stand) send(key string, changes ...change) answer {
 	return a
 }
 
-// during returns what a call gets while another with its key is in flight.
+// during returns the result of a call while another call with its key is in flight.
 func (s *stand) during(call func() answer) (a answer) {
 	began, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	work := s.work

@@ -21,8 +21,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 )
 
-// stock is what many channels have: grpc-go retries by itself, and knows nothing of keys. patient is too, for pushback: a test with it ends only
-// if the server's word counts for more than the policy's ten minutes.
+// stock is a typical service config: grpc-go retries by itself and ignores keys. patient tests pushback: its test
+// ends in time only if the server's pushback overrides the policy's ten minutes.
 const (
 	stock = `{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.01s",
 		"backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`
@@ -35,10 +35,10 @@ type stockCase struct {
 	name, policy string
 	play         func(s *stockStand) answer
 	retried      stockOutcome
-	once         stockOutcome // where the first error has a header
+	once         stockOutcome // if the first error has a header
 }
 
-// stockOutcome is how a call ended, and how many attempts the server saw, those of other calls included.
+// stockOutcome is the result of a call, and the number of attempts that the server saw, including other calls.
 type stockOutcome struct {
 	attempts int64
 	code     codes.Code
@@ -63,7 +63,7 @@ func stockCases() []stockCase {
 			return s.send("k")
 		}, stockOutcome{3, codes.ResourceExhausted, false, 0}, stockOutcome{1, codes.ResourceExhausted, true, 0}},
 		{"in flight", patient, playInFlight, stockOutcome{3, codes.OK, true, 1}, stockOutcome{2, codes.Unavailable, true, 1}},
-		{"kept", stock, func(s *stockStand) answer { // the replay says that there is no more to come
+		{"kept", stock, func(s *stockStand) answer { // the replay says that no more will follow
 			s.grpc.Class = func(code.Code) retrysafe.Class { return retrysafe.ClassStore }
 			s.connect.Class = func(code.Code) retrysafe.Class { return retrysafe.ClassStore }
 			s.work = func(context.Context) said { return unavailable }
@@ -72,7 +72,7 @@ func stockCases() []stockCase {
 	}
 }
 
-// playInFlight calls while another call is in flight, which ends before the second attempt.
+// playInFlight makes a call while another call is in flight, which ends before the second attempt.
 func playInFlight(s *stockStand) answer {
 	s.grpc.InFlightUnavailable, s.connect.InFlightUnavailable = true, true
 	began, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -105,7 +105,7 @@ type stockStand struct {
 	*stand
 	attempts  atomic.Int64
 	onAttempt func(n int64)
-	wait      time.Duration // what each attempt is told to wait
+	wait      time.Duration // pushback for each attempt
 }
 
 func newStockStand(t *testing.T, a adapter, policy string) *stockStand {
@@ -119,9 +119,10 @@ func newStockStand(t *testing.T, a adapter, policy string) *stockStand {
 	return s
 }
 
-// What docs/grpc.md says of retries by the channel: errors of grpcsafe have no header, nor have those of connectsafe behind TrailersOnly, so
-// gRPC retries them. connect-go's own all have one: when that fails with a newer connect-go, mend the page. Seen to fail with end taken out of
-// TrailersOnly, and with Flush passed on.
+// The statements of docs/grpc.md about retries by the channel: errors of grpcsafe have no header, nor have those of
+// connectsafe behind TrailersOnly, so gRPC retries them. connect-go's own errors all have a header; if that changes
+// with a newer connect-go, update the page. Seen to fail with end taken out of TrailersOnly, and with Flush passed
+// on.
 func TestStockPoliciesRetryOnlyWhatHasNoHeader(t *testing.T) {
 	for _, c := range stockCases() {
 		for name, a := range adapters() {
@@ -139,25 +140,28 @@ func TestStockPoliciesRetryOnlyWhatHasNoHeader(t *testing.T) {
 	}
 }
 
-// Streams, which no adapter guards, are retried too: also those whose client goes on sending. The header of one that is flushed before there is a
-// message is a header. Seen to fail with end taken out of TrailersOnly, and with every Flush held back.
+// Streams, which no adapter guards, are retried, too, even if their client is still sending. A header that is flushed
+// before the first message counts as a header. Seen to fail with end taken out of TrailersOnly, and with every Flush
+// held back.
 func TestStockPoliciesRetryStreams(t *testing.T) {
 	var attempts atomic.Int64
-	chat := connect.NewBidiStreamHandler("/"+service+"/Chat", func(_ context.Context, s *connect.BidiStream[shoppb.CreateRequest, shoppb.Thing]) error {
-		if attempts.Add(1) < 3 {
-			return connect.NewError(connect.CodeUnavailable, nil)
-		}
-		s.ResponseHeader().Set("Cost", "17")
-		if err := s.Conn().Send(nil); err != nil {
-			return err
-		}
-		_, err := s.Receive()
-		return errors.Join(err, s.Send(&shoppb.Thing{ThingId: "1"}))
-	})
+	chat := connect.NewBidiStreamHandler("/"+service+"/Chat",
+		func(_ context.Context, s *connect.BidiStream[shoppb.CreateRequest, shoppb.Thing]) error {
+			if attempts.Add(1) < 3 {
+				return connect.NewError(connect.CodeUnavailable, nil)
+			}
+			s.ResponseHeader().Set("Cost", "17")
+			if err := s.Conn().Send(nil); err != nil {
+				return err
+			}
+			_, err := s.Receive()
+			return errors.Join(err, s.Send(&shoppb.Thing{ThingId: "1"}))
+		})
 	conn := dial(t, serveHTTP(t, connectsafe.TrailersOnly(chat)), grpc.WithDefaultServiceConfig(stock))
 	for range 20 {
 		attempts.Store(0)
-		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/"+service+"/Chat")
+		stream, err := conn.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+			"/"+service+"/Chat")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +170,8 @@ func TestStockPoliciesRetryStreams(t *testing.T) {
 			t.Errorf("header %v, %v", header, err)
 		}
 		thing := new(shoppb.Thing)
-		if err := errors.Join(stream.SendMsg(&shoppb.CreateRequest{}), stream.RecvMsg(thing)); err != nil || thing.ThingId != "1" || attempts.Load() != 3 {
+		if err := errors.Join(stream.SendMsg(&shoppb.CreateRequest{}), stream.RecvMsg(thing)); err != nil ||
+			thing.ThingId != "1" || attempts.Load() != 3 {
 			t.Errorf("%v, %v after %d attempts", thing, err, attempts.Load())
 		}
 		if err := stream.CloseSend(); err != nil {

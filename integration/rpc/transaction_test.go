@@ -19,17 +19,17 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// books are a store's database, with a table of things.
+// books is a store's database with a table of things.
 type books struct {
 	store retrysafe.Store
-	// inTx inserts a thing and calls then, in one transaction with the completion.
+	// inTx inserts a thing and runs then, in one transaction with the completion.
 	inTx func(ctx context.Context, then func(ctx context.Context) error) error
 	rows func() (int, error)
 }
 
 const insertThing = "INSERT INTO things DEFAULT VALUES"
 
-// databases are those whose stores complete in a transaction of the caller's.
+// databases returns the databases whose stores complete in the caller's transaction.
 func databases() map[string]func(*testing.T) books {
 	return map[string]func(*testing.T) books{"SQLite": sqliteBooks, "PostgreSQL": postgresBooks}
 }
@@ -82,7 +82,7 @@ func postgresBooks(t *testing.T) books {
 	}, func() (n int, err error) { return n, pool.QueryRow(ctx, "SELECT count(*) FROM things").Scan(&n) }}
 }
 
-// inEach runs a test with either adapter on each database. The handler inserts a row, and then does what then says.
+// inEach runs a test with each adapter on each database. The handler inserts a row, and then runs then.
 func inEach(t *testing.T, test func(s *stand, b books)) {
 	for name, open := range databases() {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func (b books) wantRows(t *testing.T, want int) {
 	}
 }
 
-// Seen to fail without CaptureFunc in newRun. What the handler returns after the commit comes too late.
+// Seen to fail without CaptureFunc in newRun. An answer that the handler returns after the commit comes too late.
 func TestAnswerIsSavedWithTheRows(t *testing.T) {
 	inEach(t, func(s *stand, b books) {
 		s.work = func(ctx context.Context) said {
@@ -125,7 +125,8 @@ func TestAnswerIsSavedWithTheRows(t *testing.T) {
 	})
 }
 
-// What was said in a transaction that was rolled back is not the answer of the next. Seen to fail with said kept by capture.
+// An answer that was set in a rolled-back transaction is not the answer of the next one. Seen to fail with said kept
+// by capture.
 func TestWithoutSetReplyNothingIsCommitted(t *testing.T) {
 	inEach(t, func(s *stand, b books) {
 		s.work = func(ctx context.Context) said {
