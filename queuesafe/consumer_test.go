@@ -126,7 +126,8 @@ func TestUnknownOutcomeWaitsForSomebodyThenIsDead(t *testing.T) {
 	})
 }
 
-// Seen to fail with SituationUnsaved translated to Processed: the message was acknowledged though its key had not ended.
+// Seen to fail with SituationUnsaved translated to Processed: the message was acknowledged though its key had not
+// ended.
 func TestUnsavedEndIsNotAcknowledged(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 		k.store.completeDown.Store(true)

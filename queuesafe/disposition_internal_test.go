@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Every situation in which Guard.Do leaves a key says what happens to the message. Seen to fail with SituationClosed left out.
+// Every situation in which Guard.Do leaves a key says what happens to the message. Seen to fail with SituationClosed
+// left out.
 func TestEverySituationOfTheGuardIsTranslated(t *testing.T) {
 	for s := retrysafe.SituationProcessed; s <= retrysafe.SituationCanceled; s++ {
 		if situations[s] == 0 {

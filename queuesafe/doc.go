@@ -19,6 +19,8 @@
 // A message is acknowledged only after its key has ended. After a crash in between, the message is delivered again, and
 // that delivery costs one read.
 //
+// # Files
+//
 //   - consumer.go: Consumer, its Options, Handle
 //   - message.go, key.go, fingerprint.go: messages, how their key is found, which messages count as different
 //   - work.go: the handler under the Guard, and what the Guard's answer means for the message

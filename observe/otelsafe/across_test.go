@@ -70,7 +70,8 @@ func TestOutboxTopics(t *testing.T) {
 	m.wantNoSecrets()
 }
 
-// Two outboxes of one program have series of their own. Seen to fail with the name left out at each instrument, and out of newOperations.
+// Two outboxes of one program have series of their own. Seen to fail with the name left out at each instrument, and
+// out of newOperations.
 func TestTwoOutboxes(t *testing.T) {
 	m := newMeter(t)
 	names := []string{"orders", "mail"}
@@ -112,7 +113,8 @@ type statser struct {
 
 func (s *statser) Stats(context.Context) (outbox.Stats, error) { return s.stats, s.err }
 
-// Seen to fail with two states exchanged, with those that are waiting counted as due, and with old numbers shown after a failure.
+// Seen to fail with two states exchanged, with those that are waiting counted as due, and with old numbers shown
+// after a failure.
 func TestWatchOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeter(t)

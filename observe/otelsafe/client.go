@@ -7,7 +7,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// ClientObserver measures attempts and unknown outcomes of clients. It is a client.Observer; one may serve several clients.
+// ClientObserver measures attempts and unknown outcomes of clients. It is a client.Observer; one may serve several
+// clients.
 type ClientObserver struct {
 	attempts   metric.Float64Histogram
 	waits      metric.Float64Histogram
@@ -20,8 +21,8 @@ type ClientObserver struct {
 //	seen, err := otelsafe.NewClientObserver(otelsafe.Options{})
 //	httpclient.Options{Options: client.Options{Observer: seen}}
 //
-// OperationFunc is asked with the request's context; there are no traces. It returns an error if the MeterProvider does not make an
-// instrument.
+// OperationFunc is asked with the request's context; there are no traces. It returns an error if the MeterProvider
+// does not make an instrument.
 func NewClientObserver(o Options) (*ClientObserver, error) {
 	m := meterOf(o.MeterProvider)
 	observer := &ClientObserver{

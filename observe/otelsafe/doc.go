@@ -1,4 +1,4 @@
-// Package otelsafe tells OpenTelemetry what a Guard does and what its Store holds.
+// Package otelsafe exports what a Guard does, and what its Store holds, to OpenTelemetry.
 //
 //	observer, err := otelsafe.New(otelsafe.Options{})            // metrics and traces of what happens
 //	measured, err := otelsafe.Instrument(store, otelsafe.Options{}) // how long the store takes
@@ -6,22 +6,29 @@
 //	defer stop()
 //	guard := retrysafe.New(measured, retrysafe.Options{Observer: observer})
 //
-// What crosses services has observers of its own: NewClientObserver for the client of httpsafe, NewOutboxObserver and WatchOutbox for an
-// outbox and its relays, NewQueueObserver for consumers of messages.
+// NewClientObserver measures clients, NewOutboxObserver and WatchOutbox an outbox and its relays, NewQueueObserver
+// consumers of messages.
 //
-// It needs the API of OpenTelemetry only; the program chooses SDK and exporters. docs/metrics.md of the repository lists
-// every metric, and what to do about it.
+// The package needs only the API of OpenTelemetry; the program chooses SDK and exporters. docs/metrics.md of the
+// repository lists every metric, and what to do about it.
 //
-// No attribute is ever made of a key's ID, a scope or an owner. Spans carry the key's digest, metrics not even that.
+// No attribute contains a key's ID, a scope or an owner. Spans have the key's digest; metrics do not even have that.
 //
 // # Traces
 //
-// The active span of a request gets an event for everything that happens to it, and on a replay the attribute
-// retrysafe.replayed. Besides, each key has a trace of its own: its trace ID is the key's digest. Every attempt at the key
-// is a span in it, every replay too, each with a link to the span of the request that it served; and that span has a
-// link back. So one gets from a replay to the request that did the work, across processes and machines, without
-// anything being stored for it. The parent ID of those spans is the attempt's fence. Requests whose span is not sampled
-// leave no trace there.
+// The active span of a request gets an event for each Event, and on a replay the attribute retrysafe.replayed. In
+// addition each key has a trace of its own, whose trace ID is the key's digest. Each attempt and each replay is a
+// span in that trace, with a link to the span of its request, which has a link back. The links lead from a replay to
+// the request that did the work, across processes and machines, although nothing is stored for it. The parent ID of
+// these spans is the attempt's fence. Requests whose span is not sampled leave no span in the key's trace.
+//
+// # Files
+//
+//   - observer.go, outcomes.go, running.go, spans.go: the Observer of a Guard
+//   - store.go: Instrument
+//   - watch.go, watchstore.go, reading.go, gauges.go: WatchStore
+//   - outbox.go, queue.go, client.go: observers for outboxes, consumers and clients
+//   - operation.go, maker.go, options.go: attributes with a bounded number of values, instruments, Options
 //
 // # Design
 //

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// maker makes instruments and collects what goes wrong.
+// maker creates instruments and collects the errors.
 type maker struct {
 	meter metric.Meter
 	err   error
@@ -36,14 +36,14 @@ func (m *maker) gauge(name, unit, what string) metric.Int64Gauge {
 	return keep(m, name, i, err)
 }
 
-// histogram of seconds.
+// histogram returns a histogram of seconds.
 func (m *maker) histogram(name, what string, bounds []float64) metric.Float64Histogram {
 	i, err := m.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what),
 		metric.WithExplicitBucketBoundaries(bounds...))
 	return keep(m, name, i, err)
 }
 
-// sizes is a histogram of counts.
+// sizes returns a histogram of counts.
 func (m *maker) sizes(name, unit, what string, bounds []float64) metric.Int64Histogram {
 	i, err := m.meter.Int64Histogram(name, metric.WithUnit(unit), metric.WithDescription(what),
 		metric.WithExplicitBucketBoundaries(bounds...))
@@ -60,11 +60,12 @@ func (m *maker) observedSeconds(name, what string) metric.Float64ObservableGauge
 	return keep(m, name, i, err)
 }
 
-// Bounds of histograms, in seconds: of work and waiting, of calls to a store, and of messages on their way.
+// workBounds are the bounds of histograms of work and waiting, in seconds.
 func workBounds() []float64 {
 	return []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300}
 }
 
+// storeBounds are those of calls to a store.
 func storeBounds() []float64 {
 	return []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5}
 }
@@ -86,11 +87,12 @@ const (
 	attrKind      = attribute.Key("kind")
 )
 
+// delayBounds are those of the time from saving a message until it is sent.
 func delayBounds() []float64 {
 	return []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14_400, 86_400}
 }
 
-// labels are attributes in the forms in which instruments want them, made once.
+// labels are attributes as the instruments' options, so that recording does not allocate.
 type labels struct {
 	add    []metric.AddOption
 	record []metric.RecordOption

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Observer counts what a Guard tells of, and traces it. One may serve several Guards.
+// Observer is a retrysafe.Observer that counts and traces the events of Guards. One may serve several Guards.
 type Observer struct {
 	instruments
 	operations *operations
@@ -37,7 +37,7 @@ type instruments struct {
 	resolved, purged labels
 }
 
-// New returns an Observer. It returns an error if the MeterProvider does not make an instrument.
+// New returns an Observer. It returns the error of the MeterProvider if it cannot create an instrument.
 func New(o Options) (*Observer, error) {
 	m := meterOf(o.MeterProvider)
 	observer := &Observer{instruments: newInstruments(m), tracer: o.tracer()}
@@ -54,21 +54,21 @@ func New(o Options) (*Observer, error) {
 
 func newInstruments(m *maker) instruments {
 	return instruments{
-		requests: m.counter("retrysafe.requests", "{request}", "Requests by what the guard made of them."),
+		requests: m.counter("retrysafe.requests", "{request}", "Requests by outcome."),
 		attempts: m.histogram("retrysafe.attempt.duration",
-			"How long attempts took, from the claim until their end was saved, by how they ended.", workBounds()),
+			"How long attempts took, from the claim until their end was saved, by outcome.", workBounds()),
 		inFlight: m.upDownCounter("retrysafe.attempts.in_flight", "{attempt}",
-			"Attempts whose lease this process keeps: their work runs, or their end is being saved."),
+			"Attempts whose lease this process extends: their work runs, or their end is being saved."),
 		zombies: m.counter("retrysafe.zombies", "{attempt}",
-			"Attempts that another attempt took over while they were working: nothing that they did since is saved."),
+			"Attempts that another attempt took over while they worked: nothing they did since then is saved."),
 		saves: m.counter("retrysafe.saves", "{save}",
-			"Ends and steps of attempts that could not be saved at once: failed; and what became of those ends: saved_late, given_up."),
-		storeFailures: m.counter("retrysafe.store.failures", "{request}", "Requests for which the store could not be asked."),
+			"Ends and steps of attempts whose saving failed: failed; and what happened to those ends afterwards: saved_late, given_up."),
+		storeFailures: m.counter("retrysafe.store.failures", "{request}", "Requests for which the store failed."),
 		incomparable: m.counter("retrysafe.fingerprints.incomparable", "{request}",
-			"Retries whose fingerprint is of another kind than the record's, so that a mismatch could not be seen."),
-		decisions:    m.counter("retrysafe.decisions", "{key}", "Keys about which a person has decided: resolved, purged."),
+			"Retries whose fingerprint was made by another algorithm than the record's, so that a mismatch could not be detected."),
+		decisions:    m.counter("retrysafe.decisions", "{key}", "Keys that a person has resolved or purged."),
 		sweeps:       m.histogram("retrysafe.sweep.duration", "How long background sweeps took.", workBounds()),
-		sweptRecords: m.counter("retrysafe.sweep.records", "{record}", "Records that background sweeps have removed or lightened."),
+		sweptRecords: m.counter("retrysafe.sweep.records", "{record}", "Records that background sweeps have removed or whose body they have dropped."),
 		lastSweep: m.gauge("retrysafe.sweep.last_success", "s",
 			"Unix time at which this process last found nothing more to sweep."),
 		swept:    label(attrOutcome.String("succeeded")),
@@ -78,14 +78,14 @@ func newInstruments(m *maker) instruments {
 	}
 }
 
-// zero makes an operation's counters known before there is something to count: whoever looks for an increase must see
-// where it began.
+// zero exports an operation's counters before there is something to count, so that queries for an increase see the
+// first one.
 func (o *Observer) zero(op *operation) {
 	ctx := context.Background()
-	for _, outcome := range requestOutcomes() {
+	for _, outcome := range requestOutcomes {
 		o.requests.Add(ctx, 0, op.outcome(outcome).add...)
 	}
-	for _, outcome := range saveOutcomes() {
+	for _, outcome := range saveOutcomes {
 		o.saves.Add(ctx, 0, op.outcome(outcome).add...)
 	}
 	for _, c := range []metric.Int64Counter{o.zombies, o.storeFailures, o.incomparable} {
@@ -102,7 +102,7 @@ func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
 		o.request(ctx, e)
 		o.start(ctx, e)
 	case retrysafe.WorkSucceeded, retrysafe.WorkFailed, retrysafe.WorkReleased, retrysafe.WorkUnknown, retrysafe.LeaseTaken:
-		o.end(ctx, e, attemptOutcome(e.Kind))
+		o.end(ctx, e, attemptOutcomes[e.Kind])
 	case retrysafe.SaveFailed:
 		o.saves.Add(ctx, 1, o.operations.of(ctx).outcome(saveFailed).add...)
 	case retrysafe.SavedLate:
@@ -126,9 +126,9 @@ func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
 	}
 }
 
-// request counts what a request was answered with. Kinds of later versions that are not of this sort are not counted.
+// request counts a request by its outcome. Kinds that are not about the outcome of a request are not counted.
 func (o *Observer) request(ctx context.Context, e retrysafe.Event) {
-	if outcome := requestOutcome(e.Kind); outcome != "" {
+	if outcome := requestOutcomes[e.Kind]; outcome != "" {
 		o.requests.Add(ctx, 1, o.operations.of(ctx).outcome(outcome).add...)
 	}
 }
@@ -139,8 +139,8 @@ func (o *Observer) start(ctx context.Context, e retrysafe.Event) {
 	o.inFlight.Add(ctx, 1, op.plain.add...)
 }
 
-// end notes how an attempt has ended. A zombie may be told of twice, once when its heartbeat finds out and once when its
-// work ends; the first counts.
+// end records the end of an attempt. The end of a zombie may be reported twice, when its heartbeat finds that the
+// lease is lost and when its work ends; the first report counts.
 func (o *Observer) end(ctx context.Context, e retrysafe.Event, outcome string) {
 	a, ok := o.running.remove(e)
 	if !ok {
@@ -154,7 +154,7 @@ func (o *Observer) end(ctx context.Context, e retrysafe.Event, outcome string) {
 	endSpan(a.span, outcome)
 }
 
-// storeFailed counts, unless it was the request that ended, and not the store that failed.
+// storeFailed counts a failure of the store, unless the request's context has ended.
 func (o *Observer) storeFailed(ctx context.Context) {
 	if ctx.Err() == nil {
 		o.storeFailures.Add(ctx, 1, o.operations.of(ctx).plain.add...)

@@ -20,14 +20,14 @@ func saves(outcome string) string    { return "retrysafe.saves{outcome=" + outco
 
 const inFlight = "retrysafe.attempts.in_flight"
 
-// Seen to fail with each line of requestOutcome given another's name.
+// Seen to fail with each row of requestOutcomes given another's name.
 func TestRequestsAreCountedByOutcome(t *testing.T) {
 	wait := retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Second)}
 	rerun := retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}
 	for _, c := range []struct {
 		outcome string
 		policy  retrysafe.Policy
-		story   func(k *kit)
+		steps   func(k *kit)
 	}{
 		{"miss", retrysafe.Policy{}, func(k *kit) { k.do(request, nil, answer) }},
 		{"hit", retrysafe.Policy{}, func(k *kit) {
@@ -73,14 +73,14 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 		t.Run(c.outcome, func(t *testing.T) {
 			bubble(t, c.policy, func(k *kit) {
 				k.metrics.want(map[string]float64{requests(c.outcome): 0})
-				c.story(k)
+				c.steps(k)
 				k.metrics.want(map[string]float64{requests(c.outcome): 1, inFlight: 0})
 			})
 		})
 	}
 }
 
-// Seen to fail with each line of attemptOutcome given another's name, and with the end of attempts taken out.
+// Seen to fail with each row of attemptOutcomes given another's name, and with the end of attempts taken out.
 func TestAttemptsAreTimedByOutcome(t *testing.T) {
 	boom := errors.New("boom")
 	for _, c := range []struct {

@@ -2,51 +2,55 @@ package otelsafe
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
 )
 
-// maxOperations bounds the values of the attribute "operation".
+// maxOperations limits the values of an attribute.
 const maxOperations = 100
 
-// otherOperations is the name of those beyond maxOperations.
+// otherOperations is the value for names beyond maxOperations.
 const otherOperations = "other"
 
-// operations are the names that OperationFunc has given so far, or those of what else a measurement is told apart by.
+// operations holds the values of an attribute that were used so far: those of OperationFunc, or names of topics or
+// consumers.
 type operations struct {
 	attr   attribute.Key
-	ask    func(context.Context) string
-	ready  func(*operation)     // called once for each
-	always []attribute.KeyValue // what all measurements have
+	nameOf func(context.Context) string
+	ready  func(*operation)     // called once for each operation
+	always []attribute.KeyValue // attributes of all measurements
 
 	mu    sync.RWMutex
 	known map[string]*operation
 }
 
-// operation has the attributes of its measurements ready.
+// operation holds the attributes of its measurements.
 type operation struct {
 	common    []attribute.KeyValue
 	plain     labels
 	byOutcome map[string]labels
-	more      sync.Map // labels by what was asked of with
+	more      sync.Map // labels by the arguments of with
 }
 
-func newOperations(attr attribute.Key, ask func(context.Context) string, ready func(*operation), always ...attribute.KeyValue) *operations {
-	o := &operations{attr: attr, ask: ask, ready: ready, always: always, known: map[string]*operation{}}
-	if ask == nil {
-		o.ask = func(context.Context) string { return "" }
+func newOperations(
+	attr attribute.Key, nameOf func(context.Context) string, ready func(*operation), always ...attribute.KeyValue,
+) *operations {
+	o := &operations{attr: attr, nameOf: nameOf, ready: ready, always: always, known: map[string]*operation{}}
+	if nameOf == nil {
+		o.nameOf = nameless
 		o.named("")
 	}
 	return o
 }
 
-// nameless is for operations that are asked for by name only.
+// nameless is the function for operations that are looked up by name.
 func nameless(context.Context) string { return "" }
 
 // of returns the operation that ctx belongs to.
-func (o *operations) of(ctx context.Context) *operation { return o.named(o.ask(ctx)) }
+func (o *operations) of(ctx context.Context) *operation { return o.named(o.nameOf(ctx)) }
 
 func (o *operations) named(name string) *operation {
 	o.mu.RLock()
@@ -75,7 +79,8 @@ func newOperation(always []attribute.KeyValue, attr attribute.Key, name string) 
 		common = append(common, attr.String(name))
 	}
 	op := &operation{common: common, plain: label(common...), byOutcome: map[string]labels{}}
-	for _, outcome := range slices.Concat(requestOutcomes(), attemptOutcomes(), saveOutcomes()) {
+	outcomes := slices.AppendSeq(slices.Collect(maps.Values(requestOutcomes)), maps.Values(attemptOutcomes))
+	for _, outcome := range append(outcomes, saveOutcomes...) {
 		op.byOutcome[outcome] = label(append(common[:len(common):len(common)], attrOutcome.String(outcome))...)
 	}
 	return op
@@ -83,7 +88,7 @@ func newOperation(always []attribute.KeyValue, attr attribute.Key, name string) 
 
 func (op *operation) outcome(name string) labels { return op.byOutcome[name] }
 
-// with returns the labels of an operation's measurements with one more attribute or two, which must have few values.
+// with returns the operation's labels with one or two more attributes, which must have few values.
 func (op *operation) with(more ...attribute.KeyValue) labels {
 	id := [2]attribute.KeyValue{}
 	copy(id[:], more)

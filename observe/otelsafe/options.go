@@ -10,14 +10,15 @@ import (
 
 // Options of New, Instrument, NewClientObserver and NewQueueObserver.
 type Options struct {
-	// MeterProvider that metrics go to. Default: otel.GetMeterProvider().
+	// MeterProvider creates the instruments. Default: otel.GetMeterProvider().
 	MeterProvider metric.MeterProvider
-	// TracerProvider for the keys' own traces. Default: otel.GetTracerProvider(). The package
-	// trace/noop has one that leaves those traces out. Only New uses it.
+	// TracerProvider creates the spans in the keys' own traces. Default: otel.GetTracerProvider(); use the one of
+	// trace/noop to have no such traces. Only New uses it.
 	TracerProvider trace.TracerProvider
-	// OperationFunc names the operation that a request belongs to, such as its route; New and NewClientObserver ask it. The name
-	// becomes the attribute "operation", so there must be few: after 100 different ones, further ones are called "other".
-	// It must never be made of a key, a scope or an owner. Empty: no attribute. Default: none has one.
+	// OperationFunc returns the operation of a request, such as its route, given the request's context. It becomes
+	// the attribute "operation". There must be few: after 100 different ones, all further ones are "other". It must
+	// not contain a key, a scope or an owner. Empty: no attribute. Default: no attribute. New and NewClientObserver
+	// use it.
 	OperationFunc func(ctx context.Context) string
 }
 

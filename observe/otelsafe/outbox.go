@@ -11,23 +11,24 @@ import (
 
 // OutboxOptions of NewOutboxObserver.
 type OutboxOptions struct {
-	// MeterProvider that metrics go to. Default: otel.GetMeterProvider().
+	// MeterProvider creates the instruments. Default: otel.GetMeterProvider().
 	MeterProvider metric.MeterProvider
-	// Name of the outbox, the one that WatchOptions has for it: the attribute "outbox" of all metrics. Give one if the program has
-	// several outboxes. Default: none has one.
+	// Name is the attribute "outbox" of all metrics. Set it, to the same as WatchOptions.Name, if the program has
+	// several outboxes. Default: no attribute.
 	Name string
-	// TopicFunc names what a message's topic belongs to. The name becomes the attribute "topic", so there must be few: after 100
-	// different ones, further ones are called "other". A function that returns its argument will do if topics are names that the
-	// program chooses, and not URLs or customers. Empty: no attribute. Default: none has one.
+	// TopicFunc returns the attribute "topic" for a message's topic. There must be few: after 100 different ones, all
+	// further ones are "other". It may return its argument if the program chooses the topics, and they are not URLs
+	// or customers. Empty: no attribute. Default: no attribute.
 	TopicFunc func(topic string) string
 }
 
-// OutboxObserver counts what a Relay tells of. One may serve several of one outbox. It uses no message's key.
+// OutboxObserver is an outbox.Observer that counts the events of Relays. One may serve several Relays of one outbox.
+// It does not use the keys of messages.
 type OutboxObserver struct {
 	outboxInstruments
 	topicFunc func(string) string
 	topics    *operations
-	plain     labels // of what has no topic
+	plain     labels // without a topic
 }
 
 var _ outbox.Observer = (*OutboxObserver)(nil)
@@ -38,20 +39,21 @@ type outboxInstruments struct {
 	batchSize                                       metric.Int64Histogram
 }
 
-// NewOutboxObserver returns an observer for outbox.RelayOptions. It returns an error if the MeterProvider does not make an instrument.
+// NewOutboxObserver returns an observer for outbox.RelayOptions. It returns the error of the MeterProvider if it
+// cannot create an instrument.
 func NewOutboxObserver(o OutboxOptions) (*OutboxObserver, error) {
 	m := meterOf(o.MeterProvider)
 	named := outboxNamed(o.Name)
 	observer := &OutboxObserver{topicFunc: o.TopicFunc, plain: label(named...), outboxInstruments: outboxInstruments{
 		deliveries: m.counter("retrysafe.outbox.deliveries", "{delivery}",
-			"Tries at sending a message by what became of it: sent, failed (it is tried again), dead (a dead letter)."),
+			"Tries at sending a message by outcome: sent, failed (it is retried), dead (a dead letter)."),
 		leasesLost: m.counter("retrysafe.outbox.leases_lost", "{message}",
 			"Messages that another relay took because this one's lease had run out: they may be sent twice."),
 		swept: m.counter("retrysafe.outbox.swept", "{message}", "Sent messages that were deleted after their retention."),
 		databaseFailures: m.counter("retrysafe.outbox.database.failures", "{failure}",
-			"How often the database could not be asked; it was tried again."),
+			"Failed calls to the database, which are retried."),
 		delay: m.histogram("retrysafe.outbox.delivery.delay",
-			"How long messages that were sent had been saved by then.", delayBounds()),
+			"Time from saving a message until it was sent.", delayBounds()),
 		batches: m.histogram("retrysafe.outbox.batch.duration", "How long the sink took for a batch.", workBounds()),
 		batchSize: m.sizes("retrysafe.outbox.batch.size", "{message}", "How many messages a batch had.",
 			[]float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}),
@@ -59,11 +61,11 @@ func NewOutboxObserver(o OutboxOptions) (*OutboxObserver, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	var ask func(context.Context) string
+	var nameOf func(context.Context) string
 	if o.TopicFunc != nil {
-		ask = nameless
+		nameOf = nameless
 	}
-	observer.topics = newOperations(attrTopic, ask, observer.zero, named...)
+	observer.topics = newOperations(attrTopic, nameOf, observer.zero, named...)
 	ctx := context.Background()
 	for _, c := range []metric.Int64Counter{observer.leasesLost, observer.swept, observer.databaseFailures} {
 		c.Add(ctx, 0, observer.plain.add...)
@@ -79,7 +81,7 @@ func outboxNamed(name string) []attribute.KeyValue {
 	return []attribute.KeyValue{attrOutbox.String(name)}
 }
 
-// zero makes a topic's counters known before there is something to count.
+// zero exports a topic's counters before there is something to count.
 func (o *OutboxObserver) zero(topic *operation) {
 	for _, outcome := range []string{deliverySent, deliveryFailed, deliveryDead} {
 		o.deliveries.Add(context.Background(), 0, topic.with(attrOutcome.String(outcome)).add...)
@@ -131,9 +133,10 @@ type OutboxStatser interface {
 	Stats(ctx context.Context) (outbox.Stats, error)
 }
 
-// WatchOutbox reads what an outbox holds when metrics are collected, as WatchStore does with a store: how far the relays lag
-// behind, messages by state, dead letters. Each process that watches reads for itself, and all tell the same. Several outboxes are
-// told apart by WatchOptions.Name. Call stop before the database is closed. WatchOutbox returns an error if the MeterProvider does not make an instrument.
+// WatchOutbox reads what an outbox holds when metrics are collected, as WatchStore does for a store: how far the
+// relays lag behind, messages by state, dead letters. Each process that watches reads for itself, and all report the
+// same. WatchOptions.Name distinguishes several outboxes. Call stop before the database is closed; its error is that
+// of unregistering. WatchOutbox returns the error of the MeterProvider if it cannot create an instrument.
 func WatchOutbox(box OutboxStatser, o WatchOptions) (stop func() error, err error) {
 	m := meterOf(o.MeterProvider)
 	g := outboxGauges{
@@ -142,13 +145,13 @@ func WatchOutbox(box OutboxStatser, o WatchOptions) (stop func() error, err erro
 		lag: m.observedSeconds("retrysafe.outbox.lag",
 			"How long ago the oldest message was saved that is neither sent nor a dead letter; 0 if there is none."),
 		messages: m.observed("retrysafe.outbox.messages", "{message}", "Messages that are not sent by state."),
-		tries:    m.observed("retrysafe.outbox.most_tries", "{try}", "Tries at the message that is pending and was tried most often."),
+		tries:    m.observed("retrysafe.outbox.most_tries", "{try}", "Tries at the pending message that was tried most often."),
 	}
 	w := &watch[outbox.Stats]{what: "the outbox", options: o.withDefaults(), read: box.Stats, show: g.show}
 	return w.start(m, []metric.Observable{g.up, g.lag, g.messages, g.tries})
 }
 
-// outboxGauges show an outbox's Stats.
+// outboxGauges export an outbox's Stats.
 type outboxGauges struct {
 	up, messages, tries metric.Int64ObservableGauge
 	lag                 metric.Float64ObservableGauge

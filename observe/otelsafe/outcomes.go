@@ -2,7 +2,7 @@ package otelsafe
 
 import "github.com/retrysafe/retrysafe"
 
-// Outcomes of attempts and of saving that are named more than once.
+// Outcomes of attempts and of saving that have more than one use.
 const (
 	leaseLost  = "lease_lost"
 	saveFailed = "failed"
@@ -10,56 +10,30 @@ const (
 	givenUp    = "given_up"
 )
 
-// requestOutcome names what a request was answered with; empty: the event is about something else.
-func requestOutcome(k retrysafe.EventKind) string {
-	switch k {
-	case retrysafe.AttemptStarted:
-		return "miss"
-	case retrysafe.AttemptResumed:
-		return "resumed"
-	case retrysafe.AnswerReplayed:
-		return "hit"
-	case retrysafe.AnswerOmitted:
-		return "omitted"
-	case retrysafe.InFlightRefused:
-		return "in_flight"
-	case retrysafe.WaitTimedOut:
-		return "pending_timeout"
-	case retrysafe.MismatchRefused:
-		return "mismatch"
-	case retrysafe.AbandonedRefused:
-		return "abandoned"
-	case retrysafe.NotReplayableRefused:
-		return "not_replayable"
-	case retrysafe.RanUnprotected:
-		return "unprotected"
-	}
-	return ""
+// requestOutcomes are the outcomes of requests. Other kinds of events are not about a request's outcome.
+var requestOutcomes = map[retrysafe.EventKind]string{
+	retrysafe.AttemptStarted:       "miss",
+	retrysafe.AttemptResumed:       "resumed",
+	retrysafe.AnswerReplayed:       "hit",
+	retrysafe.AnswerOmitted:        "omitted",
+	retrysafe.InFlightRefused:      "in_flight",
+	retrysafe.WaitTimedOut:         "pending_timeout",
+	retrysafe.MismatchRefused:      "mismatch",
+	retrysafe.AbandonedRefused:     "abandoned",
+	retrysafe.NotReplayableRefused: "not_replayable",
+	retrysafe.RanUnprotected:       "unprotected",
 }
 
-func attemptOutcome(k retrysafe.EventKind) string {
-	switch k {
-	case retrysafe.WorkSucceeded:
-		return "succeeded"
-	case retrysafe.WorkFailed:
-		return "failed"
-	case retrysafe.WorkReleased:
-		return "released"
-	case retrysafe.WorkUnknown:
-		return "unknown"
-	}
-	return leaseLost
+// attemptOutcomes are the outcomes of attempts.
+var attemptOutcomes = map[retrysafe.EventKind]string{
+	retrysafe.WorkSucceeded: "succeeded",
+	retrysafe.WorkFailed:    "failed",
+	retrysafe.WorkReleased:  "released",
+	retrysafe.WorkUnknown:   "unknown",
+	retrysafe.LeaseTaken:    leaseLost,
+	retrysafe.SavedLate:     savedLate,
+	retrysafe.SaveAbandoned: givenUp,
 }
 
-func requestOutcomes() []string {
-	return []string{
-		"miss", "resumed", "hit", "omitted", "in_flight", "pending_timeout", "mismatch", "abandoned", "not_replayable",
-		"unprotected",
-	}
-}
-
-func attemptOutcomes() []string {
-	return []string{"succeeded", "failed", "released", "unknown", leaseLost, savedLate, givenUp}
-}
-
-func saveOutcomes() []string { return []string{saveFailed, savedLate, givenUp} }
+// saveOutcomes are the outcomes of saving the end of an attempt.
+var saveOutcomes = []string{saveFailed, savedLate, givenUp}

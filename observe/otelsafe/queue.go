@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// QueueObserver is a queuesafe.Observer that measures deliveries. One may serve several Consumers: their names become the
-// attribute "consumer". It uses neither keys nor sources.
+// QueueObserver is a queuesafe.Observer that measures deliveries. One may serve several Consumers: their names become
+// the attribute "consumer". It uses neither keys nor sources.
 type QueueObserver struct {
 	deliveries metric.Float64Histogram
 	failures   metric.Int64Counter
@@ -17,8 +17,8 @@ type QueueObserver struct {
 
 var _ queuesafe.Observer = (*QueueObserver)(nil)
 
-// NewQueueObserver returns an observer for queuesafe.Options.Observer. It uses only the MeterProvider of o, and returns its
-// error if it cannot make an instrument.
+// NewQueueObserver returns an observer for queuesafe.Options.Observer. It uses only the MeterProvider of o, and
+// returns its error if it cannot make an instrument.
 func NewQueueObserver(o Options) (*QueueObserver, error) {
 	m := meterOf(o.MeterProvider)
 	observer := &QueueObserver{

@@ -16,7 +16,7 @@ type reading struct {
 	projected int64 // -1: not known
 }
 
-// sampled is how many records are listed for one number: the most that a store lists at once.
+// sampled is how many records are listed for an estimate: the most that a store lists at once.
 const sampled = 1000
 
 func read(ctx context.Context, i retrysafe.Inspector) (reading, error) {
@@ -36,7 +36,7 @@ func read(ctx context.Context, i retrysafe.Inspector) (reading, error) {
 	return r, nil
 }
 
-// states splits the records by state; those that are pending by whether their lease still runs.
+// states returns the number of records by state. Pending ones are divided by whether their lease still runs.
 func (r reading) states() map[string]int64 {
 	return map[string]int64{
 		"in_flight": r.stats.Pending - r.stats.Abandoned,
@@ -47,7 +47,7 @@ func (r reading) states() map[string]int64 {
 	}
 }
 
-// pendingAges returns the ages by quantile, and how many of all the pending records they leave out.
+// pendingAges returns the ages of pending records by quantile, and how many pending records were not read.
 func pendingAges(ctx context.Context, i retrysafe.Inspector, pending int64) (map[string]time.Duration, int64, error) {
 	if ager, ok := i.(PendingAger); ok {
 		p95, p99, oldest, err := ager.PendingAges(ctx)
@@ -58,7 +58,7 @@ func pendingAges(ctx context.Context, i retrysafe.Inspector, pending int64) (map
 		return nil, 0, err
 	}
 	ages := make([]time.Duration, len(found))
-	for n, r := range found { // the newest first, so they rise
+	for n, r := range found { // the newest first, so ages ascend
 		ages[n] = r.Age
 	}
 	unread := int64(0)
@@ -72,7 +72,7 @@ func quantiles(p95, p99, oldest time.Duration) map[string]time.Duration {
 	return map[string]time.Duration{"0.95": p95, "0.99": p99, "1": oldest}
 }
 
-// rank returns the smallest of the rising ages that the share q of all do not exceed; 0 if there are none.
+// rank returns the quantile q of ascending ages; 0 if there are none.
 func rank(ages []time.Duration, q float64) time.Duration {
 	if len(ages) == 0 {
 		return 0
@@ -80,8 +80,8 @@ func rank(ages []time.Duration, q float64) time.Duration {
 	return ages[max(int(math.Ceil(q*float64(len(ages)))), 1)-1]
 }
 
-// project returns how many records there will be if records go on coming at the rate of these, the newest ones, and
-// are kept as long as those of them that have ended. It returns -1 if none has.
+// project estimates how many records there will be if records keep arriving at the rate of the newest ones, and are
+// kept as long as those of them that have ended. It returns -1 if none of them has ended.
 func project(newest []retrysafe.Record) int64 {
 	if len(newest) == 0 {
 		return 0

@@ -7,7 +7,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// running are the attempts that have begun and not ended, so that each is counted once however often its end is told.
+// running holds the attempts that have started and not ended, so that each is counted once even if its end is
+// reported twice.
 type running struct {
 	mu       sync.Mutex
 	attempts map[attemptID]attempt

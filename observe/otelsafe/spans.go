@@ -19,7 +19,7 @@ const (
 	spanOutcome  = attribute.Key("retrysafe.outcome")
 )
 
-// mark tells the request's span what happened to it.
+// mark adds an event to the request's span.
 func (o *Observer) mark(ctx context.Context, e retrysafe.Event) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() || e.Kind == retrysafe.SweepEnded {
@@ -27,7 +27,7 @@ func (o *Observer) mark(ctx context.Context, e retrysafe.Event) {
 	}
 	attributes := attributesOf(e)
 	span.AddEvent("retrysafe."+e.Kind.String(), trace.WithAttributes(attributes...))
-	if requestOutcome(e.Kind) == "" || e.Fence == 0 {
+	if requestOutcomes[e.Kind] == "" || e.Fence == 0 {
 		return
 	}
 	span.AddLink(trace.Link{SpanContext: keyTrace(e, span.SpanContext()), Attributes: attributes})
@@ -42,7 +42,8 @@ func (o *Observer) attemptSpan(ctx context.Context, e retrysafe.Event) trace.Spa
 	return o.spanInKeyTrace(trace.SpanContextFromContext(ctx), e, "retrysafe attempt")
 }
 
-// spanInKeyTrace starts a span that links to the request's. It records nothing if the request's is not sampled.
+// spanInKeyTrace starts a span that links to the request's. It returns a span that records nothing if the request's
+// is not sampled.
 func (o *Observer) spanInKeyTrace(request trace.SpanContext, e retrysafe.Event, name string) trace.Span {
 	if !request.IsValid() || !request.IsSampled() {
 		return trace.SpanFromContext(context.Background())
@@ -62,8 +63,8 @@ func endSpan(span trace.Span, outcome string) {
 	span.End()
 }
 
-// keyTrace is where the attempt at the key that has the event's fence is found, from wherever one looks: the key's
-// digest is the trace, the fence is the parent of all that has to do with that attempt.
+// keyTrace returns the span context of an attempt in the key's trace. It can be computed anywhere: the trace ID is
+// the key's digest, and the span ID, which is the parent of the attempt's spans, is the fence.
 func keyTrace(e retrysafe.Event, request trace.SpanContext) trace.SpanContext {
 	var id trace.SpanID
 	binary.BigEndian.PutUint64(id[:], uint64(e.Fence))
@@ -75,7 +76,8 @@ func keyTrace(e retrysafe.Event, request trace.SpanContext) trace.SpanContext {
 	})
 }
 
-// attributesOf tells of the key its digest only, and nothing of errors, which may say anything.
+// attributesOf returns the attributes of an event: of the key only its digest, and no error, whose text may hold
+// anything.
 func attributesOf(e retrysafe.Event) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		spanKey.String(e.Key.String()),

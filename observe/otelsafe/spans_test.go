@@ -54,8 +54,8 @@ func attributesOf(list []attribute.KeyValue) map[attribute.Key]string {
 	return m
 }
 
-// One goes from the span of a replay by its link to the key's trace, from there by the attempt's link to the span of the
-// request that did the work. Another process served the replay: its Observer has seen nothing of the attempt.
+// One goes from the span of a replay by its link to the key's trace, from there by the attempt's link to the span of
+// the request that did the work. Another process served the replay: its Observer has seen nothing of the attempt.
 //
 // Seen to fail with either link taken out, and with a trace ID drawn at random.
 func TestAReplayLeadsToTheOriginal(t *testing.T) {

@@ -9,15 +9,15 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Instrument returns a Store that measures how long each call to s takes, and what it says; and, if s is a
-// retrysafe.Watcher, how long keys are waited for. It is a Watcher, a Sweeper, an Inspector exactly if s is one; of
-// other methods it has none. It returns an error if the MeterProvider does not make an instrument.
+// Instrument returns a Store that measures how long each call to s takes, by outcome, and how long keys are waited
+// for if s is a retrysafe.Watcher. It is a Watcher, a Sweeper or an Inspector exactly if s is one; it has no other
+// method of s. It returns the error of the MeterProvider if it cannot create an instrument.
 func Instrument(s retrysafe.Store, o Options) (retrysafe.Store, error) {
 	m := meterOf(o.MeterProvider)
 	measured := &store{Store: s, duration: m.histogram("retrysafe.store.call.duration",
-		"How long calls to the store took, by what it said.", storeBounds())}
+		"How long calls to the store took, by outcome.", storeBounds())}
 	waits := m.histogram("retrysafe.wait.duration",
-		"How long keys were waited for: once for each key, however many requests of this process waited.", workBounds())
+		"How long keys were waited for: once for each key, even if many requests of this process waited.", workBounds())
 	if m.err != nil {
 		return nil, m.err
 	}
@@ -31,17 +31,17 @@ func Instrument(s retrysafe.Store, o Options) (retrysafe.Store, error) {
 
 const succeeded = "succeeded"
 
-// store measures the calls of the contract.
+// store measures the calls of a Store.
 type store struct {
 	retrysafe.Store
 	duration                                          metric.Float64Histogram
 	claims, extends, checkpoints, completes, releases map[string]labels
 }
 
-// Unwrap returns the store that is measured, by which a Guard recognises it in a transaction of that store.
+// Unwrap returns the measured store, which a Guard needs to recognise it in a transaction of that store.
 func (s *store) Unwrap() retrysafe.Store { return s.Store }
 
-// outcomesOf returns the attributes of a call's measurements.
+// outcomesOf returns the attributes of a call's measurements by outcome.
 func outcomesOf(call string, outcomes ...string) map[string]labels {
 	m := map[string]labels{}
 	for _, outcome := range append(outcomes, leaseLost, "full", "canceled", "timeout", "error") {
@@ -50,7 +50,7 @@ func outcomesOf(call string, outcomes ...string) map[string]labels {
 	return m
 }
 
-// as returns what can do what the store underneath can.
+// as returns a Store with the optional interfaces of base.
 func (s *store) as(base retrysafe.Store, duration metric.Float64Histogram) retrysafe.Store {
 	sweeper, sweeps := base.(retrysafe.Sweeper)
 	watcher, watches := base.(retrysafe.Watcher)
@@ -160,7 +160,7 @@ func claimOutcome(v retrysafe.Verdict) string {
 	case retrysafe.Abandoned:
 		return "abandoned"
 	}
-	return "error" // a verdict that the contract does not know
+	return "error" // an invalid verdict
 }
 
 func errorOutcome(err error) string {
@@ -179,7 +179,7 @@ func errorOutcome(err error) string {
 	return "error"
 }
 
-// waits measures how long keys are watched, which is how long somebody waits for them.
+// waits measures how long keys are watched, which is how long requests wait for them.
 type waits struct {
 	watcher  retrysafe.Watcher
 	duration metric.Float64Histogram

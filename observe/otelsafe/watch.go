@@ -11,26 +11,26 @@ import (
 
 // WatchOptions of WatchStore and of WatchOutbox.
 type WatchOptions struct {
-	// MeterProvider that metrics go to. Default: otel.GetMeterProvider().
+	// MeterProvider creates the instruments. Default: otel.GetMeterProvider().
 	MeterProvider metric.MeterProvider
-	// Name of what is watched: the attribute "outbox" of all metrics of WatchOutbox, which alone uses it. Give one if the program has
-	// several outboxes, the same as in OutboxOptions. Default: there is no attribute.
+	// Name is the attribute "outbox" of all metrics of WatchOutbox; WatchStore does not use it. Set it, to the same
+	// as OutboxOptions.Name, if the program has several outboxes. Default: no attribute.
 	Name string
-	// Every is how often it is read at most, however often metrics are collected. It is read less often if reading
-	// takes long: at most a twentieth of the time is spent on it. Default 15 s.
+	// Every is the shortest time between two readings, even if metrics are collected more often. Readings that take
+	// long are made less often: they take at most a twentieth of the time. Default 15 s.
 	Every time.Duration
-	// Timeout bounds one reading. Default 1 min.
+	// Timeout is the longest that a reading may take. Default 1 min.
 	Timeout time.Duration
-	// FailedFunc is told when a reading fails. Default: only the metrics retrysafe.store.up and
-	// retrysafe.outbox.up tell.
+	// FailedFunc is called when a reading fails. Default: none; the metrics retrysafe.store.up and
+	// retrysafe.outbox.up are then 0.
 	FailedFunc func(error)
 }
 
 const (
 	defaultEvery   = 15 * time.Second
 	defaultTimeout = time.Minute
-	shareOfTime    = 20              // one part in so many is spent on reading
-	patience       = 2 * time.Second // of whoever collects metrics
+	shareOfTime    = 20              // one part in 20 is spent on reading
+	collectTimeout = 2 * time.Second // how long collecting waits for a reading
 )
 
 func (o WatchOptions) withDefaults() WatchOptions {
@@ -46,25 +46,25 @@ func (o WatchOptions) withDefaults() WatchOptions {
 	return o
 }
 
-// watch reads something when metrics are collected, and keeps the last reading.
+// watch reads a store or an outbox when metrics are collected, and keeps the last reading.
 type watch[T any] struct {
 	what     string
 	options  WatchOptions
 	read     func(context.Context) (T, error)
 	show     func(to metric.Observer, last T, at time.Time, failed bool)
-	ctx      context.Context // of readings
+	ctx      context.Context // that of readings
 	cancel   context.CancelFunc
 	readings sync.WaitGroup
 
-	mu       sync.Mutex
-	last     T
-	at       time.Time     // when it was read; zero: there is none
-	failed   bool          // the last one did
-	due      time.Time     // of the next one
-	underWay chan struct{} // closed when the one under way has ended; nil: none is
+	mu      sync.Mutex
+	last    T
+	at      time.Time     // of the last reading; zero: there is none
+	failed  bool          // the last reading failed
+	due     time.Time     // when the next reading may start
+	current chan struct{} // closed when the current reading has ended; nil: there is none
 }
 
-// start begins; what it returns ends it.
+// start registers the gauges. stop unregisters them and ends a reading.
 func (w *watch[T]) start(m *maker, gauges []metric.Observable) (stop func() error, err error) {
 	if m.err != nil {
 		return nil, m.err
@@ -86,7 +86,7 @@ func (w *watch[T]) start(m *maker, gauges []metric.Observable) (stop func() erro
 func (w *watch[T]) collect(ctx context.Context, to metric.Observer) error {
 	select {
 	case <-w.begun():
-	case <-time.After(patience):
+	case <-time.After(collectTimeout):
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
@@ -95,24 +95,25 @@ func (w *watch[T]) collect(ctx context.Context, to metric.Observer) error {
 	return nil
 }
 
-// begun returns a channel that is closed when the reading under way has ended; if none is due it is closed already.
+// begun starts a reading if one is due. It returns a channel that is closed when the current reading has ended; if
+// there is none, the channel is closed already.
 func (w *watch[T]) begun() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.underWay != nil {
-		return w.underWay
+	if w.current != nil {
+		return w.current
 	}
 	ended := make(chan struct{})
 	if time.Now().Before(w.due) {
 		close(ended)
 		return ended
 	}
-	w.underWay = ended
+	w.current = ended
 	w.readings.Go(w.look)
 	return ended
 }
 
-// look makes a reading.
+// look makes one reading.
 func (w *watch[T]) look() {
 	ctx, stop := context.WithTimeout(w.ctx, w.options.Timeout)
 	defer stop()
@@ -125,6 +126,6 @@ func (w *watch[T]) look() {
 	defer w.mu.Unlock()
 	w.last, w.at, w.failed = last, time.Now(), err != nil
 	w.due = w.at.Add(max(w.options.Every, (shareOfTime-1)*w.at.Sub(began)))
-	close(w.underWay)
-	w.underWay = nil
+	close(w.current)
+	w.current = nil
 }

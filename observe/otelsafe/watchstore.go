@@ -7,20 +7,22 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// PendingAger is implemented by stores that know how old their pending records are without listing them.
+// PendingAger is implemented by stores that can compute the ages of pending records without listing them.
 type PendingAger interface {
-	// PendingAges returns ages of pending records since their first claim: one that 95 and one that 99 of 100 records do
-	// not exceed, and that of the oldest. Without pending records they are 0.
+	// PendingAges returns the 95th and the 99th percentile of the ages of pending records, counted from their first
+	// claim, and the age of the oldest. They are 0 if there are no pending records. It returns an error if the store
+	// failed.
 	PendingAges(ctx context.Context) (p95, p99, oldest time.Duration, err error)
 }
 
-// WatchStore reads what the store holds when metrics are collected: the number of records by state, bytes, the ages of
-// pending records, and how many records there will be in the long run. Collecting waits two seconds for a reading; if it
-// takes longer it goes on in the background, and meanwhile the one before is shown. Call stop before the store is closed;
-// it ends a reading that is under way. WatchStore returns an error if the MeterProvider does not make an instrument.
+// WatchStore reads what the store holds when metrics are collected: the number of records by state, bytes, the ages
+// of pending records, and an estimate of how many records there will be in the long run. Collecting waits two seconds
+// for a reading; a longer one continues in the background, and the previous one is exported meanwhile. Call stop
+// before the store is closed; it ends a running reading, and its error is that of unregistering. WatchStore returns
+// the error of the MeterProvider if it cannot create an instrument.
 //
-// Ages come from PendingAges if the store is a PendingAger; otherwise from the newest 1000 pending records, and the metric
-// retrysafe.pending.unread says how many older ones are left out.
+// Ages come from PendingAges if the store is a PendingAger; otherwise from the newest 1000 pending records, and the
+// metric retrysafe.pending.unread is the number of older ones, which are left out.
 func WatchStore(i retrysafe.Inspector, o WatchOptions) (stop func() error, err error) {
 	m := meterOf(o.MeterProvider)
 	gauges := newStoreGauges(m)

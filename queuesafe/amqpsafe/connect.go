@@ -9,8 +9,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// DialFunc connects to RabbitMQ. It is called again whenever a connection is lost; what it returns is closed by who asked.
-// The connection must not recover by itself: what was not acknowledged on a lost one is somebody else's by then.
+// DialFunc connects to RabbitMQ. It is called again after a connection was lost. The caller closes the connection. It
+// must not recover by itself: RabbitMQ has given the messages of a lost connection to other consumers.
 type DialFunc func(ctx context.Context) (*amqp.Connection, error)
 
 const (
@@ -18,7 +18,7 @@ const (
 	dialTimeout = 30 * time.Second
 )
 
-// URL connects to the server at an AMQP URL, with a heartbeat of 10 s.
+// URL returns a DialFunc for the server at an AMQP URL, with a heartbeat of 10 s.
 func URL(url string) DialFunc {
 	return func(ctx context.Context) (*amqp.Connection, error) {
 		return amqp.DialConfig(url, amqp.Config{
@@ -28,15 +28,15 @@ func URL(url string) DialFunc {
 				if err != nil {
 					return nil, err
 				}
-				// For the handshake; the connection lifts it once it is open.
+				// The deadline is for the handshake; the connection removes it when it is open.
 				return conn, conn.SetDeadline(time.Now().Add(dialTimeout))
 			},
 		})
 	}
 }
 
-// refused reports whether the server understood and said no: trying again will not help. A server that hangs up on wrong
-// credentials without a word counts too.
+// refused reports whether the server has refused the request, so that a retry will not help. A server that closes the
+// connection because of wrong credentials counts too.
 func refused(err error) bool {
 	var e *amqp.Error
 	if !errors.As(err, &e) {

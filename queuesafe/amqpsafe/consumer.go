@@ -21,7 +21,7 @@ type Consumer struct {
 	queues    queues
 	options   Options
 	publisher *publisher
-	places    chan struct{} // one for each handler at work, also those whose connection is lost
+	slots     chan struct{} // one for each running handler, also those whose connection is lost
 	running   sync.WaitGroup
 }
 
@@ -31,19 +31,21 @@ type Options struct {
 	Parallel int
 	// Prefetch is how many messages the server sends ahead. Default twice Parallel; at least Parallel.
 	Prefetch int
-	// Delays that messages may wait before they come again: each has a queue. A delay that is asked for is rounded up to one of
-	// these. Default 1 s, 5 s, 15 s and 1 min.
+	// Delays are the possible delays before a message is delivered again. Each has a queue. The delay of a message is
+	// rounded up to one of them. Default 1 s, 5 s, 15 s and 1 min.
 	Delays []time.Duration
-	// DeadLetters is the queue for messages that are given up. Default: the queue's name and ".dead".
+	// DeadLetters is the queue for messages that are given up. Default: the queue's name followed by ".dead".
 	DeadLetters string
-	// DropDead removes messages that are given up, instead.
+	// DropDead removes messages that are given up, without a dead letter.
 	DropDead bool
-	// QueueArguments of the queue, as it is declared; if it is there, it must have the same ones. Default: QueueArguments().
+	// QueueArguments are those with which the queue is declared. If it exists, it must have the same. Default:
+	// QueueArguments().
 	QueueArguments amqp.Table
-	// Topology declares what else is needed, such as exchanges and bindings, on every new connection, after the queues. Default:
-	// nothing; then producers publish to the default exchange, with the queue's name as routing key.
+	// Topology declares further objects, such as exchanges and bindings, on every new connection, after the queues.
+	// Default: none; producers then publish to the default exchange, with the queue's name as routing key.
 	Topology func(*amqp.Channel) error
-	// MaxPause bounds the pause before another connection is tried; it begins with a fifth of a second and doubles. Default 10 s.
+	// MaxPause is the longest pause before the consumer reconnects. The pause begins with 200 ms and doubles. Default
+	// 10 s.
 	MaxPause time.Duration
 }
 
@@ -64,27 +66,27 @@ func (o Options) withDefaults(queue string) Options {
 	return o
 }
 
-// NewConsumer returns a Consumer of a queue. Many may consume from one queue, in many processes.
+// NewConsumer returns a Consumer of a queue. Many consumers, in many processes, may consume from one queue.
 //
-// RabbitMQ takes a message back that is not acknowledged within its consumer_timeout, 30 minutes unless it is configured
-// otherwise, and closes the connection's channel: keep Policy.Timeout of the guard below it.
+// RabbitMQ takes back a message that is not acknowledged within its consumer_timeout (30 minutes unless configured
+// otherwise), and closes the channel. Keep the Guard's Policy.Timeout below it.
 func NewConsumer(dial DialFunc, queue string, c *queuesafe.Consumer, h queuesafe.Handler, o Options) *Consumer {
 	o = o.withDefaults(queue)
 	return &Consumer{
 		dial: dial, consumer: c, handler: h, options: o,
 		queues:    newQueues(queue, o),
 		publisher: &publisher{dial: dial},
-		places:    make(chan struct{}, o.Parallel),
+		slots:     make(chan struct{}, o.Parallel),
 	}
 }
 
 const firstPause = 200 * time.Millisecond
 
-// Run consumes until ctx ends, then takes no more messages, waits for the handlers that run, settles their messages, and returns
-// nil. What was sent ahead goes back to the queue. Connections that are lost are made again.
+// Run consumes until ctx ends. Then it takes no more messages, returns prefetched ones to the queue, waits for the
+// running handlers, settles their messages and returns nil. After a lost connection it reconnects.
 //
-// It returns an error only if the server refuses the first connection or declaration: the credentials, or a queue that is there with
-// other arguments. Run is for one goroutine at a time.
+// It returns an error only if the server refuses the first connection or declaration: wrong credentials, or a queue
+// that exists with other arguments. Do not call Run again before it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	defer c.publisher.close()
 	defer c.running.Wait()
@@ -101,7 +103,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			c.tell(ctx, queuesafe.Disconnected, err)
-			_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // Run looks at ctx
+			_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // the loop checks ctx
 		}
 	}
 	return nil

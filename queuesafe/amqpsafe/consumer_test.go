@@ -77,7 +77,8 @@ func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	k.wantEmpty()
 }
 
-// Two processes have the same message: the second leaves it until the first has ended. Seen to fail with Later acknowledged.
+// Two processes have the same message: the second leaves it until the first has ended. Seen to fail with Later
+// acknowledged.
 func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
 	k := newKit(t)
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
@@ -250,7 +251,8 @@ func TestBrokerIsKilledAmid(t *testing.T) {
 	}
 }
 
-// Seen to fail with them left to the end of the connection: they waited for a handler that they have nothing to do with.
+// Seen to fail with them left to the end of the connection: they waited for a handler that they have nothing to do
+// with.
 func TestWhatWasSentAheadGoesBackAtOnceWhenStopping(t *testing.T) {
 	k := newKit(t)
 	k.o.Parallel, k.o.Prefetch = 1, 10
@@ -277,7 +279,8 @@ func TestWhatWasSentAheadGoesBackAtOnceWhenStopping(t *testing.T) {
 	<-stopped
 }
 
-// RabbitMQ 4 removes what has come back twenty times, unless the queue says otherwise. Seen to fail with x-queue-type alone.
+// RabbitMQ 4 removes what has come back twenty times, unless the queue says otherwise. Seen to fail with x-queue-type
+// alone.
 func TestQueuesNeverGiveUp(t *testing.T) {
 	k := newKit(t)
 	k.consume(succeed)
@@ -314,7 +317,8 @@ func TestHeadersOfAllTypesAreCopied(t *testing.T) {
 	k.wantEmpty()
 }
 
-// Seen to fail with nothing declared again: the message went around, once a second, until the consumer was started anew.
+// Seen to fail with nothing declared again: the message went around, once a second, until the consumer was started
+// anew.
 func TestQueueThatWasDeletedIsMadeAgain(t *testing.T) {
 	k := newKit(t)
 	k.Core.MaxDeliveries = 3

@@ -1,4 +1,5 @@
-// Package amqpsafe consumes from RabbitMQ, each message at most once for its key, and sends the outbox's messages to it.
+// Package amqpsafe consumes from RabbitMQ, handling each message at most once for its key, and sends the outbox's
+// messages to RabbitMQ.
 //
 //	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	…
@@ -8,18 +9,27 @@
 // A [Consumer] declares four kinds of queues, all of them quorum queues with durable messages:
 //
 //	orders              what is consumed from
-//	orders.retry.5s …   messages that come again later, one queue for each delay
+//	orders.retry.5s …   messages to deliver again later, one queue for each delay
 //	orders.dead         messages that were given up
 //
-// RabbitMQ has no delayed nack. A message's own expiration would not do: messages expire only at the head of a queue, so that one
-// which waits for a minute would hold up all that wait for a second. Therefore each delay has a queue, whose messages all wait
-// the same time (x-message-ttl) and are then dead-lettered back to where they came from, at least once (RabbitMQ 3.10 and later). A
-// message gets there as a copy that is published with a confirmation before the original is acknowledged. So a crash between the
-// two makes two of one message, which have one key, and never none. The copies carry how often the message was delivered,
-// in the header [DeliveriesHeader].
+// RabbitMQ has no delayed nack, and the expiration of a single message takes effect only at the head of a queue: a
+// message that waits for a minute would delay all that wait for a second. Therefore each delay has a queue of its own.
+// All its messages wait equally long (x-message-ttl), and RabbitMQ then dead-letters them back to the original queue,
+// at least once (RabbitMQ 3.10 and later). The consumer publishes a copy with a confirmation before it acknowledges the
+// original. A crash in between leaves two messages with the same key, never none. The header [DeliveriesHeader] of a
+// copy counts the deliveries.
 //
-// A message is left alone, to be delivered again at once, only when the consumer stops or loses its connection. Connections are made
-// again, and queues declared again, until Run's context ends.
+// A message returns to its queue at once only when the consumer stops or loses its connection. The consumer reconnects,
+// and declares the queues again, until Run's context ends.
+//
+// # Files
+//
+//   - connect.go, session.go: one connection, its handlers, and what it tells RabbitMQ about each message
+//   - consumer.go: Consumer, its Options, Run
+//   - queues.go: the queues that are declared
+//   - message.go: messages and dead letters
+//   - publisher.go: publishing with confirmations
+//   - sink.go: the sink for the outbox
 //
 // # Design
 //

@@ -11,32 +11,33 @@ import (
 
 // Headers of the messages that a Consumer publishes.
 const (
-	// DeliveriesHeader counts the deliveries of a message before it was last copied to a queue for later or to the dead letters.
+	// DeliveriesHeader is the number of deliveries of a message before it was last copied to a retry queue or to the
+	// dead letters.
 	DeliveriesHeader = "x-retrysafe-deliveries"
 	// ReasonHeader is the queuesafe.Situation of a dead letter.
 	ReasonHeader = "x-retrysafe-reason"
-	// QueueHeader is the queue that a dead letter comes from.
+	// QueueHeader is the queue from which a dead letter was consumed.
 	QueueHeader = "x-retrysafe-queue"
 )
 
-// deliveryCount is RabbitMQ's, of a quorum queue: how often the message has been given back to it.
+// deliveryCount is the header in which a quorum queue counts how often a message was returned to it.
 const deliveryCount = "x-delivery-count"
 
-// messageOf is the message as its handler sees it.
+// messageOf returns the message as its handler sees it.
 func messageOf(queue string, d *amqp.Delivery) queuesafe.Message {
 	return queuesafe.Message{
 		ID: d.MessageId, Source: queue, Header: headerOf(d.Headers), Body: d.Body, Delivery: deliveries(d),
 	}
 }
 
-// deliveries counts them over all copies of a message.
+// deliveries returns the number of this delivery, counted over all copies of the message.
 func deliveries(d *amqp.Delivery) int {
 	n := number(d.Headers[DeliveriesHeader]) + 1
 	back, counted := d.Headers[deliveryCount]
 	switch {
 	case counted:
 		n += number(back)
-	case d.Redelivered: // a classic queue says no more than that
+	case d.Redelivered: // a classic queue does not count
 		n++
 	}
 	return n
@@ -56,7 +57,7 @@ func number(v any) int {
 	return 0
 }
 
-// headerOf leaves out what has no text, such as tables.
+// headerOf returns the headers that can be written as text. Others, such as tables, are left out.
 func headerOf(t amqp.Table) queuesafe.Header {
 	h := make(queuesafe.Header, len(t))
 	for name, v := range t {
@@ -82,8 +83,8 @@ func addText(h queuesafe.Header, name string, v any) {
 	}
 }
 
-// copyOf is a message to publish in place of one that was delivered. It has everything of it but what would send it elsewhere
-// too (CC, BCC), what the server would refuse from this user, or what would make it expire.
+// copyOf returns a message to publish in place of one that was delivered. It leaves out what would send the copy to
+// other queues too (CC, BCC), what the server would refuse from this user, and what would make the copy expire.
 func copyOf(d *amqp.Delivery) amqp.Publishing {
 	headers := maps.Clone(d.Headers)
 	if headers == nil {

@@ -12,27 +12,27 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// publishHeader tells which message the server has returned: it says so by sending it back.
+// publishHeader numbers the messages, so that one which the server returns can be recognised.
 const publishHeader = "x-retrysafe-publish"
 
 const (
-	// maxUnconfirmed bounds what is under way on one connection.
+	// maxUnconfirmed is how many unconfirmed messages one connection may have.
 	maxUnconfirmed = 256
-	// closeTimeout bounds the farewell to a server that may not be reading.
+	// closeTimeout limits closing a connection whose server may not be reading.
 	closeTimeout = 5 * time.Second
 )
 
 var (
-	errRefused    = errors.New("amqpsafe: the server has not taken the message")
-	errUnroutable = errors.New("amqpsafe: no queue takes the message")
+	errRefused    = errors.New("amqpsafe: the server has not accepted the message")
+	errUnroutable = errors.New("amqpsafe: no queue is bound for the message")
 )
 
-// publisher publishes with confirmations, on a connection of its own that it makes when it needs one: RabbitMQ stops reading
-// from connections that publish when it is short of memory, and acknowledgements must go on.
+// publisher publishes with confirmations. It opens its own connection when it needs one: RabbitMQ stops reading from
+// publishing connections when it is short of memory, and acknowledgements must still get through.
 type publisher struct {
 	dial DialFunc
 	mu   sync.Mutex
-	link *link // nil: none yet
+	link *link // nil: not connected
 }
 
 // link is one connection of a publisher.
@@ -40,8 +40,8 @@ type link struct {
 	conn    *amqp.Connection
 	channel *amqp.Channel
 	returns chan amqp.Return
-	closed  chan *amqp.Error // why the channel was
-	places  chan struct{}
+	closed  chan *amqp.Error // why the channel was closed
+	slots   chan struct{}    // one for each unconfirmed message
 	last    atomic.Int64
 
 	mu       sync.Mutex
@@ -49,8 +49,9 @@ type link struct {
 	reason   *amqp.Error
 }
 
-// publish returns nil once the server has the message in a queue for good. On any error it may have it nevertheless. It ends with
-// ctx, although a server that is short of memory reads nothing for as long as that lasts, and connecting takes its time.
+// publish returns nil when the server has confirmed that the message is stored in a queue. After an error the message
+// may be stored too. publish returns when ctx ends, even while connecting, or while a server that is short of memory
+// does not read.
 func (p *publisher) publish(ctx context.Context, exchange, key string, m amqp.Publishing) error {
 	answer := make(chan error, 1)
 	go func() { answer <- p.begin(ctx, exchange, key, m) }()
@@ -62,19 +63,19 @@ func (p *publisher) publish(ctx context.Context, exchange, key string, m amqp.Pu
 	}
 }
 
-// begin publishes unless ctx has ended before.
+// begin publishes a message unless ctx ends before a slot is free.
 func (p *publisher) begin(ctx context.Context, exchange, key string, m amqp.Publishing) error {
 	l, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
 	select {
-	case l.places <- struct{}{}:
+	case l.slots <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-l.places }()
-	if ctx.Err() != nil { // both were so, and chance has chosen
+	defer func() { <-l.slots }()
+	if ctx.Err() != nil { // select may choose the slot although ctx has ended
 		return ctx.Err()
 	}
 	return l.publish(exchange, key, m)
@@ -100,10 +101,11 @@ func (p *publisher) open(ctx context.Context) (*link, error) {
 	}
 	p.link = &link{
 		conn: conn, channel: channel,
-		// Room for all that can be under way: the connection's reader must never wait for who waits for it.
+		// The buffer holds all unconfirmed messages: the connection's reader must not block on callers that wait for
+		// the reader.
 		returns:  channel.NotifyReturn(make(chan amqp.Return, maxUnconfirmed)),
 		closed:   channel.NotifyClose(make(chan *amqp.Error, 1)),
-		places:   make(chan struct{}, maxUnconfirmed),
+		slots:    make(chan struct{}, maxUnconfirmed),
 		returned: map[int64]bool{},
 	}
 	return p.link, nil
@@ -115,7 +117,7 @@ func (p *publisher) close() {
 	p.closeLink()
 }
 
-// closeLink frees a connection that serves no more. It may have been lost.
+// closeLink closes the connection, which may be lost already.
 func (p *publisher) closeLink() {
 	if p.link != nil {
 		_ = p.link.conn.CloseDeadline(time.Now().Add(closeTimeout))
@@ -123,7 +125,8 @@ func (p *publisher) closeLink() {
 	}
 }
 
-// publish returns once the server has answered, or never will. The place for it has been taken.
+// publish returns when the server has confirmed or refused the message, or the channel is closed. The caller has taken
+// a slot.
 func (l *link) publish(exchange, key string, m amqp.Publishing) error {
 	id := l.last.Add(1)
 	m.Headers = maps.Clone(m.Headers)
@@ -140,8 +143,8 @@ func (l *link) publish(exchange, key string, m amqp.Publishing) error {
 	return l.answer(confirmed, id)
 }
 
-// answer reads what became of a message that has been confirmed or never will be. The server confirms what it returns too, and
-// returns it first.
+// answer returns the result for a message after its confirmation, or after the channel was closed. The server also
+// confirms a message that it returns, and returns it first.
 func (l *link) answer(confirmed *amqp.DeferredConfirmation, id int64) error {
 	unroutable := l.wasReturned(id)
 	switch {
@@ -155,7 +158,8 @@ func (l *link) answer(confirmed *amqp.DeferredConfirmation, id int64) error {
 	return nil
 }
 
-// whyClosed returns the server's reason for closing the channel to each who asks, if it gave one.
+// whyClosed returns the server's reason for closing the channel; amqp.ErrClosed if it gave none. It may be called many
+// times.
 func (l *link) whyClosed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

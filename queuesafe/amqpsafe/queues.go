@@ -9,15 +9,16 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// QueueArguments are those of the queue that is consumed from, and of its dead letters, unless Options say otherwise: who declares one
-// elsewhere has to do it likewise. They make it a quorum queue that never gives a message up by itself: from version 4 on RabbitMQ
-// would remove one that has come back to the queue twenty times, without a dead letter, even if it only waited in the hands of
-// consumers that crashed over others.
+// QueueArguments returns the arguments with which a Consumer declares its queue, unless Options.QueueArguments is set,
+// and the queue for dead letters. If you declare these queues elsewhere, use the same arguments. They make quorum
+// queues that never give a message up by themselves: since version 4, RabbitMQ removes a message that was returned to
+// its queue twenty times, without a dead letter, even if it was only prefetched by consumers that crashed because of
+// other messages.
 func QueueArguments() amqp.Table {
 	return amqp.Table{amqp.QueueTypeArg: amqp.QueueTypeQuorum, "x-delivery-limit": int64(math.MaxInt32)}
 }
 
-// queues names what a Consumer declares.
+// queues are the queues that a Consumer declares.
 type queues struct {
 	main, dead string
 	args       amqp.Table
@@ -31,7 +32,8 @@ func newQueues(queue string, o Options) queues {
 	return q
 }
 
-// retry is the queue for messages that are to come again after d, or a little later; the last one, if none is as slow.
+// retry returns the queue with the shortest delay that is at least d, or the one with the longest delay if there is
+// none.
 func (q queues) retry(d time.Duration) string {
 	i := slices.IndexFunc(q.delays, func(delay time.Duration) bool { return delay >= d })
 	if i < 0 {
@@ -44,7 +46,7 @@ func (q queues) retryName(delay time.Duration) string {
 	return fmt.Sprintf("%s.retry.%v", q.main, delay)
 }
 
-// declare makes what is missing. What is there must be as it is declared.
+// declare creates missing queues. Existing ones must have the same arguments.
 func (q queues) declare(c *amqp.Channel) error {
 	if err := declareQueue(c, q.main, q.args); err != nil {
 		return err
@@ -56,7 +58,7 @@ func (q queues) declare(c *amqp.Channel) error {
 			"x-dead-letter-exchange":    "",
 			"x-dead-letter-routing-key": q.main,
 			"x-dead-letter-strategy":    "at-least-once",
-			amqp.QueueOverflowArg:       amqp.QueueOverflowRejectPublish, // what that strategy asks for
+			amqp.QueueOverflowArg:       amqp.QueueOverflowRejectPublish, // required by that strategy
 		})
 		if err != nil {
 			return err

@@ -11,15 +11,15 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// session is what a Consumer has with one connection. Messages that came with it can be settled only on it.
+// session is a Consumer's use of one connection. Its messages can be settled only on that connection.
 type session struct {
 	*Consumer
 	conn       *amqp.Connection
 	channel    *amqp.Channel
 	deliveries <-chan amqp.Delivery
 	closed     chan *amqp.Error // the channel's
-	gone       chan struct{}    // closed when the connection serves no more
-	mine       sync.WaitGroup   // handlers of messages that came with it
+	ended      chan struct{}    // closed when the connection is lost
+	handlers   sync.WaitGroup   // of this session's messages
 }
 
 func (c *Consumer) connect(ctx context.Context) (*session, error) {
@@ -27,9 +27,9 @@ func (c *Consumer) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{Consumer: c, conn: conn, gone: make(chan struct{})}
+	s := &session{Consumer: c, conn: conn, ended: make(chan struct{})}
 	if err := s.open(); err != nil {
-		_ = conn.Close() // the error that led here says more
+		_ = conn.Close() // the first error says more
 		return nil, err
 	}
 	return s, nil
@@ -52,56 +52,58 @@ func (s *session) open() (err error) {
 	return err
 }
 
-// run hands messages to handlers until ctx ends or the connection does. In the first case it returns once they have ended.
+// run starts handlers until ctx ends or the connection is lost. If ctx ends, it waits for the handlers.
 func (s *session) run(ctx context.Context) error {
 	defer func() { _ = s.conn.Close() }() // it may be lost
 	for {
 		select {
 		case <-ctx.Done():
 			return s.finish()
-		case s.places <- struct{}{}:
+		case s.slots <- struct{}{}:
 		case err := <-s.closed:
 			return s.lost(err)
 		}
 		select {
 		case d, ok := <-s.deliveries:
 			if !ok {
-				<-s.places
+				<-s.slots
 				return s.lost(nil)
 			}
 			s.start(ctx, d)
 		case <-ctx.Done():
-			<-s.places
+			<-s.slots
 			return s.finish()
 		}
 	}
 }
 
-// start handles a message; the place for it has been taken.
+// start handles a message in a new goroutine. The caller has taken a slot.
 func (s *session) start(ctx context.Context, d amqp.Delivery) {
-	s.mine.Add(1)
+	s.handlers.Add(1)
 	s.running.Go(func() {
-		defer func() { <-s.places }()
-		defer s.mine.Done()
+		defer func() { <-s.slots }()
+		defer s.handlers.Done()
 		s.handle(ctx, &d)
 	})
 }
 
-// finish takes no more messages, gives back at once those that were sent ahead, since handlers may run for long, and waits for these.
+// finish takes no more messages, returns prefetched ones to the queue, and then waits for the handlers, which may take
+// long.
 func (s *session) finish() error {
 	err := s.channel.Cancel(consumerTag, false)
 	for d := range s.deliveries {
 		err = errors.Join(err, d.Nack(false, true))
 	}
-	s.mine.Wait()
+	s.handlers.Wait()
 	return err
 }
 
-var errCanceled = errors.New("amqpsafe: the server has ended the consumer; has the queue been deleted?")
+var errCanceled = errors.New("amqpsafe: the server has canceled the consumer; was the queue deleted?")
 
-// lost ends a session whose messages go to others. Handlers that run go on: their keys will end, and the next delivery finds out.
+// lost ends a session whose connection is lost. RabbitMQ delivers its messages again. Running handlers go on until
+// their keys have ended, which the next delivery will find.
 func (s *session) lost(err *amqp.Error) error {
-	close(s.gone)
+	close(s.ended)
 	if err == nil {
 		select {
 		case err = <-s.closed:
@@ -114,10 +116,10 @@ func (s *session) lost(err *amqp.Error) error {
 	return err
 }
 
-// settleTimeout bounds what is said to the server about one message.
+// settleTimeout limits the calls to the server about one message.
 const settleTimeout = 30 * time.Second
 
-// handle has a message handled and settled.
+// handle handles and settles a message.
 func (s *session) handle(ctx context.Context, d *amqp.Delivery) {
 	m := messageOf(s.queues.main, d)
 	disposition := s.consumer.Handle(ctx, m, s.handler)
@@ -128,8 +130,8 @@ func (s *session) handle(ctx context.Context, d *amqp.Delivery) {
 	}
 }
 
-// settle tells the server what becomes of a message. If the copy of one that is to go elsewhere cannot be published, the
-// message goes back to the queue.
+// settle tells the server what happens to a message. If publishing a copy to a retry queue or to the dead letters
+// fails, the message returns to its queue.
 func (s *session) settle(ctx context.Context, d *amqp.Delivery, disposition queuesafe.Disposition) error {
 	var err error
 	switch {
@@ -140,7 +142,7 @@ func (s *session) settle(ctx context.Context, d *amqp.Delivery, disposition queu
 	case disposition.Action == queuesafe.Dead && s.queues.dead != "":
 		err = s.publisher.publish(ctx, "", s.queues.dead, s.deadLetter(d, disposition))
 	}
-	if errors.Is(err, errUnroutable) { // somebody has deleted the queue
+	if errors.Is(err, errUnroutable) { // the queue was deleted
 		err = errors.Join(err, s.redeclare())
 	}
 	if err != nil {
@@ -150,7 +152,7 @@ func (s *session) settle(ctx context.Context, d *amqp.Delivery, disposition queu
 	return d.Ack(false)
 }
 
-// redeclare makes queues that are missing, on a channel of its own, which an error would close.
+// redeclare creates missing queues. It uses its own channel, because an error would close the channel.
 func (s *session) redeclare() error {
 	c, err := s.conn.Channel()
 	if err != nil {
@@ -166,13 +168,13 @@ func (s *session) deadLetter(d *amqp.Delivery, disposition queuesafe.Disposition
 	return m
 }
 
-// pause keeps a message that cannot be sent on from going around at full speed.
+// pause delays a message whose copy cannot be published, so that it is not redelivered in a tight loop.
 func (s *session) pause(ctx context.Context) {
 	t := time.NewTimer(time.Second)
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-s.gone:
+	case <-s.ended:
 	case <-ctx.Done():
 	}
 }

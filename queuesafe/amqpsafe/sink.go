@@ -11,24 +11,24 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// Sink sends the outbox's messages to RabbitMQ: it is an outbox.Sink. A message counts as sent once the server has confirmed
-// that it is in a queue for good, on the disks of most of its nodes if it is a quorum queue.
+// Sink is an outbox.Sink that sends to RabbitMQ. A message counts as sent when the server has confirmed that it is
+// stored in a queue; if that is a quorum queue, on the disks of most nodes.
 type Sink struct {
 	publisher *publisher
 	options   SinkOptions
 }
 
-// SinkOptions may be left empty.
+// SinkOptions of a Sink. SinkOptions{} works.
 type SinkOptions struct {
-	// Exchange that messages are published to. Default: the default exchange, which takes a routing key for a queue's name.
+	// Exchange is the exchange to publish to. Default: the default exchange, whose routing keys are names of queues.
 	Exchange string
-	// RoutingKey of a message. Default: its Topic.
+	// RoutingKey returns the routing key of a message. Default: its Topic.
 	RoutingKey func(m outbox.Message) string
 	// ContentType of the messages. Default "application/json".
 	ContentType string
 }
 
-// NewSink returns a Sink. Close frees its connection.
+// NewSink returns a Sink. It connects when it has a message to send; Close closes the connection.
 func NewSink(dial DialFunc, o SinkOptions) *Sink {
 	if o.RoutingKey == nil {
 		o.RoutingKey = func(m outbox.Message) string { return m.Topic }
@@ -41,16 +41,19 @@ func NewSink(dial DialFunc, o SinkOptions) *Sink {
 
 var _ outbox.Sink = (*Sink)(nil)
 
-// Send publishes the batch, all messages at once, with their keys as message ID and in the header Idempotency-Key. A message that
-// no queue takes, since none is bound, has not been sent: it is tried again. One that the protocol or the server does not take is
-// not: a routing key or a header's name of more than 255 bytes, headers larger than a frame, a body larger than max_message_size.
+// Send publishes all messages of the batch concurrently. A message's key is its message ID and its header
+// Idempotency-Key.
+//
+// A message for which no queue is bound is not sent and will be retried. Errors are permanent for messages that the
+// protocol or the server cannot accept: a routing key or a header's name of more than 255 bytes, headers larger than a
+// frame, a body larger than max_message_size.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	answers := outbox.Each(maxUnconfirmed, func(ctx context.Context, d outbox.Delivery) error {
 		return s.send(ctx, s.publisher, d.Message)
 	}).Send(ctx, batch)
 	for _, err := range answers {
 		if refusedMessage(err) {
-			s.byThemselves(ctx, batch, answers)
+			s.oneByOne(ctx, batch, answers)
 			break
 		}
 	}
@@ -65,14 +68,16 @@ func (s *Sink) send(ctx context.Context, p *publisher, m outbox.Message) error {
 	return p.publish(ctx, s.options.Exchange, key, s.publishing(m))
 }
 
-// refusedMessage reports whether the server has closed the channel over a message, and so refused all that were under way.
+// refusedMessage reports whether the server has closed the channel because of a message. All unconfirmed messages fail
+// with it.
 func refusedMessage(err error) bool {
 	var e *amqp.Error
 	return errors.As(err, &e) && e.Server && e.Code == amqp.PreconditionFailed
 }
 
-// byThemselves publishes what went down with a channel, one message after the other, to find out which one the server refuses.
-func (s *Sink) byThemselves(ctx context.Context, batch []outbox.Delivery, answers []error) {
+// oneByOne publishes the messages that failed with a channel one after the other, to find the one that the server
+// refuses.
+func (s *Sink) oneByOne(ctx context.Context, batch []outbox.Delivery, answers []error) {
 	p := &publisher{dial: s.publisher.dial}
 	defer p.close()
 	for i, err := range answers {
@@ -89,24 +94,25 @@ func (s *Sink) byThemselves(ctx context.Context, batch []outbox.Delivery, answer
 
 const (
 	maxShort = 255 // bytes of a routing key and of a header's name
-	// maxHeaders bounds all headers together: they travel in one frame, which by RabbitMQ's default has 131,072 bytes.
+	// maxHeaders is how many bytes all headers may have. They are sent in one frame, by RabbitMQ's default of 131,072
+	// bytes.
 	maxHeaders = 128<<10 - 2048
 )
 
-// unfit says why a message cannot be sent over AMQP. Trying it would cost the connection, and what else is under way on it.
+// unfit returns why a message cannot be sent over AMQP. Sending it would close the connection for all other messages.
 func unfit(routingKey string, m outbox.Message) error {
 	if len(routingKey) > maxShort {
-		return outbox.Permanent(fmt.Errorf("amqpsafe: the routing key has %d bytes, the limit is %d", len(routingKey), maxShort))
+		return outbox.Permanent(fmt.Errorf("amqpsafe: the routing key has %d bytes; the limit is %d", len(routingKey), maxShort))
 	}
 	size := 0
 	for name, value := range m.Header {
 		if len(name) > maxShort {
-			return outbox.Permanent(fmt.Errorf("amqpsafe: the name of a header has %d bytes, the limit is %d", len(name), maxShort))
+			return outbox.Permanent(fmt.Errorf("amqpsafe: the name of a header has %d bytes; the limit is %d", len(name), maxShort))
 		}
 		size += len(name) + len(value) + 6
 	}
 	if size > maxHeaders {
-		return outbox.Permanent(fmt.Errorf("amqpsafe: the headers have %d bytes, the limit is %d", size, maxHeaders))
+		return outbox.Permanent(fmt.Errorf("amqpsafe: the headers have %d bytes; the limit is %d", size, maxHeaders))
 	}
 	return nil
 }

@@ -107,8 +107,9 @@ func errorsOf(errs []error) error {
 	return nil
 }
 
-// One that the protocol or the server does not take costs the connection or the channel, and so whatever is under way. Seen to fail
-// without unfit and byThemselves: none of the batch was ever sent, until all of it had become dead letters.
+// One that the protocol or the server does not take costs the connection or the channel, and so whatever is under way.
+// Seen to fail without unfit and oneByOne: none of the batch was ever sent, until all of it had become dead
+// letters.
 func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	k := newKit(t)
 	k.consume(succeed)
@@ -132,8 +133,8 @@ func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	}
 }
 
-// The server is short of memory: it reads nothing more from whoever publishes. Seen to fail with publish called in place: Send hung
-// for as long as that lasted, and so did Close.
+// The server is short of memory: it reads nothing more from whoever publishes. Seen to fail with publish called in
+// place: Send hung for as long as that lasted, and so did Close.
 func TestPublishingToABlockedServerIsBounded(t *testing.T) {
 	t.Parallel()
 	server := servers.StartRabbitMQ(t, servers.RabbitMQOptions{Settings: map[string]string{"vm_memory_high_watermark.absolute": "1MB"}})
@@ -163,8 +164,8 @@ func TestPublishingToABlockedServerIsBounded(t *testing.T) {
 	})
 }
 
-// Seen to fail with begin called in place, and with its second look at ctx taken out: the messages went out long after the relay had
-// been told that they had not.
+// Seen to fail with begin called in place, and with its second look at ctx taken out: the messages went out long after
+// the relay had been told that they had not.
 func TestNothingIsSentAfterTheContext(t *testing.T) {
 	k := newKit(t)
 	c := k.channel()

@@ -23,7 +23,7 @@ type Consumer struct {
 	consumer *queuesafe.Consumer
 	handler  queuesafe.Handler
 	options  Options
-	places   chan struct{} // one for each handler at work, also those whose partition is gone
+	slots    chan struct{} // one for each running handler, also those whose partition was taken away
 	running  sync.WaitGroup
 }
 
@@ -31,23 +31,25 @@ type Consumer struct {
 type Options struct {
 	// Parallel is how many handlers run at once, over all partitions. Default 16.
 	Parallel int
-	// Order says which messages of a partition are in order: those for which it returns the same text, each after the one before
-	// it has ended. "" is in no order. Default: the record's key.
+	// Order returns the order key of a record. Messages of a partition with the same order key are handled one after
+	// the other; messages whose order key is "" are handled in any order. Default: the record's key.
 	Order func(r *kgo.Record) string
-	// Window is how many messages of a partition are taken ahead of the first one that has not ended, before the partition is
-	// paused; what was fetched together may exceed it. Default 1000.
+	// Window is how many messages of a partition may be taken beyond the first one that has not ended, before the
+	// partition is paused. Messages that were fetched together may exceed it. Default 1000.
 	Window int
-	// Drain is how long handlers may go on when their partition goes to another member. It must be well below kgo.RebalanceTimeout, which
-	// is one minute by default. Default 20 s.
+	// Drain is how long a rebalance waits for the running handlers of a partition that moves to another member. It must
+	// be well below kgo.RebalanceTimeout, which is one minute by default. Default 20 s.
 	Drain time.Duration
-	// CommitEvery is the time between commits. What is not committed is delivered again after a crash. Default 1 s; at least a tenth
-	// of it.
+	// CommitEvery is the time between commits. Messages that are not committed are delivered again after a crash.
+	// Default 1 s; at least 100 ms.
 	CommitEvery time.Duration
-	// DeadLetters is the topic for messages that are given up. It must be there. Default: the message's topic and ".dead".
+	// DeadLetters is the topic for messages that are given up. It must exist. Default: the message's topic followed by
+	// ".dead".
 	DeadLetters string
-	// DropDead removes messages that are given up, instead.
+	// DropDead removes messages that are given up, without a dead letter.
 	DropDead bool
-	// MaxPause bounds the pause after an error of the broker's; it begins with a fifth of a second and doubles. Default 10 s.
+	// MaxPause is the longest pause after an error of the brokers. The pause begins with 200 ms and doubles. Default 10
+	// s.
 	MaxPause time.Duration
 }
 
@@ -63,37 +65,38 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// NewConsumer returns a Consumer of topics, as a member of a group. connect says how the brokers are reached, and may set anything
-// else of a client but what a Consumer lives by: the group, its callbacks, and what is committed. Default: records of
-// transactions that were not committed are not consumed, and a new group begins with what is there.
+// NewConsumer returns a Consumer of topics, as a member of a group. connect has the options to reach the brokers, and
+// may have any other option of a client except those that the Consumer sets itself: the group, its callbacks, and
+// commits. By default, records of uncommitted transactions are not consumed, and a new group begins with the oldest
+// record.
 //
-// Name the group as the queuesafe.Consumer: two groups with one such name share their keys, so that each message is processed by one of
-// the groups only.
+// Give the group the name of the queuesafe.Consumer: two groups whose Consumers have the same name share their keys, so
+// that each message is processed by only one of the groups.
 func NewConsumer(connect []kgo.Opt, group string, topics []string, c *queuesafe.Consumer, h queuesafe.Handler, o Options) *Consumer {
 	o = o.withDefaults()
 	return &Consumer{
 		connect: connect, group: group, topics: topics, consumer: c, handler: h, options: o,
-		places: make(chan struct{}, o.Parallel),
+		slots: make(chan struct{}, o.Parallel),
 	}
 }
 
 const (
 	firstPause = 200 * time.Millisecond
-	// callTimeout bounds a commit, and what is said about one message.
+	// callTimeout limits a commit, and the calls to the brokers about one message.
 	callTimeout = 30 * time.Second
 )
 
-// Run consumes until ctx ends, then begins with no more messages, waits for the handlers that run, commits what has ended, leaves
-// the group and returns nil. Connections that are lost are made again.
+// Run consumes until ctx ends. Then it starts no more handlers, waits for the running ones, commits what has ended,
+// leaves the group and returns nil. The client reconnects after a lost connection.
 //
-// It returns an error only if the options contradict each other, or if the brokers refuse the group or a topic to begin with.
-// Run is for one goroutine at a time.
+// It returns an error only if the client's options are invalid, or if the brokers refuse the group or a topic before
+// this member has joined. Do not call Run again before it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	s, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.client.CloseAllowingRebalance() // commits too: it gives the partitions back
+	defer s.client.CloseAllowingRebalance() // commits too, because it gives the partitions back
 	defer c.running.Wait()
 	for pause := firstPause; ctx.Err() == nil; {
 		err := s.poll(ctx)
@@ -107,13 +110,13 @@ func (c *Consumer) Run(ctx context.Context) error {
 			return err
 		}
 		c.tell(ctx, queuesafe.Disconnected, c.group, err)
-		_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // Run looks at ctx
+		_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // the loop checks ctx
 		pause = min(2*pause, c.options.MaxPause)
 	}
 	return nil
 }
 
-// refused reports whether the brokers understood and said no: trying again will not help.
+// refused reports whether the brokers have refused a request, so that a retry will not help.
 func refused(err error) bool {
 	for _, no := range []error{
 		kerr.SaslAuthenticationFailed, kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.InvalidGroupID,

@@ -194,8 +194,8 @@ func (k *kit) abandon(id string, n int) {
 	}
 }
 
-// The commit is lost with the process: the next one asks the store once for each message. Seen to fail with key and fingerprint of
-// the message's own left out (a key that is never the same).
+// The commit is lost with the process: the next one asks the store once for each message. Seen to fail with key and
+// fingerprint of the message's own left out (a key that is never the same).
 func TestLostCommitCostsOneRead(t *testing.T) {
 	k := newKit(t, 1)
 	k.o.CommitEvery = time.Hour

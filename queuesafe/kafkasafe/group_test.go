@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// A member joins: the partition that it gets waits until what runs there has ended, and is committed. Seen to fail with drain taken
-// out of revoked: the other member found the message in flight.
+// A member joins: the partition that it gets waits until what runs there has ended, and is committed. Seen to fail with
+// drain taken out of revoked: the other member found the message in flight.
 func TestRevokedPartitionIsDrainedAndCommitted(t *testing.T) {
 	k := newKit(t, 2)
 	k.o.CommitEvery = time.Hour // only the revocation commits
@@ -40,7 +40,8 @@ func TestRevokedPartitionIsDrainedAndCommitted(t *testing.T) {
 	}
 }
 
-// holdTwoPartitions runs a consumer until it is at work on one message of each of two partitions. It goes on when hold is closed.
+// holdTwoPartitions runs a consumer until it is at work on one message of each of two partitions. It goes on when hold
+// is closed.
 func (k *kit) holdTwoPartitions() (hold chan struct{}) {
 	k.Helper()
 	hold, began := make(chan struct{}), make(chan struct{}, 2)
@@ -67,8 +68,8 @@ func (k *kit) heartbeats(n int) {
 	k.Until("heard", func() bool { return seen.Hits() >= n })
 }
 
-// A handler that is slower than Drain does not hold the group up: it goes on, and the other member leaves its message until
-// then. Seen to fail with drain's deadline taken out.
+// A handler that is slower than Drain does not hold the group up: it goes on, and the other member leaves its message
+// until then. Seen to fail with drain's deadline taken out.
 func TestDrainIsBounded(t *testing.T) {
 	k := newKit(t, 2)
 	k.o.Drain = 50 * time.Millisecond
@@ -83,8 +84,8 @@ func TestDrainIsBounded(t *testing.T) {
 	}
 }
 
-// The group has gone on without a member whose handler runs, as after a long pause of the process. Nothing of what it had is
-// committed past the gap, and nobody does it twice. Seen to fail with done marking the message that has ended.
+// The group has gone on without a member whose handler runs, as after a long pause of the process. Nothing of what it
+// had is committed past the gap, and nobody does it twice. Seen to fail with done marking the message that has ended.
 func TestLostPartitionIsNotCommitted(t *testing.T) {
 	k := newKit(t, 1)
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
@@ -147,7 +148,8 @@ func TestBrokerFaults(t *testing.T) {
 	}
 }
 
-// What a transaction has not committed is not consumed; what it has is, and the gaps that its markers leave hold nothing up.
+// What a transaction has not committed is not consumed; what it has is, and the gaps that its markers leave hold
+// nothing up.
 func TestOnlyCommittedTransactionsAreConsumed(t *testing.T) {
 	k := newKit(t, 1)
 	m := k.consume(succeed)

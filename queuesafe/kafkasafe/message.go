@@ -16,7 +16,7 @@ import (
 const (
 	// ReasonHeader is the queuesafe.Situation.
 	ReasonHeader = "x-retrysafe-reason"
-	// TopicHeader, PartitionHeader and OffsetHeader say where it comes from.
+	// TopicHeader, PartitionHeader and OffsetHeader are those of the message that was given up.
 	TopicHeader     = "x-retrysafe-topic"
 	PartitionHeader = "x-retrysafe-partition"
 	OffsetHeader    = "x-retrysafe-offset"
@@ -24,8 +24,8 @@ const (
 
 type recordKey struct{}
 
-// RecordFrom returns the record that a handler's message comes from, given the handler's context. The handler must not change
-// it.
+// RecordFrom returns the record of a handler's message, given the handler's context. The handler must not change it. ok
+// is false if ctx is not that of a handler.
 func RecordFrom(ctx context.Context) (r *kgo.Record, ok bool) {
 	r, ok = ctx.Value(recordKey{}).(*kgo.Record)
 	return r, ok
@@ -33,7 +33,8 @@ func RecordFrom(ctx context.Context) (r *kgo.Record, ok bool) {
 
 func source(topic string, partition int32) string { return fmt.Sprintf("%s/%d", topic, partition) }
 
-// messageOf is the message as its handler sees it. Kafka counts no deliveries: these are the ones to this member.
+// messageOf returns the message as its handler sees it. Kafka does not count deliveries: delivery counts those to this
+// member.
 func messageOf(r *kgo.Record, delivery int) queuesafe.Message {
 	h := make(queuesafe.Header, len(r.Headers))
 	for _, header := range r.Headers {
@@ -45,7 +46,7 @@ func messageOf(r *kgo.Record, delivery int) queuesafe.Message {
 	}
 }
 
-// deadLetter is a record to produce for a message that is given up.
+// deadLetter returns the record to produce for a message that is given up.
 func (c *Consumer) deadLetter(r *kgo.Record, d queuesafe.Disposition) *kgo.Record {
 	own := []kgo.RecordHeader{
 		{Key: ReasonHeader, Value: []byte(d.Situation.String())},

@@ -11,35 +11,35 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// partition is what a session has taken of one.
+// partition holds the messages that a session has taken from one partition.
 type partition struct {
 	*session
-	at   place
-	ctx  context.Context // ends when nothing more of the partition is to begin
+	id   partitionID
+	ctx  context.Context // ends when no more messages of the partition may start
 	stop context.CancelFunc
 	work sync.WaitGroup
 
 	mu     sync.Mutex
-	window []*entry            // what was taken, by offset, from the first one that has not ended
-	lanes  map[string][]*entry // what is in order, and waits for its first one
+	window []*entry            // taken messages by offset; the first one has not ended
+	queues map[string][]*entry // by order key: the first message is being handled, the others wait for it
 	paused bool
-	over   bool // nothing is marked any more
+	ended  bool // nothing may be marked for a commit any more
 }
 
-// entry is a message that was taken.
+// entry is a message that was taken from the partition.
 type entry struct {
 	record *kgo.Record
-	order  string // "": none
+	order  string // the order key; "": none
 	ended  bool
 }
 
-func newPartition(s *session, at place) *partition {
-	p := &partition{session: s, at: at, lanes: map[string][]*entry{}}
+func newPartition(s *session, id partitionID) *partition {
+	p := &partition{session: s, id: id, queues: map[string][]*entry{}}
 	p.ctx, p.stop = context.WithCancel(s.ctx)
 	return p
 }
 
-// take begins with records, in their order.
+// take adds records, in their order, and starts those that need not wait for another one.
 func (p *partition) take(records []*kgo.Record) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,9 +47,9 @@ func (p *partition) take(records []*kgo.Record) {
 		e := &entry{record: r, order: p.options.Order(r)}
 		p.window = append(p.window, e)
 		if e.order != "" {
-			p.lanes[e.order] = append(p.lanes[e.order], e)
-			if len(p.lanes[e.order]) > 1 {
-				continue // it waits for the one before it
+			p.queues[e.order] = append(p.queues[e.order], e)
+			if len(p.queues[e.order]) > 1 {
+				continue // it waits for the message before it
 			}
 		}
 		p.start(e)
@@ -60,7 +60,7 @@ func (p *partition) take(records []*kgo.Record) {
 	}
 }
 
-// start handles a message, and then all that are in order behind it.
+// start handles a message and then, one after the other, those that wait for it.
 func (p *partition) start(e *entry) {
 	p.work.Add(1)
 	p.running.Go(func() {
@@ -71,14 +71,15 @@ func (p *partition) start(e *entry) {
 	})
 }
 
-// settled handles a message, again and again, until it has ended. It returns false if the partition ends first.
+// settled handles a message until it has ended, as often as needed. It returns false if the partition is taken away
+// first.
 func (p *partition) settled(r *kgo.Record) bool {
 	for delivery := 1; ; delivery++ {
-		if !p.takePlace() {
+		if !p.takeSlot() {
 			return false
 		}
 		d := p.handle(r, delivery)
-		<-p.places
+		<-p.slots
 		if d.Action != queuesafe.Later {
 			return true
 		}
@@ -88,24 +89,24 @@ func (p *partition) settled(r *kgo.Record) bool {
 	}
 }
 
-// takePlace waits for a place, and reports whether there is still a reason to.
-func (p *partition) takePlace() bool {
+// takeSlot waits for a free slot. It returns false if the partition is taken away.
+func (p *partition) takeSlot() bool {
 	select {
-	case p.places <- struct{}{}:
+	case p.slots <- struct{}{}:
 	case <-p.ctx.Done():
 		return false
 	}
-	if p.ctx.Err() != nil { // both were so, and chance has chosen
-		<-p.places
+	if p.ctx.Err() != nil { // select may choose the slot although ctx has ended
+		<-p.slots
 		return false
 	}
 	return true
 }
 
-// minDelay keeps a message that comes again at once from going around at full speed.
+// minDelay prevents a tight loop with a message that is to be delivered again at once.
 const minDelay = 10 * time.Millisecond
 
-// handle has a message handled once. One that is given up and cannot be sent to the dead letters comes again.
+// handle handles a message once. If it is given up and sending it to the dead letters fails, it is handled again.
 func (p *partition) handle(r *kgo.Record, delivery int) queuesafe.Disposition {
 	m := messageOf(r, delivery)
 	d := p.consumer.Handle(context.WithValue(p.ctx, recordKey{}, r), m, p.handler)
@@ -121,7 +122,7 @@ func (p *partition) handle(r *kgo.Record, delivery int) queuesafe.Disposition {
 	return d
 }
 
-// done marks what can be committed, now that a message has ended, and returns the one that waited for it.
+// done notes that a message has ended, marks what can be committed, and returns the message that waited for it.
 func (p *partition) done(e *entry) (next *entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,27 +131,27 @@ func (p *partition) done(e *entry) (next *entry) {
 	for len(p.window) > 0 && p.window[0].ended {
 		last, p.window = p.window[0].record, p.window[1:]
 	}
-	if last != nil && !p.over {
+	if last != nil && !p.ended {
 		p.client.MarkCommitRecords(last)
 	}
 	if p.paused && len(p.window) <= p.options.Window/2 {
 		p.resume()
 	}
-	return p.after(e)
+	return p.next(e)
 }
 
-// after takes a message that has ended out of its lane.
-func (p *partition) after(e *entry) (next *entry) {
+// next removes a message that has ended from the queue of its order key, and returns the one behind it.
+func (p *partition) next(e *entry) *entry {
 	if e.order == "" {
 		return nil
 	}
-	lane := p.lanes[e.order][1:]
-	if len(lane) == 0 {
-		delete(p.lanes, e.order)
+	queue := p.queues[e.order][1:]
+	if len(queue) == 0 {
+		delete(p.queues, e.order)
 		return nil
 	}
-	p.lanes[e.order] = lane
-	return lane[0]
+	p.queues[e.order] = queue
+	return queue[0]
 }
 
 func (p *partition) resume() {
@@ -158,7 +159,7 @@ func (p *partition) resume() {
 	p.client.ResumeFetchPartitions(p.names())
 }
 
-// drain waits, after stop, until the handlers have ended, or ctx has.
+// drain waits, after stop, until the handlers have ended or ctx ends.
 func (p *partition) drain(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() {
@@ -171,16 +172,16 @@ func (p *partition) drain(ctx context.Context) {
 	}
 }
 
-// end lets nothing more be committed from here. Handlers that run go on: their keys will end, and the next delivery finds out.
+// end prevents further commits. Running handlers go on until their keys have ended, which the next delivery will find.
 func (p *partition) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.over = true
+	p.ended = true
 	if p.paused {
 		p.resume()
 	}
 }
 
 func (p *partition) names() map[string][]int32 {
-	return map[string][]int32{p.at.topic: {p.at.partition}}
+	return map[string][]int32{p.id.topic: {p.id.partition}}
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// session is one membership of the group, and the partitions that it has at the moment.
+// session is a membership of the group, with the partitions that are assigned to it.
 type session struct {
 	*Consumer
-	ctx    context.Context // Run's
+	ctx    context.Context // that of Run
 	client *kgo.Client
 	joined atomic.Bool
 
 	mu         sync.Mutex
-	partitions map[place]*partition
+	partitions map[partitionID]*partition
 }
 
-// place names a partition.
-type place struct {
+// partitionID names a partition.
+type partitionID struct {
 	topic     string
 	partition int32
 }
 
 func (c *Consumer) open(ctx context.Context) (*session, error) {
-	s := &session{Consumer: c, ctx: ctx, partitions: map[place]*partition{}}
+	s := &session{Consumer: c, ctx: ctx, partitions: map[partitionID]*partition{}}
 	opts := append([]kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -40,7 +40,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		opts,
 		kgo.ConsumerGroup(c.group),
 		kgo.ConsumeTopics(c.topics...),
-		// Partitions come and go only between polls: so no record of one that is gone is taken.
+		// Assignments change only between polls, so that no record of a partition that was taken away is handled.
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(s.assigned),
 		kgo.OnPartitionsRevoked(s.revoked),
@@ -54,13 +54,13 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// poll takes what has been fetched. It never waits for handlers.
+// poll takes the fetched records. It never waits for handlers.
 func (s *session) poll(ctx context.Context) error {
 	fetches := s.client.PollRecords(ctx, s.options.Window)
 	defer s.client.AllowRebalance()
 	fetches.EachPartition(func(f kgo.FetchTopicPartition) {
 		s.mu.Lock()
-		p := s.partitions[place{f.Topic, f.Partition}]
+		p := s.partitions[partitionID{f.Topic, f.Partition}]
 		s.mu.Unlock()
 		if p != nil {
 			p.take(f.Records)
@@ -80,8 +80,8 @@ func (s *session) assigned(ctx context.Context, _ *kgo.Client, all map[string][]
 	s.mu.Lock()
 	for topic, ids := range all {
 		for _, id := range ids {
-			at := place{topic, id}
-			s.partitions[at] = newPartition(s, at)
+			pid := partitionID{topic, id}
+			s.partitions[pid] = newPartition(s, pid)
 		}
 	}
 	s.mu.Unlock()
@@ -92,50 +92,50 @@ func (s *session) assigned(ctx context.Context, _ *kgo.Client, all map[string][]
 	}
 }
 
-// revoked gives partitions to other members: what runs may end, and is committed.
+// revoked gives partitions up for other members, after waiting for running handlers, and commits what has ended.
 func (s *session) revoked(ctx context.Context, _ *kgo.Client, all map[string][]int32) {
-	gone := s.remove(all)
-	for _, p := range gone {
+	removed := s.remove(all)
+	for _, p := range removed {
 		p.stop()
 	}
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Drain)
 	defer cancel()
-	for _, p := range gone {
+	for _, p := range removed {
 		p.drain(drain)
 		p.end()
 	}
-	if len(gone) > 0 {
+	if len(removed) > 0 {
 		s.commit(ctx)
 	}
 }
 
-// lost is told when another member may have the partitions already: nothing of them is committed.
+// lost is called when another member may already have the partitions: nothing of them is committed.
 func (s *session) lost(ctx context.Context, _ *kgo.Client, all map[string][]int32) {
 	for _, p := range s.remove(all) {
 		p.stop()
 		p.end()
-		s.tell(ctx, queuesafe.Disconnected, source(p.at.topic, p.at.partition), errLost)
+		s.tell(ctx, queuesafe.Disconnected, source(p.id.topic, p.id.partition), errLost)
 	}
 }
 
-var errLost = errors.New("kafkasafe: the partition was lost; this member of the group was taken for dead")
+var errLost = errors.New("kafkasafe: the partition was lost: the group has removed this member")
 
-func (s *session) remove(all map[string][]int32) (gone []*partition) {
+func (s *session) remove(all map[string][]int32) (removed []*partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, ids := range all {
 		for _, id := range ids {
-			at := place{topic, id}
-			if p := s.partitions[at]; p != nil {
-				gone = append(gone, p)
-				delete(s.partitions, at)
+			pid := partitionID{topic, id}
+			if p := s.partitions[pid]; p != nil {
+				removed = append(removed, p)
+				delete(s.partitions, pid)
 			}
 		}
 	}
-	return gone
+	return removed
 }
 
-// commit says to the broker what has ended. The group's generation goes along: one that is over is refused.
+// commit commits what has ended. The broker refuses a commit of an earlier generation of the group.
 func (s *session) commit(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
@@ -144,7 +144,7 @@ func (s *session) commit(ctx context.Context) {
 	}
 }
 
-// committed is told how a commit in the background has ended.
+// committed receives the result of a commit in the background.
 func (s *session) committed(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
 	if err == nil && answer != nil {
 		err = commitError(answer)

@@ -14,25 +14,27 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// Sink sends the outbox's messages to Kafka: it is an outbox.Sink. A message counts as sent once all replicas in sync have it.
+// Sink is an outbox.Sink that sends to Kafka. A message counts as sent when all replicas in sync have it.
 type Sink struct {
 	client  *kgo.Client
 	options SinkOptions
-	alone   sync.RWMutex // held by whoever produces one record by itself; read-locked by all others
+	alone   sync.RWMutex // locked to produce a single record, read-locked to produce many together
 }
 
-// SinkOptions may be left empty.
+// SinkOptions of a Sink. SinkOptions{} works.
 type SinkOptions struct {
-	// Topic that a message is produced to. Default: its Topic.
+	// Topic returns the topic for a message. Default: its Topic.
 	Topic func(m outbox.Message) string
 }
 
-// NewSink returns a Sink. It does not close the client. It returns an error if the client was told kgo.DisableIdempotentWrite: it
-// might write a record twice by itself, and need not wait for all replicas. Let nobody else produce with the client: a broker
-// refuses records that have travelled together all at once, and the Sink can find the bad one only among its own.
+// NewSink returns a Sink. The caller closes the client, after use. NewSink returns an error if the client has the
+// option kgo.DisableIdempotentWrite: such a client may write a record twice, and need not wait for all replicas.
+//
+// Do not produce with the client elsewhere: a broker refuses all records of a request because of one, and the Sink can
+// find that one only among its own.
 func NewSink(client *kgo.Client, o SinkOptions) (*Sink, error) {
 	if off, _ := client.OptValue(kgo.DisableIdempotentWrite).(bool); off {
-		return nil, errors.New("kafkasafe: the client must write idempotently: leave kgo.DisableIdempotentWrite out")
+		return nil, errors.New("kafkasafe: the client must write idempotently: remove kgo.DisableIdempotentWrite")
 	}
 	if o.Topic == nil {
 		o.Topic = func(m outbox.Message) string { return m.Topic }
@@ -42,14 +44,14 @@ func NewSink(client *kgo.Client, o SinkOptions) (*Sink, error) {
 
 var _ outbox.Sink = (*Sink)(nil)
 
-// Send produces the batch, all messages at once, with their keys in the header Idempotency-Key. The record's key is the Aggregate, so
-// that messages of one aggregate are in one partition, in order. One that is too large, or that the topic does not take, or whose
-// topic's name is not valid, is not tried again.
+// Send produces all messages of the batch concurrently, with their keys in the header Idempotency-Key. A record's key
+// is the message's Aggregate, so that the messages of one aggregate are in one partition, in order. Errors are
+// permanent for messages that are too large, that the topic does not accept, or whose topic has an invalid name.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	answers := s.together(ctx, batch)
 	for i, err := range answers {
 		if refusedTogether(err) {
-			answers[i] = s.byItself(ctx, batch[i].Message)
+			answers[i] = s.singly(ctx, batch[i].Message)
 		}
 	}
 	return answers
@@ -69,20 +71,21 @@ func (s *Sink) together(ctx context.Context, batch []outbox.Delivery) []error {
 	return answers
 }
 
-// refusedTogether reports whether a broker says so of all records of a partition that have come together, whichever was bad.
+// refusedTogether reports whether a broker gives this error for all records of a partition in a request, although only
+// one is bad.
 func refusedTogether(err error) bool {
 	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.InvalidRecord)
 }
 
-// byItself finds out whether it is this message that a broker refuses.
-func (s *Sink) byItself(ctx context.Context, m outbox.Message) error {
+// singly produces a message in a request of its own, to find out whether it is the one that the broker refuses.
+func (s *Sink) singly(ctx context.Context, m outbox.Message) error {
 	s.alone.Lock()
 	defer s.alone.Unlock()
 	return classify(produce(ctx, s.client, s.record(m))[0])
 }
 
-// produce produces records and waits for an answer to each, or for the end of ctx: an idempotent producer keeps what it may have
-// written until a broker answers, however long that takes.
+// produce produces records and waits for an answer to each, or for the end of ctx: an idempotent producer keeps a
+// record that it may have written until a broker answers, however long that takes.
 func produce(ctx context.Context, client *kgo.Client, records ...*kgo.Record) []error {
 	type result struct {
 		at  int

@@ -134,8 +134,8 @@ func TestSinkTellsWhichOneIsTooLarge(t *testing.T) {
 	}
 }
 
-// An idempotent producer does not let go of what it may have written. Seen to fail with ProduceSync: Send hung until a broker
-// answered.
+// An idempotent producer does not let go of what it may have written. Seen to fail with ProduceSync: Send hung until a
+// broker answered.
 func TestSinkEndsWithItsContext(t *testing.T) {
 	k := newKit(t, 1)
 	stuck := topic + ".dead"

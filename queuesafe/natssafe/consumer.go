@@ -16,7 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// Consumer consumes through one pull consumer of a stream.
+// Consumer consumes through a pull consumer of a stream.
 type Consumer struct {
 	js       jetstream.JetStream
 	pull     jetstream.Consumer
@@ -25,7 +25,7 @@ type Consumer struct {
 	options  Options
 	source   string
 	ackWait  time.Duration
-	places   chan struct{} // one for each handler at work
+	slots    chan struct{} // one for each running handler
 	running  sync.WaitGroup
 }
 
@@ -33,69 +33,70 @@ type Consumer struct {
 type Options struct {
 	// Parallel is how many handlers run at once. Default 16.
 	Parallel int
-	// DeadLetters is the subject to which a copy of a message goes that is given up, before it is terminated. Have a stream that
-	// keeps it, and that this consumer does not take from: without one, the message is left to come again. Default: no copies; what is given up is only noted by the
-	// server, in an advisory.
+	// DeadLetters is the subject to which a copy of a message is published that is given up, before it is terminated.
+	// It must belong to a stream that this consumer does not consume from; without such a stream the message is
+	// delivered again. Default: no copies; the server publishes an advisory about a message that is given up.
 	DeadLetters string
 }
 
-// ConsumerConfig is what a durable pull consumer should be like: it acknowledges each message by itself, never gives one up on its
-// own account, and waits 30 s for a sign of life. With a limit of the server's own, MaxDeliver, a message would just not be
-// delivered any more, without a dead letter.
+// ConsumerConfig returns the configuration for a durable pull consumer: each message is acknowledged explicitly,
+// deliveries are not limited, and AckWait is 30 s. With a limit (MaxDeliver) the server would stop delivering a message
+// without a dead letter.
 func ConsumerConfig(durable string) jetstream.ConsumerConfig {
 	return jetstream.ConsumerConfig{
 		Durable: durable, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxDeliver: -1,
 	}
 }
 
-// NewConsumer returns a Consumer that pulls by way of a JetStream consumer. Many may share it, in many processes.
+// NewConsumer returns a Consumer that pulls from a JetStream consumer. Many Consumers, in many processes, may share a
+// JetStream consumer.
 //
-// It returns an error if the JetStream consumer does not acknowledge explicitly, or if it would give messages up before this
-// one does: see ConsumerConfig.
+// It returns an error if the JetStream consumer has no explicit acknowledgement, or if its MaxDeliver would give
+// messages up before this Consumer does: see ConsumerConfig.
 func NewConsumer(js jetstream.JetStream, pull jetstream.Consumer, c *queuesafe.Consumer, h queuesafe.Handler, o Options) (*Consumer, error) {
 	info := pull.CachedInfo()
 	config := info.Config
 	limit := c.MaxDeliveries()
 	switch {
 	case config.AckPolicy != jetstream.AckExplicitPolicy:
-		return nil, fmt.Errorf("natssafe: the consumer %s has the policy %v, it needs explicit acknowledgement", info.Name, config.AckPolicy)
+		return nil, fmt.Errorf("natssafe: the consumer %s has AckPolicy %v; it needs AckExplicitPolicy", info.Name, config.AckPolicy)
 	case config.MaxDeliver > 0 && (limit < 0 || config.MaxDeliver <= limit):
-		return nil, fmt.Errorf("natssafe: the consumer %s delivers %d times at most: messages would vanish before %d deliveries "+
-			"have made them dead letters; set MaxDeliver to -1", info.Name, config.MaxDeliver, limit)
+		return nil, fmt.Errorf("natssafe: the consumer %s has MaxDeliver %d: the server would drop messages before "+
+			"%d deliveries make them dead letters; set MaxDeliver to -1", info.Name, config.MaxDeliver, limit)
 	}
 	o.Parallel = max(cmp.Or(o.Parallel, 16), 1)
 	return &Consumer{
 		js: js, pull: pull, consumer: c, handler: h, options: o, source: info.Stream, ackWait: ackWait(config),
-		places: make(chan struct{}, o.Parallel),
+		slots: make(chan struct{}, o.Parallel),
 	}, nil
 }
 
-// ackWait is how long the server waits for a sign of life.
+// ackWait returns how long the server waits before it delivers a message again.
 func ackWait(config jetstream.ConsumerConfig) time.Duration {
 	wait := config.AckWait
-	for _, d := range config.BackOff { // it takes the place of AckWait
+	for _, d := range config.BackOff { // it replaces AckWait
 		wait = min(wait, d)
 	}
 	return wait
 }
 
 const (
-	// pullWait is how long a pull request waits for messages; after pullHeartbeat without a sign of the server, twice, it is lost.
+	// pullWait is how long a pull request waits for messages. It fails after two missed heartbeats of the server.
 	pullWait      = 5 * time.Second
 	pullHeartbeat = time.Second
 	retryPause    = 200 * time.Millisecond
-	// settleTimeout bounds what is said to the server about one message.
+	// settleTimeout limits the calls to the server about one message.
 	settleTimeout = 10 * time.Second
 )
 
-// Run consumes until ctx ends, then takes no more messages, waits for the handlers that run, settles their messages, and returns
-// nil. While the server is away, it waits.
+// Run consumes until ctx ends. Then it takes no more messages, waits for the running handlers, settles their messages
+// and returns nil. While the server cannot be reached, it retries.
 //
-// It returns an error if the JetStream consumer or its stream is deleted, if the connection is closed for good, or if the consumer
-// would be given its own dead letters. Run is for one goroutine at a time.
+// It returns an error if the JetStream consumer or its stream is deleted, if the connection is closed, or if the
+// consumer would receive its own dead letters. Do not call Run again before it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	if c.takesOwnDeadLetters(ctx) {
-		return fmt.Errorf("natssafe: the consumer takes its own dead letters: give it a filter without %s", c.options.DeadLetters)
+		return fmt.Errorf("natssafe: the consumer would receive its own dead letters: give it a filter that excludes %s", c.options.DeadLetters)
 	}
 	defer c.running.Wait()
 	for ctx.Err() == nil {
@@ -107,7 +108,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case gone(err):
+		case deleted(err):
 			return err
 		}
 		c.tell(ctx, queuesafe.Disconnected, err)
@@ -116,8 +117,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// consume asks for as many messages as there are places free, so that none waits here while AckWait runs, until ctx ends or
-// something is wrong.
+// consume pulls as many messages as there are free slots, so that none waits in this process while AckWait runs. It
+// returns when ctx ends, or with the first error.
 func (c *Consumer) consume(ctx context.Context) error {
 	for {
 		free := c.take(ctx)
@@ -126,7 +127,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 		}
 		left, err := c.fetch(ctx, free)
 		for range left {
-			<-c.places
+			<-c.slots
 		}
 		if err != nil {
 			return err
@@ -134,24 +135,24 @@ func (c *Consumer) consume(ctx context.Context) error {
 	}
 }
 
-// take takes all places that are free, once there is one; none if ctx ends before.
+// take waits for a free slot, and takes all free slots. It returns 0 if ctx ends before.
 func (c *Consumer) take(ctx context.Context) int {
 	select {
-	case c.places <- struct{}{}:
+	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		return 0
 	}
 	for n := 1; ; n++ {
 		select {
-		case c.places <- struct{}{}:
+		case c.slots <- struct{}{}:
 		default:
 			return n
 		}
 	}
 }
 
-// fetch starts handlers in places that have been taken, as messages come, and returns how many places are left when no more
-// come for a while.
+// fetch starts handlers for messages as they arrive, each in one of the free slots, which the caller has taken. It
+// returns how many slots are unused when pullWait is over.
 func (c *Consumer) fetch(ctx context.Context, free int) (left int, err error) {
 	wait, cancel := context.WithTimeout(ctx, pullWait)
 	defer cancel()
@@ -162,7 +163,7 @@ func (c *Consumer) fetch(ctx context.Context, free int) (left int, err error) {
 	for msg := range batch.Messages() {
 		free--
 		c.running.Go(func() {
-			defer func() { <-c.places }()
+			defer func() { <-c.slots }()
 			c.handle(ctx, msg)
 		})
 	}
@@ -176,7 +177,7 @@ func (c *Consumer) tell(ctx context.Context, kind queuesafe.EventKind, err error
 	c.consumer.Tell(ctx, queuesafe.Event{Kind: kind, Source: c.source, Err: err})
 }
 
-// handle has a message handled and settled.
+// handle handles and settles a message.
 func (c *Consumer) handle(ctx context.Context, msg jetstream.Msg) {
 	at, err := msg.Metadata()
 	if err != nil {
@@ -206,7 +207,7 @@ func (c *Consumer) settle(ctx context.Context, msg jetstream.Msg, at *jetstream.
 	return msg.TermWithReason(d.Situation.String())
 }
 
-// bury publishes a dead letter, with nothing added if it is too large then: the message may be as large as any can be.
+// bury publishes a dead letter. If it is too large with the headers that were added, bury publishes it without them.
 func (c *Consumer) bury(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata, d queuesafe.Disposition) error {
 	letter := deadLetter(c.options.DeadLetters, msg, at, d)
 	_, err := c.js.PublishMsg(ctx, letter)
@@ -219,8 +220,8 @@ func (c *Consumer) bury(ctx context.Context, msg jetstream.Msg, at *jetstream.Ms
 	return err
 }
 
-// gone reports whether there is nothing left to consume from.
-func gone(err error) bool {
+// deleted reports whether the consumer or its stream was deleted, or the connection closed.
+func deleted(err error) bool {
 	return errors.Is(err, jetstream.ErrConsumerDeleted) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
 		errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConnectionClosed)
 }

@@ -58,8 +58,8 @@ func TestDeadLetterNamesTheIDThatTheMessageHad(t *testing.T) {
 	}
 }
 
-// A message as large as the server takes has no room for a reason. Seen to fail with it always added: it came again, once a second,
-// for ever.
+// A message as large as the server takes has no room for a reason. Seen to fail with it always added: it came again,
+// once a second, for ever.
 func TestLargestMessageBecomesADeadLetter(t *testing.T) {
 	k := newKit(t)
 	k.consume(func(context.Context, queuesafe.Message) error { return errBank })
@@ -103,7 +103,8 @@ func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	}
 }
 
-// Two processes have the same message: the second leaves it until the first has ended. Seen to fail with Later acknowledged.
+// Two processes have the same message: the second leaves it until the first has ended. Seen to fail with Later
+// acknowledged.
 func TestInFlightElsewhereIsLeftAndComesAgain(t *testing.T) {
 	k := newKit(t)
 	hold, began := make(chan struct{}), make(chan struct{}, 1)
@@ -209,8 +210,8 @@ func TestRunEndsWithItsConsumer(t *testing.T) {
 	}
 }
 
-// The broker is killed amid. Nothing is lost, nothing runs twice. Acknowledgements may have survived: the client keeps them for
-// the next connection.
+// The broker is killed amid. Nothing is lost, nothing runs twice. Acknowledgements may have survived: the client keeps
+// them for the next connection.
 func TestBrokerIsKilledAmid(t *testing.T) {
 	t.Parallel()
 	server := servers.StartNATS(t, servers.NATSOptions{})
@@ -282,8 +283,8 @@ func TestSinkToConsumer(t *testing.T) {
 	}
 }
 
-// With the dead letters among what it consumes, a consumer would make a dead letter of each dead letter, for ever. Seen to fail
-// without the question: one message was delivered 16,000 times within two seconds.
+// With the dead letters among what it consumes, a consumer would make a dead letter of each dead letter, for ever. Seen
+// to fail without the question: one message was delivered 16,000 times within two seconds.
 func TestOwnDeadLettersAreRefused(t *testing.T) {
 	k := newKit(t)
 	for _, c := range []struct {

@@ -1,5 +1,5 @@
-// Package natssafe consumes from NATS JetStream, each message at most once for its key, and sends the outbox's messages to
-// it.
+// Package natssafe consumes from NATS JetStream, handling each message at most once for its key, and sends the outbox's
+// messages to JetStream.
 //
 //	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	…
@@ -9,14 +9,20 @@
 //	…
 //	err = orders.Run(ctx) // until ctx ends
 //
-// What a [Consumer] tells JetStream:
+// What a [Consumer] sends to JetStream:
 //
-//	Ack     a double acknowledgement: it waits until the server has noted it
-//	Later   a negative one with the delay; the server counts the deliveries
-//	Dead    a copy goes to the subject of the dead letters, then the message is terminated with the reason
-//	        while the handler runs, every third of AckWait: in progress
+//	Ack     a double acknowledgement: it waits until the server has confirmed it
+//	Later   a negative acknowledgement with the delay; the server counts the deliveries
+//	Dead    a copy to the subject of the dead letters, then a termination with the reason
 //
-// The connection is the caller's; nats.go makes it again when it is lost.
+// While a handler runs, the Consumer sends "in progress" every third of AckWait. The caller owns the connection;
+// nats.go reconnects after it was lost.
+//
+// # Files
+//
+//   - consumer.go: Consumer, its Options, Run, and how messages are settled
+//   - message.go: messages and dead letters
+//   - sink.go: the sink for the outbox
 //
 // # Design
 //

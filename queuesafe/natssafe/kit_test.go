@@ -25,8 +25,8 @@ var shared = sync.OnceValues(func() (*servers.NATS, error) { return servers.Laun
 
 var errBank = errors.New("the bank says no")
 
-// kit has a stream of its own, with the subjects ORDERSn.> and its dead letters in DEADn, and a store that all its consumers
-// share.
+// kit has a stream of its own, with the subjects ORDERSn.> and its dead letters in DEADn, and a store that all its
+// consumers share.
 type kit struct {
 	*queuetest.Kit
 	ctx    context.Context

@@ -19,13 +19,13 @@ const (
 	ReasonHeader = "Retrysafe-Reason"
 	// SubjectHeader is the subject that the message was published to.
 	SubjectHeader = "Retrysafe-Subject"
-	// IDHeader is the Nats-Msg-Id that the message had, if any: the dead letter has one of its own.
+	// IDHeader is the Nats-Msg-Id of the message, if it had one. The dead letter has another.
 	IDHeader = "Retrysafe-Id"
-	// DeliveriesHeader is how often it was delivered.
+	// DeliveriesHeader is how often the message was delivered.
 	DeliveriesHeader = "Retrysafe-Deliveries"
 )
 
-// messageOf is the message as its handler sees it. Its position is its sequence number in the stream.
+// messageOf returns the message as its handler sees it. Its position is its sequence number in the stream.
 func messageOf(msg jetstream.Msg, at *jetstream.MsgMetadata, ackWait time.Duration) queuesafe.Message {
 	h := msg.Headers()
 	return queuesafe.Message{
@@ -40,14 +40,14 @@ func messageOf(msg jetstream.Msg, at *jetstream.MsgMetadata, ackWait time.Durati
 	}
 }
 
-// deadLetter is a copy of a message. Its ID is that of the place it had in its stream, so that a second copy is dropped if the
-// dead letters are kept in a stream too, within its window for duplicates.
+// deadLetter returns a copy of a message. Its ID is made of the message's sequence number, so that the stream of the
+// dead letters drops a second copy within its window for duplicates.
 func deadLetter(subject string, msg jetstream.Msg, at *jetstream.MsgMetadata, d queuesafe.Disposition) *nats.Msg {
 	m := nats.NewMsg(subject)
 	for name, values := range msg.Headers() {
 		switch name {
 		case nats.ExpectedStreamHdr, nats.ExpectedLastSeqHdr, nats.ExpectedLastSubjSeqHdr, nats.ExpectedLastMsgIdHdr, nats.MsgRollup,
-			jetstream.MsgTTLHeader: // what the server would obey
+			jetstream.MsgTTLHeader: // the server would act on these
 		default:
 			m.Header[name] = values
 		}
@@ -63,8 +63,9 @@ func deadLetter(subject string, msg jetstream.Msg, at *jetstream.MsgMetadata, d 
 	return m
 }
 
-// takesOwnDeadLetters reports whether the consumer would be given its dead letters: then each would make another one, for ever.
-// A server that does not say which stream keeps them, since none does or nobody may ask, is believed.
+// takesOwnDeadLetters reports whether the consumer would receive its own dead letters, each of which would then make
+// another one. It reports false if the server does not return the stream of the dead letters: there is none, or the
+// client may not look it up.
 func (c *Consumer) takesOwnDeadLetters(ctx context.Context) bool {
 	if c.options.DeadLetters == "" {
 		return false
@@ -79,7 +80,7 @@ func (c *Consumer) takesOwnDeadLetters(ctx context.Context) bool {
 	return len(filters) == 0 || slices.ContainsFunc(filters, func(f string) bool { return matches(f, c.options.DeadLetters) })
 }
 
-// matches reports whether a filter takes a subject.
+// matches reports whether a filter matches a subject.
 func matches(filter, subject string) bool {
 	tokens := strings.Split(subject, ".")
 	for i, f := range strings.Split(filter, ".") {

@@ -11,24 +11,24 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// Sink sends the outbox's messages to JetStream: it is an outbox.Sink. A message counts as sent once a stream has acknowledged
-// it.
+// Sink is an outbox.Sink that sends to JetStream. A message counts as sent when a stream has acknowledged it.
 type Sink struct {
 	js      jetstream.JetStream
 	options SinkOptions
 }
 
-// SinkOptions may be left empty.
+// SinkOptions of a Sink. SinkOptions{} works.
 type SinkOptions struct {
-	// Subject of a message. Default: its Topic.
+	// Subject returns the subject of a message. Default: its Topic.
 	Subject func(m outbox.Message) string
-	// Stream that must acknowledge, so that a message is not taken for sent which another stream has caught. Default: any.
+	// Stream is the stream that must acknowledge a message; a message that another stream has stored counts as not
+	// sent. Default: any stream.
 	Stream string
-	// Parallel is how many messages are under way at once. Default 256.
+	// Parallel is how many messages are sent at once. Default 256.
 	Parallel int
 }
 
-// NewSink returns a Sink on a connection that is the caller's.
+// NewSink returns a Sink. The caller owns the connection.
 func NewSink(js jetstream.JetStream, o SinkOptions) *Sink {
 	if o.Subject == nil {
 		o.Subject = func(m outbox.Message) string { return m.Topic }
@@ -41,9 +41,11 @@ func NewSink(js jetstream.JetStream, o SinkOptions) *Sink {
 
 var _ outbox.Sink = (*Sink)(nil)
 
-// Send publishes the batch with the keys as Nats-Msg-Id, by which the stream drops copies within its window for duplicates (two
-// minutes by default), and in the header Idempotency-Key, by which receivers drop them ever after. A message that no stream
-// takes has not been sent: it is tried again. One that is too large, or whose subject or a header's name is not valid, is not.
+// Send publishes the batch. A message's key is its Nats-Msg-Id, by which the stream drops copies within its window for
+// duplicates (two minutes by default), and its header Idempotency-Key, by which receivers recognise later copies.
+//
+// A message that no stream accepts is not sent and will be retried. Errors are permanent for messages that are too
+// large, or whose subject or header names are invalid.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	var options []jetstream.PublishOpt
 	if s.options.Stream != "" {

@@ -25,26 +25,27 @@ type Consumer struct {
 	consumer *queuesafe.Consumer
 	handler  queuesafe.Handler
 	options  Options
-	places   chan struct{} // one for each handler at work
+	slots    chan struct{} // one for each message that is being handled, or that waits for one of its group
 	running  sync.WaitGroup
 	deletes  *deleter
 }
 
-// Options of a Consumer. Either DeadLetters or DropDead is set, or the queue has a redrive policy.
+// Options of a Consumer. Set DeadLetters or DropDead, unless the queue has a redrive policy.
 type Options struct {
 	// Parallel is how many messages are handled at once. Default 16.
 	Parallel int
-	// Visibility is how long a message stays with a consumer that has vanished. Whole seconds, at most 12 h. Default 30 s.
+	// Visibility is how long a message stays invisible after its consumer has crashed. It is rounded up to whole
+	// seconds; at most 12 h. Default 30 s.
 	Visibility time.Duration
-	// DeadLetters is the URL of the queue for messages that are given up; FIFO, if this one is. Default: they are left to the
-	// queue's redrive policy.
+	// DeadLetters is the URL of the queue for messages that are given up. It must be FIFO if this queue is. Default:
+	// such messages are left to the queue's redrive policy.
 	DeadLetters string
-	// DropDead removes messages that are given up, instead.
+	// DropDead removes messages that are given up, without a dead letter.
 	DropDead bool
-	// DeduplicationID takes MessageDeduplicationId for the ID of a message of a FIFO queue. Not for content-based deduplication: there
-	// two messages with the same body have the same one.
+	// DeduplicationID uses the MessageDeduplicationId as the ID of messages of a FIFO queue. Do not set it with
+	// content-based deduplication, where two messages with the same body have the same MessageDeduplicationId.
 	DeduplicationID bool
-	// MaxPause bounds the pause after an error of SQS's; it begins with a fifth of a second and doubles. Default 10 s.
+	// MaxPause is the longest pause after an error of SQS. The pause begins with 200 ms and doubles. Default 10 s.
 	MaxPause time.Duration
 }
 
@@ -57,13 +58,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// NewConsumer returns a Consumer of the queue with a URL. Many may consume from one queue, in many processes. The client tries requests
-// again by itself, as it is configured.
+// NewConsumer returns a Consumer of the queue at a URL. Many consumers, in many processes, may consume from one queue.
+// The client retries requests as it is configured.
 func NewConsumer(client *sqs.Client, queueURL string, c *queuesafe.Consumer, h queuesafe.Handler, o Options) *Consumer {
 	o = o.withDefaults()
 	return &Consumer{
 		client: client, queue: queueURL, fifo: isFIFO(queueURL), consumer: c, handler: h, options: o,
-		places:  make(chan struct{}, o.Parallel),
+		slots:   make(chan struct{}, o.Parallel),
 		deletes: &deleter{client: client, queue: queueURL},
 	}
 }
@@ -72,20 +73,20 @@ func isFIFO(queueURL string) bool { return strings.HasSuffix(queueURL, ".fifo") 
 
 const (
 	firstPause = 200 * time.Millisecond
-	longPoll   = 20 // seconds: the most there is
+	longPoll   = 20 // seconds: the longest that SQS offers
 	maxBatch   = 10
-	// callTimeout bounds what is said to SQS about one message.
+	// callTimeout limits the calls to SQS about one message.
 	callTimeout = 30 * time.Second
 )
 
-// ErrNoDeadLetters is what Run returns if a message that is given up has nowhere to go.
-var ErrNoDeadLetters = errors.New("sqssafe: the queue has no redrive policy: name DeadLetters or set DropDead")
+// ErrNoDeadLetters is returned by Run if neither DeadLetters nor DropDead is set and the queue has no redrive policy.
+var ErrNoDeadLetters = errors.New("sqssafe: the queue has no redrive policy: set DeadLetters or DropDead")
 
-// Run consumes until ctx ends, then receives no more messages, waits for the handlers that run, settles their messages, and returns
-// nil. A message that SQS sends just then comes again after Options.Visibility.
+// Run consumes until ctx ends. Then it receives no more messages, waits for the running handlers, settles their
+// messages and returns nil. A message that SQS sends at that moment is delivered again after Options.Visibility.
 //
-// It returns an error only at the start: ErrNoDeadLetters, or one of SQS's that trying again will not help: there is no such
-// queue, or it may not be consumed from. Run is for one goroutine at a time.
+// It returns an error only at the start: ErrNoDeadLetters, or SQS's error if the queue does not exist or access is
+// denied. Do not call Run again before it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	defer c.running.Wait()
 	connected := false
@@ -103,12 +104,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 			return err
 		}
 		c.tell(ctx, queuesafe.Disconnected, 0, err)
-		_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // Run looks at ctx
+		_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // the loop checks ctx
 	}
 	return nil
 }
 
-// check finds out whether the queue can be consumed from.
+// check returns an error if the queue cannot be consumed from.
 func (c *Consumer) check(ctx context.Context) error {
 	out, err := c.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{
 		QueueUrl: &c.queue, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameRedrivePolicy},
@@ -122,7 +123,7 @@ func (c *Consumer) check(ctx context.Context) error {
 	return nil
 }
 
-// refused reports whether SQS understood and said no.
+// refused reports whether SQS has refused a request, so that a retry will not help.
 func refused(err error) bool {
 	var no smithy.APIError
 	if errors.Is(err, ErrNoDeadLetters) {
@@ -131,7 +132,7 @@ func refused(err error) bool {
 	return errors.As(err, &no) && no.ErrorFault() == smithy.FaultClient && !strings.Contains(no.ErrorCode(), "Throttl")
 }
 
-// receive hands messages to handlers until ctx ends or SQS fails.
+// receive starts handlers for messages until ctx ends or SQS returns an error.
 func (c *Consumer) receive(ctx context.Context) error {
 	for {
 		free := c.take(ctx)
@@ -153,16 +154,17 @@ func (c *Consumer) receive(ctx context.Context) error {
 	}
 }
 
-// take waits for a place, and takes what else is free, at most as many as come at once. 0: ctx has ended.
+// take waits for a free slot and takes all free slots, at most as many as one request may receive. It returns 0 if ctx
+// ends before.
 func (c *Consumer) take(ctx context.Context) (n int) {
 	select {
-	case c.places <- struct{}{}:
+	case c.slots <- struct{}{}:
 	case <-ctx.Done():
 		return 0
 	}
 	for n = 1; n < maxBatch; n++ {
 		select {
-		case c.places <- struct{}{}:
+		case c.slots <- struct{}{}:
 		default:
 			return n
 		}
@@ -172,7 +174,7 @@ func (c *Consumer) take(ctx context.Context) (n int) {
 
 func (c *Consumer) free(n int) {
 	for range n {
-		<-c.places
+		<-c.slots
 	}
 }
 
@@ -180,7 +182,7 @@ func (c *Consumer) tell(ctx context.Context, kind queuesafe.EventKind, delivery 
 	c.consumer.Tell(ctx, queuesafe.Event{Kind: kind, Source: c.queue, Delivery: delivery, Err: err})
 }
 
-// seconds rounds up, so that a message does not come before its time.
+// seconds rounds up, so that a message is not delivered too early.
 func seconds(d time.Duration) int32 {
 	return int32(min((max(d, 0)+time.Second-1)/time.Second, maxVisibility/time.Second))
 }

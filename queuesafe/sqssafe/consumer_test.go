@@ -132,7 +132,8 @@ func TestVisibilityIsExtendedWhileTheHandlerRuns(t *testing.T) {
 	}
 }
 
-// Two processes have copies of a message: the second leaves it until the first has ended. Seen to fail with Later deleted.
+// Two processes have copies of a message: the second leaves it until the first has ended. Seen to fail with Later
+// deleted.
 func TestInFlightElsewhereIsLeft(t *testing.T) {
 	k := newKit(t, "")
 	hold, began := make(chan struct{}), make(chan struct{})
@@ -206,8 +207,8 @@ func (k *kit) abandon(id string, n int) {
 	}
 }
 
-// The request to delete does not reach SQS in time: the message comes again, and costs one read. Seen to fail with a key that is
-// never the same.
+// The request to delete does not reach SQS in time: the message comes again, and costs one read. Seen to fail with a
+// key that is never the same.
 func TestLostDeleteCostsOneRead(t *testing.T) {
 	k := newKit(t, "")
 	k.Core.Key = queuesafe.KeyByID()
@@ -295,8 +296,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A message as large as SQS takes has no room for a reason. Seen to fail with the attributes always added: it came again, once a
-// second, until the queue's retention ended.
+// A message as large as SQS takes has no room for a reason. Seen to fail with the attributes always added: it came
+// again, once a second, until the queue's retention ended.
 func TestLargestMessageBecomesADeadLetter(t *testing.T) {
 	k := newKit(t, "")
 	k.consume(func(context.Context, queuesafe.Message) error { return errBank })

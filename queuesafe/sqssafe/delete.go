@@ -12,8 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 )
 
-// deleter deletes messages in batches: those that come while a request is under way go together in the next one. So a message that
-// comes alone does not wait.
+// deleter deletes messages in batches. Messages that arrive during a request go into the next one, so a single message
+// does not wait for a batch to fill.
 type deleter struct {
 	client *sqs.Client
 	queue  string
@@ -28,9 +28,10 @@ type deletion struct {
 	answer chan error
 }
 
-var errNoAnswer = errors.New("sqssafe: SQS gave no answer for this message")
+var errNoAnswer = errors.New("sqssafe: SQS returned no result for this message")
 
-// delete returns once SQS has deleted the message with a receipt handle. On any error it may have done so nevertheless.
+// delete returns nil when SQS has deleted the message with a receipt handle. After an error the message may be deleted
+// too.
 func (d *deleter) delete(ctx context.Context, handle string) error {
 	mine := deletion{handle: handle, answer: make(chan error, 1)}
 	d.mu.Lock()
@@ -49,7 +50,7 @@ func (d *deleter) delete(ctx context.Context, handle string) error {
 	}
 }
 
-// work sends batches until nothing waits.
+// work sends batches until no message waits.
 func (d *deleter) work(ctx context.Context) {
 	for {
 		d.mu.Lock()

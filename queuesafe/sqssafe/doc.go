@@ -1,4 +1,5 @@
-// Package sqssafe consumes from Amazon SQS, each message at most once for its key, and sends the outbox's messages to it.
+// Package sqssafe consumes from Amazon SQS, handling each message at most once for its key, and sends the outbox's
+// messages to SQS.
 //
 //	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	…
@@ -7,20 +8,31 @@
 //	})
 //	err = orders.Run(ctx) // until ctx ends
 //
-// A message that was received is invisible to others for Options.Visibility, and while its handler runs that is made longer again and
-// again. It is deleted after its key has ended, and not before. One that is to come again becomes visible after its delay.
-// SQS never keeps a message invisible for more than 12 hours: keep Policy.Timeout of the guard below that.
+// A received message is invisible to other consumers for Options.Visibility; while its handler runs, the Consumer
+// extends that. It deletes the message only after its key has ended. A message to deliver again becomes visible after
+// its delay. SQS never keeps a message invisible for more than 12 hours: keep the Guard's Policy.Timeout below that.
 //
-// In a FIFO queue the messages of one group are handled in order: one that is to come again holds its group up until then.
+// In a FIFO queue the messages of a group are handled in order: a message that is to be delivered again blocks its
+// group until then.
 //
-// Messages that are given up go to Options.DeadLetters. Without it they are left to the queue's redrive policy: each delivery ends the
-// same, at the cost of one read, until SQS has counted as many as the policy says. SQS counts all deliveries, also those that
-// found the key in flight: let maxReceiveCount be well above queuesafe.Options.MaxDeliveries.
+// Messages that are given up go to Options.DeadLetters. Without it they are left to the queue's redrive policy: each
+// delivery has the same result, at the cost of one read, until SQS has counted maxReceiveCount deliveries. SQS also
+// counts deliveries that found the key in flight: set maxReceiveCount well above queuesafe.Options.MaxDeliveries.
 //
-// A message's ID is SQS's MessageId: the same on every delivery. A producer that sends a message again gets another one, unless the
-// queue is FIFO and it does so within five minutes: let it send the attribute Idempotency-Key, as the outbox does, or name a field.
+// A message's ID is SQS's MessageId, which is the same on every delivery. A producer that sends a message again gets
+// another ID, unless the queue is FIFO and it does so within five minutes: let it send the attribute Idempotency-Key,
+// as the outbox does, or use queuesafe.KeyByField.
 //
-// It is tested against fauxqs, a server that speaks SQS's protocol, with visibility, groups and redrive policies.
+// The package is tested against fauxqs, a server that implements SQS's protocol, with visibility, groups and redrive
+// policies.
+//
+// # Files
+//
+//   - consumer.go: Consumer, its Options, Run
+//   - handle.go: groups, handlers, and how messages are settled
+//   - delete.go: deleting in batches
+//   - message.go: messages and dead letters
+//   - sink.go: the sink for the outbox
 //
 // # Design
 //

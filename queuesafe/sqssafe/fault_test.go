@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// fault is an HTTP client that loses requests, or answers: then the server has done what it was asked, and nobody is told.
+// fault is an HTTP client that loses requests, or answers: then the server has done what it was asked, and nobody is
+// told.
 type fault struct {
 	mu         sync.Mutex
 	deny, lose map[string]int // by action: how many requests of it, how many answers

@@ -53,8 +53,8 @@ func TestDeduplicationIDIsTheID(t *testing.T) {
 	stop()
 }
 
-// SQS delivers several messages of a group at once, which fauxqs does not do. When one of them is to come again, those behind it
-// are given back without having run. Seen to fail with inOrder going on after it.
+// SQS delivers several messages of a group at once, which fauxqs does not do. When one of them is to come again, those
+// behind it are given back without having run. Seen to fail with inOrder going on after it.
 func TestBatchOfAGroupIsHandledInOrder(t *testing.T) {
 	k := newKit(t, ".fifo")
 	s := &script{batch: []string{"x1", "x2", "y1", "x3"}, done: make(chan struct{})}

@@ -111,8 +111,9 @@ func (k *kit) send(id, group string) {
 	}
 }
 
-// get waits for a message in a queue, and takes it. One whose answer is lost is visible again after a second: smithy-go (v1.28) closes a
-// request's body once there is a response, and net/http gives a connection up whose request's body is closed under it.
+// get waits for a message in a queue, and takes it. One whose answer is lost is visible again after a second: smithy-go
+// (v1.28) closes a request's body once there is a response, and net/http gives a connection up whose request's body is
+// closed under it.
 func (k *kit) get(url string) types.Message {
 	k.Helper()
 	var out *sqs.ReceiveMessageOutput

@@ -10,18 +10,19 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// Attributes of a dead letter, beside those of the message, as far as SQS's limit of ten allows: the reason first.
+// Attributes that are added to a dead letter as far as SQS's limit of ten attributes allows; the reason has precedence.
 const (
 	// ReasonAttribute is the queuesafe.Situation.
 	ReasonAttribute = "x-retrysafe-reason"
-	// IDAttribute is the MessageId that the dead letter had in its queue.
+	// IDAttribute is the MessageId of the message that was given up.
 	IDAttribute = "x-retrysafe-id"
 )
 
-// maxAttributes is how many a message can have.
+// maxAttributes is SQS's limit for a message.
 const maxAttributes = 10
 
-// messageOf is the message as its handler sees it. Message attributes of the types String and Number are its header.
+// messageOf returns the message as its handler sees it. Message attributes of the types String and Number are its
+// headers.
 func (c *Consumer) messageOf(m types.Message) queuesafe.Message {
 	h := make(queuesafe.Header, len(m.MessageAttributes))
 	for name, v := range m.MessageAttributes {
@@ -43,14 +44,14 @@ func (c *Consumer) id(m types.Message) string {
 	return aws.ToString(m.MessageId)
 }
 
-// deliveries are as many as SQS has counted, which it calls approximate.
+// deliveries returns how often SQS says it has delivered the message; SQS calls the number approximate.
 func deliveries(m types.Message) int {
-	n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)]) // 0: it does not say
+	n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)]) // 0: SQS did not send it
 	return n
 }
 
-// deadLetter is what to send in place of a message that is given up. In a FIFO queue it keeps its group and, as its deduplication ID,
-// its MessageId: so one that is sent twice, since its deletion failed, is there once.
+// deadLetter returns the dead letter for a message. In a FIFO queue it keeps the message's group, and its deduplication
+// ID is the MessageId, so that SQS drops a second copy, which is sent if deleting the message has failed.
 func (c *Consumer) deadLetter(m types.Message, d queuesafe.Disposition) *sqs.SendMessageInput {
 	attributes := make(map[string]types.MessageAttributeValue, maxAttributes)
 	for name, v := range m.MessageAttributes {

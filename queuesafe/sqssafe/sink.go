@@ -19,15 +19,15 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// Sink sends the outbox's messages to SQS: it is an outbox.Sink. A message counts as sent once SQS has it.
+// Sink is an outbox.Sink that sends to SQS. A message counts as sent when SQS has accepted it.
 type Sink struct {
 	client  *sqs.Client
 	options SinkOptions
 }
 
-// SinkOptions may be left empty.
+// SinkOptions of a Sink. SinkOptions{} works.
 type SinkOptions struct {
-	// QueueURL of the queue that a message goes to. Default: its Topic.
+	// QueueURL returns the URL of the queue for a message. Default: its Topic.
 	QueueURL func(m outbox.Message) string
 }
 
@@ -41,14 +41,15 @@ func NewSink(client *sqs.Client, o SinkOptions) *Sink {
 
 var _ outbox.Sink = (*Sink)(nil)
 
-// parallelBatches is how many requests are under way at once.
+// parallelBatches is how many requests are sent at once.
 const parallelBatches = 8
 
-// Send sends the batch, ten messages at a time, with their keys and headers as message attributes. To a FIFO queue the group is the
-// Aggregate, or else the key, and the deduplication ID is the key, or a digest of one that is too long.
+// Send sends the batch, ten messages in a request, with their keys and headers as message attributes. In a FIFO queue a
+// message's group is its Aggregate, or its key if it has none, and its deduplication ID is the key. A digest replaces
+// values that are too long.
 //
-// Messages that SQS cannot take are not tried again: one that is too large, a body or a header that is empty or not text, more than
-// nine headers, a name that SQS does not allow.
+// Errors are permanent for messages that SQS cannot accept: those that are too large, with a body or a header that is
+// empty or not text, with more than nine headers, or with a header name that SQS does not allow.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	answers := make([]error, len(batch))
 	var requests []request
@@ -57,22 +58,22 @@ func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 			requests = s.add(requests, i, d.Message)
 		}
 	}
-	places := make([]outbox.Delivery, len(requests)) // Each counts them, and waits
-	for i := range places {
-		places[i].ID = int64(i)
+	numbers := make([]outbox.Delivery, len(requests)) // outbox.Each limits how many are sent at once
+	for i := range numbers {
+		numbers[i].ID = int64(i)
 	}
 	outbox.Each(parallelBatches, func(ctx context.Context, d outbox.Delivery) error {
 		s.send(ctx, requests[d.ID], answers)
 		return nil
-	}).Send(ctx, places)
+	}).Send(ctx, numbers)
 	return answers
 }
 
-// request is what goes together: at most ten messages for one queue, and no more bytes than SQS has always taken.
+// request is a batch request: at most ten messages for one queue, within the size that all SQS endpoints accept.
 type request struct {
 	queue   string
 	entries []types.SendMessageBatchRequestEntry
-	at      []int // their places in the batch
+	at      []int // indices in Send's batch
 	bytes   int
 }
 
@@ -111,7 +112,8 @@ func attributes(m outbox.Message) map[string]types.MessageAttributeValue {
 	return all
 }
 
-// short is a name as it is, or a digest of one that SQS would not take: longer than 128, or with spaces or letters beyond ASCII.
+// short returns a name unchanged, or its digest if SQS would not accept it: longer than 128 bytes, or not printable
+// ASCII.
 func short(name string) string {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	if len(name) <= 128 && !strings.ContainsFunc(name, odd) {
@@ -121,19 +123,19 @@ func short(name string) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// unfit says why SQS cannot take a message.
+// unfit returns why SQS cannot accept a message.
 func unfit(m outbox.Message) error {
 	switch {
 	case len(m.Body) == 0:
-		return outbox.Permanent(errors.New("sqssafe: SQS takes no empty body"))
+		return outbox.Permanent(errors.New("sqssafe: SQS does not accept an empty body"))
 	case !isText(string(m.Body)):
-		return outbox.Permanent(errors.New("sqssafe: SQS takes text only: encode the body"))
+		return outbox.Permanent(errors.New("sqssafe: SQS accepts only text: encode the body"))
 	case len(queuesafe.WithKey(m.Header, m.Key)) > maxAttributes:
-		return outbox.Permanent(fmt.Errorf("sqssafe: SQS takes %d attributes, the key among them", maxAttributes))
+		return outbox.Permanent(fmt.Errorf("sqssafe: SQS accepts at most %d attributes, including the key", maxAttributes))
 	}
 	for name, value := range m.Header {
 		if !isName(name) || value == "" || !isText(value) {
-			return outbox.Permanent(fmt.Errorf("sqssafe: SQS takes no such attribute as the header %q", name))
+			return outbox.Permanent(fmt.Errorf("sqssafe: SQS does not accept the header %q as an attribute: its name or its value is invalid", name))
 		}
 	}
 	return nil
@@ -141,7 +143,7 @@ func unfit(m outbox.Message) error {
 
 const maxAttributeName = 256
 
-// isName reports whether an attribute can have the name.
+// isName reports whether SQS accepts the name of an attribute.
 func isName(name string) bool {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.'
@@ -153,7 +155,8 @@ func isName(name string) bool {
 
 func isText(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, unsendable) }
 
-// unsendable characters are what SQS's page on SendMessage does not list, after the W3C's for XML.
+// unsendable reports whether a character is not among those that SQS's documentation of SendMessage allows (those of
+// XML).
 func unsendable(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
 }

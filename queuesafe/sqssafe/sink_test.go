@@ -103,8 +103,8 @@ func TestSinkKeepsWhatSQSCannotTake(t *testing.T) {
 	}
 }
 
-// What SQS's reference rules out: it may refuse a whole request for one such message, for ever. Seen to fail with the headers not
-// looked at, and with BatchRequestTooLong taken for something that passes.
+// What SQS's reference rules out: it may refuse a whole request for one such message, for ever. Seen to fail with the
+// headers not looked at, and with BatchRequestTooLong taken for something that passes.
 func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	k := newKit(t, "")
 	m := func(name, value, body string) outbox.Message {

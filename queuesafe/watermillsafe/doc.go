@@ -7,20 +7,24 @@
 //	router.AddMiddleware(poison, watermillsafe.Middleware(consumer, watermillsafe.Options{}))
 //	router.AddConsumerHandler("billing", "orders", subscriber, charge)
 //
-// What becomes of a message is said in Watermill's own way:
+// The middleware uses Watermill's own means to settle a message:
 //
-//	ack     the middleware returns nil: the router acknowledges
-//	later   it waits for the delay and returns an error: the router sends a Nack, and the subscriber delivers again
-//	dead    it returns an error that IsDead: Watermill's poison middleware, around this one, publishes the message and acknowledges
+//	ack     it returns nil, and the router acknowledges
+//	later   it waits for the delay and returns an error; the router sends a Nack, and the subscriber redelivers the message
+//	dead    it returns an error for which IsDead is true; Watermill's poison middleware, which wraps this one, publishes the
+//	        message to the dead letters, and the router acknowledges
 //
-// Without a poison middleware the last two are the same, and a message that has failed for good comes again and again, at the cost
-// of one read each time.
+// Without a poison middleware there is no difference between the last two: a message that has failed for good is
+// delivered again and again, at the cost of one read each time.
 //
-// A message's key is its metadata Idempotency-Key, or else its UUID, which the producer has chosen. Use the message's context
-// inside of a handler: it is that of the attempt, so that a store's InTx and child keys work.
+// A message's key is its metadata Idempotency-Key, or else its UUID, which the producer has chosen. Use the message's
+// context inside a handler: it is that of the attempt, which a store's InTx and child keys need.
 //
-// Handlers that return messages for the router to publish need Options.Publisher: the router would publish after the key has ended, and
-// a crash in between would lose them for good, since the redelivery is a duplicate. An outbox saves them with the business write.
+// Handlers that return messages to publish need Options.Publisher: the router would publish them after the key has
+// ended, and a crash in between would lose them, because the redelivery is a duplicate. An outbox saves them in the
+// transaction of the business write.
+//
+// All of the package is in middleware.go.
 //
 // # Design
 //

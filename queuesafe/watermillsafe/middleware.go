@@ -18,20 +18,22 @@ import (
 
 // Options of a Middleware. Options{} works.
 type Options struct {
-	// Publisher of the messages that handlers return. They are published before the key ends, to the topic that the router would
-	// take. Each has for its UUID a child key of the attempt, so that one that is published again, by a second attempt, has the same. A
-	// copy of the message that came does not keep its metadata Idempotency-Key; one that the handler has set counts.
-	// Default: a handler that returns messages is an error, ErrPublishes, and does not run.
+	// Publisher publishes the messages that handlers return, before the key ends, to the topic that the router would
+	// publish to. Their UUIDs are child keys of the attempt, so that a message which a second attempt publishes again
+	// has the same UUID. A copy of the received message loses its metadata Idempotency-Key; one that the handler has
+	// set is kept. Default: the middleware returns ErrPublishes for handlers that have a topic to publish to, and does
+	// not run them.
 	Publisher message.Publisher
-	// Delivery says how often a message has been delivered, if the subscriber knows; 0: it does not. Default: it does not. Then
-	// queuesafe.Options.MaxDeliveries is no limit.
+	// Delivery returns the number of this delivery of a message, counted from 1, or 0 if the subscriber does not count.
+	// Default: 0, with which queuesafe.Options.MaxDeliveries is not enforced.
 	Delivery func(m *message.Message) int
 }
 
-// ErrPublishes is what the middleware returns for a handler that has a topic to publish to, if there is no Options.Publisher.
+// ErrPublishes is returned by the middleware for a handler that has a topic to publish to, if Options.Publisher is not
+// set.
 var ErrPublishes = errors.New("watermillsafe: a handler that publishes needs Options.Publisher")
 
-// Error is what the middleware returns for a message that is not to be acknowledged.
+// Error is returned by the middleware for a message that must not be acknowledged.
 type Error struct {
 	Disposition queuesafe.Disposition
 }
@@ -43,14 +45,15 @@ func (e *Error) Error() string {
 // Unwrap returns Disposition.Err.
 func (e *Error) Unwrap() error { return e.Disposition.Err }
 
-// IsDead reports whether err is the middleware's word that a message is given up: a filter for Watermill's PoisonQueueWithFilter.
+// IsDead reports whether err is an *Error for a message that is given up. It is a filter for Watermill's
+// PoisonQueueWithFilter.
 func IsDead(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Disposition.Action == queuesafe.Dead
 }
 
-// Middleware returns a middleware for a router or for one of its handlers. Put middlewares that try again by themselves outside of it,
-// and those that are to see each run of the handler inside.
+// Middleware returns a middleware for a router or for one of its handlers. Middlewares that retry by themselves must
+// wrap it; middlewares that must see each run of the handler go inside it.
 func Middleware(c *queuesafe.Consumer, o Options) message.HandlerMiddleware {
 	return func(next message.HandlerFunc) message.HandlerFunc {
 		return func(m *message.Message) ([]*message.Message, error) {
@@ -66,27 +69,27 @@ func (o Options) handle(c *queuesafe.Consumer, m *message.Message, next message.
 	if topic != "" && o.Publisher == nil {
 		return ErrPublishes
 	}
-	d := c.Handle(ctx, o.messageOf(m), func(ctx context.Context, came queuesafe.Message) error {
+	d := c.Handle(ctx, o.messageOf(m), func(ctx context.Context, received queuesafe.Message) error {
 		m.SetContext(ctx)
 		produced, err := next(m)
 		if err != nil {
 			return err
 		}
-		return o.publish(ctx, topic, produced, came.Header.Values(queuesafe.KeyHeader))
+		return o.publish(ctx, topic, produced, received.Header.Values(queuesafe.KeyHeader))
 	})
 	if d.Action == queuesafe.Ack {
 		return nil
 	}
 	if d.Action == queuesafe.Later {
-		_ = retry.Wait(ctx, max(d.Delay, minDelay)) // the message is refused either way
+		_ = retry.Wait(ctx, max(d.Delay, minDelay)) // the message is not acknowledged in either case
 	}
 	return &Error{Disposition: d}
 }
 
-// minDelay keeps a message that comes again at once from going around at full speed.
+// minDelay prevents a tight loop with a message that is to be delivered again at once.
 const minDelay = 10 * time.Millisecond
 
-// messageOf is the message as the Consumer sees it.
+// messageOf returns the message as the Consumer sees it.
 func (o Options) messageOf(m *message.Message) queuesafe.Message {
 	h := make(queuesafe.Header, len(m.Metadata))
 	for name, value := range m.Metadata {
@@ -101,8 +104,8 @@ func (o Options) messageOf(m *message.Message) queuesafe.Message {
 	return seen
 }
 
-// publish publishes what a handler has returned. An error may come after some of it: whether it is done again is for the policy to
-// say, and the UUIDs make it harmless.
+// publish publishes the messages that a handler has returned. After an error some may be published: the policy for
+// abandoned keys decides whether the handler runs again, and copies have the same UUIDs.
 func (o Options) publish(ctx context.Context, topic string, produced []*message.Message, inherited []string) error {
 	if len(produced) == 0 {
 		return nil
@@ -113,11 +116,11 @@ func (o Options) publish(ctx context.Context, topic string, produced []*message.
 	a, ok := retrysafe.AttemptFrom(ctx)
 	sent := make([]*message.Message, len(produced))
 	for i, m := range produced {
-		m = m.Copy() // it may be the one that came
+		m = m.Copy() // it may be the received message
 		if ok {
 			m.UUID = a.ChildKey(fmt.Sprintf("publish %s %d", topic, i))
 		}
-		maps.DeleteFunc(m.Metadata, func(name, value string) bool { // for receivers, copies with one key are one message
+		maps.DeleteFunc(m.Metadata, func(name, value string) bool { // receivers would take it for a copy of the received message
 			return strings.EqualFold(name, queuesafe.KeyHeader) && slices.Contains(inherited, value)
 		})
 		m.SetContext(ctx)

@@ -281,8 +281,8 @@ func TestWhatHandlersReturnIsPublishedUnderOneUUID(t *testing.T) {
 	}
 }
 
-// A copy of the message that came has its key, which would count before the UUID: of two copies the receiver would take one, and
-// drop the other. Seen to fail with the key left in them.
+// A copy of the message that came has its key, which would count before the UUID: of two copies the receiver would take
+// one, and drop the other. Seen to fail with the key left in them.
 func TestCopiesThatHandlersReturnHaveKeysOfTheirOwn(t *testing.T) {
 	k := newKit(t)
 	k.o.Publisher = k.channel

@@ -1,5 +1,5 @@
-// Package queuetest is what the tests of all adapters to brokers have in common: it runs consumers, counts what they do, and waits
-// for it. An adapter's own kit embeds a Kit and adds the broker.
+// Package queuetest is shared by the tests of the adapters to brokers. It runs consumers, counts what they do, and
+// waits for it. An adapter's own kit embeds a Kit and adds the broker.
 package queuetest
 
 import (
@@ -14,23 +14,24 @@ import (
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
-// Name is what all consumers are called.
+// Name is the name of all consumers.
 const Name = "billing"
 
 // patience is how long a test waits before it fails.
 const patience = 30 * time.Second
 
-// Kit is a test, and what its consumers have done.
+// Kit is a test with its consumers and their events.
 type Kit struct {
 	*testing.T
-	// Store, Policy and Core are those of consumers that are made from now on. Core comes with delays that suit tests; the Observer
-	// is the Kit's.
+	// Store, Policy and Core apply to consumers that are created afterwards. New sets short delays in Core; the
+	// Observer is the Kit's.
 	Store  retrysafe.Store
 	Policy retrysafe.Policy
 	Core   queuesafe.Options
-	// Ran counts the runs of handlers, with all consumers.
+	// Ran counts the runs of handlers of all consumers.
 	Ran atomic.Int64
-	// Ended is closed when the consumer that was started last has returned from Run. Its handlers may still run, if it is wrong.
+	// Ended is closed when Run of the consumer that was started last has returned. Its handlers must have ended by
+	// then.
 	Ended chan struct{}
 
 	mu     sync.Mutex
@@ -42,7 +43,7 @@ func New(t *testing.T, s retrysafe.Store) *Kit {
 	return &Kit{T: t, Store: s, Core: queuesafe.Options{MinDelay: 10 * time.Millisecond, MaxDelay: 200 * time.Millisecond}}
 }
 
-// NewCore returns what an adapter's consumer is made of, with a guard of its own, as another process has.
+// NewCore returns a Guard and a Consumer for an adapter's consumer, as another process would have.
 func (k *Kit) NewCore() (*retrysafe.Guard, *queuesafe.Consumer) {
 	k.Helper()
 	guard := retrysafe.New(k.Store, retrysafe.Options{Policy: k.Policy})
@@ -63,7 +64,8 @@ func (k *Kit) Counting(h queuesafe.Handler) queuesafe.Handler {
 	}
 }
 
-// Start starts a consumer and waits until it is connected. stop ends it, its handlers and its guard; so does the end of the test.
+// Start starts a consumer and waits until it is connected. stop ends the consumer, its handlers and its Guard; so does
+// the end of the test.
 func (k *Kit) Start(guard *retrysafe.Guard, run func(context.Context) error) (stop func()) {
 	k.Helper()
 	before := k.Count(queuesafe.Connected)
@@ -88,7 +90,7 @@ func (k *Kit) Start(guard *retrysafe.Guard, run func(context.Context) error) (st
 	return stop
 }
 
-// Wait is for handlers: a test that has failed waits for them in vain.
+// Wait is called by handlers. It waits for c, or for the end of a failed test.
 func (k *Kit) Wait(c <-chan struct{}) {
 	select {
 	case <-c:
@@ -102,7 +104,7 @@ func (k *Kit) observe(_ context.Context, e queuesafe.Event) {
 	k.events = append(k.events, e)
 }
 
-// Events returns what consumers have told so far.
+// Events returns the events so far.
 func (k *Kit) Events() []queuesafe.Event {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -128,7 +130,8 @@ func (k *Kit) countIf(so func(queuesafe.Event) bool) (n int) {
 	return n
 }
 
-// Until waits until it is so; what says it in one word or two. If it takes too long the test fails, and shows what was seen.
+// Until waits until a condition holds; what describes it in one or two words. If it takes too long, the test fails and
+// prints the events.
 func (k *Kit) Until(what string, so func() bool) {
 	k.Helper()
 	end := time.NewTimer(patience)
