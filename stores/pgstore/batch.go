@@ -185,9 +185,9 @@ var maxLockWait = strconv.FormatInt(patience.Milliseconds(), 10)
 // manyPages is the size from which on the server does not choose to read a whole table for the sake of one row.
 const manyPages = 128
 
-// planIsCertain reports whether one operation alone needs no planner settings. The server plans by the size that a table has,
-// and keeps the plan while the table grows; but it finds a new key by the primary key alone, whatever the size, and the
-// row of a completion too, once there are many pages of claims.
+// planIsCertain reports whether one operation alone needs no planner settings. The server plans by the size that a
+// table has, and keeps the plan while the table grows; but it finds a new key by the primary key alone, whatever the
+// size, and the row of a completion too, once there are many pages of claims.
 func (b *batch) planIsCertain(grown bool) bool {
 	return len(b.groups[stepInsert])+len(b.groups[stepAcquire]) == 1 || grown && len(b.groups[stepComplete]) == 1
 }

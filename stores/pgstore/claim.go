@@ -11,8 +11,8 @@ import (
 
 // Claim takes the key for one attempt, or reports who has it.
 //
-// A key that is likely to be new is inserted at once, and read only if a record is there. A key that is likely to be known
-// is read first, which writes nothing and waits for no sync.
+// A key that is likely to be new is inserted at once, and read only if a record is there. A key that is likely to be
+// known is read first, which writes nothing and waits for no sync.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c := newClaim(s, p)
 	if !s.guess.New() {
@@ -87,8 +87,8 @@ func (c *claim) next() (more bool) {
 	return c.continueWith(stepAcquire) // what was left of an expired record has been archived
 }
 
-// afterAcquiring answers if the key was taken. Its steps are read in a batch of their own: as long as the lease holds, no
-// other attempt can add any.
+// afterAcquiring answers if the key was taken. Its steps are read in a batch of their own: as long as the lease
+// holds, no other attempt can add any.
 func (c *claim) afterAcquiring() (more bool) {
 	if !c.made {
 		return c.continueWith(stepFind)

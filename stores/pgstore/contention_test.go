@@ -52,9 +52,10 @@ func TestBatchesOfTheSameKeys(t *testing.T) {
 	}
 }
 
-// Statements of one batch follow each other, so that two batches may want each other's rows: see TestDeadlockIsTriedAgain. And
-// where the database's default is a stricter isolation, rows that others have changed meanwhile fail a transaction.
-// Seen to fail with s.pool.Begin in readCommitted, and, where retry tries once only, with strict left false.
+// Statements of one batch follow each other, so that two batches may want each other's rows: see
+// TestDeadlockIsTriedAgain. And where the database's default is a stricter isolation, rows that others have changed
+// meanwhile fail a transaction. Seen to fail with s.pool.Begin in readCommitted, and, where retry tries once only,
+// with strict left false.
 func TestStormOfEverything(t *testing.T) {
 	t.Parallel()
 	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {

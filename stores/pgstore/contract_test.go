@@ -17,8 +17,8 @@ func TestContract(t *testing.T) {
 	runContract(t, shared.Get(t).Database(t), Options{}, 6)
 }
 
-// runContract runs the suite in one database, which is emptied for each rule. All stores share its connections, but those that
-// are opened again.
+// runContract runs the suite in one database, which is emptied for each rule. All stores share its connections, but
+// those that are opened again.
 func runContract(t *testing.T, url string, o Options, walks int) {
 	t.Helper()
 	pool := openAt(t, url, o).pool
@@ -40,9 +40,9 @@ func runContract(t *testing.T, url string, o Options, walks int) {
 	})
 }
 
-// Seen to fail with Intact returning nil: work that said ROLLBACK was completed, and work that said COMMIT ran twice; with InDoubt
-// doing nothing; with the rollback taken out of inTx; and with the completion's answer ignored. What breaks each rule is in
-// storetest.
+// Seen to fail with Intact returning nil: work that said ROLLBACK was completed, and work that said COMMIT ran twice;
+// with InDoubt doing nothing; with the rollback taken out of inTx; and with the completion's answer ignored. What
+// breaks each rule is in storetest.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
 	for _, withSQL := range []bool{false, true} {

@@ -20,9 +20,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
-// Processes are killed again and again between a business write and its commit, and others go on with what they have left:
-// there are never rows of a key that is not done, nor a key that is done without them, nor rows of two attempts. Seen to fail
-// with the completion in a transaction of its own: see TestKillsSeeTwoTransactions.
+// Processes are killed again and again between a business write and its commit, and others go on with what they have
+// left: there are never rows of a key that is not done, nor a key that is done without them, nor rows of two
+// attempts. Seen to fail with the completion in a transaction of its own: see TestKillsSeeTwoTransactions.
 func TestSoakKilledInTx(t *testing.T) {
 	t.Parallel()
 	s, wrong := killTransactions(t, "transactions", soak.Times(t, 25))

@@ -172,7 +172,8 @@ func TestGrantsAreNoMore(t *testing.T) {
 	}
 }
 
-// The script leaves what Migrate does, so that Migrate has nothing to do; and Migrate then needs no rights in the database.
+// The script leaves what Migrate does, so that Migrate has nothing to do; and Migrate then needs no rights in the
+// database.
 //
 // Seen to fail with CREATE SCHEMA IF NOT EXISTS in prepare.sql: the owner of a schema may not create one.
 func TestScriptIsWhatMigrateDoes(t *testing.T) {
@@ -212,7 +213,8 @@ func TestNamesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Migrate with a role is enough for that role, on an empty schema and again. The application's role is no member of the owner's.
+// Migrate with a role is enough for that role, on an empty schema and again. The application's role is no member of
+// the owner's.
 //
 // Seen to fail with the grants not run in Migrate: permission denied for schema.
 func TestMigrateGrants(t *testing.T) {
@@ -244,9 +246,11 @@ func databaseOf(t *testing.T, database string) string {
 	return pgx.Identifier{strings.TrimPrefix(u.Path, "/")}.Sanitize()
 }
 
-// The script works on an empty database, twice, and after Migrate by another role, whose schema it hands over to the owner.
+// The script works on an empty database, twice, and after Migrate by another role, whose schema it hands over to the
+// owner.
 //
-// Seen to fail with the loop taken out of owner.sql (permission denied for schema), and with each of its three sources taken out.
+// Seen to fail with the loop taken out of owner.sql (permission denied for schema), and with each of its three
+// sources taken out.
 func TestScriptAfterMigrate(t *testing.T) {
 	t.Parallel()
 	pg := shared.Get(t)

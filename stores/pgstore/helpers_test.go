@@ -46,7 +46,8 @@ func complete(s *Store, l retrysafe.Lease) error {
 	return s.Complete(context.Background(), l, retrysafe.Result{Code: 200, Body: []byte(l.Key.ID)}, retrysafe.Retention{})
 }
 
-// lockRow changes the row of a key, as a transaction does that is still to be committed. Until unlock, whoever wants it waits.
+// lockRow changes the row of a key, as a transaction does that is still to be committed. Until unlock, whoever wants
+// it waits.
 func lockRow(t testing.TB, s *Store, k retrysafe.Key) (unlock func()) {
 	t.Helper()
 	ctx := context.Background()
@@ -159,7 +160,8 @@ func (l *workers) refuses() bool {
 	return l.closed
 }
 
-// settleCounts has the server know all that has been done in the database of these stores: a connection tells when it ends.
+// settleCounts has the server know all that has been done in the database of these stores: a connection tells when it
+// ends.
 func settleCounts(t testing.TB, stores ...*Store) {
 	t.Helper()
 	for _, s := range stores {

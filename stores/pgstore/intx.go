@@ -26,19 +26,21 @@ import (
 // retrysafe.SetResult. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
 // response is forgotten, so that the handler can say what happened instead.
 //
-// f must not end the transaction. Commit and Rollback of tx refuse, and InTx then rolls back and returns an error. If f has
-// ended it all the same, by SQL, InTx completes nothing; its error is marked retrysafe.Unknown, because what f wrote may
-// have been committed, and the key is abandoned whatever the work returns. Begin makes savepoints, as in pgx.
+// f must not end the transaction. Commit and Rollback of tx refuse, and InTx then rolls back and returns an error. If
+// f has ended it all the same, by SQL, InTx completes nothing; its error is marked retrysafe.Unknown, because what f
+// wrote may have been committed, and the key is abandoned whatever the work returns. Begin makes savepoints, as in
+// pgx.
 //
 // InTx returns retrysafe.ErrNoAttempt outside of an attempt, and an error that is retrysafe.ErrLeaseLost if another
-// attempt has taken the key over: then nothing of f remains. When the answer to COMMIT is lost, it reads what has become of the
-// transaction; if that cannot be found out either, it returns an error marked retrysafe.Unknown. An attempt without
-// protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and completes
-// nothing.
+// attempt has taken the key over: then nothing of f remains. When the answer to COMMIT is lost, it reads what has
+// become of the transaction; if that cannot be found out either, it returns an error marked retrysafe.Unknown. An
+// attempt without protection, because the store failed when it began and the policy was FailOpen, commits what f
+// wrote and completes nothing.
 //
-// The transaction has the isolation that is the database's default. If that is repeatable read or serializable, it fails with
-// SQLSTATE 40001 when the record has changed since its first statement, as it does with every heartbeat, each third of the
-// lease: nothing of f remains, and InTx may be called again. A lease three times as long as the transaction avoids that.
+// The transaction has the isolation that is the database's default. If that is repeatable read or serializable, it
+// fails with SQLSTATE 40001 when the record has changed since its first statement, as it does with every heartbeat,
+// each third of the lease: nothing of f remains, and InTx may be called again. A lease three times as long as the
+// transaction avoids that.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.inTx(ctx, func(ctx context.Context) (transaction, error) {
 		tx, err := s.pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN;\n" + s.sql.markTx})
@@ -101,8 +103,8 @@ type sharedTx struct {
 	end   context.Context // what ends the transaction runs with it, whatever has become of the caller
 }
 
-// Intact implements storekit.Tx. A transaction that the work has ended, and begun anew so that a statement then failed, looks
-// like any other with a failed statement.
+// Intact implements storekit.Tx. A transaction that the work has ended, and begun anew so that a statement then
+// failed, looks like any other with a failed statement.
 func (t *sharedTx) Intact() error {
 	ctx, cancel := context.WithTimeout(t.end, endTime)
 	defer cancel()
@@ -166,8 +168,9 @@ func (t *sharedTx) commitWith(ctx context.Context, c *change) error {
 	return t.store.resolve(ctx, c, err)
 }
 
-// resolve reads whether a transaction whose COMMIT got no answer has been committed. The connection is lost, so the server ends
-// the transaction, one way or the other: as long as it is open its completion holds the row, which FOR UPDATE waits for.
+// resolve reads whether a transaction whose COMMIT got no answer has been committed. The connection is lost, so the
+// server ends the transaction, one way or the other: as long as it is open its completion holds the row, which FOR
+// UPDATE waits for.
 func (s *Store) resolve(ctx context.Context, c *change, lost error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
 	defer cancel()

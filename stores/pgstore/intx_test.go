@@ -109,8 +109,9 @@ func TestInTxEndedByTheFunction(t *testing.T) {
 	})
 }
 
-// A function cannot end pgx's transaction by its methods, and one that has tried to completes nothing, whatever it returns: its deferred
-// Rollback may have been meant. Begin makes savepoints. Seen to fail with refused taken out of InTx, and with the pgx.Tx of the pool.
+// A function cannot end pgx's transaction by its methods, and one that has tried to completes nothing, whatever it
+// returns: its deferred Rollback may have been meant. Begin makes savepoints. Seen to fail with refused taken out of
+// InTx, and with the pgx.Tx of the pool.
 func TestInTxRefusesToEnd(t *testing.T) {
 	b := newBusiness(t, openTest(t), false)
 	insert := func(ctx context.Context, tx pgx.Tx) error {

@@ -74,8 +74,8 @@ func makeDays(t testing.TB, s *Store, first, days int) {
 		END $$`, first, first+days-1))
 }
 
-// empty forgets everything in a store's database, also what running statements are about to write. DELETE costs a hundredth of
-// TRUNCATE here, which gives each of the tables, partitions and indexes a new file.
+// empty forgets everything in a store's database, also what running statements are about to write. DELETE costs a
+// hundredth of TRUNCATE here, which gives each of the tables, partitions and indexes a new file.
 func empty(t testing.TB, s *Store) {
 	t.Helper()
 	execute(t, s, `BEGIN; LOCK TABLE {{schema}}.claims, {{schema}}.older, {{schema}}.steps, {{schema}}.results;
@@ -89,7 +89,8 @@ func execute(t testing.TB, s *Store, text string, args ...any) {
 	}
 }
 
-// age lets time pass by moving everything that is stored into the past, for which it makes the days that answers move to.
+// age lets time pass by moving everything that is stored into the past, for which it makes the days that answers move
+// to.
 func age(t testing.TB, s *Store, d time.Duration) {
 	t.Helper()
 	for _, day := range value[[]int](t, s, "SELECT coalesce(array_agg(DISTINCT (ended_at - $1) / 86400000000), '{}') FROM {{schema}}.results",

@@ -68,8 +68,8 @@ func (s *Store) underLease(ctx context.Context, verb string, c *change) error {
 type change struct {
 	call
 	lease retrysafe.Lease
-	// madeBefore reports whether a change that has touched no row was made by an earlier call whose answer was lost. It gets
-	// the live record of the key, or nil. Without it there is no difference to see, and the lease is lost.
+	// madeBefore reports whether a change that has touched no row was made by an earlier call whose answer was lost.
+	// It gets the live record of the key, or nil. Without it there is no difference to see, and the lease is lost.
 	madeBefore func(r *record) bool
 }
 

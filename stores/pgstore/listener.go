@@ -27,8 +27,9 @@ const (
 
 var errDisconnected = errors.New("pgstore: no notifications come from the database")
 
-// listener is the one connection that listens for the ends of attempts. It is made when somebody watches for the first time, and is
-// kept until the Store is closed. When it breaks it is made again, and meanwhile those who watch poll.
+// listener is the one connection that listens for the ends of attempts. It is made when somebody watches for the
+// first time, and is kept until the Store is closed. When it breaks it is made again, and meanwhile those who watch
+// poll.
 type listener struct {
 	config  *pgx.ConnConfig
 	channel string
@@ -132,8 +133,8 @@ func (l *listener) listen() error {
 	}
 }
 
-// checkNotifications sends a notification the way completions go and waits until it is heard: through PgBouncer in transaction mode
-// LISTEN seems to work, and nothing ever comes.
+// checkNotifications sends a notification the way completions go and waits until it is heard: through PgBouncer in
+// transaction mode LISTEN seems to work, and nothing ever comes.
 func (l *listener) checkNotifications(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ctx, checkTime)
 	defer cancel()

@@ -30,8 +30,8 @@ type Migration struct {
 	Version int
 	Name    string
 	SQL     string
-	// Oldest is the schema version that a program must know at least to work with a schema of this Version: programs from there on
-	// need not be stopped while it is applied, and can be gone back to.
+	// Oldest is the schema version that a program must know at least to work with a schema of this Version. Such
+	// programs need not be stopped while it is applied, and a deployment can go back to them.
 	Oldest int
 }
 
@@ -41,10 +41,8 @@ var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
 // Migrations returns the statements that bring the schema up to date, from the first on, for people who want to read or
 // apply them by hand.
 func Migrations(schema string) ([]Migration, error) {
-	if schema == "" {
-		schema = defaultSchema
-	}
-	if err := checkSchema(schema); err != nil {
+	schema, err := checkSchema(schema)
+	if err != nil {
 		return nil, err
 	}
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
@@ -77,19 +75,19 @@ func newestVersion() int {
 	return len(names)
 }
 
-// Migrate makes the schema, or brings it up to date, and makes the partitions of the next days. It may be run again, and from many
-// processes at once; all of it happens in one transaction. It needs the right to create in the database, and with
-// MigrateOptions.Role, the rights of the schema's owner: see Grants for what the role of a Store needs.
+// Migrate makes the schema, or brings it up to date, and makes the partitions of the next days. It may be run again,
+// and by many processes at once; all of it happens in one transaction. It needs the right to create in the database,
+// and with MigrateOptions.Role, the rights of the schema's owner: see Grants for what the role of a Store needs.
 //
 // It returns the versions that it has applied, and an error that is ErrNewerSchema if the schema is newer than this
 // version of the package can work with. One that is newer, and that it can work with, is left as it is.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied []Migration, err error) {
+	if o.Schema, err = checkSchema(o.Schema); err != nil {
+		return nil, err
+	}
 	all, err := Migrations(o.Schema)
 	if err != nil {
 		return nil, err
-	}
-	if o.Schema == "" {
-		o.Schema = defaultSchema
 	}
 	grants := ""
 	if o.Role != "" {
@@ -97,7 +95,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied
 			return nil, err
 		}
 	}
-	// Who waits for another must then see what that one has done, whatever isolation is the database's default.
+	// A migration that has waited for another must see what that one has done, whatever the database's default
+	// isolation.
 	err = pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if applied, err = migrate(ctx, tx, o.Schema, all); err != nil || grants == "" {
 			return err
@@ -149,23 +148,18 @@ type queryer interface {
 // SchemaVersion returns the number of the last migration that has been applied to the schema, 0 if there was none, and
 // the number of the newest that this version of the package knows.
 func SchemaVersion(ctx context.Context, pool *pgxpool.Pool, schema string) (applied, newest int, err error) {
-	if schema == "" {
-		schema = defaultSchema
-	}
-	if err := checkSchema(schema); err != nil {
+	if schema, err = checkSchema(schema); err != nil {
 		return 0, 0, err
 	}
 	v, err := schemaVersion(ctx, pool, schema)
 	return v.applied, newestVersion(), err
 }
 
-// CheckSchema returns nil if this version of the package can work with the schema, an error that is ErrNoSchema if the schema is missing or too
-// old, and one that is ErrNewerSchema if it is too new.
+// CheckSchema returns nil if this version of the package can work with the schema, an error that is ErrNoSchema if
+// the schema is missing or too old, and one that is ErrNewerSchema if it is too new.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool, schema string) error {
-	if schema == "" {
-		schema = defaultSchema
-	}
-	if err := checkSchema(schema); err != nil {
+	schema, err := checkSchema(schema)
+	if err != nil {
 		return err
 	}
 	return checkVersion(ctx, pool, schema, newestVersion())

@@ -12,8 +12,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Seen to fail with the advisory lock taken out of prepare: CREATE SCHEMA collided; and with pgx.BeginFunc, where the default is
-// serializable: who has waited for the lock sees the database as it was before, and makes the tables again.
+// Seen to fail with the advisory lock taken out of prepare: CREATE SCHEMA collided; and with pgx.BeginFunc, where the
+// default is serializable: who has waited for the lock sees the database as it was before, and makes the tables
+// again.
 func TestMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, defaults := range []string{"", strict} {
@@ -53,8 +54,8 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// A program goes on with the schema of a newer one that says so, and leaves it as it is; so it can run beside that, and be gone back to.
-// Seen to fail with fits comparing the versions alone.
+// A program goes on with the schema of a newer one that says so, and leaves it as it is; so it can run beside that,
+// and be gone back to. Seen to fail with fits comparing the versions alone.
 func TestNewerSchemaThatFits(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -94,8 +95,8 @@ func migrateTo(t *testing.T, pool *pgxpool.Pool, to int) {
 	}
 }
 
-// The schema of version 1 becomes that of today while a store of that time works on, which can also be opened again afterwards.
-// Seen to fail with the oldest of 002 set to 2.
+// The schema of version 1 becomes that of today while a store of that time works on, which can also be opened again
+// afterwards. Seen to fail with the oldest of 002 set to 2.
 func TestMigrateBesideAnOlderProgram(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, shared.Get(t).Database(t))

@@ -7,14 +7,15 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// operation is one call of a method of Store. It takes a step in a batch: one row of one statement. Most have their answer
-// then. Others take another step in the next batch of the same worker, which costs a round trip and no wait in the queue.
+// operation is one call of a method of Store. It takes a step in a batch: one row of one statement. Most have their
+// answer then. Others take another step in the next batch of the same worker, which costs a round trip and no wait in
+// the queue.
 type operation interface {
 	base() *call
 	// row is what the operation adds to the arguments of its step's statement.
 	row() []any
-	// next reads what the step has answered, once the batch is committed, and chooses the next step. It reports false if
-	// the operation has its answer.
+	// next reads what the step has answered, once the batch is committed, and chooses the next step. It reports false
+	// if the operation has its answer.
 	next() (more bool)
 }
 

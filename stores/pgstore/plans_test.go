@@ -168,7 +168,8 @@ func TestNothingIsScannedInTx(t *testing.T) {
 	})
 }
 
-// What needs no guard needs none whatever is known of the tables; that claims are many is learnt from the claims themselves.
+// What needs no guard needs none whatever is known of the tables; that claims are many is learnt from the claims
+// themselves.
 func TestGuardIsLeftOutForOne(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
@@ -218,9 +219,9 @@ func scans(t *testing.T, s *Store) map[string]int {
 	return counts
 }
 
-// A million records are no reason to look at more than the rows asked for, and at what is due; neither are statistics that
-// are missing, or that are there.
-// Seen to fail with sweep_at <= taken out of sweep_claims.sql, and without the guard.
+// A million records are no reason to look at more than the rows asked for, and at what is due; neither are statistics
+// that are missing, or that are there. Seen to fail with sweep_at <= taken out of sweep_claims.sql, and without the
+// guard.
 func TestPlansOnLargeTables(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

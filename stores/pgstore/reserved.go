@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// reservedWords cannot be names in SQL unless they are quoted: the words of pg_get_keywords with catcode R or T, in any version from
-// 14 on.
+// reservedWords cannot be names in SQL unless they are quoted: the words of pg_get_keywords with catcode R or T, in
+// any version from 14 on.
 const reservedWords = `
 	all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation column
 	concurrently constraint create cross current_catalog current_date current_role current_schema current_time

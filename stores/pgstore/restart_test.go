@@ -96,7 +96,8 @@ func TestAnswersOfALostTransactionAreForgotten(t *testing.T) {
 	taken := make(chan struct{})
 	go func() {
 		defer close(taken)
-		// As others that take over do; in the order of batches, so that it stands in front of the one that is sent again.
+		// As others that take over do; in the order of batches, so that it stands in front of the one that is sent
+		// again.
 		execute(t, s, `WITH own AS MATERIALIZED (SELECT k FROM {{schema}}.claims WHERE id LIKE 'id %' ORDER BY k FOR UPDATE)
 			UPDATE {{schema}}.claims c SET fence = fence + 1 FROM own WHERE c.k = own.k`)
 	}()

@@ -10,20 +10,24 @@ import (
 type ScriptOptions struct {
 	// Schema to make. Default "retrysafe".
 	Schema string
-	// Owner is the role that everything will belong to: it migrates, and drops the partitions of past days. It must exist.
-	// A schema that another role has made is handed over, which takes a superuser. Default: the role that runs the script.
+	// Owner is the role that everything will belong to: it migrates, and drops the partitions of past days. It must
+	// exist. A schema that another role has made is handed over, which takes a superuser. Default: the role that runs
+	// the script.
 	Owner string
-	// Role gets what a Store needs: see Grants. It must exist. Default: nobody gets anything.
+	// Role gets what a Store needs: see Grants. It must exist. Default: no role gets anything.
 	Role string
 }
 
-// Script returns SQL that makes the schema or brings it up to date, as Migrate does, in one transaction, for people who read
-// such things before they happen, or whose database lets nobody else make tables. Run it with psql, as a superuser or a member
-// of Owner. It skips the migrations that have been applied, and may be run again.
+// Script returns SQL that makes the schema or brings it up to date, as Migrate does, in one transaction. It is for
+// people who review such changes first, or whose database lets only an administrator make tables. Run it with psql,
+// as a superuser or a member of Owner. It skips the migrations that have been applied, and may be run again. It
+// returns an error if an option cannot be a name.
 func Script(o ScriptOptions) (string, error) {
-	if o.Schema == "" {
-		o.Schema = defaultSchema
+	schema, err := checkSchema(o.Schema)
+	if err != nil {
+		return "", err
 	}
+	o.Schema = schema
 	all, err := Migrations(o.Schema)
 	if err != nil {
 		return "", err

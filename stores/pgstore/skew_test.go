@@ -15,8 +15,8 @@ import (
 // clockEnv says by how much the clock of a program from buildWithWrongClock is wrong.
 const clockEnv = "PGSTORE_TEST_CLOCK"
 
-// The clocks of a third of the processes are an hour fast, those of another third an hour slow: nobody sees a difference.
-// Seen to fail with acquire.sql judging by the time that the process sent along.
+// The clocks of a third of the processes are an hour fast, those of another third an hour slow: nobody sees a
+// difference. Seen to fail with acquire.sql judging by the time that the process sent along.
 func TestTortureWithWrongClocks(t *testing.T) {
 	t.Parallel()
 	c := startChamber(t, kind{program: buildWithWrongClock(t), clocks: []string{"0s", "1h", "-1h"}})
@@ -30,9 +30,9 @@ func TestContractWithWrongServerClock(t *testing.T) {
 	runContract(t, pg.Database(t), Options{}, 1)
 }
 
-// buildWithWrongClock builds this test binary with a package whose clock is wrong: it calls other functions than time.Now and
-// time.Since. Go programs read the clock past the C library, where it could be replaced at run time, and a standard library
-// with another clock would take a minute to compile.
+// buildWithWrongClock builds this test binary with a package whose clock is wrong: it calls other functions than
+// time.Now and time.Since. Go programs read the clock past the C library, where it could be replaced at run time, and
+// a standard library with another clock would take a minute to compile.
 func buildWithWrongClock(t *testing.T) (path string) {
 	t.Helper()
 	dir := t.TempDir()

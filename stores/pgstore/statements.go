@@ -10,8 +10,8 @@ import (
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// step is what an operation does in a batch, and the statement for it. The statements of a batch run in this order: what ends
-// attempts comes first, so that a claim of the same key in the same batch sees it.
+// step is what an operation does in a batch, and the statement for it. The statements of a batch run in this order:
+// what ends attempts comes first, so that a claim of the same key in the same batch sees it.
 type step uint8
 
 const (
@@ -51,21 +51,25 @@ type statement struct{ many, one string }
 // schemaName is what a schema may be called: it becomes part of statements, and of the name of a notification channel.
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
-func checkSchema(name string) error {
+// checkSchema returns the name of a schema, or the default if it is empty, and an error if it cannot be one.
+func checkSchema(name string) (string, error) {
+	if name == "" {
+		return defaultSchema, nil
+	}
 	if !schemaName.MatchString(name) || strings.HasPrefix(name, "pg_") {
-		return fmt.Errorf("pgstore: schema %q: use up to 40 lower-case letters, digits and underscores, "+
+		return "", fmt.Errorf("pgstore: schema %q: use up to 40 lower-case letters, digits and underscores, "+
 			"not beginning with a digit or with pg_", name)
 	}
 	if isReserved(name) {
-		return fmt.Errorf("pgstore: schema %q: PostgreSQL reserves the word; use another name", name)
+		return "", fmt.Errorf("pgstore: schema %q: PostgreSQL reserves the word; use another name", name)
 	}
-	return nil
+	return name, nil
 }
 
-// channel is where the ends of attempts are told.
+// channel is the notification channel for the ends of attempts.
 func channel(schema string) string { return "retrysafe_" + schema }
 
-// inSchema fills the names into a statement.
+// inSchema fills the names of a schema into a statement.
 func inSchema(text, schema string) string {
 	return strings.NewReplacer(
 		"{{schema}}", schema,
@@ -74,14 +78,17 @@ func inSchema(text, schema string) string {
 	).Replace(text)
 }
 
-func newStatements(schema string) *statements {
-	text := func(name string) string {
-		b, err := sqlFiles.ReadFile("sql/" + name + ".sql")
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		return inSchema(string(b), schema)
+// sqlFile is the text of a file in the folder sql.
+func sqlFile(name string) string {
+	text, err := sqlFiles.ReadFile("sql/" + name + ".sql")
+	if err != nil {
+		panic(err) // a statement without its file: any test finds that
 	}
+	return string(text)
+}
+
+func newStatements(schema string) *statements {
+	text := func(name string) string { return inSchema(sqlFile(name), schema) }
 	q := &statements{
 		plannerSettings: text("planner_settings"), markTx: text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),

@@ -18,13 +18,15 @@ import (
 type Options struct {
 	// Schema that Migrate has made. Default "retrysafe".
 	Schema string
-	// Connections is how many connections of the pool are used at once at most. Default 2, and no more than the pool may have, which
-	// is the greater of 4 and the number of CPUs unless its URL has pool_max_conns.
+	// Connections is how many connections of the pool claims and completions use at once. More operations wait for
+	// the next batch: fewer connections make larger batches, which cost the server less. Default 2, and no more than
+	// the pool may have, which is the greater of 4 and the number of CPUs unless its URL has pool_max_conns.
 	Connections int
-	// Timeout ends a transaction that the server does not answer. Default 30 s.
+	// Timeout ends a transaction that the server does not answer. The operations in it fail, and whether they have
+	// happened is unknown. Default 30 s.
 	Timeout time.Duration
-	// Listen says how to connect for notifications of keys that somebody waits for: directly, not through PgBouncer.
-	// Default: as the pool does. If no notification comes that way, who waits polls.
+	// Listen is the configuration of the connection that receives notifications of keys that callers wait for:
+	// directly, not through PgBouncer. Default: that of the pool. If no notification arrives, callers that wait poll.
 	Listen *pgx.ConnConfig
 }
 
@@ -34,10 +36,7 @@ const (
 	defaultTimeout     = 30 * time.Second
 )
 
-func (o Options) withDefaults(pool *pgxpool.Pool) Options {
-	if o.Schema == "" {
-		o.Schema = defaultSchema
-	}
+func (o Options) withDefaults(pool *pgxpool.Pool) (_ Options, err error) {
 	if o.Connections <= 0 {
 		o.Connections = defaultConnections
 	}
@@ -48,18 +47,20 @@ func (o Options) withDefaults(pool *pgxpool.Pool) Options {
 	if o.Listen == nil {
 		o.Listen = pool.Config().ConnConfig.Copy()
 	}
-	return o
+	o.Schema, err = checkSchema(o.Schema)
+	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on PostgreSQL. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on PostgreSQL. It is safe for concurrent
+// use.
 type Store struct {
 	pool     *pgxpool.Pool
 	options  Options
 	sql      *statements
 	workers  *workers
 	guess    storekit.Guess
-	grown    atomic.Bool // there are manyPages of claims
-	strict   bool        // transactions are not read committed unless they say so
+	grown    atomic.Bool // the table of claims has manyPages
+	strict   bool        // the default isolation of the database is stricter than read committed
 	watches  storekit.Watches
 	listener *listener
 	sweeper  sweeper
@@ -75,15 +76,15 @@ var (
 	_ retrysafe.Purger    = (*Store)(nil)
 )
 
-// New returns a store in the database that pool connects to. The schema must be there: see Migrate. Close the Store before
+// New returns a store in the database that pool connects to. The schema must exist: see Migrate. Close the Store before
 // the pool.
 //
-// It returns an error that is ErrNoSchema if the schema is missing or too old, and ErrNewerSchema if a newer version of
-// this package has changed it so that this one cannot work with it. Behind a PgBouncer that mixes up prepared statements the error, of New or of a call that comes
-// later, says how pool must connect.
+// It returns an error that is ErrNoSchema if the schema is missing or too old, and ErrNewerSchema if a newer version
+// of this package has changed it so that this one cannot work with it. Behind a PgBouncer that mixes up prepared
+// statements the error, of New or of a later call, says how pool must connect.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
-	o = o.withDefaults(pool)
-	if err := checkSchema(o.Schema); err != nil {
+	o, err := o.withDefaults(pool)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkVersion(ctx, pool, o.Schema, newestVersion()); err != nil {
@@ -100,8 +101,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close waits for what is under way, and ends what the Store has started. It leaves the pool open. Later calls of the
-// Store's methods return ErrClosed.
+// Close waits for the operations that have begun, and ends the goroutines and the connection that the Store has
+// started. It leaves the pool open, and may be called again. Later calls of Claim, Extend, Checkpoint, Complete,
+// Release and Watch return ErrClosed. The error is always nil.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.workers.close()
@@ -110,7 +112,8 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// addToday makes today's partition, and those of the next days, if they are missing.
+// addToday makes today's partition, and those of the next days, if they are missing. A completion needs it whose
+// store has not been swept for a week.
 func (s *Store) addToday() error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
 	defer cancel()

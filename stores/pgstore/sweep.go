@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// piece is how many records are deleted in one transaction. It takes less time than a claim beside many others does.
+	// piece is how many records are deleted in one transaction. It takes less time than a claim beside many others
+	// does.
 	piece = 200
 	// sweepLockTime is how long one process may sweep before another thinks that it has died.
 	sweepLockTime = time.Minute
@@ -24,17 +25,17 @@ const (
 type sweeper struct {
 	me   uuid
 	pass sync.Mutex // one pass at a time; it guards what follows
-	// low is the minute before which nothing is left: dead index entries there are not walked again. A row that was locked,
-	// and so passed over, keeps it down.
+	// low is the minute before which nothing is left: dead index entries there are not walked again. A row that was
+	// locked, and so passed over, keeps it down.
 	low      int32
 	lookedAt time.Time // at the days
 }
 
 func (w *sweeper) start() { w.me = uuid(retrysafe.NewOwner()) }
 
-// Sweep deletes records past their retention, up to limit, some in each transaction; now and then it makes the partitions
-// of the next days and drops those of days that nobody may read anything of any more. It rests for half of the time, so that claims do
-// not notice. Of many processes one sweeps at a time; for the others nothing is due.
+// Sweep deletes records past their retention, up to limit, some in each transaction; now and then it makes the
+// partitions of the next days and drops those of days that nobody may read anything of any more. It rests for half of
+// the time, so that claims do not notice. Of many processes one sweeps at a time; for the others nothing is due.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return 0, err
@@ -95,8 +96,8 @@ func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err erro
 	return swept, nil
 }
 
-// raiseLow has the next pass begin at a minute, or at the oldest record before it that is left. The minute is lower than before if the clock
-// has been set back.
+// raiseLow has the next pass begin at a minute, or at the oldest record before it that is left. The minute is lower
+// than before if the clock has been set back.
 func (s *Store) raiseLow(ctx context.Context, minute int32) error {
 	var left *int32
 	if err := s.sweepPiece(ctx, s.sql.oldestDue, []any{s.sweeper.low, minute}, &left); err != nil {

@@ -49,8 +49,8 @@ func TestSweepIsBounded(t *testing.T) {
 	}
 }
 
-// The steps that Purge adds go with their records: those of the newest, and those of one that stands among the older ones.
-// Seen to fail with Purge not counting the step in claims, and with Purge not counting it in older.
+// The steps that Purge adds go with their records: those of the newest, and those of one that stands among the older
+// ones. Seen to fail with Purge not counting the step in claims, and with Purge not counting it in older.
 func TestSweepDeletesTheStepsOfPurge(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -104,8 +104,8 @@ func TestSweepGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// A row that somebody holds is passed over by one sweep, and not forgotten by the next ones, however long it has been due.
-// Seen to fail with low raised to the minute of the pass: it was swept by another process, or by nobody.
+// A row that somebody holds is passed over by one sweep, and not forgotten by the next ones, however long it has been
+// due. Seen to fail with low raised to the minute of the pass: it was swept by another process, or by nobody.
 func TestSweepComesBackForALockedRow(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -181,9 +181,9 @@ func travel(t *testing.T, s *Store, minutes int) {
 	s.sweeper.low = 0
 }
 
-// An ended record goes at most three minutes late, whatever minute its claim had written: a completion leaves that alone if it is
-// only a little late.
-// Seen to fail with 30 minutes for 3 in complete.sql, with sweep_at left alone always, and with sweep_at written always.
+// An ended record goes at most three minutes late, whatever minute its claim had written: a completion leaves that
+// alone if it is only a little late. Seen to fail with 30 minutes for 3 in complete.sql, with sweep_at left alone
+// always, and with sweep_at written always.
 func TestEndedRecordsAreSweptInTime(t *testing.T) {
 	t.Parallel()
 	hours := func(n time.Duration) retrysafe.Retention {
@@ -234,8 +234,8 @@ func TestEndedRecordsAreSweptInTime(t *testing.T) {
 	}
 }
 
-// An ended record that is looked at too early stays, and goes when it is due.
-// Seen to fail with expired true for all in sweep_claims.sql, with keep_key alone in either place of it, and with later left out.
+// An ended record that is looked at too early stays, and goes when it is due. Seen to fail with expired true for all
+// in sweep_claims.sql, with keep_key alone in either place of it, and with later left out.
 func TestEndedRecordsAreNotSweptEarly(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]retrysafe.Retention{

@@ -42,8 +42,8 @@ type held struct {
 	bodies            map[string]bool
 }
 
-// check returns what is wrong with a key's history: everything that the contract forbids and that can be proved from what the
-// workers were told, in the database's own order and on its own clock.
+// check returns what is wrong with a key's history: everything that the contract forbids and that can be proved from
+// what the workers were told, in the database's own order and on its own clock.
 func check(history []event) (violations []string) {
 	wrong := func(e event, format string, args ...any) {
 		violations = append(violations, fmt.Sprintf("key %d, under %d: %s by %.8s at tick %d: ", history[0].Key, e.Fence, e.Op, e.Owner, e.Began.N)+
@@ -154,8 +154,8 @@ func (h *held) firstResult() (string, bool) {
 	return "", false
 }
 
-// before says what forbids that the next fence was given out when it was. A fence is no smaller than the clock by which a claim
-// judged; by the time at which its caller knew, this one may have tried to end.
+// before says what forbids that the next fence was given out when it was. A fence is no smaller than the clock by
+// which a claim judged; by the time at which its caller knew, this one may have tried to end.
 func (h *held) before(next *held) (all []string) {
 	if h.leaseUntil > next.fence && !h.triedBefore(next.any().Ended.At) {
 		all = append(all, fmt.Sprintf("claimed although the lease of fence %d ran for another %d µs", h.fence, h.leaseUntil-next.fence))

@@ -23,8 +23,8 @@ import (
 // tortureProcesses work side by side.
 const tortureProcesses = 6
 
-// Processes are killed and stopped past their leases, answers are lost, keys are swept, and no key is ever had by two, no result
-// changes, no step is lost. What it would see: TestTortureSeesMutants.
+// Processes are killed and stopped past their leases, answers are lost, keys are swept, and no key is ever had by
+// two, no result changes, no step is lost. What it would see: TestTortureSeesMutants.
 func TestSoakTorture(t *testing.T) {
 	t.Parallel()
 	c := startChamber(t, kind{})
@@ -113,7 +113,8 @@ func (c *chamber) start() {
 	}()
 }
 
-// torture harms processes in so many rounds, and in more until each of these has happened often enough; or until something is wrong.
+// torture harms processes in so many rounds, and in more until each of these has happened often enough; or until
+// something is wrong.
 func (c *chamber) torture(rounds int, wanted ...string) {
 	const often = 5
 	n := 0
@@ -206,8 +207,8 @@ func (c *chamber) stop() {
 	c.running = nil
 }
 
-// check looks at all that has happened. If something seems wrong, it ends all processes and looks again, once everything has been
-// heard that they had to say.
+// check looks at all that has happened. If something seems wrong, it ends all processes and looks again, once
+// everything has been heard that they had to say.
 func (c *chamber) check() []string {
 	if len(c.found) > 0 {
 		return c.found

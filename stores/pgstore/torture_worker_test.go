@@ -59,8 +59,8 @@ func (m mutation) apply() error {
 
 const mutantEnv = "PGSTORE_TEST_MUTANT"
 
-// torture makes random calls on a few keys from several goroutines, sweeps beside them, and tells what it has seen on stdout,
-// until it is killed.
+// torture makes random calls on a few keys from several goroutines, sweeps beside them, and tells what it has seen on
+// stdout, until it is killed.
 func torture(s *Store) error {
 	if name := os.Getenv(mutantEnv); name != "" {
 		if err := mutations(s.sql)[name].apply(); err != nil {
@@ -111,8 +111,8 @@ type worker struct {
 	tries int
 }
 
-// tick is a moment in the order that the database gives to everything, with its clock, and the newest fence that the register
-// of the key knows.
+// tick is a moment in the order that the database gives to everything, with its clock, and the newest fence that the
+// register of the key knows.
 type tick struct{ N, At, Newest int64 }
 
 // tick looks at the database's clock and writes the fence to the register, which keeps the greater one.

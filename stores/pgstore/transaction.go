@@ -52,7 +52,8 @@ func (t *userTx) refuse() error {
 	return errNotYours
 }
 
-// refused returns the error that the function was given, in case it has ignored it: what it wanted is not what would happen.
+// refused returns the error that the function was given, in case it has ignored it: what it wanted is not what would
+// happen.
 func (t *userTx) refused() error {
 	if t.asked.Load() {
 		return errNotYours
@@ -98,8 +99,8 @@ func plainArg(v any) any {
 	return v
 }
 
-// Statements that look again at rows which others have changed meanwhile are read committed. Stricter ones, as may be the database's
-// default, fail then: under many callers again and again, so that trying again would not do.
+// Statements that look again at rows which others have changed meanwhile are read committed. Stricter ones, as may be
+// the database's default, fail then: under many callers again and again, so that trying again would not do.
 const (
 	beginReadCommitted = "BEGIN ISOLATION LEVEL READ COMMITTED"
 	endReadCommitted   = "COMMIT"

@@ -20,8 +20,8 @@ CREATE TABLE {{schema}}.claims (
 	code        integer  NOT NULL,
 	state       smallint NOT NULL, -- 1 pending, 2 released, 3 succeeded, 4 failed
 	omitted     boolean  NOT NULL,
-	waiters     boolean  NOT NULL, -- somebody wants to be told when it ends
-	take_over   boolean  NOT NULL, -- what the last claim asked for
+	waiters     boolean  NOT NULL, -- a caller waits for it to end: notify
+	take_over   boolean  NOT NULL, -- whether the last claim was one that may take over
 	fingerprint bytea    NOT NULL,
 	scope       bytea    NOT NULL,
 	id          bytea    NOT NULL,
@@ -37,7 +37,7 @@ CREATE TABLE {{schema}}.claims (
 CREATE INDEX claims_sweep ON {{schema}}.claims (sweep_at);
 CREATE INDEX claims_first ON {{schema}}.claims (first_fence);
 
--- Ended records whose key has been claimed anew while people may still read them.
+-- Ended records whose key has been claimed again while their answer may still be read.
 CREATE TABLE {{schema}}.older (LIKE {{schema}}.claims, CONSTRAINT older_pkey PRIMARY KEY (k, first_fence));
 CREATE INDEX older_sweep ON {{schema}}.older (sweep_at);
 CREATE INDEX older_first ON {{schema}}.older (first_fence);
@@ -52,7 +52,7 @@ CREATE TABLE {{schema}}.steps (
 	CONSTRAINT steps_pkey PRIMARY KEY (k, first_fence, name)
 );
 
--- Answers, by the day on which the work ended. A day is dropped whole when nobody may read anything of it any more.
+-- Answers, by the day on which the work ended. A partition is dropped as a whole once no answer in it may be read.
 CREATE TABLE {{schema}}.results (
 	ended_at   bigint NOT NULL, -- ends_at of the record
 	k          uuid   NOT NULL,
@@ -70,8 +70,9 @@ CREATE TABLE {{schema}}.locks (
 );
 INSERT INTO {{schema}}.locks VALUES ('days', gen_random_uuid(), 0), ('sweep', gen_random_uuid(), 0);
 
--- add_days makes the partitions of days that have none: days counted from 1970, in UTC. It runs with its owner's rights, so that
--- who uses the store needs none to create tables. Attaching a table locks nobody out, unlike creating a partition.
+-- add_days makes the partitions of days that have none: days counted from 1970, in UTC. It runs with its owner's
+-- rights, so that the role of a store needs none to create tables. Attaching a table locks no other session out,
+-- unlike creating a partition.
 CREATE FUNCTION {{schema}}.add_days(first bigint, days integer) RETURNS integer
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -106,7 +107,7 @@ END $$;
 CREATE FUNCTION {{schema}}.as_time(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTABLE PARALLEL SAFE
 	RETURN to_timestamp(least(micros, 9000000000000000) / 1e6);
 
--- records is for people.
+-- records shows all of it to people.
 CREATE VIEW {{schema}}.records AS
 SELECT c.k AS digest, encode(c.scope, 'escape') AS scope, encode(c.id, 'escape') AS id,
 	CASE WHEN c.state = 1 AND c.ends_at <= {{schema}}.clock() THEN 'abandoned'

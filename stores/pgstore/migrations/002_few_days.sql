@@ -1,9 +1,9 @@
 -- oldest: 1
 ALTER TABLE {{schema}}.migrations ADD COLUMN IF NOT EXISTS oldest integer;
 
--- add_days makes the partitions of days that have none: days counted from 1970, in UTC. It runs with its owner's rights, so that
--- who uses the store needs none to create tables; so it makes those of the next two weeks and no others, whatever it is asked for.
--- Attaching a table locks nobody out, unlike creating a partition.
+-- add_days makes the partitions of days that have none: days counted from 1970, in UTC. It runs with its owner's
+-- rights, so that the role of a store needs none to create tables; therefore it makes those of the next two weeks and
+-- no others, whatever its arguments are. Attaching a table locks no other session out, unlike creating a partition.
 CREATE OR REPLACE FUNCTION {{schema}}.add_days(first bigint, days integer) RETURNS integer
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE

@@ -1,5 +1,6 @@
--- Takes keys that are free, lapsed, released or the caller's own. Keys in the order of k, each once.
--- Time is when the row was looked at first: it may have waited since, for one that then is not taken for lapsed too early.
+-- Takes keys that are free, abandoned, released or held by the caller itself. Keys in the order of k, each once. The
+-- time is read before the row is locked: a lease that is extended while the statement waits is not taken for
+-- abandoned.
 INSERT INTO {{schema}}.claims AS c
 	(k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit, sweep_at,
 	attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
@@ -25,7 +26,7 @@ ON CONFLICT (k) DO UPDATE SET
 	waiters = excluded.waiters OR c.waiters AND c.ends_at + c.keep_key > excluded.claimed_at,
 	take_over = excluded.take_over, fingerprint = excluded.fingerprint, scope = excluded.scope, id = excluded.id
 WHERE CASE WHEN c.ends_at + c.keep_key <= excluded.claimed_at
-		-- Expired: free, once what is left of it has been put aside.
+		-- Expired: free, once archive.sql has run if steps or an answer were left.
 		THEN c.steps = 0 AND (c.state < 3 OR c.ends_at + c.keep_audit <= excluded.claimed_at)
 	ELSE c.state = 1 AND c.owner = excluded.owner
 		OR c.state = 1 AND c.ends_at <= excluded.claimed_at AND excluded.take_over AND c.fingerprint = excluded.fingerprint

@@ -1,4 +1,5 @@
--- Puts aside what is left of expired records: readable ones go to the older ones, steps of the others go. Keys in the order of k.
+-- Makes the keys of expired records free: a record whose answer may still be read moves to older, others are deleted
+-- with their steps. Keys in the order of k.
 WITH t AS MATERIALIZED (SELECT {{schema}}.clock() AS now),
 gone AS (
 	DELETE FROM {{schema}}.claims c USING {{p: k uuid}}, t WHERE c.k = p.k AND c.ends_at + c.keep_key <= t.now RETURNING c.*

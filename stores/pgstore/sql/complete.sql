@@ -1,4 +1,5 @@
--- Ends attempts that hold their key, saves their results, and tells those who wait. Keys in the order of k, each once.
+-- Ends attempts that hold their key, saves their results, and notifies if a caller waits. Keys in the order of k,
+-- each once.
 WITH ended AS (
 	UPDATE {{schema}}.claims c SET
 		state = p.state, code = p.code, omitted = p.omitted, ends_at = {{schema}}.clock(),

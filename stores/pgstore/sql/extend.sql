@@ -1,4 +1,4 @@
--- Leases of attempts that hold their key run afresh. Those that then have run out are told to who waits.
+-- Sets when the leases of attempts that hold their key end. If that is now, a caller that waits is notified.
 UPDATE {{schema}}.claims c SET ends_at = {{schema}}.clock() + p.lease
 FROM {{p: k uuid, owner uuid, fence bigint, lease bigint}}
 WHERE c.k = p.k AND c.fence = p.fence AND c.owner = p.owner AND c.state = 1

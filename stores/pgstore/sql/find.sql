@@ -1,5 +1,6 @@
--- What is known of keys. There is one time for all of it, that of the look, so that an answer which may still be read is there. What is
--- seen is a little older, but not as old as the transaction, whose begin comes last: between the two a lease may have ended, or not.
+-- The records of keys, with their answers and steps. One time, the statement's, decides for all columns, so that an
+-- answer that may be read at that time was read. The last column is when the transaction began: if a lease ended
+-- between the two times, the row may have been extended without being seen, and has to be read again.
 SELECT c.k, c.owner, c.fence, c.first_fence, c.claimed_at, c.ends_at, c.keep_replay, c.keep_key, c.keep_audit, c.attempt, c.code,
 	c.state, c.omitted, c.waiters, c.steps, c.fingerprint, r.meta, r.body,
 	CASE WHEN c.steps > 0 AND c.state < 3 THEN (SELECT array_agg(s.name ORDER BY s.n) FROM {{schema}}.steps s

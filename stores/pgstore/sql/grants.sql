@@ -1,5 +1,5 @@
--- What {{role}} needs to use the store. It can neither make tables nor drop them: the partitions of new days are made by a function
--- that runs with its owner's rights, and those of past days are dropped by the owner of the tables.
+-- What {{role}} needs to use the store. It cannot make or drop tables: the partitions of new days are made by a
+-- function that runs with its owner's rights, and those of past days are dropped by the owner of the tables.
 GRANT USAGE ON SCHEMA {{schema}} TO {{role}};
 GRANT SELECT, INSERT, UPDATE, DELETE ON {{schema}}.claims, {{schema}}.older TO {{role}};
 GRANT SELECT, INSERT, DELETE ON {{schema}}.steps TO {{role}};

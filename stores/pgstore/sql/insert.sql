@@ -1,4 +1,5 @@
--- Takes keys that nobody has: what most claims come to, and half the work for the server. Keys in the order of k, each once.
+-- Takes keys that have no record. Most claims need no more, and it costs the server half of what acquire.sql does.
+-- Keys in the order of k, each once.
 INSERT INTO {{schema}}.claims
 	(k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit, sweep_at,
 	attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)

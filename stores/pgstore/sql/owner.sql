@@ -1,4 +1,5 @@
--- All of it belongs to {{owner}}, which also drops the partitions of past days. What another role has made is handed over.
+-- All of it belongs to {{owner}}, which also drops the partitions of past days. What another role has made is handed
+-- over.
 SELECT set_config('retrysafe.owner', {{owner_text}}, true);
 DO $$ DECLARE
 	owner CONSTANT text := current_setting('retrysafe.owner');

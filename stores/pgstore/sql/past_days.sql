@@ -1,5 +1,5 @@
--- The days that have ended a day ago or more and belong to us: nobody else can drop them. One that is only a table has been
--- detached, and was not dropped.
+-- The partitions of days that ended a day ago or more, if this role may drop them. One that is only a table was
+-- detached, and has not been dropped.
 SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
 FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
 WHERE c.relnamespace = {{schema_text}}::regnamespace AND c.relkind = 'r' AND c.relname ~ '^results_[0-9]{8}$'

@@ -1,4 +1,4 @@
--- One at a time. What is there already takes no rights to make.
+-- One migration at a time. What exists already is not made again, so that no right to make it is needed.
 SELECT pg_advisory_xact_lock(hashtext('retrysafe migrate {{schema}}'));
 DO $$ BEGIN
 	IF to_regnamespace({{schema_text}}) IS NULL THEN

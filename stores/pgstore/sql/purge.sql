@@ -1,5 +1,5 @@
--- Drops the answers of a key's records that people may read, and their steps but those whose names begin with $4, and adds a step to
--- the newest, if that one has ended. Returns the newest one's state.
+-- Drops the answers of a key's records that may be read, and their steps except those whose names begin with $4, and
+-- adds a step to the newest, if that one has ended. Returns the newest one's state.
 WITH t AS MATERIALIZED (SELECT {{schema}}.clock() AS now),
 live AS MATERIALIZED (
 	SELECT c.first_fence, c.ends_at, c.state FROM {{schema}}.claims c, t

@@ -1,5 +1,6 @@
--- Attempts that hold their key give it up. Without steps nothing is kept but the fence, for a minute, until the record is swept or claimed:
--- so fences grow although the clock is set back a little, and a copy of insert.sql that arrives late does not take the key again.
+-- Releases keys for the attempts that hold them. Without steps only the fence counts from then on, for a minute,
+-- until the row is swept or claimed: so fences grow although the clock is set back a little, and a late copy of
+-- insert.sql does not take the key.
 UPDATE {{schema}}.claims c SET state = 2,
 	ends_at = CASE WHEN c.steps > 0 THEN {{schema}}.clock() ELSE 0 END,
 	keep_replay = CASE WHEN c.steps > 0 THEN c.keep_replay ELSE 0 END,

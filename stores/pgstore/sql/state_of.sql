@@ -1,2 +1,3 @@
--- What has become of an attempt. It waits for a transaction that holds the row, as one does that is still being committed.
+-- The state that an attempt has left. FOR UPDATE waits for a transaction that has locked the row, such as one whose
+-- COMMIT runs.
 SELECT state FROM {{schema}}.claims WHERE k = $1 AND owner = $2 AND fence = $3 FOR UPDATE

@@ -1,5 +1,5 @@
--- Deletes up to $1 of the records whose minute has come, not before minute $2, if they have expired; the others are to be
--- looked at again in theirs. What is not due is not read: the time is there before the index is asked.
+-- Deletes up to $1 of the records whose minute has come, not before minute $2, if they have expired; the others
+-- get the minute in which they do. The time is materialized, so that the index is not read beyond it.
 WITH m AS MATERIALIZED (SELECT t.now, (t.now / 60000000)::integer AS minute FROM (SELECT {{schema}}.clock()) t (now)),
 due AS (
 	SELECT c.k, c.first_fence, c.steps,

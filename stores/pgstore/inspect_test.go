@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// addPending adds n pending records: 1, 2, … n minutes old, each with a lease that ends at a time, and kept for an hour.
+// addPending adds n pending records: 1, 2, … n minutes old, each with a lease that ends at a time, and kept for an
+// hour.
 func addPending(t *testing.T, s *Store, n int, endsAt string) {
 	t.Helper()
 	execute(t, s, `INSERT INTO {{schema}}.claims
@@ -38,8 +39,8 @@ func TestPendingAges(t *testing.T) {
 	wantAges(t, s, 143*time.Minute, 149*time.Minute, 150*time.Minute)
 }
 
-// Abandoned records count until they expire; records that have ended, or were released, do not.
-// Seen to fail with either half of the condition of pending_ages.sql taken out, and with the lease's end for the record's.
+// Abandoned records count until they expire; records that have ended, or were released, do not. Seen to fail with
+// either half of the condition of pending_ages.sql taken out, and with the lease's end for the record's.
 func TestPendingAgesAreThoseOfPendingRecords(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
