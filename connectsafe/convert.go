@@ -113,8 +113,8 @@ func joined(a, b rpcsafe.Metadata) rpcsafe.Metadata {
 	return all
 }
 
-// NewResult returns the Result to store for an answer, for a ReconcileFunc or for resolving a key by hand: it stands for the status of err,
-// or for reply if err is nil. It returns an error if reply cannot be encoded.
+// NewResult returns the Result to store for an answer, for a ReconcileFunc or for resolving a key by hand: it stands
+// for the status of err, or for reply if err is nil. It returns an error if reply cannot be encoded.
 func NewResult(reply proto.Message, err error) (retrysafe.Result, error) {
 	if err != nil {
 		return rpcsafe.NewResult(rpcsafe.Reply{Status: statusOf(err)})

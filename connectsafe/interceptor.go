@@ -11,15 +11,17 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// NewInterceptor returns an interceptor that runs a unary handler at most once for each key. It passes on, unchanged, calls without a key and
-// calls of methods that have no side effects (idempotency_level = NO_SIDE_EFFECTS, health checks, reflection). Streams are not guarded:
-// they are passed on too, except that streams with a key are refused if o.RejectUnsupported is set.
+// NewInterceptor returns an interceptor that runs a unary handler at most once for each key. It passes on, unchanged,
+// calls without a key and calls of methods that have no side effects (idempotency_level = NO_SIDE_EFFECTS, health
+// checks, reflection). Streams are not guarded: they are passed on too, except that streams with a key are refused if
+// o.RejectUnsupported is set.
 //
-// Place it after authentication in the chain, so that a replay is authenticated like any call. The response of a replay is a message with
-// the content of the first one: earlier interceptors must read it as a proto.Message, not as its generated type.
+// Place it after authentication in the chain, so that a replay is authenticated like any call. The response of a
+// replay is a message with the content of the first one: earlier interceptors must read it as a proto.Message, not as
+// its generated type.
 //
-// The same key sent over another protocol or with another codec is the same key. Responses in JSON are encoded by protojson for each answer:
-// their meaning is the same, their bytes may differ.
+// The same key sent over another protocol or with another codec is the same key. Responses in JSON are encoded by
+// protojson for each answer: their meaning is the same, their bytes may differ.
 //
 // It panics if scope is nil or if o.Validate reports an error.
 func NewInterceptor(g *retrysafe.Guard, scope ScopeFunc, o rpcsafe.Options) connect.Interceptor {

@@ -11,9 +11,10 @@ import (
 // ScopeFunc is an rpcsafe.ScopeFunc that is also given the request, for its header and peer.
 type ScopeFunc func(ctx context.Context, request connect.AnyRequest) (string, error)
 
-// ScopeCredential names callers by the SHA-256 of their Authorization header, or else of their X-API-Key header. A rotated credential is a
-// different caller: where credentials change between a call and its retry, name the caller by the identity that authentication has
-// established. Calls whose Authorization is made anew for each call (AWS signatures, Digest, Hawk, DPoP and similar schemes) are refused.
+// ScopeCredential names callers by the SHA-256 of their Authorization header, or else of their X-API-Key header. A
+// rotated credential is a different caller: where credentials change between a call and its retry, name the caller by
+// the identity that authentication has established. Calls whose Authorization is made anew for each call (AWS
+// signatures, Digest, Hawk, DPoP and similar schemes) are refused.
 func ScopeCredential() ScopeFunc {
 	return func(_ context.Context, r connect.AnyRequest) (string, error) {
 		return rpcsafe.Values(r.Header().Values).Credential()
@@ -27,7 +28,8 @@ func ScopeHeader(name string) ScopeFunc {
 	}
 }
 
-// ScopeNone puts all callers into one scope: every caller who knows a key can read its answer. For services with one caller.
+// ScopeNone puts all callers into one scope: every caller who knows a key can read its answer. For services with one
+// caller.
 func ScopeNone() ScopeFunc {
 	return func(ctx context.Context, _ connect.AnyRequest) (string, error) { return rpcsafe.ScopeNone()(ctx) }
 }

@@ -7,16 +7,17 @@ import (
 	"strings"
 )
 
-// TrailersOnly makes gRPC's own retries (a service config's retryPolicy, grpc-retry-pushback-ms) work with handlers of connect-go. It sends
-// an error that no message precedes as Trailers-Only, in one HEADERS frame that ends the stream, as grpc-go's servers do. Without it
-// connect-go sends a header frame and then trailers; a header commits the call, and gRPC does not retry it (gRFC A6; PROTOCOL-HTTP2.md,
-// "Responses").
+// TrailersOnly makes gRPC's own retries (a service config's retryPolicy, grpc-retry-pushback-ms) work with handlers
+// of connect-go. It sends an error that no message precedes as Trailers-Only, in one HEADERS frame that ends the
+// stream, as grpc-go's servers do. Without it connect-go sends a header frame and then trailers; a header commits the
+// call, and gRPC does not retry it (gRFC A6; PROTOCOL-HTTP2.md, "Responses").
 //
 //	mux.Handle(path, connectsafe.TrailersOnly(handler))
 //
-// Everything else is sent unchanged: Connect, gRPC-Web, HTTP/1.1, messages, a header that is flushed before the answer is known, errors
-// with a header that the handler has set (which stays a header), and what connect.ErrorWriter writes. Middleware that sets header fields
-// (CORS, request IDs) must wrap TrailersOnly, not be wrapped by it; otherwise its fields count as the handler's.
+// Everything else is sent unchanged: Connect, gRPC-Web, HTTP/1.1, messages, a header that is flushed before the
+// answer is known, errors with a header that the handler has set (which stays a header), and what connect.ErrorWriter
+// writes. Middleware that sets header fields (CORS, request IDs) must wrap TrailersOnly, not be wrapped by it;
+// otherwise its fields count as the handler's.
 func TrailersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, flushes := w.(http.Flusher); !flushes || r.ProtoMajor < 2 || !isGRPC(r.Header.Get("Content-Type")) {
@@ -73,7 +74,8 @@ func (t *trailersOnly) FlushError() error {
 	return http.NewResponseController(t.ResponseWriter).Flush()
 }
 
-// end turns the trailers into the header. net/http then ends the stream with it, because nothing was sent before and nothing follows.
+// end turns the trailers into the header. net/http then ends the stream with it, because nothing was sent before and
+// nothing follows.
 func (t *trailersOnly) end() {
 	if t.begun || !t.isError() {
 		return
@@ -88,7 +90,8 @@ func (t *trailersOnly) end() {
 	h["Content-Length"] = nil // otherwise net/http sends a 0, which clients take for metadata
 }
 
-// isError reports whether the response is so far only an error: it has a status, and no header that the handler has set.
+// isError reports whether the response is so far only an error: it has a status, and no header that the handler has
+// set.
 func (t *trailersOnly) isError() bool {
 	h := t.Header()
 	status := h[http.TrailerPrefix+"Grpc-Status"]

@@ -117,9 +117,9 @@ func cors(next http.Handler) http.Handler {
 	})
 }
 
-// With TrailersOnly all is as without, but for errors that are all there is. Seen to fail, row by row, with begun not set or not looked at in each of
-// the places, with it set by 103, with each condition of isError and isUsual taken out, with end and with the length taken out, and with FlushError
-// passing everything on.
+// With TrailersOnly all is as without, but for errors that are all there is. Seen to fail, row by row, with begun not
+// set or not looked at in each of the places, with it set by 103, with each condition of isError and isUsual taken
+// out, with end and with the length taken out, and with FlushError passing everything on.
 func TestTrailersOnly(t *testing.T) {
 	for name, h := range handlers() {
 		t.Run(name, func(t *testing.T) {

@@ -17,8 +17,9 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// What the interceptor costs over loopback, with the store in memory: each iteration makes one call of a bare server and one of a guarded
-// one, so that both see the same machine. "x-bare" is how much longer the guarded call takes, "added-ns/op" how much that is.
+// What the interceptor costs over loopback, with the store in memory: each iteration makes one call of a bare server
+// and one of a guarded one, so that both see the same machine. "x-bare" is how much longer the guarded call takes,
+// "added-ns/op" how much that is.
 func BenchmarkUnary(b *testing.B) {
 	handler := func(_ context.Context, in *shoppb.CreateRequest) (proto.Message, error) {
 		return &shoppb.Thing{ThingId: "thing-1", Amount: in.Amount}, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// heldStream holds a handler's header and trailer back until the answer is stored. A header that has been sent commits the call: gRPC's own
-// retries end with it.
+// heldStream holds a handler's header and trailer back until the answer is stored. A header that has been sent
+// commits the call: gRPC's own retries end with it.
 type heldStream struct {
 	next grpc.ServerTransportStream
 

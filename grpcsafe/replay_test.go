@@ -25,7 +25,8 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// Seen to fail with Trailer taken out of encode, with base64 taken out of fromMD, and with isPerResponse taken out of keeps.
+// Seen to fail with Trailer taken out of encode, with base64 taken out of fromMD, and with isPerResponse taken out of
+// keeps.
 func TestHeaderAndTrailerAreReplayed(t *testing.T) {
 	k := newKit(t)
 	raw := string([]byte{0, 1, 255})
@@ -209,8 +210,8 @@ func TestAmbiguous(t *testing.T) {
 	}
 }
 
-// Work that may be entered again after a crash may be entered again after a failure. Seen to fail with AmbiguousStore as the
-// default of every policy.
+// Work that may be entered again after a crash may be entered again after a failure. Seen to fail with AmbiguousStore
+// as the default of every policy.
 func TestDefaultOfAmbiguous(t *testing.T) {
 	for runs, policy := range map[int64]retrysafe.AbandonedPolicy{1: retrysafe.Refuse(), 2: retrysafe.Rerun()} {
 		k := newKit(t)

@@ -13,9 +13,10 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// ScopeCredential names callers by the SHA-256 of their authorization metadata, or else of their x-api-key. A rotated credential is a
-// different caller: where credentials change between a call and its retry, name the caller by the identity that authentication has
-// established. Calls whose authorization is made anew for each call (AWS signatures, Digest, Hawk, DPoP and similar schemes) are refused.
+// ScopeCredential names callers by the SHA-256 of their authorization metadata, or else of their x-api-key. A rotated
+// credential is a different caller: where credentials change between a call and its retry, name the caller by the
+// identity that authentication has established. Calls whose authorization is made anew for each call (AWS signatures,
+// Digest, Hawk, DPoP and similar schemes) are refused.
 func ScopeCredential() rpcsafe.ScopeFunc {
 	return func(ctx context.Context) (string, error) { return incoming(ctx).Credential() }
 }
@@ -29,8 +30,8 @@ func incoming(ctx context.Context) rpcsafe.Values {
 	return func(name string) []string { return metadata.ValueFromIncomingContext(ctx, name) }
 }
 
-// ScopeMTLS names callers by the SHA-256 of subject and issuer of their verified client certificate, so that a renewed certificate is the
-// same caller. The server's credentials must demand and verify client certificates.
+// ScopeMTLS names callers by the SHA-256 of subject and issuer of their verified client certificate, so that a
+// renewed certificate is the same caller. The server's credentials must demand and verify client certificates.
 func ScopeMTLS() rpcsafe.ScopeFunc {
 	return func(ctx context.Context) (string, error) {
 		p, _ := peer.FromContext(ctx)

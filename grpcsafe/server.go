@@ -13,13 +13,15 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// UnaryServerInterceptor returns an interceptor that runs the handler at most once for each key. It passes on, unchanged, calls without a key
-// and calls of methods that have no side effects (idempotency_level = NO_SIDE_EFFECTS, health checks, reflection).
+// UnaryServerInterceptor returns an interceptor that runs the handler at most once for each key. It passes on,
+// unchanged, calls without a key and calls of methods that have no side effects (idempotency_level = NO_SIDE_EFFECTS,
+// health checks, reflection).
 //
-// Place it after authentication in the chain, so that a replay is authenticated like any call, and before interceptors that must not see a
-// retry. A handler's header is sent only after the handler has returned: grpc.SendHeader marks it as complete. If an earlier interceptor has
-// sent a header, the header of the answer is sent with the trailer. grpc.SetSendCompressor and grpc.ClientSupportedCompressors need
-// grpc-go's own stream and fail inside the handler; call them in an earlier interceptor.
+// Place it after authentication in the chain, so that a replay is authenticated like any call, and before
+// interceptors that must not see a retry. A handler's header is sent only after the handler has returned:
+// grpc.SendHeader marks it as complete. If an earlier interceptor has sent a header, the header of the answer is sent
+// with the trailer. grpc.SetSendCompressor and grpc.ClientSupportedCompressors need grpc-go's own stream and fail
+// inside the handler; call them in an earlier interceptor.
 //
 // It panics if scope is nil or if o.Validate reports an error.
 func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc, o rpcsafe.Options) grpc.UnaryServerInterceptor {
@@ -45,8 +47,9 @@ func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc, o rpcsa
 	}
 }
 
-// StreamServerInterceptor returns an interceptor that refuses streams that bring a key with UNIMPLEMENTED if o.RejectUnsupported is set.
-// It passes on all other streams: streams are not guarded. It panics if o.Validate reports an error.
+// StreamServerInterceptor returns an interceptor that refuses streams that bring a key with UNIMPLEMENTED if
+// o.RejectUnsupported is set. It passes on all other streams: streams are not guarded. It panics if o.Validate
+// reports an error.
 func StreamServerInterceptor(o rpcsafe.Options) grpc.StreamServerInterceptor {
 	s := rpcsafe.NewServer(nil, o)
 	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
@@ -98,8 +101,8 @@ func statusOf(err error) *status.Status {
 	return status.FromContextError(err)
 }
 
-// NewResult returns the Result to store for an answer, for a ReconcileFunc or for resolving a key by hand: it stands for the status of err,
-// or for reply if err is nil. It returns an error if reply cannot be encoded.
+// NewResult returns the Result to store for an answer, for a ReconcileFunc or for resolving a key by hand: it stands
+// for the status of err, or for reply if err is nil. It returns an error if reply cannot be encoded.
 func NewResult(reply proto.Message, err error) (retrysafe.Result, error) {
 	if err != nil {
 		return rpcsafe.NewResult(rpcsafe.Reply{Status: statusOf(err).Proto()})

@@ -334,8 +334,8 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-// A key that another method has used is a mismatch, whatever is compared, and whatever was compared then. Seen to fail with nothing
-// compared by FingerprintNone, and with no method in records: Change got the answer of Create.
+// A key that another method has used is a mismatch, whatever is compared, and whatever was compared then. Seen to
+// fail with nothing compared by FingerprintNone, and with no method in records: Change got the answer of Create.
 func TestAnotherMethodUnderOneKey(t *testing.T) {
 	options := []rpcsafe.Options{{}, {Fingerprint: rpcsafe.FingerprintNone()}, {Fingerprint: rpcsafe.FingerprintFields("amount")}}
 	for _, one := range options {
@@ -418,8 +418,8 @@ func TestEmptyScope(t *testing.T) {
 	shared.create("k", caller("bob")).wantThing("thing-1", true)
 }
 
-// An interceptor inside of another with the same key lets the handler run. Seen to fail without a look at the context: every call
-// was refused as in flight.
+// An interceptor inside of another with the same key lets the handler run. Seen to fail without a look at the
+// context: every call was refused as in flight.
 func TestInterceptorTwice(t *testing.T) {
 	k := newKit(t)
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

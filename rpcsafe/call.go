@@ -28,8 +28,8 @@ type Reply struct {
 	Status *status.Status
 	// Header and Trailer are the metadata sent before and after the message.
 	Header, Trailer Metadata
-	// Begun says of a failed call, on the client's side, that the client had received the beginning of an answer: the handler may have
-	// run, whatever the code says.
+	// Begun says of a failed call, on the client's side, that the client had received the beginning of an answer: the
+	// handler may have run, whatever the code says.
 	Begun bool
 }
 

@@ -6,12 +6,13 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// ClassFunc returns what an answer's code means for the key of its call. The codes of gRPC and Connect are the same numbers.
+// ClassFunc returns what an answer's code means for the key of its call. The codes of gRPC and Connect are the same
+// numbers.
 type ClassFunc func(code.Code) retrysafe.Class
 
-// ThreeClasses is the default ClassFunc. Codes that assert that nothing happened (UNAVAILABLE, RESOURCE_EXHAUSTED, UNAUTHENTICATED,
-// PERMISSION_DENIED, ABORTED) release the key; UNKNOWN, INTERNAL, DATA_LOSS, DEADLINE_EXCEEDED and CANCELLED are ambiguous; answers with
-// any other code are stored.
+// ThreeClasses is the default ClassFunc. Codes that assert that nothing happened (UNAVAILABLE, RESOURCE_EXHAUSTED,
+// UNAUTHENTICATED, PERMISSION_DENIED, ABORTED) release the key; UNKNOWN, INTERNAL, DATA_LOSS, DEADLINE_EXCEEDED and
+// CANCELLED are ambiguous; answers with any other code are stored.
 func ThreeClasses(c code.Code) retrysafe.Class {
 	switch c {
 	case code.Code_UNAVAILABLE, code.Code_RESOURCE_EXHAUSTED, code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED, code.Code_ABORTED:

@@ -1,6 +1,7 @@
 package rpcsafe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,11 +36,11 @@ type ClientOptions struct {
 }
 
 func (o ClientOptions) withDefaults() ClientOptions {
-	o.Retention = orElse(o.Retention, retrysafe.DefaultRetention)
+	o.Retention = cmp.Or(o.Retention, retrysafe.DefaultRetention)
 	o.Options = o.Options.WithDefaults()
-	o.KeyHeader = strings.ToLower(orElse(o.KeyHeader, DefaultKeyHeader))
-	o.Marker = strings.ToLower(orElse(o.Marker, DefaultMarker))
-	o.Domain = orElse(o.Domain, DefaultDomain)
+	o.KeyHeader = strings.ToLower(cmp.Or(o.KeyHeader, DefaultKeyHeader))
+	o.Marker = strings.ToLower(cmp.Or(o.Marker, DefaultMarker))
+	o.Domain = cmp.Or(o.Domain, DefaultDomain)
 	if o.Methods == nil {
 		o.Methods = Methods{"*"}
 	}

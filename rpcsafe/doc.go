@@ -1,9 +1,10 @@
-// Package rpcsafe is what gRPC and Connect share: the options of a server, how a call's key, scope and fingerprint are found, how its
-// answer is stored and replayed, and with which code and details a call is refused. The packages grpcsafe and connectsafe translate
-// between it and their library; a record that one of them has made is replayed by the other.
+// Package rpcsafe is what gRPC and Connect share: the options of a server, how a call's key, scope and fingerprint
+// are found, how its answer is stored and replayed, and with which code and details a call is refused. The packages
+// grpcsafe and connectsafe translate between it and their library; a record that one of them has made is replayed by
+// the other.
 //
-// Services import this package for [Options] and for what a handler says about its own call: [SetReply], [Release] and [Unknown].
-// An adapter for another RPC library hands each unary call to [Server.Serve].
+// Services import this package for [Options] and for what a handler says about its own call: [SetReply], [Release]
+// and [Unknown]. An adapter for another RPC library hands each unary call to [Server.Serve].
 //
 // Server:
 //

@@ -9,8 +9,9 @@ import (
 	"google.golang.org/protobuf/runtime/protoiface"
 )
 
-// A codec writes the entries of a map in random order, and fields that a program does not know after those that it knows. A replay of such
-// a message must still have the bytes of the first answer: it is sent as an Exact, which has the message's content and the stored bytes.
+// A codec writes the entries of a map in random order, and fields that a program does not know after those that it
+// knows. A replay of such a message must still have the bytes of the first answer: it is sent as an Exact, which has
+// the message's content and the stored bytes.
 
 // message returns a stored message: in its own type, or as an Exact if encoding that type again could change the bytes.
 func (s *Server) message(name string, stored []byte) (proto.Message, error) {
@@ -39,7 +40,8 @@ func exactly(m proto.Message, stored []byte) *Exact {
 	return &Exact{exact{Message: m.ProtoReflect(), stored: stored}}
 }
 
-// NewExact returns a message with m's content whose encoding is fixed: it is that of m at this moment. It returns the error of encoding m.
+// NewExact returns a message with m's content whose encoding is fixed: it is that of m at this moment. It returns the
+// error of encoding m.
 func NewExact(m proto.Message) (*Exact, error) {
 	if x, ok := m.(*Exact); ok {
 		return x, nil

@@ -63,7 +63,8 @@ func (x *exchange) work(_ context.Context, a *retrysafe.Attempt) (result retrysa
 	return result, err
 }
 
-// isTooOld reports whether the call may be a retry of one whose record has expired. It counts only where there is no record.
+// isTooOld reports whether the call may be a retry of one whose record has expired. It counts only where there is no
+// record.
 func (x *exchange) isTooOld() bool {
 	if x.s.o.MaxKeyAge <= 0 {
 		return false
@@ -72,7 +73,8 @@ func (x *exchange) isTooOld() bool {
 	return ok && time.Since(made) > x.s.o.MaxKeyAge
 }
 
-// afterPanic decides what a handler's panic means for the key. To release the key it returns an error, and do panics again afterwards.
+// afterPanic decides what a handler's panic means for the key. To release the key it returns an error, and do panics
+// again afterwards.
 func (x *exchange) afterPanic(p any) error {
 	if x.s.ambiguous() == retrysafe.AmbiguousRelease {
 		x.panicked = p

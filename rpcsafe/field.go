@@ -7,11 +7,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// field is the path of a field in a message, such as "request_id" or "payment.amount". Names are those of the .proto file or of JSON.
+// field is the path of a field in a message, such as "request_id" or "payment.amount". Names are those of the .proto
+// file or of JSON.
 type field string
 
-// in returns the message that holds the field, and the field's descriptor; ok is false if there is no such field. For a message on the
-// path that is not set, holder is an empty message that must not be changed.
+// in returns the message that holds the field, and the field's descriptor; ok is false if there is no such field. For
+// a message on the path that is not set, holder is an empty message that must not be changed.
 func (f field) in(m protoreflect.Message) (holder protoreflect.Message, d protoreflect.FieldDescriptor, ok bool) {
 	for name := range strings.SplitSeq(string(f), ".") {
 		if d != nil {
@@ -47,7 +48,8 @@ func (f field) clear(m proto.Message) {
 	}
 }
 
-// set sets a string field. It reports false if m has no string field at this path, or if the message that holds the field is not set.
+// set sets a string field. It reports false if m has no string field at this path, or if the message that holds the
+// field is not set.
 func (f field) set(m proto.Message, value string) bool {
 	holder, d, ok := f.in(m.ProtoReflect())
 	if !ok || !holder.IsValid() || d.Kind() != protoreflect.StringKind || d.Cardinality() == protoreflect.Repeated {
@@ -69,7 +71,8 @@ func without(m proto.Message, fields ...field) proto.Message {
 	return m
 }
 
-// bytes returns the field's part of a fingerprint: "" if the field is not set, else the encoding of a message with that field alone.
+// bytes returns the field's part of a fingerprint: "" if the field is not set, else the encoding of a message with
+// that field alone.
 func (f field) bytes(m proto.Message) string {
 	holder, d, ok := f.in(m.ProtoReflect())
 	if !ok || !holder.Has(d) {

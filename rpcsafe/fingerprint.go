@@ -14,25 +14,26 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// FingerprintMethod decides which requests with the same key count as different. The called method always counts, the field that carries
-// the key never does.
+// FingerprintMethod decides which requests with the same key count as different. The called method always counts, the
+// field that carries the key never does.
 type FingerprintMethod struct {
 	name      string                                      // of the algorithm
 	ofMessage func(method string, m proto.Message) string // nil: messages are not compared
 	err       error
 }
 
-// encoding names the library's way of writing messages. Deterministic is not canonical: another version of the library may write the same
-// message differently.
+// encoding names the library's way of writing messages. Deterministic is not canonical: another version of the
+// library may write the same message differently.
 func encoding() string { return fmt.Sprintf("go1.%d", protoimpl.MaxVersion) }
 
-// FingerprintMessage compares whole messages, including fields that the server does not know. The bytes of a message are stable only within
-// one version of the protobuf library, so the version is part of the algorithm's name: during an upgrade, requests are not compared with
-// records that another version has made. Use FingerprintFields where servers run several versions for long.
+// FingerprintMessage compares whole messages, including fields that the server does not know. The bytes of a message
+// are stable only within one version of the protobuf library, so the version is part of the algorithm's name: during
+// an upgrade, requests are not compared with records that another version has made. Use FingerprintFields where
+// servers run several versions for long.
 func FingerprintMessage() FingerprintMethod { return FingerprintExcept() }
 
-// FingerprintExcept compares messages without these fields: timestamps, trace IDs, and others that may change from one retry to the next.
-// Names of nested fields are joined by dots.
+// FingerprintExcept compares messages without these fields: timestamps, trace IDs, and others that may change from
+// one retry to the next. Names of nested fields are joined by dots.
 func FingerprintExcept(fields ...string) FingerprintMethod {
 	except, err := fieldsOf(fields)
 	name := "proto1-" + encoding()
@@ -44,8 +45,8 @@ func FingerprintExcept(fields ...string) FingerprintMethod {
 	}}
 }
 
-// FingerprintFields compares only these fields, so it must name everything that makes one request differ from another. Fields that are
-// numbers, text or bytes are compared across all versions of the protobuf library.
+// FingerprintFields compares only these fields, so it must name everything that makes one request differ from
+// another. Fields that are numbers, text or bytes are compared across all versions of the protobuf library.
 func FingerprintFields(fields ...string) FingerprintMethod {
 	chosen, err := fieldsOf(fields)
 	if len(fields) == 0 {
@@ -60,8 +61,8 @@ func FingerprintFields(fields ...string) FingerprintMethod {
 	}}
 }
 
-// FingerprintFunc compares the texts that f returns for requests. name stands for f in the records: change it whenever f changes, so that
-// old records are not compared with new requests.
+// FingerprintFunc compares the texts that f returns for requests. name stands for f in the records: change it
+// whenever f changes, so that old records are not compared with new requests.
 func FingerprintFunc(name string, f func(method string, m proto.Message) string) FingerprintMethod {
 	method := FingerprintMethod{name: "custom-" + shortHash(name), ofMessage: f}
 	if name == "" || f == nil {

@@ -11,7 +11,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// Methods is a list of methods: "shop.v1.Payments/Create" names one, "shop.v1.Payments/*" all methods of a service, "*" all methods.
+// Methods is a list of methods: "shop.v1.Payments/Create" names one, "shop.v1.Payments/*" all methods of a service,
+// "*" all methods.
 type Methods []string
 
 func (all Methods) validate() error {

@@ -15,56 +15,63 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// Options of a Server. Options{} works: keys come in the metadata idempotency-key, no method requires one, and all unary methods are
-// guarded.
+// Options of a Server. Options{} works: keys come in the metadata idempotency-key, no method requires one, and all
+// unary methods are guarded.
 //
-// Lists of methods hold full names, such as "shop.v1.Payments/Create"; "shop.v1.Payments/*" stands for all methods of a service and "*"
-// for all methods. Names of metadata are compared without regard to case.
+// Lists of methods hold full names, such as "shop.v1.Payments/Create"; "shop.v1.Payments/*" stands for all methods of
+// a service and "*" for all methods. Names of metadata are compared without regard to case.
 type Options struct {
-	// KeyHeader is the metadata entry (over Connect: the header) that carries the key, as plain text or as a structured-field string in
-	// quotes. Default "idempotency-key".
+	// KeyHeader is the metadata entry (over Connect: the header) that carries the key, as plain text or as a
+	// structured-field string in quotes. Default "idempotency-key".
 	KeyHeader string
-	// KeyField is a string field of the request that carries the key instead, such as "request_id" (AIP-155), for requests that have the
-	// field. Names of nested fields are joined by dots. The key must be a UUID of version 4 unless KeyPattern is set. Default: none.
+	// KeyField is a string field of the request that carries the key instead, such as "request_id" (AIP-155), for
+	// requests that have the field. Names of nested fields are joined by dots. The key must be a UUID of version 4
+	// unless KeyPattern is set. Default: none.
 	KeyField string
 	// KeyPattern is a pattern that the whole key must match. Default: none.
 	KeyPattern *regexp.Regexp
 	// MaxKey is the longest key, in bytes. Default 255; at most retrysafe.MaxKeyBytes.
 	MaxKey int
-	// Methods are the guarded methods. Default: all. Methods without side effects, health checks and reflection are never guarded.
+	// Methods are the guarded methods. Default: all. Methods without side effects, health checks and reflection are
+	// never guarded.
 	Methods Methods
 	// Required are the methods whose calls are refused without a key. Default: none.
 	Required Methods
-	// RejectUnsupported refuses a key on methods that are not guarded, and on streams, with UNIMPLEMENTED. Default: such a key is ignored.
+	// RejectUnsupported refuses a key on methods that are not guarded, and on streams, with UNIMPLEMENTED. Default:
+	// such a key is ignored.
 	RejectUnsupported bool
-	// MaxKeyAge refuses a key that is a UUIDv7 older than this if there is no record of it, because the record may have expired.
-	// Default: off.
+	// MaxKeyAge refuses a key that is a UUIDv7 older than this if there is no record of it, because the record may
+	// have expired. Default: off.
 	MaxKeyAge time.Duration
 
-	// ScopeMethod adds the method to the scope, so that the same key with another method is another key. Default: it is a mismatch.
+	// ScopeMethod adds the method to the scope, so that the same key with another method is another key. Default: it
+	// is a mismatch.
 	ScopeMethod bool
-	// ScopeVersion is put in front of the scope, so that deployments whose requests differ in shape do not share keys. Default: none.
+	// ScopeVersion is put in front of the scope, so that deployments whose requests differ in shape do not share
+	// keys. Default: none.
 	ScopeVersion string
 	// Fingerprint decides which requests count as different. Default FingerprintMessage().
 	Fingerprint FingerprintMethod
-	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them. Default: plain hashes.
+	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them. Default: plain
+	// hashes.
 	Secret []byte
 	// QuotaFunc may refuse a call with RESOURCE_EXHAUSTED before its key is claimed. Default: none.
 	QuotaFunc QuotaFunc
 
 	// Class decides what an answer means for its key. Default ThreeClasses.
 	Class ClassFunc
-	// Ambiguous decides what an ambiguous answer means for its key. Default: retrysafe.AmbiguousStore if the Guard refuses abandoned keys,
-	// and retrysafe.AmbiguousUnknown if it resumes them (Rerun, Reconcile).
+	// Ambiguous decides what an ambiguous answer means for its key. Default: retrysafe.AmbiguousStore if the Guard
+	// refuses abandoned keys, and retrysafe.AmbiguousUnknown if it resumes them (Rerun, Reconcile).
 	Ambiguous retrysafe.AmbiguousPolicy
-	// KeepHeaders are names of header and trailer metadata that are stored and replayed although they are dropped by default.
-	// DropHeaders are not stored although they are by default.
+	// KeepHeaders are names of header and trailer metadata that are stored and replayed although they are dropped by
+	// default. DropHeaders are not stored although they are by default.
 	KeepHeaders, DropHeaders []string
-	// Types finds the message types of stored answers. Default protoregistry.GlobalTypes: the types that are linked into the program.
+	// Types finds the message types of stored answers. Default protoregistry.GlobalTypes: the types that are linked
+	// into the program.
 	Types protoregistry.MessageTypeResolver
 
-	// InFlightUnavailable refuses a call whose key is in flight with UNAVAILABLE instead of ABORTED, so that a client whose service config
-	// retries UNAVAILABLE needs no other change.
+	// InFlightUnavailable refuses a call whose key is in flight with UNAVAILABLE instead of ABORTED, so that a client
+	// whose service config retries UNAVAILABLE needs no other change.
 	InFlightUnavailable bool
 	// Marker is the header entry that is set to "true" on replays. Default "idempotent-replayed".
 	Marker string
@@ -74,7 +81,8 @@ type Options struct {
 	PolicyURL string
 }
 
-// QuotaFunc reports how long a caller that has used up its quota should wait before the next call; 0 lets the call through.
+// QuotaFunc reports how long a caller that has used up its quota should wait before the next call; 0 lets the call
+// through.
 type QuotaFunc func(ctx context.Context, method, scope string) (retryAfter time.Duration)
 
 // The defaults of Options.KeyHeader, Options.Marker and Options.Domain.

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// meta is Result.Meta, as JSON. The Result's Body holds the bytes of the message or, for a call that failed, those of its google.rpc.Status
-// with all details.
+// meta is Result.Meta, as JSON. The Result's Body holds the bytes of the message or, for a call that failed, those of
+// its google.rpc.Status with all details.
 type meta struct {
 	Form    string   `json:"form"`             // metaForm
 	Type    string   `json:"type,omitempty"`   // of the message
@@ -24,7 +24,8 @@ type meta struct {
 
 const metaForm = "rpc/1"
 
-// NewResult returns the Result to store for a reply. It returns an error if the reply has neither status nor message, or cannot be encoded.
+// NewResult returns the Result to store for a reply. It returns an error if the reply has neither status nor message,
+// or cannot be encoded.
 func NewResult(reply Reply) (retrysafe.Result, error) {
 	s := &Server{o: Options{}.withDefaults()}
 	result, _, err := s.encode(reply, "")
@@ -65,8 +66,8 @@ func valid(s *status.Status) *status.Status {
 	return &status.Status{Code: s.Code, Message: strings.ToValidUTF8(s.Message, "\uFFFD"), Details: s.Details}
 }
 
-// decode returns the reply that a Result stands for, or a refusal. It compares the methods because fingerprints cannot be compared if the
-// record was made with other options.
+// decode returns the reply that a Result stands for, or a refusal. It compares the methods because fingerprints
+// cannot be compared if the record was made with other options.
 func (s *Server) decode(r retrysafe.Result, method string) (Reply, *refusal) {
 	var m meta
 	if len(r.Meta) > 0 && (json.Unmarshal(r.Meta, &m) != nil || m.Form != metaForm) {

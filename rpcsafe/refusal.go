@@ -107,7 +107,8 @@ func notProtobuf() *refusal {
 	return r
 }
 
-// pushback is the trailer by which a server controls gRPC's own retries (gRFC A6): a wait in milliseconds, or -1 for no retry.
+// pushback is the trailer by which a server controls gRPC's own retries (gRFC A6): a wait in milliseconds, or -1 for
+// no retry.
 const pushback = "grpc-retry-pushback-ms"
 
 func pushbackOf(after time.Duration) string {
@@ -117,7 +118,8 @@ func pushbackOf(after time.Duration) string {
 	return strconv.FormatInt(int64(math.Ceil(float64(after)/float64(time.Millisecond))), 10)
 }
 
-// reply returns the answer to a refused call. It has no header: a header would commit the call and prevent gRPC's own retries (gRFC A6).
+// reply returns the answer to a refused call. It has no header: a header would commit the call and prevent gRPC's own
+// retries (gRFC A6).
 func (s *Server) reply(r *refusal) Reply {
 	answer := &status.Status{Code: int32(r.code), Message: r.Detail}
 	for _, d := range r.details(s.o) {

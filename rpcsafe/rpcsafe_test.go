@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// Every situation in which a call is refused has a code, a reason and a page, and every situation that the Guard or the Server can get into
-// is one of them, or has an answer. Seen to fail with the row of SituationClosed left out.
+// Every situation in which a call is refused has a code, a reason and a page, and every situation that the Guard or
+// the Server can get into is one of them, or has an answer. Seen to fail with the row of SituationClosed left out.
 func TestRefusalsAreWhole(t *testing.T) {
 	answered := []retrysafe.Situation{
 		retrysafe.SituationProcessed, retrysafe.SituationReplayed, retrysafe.SituationUnprotected, retrysafe.SituationUnsaved,

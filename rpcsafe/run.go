@@ -31,20 +31,20 @@ func newRun(s *Server, a *retrysafe.Attempt, method string) *Run {
 	return r
 }
 
-// Metadata sets the function that returns the header and trailer that the handler has set so far. The maps it returns must not change
-// afterwards.
+// Metadata sets the function that returns the header and trailer that the handler has set so far. The maps it returns
+// must not change afterwards.
 func (r *Run) Metadata(f func() (header, trailer Metadata)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.metadata = f
 }
 
-// Release says, inside a handler, that nothing happened: the answer is sent, whatever its code, and the key is free again. It returns
-// retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
+// Release says, inside a handler, that nothing happened: the answer is sent, whatever its code, and the key is free
+// again. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
 func Release(ctx context.Context) error { return override(ctx, retrysafe.ClassRelease) }
 
-// Unknown says, inside a handler, that the handler does not know what happened: the answer is sent, and the key is abandoned. It returns
-// retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
+// Unknown says, inside a handler, that the handler does not know what happened: the answer is sent, and the key is
+// abandoned. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
 func Unknown(ctx context.Context) error { return override(ctx, retrysafe.ClassUnknown) }
 
 func override(ctx context.Context, c retrysafe.Class) error {
@@ -58,9 +58,10 @@ func override(ctx context.Context, c retrysafe.Class) error {
 	return nil
 }
 
-// SetReply sets, inside a store's InTx, the answer that the transaction saves together with the business rows. Header and trailer that were
-// set until the transaction ends are saved with it. Every caller then gets this answer, whatever the handler returns. A transaction that is
-// rolled back discards it. SetReply returns retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
+// SetReply sets, inside a store's InTx, the answer that the transaction saves together with the business rows. Header
+// and trailer that were set until the transaction ends are saved with it. Every caller then gets this answer,
+// whatever the handler returns. A transaction that is rolled back discards it. SetReply returns
+// retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
 //
 //	err := store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 //		…
@@ -79,7 +80,8 @@ func SetReply(ctx context.Context, m proto.Message) error {
 
 var errNoReply = errors.New("the transaction has no answer to save: call rpcsafe.SetReply before it ends")
 
-// capture returns the result that a transaction saves. It is used up by that transaction: the next one needs another SetReply.
+// capture returns the result that a transaction saves. It is used up by that transaction: the next one needs another
+// SetReply.
 func (r *Run) capture() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,14 +8,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/caller"
 )
 
-// ScopeFunc returns the name of a call's authenticated caller, which must be the same on every retry. ctx is that of the call. An error
-// means that the caller is not known: the call is refused with UNAUTHENTICATED.
+// ScopeFunc returns the name of a call's authenticated caller, which must be the same on every retry. ctx is that of
+// the call. An error means that the caller is not known: the call is refused with UNAUTHENTICATED.
 //
-// Never build a scope from what a call merely claims: a caller who can choose the scope can read the answers of others. What ScopeFunc
-// returns may be stored; do not return a credential itself. An empty name is refused: only ScopeNone lets all callers share one scope.
+// Never build a scope from what a call merely claims: a caller who can choose the scope can read the answers of
+// others. What ScopeFunc returns may be stored; do not return a credential itself. An empty name is refused: only
+// ScopeNone lets all callers share one scope.
 type ScopeFunc func(ctx context.Context) (string, error)
 
-// ScopeNone puts all callers into one scope: every caller who knows a key can read its answer. For services with one caller.
+// ScopeNone puts all callers into one scope: every caller who knows a key can read its answer. For services with one
+// caller.
 func ScopeNone() ScopeFunc {
 	return func(context.Context) (string, error) { return "", caller.ErrShared }
 }
@@ -23,9 +25,9 @@ func ScopeNone() ScopeFunc {
 // Values returns the values of a call's metadata entry or header.
 type Values func(name string) []string
 
-// Credential names the caller by the SHA-256 of its Authorization entry, or else of its X-API-Key entry. It returns an error if neither has
-// exactly one value, or if the credential is made anew for each call (AWS signatures, Digest, Hawk, DPoP and similar schemes) and cannot
-// identify the caller of a retry.
+// Credential names the caller by the SHA-256 of its Authorization entry, or else of its X-API-Key entry. It returns
+// an error if neither has exactly one value, or if the credential is made anew for each call (AWS signatures, Digest,
+// Hawk, DPoP and similar schemes) and cannot identify the caller of a retry.
 func (v Values) Credential() (string, error) {
 	if values := v("Authorization"); len(values) == 1 && values[0] != "" {
 		return caller.Credential(values[0])

@@ -33,8 +33,8 @@ func (s *Server) KeyHeader() string { return s.o.KeyHeader }
 // ambiguous returns the policy for ambiguous answers.
 func (s *Server) ambiguous() retrysafe.AmbiguousPolicy { return s.o.Ambiguous.Or(s.guard.Policy()) }
 
-// Serve answers a call: it runs handle at most once for the key, replays the stored answer, or refuses the call. guarded is false if the
-// call is none of the Server's: then the adapter passes it on unchanged.
+// Serve answers a call: it runs handle at most once for the key, replays the stored answer, or refuses the call.
+// guarded is false if the call is none of the Server's: then the adapter passes it on unchanged.
 func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Handle) (reply Reply, guarded bool) {
 	if c.Safe || isPlumbing(c.Method) {
 		return Reply{}, false
@@ -64,8 +64,9 @@ func (s *Server) Serve(ctx context.Context, c Call, scope ScopeFunc, handle Hand
 	return x.do(ctx), true
 }
 
-// Unguarded answers a call that cannot be guarded, such as a stream, given the values of its metadata entry KeyHeader. refused is true if
-// it brings a key and Options.RejectUnsupported is set; otherwise the adapter passes the call on.
+// Unguarded answers a call that cannot be guarded, such as a stream, given the values of its metadata entry
+// KeyHeader. refused is true if it brings a key and Options.RejectUnsupported is set; otherwise the adapter passes
+// the call on.
 func (s *Server) Unguarded(key []string) (reply Reply, refused bool) {
 	if len(key) > 0 && s.o.RejectUnsupported {
 		return s.reply(refuse(retrysafe.SituationNotSupported.Advice())), true
