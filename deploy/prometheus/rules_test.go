@@ -1,4 +1,4 @@
-// Package prometheus tests the rules beside it.
+// Package prometheus tests the Prometheus rules in this folder.
 package prometheus
 
 import (
@@ -21,7 +21,8 @@ func TestRulesAreValid(t *testing.T) {
 	promtool(t, "check", "rules", "--lint-fatal", rules)
 }
 
-// Seen to fail with each alert's threshold moved, with an annotation changed, and with outboxes not told apart in each rule about them.
+// Seen to fail with each alert's threshold moved, with an annotation changed, and 
+// with the label outbox left out of each rule about outboxes.
 func TestRulesDoWhatTheyShould(t *testing.T) {
 	t.Parallel()
 	promtool(t, "test", "rules", rulesTest)
