@@ -21,7 +21,7 @@ func TestRulesAreValid(t *testing.T) {
 	promtool(t, "check", "rules", "--lint-fatal", rules)
 }
 
-// Seen to fail with each alert's threshold moved, with an annotation changed, and 
+// Seen to fail with each alert's threshold moved, with an annotation changed, and
 // with the label outbox left out of each rule about outboxes.
 func TestRulesDoWhatTheyShould(t *testing.T) {
 	t.Parallel()
