@@ -64,12 +64,12 @@ type Work func(ctx context.Context, a *Attempt) (Result, error)
 type Outcome struct {
 	// Result of the work. It belongs to the caller of Do.
 	Result Result
-	// Replayed: the result comes from the record; the work did not run.
+	// Replayed says that the result comes from the record; the work did not run.
 	Replayed bool
-	// Stored: the result is saved. False if saving failed and goes on in the background, or if the work ran
-	// unprotected.
+	// Stored says that the result is saved. It is false if saving failed and goes on in the background, or if the work
+	// ran unprotected.
 	Stored bool
-	// Unprotected: the store failed, and the policy was to run the work nevertheless.
+	// Unprotected says that the store failed, and the work ran all the same, as FailOpen says.
 	Unprotected bool
 	// Attempt is the number of the attempt that ran or whose result this is.
 	Attempt int

@@ -27,9 +27,9 @@ type Event struct {
 	// Fence and Attempt are those of the attempt that the event is about.
 	Fence   int64
 	Attempt int
-	// Took is how long it took: the work, for what ends an attempt; the wait, for waiting.
+	// Took is how long the work took, for kinds that end an attempt, or the sweep.
 	Took time.Duration
-	// Count is how many records a sweep has removed.
+	// Count is the number of records that a sweep has deleted or whose bodies it has dropped.
 	Count int
 	// Err is why it happened, for kinds of failure. It may hold the text of the work's own errors.
 	Err error
@@ -39,56 +39,59 @@ type Event struct {
 type EventKind uint8
 
 const (
-	// AttemptStarted: the key was claimed and the work starts. Fence, Attempt.
+	// AttemptStarted is reported when the key was claimed and the work starts. Fence, Attempt.
 	AttemptStarted EventKind = iota + 1
-	// AttemptResumed: as AttemptStarted, of a key that an earlier attempt left abandoned, or released after steps.
+	// AttemptResumed is reported instead of AttemptStarted for a key that an earlier attempt left abandoned, or
+	// released after steps. Fence, Attempt.
 	AttemptResumed
-	// AnswerReplayed: a retry was answered from the record. Fence, Attempt.
+	// AnswerReplayed is reported when a retry was answered from the record. Fence, Attempt.
 	AnswerReplayed
-	// AnswerOmitted: a retry was told that the work is done, and how it ended, but not its answer, which was not kept.
-	// See Result.Omitted. Fence, Attempt.
+	// AnswerOmitted is reported when a retry was told that the work is done, and how it ended, but not its answer,
+	// which was not kept. See Result.Omitted. Fence, Attempt.
 	AnswerOmitted
-	// InFlightRefused, WaitTimedOut, MismatchRefused, AbandonedRefused, NotReplayableRefused: a request was refused
-	// with ErrInFlight, ErrWaitTimeout, ErrMismatch, ErrAbandoned, ErrNotReplayable. Fence, Attempt.
+	// InFlightRefused, WaitTimedOut, MismatchRefused, AbandonedRefused, NotReplayableRefused are reported when a
+	// request was refused with ErrInFlight, ErrWaitTimeout, ErrMismatch, ErrAbandoned, ErrNotReplayable. Fence,
+	// Attempt.
 	InFlightRefused
 	WaitTimedOut
 	MismatchRefused
 	AbandonedRefused
 	NotReplayableRefused
-	// WorkSucceeded, WorkFailed: the work ended and its result is saved. Fence, Attempt, Took.
+	// WorkSucceeded, WorkFailed are reported when the work ended and its result is saved. Fence, Attempt, Took.
 	WorkSucceeded
 	WorkFailed
-	// WorkReleased: the work reported that nothing happened (Retryable). Fence, Attempt, Took, Err.
+	// WorkReleased is reported when the work returned an error marked Retryable. Fence, Attempt, Took, Err.
 	WorkReleased
-	// WorkUnknown: the work panicked, or reported that it cannot tell what happened (Unknown). Fence, Attempt, Took,
-	// Err.
+	// WorkUnknown is reported when the work panicked or returned an error marked Unknown. Fence, Attempt, Took, Err.
 	WorkUnknown
-	// StepUnused: the work has succeeded without a step that an earlier attempt had saved, most likely because the step
-	// has another name now: its effect may have happened twice. Fence, Attempt, Err, which names the step.
+	// StepUnused is reported when the work has succeeded without a step that an earlier attempt had saved, most likely
+	// because the step has another name now: its effect may have happened twice. Fence, Attempt, Err, which names the
+	// step.
 	StepUnused
-	// LeaseTaken: another attempt took the key over while this one was working. The writes of this one are refused.
-	// Fence, Attempt.
+	// LeaseTaken is reported when another attempt took the key over while this one was working. The writes of this one
+	// are refused. Fence, Attempt.
 	LeaseTaken
-	// SaveFailed: the work ended, or a step of it, and the store failed to save that. The end of work is saved again in
-	// the background. Fence, Attempt, Took, Err.
+	// SaveFailed is reported when the work ended, or a step of it, and the store failed to save that. The end of work
+	// is saved again in the background. Fence, Attempt, Took, Err.
 	SaveFailed
-	// SavedLate: the end of the work is saved now, after SaveFailed. Fence, Attempt, Took.
+	// SavedLate is reported when the end of the work is saved after all, after SaveFailed. Fence, Attempt, Took.
 	SavedLate
-	// SaveAbandoned: saving was given up after SaveFailed, because the lease is lost or the Guard was shut down. Fence,
-	// Attempt, Took, Err.
+	// SaveAbandoned is reported when saving was given up after SaveFailed, because the lease is lost or the Guard was
+	// shut down. Fence, Attempt, Took, Err.
 	SaveAbandoned
-	// StoreFailed: the store failed when a key was claimed. Err.
+	// StoreFailed is reported when a key could not be claimed because the store failed. Err.
 	StoreFailed
-	// RanUnprotected: the work runs although the store failed (FailOpen). Err.
+	// RanUnprotected is reported when the work runs although the store failed (FailOpen). Err.
 	RanUnprotected
-	// FingerprintIncomparable: the record's fingerprint was made by another algorithm than the request's, so that the
-	// Guard could not detect a mismatch.
+	// FingerprintIncomparable is reported when the record's fingerprint was made by another algorithm than the
+	// request's, so that the Guard could not detect a mismatch.
 	FingerprintIncomparable
-	// SweepEnded: a background sweep ended. Count, Took, Err.
+	// SweepEnded is reported when a background sweep ended. Count, Took, Err.
 	SweepEnded
-	// KeyResolved: a person's decision about an abandoned key was carried out (Guard.Resolve). Fence, Attempt.
+	// KeyResolved is reported when a person's decision about an abandoned key was carried out (Guard.Resolve). Fence,
+	// Attempt.
 	KeyResolved
-	// KeyPurged: the answer of a key was dropped (Guard.Purge). Fence, Attempt.
+	// KeyPurged is reported when the answer of a key was dropped (Guard.Purge). Fence, Attempt.
 	KeyPurged
 )
 

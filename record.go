@@ -36,13 +36,13 @@ type Record struct {
 type State uint8
 
 const (
-	// Pending: claimed, no result yet. In flight while the lease runs, abandoned once it has run out.
+	// Pending means claimed, without a result yet: in flight while the lease runs, abandoned once it has run out.
 	Pending State = iota + 1
-	// Released: given up after steps were saved; the same request may resume.
+	// Released means given up after steps were saved. The same request may resume.
 	Released
-	// Succeeded: ended, with a result to replay.
+	// Succeeded means ended, with a result to replay.
 	Succeeded
-	// Failed: ended, with a failure to replay.
+	// Failed means ended, with a failure to replay.
 	Failed
 )
 
@@ -109,12 +109,12 @@ func (s StepResult) Clone() StepResult {
 // Retention says how long an ended record is kept for which purpose, counted from its end. Zero fields take defaults:
 // see WithDefaults.
 type Retention struct {
-	// Replay: until then a retry gets the full answer.
+	// Replay is how long a retry gets the full answer.
 	Replay time.Duration
-	// Key: until then the key stays taken; a retry after Replay is told "done, no longer replayable". After it the
+	// Key is how long the key stays taken. A retry after Replay is told "done, no longer replayable". After Key the
 	// key is free, and the same request runs as if it were new.
 	Key time.Duration
-	// Audit: until then support tools can read the record with its body. It takes no part in claims.
+	// Audit is how long support tools can read the record with its body. It takes no part in claims.
 	Audit time.Duration
 }
 

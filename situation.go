@@ -5,56 +5,58 @@ import (
 	"time"
 )
 
-// Situation names what became of a request with a key. Adapters translate it into their protocol's status; they add no
-// situation of their own.
+// Situation names what became of a request with a key. Adapters translate it into a status of their protocol.
 type Situation uint8
 
 const (
-	// SituationProcessed: the work ran for this request, and its result is saved.
+	// SituationProcessed means that the work ran for this request, and its result is saved.
 	SituationProcessed Situation = iota + 1
-	// SituationReplayed: the work ran before; the request was answered from the record.
+	// SituationReplayed means that the work ran before; the request was answered from the record.
 	SituationReplayed
-	// SituationUnprotected: the work ran although the store failed (FailOpen); a retry may run it again.
+	// SituationUnprotected means that the work ran although the store failed (FailOpen); a retry may run it again.
 	SituationUnprotected
-	// SituationUnsaved: the work ran, and saving its result failed; saving is retried in the background.
+	// SituationUnsaved means that the work ran, and saving its result failed; saving is retried in the background.
 	SituationUnsaved
-	// SituationReleased: the work reported that nothing happened (Retryable); the key is free again.
+	// SituationReleased means that the work reported that nothing happened (Retryable); the key is free again.
 	SituationReleased
-	// SituationFailed: the work failed for good, for this request or before. Every retry gets the same failure.
+	// SituationFailed means that the work failed for good, for this request or before. Every retry gets the same
+	// failure.
 	SituationFailed
-	// SituationClosed: the outcome was unknown, and a person has resolved the key as not executed (ResolveFail).
+	// SituationClosed means that the outcome was unknown, and a person has resolved the key as not executed
+	// (ResolveFail).
 	SituationClosed
-	// SituationInFlight: another attempt works on the key, or has taken it over from this one.
+	// SituationInFlight means that another attempt works on the key, or has taken it over from this one.
 	SituationInFlight
-	// SituationOutcomeUnknown: an attempt started, and whether it completed is unknown.
+	// SituationOutcomeUnknown means that an attempt started, and whether it completed is unknown.
 	SituationOutcomeUnknown
-	// SituationMismatch: the key was first used for a different request.
+	// SituationMismatch means that the key was first used for a different request.
 	SituationMismatch
-	// SituationNotReplayable: the work ran before, and its answer is not kept.
+	// SituationNotReplayable means that the work ran before, and its answer is not kept.
 	SituationNotReplayable
-	// SituationStoreUnavailable: the store failed or is full; nothing ran for this request.
+	// SituationStoreUnavailable means that the store failed or is full; nothing ran for this request.
 	SituationStoreUnavailable
-	// SituationShuttingDown: the Guard was shut down; nothing ran.
+	// SituationShuttingDown means that the Guard was shut down; nothing ran.
 	SituationShuttingDown
-	// SituationCanceled: the caller's context ended before there was an answer.
+	// SituationCanceled means that the caller's context ended before there was an answer.
 	SituationCanceled
 
-	// SituationKeyMissing: the operation requires a key, and the request has none.
+	// SituationKeyMissing means that the operation requires a key, and the request has none.
 	SituationKeyMissing
-	// SituationKeyMalformed: the request's key does not have the required form.
+	// SituationKeyMalformed means that the request's key does not have the required form.
 	SituationKeyMalformed
-	// SituationKeyTooOld: nothing is recorded under the key, and it is so old that its record may have been deleted.
+	// SituationKeyTooOld means that nothing is recorded under the key, and it is so old that its record may have been
+	// deleted.
 	SituationKeyTooOld
-	// SituationKeyNotFound: the status of a key was asked for, and nothing is recorded under it.
+	// SituationKeyNotFound means that the status of a key was asked for, and nothing is recorded under it.
 	SituationKeyNotFound
-	// SituationScopeUnresolved: the adapter could not determine the caller, to whom the key belongs.
+	// SituationScopeUnresolved means that the adapter could not determine the caller, to whom the key belongs.
 	SituationScopeUnresolved
-	// SituationQuotaExceeded: the caller has reached its quota of keys.
+	// SituationQuotaExceeded means that the caller has reached its quota of keys.
 	SituationQuotaExceeded
-	// SituationNotSupported: the operation takes no key, and the request has one.
+	// SituationNotSupported means that the operation takes no key, and the request has one.
 	SituationNotSupported
-	// SituationRejected: the adapter refused the request before its key was claimed, for a reason that only its
-	// protocol has.
+	// SituationRejected means that the adapter refused the request before its key was claimed, for a reason that only
+	// its protocol has.
 	SituationRejected
 )
 
@@ -62,11 +64,11 @@ const (
 type Executed uint8
 
 const (
-	// ExecutedNo: the operation has had no effect.
+	// ExecutedNo means that the operation has had no effect.
 	ExecutedNo Executed = iota + 1
-	// ExecutedYes: the operation was executed.
+	// ExecutedYes means that the operation was executed.
 	ExecutedYes
-	// ExecutedUnknown: it cannot be told, or not yet.
+	// ExecutedUnknown means that it cannot be told, or not yet.
 	ExecutedUnknown
 )
 

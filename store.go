@@ -116,15 +116,15 @@ func (c Claim) clone() Claim {
 type Verdict uint8
 
 const (
-	// Acquired: the claim was made. The key was free, or its retention had passed, or it was released, or it was
-	// abandoned and ClaimParams.TakeOver asked for it, or ClaimParams.Owner had it already.
+	// Acquired means that the claim was made. The key was free, or its retention had passed, or it was released, or it
+	// was abandoned and ClaimParams.TakeOver asked for it, or ClaimParams.Owner had it already.
 	Acquired Verdict = iota + 1
-	// InFlight: another attempt is working; its lease runs. Also: the key was released with saved steps by a request
-	// with another fingerprint.
+	// InFlight means that another attempt is working and its lease runs, or that the key was released with saved steps
+	// by a request with another fingerprint.
 	InFlight
-	// Done: an attempt has ended; Record holds its result.
+	// Done means that an attempt has ended; Record holds its result.
 	Done
-	// Abandoned: an attempt began and its lease ran out; what it did is unknown.
+	// Abandoned means that an attempt started and its lease ran out; what it did is unknown.
 	Abandoned
 )
 
