@@ -15,10 +15,11 @@ type ClassFunc func(code.Code) retrysafe.Class
 // CANCELLED are ambiguous; answers with any other code are stored.
 func ThreeClasses(c code.Code) retrysafe.Class {
 	switch c {
-	case code.Code_UNAVAILABLE, code.Code_RESOURCE_EXHAUSTED, code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED, code.Code_ABORTED:
+	case code.Code_UNAVAILABLE, code.Code_RESOURCE_EXHAUSTED, code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED,
+		code.Code_ABORTED:
 		return retrysafe.ClassRelease
-	case code.Code_OK, code.Code_INVALID_ARGUMENT, code.Code_NOT_FOUND, code.Code_ALREADY_EXISTS, code.Code_FAILED_PRECONDITION,
-		code.Code_OUT_OF_RANGE, code.Code_UNIMPLEMENTED:
+	case code.Code_OK, code.Code_INVALID_ARGUMENT, code.Code_NOT_FOUND, code.Code_ALREADY_EXISTS,
+		code.Code_FAILED_PRECONDITION, code.Code_OUT_OF_RANGE, code.Code_UNIMPLEMENTED:
 		return retrysafe.ClassStore
 	}
 	return retrysafe.ClassAmbiguous

@@ -1,6 +1,7 @@
 package rpcsafe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,9 +119,9 @@ func (o Options) Validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	o.KeyHeader = strings.ToLower(orElse(o.KeyHeader, DefaultKeyHeader))
-	o.Marker = strings.ToLower(orElse(o.Marker, DefaultMarker))
-	o.Domain = orElse(o.Domain, DefaultDomain)
+	o.KeyHeader = strings.ToLower(cmp.Or(o.KeyHeader, DefaultKeyHeader))
+	o.Marker = strings.ToLower(cmp.Or(o.Marker, DefaultMarker))
+	o.Domain = cmp.Or(o.Domain, DefaultDomain)
 	if o.Methods == nil {
 		o.Methods = Methods{"*"}
 	}
@@ -166,12 +167,4 @@ func isPath(s string) bool {
 		}
 	}
 	return true
-}
-
-func orElse[T comparable](v, fallback T) T {
-	var zero T
-	if v == zero {
-		return fallback
-	}
-	return v
 }

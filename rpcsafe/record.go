@@ -137,8 +137,8 @@ func has(list []string, name string) bool {
 // isTransport reports whether gRPC, Connect and HTTP set this metadata anew for each answer.
 func isTransport(name string) bool {
 	switch name {
-	case "content-type", "content-length", "content-encoding", "date", "trailer", "te", "connection", "keep-alive", "transfer-encoding",
-		"upgrade", "host", "user-agent", "accept-encoding", "accept-post", "allow", "vary":
+	case "content-type", "content-length", "content-encoding", "date", "trailer", "te", "connection", "keep-alive",
+		"transfer-encoding", "upgrade", "host", "user-agent", "accept-encoding", "accept-post", "allow", "vary":
 		return true
 	}
 	return strings.HasPrefix(name, "grpc-") || strings.HasPrefix(name, "connect-") || strings.HasPrefix(name, ":")
@@ -147,9 +147,10 @@ func isTransport(name string) bool {
 // isPerResponse reports whether metadata is about one answer, one client or one moment. It is dropped by default.
 func isPerResponse(name string) bool {
 	switch name {
-	case "set-cookie", "www-authenticate", "authentication-info", "retry-after", "server-timing", "server", "via", "age", "warning",
-		"traceparent", "tracestate", "traceresponse", "x-request-id", "request-id", "x-correlation-id", "idempotency-status":
+	case "set-cookie", "www-authenticate", "authentication-info", "retry-after", "server-timing", "server", "via", "age",
+		"warning", "traceparent", "tracestate", "traceresponse", "x-request-id", "request-id", "x-correlation-id", "idempotency-status":
 		return true
 	}
-	return strings.HasPrefix(name, "ratelimit") || strings.HasPrefix(name, "x-ratelimit-") || strings.HasPrefix(name, "access-control-")
+	return strings.HasPrefix(name, "ratelimit") || strings.HasPrefix(name, "x-ratelimit-") ||
+		strings.HasPrefix(name, "access-control-")
 }

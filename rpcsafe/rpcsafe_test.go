@@ -3,6 +3,8 @@ package rpcsafe
 import (
 	"bytes"
 	"context"
+	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,24 @@ func TestRefusalsAreWhole(t *testing.T) {
 		}
 		if r.Retryable && (r.NewKeyRequired || r.Final) {
 			t.Errorf("%v: retryable, and final or with a new key: %+v", s, r)
+		}
+	}
+}
+
+// The documentation has a row with code and reason for every refusal. Seen to fail with the code of SituationMismatch changed.
+func TestRefusalsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile("../docs/grpc.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Split(string(text), "\n")
+	all := []rendering{answerNotKept().rendering, unreadable().rendering, notProtobuf().rendering}
+	for _, r := range slices.AppendSeq(all, maps.Values(renderings)) {
+		documented := slices.ContainsFunc(rows, func(row string) bool {
+			return strings.Contains(row, "| `"+r.code.String()+"`") && strings.Contains(row, "| `"+r.reason+"` |")
+		})
+		if !documented {
+			t.Errorf("docs/grpc.md has no row for %v with the reason %s", r.code, r.reason)
 		}
 	}
 }
