@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// admission decides which requests are worked on, and how much memory they may hold.
+// admission decides which requests are served, and how much memory they may hold.
 //
-// When there is no place, or no memory, for a newcomer, the request that has been waiting for its own client for longest is ended
-// in its favour: one whose body does not arrive, or whose answer is not read. What waits for the upstream or for the
-// store is never ended. A newcomer is refused if there is no such request.
+// If there is no slot or no memory for a new request, the request that has been waiting for its own client for
+// longest is ended: its body does not arrive, or its answer is not read. A request that waits for the upstream or for
+// the store is never ended. If there is none to end, the new request waits shortly and is then refused.
 type admission struct {
 	limits Limits
-	// patience is for how long a request may wait for its own client before it can be ended in favour of another one. It decides how many
-	// newcomers a second find a place while strangers hold all of them and come again at once: with a second instead of a quarter of one, an
-	// honest client among 5,500 attackers was sent away four times out of five.
+	// patience is for how long a request may wait for its own client before it can be ended for another one. It
+	// decides how many new requests get a slot per second while attackers hold all slots and reconnect at once: with
+	// one second instead of a quarter, an honest client among 5,500 attackers was refused four times out of five.
 	patience time.Duration
-	// longestQueued is for how long a newcomer waits for a place or for memory.
+	// longestQueued is for how long a new request waits for a slot or for memory.
 	longestQueued time.Duration
 
 	mu      sync.Mutex
-	effects resource // places for requests that may have an effect
-	reads   resource // places for requests of safe methods
+	effects resource // slots for requests that may have an effect
+	reads   resource // slots for requests with safe methods
 	memory  resource // bytes
 	holders []*holder
 	callers map[string]int // requests in progress with a key, by caller
@@ -31,12 +31,12 @@ type admission struct {
 }
 
 const (
-	// leavingTime is what an ended request is given to leave, before others are ended in its stead.
+	// leavingTime is how long an ended request may take to return, before another one is ended instead.
 	leavingTime = 250 * time.Millisecond
-	// lookEvery bounds how often a crowd of newcomers has all requests looked at.
+	// lookEvery bounds how often all requests are scanned for one to end, however many new ones arrive.
 	lookEvery = 20 * time.Millisecond
-	// maxQueued bounds how many newcomers wait for a place, and maxQueuedBytes how many wait for memory, who may hold some
-	// already. The oldest is refused when one more comes.
+	// maxQueued bounds how many requests wait for a slot, and maxQueuedBytes how many wait for memory, which may hold
+	// some already. If one more comes, the oldest of them is refused.
 	maxQueued, maxQueuedBytes = 128, 16
 )
 
@@ -47,13 +47,13 @@ func newAdmission(l Limits) *admission {
 	return a
 }
 
-// resource is something of which there is only so much. It is guarded by its admission's mutex.
+// resource is a limited resource. It is guarded by the mutex of its admission.
 type resource struct {
 	limit, held int64
-	queue       []*demand // the newest is served first, so that a crowd does not keep everybody else waiting
+	queue       []*demand // the newest is served first: its client is still there
 
-	looked time.Time     // when makeRoom last looked at who holds it
-	pause  time.Duration // what it then said
+	looked time.Time     // when makeRoom last scanned the holders
+	pause  time.Duration // what it returned then
 }
 
 // demand is what a request waits for.
@@ -90,20 +90,20 @@ func (r *resource) remove(i int) {
 	r.queue = slices.Delete(r.queue, i, i+1)
 }
 
-// enter gives h one of the places. It reports whether there was one.
-func (a *admission) enter(h *holder, places *resource) bool {
+// enter gives h a slot, and reports whether there was one.
+func (a *admission) enter(h *holder, slots *resource) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !places.take(1) && !a.queue(places, 1) {
+	if !slots.take(1) && !a.queue(slots, 1) {
 		return false
 	}
-	h.places, h.index = places, len(a.holders)
+	h.slots, h.index = slots, len(a.holders)
 	a.holders = append(a.holders, h)
 	return true
 }
 
-// leave says that h's handler has returned. Its place is free when it has given back its memory too, which asynchronous work does
-// when it has ended.
+// leave says that h's handler has returned. The slot is free when h has given back its memory too; asynchronous work
+// does that when it has ended.
 func (a *admission) leave(h *holder) {
 	h.end()
 	a.mu.Lock()
@@ -112,7 +112,7 @@ func (a *admission) leave(h *holder) {
 	a.removeIfDone(h)
 }
 
-// take gives h n bytes of memory, which is negative when it gives them back. It reports whether there were as many.
+// take gives h n bytes of memory, or takes them back if n is negative. It reports whether there were enough.
 func (a *admission) take(h *holder, n int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -127,8 +127,9 @@ func (a *admission) take(h *holder, n int64) bool {
 	return true
 }
 
+// removeIfDone frees the slot of a request that has returned and holds no memory. The mutex is held.
 func (a *admission) removeIfDone(h *holder) {
-	if !h.returned || h.bytes > 0 || h.places == nil {
+	if !h.returned || h.bytes > 0 || h.slots == nil {
 		return
 	}
 	last := len(a.holders) - 1
@@ -137,11 +138,11 @@ func (a *admission) removeIfDone(h *holder) {
 	a.holders[last] = nil
 	a.holders = a.holders[:last]
 	a.leaveCaller(h)
-	h.places.giveBack(1)
-	h.places = nil
+	h.slots.giveBack(1)
+	h.slots = nil
 }
 
-// queue waits until n of r is free. The mutex is held before and after, not meanwhile.
+// queue waits until n of r is free. The mutex is held before and after, but not while it waits.
 func (a *admission) queue(r *resource, n int64) bool {
 	if n > r.limit {
 		return false
@@ -156,7 +157,7 @@ func (a *admission) queue(r *resource, n int64) bool {
 		pause := min(a.makeRoom(r), time.Until(latest))
 		if i := slices.Index(r.queue, d); i >= 0 && pause <= 0 {
 			r.remove(i)
-			r.giveBack(0) // others may be content with less
+			r.giveBack(0) // others may need less
 		}
 		a.mu.Unlock()
 		timer := time.NewTimer(pause)
@@ -173,17 +174,18 @@ func (a *admission) queue(r *resource, n int64) bool {
 }
 
 // makeRoom ends requests that wait for their own clients, those first that have waited for longest, until there is
-// enough for the queue. It returns how long to wait until the next look; 0: there is nothing to wait for.
+// enough for the queue. It returns how long to wait until the next scan; 0: there is nothing to wait for.
 func (a *admission) makeRoom(r *resource) time.Duration {
 	now := time.Now()
 	if since := now.Sub(r.looked); since >= lookEvery {
 		r.looked, r.pause = now, a.evictFor(r, now)
-	} else if r.pause > 0 { // a crowd that looks again and again would hold up those who want to leave
+	} else if r.pause > 0 { // scans hold the mutex, which requests need to leave
 		return max(r.pause, lookEvery-since)
 	}
 	return r.pause
 }
 
+// evictFor is makeRoom without the bound on how often it scans.
 func (a *admission) evictFor(r *resource, now time.Time) time.Duration {
 	type stalled struct {
 		*holder
@@ -194,7 +196,7 @@ func (a *admission) evictFor(r *resource, now time.Time) time.Duration {
 		short += d.n
 	}
 	var all []stalled
-	var next time.Duration // until another one may be ended
+	var next time.Duration // until the next request may be ended
 	for _, h := range a.holders {
 		held := a.heldBy(h, r)
 		waiting, evicted := h.stalledAt(now)
@@ -228,7 +230,7 @@ func (a *admission) heldBy(h *holder, r *resource) int64 {
 	switch r {
 	case &a.memory:
 		return h.bytes
-	case h.places:
+	case h.slots:
 		return 1
 	}
 	return 0

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// patientWriter goes on when the client is gone: the upstream's answer is read to its end, and recorded.
+// patientWriter accepts writes after the client has disconnected, so that the upstream's answer is read to its end
+// and recorded.
 type patientWriter struct {
 	http.ResponseWriter
 	gone bool
@@ -34,22 +35,22 @@ func isEventStream(h http.Header) bool {
 	return len(given) >= len(kind) && strings.EqualFold(given[:len(kind)], kind)
 }
 
-// brokenAnswer is the error for an answer whose header came and whose body did not come whole.
+// brokenAnswer is the error for an answer whose header arrived and whose body did not arrive completely.
 type brokenAnswer struct{ err error }
 
 func (e *brokenAnswer) Error() string { return fmt.Sprintf("the answer broke off: %v", e.err) }
 func (e *brokenAnswer) Unwrap() error { return e.err }
 
-// letClientWait bounds for how long an answer that is passed on as it comes may wait for the client to read it: half of
-// the time that the attempt has left. The rest of the answer can then still be read, and its end recorded.
+// letClientWait bounds for how long an answer that is streamed may wait for the client to read it: half of the time
+// that the attempt has left. The rest of the answer can then still be read, and its end recorded.
 func (entry *logEntry) letClientWait() {
 	if deadline, ok := entry.watch.base.Deadline(); ok {
 		entry.holder.allowWait(max(time.Until(deadline)/2, 1))
 	}
 }
 
-// fetch reads the answer's body, up to a limit, before anything of it is passed on: an answer that breaks off can
-// then still be told from a whole one. What is beyond the limit stays to be read, as does all that there is no memory for.
+// fetch reads the body of the answer, up to a limit, before any of it is passed on, so that an answer that breaks off
+// is not taken for a complete one. What exceeds the limit, or the available memory, is left to be streamed.
 func (f *forwarder) fetch(res *http.Response, entry *logEntry) error {
 	if res.Body == nil || res.Body == http.NoBody || res.ContentLength > f.limit {
 		return nil
@@ -77,7 +78,7 @@ func (f *forwarder) fetch(res *http.Response, entry *logEntry) error {
 	return nil
 }
 
-// fetchedBody gives what was fetched, and then the rest if there is more.
+// fetchedBody returns what was fetched, and then the rest if there is more.
 type fetchedBody struct {
 	read []byte
 	more bool
@@ -89,14 +90,14 @@ type fetchedBody struct {
 	counted int // bytes of buf that holder has been granted
 }
 
-// firstFetch is the first step in which a buffer grows. It is not counted; most answers need no more.
+// firstFetch is the first step in which a buffer grows, in bytes. It is not counted; most answers need no more.
 const firstFetch = 4 << 10
 
-// grow makes room for more. length is the whole answer's, -1 if that is not known.
+// grow makes room for more. length is that of the whole answer; -1 if it is unknown.
 func (b *fetchedBody) grow(length int64) bool {
 	size := max(2*b.buf.Len(), firstFetch)
 	if length >= 0 {
-		size = int(length) + 1 // one more, to see the end
+		size = int(length) + 1 // one more byte, to see the end
 	}
 	if size <= b.buf.Len() { // more than was announced
 		size = 2 * b.buf.Len()
@@ -111,7 +112,7 @@ func (b *fetchedBody) grow(length int64) bool {
 	return true
 }
 
-// giveBack gives the buffer back, and what it counts.
+// giveBack returns the buffer to the pool, and its memory to the holder.
 func (b *fetchedBody) giveBack() {
 	if b.buf == nil {
 		return
@@ -131,20 +132,20 @@ func (b *fetchedBody) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if b.more {
-		b.giveBack() // the client may take its time from here on
+		b.giveBack() // the client may read slowly from here on
 		return b.rest.Read(p)
 	}
 	return 0, io.EOF
 }
 
-// Close gives the buffer back and closes what was read from.
+// Close returns the buffer and closes the body of the answer.
 func (b *fetchedBody) Close() error {
 	b.giveBack()
 	b.more = false
 	return b.rest.Close()
 }
 
-// largestKept bounds the buffers that wait to be used again.
+// largestKept bounds the buffers that are kept for reuse, in bytes.
 const largestKept = 64 << 10
 
 // bodyPool keeps buffers for fetched bodies.

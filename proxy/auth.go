@@ -20,8 +20,8 @@ const (
 	maxAuthBody        = 64 << 10
 )
 
-// authorizer asks another server whether a caller may still call, because a stored answer is replayed without the upstream
-// that would check the credential. A nil authorizer allows everything.
+// authorizer asks another server whether a caller may still call, because a stored answer is replayed without the
+// upstream that would check the credential. A nil authorizer allows everything.
 type authorizer struct {
 	url            *url.URL
 	client         http.Client
@@ -49,7 +49,7 @@ func newAuthorizer(o Options) (*authorizer, error) {
 	}, nil
 }
 
-// refuse returns nil if a request may go on. If not, it has answered, and returns why.
+// refuse returns nil if a request may continue. Otherwise it has answered, and returns the reason.
 func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, options httpsafe.Options) error {
 	if a == nil {
 		return nil
@@ -77,8 +77,8 @@ func (a *authorizer) refuse(w http.ResponseWriter, r *http.Request, options http
 	return fmt.Errorf("AuthURL answered %d", res.StatusCode)
 }
 
-// question returns the request that asks about r: its header, without what belongs to its connection or its body and
-// without conditions that would change the answer.
+// question returns the request that asks about r: the header of r, without the fields that belong to its connection
+// or its body, and without conditions that would change the answer.
 func (a *authorizer) question(ctx context.Context, r *http.Request) *http.Request {
 	q := (&http.Request{Method: http.MethodGet, URL: a.url, Host: a.url.Host, Header: r.Header.Clone()}).WithContext(ctx)
 	removeHopByHop(q.Header)
@@ -129,7 +129,7 @@ func removeHopByHop(h http.Header) {
 	}
 }
 
-// guard returns a handler that asks first.
+// guard returns a handler that asks before it calls next.
 func (a *authorizer) guard(next http.Handler, options httpsafe.Options) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.refuse(w, r, options) == nil {

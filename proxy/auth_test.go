@@ -75,8 +75,8 @@ func TestWhatTheAuthorizingServerIsAsked(t *testing.T) {
 
 // Nothing is run or replayed unless the authorizing server answers 2xx.
 //
-// Seen to fail with the timeout taken out (it hangs), with CheckRedirect taken out (the redirect is followed to a 200), and
-// with 500 taken for a yes.
+// Seen to fail with the timeout taken out (it hangs), with CheckRedirect taken out (the redirect is followed to a
+// 200), and with 500 taken for a yes.
 func TestWithoutAWordOfTheAuthorizingServerNothingRuns(t *testing.T) {
 	status := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
@@ -146,8 +146,8 @@ func TestWithoutAWordOfTheAuthorizingServerNothingRuns(t *testing.T) {
 
 // Requests without a key go to the upstream, which checks their credentials itself.
 //
-// Seen to fail with serveKeyed asking of every request that it gets (/strict), and of those with a header only (/natural),
-// with mayHaveKey true for every POST, and with the page of the status not guarded (404 to a stranger).
+// Seen to fail with serveKeyed asking of every request that it gets (/strict), and of those with a header only
+// (/natural), with mayHaveKey true for every POST, and with the page of the status not guarded (404 to a stranger).
 func TestOnlyRequestsWithAKeyAreAskedAbout(t *testing.T) {
 	up := newUpstream(t, ok)
 	auth := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) })

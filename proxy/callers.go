@@ -9,7 +9,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// enterCaller counts h, which has a place, as a request of a caller. It reports whether the caller may have one more.
+// enterCaller counts h, which has a slot, as a request of a caller. It reports whether the caller may have one more.
 func (a *admission) enterCaller(h *holder, caller string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -21,7 +21,7 @@ func (a *admission) enterCaller(h *holder, caller string) bool {
 	return true
 }
 
-// leaveCaller takes h off its caller's count. The mutex is held.
+// leaveCaller removes h from the count of its caller. The mutex is held.
 func (a *admission) leaveCaller(h *holder) {
 	switch n := a.callers[h.caller]; {
 	case h.caller == "":
@@ -32,8 +32,8 @@ func (a *admission) leaveCaller(h *holder) {
 	}
 }
 
-// keyQuota bounds how many new keys each caller uses: a bucket a caller, which drains at a constant rate. The table is bounded
-// too: if there are more callers, those are forgotten who have used least.
+// keyQuota bounds how many new keys each caller uses. It has a bucket per caller, which drains at a constant rate.
+// The number of buckets is bounded too: if there are more callers, those are dropped that have used least.
 type keyQuota struct {
 	perHour int // negative: no bound
 
@@ -48,14 +48,15 @@ type bucket struct {
 }
 
 const (
-	// burstShare is the part of an hour's keys that may be used at once.
+	// burstShare is the fraction of an hour's keys that may be used at once: one tenth.
 	burstShare = 10
-	// maxBuckets bounds the table of callers; looked at is how many are compared to find one to forget.
+	// maxBuckets bounds the number of buckets; lookedAt is how many are compared to find one to drop.
 	maxBuckets = 10_000
 	lookedAt   = 8
 )
 
-// use takes n keys from a caller's quota, or gives them back if n is negative. It returns how long to wait if there are none left.
+// use takes n keys from the quota of a caller, or gives them back if n is negative. If there are none left, it
+// returns how long to wait.
 func (q *keyQuota) use(caller string, n float64) time.Duration {
 	now := time.Now()
 	q.mu.Lock()
@@ -72,11 +73,12 @@ func (q *keyQuota) use(caller string, n float64) time.Duration {
 	return 0
 }
 
+// level returns what is left in a bucket that has drained until now.
 func (q *keyQuota) level(b bucket, now time.Time) float64 {
 	return max(b.used-now.Sub(b.at).Hours()*float64(q.perHour), 0)
 }
 
-// forget removes the caller who has used least, of some that are picked at random.
+// forget drops the caller that has used least, of some that are picked at random.
 func (q *keyQuota) forget(now time.Time) {
 	least, found, n := 0.0, "", 0
 	for name, b := range q.buckets {
@@ -90,7 +92,7 @@ func (q *keyQuota) forget(now time.Time) {
 	delete(q.buckets, found)
 }
 
-// callerOf wraps a ScopeFunc so that the request's log entry has the caller's name.
+// callerOf wraps a ScopeFunc so that the log entry of the request has the name of the caller.
 func callerOf(scope httpsafe.ScopeFunc) httpsafe.ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		name, err := scope(r)
@@ -101,7 +103,8 @@ func callerOf(scope httpsafe.ScopeFunc) httpsafe.ScopeFunc {
 	}
 }
 
-// quota is the httpsafe.QuotaFunc of every route; next is the route's own. Where all callers share a scope there is nobody to bound.
+// quota is the httpsafe.QuotaFunc of every route; next is the one of the route's own options. If all callers share a
+// scope, there is no caller to limit.
 func (h *routeHandler) quota(next httpsafe.QuotaFunc) httpsafe.QuotaFunc {
 	return func(r *http.Request, scope string) time.Duration {
 		if entry := logEntryOf(r.Context()); entry != nil && entry.caller != "" {
@@ -122,14 +125,14 @@ func (h *routeHandler) quota(next httpsafe.QuotaFunc) httpsafe.QuotaFunc {
 	}
 }
 
-// settle gives the key back to its caller's quota, unless it was new and has been used.
+// settle gives a key back to the quota of its caller, unless it was a new key and work was done under it.
 func (h *routeHandler) settle(entry *logEntry, last retrysafe.EventKind) {
 	if !entry.charged {
 		return
 	}
 	switch last {
-	case 0, retrysafe.AnswerReplayed, retrysafe.AnswerOmitted, retrysafe.InFlightRefused, retrysafe.WaitTimedOut, retrysafe.MismatchRefused,
-		retrysafe.AbandonedRefused, retrysafe.NotReplayableRefused, retrysafe.StoreFailed, retrysafe.WorkReleased:
+	case 0, retrysafe.AnswerReplayed, retrysafe.AnswerOmitted, retrysafe.InFlightRefused, retrysafe.WaitTimedOut,
+		retrysafe.MismatchRefused, retrysafe.AbandonedRefused, retrysafe.NotReplayableRefused, retrysafe.StoreFailed, retrysafe.WorkReleased:
 		h.admission.keys.use(entry.caller, -1)
 	}
 }

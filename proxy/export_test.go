@@ -19,7 +19,8 @@ func NewCopyBuffers() httputil.BufferPool { return &copyBuffers{} }
 // SetAuthTimeout changes how long a proxy waits for its AuthURL.
 func SetAuthTimeout(p http.Handler, d time.Duration) { p.(*Proxy).auth.timeout = d }
 
-// SetPatience changes when a request that waits for its client can be ended. Newcomers then wait long enough for a busy machine.
+// SetPatience changes when a request that waits for its client can be ended. Newcomers then wait long enough for a
+// busy machine.
 func (p *Proxy) SetPatience(d time.Duration) {
 	p.admission.patience, p.admission.longestQueued = d, 20*time.Second
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// upstreamOperation names the call to the upstream among the downstream calls of an attempt: its child key is derived
+// upstreamOperation names the call to the upstream among the calls that an attempt makes: its child key is derived
 // from it.
 const upstreamOperation = "upstream"
 
-// forwarder sends requests to the upstream. Those with a key come as the work of an attempt; others pass through.
+// forwarder sends requests to the upstream. Those with a key are the work of an attempt; others are passed through.
 type forwarder struct {
 	reverse httputil.ReverseProxy
 	target  *url.URL
 	route   Route
 	policy  retrysafe.Policy
-	limit   int64 // of an answer that is kept
+	limit   int64 // of an answer that is stored, in bytes
 	bodies  bodyPool
 	sharing
 }
@@ -75,7 +75,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 	query := p.In.URL.RawQuery
 	p.SetURL(f.target)
-	p.Out.URL.RawQuery = query // as it came, whether or not Go can parse it
+	p.Out.URL.RawQuery = query // as it came, even if Go cannot parse it
 	if f.upstream.PreserveHost {
 		p.Out.Host = p.In.Host
 	}
@@ -109,8 +109,8 @@ func setForwarded(p *httputil.ProxyRequest, trusted bool) {
 	}
 }
 
-// describeAttempt tells the upstream what it is to know of the attempt. The body is in hand, so nobody need wait for the
-// upstream to ask for it.
+// describeAttempt adds the headers about the attempt. The body is already in memory, so the upstream need not be
+// asked whether it wants it (Expect).
 func (f *forwarder) describeAttempt(out *http.Request, a *retrysafe.Attempt) {
 	out.Header.Del("Expect")
 	if f.route.UpstreamKey != "" {
@@ -121,12 +121,14 @@ func (f *forwarder) describeAttempt(out *http.Request, a *retrysafe.Attempt) {
 	}
 }
 
-// isWebSocket reports whether a request asks for a WebSocket, the one protocol that may replace HTTP on a connection.
+// isWebSocket reports whether a request asks for a WebSocket, the only protocol that may replace HTTP on a
+// connection.
 func isWebSocket(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// modify makes an answer ready to be passed on. That to a request with a key is fetched, unless it is to be streamed.
+// modify prepares an answer before it is passed on. The answer to a request with a key is fetched, unless it is to be
+// streamed.
 func (f *forwarder) modify(res *http.Response) error {
 	if res.StatusCode < 100 { // net/http would refuse to write it, and close the client's connection
 		return &brokenAnswer{fmt.Errorf("status %03d", res.StatusCode)}
@@ -150,7 +152,7 @@ func (f *forwarder) modify(res *http.Response) error {
 	return nil
 }
 
-// failed answers when the upstream has not.
+// failed answers if the upstream has not.
 func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	logEntryOf(ctx).fail(err)
@@ -158,7 +160,7 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case passedThrough && hold.gaveUpBody():
 		f.options.WriteProblem(w, slowBody())
 	case nothingHappened(ctx, err):
-		_ = httpsafe.Release(ctx) // fails without a key, which is as well
+		_ = httpsafe.Release(ctx) // fails for a request without a key, which has nothing to release
 		f.options.WriteProblem(w, problem(UpstreamUnreachable))
 	case timedOut(err):
 		f.answerUnknown(w, r, UpstreamTimeout)
@@ -167,8 +169,8 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// answerUnknown says that it is unknown whether the operation ran, and what to do. The profile's classes do not apply: an
-// API may free the key after a failure of its own, because it knows what happened.
+// answerUnknown says that it is unknown whether the operation ran, and what to do. The profile's classes do not
+// apply: an API may free the key after a failure of its own, because it knows what happened.
 func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug httpsafe.Slug) {
 	p := problem(slug)
 	a, hasKey := retrysafe.AttemptFrom(r.Context())
@@ -183,7 +185,8 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 		p.Retryable = true
 		p.Detail += " Retry with the same key to resume it."
 	default:
-		p.Detail += " A retry with the same key does not run it again. Find out whether it ran; if it did not, send it with a new key."
+		p.Detail += " A retry with the same key does not run it again. " +
+			"Find out whether it ran; if it did not, send it with a new key."
 	}
 	if hasKey {
 		p.Instance = "urn:retrysafe:key:" + a.Key().String()
@@ -192,7 +195,7 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 	f.options.WriteProblem(w, p)
 }
 
-// nothingHappened reports whether a request that got no answer had no effect.
+// nothingHappened reports whether a request that got no answer certainly had no effect.
 func nothingHappened(ctx context.Context, err error) bool {
 	if answer := new(brokenAnswer); errors.As(err, &answer) {
 		return false

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// holder is one request that is worked on, and what it holds. It stands between the request and its client, as the request's
-// body and as the http.ResponseWriter, so that it knows when the request waits for its client: it bounds that wait with
-// deadlines, and admission can end it.
+// holder is one request that is being served, and the resources that it holds. It stands between the request and its
+// client, as the body of the request and as the http.ResponseWriter. So it knows when the request waits for its
+// client, bounds that wait with deadlines, and lets admission end it.
 type holder struct {
 	http.ResponseWriter
 	admission *admission
@@ -24,7 +24,7 @@ type holder struct {
 	status    int  // of the answer; 0: none yet
 
 	// Guarded by admission.mu.
-	places   *resource // the kind of place that it has; nil: none
+	slots    *resource // the kind of slot that it has; nil: none
 	index    int       // in admission.holders
 	bytes    int64
 	caller   string
@@ -35,7 +35,7 @@ type holder struct {
 	read      bool          // the body, to its end, or there is none
 	budget    time.Duration // how long writes may wait for the client from now on, all together; 0: no bound
 	evictedAt time.Time
-	ended     bool // the handler has returned, or the connection is somebody else's: nothing of it may be touched
+	ended     bool // the handler has returned or the connection was hijacked: it must not be used
 }
 
 // transfer is the flow of bytes from the client, or to it.
@@ -51,13 +51,13 @@ type transfer struct {
 }
 
 const (
-	// step is the number of bytes that count as progress. A client that sends or reads a byte at a time makes none.
+	// step is how many bytes count as progress. A client that sends or reads one byte at a time makes none.
 	step = 4 << 10
-	// restOfBody is the time for a body that nobody is going to read.
+	// restOfBody is the time for a body that is not going to be read.
 	restOfBody = time.Second
-	// betweenWaits is how long after a wait the next one is taken to be near.
+	// betweenWaits is how long after a wait the next one is expected.
 	betweenWaits = 10 * time.Millisecond
-	// chunk is what is written under one deadline.
+	// chunk is how many bytes are written under one deadline.
 	chunk = 64 << 10
 )
 
@@ -69,17 +69,17 @@ func newHolder(a *admission, w http.ResponseWriter, r *http.Request) *holder {
 	h := &holder{ResponseWriter: w, admission: a, request: *r, body: r.Body, duplex: r.ProtoMajor > 1}
 	h.out.timeout, h.in.timeout = max(a.limits.WriteTimeout, 0), defaultBodyTimeout
 	if h.read = r.Body == nil || r.Body == http.NoBody; !h.read {
-		h.request.Body = h // not r's: net/http looks at that to know what is left to be read
+		h.request.Body = h // not that of r, which net/http uses to know what is left to be read
 	}
 	return h
 }
 
-// bodyWithin bounds the time of the body: that of the whole of it, or that from some bytes to the next.
+// bodyWithin bounds the time for the body: for all of it if whole is set, otherwise from some bytes to the next.
 func (h *holder) bodyWithin(timeout time.Duration, whole bool) {
 	h.in.timeout, h.in.whole = max(timeout, 0), whole
 }
 
-// grow takes n bytes of memory, or gives them back if n is negative.
+// grow takes n bytes of memory, or gives them back if n is negative. It reports whether there were enough.
 func (h *holder) grow(n int) bool { return h.admission.take(h, int64(n)) }
 
 // Read implements io.Reader: it reads the request's body.
@@ -100,7 +100,7 @@ func (h *holder) WriteHeader(status int) {
 		h.status = status
 		h.answers()
 	}
-	_ = h.begin(&h.out) // who writes the body is told
+	_ = h.begin(&h.out) // the next Write returns the error
 	h.ResponseWriter.WriteHeader(status)
 	_ = h.pause(&h.out, 0, nil)
 }
@@ -127,7 +127,7 @@ func (h *holder) Write(p []byte) (int, error) {
 // Flush implements http.Flusher.
 func (h *holder) Flush() { _ = h.FlushError() }
 
-// FlushError is what http.ResponseController calls.
+// FlushError is called by http.ResponseController.
 func (h *holder) FlushError() error {
 	if err := h.begin(&h.out); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (h *holder) FlushError() error {
 	return h.pause(&h.out, 0, http.NewResponseController(h.ResponseWriter).Flush())
 }
 
-// Hijack implements http.Hijacker. Whose the connection is then, bounds its time.
+// Hijack implements http.Hijacker. The new owner of the connection bounds its time.
 func (h *holder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,8 +147,8 @@ func (h *holder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap lets http.ResponseController find what is below.
 func (h *holder) Unwrap() http.ResponseWriter { return h.ResponseWriter }
 
-// answers notes that the answer begins. If the body has not come whole, HTTP/1 reads the rest of it first. In HTTP/2 client and upstream
-// may then talk in both directions, as in gRPC, and pause for as long as they like.
+// answers notes that the answer begins. If the body has not arrived completely, HTTP/1 reads the rest of it first.
+// With HTTP/2 client and upstream may then talk in both directions, as in gRPC, and pause for as long as they like.
 func (h *holder) answers() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,7 +164,7 @@ func (h *holder) answers() {
 	}
 }
 
-// allowWait bounds for how long writes wait for the client from now on, all together.
+// allowWait bounds how long writes may wait for the client from now on, in total.
 func (h *holder) allowWait(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +192,7 @@ func (h *holder) begin(t *transfer) error {
 		h.setDeadline(t, time.Time{})
 	case timeout == 0 || t.whole && !t.deadline.IsZero():
 	default:
-		// Setting it costs something: one that differs little stays.
+		// Setting a deadline has a cost, so one that differs little is kept.
 		if later := now.Add(timeout).Sub(t.deadline); later < 0 || later >= timeout/8 {
 			h.setDeadline(t, now.Add(timeout))
 		}
@@ -204,13 +204,13 @@ func (h *holder) setDeadline(t *transfer, at time.Time) {
 	t.deadline = at
 	control := http.NewResponseController(h.ResponseWriter)
 	if t == &h.in {
-		_ = control.SetReadDeadline(at) // a connection without deadlines has none
+		_ = control.SetReadDeadline(at) // a connection may not support deadlines
 		return
 	}
 	_ = control.SetWriteDeadline(at)
 }
 
-// pause says that n bytes have moved, and that the request goes on without its client.
+// pause says that n bytes have moved, and that the request no longer waits for its client.
 func (h *holder) pause(t *transfer, n int, err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -236,15 +236,15 @@ func (h *holder) pause(t *transfer, n int, err error) error {
 	return err
 }
 
-// gaveUpBody reports whether the body came too slowly.
+// gaveUpBody reports whether the body was sent too slowly.
 func (h *holder) gaveUpBody() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.in.evicted
 }
 
-// stalledAt tells for how long the request has been waiting for its client, and how long ago it was evicted. Zero: it is
-// not.
+// stalledAt returns for how long the request has been waiting for its client, and how long ago it was evicted. 0: it
+// is not waiting, or was not evicted.
 func (h *holder) stalledAt(now time.Time) (waiting, evicted time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -257,13 +257,13 @@ func (h *holder) stalledAt(now time.Time) (waiting, evicted time.Duration) {
 		case !t.since.IsZero():
 			waiting = max(waiting, t.waited+now.Sub(t.since), 1)
 		case t.waited > 0 && now.Sub(t.until) < betweenWaits:
-			waiting = max(waiting, 1) // it cannot be ended now, and will wait again
+			waiting = max(waiting, 1) // it is not waiting now, but will be again
 		}
 	}
 	return waiting, 0
 }
 
-// evict ends the wait for the client. The request's own goroutine finds out, answers if it can, and leaves.
+// evict ends the wait for the client. The goroutine of the request notices it, answers if it can, and returns.
 func (h *holder) evict() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -275,7 +275,7 @@ func (h *holder) evict() bool {
 		h.out.evicted = true
 		h.setDeadline(&h.out, time.Unix(1, 0))
 	}
-	receiving := !h.in.since.IsZero() || sending && !h.read // what writes may be reading the rest of the body
+	receiving := !h.in.since.IsZero() || sending && !h.read // a write may be reading the rest of the body
 	if receiving {
 		h.in.evicted = true
 		h.setDeadline(&h.in, time.Unix(1, 0))
@@ -286,7 +286,8 @@ func (h *holder) evict() bool {
 	return sending || receiving
 }
 
-// end says that the handler has returned. What net/http still has to write, and to read before the next request, is bounded too.
+// end says that the handler has returned. net/http still has to write, and to read before the next request; that is
+// bounded too.
 func (h *holder) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// lenientRoutes are the routes with their patterns in lower case, to be matched with paths as lenient upstreams read
-// them: without regard to letter case, trailing and doubled slashes, dot segments, path parameters (";x=1"), and whether
-// slashes are escaped or written as backslashes.
+// lenientRoutes are the routes with their patterns in lower case. Paths are matched with them as lenient upstreams
+// read paths: without regard to letter case, trailing and doubled slashes, dot segments, path parameters (";x=1"),
+// and whether slashes are escaped or written as backslashes. Otherwise "/Payments/" could avoid what is required of
+// "/payments".
 type lenientRoutes struct {
 	muxes   []*http.ServeMux // more than one only if patterns conflict that differ in letter case
 	byRoute map[*routeHandler]*lenientRoute
 }
 
-// lenientRoute is a route in a lenientRoutes. It is a handler so that a ServeMux can hold it.
+// lenientRoute is a route in lenientRoutes. It is a handler so that a ServeMux can hold it.
 type lenientRoute struct {
 	route     *routeHandler
 	own       *http.ServeMux // with this route only
@@ -58,7 +59,7 @@ func (l *lenientRoutes) add(h *routeHandler) {
 func (l *lenientRoutes) match(r *http.Request) *lenientRoute {
 	for _, mux := range l.muxes {
 		if found, _ := mux.Handler(r); found != nil {
-			if route, ok := found.(*lenientRoute); ok { // else it would redirect or refuse
+			if route, ok := found.(*lenientRoute); ok { // otherwise ServeMux would redirect or refuse
 				return route
 			}
 		}
@@ -66,12 +67,13 @@ func (l *lenientRoutes) match(r *http.Request) *lenientRoute {
 	return nil
 }
 
+// matches reports whether this route alone matches.
 func (l *lenientRoute) matches(r *http.Request) bool {
 	found, _ := l.own.Handler(r)
 	return found == http.Handler(l)
 }
 
-// setPathValues sets what the wildcards of the pattern stand for.
+// setPathValues sets the values of the wildcards of the pattern.
 func (l *lenientRoute) setPathValues(r *http.Request, path []string) {
 	for _, w := range l.wildcards {
 		switch {
@@ -83,8 +85,8 @@ func (l *lenientRoute) setPathValues(r *http.Request, path []string) {
 	}
 }
 
-// foldPattern returns a pattern in lower case, apart from its method. Its wildcards have other names, so that no two
-// become the same.
+// foldPattern returns a pattern in lower case, except for its method. Its wildcards are renamed, so that no two
+// become equal.
 func foldPattern(pattern string) (folded string, wildcards []wildcard) {
 	method := ""
 	if i := strings.IndexAny(pattern, " \t"); i >= 0 {
@@ -108,7 +110,7 @@ func foldPattern(pattern string) (folded string, wildcards []wildcard) {
 	return method + strings.ToLower(host) + "/" + strings.Join(segments, "/"), wildcards
 }
 
-// lenientPath returns the segments of an escaped path as lenient upstreams read it, and whether there are dot segments.
+// lenientPath returns the segments of an escaped path as lenient upstreams read it, and whether it has dot segments.
 func lenientPath(escaped string) (segments []string, dots bool) {
 	for part := range strings.SplitSeq(escaped, "/") {
 		part, _, _ = strings.Cut(part, ";")
@@ -129,7 +131,8 @@ func lenientPath(escaped string) (segments []string, dots bool) {
 
 func isSlash(c rune) bool { return c == '/' || c == '\\' }
 
-// lenientForms returns a path without and with a slash at its end, in lower case; that form first which it came in.
+// lenientForms returns a path without and with a slash at its end, in lower case; the form in which it was written
+// comes first.
 func lenientForms(segments []string, asWritten string) []string {
 	path := "/" + strings.ToLower(strings.Join(segments, "/"))
 	if path == "/" {
@@ -142,7 +145,7 @@ func lenientForms(segments []string, asWritten string) []string {
 	return forms
 }
 
-// unescaped decodes percent-encoding; what is not encoded correctly stays as it is.
+// unescaped decodes percent-encoding. Invalid encoding is left as it is.
 func unescaped(s string) string {
 	if decoded, err := url.PathUnescape(s); err == nil {
 		return decoded

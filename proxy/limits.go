@@ -5,22 +5,25 @@ import (
 	"time"
 )
 
-// Limits bound what strangers can make a Proxy hold. The defaults fit a machine with 512 MiB. docs/limits.md says what clients see.
+// Limits bound the resources that clients can make a Proxy hold. The defaults fit a machine with 512 MiB.
+// docs/limits.md describes what clients see.
 type Limits struct {
-	// Concurrent bounds the requests, of methods that may have an effect, that are worked on at once: those that wait for
-	// another attempt and asynchronous work included. As many requests of safe methods are served beside them. More get 503,
-	// unless a request that waits for its own client can be ended in their favour. Default 1000.
+	// Concurrent bounds the requests, with methods that may have an effect, that are served at once; requests that
+	// wait for another attempt and asynchronous work are included. As many requests with safe methods are served
+	// besides. Further requests get 503, unless a request that waits for its own client can be ended for them.
+	// Default 1000.
 	Concurrent int
-	// ConcurrentPerCaller bounds how many of them may be requests of one caller with keys; more get 429. It does not apply where
-	// all callers share one scope. Default: a quarter of Concurrent.
+	// ConcurrentPerCaller bounds how many of these may be requests of one caller with keys; further ones get 429. It
+	// does not apply if all callers share one scope. Default: a quarter of Concurrent.
 	ConcurrentPerCaller int
-	// KeysPerCaller bounds how many new keys a caller may use in an hour, a tenth of them at once; more get 429. It does not apply
-	// where all callers share one scope. Default 360,000, which is a hundred a second; negative: no bound.
+	// KeysPerCaller bounds how many new keys a caller may use per hour, a tenth of them at once; further ones get
+	// 429. It does not apply if all callers share one scope. Default 360,000, which is 100 per second; negative: no
+	// limit.
 	KeysPerCaller int
-	// Memory bounds the bytes of the bodies and answers that are held at once, of requests with keys. Requests without a key
-	// are streamed. Default 64 MiB.
+	// Memory bounds the bytes of the bodies and answers of requests with keys that are held at once. Requests without
+	// a key are streamed. Default 64 MiB.
 	Memory int64
-	// WriteTimeout bounds how long a client may take to read 64 KiB of an answer. Default 30 s; negative: no bound.
+	// WriteTimeout bounds how long a client may take to read 64 KiB of an answer. Default 30 s; negative: no limit.
 	WriteTimeout time.Duration
 }
 
@@ -40,10 +43,11 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// fits returns an error if one request of a route may need more memory than all may have.
+// fits returns an error if one request of a route may need more memory than all requests together may have.
 func (l Limits) fits(pattern string, most int64) error {
 	if most > l.Memory {
-		return fmt.Errorf("proxy: route %q: a request body or an answer may have %d bytes, but limits.memory (Limits.Memory) for all requests together is %d; raise it",
+		return fmt.Errorf("proxy: route %q: a request body or an answer may have %d bytes, "+
+			"but limits.memory (Limits.Memory) for all requests together is %d; raise it",
 			pattern, most, l.Memory)
 	}
 	return nil

@@ -17,8 +17,8 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
-// limited has limits, and little patience with clients that keep their request waiting. Connections buffer little, so that an
-// answer which is not read is soon felt.
+// limited has limits, and little patience with clients that keep their request waiting. Connections buffer little, so
+// that an answer which is not read is soon felt.
 func limited(l proxy.Limits) change {
 	return func(s *setup) {
 		s.options.Limits, s.options.Observer = l, nil
@@ -55,8 +55,8 @@ func (k *kit) promise(header string) net.Conn {
 	return k.dial("POST / HTTP/1.1\r\nHost: x\r\n" + header + "Content-Length: 1000\r\n\r\nhalf")
 }
 
-// honest posts as a client does that comes back when it is told to: the request that it competes with may not yet, or no longer,
-// wait for its client.
+// honest posts as a client does that comes back when it is told to: the request that it competes with may not yet, or
+// no longer, wait for its client.
 func (k *kit) honest(method, key string) answer {
 	k.t.Helper()
 	return k.honestWith(method, key, "a=1")
@@ -143,7 +143,8 @@ func TestAPromisedBodyHoldsNoPlaceOverHTTP2(t *testing.T) {
 	want(t, "slow", wait(t, slow, "the slow answer"), 408)
 }
 
-// The answer is kept although its client does not read it. Seen to fail with holder.begin not noting that a write waits.
+// The answer is kept although its client does not read it. Seen to fail with holder.begin not noting that a write
+// waits.
 func TestAnAnswerThatIsNotReadHoldsNoPlace(t *testing.T) {
 	large := strings.Repeat("x", 500_000)
 	answered := make(chan struct{}, 10)
@@ -163,8 +164,8 @@ func TestAnAnswerThatIsNotReadHoldsNoPlace(t *testing.T) {
 	want(t, "asked", up.count(), 2)
 }
 
-// Safe methods have the same rules. The patience is longer than TCP may pause by itself, so that the write has stopped for good.
-// Seen to fail with evictFor evicting nobody, and with SetWriteDeadline not called.
+// Safe methods have the same rules. The patience is longer than TCP may pause by itself, so that the write has
+// stopped for good. Seen to fail with evictFor evicting nobody, and with SetWriteDeadline not called.
 func TestAnAnswerToAGetThatIsNotReadHoldsNoPlace(t *testing.T) {
 	began := make(chan struct{}, 10)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -192,9 +193,9 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What waits for the upstream is never ended in favour of another request; safe methods have places of their own. Seen to fail
-// with every request taken as waiting for its client (in stalledAt and evict), and with the limit of reads, and of effects,
-// taken out of newAdmission.
+// What waits for the upstream is never ended in favour of another request; safe methods have places of their own.
+// Seen to fail with every request taken as waiting for its client (in stalledAt and evict), and with the limit of
+// reads, and of effects, taken out of newAdmission.
 func TestWorkIsNotEndedForNewcomers(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		t.Run(method, func(t *testing.T) {
@@ -216,7 +217,8 @@ func TestWorkIsNotEndedForNewcomers(t *testing.T) {
 				want(t, "Retry-After", got.Header.Get("Retry-After"), "1")
 			}
 			if method == "POST" {
-				// net/http reads the rest of a small body before it answers. Seen to fail without restOfBody: it waits for it for ever.
+				// net/http reads the rest of a small body before it answers. Seen to fail without restOfBody: it
+				// waits for it for ever.
 				want(t, "a refused body that does not come", statusOf(t, k.promise("")), 503)
 			}
 			close(goOn)
@@ -281,8 +283,8 @@ func TestACallerHasSoManyPlaces(t *testing.T) {
 	want(t, "third again", post("alice", "k2").StatusCode, 200)
 }
 
-// A tenth of an hour's keys may be used at once; a replay uses none. Seen to fail with use not called, with settle giving
-// nothing back, and with one bucket for all.
+// A tenth of an hour's keys may be used at once; a replay uses none. Seen to fail with use not called, with settle
+// giving nothing back, and with one bucket for all.
 func TestACallerHasSoManyKeys(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	k := newKit(t, up.URL, limited(proxy.Limits{KeysPerCaller: 20}), func(s *setup) { s.scope = httpsafe.ScopeHeader("Caller") })
@@ -299,7 +301,8 @@ func TestACallerHasSoManyKeys(t *testing.T) {
 	want(t, "another caller", post("bob", "k3").StatusCode, 200)
 }
 
-// Where all callers share a scope nobody's use can be told. Seen to fail with quota counting the empty name as a caller.
+// Where all callers share a scope nobody's use can be told. Seen to fail with quota counting the empty name as a
+// caller.
 func TestWithoutCallersNobodyIsBounded(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	k := newKit(t, up.URL, limited(proxy.Limits{KeysPerCaller: 10}))
@@ -308,8 +311,8 @@ func TestWithoutCallersNobodyIsBounded(t *testing.T) {
 	}
 }
 
-// The record of what the upstream answered does not wait for the client: neither for longer than the write timeout, nor, if
-// that is long, past the attempt's time.
+// The record of what the upstream answered does not wait for the client: neither for longer than the write timeout,
+// nor, if that is long, past the attempt's time.
 //
 // Seen to fail with allowWait doing nothing: the attempt runs out of time and its outcome is unknown.
 func TestAnAnswerThatIsNotReadEndsItsKey(t *testing.T) {
@@ -358,8 +361,8 @@ func TestAnAnswerWithoutAKeyThatIsNotReadIsCut(t *testing.T) {
 	}
 }
 
-// A body without a key may come slowly, but not pause for longer than the route says. Seen to fail with bodyWithin not called
-// for it: no answer before the default of 30 s.
+// A body without a key may come slowly, but not pause for longer than the route says. Seen to fail with bodyWithin
+// not called for it: no answer before the default of 30 s.
 func TestABodyWithoutAKeyThatPausesIsGivenUp(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	k := newKit(t, up.URL, func(s *setup) { s.options.Default.BodyTimeout = 50 * time.Millisecond })
@@ -368,9 +371,9 @@ func TestABodyWithoutAKeyThatPausesIsGivenUp(t *testing.T) {
 	want(t, "status", statusOf(t, slow), 408)
 }
 
-// Bytes run out as places do: there are enough for two of the four, so that two are ended, or refused when they ask for more.
-// Bodies have no time limit, which would end them too. Seen to fail with takeMemory asking nobody, with evictFor evicting
-// nobody, and with heldBy counting no bytes.
+// Bytes run out as places do: there are enough for two of the four, so that two are ended, or refused when they ask
+// for more. Bodies have no time limit, which would end them too. Seen to fail with takeMemory asking nobody, with
+// evictFor evicting nobody, and with heldBy counting no bytes.
 func TestPromisedBodiesHoldNoMemory(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	k := newKit(t, up.URL, limited(proxy.Limits{Memory: 256 << 10}), func(s *setup) {
@@ -407,8 +410,8 @@ func TestMemoryThatOneRequestMayNeedIsThere(t *testing.T) {
 	}
 }
 
-// A shutdown waits for operations, not for clients, whose bodies have no time limit here. Seen to fail with evictStalled evicting
-// nobody.
+// A shutdown waits for operations, not for clients, whose bodies have no time limit here. Seen to fail with
+// evictStalled evicting nobody.
 func TestHurryEndsRequestsThatWaitForTheirClients(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	var p *proxy.Proxy

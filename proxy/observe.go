@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Observer is told what became of each request with a key, after it was answered. It is called by many goroutines at once
-// and must not block.
+// Observer is told what became of each request with a key, after it was answered. It is called by many goroutines at
+// once and must not block.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -23,8 +23,8 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the key
-// nor anything else that the client sent, apart from the method.
+// Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the
+// key nor anything else that the client sent, apart from the method.
 type Event struct {
 	// Kind is that of the Guard's last event about the request. 0: it was refused before a key was found.
 	Kind   retrysafe.EventKind
@@ -49,8 +49,8 @@ func logEvents(ctx context.Context, e retrysafe.Event) {
 	}
 }
 
-// logEntry collects what becomes of one request that seems to have a key, for its Event, and is that request's context. It also
-// holds what else such a request needs, so that all of it takes one allocation.
+// logEntry collects what becomes of one request that seems to have a key, for its Event. It is the context of that
+// request, and holds what else such a request needs, so that all of it takes one allocation.
 type logEntry struct {
 	context.Context // the request's
 
@@ -58,18 +58,19 @@ type logEntry struct {
 	fetched fetchedBody
 	patient patientWriter
 	holder  *holder
-	caller  string // whose key it is; empty: not known, or everybody's
+	caller  string // the key's; empty: unknown, or all callers share one scope
 	charged bool   // to the caller's quota of keys
 
-	mu      sync.Mutex // what is saved late is told late, by other goroutines
+	mu      sync.Mutex // events of saves in the background come from other goroutines
 	last    retrysafe.Event
 	attempt int
-	passed  bool  // the request reached the upstream's forwarder
+	passed  bool  // the request has reached the forwarder
 	failure error // why another server gave no answer
 }
 
 type logEntryKey struct{}
 
+// logEntryOf returns the log entry of a request; nil if it has none.
 func logEntryOf(ctx context.Context) *logEntry {
 	entry, _ := ctx.Value(logEntryKey{}).(*logEntry)
 	return entry
@@ -83,6 +84,7 @@ func (entry *logEntry) Value(key any) any {
 	return entry.Context.Value(key)
 }
 
+// add notes an event of the Guard.
 func (entry *logEntry) add(e retrysafe.Event) {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
@@ -94,6 +96,7 @@ func (entry *logEntry) add(e retrysafe.Event) {
 	entry.attempt = max(entry.attempt, e.Attempt)
 }
 
+// pass notes that the request has reached the forwarder.
 func (entry *logEntry) pass() {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
@@ -110,7 +113,7 @@ func (entry *logEntry) fail(err error) {
 	entry.failure = withoutContent(err)
 }
 
-// withoutContent cuts off what an error of net/http quotes of an answer, which may repeat a key or hold a secret.
+// withoutContent cuts off what an error of net/http quotes of an answer, which may repeat a key or contain a secret.
 func withoutContent(err error) error {
 	text, cut := err.Error(), -1
 	for _, before := range []string{`"`, "malformed MIME header"} {

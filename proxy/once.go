@@ -8,14 +8,14 @@ import (
 
 // once sends each request that may have an effect at most once.
 //
-// net/http's Transport sends a request again by itself when a reused connection dies before the answer, if it takes the
-// request for safe to repeat: it has an Idempotency-Key or X-Idempotency-Key field, and its body is empty or can be had
-// again. For a proxy that would be a second execution behind the back of the first.
+// net/http's Transport resends a request by itself if a reused connection fails before the answer and it considers
+// the request repeatable: it has an Idempotency-Key or X-Idempotency-Key field, and its body is empty or can be read
+// again. In a proxy that would be a second execution that the guard cannot see.
 type once struct {
 	next http.RoundTripper
 }
 
-// RoundTrip implements http.RoundTripper. It changes r, which is the ReverseProxy's own.
+// RoundTrip implements http.RoundTripper. It changes r, which belongs to the ReverseProxy.
 func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isSafe(r.Method) {
 		return o.next.RoundTrip(r)
@@ -28,7 +28,7 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 	return o.next.RoundTrip(r.WithContext(watch.context(r.Context())))
 }
 
-// isSafe reports whether a method promises to have no effect.
+// isSafe reports whether a method is safe: it has no effect.
 func isSafe(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:

@@ -240,8 +240,8 @@ func answerOK(c net.Conn, stream uint32, more bool) {
 	frame(c, 1, flags, stream, status200)
 }
 
-// What an HTTP/2 server says it has not processed, as each rolling deploy makes it say, may be sent again. This runs against
-// real frames because net/http tells by its error's text.
+// What an HTTP/2 server says it has not processed, as each rolling deploy makes it say, may be sent again. This runs
+// against real frames because net/http tells by its error's text.
 //
 // Seen to fail with notProcessed taken out of nothingHappened: what is released is 502, and stays so.
 func TestWhatHTTP2ServersHaveNotProcessedReleasesTheKey(t *testing.T) {

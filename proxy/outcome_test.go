@@ -40,11 +40,11 @@ func (k *kit) keyed(p httpsafe.Profile) *http.Request {
 	return r
 }
 
-// The upstream charges, and its answer is lost. Nobody knows that it charged, so the key is not free in any profile: only
-// who says "release" gets a second charge.
+// The upstream charges, and its answer is lost. Nobody knows that it charged, so the key is not free in any profile:
+// only who says "release" gets a second charge.
 //
-// Seen to fail with httpsafe.Ambiguous in answerUnknown taken out: "store" keeps the 502. With isFromBetween in class taken
-// out too, paypal, aws, checkout, gocardless and stripe-v2 charge three times, whatever Ambiguous says.
+// Seen to fail with httpsafe.Ambiguous in answerUnknown taken out: "store" keeps the 502. With isFromBetween in class
+// taken out too, paypal, aws, checkout, gocardless and stripe-v2 charge three times, whatever Ambiguous says.
 func TestALostAnswerFreesTheKeyInNoProfile(t *testing.T) {
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })
@@ -94,8 +94,8 @@ func TestALostAnswerFreesTheKeyInNoProfile(t *testing.T) {
 	}
 }
 
-// Under Rerun an unknown outcome is one that a retry resumes, and the answer says so. Seen to fail with Retryable not set in
-// answerUnknown, and with the route's policy replaced by Refuse.
+// Under Rerun an unknown outcome is one that a retry resumes, and the answer says so. Seen to fail with Retryable not
+// set in answerUnknown, and with the route's policy replaced by Refuse.
 func TestALostAnswerIsResumedWhereThePolicySaysSo(t *testing.T) {
 	var lose atomic.Bool
 	lose.Store(true)
@@ -117,7 +117,8 @@ func TestALostAnswerIsResumedWhereThePolicySaysSo(t *testing.T) {
 
 // An unknown outcome names the key by its digest, as the log line does, and says what to do.
 //
-// Seen to fail with Instance in answerUnknown taken out, and with logEntryOf(ctx).fail in failed (the log does not say why).
+// Seen to fail with Instance in answerUnknown taken out, and with logEntryOf(ctx).fail in failed (the log does not
+// say why).
 func TestAnUnknownOutcomeLeadsToItsLogLine(t *testing.T) {
 	url, _ := raw(t, func(net.Conn, *http.Request) {})
 	k := newKit(t, url)
@@ -140,10 +141,11 @@ func TestAnUnknownOutcomeLeadsToItsLogLine(t *testing.T) {
 	}
 }
 
-// What a gateway between proxy and API may have made up is ambiguous in every profile, unless it says that nothing happened.
+// What a gateway between proxy and API may have made up is ambiguous in every profile, unless it says that nothing
+// happened.
 //
-// Seen to fail with isFromBetween in class taken out (503 frees the key under ietf, 502 under paypal), and with each of the
-// three kinds of evidence in saysNothingHappened taken out.
+// Seen to fail with isFromBetween in class taken out (503 frees the key under ietf, 502 under paypal), and with each
+// of the three kinds of evidence in saysNothingHappened taken out.
 func TestWhatAGatewayMayHaveMadeUp(t *testing.T) {
 	const problemJSON = "application/problem+json"
 	retryAfter := http.Header{"Retry-After": {"1"}}
@@ -284,8 +286,8 @@ func TestReportsHoldNothingOfABrokenAnswer(t *testing.T) {
 	}
 }
 
-// An answer that is passed on as it comes cannot be taken back when it breaks off: the client's connection is cut, and the
-// outcome is unknown.
+// An answer that is passed on as it comes cannot be taken back when it breaks off: the client's connection is cut,
+// and the outcome is unknown.
 //
 // Seen to fail with the panic of a broken answer taken for a failure that may be tried again (afterPanic in httpsafe).
 func TestAnAnswerThatBreaksOffWhileItIsPassedOnIsUnknown(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 const wellKnown = "/.well-known/idempotency-"
 
-// published returns a route's options as they are in force: with the addresses of the proxy's own pages, the classes of an
-// upstream's statuses, and how requests are sent.
+// published returns a route's options as they are in force: with the addresses of the proxy's own pages, the classes
+// of an upstream's statuses, and how requests are sent.
 func (o Options) published(r Route) httpsafe.Options {
 	h := r.HTTP.WithDefaults()
 	h.Profile.Class = r.class(h.Profile.Class)
@@ -25,8 +25,10 @@ func (o Options) published(r Route) httpsafe.Options {
 	return h
 }
 
-// newPages returns the pages that tell about rules and keys. Those about a caller's keys are authorized.
-func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options, authorized func(http.Handler) http.Handler) *http.ServeMux {
+// newPages returns the pages about rules and keys. Those about the keys of a caller are authorized.
+func newPages(
+	g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options, authorized func(http.Handler) http.Handler,
+) *http.ServeMux {
 	var routes []httpsafe.Rules
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
 		if !r.Unguarded {
@@ -43,7 +45,7 @@ func newPages(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options, authorize
 	return mux
 }
 
-// servePage answers what asks for one of the proxy's pages.
+// servePage answers a request for one of the proxy's pages. It reports whether it was one.
 func (p *Proxy) servePage(w http.ResponseWriter, r *http.Request) bool {
 	page, pattern := p.pages.Handler(r)
 	if pattern == "" {

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// BadPattern says what is wrong with one of a list of patterns.
+// BadPattern is an error in one of a list of patterns.
 type BadPattern struct {
 	// Index of the pattern in the list.
 	Index int
 	// With is the index of the earlier pattern that it conflicts with; -1 if the pattern is wrong by itself.
 	With int
-	// Reason in net/http's words.
+	// Reason is net/http's error text.
 	Reason string
 }
 
 func (b BadPattern) Error() string { return b.Reason }
 
-// CheckPatterns returns what is wrong with patterns of net/http's ServeMux: those that cannot be read, and those that
-// are there twice or match some of the same requests without one being the more specific.
+// CheckPatterns returns the errors in a list of patterns for net/http's ServeMux: patterns that are invalid, that
+// occur twice, or that match some of the same requests although neither is more specific.
 func CheckPatterns(patterns []string) []BadPattern {
 	var all []BadPattern
 	for i, p := range patterns {
@@ -31,6 +31,7 @@ func CheckPatterns(patterns []string) []BadPattern {
 	return all
 }
 
+// checkPattern checks one pattern, by itself and against the earlier ones.
 func checkPattern(earlier []string, p string) (BadPattern, bool) {
 	if reason := register(http.NewServeMux(), p, http.NotFoundHandler()); reason != "" {
 		return BadPattern{With: -1, Reason: reason}, false
@@ -47,29 +48,29 @@ func checkPattern(earlier []string, p string) (BadPattern, bool) {
 	return BadPattern{}, true
 }
 
-// register adds a handler to mux. It returns what ServeMux says against the pattern, which it says by a panic.
+// register adds a handler to mux. It returns the error of ServeMux, which panics for an invalid pattern.
 func register(mux *http.ServeMux, pattern string, h http.Handler) (reason string) {
 	defer func() {
-		if said := recover(); said != nil {
-			reason = plainly(fmt.Sprint(said))
+		if problem := recover(); problem != nil {
+			reason = plainly(fmt.Sprint(problem))
 		}
 	}()
 	mux.Handle(pattern, h)
 	return ""
 }
 
-// plainly leaves out of a panic's text where in the source code it came from.
-func plainly(said string) string {
-	said = strings.TrimPrefix(said, "http: ")
-	if _, after, ok := strings.Cut(said, "): "); ok && strings.HasPrefix(said, "parsing ") {
+// plainly removes the position in the source code from the text of a panic.
+func plainly(text string) string {
+	text = strings.TrimPrefix(text, "http: ")
+	if _, after, ok := strings.Cut(text, "): "); ok && strings.HasPrefix(text, "parsing ") {
 		return after
 	}
-	if _, after, ok := strings.Cut(said, ":\n"); ok {
+	if _, after, ok := strings.Cut(text, ":\n"); ok {
 		first, _, _ := strings.Cut(after, "\n")
 		return strings.TrimSuffix(first, ".")
 	}
-	if _, after, ok := strings.Cut(said, `": `); ok && strings.HasPrefix(said, "parsing ") {
+	if _, after, ok := strings.Cut(text, `": `); ok && strings.HasPrefix(text, "parsing ") {
 		return after
 	}
-	return said
+	return text
 }

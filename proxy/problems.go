@@ -10,20 +10,21 @@ import (
 
 // Situations that only a proxy can be in.
 const (
-	// UpstreamUnreachable: nothing was sent; nothing happened.
+	// UpstreamUnreachable: the request was not sent, so nothing happened.
 	UpstreamUnreachable httpsafe.Slug = "upstream-unreachable"
-	// UpstreamFailed: the request was sent, and no whole answer came back.
+	// UpstreamFailed: the request was sent, and no complete answer came back.
 	UpstreamFailed httpsafe.Slug = "upstream-failed"
 	// UpstreamTimeout: the request was sent, and no answer came in time.
 	UpstreamTimeout httpsafe.Slug = "upstream-timeout"
-	// Overloaded: the proxy has too much to do; nothing was sent.
+	// Overloaded: the proxy serves as many requests as it may; the request was not sent.
 	Overloaded httpsafe.Slug = "overloaded"
-	// AuthUnavailable: Options.AuthURL did not say whether the caller may call; nothing was sent.
+	// AuthUnavailable: Options.AuthURL did not say whether the caller may call; the request was not sent.
 	AuthUnavailable httpsafe.Slug = "auth-unavailable"
-	// MethodRefused: the proxy does not do what the method asks for.
+	// MethodRefused: the proxy does not support the method.
 	MethodRefused httpsafe.Slug = "method-refused"
 )
 
+// problems are the texts of the situations above. A title is constant; a detail names the next action.
 var problems = []httpsafe.Problem{
 	{
 		Slug: UpstreamUnreachable, Status: http.StatusServiceUnavailable, Title: "The upstream cannot be reached",
@@ -66,7 +67,8 @@ func problem(slug httpsafe.Slug) httpsafe.Problem {
 	return problems[slices.IndexFunc(problems, func(p httpsafe.Problem) bool { return p.Slug == slug })]
 }
 
-// slowBody is the problem of a request without a key whose body did not come in time: the upstream has got a part of it.
+// slowBody is the problem of a request without a key whose body was not sent in time. The upstream has received a
+// part of it, so its effect is unknown.
 func slowBody() httpsafe.Problem {
 	return httpsafe.Problem{
 		Slug: httpsafe.BodyTimeout, Status: http.StatusRequestTimeout, Title: "The request body did not arrive in time",

@@ -262,7 +262,8 @@ func TestConnectIsRefused(t *testing.T) {
 
 // What follows such a request on its connection may be what a front end took for its body: it is not served.
 //
-// Seen to fail with the line of ServeHTTP taken out that ends the connection: the smuggled request reaches the upstream.
+// Seen to fail with the line of ServeHTTP taken out that ends the connection: the smuggled request reaches the
+// upstream.
 func TestNothingFollowsARequestOfTwoLengths(t *testing.T) {
 	for _, key := range []string{"", "Idempotency-Key: k\r\n"} {
 		up := newUpstream(t, ok)

@@ -12,10 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// A rerun is safe if the upstream recognises the second request by the key that it got with the first. So a record must
-// tell with which key its request was sent: UpstreamKey may have been turned on, off or renamed since.
+// A rerun is safe if the upstream recognises the second request by the key that it got with the first. So a record says
+// with which key its request was sent, because UpstreamKey may have been turned on, off or renamed since.
 
-// version names how requests are sent: it becomes part of their fingerprints.
+// version names how requests are sent. It becomes part of their fingerprints.
 func (r Route) version() string {
 	if r.UpstreamKey == "" {
 		return r.HTTP.FingerprintVersion
@@ -24,15 +24,17 @@ func (r Route) version() string {
 	return strings.TrimPrefix(fmt.Sprintf("%s-upstream-key-%x", r.HTTP.FingerprintVersion, header[:4]), "-")
 }
 
-var errSentOtherwise = errors.New("proxy: not sent again: the first request did not carry the key that upstream_key sends now, so the API could run it twice")
+var errSentOtherwise = errors.New("proxy: the request is not sent again: the first one did not carry the key that " +
+	"upstream_key sends now, so the API could run it twice")
 
-// rerunIfSentAlike runs an abandoned request again if it was first sent as it would be sent now. If not, its outcome stays
-// unknown.
+// rerunIfSentAlike runs an abandoned request again if it was first sent as it would be sent now. Otherwise its
+// outcome stays unknown.
 func rerunIfSentAlike(version string) retrysafe.AbandonedPolicy {
-	return retrysafe.Reconcile(func(_ context.Context, _ *retrysafe.Attempt, abandoned retrysafe.Record) (*retrysafe.Result, error) {
+	policy := func(_ context.Context, _ *retrysafe.Attempt, abandoned retrysafe.Record) (*retrysafe.Result, error) {
 		if httpsafe.FingerprintVersionOf(abandoned.Fingerprint) != version {
 			return nil, errSentOtherwise
 		}
 		return nil, nil
-	})
+	}
+	return retrysafe.Reconcile(policy)
 }

@@ -14,27 +14,27 @@ import (
 type Route struct {
 	// Pattern as net/http's ServeMux has them: "POST /payments/{id}".
 	Pattern string
-	// Unguarded passes requests through as if they had no key.
+	// Unguarded passes requests through even if they have a key.
 	Unguarded bool
-	// Policy differs from the Guard's in the fields that are set.
+	// Policy overrides the Guard's in the fields that are set.
 	Policy retrysafe.Policy
-	// HTTP is how keys and answers look. BufferFlushes is the proxy's to set: see Stream.
+	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream.
 	HTTP httpsafe.Options
-	// Stream passes answers on as they come, as event streams always are; such an answer is not replayable. Default:
-	// answers are fetched whole, up to Policy.MaxResult, before they are passed on.
+	// Stream passes answers on as they arrive, which event streams always are; such an answer is not replayable.
+	// Default: answers are read completely, up to Policy.MaxResult, before they are passed on.
 	Stream bool
-	// UpstreamKey is the header in which the upstream gets a key derived from the client's, the same on every attempt:
-	// see retrysafe.Key.Child. If it is the header in which the client's key came, it replaces that. Default: none.
+	// UpstreamKey is the header in which the upstream gets a key derived from the client's, the same on every
+	// attempt: see retrysafe.Key.Child. If it is the header of the client's key, it replaces that. Default: none.
 	UpstreamKey string
 	// AttemptHeader is the header in which the upstream gets the number of the attempt, from 1. Default: none.
 	AttemptHeader string
-	// TrustUnavailable takes the upstream's 503 and 408 as the profile does: most free the key. Default: a gateway between
-	// may have made them up after the upstream got the request, so they count as ambiguous (HTTP.Ambiguous), unless the
-	// answer has a Retry-After. 502 and 504 are ambiguous in any case. An answer that says that nothing happened
-	// (Idempotency-Status: released, or a problem with "executed": "no") frees the key.
+	// TrustUnavailable classifies the upstream's 503 and 408 as the profile does: most free the key. Default: a
+	// gateway in between may have sent them after the upstream got the request, so they are ambiguous
+	// (HTTP.Ambiguous) unless the answer has a Retry-After. 502 and 504 are always ambiguous. An answer that says
+	// that nothing happened (Idempotency-Status: released, or a problem with "executed": "no") frees the key.
 	TrustUnavailable bool
-	// BodyTimeout bounds how long the body of a request with a key may take to arrive. The body of one without a key, which is
-	// streamed, may take longer if it does not pause for longer, until its answer begins. Default 30 s; negative: no bound.
+	// BodyTimeout bounds how long the body of a request with a key may take to arrive. The body of a request without
+	// a key is streamed; it bounds each pause in it, until the answer begins. Default 30 s; negative: no limit.
 	BodyTimeout time.Duration
 }
 
@@ -98,8 +98,8 @@ func (h *routeHandler) takeMemory(ctx context.Context, n int) *httpsafe.Problem 
 
 // ServeHTTP implements http.Handler.
 func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	hold := w.(*holder) // as Proxy.serveBounded has it
-	// A request that is to be refused for want of a key is treated like one that has it.
+	hold := w.(*holder) // set by Proxy.serveBounded
+	// A request that lacks a required key is refused without being forwarded, so it is treated like one with a key.
 	keyed := !h.noGuards && (h.rules.MayHaveKey(r) || h.rules.Required && h.rules.Guards(r.Method))
 	hold.bodyWithin(h.bodyTimeout, keyed)
 	switch {

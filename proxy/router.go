@@ -7,9 +7,10 @@ import (
 	"strings"
 )
 
-// router finds a request's route. Unlike ServeMux it never redirects and never answers by itself: what no pattern
-// matches goes to the default route. A path that matches none as it is written is looked up as lenient upstreams read it,
-// so that "/payments/" does not get around what is required of "/payments"; it is forwarded as it was written.
+// router finds the route of a request. Unlike ServeMux it never redirects and never answers by itself: a request that
+// matches no pattern goes to the default route. A path that matches no pattern as it is written is looked up as
+// lenient upstreams read it, so that "/payments/" cannot avoid what is required of "/payments". It is forwarded as it
+// was written.
 type router struct {
 	mux       *http.ServeMux
 	byPattern map[string]*routeHandler
@@ -45,7 +46,7 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case found == nil:
 		t.rest.ServeHTTP(w, r)
 	case found.route == exact:
-		t.mux.ServeHTTP(w, r) // which sets the pattern and the path values
+		t.mux.ServeHTTP(w, r) // sets the pattern and the path values
 	default:
 		r.Pattern = found.route.pattern
 		found.setPathValues(r, path)
@@ -59,12 +60,14 @@ func (t *router) exact(r *http.Request) *routeHandler {
 	if route := t.byPattern[pattern]; route != nil && found == http.Handler(route) {
 		return route
 	}
-	return nil // or ServeMux would redirect
+	return nil // ServeMux would redirect
 }
 
-// find returns a request's route, and its path as lenient upstreams read it. A route for one path is found by that path
-// only; one for a whole subtree yields to a more specific one that lenient upstreams would choose. What a path with dot
-// segments matches as it is written does not count: it is about another path.
+// find returns the route of a request, and its path as lenient upstreams read it.
+//
+// A route for a single path is found by that path only. A route for a subtree yields to a more specific one that
+// lenient upstreams would choose. If a path has dot segments, what it matches as it is written is ignored: that is
+// another path.
 func (t *router) find(r *http.Request, exact *routeHandler) (*lenientRoute, []string) {
 	path, dots := lenientPath(r.URL.EscapedPath())
 	found := t.lenient.byRoute[exact]

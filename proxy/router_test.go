@@ -31,11 +31,12 @@ func (k *kit) rawPost(host, path, key string) int {
 	return res.StatusCode
 }
 
-// What lenient upstreams take for a path is subject to what the route of that path requires, and is forwarded as it came.
+// What lenient upstreams take for a path is subject to what the route of that path requires, and is forwarded as it
+// came.
 //
-// Seen to fail with lenient.match in find taken out (all but the exact paths pass without a key), with the forms with a
-// slash taken out of lenientForms (/dirs), with dots ignored (/open/../payments), and with found.matches in find replaced
-// by false (/api/V1/).
+// Seen to fail with lenient.match in find taken out (all but the exact paths pass without a key), with the forms with
+// a slash taken out of lenientForms (/dirs), with dots ignored (/open/../payments), and with found.matches in find
+// replaced by false (/api/V1/).
 func TestRoutesAreFoundAsLenientUpstreamsReadPaths(t *testing.T) {
 	up := newUpstream(t, ok)
 	required := httpsafe.Options{Required: true}

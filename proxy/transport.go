@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// Upstream says where requests go and how patient the proxy is with what is there.
+// Upstream is the server that requests are forwarded to, and the timeouts for it.
 type Upstream struct {
-	// URL of the upstream: http, https or h2c (HTTP/2 without TLS). Its path goes before that of each request. An https
-	// upstream is spoken to in HTTP/2 if it can. Required.
+	// URL of the upstream: http, https or h2c (HTTP/2 without TLS). Its path precedes that of each request. HTTP/2 is
+	// used for an https upstream that supports it. Required.
 	URL *url.URL
-	// PreserveHost sends the client's Host. Default: that of URL, and the client's in X-Forwarded-Host.
+	// PreserveHost forwards the client's Host. Default: the host of URL, with the client's in X-Forwarded-Host.
 	PreserveHost bool
-	// TrustForwarded keeps the X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto and Forwarded fields that a request
-	// brings, and appends to the first. Only for a proxy that nobody but another proxy can reach. Default: they are
-	// replaced by what this proxy sees.
+	// TrustForwarded keeps the X-Forwarded-For, X-Forwarded-Host, X-Forwarded-Proto and Forwarded fields of a
+	// request, and appends to the first. Use it only if no client can reach this proxy except through another proxy.
+	// Default: they are replaced by what this proxy sees.
 	TrustForwarded bool
-	// DialTimeout bounds connecting, TLS included. Default 5 s.
+	// DialTimeout bounds connecting, including TLS. Default 5 s.
 	DialTimeout time.Duration
-	// HeaderTimeout bounds the time from the end of the request to the answer's header. Default: none; the work's
-	// own timeout (Policy.Timeout) bounds requests with a key.
+	// HeaderTimeout bounds the time from the end of the request to the header of the answer. Default: none; requests
+	// with a key are bounded by Policy.Timeout.
 	HeaderTimeout time.Duration
-	// IdleTimeout closes connections to the upstream that have not been used for this long. Keep it below the
-	// upstream's own: a request sent into a connection that the upstream is just closing has an unknown outcome.
-	// Default 4 s (Node.js closes after 5 s).
+	// IdleTimeout closes connections to the upstream that were not used for this long. Keep it below the upstream's
+	// own timeout: if a request is sent while the upstream closes the connection, its outcome is unknown. Default 4 s
+	// (Node.js closes after 5 s).
 	IdleTimeout time.Duration
-	// TLS configures an https upstream. Default: the system's roots.
+	// TLS configures an https upstream. Default: the system's root certificates.
 	TLS *tls.Config
 }
 
@@ -42,7 +42,7 @@ const (
 	wireBuffer         = 16 << 10
 )
 
-// validate returns an error that says what URL should have been.
+// validate returns an error that says what URL should be.
 func (u Upstream) validate() error {
 	switch {
 	case u.URL == nil:
@@ -57,7 +57,7 @@ func (u Upstream) validate() error {
 	return nil
 }
 
-// target returns the URL that requests are sent to. h2c is HTTP/2 spoken to an http URL.
+// target returns the URL that requests are sent to. h2c is HTTP/2 over an http URL.
 func (u Upstream) target() *url.URL {
 	target := *u.URL
 	if target.Scheme == "h2c" {
@@ -66,7 +66,7 @@ func (u Upstream) target() *url.URL {
 	return &target
 }
 
-// newTransport returns a transport that leaves bodies as they are and asks no other proxy.
+// newTransport returns a transport that does not change bodies and uses no other proxy.
 func newTransport(u Upstream) *http.Transport {
 	dialer := &net.Dialer{Timeout: orElse(u.DialTimeout, defaultDialTimeout), KeepAlive: 30 * time.Second}
 	t := &http.Transport{
@@ -83,7 +83,7 @@ func newTransport(u Upstream) *http.Transport {
 		IdleConnTimeout:       orElse(u.IdleTimeout, defaultIdleTimeout),
 		ExpectContinueTimeout: time.Second,
 		MaxIdleConnsPerHost:   maxIdlePerHost,
-		DisableCompression:    true, // what the client did not ask for stays out, and bytes stay as they are
+		DisableCompression:    true, // only the client may ask for compression, so that bytes are not changed
 		ReadBufferSize:        wireBuffer,
 		WriteBufferSize:       wireBuffer,
 		Protocols:             new(http.Protocols),
@@ -98,13 +98,13 @@ func newTransport(u Upstream) *http.Transport {
 	return t
 }
 
-// countingConn counts the writes that may have put something on the wire.
+// countingConn counts the writes that may have sent bytes.
 type countingConn struct {
 	net.Conn
 	writes atomic.Int64
 }
 
-// Write counts before it writes: whoever asks while it is under way must see it.
+// Write counts before it writes, so that a write in progress is visible.
 func (c *countingConn) Write(b []byte) (int, error) {
 	c.writes.Add(1)
 	n, err := c.Conn.Write(b)
@@ -114,7 +114,7 @@ func (c *countingConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// countingConnOf finds the counter below TLS, if it is there.
+// countingConnOf finds the counter below TLS; nil if there is none.
 func countingConnOf(c net.Conn) *countingConn {
 	if encrypted, ok := c.(*tls.Conn); ok {
 		c = encrypted.NetConn()

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// watch tells whether anything of a request may have reached the upstream.
+// watch observes whether any bytes of a request may have reached the upstream.
 type watch struct {
 	base   context.Context // what the request runs with, before the ReverseProxy added its own trace; nil: no key
 	trace  httptrace.ClientTrace
-	asked  bool // the Transport reports what it does: it has asked for a connection
+	asked  bool // the Transport supports httptrace: it has asked for a connection
 	conn   *countingConn
 	before int64 // writes on conn before the request
 	blind  bool  // it got a connection that does not count
 	sent   bool  // by a connection that it had before
 }
 
-// watchOf returns the watch of a request with a key; nil if there is none.
+// watchOf returns the watch of a request with a key; nil for other requests.
 func watchOf(ctx context.Context) *watch {
 	entry := logEntryOf(ctx)
 	if entry == nil || entry.watch.base == nil {
@@ -26,8 +26,8 @@ func watchOf(ctx context.Context) *watch {
 	return &entry.watch
 }
 
-// context returns base with a trace that watches. The ReverseProxy's trace is taken over by hand, because
-// httptrace joins two of them by reflection at some cost.
+// context returns base with a trace that watches. The ReverseProxy's trace is copied by hand, because httptrace joins
+// two of them by reflection, which is slow.
 func (w *watch) context(ctx context.Context) context.Context {
 	w.trace.GetConn = func(string) { w.asked = true }
 	w.trace.GotConn = w.gotConn
@@ -37,8 +37,8 @@ func (w *watch) context(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(w.base, &w.trace)
 }
 
-// gotConn notes how much had been written before this request was. It is called again if the Transport, having
-// written nothing, tries another connection.
+// gotConn notes how much had been written before this request. It is called again if the Transport has written
+// nothing and tries another connection.
 func (w *watch) gotConn(info httptrace.GotConnInfo) {
 	w.sent = w.maySent()
 	w.conn = countingConnOf(info.Conn)
@@ -48,15 +48,15 @@ func (w *watch) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// maySent reports whether something may have been sent. Connections that several requests share (HTTP/2) make it say
-// so too often, never too rarely.
+// maySent reports whether bytes may have been sent. On connections that several requests share (HTTP/2) it is true
+// too often, and never false wrongly.
 func (w *watch) maySent() bool {
 	return w.sent || w.blind || w.conn != nil && w.conn.writes.Load() != w.before
 }
 
-// nothingSent reports whether the upstream cannot have seen anything of a failed request. A Transport that has reported no
-// connection is believed only if it has reported that it wanted one: one that knows nothing of httptrace may have sent
-// anything. Once there was a connection and the context has ended, a write may still be under way.
+// nothingSent reports whether the upstream certainly has seen nothing of a failed request. If the Transport has
+// reported no connection, that counts only if it has reported that it wanted one: a Transport without httptrace may
+// have sent anything. If there was a connection and the context has ended, a write may still be in progress.
 func (w *watch) nothingSent(ctx context.Context) bool {
 	if w.conn == nil && !w.blind {
 		return w.asked
@@ -64,19 +64,19 @@ func (w *watch) nothingSent(ctx context.Context) bool {
 	return ctx.Err() == nil && !w.maySent()
 }
 
-// sentOnce reports whether the Transport sent the request on one connection at most.
+// sentOnce reports whether the Transport sent the request on at most one connection.
 func (w *watch) sentOnce() bool { return w.asked && !w.sent }
 
-// notProcessed reports whether an HTTP/2 server has said that it did not process a request: by REFUSED_STREAM (RFC 9113,
-// section 8.7), or by a GOAWAY whose last stream comes before the request's (section 6.8), as each rolling deploy sends
-// them. net/http tells by its error's text only. The texts are compared from their beginning, because what follows may
-// come from the server. Should they change, the outcome counts as unknown.
+// notProcessed reports whether an HTTP/2 server has said that it did not process a request: by REFUSED_STREAM (RFC
+// 9113, section 8.7), or by a GOAWAY whose last stream precedes that of the request (section 6.8), as rolling
+// deployments send them. net/http has no error type for these, only texts. They are compared from their beginning,
+// because what follows may come from the server. If the texts change, the outcome counts as unknown.
 func notProcessed(err error) bool {
 	text := err.Error()
 	if refused, ok := strings.CutPrefix(text, "http2: Transport: cannot retry err [stream error: stream ID "); ok {
 		_, refused, _ = strings.Cut(refused, "; ")
 		return strings.HasPrefix(refused, "REFUSED_STREAM; received from peer] after ")
 	}
-	return strings.HasPrefix(text, "http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after ") ||
-		strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:")
+	const goAway = "http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after "
+	return strings.HasPrefix(text, goAway) || strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:")
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// TestWordsOfTheProxysOwnAnswers: whose fault it is, whether a retry helps, and whether the request was accepted, in the words of
-// profiles that say so. Seen to fail with words for the middleware's refusals only: "invalid request" of an unknown outcome,
-// which stripe-node sent nine times, and "accepted" of a request that was never sent.
+// TestWordsOfTheProxysOwnAnswers: whose fault it is, whether a retry helps, and whether the request was accepted, in
+// the words of profiles that say so. Seen to fail with words for the middleware's refusals only: "invalid request" of
+// an unknown outcome, which stripe-node sent nine times, and "accepted" of a request that was never sent.
 func TestWordsOfTheProxysOwnAnswers(t *testing.T) {
 	broken, _ := raw(t, func(net.Conn, *http.Request) {}) // takes the request, and ends the connection
 	for _, c := range []struct {

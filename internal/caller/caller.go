@@ -1,4 +1,5 @@
-// Package caller names callers by what they authenticate with, in one way for all adapters: a caller of two protocols is one caller.
+// Package caller names callers by their credentials, in the same way for all adapters: a caller that uses HTTP and
+// gRPC is one caller, and a key that it has used over one protocol is known over the other.
 package caller
 
 import (
@@ -9,17 +10,18 @@ import (
 )
 
 var (
-	// ErrShared is what a scope function returns instead of a name if all callers are to share one scope.
+	// ErrShared is returned by a scope function, instead of a name, if all callers share one scope.
 	ErrShared = errors.New("all callers share one scope")
-	// ErrUnnamed is the error for a scope function that returns an empty name and no error. Callers without a name would
-	// otherwise share one scope, and be shown each other's answers.
-	ErrUnnamed = errors.New("the scope function returned an empty name; return an error if the caller is not known")
-	// ErrPerRequest is the error for a credential that is made anew for each request. Taken as the caller's name it would
-	// make every retry a new caller, whose request runs again.
-	ErrPerRequest = errors.New("this credential differs on each request, so that it does not name the caller")
+	// ErrUnnamed is the error for a scope function that returns an empty name and no error. Without it, callers
+	// without a name would share one scope, and could read each other's answers.
+	ErrUnnamed = errors.New("the scope function returned an empty name; return an error if the caller is unknown")
+	// ErrPerRequest is the error for a credential that is new on each request. As the name of a caller it would make
+	// every retry a new caller, whose request runs again.
+	ErrPerRequest = errors.New("this credential differs on each request, so it cannot identify the caller")
 )
 
-// Resolve returns the name for what a scope function has returned.
+// Resolve returns the name of the caller for what a scope function has returned: "" for ErrShared, and ErrUnnamed if
+// there is neither a name nor an error.
 func Resolve(name string, err error) (string, error) {
 	switch {
 	case errors.Is(err, ErrShared):
@@ -30,7 +32,7 @@ func Resolve(name string, err error) (string, error) {
 	return name, err
 }
 
-// Credential returns the name of whoever shows this value of an Authorization header, or ErrPerRequest.
+// Credential returns the name of the caller who sends this Authorization header, or ErrPerRequest.
 func Credential(authorization string) (string, error) {
 	if isPerRequest(authorization) {
 		return "", ErrPerRequest
@@ -38,8 +40,8 @@ func Credential(authorization string) (string, error) {
 	return Digest(authorization), nil
 }
 
-// isPerRequest reports whether a client that repeats its request sends another credential: one that signs the request, or
-// answers a challenge.
+// isPerRequest reports whether a client that repeats its request sends another credential: one that signs the request
+// or answers a challenge.
 func isPerRequest(authorization string) bool {
 	scheme, rest, _ := strings.Cut(strings.TrimSpace(authorization), " ")
 	if strings.EqualFold(scheme, "Bearer") || strings.EqualFold(scheme, "Basic") {
@@ -50,8 +52,8 @@ func isPerRequest(authorization string) bool {
 	case "digest", "hawk", "mac", "dpop", "signature", "negotiate", "ntlm", "sharedkey", "sharedkeylite":
 		return true
 	}
-	// AWS signatures of all versions, and the schemes of other clouds, whose names say HMAC. OAuth 1.0a and home-made schemes
-	// show their parameters; "OAuth TOKEN" is a token that stays.
+	// AWS signatures of all versions, and the schemes of other clouds, whose names say HMAC. OAuth 1.0a and home-made
+	// schemes show their parameters; "OAuth TOKEN" is a token that stays.
 	return strings.HasPrefix(scheme, "aws") || strings.Contains(scheme, "hmac") ||
 		strings.Contains(rest, "signature=") || strings.Contains(rest, "nonce=")
 }
@@ -71,7 +73,7 @@ func AWSAccessKey(authorization string) (string, bool) {
 	return "", false
 }
 
-// Digest returns "sha256:" and the hash of s in hex: the name of whoever shows the credential s.
+// Digest returns "sha256:" and the hash of s in hex: the name of the caller who has the credential s.
 func Digest(s string) string {
 	const prefix = "sha256:"
 	var in [256]byte

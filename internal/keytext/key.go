@@ -1,5 +1,7 @@
-// Package keytext reads idempotency keys as clients write them: in a header field, a metadata entry, or a field of the request. All
-// adapters read them alike, so that "k" and k are one key whatever carries it.
+// Package keytext reads idempotency keys as clients write them: in a header field, a metadata entry, or a field of
+// the request. All adapters read them in the same way, so that "k" and k are one key in every protocol.
+//
+// key.go has the syntax of keys and UUIDs, sfv.go the structured fields (RFC 9651) in which keys are written.
 package keytext
 
 import (
@@ -13,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// Form says how a key is written.
+// Form is the way in which a key is written.
 type Form uint8
 
 // The forms. httpsafe.KeyForm says what each of them is.
@@ -26,12 +28,12 @@ const (
 	Text
 )
 
-// Syntax says what a key must look like. The zero Syntax is StringOrBare of 1 to 255 bytes.
+// Syntax says what a key must look like. The zero Syntax is StringOrBare with 1 to 255 bytes.
 type Syntax struct {
 	Form Form
 	// Min and Max length in bytes, after unquoting. Default 1 and 255.
 	Min, Max int
-	// Pattern that the whole key must match besides. Default: none.
+	// Pattern must match the whole key too. Default: none.
 	Pattern *regexp.Regexp
 }
 
@@ -52,14 +54,15 @@ func (s Syntax) WithDefaults() Syntax {
 // Why a key is malformed.
 const (
 	Malformed = "syntax"   // not a structured-field string
-	Empty     = "empty"    // there, but empty
+	Empty     = "empty"    // present, but empty
 	Multiple  = "multiple" // more than one line
 	Length    = "length"   // shorter than Min or longer than Max
-	Charset   = "charset"  // a character that keys cannot hold
+	Charset   = "charset"  // a character that keys cannot have
 	Format    = "format"   // not a UUID, or no match for Pattern
 )
 
-// Parse reads a key from the lines that carry it. reason is empty, or one of the constants: then there is no key.
+// Parse reads a key from the lines that carry it. If reason is not empty, it is one of the constants, and there is no
+// key.
 func (s Syntax) Parse(lines []string) (key, reason string) {
 	if len(lines) > 1 {
 		return "", Multiple
@@ -82,7 +85,7 @@ func (s Syntax) Parse(lines []string) (key, reason string) {
 	return s.folded(key), ""
 }
 
-// ParseBare reads a key that stands for itself, without quotes. reason is empty, or says what is wrong.
+// ParseBare reads a key that is written without quotes. If reason is not empty, there is no key.
 func (s Syntax) ParseBare(text string) (key, reason string) {
 	if reason := s.Check(text); reason != "" {
 		return "", reason
@@ -90,7 +93,8 @@ func (s Syntax) ParseBare(text string) (key, reason string) {
 	return s.folded(text), ""
 }
 
-// folded is the one way in which equal keys are written: UUIDs are the same in upper and lower case (RFC 9562 §4).
+// folded returns the one form of keys that are equal: UUIDs are the same in upper and lower case (RFC 9562, section
+// 4).
 func (s Syntax) folded(key string) string {
 	if s.Form == UUID || s.Form == UUID4 {
 		return strings.ToLower(key)
@@ -98,7 +102,7 @@ func (s Syntax) folded(key string) string {
 	return key
 }
 
-// unquote returns what text stands for.
+// unquote returns the key that text stands for.
 func (s Syntax) unquote(text string) (key, reason string) {
 	quoted := text[0] == '"' && s.Form != Bare && s.Form != Text
 	switch {
@@ -116,7 +120,7 @@ func (s Syntax) unquote(text string) (key, reason string) {
 	return text, s.checkBare(text)
 }
 
-// checkBare looks at the characters of a key without quotes.
+// checkBare checks the characters of a key without quotes.
 func (s Syntax) checkBare(key string) (reason string) {
 	if s.Form == Text {
 		if !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl) {
@@ -133,7 +137,7 @@ func (s Syntax) checkBare(key string) (reason string) {
 	return ""
 }
 
-// Check looks at a key that stands for itself, without quotes. reason is empty, or says what is wrong.
+// Check checks a key that is written without quotes. If reason is not empty, it says what is wrong.
 func (s Syntax) Check(key string) (reason string) {
 	s = s.WithDefaults()
 	if reason := s.checkBare(key); reason != "" {
@@ -142,7 +146,7 @@ func (s Syntax) Check(key string) (reason string) {
 	return s.check(key)
 }
 
-// check looks at what the key must be however it was written.
+// check checks what holds for every key, however it was written.
 func (s Syntax) check(key string) (reason string) {
 	switch {
 	case key == "":
@@ -157,8 +161,10 @@ func (s Syntax) check(key string) (reason string) {
 	return ""
 }
 
+// matchesWhole reports whether p matches all of key. It prefers the longest match, because otherwise "a|ab" would
+// match only the a of ab.
 func matchesWhole(p *regexp.Regexp, key string) bool {
-	longest := *p // of several ways to match, the one that takes the most: "a|ab" matches the whole of ab
+	longest := *p
 	longest.Longest()
 	at := longest.FindStringIndex(key)
 	return at != nil && at[0] == 0 && at[1] == len(key)
@@ -186,7 +192,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// UUIDOf writes the first 32 of some hex digits in lower case as a UUID of that version (RFC 9562).
+// UUIDOf writes the first 32 hex digits, in lower case, as a UUID of that version (RFC 9562).
 func UUIDOf(digits string, version byte) string {
 	b := []byte(digits[:32])
 	b[12] = version
@@ -194,7 +200,7 @@ func UUIDOf(digits string, version byte) string {
 	return string(b[:8]) + "-" + string(b[8:12]) + "-" + string(b[12:16]) + "-" + string(b[16:20]) + "-" + string(b[20:])
 }
 
-// UUID7Time returns when a UUID of version 7 was made (RFC 9562, section 5.7); ok is false if text is none.
+// UUID7Time returns when a UUID of version 7 was made (RFC 9562, section 5.7); ok is false if text is not one.
 func UUID7Time(text string) (made time.Time, ok bool) {
 	if !IsUUID(text) || text[14] != '7' {
 		return time.Time{}, false

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// parseStringItem reads a structured-field item (RFC 9651, section 4.2.3) that is a string, with any parameters, which
-// are checked and dropped. The text has no white space around it.
+// parseStringItem reads a structured-field item (RFC 9651, section 4.2.3) that is a string. Parameters are checked
+// and dropped. The text has no white space around it.
 func parseStringItem(text string) (string, bool) {
 	p := sfParser{text}
 	value, ok := p.quoted()
@@ -17,7 +17,7 @@ func parseStringItem(text string) (string, bool) {
 // sfParser reads structured fields from the front of rest.
 type sfParser struct{ rest string }
 
-// next takes one character if it is c.
+// next consumes one character if it is c.
 func (p *sfParser) next(c byte) bool {
 	if p.rest == "" || p.rest[0] != c {
 		return false
@@ -26,7 +26,7 @@ func (p *sfParser) next(c byte) bool {
 	return true
 }
 
-// take returns the longest prefix whose characters all satisfy ok.
+// take consumes the longest prefix whose characters all satisfy ok.
 func (p *sfParser) take(ok func(byte) bool) string {
 	i := 0
 	for i < len(p.rest) && ok(p.rest[i]) {
@@ -37,7 +37,7 @@ func (p *sfParser) take(ok func(byte) bool) string {
 	return taken
 }
 
-// quoted reads a string. Most hold no escapes and cost no copy.
+// quoted reads a string. Most strings have no escapes and are not copied.
 func (p *sfParser) quoted() (string, bool) {
 	if !p.next('"') {
 		return "", false
@@ -185,7 +185,7 @@ func unhex(c byte) byte {
 	return c - 'a' + 10
 }
 
-// isTokenChar is for structured-field tokens: those of HTTP, colon and slash.
+// isTokenChar reports characters of structured-field tokens: those of HTTP, colon and slash.
 func isTokenChar(c byte) bool { return c == ':' || c == '/' || IsFieldNameChar(c) }
 
 // IsFieldNameChar reports whether c may be in the name of a header field (tchar of RFC 9110).
