@@ -66,8 +66,8 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 		}
 		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s) {
 			return fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
-				"make the Guard with the store whose transaction completes the attempt (or, if that store is inside of the Guard's, "+
-				"another attempt has taken over): %w", s, a.guard.store, err)
+				"make the Guard with the store whose transaction completes the attempt (or, if that store is inside of the "+
+				"Guard's, another attempt has taken over): %w", s, a.guard.store, err)
 		}
 		return err
 	}

@@ -11,7 +11,9 @@ import (
 //
 // Errors are those of Guard.Do, and ErrNotReplayable if the work has run but its value was not kept: it was larger than
 // Policy.MaxResult, or cannot be encoded. The caller for whom the work ran gets the value itself then.
-func Do[T any](ctx context.Context, g *Guard, r Request, work func(ctx context.Context, a *Attempt) (T, error)) (T, error) {
+func Do[T any](
+	ctx context.Context, g *Guard, r Request, work func(ctx context.Context, a *Attempt) (T, error),
+) (T, error) {
 	var fresh T
 	out, err := g.Do(ctx, r, func(ctx context.Context, a *Attempt) (Result, error) {
 		var err error

@@ -102,8 +102,8 @@ func (w *workError) Error() string { return w.inside.Error() }
 // Is implements what errors.Is asks for.
 func (w *workError) Is(target error) bool {
 	switch target {
-	case ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned, ErrNotReplayable, ErrLeaseLost, ErrStoreFull, ErrStoreFailed,
-		ErrShutdown:
+	case ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned, ErrNotReplayable, ErrLeaseLost, ErrStoreFull,
+		ErrStoreFailed, ErrShutdown:
 		return false
 	}
 	return errors.Is(w.inside, target)

@@ -99,7 +99,9 @@ func newGuard(e *engine, told observers, p Policy) *Guard {
 	if err := p.Validate(); err != nil {
 		panic(err.Error())
 	}
-	return &Guard{engine: e, observers: told, policy: p.ready(), given: p, firstBeats: timerqueue.New(), timeouts: timerqueue.New()}
+	return &Guard{
+		engine: e, observers: told, policy: p.ready(), given: p, firstBeats: timerqueue.New(), timeouts: timerqueue.New(),
+	}
 }
 
 // Policy returns the policy in force, defaults filled in.

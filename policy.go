@@ -155,8 +155,8 @@ const shortestLease = 10 * time.Millisecond
 // error; call Validate where a configuration is read.
 func (p Policy) Validate() error {
 	if p.Lease > 0 && p.Lease < shortestLease {
-		return fmt.Errorf("retrysafe: Policy.Lease is %v; it must be at least %v (is the unit missing, as in 30*time.Second?)",
-			p.Lease, shortestLease)
+		return fmt.Errorf("retrysafe: Policy.Lease is %v; it must be at least %v "+
+			"(is the unit missing, as in 30*time.Second?)", p.Lease, shortestLease)
 	}
 	return nil
 }

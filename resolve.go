@@ -112,7 +112,8 @@ func (r Resolution) validate(maxResult int) error {
 	case r.Action == ResolveRelease && !r.Result.isZero():
 		return fmt.Errorf("%w: a released key has no Result", ErrInvalidResolution)
 	case result > maxResult:
-		return fmt.Errorf("%w: Result has %d bytes, the limit is %d (Policy.MaxResult)", ErrInvalidResolution, result, maxResult)
+		return fmt.Errorf("%w: Result has %d bytes, the limit is %d (Policy.MaxResult)",
+			ErrInvalidResolution, result, maxResult)
 	}
 	return validateAudit(r.Reason, r.By)
 }
@@ -157,7 +158,8 @@ func (g *Guard) newest(ctx context.Context, d Digest) (Record, error) {
 func notAbandoned(known Record) error {
 	why := fmt.Sprintf("it is %s", known.State)
 	if known.State == Pending {
-		why = fmt.Sprintf("attempt %d is working on it, and its lease runs for another %v", known.Attempt, known.LeaseLeft.Round(time.Millisecond))
+		why = fmt.Sprintf("attempt %d is working on it, and its lease runs for another %v",
+			known.Attempt, known.LeaseLeft.Round(time.Millisecond))
 	}
 	return fmt.Errorf("key %s: %w: %s", known.Key, ErrNotAbandoned, why)
 }
@@ -181,9 +183,11 @@ func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record
 	ended, err := g.carryOut(ctx, c, r, keep)
 	switch {
 	case errors.Is(err, ErrLeaseLost):
-		return known, fmt.Errorf("key %s: %w: another attempt has taken it over meanwhile; inspect it again", known.Key, ErrNotAbandoned)
+		return known, fmt.Errorf("key %s: %w: another attempt has taken it over meanwhile; inspect it again",
+			known.Key, ErrNotAbandoned)
 	case err != nil:
-		_ = g.callStore(ctx, func(ctx context.Context) error { return g.store.Extend(ctx, c.Lease, 0) }) // else the lease runs out
+		// If this fails too, the lease runs out by itself.
+		_ = g.callStore(ctx, func(ctx context.Context) error { return g.store.Extend(ctx, c.Lease, 0) })
 		g.waiting.wake(known.Key)
 		return known, fmt.Errorf("resolve key %s: %w: %w", known.Key, ErrStoreFailed, err)
 	}
@@ -206,7 +210,8 @@ func (g *Guard) carryOut(ctx context.Context, c Claim, r Resolution, keep Retent
 		ended.State = ended.Result.State()
 	}
 	entry := newAuditEntry(r.Action, r.Reason, r.By, ended)
-	if err := g.insist(ctx, func(ctx context.Context) error { return g.store.Checkpoint(ctx, c.Lease, entry) }); err != nil {
+	err := g.insist(ctx, func(ctx context.Context) error { return g.store.Checkpoint(ctx, c.Lease, entry) })
+	if err != nil {
 		return ended, err
 	}
 	ended.Steps = append(slices.Clip(ended.Steps), entry)

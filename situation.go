@@ -141,8 +141,8 @@ var situations = [...]situation{
 	SituationClosed: {"closed", Advice{
 		Executed: ExecutedNo, NewKeyRequired: true, Final: true,
 		Title: "The operation was not executed",
-		Detail: "The outcome under this key was unknown. An operator found that the operation did not happen or was undone, " +
-			"and it will not run under this key. Use a new key to perform it.",
+		Detail: "The outcome under this key was unknown. An operator found that the operation did not happen or was " +
+			"undone, and it will not run under this key. Use a new key to perform it.",
 	}},
 	SituationInFlight: {"in_flight", Advice{
 		Executed: ExecutedUnknown, Retryable: true,
@@ -183,8 +183,9 @@ var situations = [...]situation{
 	}},
 	SituationKeyMissing: {"key_missing", Advice{
 		Executed: ExecutedNo, NewKeyRequired: true,
-		Title:  "Idempotency-Key is missing",
-		Detail: "This operation requires an idempotency key. Send a new key with each new operation, and the same one with a retry.",
+		Title: "Idempotency-Key is missing",
+		Detail: "This operation requires an idempotency key. Send a new key with each new operation, " +
+			"and the same one with a retry.",
 	}},
 	SituationKeyMalformed: {"key_malformed", Advice{
 		Executed: ExecutedNo, NewKeyRequired: true,

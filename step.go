@@ -33,18 +33,22 @@ import (
 //     with AuditStepPrefix
 //   - an error marked Terminal, if the result cannot be saved at all: it cannot be encoded, or is larger than
 //     Policy.MaxResult
-func Step[T any](ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error)) (T, error) {
+func Step[T any](
+	ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error),
+) (T, error) {
 	var result T
 	a, ok := AttemptFrom(ctx)
 	if !ok {
 		return result, ErrNoAttempt
 	}
 	if (StepResult{Name: name}).isAudit() {
-		return result, Unknown(fmt.Errorf("retrysafe: step %q: names that begin with %q are reserved: rename it", name, AuditStepPrefix))
+		return result, Unknown(fmt.Errorf("retrysafe: step %q: names that begin with %q are reserved: rename it",
+			name, AuditStepPrefix))
 	}
 	kept := txStepsOf(ctx)
 	if !a.ask(name, kept) {
-		return result, Unknown(fmt.Errorf("retrysafe: a second step %q in one attempt: give each step a name of its own", name))
+		return result, Unknown(fmt.Errorf("retrysafe: a second step %q in one attempt: "+
+			"give each step a name of its own", name))
 	}
 	done := false
 	defer func() {
@@ -172,7 +176,8 @@ func (a *Attempt) tellUnused() {
 		_, asked := a.asked[s.Name]
 		a.mu.Unlock()
 		if !asked {
-			a.tell(StepUnused, fmt.Errorf("retrysafe: step %q was saved by an earlier attempt, and this one did not ask for it", s.Name))
+			a.tell(StepUnused, fmt.Errorf("retrysafe: step %q was saved by an earlier attempt, "+
+				"and this one succeeded without it", s.Name))
 		}
 	}
 }
@@ -183,7 +188,8 @@ func (a *Attempt) saveStep(kept *txSteps, name string, result any) ([]byte, erro
 		return nil, Terminal(fmt.Errorf("retrysafe: encode the result of step %q: %w", name, err))
 	}
 	if len(data) > a.guard.policy.MaxResult {
-		return nil, Terminal(fmt.Errorf("retrysafe: the result of step %q has %d bytes, the limit is %d", name, len(data), a.guard.policy.MaxResult))
+		return nil, Terminal(fmt.Errorf("retrysafe: the result of step %q has %d bytes, the limit is %d (Policy.MaxResult)",
+			name, len(data), a.guard.policy.MaxResult))
 	}
 	s := StepResult{Name: name, Data: data}
 	if kept != nil {

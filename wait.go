@@ -99,7 +99,8 @@ func (g *Guard) poll(ctx context.Context, w *waiters, q *claimRequest, c Claim) 
 			return next, nil
 		}
 		c = next
-		if !g.pause(ctx, w, changed, min(pause, c.Record.LeaseLeft+time.Millisecond)) { // when the lease ends the answer changes
+		untilAbandoned := c.Record.LeaseLeft + time.Millisecond
+		if !g.pause(ctx, w, changed, min(pause, untilAbandoned)) {
 			w.poller <- struct{}{}
 			return c, ctx.Err()
 		}

@@ -2,7 +2,8 @@
 // and a key that comes with another fingerprint is refused (retrysafe.ErrMismatch).
 //
 //	algorithm := fingerprint.New("payments1", nil)
-//	print := algorithm.Sum("POST", "/payments", fingerprint.JSONPart(body, fingerprint.Fields{Exclude: []string{"/sent_at"}}))
+//	fields := fingerprint.Fields{Exclude: []string{"/sent_at"}}
+//	print := algorithm.Sum("POST", "/payments", fingerprint.JSONPart(body, fields))
 //
 // An Algorithm digests the parts of a request. JSONPart makes the part of a JSON body, so that white space, the order
 // of members and escapes do not count, and Fields chooses which members do. JSONField reads one value, for keys made of

@@ -21,11 +21,11 @@ func (c *checker) first() (fault string) {
 		case !a.ok():
 			return fmt.Sprintf("a request with a new key got %v. Let NewRequest return a request that succeeds.", a)
 		case len(ids) == 0:
-			return fmt.Sprintf("a request with a new key got %v, and the key was not claimed. Is the handler wrapped in "+
-				"httpsafe.Middleware with this Guard? Does NewRequest put the key where the middleware looks for it?", a)
+			return fmt.Sprintf("a request with a new key got %v, and the key was not claimed. Is the handler wrapped "+
+				"in httpsafe.Middleware with this Guard? Does NewRequest put the key where the middleware looks for it?", a)
 		case effects != 1:
-			return fmt.Sprintf("a request with a new key has %d effects, want 1. Does NewRequest use its key, and does Effects count "+
-				"what the handler does once for a request?", effects)
+			return fmt.Sprintf("a request with a new key has %d effects, want 1. Does NewRequest use its key, and does "+
+				"Effects count what the handler does once for a request?", effects)
 		}
 	}
 	return ""
@@ -43,9 +43,9 @@ func (c *checker) retries() (fault string) {
 			return fmt.Sprintf("a retry with the same key had %d more effects. %s", n, c.whyAgain())
 		}
 		if d := first.differs(again); d != "" {
-			return fmt.Sprintf("a retry was answered differently: %s. The handler's answer is replayed as it was, so a layer outside of "+
-				"httpsafe.Middleware has changed it, with a time or an ID of its own: move that layer inside, or the value into a "+
-				"header that clients do not act on.", d)
+			return fmt.Sprintf("a retry was answered differently: %s. The handler's answer is replayed as it was, so a "+
+				"layer outside of httpsafe.Middleware has changed it, with a time or an ID of its own: move that layer "+
+				"inside, or the value into a header that clients do not act on.", d)
 		}
 	}
 	return ""
@@ -56,15 +56,17 @@ func (c *checker) whyAgain() string {
 	scopes, ids, replays := c.store.claimed()
 	switch {
 	case len(scopes) > 1:
-		return fmt.Sprintf("The key was claimed under %d scopes. The scope function must return the same for all requests of one caller: "+
-			"its identity, and nothing that changes, such as a request ID, an address or a token that is renewed.", len(scopes))
+		return fmt.Sprintf("The key was claimed under %d scopes. The scope function must return the same for all requests "+
+			"of one caller: its identity, and nothing that changes, such as a request ID, an address or a token that is "+
+			"renewed.", len(scopes))
 	case len(ids) > 1:
-		return fmt.Sprintf("%d different keys were claimed. Where the key is made from the request, it must not depend on what changes "+
-			"between retries.", len(ids))
+		return fmt.Sprintf("%d different keys were claimed. Where the key is made from the request, it must not depend on "+
+			"what changes between retries.", len(ids))
 	case replays > 0:
 		return "The answer was replayed, so the effect is made outside of httpsafe.Middleware: move it inside."
 	}
-	return "The key was free again: an answer that says that nothing happened (429, 503, httpsafe.Release) must not follow an effect."
+	return "The key was free again: an answer that says that nothing happened (429, 503, httpsafe.Release) must not " +
+		"follow an effect."
 }
 
 // atOnce checks requests with one key that are sent at once.
@@ -96,8 +98,8 @@ func (c *checker) withoutKey() (fault string) {
 	before := c.Effects()
 	a := c.post("")
 	if n := c.Effects() - before; n != 0 || a.ok() {
-		return fmt.Sprintf("a request without a key got %v and had %d effects: nothing protects its retries. Set httpsafe.Options.Required, "+
-			"or Subject.KeyOptional if such requests are meant to be served.", a, n)
+		return fmt.Sprintf("a request without a key got %v and had %d effects: nothing protects its retries. Set "+
+			"httpsafe.Options.Required, or Subject.KeyOptional if such requests are meant to be served.", a, n)
 	}
 	return ""
 }
@@ -149,8 +151,9 @@ func (c *checker) paused() (fault string) {
 			return ""
 		case blocked:
 			<-answered
-			return fmt.Sprintf("the process was paused %s, and a retry was not answered for %v: the paused request holds a lock that each "+
-				"request takes. The retry would come to another process: leave the lock out of the Handler that is checked.", where, patience)
+			return fmt.Sprintf("the process was paused %s, and a retry was not answered for %v: the paused request holds a "+
+				"lock that each request takes. The retry would come to another process: leave the lock out of the Handler "+
+				"that is checked.", where, patience)
 		}
 		settled := c.post(key)
 		effects := c.Effects() - before
@@ -161,7 +164,8 @@ func (c *checker) paused() (fault string) {
 			}
 		}
 		if f != "" {
-			return fmt.Sprintf("the process was paused %s until its lease was lost and a retry was answered, and then continued: %s", where, f)
+			return fmt.Sprintf("the process was paused %s until its lease was lost and a retry was answered, "+
+				"and then continued: %s", where, f)
 		}
 	}
 }
@@ -173,13 +177,15 @@ func (c *checker) judge(effects int, retry, settled answer) (fault string) {
 	case effects > 1 && policy.Equal(retrysafe.Refuse()):
 		return fmt.Sprintf("%d effects, want 1. %s", effects, c.whyAgain())
 	case effects > 1:
-		return fmt.Sprintf("%d effects, want 1. The policy for abandoned keys is %s, so the work ran again. Is the effect inside InTx, made with "+
-			"the context that InTx gives? An effect in another system needs a Step whose child key that system knows. Without "+
-			"either, the policy must be Refuse.", effects, policy)
+		return fmt.Sprintf("%d effects, want 1. The policy for abandoned keys is %s, so the work ran again. Is the effect "+
+			"inside InTx, made with the context that InTx gives? An effect in another system needs a Step whose child key "+
+			"that system knows. Without either, the policy must be Refuse.", effects, policy)
 	case settled.ok() && effects == 0:
-		return fmt.Sprintf("the answer is %v, and there is no effect: the answer was saved without it. Do both in one InTx.", settled)
+		return fmt.Sprintf("the answer is %v, and there is no effect: the answer was saved without it. "+
+			"Do both in one InTx.", settled)
 	case !settled.ok() && policy.Equal(retrysafe.Rerun()):
-		return fmt.Sprintf("the policy for abandoned keys is rerun, and the retry got %v, then %v. Can the handler run again?", retry, settled)
+		return fmt.Sprintf("the policy for abandoned keys is rerun, and the retry got %v, then %v. "+
+			"Can the handler run again?", retry, settled)
 	}
 	return ""
 }

@@ -69,7 +69,9 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 
 // Checkpoint implements retrysafe.Store.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
-	return s.interruptible("Checkpoint of the step "+step.Name, l, func() error { return s.memory.Checkpoint(ctx, l, step) })
+	return s.interruptible("Checkpoint of the step "+step.Name, l, func() error {
+		return s.memory.Checkpoint(ctx, l, step)
+	})
 }
 
 // Complete implements retrysafe.Store.
