@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if arguments := os.Getenv(asClient); arguments != "" {
+		fmt.Fprintln(os.Stderr, runClient(arguments))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
@@ -68,7 +72,7 @@ func serveShop(url string) error {
 	return s.server(guard, rpcsafe.Options{}).Serve(l)
 }
 
-// process is a server in another process.
+// process is a server or a client in another process.
 type process struct {
 	address string
 	says    *bufio.Scanner
@@ -77,8 +81,16 @@ type process struct {
 
 func startProcess(t *testing.T, url string) *process {
 	t.Helper()
+	p := startAs(t, asServer+"="+url)
+	p.address = p.line(t)
+	return p
+}
+
+// startAs starts the test binary with an environment variable that says what it is.
+func startAs(t *testing.T, variable string) *process {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), asServer+"="+url)
+	cmd.Env = append(os.Environ(), variable)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -97,14 +109,13 @@ func startProcess(t *testing.T, url string) *process {
 		_ = stdin.Close()
 	}}
 	t.Cleanup(p.kill)
-	p.address = p.line(t)
 	return p
 }
 
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	if !p.says.Scan() {
-		t.Fatalf("the server ended: %v", p.says.Err())
+		t.Fatalf("the process ended: %v", p.says.Err())
 	}
 	return p.says.Text()
 }
