@@ -115,9 +115,9 @@ func TestSituations(t *testing.T) {
 			bob := k.request("k")
 			bob.Header().Set("Caller", "bob")
 			k.send(create, bob, options...).wantThing("thing-2", false)
-			nobody := k.request("k")
-			nobody.Header().Del("Caller")
-			k.send(create, nobody, options...).wantRefusal(connect.CodeUnauthenticated, "IDEMPOTENCY_SCOPE_UNRESOLVED", "-1")
+			anonymous := k.request("k")
+			anonymous.Header().Del("Caller")
+			k.send(create, anonymous, options...).wantRefusal(connect.CodeUnauthenticated, "IDEMPOTENCY_SCOPE_UNRESOLVED", "-1")
 		})
 	}
 }

@@ -71,7 +71,7 @@ func TestInFlightElsewhereIsLeft(t *testing.T) {
 			})
 		}()
 		synctest.Wait()
-		d := k.handle(order(7), nil) // often delivered, and nobody's fault
+		d := k.handle(order(7), nil) // delivered often, but not because of the message
 		k.want(d, queuesafe.InFlight, queuesafe.Later)
 		if d.Delay <= 0 || d.Delay > 30*time.Second {
 			k.Errorf("delay %v, though the lease ends within 30 s", d.Delay)
@@ -194,8 +194,8 @@ func TestHandlersErrorIsNotTheGuards(t *testing.T) {
 	}
 }
 
-// A panic stays with its message, whose outcome nobody knows. Seen to fail with the panic marked Terminal: the message
-// was dead at once, and with Rerun never ran again.
+// A panic affects only its message, whose outcome is then unknown. Seen to fail with the panic marked Terminal: the
+// message was dead at once, and with Rerun never ran again.
 func TestPanicLeavesTheOutcomeUnknown(t *testing.T) {
 	panics := func(context.Context, queuesafe.Message) error { panic("secret") }
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, queuesafe.Options{MaxAttempts: 3}, func(k *kit) {
@@ -221,7 +221,7 @@ func TestPanicLeavesTheOutcomeUnknown(t *testing.T) {
 	})
 }
 
-// Past the replay window nobody needs an answer: the message is done.
+// A message needs no answer, so past the replay window it still is a duplicate.
 func TestDoneLongAgoIsDone(t *testing.T) {
 	keep := retrysafe.Retention{Replay: time.Hour, Key: 24 * time.Hour}
 	bubble(t, retrysafe.Policy{Retention: keep}, queuesafe.Options{}, func(k *kit) {
@@ -304,7 +304,7 @@ func TestObserverIsToldWithoutTheKey(t *testing.T) {
 	})
 }
 
-// Seen to fail with stop called after run instead of deferred: the message was held for ever by nobody.
+// Seen to fail with stop called after run instead of deferred: the message was extended for ever without a handler.
 func TestGoexitEndsTheHold(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 		var extends atomic.Int64

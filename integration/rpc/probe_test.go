@@ -16,8 +16,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// What we sell must pass what we test others with. Seen to fail with the look at the fingerprint taken out of guard.go (G02), and with
-// ScopeNone as scope (G06).
+// What we sell must pass what we test others with. Seen to fail with the look at the fingerprint taken out of
+// guard.go (G02), and with ScopeNone as scope (G06).
 func TestProbeFindsNothing(t *testing.T) {
 	for _, profile := range grpcprobe.Profiles() {
 		for name, serve := range map[string]func(*testing.T, *shop, *retrysafe.Guard, string) string{"grpc-go": behindGRPC, "connect": behindConnect} {
@@ -79,7 +79,7 @@ func recipe(s *shop, profile, address string) grpcprobe.Recipe {
 	}
 }
 
-// Records are the same, whoever made them. Seen to fail with the adapter's name in the fingerprint.
+// Records of both adapters are the same. Seen to fail with the adapter's name in the fingerprint.
 func TestWhatOneHasRecordedTheOtherReplays(t *testing.T) {
 	s, guard := new(shop), newGuard(t)
 	a := dial(t, behindGRPC(t, s, guard, ""))
@@ -98,9 +98,8 @@ func TestWhatOneHasRecordedTheOtherReplays(t *testing.T) {
 	}
 }
 
-// connect-go sends a header before an error, unless TrailersOnly keeps it from it, which ends grpc-go's own retries; those of the client
-// interceptor go on. Seen to fail with
-// the row for in-flight taken out of signals().
+// connect-go sends a header before an error, unless TrailersOnly keeps it from it, which ends grpc-go's own retries;
+// those of the client interceptor go on. Seen to fail with the row for in-flight taken out of signals().
 func TestClientRetriesAgainstConnect(t *testing.T) {
 	began, goOn, refused := make(chan struct{}), make(chan struct{}), make(chan struct{}, 100)
 	s := &shop{slow: func(context.Context) { close(began); <-goOn }}

@@ -163,7 +163,7 @@ func TestProjection(t *testing.T) {
 		take(t, s, "pending", time.Hour)
 		time.Sleep(time.Minute)
 		if n, there := m.series()[projected]; there {
-			t.Errorf("got a projection of %v, though nobody knows how long records are kept", n)
+			t.Errorf("got a projection of %v, although no record shows how long records are kept", n)
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestTheStoreIsReadNowAndThen(t *testing.T) {
 	})
 }
 
-// Whoever collects metrics does not wait for a reading that takes long, and gets it the next time.
+// Collecting metrics does not wait for a reading that takes long; the next collection gets it.
 //
 // Seen to fail with the patience taken out, and with a second reading begun beside the first.
 func TestAReadingThatTakesLong(t *testing.T) {

@@ -53,7 +53,7 @@ func TestSinkToConsumer(t *testing.T) {
 	k.wantEmpty()
 }
 
-// Seen to fail with the mandatory flag taken out: the server confirmed what nobody had received.
+// Seen to fail with the mandatory flag taken out: the server confirmed a message that no queue had received.
 func TestMessageThatNoQueueTakesIsNotSent(t *testing.T) {
 	k := newKit(t)
 	k.consume(succeed)
@@ -133,7 +133,7 @@ func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	}
 }
 
-// The server is short of memory: it reads nothing more from whoever publishes. Seen to fail with publish called in
+// The server is short of memory: it no longer reads from connections that publish. Seen to fail with publish called in
 // place: Send hung for as long as that lasted, and so did Close.
 func TestPublishingToABlockedServerIsBounded(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,7 @@ func (k *kit) limit(topic, bytes string) {
 	}
 }
 
-// Seen to fail with the errors of a batch taken for those of its messages: all that went together were no use.
+// Seen to fail with the error of a batch used for each of its messages: all that were sent together failed permanently.
 func TestSinkTellsWhichOneIsTooLarge(t *testing.T) {
 	k := newKit(t, 1)
 	k.limit(topic, "2000")

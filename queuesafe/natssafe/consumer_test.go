@@ -46,7 +46,7 @@ func TestFailedForGoodIsADeadLetter(t *testing.T) {
 	}
 }
 
-// Without it nobody could tell which key the dead letter had. Seen to fail with the ID overwritten only.
+// Without it an operator could not find the key of a dead letter. Seen to fail with the ID overwritten only.
 func TestDeadLetterNamesTheIDThatTheMessageHad(t *testing.T) {
 	k := newKit(t)
 	k.consume(func(context.Context, queuesafe.Message) error { return errBank })
@@ -177,7 +177,7 @@ func TestConsumersThatWouldLoseMessagesAreRefused(t *testing.T) {
 	k := newKit(t)
 	k.config.MaxDeliver = 20
 	if _, _, err := k.newConsumer(succeed); err == nil {
-		k.Error("the server gives up before the consumer does, and nobody minds")
+		k.Error("a server that gives up before the consumer does is not an error")
 	}
 	k.config.MaxDeliver = 21
 	if _, _, err := k.newConsumer(succeed); err != nil {
@@ -185,7 +185,7 @@ func TestConsumersThatWouldLoseMessagesAreRefused(t *testing.T) {
 	}
 	k.Core.MaxDeliveries = -1
 	if _, _, err := k.newConsumer(succeed); err == nil {
-		k.Error("the server gives up, the consumer never does, and nobody minds")
+		k.Error("a server that gives up, with a consumer that never does, is not an error")
 	}
 }
 

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// fault is an HTTP client that loses requests, or answers: then the server has done what it was asked, and nobody is
-// told.
+// fault is an HTTP client that loses requests or answers. After a lost answer the server has executed the request.
 type fault struct {
 	mu         sync.Mutex
 	deny, lose map[string]int // by action: how many requests of it, how many answers

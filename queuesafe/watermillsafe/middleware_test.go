@@ -199,7 +199,7 @@ func TestDeliveriesEnd(t *testing.T) {
 	}
 }
 
-// Somebody else has the key: the message is delivered until that has ended.
+// Another attempt has the key: the message is delivered again until that attempt has ended.
 func TestInFlightElsewhereIsLeft(t *testing.T) {
 	k := newKit(t)
 	p := retrysafe.ClaimParams{
