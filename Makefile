@@ -57,7 +57,7 @@ soak: ## run the tests that kill and torture processes SOAK (20) times as long, 
 	RETRYSAFE_SOAK=$(SOAK) go test $(RACE) -v -timeout 24h -run '^TestSoak' $(SOAKED)
 	@busy=; trap 'kill $$busy' EXIT INT TERM; \
 	for i in $$(seq $$((2 * $$(nproc)))); do sh -c 'while :; do :; done' & busy="$$busy $$!"; done; \
-	go test ./probe -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 24h
+	go test ./probe/cases -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 24h
 
 bench: ## measure against peers and limits, side by side, into bench/RESULTS.md (about ten minutes, on an idle machine)
 	go run ./bench -results bench/RESULTS.md

@@ -19,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe/client/sqljournal"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
 // Seen to fail with end.sql deleting more than the entry, and with list.sql's order turned round.
@@ -94,7 +95,7 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 			api := new(orders)
 			recipe := api.recipe(t, behindMiddleware(t, api, profile), profile)
 			// those that see what is loaded
-			report, err := probe.Run(t.Context(), recipe, probe.Options{Only: []string{"B08", "K"}})
+			report, err := cases.Run(t.Context(), recipe, probe.Options{Only: []string{"B08", "K"}})
 			if err != nil {
 				t.Fatal(err)
 			}

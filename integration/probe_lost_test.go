@@ -8,6 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
 // Whatever the profile says of server errors: if the upstream's answer is lost, the work is done once, unless the route says that it may be
@@ -46,7 +47,7 @@ func playLost(t *testing.T, profile httpsafe.Profile, options httpsafe.Options, 
 	t.Helper()
 	api := new(orders)
 	address := behindProxyWith(t, api, options, late)
-	report, err := probe.Run(t.Context(), api.recipe(t, address, profile), probe.Options{Only: []string{"F13", "F14", "F15"}})
+	report, err := cases.Run(t.Context(), api.recipe(t, address, profile), probe.Options{Only: []string{"F13", "F14", "F15"}})
 	if err != nil {
 		t.Fatal(err)
 	}

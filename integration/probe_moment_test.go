@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -24,7 +25,7 @@ func playOne(t *testing.T, id string, api *orders, o proxy.Options, change func(
 	t.Cleanup(p.CloseIdleConnections)
 	recipe := api.recipe(t, serve(t, p), profile)
 	change(&recipe)
-	report, err := probe.Run(t.Context(), recipe, probe.Options{Only: []string{id}})
+	report, err := cases.Run(t.Context(), recipe, probe.Options{Only: []string{id}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
 // locked is an API whose callers can be locked out. What knows credentials is the API, behind the proxy.
@@ -43,7 +44,7 @@ func TestProbeRevokesACredential(t *testing.T) {
 				Revoke:  func(context.Context) error { api.out.Store(true); return nil },
 				Restore: func(context.Context) error { api.out.Store(false); return nil },
 			}
-			report, err := probe.Run(t.Context(), recipe, probe.Options{Only: []string{"X09"}})
+			report, err := cases.Run(t.Context(), recipe, probe.Options{Only: []string{"X09"}})
 			if err != nil {
 				t.Fatal(err)
 			}

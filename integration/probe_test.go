@@ -19,6 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -49,7 +51,7 @@ func TestProbeFindsNothing(t *testing.T) {
 
 // playAll plays all cases, none of which may fail.
 func playAll(t *testing.T, name string, recipe probe.Recipe) {
-	report, err := probe.Run(t.Context(), recipe, probe.Options{})
+	report, err := cases.Run(t.Context(), recipe, probe.Options{})
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return
@@ -269,12 +271,12 @@ func (s *orders) losesAnswer(w http.ResponseWriter, r *http.Request, note string
 
 func (s *orders) recipe(t testing.TB, address string, profile httpsafe.Profile) probe.Recipe {
 	t.Helper()
-	header := []probe.HeaderLine{{Name: "Content-Type", Value: "application/json"}}
+	header := []wire.HeaderLine{{Name: "Content-Type", Value: "application/json"}}
 	at := func(path string) *probe.Template {
 		return &probe.Template{Path: path, Header: header, Body: `{"amount": {{amount}}, "note": "{{uuid}}"}`}
 	}
-	bearer := func(token string) []probe.HeaderLine {
-		return []probe.HeaderLine{{Name: "Authorization", Value: "Bearer " + token}}
+	bearer := func(token string) []wire.HeaderLine {
+		return []wire.HeaderLine{{Name: "Authorization", Value: "Bearer " + token}}
 	}
 	return probe.Recipe{
 		Target: mustParse(t, address), Profile: profile.Name, KeyRequired: profile.Required, Request: *at("/orders"),

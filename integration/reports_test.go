@@ -5,10 +5,12 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 	"github.com/retrysafe/retrysafe/probe/report"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // The SARIF report of a real run matches the schema of OASIS (SARIF 2.1.0, errata 01). Seen to fail with the level of
@@ -56,7 +58,7 @@ func unsafeRun(t *testing.T, only ...string) *probe.Report {
 	if only == nil {
 		only = []string{"B", "K", "M", "X", "C03", "F01"}
 	}
-	found, err := probe.Run(t.Context(), recipe, probe.Options{Only: only})
+	found, err := cases.Run(t.Context(), recipe, probe.Options{Only: only})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,8 @@
 package probe
 
-import (
-	"slices"
-	"time"
-)
+import "slices"
 
-// Case is one thing that a run looks at.
+// Case is one rule that a run checks.
 type Case struct {
 	ID       string
 	Name     string   // a word or two
@@ -14,14 +11,14 @@ type Case struct {
 	Severity Severity // of a FAIL
 	// Why says what a client loses when it fails, Fix what to change in the API.
 	Why, Fix string
-	// Safe cases are what the badge "safe" asks for, Draft those that the badge "ietf" asks for too.
+	// Safe cases are required for the badge "safe", Draft cases for the badge "ietf" too.
 	Safe, Draft bool
 	// Needs are what the recipe must have; a case whose needs are not met is N/A.
 	Needs []Need
 	// Profiles it is for; none: all.
 	Profiles []string
-
-	run func(t *Trial)
+	// Play runs the case. Without a finding the case passes.
+	Play func(r *Run)
 }
 
 // Severity says how bad a FAIL is.
@@ -35,57 +32,28 @@ const (
 
 // Need is what a case needs of the recipe.
 type Need struct {
-	// What a person is told who lacks it.
-	What string
-	met  func(r *Recipe) bool
-}
-
-// Cases are all of them in the order in which they are played.
-func Cases() []Case {
-	return slices.Concat(basics(), moreBasics(), keySyntax(), mismatches(), concurrency(), failures(), behind(), scopes(), hygiene(), expiry())
-}
-
-func (c Case) isFor(profile string) bool {
-	return len(c.Profiles) == 0 || slices.Contains(c.Profiles, profile)
+	What string      // for a person whose recipe lacks it
+	Met  func() bool // whether the recipe has it
 }
 
 // missing is the first need that is not met.
-func (c Case) missing(r *Recipe) string {
+func (c Case) missing() string {
 	for _, n := range c.Needs {
-		if !n.met(r) {
+		if !n.Met() {
 			return n.What
 		}
 	}
 	return ""
 }
 
-func needs(what string, met func(r *Recipe) bool) Need { return Need{what, met} }
-
-// Needs that several cases have.
-func aSlowVariant() Need {
-	return needs("variants.slow: a request that takes a second or more", func(r *Recipe) bool { return r.Variants.Slow != nil })
+func (c Case) isFor(profile string) bool {
+	return len(c.Profiles) == 0 || slices.Contains(c.Profiles, profile)
 }
 
-func aChangingBody() Need {
-	return needs("a generator such as {{amount}} in request.body, so that another request can be made", func(r *Recipe) bool {
-		return r.Request.changes()
-	})
-}
-
-func twoCredentials() Need {
-	return needs("credentials a and b: two callers", func(r *Recipe) bool { return len(r.A) > 0 && len(r.B) > 0 })
-}
-
-func aCredential() Need {
-	return needs("credentials.a: what an ordinary caller sends", func(r *Recipe) bool { return len(r.A) > 0 })
-}
-
-func someRetention() Need {
-	return needs("a retention of more than a few seconds, since the case waits for two", func(r *Recipe) bool {
-		return r.Retention == 0 || r.Retention > 5*time.Second
-	})
-}
-
-func aJSONBody() Need {
-	return needs("a request.body that is JSON", func(r *Recipe) bool { return r.Request.isJSON() })
+// outcome is what a report says of the case before it has run.
+func (c Case) outcome(e Evidence) Outcome {
+	return Outcome{
+		ID: c.ID, Name: c.Name, Checks: c.Checks, Source: c.Source, Severity: c.Severity, Safe: c.Safe, Draft: c.Draft,
+		Evidence: e,
+	}
 }

@@ -1,21 +1,34 @@
-// Package probe tests from the outside whether an HTTP API is safe to retry. It knows nothing of what the API is made with, and
-// imports nothing of this repository: it sees what is on the wire, and what a Recipe tells it of the effects.
+// Package probe tests from the outside whether an API is safe to retry. It imports nothing of this repository but its own
+// module: it sees what is on the wire, and what a recipe says of the effects.
 //
-// A run plays cases. Each has an identifier such as M01, the sentence that it checks, and where that sentence comes from. A
-// case sends requests that nobody has sent before, looks at the answers and at the effects, and ends with a verdict: PASS, FAIL,
-// WARN (a SHOULD is not kept), INFO (recorded, not judged) or N/A (the recipe lacks what the case needs).
+// A suite is the cases of one protocol. Each case has an identifier such as M01, the sentence that it checks, and where that
+// sentence comes from. A case sends requests that have not been sent before, compares the answers and the effects with its
+// sentence, and ends with a verdict: PASS, FAIL, WARN (a SHOULD is not kept), INFO (recorded, not judged), N/A (the recipe
+// lacks what the case needs) or BROKEN (the target did not let the case run).
 //
-//	report, err := probe.Run(ctx, recipe, probe.Options{})
+//	report, err := cases.Run(ctx, recipe, probe.Options{})
+//
+// This package is the runner, which knows no protocol: Suite and Play (play.go), Run, which a case is given (run.go), the
+// counting of effects (effects.go), what FAILs have in common (causes.go), the report (report.go, observed.go). It also has
+// the recipe of an HTTP API (recipe.go, template.go), which other packages read and open.
+//
+//   - cases: the HTTP suite
+//   - wire: the HTTP client that the suite uses
+//   - profile: what the rules of an API promise, by the name that it has declared
+//   - grpcprobe: the gRPC suite
+//   - recipe, draft, yamlfile: recipes in YAML, and their first drafts
+//   - report: a report as a table, HTML, Markdown, JUnit, SARIF or badge
+//   - internal/target: an API with a fault of one's choice, which the probe is tested with
 //
 // # Design
 //
-//   - The probe writes its own bytes. Each request has a connection of its own, written and read by the probe: net/http
-//     would repeat a request with a key by itself, tidy header lines, and hide how an answer is framed.
-//   - A case is a sentence and data. What a profile promises is in Rules; a case compares with that and does not know
-//     profiles. What a profile leaves open is recorded and not judged.
-//   - There are two kinds of evidence: a count of effects, or the identities that answers show. Nothing is judged by
-//     time alone.
-//   - Each case is tested with a fault. internal/target keeps the rules or breaks one; each case that can fail is seen
-//     to fail with the fault meant for it, and to pass without. The products of this repository are tested with all
-//     cases, in every profile (integration).
+//   - Each request has a connection of its own, written and read by the probe, so that nothing repeats it or hides how an
+//     answer is framed.
+//   - A case is a sentence and data. What a profile promises is in profile.Rules; a case compares with that and does not
+//     know profiles. What a profile leaves open is recorded and not judged.
+//   - There are two kinds of evidence: a count of effects, or the identities that answers show. Nothing is judged by time
+//     alone.
+//   - Each case is tested with a fault. internal/target keeps the rules or breaks one; each case that can fail is seen to
+//     fail with the fault meant for it, and to pass without. The products of this repository are tested with all cases, in
+//     every profile (integration).
 package probe

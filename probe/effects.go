@@ -2,109 +2,144 @@ package probe
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// Evidence is how sure the probe can be of effects.
+// Evidence is the evidence level of a run: how sure the probe can be of effects.
 type Evidence string
 
 const (
-	ByIdentity Evidence = "E1" // what answers say was created
-	ByCount    Evidence = "E2" // counted from outside, where the target or its database says how many there are
-	BySink     Evidence = "E3" // seen to arrive, as webhooks do
+	ByIdentity Evidence = "identity" // the identities that answers show
+	ByCount    Evidence = "count"    // counted from outside: the target or its database reports how many there are
+	ByArrival  Evidence = "arrival"  // counted where effects arrive, as webhooks do
 )
 
-// Witness is a Counter that says how good its evidence is. That of other counters is ByCount.
-type Witness interface {
+// Counter counts the effects that the target has had so far. Nothing else may cause effects during a run.
+type Counter interface {
+	Count(ctx context.Context) (int64, error)
+}
+
+// RatedCounter is a Counter that reports its evidence level. That of other counters is ByCount.
+type RatedCounter interface {
 	Counter
 	Evidence() Evidence
 }
 
-// evidence is how effects are seen.
-func (r *Recipe) evidence() Evidence {
-	switch c := r.Count.(type) {
+func evidenceOf(c Counter) Evidence {
+	switch c := c.(type) {
 	case nil:
 		return ByIdentity
-	case Witness:
+	case RatedCounter:
 		return c.Evidence()
 	}
 	return ByCount
 }
 
+// Shown is what an answer shows of an effect: the identity of what was created, "" if none.
+type Shown struct {
+	Identity string
+	SentAt   time.Time // of the request
+}
+
 // settle bounds how long effects may come after the answer.
 const settle = 2 * time.Second
 
-// Effects is how many effects the case has had so far. Without a count it is how many different identities the answers show.
-// It waits for as many as are expected, and a moment longer, so that a late second one is seen.
-func (t *Trial) Effects(expected int, answers ...Answer) (int, error) {
-	if t.Recipe.Count == nil {
+// Counts reports whether effects are counted, instead of read from answers.
+func (r *Run) Counts() bool { return r.suite.Count != nil }
+
+// Effects is how many effects the case has had so far. Without a counter it is the number of different identities that the
+// answers show. It waits for as many as are expected, and a moment longer, so that a late second one is counted.
+func (r *Run) Effects(expected int, answers ...Shown) (int, error) {
+	if !r.Counts() {
 		ids := map[string]bool{}
 		for _, a := range answers {
-			if id := t.Recipe.Identity.of(a); id != "" && a.OK() {
-				ids[id] = true
+			if a.Identity != "" {
+				ids[a.Identity] = true
 			}
 		}
 		return len(ids), nil
 	}
-	n, seen, behind := 0, 0, false
-	began, lag := time.Now(), t.run.lag // so long a second effect may stay unseen, too
+	n, reached, late := 0, 0, false
+	began, lag := time.Now(), r.suite.lag // a second effect may be counted as late as the first
 	for time.Since(began) < settle+lag {
-		count, err := t.Recipe.Count.Count(t.ctx)
+		count, err := r.suite.Count.Count(r.ctx)
 		if err != nil {
 			return 0, err
 		}
-		if n = int(count - t.base); n > expected {
+		if n = int(count - r.base); n > expected {
 			return n, nil
 		}
 		if n == expected {
-			if seen++; seen == 1 && behind && len(answers) > 0 {
-				t.run.lag = max(lag, min(time.Since(answers[0].SentAt), settle))
+			if reached++; reached == 1 && late && len(answers) > 0 {
+				r.suite.lag = max(lag, min(time.Since(answers[0].SentAt), settle))
 			}
-			if seen > 2 && time.Since(began) >= lag {
+			if reached > 2 && time.Since(began) >= lag {
 				return n, nil
 			}
 		}
-		behind = n < expected
-		select {
-		case <-time.After(40 * time.Millisecond):
-		case <-t.ctx.Done():
-			return n, t.ctx.Err()
+		late = n < expected
+		if !r.Pause(40 * time.Millisecond) {
+			return n, r.ctx.Err()
 		}
 	}
 	return n, nil
 }
 
-// base counts what there is before a case. The effects of the last case have to be seen first.
-func (r *run) base(ctx context.Context) (int64, error) {
-	select {
-	case <-time.After(r.lag):
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	}
-	return r.recipe.Count.Count(ctx)
-}
-
-// WantEffects notes a FAIL unless the case has had exactly that many effects so far.
-func (t *Trial) WantEffects(want int, answers ...Answer) bool {
-	got, err := t.Effects(want, answers...)
-	if err != nil {
-		t.Brokenf("the effects could not be counted: %v", err)
-		return false
-	}
-	t.ranAgain = t.ranAgain || got > want
+// WantEffects notes a FAIL unless the case has had exactly that many effects so far. It ends the case if they cannot be
+// counted.
+func (r *Run) WantEffects(want int, answers ...Shown) bool {
+	got := r.MustCount(want, answers...)
 	switch {
 	case got == want:
 		return true
-	case t.Recipe.Count == nil && got < want:
-		t.Failf("the answers show %s, want %d", things(got), want)
-	case t.Recipe.Count == nil:
-		t.Failf("the answers show %s, which says that the request ran again; want %d", things(got), want)
+	case !r.Counts() && got < want:
+		r.Failf("the answers show %s, want %d", plural(got, "created thing"), want)
+	case !r.Counts():
+		r.RanAgain("the answers show %s, which means that the request ran again; want %d", plural(got, "created thing"), want)
+	case got > want:
+		r.RanAgain("%s, want %d", Amount(got), want)
 	default:
-		t.Failf("%s, want %d", effects(got), want)
+		r.Failf("%s, want %d", Amount(got), want)
 	}
 	return false
 }
 
-func things(n int) string { return plural(n, "created thing") }
+// MustCount is Effects; it ends the case if they cannot be counted.
+func (r *Run) MustCount(expected int, answers ...Shown) int {
+	n, err := r.Effects(expected, answers...)
+	if err != nil {
+		r.Brokenf("the effects could not be counted: %v", err)
+	}
+	return n
+}
 
-func effects(n int) string { return plural(n, "effect") }
+// RanAgain notes a FAIL: there were more effects than there should have been.
+func (r *Run) RanAgain(format string, args ...any) {
+	r.ranAgain = true
+	r.Failf(format, args...)
+}
+
+// countBase counts the effects before the case. Those of the case before it have to be counted first.
+func (r *Run) countBase() (err error) {
+	if !r.Counts() {
+		return nil
+	}
+	if !r.Pause(r.suite.lag) {
+		return r.ctx.Err()
+	}
+	if r.base, err = r.suite.Count.Count(r.ctx); err == nil {
+		r.suite.counted = true
+	}
+	return err
+}
+
+// Amount is a number of effects in words.
+func Amount(n int) string { return plural(n, "effect") }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

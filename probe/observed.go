@@ -38,16 +38,3 @@ type Observed struct {
 
 // ObservedSchema names the form of an Observed as JSON.
 const ObservedSchema = "retrysafe-observed/1"
-
-func newObserved(rules Rules, recipe Recipe) Observed {
-	o := Observed{Schema: ObservedSchema, Profile: rules.Name, Header: rules.Header, Member: rules.Member, PolicyURL: recipe.PolicyURL}
-	if recipe.KeyHeader != "" {
-		o.Header, o.Member = recipe.KeyHeader, ""
-	}
-	return o
-}
-
-// Observe records what was seen.
-func (t *Trial) Observe(f func(o *Observed)) { f(&t.run.seen) }
-
-func seen(b bool) *bool { return &b }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/url"
 	"time"
+
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // Recipe is what the probe has to know of a target: how to make a request that creates something, how to tell what was created, and
@@ -26,11 +28,11 @@ type Recipe struct {
 	Count Counter
 
 	// A is the credential of ordinary requests, B another caller's. Header lines; empty: none.
-	A, B []HeaderLine
+	A, B []wire.HeaderLine
 	// Revoked is a credential that may not make the request, or not any more. Empty: none is known.
-	Revoked []HeaderLine
+	Revoked []wire.HeaderLine
 	// AAgain is a credential of A's, too, as a later request has it: a fresh token, another signature. Empty: A's is always the same.
-	AAgain []HeaderLine
+	AAgain []wire.HeaderLine
 	// OtherHost is another host that the target answers for, such as another tenant's. Empty: none.
 	OtherHost string
 
@@ -81,18 +83,10 @@ type Variants struct {
 	Busy        *Template // is refused the first time by a layer further in, which says that it is in flight; made again, it is carried out
 }
 
-// HeaderLine is one line of a header.
-type HeaderLine struct{ Name, Value string }
-
 // Identity says where an answer has the identity of what was created: one of its fields is set.
 type Identity struct {
 	Pointer string // JSON pointer into the body (RFC 6901)
 	Header  string // name of a header, such as Location
-}
-
-// Counter counts the effects that the target has had so far. Nobody else may cause any meanwhile.
-type Counter interface {
-	Count(ctx context.Context) (int64, error)
 }
 
 // Hooks are what the probe may do to the target. Each waits until it is done; nil: it cannot be done.
@@ -103,32 +97,4 @@ type Hooks struct {
 	Revoke, Restore func(ctx context.Context) error
 	// StopStore makes the target's store unreachable, StartStore brings it back.
 	StopStore, StartStore func(ctx context.Context) error
-}
-
-// Limits keep a run within bounds. Limits{} works.
-type Limits struct {
-	Requests int           // in all. Default 5000
-	Rate     float64       // a second, on average. Default 500
-	Timeout  time.Duration // of one request. Default 15 s
-	Wait     time.Duration // for the end of a retention, or of work whose key is in flight. Default 10 s
-	Burst    int           // requests at once in C02; C08 sends four times as many, at most 200. Default 50
-}
-
-func (l Limits) withDefaults() Limits {
-	if l.Requests <= 0 {
-		l.Requests = 5000
-	}
-	if l.Rate <= 0 {
-		l.Rate = 500
-	}
-	if l.Timeout <= 0 {
-		l.Timeout = 15 * time.Second
-	}
-	if l.Wait <= 0 {
-		l.Wait = 10 * time.Second
-	}
-	if l.Burst <= 0 {
-		l.Burst = 50
-	}
-	return l
 }

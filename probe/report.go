@@ -3,7 +3,7 @@ package probe
 import "time"
 
 // ReportSchema names the form of a Report as JSON. It changes when a field changes its meaning; fields may be added.
-const ReportSchema = "retrysafe-probe-report/1"
+const ReportSchema = "retrysafe-probe-report/2"
 
 // Report is what a run has found.
 type Report struct {

@@ -4,167 +4,155 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
-// Options of Run. Options{} plays every case.
-type Options struct {
-	Only, Skip []string // identifiers of cases, or letters of groups: "M01", "C"
-	Safe       bool     // only the cases of the badge "safe"
-	// Progress is told before and after each case; Outcome is nil before. May be nil.
-	Progress func(c Case, done, all int, o *Outcome)
-	// Now is when the run began. Default: now.
-	Now time.Time
+// Run is one case being run. It is to the case what testing.T is to a test: the case notes findings in it, and a case without
+// a finding has passed. Its methods may be called by several goroutines, but only the one that the case was started in may
+// call Skipf and Brokenf, which end the case.
+type Run struct {
+	ctx   context.Context
+	suite *Suite
+	base  int64 // effects before the case
+
+	mu        sync.Mutex
+	exchanges []Exchange
+	findings  []Finding
+	skipped   string // why the case cannot be judged
+	obstacle  string // why a FAIL would say nothing about the API
+	ranAgain  bool   // more effects were counted than there should have been
 }
 
-// run is one run of the probe.
-type run struct {
-	recipe  *Recipe
-	rules   Rules
-	wire    *wire
-	intents *intents
-	seen    Observed
-	// hopeless: a rate limit has not ended for as long as a request may wait.
-	hopeless atomic.Bool
-	// lag is how long after an answer its effect could be seen to be counted, at the longest.
-	lag time.Duration
-	// counted: there has been a count.
-	counted bool
-	// other is the protocol if it is not HTTP.
-	other *Protocol
+// Exchange is a request and what came back, as the timeline of a case shows it.
+type Exchange struct {
+	No int `json:"no"`
+	// Connection is the number of the connection in the run; 0: there was none.
+	Connection int       `json:"connection,omitempty"`
+	Label      string    `json:"label"`
+	SentAt     time.Time `json:"sent_at"`
+	EndedAt    time.Time `json:"ended_at"`
+	Request    string    `json:"request"`        // head and the beginning of the body; credentials are left out
+	Status     int       `json:"status"`         // 0: no answer; of gRPC the HTTP status that google/rpc/code.proto has for the code
+	Code       string    `json:"code,omitempty"` // of gRPC
+	Answer     string    `json:"answer"`
+	Error      string    `json:"error,omitempty"`
 }
 
-// Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is wrong, if
-// the target cannot be reached at all, or if ctx ends.
-func Run(ctx context.Context, recipe Recipe, o Options) (*Report, error) {
-	if err := recipe.check(); err != nil {
-		return nil, err
-	}
-	rules, err := rulesOf(recipe.Profile)
-	if err != nil {
-		return nil, err
-	}
-	return newRun(recipe, rules).playAll(ctx, Cases(), o)
+// Finding is what a case has found.
+type Finding struct {
+	Verdict Verdict `json:"verdict"`
+	Text    string  `json:"text"`
 }
 
-func newRun(recipe Recipe, rules Rules) *run {
-	recipe.Limits = recipe.Limits.withDefaults()
-	return &run{
-		recipe: &recipe, rules: rules, wire: newWire(recipe.Target, recipe.Limits), intents: newIntents(), seen: newObserved(rules, recipe),
+// Context ends when the run is to end.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// Failf notes what is wrong. The case goes on, so that one run reports everything.
+func (r *Run) Failf(format string, args ...any) { r.Notef(Fail, format, args...) }
+
+// Warnf notes what could be better.
+func (r *Run) Warnf(format string, args ...any) { r.Notef(Warn, format, args...) }
+
+// Infof records what was seen where nothing is right or wrong.
+func (r *Run) Infof(format string, args ...any) { r.Notef(Info, format, args...) }
+
+// Notef notes a finding with a verdict of its own.
+func (r *Run) Notef(v Verdict, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if r.suite.Mask != nil {
+		text = r.suite.Mask(text)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.findings = append(r.findings, Finding{v, text})
+}
+
+// stop ends a case, by a panic that play recovers.
+type stop struct{}
+
+// Skipf ends the case: it cannot be judged. What it has found before counts nevertheless.
+func (r *Run) Skipf(format string, args ...any) {
+	r.skipped = fmt.Sprintf(format, args...)
+	r.Stop()
+}
+
+// Brokenf ends the case: the target did not let it run.
+func (r *Run) Brokenf(format string, args ...any) {
+	r.Notef(Broken, format, args...)
+	r.Stop()
+}
+
+// Stop ends the case with what it has found so far.
+func (r *Run) Stop() { panic(stop{}) }
+
+// Clean reports whether nothing wrong has been noted so far.
+func (r *Run) Clean() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Verdict == Fail || f.Verdict == Broken })
+}
+
+// Obstructed notes that something was in the way of what the case judges, such as a rate limit: its FAIL becomes BROKEN.
+func (r *Run) Obstructed(why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.obstacle = why
+}
+
+// Record puts an exchange into the timeline and returns its number.
+func (r *Run) Record(e Exchange) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e.No = len(r.exchanges) + 1
+	r.exchanges = append(r.exchanges, e)
+	return e.No
+}
+
+// Observe records what the API was seen to do.
+func (r *Run) Observe(f func(o *Observed)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(&r.suite.Observed)
+}
+
+// Pause waits, and reports whether the run goes on.
+func (r *Run) Pause(d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.ctx.Done():
+		return false
 	}
 }
 
-// playAll plays those of the cases that were asked for.
-func (r *run) playAll(ctx context.Context, all []Case, o Options) (*Report, error) {
-	cases, err := o.choose(all)
-	if err != nil {
-		return nil, err
-	}
-	if o.Now.IsZero() {
-		o.Now = time.Now()
-	}
-	report := &Report{
-		Schema: ReportSchema, Target: r.recipe.Target.Redacted(), Profile: r.rules.Name, BeganAt: o.Now, Evidence: r.recipe.evidence(),
-	}
-	for i, c := range cases {
-		if o.Progress != nil {
-			o.Progress(c, i, len(cases), nil)
+// play runs the case to its end or to where it stops itself.
+func (r *Run) play(c Case) {
+	defer func() {
+		if p := recover(); p != nil && p != any(stop{}) {
+			panic(p)
 		}
-		outcome, err := r.play(ctx, c)
-		if err != nil {
-			return report, err
-		}
-		report.Outcomes = append(report.Outcomes, outcome)
-		if o.Progress != nil {
-			o.Progress(c, i+1, len(cases), &outcome)
-		}
-	}
-	report.Took = time.Since(o.Now)
-	report.Requests = r.wire.meter.made()
-	report.Observed = r.seen
-	report.Causes = causesOf(report.Outcomes)
-	return report, nil
+	}()
+	c.Play(r)
 }
 
-// play plays one case.
-func (r *run) play(ctx context.Context, c Case) (Outcome, error) {
-	o := Outcome{
-		ID: c.ID, Name: c.Name, Checks: c.Checks, Source: c.Source, Severity: c.Severity, Safe: c.Safe, Draft: c.Draft,
-		Evidence: r.recipe.evidence(),
+// judge is the worst of what was found, and the findings, worst first.
+func (r *Run) judge() (Verdict, []Finding) {
+	if r.skipped != "" && len(r.findings) == 0 {
+		return NA, []Finding{{NA, r.skipped}}
 	}
-	if !c.isFor(r.rules.Name) {
-		o.Verdict, o.NotInProfile, o.Findings = NA, true, []Finding{{NA, "profile " + r.rules.Name + " has no such rule"}}
-		return o, nil
-	}
-	if what := c.missing(r.recipe); what != "" {
-		o.Verdict, o.Findings = NA, []Finding{{NA, "the recipe lacks " + what}}
-		return o, nil
-	}
-	if r.wire.meter.empty() {
-		o.Verdict, o.Findings = Broken, []Finding{{Broken, errRequests.Error()}}
-		return o, nil
-	}
-	began := time.Now()
-	t := &Trial{Rules: r.rules, Recipe: r.recipe, ctx: ctx, run: r}
-	if r.recipe.Count != nil {
-		var err error
-		t.base, err = r.base(ctx)
-		switch {
-		case err != nil && (!r.counted || ctx.Err() != nil):
-			return o, fmt.Errorf("count the effects: %w", err)
-		case err != nil: // it has worked before: the other cases are worth a try
-			o.Verdict, o.Findings = Broken, []Finding{{Broken, "the effects could not be counted: " + err.Error()}}
-			return o, nil
-		}
-		r.counted = true
-	}
-	c.run(t)
-	if err := ctx.Err(); err != nil {
-		return o, err
-	}
-	o.Took, o.Timeline = time.Since(began), t.exchange
-	o.judge(t)
-	if o.Verdict == Fail || o.Verdict == Warn {
-		o.Why, o.Fix = c.Why, c.Fix
-	}
-	return o, nil
-}
-
-// judge takes the worst of what was found.
-func (o *Outcome) judge(t *Trial) {
-	o.Verdict, o.Findings, o.ranAgain = Pass, t.findings, t.ranAgain
-	if t.na != "" && len(t.findings) == 0 {
-		o.Verdict, o.Findings = NA, []Finding{{NA, t.na}}
-		return
-	}
-	for _, f := range t.findings {
-		if f.Verdict.rank() > o.Verdict.rank() {
-			o.Verdict = f.Verdict
-		}
-	}
-	if why := t.hindrance(); why != "" && o.Verdict == Fail {
-		o.Verdict, o.Findings = Broken, []Finding{{Broken, why}}
-		return
-	}
-	slices.SortStableFunc(o.Findings, func(a, b Finding) int { return b.Verdict.rank() - a.Verdict.rank() })
-}
-
-// choose is the cases that were asked for.
-func (o Options) choose(all []Case) ([]Case, error) {
-	known := map[string]bool{}
-	for _, c := range all {
-		known[c.ID], known[c.ID[:1]] = true, true
-	}
-	for _, name := range slices.Concat(o.Only, o.Skip) {
-		if !known[name] {
-			return nil, fmt.Errorf("no case %q: --list shows them", name)
+	worst := Pass
+	for _, f := range r.findings {
+		if f.Verdict.rank() > worst.rank() {
+			worst = f.Verdict
 		}
 	}
-	named := func(names []string, c Case) bool {
-		return slices.Contains(names, c.ID) || slices.Contains(names, c.ID[:1])
+	if r.suite.Meter.empty() {
+		r.obstacle = errRequests.Error()
 	}
-	return slices.DeleteFunc(all, func(c Case) bool {
-		return len(o.Only) > 0 && !named(o.Only, c) || named(o.Skip, c) || o.Safe && !c.Safe
-	}), nil
+	if worst == Fail && r.obstacle != "" {
+		return Broken, []Finding{{Broken, r.obstacle}}
+	}
+	slices.SortStableFunc(r.findings, func(a, b Finding) int { return b.Verdict.rank() - a.Verdict.rank() })
+	return worst, r.findings
 }

@@ -3,113 +3,125 @@ package probe
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// Template is a request with places for values: {{uuid}}, {{seq}} (a number that no other request has), {{amount}} (1 to 9999, the
-// next one for each intent), {{time}} (RFC 3339). The same place has the same value wherever it stands in one request.
+// Template is a request with generators: {{uuid}}, {{seq}} (a number that no other request has), {{amount}} (1 to 9999, the
+// next one for each intent), {{time}} (RFC 3339). A generator has the same value wherever it stands in one request.
 type Template struct {
 	Method string // default POST
-	Path   string // with the query; what follows Recipe.Target
-	Header []HeaderLine
+	Path   string // with the query; it follows Recipe.Target
+	Header []wire.HeaderLine
 	Body   string
 }
-
-// places of values in templates.
-var places = regexp.MustCompile(`\{\{\s*([a-z]+)\s*\}\}`)
 
 // Generators are the names that may stand in a template.
 func Generators() []string { return []string{"uuid", "seq", "amount", "time"} }
 
+var generator = regexp.MustCompile(`\{\{\s*([a-z]+)\s*\}\}`)
+
 // Intent is the values of one thing that a client wants to happen. Its retries have the same.
 type Intent struct {
-	uuid   string
-	seq    int64
-	amount int64
-	at     string
+	UUID, Seq, Amount, Time string
+
+	n int64
 }
 
-// intents makes intents that differ from each other.
-type intents struct{ last atomic.Int64 }
+// Intents makes intents that differ from each other, and from those of earlier runs.
+type Intents struct{ last atomic.Int64 }
 
-func newIntents() *intents {
-	i := new(intents)
-	i.last.Store(time.Now().UnixMilli() * 1000) // later than those of an earlier run
+// NewIntents returns the intents of a new run.
+func NewIntents() *Intents {
+	i := new(Intents)
+	i.last.Store(time.Now().UnixMilli() * 1000)
 	return i
 }
 
-func (i *intents) next() Intent {
+// Next is an intent that has not been used before.
+func (i *Intents) Next() Intent {
 	n := i.last.Add(1)
-	return Intent{uuid: newUUID(), seq: n, amount: n%9999 + 1, at: time.Now().UTC().Format(time.RFC3339Nano)}
+	return Intent{NewUUID(), strconv.FormatInt(n, 10), amount(n), time.Now().UTC().Format(time.RFC3339Nano), n}
 }
+
+func amount(n int64) string { return strconv.FormatInt(n%9999+1, 10) }
 
 // Changed is the same intent but for the amount; a template without {{amount}} has its {{seq}}, {{uuid}} or {{time}} changed.
 func (v Intent) Changed(t Template) Intent {
-	all := t.Path + t.Body
-	switch {
-	case mentions(all, "amount"):
-		v.amount = v.amount%9999 + 1
-	case mentions(all, "seq"):
-		v.seq++
-	case mentions(all, "uuid"):
-		v.uuid = newUUID()
+	v.n++
+	switch all := t.Path + t.Body; {
+	case Mentions(all, "amount"):
+		v.Amount = amount(v.n)
+	case Mentions(all, "seq"):
+		v.Seq = strconv.FormatInt(v.n, 10)
+	case Mentions(all, "uuid"):
+		v.UUID = NewUUID()
 	default:
-		v.at = time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano)
+		v.Time = time.Now().Add(time.Hour).UTC().Format(time.RFC3339Nano)
 	}
 	return v
 }
 
-// changes reports whether Changed makes another body.
-func (t Template) changes() bool { return places.MatchString(t.Body) }
+// Fill replaces the generators in a text by the intent's values.
+func (v Intent) Fill(text string) string {
+	return generator.ReplaceAllStringFunc(text, func(found string) string {
+		switch generator.FindStringSubmatch(found)[1] {
+		case "uuid":
+			return v.UUID
+		case "seq":
+			return v.Seq
+		case "amount":
+			return v.Amount
+		case "time":
+			return v.Time
+		}
+		return found
+	})
+}
 
-func mentions(text, generator string) bool {
-	for _, m := range places.FindAllStringSubmatch(text, -1) {
-		if m[1] == generator {
+// Mentions reports whether a text has a generator of that name; "" is any.
+func Mentions(text, name string) bool {
+	for _, m := range generator.FindAllStringSubmatch(text, -1) {
+		if name == "" || m[1] == name {
 			return true
 		}
 	}
 	return false
 }
 
-func (v Intent) fill(text string) string {
-	return places.ReplaceAllStringFunc(text, func(found string) string {
-		switch places.FindStringSubmatch(found)[1] {
-		case "uuid":
-			return v.uuid
-		case "seq":
-			return strconv.FormatInt(v.seq, 10)
-		case "amount":
-			return strconv.FormatInt(v.amount, 10)
-		case "time":
-			return v.at
-		}
-		return found
-	})
+// Sample is the body with a value for each generator, to look at its form.
+func (t Template) Sample() []byte {
+	return []byte(Intent{UUID: "u", Seq: "1", Amount: "1", Time: "t"}.Fill(t.Body))
 }
 
-// Check reports a place that no generator fills.
+// IsJSON reports whether the body is JSON once it is filled in.
+func (t Template) IsJSON() bool { return json.Valid(t.Sample()) }
+
+// Check returns an error for a generator that does not exist.
 func (t Template) Check() error {
 	parts := []string{t.Path, t.Body}
 	for _, h := range t.Header {
 		parts = append(parts, h.Value)
 	}
-	for _, m := range places.FindAllStringSubmatch(strings.Join(parts, "\n"), -1) {
+	for _, m := range generator.FindAllStringSubmatch(strings.Join(parts, "\n"), -1) {
 		switch m[1] {
 		case "uuid", "seq", "amount", "time":
 		default:
-			return fmt.Errorf("{{%s}} is no generator: there are %s", m[1], strings.Join(Generators(), ", "))
+			return fmt.Errorf("unknown generator {{%s}}; supported: %s", m[1], strings.Join(Generators(), ", "))
 		}
 	}
 	return nil
 }
 
-// newUUID returns a random UUID, version 4 (RFC 9562).
-func newUUID() string {
+// NewUUID returns a random UUID, version 4 (RFC 9562).
+func NewUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80

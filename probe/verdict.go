@@ -1,10 +1,5 @@
 package probe
 
-import (
-	"fmt"
-	"strconv"
-)
-
 // Verdict is how a case has ended.
 type Verdict string
 
@@ -31,12 +26,3 @@ func (v Verdict) rank() int {
 	}
 	return 0
 }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
 // Seen to fail with a "resolved" line put back.
@@ -55,7 +56,7 @@ func TestMatrixHasACellForEachSubject(t *testing.T) {
 	found := func(name string, verdicts ...probe.Verdict) result {
 		report := new(probe.Report)
 		for i, v := range verdicts {
-			report.Outcomes = append(report.Outcomes, probe.Outcome{ID: probe.Cases()[i].ID, Verdict: v})
+			report.Outcomes = append(report.Outcomes, probe.Outcome{ID: cases.All()[i].ID, Verdict: v})
 		}
 		return result{subject: subject{Name: name, Column: name}, reports: map[string]*probe.Report{"none": report, "ietf": report}}
 	}

@@ -18,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
 func main() {
@@ -138,7 +139,7 @@ func examineIn(ctx context.Context, s subject, profile, dir string) (_ *probe.Re
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
-	return probe.Run(ctx, recipeOf(s, profile, p), probe.Options{})
+	return cases.Run(ctx, recipeOf(s, profile, p), probe.Options{})
 }
 
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }

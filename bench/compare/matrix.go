@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 	"github.com/retrysafe/retrysafe/probe/report"
 )
 
@@ -81,7 +82,7 @@ func matrix(results []result, profile string) string {
 	}
 	writeRow(&b, head)
 	writeRow(&b, slices.Repeat([]string{"---"}, len(head)))
-	for _, c := range probe.Cases() {
+	for _, c := range cases.All() {
 		row, played := []string{c.ID, c.Checks}, false
 		for _, r := range results {
 			o, ok := r.reports[profile].Find(c.ID)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -31,7 +32,7 @@ func recipeOf(s subject, profile string, p *process) probe.Recipe {
 
 func post(path string) *probe.Template {
 	return &probe.Template{
-		Path: path, Header: []probe.HeaderLine{{Name: "Content-Type", Value: "application/json"}},
+		Path: path, Header: []wire.HeaderLine{{Name: "Content-Type", Value: "application/json"}},
 		Body: `{"amount": {{amount}}, "note": "{{uuid}}"}`,
 	}
 }
@@ -41,8 +42,8 @@ func withBody(t *probe.Template, body string) *probe.Template {
 	return t
 }
 
-func bearer(token string) []probe.HeaderLine {
-	return []probe.HeaderLine{{Name: "Authorization", Value: "Bearer " + token}}
+func bearer(token string) []wire.HeaderLine {
+	return []wire.HeaderLine{{Name: "Authorization", Value: "Bearer " + token}}
 }
 
 func ownRecipe(r *probe.Recipe, _ string) {

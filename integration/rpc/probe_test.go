@@ -12,6 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/grpcsafe"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/rpcsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -67,8 +68,8 @@ func behindConnect(t *testing.T, s *shop, guard *retrysafe.Guard, field string) 
 }
 
 func recipe(s *shop, profile, address string) grpcprobe.Recipe {
-	bearer := func(token string) []probe.HeaderLine {
-		return []probe.HeaderLine{{Name: "Authorization", Value: "Bearer " + token}}
+	bearer := func(token string) []wire.HeaderLine {
+		return []wire.HeaderLine{{Name: "Authorization", Value: "Bearer " + token}}
 	}
 	at := func(method string) *grpcprobe.Call { return &grpcprobe.Call{Method: service + "/" + method} }
 	create := *at("Create")

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -18,8 +18,8 @@ import (
 type Service struct {
 	Target      string // grpc://127.0.0.1:50051
 	Offers      []protoreflect.ServiceDescriptor
-	Undescribed []string           // services that the server has too, and does not describe
-	Metadata    []probe.HeaderLine // goes with each call
+	Undescribed []string          // services that the server has too, and does not describe
+	Metadata    []wire.HeaderLine // goes with each call
 }
 
 // FromGRPC makes a draft of a unary method. It is named as in shop.v1.Payments/CreatePayment, or by its last part if there is but one of

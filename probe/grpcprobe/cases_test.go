@@ -6,6 +6,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // recipeFor is a whole recipe for a shop.
@@ -15,8 +16,8 @@ func recipeFor(s *shop, address string) grpcprobe.Recipe {
 		Call: grpcprobe.Call{
 			Method: "shop.v1.Things/Create", Request: `{"amount": {{amount}}, "note": "{{uuid}}", "due_at": "{{time}}"}`,
 		},
-		A:    []probe.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},
-		B:    []probe.HeaderLine{{Name: "Authorization", Value: "Bearer secret-b"}},
+		A:    []wire.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},
+		B:    []wire.HeaderLine{{Name: "Authorization", Value: "Bearer secret-b"}},
 		Slow: &grpcprobe.Call{Method: "shop.v1.Things/Slowly"}, Failing: &grpcprobe.Call{Method: "shop.v1.Things/Refuse"},
 		Broken: &grpcprobe.Call{Method: "shop.v1.Things/Break"},
 		Limits: probe.Limits{Rate: 5000},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // client calls one server. Each call has a connection of its own, so that nothing in between makes it twice.
@@ -52,7 +54,7 @@ func (c *client) connect() (*grpc.ClientConn, error) {
 }
 
 // lookUp learns from the server what the recipe's calls look like.
-func (c *client) lookUp(ctx context.Context, calls []probe.Template, as []probe.HeaderLine) error {
+func (c *client) lookUp(ctx context.Context, calls []probe.Template, as []wire.HeaderLine) error {
 	var paths, services []string
 	for _, t := range calls {
 		service, _, err := serviceOf(t.Path)
@@ -76,29 +78,46 @@ func (c *client) lookUp(ctx context.Context, calls []probe.Template, as []probe.
 	return nil
 }
 
-// exchange makes a call once and waits for its end.
-func (c *client) exchange(ctx context.Context, r probe.Request) probe.Answer {
-	conn, raw, err := c.prepare(r)
+// call is a call that can be made: its message is JSON, its method begins with a slash.
+type call struct {
+	path     string
+	metadata []wire.HeaderLine
+	message  []byte
+}
+
+// as is the call of another caller: the lines replace those of the same names.
+func (c call) as(lines ...wire.HeaderLine) call {
+	c.metadata = slices.DeleteFunc(slices.Clone(c.metadata), func(h wire.HeaderLine) bool {
+		return slices.ContainsFunc(lines, func(l wire.HeaderLine) bool { return strings.EqualFold(l.Name, h.Name) })
+	})
+	c.metadata = append(c.metadata, lines...)
+	return c
+}
+
+// do makes a call once and waits for its end.
+func (c *client) do(ctx context.Context, q call) reply {
+	sent := time.Now()
+	conn, raw, err := c.prepare(q)
 	if err != nil {
-		return probe.Answer{Err: err, SentAt: time.Now(), EndedAt: time.Now()}
+		return reply{err: err, sentAt: sent, endedAt: time.Now()}
 	}
 	defer func() { _ = conn.Close() }()
 	var header, trailer metadata.MD
 	var response []byte
 	one := &attempt{}
-	sent := time.Now()
-	err = conn.Invoke(one.in(outgoing(ctx, r.Header)), r.Path, raw, &response,
+	sent = time.Now()
+	err = conn.Invoke(one.in(outgoing(ctx, q.metadata)), q.path, raw, &response,
 		grpc.Header(&header), grpc.Trailer(&trailer), grpc.PerRPCCredentials(one), grpc.ForceCodec(asTheyAre{}))
-	a := c.answer(r.Path, response, err, header, trailer)
+	a := c.reply(q.path, response, err, header, trailer)
 	if err != nil && !one.answered.Load() {
-		a = probe.Answer{Err: one.explain(err)}
+		a = reply{err: one.explain(err)}
 	}
-	a.SentAt, a.EndedAt = sent, time.Now()
+	a.sentAt, a.endedAt = sent, time.Now()
 	return a
 }
 
-func (c *client) prepare(r probe.Request) (*grpc.ClientConn, []byte, error) {
-	raw, err := c.schema.marshal(r)
+func (c *client) prepare(q call) (*grpc.ClientConn, []byte, error) {
+	raw, err := c.schema.marshal(q)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -165,7 +184,7 @@ func (c *client) close() {
 }
 
 // outgoing is a context with metadata.
-func outgoing(ctx context.Context, lines []probe.HeaderLine) context.Context {
+func outgoing(ctx context.Context, lines []wire.HeaderLine) context.Context {
 	for _, l := range lines {
 		ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(l.Name), l.Value)
 	}

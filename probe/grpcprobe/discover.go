@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // Server is one that can be asked what it offers.
@@ -21,7 +21,7 @@ type Server struct {
 	// TLS says how to speak it to the target; nil: in the clear.
 	TLS *tls.Config
 	// Metadata goes with the questions: a server may answer those only that it knows. It is sent as it stands. Empty: none.
-	Metadata []probe.HeaderLine
+	Metadata []wire.HeaderLine
 }
 
 // Services asks a server what services it has, and what their methods and messages look like; undescribed are those that it names and

@@ -19,6 +19,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // What a server has is told by either version of reflection, with its methods and messages, and nothing is made.
@@ -64,7 +65,7 @@ func TestReflectionIsAskedWithMetadata(t *testing.T) {
 	if _, _, err := grpcprobe.Services(t.Context(), at); err == nil || !strings.Contains(err.Error(), "UNAUTHENTICATED: who are you?") {
 		t.Errorf("nobody: %v", err)
 	}
-	at.Metadata = []probe.HeaderLine{{Name: "user", Value: "alice"}}
+	at.Metadata = []wire.HeaderLine{{Name: "user", Value: "alice"}}
 	if _, _, err := grpcprobe.Services(t.Context(), at); err != nil {
 		t.Errorf("alice: %v", err)
 	}

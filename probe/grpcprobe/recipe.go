@@ -1,6 +1,7 @@
 package grpcprobe
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // Recipe is what the probe has to know of a gRPC service. Target, Call and Identity are needed; each of the others makes more
@@ -32,7 +34,7 @@ type Recipe struct {
 	Count probe.Counter
 
 	// A is the metadata that makes a call one of the ordinary caller's, B another caller's. Empty: none.
-	A, B []probe.HeaderLine
+	A, B []wire.HeaderLine
 
 	// Variants of the call; nil where there is none. One without a method has that of Call, one without a request its request.
 	Slow    *Call // takes a second or more
@@ -48,7 +50,7 @@ type Call struct {
 	// Method is its full name: shop.v1.Payments/CreatePayment.
 	Method string
 	// Metadata goes with it.
-	Metadata []probe.HeaderLine
+	Metadata []wire.HeaderLine
 	// Request is the request in JSON, with the generators of probe.Template.
 	Request string
 }
@@ -88,47 +90,40 @@ func (r *Recipe) rules() (rules, error) {
 	all, err := rulesOf(r.Profile)
 	switch {
 	case r.Key.Metadata != "":
-		all.Header, all.Member = strings.ToLower(r.Key.Metadata), ""
+		all.header, all.field = strings.ToLower(r.Key.Metadata), ""
 	case r.Key.Field != "":
-		all.Header, all.Member = "", r.Key.Field
+		all.header, all.field = "", r.Key.Field
 	}
 	return all, err
 }
 
-// plain is the recipe as package probe has it.
-func (r *Recipe) plain() probe.Recipe {
+// calls are the calls that the recipe has, completed, and where: "call" and the names of the variants.
+func (r *Recipe) calls() map[string]probe.Template {
+	all := map[string]probe.Template{"call": r.Call.template(Call{})}
+	for name, c := range map[string]*Call{"slow": r.Slow, "failing": r.Failing, "broken": r.Broken} {
+		if c != nil {
+			all[name] = c.template(r.Call)
+		}
+	}
+	return all
+}
+
+// target is the server's address, for reports.
+func (r *Recipe) target() string {
 	scheme := "grpc"
 	if r.TLS != nil {
 		scheme = "grpcs"
 	}
-	return probe.Recipe{
-		Target: &url.URL{Scheme: scheme, Host: r.Target}, Profile: r.Profile, Request: r.Call.template(Call{}),
-		Identity: probe.Identity{Pointer: r.Identity}, Count: r.Count, A: r.A, B: r.B, Limits: r.Limits,
-		Variants: probe.Variants{Slow: r.variant(r.Slow), Failing: r.variant(r.Failing), Broken: r.variant(r.Broken)},
-	}
+	return (&url.URL{Scheme: scheme, Host: r.Target}).Redacted()
 }
 
-func (r *Recipe) variant(c *Call) *probe.Template {
-	if c == nil {
-		return nil
-	}
-	t := c.template(r.Call)
-	return &t
-}
-
-// template is the call as package probe has it; what it leaves out is that of another.
+// template is the call with its generators; what it leaves out is that of another.
 func (c Call) template(rest Call) probe.Template {
-	if c.Method == "" {
-		c.Method = rest.Method
-	}
-	if c.Request == "" {
-		c.Request = rest.Request
-	}
-	if c.Request == "" {
-		c.Request = "{}"
-	}
 	if c.Metadata == nil {
 		c.Metadata = rest.Metadata
 	}
-	return probe.Template{Method: "CALL", Path: "/" + strings.TrimPrefix(c.Method, "/"), Header: c.Metadata, Body: c.Request}
+	return probe.Template{
+		Path: "/" + strings.TrimPrefix(cmp.Or(c.Method, rest.Method), "/"), Header: c.Metadata,
+		Body: cmp.Or(c.Request, rest.Request, "{}"),
+	}
 }

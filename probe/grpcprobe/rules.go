@@ -7,14 +7,18 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
-
-	"github.com/retrysafe/retrysafe/probe"
 )
 
-// rules are what a profile says that a client may count on. Codes are those that are right; none: the profile does not say, and what
-// is seen is recorded.
+// rules are what a profile says that a client may count on. Codes are those that are right; none: the profile does not say,
+// and what is seen is recorded.
 type rules struct {
-	probe.Rules
+	name     string
+	header   string // the metadata entry that carries the key; "": the key is in a field
+	field    string // the field of the request that carries the key
+	marker   string // the metadata entry of a replay, whose value is "true"; "": there is none
+	compares bool   // the request of a retry is compared with the first one
+	exact    bool   // a replay has the bytes of the first response; otherwise it shows the same thing
+
 	malformed, mismatch, inFlight codesOf
 }
 
@@ -38,13 +42,13 @@ func KeyOf(profile string) Key {
 	if err != nil {
 		return Key{}
 	}
-	return Key{Metadata: r.Header, Field: r.Member}
+	return Key{Metadata: r.header, Field: r.field}
 }
 
 func profiles() map[string]rules {
 	all := map[string]rules{}
 	for _, r := range []rules{ietf(), aip155(), none()} {
-		all[r.Name] = r
+		all[r.name] = r
 	}
 	return all
 }
@@ -60,31 +64,22 @@ func rulesOf(name string) (rules, error) {
 	return r, nil
 }
 
-// ietf is the draft in gRPC's terms. There is no standard of these codes: they are those that generic clients treat rightly. What can
+// ietf is draft-ietf-httpapi-idempotency-key-header-07 in gRPC's terms. There is no standard of these codes: they are those that generic clients treat rightly. What can
 // be retried as it is has a code that says so, and what cannot has one that nobody retries.
 func ietf() rules {
 	return rules{
-		Rules: probe.Rules{
-			Name: "ietf", Title: "draft-ietf-httpapi-idempotency-key-header-07 in gRPC's codes", Header: "idempotency-key", MaxKey: 255,
-			Marker: "idempotent-replayed", MarkerValue: "true", SameBytes: true, Replays: true, Compares: true,
-		},
-		malformed: codesOf{codes.InvalidArgument},
-		mismatch:  codesOf{codes.FailedPrecondition},
-		inFlight:  codesOf{codes.Aborted, codes.Unavailable},
+		name: "ietf", header: "idempotency-key", marker: "idempotent-replayed", exact: true, compares: true,
+		malformed: codesOf{codes.InvalidArgument}, mismatch: codesOf{codes.FailedPrecondition},
+		inFlight: codesOf{codes.Aborted, codes.Unavailable},
 	}
 }
 
-// aip155 has the key in the request, and says of the rest only that there is one effect and that success is shown again.
-func aip155() rules {
-	return rules{Rules: probe.Rules{
-		Name: "aip155", Title: "Google AIP-155, request identification", Member: "request_id", MaxKey: 36, UUIDs: true, Replays: true,
-	}}
-}
+// aip155 is Google AIP-155, request identification: the key is in the request, and of the rest it says only that there is one
+// effect and that success is shown again.
+func aip155() rules { return rules{name: "aip155", field: "request_id"} }
 
-// none has only what must hold whatever was declared.
-func none() rules {
-	return rules{Rules: probe.Rules{Name: "none", Title: "nothing declared", Header: "idempotency-key", MaxKey: 36, Replays: true}}
-}
+// none has only what must hold whether a profile was declared or not.
+func none() rules { return rules{name: "none", header: "idempotency-key"} }
 
 // nothingHappened are codes that say that the call was not carried out: a client makes it again, and must not get them from a shelf.
 func nothingHappened(c codes.Code) bool {

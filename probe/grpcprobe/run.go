@@ -5,13 +5,116 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// ErrRecipe is what errors of Run are that say what is wrong with the recipe, also those for which the server had to be asked what it
-// has. Nothing has been called then.
+// run is one case being run over gRPC: probe.Run, and calls that are made by the recipe.
+type run struct {
+	*probe.Run
+	*session
+}
+
+// send makes a call once and waits for its end. The label names it in the timeline.
+func (t *run) send(label string, c call) reply {
+	var a reply
+	e := probe.Exchange{Label: label, Request: shownCall(c, t.credentials().Hide(c.metadata))}
+	if a.err = t.meter.Spend(t.Context()); a.err == nil {
+		ctx, cancel := context.WithTimeout(t.Context(), t.recipe.Limits.Timeout)
+		defer cancel()
+		a = t.client.do(ctx, c)
+	}
+	if a.ended {
+		e.Connection, e.Code, e.Status = t.meter.Connected(), nameOf(a.code), statusOf(a.code)
+	}
+	if a.err != nil {
+		e.Error = a.err.Error()
+	}
+	e.SentAt, e.EndedAt, e.Answer = a.sentAt, a.endedAt, shownReply(a, t.credentials().Mask)
+	a.no = t.Record(e)
+	return a
+}
+
+// first makes the first call of a case. It ends the case unless that succeeds: there would be nothing to compare with.
+func (t *run) first(label string, c call) reply {
+	a := t.send(label, c)
+	switch {
+	case !a.ended:
+		t.Brokenf("the target did not answer the first call (%d): %v", a.no, a.err)
+	case !a.ok():
+		t.Brokenf("the target refused the first call (%d) with %s", a.no, a.text())
+	case t.id(a) == "":
+		t.Brokenf("the response (%d) has nothing at %s: %s", a.no, t.recipe.Identity, wire.Shorten(a.body, 200))
+	}
+	return a
+}
+
+// new is a call for a new intent of caller A, with a new key: of the recipe, or one of its variants.
+func (t *run) new(name string) call { return t.keyed(t.from(name, t.intents.Next()), probe.NewUUID()) }
+
+// from is a call for an intent of caller A, without a key.
+func (t *run) from(name string, v probe.Intent) call { return t.fill(t.recipe.calls()[name], v) }
+
+// keyed carries the key as the profile has it: in the metadata, or in a field.
+func (t *run) keyed(c call, key string) call {
+	if t.rules.field != "" {
+		c.message = probe.WithMember(c.message, t.rules.field, key)
+		return c
+	}
+	return c.as(wire.HeaderLine{Name: t.rules.header, Value: key})
+}
+
+// id is what tells one created thing from another; "" if the reply does not show it.
+func (t *run) id(a reply) string {
+	id, err := wire.AtPointer(a.body, t.recipe.Identity)
+	if err != nil || !a.ok() {
+		return ""
+	}
+	return id
+}
+
+// wantEffects notes a FAIL unless the case has had exactly that many effects so far.
+func (t *run) wantEffects(want int, replies ...reply) bool {
+	return t.WantEffects(want, t.shown(replies)...)
+}
+
+// effects is how many effects the case has had so far.
+func (t *run) effects(expected int, replies ...reply) int {
+	return t.MustCount(expected, t.shown(replies)...)
+}
+
+func (t *run) shown(replies []reply) []probe.Shown {
+	all := make([]probe.Shown, len(replies))
+	for i, a := range replies {
+		all[i] = probe.Shown{Identity: t.id(a), SentAt: a.sentAt}
+	}
+	return all
+}
+
+// right reports whether a code is one of those that the profile has; where it has none, all are.
+func right(a reply, among codesOf) bool { return len(among) == 0 || slices.Contains(among, a.code) }
+
+// wantReplay notes a FAIL unless a retry's reply shows what the first one showed.
+func wantReplay(t *run, first, again reply) bool {
+	switch {
+	case !again.ended:
+		t.Failf("the retry (%d) got %s", again.no, again.text())
+	case !again.ok():
+		t.Failf("the retry (%d) got %s instead of the first response", again.no, again.text())
+	case t.id(first) != t.id(again):
+		t.Failf("the retry (%d) shows %q, the first response %q: it ran again", again.no, t.id(again), t.id(first))
+	case t.rules.exact && !first.same(again):
+		t.Failf("the retry (%d) got another response: %s instead of %s", again.no, wire.Shorten(again.body, 120),
+			wire.Shorten(first.body, 120))
+	default:
+		return true
+	}
+	return false
+}
+
+// ErrRecipe is matched by errors of Run that are about the recipe, also those for which the server had to be asked for its
+// descriptors. Nothing has been called then.
 var ErrRecipe = errors.New("the recipe is wrong")
 
 // wrong is an error that is ErrRecipe.
@@ -20,124 +123,4 @@ type wrong struct{ error }
 // Is implements what errors.Is asks for.
 func (wrong) Is(target error) bool { return target == ErrRecipe }
 
-// Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is wrong, if the
-// target cannot be reached or does not offer reflection, or if ctx ends.
-func Run(ctx context.Context, recipe Recipe, o probe.Options) (*probe.Report, error) {
-	if err := recipe.check(); err != nil {
-		return nil, wrong{err}
-	}
-	rules, err := recipe.rules()
-	if err != nil {
-		return nil, wrong{err}
-	}
-	s := &suite{rules: rules, client: newClient(&recipe)}
-	defer s.client.close()
-	plain := recipe.plain()
-	if err := s.lookUp(ctx, plain); err != nil {
-		return nil, err
-	}
-	report, err := s.protocol().Run(ctx, plain, o)
-	if report != nil {
-		report.Observed.Protocol = "grpc" // also if no case could be played
-	}
-	return report, err
-}
-
-// lookUpTimeout is how long a server may take to describe itself.
-const lookUpTimeout = 15 * time.Second
-
-func (s *suite) lookUp(ctx context.Context, recipe probe.Recipe) error {
-	calls := []probe.Template{recipe.Request}
-	for _, t := range []*probe.Template{recipe.Variants.Slow, recipe.Variants.Failing, recipe.Variants.Broken} {
-		if t != nil {
-			calls = append(calls, *t)
-		}
-	}
-	for _, t := range calls {
-		if err := t.Check(); err != nil {
-			return wrong{fmt.Errorf("recipe: %w", err)}
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
-	defer cancel()
-	as := probe.Request{Header: recipe.Request.Header}.As(recipe.A)
-	if err := s.client.lookUp(ctx, calls, as.Header); err != nil {
-		return fmt.Errorf("target %s: %w", recipe.Target.Host, err)
-	}
-	return nil
-}
-
-func (s *suite) protocol() probe.Protocol {
-	return probe.Protocol{
-		Rules: s.rules.Rules, Cases: s.cases(), Request: shownRequest, Answer: shownAnswer, Exchange: s.client.exchange,
-		Check: func(r probe.Request) error {
-			if err := s.client.schema.check(r, s.rules.Member); err != nil {
-				return wrong{err}
-			}
-			return nil
-		},
-	}
-}
-
-// suite is the cases for one server.
-type suite struct {
-	rules  rules
-	client *client
-}
-
-// Cases are all of them in the order in which they are played.
-func Cases() []probe.Case { return new(suite).cases() }
-
-// trial is one case being played.
-type trial struct {
-	*probe.Trial
-	rules  rules
-	client *client
-}
-
-func (s *suite) by(play func(t *trial)) func(t *probe.Trial) {
-	return func(t *probe.Trial) {
-		play(&trial{t, s.rules, s.client})
-	}
-}
-
-// works makes the first call of a case: it must succeed, or there is nothing to look at.
-func (t *trial) works(label string, r probe.Request) (probe.Answer, bool) {
-	a := t.Send(label, r)
-	switch {
-	case a.Status == 0:
-		t.Brokenf("the target did not answer the first call (%d): %v", a.No, a.Err)
-	case !a.OK():
-		t.Brokenf("the target refused the first call (%d) with %s", a.No, said(a))
-	case t.identity(a) == "":
-		t.Brokenf("the response (%d) has nothing at %s: %s", a.No, t.Recipe.Identity.Pointer, shortened(a.Body, 200))
-	default:
-		return a, true
-	}
-	return a, false
-}
-
-// identity is what tells one created thing from another; "" if the answer says nothing of it.
-func (t *trial) identity(a probe.Answer) string {
-	id, err := a.JSON(t.Recipe.Identity.Pointer)
-	if err != nil || !a.OK() {
-		return ""
-	}
-	return id
-}
-
-// inField reports whether the request carries the key.
-func (t *trial) inField() bool { return t.rules.Member != "" }
-
-// right reports whether a code is one of those that the profile has; where it has none, all are.
-func right(a probe.Answer, among codesOf) bool {
-	return len(among) == 0 || slices.Contains(among, codeOf(a))
-}
-
-// said is what an answer says, in a few words.
-func said(a probe.Answer) string {
-	if a.Status == 0 {
-		return fmt.Sprintf("no answer: %v", a.Err)
-	}
-	return a.Code + " " + shortened(a.Body, 200)
-}
+func wrongf(format string, args ...any) error { return wrong{fmt.Errorf(format, args...)} }

@@ -11,8 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/dynamicpb"
-
-	"github.com/retrysafe/retrysafe/probe"
 )
 
 // schema is what is known of the methods that the recipe calls.
@@ -92,22 +90,22 @@ func methodsOf(s protoreflect.ServiceDescriptor) (names []string) {
 }
 
 // marshal makes the bytes of a call. The same request is the same bytes each time.
-func (s *schema) marshal(r probe.Request) ([]byte, error) {
-	m, err := s.message(r)
+func (s *schema) marshal(q call) ([]byte, error) {
+	m, err := s.message(q)
 	if err != nil {
 		return nil, err
 	}
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
-func (s *schema) message(r probe.Request) (*dynamicpb.Message, error) {
-	method := s.methods[r.Path]
+func (s *schema) message(q call) (*dynamicpb.Message, error) {
+	method := s.methods[q.path]
 	if method == nil {
-		return nil, fmt.Errorf("%s has not been looked up", r.Path)
+		return nil, fmt.Errorf("%s has not been looked up", q.path)
 	}
 	m := dynamicpb.NewMessage(method.Input())
-	if err := (protojson.UnmarshalOptions{Resolver: s.types}).Unmarshal(r.Body, m); err != nil {
-		return nil, fmt.Errorf("the request of %s is no %s: %w", strings.TrimPrefix(r.Path, "/"), method.Input().FullName(), err)
+	if err := (protojson.UnmarshalOptions{Resolver: s.types}).Unmarshal(q.message, m); err != nil {
+		return nil, fmt.Errorf("the request of %s is no %s: %w", strings.TrimPrefix(q.path, "/"), method.Input().FullName(), err)
 	}
 	return m, nil
 }
@@ -126,8 +124,8 @@ func (s *schema) json(m proto.Message) ([]byte, error) {
 }
 
 // check says why a request cannot be sent: it does not fit its message, or the key does not fit into it.
-func (s *schema) check(r probe.Request, field string) error {
-	m, err := s.message(r)
+func (s *schema) check(q call, field string) error {
+	m, err := s.message(q)
 	if err != nil || field == "" {
 		return err
 	}

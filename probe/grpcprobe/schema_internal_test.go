@@ -7,8 +7,6 @@ import (
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
-
-	"github.com/retrysafe/retrysafe/probe"
 )
 
 // A server that compares bytes must find the same ones. Seen to fail without Deterministic: dynamic messages have no order.
@@ -29,7 +27,7 @@ func TestTheSameRequestIsTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := probe.Request{Path: "/google.protobuf.S/M", Body: []byte(`{"packed": true, "lazy": true, "deprecated": true, "weak": true, "jstype": "JS_STRING"}`)}
+	r := call{path: "/google.protobuf.S/M", message: []byte(`{"packed": true, "lazy": true, "deprecated": true, "weak": true, "jstype": "JS_STRING"}`)}
 	first, err := s.marshal(r)
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -28,7 +28,7 @@ type getSettings struct {
 	path    string // follows the target; "": there is a url
 	url     string
 	pointer string // "": the whole body
-	headers []probe.HeaderLine
+	headers []wire.HeaderLine
 }
 
 // sqlSettings count by asking a database.

@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // getCounter counts by asking the target.
 type getCounter struct {
 	url     string
 	pointer string
-	headers []probe.HeaderLine
+	headers []wire.HeaderLine
 	client  *http.Client
 	// patience is how long a rate limit is waited out.
 	patience time.Duration

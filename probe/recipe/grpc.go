@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -28,7 +29,7 @@ type call struct {
 	at        ast.Node // nil: it is not in the file
 	method    string
 	badMethod bool // there is one, and it has been refused
-	metadata  []probe.HeaderLine
+	metadata  []wire.HeaderLine
 	request   string
 	requestAt ast.Node // nil: it has none of its own
 }
@@ -182,7 +183,7 @@ func (p *parser) checkCall(r *yamlfile.Reader, c *call, what string) {
 	if key == (grpcprobe.Key{}) {
 		key = grpcprobe.KeyOf(p.file.Recipe.Profile)
 	}
-	if key.Metadata != "" && slices.ContainsFunc(c.metadata, func(h probe.HeaderLine) bool { return strings.EqualFold(h.Name, key.Metadata) }) {
+	if key.Metadata != "" && slices.ContainsFunc(c.metadata, func(h wire.HeaderLine) bool { return strings.EqualFold(h.Name, key.Metadata) }) {
 		r.Fault(c.at, "the probe sends "+key.Metadata+" itself: that is what it tests", "leave the line out of the metadata")
 	}
 	var members map[string]json.RawMessage
@@ -203,7 +204,7 @@ func (g *calls) open(recipe probe.Recipe) grpcprobe.Recipe {
 }
 
 // ServerAt is the server of a target, asked with metadata.
-func ServerAt(target *url.URL, metadata []probe.HeaderLine) grpcprobe.Server {
+func ServerAt(target *url.URL, metadata []wire.HeaderLine) grpcprobe.Server {
 	return grpcprobe.Server{Target: target.Host, TLS: secure(target), Metadata: metadata}
 }
 

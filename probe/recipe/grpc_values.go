@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -56,13 +56,13 @@ func requestField(s string) (string, error) {
 }
 
 // metadata reads metadata: a name and a value, or a list of values.
-func metadata(to *[]probe.HeaderLine, env environment, what string) yamlfile.Field {
+func metadata(to *[]wire.HeaderLine, env environment, what string) yamlfile.Field {
 	return pairs(to, what, metadataName, lineOf(env, metadataValue))
 }
 
 // ParseMetadata reads a line of metadata such as "authorization: Bearer ${TOKEN}": as it is written, and with the variables of the
 // environment. Its error shows nothing of the value.
-func ParseMetadata(s string, lookup func(name string) (string, bool)) (written, expanded probe.HeaderLine, err error) {
+func ParseMetadata(s string, lookup func(name string) (string, bool)) (written, expanded wire.HeaderLine, err error) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok {
 		return written, expanded, yamlfile.Wrong("that has no colon", "write a name and a value, as in 'authorization: Bearer me'")
@@ -71,7 +71,7 @@ func ParseMetadata(s string, lookup func(name string) (string, bool)) (written, 
 		return written, expanded, err
 	}
 	filled, err := lineOf(environment{lookup}, metadataValue)(strings.TrimSpace(value))
-	return probe.HeaderLine{Name: name, Value: strings.TrimSpace(value)}, probe.HeaderLine{Name: name, Value: filled}, err
+	return wire.HeaderLine{Name: name, Value: strings.TrimSpace(value)}, wire.HeaderLine{Name: name, Value: filled}, err
 }
 
 // metadataName accepts the names that a recipe can give. gRPC writes them in small letters.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // variablesOf is an environment for tests.
@@ -38,7 +38,7 @@ func wantText(t *testing.T, what, got string, parts ...string) {
 	}
 }
 
-func lines(all []probe.HeaderLine) string {
+func lines(all []wire.HeaderLine) string {
 	var b strings.Builder
 	for _, h := range all {
 		b.WriteString(h.Name + ": " + h.Value + "\n")

@@ -188,8 +188,8 @@ func TestWebhooks(t *testing.T) {
 	send(`{"event": {"id": 2}}`)
 	send(`{"event": {"id": 1}}`) // delivered again
 	want(t, "effects", counted(t, r), 2)
-	witness, _ := r.Count.(probe.Witness)
-	want(t, "evidence", witness.Evidence(), probe.BySink)
+	witness, _ := r.Count.(probe.RatedCounter)
+	want(t, "evidence", witness.Evidence(), probe.ByArrival)
 	answer, err := http.Get(address)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,9 @@ import (
 	"net/url"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
+	"github.com/retrysafe/retrysafe/probe/profile"
 )
 
 // Protocol is what differs between APIs of HTTP and services of gRPC.
@@ -25,7 +27,7 @@ func Protocols() []Protocol { return []Protocol{overHTTP(), overGRPC()} }
 
 func overHTTP() Protocol {
 	return Protocol{
-		Name: "HTTP", Cases: probe.Cases(), Profiles: probe.ProfileNames(), First: "B01",
+		Name: "HTTP", Cases: cases.All(), Profiles: profile.Names(), First: "B01",
 		Target: ParseTarget, Targets: "http://127.0.0.1:8080 or https://api.example.test/v1",
 	}
 }
@@ -65,5 +67,5 @@ func (f *File) Run(ctx context.Context, opened probe.Recipe, o probe.Options) (*
 	if f.grpc != nil {
 		return grpcprobe.Run(ctx, f.grpc.open(opened), o)
 	}
-	return probe.Run(ctx, opened, o)
+	return cases.Run(ctx, opened, o)
 }

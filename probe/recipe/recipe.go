@@ -14,6 +14,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/profile"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -68,7 +70,7 @@ func (p *parser) fields() map[string]yamlfile.Field {
 	return map[string]yamlfile.Field{
 		"target":       yamlfile.Scalar(&r.Target, expanded(p.env, ParseTarget)),
 		"i_own_this":   yamlfile.Scalar(&p.file.IOwnThis, yamlfile.Bool),
-		"profile":      yamlfile.Scalar(&r.Profile, yamlfile.Choice(probe.ProfileNames()...)),
+		"profile":      yamlfile.Scalar(&r.Profile, yamlfile.Choice(profile.Names()...)),
 		"key_header":   yamlfile.Scalar(&r.KeyHeader, fieldName),
 		"key_required": yamlfile.Scalar(&r.KeyRequired, yamlfile.Bool),
 		"request":      p.request.read(p.env, "request"),
@@ -112,8 +114,8 @@ func (p *parser) credentials(r *yamlfile.Reader, n ast.Node) {
 // checkCallers finds callers that are one and the same. Where a variable is missing, that is all there is to say.
 func (p *parser) checkCallers(r *yamlfile.Reader, n ast.Node) {
 	to := &p.file.Recipe
-	for name, other := range map[string][]probe.HeaderLine{"b": to.B, "revoked": to.Revoked, "a_again": to.AAgain} {
-		unread := slices.ContainsFunc(other, func(h probe.HeaderLine) bool { return h.Value == "" })
+	for name, other := range map[string][]wire.HeaderLine{"b": to.B, "revoked": to.Revoked, "a_again": to.AAgain} {
+		unread := slices.ContainsFunc(other, func(h wire.HeaderLine) bool { return h.Value == "" })
 		if len(other) > 0 && !unread && reflect.DeepEqual(to.A, other) {
 			r.Fault(n, fmt.Sprintf("credentials a and %s are the same", name), "give another caller's, or leave it out")
 		}

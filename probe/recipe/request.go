@@ -9,6 +9,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/profile"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -17,7 +19,7 @@ type request struct {
 	at      ast.Node // nil: it is not in the file
 	method  string
 	path    string
-	headers []probe.HeaderLine
+	headers []wire.HeaderLine
 	body    string
 	bodyAt  ast.Node // nil: it has none of its own
 	badPath bool     // there is one, and it has been refused
@@ -86,11 +88,11 @@ func (q *request) saysJSON() bool {
 
 // checkKey finds a key that would be the same in all requests.
 func (q *request) checkKey(r *yamlfile.Reader, recipe probe.Recipe) {
-	header := cmp.Or(recipe.KeyHeader, probe.Profiles()[cmp.Or(recipe.Profile, "ietf")].Header)
+	header := cmp.Or(recipe.KeyHeader, profile.All()[cmp.Or(recipe.Profile, "ietf")].Header)
 	if q.at == nil || header == "" {
 		return
 	}
-	if slices.ContainsFunc(q.headers, func(h probe.HeaderLine) bool { return strings.EqualFold(h.Name, header) }) {
+	if slices.ContainsFunc(q.headers, func(h wire.HeaderLine) bool { return strings.EqualFold(h.Name, header) }) {
 		r.Fault(q.at, "the probe sends "+header+" itself: that is what it tests", "leave the line out of the headers")
 	}
 }
@@ -171,9 +173,9 @@ func (p *parser) finishVariants(r *yamlfile.Reader) {
 }
 
 // inherited is the request's lines but for those that the variant has itself.
-func inherited(of, own []probe.HeaderLine) []probe.HeaderLine {
-	rest := slices.DeleteFunc(slices.Clone(of), func(h probe.HeaderLine) bool {
-		return slices.ContainsFunc(own, func(o probe.HeaderLine) bool { return strings.EqualFold(o.Name, h.Name) })
+func inherited(of, own []wire.HeaderLine) []wire.HeaderLine {
+	rest := slices.DeleteFunc(slices.Clone(of), func(h wire.HeaderLine) bool {
+		return slices.ContainsFunc(own, func(o wire.HeaderLine) bool { return strings.EqualFold(o.Name, h.Name) })
 	})
 	return append(rest, own...)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -78,12 +79,12 @@ func fieldValue(s string) (string, error) {
 }
 
 // headers reads header lines.
-func headers(to *[]probe.HeaderLine, env environment, what string) yamlfile.Field {
+func headers(to *[]wire.HeaderLine, env environment, what string) yamlfile.Field {
 	return pairs(to, what, headerName, lineOf(env, fieldValue))
 }
 
 // pairs reads a name and a value, or a list of values for a line each.
-func pairs(to *[]probe.HeaderLine, what string, nameOf, valueOf func(string) (string, error)) yamlfile.Field {
+func pairs(to *[]wire.HeaderLine, what string, nameOf, valueOf func(string) (string, error)) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		for _, entry := range r.Entries(n, what) {
 			var name string
@@ -99,7 +100,7 @@ func pairs(to *[]probe.HeaderLine, what string, nameOf, valueOf func(string) (st
 			}
 			read(r, entry.Value)
 			for _, v := range values {
-				*to = append(*to, probe.HeaderLine{Name: name, Value: v})
+				*to = append(*to, wire.HeaderLine{Name: name, Value: v})
 			}
 		}
 	}

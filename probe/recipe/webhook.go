@@ -25,7 +25,7 @@ type sink struct {
 	err     error // of the first delivery that could not be understood
 }
 
-var _ probe.Witness = (*sink)(nil)
+var _ probe.RatedCounter = (*sink)(nil)
 
 func (w *webhookSettings) address() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port))
@@ -98,8 +98,8 @@ func (s *sink) Count(context.Context) (int64, error) {
 	return s.effects, s.err
 }
 
-// Evidence implements probe.Witness: what has come has left the target.
-func (s *sink) Evidence() probe.Evidence { return probe.BySink }
+// Evidence implements probe.RatedCounter: what has come has left the target.
+func (s *sink) Evidence() probe.Evidence { return probe.ByArrival }
 
 // Close implements io.Closer.
 func (s *sink) Close() error { return s.server.Close() }

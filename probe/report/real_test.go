@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 	"github.com/retrysafe/retrysafe/probe/internal/target"
+	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
 // What a run has really found has a place in each form.
@@ -17,9 +19,9 @@ func TestFormsOfARealRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := probe.Template{Path: "/things", Header: []probe.HeaderLine{{Name: "Content-Type", Value: "application/json"}}, Body: `{"amount": {{amount}}}`}
-	r, err := probe.Run(t.Context(), probe.Recipe{
-		Target: u, Request: template, Identity: probe.Identity{Pointer: "/id"}, A: []probe.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},
+	template := probe.Template{Path: "/things", Header: []wire.HeaderLine{{Name: "Content-Type", Value: "application/json"}}, Body: `{"amount": {{amount}}}`}
+	r, err := cases.Run(t.Context(), probe.Recipe{
+		Target: u, Request: template, Identity: probe.Identity{Pointer: "/id"}, A: []wire.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},
 	}, probe.Options{Only: []string{"B01", "B02"}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
 // The verdicts of a Score.
@@ -77,7 +78,7 @@ func casesOf(r *probe.Report) []probe.Case {
 	if r.Observed.Protocol == "grpc" {
 		return overGRPC()
 	}
-	return probe.Cases()
+	return cases.All()
 }
 
 // score counts. A case that was not played, or that the recipe was not enough for, is open: nobody knows.

@@ -65,11 +65,11 @@ func found(c probe.Outcome, most int) string {
 func evidence(e probe.Evidence) string {
 	switch e {
 	case probe.ByCount:
-		return "effects counted (E2)"
-	case probe.BySink:
-		return "effects received (E3)"
+		return "effects counted"
+	case probe.ByArrival:
+		return "effects received"
 	}
-	return "effects told by identities (E1)"
+	return "effects shown by identities"
 }
 
 type table struct {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/cases"
 	"github.com/retrysafe/retrysafe/probe/report"
 )
 
@@ -25,7 +26,7 @@ func TestTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	got := written(t, "table", reportWith("thing-2"))
 	for _, want := range []string{
-		"profile ietf, effects counted (E2), 12 requests in 3 s, 2026-01-02 03:04 UTC", "\nMismatch\n", "M01 PASS", "M05 N/A", "FAIL M02 other body, critical",
+		"profile ietf, effects counted, 12 requests in 3 s, 2026-01-02 03:04 UTC", "\nMismatch\n", "M01 PASS", "M05 N/A", "FAIL M02 other body, critical",
 		"checks   Another body is refused.", "found    FAIL: the answer is thing-2", "why      It is done twice.", "fix      Compare.",
 		"source   the draft §2.7", "1 retry thing-2", `POST /things?thing-2  key kthing-2  thing-2`, `in 4 ms                    → 201 replay {"id":"thing-2"}`,
 		"1 FAIL  1 BROKEN  1 WARN  1 INFO  1 PASS  1 N/A", "retry-safe: no: 1 of the 4 cases played failed: M02\n",
@@ -62,7 +63,7 @@ func TestCausesComeFirst(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	r := reportWith("x")
-	for e, says := range map[probe.Evidence]string{probe.ByIdentity: "identities (E1)", probe.ByCount: "counted (E2)", probe.BySink: "received (E3)"} {
+	for e, says := range map[probe.Evidence]string{probe.ByIdentity: "shown by identities", probe.ByCount: "effects counted", probe.ByArrival: "effects received"} {
 		r.Evidence = e
 		if got := written(t, "table", r); !strings.Contains(got, says) {
 			t.Errorf("%s: %s", e, got[:200])
@@ -91,7 +92,7 @@ func TestTableOfManyRequestsIsShort(t *testing.T) {
 // gated has all cases, with one verdict but for those that are named.
 func gated(profile string, but map[string]probe.Verdict) *probe.Report {
 	r := &probe.Report{Profile: profile}
-	for _, c := range probe.Cases() {
+	for _, c := range cases.All() {
 		o := probe.Outcome{ID: c.ID, Safe: c.Safe, Draft: c.Draft, Verdict: probe.Pass}
 		if v, ok := but[c.ID]; ok {
 			o.Verdict = v
@@ -117,7 +118,7 @@ func TestScores(t *testing.T) {
 		{"WARN within", map[string]probe.Verdict{"B04": probe.Warn}, report.NotShown, "only 19 of the badge's 20 cases passed; open: B04 WARN"},
 		{"N/A within, for want of a recipe", map[string]probe.Verdict{"X01": probe.NA, "X04": probe.NA}, report.NotShown, "open: X01 N/A, X04 N/A"},
 		{"BROKEN within", map[string]probe.Verdict{"B04": probe.Broken}, report.NotShown, "open: B04 BROKEN"},
-		{"FAIL within", map[string]probe.Verdict{"B04": probe.Fail, "T02": probe.NA}, report.No, fmt.Sprintf("1 of the %d cases played failed: B04", len(probe.Cases())-1)},
+		{"FAIL within", map[string]probe.Verdict{"B04": probe.Fail, "T02": probe.NA}, report.No, fmt.Sprintf("1 of the %d cases played failed: B04", len(cases.All())-1)},
 		{"FAIL elsewhere", map[string]probe.Verdict{"T01": probe.Fail}, report.No, "failed: T01"},
 		{"FAIL and N/A", map[string]probe.Verdict{"T01": probe.Fail, "X01": probe.NA}, report.No, "failed: T01"},
 		{"WARN elsewhere", map[string]probe.Verdict{"T01": probe.Warn}, report.Yes, met},
@@ -170,7 +171,7 @@ func TestScoreOfAPartOfTheCases(t *testing.T) {
 func TestScoreIsInEveryForm(t *testing.T) {
 	t.Parallel()
 	r := gated("ietf", map[string]probe.Verdict{"B02": probe.Fail, "X01": probe.NA})
-	reason := fmt.Sprintf("1 of the %d cases played failed: B02", len(probe.Cases())-1)
+	reason := fmt.Sprintf("1 of the %d cases played failed: B02", len(cases.All())-1)
 	for form, want := range map[string][]string{
 		"table": {"retry-safe: no: " + reason, "ietf: no: " + reason}, "markdown": {"- **retry-safe: no** (" + reason + ")", "- **ietf: no**"},
 		"html": {"<b>retry-safe</b> no", "Not safe to retry", reason}, "junit": {`name="retry-safe" value="no: ` + reason}, "sarif": {`"retrySafe": "no: ` + reason},

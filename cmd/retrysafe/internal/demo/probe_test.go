@@ -32,14 +32,14 @@ func TestDemoIsProbedByWhatItPrints(t *testing.T) {
 
 	behind := inShell(t, paste[1]+" --only=B,C,X,H04") // the others take their time, and show nothing more here
 	clitest.Want(t, "exit code behind the proxy", behind.Code, cli.ExitOK)
-	clitest.WantText(t, "report", behind.Stdout, "effects counted (E2)", "C02 PASS", "C03 PASS", "H04 PASS", "X01 PASS")
+	clitest.WantText(t, "report", behind.Stdout, "effects counted", "C02 PASS", "C03 PASS", "H04 PASS", "X01 PASS")
 	if strings.Contains(behind.Stdout, "FAIL") {
 		t.Errorf("a case has failed:\n%s", behind.Stdout)
 	}
 
 	bare := inShell(t, paste[2]+" --safe")
 	clitest.Want(t, "exit code without the proxy", bare.Code, cli.ExitFailed)
-	clitest.WantText(t, "report", bare.Stdout, "effects counted (E2)", "FAIL B02 retry, critical", "FAIL C02 burst", "FAIL X01 two callers")
+	clitest.WantText(t, "report", bare.Stdout, "effects counted", "FAIL B02 retry, critical", "FAIL C02 burst", "FAIL X01 two callers")
 	if n := strings.Count(bare.Stdout, "\nFAIL "); n < 10 {
 		t.Errorf("%d cases have failed without the proxy; want many:\n%s", n, bare.Stdout)
 	}

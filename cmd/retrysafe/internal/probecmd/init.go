@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
-	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/draft"
+	"github.com/retrysafe/retrysafe/probe/profile"
 	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
@@ -133,8 +133,8 @@ func (c initCmd) override(d *draft.Draft) error {
 		d.Target = strings.TrimSuffix(u.String(), "/")
 	}
 	if c.Profile != "" {
-		if _, ok := probe.Profiles()[c.Profile]; !ok {
-			return cli.Refusef("unsupported --profile %s; supported: %s", c.Profile, strings.Join(probe.ProfileNames(), ", "))
+		if _, ok := profile.All()[c.Profile]; !ok {
+			return cli.Refusef("unsupported --profile %s; supported: %s", c.Profile, strings.Join(profile.Names(), ", "))
 		}
 		d.Profile = c.Profile
 	}

@@ -13,10 +13,10 @@ import (
 	"syscall"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
-	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/draft"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
 	"github.com/retrysafe/retrysafe/probe/recipe"
+	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
@@ -79,7 +79,7 @@ func (c initCmd) draftGRPC() (*draft.Draft, error) {
 }
 
 // metadata is that of the flags as it is written, and with the variables of the environment.
-func (c initCmd) metadata() (written, expanded []probe.HeaderLine, err error) {
+func (c initCmd) metadata() (written, expanded []wire.HeaderLine, err error) {
 	for _, s := range c.Metadata {
 		w, e, err := recipe.ParseMetadata(s, os.LookupEnv)
 		if err != nil {

@@ -76,7 +76,7 @@ func TestProbeAnAPIThatIsNotSafe(t *testing.T) {
 	s := newShop(t)
 	got := probeWith(t, "--only=B", "--recipe", recipeFor(t, s.URL, "count: {get: {path: /count, pointer: /made}}\n"))
 	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
-	clitest.WantText(t, "table", got.Stdout, "B02 FAIL", "E2")
+	clitest.WantText(t, "table", got.Stdout, "B02 FAIL", "effects counted")
 	clitest.WantText(t, "what it says", got.Stderr, "against "+s.URL, "by the rules of ietf", "POST /payments, at most 5000 requests", "500 a second", "GET /count", "Basics: ", " FAIL", "failed")
 	if strings.Contains(got.Stdout+got.Stderr, "s3cret") {
 		t.Errorf("the credential is shown:\n%s", got.Stdout)

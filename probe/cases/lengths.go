@@ -1,0 +1,84 @@
+package cases
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
+)
+
+func longestKey(t *run) {
+	n := t.rules.MaxKey
+	r := t.Keyed(t.Fresh(), keyOf(n))
+	first := t.Send(itoa(n)+" characters", r)
+	if !wantAnswer(t, "a key of "+itoa(n)+" characters", first) {
+		return
+	}
+	if !first.OK() {
+		t.Failf("a key of %d characters (%d) was refused with %d: %s", n, first.No, first.Status, body(first))
+		return
+	}
+	again := t.Send("again", r)
+	if wantReplay(t, first, again) && t.WantEffects(1, first, again) {
+		t.Observe(func(o *probe.Observed) { o.MaxKey = max(o.MaxKey, n) })
+	}
+}
+
+func tooLong(t *run) {
+	n, r := t.rules.MaxKey, stamped(t, t.Fresh())
+	stem := keyOf(n)
+	one, worked := sendLong(t, r, stem+"x")
+	switch {
+	case !worked:
+	case t.rules.TooLong:
+		t.Failf("a key of %d characters (%d) works; profile %s refuses more than %d", n+1, one.No, t.rules.Name, n)
+	case wantApart(t, r, stem+"x", stem+"y", one):
+		t.Observe(func(o *probe.Observed) { o.MaxKey = max(o.MaxKey, n+1) })
+	}
+}
+
+func truncation(t *run) {
+	const cut = 255 // where most schemas cut what is too long for them
+	r, stem, tail := stamped(t, t.Fresh()), keyOf(cut), strings.Repeat("k", 300-cut-1)
+	if one, worked := sendLong(t, r, stem+"x"+tail); worked {
+		wantApart(t, r, stem+"x"+tail, stem+"y"+tail, one)
+	}
+}
+
+// keyOf is a new key of that length.
+func keyOf(length int) string {
+	key := probe.NewUUID()
+	if length == len(key) {
+		return key
+	}
+	key = letters()
+	return (key + strings.Repeat("k", max(0, length-len(key))))[:length]
+}
+
+// sendLong sends a request with a key that may be refused for its length.
+func sendLong(t *run, r wire.Request, key string) (a wire.Answer, worked bool) {
+	what := itoa(len(key)) + " characters"
+	a = t.Send(what, t.Keyed(r, key))
+	if !a.OK() && a.Status != http.StatusRequestHeaderFieldsTooLarge {
+		wantKeyRefused(t, "a key of "+what, a)
+	}
+	return a, a.OK()
+}
+
+// wantApart notes a FAIL unless two keys of the same length, the first of which has been used, are two.
+func wantApart(t *run, r wire.Request, one, two string, first wire.Answer) bool {
+	again := t.Send("again", t.Keyed(r, one))
+	wantReplay(t, first, again)
+	other := t.Send("the other key", t.Keyed(r, two))
+	switch {
+	case !wantAnswer(t, "the other key", other):
+		return false
+	case shows(t, first, other):
+		t.Failf("the other key (%d), which differs in one character, got the first one's answer: keys are cut", other.No)
+	case !other.OK():
+		t.Failf("the other key (%d), of the same length, was refused with %d: it is taken for the first: %s", other.No,
+			other.Status, body(other))
+	}
+	return t.WantEffects(2, first, again, other) && t.Clean()
+}

@@ -1,0 +1,153 @@
+package cases
+
+import (
+	"time"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/profile"
+)
+
+// need is what a case needs of the recipe.
+type need struct {
+	what string
+	met  func(r *probe.Recipe) bool
+}
+
+// needs binds needs to the session's recipe.
+func (s *session) needs(all ...need) []probe.Need {
+	bound := make([]probe.Need, len(all))
+	for i, n := range all {
+		bound[i] = probe.Need{What: n.what, Met: func() bool { return n.met(s.recipe) }}
+	}
+	return bound
+}
+
+// variant needs a variant of the request.
+func variant(what string, of func(v *probe.Variants) *probe.Template) need {
+	return need{"variants." + what, func(r *probe.Recipe) bool { return of(&r.Variants) != nil }}
+}
+
+type (
+	recipe   = probe.Recipe
+	variants = probe.Variants
+	template = probe.Template
+)
+
+// What several cases need. The variants that only an API with a layer in front of it can have are in behind.go.
+var (
+	changingBody = need{
+		"a generator such as {{amount}} in request.body, so that another request can be made",
+		func(r *recipe) bool { return probe.Mentions(r.Request.Body, "") },
+	}
+	plainPath  = need{"a request.path without generators", func(r *recipe) bool { return !probe.Mentions(r.Request.Path, "") }}
+	someBody   = need{"a request.body", func(r *recipe) bool { return r.Request.Body != "" }}
+	jsonBody   = need{"a request.body that is JSON", func(r *recipe) bool { return r.Request.IsJSON() }}
+	jsonObject = need{
+		"a request.body that is a JSON object", func(r *recipe) bool { return len(membersOf(r.Request.Sample())) > 0 },
+	}
+	twoMembers = need{
+		"a request.body that is a JSON object with two members",
+		func(r *recipe) bool { return len(membersOf(r.Request.Sample())) > 1 },
+	}
+	requiredKey = need{
+		"key_required: true, as the API refuses requests without a key",
+		func(r *recipe) bool { return r.KeyRequired || r.Profile == "repeatability" },
+	}
+
+	oneCredential = need{
+		"credentials.a: what an ordinary caller sends", func(r *recipe) bool { return len(r.A) > 0 },
+	}
+	twoCredentials = need{
+		"credentials a and b: two callers", func(r *recipe) bool { return len(r.A) > 0 && len(r.B) > 0 },
+	}
+	laterCredential = need{
+		"credentials.a_again: what caller a sends with a later request, such as a fresh token",
+		func(r *recipe) bool { return len(r.AAgain) > 0 },
+	}
+	revokedCredential = need{
+		"credentials.revoked: what a caller sends that may not make the request any more",
+		func(r *recipe) bool { return len(r.Revoked) > 0 },
+	}
+	anotherHost = need{
+		"other_host: another host that the target answers for, such as another tenant's",
+		func(r *recipe) bool { return r.OtherHost != "" },
+	}
+
+	longRetention = need{
+		"a retention of more than a few seconds, since the case waits for two",
+		func(r *recipe) bool { return r.Retention == 0 || r.Retention > 5*time.Second },
+	}
+	shortRetention = need{
+		"a retention that is short enough to be waited for (retention, limits.wait)",
+		func(r *recipe) bool { return r.Retention > 0 && r.Retention <= r.Limits.Wait },
+	}
+	bodyTimeout = need{
+		"body_timeout: how long the API waits for a body, at most limits.wait",
+		func(r *recipe) bool {
+			return r.BodyTimeout > 0 && r.BodyTimeout <= r.Limits.Wait && r.Request.Body != ""
+		},
+	}
+
+	restartHook = need{
+		"hooks.restart: a command that ends the target at once and starts it again",
+		func(r *recipe) bool { return r.Hooks.Restart != nil },
+	}
+	storeHooks = need{
+		"hooks.stop_store and hooks.start_store",
+		func(r *recipe) bool { return r.Hooks.StopStore != nil && r.Hooks.StartStore != nil },
+	}
+	credentialHooks = need{
+		"hooks.revoke and hooks.restore: commands that take the credential of a away and give it back",
+		func(r *recipe) bool { return r.Hooks.Revoke != nil && r.Hooks.Restore != nil },
+	}
+
+	slow         = variant("slow: a request that takes a second or more", func(v *variants) *template { return v.Slow })
+	changingSlow = need{
+		"a generator such as {{amount}} in variants.slow, so that another request can be made",
+		func(r *recipe) bool { return r.Variants.Slow != nil && probe.Mentions(r.Variants.Slow.Body, "") },
+	}
+	failing = variant("failing: a request that is refused with a 4xx for a business reason",
+		func(v *variants) *template { return v.Failing })
+	invalid = variant("invalid: a request whose form is wrong", func(v *variants) *template { return v.Invalid })
+	broken  = variant("broken: a request that ends with a 5xx", func(v *variants) *template { return v.Broken })
+	rate    = variant("rate_limit: a request that is answered 429 when made too often",
+		func(v *variants) *template { return v.RateLimit })
+	other = variant("other: a request that creates something at another path",
+		func(v *variants) *template { return v.Other })
+	read         = variant("read: a GET that shows what the request changes", func(v *variants) *template { return v.Read })
+	putAndDelete = need{
+		"variants.put and variants.delete: of the same thing",
+		func(r *recipe) bool { return r.Variants.Put != nil && r.Variants.Delete != nil },
+	}
+	patch = variant("patch, with If-Match; with variants.put it gets the ETag of what that makes",
+		func(v *variants) *template { return v.Patch })
+	cookie = variant("cookie: a request that is answered with Set-Cookie", func(v *variants) *template { return v.Cookie })
+	async  = variant("async: a request that is answered 202 with a Location",
+		func(v *variants) *template { return v.Async })
+	informed = variant("informed: a request that is answered with a 103 or with trailers",
+		func(v *variants) *template { return v.Informed })
+	large = variant("large: a request that is answered with more than 1 MiB",
+		func(v *variants) *template { return v.Large })
+	seeOther = variant("see_other: a request that is carried out and answered 303 with a Location",
+		func(v *variants) *template { return v.SeeOther })
+	redirect = variant("redirect: a request that is answered 307 or 308",
+		func(v *variants) *template { return v.Redirect })
+	unkeyed = variant("unkeyed: a request to a path that does not support keys",
+		func(v *variants) *template { return v.Unkeyed })
+)
+
+// profilesWith are the names of the profiles whose rules say so.
+func profilesWith(says func(profile.Rules) bool) (names []string) {
+	for _, name := range profile.Names() {
+		if says(profile.All()[name]) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+var (
+	headerProfiles  = profilesWith(func(r profile.Rules) bool { return r.Member == "" })
+	draftProfiles   = profilesWith(func(r profile.Rules) bool { return r.Quotes == profile.Accepted })
+	problemProfiles = profilesWith(func(r profile.Rules) bool { return r.Problem })
+)

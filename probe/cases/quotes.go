@@ -1,0 +1,100 @@
+package cases
+
+import (
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/profile"
+)
+
+func quotedKey(t *run) {
+	worked := sendTwice(t, "a quoted key", quoted(probe.NewUUID()), t.rules.Quotes)
+	t.Observe(func(o *probe.Observed) { o.Quoted = seen(worked) })
+}
+
+func bareKey(t *run) {
+	worked := sendTwice(t, "a bare key", probe.NewUUID(), t.rules.Bare)
+	t.Observe(func(o *probe.Observed) { o.Bare = seen(worked) })
+}
+
+func unterminated(t *run) {
+	sendTwice(t, "a key whose quotes do not end", `"`+probe.NewUUID(), malformed(t))
+}
+
+func badEscape(t *run) {
+	sendTwice(t, `a key with the escape \q`, `"a\q`+probe.NewUUID()+`"`, malformed(t))
+}
+
+// malformed is how a malformed structured field is to be taken: where keys are opaque it is not malformed.
+func malformed(t *run) profile.Taking {
+	if t.rules.Quotes == profile.Accepted {
+		return profile.Refused
+	}
+	return profile.Open
+}
+
+func quotedIsBare(t *run) {
+	key, r := probe.NewUUID(), stamped(t, t.Fresh())
+	first := t.Send("quoted", t.RawKeyed(r, quoted(key)))
+	if !wantAnswer(t, "a quoted key", first) {
+		return
+	}
+	if !first.OK() {
+		verdict := probe.Info
+		if t.rules.Quotes == profile.Accepted {
+			verdict = probe.Fail
+		}
+		t.Notef(verdict, "a quoted key (%d) is refused with %d: there is nothing to compare", first.No, first.Status)
+		return
+	}
+	bare := t.Send("the same key bare", t.RawKeyed(r, key))
+	switch {
+	case t.rules.Bare == profile.Refused:
+		wantKeyRefused(t, "a bare key", bare)
+		t.WantEffects(1, first, bare)
+	case t.rules.Quotes == profile.Accepted:
+		same := wantReplay(t, first, bare) && t.WantEffects(1, first, bare)
+		t.Observe(func(o *probe.Observed) { o.SameQuoted = seen(same) })
+	case wantAnswer(t, "the same key bare", bare):
+		same := isReplay(t, first, bare)
+		t.Observe(func(o *probe.Observed) { o.SameQuoted = seen(same) })
+		t.Infof("a key is the same with quotes and without: %v (%d got %d)", same, bare.No, bare.Status)
+	}
+}
+
+func parameters(t *run) {
+	key, r := quoted(probe.NewUUID()), stamped(t, t.Fresh())
+	first := t.First("the key alone", t.RawKeyed(r, key))
+	with := t.Send("with a parameter", t.RawKeyed(r, key+";v=1"))
+	if with.Status >= 400 && !with.ServerError() && t.rules.Replays {
+		t.Warnf("a key with a parameter (%d) is refused with %d: RFC 9651 §2 wants unknown parameters to be ignored",
+			with.No, with.Status)
+	} else {
+		wantReplay(t, first, with)
+	}
+	t.WantEffects(1, first, with)
+}
+
+func twoLines(t *run) {
+	r := t.RawKeyed(t.Fresh(), t.inForm(probe.NewUUID())).With(t.keyHeader(), t.inForm(probe.NewUUID()))
+	first := t.Send("two lines", r)
+	switch {
+	case t.rules.Quotes == profile.Accepted:
+		wantRefusedTwice(t, "a request with two keys", r, first)
+	case !wantAnswer(t, "a request with two keys", first):
+	case !first.OK():
+		t.Infof("a request with two keys (%d) is refused with %d", first.No, first.Status)
+		t.WantEffects(0, first)
+	default:
+		again := t.Send("two lines again", r)
+		if wantAnswer(t, "the same request again", again) && t.WantEffects(1, first, again) {
+			t.Infof("a request with two keys is carried out once (%d, %d)", first.No, again.No)
+		}
+	}
+}
+
+func whiteSpace(t *run) {
+	key, r := t.inForm(probe.NewUUID()), stamped(t, t.Fresh())
+	first := t.First("the key alone", t.RawKeyed(r, key))
+	around := t.Send("white space around", t.RawKeyed(r, " \t"+key+" \t "))
+	wantReplay(t, first, around)
+	t.WantEffects(1, first, around)
+}

@@ -1,0 +1,103 @@
+package cases
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
+)
+
+// stamped has the time of the first attempt, if the profile wants it: all requests made of it have the same.
+func stamped(t *run, r wire.Request) wire.Request {
+	if t.rules.FirstSent == "" || r.Get(t.rules.FirstSent) != "" {
+		return r
+	}
+	return r.Set(t.rules.FirstSent, time.Now().UTC().Format(http.TimeFormat))
+}
+
+// requireHeaderKeys ends a case that is about the header where keys are in the body.
+func requireHeaderKeys(t *run) {
+	if t.keyInBody() {
+		t.Skipf("profile %s has the key in the body", t.rules.Name)
+	}
+}
+
+// anonymous is a request without caller A's credential.
+func anonymous(t *run, r wire.Request) wire.Request {
+	for _, h := range t.recipe.A {
+		r = r.Without(h.Name)
+	}
+	return r
+}
+
+// pair is a request, and one for the same intent but for a value, both with the same key. form changes both bodies.
+func pair(t *run, form func(body []byte) []byte) (first, other wire.Request) {
+	v, key := t.intents.Next(), probe.NewUUID()
+	first = stamped(t, t.From(t.recipe.Request, v))
+	other = t.From(t.recipe.Request, v.Changed(t.recipe.Request))
+	if t.rules.FirstSent != "" {
+		other = other.Set(t.rules.FirstSent, first.Get(t.rules.FirstSent))
+	}
+	return t.Keyed(first.WithBody(form(first.Body)), key), t.Keyed(other.WithBody(form(other.Body)), key)
+}
+
+func unchanged(body []byte) []byte { return body }
+
+// padded is a JSON text whose content comes late.
+func padded(text []byte) []byte {
+	out := bytes.TrimSpace(text)
+	return slices.Concat(out[:1], bytes.Repeat([]byte(" "), 64<<10), out[1:])
+}
+
+// spaced is a JSON text with other white space.
+func spaced(text []byte) []byte {
+	out := bytes.TrimSpace(text)
+	return slices.Concat(out[:1], []byte("\n\t "), out[1:])
+}
+
+// quoted is a structured-field string (RFC 9651 §3.3.3).
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}
+
+// member is one of a JSON object, with the value as it is written.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+// membersOf are the members of a JSON object in their order; none if it is something else.
+func membersOf(text []byte) (all []member) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if opening, err := d.Token(); err != nil || opening != json.Delim('{') {
+		return nil
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil
+		}
+		m := member{}
+		m.name, _ = name.(string)
+		if d.Decode(&m.value) != nil {
+			return nil
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// reversed is a JSON object with its members in the opposite order.
+func reversed(object []byte) []byte {
+	var texts []string
+	for _, m := range slices.Backward(membersOf(object)) {
+		name, _ := json.Marshal(m.name) // of what was a string
+		texts = append(texts, string(name)+":"+string(m.value))
+	}
+	return []byte("{" + strings.Join(texts, ",") + "}")
+}

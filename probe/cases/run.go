@@ -1,0 +1,184 @@
+package cases
+
+import (
+	"cmp"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
+)
+
+// run is one case being run over HTTP: probe.Run, and requests that are made by the recipe.
+type run struct {
+	*probe.Run
+	*session
+}
+
+// Send sends a request and waits for the answer. The label names it in the timeline. While a rate limit (429) refuses it,
+// the same request is sent again, when the target asks for it or with growing pauses, for as long as Limits.Wait.
+func (t *run) Send(label string, r wire.Request) wire.Answer {
+	a := t.sendOnce(label, r)
+	until := time.Now().Add(t.recipe.Limits.Wait)
+	for pause := 100 * time.Millisecond; rateLimited(t, a); pause *= 2 {
+		wait := cmp.Or(secondsToWait(a), pause)
+		if t.limited.Load() || time.Now().Add(wait).After(until) {
+			t.limited.Store(true)
+			return t.noteLimit(a)
+		}
+		if !t.Pause(wait) {
+			return a
+		}
+		a = t.sendOnce(label+", after a 429", r)
+	}
+	t.limited.Store(false)
+	return a
+}
+
+// First sends the first request of a case. It ends the case unless that succeeds: there would be nothing to compare with.
+func (t *run) First(label string, r wire.Request) wire.Answer {
+	a := t.Send(label, r)
+	switch {
+	case a.Status == 0:
+		t.Brokenf("the target did not answer the first request: %v", a.Err)
+	case !a.OK():
+		t.Brokenf("the target refused the first request with %d: %s", a.Status, wire.Shorten(a.Body, 200))
+	}
+	return a
+}
+
+// Retried sends a request, which must succeed, and sends it again.
+func (t *run) Retried(r wire.Request) (first, again wire.Answer) {
+	first = t.First("first", r)
+	return first, t.Send("retry", r)
+}
+
+// New is the recipe's request for a new intent of caller A, with a new key.
+func (t *run) New() wire.Request { return t.NewFrom(t.recipe.Request) }
+
+// NewFrom is a variant for a new intent of caller A, with a new key.
+func (t *run) NewFrom(template probe.Template) wire.Request {
+	return t.Keyed(t.From(template, t.intents.Next()), probe.NewUUID())
+}
+
+// Fresh is the recipe's request for a new intent of caller A, without a key.
+func (t *run) Fresh() wire.Request { return t.From(t.recipe.Request, t.intents.Next()) }
+
+// From is a template for an intent of caller A, without a key.
+func (t *run) From(template probe.Template, v probe.Intent) wire.Request {
+	r := wire.Request{
+		Method: cmp.Or(template.Method, "POST"), Path: strings.TrimSuffix(t.recipe.Target.EscapedPath(), "/") + v.Fill(template.Path),
+		Body: []byte(v.Fill(template.Body)), Close: true,
+	}
+	for _, h := range template.Header {
+		r = r.With(h.Name, v.Fill(h.Value))
+	}
+	return r.As(t.recipe.A)
+}
+
+// Keyed carries the key as the profile has it: in a header, quoted or not, or in the body.
+func (t *run) Keyed(r wire.Request, key string) wire.Request {
+	if t.keyInBody() {
+		return r.WithBody(probe.WithMember(r.Body, t.rules.Member, key))
+	}
+	return t.RawKeyed(r, t.inForm(key))
+}
+
+// RawKeyed carries a key header with exactly that value.
+func (t *run) RawKeyed(r wire.Request, value string) wire.Request {
+	return stamped(t, r).Set(t.keyHeader(), value)
+}
+
+// WantEffects notes a FAIL unless the case has had exactly that many effects so far.
+func (t *run) WantEffects(want int, answers ...wire.Answer) bool {
+	return t.Run.WantEffects(want, t.shown(answers)...)
+}
+
+// WantCount is WantEffects where the answers do not show each effect: it judges only if effects are counted.
+func (t *run) WantCount(want int, answers ...wire.Answer) bool {
+	return !t.Counts() || t.WantEffects(want, answers...)
+}
+
+// shown is what answers show of effects.
+func (t *run) shown(answers []wire.Answer) []probe.Shown {
+	all := make([]probe.Shown, len(answers))
+	for i, a := range answers {
+		all[i].SentAt = a.SentAt
+		if a.OK() {
+			all[i].Identity = t.id(a)
+		}
+	}
+	return all
+}
+
+// id is what tells one created thing from another; "" if the answer does not show it.
+func (t *run) id(a wire.Answer) string {
+	if t.recipe.Identity.Header != "" {
+		return a.Header.Get(t.recipe.Identity.Header)
+	}
+	id, err := a.JSON(t.recipe.Identity.Pointer)
+	if err != nil {
+		return ""
+	}
+	return id
+}
+
+// sendOnce sends a request and does not retry after a rate limit.
+func (t *run) sendOnce(label string, r wire.Request) wire.Answer {
+	return t.record(label, r, t.client.Do(t.Context(), r))
+}
+
+// record puts an exchange with the target into the timeline.
+func (t *run) record(label string, r wire.Request, a wire.Answer) wire.Answer {
+	return t.recordAt(t.client.Host(), label, r, a)
+}
+
+func (t *run) recordAt(host, label string, r wire.Request, a wire.Answer) wire.Answer {
+	e := probe.Exchange{
+		Connection: a.Connection, Label: label, SentAt: a.SentAt, EndedAt: a.EndedAt, Status: a.Status,
+		Request: t.shownRequest(r, host), Answer: t.shownAnswer(a),
+	}
+	if a.Err != nil {
+		e.Error = a.Err.Error()
+	}
+	a.No = t.Record(e)
+	return a
+}
+
+// noteLimit notes that a rate limit was in the way of what is judged.
+func (t *run) noteLimit(a wire.Answer) wire.Answer {
+	if rateLimited(t, a) {
+		t.Obstructed("a rate limit (429) was in the way (" + itoa(a.No) + "), and did not end within " +
+			t.recipe.Limits.Wait.String() + ": what was found is not judged")
+	}
+	return a
+}
+
+// start begins a request but for the last bytes of its body. It ends the case if there is no connection.
+func (t *run) start(r wire.Request, keep int) *wire.Conn {
+	return t.connected(t.client.Start(t.Context(), r, keep))
+}
+
+// open connects for several requests. It ends the case if there is no connection.
+func (t *run) open() *wire.Conn { return t.connected(t.client.Open(t.Context())) }
+
+func (t *run) connected(c *wire.Conn, err error) *wire.Conn {
+	if err != nil {
+		t.Brokenf("no connection to the target: %v", err)
+	}
+	return c
+}
+
+// keyHeader is the name of the header that carries keys.
+func (t *run) keyHeader() string { return cmp.Or(t.recipe.KeyHeader, t.rules.Header) }
+
+// keyInBody reports whether keys are a member of the body.
+func (t *run) keyInBody() bool { return t.rules.Member != "" && t.recipe.KeyHeader == "" }
+
+// inForm is a key as the header of the profile has it.
+func (t *run) inForm(key string) string {
+	if t.rules.Quoted {
+		return quoted(key)
+	}
+	return key
+}

@@ -1,0 +1,112 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/profile"
+	"github.com/retrysafe/retrysafe/probe/wire"
+)
+
+// All are the cases in the order in which they run, to be listed. Run plays them.
+func All() []probe.Case { return (&session{}).cases() }
+
+// Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is wrong, if
+// the options name an unknown case, if the effects cannot be counted, or if ctx ends.
+func Run(ctx context.Context, recipe probe.Recipe, o probe.Options) (*probe.Report, error) {
+	if err := check(&recipe); err != nil {
+		return nil, err
+	}
+	rules, err := profile.Of(recipe.Profile)
+	if err != nil {
+		return nil, err
+	}
+	recipe.Limits = recipe.Limits.WithDefaults()
+	meter := probe.NewMeter(recipe.Limits)
+	s := &session{
+		recipe: &recipe, rules: rules, meter: meter, client: wire.New(recipe.Target, recipe.Limits.Timeout, meter),
+		intents: probe.NewIntents(),
+	}
+	return probe.Play(ctx, probe.Suite{
+		Cases: s.cases(), Target: recipe.Target.Redacted(), Profile: rules.Name, Count: recipe.Count, Meter: meter,
+		Observed: s.observed(), Mask: s.mask,
+	}, o)
+}
+
+// session is one run of the suite against one target.
+type session struct {
+	recipe  *probe.Recipe
+	rules   profile.Rules
+	client  *wire.Client
+	meter   *probe.Meter
+	intents *probe.Intents
+	// limited: a rate limit has not ended for as long as a request may wait, so the next requests do not wait for it.
+	limited atomic.Bool
+}
+
+func (s *session) cases() []probe.Case {
+	return slices.Concat(
+		basics(s), keys(s), mismatches(s), concurrency(s), failures(s), behind(s), scopes(s), hygiene(s), expiry(s),
+	)
+}
+
+// play binds a case to the session.
+func (s *session) play(play func(t *run)) func(r *probe.Run) {
+	return func(r *probe.Run) { play(&run{r, s}) }
+}
+
+// check reports what the recipe lacks.
+func check(r *probe.Recipe) error {
+	switch {
+	case r.Target == nil || r.Target.Host == "":
+		return errors.New("recipe: target is missing: where is the API?")
+	case r.Target.Scheme != "http" && r.Target.Scheme != "https":
+		return fmt.Errorf("recipe: target %s: use http or https", r.Target.Redacted())
+	case r.Request.Path == "":
+		return errors.New("recipe: request.path is missing")
+	case r.Identity.Pointer == "" && r.Identity.Header == "":
+		return errors.New("recipe: identity is missing: where does an answer say what was created?")
+	}
+	return r.Request.Check()
+}
+
+func (s *session) observed() probe.Observed {
+	o := probe.Observed{
+		Schema: probe.ObservedSchema, Profile: s.rules.Name, Header: s.rules.Header, Member: s.rules.Member,
+		PolicyURL: s.recipe.PolicyURL,
+	}
+	if s.recipe.KeyHeader != "" {
+		o.Header, o.Member = s.recipe.KeyHeader, ""
+	}
+	return o
+}
+
+// credentials are those of the recipe.
+func (s *session) credentials() probe.Credentials {
+	r := s.recipe
+	return probe.Credentials{"A": r.A, "A again": r.AAgain, "B": r.B, "revoked": r.Revoked}
+}
+
+func (s *session) mask(text string) string { return s.credentials().Mask(text) }
+
+// shownRequest is a request for people, without credentials.
+func (s *session) shownRequest(r wire.Request, host string) string {
+	r.Header = s.credentials().Hide(r.Header)
+	return string(r.Head(host)) + wire.Shorten(r.Body, 400)
+}
+
+// shownAnswer is an answer for people, without credentials: some targets repeat what they were sent.
+func (s *session) shownAnswer(a wire.Answer) string {
+	if a.Status == 0 {
+		return ""
+	}
+	var head strings.Builder
+	fmt.Fprintf(&head, "%d\n", a.Status)
+	_ = a.Header.Write(&head)
+	return s.mask(head.String()) + "\n" + wire.Shorten([]byte(s.mask(string(a.Plain()))), 400)
+}

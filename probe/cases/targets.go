@@ -1,0 +1,86 @@
+package cases
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/probe"
+	"github.com/retrysafe/retrysafe/probe/wire"
+)
+
+func otherMethod(t *run) {
+	r := t.New()
+	method := anotherMethod(r)
+	sendForeign(t, method+" with the key of "+r.Method, probe.Fail, t.First("first", r), r.WithMethod(method))
+}
+
+// anotherMethod is PATCH, or POST for a PATCH.
+func anotherMethod(r wire.Request) string {
+	if r.Method == http.MethodPatch {
+		return http.MethodPost
+	}
+	return http.MethodPatch
+}
+
+func otherQuery(t *run) {
+	r := t.New()
+	verdict := probe.Info
+	switch {
+	case t.rules.WholeTarget:
+		verdict = probe.Fail
+	case t.rules.Compares:
+		verdict = probe.Warn
+	}
+	mark := "?"
+	if strings.Contains(r.Path, "?") {
+		mark = "&"
+	}
+	sendForeign(t, "the same path with dry_run=1", verdict, t.First("first", r), r.WithPath(r.Path+mark+"dry_run=1"))
+}
+
+// otherRoute uses a key at one route and then at the other, both ways: what is compared may differ from route to route.
+func otherRoute(t *run) {
+	v := t.intents.Next()
+	here, there := t.From(t.recipe.Request, v), t.From(*t.recipe.Variants.Other, v)
+	t.First("the other route with another key", t.Keyed(there, probe.NewUUID()))
+	if wantOtherRoute(t, "the other route with the same key", here, there) {
+		wantOtherRoute(t, "the route with the other one's key", there, here)
+	}
+}
+
+// wantOtherRoute uses the key of a request for another one at another route.
+func wantOtherRoute(t *run, what string, one, two wire.Request) bool {
+	key := probe.NewUUID()
+	a, ok := sendForeign(t, what, probe.Fail, t.First("first", t.Keyed(one, key)), t.Keyed(two, key))
+	switch {
+	case !ok:
+	case !a.OK() && t.rules.ByRoute:
+		t.Failf("%s (%d) was refused with %d; in profile %s a key belongs to its route: %s", what, a.No, a.Status,
+			t.rules.Name, body(a))
+	case !a.OK():
+		return wantReason(t, what, a)
+	case t.rules.AllRoutes:
+		t.Failf("%s (%d) was carried out with %d; profile %s refuses it with %s", what, a.No, a.Status, t.rules.Name,
+			statuses(t.rules.Mismatch))
+	}
+	return t.Clean()
+}
+
+func otherHost(t *run) {
+	t.First("at the other host, another key", t.New().At(t.recipe.OtherHost))
+	r := t.New()
+	sendForeign(t, "the same request to "+t.recipe.OtherHost, probe.Fail, t.First("first", r), r.At(t.recipe.OtherHost))
+}
+
+// methodOverride is for targets that take the method from a header. Whether one does so shows under a new key.
+func methodOverride(t *run) {
+	const header = "X-HTTP-Method-Override"
+	r := t.New()
+	method := anotherMethod(r)
+	alone := t.Send(header+": "+method+", a key of its own", t.New().Set(header, method))
+	if alone.OK() && t.id(alone) != "" {
+		t.Skipf("the target ignores %s", header)
+	}
+	what := r.Method + " with " + header + ": " + method + ", the same key"
+	sendForeign(t, what, probe.Fail, t.First("first", r), r.Set(header, method))
+}

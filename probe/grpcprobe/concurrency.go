@@ -1,0 +1,123 @@
+package grpcprobe
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/retrysafe/retrysafe/probe"
+)
+
+func twoAtOnce(t *run) {
+	wantOneEffect(t, 2)
+	if t.recipe.Slow != nil && t.Clean() {
+		callWhileRunning(t)
+	}
+}
+
+func manyAtOnce(t *run) { wantOneEffect(t, t.recipe.Limits.Burst) }
+
+// wantOneEffect makes a call n times at once, over connections that are open when it begins, and judges the replies.
+func wantOneEffect(t *run, n int) {
+	replies := together(t, t.new("call"), n)
+	worked := slices.IndexFunc(replies, reply.ok)
+	if worked < 0 {
+		t.Brokenf("none of %d calls at once succeeded; the first got %s", n, replies[0].text())
+	}
+	refused := map[codes.Code]bool{} // that have been judged
+	lost := 0
+	for _, a := range replies {
+		switch {
+		case !a.ended:
+			lost++
+		case a.ok() && t.id(a) != t.id(replies[worked]):
+			t.Failf("two of %d calls at once (%d, %d) show different things: both ran", n, replies[worked].no, a.no)
+			t.wantEffects(1, replies...)
+			return
+		case !a.ok() && !refused[a.code]:
+			refused[a.code] = true
+			wantInFlight(t, a)
+		}
+	}
+	if lost > 0 {
+		t.Warnf("%d of %d calls at once got no answer", lost, n)
+	}
+	t.wantEffects(1, replies...)
+}
+
+// together makes a call n times at once. It ends the case if there are not that many connections.
+func together(t *run, c call, n int) []reply {
+	ctx, cancel := context.WithTimeout(t.Context(), t.recipe.Limits.Timeout)
+	defer cancel()
+	defer t.client.close()
+	if err := t.client.makeReady(ctx, n); err != nil {
+		t.Brokenf("%d connections at once could not be opened: %v", n, err)
+	}
+	replies := make([]reply, n)
+	start := make(chan struct{})
+	var done sync.WaitGroup
+	for i := range n {
+		done.Go(func() {
+			<-start
+			replies[i] = t.send("at once", c)
+		})
+	}
+	close(start)
+	done.Wait()
+	return replies
+}
+
+// wantInFlight judges the code that says that a call is outstanding.
+func wantInFlight(t *run, a reply) {
+	t.Observe(func(o *probe.Observed) { o.InFlight = int(a.code) })
+	switch want := t.rules.inFlight; {
+	case len(want) == 0:
+		t.Infof("a call that finds another one outstanding gets %s", nameOf(a.code))
+	case !right(a, want):
+		t.Failf("the call (%d) got %s; %s says that one is outstanding and that it can be retried", a.no, a.text(), want)
+	}
+}
+
+// callWhileRunning makes a call while a slow one with the same key runs, and again when that has ended.
+func callWhileRunning(t *run) {
+	const midway = 300 * time.Millisecond // how long the slow call has been running when the next one is made
+	c := t.new("slow")
+	slow := make(chan reply, 1)
+	go func() { slow <- t.send("slow", c) }()
+	select {
+	case <-time.After(midway):
+	case first := <-slow:
+		t.Infof("the slow variant (%d) takes less than %s", first.no, midway)
+		return
+	case <-t.Context().Done():
+		<-slow
+		return
+	}
+	second := t.send("while it runs", c)
+	first := <-slow
+	if !first.ok() {
+		t.Brokenf("the slow variant (%d) got %s", first.no, first.text())
+	}
+	switch {
+	case !second.ended:
+		t.Failf("the call (%d) made while the first one ran got %s", second.no, second.text())
+		return
+	case second.ok():
+		t.Infof("a call that finds another one outstanding waits for its response")
+		wantReplay(t, first, second)
+		return
+	}
+	wantInFlight(t, second)
+	if right(second, t.rules.inFlight) {
+		hint := hasDelay(second)
+		t.Observe(func(o *probe.Observed) { o.RetryAfter = &hint })
+		if !hint && len(t.rules.inFlight) > 0 {
+			t.Warnf("the error (%d) does not say when to retry: no RetryInfo, no grpc-retry-pushback-ms", second.no)
+		}
+	}
+	// It must now get the response, not the error that was true a moment ago.
+	wantReplay(t, first, t.send("when it has ended", c))
+}
