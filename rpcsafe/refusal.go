@@ -19,20 +19,20 @@ import (
 
 // Reasons of refusals: the reason in the ErrorInfo, whose domain is Options.Domain.
 const (
-	ReasonKeyMissing       = "IDEMPOTENCY_KEY_MISSING"
-	ReasonKeyMalformed     = "IDEMPOTENCY_KEY_MALFORMED"
-	ReasonScopeUnresolved  = "IDEMPOTENCY_SCOPE_UNRESOLVED"
-	ReasonKeyReused        = "IDEMPOTENCY_KEY_REUSED"
-	ReasonInFlight         = "IDEMPOTENT_REQUEST_IN_FLIGHT"
-	ReasonKeyExpired       = "IDEMPOTENCY_KEY_EXPIRED"
-	ReasonKeyClosed        = "IDEMPOTENCY_KEY_CLOSED"
-	ReasonOutcomeUnknown   = "IDEMPOTENT_OUTCOME_UNKNOWN"
-	ReasonStoreUnavailable = "IDEMPOTENCY_STORE_UNAVAILABLE"
-	ReasonKeyQuota         = "IDEMPOTENCY_KEY_QUOTA"
-	ReasonNotSupported     = "IDEMPOTENCY_NOT_SUPPORTED"
-	ReasonNotKept          = "IDEMPOTENT_RESPONSE_NOT_KEPT"
-	ReasonUnreadable       = "IDEMPOTENT_RESPONSE_UNREADABLE"
-	ReasonNotProtobuf      = "IDEMPOTENCY_NEEDS_PROTOBUF"
+	ReasonKeyMissing       = "IDEMPOTENCY_KEY_MISSING"        // the method requires a key, and the call has none
+	ReasonKeyMalformed     = "IDEMPOTENCY_KEY_MALFORMED"      // the key does not have the required form
+	ReasonScopeUnresolved  = "IDEMPOTENCY_SCOPE_UNRESOLVED"   // the scope function returned an error
+	ReasonKeyReused        = "IDEMPOTENCY_KEY_REUSED"         // the key was first used for a different request
+	ReasonInFlight         = "IDEMPOTENT_REQUEST_IN_FLIGHT"   // another attempt works on the key
+	ReasonKeyExpired       = "IDEMPOTENCY_KEY_EXPIRED"        // the answer, or the record, is no longer kept
+	ReasonKeyClosed        = "IDEMPOTENCY_KEY_CLOSED"         // an operator resolved the key as not executed
+	ReasonOutcomeUnknown   = "IDEMPOTENT_OUTCOME_UNKNOWN"     // whether the operation completed is unknown
+	ReasonStoreUnavailable = "IDEMPOTENCY_STORE_UNAVAILABLE"  // the store failed; nothing was run
+	ReasonKeyQuota         = "IDEMPOTENCY_KEY_QUOTA"          // Options.QuotaFunc refused the call
+	ReasonNotSupported     = "IDEMPOTENCY_NOT_SUPPORTED"      // the method takes no key: see Options.RejectUnsupported
+	ReasonNotKept          = "IDEMPOTENT_RESPONSE_NOT_KEPT"   // it succeeded, and its answer was too large to store
+	ReasonUnreadable       = "IDEMPOTENT_RESPONSE_UNREADABLE" // it succeeded, and this server cannot decode its answer
+	ReasonNotProtobuf      = "IDEMPOTENCY_NEEDS_PROTOBUF"     // the request is not a protobuf message
 )
 
 // rendering is how a situation appears over RPC: code, reason, and the anchor on the policy page, which HTTP has too.
@@ -41,7 +41,8 @@ type rendering struct {
 	reason, anchor string
 }
 
-// renderings has the situations in which a call is refused. Their texts, and what the client may do, are the root's.
+// renderings has the situations in which a call is refused. Their texts, and what the client may do, are
+// the root's. SituationFailed is that of work which was not a handler's: an answer of a handler is replayed.
 var renderings = map[retrysafe.Situation]rendering{
 	retrysafe.SituationKeyMissing:       {code.Code_INVALID_ARGUMENT, ReasonKeyMissing, "key-missing"},
 	retrysafe.SituationKeyMalformed:     {code.Code_INVALID_ARGUMENT, ReasonKeyMalformed, "key-malformed"},
@@ -53,7 +54,7 @@ var renderings = map[retrysafe.Situation]rendering{
 	retrysafe.SituationKeyTooOld:        {code.Code_FAILED_PRECONDITION, ReasonKeyExpired, "key-expired"},
 	retrysafe.SituationClosed:           {code.Code_FAILED_PRECONDITION, ReasonKeyClosed, "key-closed"},
 	retrysafe.SituationOutcomeUnknown:   {code.Code_INTERNAL, ReasonOutcomeUnknown, "outcome-unknown"},
-	retrysafe.SituationFailed:           {code.Code_INTERNAL, ReasonOutcomeUnknown, "outcome-unknown"}, // not a handler's
+	retrysafe.SituationFailed:           {code.Code_INTERNAL, ReasonOutcomeUnknown, "outcome-unknown"},
 	retrysafe.SituationStoreUnavailable: {code.Code_UNAVAILABLE, ReasonStoreUnavailable, "store-unavailable"},
 	retrysafe.SituationShuttingDown:     {code.Code_UNAVAILABLE, ReasonStoreUnavailable, "store-unavailable"},
 	retrysafe.SituationQuotaExceeded:    {code.Code_RESOURCE_EXHAUSTED, ReasonKeyQuota, "key-quota"},
