@@ -29,7 +29,7 @@ type Attempt struct {
 
 	mu        sync.Mutex
 	steps     []StepResult
-	asked     map[string]*txSteps // names of steps, and the transactions that they were asked for in; see ask
+	called    map[string]*txSteps // names of steps, and the transactions in which they were called; see noteStep
 	calls     map[string]string   // see AttemptControl.NoteCall
 	capture   func() (Result, error)
 	saved     *Result // by AttemptControl.CompleteIn
@@ -151,8 +151,8 @@ func (g *Guard) newAttempt(ctx context.Context, c Claim) *Attempt {
 	return a
 }
 
-// tell tells the observers how the attempt goes.
-func (a *Attempt) tell(kind EventKind, err error) {
+// report tells the observers how the attempt goes.
+func (a *Attempt) report(kind EventKind, err error) {
 	a.guard.observe(a, Event{
 		Kind: kind, Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, Took: time.Since(a.began), Err: err,
 	})

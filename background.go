@@ -92,7 +92,7 @@ func (g *Guard) undo(parent context.Context, p ClaimParams) error {
 	defer call.End(nil)
 	c, err := g.store.Claim(call, p)
 	if err == nil && c.Verdict == Acquired {
-		err = g.giveBack(call, p, c)
+		err = g.restore(call, p, c)
 	}
 	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreFull) {
 		return nil // then this owner holds nothing
@@ -100,9 +100,9 @@ func (g *Guard) undo(parent context.Context, p ClaimParams) error {
 	return err
 }
 
-// giveBack returns a claimed key to the state before the claim: a key that an earlier attempt abandoned stays
+// restore returns a claimed key to the state before the claim: a key that an earlier attempt abandoned stays
 // abandoned, and one that a person has released stays released.
-func (g *Guard) giveBack(ctx context.Context, p ClaimParams, c Claim) error {
+func (g *Guard) restore(ctx context.Context, p ClaimParams, c Claim) error {
 	if p.TakeOver && c.Record.Attempt > 1 {
 		if c.Record.releasedAt() != c.Record.Attempt-1 {
 			return g.store.Extend(ctx, c.Lease, 0)

@@ -34,7 +34,7 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	switch {
 	case err == nil:
 		if !r.Failed {
-			a.tellUnused()
+			a.reportUnused()
 		}
 		return a.complete(r, nil)
 	case kind == retryable && !inDoubt:
@@ -68,16 +68,16 @@ func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 	}
 	a.finish()
 	out.Stored = true
-	a.tell(endKind(r), cause)
+	a.report(endKind(r), cause)
 	return out, failureOf(r, cause)
 }
 
 // concluded answers with the result that the work has saved in its own transaction.
 func (a *Attempt) concluded(r Result) (Outcome, error) {
 	if !r.Failed {
-		a.tellUnused()
+		a.reportUnused()
 	}
-	a.tell(endKind(r), nil)
+	a.report(endKind(r), nil)
 	out := Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
 	return out, failureOf(r, nil)
 }
@@ -97,7 +97,7 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 		a.later(err, give)
 	default:
 		a.finish()
-		a.tell(WorkReleased, cause)
+		a.report(WorkReleased, cause)
 	}
 	if a.doubted != nil { // what has completed or is abandoned is safe from a claim that arrives late; a free key is not
 		a.guard.undoClaim(&a.caller, *a.doubted)
@@ -112,14 +112,14 @@ func (a *Attempt) abandon(cause error) (Outcome, error) {
 	if a.Protected() && errors.Is(a.giveUp(), ErrLeaseLost) {
 		return a.lost()
 	}
-	a.tell(WorkUnknown, cause)
+	a.report(WorkUnknown, cause)
 	return out, fmt.Errorf("%w: %w", ErrAbandoned, &workError{cause})
 }
 
 // lost returns the error of an attempt that was taken over: the store has refused its end.
 func (a *Attempt) lost() (Outcome, error) {
 	a.finish()
-	a.tellTaken()
+	a.reportTaken()
 	known := Record{Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, State: Pending}
 	return Outcome{Attempt: a.number}, &Refusal{Reason: ErrLeaseLost, Record: known}
 }
@@ -127,7 +127,7 @@ func (a *Attempt) lost() (Outcome, error) {
 // later repeats save in the background until it succeeds or the lease is lost. Heartbeats keep the lease alive
 // meanwhile.
 func (a *Attempt) later(err error, save func(context.Context) error) {
-	a.tell(SaveFailed, err)
+	a.report(SaveFailed, err)
 	a.guard.background.start(func() bool {
 		err = a.call(save)
 		return err == nil || errors.Is(err, ErrLeaseLost)
@@ -137,7 +137,7 @@ func (a *Attempt) later(err error, save func(context.Context) error) {
 		if err != nil {
 			kind = SaveAbandoned
 		}
-		a.tell(kind, err)
+		a.report(kind, err)
 	})
 }
 

@@ -72,7 +72,7 @@ func TestLostLeaseEndsDerivedContexts(t *testing.T) {
 	})
 }
 
-// Seen to fail with conclude not ending the context.
+// Seen to fail with conclude not canceling the context.
 func TestEndOfWorkEndsDerivedContexts(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		var all []context.Context

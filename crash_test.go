@@ -122,7 +122,7 @@ func TestHeartbeatSurvivesAStoreHiccup(t *testing.T) {
 //
 // Seen to fail with the fence and owner comparison taken out of memstore: the zombie's answer replaced the heir's; with
 // abandon not looking at what giveUp found: the zombie's caller was told of an unknown outcome, for a key that had its
-// answer; and with tellTaken telling each time.
+// answer; and with reportTaken telling each time.
 func TestZombieIsToldAndChangesNothing(t *testing.T) {
 	for name, end := range map[string]error{
 		"result":    nil,

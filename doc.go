@@ -1,4 +1,4 @@
-// Package retrysafe makes operations safe to retry. A client that hears nothing sends its request again: after a
+// Package retrysafe makes operations safe to retry. A client that gets no answer sends its request again: after a
 // timeout, a lost response, a crash. For one idempotency key, a Guard runs the operation at most once, and answers
 // every retry with the result of that run, byte for byte.
 //

@@ -19,7 +19,7 @@ func Example() {
 		Key:         retrysafe.Key{Scope: retrysafe.Scope("tenant-17"), ID: "8e03978e-40d5-43e8-bc93-6894a57f9324"},
 		Fingerprint: fingerprint.New("raw1", nil).Sum("POST", "/charges", `{"amount":4200}`),
 	}
-	for range 3 { // the client hears nothing and tries again
+	for range 3 { // the client gets no answer and tries again
 		receipt, err := retrysafe.Do(context.Background(), guard, request,
 			func(context.Context, *retrysafe.Attempt) (Receipt, error) {
 				fmt.Println("charging")
@@ -113,12 +113,12 @@ func ExampleTerminalCode() {
 }
 
 func ExampleReconcile() {
-	askTheBank := func(_ context.Context, a *retrysafe.Attempt, _ retrysafe.Record) (*retrysafe.Result, error) {
+	queryBank := func(_ context.Context, a *retrysafe.Attempt, _ retrysafe.Record) (*retrysafe.Result, error) {
 		fmt.Println("attempt", a.Number(), "asks the bank")
 		return &retrysafe.Result{Code: 201, Body: []byte("ch_1")}, nil
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{
-		Policy: retrysafe.Policy{OnAbandoned: retrysafe.Reconcile(askTheBank)},
+		Policy: retrysafe.Policy{OnAbandoned: retrysafe.Reconcile(queryBank)},
 	})
 	request := retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: "order-1"}}
 	charge := func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {

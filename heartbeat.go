@@ -63,19 +63,19 @@ func (a *Attempt) plan(d time.Duration) {
 // lose ends the work's context: another attempt has taken the key over, and nothing of this one will be saved.
 func (a *Attempt) lose() {
 	if a.is(working) { // after the work has ended, Complete returns ErrLeaseLost
-		a.tellTaken() // before the work sees its context end
+		a.reportTaken() // before the work sees its context end
 		a.context.End(ErrLeaseLost)
 	}
 }
 
-// tellTaken tells observers once that the lease was lost. A heartbeat and the end of the work may both find that out.
-func (a *Attempt) tellTaken() {
+// reportTaken tells observers once that the lease was lost. A heartbeat and the end of the work may both find that out.
+func (a *Attempt) reportTaken() {
 	a.mu.Lock()
 	told := a.taken
 	a.taken = true
 	a.mu.Unlock()
 	if !told {
-		a.tell(LeaseTaken, ErrLeaseLost)
+		a.report(LeaseTaken, ErrLeaseLost)
 	}
 }
 

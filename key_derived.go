@@ -19,7 +19,7 @@ func NaturalID(parts ...string) string {
 }
 
 // BodyHashID makes a key ID for clients that send no key, out of what they ask for: the canonical body or chosen fields
-// of it (CanonicalJSON, Fields.Canonical), the operation, and an intent that tells deliberate repeats apart ("" if
+// of it (CanonicalJSON, Fields.Canonical), the operation, and an intent that distinguishes deliberate repeats ("" if
 // there is none). Two requests with the same parts and intent are then one operation for as long as the key is taken.
 // It is HMAC-SHA-256 over the length-prefixed intent and parts in 64 hex digits; without the secret a reader of an ID
 // cannot guess a request that has few possible values. It must be the same in all processes and for as long as records

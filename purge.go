@@ -84,7 +84,7 @@ func purgerOf(s Store) Purger {
 func (g *Guard) purge(ctx context.Context, purger Purger, known Record, p Purge) (Record, error) {
 	entry := newAuditEntry(ResolvePurge, p.Reason, p.By, known)
 	d := known.Key.Digest()
-	err := g.insist(ctx, func(ctx context.Context) error { return purger.Purge(ctx, d, entry) })
+	err := g.saveWithRetries(ctx, func(ctx context.Context) error { return purger.Purge(ctx, d, entry) })
 	switch {
 	case errors.Is(err, ErrNotEnded), errors.Is(err, ErrKeyUnknown):
 		return known, fmt.Errorf("purge key %s: it has changed meanwhile: %w", d, err)

@@ -210,12 +210,12 @@ func (g *Guard) carryOut(ctx context.Context, c Claim, r Resolution, keep Retent
 		ended.State = ended.Result.State()
 	}
 	entry := newAuditEntry(r.Action, r.Reason, r.By, ended)
-	err := g.insist(ctx, func(ctx context.Context) error { return g.store.Checkpoint(ctx, c.Lease, entry) })
+	err := g.saveWithRetries(ctx, func(ctx context.Context) error { return g.store.Checkpoint(ctx, c.Lease, entry) })
 	if err != nil {
 		return ended, err
 	}
 	ended.Steps = append(slices.Clip(ended.Steps), entry)
-	return ended, g.insist(ctx, func(ctx context.Context) error {
+	return ended, g.saveWithRetries(ctx, func(ctx context.Context) error {
 		if r.Action == ResolveRelease {
 			return g.store.Release(ctx, c.Lease)
 		}
@@ -245,7 +245,7 @@ func (r Retention) atLeast(known Record) Retention {
 // putBack gives back a key that a claim has taken over although it was not the record to be resolved.
 func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
 	ctx = context.WithoutCancel(ctx)
-	err := g.callStore(ctx, func(ctx context.Context) error { return g.giveBack(ctx, p, c) })
+	err := g.callStore(ctx, func(ctx context.Context) error { return g.restore(ctx, p, c) })
 	if err != nil && !errors.Is(err, ErrLeaseLost) {
 		g.undoClaim(ctx, p)
 	}
@@ -259,11 +259,12 @@ func (g *Guard) callStore(ctx context.Context, f func(context.Context) error) er
 	return f(call)
 }
 
-// saveTries is how often insist tries to save: a brief failure of the store should not cost the work of an attempt.
+// saveTries is how often saveWithRetries tries to save: a brief failure of the store should not cost the work of an
+// attempt.
 const saveTries = 4
 
-// insist calls the store up to saveTries times, until it has saved or refused.
-func (g *Guard) insist(ctx context.Context, save func(context.Context) error) error {
+// saveWithRetries calls the store up to saveTries times, until it has saved or refused.
+func (g *Guard) saveWithRetries(ctx context.Context, save func(context.Context) error) error {
 	var err error
 	for try := range saveTries {
 		if try > 0 && !g.background.sleep(firstPause<<try) {

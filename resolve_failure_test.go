@@ -20,7 +20,7 @@ func (k *kit) loses(method string, n int) {
 }
 
 // A lost answer is asked for again, and nothing happens twice.
-// Seen to fail with insist calling the store once, and with a new owner for the second claim.
+// Seen to fail with saveWithRetries calling the store once, and with a new owner for the second claim.
 func TestResolveWithLostAnswers(t *testing.T) {
 	for _, method := range []string{"claim", "checkpoint", "complete", "release"} {
 		bubble(t, retrysafe.Policy{}, func(k *kit) {

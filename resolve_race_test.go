@@ -129,7 +129,7 @@ func (k *kit) between(f func()) {
 
 // A record that is another one by the time of the claim, or whose key is taken, is left as it is. Seen to fail with the
 // comparison of FirstFence taken out (the new key got the answer of the old one), with that of Attempt (a key that
-// another person had released was completed), and with releasedAt taken out of giveBack (it was abandoned again).
+// another person had released was completed), and with releasedAt taken out of restore (it was abandoned again).
 func TestResolveWhatHasChangedMeanwhile(t *testing.T) {
 	complete := decision(retrysafe.ResolveComplete)
 	bubble(t, retrysafe.Policy{}, func(k *kit) { // it expires
@@ -187,7 +187,7 @@ func TestResolveWhatHasChangedMeanwhile(t *testing.T) {
 }
 
 // However many persons come too late, a key that was released stays released, and the trail shows the decision only.
-// Seen to fail with the entry leftReleased taken out of giveBack (the second one that was too late abandoned the key),
+// Seen to fail with the entry leftReleased taken out of restore (the second one that was too late abandoned the key),
 // and with Trail showing it.
 func TestReleasedKeyStaysReleased(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {

@@ -46,14 +46,14 @@ func Step[T any](
 			name, AuditStepPrefix))
 	}
 	kept := txStepsOf(ctx)
-	if !a.ask(name, kept) {
+	if !a.noteStep(name, kept) {
 		return result, Unknown(fmt.Errorf("retrysafe: a second step %q in one attempt: "+
 			"give each step a name of its own", name))
 	}
 	done := false
 	defer func() {
 		if !done {
-			a.unask(name)
+			a.forgetStep(name)
 		}
 	}()
 	data, saved := a.step(name)
@@ -145,38 +145,38 @@ func (a *Attempt) step(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// ask notes that a step is asked for, and reports whether it is for the first time: in the attempt, or in the
+// noteStep notes that a step is called, and reports whether that is the first time: in the attempt, or in the
 // transaction kept, which may follow one that was rolled back.
-func (a *Attempt) ask(name string, kept *txSteps) bool {
+func (a *Attempt) noteStep(name string, kept *txSteps) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before, again := a.asked[name]
+	before, again := a.called[name]
 	if again && (before == nil || before == kept) {
 		return false
 	}
-	if a.asked == nil {
-		a.asked = make(map[string]*txSteps)
+	if a.called == nil {
+		a.called = make(map[string]*txSteps)
 	}
-	a.asked[name] = kept
+	a.called[name] = kept
 	return true
 }
 
-// unask forgets that a step was called. It has failed and may be called again.
-func (a *Attempt) unask(name string) {
+// forgetStep forgets that a step was called. It has failed and may be called again.
+func (a *Attempt) forgetStep(name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	delete(a.asked, name)
+	delete(a.called, name)
 }
 
-// tellUnused tells of the steps that earlier attempts have saved and this one has succeeded without: most likely the
-// program has another name for them by now, under which their effects have happened again.
-func (a *Attempt) tellUnused() {
+// reportUnused tells of the steps that earlier attempts have saved and that this one has succeeded without: most likely
+// the program has another name for them by now, under which their effects have happened again.
+func (a *Attempt) reportUnused() {
 	for _, s := range a.inherited {
 		a.mu.Lock()
-		_, asked := a.asked[s.Name]
+		_, called := a.called[s.Name]
 		a.mu.Unlock()
-		if !asked {
-			a.tell(StepUnused, fmt.Errorf("retrysafe: step %q was saved by an earlier attempt, "+
+		if !called {
+			a.report(StepUnused, fmt.Errorf("retrysafe: step %q was saved by an earlier attempt, "+
 				"and this one succeeded without it", s.Name))
 		}
 	}
@@ -209,7 +209,7 @@ func (a *Attempt) checkpoint(s StepResult) error {
 	if !a.Protected() {
 		return nil
 	}
-	err := a.guard.insist(&a.caller, func(ctx context.Context) error { return a.guard.store.Checkpoint(ctx, a.lease, s) })
+	err := a.guard.saveWithRetries(&a.caller, func(ctx context.Context) error { return a.guard.store.Checkpoint(ctx, a.lease, s) })
 	switch {
 	case err == nil:
 		return nil
@@ -217,6 +217,6 @@ func (a *Attempt) checkpoint(s StepResult) error {
 		a.lose()
 		return fmt.Errorf("save step %q: %w", s.Name, err)
 	}
-	a.tell(SaveFailed, err)
+	a.report(SaveFailed, err)
 	return Unknown(fmt.Errorf("retrysafe: save step %q: %w", s.Name, err))
 }

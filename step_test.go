@@ -295,7 +295,7 @@ func TestPanicAfterTheTransaction(t *testing.T) {
 }
 
 // Steps inside of a transaction are its own: they are run once in it, and again in the next one if it was rolled back.
-// Seen to fail with kept taken out of saveStep, and out of ask.
+// Seen to fail with kept taken out of saveStep, and out of noteStep.
 func TestStepsInTx(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		ran := map[string]int{}
@@ -337,7 +337,7 @@ func TestStepsInTx(t *testing.T) {
 	})
 }
 
-// Two steps of one name are a mistake: both would have one child key and one saved result. Seen to fail with ask taken
+// Two steps of one name are a mistake: both would have one child key and one saved result. Seen to fail with noteStep taken
 // out of Step: the second one's effect was dropped without a word, and of two at once both ran.
 func TestASecondStepOfOneNameIsRefused(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
@@ -386,7 +386,7 @@ func TestASecondStepOfOneNameIsRefused(t *testing.T) {
 	})
 }
 
-// A step whose function has failed may be tried again. Seen to fail with unask taken out of Step.
+// A step whose function has failed may be tried again. Seen to fail with forgetStep taken out of Step.
 func TestAFailedStepMayBeTriedAgain(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
@@ -427,7 +427,7 @@ func TestAStepThatCannotBeDecodedIsResumedByCorrectedCode(t *testing.T) {
 }
 
 // A step that was renamed while a key was pending runs again under its new name, which nothing can prevent. Seen to
-// fail with tellUnused taken out of conclude, and with it called for work that has failed or was reconciled.
+// fail with reportUnused taken out of conclude, and with it called for work that has failed or was reconciled.
 func TestAnUnusedSavedStepIsReported(t *testing.T) {
 	step := retrysafe.StepResult{Name: "reserve", Data: []byte(`"stock-7"`)}
 	rename := func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {

@@ -37,7 +37,7 @@ func TestUnheardClaimIsUndone(t *testing.T) {
 	})
 }
 
-// Seen to fail with giveBack always releasing: the abandoned key was free, and its work ran a second time.
+// Seen to fail with restore always releasing: the abandoned key was free, and its work ran a second time.
 func TestUnheardTakeOverStaysAbandoned(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
 		k.crash()

@@ -165,7 +165,7 @@ func TestDoormanLeavesOthersStay(t *testing.T) {
 		impatient.WaitAtMost = time.Second
 		var all sync.WaitGroup
 		all.Go(func() { k.wantRefusal(impatient, retrysafe.ErrWaitTimeout) })
-		synctest.Wait() // the impatient one keeps the door
+		synctest.Wait() // the impatient one is the poller
 		all.Go(func() {
 			out, err := k.guard.Do(k.ctx, pay(), k.failing(errors.New("must not run")))
 			if err != nil || string(out.Result.Body) != "slow" {
@@ -176,8 +176,8 @@ func TestDoormanLeavesOthersStay(t *testing.T) {
 	})
 }
 
-// A store that cannot wake anybody: those who wait beside the attempt, in its process, hear of its end at once
-// nevertheless. Seen to fail with wake taken out: the waiter slept until its next poll.
+// A store that cannot wake waiters: those in the process of the attempt learn of its end at once
+// all the same. Seen to fail with wake taken out: the waiter slept until its next poll.
 func TestWaiterInTheSameProcessNeedsNoWatcher(t *testing.T) {
 	bubble(t, waiting(time.Minute), func(k *kit) {
 		k.guard = retrysafe.New(struct{ retrysafe.Store }{k.store}, retrysafe.Options{Policy: waiting(time.Minute)})

@@ -204,7 +204,7 @@ func TestCanonicalJSONTakesNoQuadraticTime(t *testing.T) {
 	}
 }
 
-// Seen to fail with the two prefixes taken out, and with the error passed over.
+// Seen to fail with the two prefixes taken out, and with the error ignored.
 func TestJSONPart(t *testing.T) {
 	all := fingerprint.Fields{}
 	part := func(body string) string { return fingerprint.JSONPart([]byte(body), all) }

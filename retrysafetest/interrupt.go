@@ -125,7 +125,7 @@ func (s *Store) reach(where string, l retrysafe.Lease) *interruption {
 	return p
 }
 
-// gate keeps attempts from ending until as many have claimed as are meant to overlap.
+// gate holds attempts before their end until as many have claimed as are meant to overlap.
 type gate struct {
 	missing int
 	owners  map[retrysafe.Owner]bool

@@ -198,7 +198,7 @@ func TestBytes(t *testing.T) {
 	if n, err := s.Sweep(ctx, 10); n != 1 || err != nil {
 		t.Errorf("Sweep: got %d, %v; want 1", n, err)
 	}
-	grows("lightening", -(3 + 5 + 7 + 13))
+	grows("dropping content", -(3 + 5 + 7 + 13))
 	clock.now = 3 * window
 	if n, err := s.Sweep(ctx, 10); n != 1 || err != nil {
 		t.Errorf("Sweep: got %d, %v; want 1", n, err)
