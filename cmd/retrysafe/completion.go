@@ -10,6 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
+// completionCmd prints a script of its own. The libraries for this (kongplete, kong-completion) run the program at each Tab and bring a
+// second engine for completion; a script with the words of this build does as well, and works without the program in the PATH.
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
@@ -55,7 +57,8 @@ func wordsOf(root *kong.Node) []commandWords {
 		for _, sub := range n.Children {
 			w.words = append(append(w.words, sub.Name), flagsOf(sub)...)
 		}
-		w.words = unique(w.words)
+		slices.Sort(w.words)
+		w.words = slices.Compact(w.words) // subcommands share flags
 		for _, p := range n.Positional {
 			w.words = append(w.words, p.EnumSlice()...)
 		}
@@ -72,17 +75,6 @@ func flagsOf(n *kong.Node) []string {
 		}
 	}
 	return flags
-}
-
-// unique leaves out what comes again.
-func unique(words []string) []string {
-	var all []string
-	for _, w := range words {
-		if !slices.Contains(all, w) {
-			all = append(all, w)
-		}
-	}
-	return all
 }
 
 func bashCompletion(all []commandWords) string {

@@ -1,5 +1,15 @@
 // Command retrysafe makes HTTP APIs safe to retry. See retrysafe --help.
 //
+// main.go has the list of commands, and runs one. Commands of one or two files are beside it: migrate, sweep, version and completion.
+// The others have a folder each below internal: proxycmd, probecmd, keyscmd, outboxcmd, and demo.
+//
+//	internal/cli       what all of them share: streams, exit codes, text, tables
+//	internal/storeurl  opens a store from its URL, and explains what is wrong if it cannot be opened
+//	internal/config    the proxy's YAML file
+//	internal/jwtscope  callers by their verified tokens
+//	internal/keyadmin  what keyscmd does to keys, in this process or through a running proxy
+//	internal/clitest   for tests: the program, a running proxy, an API, a database
+//
 // # Design
 //
 //   - The command waits for an attempt in flight, the library refuses. A connection that breaks is followed by a retry
@@ -7,8 +17,8 @@
 //     answers 409. The library leaves the choice to its caller.
 //   - A configuration that protects less than it seems to is an error that says what to write instead. A setting that
 //     may be intended, but that the operator should know about, is a warning at each start.
-//   - A replay asks no other server, by default. The store cannot know that a login was revoked, and asking for each
-//     request would put another server into every path. The setting auth asks where that matters; retention.replay
+//   - A replay needs no other server, by default. The store cannot know that a login was revoked, and a check for each
+//     request would put another server into every path. The setting auth adds the check where that matters; retention.replay
 //     bounds the time of replays.
 //   - A live SQLite file is reached through its proxy. The file admits one process, so the proxy serves "retrysafe
 //     keys" on a Unix domain socket beside the file. The right to open the socket (mode 0600 from the moment it exists)

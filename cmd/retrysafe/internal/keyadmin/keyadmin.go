@@ -1,8 +1,14 @@
 // Package keyadmin is what operators can do with the keys of a store: list them, look at one, resolve one whose outcome is
 // unknown, and purge stored answers.
 //
-// Local does this in the process that has the store open. Remote asks that process over a Unix domain socket, because a
-// SQLite file admits one process at a time: Serve listens beside the file, and every user who may write the file may connect.
+// Local does this in the process that has the store open. Remote sends requests to that process over a Unix domain socket, because only
+// one process at a time can open a SQLite file. Listen listens beside the file; only the user who runs that process, and root, may
+// connect.
+//
+//	keyadmin.go  the interface Keys, and its values
+//	local.go     Local: List and Show; resolve.go: Resolve and Purge
+//	wire.go      Remote, and the Handler that it talks to
+//	socket.go    the socket beside the file
 package keyadmin
 
 import (
@@ -17,11 +23,11 @@ import (
 type Keys interface {
 	// List returns one page of records, the newest first.
 	List(ctx context.Context, q Query) (Page, error)
-	// Show returns all that is kept of a key, the newest record first.
+	// Show returns every record of a key, the newest first.
 	Show(ctx context.Context, l Look) ([]Record, error)
 	// Resolve ends an abandoned key as an operator has decided.
 	Resolve(ctx context.Context, d Decision) (Record, error)
-	// Purge drops the stored answer of a key that has ended.
+	// Purge deletes the stored answer of a key that has ended.
 	Purge(ctx context.Context, d Decision) (Purged, error)
 }
 
@@ -41,7 +47,7 @@ type Query struct {
 	State string `json:"state"`
 	// Scope selects records of this scope; nil: of any.
 	Scope *string `json:"scope,omitempty"`
-	// MinAge selects records that were first claimed at least so long ago.
+	// MinAge selects records that were first claimed at least this long ago.
 	MinAge time.Duration `json:"min_age,omitempty"`
 	// Before continues a listing: it is the Next of the page before. 0: from the newest on.
 	Before int64 `json:"before,omitempty"`
@@ -83,13 +89,13 @@ type HTTPAnswer struct {
 	Body   []byte      `json:"body_base64"`
 }
 
-// Purged says what was dropped.
+// Purged says what was deleted.
 type Purged struct {
 	// Bytes of the answers and steps that were dropped; 0: nothing was stored, and nothing was done.
 	Bytes int `json:"bytes"`
 }
 
-// Record is what is kept of a key. It never holds the key itself, which is the caller's secret: the digest names it.
+// Record is the record of a key. It never holds the key itself, which is the caller's secret: the digest identifies it.
 // Durations are in seconds.
 type Record struct {
 	Digest  string `json:"digest"`
@@ -136,16 +142,16 @@ type Answer struct {
 // Codes of Error.
 const (
 	CodeInvalid  = "invalid"      // the arguments are wrong
-	CodeNoKey    = "no-such-key"  // nothing is kept of the key
+	CodeNoKey    = "no-such-key"  // the store has no record of the key
 	CodeInFlight = "in-flight"    // an attempt is working on the key
 	CodeEnded    = "ended"        // the key has an answer already
 	CodeReleased = "released"     // the key is free for the same request
 	CodeNotEnded = "not-ended"    // the key has no answer that could be purged
-	CodeChanged  = "changed"      // another attempt or operator was faster
+	CodeChanged  = "changed"      // another attempt or operator changed the key first
 	codeFailed   = "store-failed" // anything else
 )
 
-// Error says what could not be done, and why. Nothing was changed.
+// Error is returned when an operation is refused. Nothing was changed.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`

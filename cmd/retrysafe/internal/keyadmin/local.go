@@ -24,7 +24,7 @@ const (
 
 // List implements Keys.
 func (l Local) List(ctx context.Context, q Query) (Page, error) {
-	stored, ok := storedState(q.State)
+	stored, ok := storedStates[q.State]
 	if !ok {
 		return Page{}, &Error{Code: CodeInvalid, Message: fmt.Sprintf("unknown state %q", q.State)}
 	}
@@ -92,21 +92,10 @@ func ParseDigest(text string) (retrysafe.Digest, error) {
 	return d, nil
 }
 
-// storedState is the state in which a store has the records of a Query's.
-func storedState(state string) (retrysafe.State, bool) {
-	switch state {
-	case All:
-		return 0, true
-	case Abandoned, InFlight:
-		return retrysafe.Pending, true
-	case Released:
-		return retrysafe.Released, true
-	case Succeeded:
-		return retrysafe.Succeeded, true
-	case Failed:
-		return retrysafe.Failed, true
-	}
-	return 0, false
+// storedStates are the states in which a store has the records of a Query.State; 0 is any.
+var storedStates = map[string]retrysafe.State{
+	All: 0, Abandoned: retrysafe.Pending, InFlight: retrysafe.Pending,
+	Released: retrysafe.Released, Succeeded: retrysafe.Succeeded, Failed: retrysafe.Failed,
 }
 
 func stateOf(r retrysafe.Record) string {
@@ -157,7 +146,7 @@ func answerOf(r retrysafe.Result, whole bool) *Answer {
 	return a
 }
 
-// NewLocal returns what works on a store that this process has open.
+// NewLocal returns the keys of a store that this process has open. The observer, which may be nil, is told of decisions.
 func NewLocal(store retrysafe.Store, observer retrysafe.Observer) Keys {
 	return Local{
 		Store: store.(retrysafe.Inspector), // each store of this command is one

@@ -25,7 +25,7 @@ func (l Local) Resolve(ctx context.Context, d Decision) (Record, error) {
 	}
 	known, err := l.Guard.Resolve(ctx, digest, r)
 	if err != nil {
-		return Record{}, told(err, digest, known)
+		return Record{}, refusalOf(err, digest, known)
 	}
 	return detailed(known, false), nil
 }
@@ -51,8 +51,8 @@ func (a HTTPAnswer) result() (retrysafe.Result, error) {
 	return result, nil
 }
 
-// told turns an error about a key into an Error.
-func told(err error, digest retrysafe.Digest, known retrysafe.Record) error {
+// refusalOf turns an error about a key into an Error.
+func refusalOf(err error, digest retrysafe.Digest, known retrysafe.Record) error {
 	e := &Error{Message: err.Error()}
 	switch {
 	case errors.Is(err, retrysafe.ErrInvalidResolution):
@@ -81,7 +81,7 @@ func told(err error, digest retrysafe.Digest, known retrysafe.Record) error {
 }
 
 func noKey(digest retrysafe.Digest) *Error {
-	return &Error{Code: CodeNoKey, Message: fmt.Sprintf("nothing is kept of key %s: it was never claimed in this store, or its retention has ended", digest)}
+	return &Error{Code: CodeNoKey, Message: fmt.Sprintf("the store has no record of key %s: it was never claimed in this store, or its retention has ended", digest)}
 }
 
 // Purge implements Keys.
@@ -100,12 +100,12 @@ func (l Local) Purge(ctx context.Context, d Decision) (Purged, error) {
 	}
 	known, err := l.Guard.Purge(ctx, digest, retrysafe.Purge{Reason: d.Reason, By: d.By, DryRun: d.DryRun})
 	if err != nil {
-		return Purged{}, told(err, digest, known)
+		return Purged{}, refusalOf(err, digest, known)
 	}
 	return Purged{Bytes: bytes}, nil
 }
 
-// storedBytes is how much a purge drops.
+// storedBytes is how much a purge deletes.
 func storedBytes(records []retrysafe.Record) int {
 	n := 0
 	for _, r := range records {

@@ -16,17 +16,17 @@ const socketSuffix = ".admin"
 // maxSocketPath is the longest path that a socket can have on every system.
 const maxSocketPath = 103
 
-// pointer is how a file begins that stands in the socket's place and names it: the path of the socket would be too long.
+// pointer is the first part of a file that names the socket. It is used where the path of a socket beside the SQLite file is too long.
 const pointer = "retrysafe socket: "
 
-// socket is a listener that removes what it has made.
+// socket is a listener that removes the files that it has created.
 type socket struct {
 	net.Listener
 	made []string
 }
 
-// Listen listens beside the SQLite file at path, which must be absolute and locked by this process: a socket that is there
-// is left over from a process that was killed, and is replaced. Only the user that owns the socket, and root, may connect.
+// Listen listens beside the SQLite file at path, which must be absolute and locked by this process: an existing socket
+// was left by a killed process, and is replaced. Only the user that owns the socket, and root, may connect.
 func Listen(file string) (net.Listener, error) {
 	place := file + socketSuffix
 	if err := clear(place); err != nil {
@@ -58,7 +58,7 @@ func Listen(file string) (net.Listener, error) {
 	return &socket{l, []string{place, elsewhere, directory}}, nil
 }
 
-// clear removes what an earlier process has left, and nothing else.
+// clear removes the socket of an earlier process. It returns an error if the file is something else.
 func clear(place string) error {
 	info, err := os.Lstat(place)
 	switch {
@@ -99,7 +99,7 @@ func readPointer(place string) (string, error) {
 	}
 	path, ours := strings.CutPrefix(strings.TrimSuffix(string(text), "\n"), pointer)
 	if !ours {
-		return "", fmt.Errorf("%s is in the place of the socket for retrysafe keys; move it away", place)
+		return "", fmt.Errorf("%s has the name of the socket for retrysafe keys; move it away", place)
 	}
 	return path, nil
 }

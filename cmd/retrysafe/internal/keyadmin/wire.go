@@ -31,7 +31,7 @@ func Handler(keys Keys) http.Handler {
 	return mux
 }
 
-// serve answers with what do returns, or with an Error.
+// serve responds with the result of do, or with an Error.
 func serve[A, R any](do func(context.Context, A) (R, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var argument A
@@ -46,7 +46,7 @@ func serve[A, R any](do func(context.Context, A) (R, error)) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		if err != nil {
 			w.WriteHeader(http.StatusUnprocessableEntity)
-			_ = json.NewEncoder(w).Encode(asError(err)) // the connection is lost, if anything
+			_ = json.NewEncoder(w).Encode(asError(err)) // fails only if the connection is lost
 			return
 		}
 		_ = json.NewEncoder(w).Encode(result)
@@ -54,13 +54,13 @@ func serve[A, R any](do func(context.Context, A) (R, error)) http.Handler {
 }
 
 func asError(err error) *Error {
-	if told := (*Error)(nil); errors.As(err, &told) {
-		return told
+	if known := (*Error)(nil); errors.As(err, &known) {
+		return known
 	}
 	return &Error{Code: codeFailed, Message: err.Error()}
 }
 
-// Remote asks the process that has the store open.
+// Remote sends requests to the process that has the store open.
 type Remote struct {
 	path   string // of the socket
 	client *http.Client
@@ -91,26 +91,26 @@ func (r *Remote) Close() error {
 
 // List implements Keys.
 func (r *Remote) List(ctx context.Context, q Query) (Page, error) {
-	return ask[Page](ctx, r, listPath, q)
+	return post[Page](ctx, r, listPath, q)
 }
 
 // Show implements Keys.
 func (r *Remote) Show(ctx context.Context, l Look) ([]Record, error) {
-	return ask[[]Record](ctx, r, showPath, l)
+	return post[[]Record](ctx, r, showPath, l)
 }
 
 // Resolve implements Keys.
 func (r *Remote) Resolve(ctx context.Context, d Decision) (Record, error) {
-	return ask[Record](ctx, r, resolvePath, d)
+	return post[Record](ctx, r, resolvePath, d)
 }
 
 // Purge implements Keys.
 func (r *Remote) Purge(ctx context.Context, d Decision) (Purged, error) {
-	return ask[Purged](ctx, r, purgePath, d)
+	return post[Purged](ctx, r, purgePath, d)
 }
 
-// ask posts an argument and reads the result.
-func ask[R, A any](ctx context.Context, r *Remote, path string, argument A) (R, error) {
+// post posts an argument and reads the result.
+func post[R, A any](ctx context.Context, r *Remote, path string, argument A) (R, error) {
 	var result R
 	body, err := json.Marshal(argument)
 	if err != nil {
@@ -122,12 +122,12 @@ func ask[R, A any](ctx context.Context, r *Remote, path string, argument A) (R, 
 	}
 	response, err := r.client.Do(request)
 	if err != nil {
-		return result, fmt.Errorf("ask the process that has the store open, at %s: %w", r.path, errors.Unwrap(err))
+		return result, fmt.Errorf("contact the process that has the store open, at %s: %w", r.path, errors.Unwrap(err))
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
 	if err != nil {
-		return result, fmt.Errorf("ask the process that has the store open, at %s: %w", r.path, err)
+		return result, fmt.Errorf("contact the process that has the store open, at %s: %w", r.path, err)
 	}
 	switch response.StatusCode {
 	case http.StatusOK:

@@ -1,3 +1,6 @@
+// Package keyscmd is the command retrysafe keys: it lists and shows the keys of a store, resolves those whose outcome is unknown, and
+// purges stored answers. Each of these has a file; keyscmd.go opens the store, or connects to the proxy that has its file open.
+// internal/keyadmin does the work.
 package keyscmd
 
 import (

@@ -115,7 +115,7 @@ func TestKeysShow(t *testing.T) {
 	}
 	none := clitest.Run(t, "keys", "show", strings.Repeat("0", 32), "--store="+file)
 	clitest.Want(t, "exit code", none.Code, cli.ExitFailed)
-	clitest.WantText(t, "output", none.Stderr, "nothing is kept of key 00000000000000000000000000000000")
+	clitest.WantText(t, "output", none.Stderr, "the store has no record of key 00000000000000000000000000000000")
 }
 
 func TestKeysRefusals(t *testing.T) {

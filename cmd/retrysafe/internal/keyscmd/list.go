@@ -3,9 +3,8 @@ package keyscmd
 import (
 	"context"
 	"fmt"
-	"io"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
@@ -30,7 +29,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 		return cli.Refusef("--older-than must not be negative")
 	}
 	return c.with(func(ctx context.Context, keys keyadmin.Keys) error {
-		list := newKeyTable(s.Out, c.JSON)
+		table := cli.NewTable(s.Out, c.JSON, "DIGEST", "STATE", "ATTEMPT", "AGE", "TIME LEFT", "SCOPE")
 		n, more := 0, false
 		query := keyadmin.Query{State: c.State, Scope: c.Scope, MinAge: c.OlderThan, Count: !c.JSON}
 		counts, err := eachListed(ctx, keys, query, func(r keyadmin.Record) (bool, error) {
@@ -39,12 +38,12 @@ func (c listCmd) Run(s *cli.Streams) error {
 				return false, nil
 			}
 			n++
-			return true, list.add(r)
+			return true, table.Add(r, r.Digest, r.State, strconv.Itoa(r.Attempt), seconds(r.Age), timeLeft(r), cli.Shorten(cli.Clean(r.Scope)))
 		})
 		if err != nil {
 			return err
 		}
-		return list.end(n, more, c.State, counts)
+		return table.End(summary(n, more, c.State, counts))
 	})
 }
 
@@ -72,32 +71,6 @@ func eachListed(ctx context.Context, keys keyadmin.Keys, q keyadmin.Query, visit
 	}
 }
 
-// keyTable prints a key a line.
-type keyTable struct {
-	out    io.Writer
-	tabs   *tabwriter.Writer
-	asJSON bool
-	began  bool
-}
-
-func newKeyTable(out io.Writer, asJSON bool) *keyTable {
-	return &keyTable{out: out, tabs: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), asJSON: asJSON}
-}
-
-// add prints a key. The first line says what is in the columns.
-func (t *keyTable) add(r keyadmin.Record) error {
-	if t.asJSON {
-		return cli.PrintJSON(t.out, r)
-	}
-	if !t.began {
-		t.began = true
-		fmt.Fprintln(t.tabs, "DIGEST\tSTATE\tATTEMPT\tAGE\tTIME LEFT\tSCOPE")
-	}
-	_, err := fmt.Fprintf(t.tabs, "%s\t%s\t%d\t%s\t%s\t%s\n",
-		r.Digest, r.State, r.Attempt, seconds(r.Age), timeLeft(r), cli.Shorten(cli.Clean(r.Scope)))
-	return err
-}
-
 // timeLeft says how long the lease runs, or else how long the key stays taken.
 func timeLeft(r keyadmin.Record) string {
 	switch {
@@ -109,14 +82,8 @@ func timeLeft(r keyadmin.Record) string {
 	return "key " + seconds(r.KeyLeft)
 }
 
-// end says how many there were, and how many are in other states.
-func (t *keyTable) end(n int, more bool, state string, counts map[string]int64) error {
-	if t.asJSON {
-		return nil
-	}
-	if err := t.tabs.Flush(); err != nil {
-		return err
-	}
+// summary says how many keys were listed, and how many are in other states.
+func summary(n int, more bool, state string, counts map[string]int64) string {
 	text := keysInState(n, state)
 	if more {
 		text += ", and there are more: see --limit"
@@ -130,8 +97,7 @@ func (t *keyTable) end(n int, more bool, state string, counts map[string]int64) 
 	if len(others) > 0 {
 		text += "; the store also has " + strings.Join(others, ", ") + ": see --state"
 	}
-	_, err := fmt.Fprintln(t.out, text)
-	return err
+	return text
 }
 
 func keysInState(n int, state string) string {

@@ -3,6 +3,7 @@ package outboxcmd
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/outbox"
@@ -21,7 +22,7 @@ func (c listCmd) Run(s *cli.Streams) error {
 		return err
 	}
 	return c.with(func(ctx context.Context, box *outbox.Outbox) error {
-		table := newLetterTable(s.Out, c.JSON)
+		table := cli.NewTable(s.Out, c.JSON, "KEY", "TOPIC", "AGGREGATE", "TRIES", "AGE", "DEAD FOR", "LAST ERROR")
 		n, more := 0, false
 		err := letters(ctx, box, c.Topic, func(l outbox.Letter) (bool, error) {
 			if c.Limit > 0 && n == int(c.Limit) {
@@ -29,12 +30,20 @@ func (c listCmd) Run(s *cli.Streams) error {
 				return false, nil
 			}
 			n++
-			return true, table.add(l)
+			return true, table.Add(newLetterJSON(l), cli.Clean(l.Key), cli.Clean(l.Topic), cli.Clean(l.Aggregate), strconv.Itoa(l.Try),
+				cli.Span(l.Age), cli.Span(l.DeadFor), cli.Shorten(cli.Clean(l.Error)))
 		})
 		if err != nil {
 			return err
 		}
-		return table.end(n, more)
+		text := deadLetters(n)
+		switch {
+		case more:
+			text += ", and there are more: see --limit"
+		case n == 0:
+			text = "no dead letters"
+		}
+		return table.End(text)
 	})
 }
 

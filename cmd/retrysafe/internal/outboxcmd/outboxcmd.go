@@ -1,3 +1,9 @@
+// Package outboxcmd is the command retrysafe outbox, for operators of an outbox.
+//
+//	outboxcmd.go  the command line, stats and migrate
+//	letters.go    list, show, redeliver and drop dead letters
+//	open.go       the database behind --store
+//	print.go      how a letter is printed
 package outboxcmd
 
 import (

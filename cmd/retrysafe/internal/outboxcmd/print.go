@@ -49,51 +49,6 @@ func newLetterJSON(l outbox.Letter) letterJSON {
 	return j
 }
 
-// letterTable prints a letter a line.
-type letterTable struct {
-	out    io.Writer
-	tabs   *tabwriter.Writer
-	asJSON bool
-	began  bool
-}
-
-func newLetterTable(out io.Writer, asJSON bool) *letterTable {
-	return &letterTable{out: out, tabs: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), asJSON: asJSON}
-}
-
-// add prints a letter. The first line says what is in the columns.
-func (t *letterTable) add(l outbox.Letter) error {
-	if t.asJSON {
-		return cli.PrintJSON(t.out, newLetterJSON(l))
-	}
-	if !t.began {
-		t.began = true
-		fmt.Fprintln(t.tabs, "KEY\tTOPIC\tAGGREGATE\tTRIES\tAGE\tDEAD FOR\tLAST ERROR")
-	}
-	_, err := fmt.Fprintf(t.tabs, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
-		cli.Clean(l.Key), cli.Clean(l.Topic), cli.Clean(l.Aggregate), l.Try, cli.Span(l.Age), cli.Span(l.DeadFor), cli.Shorten(cli.Clean(l.Error)))
-	return err
-}
-
-// end says how many there were.
-func (t *letterTable) end(n int, more bool) error {
-	if t.asJSON {
-		return nil
-	}
-	if err := t.tabs.Flush(); err != nil {
-		return err
-	}
-	text := deadLetters(n)
-	switch {
-	case more:
-		text += ", and there are more: see --limit"
-	case n == 0:
-		text = "no dead letters"
-	}
-	_, err := fmt.Fprintln(t.out, text)
-	return err
-}
-
 // printLetter prints all that there is of a letter.
 func printLetter(w io.Writer, l outbox.Letter) error {
 	tabs := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -67,29 +67,10 @@ func idsOf(all []probe.Case) []string {
 	return ids
 }
 
-// groupName says what the cases of a letter are about.
-func groupName(letter string) string {
-	switch letter {
-	case "B":
-		return "Basics"
-	case "K":
-		return "Key syntax"
-	case "M":
-		return "Mismatch"
-	case "C":
-		return "Concurrency"
-	case "F":
-		return "Failures"
-	case "X":
-		return "Scope and security"
-	case "H":
-		return "HTTP hygiene"
-	case "T":
-		return "Expiry and policy"
-	case "G":
-		return "gRPC"
-	}
-	return letter
+// groupNames are the subjects of the cases by the first letter of their IDs.
+var groupNames = map[string]string{
+	"B": "Basics", "K": "Key syntax", "M": "Mismatch", "C": "Concurrency", "F": "Failures", "X": "Scope and security",
+	"H": "HTTP hygiene", "T": "Expiry and policy", "G": "gRPC",
 }
 
 // list prints a line for each case.

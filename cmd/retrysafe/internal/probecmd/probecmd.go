@@ -1,3 +1,10 @@
+// Package probecmd is the command retrysafe probe. The probe itself is the module probe.
+//
+//	probecmd.go   probe run: reads the recipe, asks for permission, runs the cases
+//	cases.go      which cases run; --list and --explain
+//	progress.go   what is shown before and while they run
+//	report.go     the forms of the report
+//	init.go       probe init from curl and OpenAPI, and init_grpc.go from gRPC reflection
 package probecmd
 
 import (

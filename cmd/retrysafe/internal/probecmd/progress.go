@@ -85,7 +85,7 @@ func (p *progress) flush() {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}
 	}
-	fmt.Fprintf(p.w, "%s %s: %s\n", p.group, groupName(p.group), strings.Join(parts, ", "))
+	fmt.Fprintf(p.w, "%s %s: %s\n", p.group, groupNames[p.group], strings.Join(parts, ", "))
 	clear(p.verdicts)
 }
 

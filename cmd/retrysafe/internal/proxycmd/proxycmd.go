@@ -1,3 +1,14 @@
+// Package proxycmd is the command retrysafe proxy.
+//
+//	proxycmd.go  flags, and how they override the file
+//	plan.go      a checked configuration, and how it is run
+//	check.go     --check: tests the store, the upstream and what else is configured
+//	serve.go     listens, and shuts down
+//	health.go    /healthz and /readyz
+//	scope.go     how callers are identified
+//	keys.go      serves retrysafe keys while the proxy has a SQLite file open
+//	observe.go   what watches the proxy: logging.go and metrics.go
+//	memory.go    the memory limit, and memory that is returned after a burst
 package proxycmd
 
 import (

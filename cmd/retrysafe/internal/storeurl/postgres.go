@@ -94,7 +94,7 @@ func parseNotify(text string) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// fillIn says what neither the URL nor the environment says.
+// fillIn adds what neither the URL nor the environment sets.
 func fillIn(params url.Values) {
 	for _, p := range []struct{ name, variable, value string }{
 		{"application_name", "PGAPPNAME", "retrysafe"},
@@ -106,7 +106,7 @@ func fillIn(params url.Values) {
 	}
 }
 
-// withSchema returns the same database with another schema.
+// WithSchema returns the same database with another schema.
 func (p *Postgres) WithSchema(schema string) (*Postgres, error) {
 	front, query, _ := strings.Cut(p.URL, "?")
 	params, err := url.ParseQuery(query)
@@ -117,7 +117,7 @@ func (p *Postgres) WithSchema(schema string) (*Postgres, error) {
 	return parsePostgres(front + "?" + params.Encode())
 }
 
-// connect returns a pool. It connects when it is used.
+// Connect returns a pool. It connects when it is used.
 func (p *Postgres) Connect(ctx context.Context) (*pgxpool.Pool, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, p.pool.Copy())
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *Postgres) Connect(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// open opens the store, and returns what closes it.
+// Open opens the store, and returns what closes it.
 func (p *Postgres) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
 	pool, err := p.Connect(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (p *Postgres) Open(ctx context.Context) (retrysafe.Store, func() error, err
 // dropPatience is how long dropping a schema may take.
 const dropPatience = 20 * time.Second
 
-// drop drops the schema and everything in it.
+// Drop drops the schema and everything in it.
 func (p *Postgres) Drop() error {
 	ctx, stop := context.WithTimeout(context.Background(), dropPatience)
 	defer stop()
@@ -162,7 +162,7 @@ func (p *Postgres) Drop() error {
 	return nil
 }
 
-// named returns a parameter of the URL.
+// Param returns a parameter of the URL; empty if it has none of that name.
 func (p *Postgres) Param(param string) string {
 	_, query, _ := strings.Cut(p.URL, "?")
 	params, err := url.ParseQuery(query)

@@ -14,7 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// explain says what to do about an error of the database.
+// Explain says what to do about an error of the database.
 func (p *Postgres) Explain(err error) error {
 	var server *pgconn.PgError
 	switch connect := new(pgconn.ConnectError); {

@@ -1,3 +1,9 @@
+// Package storeurl opens a store from its URL or path. Reading a URL opens nothing, and no error shows a password.
+//
+//	storeurl.go         Ref: a store that has not been opened; paths of SQLite files
+//	postgres.go         the URL of a PostgreSQL database and its parameters
+//	postgres_errors.go  what to do about an error of the database
+//	password.go         how URLs are printed
 package storeurl
 
 import (
@@ -18,7 +24,7 @@ import (
 const availableStores = `a path (a SQLite file, created if missing), sqlite:PATH, sqlite:///DIRECTORY/FILE, postgres://USER@HOST/DATABASE, ` +
 	`memory: (forgotten when the process ends)`
 
-// Ref says which store to open.
+// Ref is a store that has not been opened.
 type Ref struct {
 	Name     string // to print: without passwords
 	Memory   bool
@@ -87,7 +93,7 @@ func fileRef(path string) (Ref, error) {
 	return Ref{Name: path, Path: path}, nil
 }
 
-// open opens the store, and returns what closes it.
+// Open opens the store, and returns what closes it.
 func (r Ref) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
 	switch {
 	case r.Memory:
@@ -102,7 +108,7 @@ func (r Ref) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
 	return s, s.Close, nil
 }
 
-// Existing reads the name of a store that must be there already, outside of this process.
+// Existing is Parse for a store that must exist already, outside of this process. inMemory is the error for one that is not.
 func Existing(name, inMemory string) (Ref, error) {
 	ref, err := Parse(name)
 	if err != nil {
