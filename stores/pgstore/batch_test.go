@@ -68,8 +68,8 @@ func failures(t *testing.T, s *Store) int {
 	return value[int](t, s, "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()")
 }
 
-// However many want one key, a few batches answer them all: one look is good for everybody, and nobody gets another's
-// bytes. Seen to fail with each reader of a key in a batch of its own, and with one record handed to all of them.
+// A few batches answer any number of claims of one key: one read is enough for all, and each caller gets bytes of its
+// own. Seen to fail with each reader of a key in a batch of its own, and with one record handed to all of them.
 func TestBurstOnOneKey(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)

@@ -74,7 +74,7 @@ func TestMixedUpStatementsAreExplained(t *testing.T) {
 		explained             bool
 	}{
 		{"not prepared here", "26000", "ERROR", true},
-		{"prepared by somebody else", "42P05", "ERROR", true},
+		{"prepared by another client", "42P05", "ERROR", true},
 		{"another statement", "08P01", "ERROR", true},
 		{"PgBouncer has no such user", "08P01", "FATAL", false},
 		{"something else", "22003", "ERROR", false},

@@ -181,7 +181,7 @@ func deadlocks(t *testing.T, stores ...*Store) int {
 	return value[int](t, stores[0], "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 }
 
-// A row that somebody's open transaction holds hurts those who want that row, if the role has a limit, and nobody else.
+// A row that an open transaction has locked fails the operations on that row, if the role has a limit, and no others.
 // Seen to fail with runAlone left out of run.
 func TestLimitsOfTheRole(t *testing.T) {
 	t.Parallel()

@@ -9,13 +9,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Errors of New, Migrate and a Store. They come wrapped in one that says what to do.
+// Errors of New, Migrate and a Store. They are wrapped in an error that says what to do; compare with errors.Is.
 var (
-	// ErrNoSchema: the database has no schema of this package, or an older one than this version needs.
+	// ErrNoSchema is returned by New and CheckSchema if the database has no schema of this package, or one that is older
+	// than this version needs.
 	ErrNoSchema = errors.New("pgstore: the schema is missing or too old")
-	// ErrNewerSchema: a newer version of this package has migrated the schema, and this one cannot work with it.
+	// ErrNewerSchema is returned by New, CheckSchema and Migrate if a newer version of this package has migrated the
+	// schema, and this one cannot work with it.
 	ErrNewerSchema = errors.New("pgstore: the schema is newer than this version")
-	// ErrClosed: the Store is closed.
+	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("pgstore: closed")
 )
 
@@ -37,7 +39,7 @@ const (
 )
 
 // sqlState returns the SQLSTATE of an error that the server has reported about a statement; "" if the connection, the
-// server as a whole, or the context is to blame.
+// server as a whole, or the context has failed.
 func sqlState(err error) string {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -53,7 +55,7 @@ func isConnectionError(err error) bool {
 	return err != nil && sqlState(err) == "" && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// explain adds what to do.
+// explain adds to an error of the server what to do about it.
 func explain(err error) error {
 	switch sqlState(err) {
 	case undefinedTable, invalidSchemaName:

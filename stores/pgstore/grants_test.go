@@ -74,7 +74,7 @@ func TestContractUnderTheGrants(t *testing.T) {
 		},
 		Age: func(t *testing.T, s retrysafe.Store, d time.Duration) {
 			age(t, owner, d)
-			s.(*Store).sweeper.low, s.(*Store).sweeper.lookedAt = 0, time.Time{}
+			s.(*Store).sweeper.low, s.(*Store).sweeper.maintained = 0, time.Time{}
 		},
 		Walks: 1,
 	})
@@ -188,7 +188,7 @@ func TestScriptIsWhatMigrateDoes(t *testing.T) {
 	}
 }
 
-// Seen to fail with public and none taken for names of roles: everybody got the grants.
+// Seen to fail with public and none taken for names of roles: all roles got the grants.
 func TestNamesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, o := range []ScriptOptions{
@@ -206,7 +206,7 @@ func TestNamesThatCannotBe(t *testing.T) {
 		}
 	}
 	if _, err := Grants("", ""); err == nil {
-		t.Error("grants for nobody")
+		t.Error("grants for no role")
 	}
 	if text, err := Grants("", `x"; DROP ROLE y; --`); err != nil || !strings.Contains(text, `TO "x""; DROP ROLE y; --";`) {
 		t.Errorf("got %v, %s; want a quoted name", err, text)

@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// eventually waits until something is so that nobody tells of.
+// eventually waits until a condition holds that causes no event.
 func eventually(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
@@ -46,8 +46,8 @@ func complete(s *Store, l retrysafe.Lease) error {
 	return s.Complete(context.Background(), l, retrysafe.Result{Code: 200, Body: []byte(l.Key.ID)}, retrysafe.Retention{})
 }
 
-// lockRow changes the row of a key, as a transaction does that is still to be committed. Until unlock, whoever wants
-// it waits.
+// lockRow changes the row of a key, as a transaction does that is not committed yet. Until unlock, operations on it
+// wait.
 func lockRow(t testing.TB, s *Store, k retrysafe.Key) (unlock func()) {
 	t.Helper()
 	ctx := context.Background()
@@ -168,7 +168,7 @@ func settleCounts(t testing.TB, stores ...*Store) {
 		s.pool.Reset()
 	}
 	const others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-	eventually(t, "nobody else is connected", func() bool {
+	eventually(t, "no other session is connected", func() bool {
 		stores[0].pool.Reset()
 		return value[int](t, stores[0], others) == 0
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// InTx runs f in a transaction on the store's pool, and commits what f has written together with the completion of the
+// InTx runs f in a transaction on the store's pool. It commits what f has written together with the completion of the
 // attempt that ctx belongs to, the response that the handler has written so far, and the results of steps that f has
-// run: all of it is there afterwards, or nothing is. So after a crash the work can be run again.
+// run: all of it is there afterwards, or nothing is. So the work can be run again after a crash.
 //
 //	err := store.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 //		_, err := tx.Exec(ctx, "INSERT INTO charges (customer, amount) VALUES ($1, $2)", customer, amount)
@@ -24,7 +24,7 @@ import (
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has called
 // retrysafe.SetResult. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
-// response is forgotten, so that the handler can say what happened instead.
+// response is forgotten, so that the handler can answer with the error.
 //
 // f must not end the transaction. Commit and Rollback of tx refuse, and InTx then rolls back and returns an error. If
 // f has ended it all the same, by SQL, InTx completes nothing; its error is marked retrysafe.Unknown, because what f

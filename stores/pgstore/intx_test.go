@@ -272,13 +272,13 @@ func (w *wire) serve(client net.Conn, to string) {
 		return
 	}
 	defer server.Close()
-	var deaf atomic.Bool
+	var answerLost atomic.Bool
 	go func() {
 		defer client.Close()
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := server.Read(buf)
-			if err != nil || deaf.Load() {
+			if err != nil || answerLost.Load() {
 				return
 			}
 			if _, err := client.Write(buf[:n]); err != nil {
@@ -300,7 +300,7 @@ func (w *wire) serve(client net.Conn, to string) {
 		if cut == cutBefore {
 			return
 		}
-		deaf.Store(cut == cutBehind)
+		answerLost.Store(cut == cutBehind)
 		if _, err := server.Write(buf[:n]); err != nil {
 			return
 		}

@@ -17,23 +17,22 @@ import (
 )
 
 const (
-	// checkTime is how long a notification of ours may take to come back before we believe that none will.
+	// checkTime is how long the notification of a check may take to arrive.
 	checkTime = 2 * time.Second
-	// silence is how long nothing need be heard before we look whether the connection is still there.
+	// silence is the time without notifications after which the connection is checked.
 	silence = 30 * time.Second
-	// reconnectPause is how long we wait before we connect again.
+	// reconnectPause is the time before a lost connection is made again.
 	reconnectPause = 2 * time.Second
 )
 
-var errDisconnected = errors.New("pgstore: no notifications come from the database")
+var errDisconnected = errors.New("pgstore: the database's notifications do not arrive; poll, or give Options.Listen a direct connection")
 
-// listener is the one connection that listens for the ends of attempts. It is made when somebody watches for the
-// first time, and is kept until the Store is closed. When it breaks it is made again, and meanwhile those who watch
-// poll.
+// listener is the one connection that receives notifications of the ends of attempts. The first call of Watch makes it,
+// and Close ends it. When it breaks it is made again, and meanwhile Watch returns errDisconnected.
 type listener struct {
 	config  *pgx.ConnConfig
 	channel string
-	pool    *pgxpool.Pool // what completions use: hello comes from there
+	pool    *pgxpool.Pool // that completions use: the check sends its notification through it
 	watches *storekit.Watches
 
 	mu        sync.Mutex
@@ -52,7 +51,7 @@ func newListener(config *pgx.ConnConfig, channel string, pool *pgxpool.Pool, w *
 	return l
 }
 
-// listens reports nil if notifications come, and waits for the first attempt to have them.
+// listens returns nil if notifications arrive. The first call connects, and others wait for that.
 func (l *listener) listens(ctx context.Context) error {
 	l.mu.Lock()
 	if !l.started && l.ctx.Err() == nil {
@@ -89,7 +88,7 @@ func (l *listener) close() {
 func (l *listener) run() {
 	defer close(l.ended)
 	for {
-		_ = l.listen() // why it ended changes nothing: those who watch are woken, and poll until it is back
+		_ = l.listen() // whatever the error: callers of Watch are woken, and poll until there is a connection again
 		l.setConnected(false)
 		select {
 		case <-time.After(reconnectPause):
@@ -99,7 +98,8 @@ func (l *listener) run() {
 	}
 }
 
-// setConnected notes whether notifications come now. Either way some may have been missed.
+// setConnected notes whether notifications arrive now. All watches are woken, because some notifications may have
+// been lost.
 func (l *listener) setConnected(now bool) {
 	l.mu.Lock()
 	l.connected = now
@@ -112,7 +112,7 @@ func (l *listener) setConnected(now bool) {
 	l.watches.WakeAll()
 }
 
-// listen returns when the connection is lost, or when nothing comes through it.
+// listen returns when the connection is lost, or when no notification arrives through it.
 func (l *listener) listen() error {
 	conn, err := pgx.ConnectConfig(l.ctx, l.config)
 	if err != nil {
@@ -133,13 +133,13 @@ func (l *listener) listen() error {
 	}
 }
 
-// checkNotifications sends a notification the way completions go and waits until it is heard: through PgBouncer in
-// transaction mode LISTEN seems to work, and nothing ever comes.
+// checkNotifications sends a notification the way completions do, and waits until it arrives: through PgBouncer in
+// transaction mode LISTEN succeeds, and no notification ever arrives.
 func (l *listener) checkNotifications(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ctx, checkTime)
 	defer cancel()
-	hello := fmt.Sprintf("hello %x", retrysafe.NewOwner())
-	if _, err := l.pool.Exec(ctx, "SELECT pg_notify($1, $2)", l.channel, hello); err != nil {
+	check := fmt.Sprintf("check %x", retrysafe.NewOwner())
+	if _, err := l.pool.Exec(ctx, "SELECT pg_notify($1, $2)", l.channel, check); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
 	for {
@@ -147,13 +147,13 @@ func (l *listener) checkNotifications(conn *pgx.Conn) error {
 		if err != nil {
 			return fmt.Errorf("%w: %w", errDisconnected, err)
 		}
-		if n.Payload == hello {
+		if n.Payload == check {
 			return nil
 		}
 	}
 }
 
-// receiveOne passes a notification on. After a silence it makes sure that the connection is there.
+// receiveOne wakes the watches that a notification is for. After a silence it checks the connection.
 func (l *listener) receiveOne(conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(l.ctx, silence)
 	defer cancel()

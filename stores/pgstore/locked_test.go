@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Who wants a row that somebody holds waits; who came in the same batch does not.
+// An operation on a locked row waits; the others of its batch do not.
 // Seen to fail, by the timeout of 30 s, with lock_timeout taken out of planner_settings.sql.
 func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 const (
 	// daysAhead is how many days have their partition, today included.
 	daysAhead = 8
-	// daysEvery is how often a Store looks at the days.
+	// daysEvery is how often a Store maintains partitions.
 	daysEvery = 10 * time.Minute
 )
 
@@ -23,9 +23,9 @@ type day struct {
 	attached, pending bool // pending: a detach was interrupted
 }
 
-// maintainPartitions makes partitions ahead, and drops those of the past that are no longer needed.
+// maintainPartitions makes the partitions of the next days, and drops those of the past that are no longer needed.
 func (s *Store) maintainPartitions(ctx context.Context) error {
-	if time.Since(s.sweeper.lookedAt) < daysEvery {
+	if time.Since(s.sweeper.maintained) < daysEvery {
 		return nil
 	}
 	if err := s.addDays(ctx); err != nil {
@@ -40,11 +40,11 @@ func (s *Store) maintainPartitions(ctx context.Context) error {
 			return fmt.Errorf("sweep: drop partition %s: %w", d.name, explain(err))
 		}
 	}
-	s.sweeper.lookedAt = time.Now()
+	s.sweeper.maintained = time.Now()
 	return nil
 }
 
-// addDays makes the partitions of the next days that are not there.
+// addDays makes the missing partitions of the next days.
 func (s *Store) addDays(ctx context.Context) error {
 	return s.readCommitted(ctx, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, s.sql.addDays, daysAhead)
@@ -66,8 +66,8 @@ func (s *Store) pastDays(ctx context.Context) ([]day, error) {
 	return days, nil
 }
 
-// dropDay drops a day unless something in it may still be read. Nobody else is locked out meanwhile: the partition is
-// detached concurrently, which an attached table that is dropped would not be.
+// dropDay drops a partition unless something in it may still be read. The partition is detached concurrently before,
+// because dropping an attached one would lock out all other operations.
 func (s *Store) dropDay(ctx context.Context, d day) error {
 	needed := false
 	err := s.pool.QueryRow(ctx, s.onDay("SELECT EXISTS (SELECT FROM {{schema}}.{{day}} WHERE keep_until > {{schema}}.clock())", d)).
@@ -75,7 +75,7 @@ func (s *Store) dropDay(ctx context.Context, d day) error {
 	switch {
 	case err != nil:
 		return err
-	case needed && d.pending: // somebody has detached it too early: it takes part in nothing until that is finished
+	case needed && d.pending: // it was detached by hand too early: its answers are missing until that is finished
 		return errors.New("its detaching was interrupted, and it still holds answers: finish or undo that by hand")
 	case needed:
 		return nil

@@ -35,7 +35,7 @@ func addDay(t *testing.T, s *Store, days int, readable time.Duration) (name stri
 // tend has the next sweep look at the days, which otherwise it does every ten minutes, and sweeps.
 func tend(t *testing.T, s *Store) {
 	t.Helper()
-	s.sweeper.lookedAt = time.Time{}
+	s.sweeper.maintained = time.Time{}
 	sweepOnce(t, s, 1)
 }
 
@@ -82,7 +82,7 @@ func TestPastDaysGoWhenNothingMayBeRead(t *testing.T) {
 	needed, done, yesterday := addDay(t, s, -5, time.Hour), addDay(t, s, -4, -time.Hour), addDay(t, s, -1, -time.Hour)
 	tend(t, s)
 	if !isThere(t, s, needed) || isThere(t, s, done) {
-		t.Errorf("a day that may be read is there: %v, one that nobody may read: %v", isThere(t, s, needed), isThere(t, s, done))
+		t.Errorf("a day that may be read is there: %v, one that may not be read: %v", isThere(t, s, needed), isThere(t, s, done))
 	}
 	if !isThere(t, s, yesterday) {
 		t.Error("yesterday is gone, which a transaction of just before midnight may still write to")
@@ -90,7 +90,7 @@ func TestPastDaysGoWhenNothingMayBeRead(t *testing.T) {
 	execute(t, s, "UPDATE {{schema}}.results SET keep_until = 0")
 	tend(t, s)
 	if isThere(t, s, needed) {
-		t.Error("a past day is still there once nobody may read anything of it")
+		t.Error("a past day is still there once nothing in it may be read")
 	}
 }
 
@@ -144,14 +144,14 @@ func TestInterruptedDetachIsFinished(t *testing.T) {
 	}
 }
 
-// A backup that reads for hours holds the sweep up, and nobody else.
+// A backup that reads for hours delays the sweep and nothing else.
 // Seen to fail with the partition dropped without being detached first: all completions waited behind the DROP.
 func TestLongReaderHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	name := addDay(t, s, -4, -time.Hour)
 	end := openReader(t, s)
-	s.sweeper.lookedAt = time.Time{}
+	s.sweeper.maintained = time.Time{}
 	swept := make(chan error)
 	go func() {
 		_, err := s.Sweep(context.Background(), 1)

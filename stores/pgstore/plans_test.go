@@ -146,7 +146,7 @@ func checkScans(t *testing.T, s *Store, before map[string]int) {
 }
 
 // A plan that a transaction of the user's has left on a connection is there for batches too.
-// Seen to fail with the guard left out of ending.write.
+// Seen to fail with the planner settings left out of sharedTx.Complete.
 func TestNothingIsScannedInTx(t *testing.T) {
 	t.Parallel()
 	eachWay(t, func(t *testing.T, b business) {
@@ -180,7 +180,7 @@ func TestGuardIsLeftOutForOne(t *testing.T) {
 	const pages = "SELECT pg_relation_size('{{schema}}.claims') / 8192"
 	for n := 0; !s.grown.Load(); n++ {
 		if size := value[int](t, s, pages); size > manyPages+1 {
-			t.Fatalf("%d pages, and nobody has noticed", size)
+			t.Fatalf("%d pages, and the store has not noticed", size)
 		}
 		together(t, 200, func(i int) error {
 			_, err := s.Claim(context.Background(), params(fmt.Sprint(n, " ", i)))
@@ -239,7 +239,7 @@ func TestPlansOnLargeTables(t *testing.T) {
 	})
 }
 
-// fill adds n records that nobody analyses by himself.
+// fill adds n records, which autovacuum does not analyse.
 func fill(t *testing.T, s *Store, n int) {
 	t.Helper()
 	for _, table := range []string{"claims", "older"} {

@@ -27,7 +27,7 @@ func TestReservedWordsAreTheServers(t *testing.T) {
 	}
 }
 
-// Nothing is made, and nobody has to read a syntax error.
+// Nothing is made, and the error is not one of syntax.
 // Seen to fail with isReserved answering no: "syntax error at or near".
 func TestReservedSchemaIsRefused(t *testing.T) {
 	t.Parallel()

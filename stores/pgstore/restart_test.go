@@ -62,7 +62,7 @@ func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
 	storm.Wait()
 	pg.Start(t)
 	if failed == 0 {
-		t.Error("nobody noticed")
+		t.Error("no caller has noticed")
 	}
 	for k, l := range acknowledged {
 		p := params(k.ID)

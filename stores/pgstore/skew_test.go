@@ -15,7 +15,7 @@ import (
 // clockEnv says by how much the clock of a program from buildWithWrongClock is wrong.
 const clockEnv = "PGSTORE_TEST_CLOCK"
 
-// The clocks of a third of the processes are an hour fast, those of another third an hour slow: nobody sees a
+// The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no
 // difference. Seen to fail with acquire.sql judging by the time that the process sent along.
 func TestTortureWithWrongClocks(t *testing.T) {
 	t.Parallel()

@@ -12,12 +12,11 @@ import (
 )
 
 const (
-	// piece is how many records are deleted in one transaction. It takes less time than a claim beside many others
-	// does.
+	// piece is how many records are deleted in one transaction, which takes less time than a claim under load.
 	piece = 200
 	// sweepLockTime is how long one process may sweep before another thinks that it has died.
 	sweepLockTime = time.Minute
-	// lateTransactions is how many minutes a claim may take from its clock to its commit.
+	// lateTransactions is how many minutes a claim may take from reading the clock to its commit.
 	lateTransactions = 10
 )
 
@@ -25,17 +24,18 @@ const (
 type sweeper struct {
 	me   uuid
 	pass sync.Mutex // one pass at a time; it guards what follows
-	// low is the minute before which nothing is left: dead index entries there are not walked again. A row that was
-	// locked, and so passed over, keeps it down.
-	low      int32
-	lookedAt time.Time // at the days
+	// low is the minute before which no record is left, so that dead index entries there are not read again. A row that
+	// was locked, and so was skipped, keeps it down.
+	low        int32
+	maintained time.Time // when the partitions were
 }
 
 func (w *sweeper) start() { w.me = uuid(retrysafe.NewOwner()) }
 
-// Sweep deletes records past their retention, up to limit, some in each transaction; now and then it makes the
-// partitions of the next days and drops those of days that nobody may read anything of any more. It rests for half of
-// the time, so that claims do not notice. Of many processes one sweeps at a time; for the others nothing is due.
+// Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
+// then it makes the partitions of the next days, and drops those whose answers may not be read any more. It pauses for
+// half of the time, so that claims are not slowed down. One process at a time sweeps; in the others Sweep returns 0. It
+// may be called by many goroutines at once, and returns an error when ctx ends.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	if err := ctx.Err(); err != nil || limit <= 0 {
 		return 0, err
@@ -70,7 +70,7 @@ func (s *Store) takeSweepLock(ctx context.Context) (mine bool, err error) {
 	return mine, nil
 }
 
-// releaseSweepLock lets others sweep. If it fails they can in a minute.
+// releaseSweepLock lets other processes sweep. If it fails, they can after sweepLockTime.
 func (s *Store) releaseSweepLock(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	_ = s.readCommitted(ctx, func(tx pgx.Tx) error {
@@ -96,8 +96,8 @@ func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err erro
 	return swept, nil
 }
 
-// raiseLow has the next pass begin at a minute, or at the oldest record before it that is left. The minute is lower
-// than before if the clock has been set back.
+// raiseLow has the next pass begin at a minute, or at the oldest record before it that is left. If the clock has been
+// set back, the minute is lower than before.
 func (s *Store) raiseLow(ctx context.Context, minute int32) error {
 	var left *int32
 	if err := s.sweepPiece(ctx, s.sql.oldestDue, []any{s.sweeper.low, minute}, &left); err != nil {
@@ -124,7 +124,7 @@ func (s *Store) sweepOlder(ctx context.Context, limit int) (swept int, err error
 	return swept, nil
 }
 
-// rest lets the server do something else for as long as it was busy with a piece.
+// rest waits for as long as the server was busy with a piece, so that sweeping takes half of its time at most.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -132,7 +132,7 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// sweepPiece sends a statement that sweeps, as batches are sent, and reads its one row.
+// sweepPiece runs a statement that sweeps, under the planner settings of batches, and reads its one row.
 func (s *Store) sweepPiece(ctx context.Context, text string, args []any, to ...any) error {
 	p := new(pgx.Batch)
 	p.Queue(s.sql.plannerSettings, nil)

@@ -104,8 +104,8 @@ func TestSweepGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-// A row that somebody holds is passed over by one sweep, and not forgotten by the next ones, however long it has been
-// due. Seen to fail with low raised to the minute of the pass: it was swept by another process, or by nobody.
+// A locked row is skipped by one sweep, and not forgotten by the next ones, however long it has been
+// due. Seen to fail with low raised to the minute of the pass: it was swept by another process, or never.
 func TestSweepComesBackForALockedRow(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
@@ -289,7 +289,7 @@ func TestSweepOfOlderRecords(t *testing.T) {
 	}
 }
 
-// Seen to fail with take_sweep_lock.sql giving it to everybody.
+// Seen to fail with take_sweep_lock.sql giving it to every process.
 func TestOneSweepsAtATime(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)

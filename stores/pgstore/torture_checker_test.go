@@ -37,7 +37,7 @@ type held struct {
 	owners            map[string]bool
 	leaseUntil        int64 // at least, on the database's clock
 	acks              []event
-	endings           []event // tries of complete, release and lapse, in order
+	ends              []event // tries of complete, release and lapse, in order
 	completed         bool    // acknowledged
 	bodies            map[string]bool
 }
@@ -89,7 +89,7 @@ func check(history []event) (violations []string) {
 			}
 		case e.Op == "claim" && e.Answer == "abandoned" && h.leaseBefore(e.Began.N) > e.Ended.At && !h.triedBefore(e.Ended.At):
 			wrong(e, "abandoned, although its lease runs")
-		case e.Answer == "lost" && h.leaseBefore(e.Began.N) > e.Ended.At && !slices.ContainsFunc(h.endings, func(try event) bool { return try.Began.N < e.Began.N }):
+		case e.Answer == "lost" && h.leaseBefore(e.Began.N) > e.Ended.At && !slices.ContainsFunc(h.ends, func(try event) bool { return try.Began.N < e.Began.N }):
 			wrong(e, "lost, although its lease runs")
 		}
 	}
@@ -98,10 +98,10 @@ func check(history []event) (violations []string) {
 
 // note adds an event of this fence.
 func (h *held) note(e event) {
-	ending := e.Op == "complete" || e.Op == "release" || e.Op == "lapse"
+	ends := e.Op == "complete" || e.Op == "release" || e.Op == "lapse"
 	switch {
-	case e.Trying && ending:
-		h.endings = append(h.endings, e)
+	case e.Trying && ends:
+		h.ends = append(h.ends, e)
 	case e.Trying:
 	case e.acquired():
 		h.firstFence = e.FirstFence
@@ -146,7 +146,7 @@ func (h *held) violations() (all []string) {
 
 // firstResult is that of the first Complete, if it was acknowledged.
 func (h *held) firstResult() (string, bool) {
-	for _, try := range h.endings {
+	for _, try := range h.ends {
 		if try.Op == "complete" {
 			return try.Text, slices.ContainsFunc(h.acks, func(e event) bool { return e.Op == "complete" && e.Began.N == try.Began.N })
 		}
@@ -163,7 +163,7 @@ func (h *held) before(next *held) (all []string) {
 	if !h.completed {
 		return all
 	}
-	for _, try := range h.endings {
+	for _, try := range h.ends {
 		if try.Op == "complete" {
 			if until := try.Began.At + tortureKeep.Key.Microseconds(); until > next.fence {
 				all = append(all, fmt.Sprintf("claimed although fence %d has completed, %d µs before it may", h.fence, until-next.fence))
@@ -176,7 +176,7 @@ func (h *held) before(next *held) (all []string) {
 
 // triedBefore reports whether a try to end the attempt began no later than this.
 func (h *held) triedBefore(at int64) bool {
-	return slices.ContainsFunc(h.endings, func(e event) bool { return e.Began.At <= at })
+	return slices.ContainsFunc(h.ends, func(e event) bool { return e.Began.At <= at })
 }
 
 // leaseBefore is until when the lease ran at least, as was known at a tick.

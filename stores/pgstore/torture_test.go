@@ -126,7 +126,7 @@ func (c *chamber) torture(rounds int, wanted ...string) {
 	}
 	c.stop()
 	for _, v := range c.check() {
-		c.t.Errorf("%s\n%s", v, c.story(v))
+		c.t.Errorf("%s\n%s", v, c.excerpt(v))
 	}
 	if len(c.found) == 0 && c.rarest(wanted) < often {
 		c.t.Errorf("want %d times each: %s", often, wanted)
@@ -251,8 +251,8 @@ func (c *chamber) String() string {
 	return strings.Join(all, ", ")
 }
 
-// story is what was heard of the key that a violation names, shortly before and after it.
-func (c *chamber) story(violation string) string {
+// excerpt is what was reported of the key that a violation names, shortly before and after it.
+func (c *chamber) excerpt(violation string) string {
 	var k int
 	var fence int64
 	if _, err := fmt.Sscanf(violation, "key %d, under %d", &k, &fence); err != nil {

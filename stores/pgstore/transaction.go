@@ -35,11 +35,11 @@ func (t pgxTx) rollback(ctx context.Context) error { return t.Rollback(ctx) }
 // userTx is a transaction as the function given to InTx has it: only InTx ends it.
 type userTx struct {
 	pgx.Tx
-	asked atomic.Bool // to end
+	ended atomic.Bool // by Commit or Rollback, which were refused
 }
 
-var errNotYours = errors.New("pgstore: InTx commits when its function returns nil and rolls back when it returns an error; " +
-	"do not call Commit or Rollback inside it")
+var errNotYours = errors.New("pgstore: Commit and Rollback were refused inside InTx, " +
+	"which commits when its function returns nil, and rolls back when it returns an error")
 
 // Commit implements pgx.Tx.
 func (t *userTx) Commit(context.Context) error { return t.refuse() }
@@ -48,14 +48,13 @@ func (t *userTx) Commit(context.Context) error { return t.refuse() }
 func (t *userTx) Rollback(context.Context) error { return t.refuse() }
 
 func (t *userTx) refuse() error {
-	t.asked.Store(true)
+	t.ended.Store(true)
 	return errNotYours
 }
 
-// refused returns the error that the function was given, in case it has ignored it: what it wanted is not what would
-// happen.
+// refused returns the error of a refused Commit or Rollback, in case the function has ignored it.
 func (t *userTx) refused() error {
-	if t.asked.Load() {
+	if t.ended.Load() {
 		return errNotYours
 	}
 	return nil

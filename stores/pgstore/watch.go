@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Watch returns a channel that receives a value when the key's attempt has ended or given up, as the database tells. It
-// returns an error if the database cannot tell: then poll.
+// Watch returns a channel that receives a value when the key's attempt has ended or given up, in whatever process. It
+// returns an error if notifications of the database do not arrive: then poll. stop frees what Watch holds.
 func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan struct{}, stop func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err

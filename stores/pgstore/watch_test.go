@@ -22,7 +22,7 @@ func woken(t *testing.T, changed <-chan struct{}) {
 	select {
 	case <-changed:
 	case <-time.After(20 * time.Second):
-		t.Fatal("nobody wakes the watcher")
+		t.Fatal("the watcher is not woken")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestWokenByAnotherStore(t *testing.T) {
 	t.Logf("from the call of Complete to the wake-up: p50 %v, longest %v", took[25], took[49])
 }
 
-// Each notification costs all commits of the server a lock: there is none for a key that nobody waits for.
+// Each notification costs all commits of the server a lock: there is none without a waiter.
 // Seen to fail with CASE WHEN waiters taken out of complete.sql.
 func TestNotifiesOnlyThoseWhoWait(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestNotifiesOnlyThoseWhoWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasPrefix(n.Payload, "hello") {
+		if strings.HasPrefix(n.Payload, "check") {
 			continue
 		}
 		d := watched.Key.Digest()
@@ -111,7 +111,7 @@ func TestListenerDies(t *testing.T) {
 	disconnect(t, s)
 	woken(t, changed) // something may have been missed
 	if _, _, err := s.Watch(ctx, lease.Key); !errors.Is(err, errDisconnected) {
-		t.Errorf("Watch while nobody listens = %v, want an error that says to poll", err)
+		t.Errorf("Watch without a connection = %v, want an error that says to poll", err)
 	}
 	waitThrough(t, s, s) // by polling
 	eventually(t, "Watch works again", func() bool {

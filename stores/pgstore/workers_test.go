@@ -35,7 +35,7 @@ func TestQueueForgetsThoseWhoLeft(t *testing.T) {
 		t.Errorf("a claim whose caller has stayed = %v, %v", got.claim.Verdict, got.err)
 	}
 	if n := value[int](t, s, "SELECT count(*) FROM {{schema}}.claims WHERE id LIKE 'left%'"); n != 0 {
-		t.Errorf("%d keys were claimed for nobody", n)
+		t.Errorf("%d keys were claimed for callers that had left", n)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestLeavingWhileTheServerWorks(t *testing.T) {
 }
 
 // Not parallel: other stores have goroutines too.
-// Seen to fail with refill never ending a worker.
+// Seen to fail with refill that ends no worker.
 func TestNothingIsLeftRunning(t *testing.T) {
 	url := shared.Get(t).Database(t)
 	s := openAt(t, url, Options{})

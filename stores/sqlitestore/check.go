@@ -33,8 +33,8 @@ func check(ctx context.Context, conn *sql.Conn, pragma string) error {
 	return nil
 }
 
-// checkFile checks a small file completely. In a large one SQLite has by now seen a header that is wrong, and a file that
-// is shorter than its header says; other damage is reported when it is met.
+// checkFile checks a small file completely. In a large one SQLite has by now seen a header that is wrong, and a file
+// that is shorter than its header says; other damage is reported when it is met.
 func checkFile(ctx context.Context, conn *sql.Conn) error {
 	var pages int64
 	if err := conn.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {

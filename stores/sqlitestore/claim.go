@@ -11,7 +11,8 @@ import (
 
 // Claim takes the key for one attempt, or reports who has it.
 //
-// What has ended, or is in flight, is answered by a read, which waits for no writer and no sync.
+// A key that is done or in flight is answered by a read, which waits for no writer and no sync. It returns ErrClosed,
+// ErrDiskFull, ErrDamaged, or ErrInsideTransaction if it was called inside InTx.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c := &claim{params: p, digest: p.Key.Digest(), fresh: s.guess.New() && s.writer.holder.Load() == nil}
 	c.prepare()
@@ -41,14 +42,14 @@ type claim struct {
 	params retrysafe.ClaimParams
 	digest retrysafe.Digest
 	keep   storekit.Keep
-	// fresh: there is no record, as far as anybody knows. inserted: now there is.
+	// fresh: no record is known. inserted: one has been added.
 	fresh, inserted bool
 	answer          retrysafe.Claim
 	// values are those of insert.sql; the first four are known when it runs.
 	values []driver.Value
 }
 
-// prepare does for insert what can be done before it is the writer's turn, for whom everybody waits.
+// prepare does what insert needs and the writer's goroutine need not do, because all operations wait for that one.
 func (c *claim) prepare() {
 	p, k := &c.params, storekit.NewKeep(c.params.Keep)
 	c.keep = k
@@ -60,9 +61,9 @@ func (c *claim) prepare() {
 
 func (c *claim) answered() bool { return c.answer.Verdict != 0 }
 
-// read answers if the key is done or in flight. That is as good as an answer of the writer: the record was that way
-// while the caller waited, and all that is visible to a reader is on disk. Anything else is the writer's business; so
-// an attempt whose transaction runs longer than its lease is not taken for abandoned.
+// read answers if the key is done or in flight. That is as good as an answer of the writer: the record was in that
+// state while the caller waited, and all that a reader sees is on disk. The writer answers in all other cases, so
+// that an attempt whose transaction runs for longer than its lease is not taken for abandoned.
 func (c *claim) read(run runner, now instant) error {
 	r, err := find(run, c.digest, now)
 	c.fresh = r == nil

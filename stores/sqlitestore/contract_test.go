@@ -26,8 +26,9 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// Seen to fail with Intact not asked after an error of the work: one that had said COMMIT ran twice; with InDoubt doing nothing;
-// with the rollback taken out of InTx; and with release not deferred. What breaks each rule is in storetest.
+// Seen to fail with Intact not asked after an error of the work: one that had said COMMIT ran twice; with InDoubt
+// doing nothing; with the rollback taken out of InTx; and with release not deferred. What breaks each rule is in
+// storetest.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
 	storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {

@@ -231,8 +231,8 @@ func say(what string, l retrysafe.Lease) error {
 }
 
 // A process is killed again and again while business rows and completions commit together: there are never rows of a
-// key that is not done, nor a key that is done without them. Seen to fail with the completion in a transaction of its own.
-// What it would see: TestKillsSeeTwoTransactions.
+// key that is not done, nor a key that is done without them. Seen to fail with the completion in a transaction of its
+// own. What it would see: TestKillsSeeTwoTransactions.
 func TestSoakKilledInTx(t *testing.T) {
 	t.Parallel()
 	if wrong := killTransactions(t, "transactions", soak.Times(t, 25)); wrong != "" {

@@ -6,24 +6,25 @@ import (
 	"strings"
 )
 
-// What Open, New and the methods of a Store answer with, beside the errors of package retrysafe; branch on these with
-// errors.Is.
+// Errors of Open, New and the methods of a Store, beside those of package retrysafe. Compare with errors.Is.
 var (
-	// ErrInUse: another process, or another Store of this one, has the file open.
+	// ErrInUse is returned by Open and New if another process, or another Store of this one, has the file open.
 	ErrInUse = errors.New("sqlitestore: file is in use")
-	// ErrDamaged: the file is not what was written: a bad disk, a truncated copy, something else wrote to it. The
-	// store changes nothing about it.
+	// ErrDamaged is returned if the file is not what was written: because of a bad disk, a truncated copy, or another
+	// program that wrote to it. The store does not repair it.
 	ErrDamaged = errors.New("sqlitestore: file is damaged")
-	// ErrNotOurs: the file is not a SQLite database, or it belongs to another program.
+	// ErrNotOurs is returned by Open and New if the file is not a SQLite database, or belongs to another program.
 	ErrNotOurs = errors.New("sqlitestore: file is not a Retrysafe store")
-	// ErrNewerSchema: a newer version of this package has written the file, and this one cannot work with it.
+	// ErrNewerSchema is returned by Open and New if a newer version of this package has written the file, and this one
+	// cannot work with it.
 	ErrNewerSchema = errors.New("sqlitestore: file has a newer schema")
-	// ErrDiskFull: there is no space for the write, which has not happened. Writes succeed again once there is.
+	// ErrDiskFull is returned if there is no space for the write, which has not happened. Writes succeed again once
+	// there is space.
 	ErrDiskFull = errors.New("sqlitestore: disk is full")
-	// ErrClosed: the Store has been closed.
+	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("sqlitestore: store is closed")
-	// ErrInsideTransaction: a method was called with the context of InTx. It would wait for that transaction to end,
-	// and the transaction for it.
+	// ErrInsideTransaction is returned if a method was called with the context of InTx. It would wait for that
+	// transaction to end, and the transaction for it.
 	ErrInsideTransaction = errors.New("sqlitestore: called inside InTx")
 )
 

@@ -14,8 +14,8 @@ import (
 // however that happens.
 type fileLock struct{ file *os.File }
 
-// lockFile locks path + ".lock", and writes the process ID into it for whoever comes next. The file stays when the
-// lock goes: removing it would let two processes lock two files of that name.
+// lockFile locks path + ".lock", and writes the process ID into it, for the error that another process gets. The file
+// stays when the lock is released: removing it would let two processes lock two files of that name.
 func lockFile(path string) (*fileLock, error) {
 	name := path + ".lock"
 	f, err := openLocked(name)
@@ -33,10 +33,10 @@ func lockFile(path string) (*fileLock, error) {
 	return &fileLock{file: f}, nil
 }
 
-// errLocked is what openLocked returns if somebody else has the lock.
+// errLocked is returned by openLocked if another process, or another Store of this one, has the lock.
 var errLocked = errors.New("locked")
 
-// holder names the process that has the lock, if it has said so.
+// holder names the process that has the lock, if the file says which.
 func holder(name string) string {
 	f, err := os.Open(name)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A process that is being started while the store closes has a copy of the lock's file until it runs its own program: the
-// file can be opened again nevertheless. Seen to fail with unlock taken out of release.
+// A process that is being started while the store closes has a copy of the lock's file until it runs its own program:
+// the file can be opened again nevertheless. Seen to fail with unlock taken out of release.
 func TestLockEndsWithClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s, err := Open(path, Options{})

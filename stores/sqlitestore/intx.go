@@ -24,18 +24,20 @@ import (
 //		return err
 //	})
 //
-// The attempt's result must be known when f returns: a handler has written its response by then, other work has called
-// retrysafe.SetResult. Otherwise InTx fails and rolls back. What a handler writes after InTx is an error: it would reach
-// nobody. Nobody else writes to the file while f runs, so f should be short, must heed its context, and
-// must not use the store, which fails with ErrInsideTransaction. f must not end tx, neither by its methods nor by SQL: InTx
-// notices, completes nothing and returns an error. If what f wrote may have been committed, that error is marked
+// The attempt's result must be known when f returns: a handler has written its response by then, other work has
+// called retrysafe.SetResult. Otherwise InTx fails and rolls back. What a handler writes of its response after InTx
+// is an error, because the response is saved already.
+//
+// No other operation writes to the file while f runs, so f should be short, must heed its context, and must not use
+// the store, which fails with ErrInsideTransaction. f must not end tx, by its methods or by SQL: InTx notices,
+// completes nothing and returns an error. If what f wrote may have been committed, that error is marked
 // retrysafe.Unknown, and the key is abandoned whatever the work returns.
 //
-// If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP response is forgotten, so
-// that the handler can say what happened instead. It returns retrysafe.ErrNoAttempt outside of an
-// attempt, and retrysafe.ErrLeaseLost if another attempt has taken the key over: then nothing of f remains. An attempt
-// without protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and
-// completes nothing.
+// If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP response is forgotten,
+// so that the handler can answer with the error. It returns retrysafe.ErrNoAttempt outside of an attempt, and
+// retrysafe.ErrLeaseLost if another attempt has taken the key over: then nothing of f remains. An attempt without
+// protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and completes
+// nothing.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx) error) error {
 	a, ok := retrysafe.AttemptFrom(ctx)
 	if !ok {
@@ -69,8 +71,8 @@ func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx
 	return storekit.InTx(inside, a, s, t, func(ctx context.Context) error { return f(ctx, tx) })
 }
 
-// countCommits counts the commits on a connection until stop is called, which needs the connection as every other use does.
-// A driver that cannot say when it commits counts one from the start.
+// countCommits counts the commits on a connection until stop is called, which needs the connection as every other use
+// does. A driver that cannot say when it commits counts one from the start.
 func countCommits(conn *sql.Conn) (n *atomic.Int64, stop func(), err error) {
 	n, stop = new(atomic.Int64), func() {}
 	err = conn.Raw(func(driverConn any) error {
@@ -98,8 +100,8 @@ type sharedTx struct {
 	commits *atomic.Int64 // on the connection, since before tx began
 }
 
-// Intact implements storekit.Tx. SQLite rolls a transaction back by itself when the disk is full, for example; if the work
-// ignores that error, each statement after it is committed at once.
+// Intact implements storekit.Tx. SQLite rolls a transaction back by itself when the disk is full, for example; if the
+// work ignores that error, each statement after it is committed at once.
 func (t *sharedTx) Intact() error {
 	_, err := t.run.exec("release_savepoint")
 	switch {
@@ -114,8 +116,8 @@ func (t *sharedTx) Intact() error {
 	return explain(t.store.path, err)
 }
 
-// Complete implements storekit.Tx. It returns the connection before the engine goes on, because the engine may wait for a
-// heartbeat, and a heartbeat may wait for the connection.
+// Complete implements storekit.Tx. It returns the connection before the engine goes on, because the engine may wait
+// for a heartbeat, and a heartbeat may wait for the connection.
 func (t *sharedTx) Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error {
 	defer t.release()
 	defer t.tx.Rollback()

@@ -53,7 +53,8 @@ func guarded(t *testing.T, s *Store, work func(context.Context, *retrysafe.Attem
 	return err
 }
 
-// A commit that answers with an error has happened if the file says so. Seen to fail with the question taken out of commit.
+// A commit that answers with an error has happened if the file says so. Seen to fail with the question taken out of
+// commit.
 func TestInTxUnknownCommit(t *testing.T) {
 	s := business(t)
 	c, err := s.Claim(t.Context(), params("a"))
@@ -113,7 +114,8 @@ func TestInTxIsNotNested(t *testing.T) {
 }
 
 // While a transaction has the connection, what is done or in flight is answered, and a claim waits no longer than its
-// context. Seen to fail with the readers taken out of Claim, and with the queue deaf to contexts.
+// context. Seen to fail with the readers taken out of Claim, and with operations that stay in the queue when their
+// context ends.
 func TestInTxHoldsUpNoReader(t *testing.T) {
 	s := business(t)
 	if err := completeOne(t.Context(), s, 1); err != nil {
@@ -143,8 +145,8 @@ func TestInTxHoldsUpNoReader(t *testing.T) {
 	}
 }
 
-// What SQLite has rolled back by itself, as it does on a full disk too, is not completed, also if the function has passed over the error.
-// Seen to fail with Intact returning nil: the attempt was completed, and its charge was gone.
+// What SQLite has rolled back by itself, as it does on a full disk too, is not completed, also if the function
+// ignores the error. Seen to fail with Intact returning nil: the attempt was completed, and its charge was gone.
 func TestInTxThatSQLiteHasRolledBack(t *testing.T) {
 	s := business(t)
 	if _, err := s.db.Exec("CREATE UNIQUE INDEX once ON charges (id); INSERT INTO charges VALUES ('taken')"); err != nil {
@@ -197,7 +199,8 @@ func (d plainDriver) Connect(context.Context) (driver.Conn, error) {
 	return plainConn{c, c.(driver.ConnBeginTx), c.(driver.ExecerContext), c.(driver.QueryerContext)}, nil
 }
 
-// With such a driver InTx works, and what its function has ended itself counts as committed. Seen to fail with none counted from the start.
+// With such a driver InTx works, and what its function has ended itself counts as committed. Seen to fail with none
+// counted from the start.
 func TestInTxWithAnyDriver(t *testing.T) {
 	db := sql.OpenDB(plainDriver{filepath.Join(t.TempDir(), "store.db")})
 	defer db.Close()

@@ -76,7 +76,7 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 		case err != nil:
 			return err
 		case r == nil || r.State == retrysafe.Released:
-			return nil // nobody has it
+			return nil // no attempt has it
 		case !r.PendingUnder(l):
 			return retrysafe.ErrLeaseLost
 		}
@@ -105,7 +105,7 @@ func (s *Store) underLease(ctx context.Context, verb string, c change, do func(*
 	return nil
 }
 
-// find returns the live record of the lease's key, whoever has it; nil if there is none.
+// find returns the live record of the lease's key, whichever attempt has it; nil if there is none.
 func (c change) find(run runner, now instant) (*record, error) {
 	r, err := find(run, c.digest, noBody)
 	if err != nil || r == nil || r.Expired(now) {
@@ -114,8 +114,8 @@ func (c change) find(run runner, now instant) (*record, error) {
 	return r, nil
 }
 
-// pending runs a statement that changes the record if the lease holds, and returns the record's id; otherwise it returns
-// ErrLeaseLost. A first attempt finds its row without the index: its fence is the row's id.
+// pending runs a statement that changes the record if the lease holds, and returns the record's id; otherwise it
+// returns ErrLeaseLost. A first attempt finds its row without the index: its fence is the row's id.
 func (c change) pending(run runner, now instant, q query, values []driver.Value) (id int64, err error) {
 	l, id, at := c.lease, c.lease.Fence, len(values)-2
 	for range 2 {
@@ -141,7 +141,8 @@ func (c *change) values(set ...driver.Value) []driver.Value {
 	return append(set, c.digest[:], c.lease.Fence, c.lease.Owner[:], nil, nil)
 }
 
-// completion is one call of Complete. It is made before it is the writer's turn, for whom everybody waits.
+// completion is one call of Complete. It is made before the writer's goroutine runs it, because all operations wait
+// for that.
 type completion struct {
 	change
 	keep  storekit.Keep

@@ -14,7 +14,7 @@ import (
 
 var benchBody = make([]byte, 300)
 
-// pair claims a key that nobody else uses, and completes it.
+// pair claims a key of its own, and completes it.
 func pair(ctx context.Context, s *Store) error {
 	o := retrysafe.NewOwner()
 	c, err := s.Claim(ctx, retrysafe.ClaimParams{

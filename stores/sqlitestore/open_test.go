@@ -65,8 +65,8 @@ func holdUntilKilled(path string) error {
 	select {}
 }
 
-// A file that a newer program has migrated, and that says that older ones can work with it, opens: one can go back to the older program.
-// Seen to fail with worksWith not asked.
+// A file that a newer program has migrated, and that says that older ones can work with it, opens: one can go back to
+// the older program. Seen to fail with worksWith not asked.
 func TestNewerSchemaThatFits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	openAndClose(t, path)
@@ -165,7 +165,7 @@ func TestDamageIsReported(t *testing.T) {
 	}
 }
 
-// Damage that only shows while the store is open fails the calls that meet it, and gives nobody a key.
+// Damage that only shows while the store is open fails the calls that meet it, and no claim gets a key.
 // Seen to fail with explain not knowing SQLite's text.
 func TestDamageMetLater(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")

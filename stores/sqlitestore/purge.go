@@ -11,7 +11,8 @@ import (
 // Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step.
 // It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
 //
-// SQLite overwrites the bytes when it uses their pages again; with PRAGMA secure_delete at once, but for the write-ahead log.
+// SQLite overwrites the bytes when it uses their pages again; with PRAGMA secure_delete at once, but for the
+// write-ahead log.
 func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
 	err := s.writer.write(ctx, func(t *writeTx) error {
 		shown, err := t.shown(d)

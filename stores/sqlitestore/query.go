@@ -62,7 +62,7 @@ func (c *connRunner) exec(q query, args ...driver.Value) (int64, error) {
 		return 0, err
 	}
 	res, err := p.exec.ExecContext(context.Background(), p.bind(args))
-	clear(p.args) // keeps nobody's bytes
+	clear(p.args) // the statement must not keep the caller's bytes
 	if err != nil {
 		return 0, err
 	}
@@ -151,7 +151,7 @@ func (c *connRunner) close() error {
 	return errors.Join(errs...)
 }
 
-// txRunner is a runner inside a user's transaction. It fails once that has ended, whoever ended it.
+// txRunner is a runner inside a user's transaction. It fails once that has ended.
 type txRunner struct {
 	tx  *sql.Tx
 	ctx context.Context

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// BenchmarkScale fills a store with a million records (RECORDS sets another number), and tells how long it takes to open
-// it again after a crash, how much memory the process has, how fast it replays, and how sweeping all of it goes beside
-// callers.
+// BenchmarkScale fills a store with a million records (RECORDS sets another number), and tells how long it takes to
+// open it again after a crash, how much memory the process has, how fast it replays, and how sweeping all of it goes
+// beside callers.
 func BenchmarkScale(b *testing.B) {
 	n := 1_000_000
 	if set := os.Getenv("RECORDS"); set != "" {

@@ -101,14 +101,16 @@ func migrate(ctx context.Context, conn *sql.Conn, version int) error {
 	return nil
 }
 
-// worksWith reports whether a file with a newer schema says that a program which knows schemas up to known can work with it.
+// worksWith reports whether a file with a newer schema says that a program which knows schemas up to known can work
+// with it.
 func worksWith(ctx context.Context, conn *sql.Conn, known int) (fits bool, err error) {
 	const question = "SELECT count(*) FROM retrysafe_meta WHERE name = 'oldest' AND value <= ?"
 	err = conn.QueryRowContext(ctx, question, known).Scan(&fits)
 	return fits, err
 }
 
-// oldestMark is the line of a migration that says which schema a program must know at least to work with the file after it.
+// oldestMark is the line of a migration that says which schema a program must know at least to work with the file
+// after it.
 var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
 
 func migrateTo(ctx context.Context, conn *sql.Conn, version int, name string) error {

@@ -23,7 +23,8 @@ type Options struct {
 	aged *atomic.Int64
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on a SQLite file. It is safe for concurrent use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on a SQLite file. It is safe for
+// concurrent use.
 type Store struct {
 	path    string
 	db      *sql.DB
@@ -52,7 +53,8 @@ var (
 // directory must exist, on a local disk: network file systems do not lock as SQLite needs it.
 //
 // It returns an error that is ErrInUse while another process has the file open, ErrNotOurs if the file is something
-// else, ErrNewerSchema if a newer version has changed it so that this one cannot work with it, and ErrDamaged if it is not as it was written.
+// else, ErrNewerSchema if a newer version has changed it so that this one cannot work with it, and ErrDamaged if it
+// is not as it was written.
 func Open(path string, o Options) (*Store, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -73,8 +75,8 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// createPrivate makes an empty file that nobody but its owner may read, for it holds answers. SQLite gives the files
-// beside it the same permissions. A file that is there is left as it is.
+// createPrivate makes an empty file that only its owner may read, because it holds answers. SQLite gives the files
+// beside it the same permissions. An existing file is left as it is.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -86,11 +88,11 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// New returns a store in a database that the caller has opened, with any driver for SQLite, and closes after the Store.
-// The database must be a file, and may have tables of the caller: New adds its own, whose names begin with "retrysafe_",
-// and switches the file to WAL mode. The pool must allow for three connections, and the Store keeps up to five of them.
-// Begin the caller's transactions immediate (with modernc.org/sqlite: _txlock=immediate in the DSN), and set a busy
-// timeout.
+// New returns a store in a database that the caller has opened, with any driver for SQLite, and closes after the
+// Store. The database must be a file, and may have tables of the caller: New adds its own, whose names begin with
+// "retrysafe_", and switches the file to WAL mode. The pool must allow for three connections, and the Store keeps up
+// to five of them. Begin the caller's transactions immediate (with modernc.org/sqlite: _txlock=immediate in the DSN),
+// and set a busy timeout.
 //
 // It returns the errors of Open, but ErrNotOurs only if the file is not SQLite's.
 func New(db *sql.DB, o Options) (*Store, error) { return open(db, o, false) }
@@ -103,7 +105,7 @@ func open(db *sql.DB, o Options, owned bool) (*Store, error) {
 	return s, nil
 }
 
-// start brings up the parts, one after the other. The lock comes before the first look into the file.
+// start starts the parts, one after the other. The file is locked before it is read.
 func (s *Store) start(ctx context.Context, o Options) error {
 	conn, run, err := openConn(ctx, s.db)
 	if err != nil {
@@ -132,13 +134,13 @@ func (s *Store) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// saved is called by the writer when a transaction is on disk.
+// saved is called by the writer once a transaction is on disk.
 func (s *Store) saved(t *writeTx) {
 	s.watches.Wake(t.changed...)
 	s.sweeper.saved(t.deadlines)
 }
 
-// filePath asks SQLite where the database is. That does not look into the file.
+// filePath asks SQLite for the path of the database, which does not read the file.
 func filePath(ctx context.Context, conn *sql.Conn) (string, error) {
 	var seq int
 	var name, path string
@@ -184,11 +186,11 @@ func (s *Store) openReaders(ctx context.Context) error {
 	return nil
 }
 
-// Path is where the file is.
+// Path returns the absolute path of the file.
 func (s *Store) Path() string { return s.path }
 
-// Close commits what is under way, and closes the file. Methods called later return ErrClosed. Later calls of Close
-// return what the first did.
+// Close commits the operations that have begun, and closes the file. Methods called later return ErrClosed. Later
+// calls of Close return what the first did.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
 		s.writer.stop()

@@ -77,7 +77,7 @@ func (w *sweeper) note(id int64, due instant) {
 	}
 }
 
-// Sweep deletes records past their retention and drops results and steps that nobody may read any more: up to limit
+// Sweep deletes records past their retention, and drops bodies and steps that may not be read any more: up to limit
 // records, a few in each transaction, so that claims do not wait. Less than limit means that nothing more is due.
 // The store sweeps by itself while it is being used; call Sweep to have space back in quiet times.
 func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
@@ -101,8 +101,8 @@ func (s *Store) Sweep(ctx context.Context, limit int) (int, error) {
 	return swept, ctx.Err()
 }
 
-// findSpan sets where to go on: where the last pass stopped, or in another span in which something is due, or may be. It
-// reports whether there is one.
+// findSpan sets where to go on: where the last pass stopped, or in another span in which something is due, or may be.
+// It reports whether there is one.
 func (s *Store) findSpan(ctx context.Context) (more bool, err error) {
 	w := &s.sweeper
 	if w.from == 0 {
@@ -125,8 +125,8 @@ func (s *Store) findSpan(ctx context.Context) (more bool, err error) {
 	return w.from != 0, err
 }
 
-// takeDue returns the beginning of a span in which something is due, and forgets its deadline: the walk finds it anew. It
-// returns 0 if there is none.
+// takeDue returns the beginning of a span in which something is due, and forgets its deadline: the walk finds it
+// anew. It returns 0 if there is none.
 func (w *sweeper) takeDue(now instant) (from int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,7 +219,8 @@ func (s *Store) count(ctx context.Context, looked int) (piece, error) {
 	return p, err
 }
 
-// sweepPiece deletes records and drops bodies, in the writer's next transaction, what was due in the piece when it was counted.
+// sweepPiece deletes the records, and drops the bodies, that were due in the piece when it was counted. It does so in
+// the writer's next transaction.
 func (s *Store) sweepPiece(ctx context.Context, p *piece) error {
 	w := &s.sweeper
 	w.freed = true
@@ -250,8 +251,8 @@ func (w *sweeper) adaptPiece(took time.Duration) {
 	}
 }
 
-// shrink shortens the file while much of it is free: a little, or, if nobody waits for the writer, all of it. A file
-// that the caller has made without auto_vacuum keeps its size, and uses the space again.
+// shrink returns free pages to the file system while much of the file is free: some, or all of them if no operation
+// waits for the writer. A file that the caller has made without auto_vacuum keeps its size, and uses the space again.
 func (s *Store) shrink(ctx context.Context) error {
 	w := &s.sweeper
 	for before := int64(math.MaxInt64); w.freed; {

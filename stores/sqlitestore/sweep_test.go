@@ -38,7 +38,7 @@ func sweepAll(t testing.TB, s *Store) (swept int) {
 }
 
 // Records that stay do not hide others behind them, nor are they looked at in each pass, also after reopening. Seen to
-// fail with the walk ending at the first record that is not due, and with the spans not remembered.
+// fail with the walk ending at the first record that is not due, and with the spans forgotten.
 func TestSweepMixedRetentions(t *testing.T) {
 	s := openTest(t)
 	for i := range 10 {
@@ -126,7 +126,7 @@ func TestSweepGivesSpaceBack(t *testing.T) {
 	}
 }
 
-// A store that nobody sweeps sweeps itself while it is used. Seen to fail with the kick taken out.
+// A store sweeps itself while it is used. Seen to fail with the kick taken out.
 func TestSweepsWhileUsed(t *testing.T) {
 	s := openTest(t)
 	fill(t, s, 2*sweepAfter, benchBody)

@@ -19,15 +19,15 @@ const maxBatch = 512
 // maxRoom is how many bytes a claim leaves at most for the result: see writer.room.
 const maxRoom = 1024
 
-// writer owns the one connection that writes. Its goroutine takes all operations that wait and commits them with one
-// sync. While that runs, the next ones gather: the busier the store, the fewer syncs an operation costs. It never
-// waits for more operations to come.
+// writer owns the one connection that writes. Its goroutine takes all operations that wait, and commits them with one
+// sync. Meanwhile the next ones gather: the busier the store, the fewer syncs an operation costs. It never waits for
+// more operations to come.
 type writer struct {
 	path  string
 	conn  *sql.Conn
 	run   *connRunner
 	clock *clock
-	// saved is told what a transaction has done, once it is on disk.
+	// saved is called with a transaction once it is on disk.
 	saved func(*writeTx)
 
 	// fence is the highest ever given out; marked is what retrysafe_meta says of it. Only the goroutine uses them.
@@ -169,7 +169,7 @@ func (w *writer) loop() {
 
 // take returns what waits, in spare's memory: a holder alone, or the operations before the next one.
 func (w *writer) take(spare []*operation) []*operation {
-	// Callers that the last commit has answered come back at once, if they are let: then they need not wait for the next.
+	// Callers that the last commit has answered may call again at once, and then join this batch.
 	for n := -1; n < w.waiting() && n < maxBatch; runtime.Gosched() {
 		n = w.waiting()
 	}
@@ -293,7 +293,7 @@ func (w *writer) rollback(why error) error {
 	return why
 }
 
-// isAnswer tells what an operation has found out from a failure of the store.
+// isAnswer reports whether an error is an answer to the caller, and no failure of the store.
 func isAnswer(err error) bool { return errors.Is(err, retrysafe.ErrLeaseLost) }
 
 // nextFence returns a number higher than any before.

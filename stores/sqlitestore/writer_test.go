@@ -113,12 +113,12 @@ func TestWithdrawn(t *testing.T) {
 	}
 	open()
 	if c, err := s.Claim(t.Context(), params("a")); err != nil || c.Verdict != retrysafe.Acquired || c.Record.Attempt != 1 {
-		t.Errorf("got %v and %v, want a key that nobody has", c.Verdict, err)
+		t.Errorf("got %v and %v, want a free key", c.Verdict, err)
 	}
 }
 
-// Callers that give up leave nothing behind in the queue. Seen to fail with withdrawn operations left there, and to hang
-// with the context taken out of submit.
+// Callers that give up leave nothing behind in the queue. Seen to fail with withdrawn operations left there, and to
+// hang with the context taken out of submit.
 func TestGivingUp(t *testing.T) {
 	s := openTest(t)
 	open := gate(t, s)
@@ -173,8 +173,8 @@ func TestGivingUpBehindAHolder(t *testing.T) {
 	back()
 }
 
-// A claim leaves room for a result of the usual size, so that completing it moves no other row, and never for a huge one.
-// Seen to fail with adaptRoom taken out, and with its bound.
+// A claim leaves room for a result of the usual size, so that completing it moves no other row, and never for a huge
+// one. Seen to fail with adaptRoom taken out, and with its bound.
 func TestRoomForTheResult(t *testing.T) {
 	s := openTest(t)
 	for _, c := range []struct{ body, least, most int }{{300, 290, 300}, {1 << 20, maxRoom - 10, maxRoom}, {0, 0, 10}} {
@@ -199,7 +199,7 @@ func TestRoomForTheResult(t *testing.T) {
 	}
 }
 
-// Close answers everybody. Seen to hang with what is queued left unanswered.
+// Close answers all callers. Seen to hang with what is queued left unanswered.
 func TestCloseUnderLoad(t *testing.T) {
 	s := openTest(t)
 	var wg sync.WaitGroup

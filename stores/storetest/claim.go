@@ -16,7 +16,7 @@ var claimRules = []rule{
 	}},
 	{
 		"in-flight",
-		"a key whose lease runs is in flight for everybody else, and is not disturbed by being asked for", func(k *kit) {
+		"a key whose lease runs is in flight for all other owners, and their claims change nothing", func(k *kit) {
 			l := k.take("k")
 			for range 3 {
 				r := k.find(retrysafe.InFlight, "k")
@@ -26,7 +26,7 @@ var claimRules = []rule{
 			k.complete(l, "answer", keepLonger)
 		},
 	},
-	{"done", "a completed key is done for everybody, its owner included, and hands out its result", func(k *kit) {
+	{"done", "a completed key is done for all claims, its owner's included, and they get its result", func(k *kit) {
 		l := k.finish("k", "answer", keepLonger)
 		k.replays("k", "answer")
 		k.find(retrysafe.Done, "k", by(l.Owner))

@@ -206,8 +206,9 @@ var contextRules = []rule{
 	},
 }
 
-// eachCut calls try with contexts that end sooner and later after the call, each time with another ID. What a context cut off
-// may still be done when the next rule has begun, on a server that both share: so no other rule has these IDs.
+// eachCut calls try with contexts that end sooner and later after the call, each time with another ID. What a context
+// cut off may still be done when the next rule has begun, on a server that both share: so no other rule has these
+// IDs.
 func eachCut(k *kit, method string, try func(id string, cut context.Context)) {
 	k.Helper()
 	for i := range 30 {

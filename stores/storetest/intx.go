@@ -21,9 +21,9 @@ type TxHarness struct {
 // TxStore is a store and a table beside it.
 type TxStore struct {
 	retrysafe.Store
-	// InTx is the store's InTx. exec executes a statement in the transaction that f is given. Where transactions are not SQL, so
-	// that f has no means to end its own, exec returns an error that is errors.ErrUnsupported for COMMIT, ROLLBACK and BEGIN, and
-	// the rules about that check nothing.
+	// InTx is the store's InTx. exec executes a statement in the transaction that f is given. Where transactions are
+	// not SQL, so that f has no means to end its own, exec returns an error that is errors.ErrUnsupported for COMMIT,
+	// ROLLBACK and BEGIN, and the rules about that check nothing.
 	InTx func(ctx context.Context, f func(ctx context.Context, exec func(sql string) error) error) error
 	// Rows counts what is committed in the table storetest_rows, which has one column, of text, and is empty at first.
 	Rows func(t *testing.T) int
@@ -92,8 +92,8 @@ func (k *txKit) do(id string, work func(ctx context.Context, a *retrysafe.Attemp
 	return ran, err
 }
 
-// releasing runs a function in a transaction, and says of each failure that nothing has happened, as many programs do. It returns what
-// InTx returned.
+// releasing runs a function in a transaction, and says of each failure that nothing has happened, as many programs
+// do. It returns what InTx returned.
 func (k *txKit) releasing(id string, f inTx) (failure error) {
 	k.Helper()
 	_, _ = k.do(id, func(ctx context.Context, _ *retrysafe.Attempt) error {

@@ -206,7 +206,7 @@ var fenceRules = []rule{
 			k.grows(old.Fence, newKit(k.T, k.h).take("k").Fence)
 		},
 	},
-	{"lease-of-nobody", "a lease on a key that was never claimed holds nothing", func(k *kit) {
+	{"lease-never-claimed", "a lease on a key that was never claimed holds nothing", func(k *kit) {
 		l := k.take("k")
 		l.Key.ID = "never claimed"
 		k.lost("Extend", k.store.Extend(k.ctx, l, time.Hour))

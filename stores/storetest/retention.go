@@ -141,7 +141,7 @@ var expiryRules = []rule{
 			equal(k, "attempt", k.acquire(kind, anotherRequest).Record.Attempt, 1)
 		}
 	}},
-	{"expired-is-nobodys", "releasing an expired key returns nil: nobody has it", func(k *kit) {
+	{"expired-has-no-holder", "releasing an expired key returns nil: no attempt has it", func(k *kit) {
 		for kind, l := range expired(k) {
 			k.release(l)
 			k.take(kind)

@@ -5,12 +5,12 @@
 //		storetest.Run(t, storetest.Harness{Open: open, Age: age, Reopen: reopen})
 //	}
 //
-// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector and Purger run
-// if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time passes by
-// Harness.Age. Run the suite with -race.
+// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector and
+// Purger run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
+// passes by Harness.Age. Run the suite with -race.
 //
-// RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes. A store without
-// it does not call it.
+// RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes. A
+// store without it does not call it.
 package storetest
 
 import (

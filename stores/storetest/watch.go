@@ -66,7 +66,7 @@ var watcherRules = []rule{
 			k.wakes(changed)
 		},
 	},
-	{"watch-again", "values that nobody reads block nobody, and one is there for who looks later", func(k *kit) {
+	{"watch-again", "values that are not read delay no caller, and one is there for a later reader", func(k *kit) {
 		changed := k.watch("k")
 		for range 100 {
 			k.release(k.take("k"))

@@ -171,7 +171,7 @@ var releaseRules = []rule{
 		k.release(k.abandon("k"))
 		k.take("k", anotherRequest)
 	}},
-	{"releases-again", "Release may be repeated: nobody has the key", func(k *kit) {
+	{"releases-again", "Release may be repeated: no attempt has the key", func(k *kit) {
 		l := k.take("k")
 		k.release(l)
 		k.release(l)
@@ -211,7 +211,7 @@ var releaseRules = []rule{
 	}},
 	{
 		"releases-with-steps-again",
-		"a repeated release with steps returns nil, whoever released, and adds nothing", func(k *kit) {
+		"a repeated release with steps returns nil, whichever attempt released, and adds nothing", func(k *kit) {
 			zombie := k.abandon("k")
 			l := k.take("k", takingOver)
 			k.checkpoint(l, "a", "1")
