@@ -37,22 +37,22 @@ var layers = []layer{
 
 	{folder: "proxy/...", may: []string{".", "fingerprint", "httpsafe", "client/httpclient"}},
 	{folder: "httpsafe/...", may: []string{
-		".", "fingerprint", "internal/caller", "internal/httpsignals", "internal/keytext", "internal/retry",
+		".", "fingerprint", "internal/caller", "internal/httpsignals", "internal/keytext",
 	}},
 	{folder: "client/httpclient/...", may: []string{
-		".", "fingerprint", "httpsafe", "internal/httpsignals", "internal/keytext", "internal/retry",
+		".", "fingerprint", "httpsafe", "internal/httpsignals", "internal/keytext",
 	}},
 	{folder: "client/...", may: []string{".", "internal/keytext", "internal/retry"}},
 	{folder: "rpcsafe/...", may: []string{
-		".", "client", "fingerprint", "internal/caller", "internal/keytext", "internal/retry",
+		".", "client", "fingerprint", "internal/caller", "internal/keytext",
 	}, thirdParty: true},
 	{folder: "grpcsafe/...", may: []string{".", "client", "rpcsafe", "internal/caller"}, thirdParty: true},
-	{folder: "connectsafe/...", may: []string{".", "client", "rpcsafe", "internal/caller"}, thirdParty: true},
+	{folder: "connectsafe/...", may: []string{".", "client", "rpcsafe"}, thirdParty: true},
 	{folder: "queuesafe", may: []string{".", "fingerprint", "internal/keytext"}},
 	{folder: "queuesafe/...", may: []string{".", "queuesafe", "outbox", "internal/retry"}, thirdParty: true},
 	{folder: "outbox/...", may: []string{".", "internal/retry"}},
 	{folder: "observe/...", may: []string{
-		".", "httpsafe", "client", "client/httpclient", "rpcsafe", "outbox", "proxy", "queuesafe",
+		".", "client", "rpcsafe", "outbox", "queuesafe",
 	}, thirdParty: true},
 
 	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},
