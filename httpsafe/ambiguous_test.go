@@ -11,7 +11,7 @@ import (
 )
 
 // TestAmbiguousAnswersAreNotClassified: whatever a profile does with statuses, an answer that is made up because
-// nobody knows the outcome leaves the key abandoned; only Options.Ambiguous frees it. Seen to fail with the
+// the outcome is unknown leaves the key abandoned; only Options.Ambiguous frees it. Seen to fail with the
 // response's status classified: paypal, aws, checkout, gocardless and stripe-v2 ran it three times.
 func TestAmbiguousAnswersAreNotClassified(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
@@ -48,7 +48,7 @@ func TestAmbiguousAnswersAreNotClassified(t *testing.T) {
 	}
 }
 
-// Under Rerun a retry goes on with what nobody knows. Seen to fail with classUnsure stored like an answer in end: the
+// Under Rerun a retry resumes an unknown outcome. Seen to fail with classUnsure stored like an answer in end: the
 // retry got the 502.
 func TestAmbiguousIsTriedAgainWhereThePolicySaysSo(t *testing.T) {
 	k := newKit(t)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Seen to fail with begin not setting discards: a long response would pile up in memory with nobody to read it.
+// Seen to fail with begin not setting discards: a long response would be kept in memory although it is never read.
 func TestDetachedWriterKeepsRefusalsOnly(t *testing.T) {
 	w := &detachedWriter{header: http.Header{"A": {"1"}}}
 	w.WriteHeader(http.StatusEarlyHints)

@@ -8,7 +8,7 @@ import (
 )
 
 // TestReplayInAnotherCoding: a client gets no coding that it does not take, unless nothing can be done about it.
-// Seen to fail with the stored bytes sent to everybody: curl got gzip that had been made for a browser.
+// Seen to fail with the stored bytes sent to all clients: curl got gzip that had been made for a browser.
 func TestReplayInAnotherCoding(t *testing.T) {
 	const plain = `{"paid":17}`
 	for _, c := range []struct {

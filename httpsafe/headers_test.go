@@ -168,7 +168,7 @@ func TestLimitOfOthersIsTooLarge(t *testing.T) {
 	}
 }
 
-// TestReconciledResult: a result that somebody else has made is answered like any other.
+// TestReconciledResult: a result that other code has made is replayed like any other.
 func TestReconciledResult(t *testing.T) {
 	k := newKit(t)
 	k.abandon()

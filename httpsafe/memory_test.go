@@ -81,7 +81,8 @@ func TestMemoryGrowsWithTheBody(t *testing.T) {
 	}
 }
 
-// Nothing is run and nothing is recorded: the same request is welcome later. Seen to fail with take asking nobody.
+// Nothing is run and nothing is recorded: the same request is accepted later. Seen to fail with take not asking
+// MemoryFunc.
 func TestABodyWithoutMemoryIsRefused(t *testing.T) {
 	k, b := newBudgetKit(t, 10_000)
 	large := strings.Repeat("1", 20_000)
@@ -92,7 +93,7 @@ func TestABodyWithoutMemoryIsRefused(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// The handler has run: its answer reaches the client, and a retry is told that it was not kept. Seen to fail with the
+// The handler has run: its answer reaches the client, and a retry learns that it was not stored. Seen to fail with the
 // error of grow passed over in room: the answer was kept.
 func TestAnAnswerWithoutMemoryIsPassedOn(t *testing.T) {
 	for _, announced := range []bool{true, false} {
@@ -129,8 +130,8 @@ func TestAReplayIsCounted(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// What goes on after a 202 is seen as long as it goes on, however small it is. Seen to fail with serveAsync taking no
-// memory, and with the account not handed over by detach: nothing was held.
+// MemoryFunc knows of work that continues after a 202 until it ends, however small it is. Seen to fail with
+// serveAsync taking no memory, and with the account not handed over by detach: nothing was held.
 func TestAsynchronousWorkHoldsMemoryUntilItEnds(t *testing.T) {
 	k, b := newBudgetKit(t, 1<<20)
 	k.options.RespondAsync, k.options.StatusPath = true, "/status"
@@ -147,7 +148,7 @@ func TestAsynchronousWorkHoldsMemoryUntilItEnds(t *testing.T) {
 	held := b.holds()
 	close(goOn)
 	if held == 0 {
-		t.Fatal("nothing is held while the work goes on")
+		t.Fatal("nothing is held while the work continues")
 	}
 	<-ended
 }

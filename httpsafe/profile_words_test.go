@@ -110,7 +110,7 @@ func TestRepeatabilityResult(t *testing.T) {
 		{"a success", answering(201), "accepted", "accepted"},
 		{"a failure", answering(500), "accepted", "accepted"},
 		{"nothing happened", answering(503), "rejected", "rejected"},
-		{"nobody knows", unsure, "accepted", "accepted"},
+		{"unknown outcome", unsure, "accepted", "accepted"},
 	} {
 		k := newKit(t)
 		k.options.Profile, k.handler = httpsafe.Repeatability(), c.handler

@@ -22,9 +22,9 @@ func (k *kit) resolve(r retrysafe.Resolution) {
 	}
 }
 
-// What a retry gets of a key that was resolved as failed says so in each profile's words, is no invitation to send it
-// again, and stays the same, also when the window for replays has passed. Seen to fail with the case for Resolved
-// taken out of explainFailure (500, outcome-unknown), with replay's case for it taken out of the guard (422,
+// A retry with a key that was resolved as failed gets an answer that says so in each profile's form, does not invite to
+// send it again, and stays the same, also when the window for replays has passed. Seen to fail with the row of
+// SituationClosed taken out of situations (500, outcome-unknown), with replay's case for it taken out of the guard (422,
 // key-expired), and, for each profile that has a status of its own, with that taken out.
 func TestResolvedAsFailed(t *testing.T) {
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ func cannotSay(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysaf
 	return nil, errAsked
 }
 
-// Whoever gets no answer is told whether asking again helps.
-// Seen to fail with the parameter taken out of unknownStatus, and with the look at resumes taken out of refuseUnknown.
+// A client that gets no answer learns whether a retry helps.
+// Seen to fail with the parameter taken out of unknownStatus, and with the case for Resumes taken out of the root's adviceFor.
 func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 	for _, c := range []struct {
 		policy        retrysafe.AbandonedPolicy
@@ -53,7 +53,7 @@ func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 	}
 }
 
-// Seen to fail with the look at resumes taken out of ambiguous.
+// Seen to fail with the condition Resumes taken out of ambiguous.
 func TestThePolicyPageSaysWhetherARetryGoesOn(t *testing.T) {
 	const words = "outcome unknown, a retry resumes it"
 	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {

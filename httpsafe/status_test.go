@@ -129,7 +129,7 @@ func TestRespondAsync(t *testing.T) {
 		w.Header().Set("X-From", "handler")
 		<-goOn
 		text, _ := io.ReadAll(r.Body)
-		w.(http.Flusher).Flush() // nobody is there to read it
+		w.(http.Flusher).Flush() // there is no client to read it
 		w.Write(text)
 	}
 	async := header("Prefer", "respond-async, wait=10")

@@ -51,7 +51,7 @@ func TestCommittedResponseIsSealed(t *testing.T) {
 			func() error { _, err := io.Copy(w, strings.NewReader("afterthought")); return err },
 			func() error { _, _, err := http.NewResponseController(w).Hijack(); return err },
 		} {
-			// Seen to fail with what follows recorded as another response, which nobody got.
+			// Seen to fail with what follows recorded as another response, which no client got.
 			if err := write(); err == nil || !strings.Contains(err.Error(), "saved with the transaction") {
 				t.Errorf("error %v", err)
 			}
@@ -83,7 +83,7 @@ func TestNothingWrittenInATransaction(t *testing.T) {
 				http.Error(w, "nothing was paid", http.StatusServiceUnavailable)
 			}
 		}
-		if silent { // and goes on as if nothing had happened
+		if silent { // and continues as if nothing had happened
 			first := k.post("k").want(500)
 			k.post("k").wantReplayOf(first)
 			continue

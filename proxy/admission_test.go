@@ -139,7 +139,7 @@ func TestWithoutAnybodyWaitingANewcomerIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// Memory that is held by whoever waits for its client is given to others; what was granted is given back in the end.
+// Memory of a request that waits for its client is given to others; all that was granted is given back in the end.
 func TestMemoryOfTheStalledIsGivenToOthers(t *testing.T) {
 	bubble(t, Limits{Concurrent: 10, Memory: 1000}, func(t *testing.T, a *admission) {
 		c, stalled, _ := stranger(a)

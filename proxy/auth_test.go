@@ -147,7 +147,7 @@ func TestWithoutAWordOfTheAuthorizingServerNothingRuns(t *testing.T) {
 // Requests without a key go to the upstream, which checks their credentials itself.
 //
 // Seen to fail with serveKeyed asking of every request that it gets (/strict), and of those with a header only
-// (/natural), with mayHaveKey true for every POST, and with the page of the status not guarded (404 to a stranger).
+// (/natural), with Rules.MayHaveKey true for every POST, and with the page of the status not guarded (404 to a stranger).
 func TestOnlyRequestsWithAKeyAreAskedAbout(t *testing.T) {
 	up := newUpstream(t, ok)
 	auth := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) })

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// An API with a guard of its own works on a key when the proxy first hears of it, which another proxy or a direct
+// An API with a guard of its own works on a key when the proxy first sees it, which another proxy or a direct
 // client has sent. Seen to fail with the API's 409 kept: the proxy gave it to every retry for a day.
 func TestAnUpstreamWithAGuardOfItsOwn(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})

@@ -82,7 +82,8 @@ func statusOf(t *testing.T, c net.Conn) int {
 	return res.StatusCode
 }
 
-// Nobody needs to log in to promise a body. Seen to fail with evictFor evicting nobody: the honest client gets 503.
+// A client need not log in to announce a body. Seen to fail with evictFor evicting no request: the honest client gets
+// 503.
 func TestAPromisedBodyHoldsNoPlace(t *testing.T) {
 	for _, header := range []string{"", "Idempotency-Key: slow\r\n"} {
 		t.Run(header, func(t *testing.T) {
@@ -108,7 +109,8 @@ func TestAPromisedBodyHoldsNoPlace(t *testing.T) {
 	}
 }
 
-// Seen to fail with evictFor evicting nobody, and with SetReadDeadline, which each stream has for itself, not called.
+// Seen to fail with evictFor evicting no request, and with SetReadDeadline, which each stream has for itself, not
+// called.
 func TestAPromisedBodyHoldsNoPlaceOverHTTP2(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
@@ -165,7 +167,7 @@ func TestAnAnswerThatIsNotReadHoldsNoPlace(t *testing.T) {
 }
 
 // Safe methods have the same rules. The patience is longer than TCP may pause by itself, so that the write has
-// stopped for good. Seen to fail with evictFor evicting nobody, and with SetWriteDeadline not called.
+// stopped for good. Seen to fail with evictFor evicting no request, and with SetWriteDeadline not called.
 func TestAnAnswerToAGetThatIsNotReadHoldsNoPlace(t *testing.T) {
 	began := make(chan struct{}, 10)
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -301,7 +303,7 @@ func TestACallerHasSoManyKeys(t *testing.T) {
 	want(t, "another caller", post("bob", "k3").StatusCode, 200)
 }
 
-// Where all callers share a scope nobody's use can be told. Seen to fail with quota counting the empty name as a
+// If all callers share a scope, the use of one cannot be counted. Seen to fail with quota counting the empty name as a
 // caller.
 func TestWithoutCallersNobodyIsBounded(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
@@ -372,8 +374,8 @@ func TestABodyWithoutAKeyThatPausesIsGivenUp(t *testing.T) {
 }
 
 // Bytes run out as places do: there are enough for two of the four, so that two are ended, or refused when they ask
-// for more. Bodies have no time limit, which would end them too. Seen to fail with takeMemory asking nobody, with
-// evictFor evicting nobody, and with heldBy counting no bytes.
+// for more. Bodies have no time limit, which would end them too. Seen to fail with takeMemory not asking admission,
+// with evictFor evicting no request, and with heldBy counting no bytes.
 func TestPromisedBodiesHoldNoMemory(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	k := newKit(t, up.URL, limited(proxy.Limits{Memory: 256 << 10}), func(s *setup) {
@@ -411,7 +413,7 @@ func TestMemoryThatOneRequestMayNeedIsThere(t *testing.T) {
 }
 
 // A shutdown waits for operations, not for clients, whose bodies have no time limit here. Seen to fail with
-// evictStalled evicting nobody.
+// evictStalled evicting no request.
 func TestHurryEndsRequestsThatWaitForTheirClients(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
 	var p *proxy.Proxy

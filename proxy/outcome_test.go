@@ -182,7 +182,7 @@ func TestWhatAGatewayMayHaveMadeUp(t *testing.T) {
 		{"502 of a guard that has released its key", 502, released, "", httpsafe.IETFStrict(), nil, true},
 		{"a problem that says that nothing ran", 502, notExecuted, no, httpsafe.IETF(), nil, true},
 		{"the same, of a route that streams", 502, notExecuted, no, httpsafe.IETF(), stream, false},
-		{"a problem that says that nobody knows", 503, notExecuted, unknown, httpsafe.IETF(), nil, false},
+		{"a problem that says unknown", 503, notExecuted, unknown, httpsafe.IETF(), nil, false},
 		{"a body that looks like it", 502, nil, no, httpsafe.IETF(), nil, false},
 		{"503, trusted", 503, nil, "", httpsafe.IETF(), trust, true},
 		{"408, trusted", 408, nil, "", httpsafe.IETF(), trust, true},

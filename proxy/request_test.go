@@ -40,7 +40,7 @@ func TestWhatTheUpstreamGets(t *testing.T) {
 		{"no Keep-Alive", hop, nil, "Keep-Alive", is(""), true},
 		{"no Proxy-Connection", hop, nil, "Proxy-Connection", is(""), true},
 		{"no Proxy-Authorization", hop, nil, "Proxy-Authorization", is(""), true},
-		{"no encoding that nobody asked for", []string{"Accept-Encoding", ""}, nil, "Accept-Encoding", is(""), false},
+		{"no encoding that the client did not ask for", []string{"Accept-Encoding", ""}, nil, "Accept-Encoding", is(""), false},
 		{"no user agent of ours", []string{"User-Agent", ""}, nil, "User-Agent", is(""), true},
 		{"the key as it came", []string{"Idempotency-Key", `"k-1"`}, nil, "Idempotency-Key", is(`"k-1"`), false},
 		{"the key, renamed or not", []string{"X-Idempotency-Key", "k-1"}, nil, "X-Idempotency-Key", is("k-1"), false},

@@ -11,7 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// One effect for each key, and the same answer for everybody who gets one.
+// One effect for each key, and the same answer for every client that gets one.
 func TestStorms(t *testing.T) {
 	for _, c := range []struct {
 		name          string

@@ -18,7 +18,7 @@ func TestWordsOfTheProxysOwnAnswers(t *testing.T) {
 		profile     httpsafe.Profile
 		field       string
 		unreachable string // the field, where nothing was sent
-		failed      string // and where nobody knows
+		failed      string // and where the outcome is unknown
 		word        string // of the body
 	}{
 		{httpsafe.Stripe(), "Stripe-Should-Retry", "true", "false", `"type":"api_error"`},
@@ -30,7 +30,7 @@ func TestWordsOfTheProxysOwnAnswers(t *testing.T) {
 				c.profile.FirstSent, c.profile.KeySyntax = "", httpsafe.KeySyntax{Form: httpsafe.Bare}
 				s.options.Default.HTTP.Profile = c.profile.WithHeader("Idempotency-Key")
 			})
-			for range 2 { // the retry of what nobody knows is told so; the other is sent again
+			for range 2 { // a retry after an unknown outcome is refused; the other is sent again
 				got := k.post("/", "a=1", "k")
 				if field := got.Header.Get(c.field); field != want || got.StatusCode < 500 {
 					t.Errorf("%s, %d: %s is %q, want %q", c.profile.Name, got.StatusCode, c.field, field, want)

@@ -156,6 +156,16 @@ func TestARetryWaitsByDefault(t *testing.T) {
 }
 
 // A profile brings its own retention; a route's goes before it.
+// What a profile demands can be switched off. Seen to fail with required and scope_route joined to the profile's by "or".
+func TestWhatAProfileDemandsCanBeSwitchedOff(t *testing.T) {
+	for _, profile := range []string{"ietf-strict", "square", "paypal"} {
+		c := mustParse(t, "upstream: http://x\ndefaults: {profile: "+profile+", required: false, scope_route: false}\n")
+		if rules := c.Defaults.rules(); rules.Required || rules.ScopeRoute {
+			t.Errorf("%s: required %v, scope_route %v", profile, rules.Required, rules.ScopeRoute)
+		}
+	}
+}
+
 func TestTheRetentionOfAProfile(t *testing.T) {
 	for source, replay := range map[string]time.Duration{
 		"{profile: stripe-v2}":                          30 * 24 * time.Hour,
