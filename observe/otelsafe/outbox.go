@@ -48,7 +48,7 @@ func NewOutboxObserver(o OutboxOptions) (*OutboxObserver, error) {
 		deliveries: m.counter("retrysafe.outbox.deliveries", "{delivery}",
 			"Tries at sending a message by outcome: sent, failed (it is retried), dead (a dead letter)."),
 		leasesLost: m.counter("retrysafe.outbox.leases_lost", "{message}",
-			"Messages that another relay took because this one's lease had run out: they may be sent twice."),
+			"Messages that another relay took after its lease had ended: they may be sent twice."),
 		swept: m.counter("retrysafe.outbox.swept", "{message}", "Sent messages that were deleted after their retention."),
 		databaseFailures: m.counter("retrysafe.outbox.database.failures", "{failure}",
 			"Failed calls to the database, which are retried."),

@@ -109,12 +109,12 @@ func (w *watch[T]) begun() <-chan struct{} {
 		return ended
 	}
 	w.current = ended
-	w.readings.Go(w.look)
+	w.readings.Go(w.readOnce)
 	return ended
 }
 
-// look makes one reading.
-func (w *watch[T]) look() {
+// readOnce makes one reading and wakes the collections that wait for it.
+func (w *watch[T]) readOnce() {
 	ctx, stop := context.WithTimeout(w.ctx, w.options.Timeout)
 	defer stop()
 	began := time.Now()

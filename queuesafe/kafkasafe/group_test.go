@@ -84,7 +84,7 @@ func TestDrainIsBounded(t *testing.T) {
 	}
 }
 
-// The group has gone on without a member whose handler runs, as after a long pause of the process. Nothing of what it
+// The group has continued without a member whose handler runs, as after a long pause of the process. Nothing of what it
 // had is committed past the gap, and no message is handled twice. Seen to fail with done marking the message that has
 // ended.
 func TestLostPartitionIsNotCommitted(t *testing.T) {

@@ -37,6 +37,6 @@
 // # Design
 //
 //   - A message is received only when a handler is free, so that no visibility timeout runs out while a message waits
-//     in the process. The exception are messages of one FIFO group that were received together: they are given back
+//     in the process. Messages of one FIFO group that were received together do wait; they are returned to the queue
 //     when half of their visibility timeout has passed.
 package sqssafe
