@@ -28,4 +28,18 @@
 //
 // Refusals: problem.go (how one is written), problems.go (situation to status), profile_errors.go (the forms of the
 // profiles). Pages: policypage.go (the published rules) and status.go (the state of a key).
+//
+// # Design
+//
+//   - Who answers decides what a status means. A handler knows that it failed, so a profile may free the key after its
+//     500. An answer that a layer makes up because it got none (Ambiguous) is never classified by its status: the key
+//     is abandoned, as after a crash.
+//   - A 500 follows the policy for crashes. Where Rerun or Reconcile says that work may be entered again after a crash,
+//     it may be entered again after a 500. Under Refuse an ambiguous answer is stored.
+//   - A refusal in flight is not an answer of the operation. A guard behind this one, or a provider, may answer 4xx "in
+//     flight" under the same key. Such answers are recognised by the signals of the client, passed on and not kept.
+//   - Hosts are compared by name. A fingerprint holds the host's name, for APIs that tell tenants apart by it, but no
+//     port and no IP address, because clients that balance load retry at another address of the same service.
+//   - This package only says how many bytes an exchange takes and gives back (MemoryFunc). Asynchronous work takes some
+//     too, so that it is counted until it ends.
 package httpsafe

@@ -25,4 +25,23 @@
 //
 // Besides: limits.go (defaults), problems.go (refusals of the proxy itself), pages.go (policy and status pages),
 // observe.go (what the Observer is told).
+//
+// # Design
+//
+//   - 502, 503, 504 and 408 may come from a gateway in between, also after the API got the request. So they are
+//     ambiguous in every profile, unless the answer says that nothing happened. TrustUnavailable is for upstreams
+//     without a gateway in front.
+//   - HTTP/2 refusals are recognised by error texts, because net/http has no type for REFUSED_STREAM and GOAWAY once a
+//     body was sent. The texts are compared from their beginning, and a test sends the frames. A text that changes
+//     means an unknown outcome, never a free key.
+//   - A rerun carries the key of the first request. The fingerprint's version names the header of UpstreamKey; an
+//     abandoned request that was first sent with another header stays unknown.
+//   - A replay is not authentication. Only the upstream knows that a credential was revoked, and a replay does not ask
+//     it, so AuthURL is asked first. It is off by default, because every request with a key then costs another request.
+//     Requests without a key are not checked: the upstream sees them.
+//   - If no pattern matches exactly, routes are matched as lenient upstreams read paths, so that a trailing slash does
+//     not get around a requirement. The path is neither cleaned nor refused, because the upstream may treat such paths
+//     as different.
+//   - Requests that wait for their own client are ended first when places or memory run out. A flood of slow clients
+//     thereby ends itself, nothing has to recognise attackers, and work is never ended.
 package proxy
