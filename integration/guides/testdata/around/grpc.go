@@ -15,3 +15,7 @@ func callerOf(ctx context.Context) (string, error)
 var in *pb.PayRequest
 
 func save(ctx context.Context, tx *sql.Tx, in *pb.PayRequest) (*pb.Payment, error)
+
+var intent retrysafe.Intent
+
+func remember(intent string, answer any, err error) error
