@@ -6,9 +6,10 @@ import (
 	"sync"
 )
 
-// WithConfirm returns a context whose calls stay in the journal after they have returned, until confirm is called: when the
-// program has saved their answers. If the process dies before that, Resume gets the same answers again. confirm returns the
-// errors of the journal; an intent that could not be forgotten is only sent and answered once more.
+// WithConfirm returns a context whose calls stay in the journal after they have returned, until confirm is called:
+// when the program has saved their answers. If the process dies before that, Resume gets the same answers again.
+// confirm returns the errors of the journal; an intent that could not be forgotten is only sent and answered once
+// more.
 //
 // It is for calls over gRPC and Connect, which otherwise leave the journal when they return. Over HTTP, closing the
 // response's body confirms.
@@ -42,8 +43,8 @@ func (c *confirmation) confirm() error {
 	return errors.Join(all...)
 }
 
-// Call is Do for transports whose caller has the answer as soon as the call returns. The journal then forgets the intent,
-// unless the context is one of WithConfirm.
+// Call is Do for transports whose caller has the answer as soon as the call returns. The journal then forgets the
+// intent, unless the context is one of WithConfirm.
 func (e *Engine) Call(ctx context.Context, r Request, x Exchange) error {
 	done, err := e.Do(ctx, r, x)
 	if done == nil {

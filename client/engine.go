@@ -38,7 +38,7 @@ type Request struct {
 	Method, Origin string
 	// Name is what the request is called inside an attempt of a Guard if neither WithOperation nor a step names it.
 	Name string
-	// Digest tells the request from others: of all that is sent, before a key is in it.
+	// Digest is that of all that is sent, before a key is in it. Requests with equal digests are the same request.
 	Digest string
 }
 
@@ -46,14 +46,15 @@ type Request struct {
 type Exchange interface {
 	// Key returns the key that the caller has put on the request; empty if there is none. An error ends the call.
 	Key() (string, error)
-	// SetKey writes a key on the request and returns it as the server will read it. derived says that the key was computed,
-	// as hex digits, so that it may be written in another form, such as a UUID. An error ends the call.
+	// SetKey writes a key on the request and returns it as the server will read it. derived says that the key was
+	// computed, as hex digits, so that it may be written in another form, such as a UUID. An error ends the call.
 	SetKey(key string, derived bool) (string, error)
-	// Journal completes the journal's entry: the URL, the header fields with the key and those of Options.JournalHeaders,
-	// and the body. It is called if there is a journal, after the key is set. An error ends the call.
+	// Journal completes the journal's entry: the URL, the header fields with the key and those of
+	// Options.JournalHeaders, and the body. It is called if there is a journal, after the key is set. An error ends
+	// the call.
 	Journal(e *Entry) error
-	// Send sends the request once and says what its reply means. e is the intent's entry, also if there is no journal: its
-	// BegunAt is when the intent began.
+	// Send sends the request once and says what its reply means. e is the intent's entry, also if there is no journal:
+	// its BegunAt is when the intent began.
 	Send(ctx context.Context, e *Entry) Reply
 	// Answer returns header and body of the last reply for an error, without the key; nil if they are in Reply.Err.
 	Answer() (header map[string][]string, body []byte)
@@ -72,7 +73,7 @@ type call struct {
 
 	attempts     int
 	waited       int       // attempts that were told that another one is at work
-	waitingSince time.Time // the first reply that said so; zero: none has
+	waitingSince time.Time // when the first of them was answered; zero: there is none
 	goesOn       bool      // the next request belongs to the same attempt
 	unclear      bool      // something that was sent may have run
 	answered     bool      // the caller gets an answer of the server
@@ -80,11 +81,12 @@ type call struct {
 
 // Do sends a request until its outcome is known, or until there is nothing more to be tried.
 //
-// If the server has answered, done is not nil, and err is Reply.Err of the answer: nil over HTTP. The journal keeps the
-// intent until done is called, by which the transport says that the caller has the answer; done returns the journal's error.
+// If the server has answered, done is not nil, and err is Reply.Err of the answer: nil over HTTP. The journal keeps
+// the intent until done is called, by which the transport says that the caller has the answer; done returns the
+// journal's error.
 //
-// Without an answer done is nil, and err is an *OutcomeUnknownError, a *NotReplayableError, or says why nothing was sent or
-// has run: ErrKeyRequired, ErrUnnamedCall, retrysafe.ErrMismatch, an error of the Exchange, Reply.Err.
+// Without an answer done is nil, and err is an *OutcomeUnknownError, a *NotReplayableError, or says why nothing was
+// sent or has run: ErrKeyRequired, ErrUnnamedCall, retrysafe.ErrMismatch, an error of the Exchange, Reply.Err.
 func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func() error, err error) {
 	c := &call{e: e, ctx: ctx, request: r, x: x}
 	c.entry = Entry{Method: r.Method, Credential: CredentialFrom(ctx), BegunAt: time.Now()}
@@ -186,8 +188,8 @@ func (c *call) attempt() Reply {
 	return r
 }
 
-// finish ends a call with its answer, unless the answer only says that this attempt did nothing, and an earlier one may have
-// run.
+// finish ends a call with its answer, unless the answer only says that this attempt did nothing, and an earlier one
+// may have run.
 func (c *call) finish(r Reply) error {
 	if r.Signal.Effect == DidNothing && c.unclear {
 		return c.unknown(r, GaveUpRefused)
@@ -219,8 +221,8 @@ func (c *call) interrupted(r Reply, err error) error {
 	return fmt.Errorf("client: nothing was done in %d attempts: %w", c.attempts, err)
 }
 
-// track notes that a call is on its way for an intent, until ended is called. If alone is set and another call is on its
-// way for the intent, ended is nil.
+// track notes that a call is on its way for an intent, until ended is called. If alone is set and another call is on
+// its way for the intent, ended is nil.
 func (e *Engine) track(id string, alone bool) (ended func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

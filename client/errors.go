@@ -10,18 +10,18 @@ import (
 )
 
 var (
-	// ErrOutcomeUnknown is returned, inside an *OutcomeUnknownError, for an intent that may have run or not, and for which
-	// the client has stopped asking.
+	// ErrOutcomeUnknown is returned, inside an *OutcomeUnknownError, for an intent that may have run or not, and for
+	// which the client has stopped asking.
 	ErrOutcomeUnknown = errors.New("client: the outcome is unknown")
-	// ErrNotReplayable is returned, inside a *NotReplayableError, for an intent that has run and ended, and whose answer the
-	// server did not keep, so that this client cannot have it.
+	// ErrNotReplayable is returned, inside a *NotReplayableError, for an intent that has run and ended, and whose
+	// answer the server did not keep, so that this client cannot have it.
 	ErrNotReplayable = errors.New("client: the operation has ended, but the server did not keep its answer")
 	// ErrKeyRequired is returned with Options.RequireKey for a request that has no key, is not named with WithIntent or
 	// WithKey, and does not have the context of an attempt. Nothing was sent.
 	ErrKeyRequired = errors.New("client: the request has no key and RequireKey allows no random one: " +
 		"send it with the context of the attempt, or name it with WithIntent or WithKey")
-	// ErrUnnamedCall is returned for a second call to the same URL or method in one attempt of a Guard, and for a second one
-	// in one retrysafe.Step. Nothing was sent: name both calls with WithOperation.
+	// ErrUnnamedCall is returned for a second call to the same URL or method in one attempt of a Guard, and for a
+	// second one in one retrysafe.Step. Nothing was sent: name both calls with WithOperation.
 	ErrUnnamedCall = errors.New("client: an attempt makes the same call twice, or a step calls twice: name the calls with WithOperation")
 )
 
@@ -38,24 +38,25 @@ const (
 	GaveUpJournal    = "journal"     // the journal failed, and may or may not have kept the intent
 )
 
-// OutcomeUnknownError is the error for an intent of which it is unknown whether it ran. It is ErrOutcomeUnknown, and the
-// error of the last attempt, so that status.FromError and connect.CodeOf find its code.
+// OutcomeUnknownError is the error for an intent of which it is unknown whether it ran. It is ErrOutcomeUnknown, and
+// the error of the last attempt, so that status.FromError and connect.CodeOf find its code.
 //
-// Ask again later under the same key (WithKey with Key), or find out on the other side what happened. A new key would run the
-// operation a second time if it has run. Inside the work of a Guard, return the error through retrysafe.Unknown: then the
-// outcome of that work is unknown too.
+// Ask again later under the same key (WithKey with Key), or find out on the other side what happened. A new key would
+// run the operation a second time if it has run. Inside the work of a Guard, return the error through
+// retrysafe.Unknown: then the outcome of that work is unknown too.
 type OutcomeUnknownError struct {
 	// Digest names the key in logs without revealing it: that of a retrysafe.Key whose scope is made of the origin and
 	// the name given to WithCredential.
 	Digest retrysafe.Digest
-	// Intent is the text of WithIntent's; empty without. It is in no text of the error, because the key can be computed from it.
+	// Intent is the text of WithIntent's; empty without. It is in no text of the error, because the key can be
+	// computed from it.
 	Intent string
 	// Method and Origin of the request, see Event.
 	Method, Origin string
 	// Attempts in this process.
 	Attempts int
-	// Status, Header (without the key, if it was echoed) and Body (its first 64 KiB) of the last HTTP answer; zero if there
-	// was none, and over gRPC, where Err is the answer.
+	// Status, Header (without the key, if it was echoed) and Body (its first 64 KiB) of the last HTTP answer; zero if
+	// there was none, and over gRPC, where Err is the answer.
 	Status int
 	Header http.Header
 	Body   []byte
@@ -101,8 +102,9 @@ func (e *OutcomeUnknownError) final() bool { return e.Why == GaveUpAnswer || e.W
 // Unwrap returns ErrOutcomeUnknown and Err.
 func (e *OutcomeUnknownError) Unwrap() []error { return withCause(ErrOutcomeUnknown, e.Err) }
 
-// NotReplayableError is the error for an intent that has run and ended, and whose answer the server can give again only in
-// part: the body was too large to keep, was streamed, or is past its retention. This client has not seen the first answer.
+// NotReplayableError is the error for an intent that has run and ended, and whose answer the server can give again
+// only in part: the body was too large to keep, was streamed, or is past its retention. This client has not seen the
+// first answer.
 //
 // Nothing is left to retry: a new key would run the operation a second time. Read what the operation made with another
 // request, at the header's Location if the server names one.

@@ -14,23 +14,23 @@ func WithIntent(ctx context.Context, i retrysafe.Intent) context.Context {
 }
 
 // WithKey returns a context whose request has this key: one that the caller has kept since before the first attempt.
-// It is the key of one request. A second request with the context may repeat the first (over HTTP: method, URL and body;
-// over gRPC: method and message); another one is refused with an error that is retrysafe.ErrMismatch.
+// It is the key of one request. A second request with the context may repeat the first (over HTTP: method, URL and
+// body; over gRPC: method and message); another one is refused with an error that is retrysafe.ErrMismatch.
 //
 // Inside an attempt of a Guard that began later, the key does not count: the attempt's own calls have child keys.
 func WithKey(ctx context.Context, key string) context.Context {
 	return withNamed(ctx, &named{key: key})
 }
 
-// WithOperation returns a context whose requests, inside an attempt of a Guard, have the child key of this name. Without it
-// the name is that of the retrysafe.Step in which the call is made; outside of steps it is the method and the URL without its
-// query, such as "POST https://bank.example/charges", or "CALL /shop.v1.Payments/Create" over gRPC. An attempt may make one
-// such call: a second is refused with ErrUnnamedCall, because the two could not be told apart when the attempt is run again,
-// perhaps in another order.
+// WithOperation returns a context whose requests, inside an attempt of a Guard, have the child key of this name.
+// Without it the name is that of the retrysafe.Step in which the call is made; outside of steps it is the method and
+// the URL without its query, such as "POST https://bank.example/charges", or "CALL /shop.v1.Payments/Create" over
+// gRPC. An attempt may make one such call: a second is refused with ErrUnnamedCall, because the two could not be told
+// apart when the attempt is run again, perhaps in another order.
 //
 // Names belong to operations, not to their place in the code: in a loop over lines, "reserve line 3". They must be the
-// same on every attempt. A second call of the same name may repeat the first; another request is refused with an error that
-// is retrysafe.ErrMismatch.
+// same on every attempt. A second call of the same name may repeat the first; another request is refused with an error
+// that is retrysafe.ErrMismatch.
 func WithOperation(ctx context.Context, name string) context.Context {
 	return withNamed(ctx, &named{operation: name})
 }

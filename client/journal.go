@@ -14,15 +14,15 @@ import (
 // Journal keeps intents from before their first attempt until their outcome is known, so that a client that was killed
 // can resume them under the same key. filejournal and sqljournal are two; journaltest checks others.
 //
-// It holds request bodies, which may be secret: who can read the journal can read them. It never holds credentials.
+// It holds request bodies, which may be secret: restrict who can read the journal. It never holds credentials.
 //
 // All methods may be called by several goroutines at once, and repeated: the second call adds nothing.
 type Journal interface {
-	// Begin keeps an entry durably before it returns. If there is an entry of the same ID already, that entry is left as
-	// it is and returned.
+	// Begin keeps an entry durably before it returns. If there is an entry of the same ID already, that entry is left
+	// as it is and returned.
 	Begin(ctx context.Context, e Entry) (known *Entry, err error)
-	// End forgets an entry. A missing entry is no error. The deletion need not be durable when End returns: an entry that
-	// reappears is only sent once more.
+	// End forgets an entry. A missing entry is no error. The deletion need not be durable when End returns: an entry
+	// that reappears is only sent once more.
 	End(ctx context.Context, id string) error
 	// GiveUp keeps an entry for people, with the reason why it is not sent any more. A missing entry is no error.
 	GiveUp(ctx context.Context, id, why string) error

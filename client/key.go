@@ -6,8 +6,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// chooseKey finds or makes the key of the call, and has the transport write it on the request. The order is: the key that
-// the request has already; that of WithKey or WithIntent; inside an attempt of a Guard a child key; a new one.
+// chooseKey finds or makes the key of the call, and has the transport write it on the request. The order is: the key
+// that the request has already; that of WithKey or WithIntent; inside an attempt of a Guard a child key; a new one.
 func (c *call) chooseKey() error {
 	n := namedIn(c.ctx)
 	key, err := c.x.Key()
@@ -49,8 +49,8 @@ func (c *call) setKey(n *named) (string, error) {
 	return c.x.SetKey(key, derived)
 }
 
-// childKey derives the key of a call made inside an attempt, unless another call of the attempt has it. A call without a
-// name is named after its step, or else after where it goes.
+// childKey derives the key of a call made inside an attempt, unless another call of the attempt has it. A call without
+// a name is named after its step, or else after where it goes.
 func (c *call) childKey(a *retrysafe.Attempt, operation string) (string, error) {
 	name := operation
 	if name == "" {

@@ -23,7 +23,8 @@ type EventKind uint8
 const (
 	// AttemptEnded: one attempt has been answered, or has failed.
 	AttemptEnded EventKind = iota + 1
-	// IntentUnknown: the caller gets Event.Unknown, an ErrOutcomeUnknown. Intents that were not sent again are told, too.
+	// IntentUnknown: the caller gets Event.Unknown, an ErrOutcomeUnknown. Intents that were not sent again are told,
+	// too.
 	IntentUnknown
 )
 

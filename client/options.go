@@ -9,22 +9,22 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// Options are what all transports have in common; each transport's own options embed them. Options{} works: four attempts,
-// random keys, no journal.
+// Options are what all transports have in common; each transport's own options embed them. Options{} works: four
+// attempts, random keys, no journal.
 type Options struct {
 	// KeyFunc makes the key of a new intent. Default: random UUIDs (version 4).
 	KeyFunc func() string
-	// RequireKey refuses, with ErrKeyRequired, requests for which a random key would have to be made. It is for services: a
-	// request that lacks the context of the attempt it belongs to would get another random key when the attempt runs again,
-	// and so the operation would run twice.
+	// RequireKey refuses, with ErrKeyRequired, requests for which a random key would have to be made. It is for
+	// services: a request that lacks the context of the attempt it belongs to would get another random key when the
+	// attempt runs again, and so the operation would run twice.
 	RequireKey bool
 
-	// Attempts is how often an intent is sent at most, in one process. Attempts that are told that another attempt is in
-	// flight do not count: MaxInFlight bounds those. Default 4.
+	// Attempts is how often an intent is sent at most, in one process. Attempts that are told that another attempt is
+	// in flight do not count: MaxInFlight bounds those. Default 4.
 	Attempts int
-	// MaxInFlight is how long an intent waits for another attempt that is in flight, counted from the first reply that says
-	// so. It must be longer than the server's lease, after which a server takes over from an attempt that has died. It never
-	// extends the Horizon. Default 2 min.
+	// MaxInFlight is how long an intent waits for another attempt that is in flight, counted from the first reply that
+	// says so. It must be longer than the server's lease, after which a server takes over from an attempt that has
+	// died. It never extends the Horizon. Default 2 min.
 	MaxInFlight time.Duration
 	// Backoff is the upper bound of the random wait before the second attempt; it doubles with each attempt up to
 	// MaxBackoff. Default 200 ms and 10 s. A wait that the server asks for takes precedence.
@@ -36,18 +36,18 @@ type Options struct {
 	AttemptTimeout time.Duration
 	// Retention is how long the server remembers a key. Default: what the transport's profile promises, or 24 h.
 	Retention time.Duration
-	// Horizon is how long after its beginning an intent may still be sent, also after restarts. It must be below half of
-	// Retention, because a server that has forgotten a key runs the operation again. Default: a third of Retention.
+	// Horizon is how long after its beginning an intent may still be sent, also after restarts. It must be below half
+	// of Retention, because a server that has forgotten a key runs the operation again. Default: a third of Retention.
 	Horizon time.Duration
 	// Budget bounds retries, separately for each server.
 	Budget RetryBudget
 
-	// Journal keeps intents while their outcome is unknown. Default: none; an intent that a crash interrupts is forgotten.
-	// After a restart the transport's Resume sends again what was pending.
+	// Journal keeps intents while their outcome is unknown. Default: none; an intent that a crash interrupts is
+	// forgotten. After a restart the transport's Resume sends again what was pending.
 	Journal Journal
-	// JournalHeaders are header fields, or gRPC metadata, that the journal keeps beside those with the key. Over HTTP these
-	// are kept anyway: Content-Type, Content-Encoding, Accept, Accept-Language, If-Match, If-None-Match and Prefer. Do not
-	// list fields that hold credentials.
+	// JournalHeaders are header fields, or gRPC metadata, that the journal keeps beside those with the key. Over HTTP
+	// these are kept anyway: Content-Type, Content-Encoding, Accept, Accept-Language, If-Match, If-None-Match and
+	// Prefer. Do not list fields that hold credentials.
 	JournalHeaders []string
 	// ResumeConcurrency is how many intents one call of Resume sends at once. Default 8.
 	ResumeConcurrency int
@@ -75,8 +75,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Validate returns what is wrong with the options, all faults joined: a Horizon of half the server's retention or more, a
-// retention that is not known, a negative number of attempts.
+// Validate returns what is wrong with the options, all faults joined: a Horizon of half the server's retention or
+// more, a retention that is not known, a negative number of attempts.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var all []error

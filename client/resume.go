@@ -7,21 +7,21 @@ import (
 	"net/url"
 )
 
-// Resumed is an intent of the journal that was sent again, and what came of it. Response is *http.Response over HTTP and
-// proto.Message over gRPC.
+// Resumed is an intent of the journal that was sent again, and what came of it. Response is *http.Response over HTTP
+// and proto.Message over gRPC.
 type Resumed[Response any] struct {
 	// Entry as the journal has it: its Intent says which one it is.
 	Entry Entry
 	// Response is the zero value if Err is not nil.
 	Response Response
-	// Err is ErrOutcomeUnknown if the journal keeps the intent: for the next Resume, or, when the horizon is past or the
-	// server's answer leaves no hope, for people. Any other error counts as a final answer.
+	// Err is ErrOutcomeUnknown if the journal keeps the intent: for the next Resume, or, when the horizon is past or
+	// the server's answer leaves no hope, for people. Any other error counts as a final answer.
 	Err error
 }
 
-// Resume sends what a journal has pending again, for a transport. mine says which entries are the transport's, send sends
-// one of them with the ctx given, through the same Engine. Each transport has a Resume of its own that calls this one and
-// says what it does.
+// Resume sends what a journal has pending again, for a transport. mine says which entries are the transport's, send
+// sends one of them with the ctx given, through the same Engine. Each transport has a Resume of its own that calls
+// this one and says what it does.
 func Resume[Response any](
 	ctx context.Context, e *Engine, mine func(Entry) bool,
 	send func(ctx context.Context, e Entry) (Response, error), result func(ctx context.Context, r Resumed[Response]) error,
@@ -148,8 +148,8 @@ func newResumeQueue(entries []Entry, mine func(Entry) bool) (queue resumeQueue) 
 	return queue
 }
 
-// next returns the server whose turn it is: of those with the fewest entries under way, that with the oldest one waiting.
-// It is nil if nothing waits.
+// next returns the server whose turn it is: of those with the fewest entries under way, that with the oldest one
+// waiting. It is nil if nothing waits.
 func (q resumeQueue) next() (best *waitingServer) {
 	for _, s := range q {
 		if len(s.waiting) > 0 && (best == nil || s.before(best)) {

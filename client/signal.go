@@ -10,8 +10,8 @@ type Signal struct {
 	Effect Effect
 }
 
-// InFlight is the Name of signals which say that another attempt is at work. The server is well and asks for patience: such
-// attempts are bounded by Options.MaxInFlight, and count neither as attempts nor against the budget.
+// InFlight is the Name of signals which say that another attempt is at work. The server is well and asks for patience:
+// such attempts are bounded by Options.MaxInFlight, and count neither as attempts nor against the budget.
 const InFlight = "in-flight"
 
 // Action is what the client does about a signal.
@@ -56,8 +56,8 @@ type Reply struct {
 	IsAnswer bool
 	// RetryAfter is how long the server asks the client to wait. 0: it does not say, unless Exactly is set.
 	RetryAfter time.Duration
-	// Exactly: RetryAfter is obeyed as it is. Otherwise the engine adds a random part, because clients that were told the
-	// same second must not come back together.
+	// Exactly: RetryAfter is obeyed as it is. Otherwise the engine adds a random part, because clients that were told
+	// the same second must not come back together.
 	Exactly bool
 	// Last says that the transport allows no further attempt after a reply of this kind.
 	Last bool

@@ -25,14 +25,14 @@ func UnaryClientInterceptor(o rpcsafe.ClientOptions) grpc.UnaryClientInterceptor
 	return NewClient(o).Intercept
 }
 
-// Intercept is the grpc.UnaryClientInterceptor that makes calls safe to retry, and retries them. A call gets a key, one for
-// each intent, which all attempts share; its request is copied once and sent as it was each time. Retries below, by the
-// channel's service config or those that grpc-go makes by itself, have the same key.
+// Intercept is the grpc.UnaryClientInterceptor that makes calls safe to retry, and retries them. A call gets a key,
+// one for each intent, which all attempts share; its request is copied once and sent as it was each time. Retries
+// below, by the channel's service config or those that grpc-go makes by itself, have the same key.
 //
-// The key is, in this order: the one that the call has; that of client.WithKey or client.WithIntent; inside an attempt of a
-// Guard the child key, see client.WithOperation; a new one. What an answer means is in the table of docs/grpc.md. If it is
-// unknown whether the operation ran, the error is a *client.OutcomeUnknownError: there is never a second key for the same
-// intent. status.FromError finds the code of the last attempt in it.
+// The key is, in this order: the one that the call has; that of client.WithKey or client.WithIntent; inside an attempt
+// of a Guard the child key, see client.WithOperation; a new one. What an answer means is in the table of docs/grpc.md.
+// If it is unknown whether the operation ran, the error is a *client.OutcomeUnknownError: there is never a second key
+// for the same intent. status.FromError finds the code of the last attempt in it.
 //
 // With a journal, a call stays in it until it returns, or until it is confirmed: see client.WithConfirm.
 func (c *Client) Intercept(
@@ -64,18 +64,20 @@ func (c *Client) Intercept(
 	})
 }
 
-// Resumed is a call of the journal that was made again. Response is a message of the method's type; Err is the call's error.
+// Resumed is a call of the journal that was made again. Response is a message of the method's type; Err is the call's
+// error.
 type Resumed = rpcsafe.Resumed
 
-// Resume makes the calls to cc's target again that the journal has pending, with the same key and the same message, and
-// hands what comes of each to result. cc must have the Client's Intercept, and the target that it had before. Call Resume
-// after a start, and then from time to time. When result returns nil, a final answer is forgotten, also one that is an
-// error; if result returns an error, or the process ends, the call is resumed again, and the server gives the same answer
-// again. Calls that this Client is making right now are left alone.
+// Resume makes the calls to cc's target again that the journal has pending, with the same key and the same message,
+// and hands what comes of each to result. cc must have the Client's Intercept, and the target that it had before. Call
+// Resume after a start, and then from time to time. When result returns nil, a final answer is forgotten, also one
+// that is an error; if result returns an error, or the process ends, the call is resumed again, and the server gives
+// the same answer again. Calls that this Client is making right now are left alone.
 //
-// Options.ResumeConcurrency calls are made at once, the oldest first, and result is called by as many goroutines at once.
-// Calls past the horizon are not made: result gets client.ErrOutcomeUnknown once, and the journal keeps them for people. A
-// method whose descriptor is not linked into the program cannot be called: result gets an error, and the journal keeps it.
+// Options.ResumeConcurrency calls are made at once, the oldest first, and result is called by as many goroutines at
+// once. Calls past the horizon are not made: result gets client.ErrOutcomeUnknown once, and the journal keeps them for
+// people. A method whose descriptor is not linked into the program cannot be called: result gets an error, and the
+// journal keeps it.
 //
 // Resume returns the journal's error or the context's, joined with those of result. Without a Journal it does nothing.
 func (c *Client) Resume(ctx context.Context, cc *grpc.ClientConn, result func(ctx context.Context, r Resumed) error) error {

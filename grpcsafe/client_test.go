@@ -243,7 +243,7 @@ func TestSafeMethodsGetNoKey(t *testing.T) {
 	}
 }
 
-// Seen to fail with the child key taken out of newKey: each attempt called with another key.
+// Seen to fail with the child key taken out of setKey: each attempt called with another key.
 func TestChildKeys(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{}, works)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})

@@ -17,19 +17,19 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
-// ClientOptions of the client interceptors of grpcsafe and connectsafe. ClientOptions{} works: a random key for each call,
-// four attempts, no journal.
+// ClientOptions of the client interceptors of grpcsafe and connectsafe. ClientOptions{} works: a random key for each
+// call, four attempts, no journal.
 type ClientOptions struct {
 	// Options are those of all transports: attempts, waits, horizon, budget, journal, observer. A server's pushback or
 	// RetryInfo is obeyed instead of Backoff. Retries by a gRPC channel's service config count as one attempt.
 	client.Options
 	// KeyHeader is the metadata entry (over Connect: the header) that carries the key. Default "idempotency-key".
 	KeyHeader string
-	// KeyField is a string field of the request that carries the key instead, in requests that have it, see Options.KeyField.
-	// Default: none.
+	// KeyField is a string field of the request that carries the key instead, in requests that have it, see
+	// Options.KeyField. Default: none.
 	KeyField string
-	// Methods that get a key: those that the server guards. Default: all but those with idempotency_level = NO_SIDE_EFFECTS.
-	// Others are sent once.
+	// Methods that get a key: those that the server guards. Default: all but those with idempotency_level =
+	// NO_SIDE_EFFECTS. Others are sent once.
 	Methods Methods
 	// Marker of replays, and Domain of refusals, as the server has them, see Options. Default: the server's defaults.
 	Marker, Domain string
@@ -54,8 +54,8 @@ func (o ClientOptions) Validate() error {
 	return errors.Join(o.Options.Validate(), server.Validate())
 }
 
-// Client makes unary calls safe to retry, for an adapter: it gives each call a key and says what replies mean. The rules are
-// those of package client.
+// Client makes unary calls safe to retry, for an adapter: it gives each call a key and says what replies mean. The
+// rules are those of package client.
 type Client struct {
 	o          ClientOptions
 	header, id keytext.Syntax
@@ -96,8 +96,8 @@ type Outgoing struct {
 	Request proto.Message
 }
 
-// Send makes one attempt at a call: it sends the request, with the key as metadata if key is not empty. The error is what
-// the caller gets if the call has failed.
+// Send makes one attempt at a call: it sends the request, with the key as metadata if key is not empty. The error is
+// what the caller gets if the call has failed.
 type Send func(ctx context.Context, request proto.Message, key string) (Reply, error)
 
 // Call makes attempts until the outcome is known, or none is left. The request is copied before the first attempt.
@@ -117,11 +117,12 @@ func (c *Client) Call(ctx context.Context, o Outgoing, send Send) error {
 // Resumed is a call of the journal that was made again, and what came of it. Response is nil if Err is not.
 type Resumed = client.Resumed[proto.Message]
 
-// Invoke makes a call for Resume: it sends in with the metadata given, through the adapter's interceptor, and fills out.
+// Invoke makes a call for Resume: it sends in with the metadata given, through the adapter's interceptor, and fills
+// out.
 type Invoke func(ctx context.Context, method string, in, out proto.Message, md Metadata) error
 
-// Resume makes the calls to a target again that the journal has pending, see grpcsafe.Client.Resume. Types of messages that
-// are linked into the program are used; a method whose descriptor is not is an error in Resumed.
+// Resume makes the calls to a target again that the journal has pending, see grpcsafe.Client.Resume. Types of messages
+// that are linked into the program are used; a method whose descriptor is not is an error in Resumed.
 func (c *Client) Resume(ctx context.Context, target string, invoke Invoke, result func(ctx context.Context, r Resumed) error) error {
 	mine := func(e client.Entry) bool { return strings.HasPrefix(e.Method, "/") && e.URL == target }
 	return client.Resume(ctx, c.engine, mine, func(ctx context.Context, e client.Entry) (proto.Message, error) {

@@ -15,9 +15,9 @@ import (
 // signal is a row of the table: what a failed reply that looks like this means.
 type signal struct {
 	name    string
-	reasons []string    // any of these, in an ErrorInfo of our domain; none: whatever it says
-	codes   []code.Code // any of these; none: whatever the code
-	shows   shows       // and this
+	reasons []string    // any of these, in an ErrorInfo of our domain; none: any reply
+	codes   []code.Code // any of these; none: any code
+	shows   shows       // which the reply must show as well
 	again   bool        // another attempt, after a wait; otherwise this was the last
 	effect  client.Effect
 }
@@ -27,9 +27,9 @@ type shows uint8
 
 const (
 	nothingElse shows = iota
-	theMarker         // of a replay
-	aBeginning        // an answer had begun to come in
-	aTime             // when to come again
+	theMarker         // the marker of replays
+	aBeginning        // the client received the beginning of an answer
+	aTime             // a time to retry
 )
 
 // Names that are needed elsewhere.
@@ -74,7 +74,8 @@ func (c *Client) judge(reply Reply) client.Reply {
 	if stop && row.again {
 		row.name, row.again = signalStop, false
 	}
-	r := client.Reply{Signal: client.Signal{Name: row.name, Action: client.Finish, Effect: row.effect}, RetryAfter: after, Exactly: asked}
+	r := client.Reply{RetryAfter: after, Exactly: asked}
+	r.Signal = client.Signal{Name: row.name, Action: client.Finish, Effect: row.effect}
 	switch {
 	case row.again:
 		r.Signal.Action = client.Again
@@ -100,8 +101,8 @@ func (c *Client) fits(s signal, reply Reply, reason string, invited bool) bool {
 	return len(s.codes) == 0 || slices.Contains(s.codes, reply.code())
 }
 
-// waitFor returns how long the server asks the client to wait, by pushback or else by RetryInfo. stop says that it asks for
-// no retry.
+// waitFor returns how long the server asks the client to wait, by pushback or else by RetryInfo. stop says that it
+// asks for no retry.
 func waitFor(reply Reply) (after time.Duration, asked, stop bool) {
 	if values := reply.Trailer[pushback]; len(values) > 0 {
 		ms, err := strconv.ParseInt(values[0], 10, 32)

@@ -85,7 +85,7 @@ const (
 )
 
 // Every row of the table, by what the last reply but the success behind it makes the client do.
-// Seen to fail, row by row, with each row taken out of signals().
+// Seen to fail, row by row, with each row taken out of signals.
 func TestSignals(t *testing.T) {
 	lost := fails(code.Code_UNAVAILABLE)
 	for _, c := range []struct {
@@ -262,7 +262,7 @@ func TestInFlightCountsByTime(t *testing.T) {
 	}
 }
 
-// Seen to fail with RequireKey taken out of newKey.
+// Seen to fail with RequireKey taken out of setKey.
 func TestRequireKey(t *testing.T) {
 	c := NewClient(ClientOptions{Options: client.Options{RequireKey: true}})
 	send := func(context.Context, proto.Message, string) (Reply, error) { return Reply{}, nil }

@@ -6,51 +6,52 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/retrysafe/retrysafe/client"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+
+	"github.com/retrysafe/retrysafe/client"
 )
 
-// ErrClosed: the journal was closed. Nothing was kept.
+// ErrClosed is returned by all methods after Close. Nothing was kept.
 var ErrClosed = errors.New("filejournal: the journal is closed")
 
-// ErrInUse: another process has the journal's file.
+// ErrInUse is returned by Open while another process has the journal's file open.
 var ErrInUse = errors.New("filejournal: another process uses the journal")
 
 // Options of a Journal. Options{} works.
 type Options struct {
-	// CompactAt is the size in bytes from which on the file is written anew when most of it is about intents that are
-	// over. Default 4 MiB.
+	// CompactAt is the file size, in bytes, above which the journal is compacted if most of it describes finished
+	// intents. Default 4 MiB.
 	CompactAt int64
 }
 
-// Journal is a Journal in one file, for one process at a time: a lock on FILE.lock says that it is in use. The file must be
-// on a local disk.
+// Journal is a client.Journal in one file, for one process at a time: a lock on FILE.lock says that it is in use. The
+// file must be on a local disk.
 //
 // Its files can be read by their owner only (mode 0600), because bodies may hold secrets. Begin returns when the entry
-// is on the disk; entries that begin together share the wait. A line that was torn by a crash is dropped: what it was about has
-// not been sent. Lines that were damaged otherwise are moved to FILE.damaged, for people: see Damaged.
+// is on the disk; entries that begin together share the wait. A line that was torn by a crash is dropped: its intent
+// has not been sent. Lines that were damaged otherwise are moved to FILE.damaged, for people: see Damaged.
 type Journal struct {
 	path    string
 	options Options
 	lock    io.Closer
 	damaged int
 
-	syncing sync.Mutex // is taken first, and held while the disk is waited for
+	syncing sync.Mutex // is locked before mu, and held while waiting for the disk
 	mu      sync.Mutex // guards what follows
 	file    *os.File
 	size    int64
 	synced  int64
-	wasted  int64 // bytes about intents that are over
+	wasted  int64 // bytes about finished intents
 	entries map[string]*keptEntry
 	next    uint64
 	broken  error // after this nothing can be kept
 }
 
-// keptEntry is an entry, and what it takes of the file.
+// keptEntry is an entry, with its place and its size in the file.
 type keptEntry struct {
 	client.Entry
 	order uint64
@@ -59,7 +60,7 @@ type keptEntry struct {
 
 const defaultCompactAt = 4 << 20
 
-// Open opens the journal at path, or makes one. It returns ErrInUse while another process has it open.
+// Open opens the journal at path, or creates it. It returns ErrInUse while another process has it open.
 func Open(path string, o Options) (*Journal, error) {
 	o.CompactAt = cmp.Or(o.CompactAt, defaultCompactAt)
 	path, err := lasting(path)
@@ -77,8 +78,8 @@ func Open(path string, o Options) (*Journal, error) {
 	return j, nil
 }
 
-// lasting returns the path of a file that means the same wherever the process goes, and by whatever link the file was named: one
-// file has one lock.
+// lasting returns the absolute path of a file with its links resolved: it stays right when the process changes its
+// folder, and one file has one lock whatever name it was opened by.
 func lasting(path string) (string, error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil { // else there is no file yet
 		path = target

@@ -90,7 +90,8 @@ func TestTheJournalIsItsOwnersAlone(t *testing.T) {
 	}
 }
 
-// A crash may tear the last line anywhere: what came before it is there, and what follows is written as if nothing had been.
+// A crash may tear the last line anywhere: what came before it is there, and what follows is written as if nothing had
+// been.
 // Seen to fail with Truncate taken out of load: the next line was joined to the torn one and lost.
 func TestATornLineIsDropped(t *testing.T) {
 	folder := t.TempDir()
@@ -237,8 +238,8 @@ func TestWhateverTheFileHolds(t *testing.T) {
 	}
 }
 
-// A file has one owner, by whatever name it is opened, and stays where it is. Seen to fail with the path taken as it was given:
-// two had the file open, and after a change of folder the entries went to another file.
+// A file has one owner, by whatever name it is opened, and stays where it is. Seen to fail with the path taken as it
+// was given: two had the file open, and after a change of folder the entries went to another file.
 func TestFileJournalIsWhereItWasOpened(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)

@@ -79,7 +79,7 @@ func (j *Journal) append(l logLine) error {
 	return nil
 }
 
-// sync returns when all that was appended before is on the disk. One wait serves all who ask meanwhile.
+// sync returns when all that was appended before is on the disk. Callers that come meanwhile share the wait.
 func (j *Journal) sync() error {
 	j.mu.Lock()
 	want := j.size
@@ -103,7 +103,7 @@ func (j *Journal) sync() error {
 	return nil
 }
 
-// compactIfWorth writes the file anew if most of it is about intents that are over.
+// compactIfWorth compacts the file if most of it is about finished intents.
 func (j *Journal) compactIfWorth() error {
 	j.mu.Lock()
 	worth := j.size >= j.options.CompactAt && j.wasted > j.size/2
@@ -121,8 +121,8 @@ func (j *Journal) compactIfWorth() error {
 	return j.compact()
 }
 
-// compact replaces the file by one that has the entries and nothing else. If it fails the old file stays. Both mutexes are
-// held.
+// compact replaces the file by one that has the entries and nothing else. If it fails the old file stays. Both mutexes
+// are held.
 func (j *Journal) compact() error {
 	temporary := j.path + ".new"
 	f, err := os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)

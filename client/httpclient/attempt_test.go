@@ -47,7 +47,7 @@ func callTo(t *testing.T, transport *httpclient.Transport, ctx context.Context, 
 }
 
 // Calls made inside an attempt have keys that are the same on every attempt, in whatever order it makes them.
-// Seen to fail with the child key taken out of newKey.
+// Seen to fail with the child key taken out of setKey.
 func TestCallsInsideAnAttemptHaveChildKeys(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
 	transport := newTransport(t, httpclient.Options{Base: base})

@@ -19,8 +19,8 @@ import (
 var (
 	// ErrBodyTooLarge is returned for a request with a key whose body is larger than Options.MaxBody. Nothing was sent.
 	ErrBodyTooLarge = errors.New("httpclient: the request body is larger than MaxBody and cannot be kept for retries")
-	// ErrRedirected is returned if the server redirects a request with a key to another origin, where the key would mean
-	// nothing. The redirect was not followed.
+	// ErrRedirected is returned if the server redirects a request with a key to another origin, where the key would
+	// mean nothing. The redirect was not followed.
 	ErrRedirected = errors.New("httpclient: a request with a key is not redirected to another origin")
 )
 
@@ -34,7 +34,7 @@ type call struct {
 	body    []byte
 
 	reply          // the last
-	failures  int  // server errors that said nothing else
+	failures  int  // bare 500s, which Profile.Retries500 bounds
 	hops      int  // redirects followed
 	refreshed bool // after a 401
 	refused   bool // the next request is the one with a new credential

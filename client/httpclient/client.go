@@ -30,13 +30,14 @@ func New(o Options) (*Client, error) {
 	return &Client{transport: t, http: http.Client{Transport: t, Jar: o.Jar}}, nil
 }
 
-// Do sends a request as http.Client does, with the key of ctx (client.WithIntent, client.WithKey), and as often as Transport
-// does. The caller closes the response's body; with a journal, that says that the caller has the answer, and the intent is
-// forgotten. The error of Close may be the journal's: an intent that could not be forgotten is only sent and answered again.
+// Do sends a request as http.Client does, with the key of ctx (client.WithIntent, client.WithKey), and as often as
+// Transport does. The caller closes the response's body; with a journal, that says that the caller has the answer, and
+// the intent is forgotten. The error of Close may be the journal's: an intent that could not be forgotten is only sent
+// and answered again.
 //
 // Both ctx and the request's own context count: the request ends with whichever ends first, and has the attempt, the
-// step, the intent and the credential of ctx, or what ctx lacks of these from r.Context(). If the two belong to different
-// attempts of a Guard, Do returns an error and sends nothing.
+// step, the intent and the credential of ctx, or what ctx lacks of these from r.Context(). If the two belong to
+// different attempts of a Guard, Do returns an error and sends nothing.
 //
 // Errors are those of Transport.RoundTrip. They hold neither key nor URL.
 func (c *Client) Do(ctx context.Context, r *http.Request) (*http.Response, error) {
@@ -64,19 +65,20 @@ func (c *Client) CloseIdleConnections() { c.transport.CloseIdleConnections() }
 // Resumed is an intent of the journal that was sent again, and what came of it. Resume closes the response's body.
 type Resumed = client.Resumed[*http.Response]
 
-// Resume sends what the journal has pending again, with the same key and the same bytes, and hands what comes of each to
-// result. Call it after a start, and then from time to time. When result returns nil, a final answer is forgotten;
-// if it returns an error, or the process ends, the intent is resumed again, and the server gives the same answer again.
-// Intents that this Client is sending right now are left alone, as are those of gRPC in the same journal.
+// Resume sends what the journal has pending again, with the same key and the same bytes, and hands what comes of each
+// to result. Call it after a start, and then from time to time. When result returns nil, a final answer is forgotten;
+// if it returns an error, or the process ends, the intent is resumed again, and the server gives the same answer
+// again. Intents that this Client is sending right now are left alone, as are those of gRPC in the same journal.
 //
-// Options.ResumeConcurrency intents are sent at once, and result is called by as many goroutines at once. The oldest are
-// begun first, but servers share the places, so that a server which does not answer holds up its own intents only. With a
-// ResumeConcurrency of 1 there is one intent after the other, strictly oldest first.
+// Options.ResumeConcurrency intents are sent at once, and result is called by as many goroutines at once. The oldest
+// are begun first, but servers share the places, so that a server which does not answer holds up its own intents only.
+// With a ResumeConcurrency of 1 there is one intent after the other, strictly oldest first.
 //
-// Entries past the horizon are not sent: result gets client.ErrOutcomeUnknown once, and the journal keeps them for people.
+// Entries past the horizon are not sent: result gets client.ErrOutcomeUnknown once, and the journal keeps them for
+// people.
 //
-// When ctx ends no further intent is begun, and those on their way are interrupted. Resume returns once result has returned
-// for all that were begun.
+// When ctx ends no further intent is begun, and those on their way are interrupted. Resume returns once result has
+// returned for all that were begun.
 //
 // Resume returns the journal's error or the context's, joined with those of result. Without a Journal it does nothing.
 func (c *Client) Resume(ctx context.Context, result func(ctx context.Context, r Resumed) error) error {

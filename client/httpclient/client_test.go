@@ -90,7 +90,7 @@ func (k *till) wantEntries(n int) []client.Entry {
 	return all
 }
 
-// Seen to fail with journalBegin taken out of run (nothing to resume), and with the key taken out of the entry's header
+// Seen to fail with journalBegin taken out of Engine.Do (nothing to resume), and with the key taken out of the entry's header
 // (another key).
 func TestResumeGoesOnUnderTheSameKey(t *testing.T) {
 	k := newTill(t, lost)
@@ -335,8 +335,9 @@ func TestClientErrorsHoldNoURL(t *testing.T) {
 	}
 }
 
-// An answer that was not kept is no answer with an empty body. It has ended: the journal forgets it once the caller knows.
-// Seen to fail with the row replayed-not-kept taken out of signals(): status 201 with an empty body.
+// An answer that was not kept is no answer with an empty body. It has ended: the journal forgets it once the caller
+// knows.
+// Seen to fail with the row replayed-not-kept taken out of signals: status 201 with an empty body.
 func TestAnAnswerThatWasNotKept(t *testing.T) {
 	k := newTill(t, lost, reply(201, "Idempotency-Status: replayed; body=?0", "Location: /charges/1", "Idempotency-Key: echo"))
 	var e *client.NotReplayableError

@@ -10,8 +10,8 @@ import (
 var errTwoAttempts = errors.New("httpclient: the context given to Do and the request's own belong to different attempts of a Guard, " +
 	"whose child keys differ: make the request with the context that Do is given")
 
-// joinContexts returns a context that ends with either of two, and has the values of ctx, or else those of own. done frees
-// what it holds.
+// joinContexts returns a context that ends with either of two, and has the values of ctx, or else those of own. done
+// frees what it holds.
 func joinContexts(ctx, own context.Context) (joined context.Context, done func(), err error) {
 	if own == context.Background() {
 		return ctx, func() {}, nil
@@ -34,7 +34,7 @@ func joinContexts(ctx, own context.Context) (joined context.Context, done func()
 	return joined, func() { stop(); undo(); cancel(nil) }, nil
 }
 
-// twoContexts is a context with the values of another behind its own.
+// twoContexts is a context that also has the values of another one.
 type twoContexts struct {
 	context.Context
 	own context.Context

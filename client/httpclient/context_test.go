@@ -33,7 +33,8 @@ func do(caller *httpclient.Client, ctx context.Context, r *http.Request) error {
 }
 
 // The attempt is found in either context, so that a call has its child key however the request was made.
-// Seen to fail with Do as it was, which dropped the request's own context: a random key, and another one on each attempt.
+// Seen to fail with Do as it was, which dropped the request's own context: a random key, and another one on each
+// attempt.
 func TestDoUsesBothContexts(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
 	caller := newClient(t, httpclient.Options{Base: base})
@@ -92,8 +93,8 @@ func TestDoRefusesTwoAttempts(t *testing.T) {
 }
 
 // A request ends with either of its contexts, and a wait that either would cut short is not begun.
-// Seen to fail with the request's own context dropped, with its deadline taken out of joinContexts, and with done called
-// before the body was closed.
+// Seen to fail with the request's own context dropped, with its deadline taken out of joinContexts, and with done
+// called before the body was closed.
 func TestDoEndsWithEitherContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -131,8 +132,9 @@ func TestDoEndsWithEitherContext(t *testing.T) {
 	})
 }
 
-// A service's client makes up no key: a call that lacks the attempt's context would have another one on the next attempt.
-// Seen to fail with RequireKey taken out of newKey.
+// A service's client makes up no key: a call that lacks the attempt's context would have another one on the next
+// attempt.
+// Seen to fail with RequireKey taken out of setKey.
 func TestRequireKey(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
 	caller := newClient(t, httpclient.Options{Options: client.Options{RequireKey: true}, Base: base})

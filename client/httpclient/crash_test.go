@@ -22,8 +22,9 @@ import (
 
 const crashFolder = "RETRYSAFE_TEST_CLIENT" // the folder of a client that is to be killed
 
-// TestClientProcess is that client, when the test binary is started again as such: it goes on with its journal, and then
-// sends new intents under random keys until somebody kills it. What it begins and what it knows to be done it writes down.
+// TestClientProcess is that client, when the test binary is started again as such: it goes on with its journal, and
+// then sends new intents under random keys until somebody kills it. What it begins and what it knows to be done it
+// writes down.
 func TestClientProcess(t *testing.T) {
 	folder := os.Getenv(crashFolder)
 	if folder == "" {
@@ -106,7 +107,7 @@ func readDown(t *testing.T, folder, name string) []string {
 
 // The server drops one response in three, and the client is killed over and over: one effect for each intent that was
 // sent, no key for two intents, and in the end the client knows what became of all of them.
-// Seen to fail with journalBegin taken out of run: intents had happened of which the client knew nothing.
+// Seen to fail with journalBegin taken out of Engine.Do: intents had happened of which the client knew nothing.
 func TestSoakKilledClient(t *testing.T) {
 	folder, hit := t.TempDir(), make(chan struct{}, 1000)
 	server := newGuardedServer(t, httpsafe.Options{}, func(n int) bool {

@@ -62,7 +62,8 @@ func docsService(ctx context.Context, body io.Reader) (*http.Response, error) {
 	return response, err
 }
 
-// Each line of Go in docs/client.md stands in this file, in its order, and so compiles; what is left out are checks of errors.
+// Each line of Go in docs/client.md stands in this file, in its order, and so compiles; what is left out are checks of
+// errors.
 // Seen to fail with a word of the page changed.
 func TestTheSnippetsOfTheClientsPageCompile(t *testing.T) {
 	page, err := os.ReadFile("../../docs/client.md")

@@ -25,9 +25,10 @@ func (killedStore) Complete(context.Context, retrysafe.Lease, retrysafe.Result, 
 	return nil
 }
 
-// A client and a server with their defaults (a lease of 30 s) get over one kill of the server, whichever way the server
-// treats retries that come while the key is in flight.
-// Seen to fail with in-flight replies counted as attempts: refused at once, the client gave up after 4 attempts and 2.4 s.
+// A client and a server with their defaults (a lease of 30 s) get over one kill of the server, whichever way the
+// server treats retries that come while the key is in flight.
+// Seen to fail with in-flight replies counted as attempts: refused at once, the client gave up after 4 attempts and
+// 2.4 s.
 func TestOneKillOfTheServerIsBridged(t *testing.T) {
 	for _, inFlight := range []retrysafe.InFlightPolicy{retrysafe.Reject(), retrysafe.Wait(5 * time.Second), retrysafe.Wait(10 * time.Second)} {
 		t.Run(inFlight.String(), func(t *testing.T) {

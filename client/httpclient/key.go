@@ -72,7 +72,7 @@ func (k keyCarrier) put(c *call, key string) error {
 	return nil
 }
 
-// check looks at a key that is about to be written: it must be read back as it is.
+// check returns an error for a key that a server would not read back as it is written.
 func (k keyCarrier) check(key string) error {
 	if k.header == "" {
 		_, err := k.syntax.Parse(key)
@@ -100,8 +100,8 @@ func (k keyCarrier) write(key string) string {
 
 var escapeString = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// setFirstSent sets the time of the first attempt, for profiles that want it along with the key. What the journal has of an
-// earlier process counts.
+// setFirstSent sets the time of the first attempt, for profiles that want it along with the key. What the journal has
+// of an earlier process counts.
 func (k keyCarrier) setFirstSent(h http.Header, e *client.Entry) {
 	switch {
 	case k.firstSent == "":

@@ -323,7 +323,8 @@ func TestHTTPClientDoesNotTakeAKeyToAnotherOrigin(t *testing.T) {
 	}
 }
 
-// The member that is to hold the key holds null. Seen to fail with the check of it taken out of putMember: the body had it twice.
+// The member that is to hold the key holds null. Seen to fail with the check of it taken out of putMember: the body
+// had it twice.
 func TestNullIsNoKeyToSend(t *testing.T) {
 	p := play(t, httpclient.Options{Profile: httpsafe.Square()}, func(r *http.Request) *http.Request {
 		r.Body = io.NopCloser(strings.NewReader(`{"idempotency_key":null}`))

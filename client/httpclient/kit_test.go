@@ -18,8 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/client/httpclient"
 )
 
-// script is a base that answers as it is told, and keeps what was sent. It needs no network, so that it works where time is
-// that of a bubble.
+// script is a base that answers as it is told, and keeps what was sent. It needs no network, so that it works where
+// time is that of a bubble.
 type script struct {
 	mu      sync.Mutex
 	answers []answerFunc // the last goes on for good

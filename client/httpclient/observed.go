@@ -12,7 +12,7 @@ import (
 // observedSchema is the form of the probe's observed profile that we can read.
 const observedSchema = "retrysafe-observed/1"
 
-// maxReport bounds what is read: a whole report, given by mistake, is told so.
+// maxReport bounds what is read, in bytes. It is large, so that a whole report given by mistake is recognized.
 const maxReport = 64 << 20
 
 // observed are the members of an observed profile that matter to a client. See docs/probe-report.md.
@@ -30,12 +30,13 @@ type observed struct {
 	Marker     string `json:"marker"`
 }
 
-// ProfileFromObserved reads what `retrysafe probe` has seen an API do (the member "observed" of its JSON report), and returns
-// the profile it was probed with, changed to that: where the key goes, whether it is quoted, how long it may be, what
-// marks a replay. What was not seen stays as the profile has it; so does the retention, which no probe can wait for.
+// ProfileFromObserved reads what `retrysafe probe` has seen an API do (the member "observed" of its JSON report), and
+// returns the profile it was probed with, changed to that: where the key goes, whether it is quoted, how long it may
+// be, what marks a replay. What was not seen stays as the profile has it; so does the retention, which no probe can
+// wait for.
 //
-// It returns an error for anything else than that JSON, for an API that is not HTTP, and if a key in no form was seen to
-// work.
+// It returns an error for anything else than that JSON, for an API that is not HTTP, and if a key in no form was seen
+// to work.
 func ProfileFromObserved(r io.Reader) (httpsafe.Profile, error) {
 	o, err := readObserved(r)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 type Options struct {
 	// Options are those of all transports: attempts, waits, horizon, budget, journal, observer.
 	client.Options
-	// Profile of the server: which methods take a key, where it goes, how it is written, how the server words its
-	// answers, how long it remembers. Default httpsafe.IETF(). See ProfileFromObserved.
+	// Profile of the server: which methods take a key, where it goes, how it is written, which messages the server
+	// answers with, how long it remembers keys. Default httpsafe.IETF(). See ProfileFromObserved.
 	Profile httpsafe.Profile
 	// Methods that get a key, instead of the profile's. Only those that the server guards: others are sent once.
 	Methods []string
@@ -25,8 +25,8 @@ type Options struct {
 	Base http.RoundTripper
 	// MaxBody bounds the body of a request with a key, in bytes: it is kept in memory to be sent again. Default 1 MiB.
 	MaxBody int64
-	// MaxResponse bounds what is read of an answer before the attempt counts as answered, in bytes, so that an answer
-	// that breaks off is asked for again. More is streamed. Default 1 MiB; negative: nothing is read.
+	// MaxResponse bounds what is read of an answer before the attempt counts as answered, in bytes, so that the
+	// request is sent again if its answer breaks off. More is streamed. Default 1 MiB; negative: nothing is read.
 	MaxResponse int64
 	// AuthorizeFunc puts the credential on each attempt. Default: the request has it already, and a 401 is final.
 	AuthorizeFunc AuthorizeFunc

@@ -43,8 +43,9 @@ func clientPage(t *testing.T, heading string) (rows [][]string) {
 
 var inCode = regexp.MustCompile("`([^`]+)`")
 
-// judged plays a script that gives one answer only, and returns whether the client sends again and takes the outcome for unknown. lost says the
-// latter for a script that loses its first answer: then the outcome stays unknown unless an answer tells of the operation itself.
+// judged plays a script that gives one answer only, and returns whether the client sends again and takes the outcome
+// for unknown. lost says the latter for a script that loses its first answer: then the outcome stays unknown unless an
+// answer tells of the operation itself.
 func judged(t *testing.T, answer answerFunc) (again, unknown, lost bool) {
 	t.Helper()
 	p := play(t, httpclient.Options{}, nil, answer)
@@ -56,8 +57,9 @@ var errCut = errors.New("connection reset by peer")
 
 func noAnswer(*http.Request) (*http.Response, error) { return nil, errCut }
 
-// The table of signals says of each answer what the client does about it. Seen to fail with "yes" for 500 replayed and for 409, with 429 moved
-// to the row of 503, with "did not run" for 404, and with gateway-error taken out of the signals.
+// The table of signals says of each answer what the client does about it. Seen to fail with "yes" for 500 replayed and
+// for 409, with 429 moved to the row of 503, with "did not run" for 404, and with gateway-error taken out of the
+// signals.
 func TestThePageOfSignals(t *testing.T) {
 	played := 0
 	for _, row := range clientPage(t, "What an answer means") {
@@ -94,8 +96,9 @@ func TestThePageOfSignals(t *testing.T) {
 	}
 }
 
-// The table of codes has each code of the middleware and the proxy, with its status, and says what the client does about it. Seen to fail with a row
-// taken out, and with the status, "send again", "the operation" and the key changed in a row.
+// The table of codes has each code of the middleware and the proxy, with its status, and says what the client does
+// about it. Seen to fail with a row taken out, and with the status, "send again", "the operation" and the key changed
+// in a row.
 func TestThePageOfCodes(t *testing.T) {
 	rows := map[string][]string{}
 	for _, row := range clientPage(t, "Codes") {

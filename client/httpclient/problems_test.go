@@ -17,11 +17,13 @@ import (
 
 func isOutcomeUnknown(p httpsafe.Problem) bool { return p.Slug == httpsafe.OutcomeUnknown }
 
-// What the middleware and the proxy say of themselves, in any profile's words, is what the client makes of it: it asks again if
-// that helps, and only then; and it reports an unknown outcome if nobody knows whether the operation ran, and only then.
-// Seen to fail with saidByLink taken out (stripe: upstream-failed was sent four times, overloaded ended as an unknown outcome), with
-// key-expired below key-reused (stripe: returned as an error in the program), with saidReused left in place by readBody, and
-// with saidByLink asked by saidByHeader (stripe: no retry where the server goes on with an abandoned key).
+// What the middleware and the proxy say of themselves, in any profile's words, is what the client makes of it: it asks
+// again if that helps, and only then; and it reports an unknown outcome if nobody knows whether the operation ran, and
+// only then.
+// Seen to fail with byLink taken out (stripe: upstream-failed was sent four times, overloaded ended as an unknown
+// outcome), with key-expired below key-reused (stripe: returned as an error in the program), with Reused left in
+// place by readBody, and with byLink asked by byHeader (stripe: no retry where the server goes on with an
+// abandoned key).
 func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 	for _, profile := range httpsafe.Profiles() {
 		problems := httpsafe.Options{}.Rules("", retrysafe.Policy{}, proxy.Problems()...).Problems

@@ -181,8 +181,8 @@ func TestAServerThatIsDownHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// Seen to fail with the look at ctx taken out of Resume (all were begun and handed over), and with a return as soon as ctx ends (results
-// were still to come).
+// Seen to fail with the look at ctx taken out of Resume (all were begun and handed over), and with a return as soon as
+// ctx ends (results were still to come).
 func TestResumeEndsWithItsContext(t *testing.T) {
 	withBacklog(t, 0, silent, func(k *backlog) {
 		k.add(20, bankAt)
@@ -202,7 +202,7 @@ func TestResumeEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Seen to fail with the look taken out of trackAlone.
+// Seen to fail with the look at alone taken out of track.
 func TestTwoResumesNeverSendTheSameAtOnce(t *testing.T) {
 	withBacklog(t, 0, inASecond, func(k *backlog) {
 		k.add(100, bankAt)

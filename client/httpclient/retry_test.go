@@ -43,8 +43,8 @@ func TestBackoffIsRandomAndBounded(t *testing.T) {
 	}
 }
 
-// Seen to fail with the line about v.retryAfter taken out of mayRetry, and with moreExactly taken out of readBody or either of its
-// bounds out of it, and with a number that is too great taken for none.
+// Seen to fail with the line about r.RetryAfter taken out of mayRetry, and with inMilliseconds taken out of readBody or
+// either of its bounds out of it, and with a number that is too great taken for none.
 func TestRetryAfterIsObeyed(t *testing.T) {
 	const problem = "Content-Type: application/problem+json"
 	for _, c := range []struct {
@@ -156,7 +156,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// Seen to fail with the horizon taken out of validate.
+// Seen to fail with the horizon taken out of Validate.
 func TestTheHorizonIsBelowHalfTheRetention(t *testing.T) {
 	short := httpsafe.IETF()
 	short.Retention = time.Minute
@@ -290,8 +290,8 @@ func TestUnknownOutcomeTells(t *testing.T) {
 	}
 }
 
-// Bounds that are none are none. Seen to fail with a Retry-After's random part drawn below Backoff: it panicked; and with
-// one more than MaxResponse read as it was: every answer came back empty.
+// Bounds that are none are none. Seen to fail with a Retry-After's random part drawn below Backoff: it panicked; and
+// with one more than MaxResponse read as it was: every answer came back empty.
 func TestNoBoundIsNone(t *testing.T) {
 	p := play(t, httpclient.Options{Options: client.Options{Backoff: -1}}, nil, reply(503, "Retry-After: 1"), reply(201))
 	if p.status != 201 || p.took != time.Second {
@@ -324,7 +324,8 @@ func TestAnEndlessRefusalIsLeft(t *testing.T) {
 	}
 }
 
-// Seen to fail with send leaving it to the base to look at the context: the outcome was unknown, though nothing was sent.
+// Seen to fail with send leaving it to the base to look at the context: the outcome was unknown, though nothing was
+// sent.
 func TestNothingIsSentInAContextThatHasEnded(t *testing.T) {
 	ended := func(r *http.Request) *http.Request {
 		ctx, cancel := context.WithCancel(r.Context())

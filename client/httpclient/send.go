@@ -86,7 +86,8 @@ func whyEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// read reads the beginning of the body, so that an answer that breaks off is noticed while it can be asked for again.
+// read reads the beginning of the body, so that an answer that breaks off is noticed while the request can be sent
+// again.
 func (p *reply) read(limit int64) error {
 	body := p.response.Body
 	if p.response.StatusCode >= http.StatusMultipleChoices {
@@ -143,16 +144,17 @@ func (c *closing) Close() error {
 	return err
 }
 
-// wire tells whether anything of a request may have reached the server.
-type wire struct{ asked, got atomic.Bool }
+// wire knows whether anything of a request may have reached the server: whether net/http wanted a connection, and got
+// one.
+type wire struct{ wanted, got atomic.Bool }
 
 func (w *wire) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GetConn: func(string) { w.asked.Store(true) },
+		GetConn: func(string) { w.wanted.Store(true) },
 		GotConn: func(httptrace.GotConnInfo) { w.got.Store(true) },
 	}
 }
 
-// maySent reports whether something may have been sent: not if a connection was asked for and never had. A base that
-// does not tell is not trusted.
-func (w *wire) maySent() bool { return w.got.Load() || !w.asked.Load() }
+// maySent reports whether something may have been sent: not if a connection was wanted and never made. A base that
+// reports neither may have sent.
+func (w *wire) maySent() bool { return w.got.Load() || !w.wanted.Load() }

@@ -180,8 +180,8 @@ func (c *call) redirect(to *url.URL, key string) {
 	c.url = to
 }
 
-// nameLocation makes the Location of a redirect that comes after others absolute: http.Client would take it as relative to
-// where the first request went.
+// nameLocation makes the Location of a redirect that comes after others absolute: http.Client would take it as
+// relative to where the first request went.
 func (c *call) nameLocation() {
 	location := c.response.Header.Get("Location")
 	if c.hops == 0 || location == "" || c.response.StatusCode/100 != 3 {

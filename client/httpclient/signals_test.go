@@ -15,7 +15,8 @@ import (
 )
 
 // Every row of the table, by what the last of the answers makes the client do. The answer after those listed is 201.
-// Seen to fail, row by row, with each row taken out of signals(); no-credential and unauthorized have tests of their own.
+// Seen to fail, row by row, with each row taken out of signals; no-credential and unauthorized have tests of their
+// own.
 func TestSignals(t *testing.T) {
 	const unknown, notReplayable = -1, -2
 	const isAProblem = "Content-Type: application/problem+json"

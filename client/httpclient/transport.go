@@ -14,8 +14,9 @@ import (
 // What the server's answer means is in the table of docs/client.md. If it is unknown whether the operation ran, the
 // error is a *client.OutcomeUnknownError: there is never a second key for the same intent.
 //
-// The key is, in this order: the one that the request has; that of client.WithKey or client.WithIntent; inside an attempt of
-// a Guard the child key, see client.WithOperation; a new one, unless RequireKey forbids it. The request given is not changed.
+// The key is, in this order: the one that the request has; that of client.WithKey or client.WithIntent; inside an
+// attempt of a Guard the child key, see client.WithOperation; a new one, unless RequireKey forbids it. The request
+// given is not changed.
 //
 // Use it only with a server that honours keys: one that ignores them runs each attempt.
 //
@@ -26,8 +27,8 @@ type Transport struct {
 	carrier keyCarrier
 }
 
-// NewTransport returns a Transport, or an error that says what is wrong with o: what client.Options.Validate finds, a safe
-// method, a KeyFunc whose keys do not have the form of the profile.
+// NewTransport returns a Transport, or an error that says what is wrong with o: what client.Options.Validate finds, a
+// safe method, a KeyFunc whose keys do not have the form of the profile.
 func NewTransport(o Options) (*Transport, error) {
 	o = o.withDefaults()
 	engine, err := client.NewEngine(o.Options)
@@ -39,11 +40,11 @@ func NewTransport(o Options) (*Transport, error) {
 
 // RoundTrip implements http.RoundTripper.
 //
-// Errors, beside those of the network: one that is client.ErrOutcomeUnknown; one that is client.ErrNotReplayable, after which
-// the operation has ended, but its answer was not kept; *httpsafe.KeyError for a key that does not have the profile's form;
-// client.ErrKeyRequired; client.ErrUnnamedCall; ErrBodyTooLarge; ErrRedirected; retrysafe.ErrMismatch for a key or an
-// operation that was used for another request before. Unless the error is one of the first two, nothing was sent, or what was
-// sent did not run.
+// Errors, beside those of the network: one that is client.ErrOutcomeUnknown; one that is client.ErrNotReplayable,
+// after which the operation has ended, but its answer was not kept; *httpsafe.KeyError for a key that does not have
+// the profile's form; client.ErrKeyRequired; client.ErrUnnamedCall; ErrBodyTooLarge; ErrRedirected;
+// retrysafe.ErrMismatch for a key or an operation that was used for another request before. Unless the error is one of
+// the first two, nothing was sent, or what was sent did not run.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !slices.Contains(t.options.Methods, r.Method) {
 		return t.pass(r)

@@ -167,7 +167,8 @@ func TestNetHTTPDoesNotSendAgain(t *testing.T) {
 }
 
 // A server that drops one response in three, after the work: one effect for each intent, no key for two intents.
-// Seen to fail with the key made in send instead of above the loop (two effects), and with a constant KeyFunc (mismatches).
+// Seen to fail with the key made in send instead of above the loop (two effects), and with a constant KeyFunc
+// (mismatches).
 func TestOneResponseInThreeIsDropped(t *testing.T) {
 	const intents, workers = 240, 8
 	server := newGuardedServer(t, httpsafe.Options{}, func(n int) bool { return n%3 == 0 })

@@ -1,4 +1,4 @@
-// Package journaltest checks that a journal keeps what client.Journal promises. Run it on journals of your own.
+// Package journaltest checks that a journal does what client.Journal promises. Run it on journals of your own.
 package journaltest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/retrysafe/retrysafe/client"
 )
 
-// OpenFunc opens the journal of a test. Called again, it closes what it opened before and opens the same journal anew, as
-// after a restart.
+// OpenFunc opens the journal of a test. Called again, it closes what it opened before and opens the same journal
+// again, as after a restart.
 type OpenFunc func() client.Journal
 
 // Run checks a journal. fresh gives each test an empty journal of its own.

@@ -7,16 +7,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/retrysafe/retrysafe/client"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/client"
 )
 
 //go:embed sql/*.sql
 var files embed.FS
 
-// Dialect is the family of a database.
+// Dialect names a family of databases, which differ in their SQL.
 type Dialect string
 
 // The dialects that Journal knows.
@@ -26,10 +27,10 @@ const (
 	MySQL      Dialect = "mysql" // and MariaDB
 )
 
-// Journal is a Journal in a table of a database, through any driver of database/sql. Its bodies may hold secrets: grant
-// the table to no other role.
+// Journal is a client.Journal in a table of a database, through any driver of database/sql. Its bodies may hold secrets:
+// grant the table to no other role.
 //
-// Each client has its own entries, under its name: that of the instance, which must be the same after a restart. Two
+// Each client has its own entries, under a name: that of the instance, which must be the same after a restart. Two
 // processes must not use a name at the same time: nothing would run twice, but each result would be handed to both.
 type Journal struct {
 	db      *sql.DB
@@ -41,32 +42,33 @@ type Journal struct {
 
 const beginTries = 5
 
-// New returns the journal of the client of that name, 1 to 255 bytes. Its table must be there: see Schema. It
-// does not close db.
-func New(db *sql.DB, d Dialect, client string) (*Journal, error) {
-	if client == "" || len(client) > 255 {
-		return nil, errors.New("sqljournal: the name of a journal's client has 1 to 255 bytes")
+// New returns the journal of the client of that name, which has 1 to 255 bytes. The table must exist: see Migrate and
+// Schema. The journal does not close db. It returns an error for a name of another length and for an unknown dialect.
+func New(db *sql.DB, d Dialect, name string) (*Journal, error) {
+	if name == "" || len(name) > 255 {
+		return nil, fmt.Errorf("sqljournal: the client's name has %d bytes, it must have 1 to 255", len(name))
 	}
 	if _, err := Schema(d); err != nil {
 		return nil, err
 	}
 	return &Journal{
-		db: db, dialect: d, client: client,
+		db: db, dialect: d, client: name,
 		begin: statement("begin", d), get: statement("get", d), end: statement("end", d),
 		giveUp: statement("give_up", d), list: statement("list", d),
 	}, nil
 }
 
-// Schema returns the statement that makes the table, if it is not there, for migrations of your own.
+// Schema returns the statement that creates the table if it does not exist, for migrations of your own. It returns an
+// error for an unknown dialect.
 func Schema(d Dialect) (string, error) {
 	text, err := files.ReadFile("sql/schema_" + string(d) + ".sql")
 	if err != nil {
-		return "", fmt.Errorf("sqljournal: no SQL dialect %q: there are %s, %s and %s", d, PostgreSQL, SQLite, MySQL)
+		return "", fmt.Errorf("sqljournal: unsupported SQL dialect %q; supported: %s, %s, %s", d, PostgreSQL, SQLite, MySQL)
 	}
 	return string(text), nil
 }
 
-// Migrate makes the table, if it is not there. Many processes may do so at once.
+// Migrate creates the table if it does not exist. Several processes may call it at once.
 func (j *Journal) Migrate(ctx context.Context) error {
 	schema, err := Schema(j.dialect)
 	if err != nil {
@@ -117,7 +119,8 @@ func (j *Journal) Begin(ctx context.Context, e client.Entry) (*client.Entry, err
 		if err == nil {
 			return nil, nil
 		}
-		// The table's key refuses a second entry: another process may have begun it since, and even ended it before it is looked for.
+		// The table's key refuses a second entry: another process may have begun it since, and even ended it before it
+		// is looked for.
 	}
 	return nil, wrapSQL("begin", err)
 }
@@ -173,9 +176,9 @@ func scanEntry(row interface{ Scan(...any) error }) (*client.Entry, error) {
 	return &e, json.Unmarshal([]byte(header), &e.Header)
 }
 
-// write executes a statement in a transaction of its own. In PostgreSQL it is one that looks again at rows which others have
-// changed meanwhile: a stricter one, as may be the database's default, would fail then. Statements that only read do not meet
-// others that are as strict.
+// write executes a statement in a transaction of its own. In PostgreSQL it is one that looks again at rows which
+// others have changed meanwhile: a stricter one, as may be the database's default, would fail then. Statements that
+// only read do not meet others that are as strict.
 func (j *Journal) write(ctx context.Context, statement string, args ...any) error {
 	if j.dialect != PostgreSQL {
 		_, err := j.db.ExecContext(ctx, statement, args...)

@@ -16,7 +16,7 @@ type messages struct {
 	conflict, created bool // GoCardless: the key was used before, and the body names what that request created
 }
 
-// collect looks at the members that hold such texts: of problems, and in the error bodies of the profiles.
+// collect reads the members that hold such texts in problems and in the error bodies of the profiles.
 func (m *messages) collect(v any, depth int) {
 	if depth > 4 {
 		return
@@ -108,8 +108,9 @@ var slugMeanings = map[string]Set{
 	"store-unavailable": Retry | Nothing,
 }
 
-// byLink returns what a refusal of ours means by the link to its explanation, which it has in every profile: some profiles
-// have no word for it. The slugs of package proxy count only here, because any API may call itself overloaded.
+// byLink returns what a refusal of ours means by the link to its explanation, which it has in every profile: some
+// profiles have no word for it. The slugs of package proxy count only here, because any API may call itself
+// overloaded.
 func byLink(r *http.Response) Set {
 	for _, link := range r.Header["Link"] {
 		target, parameters, _ := strings.Cut(link, ">")

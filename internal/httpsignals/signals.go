@@ -46,8 +46,8 @@ type Response struct {
 	RetryAfter time.Duration
 }
 
-// Read reads the header of a response, and the body if it is an error of at most MaxBody bytes. marker is the header field
-// that marks replays, beside the usual ones; it may be empty.
+// Read reads the header of a response, and the body if it is an error of at most MaxBody bytes. marker is the header
+// field that marks replays, beside the usual ones; it may be empty.
 func Read(r *http.Response, body []byte, marker string) Response {
 	s := Response{byHeader(r, marker), retry.After(r.Header, time.Now())}
 	if r.StatusCode >= 300 && len(body) <= MaxBody {
@@ -177,8 +177,8 @@ func byProblem(v any) (s Set) {
 	return s
 }
 
-// inMilliseconds returns the milliseconds of a problem of ours if they agree with Retry-After, which is rounded up to whole
-// seconds, or if Retry-After is missing. Otherwise it returns seconds.
+// inMilliseconds returns the milliseconds of a problem of ours if they agree with Retry-After, which is rounded up to
+// whole seconds, or if Retry-After is missing. Otherwise it returns seconds.
 func inMilliseconds(seconds time.Duration, h http.Header, problem any) time.Duration {
 	o, _ := problem.(map[string]any)
 	number, _ := o["retry_after_ms"].(json.Number)

@@ -11,8 +11,8 @@ import (
 // longestAfter is what a greater number of seconds counts as (RFC 9111, section 1.2.2), and a later instant.
 const longestAfter = (1<<31 - 1) * time.Second
 
-// After reads Retry-After (RFC 9110, section 10.2.3) of an answer that has come now: seconds, or an instant. 0: it says nothing, or an
-// instant that is past.
+// After reads Retry-After (RFC 9110, section 10.2.3) of an answer that has come now: seconds, or an instant. 0: it
+// says nothing, or an instant that is past.
 func After(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	seconds, err := strconv.ParseUint(text, 10, 31) // of a number beyond that it returns the greatest

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Backoff returns how long to wait after the n-th attempt, counted from 1: at random between nothing and first, which doubles with each
-// attempt up to most ("full jitter": clients that failed together do not come back together).
+// Backoff returns how long to wait after the n-th attempt, counted from 1: at random between nothing and first, which
+// doubles with each attempt up to most ("full jitter": clients that failed together do not come back together).
 func Backoff(n int, first, most time.Duration) time.Duration {
 	if first <= 0 {
 		return 0
