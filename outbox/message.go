@@ -32,7 +32,7 @@ type Message struct {
 	// Default: inside an attempt of a retrysafe.Guard, a child key derived from Topic, Aggregate and Name, so that a
 	// second attempt gives the message the same key; elsewhere a random key.
 	Key string
-	// Name distinguishes messages of one attempt that have no Key and the same Topic and Aggregate, such as "paid"
+	// Name distinguishes messages of one attempt without a Key and with the same Topic and Aggregate, such as "paid"
 	// and "shipped". It is used only to derive the key.
 	Name string
 	// Topic tells the Sink where to send the message. It has at most MaxNameBytes bytes.

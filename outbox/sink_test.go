@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Seen to fail with places left out: all five are then under way at once.
+// Seen to fail without the limit: all five are then sent at once.
 func TestEachSendsSoManyAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

@@ -78,14 +78,14 @@ func makesZombie(boundary string) bool {
 	return !strings.HasPrefix(boundary, "buyer-")
 }
 
-// Whatever is killed, paused or overtaken, and wherever: one reservation, one charge, one mail, and all answers are
-// equal.
+// For every kill, pause and take-over at every point there is one reservation, one charge and one mail, and all answers
+// are equal.
 //
 // Seen to fail with random keys instead of child keys in shop.step (two of an effect where the shop died before its
 // step was saved), and with plain calls instead of steps (two wherever it died later); with a plain INSERT in
 // service.make instead of InTx; with a bank that has no guard; with a buyer that has neither journal nor intent; and,
-// because the buyer is never answered, with Rerun taken out, or with the middleware's word that asking again helps
-// (unknownStatus).
+// because the buyer never gets an answer, with Rerun taken out, or with the middleware's hint to retry (unknownStatus)
+// taken out.
 func TestSoakOneEffectEach(t *testing.T) {
 	runs := soak.Times(t, 40)
 	work := make(chan plan)

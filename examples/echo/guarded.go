@@ -6,13 +6,13 @@ import (
 	"github.com/labstack/echo/v5"
 )
 
-// guarded makes Echo middleware of the guard's. echo.WrapMiddleware alone is not enough, for two reasons:
+// guarded turns the guard's middleware into Echo middleware. echo.WrapMiddleware alone is not enough, for two reasons:
 //
-// A handler that returns an error has written nothing yet: Echo writes the answer later, outside of the guard, which
-// would have recorded an empty 200. So the answer is written in here.
+// A handler that returns an error has not written an answer. Echo writes it later, outside of the guard, which would
+// record an empty 200. So guarded writes the answer inside the guard.
 //
-// After a panic the context still has the response that the guard was recording, which has ended: what
-// middleware.Recover writes would be lost. So the context gets back the one it came with.
+// After a panic the context still has the response that the guard was recording, and the output of middleware.Recover
+// would be lost. So guarded restores the original response.
 func guarded(safe func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		wrapped := echo.WrapMiddleware(safe)(func(c *echo.Context) error {

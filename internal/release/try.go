@@ -103,8 +103,8 @@ func newUser(ctx context.Context, dir, proxy string, modules []*mod) (*user, err
 		"GOPROXY="+strings.Join(proxies, ","),
 		"GOSUMDB="+settings[2],
 		"GONOSUMDB="+all+","+all+"/*", // the checksum database does not have the version yet
-		// -trimpath makes object files independent of the place of the module cache, so that other people's modules are
-		// compiled once on a machine. -modcacherw lets the folder be removed.
+		// -trimpath makes object files independent of the path of the module cache, so that third-party modules are
+		// compiled once per machine. -modcacherw allows removing the folder.
 		"GOFLAGS=-trimpath -modcacherw",
 	)}, nil
 }
