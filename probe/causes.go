@@ -2,7 +2,7 @@ package probe
 
 import "slices"
 
-// Cause is what several FAILs have in common. Once it is mended most of them are gone.
+// Cause is what several FAILs have in common. Once it is fixed most of them pass.
 type Cause struct {
 	Text  string   `json:"text"`
 	Begin string   `json:"begin"` // the case to look at first

@@ -101,12 +101,12 @@ func answer(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(text)
 }
 
-// known reports whether a caller may use the API at all, which is looked at before anybody looks at keys.
+// known reports whether a caller may use the API at all, which is checked before keys are looked up.
 func known(authorization string) bool {
 	return authorization == "Bearer a" || authorization == "Bearer b"
 }
 
-// authenticated lets known callers in. The effects, and the pages at /.well-known, are there for everybody.
+// authenticated lets known callers in. The effects, and the pages at /.well-known, are public.
 func (a api) authenticated(next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /effects", a.tell("effects"))

@@ -67,7 +67,7 @@ func TestMatrixHasACellForEachSubject(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "| B03 |") {
-		t.Errorf("a case that nobody played has a row:\n%s", text)
+		t.Errorf("a case that was not played has a row:\n%s", text)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/bench/restate"
 )
 
-// playRestate serves the API as handlers of Restate behind its ingress. The ingress knows nobody, so a gateway in front of it asks who
+// playRestate serves the API as handlers of Restate behind its ingress. The ingress knows no callers, so a gateway in front of it asks who
 // the caller is, as its documentation advises.
 func (r role) playRestate(ctx context.Context) error {
 	handlers, err := restateHandlers(r.api())
@@ -60,7 +60,7 @@ func (r role) handlersAddress() (string, error) {
 	return at, os.WriteFile(file, []byte(at), 0o600)
 }
 
-// freeAddress is one of the loopback interface at which nobody listens.
+// freeAddress is one of the loopback interface that is free.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

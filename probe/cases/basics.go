@@ -42,14 +42,14 @@ func basics(s *session) []probe.Case {
 		{
 			ID: "B04", Name: "two keys", Severity: probe.Major, Safe: true,
 			Checks: "Two keys are two effects, though the bodies are the same.",
-			Why:    "Somebody who buys the same thing twice gets it once.",
+			Why:    "A customer who buys the same thing twice gets it once.",
 			Fix:    "Tell requests apart by the key, not by the body.",
 			Source: always, Play: s.play(twoKeys),
 		},
 		{
 			ID: "B05", Name: "no key", Severity: probe.Major,
 			Checks: "The same request twice without a key is two effects, or is refused where keys are required.",
-			Why:    "Somebody who means it twice gets it once, and nothing says so.",
+			Why:    "A client that means two requests gets one, and no answer says so.",
 			Fix:    "Do not make a key of the body unless the client has asked for it.",
 			Source: draft + " §2.2", Play: s.play(noKeyTwice),
 		},

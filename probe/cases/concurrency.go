@@ -87,7 +87,7 @@ func concurrency(s *session) []probe.Case {
 		{
 			ID: "C11", Name: "half without a key", Severity: probe.Major,
 			Checks: "A request without a key that stays half-sent is given up, in the time that the API says.",
-			Why:    "A few thousand such requests, which need no login, take all places, and nobody else is served.",
+			Why:    "A few thousand such requests, which need no login, occupy all connections, and no other client is served.",
 			Fix:    "Bound the time for each body, also where there is no key, and answer 408.",
 			Source: "RFC 9110 §15.5.9", Needs: s.needs(bodyTimeout), Play: s.play(halfUnkeyed),
 		},

@@ -11,7 +11,7 @@ func failures(s *session) []probe.Case {
 		{
 			ID: "F01", Name: "business error", Severity: probe.Major,
 			Checks: "A request that was refused for a business reason is refused again, not carried out.",
-			Why:    "A payment that was declined, and shown so, goes through behind everybody's back.",
+			Why:    "A payment that was declined, and shown so, is carried out after all, and the customer does not know.",
 			Fix:    "Keep the refusal with the key, or free the key and say so; do not do both.",
 			Source: draft + " §2.6; Stripe", Needs: s.needs(failing), Play: s.play(businessError),
 		},
@@ -94,7 +94,7 @@ func failures(s *session) []probe.Case {
 		{
 			ID: "F12", Name: "store down", Severity: probe.Critical,
 			Checks: "When keys cannot be looked up, requests with keys are refused.",
-			Why:    "In an outage, when everybody retries, nothing protects them.",
+			Why:    "In an outage, when all clients retry, nothing protects them.",
 			Fix:    "Answer 503 when the store cannot be reached, and keep nothing of that.",
 			Source: "Adyen 703; " + always, Needs: s.needs(storeHooks), Play: s.play(storeDown),
 		},

@@ -38,7 +38,7 @@ func TestRefusalsAreNotKept(t *testing.T) {
 	t.Parallel()
 	unrevoked := func(p place) { p.recipe.Revoked = nil }
 	expectScenes(t, "F04", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "also the answer with a good one"),
-		scene{name: "anybody may", want: probe.NA, says: "must be refused", change: unrevoked},
+		scene{name: "any caller may", want: probe.NA, says: "must be refused", change: unrevoked},
 	)
 	expectScenes(t, "F05", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "the 429 was kept"),
 		scene{name: "no limit", want: probe.NA, says: "was not refused", change: func(p place) { p.recipe.Variants.RateLimit = &p.recipe.Request }},

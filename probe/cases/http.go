@@ -15,7 +15,7 @@ func hygiene(s *session) []probe.Case {
 		{
 			ID: "H02", Name: "framing", Severity: probe.Major,
 			Checks: "A replay is framed as what it is, and has no field of the first connection.",
-			Why:    "What follows on the connection is misread: somebody gets somebody else's answer.",
+			Why:    "What follows on the connection is misread: a client gets another client's answer.",
 			Fix:    "Leave Connection, what it names, Transfer-Encoding and Content-Length out of what is saved.",
 			Source: "RFC 9112 §6; RFC 9110 §7.6.1; RFC 9111 §3.1", Play: s.play(framedRight),
 		},
@@ -72,7 +72,7 @@ func hygiene(s *session) []probe.Case {
 		{
 			ID: "H10", Name: "If-Match", Severity: probe.Major,
 			Checks: "A retry of a PATCH with If-Match gets the first answer, not 412.",
-			Why:    "A client that has not heard that its change worked is told that somebody else made one.",
+			Why:    "A client that has not heard that its change worked is told that another client made one.",
 			Fix:    "Look the key up before preconditions are evaluated.",
 			Source: "OASIS Repeatable Requests 1.0 §5; RFC 9110 §13",
 			Needs:  s.needs(patch), Play: s.play(keyBeforePrecondition),
@@ -120,7 +120,7 @@ func hygiene(s *session) []probe.Case {
 		{
 			ID: "H16", Name: "early data", Severity: probe.Critical,
 			Checks: "A request in early data is refused with 425, which is not saved, or carried out once.",
-			Why:    "Early data can be replayed by anybody on the way.",
+			Why:    "Early data can be replayed by any attacker on the way.",
 			Fix:    "Answer 425 to POST with Early-Data: 1, without recording anything.",
 			Source: "RFC 8470 §5", Play: s.play(earlyData),
 		},

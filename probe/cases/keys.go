@@ -112,7 +112,7 @@ func keys(s *session) []probe.Case {
 		{
 			ID: "K14", Name: "case", Severity: probe.Critical,
 			Checks: "Keys that differ in case only are told apart as the profile says.",
-			Why:    "Random keys with letters of both cases collide: somebody's request never happens.",
+			Why:    "Random keys with letters of both cases collide: a customer's request never happens.",
 			Fix:    "Keep keys in a column with a binary collation.",
 			Source: opaque, Play: s.play(caseOfKeys),
 		},

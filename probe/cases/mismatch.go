@@ -26,7 +26,7 @@ func mismatches(s *session) []probe.Case {
 		{
 			ID: "M02", Name: "no poison", Severity: probe.Critical, Safe: true,
 			Checks: "A refused request does not spoil the key: the first one's retry gets its answer.",
-			Why:    "Somebody's mistake takes another one's answer away, and its retry runs again.",
+			Why:    "One client's mistake deletes another one's answer, and its retry runs again.",
 			Fix:    "A mismatch must not write to the record.",
 			Source: draft + " §2.6", Needs: s.needs(changingBody), Play: s.play(noPoison),
 		},

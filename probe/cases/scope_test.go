@@ -33,9 +33,9 @@ func TestUnknownCallers(t *testing.T) {
 
 func TestRevokedMeanwhile(t *testing.T) {
 	t.Parallel()
-	deaf := func(p place) { hooked(p); p.recipe.Hooks.Revoke = func(context.Context) error { return nil } }
+	kept := func(p place) { hooked(p); p.recipe.Hooks.Revoke = func(context.Context) error { return nil } }
 	expectScenes(t, "X09", right(probe.Pass, hooked), right(probe.NA), wrong(target.ReplaysFirst, probe.Fail, "got the answer, though", hooked),
-		right(probe.Broken, deaf))
+		right(probe.Broken, kept))
 }
 
 func uncounted(r *probe.Recipe) { r.Count = nil }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
+	"regexp"
 	"strings"
 )
 
@@ -13,6 +13,10 @@ import (
 func FromCurl(line string) (*Draft, error) { return readCurl(line, os.ReadFile) }
 
 func readCurl(line string, readFile func(string) ([]byte, error)) (*Draft, error) {
+	if written := regexp.MustCompile("[ \t][`^]\r?\n"); written.MatchString(line) {
+		return nil, errors.New("the curl command is written for cmd or PowerShell, with lines that end in ^ or `: take that for " +
+			"bash, or write it in one line with quotes of a shell")
+	}
 	words, err := Split(line)
 	if err != nil {
 		return nil, fmt.Errorf("the curl command cannot be read: %w", err)
@@ -22,9 +26,6 @@ func readCurl(line string, readFile func(string) ([]byte, error)) (*Draft, error
 	}
 	if len(words) == 0 || !strings.HasSuffix(strings.TrimSuffix(words[0], ".exe"), "curl") {
 		return nil, errors.New("this is no curl command: it begins with curl, and has a URL")
-	}
-	if slices.Contains(words, "^") || slices.Contains(words, "`") {
-		return nil, errors.New("the curl command is written for cmd or PowerShell, with lines that end in ^ or `: take that for bash, or write it in one line with quotes of a shell")
 	}
 	c := &curl{readFile: readFile}
 	if err := c.parse(words[1:]); err != nil {

@@ -167,12 +167,12 @@ func TestMoreCases(t *testing.T) {
 	if got := len(d.Variables()); got != 4 {
 		t.Errorf("%d variables, want 4: %v", got, d.Variables())
 	}
-	nobody, err := FromCurl("curl h/a -d amount=5")
+	without, err := FromCurl("curl h/a -d amount=5")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if nobody.AddSecondCaller() {
-		t.Error("a second caller, though nobody says who it is")
+	if without.AddSecondCaller() {
+		t.Error("a second caller, though nothing says who it is")
 	}
 }
 

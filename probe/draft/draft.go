@@ -154,7 +154,7 @@ func isFraming(name string) bool {
 // noteHost says what becomes of a name that is not the target's.
 func (d *Draft) noteHost(l line) {
 	if strings.EqualFold(l.name, "Host") && "http://"+l.value != d.Target && "https://"+l.value != d.Target {
-		d.notef("The Host header, %s, was left out: the probe sends that of the target. If the API insists on it, let the name lead there (/etc/hosts), and write it as the target.", l.value)
+		d.notef("The Host header, %s, was left out: the probe sends that of the target. If the API needs it, let the name lead there (/etc/hosts), and write it as the target.", l.value)
 	}
 }
 

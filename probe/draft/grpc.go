@@ -22,8 +22,8 @@ type Service struct {
 	Metadata    []wire.HeaderLine // goes with each call
 }
 
-// FromGRPC makes a draft of a unary method. It is named as in shop.v1.Payments/CreatePayment, or by its last part if there is but one of
-// that name; if there is but one that could be meant, the name may be empty.
+// FromGRPC makes a draft of a unary method. It is named as in shop.v1.Payments/CreatePayment, or by its last part if that is
+// unambiguous. Without a name the method is inferred if only one can create a resource.
 func FromGRPC(s Service, method string) (*Draft, error) {
 	m, err := s.find(method)
 	if err != nil {
@@ -101,7 +101,7 @@ func (s Service) methods() (all []protoreflect.MethodDescriptor) {
 	return all
 }
 
-// find returns the method of a name; if there is but one that could be meant, without a name too.
+// find returns the method of a name; without a name it is inferred if only one can create a resource.
 func (s Service) find(name string) (protoreflect.MethodDescriptor, error) {
 	plain := strings.TrimPrefix(name, "/")
 	if dot := strings.LastIndexByte(plain, '.'); dot > 0 && !strings.Contains(plain, "/") {

@@ -78,7 +78,7 @@ func (o operation) id() string { return text(o.self["operationId"]) }
 
 func (o operation) name() string { return o.method + " " + o.path }
 
-// find returns the operation of a name; if there is but one that could be meant, without a name too.
+// find returns the operation of a name; without a name it is inferred if only one can create a resource.
 func (a *openAPI) find(name string) (operation, error) {
 	var all []operation
 	paths := object(a.root["paths"])

@@ -2,140 +2,45 @@ package draft
 
 import (
 	"errors"
-	"strconv"
+	"io"
+	"regexp"
 	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
 )
 
-// Split splits a command line as a POSIX shell does, with $'…' as in bash. Nothing is expanded: $TOKEN stays.
-func Split(line string) ([]string, error) {
-	s := &splitter{rest: strings.ReplaceAll(line, "\r\n", "\n")}
-	for s.rest != "" {
-		if err := s.next(); err != nil {
-			return nil, err
-		}
+var escaped = regexp.MustCompile(`(?s)\\(.)`)
+
+// Split splits a command line as bash does, up to what ends the command, such as a pipe. Variables and commands are not
+// expanded: $TOKEN stays. It returns an error if a quote is not closed, or if the line does not begin with a command.
+func Split(line string) (words []string, err error) {
+	unexpanded := &expand.Config{
+		Env:      expand.FuncEnviron(func(name string) string { return "$" + name }),
+		CmdSubst: func(w io.Writer, c *syntax.CmdSubst) error { return syntax.NewPrinter().Print(w, c) },
 	}
-	s.end()
-	return s.words, nil
-}
-
-type splitter struct {
-	rest  string
-	words []string
-	word  strings.Builder
-	begun bool // a word may be empty: ''
-}
-
-var errQuote = errors.New("a quote is not closed")
-
-// next takes a piece from the rest.
-func (s *splitter) next() error {
-	c := s.rest[0]
-	switch {
-	case strings.HasPrefix(s.rest, "\\\n"):
-		s.rest = s.rest[2:]
-	case c == ' ' || c == '\t' || c == '\n':
-		s.end()
-		s.rest = s.rest[1:]
-	case c == '#' && !s.begun: // a comment
-		_, s.rest, _ = strings.Cut(s.rest, "\n")
-	case c == '|' || c == ';' || c == '&' || c == '>' || c == '<':
-		s.end()
-		return s.operator()
-	case c == '\'':
-		return s.quoted(1, "'", "")
-	case strings.HasPrefix(s.rest, "$'"):
-		return s.ansi()
-	case c == '"':
-		return s.quoted(1, `"`, "\"\\$`\n")
-	case c == '\\' && len(s.rest) > 1:
-		s.add(s.rest[1:2])
-		s.rest = s.rest[2:]
-	default:
-		s.add(s.rest[:1])
-		s.rest = s.rest[1:]
-	}
-	return nil
-}
-
-// operator ends the command: what follows is another one, such as a pipe to jq.
-func (s *splitter) operator() error {
-	if len(s.words) == 0 {
-		return errors.New("the line does not begin with a command")
-	}
-	s.rest = ""
-	return nil
-}
-
-func (s *splitter) add(text string) {
-	s.begun = true
-	s.word.WriteString(text)
-}
-
-func (s *splitter) end() {
-	if s.begun {
-		s.words = append(s.words, s.word.String())
-	}
-	s.word.Reset()
-	s.begun = false
-}
-
-// quoted reads up to a quote. A backslash escapes what is in escapable; before anything else it stands for itself.
-func (s *splitter) quoted(from int, quote, escapable string) error {
-	s.add("")
-	for i := from; i < len(s.rest); i++ {
-		c := s.rest[i]
-		switch {
-		case c == quote[0]:
-			s.rest = s.rest[i+1:]
-			return nil
-		case c == '\\' && i+1 < len(s.rest) && strings.IndexByte(escapable, s.rest[i+1]) >= 0:
-			i++
-			if s.rest[i] != '\n' {
-				s.add(s.rest[i : i+1])
+	var wrong error
+	parseErr := syntax.NewParser().Words(strings.NewReader(strings.ReplaceAll(line, "\r\n", "\n")), func(w *syntax.Word) bool {
+		var word strings.Builder
+		for _, part := range w.Parts {
+			if bare, ok := part.(*syntax.Lit); ok { // not quoted: a backslash stands for the next character
+				word.WriteString(escaped.ReplaceAllString(bare.Value, "$1"))
+				continue
 			}
-		default:
-			s.add(s.rest[i : i+1])
+			var text string
+			text, wrong = expand.Literal(unexpanded, &syntax.Word{Parts: []syntax.WordPart{part}})
+			word.WriteString(text)
 		}
-	}
-	return errQuote
-}
-
-// ansi reads $'…'.
-func (s *splitter) ansi() error {
-	s.add("")
-	for i := 2; i < len(s.rest); i++ {
-		switch c := s.rest[i]; {
-		case c == '\'':
-			s.rest = s.rest[i+1:]
-			return nil
-		case c == '\\' && i+1 < len(s.rest):
-			text, used := ansiEscape(s.rest[i+1:])
-			s.add(text)
-			i += used
-		default:
-			s.add(s.rest[i : i+1])
-		}
-	}
-	return errQuote
-}
-
-// ansiEscape reads what follows a backslash, and says how many bytes that were.
-func ansiEscape(rest string) (text string, used int) {
-	plain := map[byte]string{'n': "\n", 't': "\t", 'r': "\r", '\\': "\\", '\'': "'", '"': `"`, '?': "?", 'a': "\a", 'b': "\b", 'f': "\f", 'v': "\v", 'e': "\x1b"}
-	if text, ok := plain[rest[0]]; ok {
-		return text, 1
-	}
-	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[0]]
-	end := 1
-	for end < len(rest) && end-1 < digits && strings.IndexByte("0123456789abcdefABCDEF", rest[end]) >= 0 {
-		end++
-	}
-	n, err := strconv.ParseUint(rest[1:end], 16, 32)
+		words = append(words, word.String())
+		return wrong == nil
+	})
 	switch {
-	case err != nil:
-		return `\` + rest[:1], 1
-	case rest[0] == 'x':
-		return string([]byte{byte(n)}), end
+	case wrong != nil:
+		return nil, wrong
+	case syntax.IsIncomplete(parseErr):
+		return nil, errors.New("a quote is not closed")
+	case len(words) == 0 && parseErr != nil:
+		return nil, errors.New("the line does not begin with a command")
 	}
-	return string(rune(n)), end //nolint:gosec // what is no character becomes U+FFFD
+	return words, nil
 }

@@ -103,11 +103,11 @@ func (w *writer) body(name, body string, block bool) {
 	switch {
 	case body == "":
 	case block && isBlock(body):
-		ending := "-"
+		chomp := "-"
 		if strings.HasSuffix(body, "\n") {
-			ending = ""
+			chomp = ""
 		}
-		w.line("  %s: |%s\n    %s", name, ending, strings.ReplaceAll(strings.TrimSuffix(body, "\n"), "\n", "\n    "))
+		w.line("  %s: |%s\n    %s", name, chomp, strings.ReplaceAll(strings.TrimSuffix(body, "\n"), "\n", "\n    "))
 	default:
 		w.line("  %s: %s", name, quote(body))
 	}

@@ -30,7 +30,7 @@ func cases(s *session) []probe.Case {
 			Why: "A client that mixes up its keys believes that its second request was carried out, or a key no " +
 				"longer protects.",
 			Fix: "Save a fingerprint of method and request with the key, and answer FAILED_PRECONDITION if it " +
-				"differs: nobody retries that.",
+				"differs: clients do not retry that.",
 			Source: draft + " §2.7, " + meaning, Needs: changingRequest(s), Play: s.play(anotherRequest),
 		},
 		{
@@ -59,14 +59,14 @@ func cases(s *session) []probe.Case {
 		},
 		{
 			ID: "G06", Name: "another caller", Severity: probe.Critical, Safe: true,
-			Checks: "The same key from another caller is another key: nobody sees another's response.",
-			Why:    "Whoever guesses or reads a key gets somebody else's response, or blocks it.",
+			Checks: "The same key from another caller is another key: no caller sees another's response.",
+			Why:    "A caller that guesses or reads a key gets another caller's response, or blocks it.",
 			Fix:    "Make the authenticated caller a part of the key.",
 			Source: draft + " §5", Needs: twoCallers(s), Play: s.play(anotherCaller),
 		},
 		{
 			ID: "G07", Name: "errors", Severity: probe.Critical,
-			Checks: "An error after which nobody knows what happened does not run again; one that says that nothing " +
+			Checks: "An error after which the outcome is unknown does not run again; one that says that nothing " +
 				"happened is not kept.",
 			Why: "An INTERNAL that frees its key lets the retry do it twice; an UNAVAILABLE that is kept cannot be " +
 				"retried for as long as keys are kept.",

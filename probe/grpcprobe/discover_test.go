@@ -40,7 +40,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// A service that nobody describes does not hide the others. Seen to fail with its error taken for the server's.
+// A service without a description does not hide the others. Seen to fail with its error taken for the server's.
 func TestAServiceThatIsNotDescribed(t *testing.T) {
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{ServiceName: "by.Hand", HandlerType: (*any)(nil)}, 0)
@@ -63,7 +63,7 @@ func TestReflectionIsAskedWithMetadata(t *testing.T) {
 	reflection.Register(server)
 	at := grpcprobe.Server{Target: serve(t, server)}
 	if _, _, err := grpcprobe.Services(t.Context(), at); err == nil || !strings.Contains(err.Error(), "UNAUTHENTICATED: who are you?") {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("undescribed: %v", err)
 	}
 	at.Metadata = []wire.HeaderLine{{Name: "user", Value: "alice"}}
 	if _, _, err := grpcprobe.Services(t.Context(), at); err != nil {
@@ -106,7 +106,7 @@ func TestWhyAServerCannotBeAsked(t *testing.T) {
 		says []string
 	}{
 		{"no reflection", grpcprobe.Server{Target: hidden}, []string{"does not offer reflection", "reflection.Register"}},
-		{"nobody there", grpcprobe.Server{Target: "127.0.0.1:1"}, []string{"target 127.0.0.1:1: nothing answers there", "see that the server runs"}},
+		{"no server", grpcprobe.Server{Target: "127.0.0.1:1"}, []string{"target 127.0.0.1:1: nothing answers there", "see that the server runs"}},
 		{"TLS to one in the clear", grpcprobe.Server{Target: clear, TLS: secure}, []string{"does not speak TLS", "grpc://"}},
 		{"in the clear to TLS", grpcprobe.Server{Target: secret}, []string{"want TLS", "grpcs://"}},
 		{"a stranger's certificate", grpcprobe.Server{Target: secret, TLS: secure}, []string{"not trusted", "SSL_CERT_FILE", "x509"}},

@@ -39,7 +39,7 @@ func ask(ctx context.Context, conn *grpc.ClientConn, services func(r *reflection
 	var err error
 	for _, method := range []string{v1.ServerReflection_ServerReflectionInfo_FullMethodName, alphaMethod} {
 		var files *protoregistry.Files
-		if files, err = askBy(ctx, conn, method, services); err == nil {
+		if files, err = describedBy(ctx, conn, method, services); err == nil {
 			return files, nil
 		}
 		if status.Code(err) != codes.Unimplemented {
@@ -54,7 +54,7 @@ func ask(ctx context.Context, conn *grpc.ClientConn, services func(r *reflection
 
 const alphaMethod = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
-func askBy(ctx context.Context, conn *grpc.ClientConn, method string, services func(r *reflection) error) (*protoregistry.Files, error) {
+func describedBy(ctx context.Context, conn *grpc.ClientConn, method string, services func(r *reflection) error) (*protoregistry.Files, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)

@@ -65,7 +65,7 @@ func rulesOf(name string) (rules, error) {
 }
 
 // ietf is draft-ietf-httpapi-idempotency-key-header-07 in gRPC's terms. There is no standard of these codes: they are those that generic clients treat rightly. What can
-// be retried as it is has a code that says so, and what cannot has one that nobody retries.
+// be retried as it is has a code that says so, and what cannot has one that clients do not retry.
 func ietf() rules {
 	return rules{
 		name: "ietf", header: "idempotency-key", marker: "idempotent-replayed", exact: true, compares: true,

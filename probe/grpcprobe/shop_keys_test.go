@@ -29,8 +29,8 @@ const (
 	wrongKeyCode  fault = "malformed keys are refused with NOT_FOUND"
 	retriableNo   fault = "another request is refused with ABORTED"
 	unusualNo     fault = "another request is refused with ALREADY_EXISTS"
-	noScope       fault = "a key is everybody's"
-	squatted      fault = "whoever takes a key first keeps others from using it"
+	noScope       fault = "a key is shared by all callers"
+	squatted      fault = "a caller that uses a key first keeps others from using it"
 	uncertainFree fault = "INTERNAL frees the key"
 	pinned        fault = "UNAVAILABLE is kept"
 	refusalFree   fault = "a refused call succeeds when it is retried"
@@ -129,19 +129,19 @@ func (s *shop) claim(key, caller, fingerprint string) (*record, bool) {
 // looked waits until another call has looked for the same key and found nothing, which chance would arrange now and then.
 func (s *shop) looked(key string) {
 	s.mu.Lock()
-	other, waits := s.lookers[key]
+	other, waits := s.lookups[key]
 	if waits {
-		delete(s.lookers, key)
+		delete(s.lookups, key)
 		close(other)
 		s.mu.Unlock()
 		return
 	}
 	mine := make(chan struct{})
-	s.lookers[key] = mine
+	s.lookups[key] = mine
 	s.mu.Unlock()
 	select {
 	case <-mine:
-	case <-time.After(3 * time.Second): // nobody comes
+	case <-time.After(3 * time.Second): // no other call comes
 	}
 }
 
@@ -168,7 +168,7 @@ func (s *shop) retried(ctx context.Context, rec *record, fingerprint, caller str
 	defer s.mu.Unlock()
 	switch {
 	case s.faults[squatted] && rec.caller != caller:
-		return nil, status.Error(codes.FailedPrecondition, "the key is somebody else's")
+		return nil, status.Error(codes.FailedPrecondition, "the key is another caller's")
 	case rec.fingerprint != fingerprint && !s.faults[noComparison]:
 		return nil, s.mismatch()
 	case !rec.ended:

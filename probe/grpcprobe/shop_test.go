@@ -37,7 +37,7 @@ type shop struct {
 
 	mu      sync.Mutex
 	records map[string]*record
-	lookers map[string]chan struct{} // of keys that somebody is looking up: see looked
+	lookups map[string]chan struct{} // of keys that are being looked up: see looked
 }
 
 // Count implements probe.Counter.
@@ -52,7 +52,7 @@ type served struct {
 // open serves a shop on loopback until the test ends.
 func open(t *testing.T, how served, faults ...fault) (*shop, string) {
 	t.Helper()
-	s := &shop{faults: map[fault]bool{}, records: map[string]*record{}, lookers: map[string]chan struct{}{}}
+	s := &shop{faults: map[fault]bool{}, records: map[string]*record{}, lookups: map[string]chan struct{}{}}
 	for _, f := range faults {
 		s.faults[f] = true
 	}

@@ -45,7 +45,7 @@ func TestWhatIsWrongWithARecipeIsSaidBeforeAnythingIsCreated(t *testing.T) {
 	}{
 		{"no reflection", served{noV1: true, noAlpha: true}, func(*grpcprobe.Recipe) {}, "does not offer reflection"},
 		{"no target", served{}, func(r *grpcprobe.Recipe) { r.Target = "" }, "target is missing"},
-		{"nobody there", served{}, func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1:1" }, "target 127.0.0.1:1: nothing answers there"},
+		{"no server", served{}, func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1:1" }, "target 127.0.0.1:1: nothing answers there"},
 		{"a URL", served{}, func(r *grpcprobe.Recipe) { r.Target = "http://x" }, "write host:port"},
 		{"no port", served{}, func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1" }, "write host:port"},
 		{"no method", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "" }, "method is missing"},
@@ -74,7 +74,7 @@ func TestWhatIsWrongWithARecipeIsSaidBeforeAnythingIsCreated(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("error %v, want one that says %q", err, c.says)
 			}
-			ofServer := c.name == "no reflection" || c.name == "nobody there"
+			ofServer := c.name == "no reflection" || c.name == "no server"
 			if errors.Is(err, grpcprobe.ErrRecipe) == ofServer {
 				t.Errorf("error %v: is it the recipe's? %t", err, !ofServer)
 			}

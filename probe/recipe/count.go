@@ -125,7 +125,7 @@ func databaseURL(s string) (string, error) {
 		return s, nil
 	}
 	if name := strings.TrimPrefix(s, "sqlite:"); strings.Contains(name, "://") || name == "" {
-		return "", yamlfile.Wrong("the database is of a kind that is not known here", "write postgres://USER@HOST/DATABASE, or the path of a SQLite file")
+		return "", yamlfile.Wrong("unsupported database; supported: PostgreSQL, SQLite", "write postgres://USER@HOST/DATABASE, or the path of a SQLite file")
 	}
 	return s, nil
 }

@@ -88,7 +88,7 @@ func indented(text []byte) string {
 	return "\n    " + strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", "\n    ")
 }
 
-// listens waits until somebody listens at the target.
+// listens waits until the target accepts connections.
 func listens(ctx context.Context, target *url.URL, timeout time.Duration) error {
 	address := target.Host
 	if target.Port() == "" {
@@ -104,7 +104,7 @@ func listens(ctx context.Context, target *url.URL, timeout time.Duration) error 
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("hooks.restart: nobody listens at %s %v after the command has ended: %w", address, timeout, err)
+			return fmt.Errorf("hooks.restart: no server listens at %s %v after the command has ended: %w", address, timeout, err)
 		}
 	}
 }

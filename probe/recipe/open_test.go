@@ -188,8 +188,8 @@ func TestWebhooks(t *testing.T) {
 	send(`{"event": {"id": 2}}`)
 	send(`{"event": {"id": 1}}`) // delivered again
 	want(t, "effects", counted(t, r), 2)
-	witness, _ := r.Count.(probe.RatedCounter)
-	want(t, "evidence", witness.Evidence(), probe.ByArrival)
+	counter, _ := r.Count.(probe.RatedCounter)
+	want(t, "evidence", counter.Evidence(), probe.ByArrival)
 	answer, err := http.Get(address)
 	if err != nil {
 		t.Fatal(err)
@@ -254,12 +254,12 @@ func TestARestartLeavesAServerBehind(t *testing.T) {
 	}
 }
 
-// A restart is over when somebody listens again.
+// A restart is over when the target accepts connections again.
 func TestARestartThatDoesNotComeBack(t *testing.T) {
 	r := mustOpen(t, t.TempDir(), fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), "hooks: {restart: ['true'], timeout: 100ms}\n")
 	err := r.Hooks.Restart(t.Context())
 	if err == nil {
 		t.Fatal("it is taken for done")
 	}
-	wantText(t, "error", err.Error(), "nobody listens")
+	wantText(t, "error", err.Error(), "no server listens")
 }

@@ -43,8 +43,8 @@ func tell(e probe.Exchange, seen probe.Observed) told {
 	return t
 }
 
-// tellAll tells a timeline.
-func tellAll(o probe.Outcome, seen probe.Observed) []told {
+// exchangesOf is the exchanges of an outcome, for people.
+func exchangesOf(o probe.Outcome, seen probe.Observed) []told {
 	all := make([]told, len(o.Timeline))
 	for i, e := range o.Timeline {
 		all[i] = tell(e, seen)

@@ -159,7 +159,7 @@ func rowOf(o probe.Outcome) row {
 }
 
 func explain(o probe.Outcome, seen probe.Observed) explanation {
-	e := explanation{row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen), Exchanges: tellAll(o, seen)}
+	e := explanation{row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen), Exchanges: exchangesOf(o, seen)}
 	e.Open = o.Verdict == probe.Fail && len(e.Exchanges) <= 6
 	for _, f := range o.Findings {
 		e.Findings = append(e.Findings, finding{classOf(f.Verdict), line(f.Text), f.Verdict})

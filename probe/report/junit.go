@@ -90,19 +90,19 @@ func junitOf(o probe.Outcome, seen probe.Observed) junitCase {
 	}
 	switch o.Verdict {
 	case probe.Fail:
-		end.Text, c.Failure = story(o, seen), end
+		end.Text, c.Failure = summary(o, seen), end
 	case probe.Broken:
-		end.Text, c.Error = story(o, seen), end
+		end.Text, c.Error = summary(o, seen), end
 	case probe.NA:
 		end.Type, c.Skipped = "", end
 	case probe.Warn, probe.Info:
-		c.Out = story(o, seen)
+		c.Out = summary(o, seen)
 	}
 	return c
 }
 
-// story is an outcome in plain text: what was found, why it matters, what to change, who sent what.
-func story(o probe.Outcome, seen probe.Observed) string {
+// summary is an outcome in plain text: what was found, why it matters, what to change, who sent what.
+func summary(o probe.Outcome, seen probe.Observed) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", o.Verdict, line(o.Checks))
 	for _, f := range o.Findings {
@@ -116,7 +116,7 @@ func story(o probe.Outcome, seen probe.Observed) string {
 	if o.Verdict == probe.Info {
 		return b.String()
 	}
-	for i, e := range tellAll(o, seen) {
+	for i, e := range exchangesOf(o, seen) {
 		if i == shown {
 			fmt.Fprintf(&b, "… and %d more\n", len(o.Timeline)-shown)
 			break

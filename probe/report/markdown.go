@@ -72,7 +72,7 @@ func (m *markdown) explain(o probe.Outcome) {
 		return
 	}
 	m.printf("\n| | sent | key | caller | answer | after |\n|---|---|---|---|---|---|")
-	for i, e := range tellAll(o, m.seen) {
+	for i, e := range exchangesOf(o, m.seen) {
 		if i == shown {
 			m.printf("| | … and %d more | | | | |", len(o.Timeline)-shown)
 			break

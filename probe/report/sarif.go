@@ -140,7 +140,7 @@ func resultOf(r *probe.Report, c probe.Outcome, rule int, o SARIFOptions) sarifR
 	}
 	sum := sha256.Sum256([]byte(c.ID + "\n" + r.Target + "\n" + r.Profile))
 	return sarifResult{
-		RuleID: line(c.ID), RuleIndex: rule, Level: level, Message: sarifText{lines(story(c, r.Observed))},
+		RuleID: line(c.ID), RuleIndex: rule, Level: level, Message: sarifText{lines(summary(c, r.Observed))},
 		Locations:           []sarifLocation{{at, []sarifLogical{{line(r.Target), "resource"}}}},
 		PartialFingerprints: map[string]string{"caseAtTarget/v1": hex.EncodeToString(sum[:16])},
 		Properties:          map[string]any{"verdict": c.Verdict, "evidence": c.Evidence},

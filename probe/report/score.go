@@ -81,7 +81,7 @@ func casesOf(r *probe.Report) []probe.Case {
 	return cases.All()
 }
 
-// score counts. A case that was not played, or that the recipe was not enough for, is open: nobody knows.
+// score counts. A case that was not played, or that the recipe was not enough for, is open: its verdict is unknown.
 func score(name string, r *probe.Report, within func(probe.Case) bool) Score {
 	s := Score{Name: name, Played: len(r.Outcomes) - r.Count(probe.NA) - r.Count(probe.Broken)}
 	for _, o := range r.Outcomes {

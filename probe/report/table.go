@@ -108,7 +108,7 @@ func (t *table) explain(c probe.Outcome) {
 	t.field("fix", c.Fix)
 	t.field("source", c.Source)
 	name := "sent"
-	for i, e := range tellAll(c, t.seen) {
+	for i, e := range exchangesOf(c, t.seen) {
 		if i == shown {
 			t.printf("  %s … and %d more: see the other forms of this report", pad("", 8), len(c.Timeline)-shown)
 			break

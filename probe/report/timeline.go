@@ -9,14 +9,14 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// chart is a timeline that is drawn: a time axis, a lane for each connection, and in it a bar for each exchange.
+// chart is a timeline that is drawn: a time axis, a row for each connection, and in it a bar for each exchange.
 type chart struct {
 	ID            string
 	Width, Height int
 	Left, Right   int // of the time axis
-	Foot          int // where the lanes end
+	Foot          int // where the rows end
 	Ticks         []tick
-	Lanes         []lane
+	Tracks        []track
 	Bars          []bar
 	More          int // exchanges that are not drawn
 	Title         string
@@ -27,8 +27,8 @@ type tick struct {
 	Text string
 }
 
-// lane is what came by one connection.
-type lane struct {
+// track is what came by one connection.
+type track struct {
 	Y, Height int
 	Name      string
 	Odd       bool
@@ -58,7 +58,7 @@ const (
 
 // draw lays a timeline out.
 func draw(o probe.Outcome, seen probe.Observed) *chart {
-	all := tellAll(o, seen)
+	all := exchangesOf(o, seen)
 	if len(all) == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ func draw(o probe.Outcome, seen probe.Observed) *chart {
 	colours := map[string]string{}
 	y := headHeight
 	for i, group := range byConnection(all) {
-		c.Lanes = append(c.Lanes, lane{Y: y, Height: len(group) * rowHeight, Name: connectionName(group[0]), Odd: i%2 == 1})
+		c.Tracks = append(c.Tracks, track{Y: y, Height: len(group) * rowHeight, Name: connectionName(group[0]), Odd: i%2 == 1})
 		for _, e := range group {
 			c.Bars = append(c.Bars, s.bar(e, y+rowHeight/2, colourOfKey(colours, e.Key)))
 			y += rowHeight

@@ -38,11 +38,11 @@ func TestTimelineIsDrawnToScale(t *testing.T) {
 func TestConnectionsHaveLanes(t *testing.T) {
 	c := draw(timeline([3]int{0, 9, 7}, [3]int{1, 9, 8}, [3]int{2, 9, 7}, [3]int{3, 4, 0}, [3]int{3, 5, 0}), probe.Observed{})
 	var got []int
-	for _, l := range c.Lanes {
+	for _, l := range c.Tracks {
 		got = append(got, l.Height/rowHeight)
 	}
-	if len(got) != 4 || got[0] != 2 || c.Lanes[0].Name != "7" || c.Lanes[3].Name != "–" {
-		t.Errorf("lanes %+v, want one of two rows and three of one", c.Lanes)
+	if len(got) != 4 || got[0] != 2 || c.Tracks[0].Name != "7" || c.Tracks[3].Name != "–" {
+		t.Errorf("tracks %+v, want one of two rows and three of one", c.Tracks)
 	}
 	if c.Bars[1].No != 3 {
 		t.Errorf("bar %d follows the first one, want the other one of its connection", c.Bars[1].No)

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrNoHTTP2 says that a target does not speak HTTP/2.
-var ErrNoHTTP2 = errors.New("the target speaks no HTTP/2")
+var ErrNoHTTP2 = errors.New("the target does not support HTTP/2")
 
 // Streams sends requests at once as streams of one HTTP/2 connection: all but the last byte of every body, and then all
 // last bytes. The answers are in the order of the requests. It returns ErrNoHTTP2 if the target cannot do that.

@@ -68,7 +68,7 @@ func (a *API) preflight(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// tooEarly refuses what may have been replayed by somebody on the way (RFC 8470).
+// tooEarly refuses what may have been replayed by an attacker on the way (RFC 8470).
 func (a *API) tooEarly(w http.ResponseWriter, r *http.Request) bool {
 	if r.Header.Get("Early-Data") != "1" || r.Method == http.MethodGet || a.has(Stored425) {
 		return false
@@ -134,7 +134,7 @@ func (a *API) refusesUnkeyed(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// preconditionFails looks at If-Match before anybody has asked whether this is a retry.
+// preconditionFails looks at If-Match before it is known whether this is a retry.
 func (a *API) preconditionFails(w http.ResponseWriter, r *http.Request) bool {
 	if !a.has(Precondition) || r.Method != http.MethodPatch || r.Header.Get("If-Match") == a.etag(r.URL.Path) {
 		return false

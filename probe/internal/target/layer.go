@@ -16,7 +16,7 @@ const (
 	NoKeys       Fault = "no keys"                  // keys are ignored
 	NoComparison Fault = "no comparison"            // another request under the same key gets the first answer
 	LookThenRun  Fault = "look, then run"           // the key is looked up before the work and saved after it
-	NoScope      Fault = "no scope"                 // a key is everybody's
+	NoScope      Fault = "no scope"                 // a key is shared by all callers
 	AnyKey       Fault = "any key"                  // malformed keys are taken as they are
 	OwnConflict  Fault = "the 409 is the answer"    // a conflict is saved as the answer
 	ClientsEnd   Fault = "the client ends the work" // a client that hangs up takes the record with it
@@ -63,7 +63,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, name, fingerprint str
 	switch {
 	case mine && !a.loses(r, rec):
 		a.run(w, r, name, rec, body)
-		a.sayUntil(w, false)
+		a.addExpiry(w, false)
 		answer(w, rec, false)
 		a.isSent(rec)
 	case a.refuseOld(w, rec):

@@ -12,7 +12,7 @@ const (
 	Forgetful   Fault = "a restart forgets the keys"    // they are in memory only
 	RunsBlindly Fault = "abandoned keys run again"      // though the work may have been done
 	StaysLocked Fault = "a crash blocks the key"        // one duration for lease and retention
-	FailsOpen   Fault = "without a store it runs"       // unprotected, and nobody is told
+	FailsOpen   Fault = "without a store it runs"       // unprotected, and no answer says so
 	PinsOutage  Fault = "an outage is the answer"       // it is saved, and replayed when the store is back
 	RunsUnsaved Fault = "without a store it runs first" // and then says that it failed
 	HangsDown   Fault = "without a store it hangs up"   // no answer
@@ -81,7 +81,7 @@ func (a *API) abandoned(w http.ResponseWriter, rec *record) bool {
 	case a.has(CannotTell):
 		problem(w, http.StatusBadGateway, "broken", "no answer from the backend")
 	default:
-		problem(w, http.StatusInternalServerError, "outcome-unknown", "Nobody knows how far the first request came.")
+		problem(w, http.StatusInternalServerError, "outcome-unknown", "How far the first request came is unknown.")
 	}
 	return true
 }

@@ -54,7 +54,7 @@ type record struct {
 	refused     int           // how often another request came with its key
 	life        *life         // in which it was claimed
 	process     int           // of two, that claimed it
-	lost        bool          // nobody knows how the work ended
+	lost        bool          // how the work ended is unknown
 	unread      bool          // the answer is being sent
 	conflicted  bool          // a retry came while it was in flight
 	met         chan struct{} // closed when another request has come upon it

@@ -47,7 +47,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, body []byte) {
 		return
 	}
 	if a.has(StrictMembers) && unknownMember(body) {
-		problem(w, http.StatusBadRequest, "unknown-member", "The body has a member that nobody knows.")
+		problem(w, http.StatusBadRequest, "unknown-member", "The body has an unknown member.")
 		return
 	}
 	if a.fromBehind(w, r, body) {

@@ -57,7 +57,7 @@ func TestInitForGRPCRefuses(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"nobody there", []string{"--grpc=grpc://" + closed}, cli.ExitFailed, []string{"--grpc: target " + closed, "see that the server runs"}},
+		{"no server", []string{"--grpc=grpc://" + closed}, cli.ExitFailed, []string{"--grpc: target " + closed, "see that the server runs"}},
 		{"no reflection", []string{"--grpc=grpc://" + hidden.address}, cli.ExitFailed, []string{"does not offer reflection", "reflection.Register(server)"}},
 		{"TLS to one in the clear", []string{"--grpc=grpcs://" + plain.address}, cli.ExitFailed, []string{"does not speak TLS there", "grpc://"}},
 		{"in the clear to one with TLS", []string{"--grpc=grpc://" + secret.address}, cli.ExitFailed, []string{"want TLS", "grpcs://"}},

@@ -10,7 +10,7 @@ import (
 const (
 	LostFrees      Fault = "a lost answer frees the key"         // the connection behind has ended before the answer
 	HalfFrees      Fault = "half an answer frees the key"        // or in the middle of it
-	LateFrees      Fault = "a late answer frees the key"         // or nobody waited any more
+	LateFrees      Fault = "a late answer frees the key"         // or the layer did not wait any more
 	GatewayFrees   Fault = "a gateway's 503 frees the key"       // though it says nothing of whether the work was done
 	UnsentKept     Fault = "what was never sent is kept"         // a request that did not reach the work gets the same error for ever
 	InnerConflict  Fault = "an inner layer's 409 is kept"        // which was the state of a moment
@@ -18,7 +18,7 @@ const (
 	UnknownMarked  Fault = "an unknown outcome is a replay"      // it has the marker of one
 	UnknownBlames  Fault = "an unknown outcome is the client's"  // it is worded as a mistake in the request
 	UnknownIs4xx   Fault = "an unknown outcome is 422"           // likewise
-	UnknownDenied  Fault = "an unknown outcome was executed"     // says its header, and its body that nobody knows
+	UnknownDenied  Fault = "an unknown outcome was executed"     // says its header, and its body that it is unknown
 	UnknownIsMute  Fault = "an unknown outcome is an error"      // that says nothing of what happened
 	UnknownRetries Fault = "an unknown outcome is worth a retry" // no word that it stays
 )
@@ -29,10 +29,10 @@ func (a *API) fromBehind(w http.ResponseWriter, r *http.Request, body []byte) bo
 	switch strings.TrimPrefix(r.URL.Path, "/things") {
 	case "/unanswered", "/cut-off":
 		a.effect(r)
-		a.sayUnknown(w, http.StatusBadGateway, "upstream-failed")
+		a.answerUnknown(w, http.StatusBadGateway, "upstream-failed")
 	case "/late":
 		a.effect(r)
-		a.sayUnknown(w, http.StatusGatewayTimeout, "upstream-timeout")
+		a.answerUnknown(w, http.StatusGatewayTimeout, "upstream-timeout")
 	case "/unavailable":
 		a.effect(r)
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -86,7 +86,7 @@ func (a *API) keeps(path string, status int) (keeps, known bool) {
 	return false, false
 }
 
-// lost reports whether nobody knows how the work of a record ended, and answers so.
+// lost reports whether it is unknown how the work of a record ended, and answers so.
 func (a *API) lost(w http.ResponseWriter, rec *record) bool {
 	if !rec.lost || a.has(UnknownIsMute) {
 		return false
@@ -94,12 +94,12 @@ func (a *API) lost(w http.ResponseWriter, rec *record) bool {
 	if a.has(UnknownMarked) {
 		w.Header().Set("Idempotent-Replayed", "true")
 	}
-	a.sayUnknown(w, http.StatusInternalServerError, "outcome-unknown")
+	a.answerUnknown(w, http.StatusInternalServerError, "outcome-unknown")
 	return true
 }
 
-// sayUnknown says that nobody knows whether the work was done.
-func (a *API) sayUnknown(w http.ResponseWriter, status int, slug string) {
+// answerUnknown says that it is unknown whether the work was done.
+func (a *API) answerUnknown(w http.ResponseWriter, status int, slug string) {
 	h := w.Header()
 	kind := "api_error"
 	h.Set("Idempotency-Status", "unknown")

@@ -19,7 +19,7 @@ const (
 	BareOverrides  Fault = "method overrides do not count"    // they are done, and not compared
 	NoHost         Fault = "the host does not count"          //
 	LooseRoute     Fault = "a route compares nothing"         // and its keys answer requests to others
-	FramedTwice    Fault = "chunks do not end the connection" // though nobody knows whether a Content-Length stood beside them
+	FramedTwice    Fault = "chunks do not end the connection" // though a Content-Length may have stood beside them
 	Tunnels        Fault = "an upgrade opens a tunnel"        //
 )
 

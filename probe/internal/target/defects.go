@@ -29,7 +29,7 @@ const (
 // cut is how much of a body an API with HashCut compares.
 const cut = 4 << 10
 
-// loses reports whether the answer to a claim was lost. It waits until somebody has met the claim, so that all are told to wait.
+// loses reports whether the answer to a claim was lost. It waits until another request has met the claim, so that all are told to wait.
 func (a *API) loses(r *http.Request, rec *record) bool {
 	if !a.has(ClaimLost) || r.URL.Path == "/things/limited" {
 		return false
@@ -37,7 +37,7 @@ func (a *API) loses(r *http.Request, rec *record) bool {
 	select {
 	case <-rec.met:
 		return true
-	case <-time.After(latency / 2): // less than it takes until somebody looks at slow work
+	case <-time.After(latency / 2): // less than it takes until a duplicate of slow work comes
 		return false
 	}
 }
@@ -53,7 +53,7 @@ func (a *API) meet(rec *record) {
 	}
 }
 
-// acknowledges answers a retry although nobody knows yet how the work ends.
+// acknowledges answers a retry although it is not known yet how the work ends.
 func (a *API) acknowledges(w http.ResponseWriter) bool {
 	if !a.has(MarkedFirst) {
 		return false
@@ -116,8 +116,8 @@ func (a *API) overrun(w http.ResponseWriter) bool {
 	return true
 }
 
-// sayUntil adds until when a key is kept.
-func (a *API) sayUntil(w http.ResponseWriter, replayed bool) {
+// addExpiry adds until when a key is kept.
+func (a *API) addExpiry(w http.ResponseWriter, replayed bool) {
 	if a.has(SaysAlways) || a.has(SaysUntil) && replayed {
 		w.Header().Set("Idempotency-Expires", time.Now().Add(24*time.Hour).UTC().Format(http.TimeFormat))
 	}

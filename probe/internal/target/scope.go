@@ -8,15 +8,15 @@ import (
 
 // Faults of who may see what.
 const (
-	AuthLast     Fault = "keys before callers"             // the key is looked up before anybody asks who the caller is
+	AuthLast     Fault = "keys before callers"             // the key is looked up before the caller is known
 	SharedKeys   Fault = "keys are shared, callers differ" // another caller's key is in the way
 	LeaksKey     Fault = "an error shows the key"
 	LeaksRequest Fault = "an error shows the first request"
 	LeaksAnswer  Fault = "an error shows the first answer"
 
-	CredentialIsCaller Fault = "the credential is the caller" // each fresh token is somebody else
+	CredentialIsCaller Fault = "the credential is the caller" // each fresh token is another caller
 	LetsAllIn          Fault = "unknown callers are one"      // who sends no credential may call, and is the same caller as all others
-	ReplaysFirst       Fault = "replays ask nobody"           // whether the credential is still good
+	ReplaysFirst       Fault = "replays are not authorised"   // whether the credential is still good
 )
 
 // Revoke takes a credential away until Restore.

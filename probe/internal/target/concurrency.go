@@ -17,7 +17,7 @@ const (
 	HalfOwns     Fault = "a half-sent request owns"      // the key, until it is whole or gone
 	HalfKeeps    Fault = "a half-sent request keeps"     // the key for ever
 	HalfBlocks   Fault = "a half-sent request blocks"    // others, which hang until it is whole or gone
-	LastID       Fault = "the last ID is everybody's"    // answers show what was created last
+	LastID       Fault = "the last ID is shared"         // answers show what was created last
 	DropsMany    Fault = "many are too many"             // of many requests at once, some are not carried out and yet confirmed
 	DiesWithout  Fault = "the work dies with the client" // and its key stays in flight
 )

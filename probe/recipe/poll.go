@@ -36,7 +36,7 @@ const (
 )
 
 func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
-	address, lines := g.url, g.headers // somebody else's address gets nothing that the recipe does not say
+	address, lines := g.url, g.headers // another host's address gets nothing that the recipe does not say
 	if address == "" {
 		address, lines = strings.TrimSuffix(recipe.Target.String(), "/")+g.path, inherited(recipe.A, g.headers)
 	}
@@ -47,7 +47,7 @@ func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
 		patience: cmp.Or(recipe.Limits.Wait, getPatience),
 		client: &http.Client{
 			Timeout: cmp.Or(recipe.Limits.Timeout, getTimeout),
-			// The target may be restarted between two counts, and what it redirects to may be somebody else's.
+			// The target may be restarted between two counts, and what it redirects to may be another host.
 			Transport:     &http.Transport{DisableKeepAlives: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

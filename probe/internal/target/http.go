@@ -91,7 +91,7 @@ func (a *API) replay(w http.ResponseWriter, r *http.Request, rec *record) {
 	}
 	a.spoilHeader(w, again)
 	a.spoilBody(r, again)
-	a.sayUntil(w, true)
+	a.addExpiry(w, true)
 	answer(w, again, !a.has(NoMarker))
 }
 
