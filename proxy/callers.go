@@ -132,7 +132,8 @@ func (h *routeHandler) settle(entry *logEntry, last retrysafe.EventKind) {
 	}
 	switch last {
 	case 0, retrysafe.AnswerReplayed, retrysafe.AnswerOmitted, retrysafe.InFlightRefused, retrysafe.WaitTimedOut,
-		retrysafe.MismatchRefused, retrysafe.AbandonedRefused, retrysafe.NotReplayableRefused, retrysafe.StoreFailed, retrysafe.WorkReleased:
+		retrysafe.MismatchRefused, retrysafe.AbandonedRefused, retrysafe.NotReplayableRefused, retrysafe.StoreFailed,
+		retrysafe.WorkReleased:
 		h.admission.keys.use(entry.caller, -1)
 	}
 }

@@ -77,6 +77,7 @@ func notProcessed(err error) bool {
 		_, refused, _ = strings.Cut(refused, "; ")
 		return strings.HasPrefix(refused, "REFUSED_STREAM; received from peer] after ")
 	}
-	const goAway = "http2: Transport: cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after "
-	return strings.HasPrefix(text, goAway) || strings.HasPrefix(text, "http2: Transport received GOAWAY from server ErrCode:")
+	text, ok := strings.CutPrefix(text, "http2: Transport")
+	const shutdown = ": cannot retry err [http2: Transport received Server's graceful shutdown GOAWAY] after "
+	return ok && (strings.HasPrefix(text, shutdown) || strings.HasPrefix(text, " received GOAWAY from server ErrCode:"))
 }
