@@ -48,8 +48,9 @@ const settle = 2 * time.Second
 // Counts reports whether effects are counted, instead of read from answers.
 func (r *Run) Counts() bool { return r.suite.Count != nil }
 
-// Effects is how many effects the case has had so far. Without a counter it is the number of different identities that the
-// answers show. It waits for as many as are expected, and a moment longer, so that a late second one is counted.
+// Effects is how many effects the case has had so far. Without a counter it is the number of different identities
+// that the answers show. It waits for as many as are expected, and a moment longer, so that a late second one is
+// counted.
 func (r *Run) Effects(expected int, answers ...Shown) (int, error) {
 	if !r.Counts() {
 		ids := map[string]bool{}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// WithMember is a JSON object with one more member, at its beginning. A first member of that name is replaced if it is a
-// string. Other texts are returned as they are.
+// WithMember is a JSON object with one more member, at its beginning. A first member of that name is replaced if it
+// is a string. Other texts are returned as they are.
 func WithMember(object []byte, name, value string) []byte {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(string(object)), "{")
 	if !ok {
@@ -27,7 +27,8 @@ func WithMembers(object []byte, members string) []byte {
 	return append([]byte("{"+members), rest...)
 }
 
-// withoutFirst is the text after the { of a JSON object, without its first member if that has this name and is a string.
+// withoutFirst is the text after the { of a JSON object, without its first member if that has this name and is a
+// string.
 func withoutFirst(rest, name string) string {
 	value, had := strings.CutPrefix(rest, strconv.Quote(name)+":")
 	d := json.NewDecoder(strings.NewReader(value))

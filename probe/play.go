@@ -35,8 +35,9 @@ type Options struct {
 	Now time.Time
 }
 
-// Play runs the cases that the options choose, one after the other, and reports. It returns an error if the options name an
-// unknown case, if the effects can never be counted, or if ctx ends; the report then has the cases that ran before.
+// Play runs the cases that the options choose, one after the other, and reports. It returns an error if the options
+// name an unknown case, if the effects can never be counted, or if ctx ends; the report then has the cases that ran
+// before.
 func Play(ctx context.Context, s Suite, o Options) (*Report, error) {
 	cases, err := o.choose(s.Cases)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// Recipe is what the probe has to know of a target: how to make a request that creates something, how to tell what was created, and
-// what else is there to try. Target, Request and Identity are needed; each of the others makes more cases possible.
+// Recipe is what the probe has to know of a target: how to make a request that creates something, how to tell what
+// was created, and what else is there to try. Target, Request and Identity are needed; each of the others makes more
+// cases possible.
 type Recipe struct {
 	// Target is where the API is: scheme, host and port, and what all paths begin with.
 	Target *url.URL
@@ -31,7 +32,8 @@ type Recipe struct {
 	A, B []wire.HeaderLine
 	// Revoked is a credential that may not make the request, or not any more. Empty: none is known.
 	Revoked []wire.HeaderLine
-	// AAgain is a credential of A's, too, as a later request has it: a fresh token, another signature. Empty: A's is always the same.
+	// AAgain is a credential of A's, too, as a later request has it: a fresh token, another signature. Empty: A's is
+	// always the same.
 	AAgain []wire.HeaderLine
 	// OtherHost is another host that the target answers for, such as another tenant's. Empty: none.
 	OtherHost string
@@ -39,8 +41,8 @@ type Recipe struct {
 	// Variants of the request, each for some cases; nil where there is none.
 	Variants Variants
 
-	// Retention is how long the API promises to replay; 0: unknown. Cases that wait for its end run only if it is at most
-	// Limits.Wait.
+	// Retention is how long the API promises to replay; 0: unknown. Cases that wait for its end run only if it is at
+	// most Limits.Wait.
 	Retention time.Duration
 	// Lease is how long the API says that a key stays in flight after its process has died; 0: unknown.
 	Lease time.Duration

@@ -14,7 +14,8 @@ type Report struct {
 	Took     time.Duration `json:"took_ns"`
 	Requests int           `json:"requests"`
 	Evidence Evidence      `json:"evidence"`
-	// Causes are what the FAILs have in common, the cause of most of them first; none if there are few, or they have nothing in common.
+	// Causes are what the FAILs have in common, the cause of most of them first; none if there are few, or they have
+	// nothing in common.
 	Causes   []Cause   `json:"causes,omitempty"`
 	Outcomes []Outcome `json:"outcomes"`
 	Observed Observed  `json:"observed"`

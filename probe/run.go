@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Run is one case being run. It is to the case what testing.T is to a test: the case notes findings in it, and a case without
-// a finding has passed. Its methods may be called by several goroutines, but only the one that the case was started in may
-// call Skipf and Brokenf, which end the case.
+// Run is one case being run. It is to the case what testing.T is to a test: the case notes findings in it, and a case
+// without a finding has passed. Its methods may be called by several goroutines, but only the one that the case was
+// started in may call Skipf and Brokenf, which end the case.
 type Run struct {
 	ctx   context.Context
 	suite *Suite
@@ -93,7 +93,8 @@ func (r *Run) Clean() bool {
 	return !slices.ContainsFunc(r.findings, func(f Finding) bool { return f.Verdict == Fail || f.Verdict == Broken })
 }
 
-// Obstructed notes that something was in the way of what the case judges, such as a rate limit: its FAIL becomes BROKEN.
+// Obstructed notes that something was in the way of what the case judges, such as a rate limit: its FAIL becomes
+// BROKEN.
 func (r *Run) Obstructed(why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

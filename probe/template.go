@@ -14,8 +14,9 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// Template is a request with generators: {{uuid}}, {{seq}} (a number that no other request has), {{amount}} (1 to 9999, the
-// next one for each intent), {{time}} (RFC 3339). A generator has the same value wherever it stands in one request.
+// Template is a request with generators: {{uuid}}, {{seq}} (a number that no other request has), {{amount}} (1 to
+// 9999, the next one for each intent), {{time}} (RFC 3339). A generator has the same value wherever it stands in one
+// request.
 type Template struct {
 	Method string // default POST
 	Path   string // with the query; it follows Recipe.Target
@@ -53,7 +54,8 @@ func (i *Intents) Next() Intent {
 
 func amount(n int64) string { return strconv.FormatInt(n%9999+1, 10) }
 
-// Changed is the same intent but for the amount; a template without {{amount}} has its {{seq}}, {{uuid}} or {{time}} changed.
+// Changed is the same intent but for the amount; a template without {{amount}} has its {{seq}}, {{uuid}} or {{time}}
+// changed.
 func (v Intent) Changed(t Template) Intent {
 	v.n++
 	switch all := t.Path + t.Body; {

@@ -106,8 +106,8 @@ func behind(s *session) []probe.Case {
 	}
 }
 
-// lost sends a variant whose answer does not come through, and retries it. It may have one effect. What the retries are told
-// is judged by unknownIsSaid.
+// lost sends a variant whose answer does not come through, and retries it. It may have one effect. What the retries
+// are told is judged by unknownIsSaid.
 func (v layered) lost(t *run) {
 	const retries = 3
 	r := t.NewFrom(*v.of(&t.recipe.Variants))
@@ -188,7 +188,8 @@ func unknownIsSaid(t *run) {
 	}
 }
 
-// wantServersFault notes a FAIL if an answer to a request that may have been carried out reads as if nothing had happened.
+// wantServersFault notes a FAIL if an answer to a request that may have been carried out reads as if nothing had
+// happened.
 func wantServersFault(t *run, a wire.Answer) {
 	text := string(a.Plain())
 	status, _, _ := strings.Cut(a.Header.Get("Idempotency-Status"), ";")

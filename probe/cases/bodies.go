@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// otherBody sends another body, and then one that differs far behind its beginning: an API that compares only what it has
-// read first does not see that.
+// otherBody sends another body, and then one that differs far behind its beginning: an API that compares only what it
+// has read first does not see that.
 func otherBody(t *run) {
 	r, changed := pair(t, unchanged)
 	first := t.First("first", r)
@@ -118,8 +118,8 @@ func linksOf(a wire.Answer) (all []string) {
 	return all
 }
 
-// resolves reports whether a link leads to a page. Pages of other servers than the target are not fetched: they are believed
-// to exist.
+// resolves reports whether a link leads to a page. Pages of other servers than the target are not fetched: they are
+// believed to exist.
 func resolves(t *run, r wire.Request, link string) bool {
 	target := t.recipe.Target
 	path, _, _ := strings.Cut(r.Path, "?")
@@ -169,8 +169,8 @@ func duplicateMember(t *run) {
 		`"retrysafe_probe":2`, `"retrysafe_probe":1,"retrysafe_probe":2`)
 }
 
-// wantDifferent adds members to the body, and notes a FAIL if others in their place make the same request. A third request,
-// which is different by any comparison, shows whether the API compares such members at all.
+// wantDifferent adds members to the body, and notes a FAIL if others in their place make the same request. A third
+// request, which is different by any comparison, shows whether the API compares such members at all.
 func wantDifferent(t *run, what, one, two string) {
 	plain := t.New()
 	with := func(members string) wire.Request { return plain.WithBody(probe.WithMembers(plain.Body, members)) }

@@ -69,8 +69,8 @@ func oddKeys(t *run) {
 	wantAllApart(t, keys)
 }
 
-// wantAllApart notes a FAIL unless each key is refused, or is a key of its own. The bodies are the same, so that a key that
-// stands for another one is seen as its replay.
+// wantAllApart notes a FAIL unless each key is refused, or is a key of its own. The bodies are the same, so that a
+// key that stands for another one is seen as its replay.
 func wantAllApart(t *run, keys []string) {
 	type use struct {
 		key   string

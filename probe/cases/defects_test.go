@@ -108,8 +108,8 @@ func wholly(p place) {
 	p.recipe.Limits.Wait = 3 * time.Second
 }
 
-// The table of docs/defects.md is what the cases say. Seen to fail with cells of the table changed, and with the large body of
-// M01 taken out.
+// The table of docs/defects.md is what the cases say. Seen to fail with cells of the table changed, and with the
+// large body of M01 taken out.
 func TestDefectsAreCaught(t *testing.T) {
 	t.Parallel()
 	page := readPage(t)

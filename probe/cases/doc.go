@@ -2,8 +2,8 @@
 //
 //	report, err := cases.Run(ctx, recipe, probe.Options{})
 //
-// suite.go has Run and All; run.go is what a case is given, needs.go what a recipe may lack. Then come the groups, each with
-// the table of its cases in the file of its name and the cases beside it:
+// suite.go has Run and All; run.go is what a case is given, needs.go what a recipe may lack. Then come the groups,
+// each with the table of its cases in the file of its name and the cases beside it:
 //
 //   - B basics.go: a key runs once, and each retry gets the first answer; replay.go, keyless.go
 //   - K keys.go: what a key may look like; quotes.go, lengths.go, characters.go

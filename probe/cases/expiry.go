@@ -81,8 +81,8 @@ func retentionEnd(t *run, first wire.Answer) time.Time {
 // showsSame reports whether an answer shows what the first one shows.
 func showsSame(t *run, first, a wire.Answer) bool { return a.OK() && t.id(a) == t.id(first) }
 
-// withinRetention judges a retry only if its answer is back before the retention can have ended: on a machine that is too
-// busy for that it tries again.
+// withinRetention judges a retry only if its answer is back before the retention can have ended: on a machine that is
+// too busy for that it tries again.
 func withinRetention(t *run) {
 	for range 3 {
 		r := t.New()
@@ -165,8 +165,8 @@ func wantNewRecord(t *run, ran wire.Answer, r wire.Request) {
 	}
 }
 
-// slidingRetention retries one of two keys in the middle of the retention: if only that one is remembered at the end, the
-// retention slides.
+// slidingRetention retries one of two keys in the middle of the retention: if only that one is remembered at the end,
+// the retention slides.
 func slidingRetention(t *run) {
 	if !t.rules.Replays {
 		t.Skipf("profile %s has no replays", t.rules.Name)

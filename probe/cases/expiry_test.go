@@ -24,7 +24,8 @@ func playFor(t *testing.T, id string, retention time.Duration, faults ...target.
 	return only(t, id, recipe)
 }
 
-// playRepeatable plays a case against an API with repeatable requests. Their dates have whole seconds, so a retention is longer than that.
+// playRepeatable plays a case against an API with repeatable requests. Their dates have whole seconds, so a retention
+// is longer than that.
 func playRepeatable(t *testing.T, id string, faults ...target.Fault) (probe.Outcome, probe.Observed) {
 	t.Helper()
 	const retention = 2 * time.Second

@@ -49,8 +49,9 @@ func interimAndTrailers(t *run) {
 	}
 }
 
-// sendOpen sends a request and its retry on connections that stay open, and what the server sends after the retry's answer
-// is in its Rest. It notes a FAIL if there is no retry's answer, or if what follows it on the connection is none.
+// sendOpen sends a request and its retry on connections that stay open, and what the server sends after the retry's
+// answer is in its Rest. It notes a FAIL if there is no retry's answer, or if what follows it on the connection is
+// none.
 func sendOpen(t *run, r wire.Request) (first, again wire.Answer) {
 	r.Close = false
 	conn := t.open()
@@ -79,8 +80,8 @@ func wantFramed(t *run, first, again wire.Answer) {
 	t.WantEffects(1, first, again)
 }
 
-// wantUsable checks what follows an answer on its connection: nothing, if the server has said that it ends it; otherwise the
-// answer to another request, or the end.
+// wantUsable checks what follows an answer on its connection: nothing, if the server has said that it ends it;
+// otherwise the answer to another request, or the end.
 func wantUsable(t *run, conn *wire.Conn, a *wire.Answer, r wire.Request) {
 	if a.Err != nil {
 		return

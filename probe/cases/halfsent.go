@@ -105,8 +105,8 @@ func unreadAnswer(t *run) {
 	t.WantCount(1, a)
 }
 
-// omitted reports whether an answer says that its body was left out: the parameter body=?0 of Idempotency-Status, 303 with
-// the place where it is, or an error whose text says so.
+// omitted reports whether an answer says that its body was left out: the parameter body=?0 of Idempotency-Status, 303
+// with the place where it is, or an error whose text says so.
 func omitted(a wire.Answer) bool {
 	switch {
 	case strings.Contains(joined(a.Header.Values("Idempotency-Status")), "body=?0"):

@@ -62,8 +62,8 @@ func otherCoding(t *run) {
 	}
 }
 
-// wantCodings sends a request that accepts one coding and its retry that accepts another. It reports whether any of the two
-// answers was compressed.
+// wantCodings sends a request that accepts one coding and its retry that accepts another. It reports whether any of
+// the two answers was compressed.
 func wantCodings(t *run, template probe.Template, accept [2]string) bool {
 	r := t.NewFrom(template)
 	first := t.First("first, accepts "+accept[0], r.Set("Accept-Encoding", accept[0]))

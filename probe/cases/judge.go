@@ -128,7 +128,8 @@ func markerOf(t *run, a wire.Answer) string {
 	return ""
 }
 
-// marked reports whether an answer says of itself that it is a replay. A marker that first answers have too says nothing.
+// marked reports whether an answer says of itself that it is a replay. A marker that first answers have too says
+// nothing.
 func marked(t *run, a wire.Answer) bool { return t.rules.RefusalValue == "" && markerOf(t, a) != "" }
 
 // difference says where two answers differ.

@@ -180,8 +180,8 @@ func sendTwice(t *run, what, value string, how profile.Taking) (worked bool) {
 	return false
 }
 
-// wantRefusedTwice notes a FAIL unless nothing happens. A request that was carried out is sent again, to see what became of
-// the key.
+// wantRefusedTwice notes a FAIL unless nothing happens. A request that was carried out is sent again, to see what
+// became of the key.
 func wantRefusedTwice(t *run, what string, r wire.Request, first wire.Answer) {
 	wantKeyRefused(t, what, first)
 	if !first.OK() {

@@ -20,7 +20,8 @@ type situation struct {
 	want    probe.Verdict
 }
 
-// playIn plays cases against an API with faults that has declared a profile; its header is Idempotency-Key in all of them.
+// playIn plays cases against an API with faults that has declared a profile; its header is Idempotency-Key in all of
+// them.
 func playIn(t *testing.T, declared string, ids []string, faults ...target.Fault) *probe.Report {
 	t.Helper()
 	api, server := target.Start(t, faults...)

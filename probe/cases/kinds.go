@@ -64,7 +64,8 @@ func largeAnswer(t *run) {
 	t.WantEffects(1, first, again)
 }
 
-// followedRedirect follows a redirect with the same key, method and body, as RFC 9110 says, and then does all of it again.
+// followedRedirect follows a redirect with the same key, method and body, as RFC 9110 says, and then does all of it
+// again.
 func followedRedirect(t *run) {
 	r := t.NewFrom(*t.recipe.Variants.Redirect)
 	first := t.Send("first", r)

@@ -64,9 +64,10 @@ func play(t *testing.T, id string, faults ...target.Fault) probe.Outcome {
 	return o
 }
 
-// sees wants play to find nothing to object to. A fault that takes the right moment may get past a case once; a case that it gets past
-// three times does not see it. Where there is no fault and want is Pass, a false alarm is one too many. A play during which this process
-// was kept from running does not count: what a case sees then is the machine's doing.
+// sees wants play to find nothing to object to. A fault that takes the right moment may get past a case once; a case
+// that it gets past three times does not see it. Where there is no fault and want is Pass, a false alarm is one too
+// many. A play during which this process was kept from running does not count: what a case sees then is the machine's
+// doing.
 func sees(t *testing.T, faults []target.Fault, want probe.Verdict, play func() (objection string)) {
 	t.Helper()
 	plays := 3

@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// inWork is a keyed request that takes its time if the recipe has one, and how long after it was sent it is being carried
-// out.
+// inWork is a keyed request that takes its time if the recipe has one, and how long after it was sent it is being
+// carried out.
 func inWork(t *run) (r wire.Request, midst time.Duration) {
 	if slow := t.recipe.Variants.Slow; slow != nil {
 		return t.NewFrom(*slow), midway

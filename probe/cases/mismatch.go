@@ -163,8 +163,8 @@ func wantReason(t *run, what string, a wire.Answer) bool {
 	return false
 }
 
-// sendSame sends a request that means the same as the first, or nearly so, with the first one's key. It notes a FAIL if it
-// was carried out again, and reports whether it was taken for the first one's retry.
+// sendSame sends a request that means the same as the first, or nearly so, with the first one's key. It notes a FAIL
+// if it was carried out again, and reports whether it was taken for the first one's retry.
 func sendSame(t *run, what string, first wire.Answer, r wire.Request) (a wire.Answer, replayed bool) {
 	a = t.Send(what, r)
 	switch {
@@ -179,8 +179,8 @@ func sendSame(t *run, what string, first wire.Answer, r wire.Request) (a wire.An
 	return a, false
 }
 
-// sendForeign sends a request that is not the first one's retry, with its key, and notes the verdict if it gets the first
-// one's answer. Whether it is refused or carried out for itself is left to the case.
+// sendForeign sends a request that is not the first one's retry, with its key, and notes the verdict if it gets the
+// first one's answer. Whether it is refused or carried out for itself is left to the case.
 func sendForeign(t *run, what string, verdict probe.Verdict, first wire.Answer, r wire.Request) (a wire.Answer, ok bool) {
 	a = t.Send(what, r)
 	switch {

@@ -58,7 +58,8 @@ func (l *late) Count(context.Context) (n int64, err error) {
 	return n, nil
 }
 
-// Effects that are counted late are those of their own case. Seen to fail with the wait of base taken out (K01 has one of B12 too many), and with that for lag taken out of Effects (B06 passes).
+// Effects that are counted late are those of their own case. Seen to fail with the wait of base taken out (K01 has
+// one of B12 too many), and with that for lag taken out of Effects (B06 passes).
 func TestEffectsThatAreCountedLate(t *testing.T) {
 	t.Parallel()
 	api := &late{by: 400 * time.Millisecond, answers: map[string]bool{}}

@@ -20,8 +20,8 @@ type overlap struct {
 	waited        bool // the other one was answered too, once the winner was
 }
 
-// overlapping sends a slow request and, midway, another one: the same again if other is nil. A second answer that may have
-// come only because the machine is slow is not believed the first time.
+// overlapping sends a slow request and, midway, another one: the same again if other is nil. A second answer that may
+// have come only because the machine is slow is not believed the first time.
 func overlapping(t *run, other func(v probe.Intent) wire.Request) (o overlap) {
 	for o.rounds = 1; o.rounds <= 3; o.rounds++ {
 		v, key := t.intents.Next(), probe.NewUUID()

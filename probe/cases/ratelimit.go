@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// limitedThenNot makes requests until one is refused for coming too often, and then retries that one. The refusal was kept
-// only if other requests are accepted after the same pause.
+// limitedThenNot makes requests until one is refused for coming too often, and then retries that one. The refusal was
+// kept only if other requests are accepted after the same pause.
 func limitedThenNot(t *run) {
 	r, first := reachLimit(t)
 	pause := cmp.Or(secondsToWait(first), 300*time.Millisecond)

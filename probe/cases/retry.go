@@ -90,8 +90,8 @@ func secondsToWait(a wire.Answer) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// unknown is how an answer says that the outcome of its request is not known; also what becomes of an error, as stored and
-// released are, in the observed profile.
+// unknown is how an answer says that the outcome of its request is not known; also what becomes of an error, as
+// stored and released are, in the observed profile.
 const (
 	stored   = "stored"
 	released = "released"

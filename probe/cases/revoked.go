@@ -53,7 +53,8 @@ func revokedMeanwhile(t *run) {
 	}
 }
 
-// restore runs the hook that makes the target work again, even if the run is being given up, and reports whether it did.
+// restore runs the hook that makes the target work again, even if the run is being given up, and reports whether it
+// did.
 func restore(t *run, name string, hook func(context.Context) error) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()

@@ -15,8 +15,8 @@ type run struct {
 	*session
 }
 
-// Send sends a request and waits for the answer. The label names it in the timeline. While a rate limit (429) refuses it,
-// the same request is sent again, when the target asks for it or with growing pauses, for as long as Limits.Wait.
+// Send sends a request and waits for the answer. The label names it in the timeline. While a rate limit (429) refuses
+// it, the same request is sent again, when the target asks for it or with growing pauses, for as long as Limits.Wait.
 func (t *run) Send(label string, r wire.Request) wire.Answer {
 	a := t.sendOnce(label, r)
 	until := time.Now().Add(t.recipe.Limits.Wait)
@@ -35,7 +35,8 @@ func (t *run) Send(label string, r wire.Request) wire.Answer {
 	return a
 }
 
-// First sends the first request of a case. It ends the case unless that succeeds: there would be nothing to compare with.
+// First sends the first request of a case. It ends the case unless that succeeds: there would be nothing to compare
+// with.
 func (t *run) First(label string, r wire.Request) wire.Answer {
 	a := t.Send(label, r)
 	switch {

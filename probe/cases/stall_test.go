@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// longStall is how long this process must be kept from running for a case's times to say nothing. Cases send a second request 300 ms
-	// after the first.
+	// longStall is how long this process must be kept from running for a case's times to say nothing. Cases send a
+	// second request 300 ms after the first.
 	longStall = 50 * time.Millisecond
 	// stalledPlays is how often a case is played again for that reason.
 	stalledPlays = 8

@@ -16,8 +16,8 @@ import (
 // All are the cases in the order in which they run, to be listed. Run plays them.
 func All() []probe.Case { return (&session{}).cases() }
 
-// Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is wrong, if
-// the options name an unknown case, if the effects cannot be counted, or if ctx ends.
+// Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is
+// wrong, if the options name an unknown case, if the effects cannot be counted, or if ctx ends.
 func Run(ctx context.Context, recipe probe.Recipe, o probe.Options) (*probe.Report, error) {
 	if err := check(&recipe); err != nil {
 		return nil, err

@@ -6,7 +6,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Numbers of the extensions that Google's API design has for fields: google/api/field_behavior.proto (AIP-203), field_info.proto (AIP-202).
+// Numbers of the extensions that Google's API design has for fields: google/api/field_behavior.proto (AIP-203),
+// field_info.proto (AIP-202).
 const (
 	fieldBehavior = 1052
 	fieldInfo     = 291403980
@@ -20,7 +21,8 @@ const (
 	formatUUID4  = 1
 )
 
-// annotations are what a field's options say of it. Nothing is linked in that knows the extensions, so their bytes are read.
+// annotations are what a field's options say of it. Nothing is linked in that knows the extensions, so their bytes
+// are read.
 type annotations struct {
 	required, outputOnly, identifier, uuid bool
 }

@@ -1,5 +1,3 @@
-// Package draft makes a first recipe for the probe of what people have at hand: a curl command line, an operation of an OpenAPI
-// document, or what a gRPC server says of itself. It guesses what it can, and says in comments what it has guessed.
 package draft
 
 import (
@@ -19,7 +17,8 @@ type Draft struct {
 	Path   string // with the query
 	Body   string
 
-	// Call is the full name of a gRPC method, whose request is Body; there is no Method and no Path then. "": the API speaks HTTP.
+	// Call is the full name of a gRPC method, whose request is Body; there is no Method and no Path then. "": the API
+	// speaks HTTP.
 	Call string
 	// KeyField is the field of the request that carries the key by profile aip155. "": it has none.
 	KeyField string
@@ -33,7 +32,8 @@ type Draft struct {
 	// IdentityPointer or IdentityHeader is where an answer says what was created. Without either it is guessed.
 	IdentityPointer, IdentityHeader string
 
-	// CountPath is answered with a list of what has happened, or with its number, at CountPointer. "": nothing counts. For gRPC it is a URL.
+	// CountPath is answered with a list of what has happened, or with its number, at CountPointer. "": nothing
+	// counts. For gRPC it is a URL.
 	CountPath, CountPointer string
 	// SlowPath is where the same request takes a second or more. "": there is none. For gRPC it is a method.
 	SlowPath string
@@ -67,8 +67,8 @@ func (d *Draft) Variables() []Variable {
 	return all
 }
 
-// AddSecondCaller gives the recipe another caller, who shows credentials of the same kind. It reports false if the request has none.
-// Metadata of a call says who the caller is, also if it is no secret.
+// AddSecondCaller gives the recipe another caller, who shows credentials of the same kind. It reports false if the
+// request has none. Metadata of a call says who the caller is, also if it is no secret.
 func (d *Draft) AddSecondCaller() bool {
 	if d.Call != "" && len(d.credentials) == 0 {
 		for _, l := range d.headers {
@@ -95,7 +95,8 @@ func (c credential) ofAnother(i int) credential {
 	return c
 }
 
-// ShowsSecret reports whether the body has what looks like a secret. It is in the recipe, since the API takes it nowhere else.
+// ShowsSecret reports whether the body has what looks like a secret. It is in the recipe, since the API takes it
+// nowhere else.
 func (d *Draft) ShowsSecret() bool { return d.shows }
 
 // Notes say what a person should look at.

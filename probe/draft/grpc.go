@@ -22,8 +22,8 @@ type Service struct {
 	Metadata    []wire.HeaderLine // goes with each call
 }
 
-// FromGRPC makes a draft of a unary method. It is named as in shop.v1.Payments/CreatePayment, or by its last part if that is
-// unambiguous. Without a name the method is inferred if only one can create a resource.
+// FromGRPC makes a draft of a unary method. It is named as in shop.v1.Payments/CreatePayment, or by its last part if
+// that is unambiguous. Without a name the method is inferred if only one can create a resource.
 func FromGRPC(s Service, method string) (*Draft, error) {
 	m, err := s.find(method)
 	if err != nil {
@@ -60,8 +60,9 @@ func (d *Draft) SetSlow(s Service, method string) error {
 	return nil
 }
 
-// Settle notes what carries the key, now that the profile is known. Its error says what the server's description of the method does not
-// allow for: an identity that is not in the response, or a profile whose keys are in a field that the request lacks.
+// Settle notes what carries the key, now that the profile is known. Its error says what the server's description of
+// the method does not allow for: an identity that is not in the response, or a profile whose keys are in a field that
+// the request lacks.
 func (d *Draft) Settle() error {
 	output := d.call.Output()
 	if d.IdentityPointer == "" {

@@ -28,8 +28,8 @@ func play(body string) string {
 		"{{time}}", "2026-11-21T11:46:02.123456789Z").Replace(body)
 }
 
-// Whatever a server describes, the request is one that it can read. Seen to fail with an element in the place of its list, and with
-// wrappers written as messages.
+// Whatever a server describes, the request is one that it can read. Seen to fail with an element in the place of its
+// list, and with wrappers written as messages.
 func TestEveryMessageHasARequest(t *testing.T) {
 	_, _ = grpc_channelz_v1.File_grpc_channelz_v1_channelz_proto, testpb.File_grpc_testing_test_proto
 	n := 0

@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// identityOf looks in a method's response for what tells one thing from another: a JSON pointer, "" if there is nothing.
+// identityOf looks in a method's response for what tells one thing from another: a JSON pointer, "" if there is
+// nothing.
 func identityOf(m protoreflect.MethodDescriptor) string {
 	i := &identities{method: m}
 	if found := i.in(m.Output(), 0); found != "" {

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// described is a server that has the service shop.v1.Shop. Its methods are written as in "Create CreateRequest Order", with "stream" behind
-// them if they are streams, or "reads" if they declare that they have no side effects.
+// described is a server that has the service shop.v1.Shop. Its methods are written as in "Create CreateRequest
+// Order", with "stream" behind them if they are streams, or "reads" if they declare that they have no side effects.
 func described(t *testing.T, methods []string, messages ...*descriptorpb.DescriptorProto) Service {
 	t.Helper()
 	shop := &descriptorpb.ServiceDescriptorProto{Name: proto.String("Shop")}
@@ -43,7 +43,8 @@ func described(t *testing.T, methods []string, messages ...*descriptorpb.Descrip
 	return s
 }
 
-// message has fields that are written as in "string order_id", "repeated .shop.v1.Line lines" or "string state outputOnly".
+// message has fields that are written as in "string order_id", "repeated .shop.v1.Line lines" or "string state
+// outputOnly".
 func message(name string, fields ...string) *descriptorpb.DescriptorProto {
 	m := &descriptorpb.DescriptorProto{Name: &name}
 	for i, text := range fields {

@@ -17,8 +17,8 @@ import (
 // maxDocument bounds an OpenAPI document.
 const maxDocument = 64 << 20
 
-// FromOpenAPI makes a draft of an operation of an OpenAPI 3 document, which is JSON or YAML. The operation is named by its operationId, or
-// as in "POST /payments".
+// FromOpenAPI makes a draft of an operation of an OpenAPI 3 document, which is JSON or YAML. The operation is named
+// by its operationId, or as in "POST /payments".
 func FromOpenAPI(source []byte, operation string) (*Draft, error) {
 	root, err := document(source)
 	if err != nil {

@@ -136,7 +136,8 @@ func enumValue(e protoreflect.EnumDescriptor) string {
 	return quoted(string(all.Get(0).Name()))
 }
 
-// wellKnown is an example of a message that has a form of its own in JSON, or that means something by itself; "": it is left out.
+// wellKnown is an example of a message that has a form of its own in JSON, or that means something by itself; "": it
+// is left out.
 func (s *sampler) wellKnown(m protoreflect.MessageDescriptor, name string) (text string, ok bool) {
 	switch m.FullName() {
 	case "google.protobuf.Timestamp":

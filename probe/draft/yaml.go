@@ -201,7 +201,8 @@ func (d *Draft) writeMore(w *writer) {
 # limits: {requests: 5000, rate: 500}                 # in all, and a second`)
 }
 
-// writeVariants writes those that are known, or how they would be written. What counts effects is a GET that shows them.
+// writeVariants writes those that are known, or how they would be written. What counts effects is a GET that shows
+// them.
 func (d *Draft) writeVariants(w *writer) {
 	mark := "# "
 	if d.SlowPath != "" || d.CountPath != "" {

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// attempt is the one attempt that a call has. Retries by a service config can be switched off; what grpc-go calls a transparent
-// retry, after a server has refused a stream, cannot. But grpc-go asks for credentials before each attempt, and these are given
-// once. The second attempt ends before anything of it is sent.
+// attempt is the one attempt that a call has. Retries by a service config can be switched off; what grpc-go calls a
+// transparent retry, after a server has refused a stream, cannot. But grpc-go asks for credentials before each
+// attempt, and these are given once. The second attempt ends before anything of it is sent.
 type attempt struct {
 	begun    atomic.Bool
 	again    atomic.Bool // a second attempt was refused

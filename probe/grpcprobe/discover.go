@@ -20,13 +20,15 @@ type Server struct {
 	Target string
 	// TLS says how to speak it to the target; nil: in the clear.
 	TLS *tls.Config
-	// Metadata goes with the questions: a server may answer those only that it knows. It is sent as it stands. Empty: none.
+	// Metadata goes with the questions: a server may answer those only that it knows. It is sent as it stands. Empty:
+	// none.
 	Metadata []wire.HeaderLine
 }
 
-// Services asks a server what services it has, and what their methods and messages look like; undescribed are those that it names and
-// does not describe. What serves the server itself is left out: reflection, health checks and the like. Nothing else is called, and
-// asking takes 15 seconds at most. It returns an error if the target cannot be reached or does not offer reflection, or if ctx ends.
+// Services asks a server what services it has, and what their methods and messages look like; undescribed are those
+// that it names and does not describe. What serves the server itself is left out: reflection, health checks and the
+// like. Nothing else is called, and asking takes 15 seconds at most. It returns an error if the target cannot be
+// reached or does not offer reflection, or if ctx ends.
 func Services(ctx context.Context, s Server) (all []protoreflect.ServiceDescriptor, undescribed []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()

@@ -51,8 +51,8 @@ func TestAServiceThatIsNotDescribed(t *testing.T) {
 	}
 }
 
-// A server may tell only those what it has that say who they are: in metadata of the caller or of the call. Seen to fail with the
-// metadata of the call left out of the questions.
+// A server may tell only those what it has that say who they are: in metadata of the caller or of the call. Seen to
+// fail with the metadata of the call left out of the questions.
 func TestReflectionIsAskedWithMetadata(t *testing.T) {
 	server := grpc.NewServer(grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		if len(metadata.ValueFromIncomingContext(stream.Context(), "user")) != 1 {

@@ -14,8 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// Recipe is what the probe has to know of a gRPC service. Target, Call and Identity are needed; each of the others makes more
-// cases possible.
+// Recipe is what the probe has to know of a gRPC service. Target, Call and Identity are needed; each of the others
+// makes more cases possible.
 type Recipe struct {
 	// Target is where the server is: host:port.
 	Target string
@@ -28,7 +28,8 @@ type Recipe struct {
 
 	// Call creates something each time it is made with a new key.
 	Call Call
-	// Identity is a JSON pointer into the response, in its JSON form, to what tells one created thing from another: /orderId.
+	// Identity is a JSON pointer into the response, in its JSON form, to what tells one created thing from another:
+	// /orderId.
 	Identity string
 	// Count counts effects from outside, which is better evidence than identities. May be nil.
 	Count probe.Counter
@@ -36,7 +37,8 @@ type Recipe struct {
 	// A is the metadata that makes a call one of the ordinary caller's, B another caller's. Empty: none.
 	A, B []wire.HeaderLine
 
-	// Variants of the call; nil where there is none. One without a method has that of Call, one without a request its request.
+	// Variants of the call; nil where there is none. One without a method has that of Call, one without a request its
+	// request.
 	Slow    *Call // takes a second or more
 	Failing *Call // is refused for a business reason
 	Broken  *Call // ends with an error of the server's

@@ -103,7 +103,8 @@ func (r *reflection) fetch(q *v1.ServerReflectionRequest) error {
 	return nil
 }
 
-// exchange asks one question. An error that is no status is the server's answer to it, and the next question can be asked.
+// exchange asks one question. An error that is no status is the server's answer to it, and the next question can be
+// asked.
 func (r *reflection) exchange(q *v1.ServerReflectionRequest) (*v1.ServerReflectionResponse, error) {
 	// What goes wrong with sending shows when the answer is read.
 	if err := r.stream.SendMsg(q); err != nil && !errors.Is(err, io.EOF) {

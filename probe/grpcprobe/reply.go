@@ -62,8 +62,8 @@ func nameOf(c codes.Code) string {
 	return "code " + strconv.Itoa(int(c))
 }
 
-// statuses are the HTTP statuses that google/rpc/code.proto has beside the codes; 500 for the others. Reports have them, so
-// that success and failure read the same in reports of both protocols.
+// statuses are the HTTP statuses that google/rpc/code.proto has beside the codes; 500 for the others. Reports have
+// them, so that success and failure read the same in reports of both protocols.
 var statuses = map[codes.Code]int{
 	codes.OK: http.StatusOK, codes.InvalidArgument: http.StatusBadRequest, codes.FailedPrecondition: http.StatusBadRequest,
 	codes.OutOfRange: http.StatusBadRequest, codes.Unauthenticated: http.StatusUnauthorized,

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// rules are what a profile says that a client may count on. Codes are those that are right; none: the profile does not say,
-// and what is seen is recorded.
+// rules are what a profile says that a client may count on. Codes are those that are right; none: the profile does
+// not say, and what is seen is recorded.
 type rules struct {
 	name     string
 	header   string // the metadata entry that carries the key; "": the key is in a field
@@ -64,8 +64,9 @@ func rulesOf(name string) (rules, error) {
 	return r, nil
 }
 
-// ietf is draft-ietf-httpapi-idempotency-key-header-07 in gRPC's terms. There is no standard of these codes: they are those that generic clients treat rightly. What can
-// be retried as it is has a code that says so, and what cannot has one that clients do not retry.
+// ietf is draft-ietf-httpapi-idempotency-key-header-07 in gRPC's terms. There is no standard of these codes: they are
+// those that generic clients treat rightly. What can be retried as it is has a code that says so, and what cannot has
+// one that clients do not retry.
 func ietf() rules {
 	return rules{
 		name: "ietf", header: "idempotency-key", marker: "idempotent-replayed", exact: true, compares: true,
@@ -74,14 +75,15 @@ func ietf() rules {
 	}
 }
 
-// aip155 is Google AIP-155, request identification: the key is in the request, and of the rest it says only that there is one
-// effect and that success is shown again.
+// aip155 is Google AIP-155, request identification: the key is in the request, and of the rest it says only that
+// there is one effect and that success is shown again.
 func aip155() rules { return rules{name: "aip155", field: "request_id"} }
 
 // none has only what must hold whether a profile was declared or not.
 func none() rules { return rules{name: "none", header: "idempotency-key"} }
 
-// nothingHappened are codes that say that the call was not carried out: a client makes it again, and must not get them from a shelf.
+// nothingHappened are codes that say that the call was not carried out: a client makes it again, and must not get
+// them from a shelf.
 func nothingHappened(c codes.Code) bool {
 	switch c {
 	case codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated, codes.PermissionDenied, codes.Aborted:

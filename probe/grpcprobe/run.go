@@ -113,8 +113,8 @@ func wantReplay(t *run, first, again reply) bool {
 	return false
 }
 
-// ErrRecipe is matched by errors of Run that are about the recipe, also those for which the server had to be asked for its
-// descriptors. Nothing has been called then.
+// ErrRecipe is matched by errors of Run that are about the recipe, also those for which the server had to be asked
+// for its descriptors. Nothing has been called then.
 var ErrRecipe = errors.New("the recipe is wrong")
 
 // wrong is an error that is ErrRecipe.

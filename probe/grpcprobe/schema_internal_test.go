@@ -9,7 +9,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// A server that compares bytes must find the same ones. Seen to fail without Deterministic: dynamic messages have no order.
+// A server that compares bytes must find the same ones. Seen to fail without Deterministic: dynamic messages have no
+// order.
 func TestTheSameRequestIsTheSameBytes(t *testing.T) {
 	method := protodesc.ToFileDescriptorProto(descriptorpb.File_google_protobuf_descriptor_proto)
 	method.Service = []*descriptorpb.ServiceDescriptorProto{{Name: ptr("S"), Method: []*descriptorpb.MethodDescriptorProto{{

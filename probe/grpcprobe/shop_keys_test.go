@@ -16,7 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Faults of the layer that knows about keys. One that has the name of a code and a situation answers with that code then.
+// Faults of the layer that knows about keys. One that has the name of a code and a situation answers with that code
+// then.
 const (
 	noKeys        fault = "keys are ignored"
 	otherAnswer   fault = "a replay shows something else"
@@ -126,7 +127,8 @@ func (s *shop) claim(key, caller, fingerprint string) (*record, bool) {
 	return rec, !taken
 }
 
-// looked waits until another call has looked for the same key and found nothing, which chance would arrange now and then.
+// looked waits until another call has looked for the same key and found nothing, which chance would arrange now and
+// then.
 func (s *shop) looked(key string) {
 	s.mu.Lock()
 	other, waits := s.lookups[key]

@@ -25,8 +25,8 @@ type session struct {
 // Cases are all of them in the order in which they run, to be listed. Run plays them.
 func Cases() []probe.Case { return cases(&session{}) }
 
-// Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is wrong, if
-// the target cannot be reached or does not offer reflection, or if ctx ends.
+// Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is
+// wrong, if the target cannot be reached or does not offer reflection, or if ctx ends.
 func Run(ctx context.Context, recipe Recipe, o probe.Options) (*probe.Report, error) {
 	if err := recipe.check(); err != nil {
 		return nil, wrong{err}

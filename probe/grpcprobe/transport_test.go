@@ -134,7 +134,8 @@ func TestNothingIsMadeTwice(t *testing.T) {
 	}
 }
 
-// refuser lets the first connection, which asks for descriptors, through to a server, and refuses all streams of the others.
+// refuser lets the first connection, which asks for descriptors, through to a server, and refuses all streams of the
+// others.
 type refuser struct {
 	address string
 	calls   atomic.Int64

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// unanswered is the error for a server that could not be asked what it offers: what came of it, and what may be the matter.
+// unanswered is the error for a server that could not be asked what it offers: what came of it, and what may be the
+// matter.
 func unanswered(err error) error {
 	said := status.Convert(err)
 	switch {

@@ -1,3 +1,5 @@
+// Package profile has the rules that an API can declare, by name: what the draft, a provider or a standard says that
+// a client may count on. Cases compare with these rules and do not know the profiles.
 package profile
 
 import (
@@ -9,15 +11,16 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// Rules are what a profile says that a client may count on. Statuses are those that are right; none: the profile does not say, and what
-// is seen is recorded.
+// Rules are what a profile says that a client may count on. Statuses are those that are right; none: the profile does
+// not say, and what is seen is recorded.
 type Rules struct {
 	Name   string
 	Title  string // for people
 	Header string // that carries the key; "": the key is in the body
 	Member string // of the JSON body that carries the key
 	Quoted bool   // keys are sent as structured-field strings
-	// FirstSent is the header that must come with the key, with the time of the first request (OASIS Repeatable Requests).
+	// FirstSent is the header that must come with the key, with the time of the first request (OASIS Repeatable
+	// Requests).
 	FirstSent string
 
 	MaxKey    int    // the longest key that must work

@@ -60,8 +60,8 @@ func metadata(to *[]wire.HeaderLine, env environment, what string) yamlfile.Fiel
 	return pairs(to, what, metadataName, lineOf(env, metadataValue))
 }
 
-// ParseMetadata reads a line of metadata such as "authorization: Bearer ${TOKEN}": as it is written, and with the variables of the
-// environment. Its error shows nothing of the value.
+// ParseMetadata reads a line of metadata such as "authorization: Bearer ${TOKEN}": as it is written, and with the
+// variables of the environment. Its error shows nothing of the value.
 func ParseMetadata(s string, lookup func(name string) (string, bool)) (written, expanded wire.HeaderLine, err error) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok {

@@ -34,7 +34,8 @@ type call struct {
 	requestAt ast.Node // nil: it has none of its own
 }
 
-// isForGRPC reports whether a recipe says how to make a call, or has a target of gRPC's. What else is in it shows when it is read.
+// isForGRPC reports whether a recipe says how to make a call, or has a target of gRPC's. What else is in it shows
+// when it is read.
 func (p *parser) isForGRPC(source []byte) (is bool) {
 	var target string
 	_ = yamlfile.Read("", source, "a recipe", map[string]yamlfile.Field{

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// Open returns the recipe for a target with everything that it names opened: databases, and the port that receives webhooks.
-// Call done when the run is over.
+// Open returns the recipe for a target with everything that it names opened: databases, and the port that receives
+// webhooks. Call done when the run is over.
 func (f *File) Open(ctx context.Context, target *url.URL) (recipe probe.Recipe, done func() error, err error) {
 	recipe, done = f.Recipe, func() error { return nil }
 	recipe.Target = target

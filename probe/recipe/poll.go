@@ -29,7 +29,8 @@ type getCounter struct {
 
 var _ probe.Counter = (*getCounter)(nil)
 
-// What the recipe's limits are unless it has others: how long the target may take to count, and how long a rate limit is waited out.
+// What the recipe's limits are unless it has others: how long the target may take to count, and how long a rate limit
+// is waited out.
 const (
 	getTimeout  = 15 * time.Second
 	getPatience = 10 * time.Second
@@ -139,8 +140,8 @@ func (c counting) meaning() string {
 	return ""
 }
 
-// numberIn reads a count: a number, or a list whose elements are counted. A body of several values, one after the other, counts
-// them.
+// numberIn reads a count: a number, or a list whose elements are counted. A body of several values, one after the
+// other, counts them.
 func numberIn(body []byte, pointer string) (int64, error) {
 	values, err := valuesIn(body)
 	if err != nil {

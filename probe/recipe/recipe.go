@@ -1,5 +1,3 @@
-// Package recipe reads the YAML files that tell the probe about an API. It is strict: what it does not know or cannot do is refused,
-// with the place, the line and what to write instead.
 package recipe
 
 import (
@@ -21,7 +19,8 @@ import (
 
 // File is a recipe as it is written. Nothing has been opened yet: see Open.
 type File struct {
-	// Recipe lacks what Open adds: the count and the hooks. Its Target is nil if the file does not say where the API is.
+	// Recipe lacks what Open adds: the count and the hooks. Its Target is nil if the file does not say where the API
+	// is.
 	Recipe probe.Recipe
 	// IOwnThis says that the user may test the target, although it is not on this machine.
 	IOwnThis bool
@@ -32,7 +31,8 @@ type File struct {
 	hooks hookSettings
 }
 
-// Load reads a file, with the variables of the environment. The error is a *yamlfile.Faults, or says why the file could not be read.
+// Load reads a file, with the variables of the environment. The error is a *yamlfile.Faults, or says why the file
+// could not be read.
 func Load(path string) (*File, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {

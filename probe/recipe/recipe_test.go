@@ -184,7 +184,8 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
-// wantRefused checks that a recipe has one fault, where it is, what is said of it, and that no credential is shown with it.
+// wantRefused checks that a recipe has one fault, where it is, what is said of it, and that no credential is shown
+// with it.
 func wantRefused(t *testing.T, source string, at yamlfile.Position, says string) {
 	t.Helper()
 	_, err := Parse("payments.yaml", []byte(source), variablesOf)

@@ -14,7 +14,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// sink receives webhooks. Each POST is an effect; one that has been delivered before, by its identifier, is the same effect.
+// sink receives webhooks. Each POST is an effect; one that has been delivered before, by its identifier, is the same
+// effect.
 type sink struct {
 	deliveryID string
 	server     *http.Server

@@ -7,7 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// Badge writes an SVG for a README: the verdict of the score, as "retry-safe: yes" in green, "no" in red, "not shown" in brown.
+// Badge writes an SVG for a README: the verdict of the score, as "retry-safe: yes" in green, "no" in red, "not shown"
+// in brown.
 func Badge(w io.Writer, r *probe.Report) error {
 	safe := Safe(r)
 	value, colour := safe.Verdict, "#1a7f37"

@@ -1,5 +1,5 @@
-// Package report writes what a run of the probe has found in the forms that people and tools read: a table for terminals, a page
-// for browsers, Markdown, JSON, JUnit, SARIF, and a badge.
+// Package report writes what a run of the probe has found in the forms that people and tools read: a table for
+// terminals, a page for browsers, Markdown, JSON, JUnit, SARIF, and a badge.
 //
 //	err := report.HTML(file, found)
 //

@@ -10,7 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/report"
 )
 
-// The schema of the JSON form is a promise to programs: it says something of each field. Seen to fail with a field added to Exchange.
+// The schema of the JSON form is a promise to programs: it says something of each field. Seen to fail with a field
+// added to Exchange.
 func TestDocumentationNamesEveryField(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/probe-report.md")

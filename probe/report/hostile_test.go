@@ -107,8 +107,8 @@ func unseen(c rune) bool {
 	return c != '\n' && c != '\t' && (unicode.In(c, unicode.C, unicode.Zl, unicode.Zp) || c == '\ufffe')
 }
 
-// checkMarkdown wants as many lines, and as many bars that divide cells, as a harmless text makes. The only markup that may be there is
-// the empty comment that keeps GitHub from finding mentions.
+// checkMarkdown wants as many lines, and as many bars that divide cells, as a harmless text makes. The only markup
+// that may be there is the empty comment that keeps GitHub from finding mentions.
 func checkMarkdown(t *testing.T, text, got, harmless string) {
 	t.Helper()
 	got = unescaped(strings.ReplaceAll(got, "<!-- -->", ""))

@@ -15,8 +15,8 @@ import (
 //go:embed page.html page.css
 var pageFiles embed.FS
 
-// HTML writes the report as a page that needs nothing else: no script, no font, no picture from elsewhere. For each FAIL, BROKEN and WARN it
-// draws who sent what when.
+// HTML writes the report as a page that needs nothing else: no script, no font, no picture from elsewhere. For each
+// FAIL, BROKEN and WARN it draws who sent what when.
 func HTML(w io.Writer, r *probe.Report) error {
 	form, err := template.New("page.html").ParseFS(pageFiles, "page.html", "page.css")
 	if err != nil {

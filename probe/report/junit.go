@@ -10,8 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// JUnit writes the report as JUnit XML, which most CI systems read. FAIL is a failure, BROKEN an error, N/A is skipped; WARN and INFO
-// have passed, and say what they have to say in system-out.
+// JUnit writes the report as JUnit XML, which most CI systems read. FAIL is a failure, BROKEN an error, N/A is
+// skipped; WARN and INFO have passed, and say what they have to say in system-out.
 func JUnit(w io.Writer, r *probe.Report) error {
 	suite := junitSuite{
 		Name: "retrysafe probe", Hostname: line(r.Target), Timestamp: r.BeganAt.UTC().Format("2006-01-02T15:04:05"), Time: seconds(r.Took),

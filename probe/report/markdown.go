@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
-// Markdown writes the report as GitHub shows it: a table of the cases that say something, and an explanation of each FAIL, BROKEN and WARN.
+// Markdown writes the report as GitHub shows it: a table of the cases that say something, and an explanation of each
+// FAIL, BROKEN and WARN.
 func Markdown(w io.Writer, r *probe.Report) error {
 	m := &markdown{seen: r.Observed}
 	m.printf("# Probe of %s\n", md(r.Target))
@@ -82,7 +83,8 @@ func (m *markdown) explain(o probe.Outcome) {
 	}
 }
 
-// md is text in which nothing means anything to Markdown or to GitHub: neither markup nor HTML, links, mentions or references.
+// md is text in which nothing means anything to Markdown or to GitHub: neither markup nor HTML, links, mentions or
+// references.
 func md(text string) string {
 	var b strings.Builder
 	letters := []rune(line(text))

@@ -12,14 +12,15 @@ import (
 
 // SARIFOptions of SARIF. SARIFOptions{} works.
 type SARIFOptions struct {
-	// Recipe is the file to show findings at, relative to the root of the repository: code scanning wants one. Default: none,
-	// findings are at the target's URL.
+	// Recipe is the file to show findings at, relative to the root of the repository: code scanning wants one.
+	// Default: none, findings are at the target's URL.
 	Recipe string
 	// Version of the tool. Default: none.
 	Version string
 }
 
-// SARIF writes the report as SARIF 2.1.0 for code scanning: each FAIL, BROKEN and WARN is a result, and each case a rule.
+// SARIF writes the report as SARIF 2.1.0 for code scanning: each FAIL, BROKEN and WARN is a result, and each case a
+// rule.
 func SARIF(w io.Writer, r *probe.Report, o SARIFOptions) error {
 	run := sarifRun{AutomationDetails: sarifID{"retrysafe-probe/" + line(r.Profile)}, Results: []sarifResult{}}
 	run.Tool.Driver = sarifDriver{Name: "retrysafe probe", Version: o.Version, InformationURI: "https://github.com/retrysafe/retrysafe", Rules: []sarifRule{}}

@@ -16,14 +16,16 @@ const (
 	NotShown = "not shown" // no case has failed, but some of the badge's were not played, or did not pass
 )
 
-// Score is the answer of a report to one question: is the API safe to retry, or does it do what the IETF draft says? Its verdict is the
-// badge. The numbers explain the verdict and are no marks: what was not played is not known, and one FAIL is enough for No.
+// Score is the answer of a report to one question: is the API safe to retry, or does it do what the IETF draft says?
+// Its verdict is the badge. The numbers explain the verdict and are no marks: what was not played is not known, and
+// one FAIL is enough for No.
 type Score struct {
 	Name    string `json:"name"` // "retry-safe" or "ietf"
 	Verdict string `json:"verdict"`
 	// Reason is a sentence that says why.
 	Reason string `json:"reason"`
-	// Asked is how many cases the badge asks for, of those that the profile has; Passed is how many of them are PASS or INFO.
+	// Asked is how many cases the badge asks for, of those that the profile has; Passed is how many of them are PASS
+	// or INFO.
 	Asked  int `json:"asked"`
 	Passed int `json:"passed"`
 	// Open are the badge's cases that have neither passed nor failed, each with what became of it, such as "X01 N/A".
@@ -63,8 +65,8 @@ func ofDraft(r *probe.Report) bool {
 	return strings.HasPrefix(r.Profile, "ietf") && r.Observed.Protocol == ""
 }
 
-// overGRPC are the cases of a run over gRPC, as far as scores need them. Package grpcprobe has the rest of them; the standard library
-// does not speak gRPC.
+// overGRPC are the cases of a run over gRPC, as far as scores need them. Package grpcprobe has the rest of them; the
+// standard library does not speak gRPC.
 func overGRPC() []probe.Case {
 	var all []probe.Case
 	for _, id := range []string{"G01", "G02", "G03", "G04", "G05", "G06"} {
@@ -132,6 +134,6 @@ func some(all []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(all[:most], ", "), len(all)-most)
 }
 
-// passes reports verdicts that a score is content with. INFO is a case that was played where the profile leaves open what is right: it
-// has found nothing wrong.
+// passes reports verdicts that a score is content with. INFO is a case that was played where the profile leaves open
+// what is right: it has found nothing wrong.
 func passes(v probe.Verdict) bool { return v == probe.Pass || v == probe.Info }

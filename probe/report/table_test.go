@@ -102,8 +102,8 @@ func gated(profile string, but map[string]probe.Verdict) *probe.Report {
 	return r
 }
 
-// The verdict needs no arithmetic, and its reason names what is missing. Seen to fail while scores were fractions: a report without a FAIL
-// had 18/20, and one with a FAIL 20/20.
+// The verdict needs no arithmetic, and its reason names what is missing. Seen to fail while scores were fractions: a
+// report without a FAIL had 18/20, and one with a FAIL 20/20.
 func TestScores(t *testing.T) {
 	t.Parallel()
 	const met = "all 20 cases of the badge passed"

@@ -34,7 +34,8 @@ func lines(s string) string {
 	return b.String()
 }
 
-// hidden reports characters that a reader does not see: controls, formats, separators of lines, private and unassigned ones.
+// hidden reports characters that a reader does not see: controls, formats, separators of lines, private and
+// unassigned ones.
 func hidden(c rune) bool {
 	return unicode.In(c, unicode.C, unicode.Zl, unicode.Zp) || !unicode.IsGraphic(c)
 }

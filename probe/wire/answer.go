@@ -72,7 +72,8 @@ func (a Answer) Plain() []byte {
 	return a.Body
 }
 
-// Decoded is the body without its coding. It returns an error if that is neither none nor gzip, or not what the header says.
+// Decoded is the body without its coding. It returns an error if that is neither none nor gzip, or not what the
+// header says.
 func (a Answer) Decoded() ([]byte, error) {
 	looksLikeGzip := bytes.HasPrefix(a.Body, []byte{0x1f, 0x8b})
 	switch c := a.Coding(); {

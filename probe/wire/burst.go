@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Burst sends requests at once: it opens a connection for each, sends all but the last byte of every request, and then all last
-// bytes. The answers are in the order of the requests.
+// Burst sends requests at once: it opens a connection for each, sends all but the last byte of every request, and
+// then all last bytes. The answers are in the order of the requests.
 func (c *Client) Burst(ctx context.Context, requests []Request) []Answer {
 	answers := make([]Answer, len(requests))
 	ready := c.line(ctx, requests, answers)

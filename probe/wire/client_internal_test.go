@@ -57,7 +57,8 @@ func listen(t *testing.T, h http.Handler, overTLS, two bool) *httptest.Server {
 	return s
 }
 
-// crowd counts how many requests are being handled, and lets none end before all have come: only a barrier gets through.
+// crowd counts how many requests are being handled, and lets none end before all have come: only a barrier gets
+// through.
 type crowd struct {
 	all   int
 	seen  atomic.Int64

@@ -83,8 +83,8 @@ type Expected struct {
 	Silent   bool // the server has not answered the head
 }
 
-// SendExpecting sends the head of a request with Expect: 100-continue, and the body when the server asks for it or when it
-// has not answered within patience. The connection stays open.
+// SendExpecting sends the head of a request with Expect: 100-continue, and the body when the server asks for it or
+// when it has not answered within patience. The connection stays open.
 func (c *Conn) SendExpecting(ctx context.Context, r Request, patience time.Duration) (e Expected) {
 	sent := time.Now()
 	if err := c.sendHead(ctx, r); err != nil {
@@ -138,8 +138,8 @@ func (c *Conn) silent(patience time.Duration) bool {
 	return errors.As(err, &late) && late.Timeout()
 }
 
-// Behind returns what the server has sent after the answer: all of it until it ends the connection if it has said that it
-// does so, otherwise what is there already.
+// Behind returns what the server has sent after the answer: all of it until it ends the connection if it has said
+// that it does so, otherwise what is there already.
 func (c *Conn) Behind(a Answer) []byte {
 	n := int64(c.in.Buffered())
 	if n == 0 && a.Closing {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// gate is where requests wait for each other. It opens when all have arrived, or after a while: a target may not take as many
-// streams at once.
+// gate is where requests wait for each other. It opens when all have arrived, or after a while: a target may not take
+// as many streams at once.
 type gate struct {
 	mu      sync.Mutex
 	missing int

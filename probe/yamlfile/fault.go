@@ -1,5 +1,5 @@
-// Package yamlfile reads YAML files strictly: what is not known or makes no sense is refused, with the place, the line and what to
-// write instead, and everything that is wrong is said at once.
+// Package yamlfile reads YAML files strictly: what is not known or makes no sense is refused, with the place, the
+// line and what to write instead, and everything that is wrong is said at once.
 package yamlfile
 
 import (

@@ -27,8 +27,8 @@ type Field func(r *Reader, value ast.Node)
 // maxFile bounds a file: larger ones are something else.
 const maxFile = 1 << 20
 
-// Read reads a file that is a mapping. The error is a *Faults with everything that is wrong. Afterwards, if it is not nil, finish looks
-// for what is missing or makes no sense together.
+// Read reads a file that is a mapping. The error is a *Faults with everything that is wrong. Afterwards, if it is not
+// nil, finish looks for what is missing or makes no sense together.
 func Read(name string, source []byte, what string, known map[string]Field, finish func(r *Reader)) error {
 	source = bytes.TrimPrefix(source, []byte("\uFEFF")) // the byte order mark of some editors
 	root, fault := parse(source)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Faults of the layer when several requests come at once, or one is lost. LookThenRun, OwnConflict and ClientsEnd are others.
+// Faults of the layer when several requests come at once, or one is lost. LookThenRun, OwnConflict and ClientsEnd are
+// others.
 const (
 	LocalLock    Fault = "the lock is local"             // two processes share the records, not who is at work
 	ToldToWait   Fault = "the owner waits for itself"    // it is told that its own request is in flight
@@ -100,7 +101,8 @@ func (a *API) beforeSave(r *http.Request) {
 	}
 }
 
-// elsewhere reports whether a record is of a request that another process is at work on, and which this one does not see. a.mu is held.
+// elsewhere reports whether a record is of a request that another process is at work on, and which this one does not
+// see. a.mu is held.
 func (a *API) elsewhere(rec *record) bool {
 	return a.has(LocalLock) && !rec.ended() && rec.process != a.claims%2
 }

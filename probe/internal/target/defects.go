@@ -29,7 +29,8 @@ const (
 // cut is how much of a body an API with HashCut compares.
 const cut = 4 << 10
 
-// loses reports whether the answer to a claim was lost. It waits until another request has met the claim, so that all are told to wait.
+// loses reports whether the answer to a claim was lost. It waits until another request has met the claim, so that all
+// are told to wait.
 func (a *API) loses(r *http.Request, rec *record) bool {
 	if !a.has(ClaimLost) || r.URL.Path == "/things/limited" {
 		return false

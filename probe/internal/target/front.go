@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// ServeHTTP is the web server in front of the API: what it does is no matter of keys, or must be done before anything is read.
+// ServeHTTP is the web server in front of the API: what it does is no matter of keys, or must be done before anything
+// is read.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = a.inThisLife(r)
 	if a.overrun(w) || a.ownsEarly(w, r) || a.lacksStore(w, r) || a.repeatsRefusal(w, r) {

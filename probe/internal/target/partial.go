@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ownsEarly takes the key before the body is there. It is the front of an API with one of the faults of half-sent requests; what it
-// takes is its own matter: the layer behind it does not know.
+// ownsEarly takes the key before the body is there. It is the front of an API with one of the faults of half-sent
+// requests; what it takes is its own matter: the layer behind it does not know.
 func (a *API) ownsEarly(w http.ResponseWriter, r *http.Request) bool {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" || !a.has(HalfOwns) && !a.has(HalfKeeps) && !a.has(HalfBlocks) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// StartExact serves an API through something that knows its header by one spelling only: a line with any other is lost. It
-// returns the address of that.
+// StartExact serves an API through something that knows its header by one spelling only: a line with any other is
+// lost. It returns the address of that.
 func StartExact(t testing.TB, header string, faults ...Fault) (*API, string) {
 	t.Helper()
 	api, server := Start(t, faults...)

@@ -56,8 +56,8 @@ func lifeOf(r *http.Request) *life {
 	return l
 }
 
-// Restart ends the API as a crash does, and starts it again: what was being worked on goes no further, connections are cut. Records
-// are kept, and effects.
+// Restart ends the API as a crash does, and starts it again: what was being worked on goes no further, connections
+// are cut. Records are kept, and effects.
 func (a *API) Restart(s *httptest.Server) {
 	a.mu.Lock()
 	a.life.at = time.Now()

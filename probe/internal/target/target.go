@@ -1,5 +1,5 @@
-// Package target is an API that is safe to retry, and that can be told to have one fault or another: what the probe is tested
-// against. A case that no fault fails proves nothing.
+// Package target is an API that is safe to retry, and that can be told to have one fault or another: what the probe
+// is tested against. A case that no fault fails proves nothing.
 package target
 
 import (

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// StartUntrimmed serves an API that takes white space around a key for a part of it. Package net/http trims it, so that it is made
-// visible before.
+// StartUntrimmed serves an API that takes white space around a key for a part of it. Package net/http trims it, so
+// that it is made visible before.
 func StartUntrimmed(t testing.TB) (*API, *httptest.Server) {
 	t.Helper()
 	a := New(Untrimmed)
