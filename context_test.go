@@ -111,16 +111,17 @@ func TestTimeoutsComeInTimeForAll(t *testing.T) {
 	bubble(t, retrysafe.Policy{Timeout: time.Minute}, func(k *kit) {
 		took := make([]time.Duration, 6)
 		for i := range took {
-			go k.guard.Do(k.ctx, request(string(rune('a'+i)), "raw1:a"), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-				began := time.Now()
-				time.Sleep(time.Duration(30-7*(i%3)) * time.Second) // the first ask last
-				if i == 4 {
-					return retrysafe.Result{}, nil // and leaves
-				}
-				<-ctx.Done()
-				took[i] = time.Since(began)
-				return retrysafe.Result{}, nil
-			})
+			go k.guard.Do(k.ctx, request(string(rune('a'+i)), "raw1:a"),
+				func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+					began := time.Now()
+					time.Sleep(time.Duration(30-7*(i%3)) * time.Second) // the first ask last
+					if i == 4 {
+						return retrysafe.Result{}, nil // and leaves
+					}
+					<-ctx.Done()
+					took[i] = time.Since(began)
+					return retrysafe.Result{}, nil
+				})
 			time.Sleep(time.Second)
 		}
 		time.Sleep(2 * time.Minute)

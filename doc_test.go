@@ -15,7 +15,8 @@ func TestPackageComment(t *testing.T) {
 		line = strings.TrimSuffix(line, "\n")
 		code, isCode := strings.CutPrefix(line, "//\t")
 		first, _, isRow := strings.Cut(code, "  ")
-		if isCode && isRow && !strings.Contains(first, "=") && !strings.HasSuffix(first, ":") && !strings.HasPrefix(first, "\t") {
+		if isCode && isRow && !strings.Contains(first, "=") && !strings.HasSuffix(first, ":") &&
+			!strings.HasPrefix(first, "\t") {
 			paths++
 			if _, err := os.Stat(first); err != nil {
 				t.Error(err)

@@ -290,7 +290,8 @@ func TestWithKeepsTheOtherWindows(t *testing.T) {
 	day := 24 * time.Hour
 	long := newGuard().With(retrysafe.Policy{Retention: retrysafe.Retention{Key: 30 * day, Audit: 90 * day}})
 	want := retrysafe.Retention{Replay: time.Hour, Key: 30 * day, Audit: 90 * day}
-	if got := long.With(retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour}}).Policy().Retention; got != want {
+	if got := long.With(retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour}}).Policy().
+		Retention; got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -11,10 +11,12 @@ import (
 
 // The values were computed by other means: they must never change, or keys in use lose their records.
 func TestDerivedIDVectors(t *testing.T) {
-	if got, want := retrysafe.NaturalID("invoice", "42"), "ea239d9bc241320adf01053592276901d7f2f14f3b1b80af67afa116a09f33da"; got != want {
+	if got, want := retrysafe.NaturalID("invoice", "42"),
+		"ea239d9bc241320adf01053592276901d7f2f14f3b1b80af67afa116a09f33da"; got != want {
 		t.Errorf("NaturalID = %s, want %s", got, want)
 	}
-	if got, want := retrysafe.BodyHashID([]byte("secret"), "", `{"amount":100}`), "864e080e3eb4e01e7fad821d2dfd5f3d9ed4ffe0fc89a156e1c5cb2325cc08d4"; got != want {
+	if got, want := retrysafe.BodyHashID([]byte("secret"), "", `{"amount":100}`),
+		"864e080e3eb4e01e7fad821d2dfd5f3d9ed4ffe0fc89a156e1c5cb2325cc08d4"; got != want {
 		t.Errorf("BodyHashID = %s, want %s", got, want)
 	}
 }
@@ -26,7 +28,10 @@ func TestNaturalIDKeepsPartsApart(t *testing.T) {
 
 // Seen to fail with the lengths taken out.
 func TestBodyHashIDKeepsPartsApart(t *testing.T) {
-	distinct.Want(t, distinct.Alike(), func(parts []string) string { return retrysafe.BodyHashID([]byte("s"), "", parts...) })
+	distinct.Want(t, distinct.Alike(), func(parts []string) string {
+		return retrysafe.BodyHashID([]byte("s"), "",
+			parts...)
+	})
 	distinct.Want(t, distinct.Tuples(3), func(parts []string) string {
 		return retrysafe.BodyHashID([]byte("s"), parts[0], parts[1:]...)
 	})

@@ -23,7 +23,8 @@ func TestKeyVectors(t *testing.T) {
 		key.Child("payment:refund"):      "31bef56cfcb5030e1c9133c37b97bbb5",
 		retrysafe.Key{ID: "k"}.String():  "8c16d05c5553cd26f9764ebcc0478a61",
 		retrysafe.Key{ID: "k"}.Child(""): "ee0d3fb0ac5f4487e4c0c30fa407657d",
-		retrysafe.Key{Scope: strings.Repeat("s", 200), ID: strings.Repeat("k", 1024)}.String(): "b8aab45db0e09ecd9585e373abe308d7",
+		retrysafe.Key{Scope: strings.Repeat("s", 200),
+			ID: strings.Repeat("k", 1024)}.String(): "b8aab45db0e09ecd9585e373abe308d7",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -34,7 +35,8 @@ func TestKeyVectors(t *testing.T) {
 // Seen to fail with the lengths taken out.
 func TestDigestAndChildKeepScopeAndIDApart(t *testing.T) {
 	distinct.Want(t, distinct.Tuples(2), func(p []string) string { return retrysafe.Key{Scope: p[0], ID: p[1]}.String() })
-	distinct.Want(t, distinct.Tuples(3), func(p []string) string { return retrysafe.Key{Scope: p[0], ID: p[1]}.Child(p[2]) })
+	distinct.Want(t, distinct.Tuples(3),
+		func(p []string) string { return retrysafe.Key{Scope: p[0], ID: p[1]}.Child(p[2]) })
 	key := retrysafe.Key{Scope: "a", ID: "b"}
 	if strings.Contains(key.Child(""), key.String()) {
 		t.Error("the child without a name is the digest")
@@ -43,7 +45,8 @@ func TestDigestAndChildKeepScopeAndIDApart(t *testing.T) {
 
 // Seen to fail with the escaping of slashes, and with that of percent signs, taken out.
 func TestScopeIsInjective(t *testing.T) {
-	some := slices.DeleteFunc(distinct.Alike(), func(parts []string) bool { return len(parts) == 0 }) // none: as one that is empty
+	// none: as one that is empty
+	some := slices.DeleteFunc(distinct.Alike(), func(parts []string) bool { return len(parts) == 0 })
 	distinct.Want(t, some, func(parts []string) string { return retrysafe.Scope(parts...) })
 	if got, want := retrysafe.Scope("v2", "tenant-17", "POST /payments"), "v2/tenant-17/POST %2Fpayments"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -81,8 +84,10 @@ func TestKeyIsNeverShown(t *testing.T) {
 			wantHidden(t, name+" "+verb, key, fmt.Sprintf(verb, v))
 		}
 		wantHidden(t, name+" JSON", key, toJSON(t, v))
-		wantHidden(t, name+" slog text", key, logged(v, func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) }))
-		wantHidden(t, name+" slog JSON", key, logged(v, func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) }))
+		wantHidden(t, name+" slog text", key,
+			logged(v, func(b *bytes.Buffer) slog.Handler { return slog.NewTextHandler(b, nil) }))
+		wantHidden(t, name+" slog JSON", key,
+			logged(v, func(b *bytes.Buffer) slog.Handler { return slog.NewJSONHandler(b, nil) }))
 	}
 	if got := slog.AnyValue(key).Resolve(); got.Kind() != slog.KindString || got.String() != key.Digest().String() {
 		t.Errorf("slog handlers get %#v", got)
@@ -127,7 +132,8 @@ func TestParseDigest(t *testing.T) {
 	if got, err := retrysafe.ParseDigest(strings.ToUpper(want.String())); err != nil || got != want {
 		t.Errorf("in capitals: %v, %v", got, err)
 	}
-	for _, s := range []string{"", "00", want.String()[:30], want.String() + "00", want.String()[:31] + "g", " " + want.String()[1:], "0x" + want.String()[2:]} {
+	for _, s := range []string{"", "00", want.String()[:30], want.String() + "00", want.String()[:31] + "g",
+		" " + want.String()[1:], "0x" + want.String()[2:]} {
 		if got, err := retrysafe.ParseDigest(s); err == nil || got != (retrysafe.Digest{}) {
 			t.Errorf("ParseDigest(%q) = %v, %v; want an error", s, got, err)
 		}

@@ -100,7 +100,8 @@ func (k EventKind) String() string {
 	return name(int(k), "attempt_started", "attempt_resumed", "answer_replayed", "answer_omitted", "in_flight_refused",
 		"wait_timed_out", "mismatch_refused", "abandoned_refused", "not_replayable_refused", "work_succeeded",
 		"work_failed", "work_released", "work_unknown", "step_unused", "lease_taken", "save_failed", "saved_late",
-		"save_abandoned", "store_failed", "ran_unprotected", "fingerprint_incomparable", "sweep_ended", "key_resolved", "key_purged")
+		"save_abandoned", "store_failed", "ran_unprotected", "fingerprint_incomparable", "sweep_ended",
+		"key_resolved", "key_purged")
 }
 
 // WithObserver returns a Guard that tells o, after the observers of g, what happens to the requests that it is given.

@@ -46,14 +46,16 @@ func TestResolveAbandonsAgain(t *testing.T) {
 			k.crash()
 			k.store.down(method)
 			complete := decision(retrysafe.ResolveComplete)
-			if _, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), complete); !errors.Is(err, retrysafe.ErrStoreFailed) || !errors.Is(err, errDown) {
+			if _, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), complete); !errors.Is(err,
+				retrysafe.ErrStoreFailed) || !errors.Is(err, errDown) {
 				k.Errorf("Resolve = %v, want ErrStoreFailed with the store's error", err)
 			}
 			k.store.up()
 			k.wantRefusal(pay(), retrysafe.ErrAbandoned)
 			known := k.wantRecord(k.resolve(decision(retrysafe.ResolveComplete)), retrysafe.Succeeded)
 			trail := known.Trail()
-			if last := trail[len(trail)-1]; last.Unfinished || method == "complete" && (len(trail) != 2 || !trail[0].Unfinished) {
+			if last := trail[len(trail)-1]; last.Unfinished || method == "complete" &&
+				(len(trail) != 2 || !trail[0].Unfinished) {
 				k.Errorf("the trail is %+v", trail)
 			}
 			k.wantAnswer(pay(), k.answer("must not run"), "paid", true)
@@ -67,7 +69,8 @@ func TestResolveWithoutAnswerToTheClaim(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		k.crash()
 		k.loses("claim", 2)
-		if _, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveFail)); !errors.Is(err, retrysafe.ErrStoreFailed) {
+		if _, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveFail)); !errors.Is(err,
+			retrysafe.ErrStoreFailed) {
 			k.Errorf("Resolve = %v, want ErrStoreFailed", err)
 		}
 		time.Sleep(time.Second)
@@ -122,10 +125,12 @@ func TestTrailOfWhatWasCutOff(t *testing.T) {
 func TestResolveKeepsTheRetention(t *testing.T) {
 	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveRelease} {
 		bubble(t, retrysafe.Policy{Retention: retrysafe.Retention{Replay: 30 * 24 * time.Hour}}, func(k *kit) {
-			if _, err := k.guard.Do(k.ctx, pay(), k.failing(retrysafe.Unknown(errDown))); !errors.Is(err, retrysafe.ErrAbandoned) {
+			if _, err := k.guard.Do(k.ctx, pay(), k.failing(retrysafe.Unknown(errDown))); !errors.Is(err,
+				retrysafe.ErrAbandoned) {
 				k.Fatal(err)
 			}
-			short := k.guard.With(retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: time.Hour}})
+			short := k.guard.With(retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour, Key: time.Hour,
+				Audit: time.Hour}})
 			if _, err := short.Resolve(k.ctx, pay().Key.Digest(), decision(action)); err != nil {
 				k.Fatal(err)
 			}
@@ -158,7 +163,8 @@ func TestTrailIsNotTheWorks(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Reconcile(reconcile)}, func(k *kit) {
 		k.crash()
 		k.store.down("complete")
-		if _, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveComplete)); !errors.Is(err, retrysafe.ErrStoreFailed) {
+		if _, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveComplete)); !errors.Is(err,
+			retrysafe.ErrStoreFailed) {
 			k.Fatal(err)
 		}
 		k.store.up()
@@ -215,7 +221,8 @@ func TestPurge(t *testing.T) {
 			k.Fatal(err)
 		}
 		trail := known.Trail()
-		if len(trail) != 2 || trail[0].Unfinished || trail[1].Action != retrysafe.ResolvePurge || trail[1].By != "ada" || trail[1].Unfinished {
+		if len(trail) != 2 || trail[0].Unfinished || trail[1].Action != retrysafe.ResolvePurge ||
+			trail[1].By != "ada" || trail[1].Unfinished {
 			k.Errorf("the trail is %+v", trail)
 		}
 		k.wantRecord(known, retrysafe.Succeeded)

@@ -21,7 +21,8 @@ func (k *kit) wantNot(r retrysafe.Resolution, reason error) string {
 		k.Fatalf("Resolve = %v, want %v", err, reason)
 	}
 	after, _ := k.store.Inspect(k.ctx, digest)
-	if len(before) != len(after) || len(after) > 0 && (before[0].Fence != after[0].Fence || before[0].State != after[0].State) {
+	if len(before) != len(after) || len(after) > 0 &&
+		(before[0].Fence != after[0].Fence || before[0].State != after[0].State) {
 		k.Errorf("Resolve failed with %v and changed %+v to %+v", err, before, after)
 	}
 	return err.Error()
@@ -37,7 +38,8 @@ func TestResolveRefuses(t *testing.T) {
 		k.wantNot(complete, retrysafe.ErrKeyUnknown)
 		_, err := k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 			for _, r := range []retrysafe.Resolution{complete, dry} {
-				if text := k.wantNot(r, retrysafe.ErrNotAbandoned); !strings.Contains(text, "attempt 1") || !strings.Contains(text, "30s") {
+				if text := k.wantNot(r, retrysafe.ErrNotAbandoned); !strings.Contains(text, "attempt 1") ||
+					!strings.Contains(text, "30s") {
 					k.Errorf("the error does not say who works how long: %s", text)
 				}
 			}
@@ -107,13 +109,15 @@ type bare struct{ retrysafe.Store }
 func TestResolveNeedsAnInspector(t *testing.T) {
 	k := newKit(t, retrysafe.Policy{})
 	g := retrysafe.New(bare{k.store}, retrysafe.Options{})
-	if _, err := g.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveFail)); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := g.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveFail)); !errors.Is(err,
+		errors.ErrUnsupported) {
 		t.Errorf("Resolve = %v, want ErrUnsupported", err)
 	}
 	if err := g.Shutdown(k.ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveFail)); !errors.Is(err, retrysafe.ErrShutdown) {
+	if _, err := g.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveFail)); !errors.Is(err,
+		retrysafe.ErrShutdown) {
 		t.Errorf("Resolve = %v, want ErrShutdown", err)
 	}
 }
@@ -156,7 +160,8 @@ func TestResolveWhatHasChangedMeanwhile(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) { // the zombie completes
 		zombie := k.crash()
 		k.between(func() {
-			if err := k.store.Store.Complete(k.ctx, zombie, retrysafe.Result{Body: []byte("zombie")}, retrysafe.Retention{}); err != nil {
+			if err := k.store.Store.Complete(k.ctx, zombie, retrysafe.Result{Body: []byte("zombie")},
+				retrysafe.Retention{}); err != nil {
 				k.Error(err)
 			}
 		})
@@ -204,7 +209,8 @@ func TestReleasedKeyStaysReleased(t *testing.T) {
 		})
 		k.between(func() {
 			second := retrysafe.New(late, retrysafe.Options{})
-			if _, err := second.Resolve(k.ctx, digest, decision(retrysafe.ResolveFail)); !errors.Is(err, retrysafe.ErrNotAbandoned) {
+			if _, err := second.Resolve(k.ctx, digest, decision(retrysafe.ResolveFail)); !errors.Is(err,
+				retrysafe.ErrNotAbandoned) {
 				k.Errorf("the second: %v", err)
 			}
 		})
@@ -236,7 +242,8 @@ func TestResolveAtOnce(t *testing.T) {
 		k := newKit(t, retrysafe.Policy{})
 		abandon(k)
 		const persons = 4
-		actions := []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail, retrysafe.ResolveRelease, retrysafe.ResolveRelease}
+		actions := []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail,
+			retrysafe.ResolveRelease, retrysafe.ResolveRelease}
 		var all sync.WaitGroup
 		won := make([]error, persons)
 		for i := range persons {
@@ -335,8 +342,10 @@ func TestResolveIsFenced(t *testing.T) {
 // ErrLeaseLost, and its retries and all others get the decision. Seen to fail with the comparison of leases taken out
 // of memstore, and with it taken out of its Release alone.
 func TestZombieAfterResolve(t *testing.T) {
-	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail, retrysafe.ResolveRelease} {
-		for name, end := range map[string]error{"completes": nil, "fails": errDown, "releases": retrysafe.Retryable(errDown)} {
+	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail,
+		retrysafe.ResolveRelease} {
+		for name, end := range map[string]error{"completes": nil, "fails": errDown,
+			"releases": retrysafe.Retryable(errDown)} {
 			t.Run(string(action)+"/"+name, func(t *testing.T) { zombieAfter(t, action, end) })
 		}
 	}

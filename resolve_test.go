@@ -36,7 +36,8 @@ func (k *kit) wantRecord(got retrysafe.Record, state retrysafe.State) retrysafe.
 	}
 	want := found[0]
 	if want.State != state || got.State != state || got.Fence != want.Fence || got.Attempt != want.Attempt ||
-		string(got.Result.Body) != string(want.Result.Body) || len(got.Steps) != len(want.Steps) || (got.KeyLeft-want.KeyLeft).Abs() > time.Second {
+		string(got.Result.Body) != string(want.Result.Body) || len(got.Steps) != len(want.Steps) ||
+		(got.KeyLeft-want.KeyLeft).Abs() > time.Second {
 		k.Errorf("Resolve returned %+v, the store has %+v, want state %v", got, want, state)
 	}
 	return want

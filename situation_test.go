@@ -49,7 +49,8 @@ func TestExplain(t *testing.T) {
 		{"unknown, and retries resume", rerun, func(k *kit) (retrysafe.Outcome, error) {
 			return k.guard.Do(k.ctx, pay(), k.failing(retrysafe.Unknown(errors.New("no answer"))))
 		}, retrysafe.Advice{
-			Situation: retrysafe.SituationOutcomeUnknown, Executed: retrysafe.ExecutedUnknown, Retryable: true, RetryAfter: time.Second,
+			Situation: retrysafe.SituationOutcomeUnknown, Executed: retrysafe.ExecutedUnknown, Retryable: true,
+			RetryAfter: time.Second,
 		}},
 		{"abandoned", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			k.crash()
@@ -64,29 +65,33 @@ func TestExplain(t *testing.T) {
 				k.guard.Do(k.ctx, pay(), k.answer("paid"))
 				time.Sleep(2 * time.Minute)
 				return k.guard.Do(k.ctx, pay(), k.answer("paid"))
-			}, retrysafe.Advice{Situation: retrysafe.SituationNotReplayable, Executed: retrysafe.ExecutedYes, NewKeyRequired: true}},
+			}, retrysafe.Advice{Situation: retrysafe.SituationNotReplayable, Executed: retrysafe.ExecutedYes,
+				NewKeyRequired: true}},
 		{"in flight", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
 			time.Sleep(3 * time.Second)
 			return k.guard.Do(k.ctx, pay(), k.answer("paid"))
 		}, retrysafe.Advice{
-			Situation: retrysafe.SituationInFlight, Executed: retrysafe.ExecutedUnknown, Retryable: true, RetryAfter: 3 * time.Second,
-		}},
-		{"waited in vain", retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Second)}, func(k *kit) (retrysafe.Outcome, error) {
-			go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
-			time.Sleep(time.Second)
-			return k.guard.Do(k.ctx, pay(), k.answer("paid"))
-		}, retrysafe.Advice{
 			Situation: retrysafe.SituationInFlight, Executed: retrysafe.ExecutedUnknown, Retryable: true,
-			RetryAfter: 1010 * time.Millisecond, // the age of the attempt when the store was asked last
+			RetryAfter: 3 * time.Second,
 		}},
-		{"canceled while waiting", retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}, func(k *kit) (retrysafe.Outcome, error) {
-			go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
-			time.Sleep(time.Second)
-			ctx, stop := context.WithTimeout(k.ctx, time.Second)
-			defer stop()
-			return k.guard.Do(ctx, pay(), k.answer("paid"))
-		}, retrysafe.Advice{Situation: retrysafe.SituationCanceled, Executed: retrysafe.ExecutedUnknown, Retryable: true}},
+		{"waited in vain", retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Second)},
+			func(k *kit) (retrysafe.Outcome, error) {
+				go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
+				time.Sleep(time.Second)
+				return k.guard.Do(k.ctx, pay(), k.answer("paid"))
+			}, retrysafe.Advice{
+				Situation: retrysafe.SituationInFlight, Executed: retrysafe.ExecutedUnknown, Retryable: true,
+				RetryAfter: 1010 * time.Millisecond, // the age of the attempt when the store was asked last
+			}},
+		{"canceled while waiting", retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)},
+			func(k *kit) (retrysafe.Outcome, error) {
+				go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
+				time.Sleep(time.Second)
+				ctx, stop := context.WithTimeout(k.ctx, time.Second)
+				defer stop()
+				return k.guard.Do(ctx, pay(), k.answer("paid"))
+			}, retrysafe.Advice{Situation: retrysafe.SituationCanceled, Executed: retrysafe.ExecutedUnknown, Retryable: true}},
 		{"canceled before", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			return k.guard.Do(canceled, pay(), k.answer("paid"))
 		}, retrysafe.Advice{Situation: retrysafe.SituationCanceled, Executed: retrysafe.ExecutedUnknown, Retryable: true}},
@@ -94,7 +99,8 @@ func TestExplain(t *testing.T) {
 			k.store.on("claim", func() (bool, error) { return false, context.DeadlineExceeded })
 			return k.guard.Do(k.ctx, pay(), k.answer("paid"))
 		}, retrysafe.Advice{
-			Situation: retrysafe.SituationStoreUnavailable, Executed: retrysafe.ExecutedNo, Retryable: true, RetryAfter: time.Second,
+			Situation: retrysafe.SituationStoreUnavailable, Executed: retrysafe.ExecutedNo, Retryable: true,
+			RetryAfter: time.Second,
 		}},
 		{"unprotected", retrysafe.Policy{OnStoreError: retrysafe.FailOpen}, func(k *kit) (retrysafe.Outcome, error) {
 			k.store.down("claim")
@@ -107,7 +113,8 @@ func TestExplain(t *testing.T) {
 		}, retrysafe.Advice{Situation: retrysafe.SituationUnsaved, Executed: retrysafe.ExecutedYes, Retryable: true}},
 		{"no key", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			return k.guard.Do(k.ctx, retrysafe.Request{}, k.answer("paid"))
-		}, retrysafe.Advice{Situation: retrysafe.SituationKeyMalformed, Executed: retrysafe.ExecutedNo, NewKeyRequired: true}},
+		}, retrysafe.Advice{Situation: retrysafe.SituationKeyMalformed, Executed: retrysafe.ExecutedNo,
+			NewKeyRequired: true}},
 		{"shutting down", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			k.guard.Shutdown(k.ctx)
 			return k.guard.Do(k.ctx, pay(), k.answer("paid"))
@@ -190,7 +197,8 @@ func TestSituationsAreComplete(t *testing.T) {
 			t.Errorf("situation %d is named %q, as is %d", s, s, other)
 		}
 		seen[s.String()] = s
-		if a.Situation != s || a.Executed == 0 || a.Title == "" || strings.HasSuffix(a.Title, ".") || !strings.HasSuffix(a.Detail, ".") {
+		if a.Situation != s || a.Executed == 0 || a.Title == "" || strings.HasSuffix(a.Title, ".") ||
+			!strings.HasSuffix(a.Detail, ".") {
 			t.Errorf("%v: %+v", s, a)
 		}
 		if a.Retryable && (a.Final || a.NewKeyRequired) || a.RetryAfter > 0 && !a.Retryable {
@@ -251,7 +259,8 @@ func TestPoliciesAreCompared(t *testing.T) {
 		t.Error("the zero policies are not their defaults")
 	}
 	got := retrysafe.Policy{Timeout: -1, Retention: retrysafe.Retention{Key: time.Hour}}.WithDefaults()
-	if want := newKit(t, retrysafe.Policy{Timeout: -1, Retention: retrysafe.Retention{Key: time.Hour}}).guard.Policy(); policyText(got) != policyText(want) {
+	if want := newKit(t, retrysafe.Policy{Timeout: -1, Retention: retrysafe.Retention{Key: time.Hour}}).
+		guard.Policy(); policyText(got) != policyText(want) {
 		t.Errorf("WithDefaults: %s; a Guard has %s", policyText(got), policyText(want))
 	}
 	if got.Lease != 30*time.Second || got.Retention.Replay != time.Hour || got.Timeout != -1 {

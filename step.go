@@ -209,7 +209,8 @@ func (a *Attempt) checkpoint(s StepResult) error {
 	if !a.Protected() {
 		return nil
 	}
-	err := a.guard.saveWithRetries(&a.caller, func(ctx context.Context) error { return a.guard.store.Checkpoint(ctx, a.lease, s) })
+	err := a.guard.saveWithRetries(&a.caller,
+		func(ctx context.Context) error { return a.guard.store.Checkpoint(ctx, a.lease, s) })
 	switch {
 	case err == nil:
 		return nil

@@ -260,7 +260,10 @@ func TestCompleteInKnowsTheGuardsStore(t *testing.T) {
 			g := retrysafe.New(c.guard, retrysafe.Options{SweepEvery: -1})
 			g.Do(k.ctx, request(c.name, ""), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 				retrysafe.SetResult(ctx, 1)
-				err := a.Control().CompleteIn(c.asked, func(retrysafe.Lease, retrysafe.Result, retrysafe.Retention) error { return retrysafe.ErrLeaseLost })
+				err := a.Control().CompleteIn(c.asked, func(retrysafe.Lease, retrysafe.Result,
+					retrysafe.Retention) error {
+					return retrysafe.ErrLeaseLost
+				})
 				if !errors.Is(err, retrysafe.ErrLeaseLost) || strings.Contains(err.Error(), "another store") != c.other {
 					k.Errorf("%s: %v", c.name, err)
 				}
@@ -337,8 +340,8 @@ func TestStepsInTx(t *testing.T) {
 	})
 }
 
-// Two steps of one name are a mistake: both would have one child key and one saved result. Seen to fail with noteStep taken
-// out of Step: the second one's effect was dropped without a word, and of two at once both ran.
+// Two steps of one name are a mistake: both would have one child key and one saved result. Seen to fail with noteStep
+// taken out of Step: the second one's effect was dropped without a word, and of two at once both ran.
 func TestASecondStepOfOneNameIsRefused(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
 		corrected, ran := false, 0
@@ -505,10 +508,11 @@ func TestAContextKnowsItsStep(t *testing.T) {
 			_, err := retrysafe.Step(ctx, "charge", func(ctx context.Context, _ string) (int, error) {
 				want(ctx, "charge")
 				want(context.WithoutCancel(ctx), "charge")
-				k.guard.Do(ctx, request("pay-2", "raw1:b"), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-					want(ctx, "")
-					return retrysafe.Result{}, nil
-				})
+				k.guard.Do(ctx, request("pay-2", "raw1:b"),
+					func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+						want(ctx, "")
+						return retrysafe.Result{}, nil
+					})
 				return retrysafe.Step(ctx, "fee", func(ctx context.Context, _ string) (int, error) {
 					want(ctx, "fee")
 					return 1, nil

@@ -227,7 +227,8 @@ func TestWaitIsOneForAllAttempts(t *testing.T) {
 			both.Go(func() {
 				began := time.Now()
 				_, err := k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "second"))
-				if waited := time.Since(began); err != nil && (waited != 10*time.Second || !errors.Is(err, retrysafe.ErrWaitTimeout)) {
+				if waited := time.Since(began); err != nil &&
+					(waited != 10*time.Second || !errors.Is(err, retrysafe.ErrWaitTimeout)) {
 					k.Errorf("waited %v: %v", waited, err)
 				}
 			})

@@ -22,7 +22,8 @@ var (
 		"send it with the context of the attempt, or name it with WithIntent or WithKey")
 	// ErrUnnamedCall is returned for a second call to the same URL or method in one attempt of a Guard, and for a
 	// second one in one retrysafe.Step. Nothing was sent: name both calls with WithOperation.
-	ErrUnnamedCall = errors.New("client: an attempt makes the same call twice, or a step calls twice: name the calls with WithOperation")
+	ErrUnnamedCall = errors.New("client: an attempt makes the same call twice, or a step calls twice: name the calls " +
+		"with WithOperation")
 )
 
 // The values of OutcomeUnknownError.Why: why the client stopped asking.

@@ -67,6 +67,7 @@ func (c *call) observe(e Event) {
 // report tells of an attempt that ended with r.
 func (c *call) report(r Reply, took time.Duration, retried bool, wait time.Duration) {
 	c.observe(Event{
-		Kind: AttemptEnded, Status: r.Status, Code: r.Code, Err: r.Err, Signal: r.Signal.Name, Retried: retried, Wait: wait, Took: took,
+		Kind: AttemptEnded, Status: r.Status, Code: r.Code, Err: r.Err, Signal: r.Signal.Name, Retried: retried,
+		Wait: wait, Took: took,
 	})
 }

@@ -83,7 +83,8 @@ func (o Options) Validate() error {
 	if o.Retention <= 0 {
 		all = append(all, errors.New("client: Retention is not set: say how long the server remembers a key"))
 	} else if o.Horizon < 0 || o.Horizon >= o.Retention/2 {
-		all = append(all, fmt.Errorf("client: Horizon is %v, it must be below half of the server's retention of %v", o.Horizon, o.Retention))
+		all = append(all, fmt.Errorf("client: Horizon is %v, it must be below half of the server's retention of %v",
+			o.Horizon, o.Retention))
 	}
 	if o.Attempts < 0 || o.MaxInFlight < 0 || o.ResumeConcurrency < 0 {
 		all = append(all, errors.New("client: Attempts, MaxInFlight and ResumeConcurrency must not be negative"))

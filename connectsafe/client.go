@@ -46,7 +46,8 @@ func (c *Client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 			Method: spec.Procedure, Target: request.Peer().Addr, Metadata: fromHeader(request.Header()), Request: message,
 		}
 		var response connect.AnyResponse
-		err := c.shared.Call(ctx, call, func(ctx context.Context, copied proto.Message, key string) (reply rpcsafe.Reply, err error) {
+		err := c.shared.Call(ctx, call, func(ctx context.Context, copied proto.Message,
+			key string) (reply rpcsafe.Reply, err error) {
 			attempt := &frozen{request, request.Any(), request.Header().Clone()}
 			if copied != nil {
 				attempt.message = copied
@@ -116,7 +117,8 @@ func (c *Client) Resume(
 	if err != nil || base.Host == "" {
 		return fmt.Errorf("connectsafe: Resume needs the URL of a server, such as https://shop.example: %q", baseURL)
 	}
-	return c.shared.Resume(ctx, base.Host, func(ctx context.Context, method string, in, out proto.Message, md rpcsafe.Metadata) error {
+	return c.shared.Resume(ctx, base.Host, func(ctx context.Context, method string, in, out proto.Message,
+		md rpcsafe.Metadata) error {
 		call := connect.NewClient[dynamicpb.Message, dynamicpb.Message](httpClient, strings.TrimSuffix(baseURL, "/")+method,
 			connect.WithClientOptions(options...), connect.WithInterceptors(c),
 			connect.WithResponseInitializer(func(_ connect.Spec, message any) error {

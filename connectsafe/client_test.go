@@ -76,7 +76,8 @@ func TestRetriesHaveOneKey(t *testing.T) {
 			}
 			k.wantOneKey(3)
 			k = newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 2}}, protocol, down)
-			if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) || connect.CodeOf(err) != connect.CodeUnavailable {
+			if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) ||
+				connect.CodeOf(err) != connect.CodeUnavailable {
 				t.Error(err)
 			}
 			k.wantOneKey(2)
@@ -124,17 +125,20 @@ func TestRequestIsFrozen(t *testing.T) {
 		}
 	}))
 	k.connect(further)
-	if _, err := k.client.CallUnary(t.Context(), connect.NewRequest(request)); err != nil || !slices.Equal(k.ids, []string{"before", "before"}) {
+	if _, err := k.client.CallUnary(t.Context(), connect.NewRequest(request)); err != nil ||
+		!slices.Equal(k.ids, []string{"before", "before"}) {
 		t.Errorf("%v, ids %q", err, k.ids)
 	}
 	k.wantOneKey(2)
 }
 
-// An answer that is larger than the client takes: the operation has run, although the code asserts the contrary. Seen to fail without Begun.
+// An answer that is larger than the client takes: the operation has run, although the code asserts the contrary. Seen
+// to fail without Begun.
 func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 	for name, protocol := range speakers() {
 		k := newTown(t, rpcsafe.ClientOptions{}, append(protocol, connect.WithReadMaxBytes(1)), nil)
-		if err := k.create(t.Context()); connect.CodeOf(err) != connect.CodeResourceExhausted || !errors.Is(err, client.ErrOutcomeUnknown) {
+		if err := k.create(t.Context()); connect.CodeOf(err) != connect.CodeResourceExhausted ||
+			!errors.Is(err, client.ErrOutcomeUnknown) {
 			t.Errorf("%s: %v", name, err)
 		}
 		k.wantOneKey(4)
@@ -144,7 +148,8 @@ func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 // Seen to fail with KeyField left out of shared.
 func TestFieldCarriesTheKey(t *testing.T) {
 	for name, protocol := range speakers() {
-		k := newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, protocol, connect.NewError(connect.CodeUnavailable, nil), nil)
+		k := newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, protocol,
+			connect.NewError(connect.CodeUnavailable, nil), nil)
 		request := &shoppb.CreateRequest{Amount: 17}
 		if _, err := k.client.CallUnary(t.Context(), connect.NewRequest(request)); err != nil {
 			t.Fatal(err)
@@ -168,7 +173,8 @@ func TestTheSameRequestAgainIsAnotherIntent(t *testing.T) {
 		t.Errorf("keys %q", k.keys)
 	}
 	r.Header().Set("Idempotency-Key", "mine")
-	if _, err := k.client.CallUnary(t.Context(), r); err != nil || k.keys[2] != "mine" || r.Header().Get("Idempotency-Key") != "mine" {
+	if _, err := k.client.CallUnary(t.Context(), r); err != nil || k.keys[2] != "mine" ||
+		r.Header().Get("Idempotency-Key") != "mine" {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
 }
@@ -185,10 +191,11 @@ func TestKeysOfTheContext(t *testing.T) {
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	parent := retrysafe.Key{ID: "parent"}
-	_, err := guard.Do(t.Context(), retrysafe.Request{Key: parent}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-		err := k.create(client.WithOperation(ctx, "charge"))
-		return retrysafe.Result{}, errors.Join(err, k.create(ctx))
-	})
+	_, err := guard.Do(t.Context(), retrysafe.Request{Key: parent},
+		func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			err := k.create(client.WithOperation(ctx, "charge"))
+			return retrysafe.Result{}, errors.Join(err, k.create(ctx))
+		})
 	if err != nil || k.keys[2] != parent.Child("charge") || k.keys[3] != parent.Child("CALL "+create) {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
@@ -208,7 +215,8 @@ func ExampleNewInterceptor() {
 
 func ExampleNewClientInterceptor() {
 	safe := connect.WithInterceptors(connectsafe.NewClientInterceptor(rpcsafe.ClientOptions{}))
-	things := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](http.DefaultClient, "https://shop.example"+create, safe)
+	things := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](http.DefaultClient, "https://shop.example"+create,
+		safe)
 	intent := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
 	ctx := client.WithIntent(context.Background(), intent) // without it: a new key for each call
 	_, _ = things, ctx

@@ -39,7 +39,8 @@ func TestReplayInEveryProtocol(t *testing.T) {
 			for again, options := range speakers() {
 				a := k.create("k", options...).wantThing("1", true)
 				h := a.response.Header()
-				if h.Get("Location") != "/things/1" || h.Get("X-Request-Id") != "" || a.response.Trailer().Get("Cost") != "17" || a.response.Msg.Amount != 17 {
+				if h.Get("Location") != "/things/1" || h.Get("X-Request-Id") != "" ||
+					a.response.Trailer().Get("Cost") != "17" || a.response.Msg.Amount != 17 {
 					t.Errorf("%s: header %v, trailer %v", again, h, a.response.Trailer())
 				}
 			}
@@ -87,11 +88,13 @@ func TestSimpleHandlers(t *testing.T) {
 		r := connect.NewRequest(&shoppb.CreateRequest{Labels: labels})
 		r.Header().Set("Caller", "alice")
 		r.Header().Set("Idempotency-Key", "k")
-		response, err := connect.NewClient[shoppb.CreateRequest, shoppb.Labelled](h2c(t), k.url+label, connect.WithGRPC()).CallUnary(t.Context(), r)
+		response, err := connect.NewClient[shoppb.CreateRequest, shoppb.Labelled](h2c(t), k.url+label,
+			connect.WithGRPC()).CallUnary(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if locations := response.Header()["Location"]; len(locations) != 1 || locations[0] != "/things/1" || response.Trailer().Get("Cost") != "17" {
+		if locations := response.Header()["Location"]; len(locations) != 1 || locations[0] != "/things/1" ||
+			response.Trailer().Get("Cost") != "17" {
 			t.Errorf("call %d: header %v, trailer %v", i, response.Header(), response.Trailer())
 		}
 		if !proto.Equal(response.Msg, &shoppb.Labelled{ThingId: "labelled", Labels: labels}) {
@@ -160,7 +163,8 @@ func TestStreams(t *testing.T) {
 		k := newKit(t)
 		k.options.RejectUnsupported = reject
 		k.start()
-		stream, err := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](h2c(t), k.url+watch).CallServerStream(t.Context(), k.request("k"))
+		stream, err := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](h2c(t), k.url+watch).
+			CallServerStream(t.Context(), k.request("k"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +221,8 @@ func TestFiftyAtOnce(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for name, o := range map[string]rpcsafe.Options{"a method": {Methods: []string{"Create"}}, "a field": {KeyField: "/request_id"}} {
+	for name, o := range map[string]rpcsafe.Options{"a method": {Methods: []string{"Create"}},
+		"a field": {KeyField: "/request_id"}} {
 		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rpcsafe: ") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -69,11 +69,13 @@ func (k *kit) start() {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(create, connect.NewUnaryHandler(create, counted, guarded))
-	mux.Handle(get, connect.NewUnaryHandler(get, counted, guarded, connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
+	mux.Handle(get, connect.NewUnaryHandler(get, counted, guarded,
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects)))
 	mux.Handle(label, connect.NewUnaryHandlerSimple(label, k.label, guarded))
-	mux.Handle(watch, connect.NewServerStreamHandler(watch, func(_ context.Context, _ *in, s *connect.ServerStream[shoppb.Thing]) error {
-		return s.Send(&shoppb.Thing{ThingId: "seen"})
-	}, guarded))
+	mux.Handle(watch, connect.NewServerStreamHandler(watch,
+		func(_ context.Context, _ *in, s *connect.ServerStream[shoppb.Thing]) error {
+			return s.Send(&shoppb.Thing{ThingId: "seen"})
+		}, guarded))
 	if k.around == nil {
 		k.around = func(h http.Handler) http.Handler { return h }
 	}
@@ -124,7 +126,8 @@ func h2c(t *testing.T) *http.Client {
 // speakers are clients of each protocol and codec.
 func speakers() map[string][]connect.ClientOption {
 	return map[string][]connect.ClientOption{
-		"connect": nil, "connect JSON": {connect.WithProtoJSON()}, "grpc": {connect.WithGRPC()}, "grpc-web": {connect.WithGRPCWeb()},
+		"connect": nil, "connect JSON": {connect.WithProtoJSON()}, "grpc": {connect.WithGRPC()},
+		"grpc-web": {connect.WithGRPCWeb()},
 	}
 }
 
@@ -152,7 +155,8 @@ func (k *kit) request(key string) *in {
 func (k *kit) send(procedure string, r *in, options ...connect.ClientOption) *answer {
 	k.Helper()
 	k.start()
-	response, err := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](h2c(k.T), k.url+procedure, options...).CallUnary(k.Context(), r)
+	response, err := connect.NewClient[shoppb.CreateRequest, shoppb.Thing](h2c(k.T), k.url+procedure, options...).
+		CallUnary(k.Context(), r)
 	return &answer{k.T, response, err}
 }
 
@@ -183,7 +187,8 @@ func (a *answer) wantRefusal(code connect.Code, reason, pushback string) {
 	if e.Code() != code {
 		a.Errorf("got %v, want %v", e, code)
 	}
-	if info := detail[*errdetails.ErrorInfo](e); info.GetReason() != reason || info.GetDomain() != "github.com/retrysafe/retrysafe" {
+	if info := detail[*errdetails.ErrorInfo](e); info.GetReason() != reason ||
+		info.GetDomain() != "github.com/retrysafe/retrysafe" {
 		a.Errorf("ErrorInfo %v, want reason %s", info, reason)
 	}
 	if got := e.Meta().Get("Grpc-Retry-Pushback-Ms"); got != pushback {

@@ -38,7 +38,8 @@ func after(first func(w http.ResponseWriter)) http.HandlerFunc {
 
 // stream is a server-stream of connect-go.
 func stream(f func(s *connect.ServerStream[shoppb.Thing]) error) http.Handler {
-	return connect.NewServerStreamHandler(watch, func(_ context.Context, _ *in, s *connect.ServerStream[shoppb.Thing]) error { return f(s) })
+	return connect.NewServerStreamHandler(watch,
+		func(_ context.Context, _ *in, s *connect.ServerStream[shoppb.Thing]) error { return f(s) })
 }
 
 var errLater = connect.NewError(connect.CodeUnavailable, errors.New("later"))
@@ -59,13 +60,15 @@ func handlers() map[string]struct {
 			info.ResponseHeader().Set("Cost", "1")
 			return nil, errLater
 		})},
-		"unary, success": {false, connect.NewUnaryHandler(create, func(context.Context, *in) (*out, error) { return connect.NewResponse(&shoppb.Thing{}), nil })},
-		"stream":         {true, stream(func(*connect.ServerStream[shoppb.Thing]) error { return errLater })},
-		"stream, empty":  {false, stream(func(*connect.ServerStream[shoppb.Thing]) error { return nil })},
+		"unary, success": {false, connect.NewUnaryHandler(create,
+			func(context.Context, *in) (*out, error) { return connect.NewResponse(&shoppb.Thing{}), nil })},
+		"stream":        {true, stream(func(*connect.ServerStream[shoppb.Thing]) error { return errLater })},
+		"stream, empty": {false, stream(func(*connect.ServerStream[shoppb.Thing]) error { return nil })},
 		"stream, a message": {false, stream(func(s *connect.ServerStream[shoppb.Thing]) error {
 			return errors.Join(s.Send(&shoppb.Thing{}), errLater)
 		})},
-		"stream, its header": {false, stream(func(s *connect.ServerStream[shoppb.Thing]) error { return errors.Join(s.Conn().Send(nil), errLater) })},
+		"stream, its header": {false,
+			stream(func(s *connect.ServerStream[shoppb.Thing]) error { return errors.Join(s.Conn().Send(nil), errLater) })},
 		"connect.ErrorWriter": {false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = connect.NewErrorWriter().Write(w, r, errLater)
 		})},
@@ -75,9 +78,13 @@ func handlers() map[string]struct {
 		"a status":                       {false, after(func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) })},
 		"nothing written":                {false, after(func(w http.ResponseWriter) { _, _ = w.Write(nil) })},
 		"more in a field that was there": {false, after(func(w http.ResponseWriter) { w.Header().Add("Vary", "Cost") })},
-		"one name in header and trailer": {false, after(func(w http.ResponseWriter) { w.Header().Set(http.TrailerPrefix+"Vary", "Cost") })},
-		"no status":                      {false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set(http.TrailerPrefix+"Cost", "1") })},
-		"no gRPC":                        {false, http.NotFoundHandler()},
+		"one name in header and trailer": {false,
+			after(func(w http.ResponseWriter) { w.Header().Set(http.TrailerPrefix+"Vary", "Cost") })},
+		"no status": {false, http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			w.Header().Set(http.TrailerPrefix+"Cost", "1")
+		})},
+		"no gRPC": {false, http.NotFoundHandler()},
 	}
 }
 
@@ -146,7 +153,8 @@ func TestTrailersOnly(t *testing.T) {
 func TestTrailersOnlyIsForGRPCOverHTTP2(t *testing.T) {
 	types := map[string]bool{
 		"application/grpc": true, "application/grpc+json": true, "Application/GRPC;x=y": true, "application/grpc-web": false,
-		"application/grpc-web+proto": false, "application/grpcx": false, "application/proto": false, "application/json": false, "": false,
+		"application/grpc-web+proto": false, "application/grpcx": false, "application/proto": false,
+		"application/json": false, "": false,
 	}
 	var seen http.ResponseWriter
 	inner := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { seen = w })
@@ -237,7 +245,8 @@ func TestTrailersOnlyInEveryProtocol(t *testing.T) {
 			}
 			for i := range 2 {
 				e := k.create("k", options...).failure()
-				if e.Code() != connect.CodeNotFound || e.Message() != "no such customer" || (e.Meta().Get("Idempotent-Replayed") == "true") != (i > 0) {
+				if e.Code() != connect.CodeNotFound || e.Message() != "no such customer" ||
+					(e.Meta().Get("Idempotent-Replayed") == "true") != (i > 0) {
 					t.Errorf("%v, %v", e, e.Meta())
 				}
 			}

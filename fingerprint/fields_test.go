@@ -117,9 +117,10 @@ func TestFieldsCanonical(t *testing.T) {
 		"exclude inside":           {exclude("/a/b"), `{"a":{"b":1,"c":2}}`, `{"a":{"c":2}}`},
 		"exclude parent and child": {exclude("/a/b", "/a"), `{"a":{"b":1},"c":2}`, `{"c":2}`},
 		"exclude elements":         {exclude("/0", "/1"), `[1,2,3,4]`, `[3,4]`},
-		"exclude inside elements":  {exclude("/0/at", "/1/at"), `[{"at":1,"a":2},{"at":3,"a":4},{"at":5}]`, `[{"a":2},{"a":4},{"at":5}]`},
-		"exclude behind the end":   {exclude("/-", "/2"), `[1,2]`, `[1,2]`},
-		"exclude escaped name":     {exclude("/~0~1"), `{"~/":1,"a":2}`, `{"a":2}`},
+		"exclude inside elements": {exclude("/0/at", "/1/at"), `[{"at":1,"a":2},{"at":3,"a":4},{"at":5}]`,
+			`[{"a":2},{"a":4},{"at":5}]`},
+		"exclude behind the end": {exclude("/-", "/2"), `[1,2]`, `[1,2]`},
+		"exclude escaped name":   {exclude("/~0~1"), `{"~/":1,"a":2}`, `{"a":2}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.fields.Canonical([]byte(c.body))
@@ -148,7 +149,8 @@ func TestFieldsCanonicalRefuses(t *testing.T) {
 
 func TestFieldsCanonicalKeepsTheList(t *testing.T) {
 	f := fingerprint.Fields{Include: []string{"/b", "/a", "/b"}}
-	if _, err := f.Canonical([]byte(`{}`)); err != nil || f.Include[0] != "/b" || f.Include[1] != "/a" || f.Include[2] != "/b" {
+	if _, err := f.Canonical([]byte(`{}`)); err != nil || f.Include[0] != "/b" || f.Include[1] != "/a" ||
+		f.Include[2] != "/b" {
 		t.Errorf("the list became %q, %v", f.Include, err)
 	}
 }

@@ -73,11 +73,13 @@ func BenchmarkInterceptor(b *testing.B) {
 	intercept := grpcsafe.UnaryServerInterceptor(guard, rpcsafe.ScopeNone(), rpcsafe.Options{})
 	response := &shoppb.Thing{ThingId: "thing-1"}
 	handler := func(context.Context, any) (any, error) { return response, nil }
-	for name, key := range map[string]func(i int) string{"fresh-key": strconv.Itoa, "replay": func(int) string { return "same" }} {
+	for name, key := range map[string]func(i int) string{"fresh-key": strconv.Itoa,
+		"replay": func(int) string { return "same" }} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				ctx := metadata.NewIncomingContext(grpc.NewContextWithServerTransportStream(b.Context(), noStream{}), metadata.Pairs("idempotency-key", name+key(i)))
+				ctx := metadata.NewIncomingContext(grpc.NewContextWithServerTransportStream(b.Context(), noStream{}),
+					metadata.Pairs("idempotency-key", name+key(i)))
 				if _, err := intercept(ctx, &shoppb.CreateRequest{Amount: 17}, info(create), handler); err != nil {
 					b.Fatal(err)
 				}

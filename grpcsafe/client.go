@@ -36,7 +36,8 @@ func UnaryClientInterceptor(o rpcsafe.ClientOptions) grpc.UnaryClientInterceptor
 //
 // With a journal, a call stays in it until it returns, or until it is confirmed: see client.WithConfirm.
 func (c *Client) Intercept(
-	ctx context.Context, method string, request, response any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+	ctx context.Context, method string, request, response any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
 ) error {
 	if !c.shared.Gives(method, rpcsafe.HasNoSideEffects(method)) {
 		return invoke(ctx, method, request, response, cc, opts...)
@@ -55,7 +56,8 @@ func (c *Client) Intercept(
 		if copied != nil {
 			sent = copied
 		}
-		err := invoke(ctx, method, sent, response, cc, append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
+		err := invoke(ctx, method, sent, response, cc,
+			append(opts[:len(opts):len(opts)], grpc.Header(&header), grpc.Trailer(&trailer))...)
 		reply := rpcsafe.Reply{Header: fromMD(header), Trailer: fromMD(trailer)}
 		if err != nil {
 			reply.Status, reply.Begun = status.Convert(err).Proto(), len(header) > 0
@@ -80,8 +82,10 @@ type Resumed = rpcsafe.Resumed
 // journal keeps it.
 //
 // Resume returns the journal's error or the context's, joined with those of result. Without a Journal it does nothing.
-func (c *Client) Resume(ctx context.Context, cc *grpc.ClientConn, result func(ctx context.Context, r Resumed) error) error {
-	return c.shared.Resume(ctx, cc.Target(), func(ctx context.Context, method string, in, out proto.Message, md rpcsafe.Metadata) error {
-		return cc.Invoke(metadata.NewOutgoingContext(ctx, toMD(md)), method, in, out)
-	}, result)
+func (c *Client) Resume(ctx context.Context, cc *grpc.ClientConn,
+	result func(ctx context.Context, r Resumed) error) error {
+	return c.shared.Resume(ctx, cc.Target(),
+		func(ctx context.Context, method string, in, out proto.Message, md rpcsafe.Metadata) error {
+			return cc.Invoke(metadata.NewOutgoingContext(ctx, toMD(md)), method, in, out)
+		}, result)
 }

@@ -47,7 +47,8 @@ func newTown(t *testing.T, o rpcsafe.ClientOptions, answers ...func(context.Cont
 	address := serve(t, func(ctx context.Context, in *shoppb.CreateRequest) (proto.Message, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		k.mu.Lock()
-		k.keys, k.ids, k.amounts = append(k.keys, strings.Join(md["idempotency-key"], "|")), append(k.ids, in.RequestId), append(k.amounts, in.Amount)
+		k.keys, k.ids, k.amounts = append(k.keys, strings.Join(md["idempotency-key"], "|")),
+			append(k.ids, in.RequestId), append(k.amounts, in.Amount)
 		n := min(len(k.keys), len(answers)) - 1
 		k.mu.Unlock()
 		return &shoppb.Thing{ThingId: "thing-1"}, answers[n](ctx)
@@ -75,7 +76,8 @@ func (k *town) wantOneKey(n int) (key string) {
 
 // Seen to fail with a key made in each attempt.
 func TestRetriesHaveOneKey(t *testing.T) {
-	for _, c := range []codes.Code{codes.Unavailable, codes.Internal, codes.Unknown, codes.DeadlineExceeded, codes.ResourceExhausted} {
+	for _, c := range []codes.Code{codes.Unavailable, codes.Internal, codes.Unknown, codes.DeadlineExceeded,
+		codes.ResourceExhausted} {
 		k := newTown(t, rpcsafe.ClientOptions{}, fails(c), fails(c), works)
 		if err := k.create(t.Context()); err != nil {
 			t.Errorf("%v: %v", c, err)
@@ -86,13 +88,15 @@ func TestRetriesHaveOneKey(t *testing.T) {
 
 func TestEachIntentHasAKeyOfItsOwn(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{}, works)
-	if err := errors.Join(k.create(t.Context()), k.create(t.Context())); err != nil || k.keys[0] == k.keys[1] || len(k.keys[0]) != 36 {
+	if err := errors.Join(k.create(t.Context()), k.create(t.Context())); err != nil || k.keys[0] == k.keys[1] ||
+		len(k.keys[0]) != 36 {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
 }
 
 func TestWhatIsNotRetried(t *testing.T) {
-	for _, c := range []codes.Code{codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Aborted, codes.PermissionDenied} {
+	for _, c := range []codes.Code{codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Aborted,
+		codes.PermissionDenied} {
 		k := newTown(t, rpcsafe.ClientOptions{}, fails(c))
 		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, client.ErrOutcomeUnknown) {
 			t.Errorf("%v: %v", c, err)
@@ -106,7 +110,8 @@ func TestOutcomeUnknownIsSaid(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 3}}, fails(codes.Unavailable))
 	err := k.create(t.Context())
 	var unknown *client.OutcomeUnknownError
-	if !errors.Is(err, client.ErrOutcomeUnknown) || !errors.As(err, &unknown) || unknown.Attempts != 3 || codeOf(err) != codes.Unavailable {
+	if !errors.Is(err, client.ErrOutcomeUnknown) || !errors.As(err, &unknown) || unknown.Attempts != 3 ||
+		codeOf(err) != codes.Unavailable {
 		t.Errorf("%v", err)
 	}
 	if key := k.wantOneKey(3); strings.Contains(err.Error(), key) || unknown.Key() != strings.Trim(key, `"`) {
@@ -133,7 +138,8 @@ func TestPushbackIsObeyed(t *testing.T) {
 	if err := k.create(t.Context()); err != nil || time.Since(began) < 150*time.Millisecond {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
-	k = newTown(t, rpcsafe.ClientOptions{Options: client.Options{MaxRetryAfter: time.Second}}, fails(codes.Unavailable, "grpc-retry-pushback-ms", "1001"))
+	k = newTown(t, rpcsafe.ClientOptions{Options: client.Options{MaxRetryAfter: time.Second}},
+		fails(codes.Unavailable, "grpc-retry-pushback-ms", "1001"))
 	if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
@@ -153,10 +159,12 @@ func TestReplaysAreFinal(t *testing.T) {
 	}
 }
 
-// An answer that is larger than the client takes: the operation has run, although the code asserts the contrary. Seen to fail without Begun.
+// An answer that is larger than the client takes: the operation has run, although the code asserts the contrary. Seen
+// to fail without Begun.
 func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{}, works)
-	err := k.conn.Invoke(t.Context(), create, &shoppb.CreateRequest{Amount: 17}, new(shoppb.Thing), grpc.MaxCallRecvMsgSize(1))
+	err := k.conn.Invoke(t.Context(), create, &shoppb.CreateRequest{Amount: 17}, new(shoppb.Thing),
+		grpc.MaxCallRecvMsgSize(1))
 	if codeOf(err) != codes.ResourceExhausted || !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
@@ -167,11 +175,13 @@ func TestWithIntent(t *testing.T) {
 	intent := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
 	k := newTown(t, rpcsafe.ClientOptions{}, works)
 	ctx := client.WithIntent(t.Context(), intent)
-	if err := errors.Join(k.create(ctx), k.create(ctx)); err != nil || k.wantOneKey(2) != (retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key() {
+	if err := errors.Join(k.create(ctx), k.create(ctx)); err != nil ||
+		k.wantOneKey(2) != (retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key() {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
 	k = newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, works)
-	if err := k.create(client.WithIntent(t.Context(), intent)); err != nil || k.ids[0] != "7de5a88f-fc6a-474f-bc15-3a64d50690bf" {
+	if err := k.create(client.WithIntent(t.Context(), intent)); err != nil ||
+		k.ids[0] != "7de5a88f-fc6a-474f-bc15-3a64d50690bf" {
 		t.Errorf("%v, ids %q", err, k.ids) // that of the intent, but for the version
 	}
 }
@@ -181,13 +191,15 @@ func TestObserver(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Observer: client.ObserverFunc(func(_ context.Context, e client.Event) {
 		signals = append(signals, e.Code+" "+e.Signal)
 	})}}, fails(codes.Internal), works)
-	if err := k.create(t.Context()); err != nil || !slices.Equal(signals, []string{"INTERNAL server-error", "OK success"}) {
+	if err := k.create(t.Context()); err != nil ||
+		!slices.Equal(signals, []string{"INTERNAL server-error", "OK success"}) {
 		t.Errorf("%v, %q", err, signals)
 	}
 }
 
 func TestBudgetEndsRetries(t *testing.T) {
-	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 100, Budget: client.RetryBudget{Tokens: 8}}}, fails(codes.Unavailable))
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 100,
+		Budget: client.RetryBudget{Tokens: 8}}}, fails(codes.Unavailable))
 	if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
@@ -207,7 +219,8 @@ func TestWithKey(t *testing.T) {
 	if err := k.create(client.WithKey(t.Context(), "Schlüssel")); err == nil || len(k.keys) != 2 {
 		t.Errorf("a key that cannot be sent: %v", err)
 	}
-	if err := k.create(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "mine")); err != nil || k.keys[2] != "mine" {
+	if err := k.create(metadata.AppendToOutgoingContext(t.Context(), "idempotency-key", "mine")); err != nil ||
+		k.keys[2] != "mine" {
 		t.Errorf("%v, keys %q", err, k.keys)
 	}
 }
@@ -230,7 +243,8 @@ func TestRequestIsFrozen(t *testing.T) {
 		request.Amount = 18
 		return status.Error(codes.Unavailable, "no")
 	}, works)
-	if err := k.conn.Invoke(t.Context(), create, request, new(shoppb.Thing)); err != nil || !slices.Equal(k.amounts, []int64{17, 17}) {
+	if err := k.conn.Invoke(t.Context(), create, request, new(shoppb.Thing)); err != nil ||
+		!slices.Equal(k.amounts, []int64{17, 17}) {
 		t.Errorf("%v, amounts %v", err, k.amounts)
 	}
 }
@@ -248,17 +262,18 @@ func TestChildKeys(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{}, works)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	calls := func(names ...string) error {
-		_, err := guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-			for _, name := range names {
-				if name != "" {
-					ctx = client.WithOperation(ctx, name)
+		_, err := guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}},
+			func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+				for _, name := range names {
+					if name != "" {
+						ctx = client.WithOperation(ctx, name)
+					}
+					if err := k.create(ctx); err != nil {
+						return retrysafe.Result{}, retrysafe.Retryable(err)
+					}
 				}
-				if err := k.create(ctx); err != nil {
-					return retrysafe.Result{}, retrysafe.Retryable(err)
-				}
-			}
-			return retrysafe.Result{}, retrysafe.Retryable(errors.New("again"))
-		})
+				return retrysafe.Result{}, retrysafe.Retryable(errors.New("again"))
+			})
 		return err
 	}
 	_, _ = calls(""), calls("")
@@ -277,13 +292,14 @@ func TestChildKeys(t *testing.T) {
 
 func TestAttemptTimeout(t *testing.T) {
 	var first sync.Once
-	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{AttemptTimeout: 300 * time.Millisecond}}, func(ctx context.Context) (err error) {
-		first.Do(func() {
-			<-ctx.Done() // no answer
-			err = ctx.Err()
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{AttemptTimeout: 300 * time.Millisecond}},
+		func(ctx context.Context) (err error) {
+			first.Do(func() {
+				<-ctx.Done() // no answer
+				err = ctx.Err()
+			})
+			return err
 		})
-		return err
-	})
 	if err := k.create(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -309,7 +325,8 @@ func TestClientOptionsAreChecked(t *testing.T) {
 		"a method":       {Methods: []string{"Create"}},
 		"a field":        {KeyField: "a b"},
 	} {
-		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "client: ") && !strings.HasPrefix(err.Error(), "rpcsafe: ") {
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "client: ") &&
+			!strings.HasPrefix(err.Error(), "rpcsafe: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -326,7 +343,8 @@ func TestStockRetryPolicy(t *testing.T) {
 	k.dial = []grpc.DialOption{grpc.WithDefaultServiceConfig(stock)}
 	refused := make(chan struct{})
 	var once sync.Once
-	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		out, err := handler(ctx, in)
 		if codeOf(err) == codes.Unavailable {
 			once.Do(func() { close(refused) })
@@ -342,13 +360,15 @@ func TestStockRetryPolicy(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// A kept error is final for stock policies too. Seen to fail, with five calls, with marker and pushback taken out of replay.
+// A kept error is final for stock policies too. Seen to fail, with five calls, with marker and pushback taken out of
+// replay.
 func TestStockRetryPolicyEndsAtAReplay(t *testing.T) {
 	k := newKit(t)
 	k.options.Class = func(code.Code) retrysafe.Class { return retrysafe.ClassStore }
 	k.dial = []grpc.DialOption{grpc.WithDefaultServiceConfig(stock)}
 	calls := 0
-	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		calls++
 		return handler(ctx, in)
 	}}
@@ -365,7 +385,8 @@ func TestStockRetryPolicyEndsAtAReplay(t *testing.T) {
 func TestLostAnswer(t *testing.T) {
 	k := newKit(t)
 	lost := false
-	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		out, err := handler(ctx, in)
 		if !lost {
 			lost = true

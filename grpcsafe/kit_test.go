@@ -107,7 +107,8 @@ func serve(t testing.TB, w work, options ...grpc.ServerOption) (address string) 
 // things is what protoc-gen-go-grpc would make of the service.
 func things(w work) *grpc.ServiceDesc {
 	unary := func(name string) grpc.MethodDesc {
-		return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error, by grpc.UnaryServerInterceptor) (any, error) {
+		return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error,
+			by grpc.UnaryServerInterceptor) (any, error) {
 			in := new(shoppb.CreateRequest)
 			if err := decode(in); err != nil {
 				return nil, err
@@ -119,9 +120,10 @@ func things(w work) *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: "shop.v1.Things", HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{unary("Create"), unary("Get"), unary("Change")},
-		Streams: []grpc.StreamDesc{{StreamName: "Watch", ServerStreams: true, Handler: func(_ any, stream grpc.ServerStream) error {
-			return stream.SendMsg(&shoppb.Thing{ThingId: "seen"})
-		}}},
+		Streams: []grpc.StreamDesc{{StreamName: "Watch", ServerStreams: true,
+			Handler: func(_ any, stream grpc.ServerStream) error {
+				return stream.SendMsg(&shoppb.Thing{ThingId: "seen"})
+			}}},
 	}
 }
 
@@ -175,7 +177,8 @@ func (k *kit) create(key string, changes ...change) *answer {
 }
 
 func send(t *testing.T, conn *grpc.ClientConn, key string, changes ...change) *answer {
-	c := &call{method: create, ctx: t.Context(), md: metadata.Pairs("caller", "alice"), in: &shoppb.CreateRequest{Amount: 17}, out: new(shoppb.Thing)}
+	c := &call{method: create, ctx: t.Context(), md: metadata.Pairs("caller", "alice"),
+		in: &shoppb.CreateRequest{Amount: 17}, out: new(shoppb.Thing)}
 	if key != "" {
 		c.md.Set("idempotency-key", key)
 	}
@@ -183,7 +186,8 @@ func send(t *testing.T, conn *grpc.ClientConn, key string, changes ...change) *a
 		f(c)
 	}
 	a := &answer{T: t, thing: c.out}
-	a.err = conn.Invoke(metadata.NewOutgoingContext(c.ctx, c.md), c.method, c.in, c.out, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	a.err = conn.Invoke(metadata.NewOutgoingContext(c.ctx, c.md), c.method, c.in, c.out, grpc.Header(&a.header),
+		grpc.Trailer(&a.trailer))
 	a.status = status.Convert(a.err)
 	return a
 }

@@ -45,15 +45,19 @@ func TestHeaderAndTrailerAreReplayed(t *testing.T) {
 	first, again := k.create("k"), k.create("k")
 	for _, a := range []*answer{first, again} {
 		a.wantCode(codes.OK)
-		if !slices.Equal(a.header["location"], []string{"/things/1", "/things/2"}) || !slices.Equal(a.header["trace-bin"], []string{raw}) ||
-			!slices.Equal(a.trailer["cost"], []string{"17"}) || !slices.Equal(a.trailer["sum-bin"], []string{raw}) || len(a.header["mine"]) != 1 {
+		if !slices.Equal(a.header["location"], []string{"/things/1", "/things/2"}) ||
+			!slices.Equal(a.header["trace-bin"], []string{raw}) ||
+			!slices.Equal(a.trailer["cost"], []string{"17"}) || !slices.Equal(a.trailer["sum-bin"], []string{raw}) ||
+			len(a.header["mine"]) != 1 {
 			t.Errorf("header %v, trailer %v", a.header, a.trailer)
 		}
 	}
-	if len(first.header["x-request-id"]) != 1 || len(first.header["was-replayed"]) != 0 || len(first.header["other"]) != 1 {
+	if len(first.header["x-request-id"]) != 1 || len(first.header["was-replayed"]) != 0 ||
+		len(first.header["other"]) != 1 {
 		t.Errorf("the first answer has the header %v", first.header)
 	}
-	if len(again.header["x-request-id"]) != 0 || len(again.header["was-replayed"]) != 1 || len(again.header["other"]) != 0 {
+	if len(again.header["x-request-id"]) != 0 || len(again.header["was-replayed"]) != 1 ||
+		len(again.header["other"]) != 0 {
 		t.Errorf("the replay has the header %v", again.header)
 	}
 }
@@ -73,10 +77,12 @@ func TestErrorsAreReplayedWithTheirDetails(t *testing.T) {
 		return nil, fmt.Errorf("create: %w", s.Err())
 	}
 	first, again := k.create("k"), k.create("k")
-	if !proto.Equal(first.status.Proto(), again.status.Proto()) || first.status.Code() != codes.NotFound || len(again.status.Details()) != 2 {
+	if !proto.Equal(first.status.Proto(), again.status.Proto()) || first.status.Code() != codes.NotFound ||
+		len(again.status.Details()) != 2 {
 		t.Errorf("first %v, again %v", first.status.Proto(), again.status.Proto())
 	}
-	if !slices.Equal(again.trailer["cost"], []string{"0"}) || !slices.Equal(again.trailer["grpc-retry-pushback-ms"], []string{"-1"}) {
+	if !slices.Equal(again.trailer["cost"], []string{"0"}) ||
+		!slices.Equal(again.trailer["grpc-retry-pushback-ms"], []string{"-1"}) {
 		t.Errorf("trailer %v", again.trailer)
 	}
 	again.wantReplayed(true)
@@ -127,7 +133,8 @@ func TestBytesAreReplayed(t *testing.T) {
 func TestReplayHasTheTypeOfTheFirst(t *testing.T) {
 	k := newKit(t)
 	var types []string
-	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		out, err := handler(ctx, in)
 		types = append(types, fmt.Sprintf("%T", out))
 		return out, err
@@ -177,7 +184,8 @@ func TestUnknownTypeIsSaid(t *testing.T) {
 
 // Seen to fail with ThreeClasses storing UNAVAILABLE, and releasing INTERNAL.
 func TestClasses(t *testing.T) {
-	released := []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated, codes.PermissionDenied, codes.Aborted}
+	released := []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated,
+		codes.PermissionDenied, codes.Aborted}
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		k := newKit(t)
 		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, status.Error(c, "no") }
@@ -197,7 +205,8 @@ func TestAmbiguous(t *testing.T) {
 	for policy, want := range map[retrysafe.AmbiguousPolicy]struct {
 		runs   int64
 		reason string
-	}{retrysafe.AmbiguousRelease: {2, ""}, retrysafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"}, retrysafe.AmbiguousStore: {1, ""}} {
+	}{retrysafe.AmbiguousRelease: {2, ""}, retrysafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"},
+		retrysafe.AmbiguousStore: {1, ""}} {
 		k := newKit(t)
 		k.options.Ambiguous = policy
 		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, errors.New("broken") }
@@ -248,7 +257,8 @@ func TestReleaseByTheHandler(t *testing.T) {
 	k.create("k").wantCode(codes.Internal)
 	k.create("k").wantCode(codes.Internal).wantReplayed(false)
 	k.wantRuns(2)
-	for _, err := range []error{rpcsafe.Release(t.Context()), rpcsafe.Unknown(t.Context()), rpcsafe.SetReply(t.Context(), nil)} {
+	for _, err := range []error{rpcsafe.Release(t.Context()), rpcsafe.Unknown(t.Context()),
+		rpcsafe.SetReply(t.Context(), nil)} {
 		if !errors.Is(err, retrysafe.ErrNoAttempt) {
 			t.Error(err)
 		}
@@ -257,7 +267,8 @@ func TestReleaseByTheHandler(t *testing.T) {
 
 // Seen to fail with the recover in work releasing the key.
 func TestPanics(t *testing.T) {
-	recovered := func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any, err error) {
+	recovered := func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any,
+		err error) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = status.Error(codes.Internal, fmt.Sprint(p))
@@ -343,18 +354,21 @@ func TestErrorsThatAreNotUTF8KeepTheirCode(t *testing.T) {
 // with the error of SetHeader returned.
 func TestHeaderThatWasSentBefore(t *testing.T) {
 	k := newKit(t)
-	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		if err := grpc.SendHeader(ctx, metadata.Pairs("early", "yes")); err != nil {
 			t.Error(err)
 		}
 		return handler(ctx, in)
 	}}
 	k.work = func(ctx context.Context, _ *shoppb.CreateRequest) (proto.Message, error) {
-		return &shoppb.Thing{ThingId: "1"}, errors.Join(grpc.SetHeader(ctx, metadata.Pairs("location", "/things/1")), grpc.SetTrailer(ctx, metadata.Pairs("cost", "17")))
+		return &shoppb.Thing{ThingId: "1"}, errors.Join(grpc.SetHeader(ctx, metadata.Pairs("location", "/things/1")),
+			grpc.SetTrailer(ctx, metadata.Pairs("cost", "17")))
 	}
 	k.create("k").wantThing("1", false)
 	again := k.create("k").wantThing("1", false) // where it is looked for, there was no place left
-	if !slices.Equal(again.trailer["idempotent-replayed"], []string{"true"}) || !slices.Equal(again.trailer["cost"], []string{"17"}) {
+	if !slices.Equal(again.trailer["idempotent-replayed"], []string{"true"}) ||
+		!slices.Equal(again.trailer["cost"], []string{"17"}) {
 		t.Errorf("the replay has the trailer %v", again.trailer)
 	}
 	k.wantRuns(1)

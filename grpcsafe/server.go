@@ -24,7 +24,8 @@ import (
 // inside the handler; call them in an earlier interceptor.
 //
 // It panics if scope is nil or if o.Validate reports an error.
-func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc, o rpcsafe.Options) grpc.UnaryServerInterceptor {
+func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc,
+	o rpcsafe.Options) grpc.UnaryServerInterceptor {
 	if scope == nil {
 		panic("grpcsafe: UnaryServerInterceptor needs a ScopeFunc; ScopeNone() says that all callers share one scope")
 	}
@@ -62,7 +63,8 @@ func StreamServerInterceptor(o rpcsafe.Options) grpc.StreamServerInterceptor {
 }
 
 // serve calls the handler with a stream that holds its header and trailer back.
-func serve(ctx context.Context, r *rpcsafe.Run, request any, handler grpc.UnaryHandler) (response any, reply rpcsafe.Reply) {
+func serve(ctx context.Context, r *rpcsafe.Run, request any, handler grpc.UnaryHandler) (response any,
+	reply rpcsafe.Reply) {
 	held := &heldStream{next: grpc.ServerTransportStreamFromContext(ctx)}
 	r.Metadata(held.metadata)
 	response, err := handler(grpc.NewContextWithServerTransportStream(ctx, held), request)

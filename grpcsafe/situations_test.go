@@ -33,13 +33,16 @@ func TestKeyMissing(t *testing.T) {
 	k := newKit(t)
 	k.options = rpcsafe.Options{Required: []string{"shop.v1.Things/Create"}, PolicyURL: "https://shop.example/idempotency"}
 	a := k.create("").wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MISSING", "-1")
-	if bad := detail[*errdetails.BadRequest](a); len(bad.GetFieldViolations()) != 1 || bad.FieldViolations[0].Field != "idempotency-key" {
+	if bad := detail[*errdetails.BadRequest](a); len(bad.GetFieldViolations()) != 1 ||
+		bad.FieldViolations[0].Field != "idempotency-key" {
 		t.Errorf("BadRequest %v", bad)
 	}
-	if help := detail[*errdetails.Help](a); len(help.GetLinks()) != 1 || help.Links[0].Url != "https://shop.example/idempotency#key-missing" {
+	if help := detail[*errdetails.Help](a); len(help.GetLinks()) != 1 ||
+		help.Links[0].Url != "https://shop.example/idempotency#key-missing" {
 		t.Errorf("Help %v", help)
 	}
-	if info := detail[*errdetails.ErrorInfo](a); info.Metadata["executed"] != "no" || info.Metadata["retryable"] != "false" {
+	if info := detail[*errdetails.ErrorInfo](a); info.Metadata["executed"] != "no" ||
+		info.Metadata["retryable"] != "false" {
 		t.Errorf("ErrorInfo %v", info)
 	}
 	k.create("", method("Change")).wantCode(codes.OK) // is not required to have one
@@ -51,8 +54,10 @@ func TestMalformedKeys(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"an open quote": {`"k`}, "empty": {""}, "two": {"a", "b"}, "a comma": {"a,b"}, "too long": {strings.Repeat("k", 256)},
 	} {
-		a := k.create("", entry("idempotency-key", lines...)).wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1")
-		if bad := detail[*errdetails.BadRequest](a); len(bad.GetFieldViolations()) != 1 || strings.Contains(bad.String(), "kkk") {
+		a := k.create("", entry("idempotency-key", lines...)).
+			wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1")
+		if bad := detail[*errdetails.BadRequest](a); len(bad.GetFieldViolations()) != 1 ||
+			strings.Contains(bad.String(), "kkk") {
 			t.Errorf("%s: BadRequest %v", name, bad)
 		}
 	}
@@ -70,7 +75,8 @@ func TestKeyReused(t *testing.T) {
 	k := newKit(t)
 	k.create("k")
 	a := k.create("k", amount(18)).wantRefusal(codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED", "-1")
-	if p := detail[*errdetails.PreconditionFailure](a); len(p.GetViolations()) != 1 || p.Violations[0].Type != "IDEMPOTENCY_KEY_REUSED" {
+	if p := detail[*errdetails.PreconditionFailure](a); len(p.GetViolations()) != 1 ||
+		p.Violations[0].Type != "IDEMPOTENCY_KEY_REUSED" {
 		t.Errorf("PreconditionFailure %v", p)
 	}
 	k.create("k", method("Change")).wantRefusal(codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED", "-1")
@@ -109,7 +115,8 @@ func TestInFlight(t *testing.T) {
 					t.Errorf("RetryInfo %v", retry)
 				}
 				info := detail[*errdetails.ErrorInfo](a)
-				if _, err := time.Parse(time.RFC3339, info.Metadata["first_seen"]); err != nil || info.Metadata["retryable"] != "true" {
+				if _, err := time.Parse(time.RFC3339, info.Metadata["first_seen"]); err != nil ||
+					info.Metadata["retryable"] != "true" {
 					t.Errorf("ErrorInfo %v", info)
 				}
 				if len(a.header["idempotent-replayed"])+len(a.header["date"]) > 0 {
@@ -166,7 +173,8 @@ func TestReconcile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysafe.Result, error) {
+	k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt,
+		retrysafe.Record) (*retrysafe.Result, error) {
 		return &result, nil
 	})
 	k.abandon()
@@ -182,7 +190,8 @@ func TestReconcileThatDoesNotKnowYet(t *testing.T) {
 		t.Fatal(err)
 	}
 	var asked atomic.Int64
-	k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysafe.Result, error) {
+	k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt,
+		retrysafe.Record) (*retrysafe.Result, error) {
 		if asked.Add(1) < 3 {
 			return nil, errors.New("the bank does not answer")
 		}
@@ -233,7 +242,8 @@ func TestMethodsWithoutSideEffectsAreNotGuarded(t *testing.T) {
 func TestHealthIsNotGuarded(t *testing.T) {
 	intercept := grpcsafe.UnaryServerInterceptor(nil, rpcsafe.ScopeNone(), rpcsafe.Options{Required: []string{"*"}})
 	served := &healthpb.HealthCheckResponse{}
-	got, err := intercept(t.Context(), &healthpb.HealthCheckRequest{}, info(healthpb.Health_Check_FullMethodName), func(context.Context, any) (any, error) { return served, nil })
+	got, err := intercept(t.Context(), &healthpb.HealthCheckRequest{}, info(healthpb.Health_Check_FullMethodName),
+		func(context.Context, any) (any, error) { return served, nil })
 	if got != any(served) || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -248,7 +258,8 @@ func TestCompressorsAreChosenOutside(t *testing.T) {
 		}
 		return &shoppb.Thing{ThingId: "1"}, nil
 	}
-	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		if err := grpc.SetSendCompressor(ctx, gzip.Name); err != nil {
 			t.Error(err)
 		}
@@ -295,7 +306,8 @@ func TestKeyField(t *testing.T) {
 	k.create("", requestID(id)).wantThing("thing-1", false)
 	k.create("", requestID(strings.ToUpper(id))).wantThing("thing-1", true)
 	k.create("", requestID(id), amount(1)).wantRefusal(codes.FailedPrecondition, "IDEMPOTENCY_KEY_REUSED", "-1")
-	k.create("", requestID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6")).wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1")
+	k.create("", requestID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6")).
+		wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1")
 	k.create("", requestID("")).wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MISSING", "-1")
 	k.create(id, requestID(id)).wantRefusal(codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1")
 	k.create("in-metadata").wantThing("thing-2", false)
@@ -337,7 +349,8 @@ func TestFingerprints(t *testing.T) {
 // A key that another method has used is a mismatch, whatever is compared, and whatever was compared then. Seen to
 // fail with nothing compared by FingerprintNone, and with no method in records: Change got the answer of Create.
 func TestAnotherMethodUnderOneKey(t *testing.T) {
-	options := []rpcsafe.Options{{}, {Fingerprint: rpcsafe.FingerprintNone()}, {Fingerprint: rpcsafe.FingerprintFields("amount")}}
+	options := []rpcsafe.Options{{}, {Fingerprint: rpcsafe.FingerprintNone()},
+		{Fingerprint: rpcsafe.FingerprintFields("amount")}}
 	for _, one := range options {
 		for _, two := range options {
 			first, then := newKit(t), newKit(t)
@@ -422,7 +435,8 @@ func TestEmptyScope(t *testing.T) {
 // context: every call was refused as in flight.
 func TestInterceptorTwice(t *testing.T) {
 	k := newKit(t)
-	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler) (any, error) {
 		return grpcsafe.UnaryServerInterceptor(k.guard, k.scope, k.options)(ctx, in, info, handler)
 	}}
 	k.create("k").wantThing("thing-1", false)

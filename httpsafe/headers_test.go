@@ -15,12 +15,16 @@ import (
 
 // TestDroppedHeaders: which fields of a response are never replayed, and which only on demand.
 func TestDroppedHeaders(t *testing.T) {
-	never := "Keep-Alive Proxy-Connection Te Transfer-Encoding Upgrade HTTP2-Settings Proxy-Authenticate Proxy-Authentication-Info " +
+	never := "Keep-Alive Proxy-Connection Te Transfer-Encoding Upgrade HTTP2-Settings Proxy-Authenticate " +
+		"Proxy-Authentication-Info " +
 		"Proxy-Authorization Age Via Warning"
-	byDefault := "Set-Cookie Clear-Site-Data WWW-Authenticate Authentication-Info DPoP-Nonce Retry-After RateLimit RateLimit-Policy " +
-		"X-RateLimit-Remaining Server-Timing traceparent tracestate traceresponse Request-Id X-Correlation-Id Access-Control-Expose-Headers " +
+	byDefault := "Set-Cookie Clear-Site-Data WWW-Authenticate Authentication-Info DPoP-Nonce Retry-After RateLimit " +
+		"RateLimit-Policy " +
+		"X-RateLimit-Remaining Server-Timing traceparent tracestate traceresponse Request-Id X-Correlation-Id " +
+		"Access-Control-Expose-Headers " +
 		"Alt-Svc NEL Report-To Signature Signature-Input Server"
-	kept := "Content-Language Content-Disposition Content-Location Location ETag Last-Modified Link Cache-Control Expires Vary " +
+	kept := "Content-Language Content-Disposition Content-Location Location ETag Last-Modified Link Cache-Control " +
+		"Expires Vary " +
 		"Deprecation Sunset Api-Version Content-Digest X-Own"
 	for _, keep := range []bool{false, true} {
 		k := newKit(t)
@@ -62,7 +66,8 @@ func TestDropBody(t *testing.T) {
 	if r := k.stored("k").Result; !r.Omitted || len(r.Body) > 0 {
 		t.Errorf("omitted %v, body %q", r.Omitted, r.Body)
 	}
-	k.post("k", body("1")).want(201).wantBody("").wantState("replayed; body=?0; exp=@EXP").wantHeader("Location", "/payments/1")
+	k.post("k", body("1")).want(201).wantBody("").wantState("replayed; body=?0; exp=@EXP").
+		wantHeader("Location", "/payments/1")
 	k.wantRuns(1)
 }
 
@@ -70,9 +75,11 @@ func TestOriginalRequest(t *testing.T) {
 	k := newKit(t)
 	k.options.Profile.OriginalHeader = "Idempotency-Original-Request-Id"
 	k.post("k", header("X-Request-Id", "r1"), header("Traceparent", "t1"))
-	k.post("k", header("X-Request-Id", "r2")).wantHeader("Idempotency-Original-Request-Id", "r1").wantHeader("Traceparent", "")
+	k.post("k", header("X-Request-Id", "r2")).wantHeader("Idempotency-Original-Request-Id", "r1").
+		wantHeader("Traceparent", "")
 	meta := k.stored("k").Result.Meta
-	if text := string(meta); !strings.Contains(text, "\n@request-id: r1\n@traceparent: t1\n") || !strings.HasPrefix(text, "http/1\n") {
+	if text := string(meta); !strings.Contains(text, "\n@request-id: r1\n@traceparent: t1\n") ||
+		!strings.HasPrefix(text, "http/1\n") {
 		t.Errorf("meta %q", text)
 	}
 }
@@ -122,7 +129,8 @@ func TestNoHeaderInjection(t *testing.T) {
 			a.wantHeader("X-B", "").wantHeader("X-D", "").wantHeader("X-C", "")
 		}
 		// Seen to fail with line breaks left in values.
-		if text := string(w.stored("k").Result.Meta); !strings.HasPrefix(text, "http/1\nX-A: 1  X-B: 2 @request-id: 3\n@checks2: ") || strings.Count(text, "\n") != 3 {
+		if text := string(w.stored("k").Result.Meta); !strings.HasPrefix(text,
+			"http/1\nX-A: 1  X-B: 2 @request-id: 3\n@checks2: ") || strings.Count(text, "\n") != 3 {
 			t.Errorf("meta %q", text)
 		}
 	}
@@ -133,7 +141,8 @@ func TestMarkerAndHiding(t *testing.T) {
 	p := &k.options.Profile
 	p.Marker, p.HideStatus, p.EchoKey = "X-Idempotency-Replayed", true, false
 	k.post("k").wantState("").wantHeader("Idempotency-Key", "").wantHeader("X-Idempotency-Replayed", "")
-	k.post("k").wantState("").wantHeader("Idempotency-Key", "").wantHeader("X-Idempotency-Replayed", "true").wantHeader("Idempotent-Replayed", "")
+	k.post("k").wantState("").wantHeader("Idempotency-Key", "").wantHeader("X-Idempotency-Replayed", "true").
+		wantHeader("Idempotent-Replayed", "")
 }
 
 func TestPolicyURL(t *testing.T) {
@@ -184,7 +193,8 @@ func TestReconciledResult(t *testing.T) {
 	k.abandon()
 	later = newKit(t)
 	later.store = k.store
-	later.policy.OnAbandoned = retrysafe.Reconcile(reconcileWith(retrysafe.Result{Failed: true, Body: []byte("foreign"), Meta: []byte("text/plain")}))
+	later.policy.OnAbandoned = retrysafe.Reconcile(reconcileWith(retrysafe.Result{Failed: true,
+		Body: []byte("foreign"), Meta: []byte("text/plain")}))
 	later.post("k").want(500).wantBody("foreign")
 }
 

@@ -84,7 +84,8 @@ func TestParseKey(t *testing.T) {
 			t.Errorf("%v: key %q is %q, %q, want %q, %q", c.syntax, c.value, got, reason, c.want, c.reason)
 		}
 	}
-	if _, err := lenient.ParseHeader([]string{"a", "a"}); err == nil || err.Error() != "httpsafe: malformed key: multiple" {
+	if _, err := lenient.ParseHeader([]string{"a", "a"}); err == nil ||
+		err.Error() != "httpsafe: malformed key: multiple" {
 		t.Errorf("two lines: %v", err)
 	}
 	if _, err := lenient.ParseHeader(nil); err == nil {

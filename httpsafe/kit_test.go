@@ -62,7 +62,8 @@ func (s *faultyStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retry
 	return s.Store.Claim(ctx, p)
 }
 
-func (s *faultyStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+func (s *faultyStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result,
+	keep retrysafe.Retention) error {
 	if _, err := s.faults(); err != nil {
 		return err
 	}
@@ -103,7 +104,8 @@ func (k *kit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (k *kit) build() {
 	k.guard = retrysafe.New(k.store, retrysafe.Options{Policy: k.policy, SweepEvery: -1})
-	k.guarded = httpsafe.Middleware(k.guard, k.scope, k.options)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	k.guarded = httpsafe.Middleware(k.guard, k.scope,
+		k.options)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.ran.Add(1)
 		k.handler(w, r)
 	}))

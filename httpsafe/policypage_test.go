@@ -19,7 +19,8 @@ func policyPage(accept ...string) *httptest.ResponseRecorder {
 	})
 	page := httpsafe.PolicyPage(
 		httpsafe.Options{Required: true, PolicyURL: "https://api.example.com/policy"}.Rules("POST /payments", guard.Policy()),
-		httpsafe.Options{Profile: httpsafe.Square(), InFlightStatus: true, StatusPath: "/s"}.Rules("/<script>", guard.Policy()),
+		httpsafe.Options{Profile: httpsafe.Square(), InFlightStatus: true, StatusPath: "/s"}.Rules("/<script>",
+			guard.Policy()),
 	)
 	r := httptest.NewRequest(http.MethodGet, "/policy", nil)
 	r.Header["Accept"] = accept
@@ -48,7 +49,8 @@ func TestPolicyPageJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := page.Routes[0]
-	if one.Route != "POST /payments" || !one.Required || one.ReplaySeconds != 3600 || one.KeySeconds != 48*3600 || one.Key != "header Idempotency-Key" {
+	if one.Route != "POST /payments" || !one.Required || one.ReplaySeconds != 3600 || one.KeySeconds != 48*3600 ||
+		one.Key != "header Idempotency-Key" {
 		t.Errorf("route %+v", one)
 	}
 	if one.Released != "401, 403, 407-408, 421, 423, 425, 429, 503, 511" {

@@ -31,7 +31,8 @@ func TestServerErrorsAreTheServersFault(t *testing.T) {
 		}
 		for _, status := range []int{400, 409, 422, 500, 502, 503, 504} {
 			w := httptest.NewRecorder()
-			httpsafe.Options{Profile: p, PolicyURL: "/policy"}.WriteProblem(w, httpsafe.Problem{Slug: "of-a-proxy", Status: status, Executed: "unknown"})
+			httpsafe.Options{Profile: p, PolicyURL: "/policy"}.WriteProblem(w,
+				httpsafe.Problem{Slug: "of-a-proxy", Status: status, Executed: "unknown"})
 			want := words[1]
 			if status == http.StatusServiceUnavailable {
 				want = words[0]
@@ -46,7 +47,8 @@ func TestServerErrorsAreTheServersFault(t *testing.T) {
 // TestRetryAdvice: clients of some providers obey a field that says whether to ask again. Without "false" stripe-node
 // sends an outcome that stays unknown nine times. Seen to fail with the field set on requests in flight only.
 func TestRetryAdvice(t *testing.T) {
-	for name, field := range map[string]string{"stripe": "Stripe-Should-Retry", "stripe-v2": "Stripe-Should-Retry", "adyen": "Transient-Error"} {
+	for name, field := range map[string]string{"stripe": "Stripe-Should-Retry", "stripe-v2": "Stripe-Should-Retry",
+		"adyen": "Transient-Error"} {
 		profile, err := httpsafe.ProfileByName(name)
 		if err != nil {
 			t.Fatal(err)

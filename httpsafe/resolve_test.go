@@ -22,10 +22,10 @@ func (k *kit) resolve(r retrysafe.Resolution) {
 	}
 }
 
-// A retry with a key that was resolved as failed gets an answer that says so in each profile's form, does not invite to
-// send it again, and stays the same, also when the window for replays has passed. Seen to fail with the row of
-// SituationClosed taken out of situations (500, outcome-unknown), with replay's case for it taken out of the guard (422,
-// key-expired), and, for each profile that has a status of its own, with that taken out.
+// A retry with a key that was resolved as failed gets an answer that says so in each profile's form, does not invite
+// to send it again, and stays the same, also when the window for replays has passed. Seen to fail with the row of
+// SituationClosed taken out of situations (500, outcome-unknown), with replay's case for it taken out of the guard
+// (422, key-expired), and, for each profile that has a status of its own, with that taken out.
 func TestResolvedAsFailed(t *testing.T) {
 	for _, c := range []struct {
 		profile, says string
@@ -73,7 +73,8 @@ func TestResolvedAsFailedIsFinal(t *testing.T) {
 	k.policy.Retention = retrysafe.Retention{Replay: 24 * time.Hour, Key: 48 * time.Hour}
 	k.abandon()
 	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveFail})
-	members := k.post("k").wantState("replayed; exp=@EXP").wantHeader("Idempotent-Replayed", "true").wantProblem(422, httpsafe.KeyClosed)
+	members := k.post("k").wantState("replayed; exp=@EXP").wantHeader("Idempotent-Replayed", "true").
+		wantProblem(422, httpsafe.KeyClosed)
 	if members["executed"] != "no" || members["new_key_required"] != true || members["retryable"] != false {
 		t.Errorf("the problem is %v", members)
 	}
@@ -90,7 +91,8 @@ func TestResolvedWithAResponse(t *testing.T) {
 	k := newKit(t)
 	k.abandon()
 	h := http.Header{"Content-Type": {"application/json"}, "Location": {"/payments/1"}, "Connection": {"close"}}
-	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveComplete, Result: httpsafe.NewResult(201, h, []byte(`{"paid":17}`))})
+	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveComplete,
+		Result: httpsafe.NewResult(201, h, []byte(`{"paid":17}`))})
 	for range 2 {
 		a := k.post("k").want(201).wantBody(`{"paid":17}`).wantHeader("Location", "/payments/1").wantHeader("Connection", "")
 		a.wantHeader("Idempotent-Replayed", "true").wantState("replayed; exp=@EXP")
@@ -100,7 +102,8 @@ func TestResolvedWithAResponse(t *testing.T) {
 	// … as a failure: of the operation, and in the answer's own words.
 	k = newKit(t)
 	k.abandon()
-	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveFail, Result: httpsafe.NewResult(402, nil, []byte("declined"))})
+	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveFail,
+		Result: httpsafe.NewResult(402, nil, []byte("declined"))})
 	k.post("k").want(402).wantBody("declined").wantHeader("Idempotent-Replayed", "true")
 }
 

@@ -19,8 +19,8 @@ func cannotSay(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysaf
 	return nil, errAsked
 }
 
-// A client that gets no answer learns whether a retry helps.
-// Seen to fail with the parameter taken out of unknownStatus, and with the case for Resumes taken out of the root's adviceFor.
+// A client that gets no answer learns whether a retry helps. Seen to fail with the parameter taken out of
+// unknownStatus, and with the case for Resumes taken out of the root's adviceFor.
 func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 	for _, c := range []struct {
 		policy        retrysafe.AbandonedPolicy
@@ -46,7 +46,8 @@ func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 				t.Errorf("problem %v", p)
 			}
 			location := statusPath + "/" + k.digestOf("alice", false)
-			if p := k.status(location+"?result").wantState(c.second).wantProblem(500, httpsafe.OutcomeUnknown); p["retryable"] != c.retryable {
+			if p := k.status(location+"?result").wantState(c.second).
+				wantProblem(500, httpsafe.OutcomeUnknown); p["retryable"] != c.retryable {
 				t.Errorf("status resource: %v", p)
 			}
 		})
@@ -57,7 +58,8 @@ func TestAnUnknownOutcomeSaysWhetherToAskAgain(t *testing.T) {
 func TestThePolicyPageSaysWhetherARetryGoesOn(t *testing.T) {
 	const words = "outcome unknown, a retry resumes it"
 	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {
-		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
+		guard := retrysafe.New(memstore.New(memstore.Options{}),
+			retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
 		page := httpsafe.PolicyPage(httpsafe.Options{Ambiguous: retrysafe.AmbiguousUnknown}.Rules("/", guard.Policy()))
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/policy", nil))

@@ -37,7 +37,8 @@ func s13(k *kit) {
 	for range 3 {
 		p := k.post("k").wantHeader("Idempotent-Replayed", "").wantState("unknown").wantProblem(500, httpsafe.OutcomeUnknown)
 		instance, _ := p["instance"].(string)
-		if p["executed"] != "unknown" || !strings.HasPrefix(instance, "urn:retrysafe:key:") || !strings.Contains(p["detail"].(string), "support") {
+		if p["executed"] != "unknown" || !strings.HasPrefix(instance, "urn:retrysafe:key:") ||
+			!strings.Contains(p["detail"].(string), "support") {
 			k.Errorf("problem %v", p)
 		}
 		k.pass(time.Hour)

@@ -107,7 +107,8 @@ func s04(k *kit) {
 }
 
 func s05(k *kit) {
-	a := k.post(`"k"`).want(201).wantBody(`{"paid":17}`).wantState("executed; exp=@EXP").wantHeader("Idempotency-Key", `"k"`)
+	a := k.post(`"k"`).want(201).wantBody(`{"paid":17}`).wantState("executed; exp=@EXP").
+		wantHeader("Idempotency-Key", `"k"`)
 	a.wantHeader("Idempotent-Replayed", "").wantHeader("Content-Length", "11")
 }
 
@@ -148,8 +149,9 @@ func s08(k *kit) {
 		if p["retry_after_ms"] != 4500.0 || p["first_seen"] == nil || p["retryable"] != true {
 			k.Errorf("problem %v", p)
 		}
-		k.pass(9 * time.Second)                     // the lease is extended by wall-clock heartbeats, so stay within it
-		k.post("k").wantHeader("Retry-After", "17") // no heartbeat has come: the holder may have died, and the lease ends then
+		k.pass(9 * time.Second) // the lease is extended by wall-clock heartbeats, so stay within it
+		// no heartbeat has come: the holder may have died, and the lease ends then
+		k.post("k").wantHeader("Retry-After", "17")
 		k.pass(11 * time.Second)
 		k.post("k").wantHeader("Retry-After", "6")
 	})
@@ -189,7 +191,8 @@ func reuse(k *kit) {
 			k.Errorf("problem %v", p)
 		}
 	}
-	k.post("k", header("If-Match", "1"), header("Content-Type", "Application/JSON; charset=utf-8"), header("User-Agent", "other")).wantReplayOf(first)
+	k.post("k", header("If-Match", "1"), header("Content-Type", "Application/JSON; charset=utf-8"),
+		header("User-Agent", "other")).wantReplayOf(first)
 	k.wantRuns(1)
 }
 

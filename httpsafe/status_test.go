@@ -53,17 +53,20 @@ func TestInFlightStatus(t *testing.T) {
 		k.options.Profile.ScopeRoute, k.options.ScopeVersion = routed, "v1"
 		location := ""
 		first := k.during(func() {
-			a := k.post("k").want(202).wantState("in-flight").wantHeader("Retry-After", "1").wantHeader("Cache-Control", "no-store")
+			a := k.post("k").want(202).wantState("in-flight").wantHeader("Retry-After", "1").
+				wantHeader("Cache-Control", "no-store")
 			location = a.Header.Get("Location")
 			if !strings.HasPrefix(location, statusPath+"/") || len(location) != len(statusPath)+33 {
 				t.Fatalf("Location %q", location)
 			}
-			k.status(location).want(200).wantHeader("Retry-After", "1").wantMembers(map[string]any{"state": "pending", "attempt": 1.0})
+			k.status(location).want(200).wantHeader("Retry-After", "1").
+				wantMembers(map[string]any{"state": "pending", "attempt": 1.0})
 			k.status(location+"?result").wantProblem(409, httpsafe.RequestInFlight)
 			k.post("k", body("18")).wantProblem(422, httpsafe.KeyReused)
 		})
 		done := k.status(location).want(200).wantHeader("Retry-After", "").wantHeader("Cache-Control", "no-store")
-		done.wantMembers(map[string]any{"state": "succeeded", "status": 201.0, "replayable": true, "result": location + "?result"})
+		done.wantMembers(map[string]any{"state": "succeeded", "status": 201.0, "replayable": true,
+			"result": location + "?result"})
 		result := k.status(location + "?result")
 		result.want(201).wantBody(first.body).wantHeader("Location", "/payments/1").wantHeader("Idempotent-Replayed", "true")
 		k.wantRuns(1)
@@ -191,8 +194,10 @@ func TestPreferWait(t *testing.T) {
 	k := newKit(t)
 	k.policy.OnInFlight = retrysafe.Wait(time.Hour)
 	k.during(func() {
-		k.post("k", header("Prefer", "wait=0")).wantHeader("Preference-Applied", "wait=0").wantProblem(409, httpsafe.RequestInFlight)
-		k.post("k", header("Prefer", "handling=strict", `x, Wait="0"; y`)).wantHeader("Preference-Applied", "wait=0").want(409)
+		k.post("k", header("Prefer", "wait=0")).wantHeader("Preference-Applied", "wait=0").
+			wantProblem(409, httpsafe.RequestInFlight)
+		k.post("k", header("Prefer", "handling=strict", `x, Wait="0"; y`)).wantHeader("Preference-Applied", "wait=0").
+			want(409)
 	})
 	k.post("k", header("Prefer", "wait=5")).want(201).wantHeader("Preference-Applied", "wait=5")
 

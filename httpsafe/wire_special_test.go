@@ -207,7 +207,8 @@ func wireStorm(w *wire) {
 func wireDeadlines(w *wire) {
 	w.handler = func(out http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(out)
-		if err := errors.Join(rc.SetReadDeadline(time.Now().Add(time.Hour)), rc.SetWriteDeadline(time.Now().Add(time.Hour)), rc.EnableFullDuplex()); err != nil && r.ProtoMajor == 1 {
+		if err := errors.Join(rc.SetReadDeadline(time.Now().Add(time.Hour)),
+			rc.SetWriteDeadline(time.Now().Add(time.Hour)), rc.EnableFullDuplex()); err != nil && r.ProtoMajor == 1 {
 			w.Error(err)
 		}
 	}
@@ -259,7 +260,8 @@ func wireExpect(w *wire) {
 			w.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "POST /payments HTTP/1.1\r\nHost: x\r\nCaller: alice\r\nIdempotency-Key: %s\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n", key)
+		fmt.Fprintf(conn, "POST /payments HTTP/1.1\r\nHost: x\r\nCaller: alice\r\nIdempotency-Key: "+
+			"%s\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n", key)
 		line, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil {
 			w.Fatal(err)
@@ -316,7 +318,8 @@ func TestHijack(t *testing.T) {
 		}
 	}
 	w.post("k").want(200).wantBody("hi")
-	eventually(t, func() bool { return w.post("k").StatusCode != http.StatusConflict }) // the client saw it before the record
+	// the client saw it before the record
+	eventually(t, func() bool { return w.post("k").StatusCode != http.StatusConflict })
 	w.post("k").want(200).wantBody("").wantState("replayed; body=?0; exp=@EXP")
 	w.wantRuns(1)
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
-// Whatever the profile says of server errors: if the upstream's answer is lost, the work is done once, unless the route says that it may be
-// done again. Each cell is a proxy in front of an upstream that counts; F13 closes the connection before the answer, F14 in the middle of
-// its body, F15 answers too late. Seen to fail for paypal, aws, checkout, gocardless and stripe-v2 while the profile's class decided.
+// Whatever the profile says of server errors: if the upstream's answer is lost, the work is done once, unless the
+// route says that it may be done again. Each cell is a proxy in front of an upstream that counts; F13 closes the
+// connection before the answer, F14 in the middle of its body, F15 answers too late. Seen to fail for paypal, aws,
+// checkout, gocardless and stripe-v2 while the profile's class decided.
 func TestProbeLosesAnswersBehindTheProxy(t *testing.T) {
 	t.Parallel()
 	policies := map[string]retrysafe.AmbiguousPolicy{
@@ -26,7 +27,8 @@ func TestProbeLosesAnswersBehindTheProxy(t *testing.T) {
 				options := httpsafe.Options{Profile: profile, Ambiguous: policy}
 				report := playLost(t, profile, options, lateAfter)
 				for late := 4 * lateAfter; report.Count(probe.NA) > 0 && late < time.Minute; late *= 4 {
-					report = playLost(t, profile, options, late) // a busy machine did not bring the request to the upstream in that time
+					// a busy machine did not bring the request to the upstream in that time
+					report = playLost(t, profile, options, late)
 				}
 				want := probe.Pass
 				if policy == retrysafe.AmbiguousRelease {
@@ -47,7 +49,8 @@ func playLost(t *testing.T, profile httpsafe.Profile, options httpsafe.Options, 
 	t.Helper()
 	api := new(orders)
 	address := behindProxyWith(t, api, options, late)
-	report, err := cases.Run(t.Context(), api.recipe(t, address, profile), probe.Options{Only: []string{"F13", "F14", "F15"}})
+	report, err := cases.Run(t.Context(), api.recipe(t, address, profile),
+		probe.Options{Only: []string{"F13", "F14", "F15"}})
 	if err != nil {
 		t.Fatal(err)
 	}

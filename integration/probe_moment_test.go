@@ -33,12 +33,13 @@ func playOne(t *testing.T, id string, api *orders, o proxy.Options, change func(
 	return outcome
 }
 
-// A stream that the upstream refuses has not been looked at: its key is free. Seen to fail (FAIL, still 502 after ten seconds) with
-// notProcessed taken out of the proxy.
+// A stream that the upstream refuses has not been looked at: its key is free. Seen to fail (FAIL, still 502 after ten
+// seconds) with notProcessed taken out of the proxy.
 func TestProbeIsRefusedAStream(t *testing.T) {
 	t.Parallel()
 	api := new(orders)
-	o := playOne(t, "F17", api, proxy.Options{Upstream: proxy.Upstream{URL: mustParse(t, "h2c://"+api.refuseOnce(t))}}, func(r *probe.Recipe) {
+	o := playOne(t, "F17", api, proxy.Options{Upstream: proxy.Upstream{URL: mustParse(t,
+		"h2c://"+api.refuseOnce(t))}}, func(r *probe.Recipe) {
 		r.Variants.Unreached = &r.Request
 	})
 	if o.Verdict != probe.Pass {
@@ -91,10 +92,12 @@ func writeFrame(c net.Conn, kind, flags byte, stream uint32, payload []byte) {
 	_, _ = c.Write(append(binary.BigEndian.AppendUint32(head, stream), payload...))
 }
 
-// A body that does not come is given up, also without a key. Seen to fail while requests without a key had no time limit.
+// A body that does not come is given up, also without a key. Seen to fail while requests without a key had no time
+// limit.
 func TestProbeKeepsABodyBack(t *testing.T) {
 	t.Parallel()
-	for timeout, want := range map[time.Duration]probe.Verdict{300 * time.Millisecond: probe.Pass, time.Minute: probe.Fail} {
+	for timeout, want := range map[time.Duration]probe.Verdict{300 * time.Millisecond: probe.Pass,
+		time.Minute: probe.Fail} {
 		t.Run(timeout.String(), func(t *testing.T) {
 			t.Parallel()
 			api := new(orders)

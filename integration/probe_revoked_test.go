@@ -26,8 +26,8 @@ func (l *locked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	authenticated(&l.orders).ServeHTTP(w, r)
 }
 
-// A proxy that asks AuthURL replays nothing to a caller whose credential has been taken away; one that asks nobody does, as its documentation
-// says, and the probe sees it.
+// A proxy that asks AuthURL replays nothing to a caller whose credential has been taken away; one that asks nobody
+// does, as its documentation says, and the probe sees it.
 func TestProbeRevokesACredential(t *testing.T) {
 	t.Parallel()
 	for name, asks := range map[string]bool{"asks": true, "asks nobody": false} {

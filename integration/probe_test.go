@@ -25,8 +25,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// What we sell must pass what we test others with: in every profile, as middleware and as proxy.
-// Seen to fail with the look at the fingerprint taken out of guard.go (M01 and others), and with ScopeNone as scope (X01).
+// What we sell must pass what we test others with: in every profile, as middleware and as proxy. Seen to fail with
+// the look at the fingerprint taken out of guard.go (M01 and others), and with ScopeNone as scope (X01).
 func TestProbeFindsNothing(t *testing.T) {
 	for _, profile := range httpsafe.Profiles() {
 		t.Run(profile.Name, func(t *testing.T) {
@@ -114,9 +114,10 @@ func behindProxyWith(t testing.TB, api http.Handler, options httpsafe.Options, l
 // lateAfter is the time after which answers of /orders/late are late.
 const lateAfter = 200 * time.Millisecond
 
-// newProxy returns a proxy in front of an API, whose answers at /orders/late are late after that time. It asks auth, which may be nil,
-// whether a caller may call.
-func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late time.Duration, auth *url.URL) *proxy.Proxy {
+// newProxy returns a proxy in front of an API, whose answers at /orders/late are late after that time. It asks auth,
+// which may be nil, whether a caller may call.
+func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late time.Duration,
+	auth *url.URL) *proxy.Proxy {
 	t.Helper()
 	profile := options.Profile
 	to := mustParse(t, serve(t, api))
@@ -235,7 +236,8 @@ func (s *orders) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	z.Close()
 }
 
-// losesAnswer is for requests whose answer does not come through, or is not that of the work. It reports whether the request is one.
+// losesAnswer is for requests whose answer does not come through, or is not that of the work. It reports whether the
+// request is one.
 func (s *orders) losesAnswer(w http.ResponseWriter, r *http.Request, note string) bool {
 	switch r.URL.Path {
 	case "/orders/unanswered":
@@ -283,10 +285,12 @@ func (s *orders) recipe(t testing.TB, address string, profile httpsafe.Profile) 
 		Identity: probe.Identity{Pointer: "/id"}, Count: s, A: bearer("a"), B: bearer("b"), Revoked: bearer("none"),
 		Limits: probe.Limits{Timeout: time.Minute}, // for answers of 9 MiB on a machine that runs other tests too
 		Variants: probe.Variants{
-			Slow: at("/orders/slow"), Failing: at("/orders/failing"), Broken: at("/orders/broken"), Other: at("/others"), Large: at("/orders/large"),
+			Slow: at("/orders/slow"), Failing: at("/orders/failing"), Broken: at("/orders/broken"),
+			Other: at("/others"), Large: at("/orders/large"),
 			Cookie: at("/orders"), Invalid: &probe.Template{Path: "/orders", Header: header, Body: `{"amount": `},
 			Read: &probe.Template{Method: "GET", Path: "/orders"}, SeeOther: at("/orders/see-other"), Busy: at("/orders/busy"),
-			Unanswered: at("/orders/unanswered"), CutOff: at("/orders/cut-off"), Late: at("/orders/late"), Unavailable: at("/orders/unavailable"),
+			Unanswered: at("/orders/unanswered"), CutOff: at("/orders/cut-off"), Late: at("/orders/late"),
+			Unavailable: at("/orders/unavailable"),
 		},
 		OtherHost: "tenant-b.test",
 		PolicyURL: address + "/.well-known/idempotency-policy",

@@ -58,7 +58,8 @@ func TestWhatTheAuthorizingServerIsAsked(t *testing.T) {
 	k := newKit(t, up.URL, askingAt(auth.URL+"/check?for=proxy"))
 	k.send("POST", "/payments/%2e?a=b", "a=1", "Idempotency-Key", "k", "Authorization", "Bearer me", "Cookie", "s=1",
 		"Content-Type", "text/plain", "Content-Digest", "sha-256=:x:", "If-Match", `"x"`, "Range", "bytes=0-1",
-		"Connection", "X-Hop", "X-Hop", "1", "X-Forwarded-For", "6.6.6.6", "X-Forwarded-Method", "GET", "X-Forwarded-Uri", "/open",
+		"Connection", "X-Hop", "X-Hop", "1", "X-Forwarded-For", "6.6.6.6", "X-Forwarded-Method", "GET",
+		"X-Forwarded-Uri", "/open",
 		"X-Forwarded-Host", "evil", "User-Agent", "")
 	q := auth.last()
 	want(t, "request", q.Method+" "+q.RequestURI, "GET /check?for=proxy")
@@ -67,7 +68,8 @@ func TestWhatTheAuthorizingServerIsAsked(t *testing.T) {
 	for name, value := range map[string]string{
 		"Authorization": "Bearer me", "Cookie": "s=1", "X-Forwarded-Method": "POST", "X-Forwarded-Uri": "/payments/%2e?a=b",
 		"X-Forwarded-Host": strings.TrimPrefix(k.URL, "http://"), "X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http",
-		"Content-Type": "", "Content-Length": "", "Content-Digest": "", "If-Match": "", "Range": "", "X-Hop": "", "User-Agent": "",
+		"Content-Type": "", "Content-Length": "", "Content-Digest": "", "If-Match": "", "Range": "", "X-Hop": "",
+		"User-Agent": "",
 	} {
 		want(t, name, q.Header.Get(name), value)
 	}
@@ -134,7 +136,8 @@ func TestWithoutAWordOfTheAuthorizingServerNothingRuns(t *testing.T) {
 				if c.want != 200 {
 					asked = 1
 				}
-				want(t, "replayed", got.Header.Get("Idempotent-Replayed"), map[bool]string{true: "true"}[key == "done" && c.want == 200])
+				want(t, "replayed", got.Header.Get("Idempotent-Replayed"),
+					map[bool]string{true: "true"}[key == "done" && c.want == 200])
 				if up.count() > asked+1 {
 					t.Errorf("%s: the upstream was asked %d times", key, up.count())
 				}
@@ -147,7 +150,8 @@ func TestWithoutAWordOfTheAuthorizingServerNothingRuns(t *testing.T) {
 // Requests without a key go to the upstream, which checks their credentials itself.
 //
 // Seen to fail with serveKeyed asking of every request that it gets (/strict), and of those with a header only
-// (/natural), with Rules.MayHaveKey true for every POST, and with the page of the status not guarded (404 to a stranger).
+// (/natural), with Rules.MayHaveKey true for every POST, and with the page of the status not guarded (404 to a
+// stranger).
 func TestOnlyRequestsWithAKeyAreAskedAbout(t *testing.T) {
 	up := newUpstream(t, ok)
 	auth := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(401) })
@@ -186,7 +190,8 @@ func TestOnlyRequestsWithAKeyAreAskedAbout(t *testing.T) {
 
 // Seen to fail with the checks of scheme, user and fragment taken out of newAuthorizer, one at a time.
 func TestBadAuthURLs(t *testing.T) {
-	for _, bad := range []string{"auth/check", "ftp://auth", "http://", "http://me:secret@auth", "h2c://auth", "http://auth#x"} {
+	for _, bad := range []string{"auth/check", "ftp://auth", "http://", "http://me:secret@auth", "h2c://auth",
+		"http://auth#x"} {
 		_, err := proxy.New(retrysafe.New(nil, retrysafe.Options{}), httpsafe.ScopeNone(), proxy.Options{
 			Upstream: proxy.Upstream{URL: mustURL("http://x")}, AuthURL: mustURL(bad),
 		})

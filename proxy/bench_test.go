@@ -128,7 +128,8 @@ func share(first, second []time.Duration) float64 {
 }
 
 func (s *subject) request() error {
-	r, err := http.NewRequest(s.method, s.url+"/charges", strings.NewReader(`{"amount":1000,"currency":"eur","customer":"cus_1"}`))
+	r, err := http.NewRequest(s.method, s.url+"/charges",
+		strings.NewReader(`{"amount":1000,"currency":"eur","customer":"cus_1"}`))
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,8 @@ func TestAnUpstreamThatCannotBeReachedReleasesTheKey(t *testing.T) {
 	k := newKit(t, up.URL, func(s *setup) {
 		s.options.Default.HTTP.Profile = httpsafe.IETF()
 		s.options.Default.HTTP.Profile.Class = httpsafe.StoreAll
-		s.options.Transport = &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		s.options.Transport = &http.Transport{DialContext: func(ctx context.Context, network,
+			address string) (net.Conn, error) {
 			if down.Load() {
 				address = "127.0.0.1:1"
 			}
@@ -100,9 +101,14 @@ func TestAnUpstreamThatFailsAfterItWasAskedIsNotAskedAgain(t *testing.T) {
 		code   string
 	}{
 		{"the connection is closed", func(net.Conn, *http.Request) {}, nil, 502, "upstream-failed"},
-		{"the connection is reset", func(c net.Conn, _ *http.Request) { c.(*net.TCPConn).SetLinger(0) }, nil, 502, "upstream-failed"},
-		{"the answer is no HTTP", func(c net.Conn, _ *http.Request) { io.WriteString(c, "hello\r\n\r\n") }, nil, 502, "upstream-failed"},
-		{"the header breaks off", func(c net.Conn, _ *http.Request) { io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-") }, nil, 502, "upstream-failed"},
+		{"the connection is reset", func(c net.Conn, _ *http.Request) { c.(*net.TCPConn).SetLinger(0) }, nil, 502,
+			"upstream-failed"},
+		{"the answer is no HTTP", func(c net.Conn, _ *http.Request) { io.WriteString(c, "hello\r\n\r\n") }, nil, 502,
+			"upstream-failed"},
+		{"the header breaks off", func(c net.Conn,
+			_ *http.Request) {
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-")
+		}, nil, 502, "upstream-failed"},
 		// Seen to fail with fetch taken out: the connection to the client is cut, and nothing is kept.
 		{"the body breaks off", func(c net.Conn, _ *http.Request) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
@@ -268,7 +274,11 @@ func TestTheBodyLimitIsNotTheWorks(t *testing.T) {
 	k := newKit(t, up.URL, func(s *setup) {
 		s.options.Default.BodyTimeout = 50 * time.Millisecond
 		s.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { watched <- r.Context(); next.ServeHTTP(w, r) })
+			return http.HandlerFunc(func(w http.ResponseWriter,
+				r *http.Request) {
+				watched <- r.Context()
+				next.ServeHTTP(w, r)
+			})
 		}
 	})
 	got := make(chan answer)

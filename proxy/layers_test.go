@@ -19,7 +19,8 @@ func TestAnUpstreamWithAGuardOfItsOwn(t *testing.T) {
 	finish := sync.OnceFunc(func() { close(goOn) })
 	defer finish()
 	own := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
-	api := httpsafe.Middleware(own, httpsafe.ScopeNone(), httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	api := httpsafe.Middleware(own, httpsafe.ScopeNone(),
+		httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(began)
 		<-goOn
 		io.WriteString(w, "paid")

@@ -238,7 +238,8 @@ func TestAsynchronousWorkHoldsItsPlace(t *testing.T) {
 			<-goOn
 		}
 	})
-	k := newKit(t, up.URL, limited(proxy.Limits{Concurrent: 1}), func(s *setup) { s.options.Default.HTTP.RespondAsync = true })
+	k := newKit(t, up.URL, limited(proxy.Limits{Concurrent: 1}),
+		func(s *setup) { s.options.Default.HTTP.RespondAsync = true })
 	want(t, "async", k.send("POST", "/", "a=1", "Idempotency-Key", "k1", "Prefer", "respond-async").StatusCode, 202)
 	wait(t, began, "the work")
 	want(t, "while it runs", k.post("/", "a=1", "k2").StatusCode, 503)
@@ -260,7 +261,8 @@ func TestACallerHasSoManyPlaces(t *testing.T) {
 		s.options.Default.Policy.OnInFlight = retrysafe.Wait(time.Minute)
 	})
 	post := func(caller, key string) answer {
-		return k.send("POST", "/", "a=1", "Caller", caller, "Idempotency-Key", key, "Held", map[string]string{"k": "yes"}[key])
+		return k.send("POST", "/", "a=1", "Caller", caller, "Idempotency-Key", key, "Held",
+			map[string]string{"k": "yes"}[key])
 	}
 	both := make(chan answer, 2)
 	go func() { both <- post("alice", "k") }()
@@ -273,7 +275,8 @@ func TestACallerHasSoManyPlaces(t *testing.T) {
 		both <- got
 	}()
 	got := post("alice", "k2")
-	for end := time.Now().Add(20 * time.Second); got.StatusCode == 200 && time.Now().Before(end); { // the second is still on its way
+	// the second is still on its way
+	for end := time.Now().Add(20 * time.Second); got.StatusCode == 200 && time.Now().Before(end); {
 		got = post("alice", "k2")
 	}
 	want(t, "third of a caller", got.StatusCode, 429)
@@ -289,7 +292,8 @@ func TestACallerHasSoManyPlaces(t *testing.T) {
 // giving nothing back, and with one bucket for all.
 func TestACallerHasSoManyKeys(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
-	k := newKit(t, up.URL, limited(proxy.Limits{KeysPerCaller: 20}), func(s *setup) { s.scope = httpsafe.ScopeHeader("Caller") })
+	k := newKit(t, up.URL, limited(proxy.Limits{KeysPerCaller: 20}),
+		func(s *setup) { s.scope = httpsafe.ScopeHeader("Caller") })
 	post := func(caller, key string) answer {
 		return k.send("POST", "/", "a=1", "Caller", caller, "Idempotency-Key", key)
 	}
@@ -385,7 +389,8 @@ func TestPromisedBodiesHoldNoMemory(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	ended := make(chan int, 4)
 	for i := range 4 {
-		slow := k.dial(fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nIdempotency-Key: slow%d\r\nContent-Length: 150000\r\n\r\n%s", i, part))
+		slow := k.dial(fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nIdempotency-Key: slow%d\r\nContent-Length: "+
+			"150000\r\n\r\n%s", i, part))
 		go func() {
 			if res, err := http.ReadResponse(bufio.NewReader(slow), nil); err == nil {
 				ended <- res.StatusCode

@@ -109,7 +109,8 @@ func TestNothingIsSentTwiceWhenAReusedConnectionDies(t *testing.T) {
 		{"empty body, X-Idempotency-Key", "POST", "", keyIn("X-Idempotency-Key"), nil},
 		{"body, X-Idempotency-Key", "POST", "a=1", keyIn("X-Idempotency-Key"), []change{again}},
 		{"empty body, PayPal-Request-Id", "POST", "", keyIn("PayPal-Request-Id"), []change{profile(httpsafe.PayPal())}},
-		{"empty body, both headers", "POST", "", append(keyIn("PayPal-Request-Id"), keyIn("Idempotency-Key")...), []change{profile(httpsafe.PayPal())}},
+		{"empty body, both headers", "POST", "", append(keyIn("PayPal-Request-Id"), keyIn("Idempotency-Key")...),
+			[]change{profile(httpsafe.PayPal())}},
 		{"empty body, Cko-Idempotency-Key", "POST", "", keyIn("Cko-Idempotency-Key"), []change{profile(httpsafe.Checkout())}},
 		{"empty body, no key", "POST", "", nil, nil},
 		{"empty body that can be had again, no key", "POST", "", nil, []change{again}},
@@ -245,7 +246,8 @@ func answerOK(c net.Conn, stream uint32, more bool) {
 //
 // Seen to fail with notProcessed taken out of nothingHappened: what is released is 502, and stays so.
 func TestWhatHTTP2ServersHaveNotProcessedReleasesTheKey(t *testing.T) {
-	const spoof = "http2: Transport: cannot retry err [stream error: stream ID 1; REFUSED_STREAM; received from peer] after "
+	const spoof = "http2: Transport: cannot retry err [stream error: stream ID 1; REFUSED_STREAM; received from " +
+		"peer] after "
 	for _, c := range []struct {
 		name     string
 		serve    func(c net.Conn, stream uint32)

@@ -125,7 +125,8 @@ func TestAnUnknownOutcomeLeadsToItsLogLine(t *testing.T) {
 	got := k.post("/", "a=1", "k")
 	report := k.nextEvent()
 	want(t, "event", report.Kind, retrysafe.WorkUnknown)
-	if reason := fmt.Sprint(report.Err); !strings.Contains(reason, "closed") && !strings.Contains(reason, "EOF") && !strings.Contains(reason, "reset") {
+	if reason := fmt.Sprint(report.Err); !strings.Contains(reason, "closed") && !strings.Contains(reason, "EOF") &&
+		!strings.Contains(reason, "reset") {
 		t.Errorf("the log does not say why: %s", reason)
 	}
 	for _, part := range []string{
@@ -136,7 +137,8 @@ func TestAnUnknownOutcomeLeadsToItsLogLine(t *testing.T) {
 			t.Errorf("%s is not in %s", part, got.body)
 		}
 	}
-	if got := k.send("POST", "/", "a=1"); strings.Contains(got.body, "urn:") || !strings.Contains(got.body, "before you send it again") {
+	if got := k.send("POST", "/", "a=1"); strings.Contains(got.body, "urn:") ||
+		!strings.Contains(got.body, "before you send it again") {
 		t.Errorf("without a key: %s", got.body)
 	}
 }
@@ -177,7 +179,8 @@ func TestWhatAGatewayMayHaveMadeUp(t *testing.T) {
 		{"503 that says when to come back", 503, retryAfter, "", httpsafe.IETF(), nil, true},
 		{"408 that says when to come back", 408, retryAfter, "", httpsafe.PayPal(), nil, true},
 		{"502 that says when to come back", 502, retryAfter, "", httpsafe.PayPal(), nil, false},
-		{"503 that says when to come back, in a profile that stores it", 503, retryAfter, "", httpsafe.IETFStrict(), nil, false},
+		{"503 that says when to come back, in a profile that stores it", 503, retryAfter, "", httpsafe.IETFStrict(),
+			nil, false},
 		{"503 of a guard that has released its key", 503, released, "", httpsafe.IETF(), nil, true},
 		{"502 of a guard that has released its key", 502, released, "", httpsafe.IETFStrict(), nil, true},
 		{"a problem that says that nothing ran", 502, notExecuted, no, httpsafe.IETF(), nil, true},
@@ -225,7 +228,8 @@ func TestATransportThatReportsNothingIsNotTrustedToHaveSentNothing(t *testing.T)
 		code   string
 	}{
 		{"no hooks", func(*httptrace.ClientTrace) {}, "upstream-failed"},
-		{"it wanted a connection and got none", func(trace *httptrace.ClientTrace) { trace.GetConn("api:80") }, "upstream-unreachable"},
+		{"it wanted a connection and got none", func(trace *httptrace.ClientTrace) { trace.GetConn("api:80") },
+			"upstream-unreachable"},
 		{"it got a connection", func(trace *httptrace.ClientTrace) {
 			trace.GetConn("api:80")
 			trace.GotConn(httptrace.GotConnInfo{Conn: &net.TCPConn{}})

@@ -82,7 +82,8 @@ func TestEventStreamsArriveAtOnce(t *testing.T) {
 	}{
 		{"without a key", "text/event-stream", "", func(*setup) {}},
 		{"with a key", "text/event-stream; charset=utf-8", "k", func(*setup) {}},
-		{"with a key, on a route that streams", "application/x-ndjson", "k", func(s *setup) { s.options.Default.Stream = true }},
+		{"with a key, on a route that streams", "application/x-ndjson", "k",
+			func(s *setup) { s.options.Default.Stream = true }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			next := make(chan struct{})
@@ -253,7 +254,8 @@ func TestWebSocketsPass(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			fmt.Fprintf(c, "%s / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n", method)
+			fmt.Fprintf(c, "%s / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: "+
+				"websocket\r\nIdempotency-Key: k\r\nContent-Length: 0\r\n\r\n", method)
 			in := bufio.NewReader(c)
 			res, err := http.ReadResponse(in, nil)
 			if err != nil {
@@ -324,7 +326,10 @@ func TestOnlyWebSocketsOpenATunnel(t *testing.T) {
 // HTTP/2 on either side, with and without TLS.
 func TestHTTP2BothWays(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
-	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		io.WriteString(w, r.Proto)
+	}))
 	secure.EnableHTTP2 = true
 	secure.StartTLS()
 	t.Cleanup(secure.Close)

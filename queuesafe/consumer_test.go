@@ -62,24 +62,25 @@ func TestRetryableComesAgainAndRuns(t *testing.T) {
 
 // Seen to fail with InFlight's action changed to Ack: the message was gone when the attempt failed.
 func TestInFlightElsewhereIsLeft(t *testing.T) {
-	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, queuesafe.Options{MinDelay: time.Second, MaxDeliveries: 2}, func(k *kit) {
-		first := make(chan queuesafe.Disposition)
-		go func() {
-			first <- k.consumer.Handle(k.ctx, order(1), func(context.Context, queuesafe.Message) error {
-				time.Sleep(time.Minute)
-				return retrysafe.Retryable(errBank)
-			})
-		}()
-		synctest.Wait()
-		d := k.handle(order(7), nil) // delivered often, but not because of the message
-		k.want(d, queuesafe.InFlight, queuesafe.Later)
-		if d.Delay <= 0 || d.Delay > 30*time.Second {
-			k.Errorf("delay %v, though the lease ends within 30 s", d.Delay)
-		}
-		k.want(<-first, queuesafe.Retryable, queuesafe.Later)
-		k.want(k.handle(order(8), nil), queuesafe.Processed, queuesafe.Ack)
-		k.wantRuns(1)
-	})
+	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, queuesafe.Options{MinDelay: time.Second, MaxDeliveries: 2},
+		func(k *kit) {
+			first := make(chan queuesafe.Disposition)
+			go func() {
+				first <- k.consumer.Handle(k.ctx, order(1), func(context.Context, queuesafe.Message) error {
+					time.Sleep(time.Minute)
+					return retrysafe.Retryable(errBank)
+				})
+			}()
+			synctest.Wait()
+			d := k.handle(order(7), nil) // delivered often, but not because of the message
+			k.want(d, queuesafe.InFlight, queuesafe.Later)
+			if d.Delay <= 0 || d.Delay > 30*time.Second {
+				k.Errorf("delay %v, though the lease ends within 30 s", d.Delay)
+			}
+			k.want(<-first, queuesafe.Retryable, queuesafe.Later)
+			k.want(k.handle(order(8), nil), queuesafe.Processed, queuesafe.Ack)
+			k.wantRuns(1)
+		})
 }
 
 func TestAnotherMessageUnderTheKeyIsAMismatch(t *testing.T) {
@@ -186,7 +187,8 @@ func TestStoppingLeavesMessagesAtOnce(t *testing.T) {
 // A handler that wraps another guard's answer must not have it taken for its own guard's. Seen to fail with the
 // work's own error taken out of the root's situationOf: a retryable failure was of unknown outcome.
 func TestHandlersErrorIsNotTheGuards(t *testing.T) {
-	for _, inner := range []error{retrysafe.ErrStoreFailed, retrysafe.ErrShutdown, &retrysafe.Refusal{Reason: retrysafe.ErrMismatch}} {
+	for _, inner := range []error{retrysafe.ErrStoreFailed, retrysafe.ErrShutdown,
+		&retrysafe.Refusal{Reason: retrysafe.ErrMismatch}} {
 		bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 			err := retrysafe.Retryable(fmt.Errorf("inner: %w", inner))
 			k.want(k.handle(order(1), err), queuesafe.Retryable, queuesafe.Later)
@@ -257,7 +259,8 @@ func TestMessageIsKeptWhileItIsHandled(t *testing.T) {
 
 func TestDelaysGrowWithinBounds(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{MinDelay: 4 * time.Second, MaxDelay: time.Minute}, func(k *kit) {
-		longest := []time.Duration{0: 4 * time.Second, 1: 4 * time.Second, 2: 8 * time.Second, 3: 16 * time.Second, 9: time.Minute, 19: time.Minute}
+		longest := []time.Duration{0: 4 * time.Second, 1: 4 * time.Second, 2: 8 * time.Second, 3: 16 * time.Second,
+			9: time.Minute, 19: time.Minute}
 		for n, d := range longest {
 			if d == 0 {
 				continue
@@ -277,7 +280,8 @@ func TestConsumersOfOneTopicAreApart(t *testing.T) {
 		if err != nil {
 			k.Fatal(err)
 		}
-		k.want(mail.Handle(k.ctx, order(1), func(context.Context, queuesafe.Message) error { return nil }), queuesafe.Processed, queuesafe.Ack)
+		k.want(mail.Handle(k.ctx, order(1), func(context.Context, queuesafe.Message) error { return nil }),
+			queuesafe.Processed, queuesafe.Ack)
 		k.consumer = newConsumer(k.T, k.guard, queuesafe.Options{Version: "v2"})
 		k.want(k.handle(order(1), nil), queuesafe.Processed, queuesafe.Ack)
 		if _, err := queuesafe.New(k.guard, "", queuesafe.Options{}); err == nil {

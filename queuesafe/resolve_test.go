@@ -13,7 +13,8 @@ func (k *kit) resolve(action retrysafe.ResolveAction) {
 	if err != nil {
 		k.Fatal(err)
 	}
-	if _, err := k.guard.Resolve(k.ctx, key.Digest(), retrysafe.Resolution{Action: action, Reason: "looked it up"}); err != nil {
+	if _, err := k.guard.Resolve(k.ctx, key.Digest(),
+		retrysafe.Resolution{Action: action, Reason: "looked it up"}); err != nil {
 		k.Fatal(err)
 	}
 }

@@ -165,7 +165,8 @@ func TestCheckPasses(t *testing.T) {
 			c.handler = func(s *shop) http.HandlerFunc { return s.step(same) }
 		},
 		"reconcile": func(c *setup) {
-			c.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysafe.Result, error) {
+			c.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt,
+				retrysafe.Record) (*retrysafe.Result, error) {
 				return nil, nil
 			})
 		},
@@ -202,12 +203,13 @@ func TestCheckFindsMistakes(t *testing.T) {
 		change func(c *setup)
 		says   string
 	}{
-		"fields are missing":  {func(c *setup) { c.effects = nil }, "needs Guard, Handler, NewRequest and Effects"},
-		"another store":       {func(c *setup) { c.store = memstore.New(memstore.Options{}) }, "is a *memstore.Store"},
-		"the request fails":   {func(c *setup) { c.scope = httpsafe.ScopeHeader("X-Tenant") }, "got 401"},
-		"the request panics":  {func(c *setup) { c.handler = func(*shop) http.HandlerFunc { return nil } }, "panicked"},
-		"nothing is counted":  {func(c *setup) { c.effects = func() int { return 0 } }, "has 0 effects, want 1"},
-		"the key is not used": {func(c *setup) { c.request = func(string) *http.Request { return request("one") } }, "has 0 effects, want 1"},
+		"fields are missing": {func(c *setup) { c.effects = nil }, "needs Guard, Handler, NewRequest and Effects"},
+		"another store":      {func(c *setup) { c.store = memstore.New(memstore.Options{}) }, "is a *memstore.Store"},
+		"the request fails":  {func(c *setup) { c.scope = httpsafe.ScopeHeader("X-Tenant") }, "got 401"},
+		"the request panics": {func(c *setup) { c.handler = func(*shop) http.HandlerFunc { return nil } }, "panicked"},
+		"nothing is counted": {func(c *setup) { c.effects = func() int { return 0 } }, "has 0 effects, want 1"},
+		"the key is not used": {func(c *setup) { c.request = func(string) *http.Request { return request("one") } },
+			"has 0 effects, want 1"},
 		"no middleware": {func(c *setup) {
 			c.outside = func(s *shop, _ http.Handler) http.Handler { return http.HandlerFunc(s.plain) }
 		}, "wrapped in httpsafe.Middleware"},
@@ -345,7 +347,8 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"looks first, then acts": {func(c *setup) {
 			c.policy = rerun
 			c.handler = func(s *shop) http.HandlerFunc { return s.looksFirst }
-		}, "paused before Checkpoint of the step log until its lease was lost and a retry was answered, and then continued: 2 effects"},
+		}, "paused before Checkpoint of the step log until its lease was lost and a retry was answered, and then " +
+			"continued: 2 effects"},
 		"an answer of its own for an attempt that has lost its lease": {func(c *setup) {
 			c.policy = retrysafe.Policy{OnAbandoned: retrysafe.Rerun(), OnInFlight: retrysafe.Wait(time.Minute)}
 			c.outside = func(_ *shop, next http.Handler) http.Handler {

@@ -23,7 +23,8 @@ func TestContract(t *testing.T) {
 // Time passes for leases and retention. Seen to fail without Advance in the clock.
 func TestAdvance(t *testing.T) {
 	store := retrysafetest.NewStore()
-	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{Retention: retrysafe.Retention{Key: 24 * time.Hour}}})
+	guard := retrysafe.New(store,
+		retrysafe.Options{Policy: retrysafe.Policy{Retention: retrysafe.Retention{Key: 24 * time.Hour}}})
 	runs := 0
 	for range 2 {
 		for range 2 {
@@ -129,12 +130,13 @@ func ExampleStore_KillAt() {
 
 	order := func(id string) error {
 		request := retrysafe.Request{Key: retrysafe.Key{Scope: "alice", ID: id}}
-		_, err := retrysafe.Do(context.Background(), guard, request, func(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
-			return "ordered", store.InTx(ctx, func(ctx context.Context) error {
-				store.Apply(ctx, func() { orders++ })
-				return retrysafe.SetResult(ctx, "ordered")
+		_, err := retrysafe.Do(context.Background(), guard, request,
+			func(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
+				return "ordered", store.InTx(ctx, func(ctx context.Context) error {
+					store.Apply(ctx, func() { orders++ })
+					return retrysafe.SetResult(ctx, "ordered")
+				})
 			})
-		})
 		return err
 	}
 

@@ -54,7 +54,8 @@ func (x *exchangeOut) SetKey(key string, derived bool) (string, error) {
 			key = keytext.UUIDOf(strings.ReplaceAll(key, "-", ""), '4') // AIP-155 asks for this version
 		}
 		if x.c.id.Check(key) != "" || !field(x.c.o.KeyField).set(x.request, key) {
-			return "", fmt.Errorf("rpcsafe: the key does not have the form of %s, or the message that holds it is not set", x.c.o.KeyField)
+			return "", fmt.Errorf("rpcsafe: the key does not have the form of %s, or the message that holds it is "+
+				"not set", x.c.o.KeyField)
 		}
 		return key, nil
 	}

@@ -148,7 +148,8 @@ func isTransport(name string) bool {
 func isPerResponse(name string) bool {
 	switch name {
 	case "set-cookie", "www-authenticate", "authentication-info", "retry-after", "server-timing", "server", "via", "age",
-		"warning", "traceparent", "tracestate", "traceresponse", "x-request-id", "request-id", "x-correlation-id", "idempotency-status":
+		"warning", "traceparent", "tracestate", "traceresponse", "x-request-id", "request-id", "x-correlation-id",
+		"idempotency-status":
 		return true
 	}
 	return strings.HasPrefix(name, "ratelimit") || strings.HasPrefix(name, "x-ratelimit-") ||

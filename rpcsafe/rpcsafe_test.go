@@ -65,13 +65,15 @@ func TestCanceledCallsMayBeRetried(t *testing.T) {
 	cancel()
 	call := Call{Method: "/a/B", Key: []string{"k"}, Request: &shoppb.CreateRequest{}}
 	reply, _ := s.Serve(ctx, call, func(context.Context) (string, error) { return "alice", nil }, nil)
-	if got := reply.Trailer[pushback]; reasonOf(reply.Status, DefaultDomain) != ReasonInFlight || !slices.Equal(got, []string{"100"}) {
+	if got := reply.Trailer[pushback]; reasonOf(reply.Status, DefaultDomain) != ReasonInFlight ||
+		!slices.Equal(got, []string{"100"}) {
 		t.Errorf("%v, pushback %v", reply.Status, got)
 	}
 }
 
 func TestPushback(t *testing.T) {
-	for after, want := range map[time.Duration]string{0: "-1", 1: "1", time.Millisecond: "1", 1500 * time.Microsecond: "2", time.Second: "1000"} {
+	for after, want := range map[time.Duration]string{0: "-1", 1: "1", time.Millisecond: "1",
+		1500 * time.Microsecond: "2", time.Second: "1000"} {
 		if got := pushbackOf(after); got != want {
 			t.Errorf("%v: %s, want %s", after, got, want)
 		}
@@ -94,15 +96,18 @@ func TestFingerprintNamesTheEncoding(t *testing.T) {
 
 func TestMethodsMatch(t *testing.T) {
 	all := Methods{"a.v1.B/C", "/a.v1.D/*"}
-	for method, want := range map[string]bool{"/a.v1.B/C": true, "/a.v1.B/D": false, "/a.v1.D/X": true, "/a.v1.DD/X": false} {
+	for method, want := range map[string]bool{"/a.v1.B/C": true, "/a.v1.B/D": false, "/a.v1.D/X": true,
+		"/a.v1.DD/X": false} {
 		if got := all.have(method); got != want {
 			t.Errorf("%s: %v", method, got)
 		}
 	}
-	if !isPlumbing("/grpc.health.v1.Health/Check") || !isPlumbing("/grpc.reflection.v1.ServerReflection/Info") || isPlumbing("/grpc.healthy/X") {
+	if !isPlumbing("/grpc.health.v1.Health/Check") || !isPlumbing("/grpc.reflection.v1.ServerReflection/Info") ||
+		isPlumbing("/grpc.healthy/X") {
 		t.Error("plumbing")
 	}
-	if !HasNoSideEffects("/shop.v1.Things/Get") || HasNoSideEffects("/shop.v1.Things/Create") || HasNoSideEffects("/unknown/Method") {
+	if !HasNoSideEffects("/shop.v1.Things/Get") || HasNoSideEffects("/shop.v1.Things/Create") ||
+		HasNoSideEffects("/unknown/Method") {
 		t.Error("side effects")
 	}
 }

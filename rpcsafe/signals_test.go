@@ -54,7 +54,8 @@ type played struct {
 	took    time.Duration
 }
 
-// play makes a call that gets these replies, the last of them again and again, in a bubble in which time passes at once.
+// play makes a call that gets these replies, the last of them again and again, in a bubble in which time passes at
+// once.
 func play(t *testing.T, o ClientOptions, replies ...Reply) (p played) {
 	synctest.Test(t, func(t *testing.T) {
 		o.Observer = client.ObserverFunc(func(_ context.Context, e client.Event) {
@@ -63,14 +64,15 @@ func play(t *testing.T, o ClientOptions, replies ...Reply) (p played) {
 			}
 		})
 		began := time.Now()
-		p.err = NewClient(o).Call(t.Context(), Outgoing{Method: "/a/B", Request: &shoppb.CreateRequest{}}, func(_ context.Context, _ proto.Message, key string) (Reply, error) {
-			p.keys = append(p.keys, key)
-			reply := replies[min(len(p.keys), len(replies))-1]
-			if reply.Status == nil {
-				return reply, nil
-			}
-			return reply, errReply
-		})
+		p.err = NewClient(o).Call(t.Context(), Outgoing{Method: "/a/B", Request: &shoppb.CreateRequest{}},
+			func(_ context.Context, _ proto.Message, key string) (Reply, error) {
+				p.keys = append(p.keys, key)
+				reply := replies[min(len(p.keys), len(replies))-1]
+				if reply.Status == nil {
+					return reply, nil
+				}
+				return reply, errReply
+			})
 		p.took = time.Since(began)
 	})
 	return p
@@ -110,7 +112,8 @@ func TestSignals(t *testing.T) {
 		{"try-later", ok, 2, []Reply{fails(code.Code_UNAVAILABLE, because(ReasonStoreUnavailable))}},
 		{"try-later", failed, 4, many(4, fails(code.Code_UNAVAILABLE, because(ReasonStoreUnavailable)))},
 		{"try-later", failed, 4, many(4, fails(code.Code_RESOURCE_EXHAUSTED, because(ReasonKeyQuota)))},
-		{"try-later", unknown, 4, append([]Reply{lost}, many(3, fails(code.Code_UNAVAILABLE, because(ReasonStoreUnavailable)))...)},
+		{"try-later", unknown, 4, append([]Reply{lost},
+			many(3, fails(code.Code_UNAVAILABLE, because(ReasonStoreUnavailable)))...)},
 		{"refused", failed, 1, []Reply{fails(code.Code_INVALID_ARGUMENT, because(ReasonKeyMissing))}},
 		{"refused", failed, 1, []Reply{fails(code.Code_INVALID_ARGUMENT, because(ReasonKeyMalformed))}},
 		{"refused", failed, 1, []Reply{fails(code.Code_UNAUTHENTICATED, because(ReasonScopeUnresolved))}},
@@ -152,7 +155,8 @@ func TestSignals(t *testing.T) {
 		{"answer", failed, 2, []Reply{lost, fails(code.Code_NOT_FOUND)}},
 	} {
 		t.Run(c.signal, func(t *testing.T) {
-			p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: -1}}}, append(c.replies, Reply{})...)
+			p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: -1}}},
+				append(c.replies, Reply{})...)
 			got := map[bool]string{true: unknown, false: failed}[errors.Is(p.err, client.ErrOutcomeUnknown)]
 			switch {
 			case p.err == nil:
@@ -189,10 +193,12 @@ func TestAttemptsAreReported(t *testing.T) {
 		t.Fatalf("%d reports in %v", len(p.reports), p.took)
 	}
 	first, second := p.reports[0], p.reports[1]
-	if first.Method != "/a/B" || first.Attempt != 1 || first.Code != "UNAVAILABLE" || first.Err != errReply || !first.Retried || first.Wait != p.took {
+	if first.Method != "/a/B" || first.Attempt != 1 || first.Code != "UNAVAILABLE" || first.Err != errReply ||
+		!first.Retried || first.Wait != p.took {
 		t.Errorf("first %+v", first)
 	}
-	if second.Attempt != 2 || second.Code != "OK" || second.Err != nil || second.Signal != "success" || second.Retried || second.Key != first.Key || strings.Contains(first.Key, p.keys[0]) {
+	if second.Attempt != 2 || second.Code != "OK" || second.Err != nil || second.Signal != "success" ||
+		second.Retried || second.Key != first.Key || strings.Contains(first.Key, p.keys[0]) {
 		t.Errorf("second %+v", second)
 	}
 }
@@ -236,10 +242,12 @@ func TestSignalsAreDocumented(t *testing.T) {
 // Who waits for another attempt does not strain a failing server. Seen to fail with the budget asked in flight, too.
 func TestWaitingForAnAttemptTakesNoBudget(t *testing.T) {
 	busy := fails(code.Code_ABORTED, because(ReasonInFlight))
-	if p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: 1}}}, busy, busy, busy, Reply{}); p.err != nil {
+	if p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: 1}}}, busy, busy, busy,
+		Reply{}); p.err != nil {
 		t.Error(p.err)
 	}
-	if p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: 1}}}, fails(code.Code_INTERNAL), Reply{}); !errors.Is(p.err, client.ErrOutcomeUnknown) {
+	if p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: 1}}},
+		fails(code.Code_INTERNAL), Reply{}); !errors.Is(p.err, client.ErrOutcomeUnknown) {
 		t.Error(p.err)
 	}
 }

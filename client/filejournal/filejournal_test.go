@@ -200,7 +200,8 @@ func TestWhateverTheFileHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(j.End(context.Background(), journalled(0).ID), j.GiveUp(context.Background(), journalled(1).ID, "late"), j.Close()); err != nil {
+	if err := errors.Join(j.End(context.Background(), journalled(0).ID),
+		j.GiveUp(context.Background(), journalled(1).ID, "late"), j.Close()); err != nil {
 		t.Fatal(err)
 	}
 	whole, err := os.ReadFile(path)
@@ -251,7 +252,8 @@ func TestFileJournalIsWhereItWasOpened(t *testing.T) {
 	if err := os.Symlink(filepath.Join(folder, "journal"), filepath.Join(folder, "other")); err != nil {
 		t.Fatal(err)
 	}
-	if other, err := filejournal.Open(filepath.Join(folder, "other"), filejournal.Options{}); !errors.Is(err, filejournal.ErrInUse) {
+	if other, err := filejournal.Open(filepath.Join(folder, "other"), filejournal.Options{}); !errors.Is(err,
+		filejournal.ErrInUse) {
 		t.Errorf("a second one is open: %v", err)
 		other.Close()
 	}

@@ -16,7 +16,8 @@ import (
 // Seen to fail with the row outcome-resumes taken out of signals.
 func TestTheClientGoesOnWithAnAbandonedKey(t *testing.T) {
 	for _, policy := range []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun()} {
-		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
+		guard := retrysafe.New(memstore.New(memstore.Options{}),
+			retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: policy}})
 		runs := 0
 		guarded := httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{Ambiguous: retrysafe.AmbiguousUnknown})
 		server := httptest.NewServer(guarded(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -25,7 +26,8 @@ func TestTheClientGoesOnWithAnAbandonedKey(t *testing.T) {
 			}
 		})))
 		t.Cleanup(server.Close)
-		response, err := newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}}).RoundTrip(chargeAt(t.Context(), server.URL))
+		response, err := newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}}).
+			RoundTrip(chargeAt(t.Context(), server.URL))
 		if policy.String() == "refuse" {
 			wantUnknown(t, err, client.GaveUpAnswer)
 			continue

@@ -16,12 +16,14 @@ import (
 // parent runs work in an attempt at key "order-17", and again after it was cut off.
 func parent(t *testing.T, attempts ...func(ctx context.Context)) {
 	t.Helper()
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
+	guard := retrysafe.New(memstore.New(memstore.Options{}),
+		retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
 	for _, work := range attempts {
-		guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{Scope: "till-3", ID: "order-17"}}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-			work(ctx)
-			return retrysafe.Result{}, retrysafe.Unknown(errors.New("cut off"))
-		})
+		guard.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{Scope: "till-3", ID: "order-17"}},
+			func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+				work(ctx)
+				return retrysafe.Result{}, retrysafe.Unknown(errors.New("cut off"))
+			})
 	}
 }
 
@@ -107,13 +109,19 @@ func TestCallsThatLookAlikeMustBeNamed(t *testing.T) {
 	}{
 		{name: "the same twice", firstBody: "a", secondBody: "a", refused: client.ErrUnnamedCall},
 		{name: "another body", firstBody: "a", secondBody: "b", refused: client.ErrUnnamedCall},
-		{name: "another query", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/mails?x", refused: client.ErrUnnamedCall},
-		{name: "another path", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/letters", differentKeys: true},
-		{name: "another origin", firstBody: "a", secondBody: "a", secondURL: "http://mail.example/mails", differentKeys: true},
+		{name: "another query", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/mails?x",
+			refused: client.ErrUnnamedCall},
+		{name: "another path", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/letters",
+			differentKeys: true},
+		{name: "another origin", firstBody: "a", secondBody: "a", secondURL: "http://mail.example/mails",
+			differentKeys: true},
 		{name: "one is named", secondName: "second", firstBody: "a", secondBody: "a", differentKeys: true},
-		{name: "both are named", firstName: "first", secondName: "second", firstBody: "a", secondBody: "a", differentKeys: true},
-		{name: "one name, the same request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "a", sameKeys: true},
-		{name: "one name, another request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "b", refused: retrysafe.ErrMismatch},
+		{name: "both are named", firstName: "first", secondName: "second", firstBody: "a", secondBody: "a",
+			differentKeys: true},
+		{name: "one name, the same request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "a",
+			sameKeys: true},
+		{name: "one name, another request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "b",
+			refused: retrysafe.ErrMismatch},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base := &script{answers: []answerFunc{reply(201)}}
@@ -139,7 +147,8 @@ func TestCallsThatLookAlikeMustBeNamed(t *testing.T) {
 			switch {
 			case c.refused != nil && len(base.sent) != 1:
 				t.Errorf("sent %d times", len(base.sent))
-			case c.refused == nil && (base.sent[0].header.Get("Idempotency-Key") == base.sent[1].header.Get("Idempotency-Key")) != c.sameKeys:
+			case c.refused == nil &&
+				(base.sent[0].header.Get("Idempotency-Key") == base.sent[1].header.Get("Idempotency-Key")) != c.sameKeys:
 				t.Errorf("keys %v and %v", base.sent[0].header, base.sent[1].header)
 			}
 		})
@@ -152,12 +161,14 @@ func TestAKeyFromOutsideOfTheAttemptDoesNotCount(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}
 	transport := newTransport(t, httpclient.Options{Base: base})
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
-	guard.Do(client.WithKey(t.Context(), "parent"), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-		callTo(t, transport, ctx, "https://bank.example/charges", "17")
-		callTo(t, transport, client.WithKey(ctx, "inside"), "https://bank.example/charges", "17")
-		return retrysafe.Result{}, nil
-	})
-	if outer, inner := base.sent[0].header.Get("Idempotency-Key"), base.sent[1].header.Get("Idempotency-Key"); outer == `"parent"` || inner != `"inside"` {
+	guard.Do(client.WithKey(t.Context(), "parent"), retrysafe.Request{Key: retrysafe.Key{ID: "parent"}},
+		func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			callTo(t, transport, ctx, "https://bank.example/charges", "17")
+			callTo(t, transport, client.WithKey(ctx, "inside"), "https://bank.example/charges", "17")
+			return retrysafe.Result{}, nil
+		})
+	if outer, inner := base.sent[0].header.Get("Idempotency-Key"),
+		base.sent[1].header.Get("Idempotency-Key"); outer == `"parent"` || inner != `"inside"` {
 		t.Errorf("keys %s and %s", outer, inner)
 	}
 }

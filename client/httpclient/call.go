@@ -114,7 +114,8 @@ func (c *call) Journal(e *client.Entry) error {
 	u.User = nil // a credential
 	e.URL, e.Body, e.Header = u.String(), c.body, http.Header{}
 	names := []string{
-		"Content-Type", "Content-Encoding", "Accept", "Accept-Language", "If-Match", "If-None-Match", "Prefer", c.t.carrier.firstSent,
+		"Content-Type", "Content-Encoding", "Accept", "Accept-Language", "If-Match", "If-None-Match", "Prefer",
+		c.t.carrier.firstSent,
 	}
 	names = append(append(names, c.t.carrier.aliases...), c.t.options.JournalHeaders...)
 	for _, name := range names {

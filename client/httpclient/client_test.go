@@ -32,7 +32,8 @@ type till struct {
 
 func newTill(t *testing.T, answers ...answerFunc) *till {
 	k := &till{T: t, path: filepath.Join(t.TempDir(), "journal"), base: &script{answers: answers}}
-	k.options = httpclient.Options{Options: client.Options{Attempts: 2, Backoff: 1, Budget: client.RetryBudget{Tokens: -1}}}
+	k.options = httpclient.Options{Options: client.Options{Attempts: 2, Backoff: 1,
+		Budget: client.RetryBudget{Tokens: -1}}}
 	k.restart()
 	return k
 }
@@ -90,8 +91,8 @@ func (k *till) wantEntries(n int) []client.Entry {
 	return all
 }
 
-// Seen to fail with journalBegin taken out of Engine.Do (nothing to resume), and with the key taken out of the entry's header
-// (another key).
+// Seen to fail with journalBegin taken out of Engine.Do (nothing to resume), and with the key taken out of the
+// entry's header (another key).
 func TestResumeGoesOnUnderTheSameKey(t *testing.T) {
 	k := newTill(t, lost)
 	k.options.JournalHeaders = []string{"X-Shop"}
@@ -100,17 +101,24 @@ func TestResumeGoesOnUnderTheSameKey(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer secret")
 		r.Header.Set("X-Shop", "3")
 	}), client.GaveUpAttempts)
-	if e := k.wantEntries(1)[0]; e.Intent != "charge(order-17)" || e.Header.Get("Authorization") != "" || e.Header.Get("X-Shop") != "3" {
+	if e := k.wantEntries(1)[0]; e.Intent != "charge(order-17)" || e.Header.Get("Authorization") != "" ||
+		e.Header.Get("X-Shop") != "3" {
 		t.Errorf("%+v", e.Header)
 	}
 	before := k.base.sent[0]
-	k.options.AuthorizeFunc = func(r *http.Request, _ string, _ bool) error { r.Header.Set("Authorization", "Bearer new"); return nil }
+	k.options.AuthorizeFunc = func(r *http.Request, _ string,
+		_ bool) error {
+		r.Header.Set("Authorization", "Bearer new")
+		return nil
+	}
 	k.restart(lost, reply(201))
-	if err := k.resume(nil); err != nil || len(k.results) != 1 || k.results[0].Response.StatusCode != 201 || k.bodies[0] != "answer 201" {
+	if err := k.resume(nil); err != nil || len(k.results) != 1 || k.results[0].Response.StatusCode != 201 ||
+		k.bodies[0] != "answer 201" {
 		t.Fatalf("%v, results %+v", err, k.results)
 	}
 	for _, s := range k.base.sent[2:] {
-		if s.header.Get("Idempotency-Key") != before.header.Get("Idempotency-Key") || s.body != before.body || s.url != before.url ||
+		if s.header.Get("Idempotency-Key") != before.header.Get("Idempotency-Key") || s.body != before.body ||
+			s.url != before.url ||
 			s.header.Get("Content-Type") != "application/json" || s.header.Get("Authorization") != "Bearer new" {
 			t.Errorf("sent %+v, first %+v", s, before)
 		}
@@ -339,13 +347,15 @@ func TestClientErrorsHoldNoURL(t *testing.T) {
 // knows.
 // Seen to fail with the row replayed-not-kept taken out of signals: status 201 with an empty body.
 func TestAnAnswerThatWasNotKept(t *testing.T) {
-	k := newTill(t, lost, reply(201, "Idempotency-Status: replayed; body=?0", "Location: /charges/1", "Idempotency-Key: echo"))
+	k := newTill(t, lost, reply(201, "Idempotency-Status: replayed; body=?0", "Location: /charges/1",
+		"Idempotency-Key: echo"))
 	var e *client.NotReplayableError
 	err := k.pay()
 	if !errors.As(err, &e) || !errors.Is(err, client.ErrNotReplayable) || errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Fatalf("error %v", err)
 	}
-	if e.Status != 201 || e.Header.Get("Location") != "/charges/1" || e.Header.Get("Idempotency-Key") != "" || e.Origin != "https://bank.example" {
+	if e.Status != 201 || e.Header.Get("Location") != "/charges/1" || e.Header.Get("Idempotency-Key") != "" ||
+		e.Origin != "https://bank.example" {
 		t.Errorf("%+v", e)
 	}
 	k.wantEntries(0)
@@ -354,7 +364,8 @@ func TestAnAnswerThatWasNotKept(t *testing.T) {
 	wantUnknown(t, k.pay(), client.GaveUpAttempts)
 	k.restart(reply(201, "Idempotency-Status: replayed; body=?0"))
 	broken := errors.New("the caller's database is down")
-	if err := k.resume(broken); !errors.Is(err, broken) || len(k.results) != 1 || !errors.Is(k.results[0].Err, client.ErrNotReplayable) {
+	if err := k.resume(broken); !errors.Is(err, broken) || len(k.results) != 1 ||
+		!errors.Is(k.results[0].Err, client.ErrNotReplayable) {
 		t.Errorf("%v, results %+v", err, k.results)
 	}
 	k.wantEntries(1) // and is handed over again

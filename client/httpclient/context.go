@@ -7,7 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-var errTwoAttempts = errors.New("httpclient: the context given to Do and the request's own belong to different attempts of a Guard, " +
+var errTwoAttempts = errors.New("httpclient: the context given to Do and the request's own belong to different " +
+	"attempts of a Guard, " +
 	"whose child keys differ: make the request with the context that Do is given")
 
 // joinContexts returns a context that ends with either of two, and has the values of ctx, or else those of own. done

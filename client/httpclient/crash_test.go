@@ -69,7 +69,8 @@ func TestClientProcess(t *testing.T) {
 		if err := writeDown(folder, "begun", intent); err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv(crashFolder+"_URL"), strings.NewReader(intent))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv(crashFolder+"_URL"),
+			strings.NewReader(intent))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +154,9 @@ func TestSoakKilledClient(t *testing.T) {
 		}
 	}
 	if len(server.keys) != len(server.effects) || len(server.effects) < len(begun)-rounds || len(resumed) == 0 {
-		t.Errorf("%d begun, %d effects under %d keys, %d resumed", len(begun), len(server.effects), len(server.keys), len(resumed))
+		t.Errorf("%d begun, %d effects under %d keys, %d resumed", len(begun), len(server.effects), len(server.keys),
+			len(resumed))
 	}
-	t.Logf("%d kills: %d intents begun, %d sent, %d resumed, %d answers", rounds, len(begun), len(server.effects), len(resumed), server.answers)
+	t.Logf("%d kills: %d intents begun, %d sent, %d resumed, %d answers", rounds, len(begun), len(server.effects),
+		len(resumed), server.answers)
 }

@@ -24,7 +24,8 @@ import (
 func bank(lost int) *httptest.Server {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	charges, requests := 0, 0
-	charge := httpsafe.Middleware(guard, httpsafe.ScopeCredential(), httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	charge := httpsafe.Middleware(guard, httpsafe.ScopeCredential(),
+		httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		charges++
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, "charge %d", charges)
@@ -127,18 +128,20 @@ func ExampleWithOperation() {
 	caller := http.Client{Transport: transport}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	key := retrysafe.Key{Scope: "shop", ID: "order-17"}
-	_, err := guard.Do(context.Background(), retrysafe.Request{Key: key}, func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-		for _, line := range []string{"line 1", "line 2"} {
-			r, _ := http.NewRequestWithContext(client.WithOperation(ctx, "reserve "+line), http.MethodPost, "https://stock.example/reservations", nil)
-			response, err := caller.Do(r)
-			if err != nil {
-				return retrysafe.Result{}, retrysafe.Unknown(err)
+	_, err := guard.Do(context.Background(), retrysafe.Request{Key: key},
+		func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+			for _, line := range []string{"line 1", "line 2"} {
+				r, _ := http.NewRequestWithContext(client.WithOperation(ctx, "reserve "+line), http.MethodPost,
+					"https://stock.example/reservations", nil)
+				response, err := caller.Do(r)
+				if err != nil {
+					return retrysafe.Result{}, retrysafe.Unknown(err)
+				}
+				fmt.Println(response.Header.Get("Echo") == `"`+key.Child("reserve "+line)+`"`)
+				response.Body.Close()
 			}
-			fmt.Println(response.Header.Get("Echo") == `"`+key.Child("reserve "+line)+`"`)
-			response.Body.Close()
-		}
-		return retrysafe.Result{}, nil
-	})
+			return retrysafe.Result{}, nil
+		})
 	fmt.Println(err)
 	// Output:
 	// true
@@ -150,7 +153,8 @@ func ExampleWithOperation() {
 type echoKey struct{}
 
 func (echoKey) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 201, Header: http.Header{"Echo": {r.Header.Get("Idempotency-Key")}}, Body: http.NoBody, Request: r}, nil
+	return &http.Response{StatusCode: 201, Header: http.Header{"Echo": {r.Header.Get("Idempotency-Key")}},
+		Body: http.NoBody, Request: r}, nil
 }
 
 func ExampleOutcomeUnknownError() {

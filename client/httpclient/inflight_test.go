@@ -30,7 +30,8 @@ func (killedStore) Complete(context.Context, retrysafe.Lease, retrysafe.Result, 
 // Seen to fail with in-flight replies counted as attempts: refused at once, the client gave up after 4 attempts and
 // 2.4 s.
 func TestOneKillOfTheServerIsBridged(t *testing.T) {
-	for _, inFlight := range []retrysafe.InFlightPolicy{retrysafe.Reject(), retrysafe.Wait(5 * time.Second), retrysafe.Wait(10 * time.Second)} {
+	for _, inFlight := range []retrysafe.InFlightPolicy{retrysafe.Reject(), retrysafe.Wait(5 * time.Second),
+		retrysafe.Wait(10 * time.Second)} {
 		t.Run(inFlight.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memstore.New(memstore.Options{})
@@ -39,7 +40,8 @@ func TestOneKillOfTheServerIsBridged(t *testing.T) {
 					guard := retrysafe.New(s, retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{
 						OnInFlight: inFlight, OnAbandoned: retrysafe.Rerun(),
 					}})
-					return httpsafe.Middleware(guard, httpsafe.ScopeNone(), httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					return httpsafe.Middleware(guard, httpsafe.ScopeNone(),
+						httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 						runs++
 						w.WriteHeader(http.StatusCreated)
 					}))
@@ -61,7 +63,8 @@ func TestOneKillOfTheServerIsBridged(t *testing.T) {
 				if err != nil {
 					t.Fatalf("after %v: %v", time.Since(began), err)
 				}
-				if took := time.Since(began); response.StatusCode != http.StatusCreated || runs != 2 || took < 30*time.Second || took > time.Minute {
+				if took := time.Since(began); response.StatusCode != http.StatusCreated || runs != 2 ||
+					took < 30*time.Second || took > time.Minute {
 					t.Errorf("status %d after %v, %d runs", response.StatusCode, took, runs)
 				}
 			})
@@ -82,7 +85,8 @@ func TestInFlightCountsByTime(t *testing.T) {
 	if wantUnknown(t, p.err, client.GaveUpInFlight); p.took < 8*time.Second || p.took > 11*time.Second {
 		t.Errorf("gave up after %v, want ten seconds", p.took)
 	}
-	p = play(t, httpclient.Options{}, nil, append(append([]answerFunc{lost, lost}, repeat(20, busy)...), lost, reply(201))...)
+	p = play(t, httpclient.Options{}, nil,
+		append(append([]answerFunc{lost, lost}, repeat(20, busy)...), lost, reply(201))...)
 	if p.status != 201 || len(p.sent) != 24 {
 		t.Errorf("three failures of four attempts: status %d, %v, sent %d times", p.status, p.err, len(p.sent))
 	}

@@ -108,7 +108,8 @@ func TestEachProfileGetsItsKey(t *testing.T) {
 					t.Errorf("sent %+v, then %+v", p.sent[0], s)
 				}
 			}
-			if c.profile == "repeatability" && p.sent[0].header.Get("Repeatability-First-Sent") != "Sat, 01 Jan 2000 00:00:00 GMT" {
+			if c.profile == "repeatability" &&
+				p.sent[0].header.Get("Repeatability-First-Sent") != "Sat, 01 Jan 2000 00:00:00 GMT" {
 				t.Error(p.sent[0].header)
 			}
 			server := newGuardedServer(t, httpsafe.Options{Profile: profile}, firstOnly)
@@ -172,8 +173,11 @@ func TestTheKeyIsTheCallersIfThereIsOne(t *testing.T) {
 		{"WithKey of a form that is not the profile's", httpsafe.Repeatability(), withKey("k1"), "", nil},
 		{"WithKey with spaces that the server would trim", httpsafe.Adyen(), withKey(" k1 "), "", nil},
 		{"WithKey with a line break", httpsafe.Stripe(), withKey("k\r\nX: y"), "", nil},
-		{"both, the same", httpsafe.IETF(), func(r *http.Request) *http.Request { return withKey("mine")(set("Idempotency-Key", `"mine"`)(r)) }, `"mine"`, nil},
-		{"both, different", httpsafe.IETF(), func(r *http.Request) *http.Request { return withKey("other")(set("Idempotency-Key", `"mine"`)(r)) }, "", retrysafe.ErrMismatch},
+		{"both, the same", httpsafe.IETF(),
+			func(r *http.Request) *http.Request { return withKey("mine")(set("Idempotency-Key", `"mine"`)(r)) }, `"mine"`, nil},
+		{"both, different", httpsafe.IETF(),
+			func(r *http.Request) *http.Request { return withKey("other")(set("Idempotency-Key", `"mine"`)(r)) }, "",
+			retrysafe.ErrMismatch},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := play(t, httpclient.Options{Profile: c.profile}, c.change, lost, reply(201))
@@ -212,7 +216,8 @@ func TestKeysInBodiesAndQueries(t *testing.T) {
 		{httpsafe.AWS(), "", `{"ClientToken":"k"}`, "https://bank.example/charges", ""},
 	} {
 		p := play(t, httpclient.Options{Profile: c.profile}, func(r *http.Request) *http.Request {
-			r, err := http.NewRequestWithContext(client.WithKey(r.Context(), "k"), http.MethodPost, "https://bank.example/charges"+c.url, strings.NewReader(c.body))
+			r, err := http.NewRequestWithContext(client.WithKey(r.Context(), "k"), http.MethodPost,
+				"https://bank.example/charges"+c.url, strings.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -300,7 +305,8 @@ func TestIntentKeysAreDeterministic(t *testing.T) {
 
 func TestOtherMethodsPassOnce(t *testing.T) {
 	for _, method := range []string{"GET", "PUT", "DELETE"} {
-		p := play(t, httpclient.Options{}, func(r *http.Request) *http.Request { r.Method = method; return r }, lost, reply(201))
+		p := play(t, httpclient.Options{}, func(r *http.Request) *http.Request { r.Method = method; return r }, lost,
+			reply(201))
 		if !errors.Is(p.err, errReset) || len(p.sent) != 1 || p.sent[0].header.Get("Idempotency-Key") != "" {
 			t.Errorf("%s: %v, sent %+v", method, p.err, p.sent)
 		}

@@ -79,7 +79,8 @@ func reply(status int, lines ...string) answerFunc {
 
 // problemOf answers as our middleware does.
 func problemOf(status int, slug string, lines ...string) answerFunc {
-	return reply(status, append(lines, "Content-Type: application/problem+json", `{"type":"https://a.example/p#`+slug+`","code":"`+slug+`"}`)...)
+	return reply(status, append(lines, "Content-Type: application/problem+json",
+		`{"type":"https://a.example/p#`+slug+`","code":"`+slug+`"}`)...)
 }
 
 // lost is a request that was sent and not answered.
@@ -108,7 +109,8 @@ type played struct {
 }
 
 // play sends one request to a script, in a bubble's time.
-func play(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request, answers ...answerFunc) (p played) {
+func play(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request,
+	answers ...answerFunc) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p = playHere(t, o, change, answers...)
@@ -116,7 +118,8 @@ func play(t *testing.T, o httpclient.Options, change func(*http.Request) *http.R
 	return p
 }
 
-func playHere(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request, answers ...answerFunc) (p played) {
+func playHere(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request,
+	answers ...answerFunc) (p played) {
 	t.Helper()
 	base := &script{answers: answers}
 	o.Base = base

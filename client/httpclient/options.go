@@ -70,7 +70,8 @@ func (o Options) validate() error {
 		}
 	}
 	if err := newCarrier(o.Profile).check(o.KeyFunc()); err != nil {
-		return fmt.Errorf("httpclient: a key of KeyFunc does not fit profile %q (%v): %w", o.Profile.Name, o.Profile.KeySyntax, err)
+		return fmt.Errorf("httpclient: a key of KeyFunc does not fit profile %q (%v): %w", o.Profile.Name,
+			o.Profile.KeySyntax, err)
 	}
 	return nil
 }

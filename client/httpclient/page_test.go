@@ -115,8 +115,10 @@ func TestThePageOfCodes(t *testing.T) {
 			t.Errorf("%s: the page has no row of it with six cells: %q", p.Slug, row)
 			continue
 		}
-		if row[1] != strconv.Itoa(p.Status) || row[3] != operations[p.Executed] || strings.HasPrefix(row[4], "new") != p.NewKeyRequired {
-			t.Errorf("%s: status %d, executed %s, new key required %v; the page says %q", p.Slug, p.Status, p.Executed, p.NewKeyRequired, row)
+		if row[1] != strconv.Itoa(p.Status) || row[3] != operations[p.Executed] ||
+			strings.HasPrefix(row[4], "new") != p.NewKeyRequired {
+			t.Errorf("%s: status %d, executed %s, new key required %v; the page says %q", p.Slug, p.Status,
+				p.Executed, p.NewKeyRequired, row)
 		}
 		if p.Slug == httpsafe.KeyUnknown { // answers a GET of the key's status
 			continue
@@ -130,7 +132,8 @@ func TestThePageOfCodes(t *testing.T) {
 			return w.Result(), nil
 		})
 		if again != (row[2] == "yes") || unknown != (row[3] == "unknown") {
-			t.Errorf("%s: the client sends again: %v, takes the outcome for unknown: %v; the page says %q", p.Slug, again, unknown, row)
+			t.Errorf("%s: the client sends again: %v, takes the outcome for unknown: %v; the page says %q", p.Slug,
+				again, unknown, row)
 		}
 	}
 }

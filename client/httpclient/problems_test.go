@@ -46,7 +46,8 @@ func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 			})
 			unknown, again := errors.Is(p.err, client.ErrOutcomeUnknown), len(p.sent) > 1
 			if p.err != nil && !unknown || unknown != (problem.Executed == "unknown") || again != problem.Retryable {
-				t.Errorf("%s, %s: signal %s, sent %d times, status %d, error %v", profile.Name, problem.Slug, p.seen[0].Signal, len(p.sent), p.status, p.err)
+				t.Errorf("%s, %s: signal %s, sent %d times, status %d, error %v", profile.Name, problem.Slug,
+					p.seen[0].Signal, len(p.sent), p.status, p.err)
 			}
 		}
 	}

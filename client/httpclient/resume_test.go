@@ -137,7 +137,8 @@ func TestResumeSendsSoManyAtOnce(t *testing.T) {
 				k.add(10, "https://stock.example")
 				k.add(5, bankAt)
 				took, err := k.resume(k.Context())
-				if err != nil || took != time.Duration(c.seconds)*time.Second || k.most != c.atOnce || len(k.sent) != 20 || len(k.results) != 20 {
+				if err != nil || took != time.Duration(c.seconds)*time.Second || k.most != c.atOnce ||
+					len(k.sent) != 20 || len(k.results) != 20 {
 					t.Errorf("%v; it took %v, %d at once, sent %v, %d results", err, took, k.most, k.sent, len(k.results))
 				}
 				if c.atOnce == 1 && !slices.IsSortedFunc(k.sent, byNumber) {

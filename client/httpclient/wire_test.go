@@ -75,7 +75,8 @@ func (s *rough) serve(c net.Conn) {
 			continue
 		}
 		s.mu.Lock()
-		s.posts = append(s.posts, fmt.Sprint(r.Header.Get("Idempotency-Key"), r.Header.Get("X-Idempotency-Key"), " ", string(body)))
+		s.posts = append(s.posts, fmt.Sprint(r.Header.Get("Idempotency-Key"), r.Header.Get("X-Idempotency-Key"), " ",
+			string(body)))
 		treat := s.treat[0]
 		if len(s.treat) > 1 {
 			s.treat = s.treat[1:]
@@ -141,7 +142,8 @@ func TestNetHTTPDoesNotSendAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := newRough(t, drops)
 			var told []client.Event
-			transport := newTransport(t, httpclient.Options{Options: client.Options{Attempts: 1, Observer: observe(&told)}, Base: new(http.Transport)})
+			transport := newTransport(t, httpclient.Options{Options: client.Options{Attempts: 1,
+				Observer: observe(&told)}, Base: new(http.Transport)})
 			warm, err := (&http.Client{Transport: transport}).Get(server.url())
 			if err != nil {
 				t.Fatal(err)

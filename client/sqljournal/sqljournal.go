@@ -27,8 +27,8 @@ const (
 	MySQL      Dialect = "mysql" // and MariaDB
 )
 
-// Journal is a client.Journal in a table of a database, through any driver of database/sql. Its bodies may hold secrets:
-// grant the table to no other role.
+// Journal is a client.Journal in a table of a database, through any driver of database/sql. Its bodies may hold
+// secrets: grant the table to no other role.
 //
 // Each client has its own entries, under a name: that of the instance, which must be the same after a restart. Two
 // processes must not use a name at the same time: nothing would run twice, but each result would be handed to both.

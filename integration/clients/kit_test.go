@@ -140,7 +140,8 @@ func newAPI(t *testing.T) *api {
 		form, _ := url.ParseQuery(string(body))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer := httptest.NewRecorder()
-		forward.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context()))) // what has begun is done, whoever hangs up
+		// what has begun is done, whoever hangs up
+		forward.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
 		var charge struct{ ID string }
 		if err := json.Unmarshal(answer.Body.Bytes(), &charge); err != nil || answer.Code != http.StatusOK {
 			t.Errorf("stripe-mock answers %d %s", answer.Code, answer.Body)

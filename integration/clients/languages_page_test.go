@@ -13,8 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// situation is an answer that the page speaks of, and what it says of it. That this is what httpclient.Transport does, and that no code is missing, is
-// shown by tests of httpsafe.
+// situation is an answer that the page speaks of, and what it says of it. That this is what httpclient.Transport
+// does, and that no code is missing, is shown by tests of httpsafe.
 type situation struct {
 	name  string
 	write func(w http.ResponseWriter)

@@ -98,8 +98,10 @@ type till struct {
 func newTill(t *testing.T, work func()) *till {
 	t.Helper()
 	s := &till{paid: map[string]int{}, keys: map[string]map[string]bool{}, work: work}
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(5 * time.Second)}})
-	guarded := httpsafe.Middleware(guard, httpsafe.ScopeCredential(), httpsafe.Options{Required: true})(http.HandlerFunc(s.pay))
+	guard := retrysafe.New(memstore.New(memstore.Options{}),
+		retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(5 * time.Second)}})
+	guarded := httpsafe.Middleware(guard, httpsafe.ScopeCredential(),
+		httpsafe.Options{Required: true})(http.HandlerFunc(s.pay))
 	s.Server = httptest.NewServer(guarded)
 	t.Cleanup(func() {
 		s.Close()
@@ -141,8 +143,8 @@ func (s *till) check(t *testing.T, orders int) {
 	}
 }
 
-// The programs of the page pay each order once through a network that cuts connections in every place. Seen to fail with a new key for each
-// attempt, in each of the three: orders are paid twice.
+// The programs of the page pay each order once through a network that cuts connections in every place. Seen to fail
+// with a new key for each attempt, in each of the three: orders are paid twice.
 func TestTheProgramsOfThePageThroughABadNetwork(t *testing.T) {
 	const orders = 6
 	all := languages(t)
@@ -175,8 +177,8 @@ func TestTheProgramsOfThePageThroughABadNetwork(t *testing.T) {
 	}
 }
 
-// A program that is killed while it waits for the answer, and started again, sends the key that it had stored. Seen to fail with the key made by
-// each start, in each of the three: the order is paid twice.
+// A program that is killed while it waits for the answer, and started again, sends the key that it had stored. Seen
+// to fail with the key made by each start, in each of the three: the order is paid twice.
 func TestTheProgramsOfThePageKeepTheirKeys(t *testing.T) {
 	for _, l := range languages(t) {
 		t.Run(l.name, func(t *testing.T) {
@@ -196,7 +198,8 @@ func TestTheProgramsOfThePageKeepTheirKeys(t *testing.T) {
 			if ctx.Err() == nil || exit != -1 {
 				t.Fatalf("the program exited with %d, want it killed", exit)
 			}
-			if exit, answer, err := p.pay(t.Context(), s.URL, "order-17"); exit != 0 || err != nil || answer != "order-17 was paid 1 times" {
+			if exit, answer, err := p.pay(t.Context(), s.URL, "order-17"); exit != 0 || err != nil ||
+				answer != "order-17 was paid 1 times" {
 				t.Errorf("started again: exit %d, %q, %v; want 0 and the answer", exit, answer, err)
 			}
 			s.check(t, 1)

@@ -23,11 +23,12 @@ const (
 )
 
 func (f fate) String() string {
-	return [...]string{"intact", "before the request", "in the request", "after the request", "before the answer", "in the answer"}[f]
+	return [...]string{"intact", "before the request", "in the request", "after the request", "before the answer",
+		"in the answer"}[f]
 }
 
-// network is a TCP proxy that cuts the connections of a share of all exchanges. An exchange is what a client sends until the
-// server answers, and the answer; HTTP/1.1 without pipelining is made of such exchanges.
+// network is a TCP proxy that cuts the connections of a share of all exchanges. An exchange is what a client sends
+// until the server answers, and the answer; HTTP/1.1 without pipelining is made of such exchanges.
 type network struct {
 	*testing.T
 	listener net.Listener
@@ -39,8 +40,8 @@ type network struct {
 	counted [fates]int
 }
 
-// newNetwork listens until the test ends. The seed makes the sequence of fates; which exchange gets which one depends on the
-// order in which they come.
+// newNetwork listens until the test ends. The seed makes the sequence of fates; which exchange gets which one depends
+// on the order in which they come.
 func newNetwork(t *testing.T, share float64, seed uint64) *network {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

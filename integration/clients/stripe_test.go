@@ -69,7 +69,8 @@ func newShop(t *testing.T, store string, seed uint64, options func(*stripe.Backe
 		t.Fatal(err)
 	}
 	s.network.server.Store(address)
-	config := &stripe.BackendConfig{URL: stripe.String(s.network.url()), LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}}
+	config := &stripe.BackendConfig{URL: stripe.String(s.network.url()),
+		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}}
 	if options != nil {
 		options(config)
 	}
@@ -77,8 +78,8 @@ func newShop(t *testing.T, store string, seed uint64, options func(*stripe.Backe
 	return s
 }
 
-// charge charges an order. stripe-go makes three attempts at a call; if the network has cut them all, the shop makes the call
-// again with the same key, as whoever wants to know the outcome must.
+// charge charges an order. stripe-go makes three attempts at a call; if the network has cut them all, the shop makes
+// the call again with the same key, as whoever wants to know the outcome must.
 func (s *shop) charge(ctx context.Context, order string) (*stripe.Charge, error) {
 	params := &stripe.ChargeCreateParams{
 		Amount: stripe.Int64(1700), Currency: stripe.String("eur"), Customer: stripe.String("cus_1"),
@@ -176,16 +177,17 @@ func (s *shop) report(calls, kills int) {
 	for _, n := range s.failed {
 		failed += n
 	}
-	s.Logf("%d calls, %d SIGKILLs: %d succeeded, %d failed %v; %d charges; of %d requests %d were cut (%s); %d calls were made again by the shop",
+	s.Logf("%d calls, %d SIGKILLs: %d succeeded, %d failed %v; %d charges; of %d requests %d were cut (%s); %d calls "+
+		"were made again by the shop",
 		calls, kills, calls-failed, failed, s.failed, charged, exchanges, total, strings.Join(where, ", "), s.repeated.Load())
 	if total < exchanges/5 {
 		s.Errorf("only %d of %d requests were cut", total, exchanges)
 	}
 }
 
-// stripe-go with its defaults, and a proxy with its defaults but for the profile: every call succeeds, and each order is
-// charged once. So do calls over our own transport instead of stripe-go's retries.
-// Seen to fail with in_flight: reject (stripe-go retries no 409: two of 150 calls failed), and with guarded: false (33 charges too many).
+// stripe-go with its defaults, and a proxy with its defaults but for the profile: every call succeeds, and each order
+// is charged once. So do calls over our own transport instead of stripe-go's retries. Seen to fail with in_flight:
+// reject (stripe-go retries no 409: two of 150 calls failed), and with guarded: false (33 charges too many).
 func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	t.Parallel()
 	calls := soak.Times(t, 150)
@@ -214,9 +216,9 @@ func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	}
 }
 
-// The same while the proxy is killed: no order is charged twice, and what fails says that its outcome is unknown or that it is
-// still in flight, which is what a key is whose proxy was killed.
-// Seen to fail with store: memory: (28 charges too many).
+// The same while the proxy is killed: no order is charged twice, and what fails says that its outcome is unknown or
+// that it is still in flight, which is what a key is whose proxy was killed. Seen to fail with store: memory: (28
+// charges too many).
 func TestSoakStripeGoWhileTheProxyIsKilled(t *testing.T) {
 	t.Parallel()
 	calls, kills := soak.Times(t, 150), soak.Times(t, 3)

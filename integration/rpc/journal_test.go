@@ -124,10 +124,11 @@ func runClient(arguments string) error {
 	return nil
 }
 
-// A client process is killed between its attempt and the answer, or between the answer and its confirmation. Started again,
-// Resume gets the answer, and the operation has run once. A confirmed answer is forgotten.
-// Seen to fail with journalBegin taken out of Engine.Do (nothing was resumed), with WithConfirm not looked at by Engine.Call
-// (the answer that was not confirmed was lost), and with the key left out of exchangeOut.Journal (the entry stayed, unsent).
+// A client process is killed between its attempt and the answer, or between the answer and its confirmation. Started
+// again, Resume gets the answer, and the operation has run once. A confirmed answer is forgotten. Seen to fail with
+// journalBegin taken out of Engine.Do (nothing was resumed), with WithConfirm not looked at by Engine.Call (the
+// answer that was not confirmed was lost), and with the key left out of exchangeOut.Journal (the entry stayed,
+// unsent).
 func TestKilledClient(t *testing.T) {
 	for _, protocol := range []string{"grpc", "connect"} {
 		for _, c := range []struct {

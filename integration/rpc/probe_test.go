@@ -21,11 +21,13 @@ import (
 // guard.go (G02), and with ScopeNone as scope (G06).
 func TestProbeFindsNothing(t *testing.T) {
 	for _, profile := range grpcprobe.Profiles() {
-		for name, serve := range map[string]func(*testing.T, *shop, *retrysafe.Guard, string) string{"grpc-go": behindGRPC, "connect": behindConnect} {
+		for name, serve := range map[string]func(*testing.T, *shop, *retrysafe.Guard,
+			string) string{"grpc-go": behindGRPC, "connect": behindConnect} {
 			t.Run(profile+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				s := new(shop)
-				report, err := grpcprobe.Run(t.Context(), recipe(s, profile, serve(t, s, newGuard(t), keyField(profile))), probe.Options{})
+				report, err := grpcprobe.Run(t.Context(),
+					recipe(s, profile, serve(t, s, newGuard(t), keyField(profile))), probe.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -39,7 +41,8 @@ func TestProbeFindsNothing(t *testing.T) {
 				if n := report.Count(probe.Pass) + report.Count(probe.Info); n < 8 {
 					t.Errorf("only %d cases came to a verdict: that is no run", n)
 				}
-				t.Logf("%d PASS, %d INFO, %d N/A, %d requests", report.Count(probe.Pass), report.Count(probe.Info), report.Count(probe.NA), report.Requests)
+				t.Logf("%d PASS, %d INFO, %d N/A, %d requests", report.Count(probe.Pass), report.Count(probe.Info),
+					report.Count(probe.NA), report.Requests)
 			})
 		}
 	}
@@ -89,7 +92,8 @@ func TestWhatOneHasRecordedTheOtherReplays(t *testing.T) {
 		for key, order := range map[string][]*grpc.ClientConn{"k1" + method: {a, b}, "k2" + method: {b, a}} {
 			before := s.made.Load()
 			first, again := send(t.Context(), order[0], method, key), send(t.Context(), order[1], method, key)
-			if first.replayed() || !again.replayed() || first.thing.ThingId != again.thing.ThingId || status.Code(first.err) != status.Code(again.err) {
+			if first.replayed() || !again.replayed() || first.thing.ThingId != again.thing.ThingId ||
+				status.Code(first.err) != status.Code(again.err) {
 				t.Errorf("%s: first %+v, again %+v", key, first, again)
 			}
 			if n := s.made.Load() - before; method == "Create" && n != 1 {
@@ -104,16 +108,18 @@ func TestWhatOneHasRecordedTheOtherReplays(t *testing.T) {
 func TestClientRetriesAgainstConnect(t *testing.T) {
 	began, goOn, refused := make(chan struct{}), make(chan struct{}), make(chan struct{}, 100)
 	s := &shop{slow: func(context.Context) { close(began); <-goOn }}
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Observer: retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
-		if e.Kind == retrysafe.InFlightRefused {
-			refused <- struct{}{}
-		}
-	})})
+	guard := retrysafe.New(memstore.New(memstore.Options{}),
+		retrysafe.Options{Observer: retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
+			if e.Kind == retrysafe.InFlightRefused {
+				refused <- struct{}{}
+			}
+		})})
 	address := serveHTTP(t, s.handler(guard, rpcsafe.Options{}))
 	first, again := make(chan answer), make(chan answer)
 	go func() { first <- send(t.Context(), dial(t, address), "Slowly", "k") }()
 	<-began
-	retrying := dial(t, address, grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(rpcsafe.ClientOptions{Options: client.Options{Attempts: 50}})))
+	retrying := dial(t, address,
+		grpc.WithUnaryInterceptor(grpcsafe.UnaryClientInterceptor(rpcsafe.ClientOptions{Options: client.Options{Attempts: 50}})))
 	go func() { again <- send(t.Context(), retrying, "Slowly", "k") }()
 	<-refused
 	close(goOn)

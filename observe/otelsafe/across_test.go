@@ -65,7 +65,8 @@ func TestOutboxTopics(t *testing.T) {
 	}
 	o.Observe(t.Context(), outbox.Event{Kind: outbox.MessageSent, Topic: "orders/" + secretID})
 	m.want(map[string]float64{
-		"retrysafe.outbox.deliveries{outcome=sent,topic=orders}": 1, "retrysafe.outbox.deliveries{outcome=dead,topic=orders}": 0,
+		"retrysafe.outbox.deliveries{outcome=sent,topic=orders}": 1,
+		"retrysafe.outbox.deliveries{outcome=dead,topic=orders}": 0,
 	})
 	m.wantNoSecrets()
 }
@@ -77,7 +78,8 @@ func TestTwoOutboxes(t *testing.T) {
 	names := []string{"orders", "mail"}
 	for i, name := range names {
 		n := i + 1
-		stop, err := otelsafe.WatchOutbox(&statser{stats: outbox.Stats{Dead: n}}, otelsafe.WatchOptions{MeterProvider: m.provider, Name: name})
+		stop, err := otelsafe.WatchOutbox(&statser{stats: outbox.Stats{Dead: n}},
+			otelsafe.WatchOptions{MeterProvider: m.provider, Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +90,8 @@ func TestTwoOutboxes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, kind := range []outbox.EventKind{outbox.MessageSent, outbox.BatchEnded, outbox.LeaseLost, outbox.SweepEnded, outbox.DatabaseFailed} {
+		for _, kind := range []outbox.EventKind{outbox.MessageSent, outbox.BatchEnded, outbox.LeaseLost,
+			outbox.SweepEnded, outbox.DatabaseFailed} {
 			o.Observe(t.Context(), outbox.Event{Kind: kind, Topic: "paid", Count: n})
 		}
 	}
@@ -196,7 +199,8 @@ func TestClientAttempts(t *testing.T) {
 		post(nil, nil, &http.Response{StatusCode: 201})
 		post(client.ErrOutcomeUnknown, nil, nil)
 		m.want(map[string]float64{
-			attempts("success"): 2, attempts("no-answer"): 3, waits("no-answer"): 2, unknown(client.GaveUpAttempts): 1, unknown(client.GaveUpContext): 0,
+			attempts("success"): 2, attempts("no-answer"): 3, waits("no-answer"): 2,
+			unknown(client.GaveUpAttempts): 1, unknown(client.GaveUpContext): 0,
 		})
 		m.wantNoSecrets()
 	})

@@ -27,9 +27,11 @@ func NewClientObserver(o Options) (*ClientObserver, error) {
 	m := meterOf(o.MeterProvider)
 	observer := &ClientObserver{
 		attempts: m.histogram("retrysafe.client.attempt.duration",
-			"How long attempts of the client took, by what their answer meant: the rows of the tables in docs/client.md and docs/grpc.md.", workBounds()),
+			"How long attempts of the client took, by what their answer meant: the rows of the tables in "+
+				"docs/client.md and docs/grpc.md.", workBounds()),
 		waits: m.histogram("retrysafe.client.retry.wait",
-			"How long the client waited before another attempt, by what the answer before it meant: one for each retry.", workBounds()),
+			"How long the client waited before another attempt, by what the answer before it meant: one for each "+
+				"retry.", workBounds()),
 		unknown: m.counter("retrysafe.client.outcomes_unknown", "{intent}",
 			"Intents whose outcome is unknown, by why the client stopped asking."),
 	}

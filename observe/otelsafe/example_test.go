@@ -59,7 +59,8 @@ func Example_acrossServices() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{Name: "shop", TopicFunc: func(topic string) string { return topic }})
+	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{Name: "shop",
+		TopicFunc: func(topic string) string { return topic }})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -62,13 +62,16 @@ func newInstruments(m *maker) instruments {
 		zombies: m.counter("retrysafe.zombies", "{attempt}",
 			"Attempts that another attempt took over while they worked: nothing they did since then is saved."),
 		saves: m.counter("retrysafe.saves", "{save}",
-			"Ends and steps of attempts whose saving failed: failed; and what happened to those ends afterwards: saved_late, given_up."),
+			"Ends and steps of attempts whose saving failed: failed; and what happened to those ends afterwards: "+
+				"saved_late, given_up."),
 		storeFailures: m.counter("retrysafe.store.failures", "{request}", "Requests for which the store failed."),
 		incomparable: m.counter("retrysafe.fingerprints.incomparable", "{request}",
-			"Retries whose fingerprint was made by another algorithm than the record's, so that a mismatch could not be detected."),
-		decisions:    m.counter("retrysafe.decisions", "{key}", "Keys that a person has resolved or purged."),
-		sweeps:       m.histogram("retrysafe.sweep.duration", "How long background sweeps took.", workBounds()),
-		sweptRecords: m.counter("retrysafe.sweep.records", "{record}", "Records that background sweeps have removed or whose body they have dropped."),
+			"Retries whose fingerprint was made by another algorithm than the record's, so that a mismatch could not "+
+				"be detected."),
+		decisions: m.counter("retrysafe.decisions", "{key}", "Keys that a person has resolved or purged."),
+		sweeps:    m.histogram("retrysafe.sweep.duration", "How long background sweeps took.", workBounds()),
+		sweptRecords: m.counter("retrysafe.sweep.records", "{record}",
+			"Records that background sweeps have removed or whose body they have dropped."),
 		lastSweep: m.gauge("retrysafe.sweep.last_success", "s",
 			"Unix time at which this process last found nothing more to sweep."),
 		swept:    label(attrOutcome.String("succeeded")),
@@ -101,7 +104,8 @@ func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
 	case retrysafe.AttemptStarted, retrysafe.AttemptResumed:
 		o.request(ctx, e)
 		o.start(ctx, e)
-	case retrysafe.WorkSucceeded, retrysafe.WorkFailed, retrysafe.WorkReleased, retrysafe.WorkUnknown, retrysafe.LeaseTaken:
+	case retrysafe.WorkSucceeded, retrysafe.WorkFailed, retrysafe.WorkReleased, retrysafe.WorkUnknown,
+		retrysafe.LeaseTaken:
 		o.end(ctx, e, attemptOutcomes[e.Kind])
 	case retrysafe.SaveFailed:
 		o.saves.Add(ctx, 1, o.operations.of(ctx).outcome(saveFailed).add...)

@@ -145,7 +145,8 @@ func WatchOutbox(box OutboxStatser, o WatchOptions) (stop func() error, err erro
 		lag: m.observedSeconds("retrysafe.outbox.lag",
 			"How long ago the oldest message was saved that is neither sent nor a dead letter; 0 if there is none."),
 		messages: m.observed("retrysafe.outbox.messages", "{message}", "Messages that are not sent by state."),
-		tries:    m.observed("retrysafe.outbox.most_tries", "{try}", "Tries at the pending message that was tried most often."),
+		tries: m.observed("retrysafe.outbox.most_tries", "{try}",
+			"Tries at the pending message that was tried most often."),
 	}
 	w := &watch[outbox.Stats]{what: "the outbox", options: o.withDefaults(), read: box.Stats, show: g.show}
 	return w.start(m, []metric.Observable{g.up, g.lag, g.messages, g.tries})

@@ -192,7 +192,8 @@ func TestKeysAreShownNowhere(t *testing.T) {
 				t.Errorf("%q is shown", secret)
 			}
 		}
-		if len(owners) != 1 || !strings.Contains(shown, "ran_unprotected") || !strings.Contains(shown, "retrysafe.pending.age") {
+		if len(owners) != 1 || !strings.Contains(shown, "ran_unprotected") ||
+			!strings.Contains(shown, "retrysafe.pending.age") {
 			t.Errorf("not everything happened: %s", shown)
 		}
 		k.must(stop())

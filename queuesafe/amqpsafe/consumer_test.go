@@ -71,7 +71,8 @@ func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	if took := time.Since(began); took < 350*time.Millisecond {
 		k.Errorf("four deliveries within %v", took)
 	}
-	if d.Headers[amqpsafe.ReasonHeader] != "retryable" || d.Headers[amqpsafe.DeliveriesHeader] != int64(4) || k.Ran.Load() != 4 {
+	if d.Headers[amqpsafe.ReasonHeader] != "retryable" || d.Headers[amqpsafe.DeliveriesHeader] != int64(4) ||
+		k.Ran.Load() != 4 {
 		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), d)
 	}
 	k.wantEmpty()
@@ -302,7 +303,8 @@ func TestHeadersOfAllTypesAreCopied(t *testing.T) {
 		"nil": nil, "bytes": []byte("x"), "u16": uint16(7), "u32": uint32(7), "byte": byte(7), "i8": int8(7), "bool": true,
 		"f32": float32(1.5), "f64": 1.5, "time": time.Unix(1700000000, 0), "decimal": amqp.Decimal{Scale: 2, Value: 150},
 		"list": []any{"a", amqp.Table{"b": nil}, []any{}}, "table": amqp.Table{"t": amqp.Table{"u": []byte("v")}},
-		"x-delivery-count": "seven", amqpsafe.DeliveriesHeader: "many", "CC": []any{}, "x-death": []any{amqp.Table{"count": int64(1)}},
+		"x-delivery-count": "seven", amqpsafe.DeliveriesHeader: "many", "CC": []any{},
+		"x-death": []any{amqp.Table{"count": int64(1)}},
 	}
 	k.send(k.channel(), m)
 	d := k.get(k.queue + ".dead")

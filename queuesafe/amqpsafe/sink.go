@@ -102,12 +102,14 @@ const (
 // unfit returns why a message cannot be sent over AMQP. Sending it would close the connection for all other messages.
 func unfit(routingKey string, m outbox.Message) error {
 	if len(routingKey) > maxShort {
-		return outbox.Permanent(fmt.Errorf("amqpsafe: the routing key has %d bytes; the limit is %d", len(routingKey), maxShort))
+		return outbox.Permanent(fmt.Errorf("amqpsafe: the routing key has %d bytes; the limit is %d", len(routingKey),
+			maxShort))
 	}
 	size := 0
 	for name, value := range m.Header {
 		if len(name) > maxShort {
-			return outbox.Permanent(fmt.Errorf("amqpsafe: the name of a header has %d bytes; the limit is %d", len(name), maxShort))
+			return outbox.Permanent(fmt.Errorf("amqpsafe: the name of a header has %d bytes; the limit is %d",
+				len(name), maxShort))
 		}
 		size += len(name) + len(value) + 6
 	}

@@ -95,7 +95,8 @@ func TestSinkComesBack(t *testing.T) {
 	k.Until("sent", func() bool { return send() == nil })
 	k.cut()
 	k.Until("sent again", func() bool { return send() == nil })
-	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 2 && k.Saw(queuesafe.Duplicate) >= 2 }) // more where a failed batch was sent in part
+	// more where a failed batch was sent in part
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 2 && k.Saw(queuesafe.Duplicate) >= 2 })
 }
 
 func errorsOf(errs []error) error {
@@ -137,7 +138,8 @@ func TestSinkTellsWhatIsNoUse(t *testing.T) {
 // place: Send hung for as long as that lasted, and so did Close.
 func TestPublishingToABlockedServerIsBounded(t *testing.T) {
 	t.Parallel()
-	server := servers.StartRabbitMQ(t, servers.RabbitMQOptions{Settings: map[string]string{"vm_memory_high_watermark.absolute": "1MB"}})
+	server := servers.StartRabbitMQ(t,
+		servers.RabbitMQOptions{Settings: map[string]string{"vm_memory_high_watermark.absolute": "1MB"}})
 	k := kitAt(t, server.URL())
 	sink := k.sink(amqpsafe.SinkOptions{})
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)

@@ -108,7 +108,8 @@ func TestFailedForGoodIsADeadLetter(t *testing.T) {
 	k.untilCommitted(0, 1)
 	m.stop()
 	d := k.get(topic+".dead", 1)[0]
-	if string(d.Value) != "order a" || string(d.Key) != "x" || header(d, queuesafe.KeyHeader) != "a" || len(d.Headers) != 5 ||
+	if string(d.Value) != "order a" || string(d.Key) != "x" || header(d, queuesafe.KeyHeader) != "a" ||
+		len(d.Headers) != 5 ||
 		header(d, kafkasafe.ReasonHeader) != "failed" || header(d, kafkasafe.TopicHeader) != topic ||
 		header(d, kafkasafe.PartitionHeader) != "0" || header(d, kafkasafe.OffsetHeader) != "0" {
 		k.Errorf("the dead letter is %+v", d)
@@ -185,7 +186,8 @@ func (k *kit) abandon(id string, n int) {
 	key := retrysafe.Key{Scope: retrysafe.Scope("queue", group), ID: id}
 	for range n {
 		p := retrysafe.ClaimParams{
-			Key: key, Owner: retrysafe.NewOwner(), Lease: time.Millisecond, Keep: retrysafe.Retention{}.WithDefaults(), TakeOver: true,
+			Key: key, Owner: retrysafe.NewOwner(), Lease: time.Millisecond,
+			Keep: retrysafe.Retention{}.WithDefaults(), TakeOver: true,
 		}
 		k.Until("claimed", func() bool {
 			c, err := k.Store.Claim(context.Background(), p)

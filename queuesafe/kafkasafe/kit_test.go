@@ -49,7 +49,8 @@ func (s *countingStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (ret
 	return s.Store.Claim(ctx, p)
 }
 
-func (s *countingStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+func (s *countingStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result,
+	keep retrysafe.Retention) error {
 	s.writes.Add(1)
 	return s.Store.Complete(ctx, l, r, keep)
 }
@@ -57,7 +58,8 @@ func (s *countingStore) Complete(ctx context.Context, l retrysafe.Lease, r retry
 func newKit(t *testing.T, partitions int32) *kit {
 	t.Helper()
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.SeedTopics(1, topic+".dead"),
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic),
+		kfake.SeedTopics(1, topic+".dead"),
 		kfake.BrokerConfigs(map[string]string{"group.min.session.timeout.ms": "100"}),
 	)
 	if err != nil {
@@ -74,13 +76,15 @@ func newKit(t *testing.T, partitions int32) *kit {
 	k.client = k.newClient()
 	k.o.CommitEvery = 100 * time.Millisecond
 	k.o.MaxPause = 300 * time.Millisecond
-	k.more = []kgo.Opt{kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second), kgo.FetchMaxWait(100 * time.Millisecond)}
+	k.more = []kgo.Opt{kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second),
+		kgo.FetchMaxWait(100 * time.Millisecond)}
 	return k
 }
 
 func (k *kit) newClient(opts ...kgo.Opt) *kgo.Client {
 	k.Helper()
-	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(k.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(k.cluster.ListenAddrs()...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		k.Fatal(err)
 	}

@@ -53,13 +53,15 @@ func ConsumerConfig(durable string) jetstream.ConsumerConfig {
 //
 // It returns an error if the JetStream consumer has no explicit acknowledgement, or if its MaxDeliver would give
 // messages up before this Consumer does: see ConsumerConfig.
-func NewConsumer(js jetstream.JetStream, pull jetstream.Consumer, c *queuesafe.Consumer, h queuesafe.Handler, o Options) (*Consumer, error) {
+func NewConsumer(js jetstream.JetStream, pull jetstream.Consumer, c *queuesafe.Consumer, h queuesafe.Handler,
+	o Options) (*Consumer, error) {
 	info := pull.CachedInfo()
 	config := info.Config
 	limit := c.MaxDeliveries()
 	switch {
 	case config.AckPolicy != jetstream.AckExplicitPolicy:
-		return nil, fmt.Errorf("natssafe: the consumer %s has AckPolicy %v; it needs AckExplicitPolicy", info.Name, config.AckPolicy)
+		return nil, fmt.Errorf("natssafe: the consumer %s has AckPolicy %v; it needs AckExplicitPolicy", info.Name,
+			config.AckPolicy)
 	case config.MaxDeliver > 0 && (limit < 0 || config.MaxDeliver <= limit):
 		return nil, fmt.Errorf("natssafe: the consumer %s has MaxDeliver %d: the server would drop messages before "+
 			"%d deliveries make them dead letters; set MaxDeliver to -1", info.Name, config.MaxDeliver, limit)
@@ -96,7 +98,8 @@ const (
 // consumer would receive its own dead letters. Do not call Run again before it has returned.
 func (c *Consumer) Run(ctx context.Context) error {
 	if c.takesOwnDeadLetters(ctx) {
-		return fmt.Errorf("natssafe: the consumer would receive its own dead letters: give it a filter that excludes %s", c.options.DeadLetters)
+		return fmt.Errorf("natssafe: the consumer would receive its own dead letters: give it a filter that excludes "+
+			"%s", c.options.DeadLetters)
 	}
 	defer c.running.Wait()
 	for ctx.Err() == nil {
@@ -193,7 +196,8 @@ func (c *Consumer) handle(ctx context.Context, msg jetstream.Msg) {
 	}
 }
 
-func (c *Consumer) settle(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata, d queuesafe.Disposition) error {
+func (c *Consumer) settle(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata,
+	d queuesafe.Disposition) error {
 	switch {
 	case d.Action == queuesafe.Ack:
 		return msg.DoubleAck(ctx)
@@ -208,7 +212,8 @@ func (c *Consumer) settle(ctx context.Context, msg jetstream.Msg, at *jetstream.
 }
 
 // bury publishes a dead letter. If it is too large with the headers that were added, bury publishes it without them.
-func (c *Consumer) bury(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata, d queuesafe.Disposition) error {
+func (c *Consumer) bury(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata,
+	d queuesafe.Disposition) error {
 	letter := deadLetter(c.options.DeadLetters, msg, at, d)
 	_, err := c.js.PublishMsg(ctx, letter)
 	if outbox.IsPermanent(classify(err)) {

@@ -98,7 +98,8 @@ func TestRetryableComesBackAfterItsDelay(t *testing.T) {
 	}
 	k.Until("terminated", func() bool { return k.left() == 0 })
 	stop()
-	if m.Header.Get(natssafe.ReasonHeader) != "retryable" || m.Header.Get(natssafe.DeliveriesHeader) != "4" || k.Ran.Load() != 4 {
+	if m.Header.Get(natssafe.ReasonHeader) != "retryable" || m.Header.Get(natssafe.DeliveriesHeader) != "4" ||
+		k.Ran.Load() != 4 {
 		k.Errorf("after %d runs the dead letter is %+v", k.Ran.Load(), m)
 	}
 }
@@ -255,8 +256,10 @@ func TestSinkToConsumer(t *testing.T) {
 	k := newKit(t)
 	s := natssafe.NewSink(k.js, natssafe.SinkOptions{Stream: k.name})
 	batch := []outbox.Delivery{
-		{Message: outbox.Message{Key: "a", Topic: k.name + ".paid", Body: []byte("a"), Header: map[string]string{"Type": "paid"}}},
-		{Message: outbox.Message{Key: "b", Topic: k.name + ".paid", Body: []byte("b"), Header: map[string]string{"Type": "paid"}}},
+		{Message: outbox.Message{Key: "a", Topic: k.name + ".paid", Body: []byte("a"),
+			Header: map[string]string{"Type": "paid"}}},
+		{Message: outbox.Message{Key: "b", Topic: k.name + ".paid", Body: []byte("b"),
+			Header: map[string]string{"Type": "paid"}}},
 		{Message: outbox.Message{Key: "c", Topic: "nowhere", Body: []byte("c")}},
 		{Message: outbox.Message{Key: "d", Topic: k.o.DeadLetters, Body: []byte("another stream's")}},
 	}

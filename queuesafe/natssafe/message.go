@@ -46,7 +46,8 @@ func deadLetter(subject string, msg jetstream.Msg, at *jetstream.MsgMetadata, d 
 	m := nats.NewMsg(subject)
 	for name, values := range msg.Headers() {
 		switch name {
-		case nats.ExpectedStreamHdr, nats.ExpectedLastSeqHdr, nats.ExpectedLastSubjSeqHdr, nats.ExpectedLastMsgIdHdr, nats.MsgRollup,
+		case nats.ExpectedStreamHdr, nats.ExpectedLastSeqHdr, nats.ExpectedLastSubjSeqHdr, nats.ExpectedLastMsgIdHdr,
+			nats.MsgRollup,
 			jetstream.MsgTTLHeader: // the server would act on these
 		default:
 			m.Header[name] = values
@@ -77,7 +78,8 @@ func (c *Consumer) takesOwnDeadLetters(ctx context.Context) bool {
 	config := c.pull.CachedInfo().Config
 	filters := append(slices.Clone(config.FilterSubjects), config.FilterSubject)
 	filters = slices.DeleteFunc(filters, func(f string) bool { return f == "" })
-	return len(filters) == 0 || slices.ContainsFunc(filters, func(f string) bool { return matches(f, c.options.DeadLetters) })
+	return len(filters) == 0 || slices.ContainsFunc(filters,
+		func(f string) bool { return matches(f, c.options.DeadLetters) })
 }
 
 // matches reports whether a filter matches a subject.

@@ -14,7 +14,8 @@ import (
 func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	k := newKit(t)
 	small := k.name + "small"
-	if _, err := k.js.CreateStream(k.ctx, jetstream.StreamConfig{Name: small, Subjects: []string{small}, MaxMsgSize: 1000}); err != nil {
+	if _, err := k.js.CreateStream(k.ctx, jetstream.StreamConfig{Name: small, Subjects: []string{small},
+		MaxMsgSize: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	m := func(topic, body string) outbox.Message {
@@ -24,7 +25,8 @@ func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	header.Header = map[string]string{"no name": "v"}
 	var batch []outbox.Delivery
 	for _, m := range []outbox.Message{
-		m(k.name+".a", strings.Repeat("x", 2<<20)), m(k.name+" .a", "x"), m("", "x"), header, m(small, strings.Repeat("x", 2000)), m(k.name+".a", "x"), m("nowhere", "x"),
+		m(k.name+".a", strings.Repeat("x", 2<<20)), m(k.name+" .a", "x"), m("", "x"), header,
+		m(small, strings.Repeat("x", 2000)), m(k.name+".a", "x"), m("nowhere", "x"),
 	} {
 		batch = append(batch, outbox.Delivery{Message: m})
 	}

@@ -76,7 +76,8 @@ func TestDeadIsLeftToTheRedrivePolicy(t *testing.T) {
 	if err := consumer.Run(k.Context()); !errors.Is(err, sqssafe.ErrNoDeadLetters) {
 		k.Errorf("Run without a redrive policy = %v", err)
 	}
-	out, err := k.client.GetQueueAttributes(k.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &k.dead, AttributeNames: []types.QueueAttributeName{"QueueArn"}})
+	out, err := k.client.GetQueueAttributes(k.Context(),
+		&sqs.GetQueueAttributesInput{QueueUrl: &k.dead, AttributeNames: []types.QueueAttributeName{"QueueArn"}})
 	if err != nil {
 		k.Fatal(err)
 	}
@@ -163,7 +164,8 @@ func TestMessageOfADeadProcessComesAgain(t *testing.T) {
 	k.Policy.OnAbandoned = retrysafe.Rerun()
 	k.abandon("a", 1)
 	k.send("a", "")
-	out, err := k.client.ReceiveMessage(k.Context(), &sqs.ReceiveMessageInput{QueueUrl: &k.queue, VisibilityTimeout: 1, WaitTimeSeconds: 5})
+	out, err := k.client.ReceiveMessage(k.Context(),
+		&sqs.ReceiveMessageInput{QueueUrl: &k.queue, VisibilityTimeout: 1, WaitTimeSeconds: 5})
 	if err != nil || len(out.Messages) != 1 {
 		k.Fatal(out, err)
 	}
@@ -302,7 +304,8 @@ func TestLargestMessageBecomesADeadLetter(t *testing.T) {
 	k := newKit(t, "")
 	k.consume(func(context.Context, queuesafe.Message) error { return errBank })
 	body := strings.Repeat("x", 1<<20)
-	if _, err := k.sender.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &k.queue, MessageBody: &body}); err != nil {
+	if _, err := k.sender.SendMessage(t.Context(),
+		&sqs.SendMessageInput{QueueUrl: &k.queue, MessageBody: &body}); err != nil {
 		t.Fatal(err)
 	}
 	k.untilEmpty()

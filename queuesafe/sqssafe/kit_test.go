@@ -120,13 +120,15 @@ func (k *kit) get(url string) types.Message {
 	k.Until("received from "+url, func() bool {
 		var err error
 		out, err = k.sender.ReceiveMessage(k.Context(), &sqs.ReceiveMessageInput{
-			QueueUrl: &url, WaitTimeSeconds: 20, VisibilityTimeout: 1, MaxNumberOfMessages: 1, MessageAttributeNames: []string{"All"},
+			QueueUrl: &url, WaitTimeSeconds: 20, VisibilityTimeout: 1, MaxNumberOfMessages: 1,
+			MessageAttributeNames:       []string{"All"},
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{"All"},
 		})
 		return err == nil && len(out.Messages) == 1
 	})
 	m := out.Messages[0]
-	if _, err := k.sender.DeleteMessage(k.Context(), &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+	if _, err := k.sender.DeleteMessage(k.Context(),
+		&sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
 		k.Fatal(err)
 	}
 	return m
@@ -141,7 +143,8 @@ func (k *kit) left(url string) (n int) {
 	if err != nil {
 		k.Fatal(err)
 	}
-	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible", "ApproximateNumberOfMessagesDelayed"} {
+	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
+		"ApproximateNumberOfMessagesDelayed"} {
 		var some int
 		fmt.Sscan(out.Attributes[name], &some)
 		n += some

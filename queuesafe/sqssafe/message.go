@@ -46,7 +46,8 @@ func (c *Consumer) id(m types.Message) string {
 
 // deliveries returns how often SQS says it has delivered the message; SQS calls the number approximate.
 func deliveries(m types.Message) int {
-	n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)]) // 0: SQS did not send it
+	// 0: SQS did not send it
+	n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
 	return n
 }
 

@@ -135,7 +135,8 @@ func unfit(m outbox.Message) error {
 	}
 	for name, value := range m.Header {
 		if !isName(name) || value == "" || !isText(value) {
-			return outbox.Permanent(fmt.Errorf("sqssafe: SQS does not accept the header %q as an attribute: its name or its value is invalid", name))
+			return outbox.Permanent(fmt.Errorf("sqssafe: SQS does not accept the header %q as an attribute: its name "+
+				"or its value is invalid", name))
 		}
 	}
 	return nil
@@ -149,7 +150,8 @@ func isName(name string) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' && r != '.'
 	}
 	lower := strings.ToLower(name)
-	return name != "" && len(name) <= maxAttributeName && !strings.ContainsFunc(name, odd) && !strings.Contains("."+name+".", "..") &&
+	return name != "" && len(name) <= maxAttributeName && !strings.ContainsFunc(name, odd) &&
+		!strings.Contains("."+name+".", "..") &&
 		!strings.HasPrefix(lower, "aws.") && !strings.HasPrefix(lower, "amazon.")
 }
 
@@ -192,7 +194,8 @@ func sent(out *sqs.SendMessageBatchOutput, id string) error {
 
 func classify(e types.BatchResultErrorEntry) error {
 	switch aws.ToString(e.Code) {
-	case "InvalidMessageContents", "InvalidParameterValue", "InvalidAttributeValue", "MessageTooLong", "UnsupportedOperation":
+	case "InvalidMessageContents", "InvalidParameterValue", "InvalidAttributeValue", "MessageTooLong",
+		"UnsupportedOperation":
 		return outbox.Permanent(failure(e))
 	}
 	return failure(e)

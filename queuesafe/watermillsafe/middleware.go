@@ -120,7 +120,8 @@ func (o Options) publish(ctx context.Context, topic string, produced []*message.
 		if ok {
 			m.UUID = a.ChildKey(fmt.Sprintf("publish %s %d", topic, i))
 		}
-		maps.DeleteFunc(m.Metadata, func(name, value string) bool { // receivers would take it for a copy of the received message
+		// receivers would take it for a copy of the received message
+		maps.DeleteFunc(m.Metadata, func(name, value string) bool {
 			return strings.EqualFold(name, queuesafe.KeyHeader) && slices.Contains(inherited, value)
 		})
 		m.SetContext(ctx)

@@ -39,7 +39,8 @@ func oneBatch(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) 
 }
 
 // behind makes calls that wait for the store's worker until release.
-func behind(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) (outcomes []chan outcome, release func()) {
+func behind(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) (outcomes []chan outcome,
+	release func()) {
 	t.Helper()
 	release = holdUp(t, s)
 	for _, call := range calls {
@@ -89,7 +90,8 @@ func TestBurstOnOneKey(t *testing.T) {
 			t.Fatal(o.err)
 		}
 		if o.claim.Verdict == retrysafe.Acquired {
-			if err := s.Complete(t.Context(), o.claim.Lease, retrysafe.Result{Body: []byte("answer")}, retrysafe.Retention{}); err != nil {
+			if err := s.Complete(t.Context(), o.claim.Lease, retrysafe.Result{Body: []byte("answer")},
+				retrysafe.Retention{}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -53,7 +53,8 @@ func TestPgBouncerThatMixesUpStatements(t *testing.T) {
 	pg := shared.Get(t)
 	direct := pg.Database(t)
 	openAt(t, direct, Options{})
-	through := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolMode: "transaction", PoolSize: 1}).Through(t, direct)
+	through := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolMode: "transaction", PoolSize: 1}).
+		Through(t, direct)
 	for i := range 2 {
 		s, err := New(t.Context(), openPool(t, through), Options{})
 		if err == nil {

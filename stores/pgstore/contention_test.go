@@ -171,7 +171,8 @@ func TestDefaultThatBecameStrict(t *testing.T) {
 // openSeveral returns stores on one database.
 func openSeveral(t *testing.T, isolation string) []*Store {
 	t.Helper()
-	at := shared.Get(t).Database(t) + "&options=-c%20deadlock_timeout%3D50ms&default_transaction_isolation=" + url.PathEscape(isolation)
+	at := shared.Get(t).Database(t) +
+		"&options=-c%20deadlock_timeout%3D50ms&default_transaction_isolation=" + url.PathEscape(isolation)
 	return []*Store{openAt(t, at, Options{}), openAt(t, at, Options{}), openAt(t, at, Options{Connections: 2})}
 }
 

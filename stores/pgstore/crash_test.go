@@ -30,7 +30,8 @@ func TestSoakKilledInTx(t *testing.T) {
 		t.Fatal(wrong)
 	}
 	var done, again int
-	err := s.pool.QueryRow(t.Context(), "SELECT count(DISTINCT id), count(DISTINCT id) FILTER (WHERE attempt > 1) FROM charges").Scan(&done, &again)
+	err := s.pool.QueryRow(t.Context(),
+		"SELECT count(DISTINCT id), count(DISTINCT id) FILTER (WHERE attempt > 1) FROM charges").Scan(&done, &again)
 	if err != nil || done == 0 || again == 0 {
 		t.Fatalf("%d charged, %d by a later attempt: too little has happened (%v)", done, again, err)
 	}
@@ -71,7 +72,8 @@ func killTransactions(t *testing.T, child string, rounds int) (s *Store, wrong s
 			t.Fatalf("a process ended by itself: %v", err)
 		}
 		if n := wrongCharges(t, s); n > 0 {
-			return s, fmt.Sprintf("round %d: %d keys are done without their rows, or rows there without their key being done", round+1, n)
+			return s, fmt.Sprintf("round %d: %d keys are done without their rows, or rows there without their key "+
+				"being done", round+1, n)
 		}
 	}
 	return s, ""

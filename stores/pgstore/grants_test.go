@@ -49,7 +49,8 @@ func byScript(t *testing.T) (owner, app string) {
 		t.Fatal(err)
 	}
 	// As careful databases have it.
-	pg.PsqlAt(t, database, "ALTER DEFAULT PRIVILEGES FOR ROLE "+pgx.Identifier{ownerRole}.Sanitize()+" REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
+	pg.PsqlAt(t, database,
+		"ALTER DEFAULT PRIVILEGES FOR ROLE "+pgx.Identifier{ownerRole}.Sanitize()+" REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
 	pg.PsqlAt(t, database, script)
 	return owner, app
 }
@@ -106,7 +107,8 @@ func TestWhoDropsDays(t *testing.T) {
 	_, member := stranger(t, as(t, database, "postgres"), "member")
 	makeDays(t, openOnly(t, owner), 19000, 3) // of 2022
 	left := func() string {
-		return pg.PsqlAt(t, as(t, owner, "postgres"), "SELECT count(*) FROM pg_class WHERE relname LIKE 'results_2022%' AND relkind = 'r'")
+		return pg.PsqlAt(t, as(t, owner, "postgres"),
+			"SELECT count(*) FROM pg_class WHERE relname LIKE 'results_2022%' AND relkind = 'r'")
 	}
 	sweepAs := func(url, want string) {
 		t.Helper()
@@ -154,7 +156,8 @@ func TestGrantsAreNoMore(t *testing.T) {
 		}
 	}
 	// Seen to fail with the bounds of add_days taken out: 400 tables for any day, as often as one liked.
-	const tables = "SELECT count(*) FROM pg_class WHERE relnamespace = 'keys'::regnamespace AND relname LIKE 'results_2%' AND relkind = 'r'"
+	const tables = "SELECT count(*) FROM pg_class WHERE relnamespace = 'keys'::regnamespace AND relname LIKE " +
+		"'results_2%' AND relkind = 'r'"
 	for _, call := range []string{
 		"SELECT keys.add_days(0, 400)",
 		"SELECT keys.add_days(keys.clock() / 86400000000 + 30, 400)",
@@ -208,7 +211,8 @@ func TestNamesThatCannotBe(t *testing.T) {
 	if _, err := Grants("", ""); err == nil {
 		t.Error("grants for no role")
 	}
-	if text, err := Grants("", `x"; DROP ROLE y; --`); err != nil || !strings.Contains(text, `TO "x""; DROP ROLE y; --";`) {
+	if text, err := Grants("", `x"; DROP ROLE y; --`); err != nil ||
+		!strings.Contains(text, `TO "x""; DROP ROLE y; --";`) {
 		t.Errorf("got %v, %s; want a quoted name", err, text)
 	}
 }

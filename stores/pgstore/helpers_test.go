@@ -93,7 +93,8 @@ func holdUp(t testing.TB, s *Store) (release func()) {
 // lockWaits is how many connections of the store's database wait for others.
 func lockWaits(t testing.TB, s *Store) int {
 	t.Helper()
-	return value[int](t, s, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+	return value[int](t, s,
+		"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
 }
 
 func (l *workers) running() int {

@@ -219,7 +219,8 @@ func TestOutcomeIsReadOnceItIsThere(t *testing.T) {
 	unlock := lockRow(t, s, lease.Key)
 	read := make(chan error, 1)
 	go func() {
-		read <- s.resolve(context.Background(), newCompletion(lease, retrysafe.Result{}, retrysafe.Retention{}), io.ErrUnexpectedEOF)
+		read <- s.resolve(context.Background(), newCompletion(lease, retrysafe.Result{}, retrysafe.Retention{}),
+			io.ErrUnexpectedEOF)
 	}()
 	eventually(t, "the row is waited for", func() bool { return lockWaits(t, s) == 1 })
 	unlock()

@@ -93,7 +93,8 @@ func execute(t testing.TB, s *Store, text string, args ...any) {
 // to.
 func age(t testing.TB, s *Store, d time.Duration) {
 	t.Helper()
-	for _, day := range value[[]int](t, s, "SELECT coalesce(array_agg(DISTINCT (ended_at - $1) / 86400000000), '{}') FROM {{schema}}.results",
+	for _, day := range value[[]int](t, s,
+		"SELECT coalesce(array_agg(DISTINCT (ended_at - $1) / 86400000000), '{}') FROM {{schema}}.results",
 		d.Microseconds()) {
 		makeDays(t, s, day, 1)
 	}

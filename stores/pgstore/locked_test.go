@@ -16,7 +16,8 @@ func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
 	unlock := lockRow(t, s, acquire(t, s, "locked").Key)
-	outcomes, release := behind(t, s, claiming(s, params("a")), claiming(s, params("locked")), claiming(s, params("b")), claiming(s, params("c")))
+	outcomes, release := behind(t, s, claiming(s, params("a")), claiming(s, params("locked")),
+		claiming(s, params("b")), claiming(s, params("c")))
 	release()
 	for _, i := range []int{0, 2, 3} {
 		if o := <-outcomes[i]; o.err != nil || o.claim.Verdict != retrysafe.Acquired {

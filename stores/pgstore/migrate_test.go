@@ -85,10 +85,12 @@ func migrateTo(t *testing.T, pool *pgxpool.Pool, to int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := "CREATE SCHEMA retrysafe; CREATE TABLE retrysafe.migrations (version integer PRIMARY KEY, name text NOT NULL, " +
+	script := "CREATE SCHEMA retrysafe; CREATE TABLE retrysafe.migrations (version integer PRIMARY KEY, name text " +
+		"NOT NULL, " +
 		"applied_at timestamptz NOT NULL DEFAULT now());" // as version 1 had it
 	for _, m := range all[:to] {
-		script += m.SQL + fmt.Sprintf("INSERT INTO retrysafe.migrations (version, name) VALUES (%d, '%s');", m.Version, m.Name)
+		script += m.SQL + fmt.Sprintf("INSERT INTO retrysafe.migrations (version, name) VALUES (%d, '%s');",
+			m.Version, m.Name)
 	}
 	if _, err := pool.Exec(t.Context(), script, pgx.QueryExecModeSimpleProtocol); err != nil {
 		t.Fatal(err)
@@ -107,7 +109,8 @@ func TestMigrateBesideAnOlderProgram(t *testing.T) {
 	if _, err := New(t.Context(), pool, Options{}); !errors.Is(err, ErrNoSchema) {
 		t.Errorf("a newer program: got %v, want ErrNoSchema", err)
 	}
-	old := fmt.Sprintf("SELECT retrysafe.add_days(retrysafe.clock() / 86400000000, %d)", daysAhead) // as version 1 calls it
+	// as version 1 calls it
+	old := fmt.Sprintf("SELECT retrysafe.add_days(retrysafe.clock() / 86400000000, %d)", daysAhead)
 	if _, err := pool.Exec(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +167,8 @@ func TestReadOnlyServersSaySo(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	if _, err := s.Claim(t.Context(), params("k")); err == nil || !strings.Contains(err.Error(), "target_session_attrs=read-write") {
+	if _, err := s.Claim(t.Context(), params("k")); err == nil ||
+		!strings.Contains(err.Error(), "target_session_attrs=read-write") {
 		t.Errorf("got %v, want what to do", err)
 	}
 }
@@ -181,7 +185,8 @@ func TestSchemasOfOneDatabase(t *testing.T) {
 func TestSchemaNames(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, shared.Get(t).Database(t))
-	for _, name := range []string{"Upper", "pg_mine", "1st", "a b", `a"; DROP TABLE x; --`, "a.b", strings.Repeat("a", 41), "ä"} {
+	for _, name := range []string{"Upper", "pg_mine", "1st", "a b", `a"; DROP TABLE x; --`, "a.b",
+		strings.Repeat("a", 41), "ä"} {
 		_, err := Migrate(context.Background(), pool, MigrateOptions{Schema: name})
 		_, opened := New(context.Background(), pool, Options{Schema: name})
 		for _, err := range []error{err, opened} {

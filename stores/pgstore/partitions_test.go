@@ -15,7 +15,8 @@ import (
 func dayOf(t *testing.T, s *Store, days int) string {
 	t.Helper()
 	return value[string](t, s, fmt.Sprintf(
-		"SELECT 'results_' || to_char(date '1970-01-01' + ({{schema}}.clock() / 86400000000)::integer + %d, 'YYYYMMDD')", days))
+		"SELECT 'results_' || to_char(date '1970-01-01' + ({{schema}}.clock() / 86400000000)::integer + %d, "+
+			"'YYYYMMDD')", days))
 }
 
 func isThere(t *testing.T, s *Store, table string) bool {
@@ -82,7 +83,8 @@ func TestPastDaysGoWhenNothingMayBeRead(t *testing.T) {
 	needed, done, yesterday := addDay(t, s, -5, time.Hour), addDay(t, s, -4, -time.Hour), addDay(t, s, -1, -time.Hour)
 	tend(t, s)
 	if !isThere(t, s, needed) || isThere(t, s, done) {
-		t.Errorf("a day that may be read is there: %v, one that may not be read: %v", isThere(t, s, needed), isThere(t, s, done))
+		t.Errorf("a day that may be read is there: %v, one that may not be read: %v", isThere(t, s, needed),
+			isThere(t, s, done))
 	}
 	if !isThere(t, s, yesterday) {
 		t.Error("yesterday is gone, which a transaction of just before midnight may still write to")
@@ -126,7 +128,8 @@ func TestInterruptedDetachIsFinished(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	detached := make(chan error)
 	go func() {
-		detached <- s.alone(ctx, s.onDay("ALTER TABLE {{schema}}.results DETACH PARTITION {{schema}}.{{day}} CONCURRENTLY", day{name: name}))
+		detached <- s.alone(ctx,
+			s.onDay("ALTER TABLE {{schema}}.results DETACH PARTITION {{schema}}.{{day}} CONCURRENTLY", day{name: name}))
 	}()
 	eventually(t, "the detach waits for the reader", func() bool { return lockWaits(t, s) > 0 })
 	cancel()

@@ -206,7 +206,8 @@ func scans(t *testing.T, s *Store) map[string]int {
 	t.Helper()
 	settleCounts(t, s)
 	rows, err := s.pool.Query(context.Background(),
-		"SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = $1 AND relname ~ '^(claims|older|steps|results.*)$'", s.options.Schema)
+		"SELECT relname, seq_scan FROM pg_stat_user_tables WHERE schemaname = $1 AND relname ~ "+
+			"'^(claims|older|steps|results.*)$'", s.options.Schema)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +265,8 @@ func checkCleaning(t *testing.T, s *Store, how planned) {
 		args       []string
 		uses       []string
 	}{
-		{"list.sql", s.sql.list, []string{"9223372036854775807", "0::smallint", "NULL", "100"}, []string{"claims_first", "older_first"}},
+		{"list.sql", s.sql.list, []string{"9223372036854775807", "0::smallint", "NULL", "100"},
+			[]string{"claims_first", "older_first"}},
 		{"sweep_claims.sql", s.sql.sweepClaims, []string{"1000", "0"}, []string{"claims_sweep"}},
 		{"sweep_older.sql", s.sql.sweepOlder, []string{"1000"}, []string{"older_sweep"}},
 	} {

@@ -58,7 +58,8 @@ func TestSweepDeletesTheStepsOfPurge(t *testing.T) {
 		p := params(id)
 		c, err := s.Claim(t.Context(), p)
 		if err == nil {
-			err = s.Complete(t.Context(), c.Lease, retrysafe.Result{}, retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: 24 * time.Hour})
+			err = s.Complete(t.Context(), c.Lease, retrysafe.Result{},
+				retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: 24 * time.Hour})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +166,8 @@ func TestSweepLeavesRunningLeases(t *testing.T) {
 	if got := sweepOnce(t, s, 100); got != 0 {
 		t.Errorf("swept %d, want 0", got)
 	}
-	if later := value[bool](t, s, "SELECT sweep_at > {{schema}}.clock() / 60000000 + 24 * 60 FROM {{schema}}.claims"); !later {
+	if later := value[bool](t, s,
+		"SELECT sweep_at > {{schema}}.clock() / 60000000 + 24 * 60 FROM {{schema}}.claims"); !later {
 		t.Error("the record is not to be looked at again in its time")
 	}
 	if err := complete(s, lease); err != nil {

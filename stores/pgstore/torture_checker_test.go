@@ -46,7 +46,8 @@ type held struct {
 // what the workers were told, in the database's own order and on its own clock.
 func check(history []event) (violations []string) {
 	wrong := func(e event, format string, args ...any) {
-		violations = append(violations, fmt.Sprintf("key %d, under %d: %s by %.8s at tick %d: ", history[0].Key, e.Fence, e.Op, e.Owner, e.Began.N)+
+		violations = append(violations, fmt.Sprintf("key %d, under %d: %s by %.8s at tick %d: ", history[0].Key,
+			e.Fence, e.Op, e.Owner, e.Began.N)+
 			fmt.Sprintf(format, args...))
 	}
 	byFence := map[int64]*held{}
@@ -87,9 +88,11 @@ func check(history []event) (violations []string) {
 			for _, step := range missing(e, byFence) {
 				wrong(e, "%s is not shown, although it was saved", step)
 			}
-		case e.Op == "claim" && e.Answer == "abandoned" && h.leaseBefore(e.Began.N) > e.Ended.At && !h.triedBefore(e.Ended.At):
+		case e.Op == "claim" && e.Answer == "abandoned" && h.leaseBefore(e.Began.N) > e.Ended.At &&
+			!h.triedBefore(e.Ended.At):
 			wrong(e, "abandoned, although its lease runs")
-		case e.Answer == "lost" && h.leaseBefore(e.Began.N) > e.Ended.At && !slices.ContainsFunc(h.ends, func(try event) bool { return try.Began.N < e.Began.N }):
+		case e.Answer == "lost" && h.leaseBefore(e.Began.N) > e.Ended.At &&
+			!slices.ContainsFunc(h.ends, func(try event) bool { return try.Began.N < e.Began.N }):
 			wrong(e, "lost, although its lease runs")
 		}
 	}
@@ -148,7 +151,8 @@ func (h *held) violations() (all []string) {
 func (h *held) firstResult() (string, bool) {
 	for _, try := range h.ends {
 		if try.Op == "complete" {
-			return try.Text, slices.ContainsFunc(h.acks, func(e event) bool { return e.Op == "complete" && e.Began.N == try.Began.N })
+			return try.Text, slices.ContainsFunc(h.acks,
+				func(e event) bool { return e.Op == "complete" && e.Began.N == try.Began.N })
 		}
 	}
 	return "", false
@@ -158,7 +162,8 @@ func (h *held) firstResult() (string, bool) {
 // which a claim judged; by the time at which its caller knew, this one may have tried to end.
 func (h *held) before(next *held) (all []string) {
 	if h.leaseUntil > next.fence && !h.triedBefore(next.any().Ended.At) {
-		all = append(all, fmt.Sprintf("claimed although the lease of fence %d ran for another %d µs", h.fence, h.leaseUntil-next.fence))
+		all = append(all, fmt.Sprintf("claimed although the lease of fence %d ran for another %d µs", h.fence,
+			h.leaseUntil-next.fence))
 	}
 	if !h.completed {
 		return all
@@ -166,7 +171,8 @@ func (h *held) before(next *held) (all []string) {
 	for _, try := range h.ends {
 		if try.Op == "complete" {
 			if until := try.Began.At + tortureKeep.Key.Microseconds(); until > next.fence {
-				all = append(all, fmt.Sprintf("claimed although fence %d has completed, %d µs before it may", h.fence, until-next.fence))
+				all = append(all, fmt.Sprintf("claimed although fence %d has completed, %d µs before it may", h.fence,
+					until-next.fence))
 			}
 			break
 		}

@@ -28,7 +28,8 @@ const tortureProcesses = 6
 func TestSoakTorture(t *testing.T) {
 	t.Parallel()
 	c := startChamber(t, kind{})
-	c.torture(soak.Times(t, 50), "killed", "stopped", "complete ok", "complete lost", "claim acquired", "claim abandoned", "claim done")
+	c.torture(soak.Times(t, 50), "killed", "stopped", "complete ok", "complete lost", "claim acquired",
+		"claim abandoned", "claim done")
 }
 
 // A checker that finds nothing proves nothing: it must see each test that is taken out of a statement, in few rounds.

@@ -23,20 +23,24 @@ const (
 	tortureClients = 4 // in each process
 )
 
-var tortureKeep = retrysafe.Retention{Replay: 300 * time.Millisecond, Key: 300 * time.Millisecond, Audit: 300 * time.Millisecond}
+var tortureKeep = retrysafe.Retention{Replay: 300 * time.Millisecond, Key: 300 * time.Millisecond,
+	Audit: 300 * time.Millisecond}
 
 // mutations break a statement, so that the checker has something to see. Each takes one test out of it.
 func mutations(q *statements) map[string]mutation {
 	const holder = " AND c.fence = p.fence AND c.owner = p.owner"
 	return map[string]mutation{
-		"complete without fence":             {forms(&q.steps[stepComplete]), " AND c.fence = p.fence", ""},
-		"complete without fence and owner":   {forms(&q.steps[stepComplete]), holder, ""},
-		"extend without fence and owner":     {forms(&q.steps[stepExtend]), holder, ""},
-		"release without fence and owner":    {forms(&q.steps[stepRelease]), holder, ""},
-		"checkpoint without fence and owner": {forms(&q.steps[stepCheckpoint]), " AND c.owner = p.owner AND c.fence = p.fence", ""},
-		"checkpoint that saves one step":     {forms(&q.steps[stepCheckpoint]), "name, data FROM held", "name, data FROM held WHERE steps < 2"},
-		"claim without lease":                {forms(&q.steps[stepAcquire]), " AND c.ends_at <= excluded.claimed_at", ""},
-		"sweep too early":                    {[]*string{&q.sweepClaims}, "<= (SELECT now FROM m)", "<= (SELECT now + 1000000 FROM m)"},
+		"complete without fence":           {forms(&q.steps[stepComplete]), " AND c.fence = p.fence", ""},
+		"complete without fence and owner": {forms(&q.steps[stepComplete]), holder, ""},
+		"extend without fence and owner":   {forms(&q.steps[stepExtend]), holder, ""},
+		"release without fence and owner":  {forms(&q.steps[stepRelease]), holder, ""},
+		"checkpoint without fence and owner": {forms(&q.steps[stepCheckpoint]),
+			" AND c.owner = p.owner AND c.fence = p.fence", ""},
+		"checkpoint that saves one step": {forms(&q.steps[stepCheckpoint]), "name, data FROM held",
+			"name, data FROM held WHERE steps < 2"},
+		"claim without lease": {forms(&q.steps[stepAcquire]), " AND c.ends_at <= excluded.claimed_at", ""},
+		"sweep too early": {[]*string{&q.sweepClaims}, "<= (SELECT now FROM m)",
+			"<= (SELECT now + 1000000 FROM m)"},
 	}
 }
 
@@ -118,7 +122,8 @@ type tick struct{ N, At, Newest int64 }
 // tick looks at the database's clock and writes the fence to the register, which keeps the greater one.
 func (w *worker) tick(fence int64) error {
 	return w.register.QueryRow(context.Background(),
-		"UPDATE register SET fence = greatest(fence, $2) WHERE k = $1 RETURNING nextval('ticks'), retrysafe.clock(), fence", w.key, fence).
+		"UPDATE register SET fence = greatest(fence, $2) WHERE k = $1 RETURNING nextval('ticks'), retrysafe.clock(), "+
+			"fence", w.key, fence).
 		Scan(&w.now.N, &w.now.At, &w.now.Newest)
 }
 

@@ -21,13 +21,15 @@ func TestViewShowsAnswers(t *testing.T) {
 		{"", ""},
 	} {
 		id := fmt.Sprint("id ", i)
-		if err := s.Complete(context.Background(), acquire(t, s, id), retrysafe.Result{Code: 201, Body: []byte(c.body)}, retrysafe.Retention{}); err != nil {
+		if err := s.Complete(context.Background(), acquire(t, s, id),
+			retrysafe.Result{Code: 201, Body: []byte(c.body)}, retrysafe.Retention{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := value[[]byte](t, s, "SELECT body FROM {{schema}}.records WHERE id = $1", id); string(got) != c.body {
 			t.Errorf("body = %q, want %q", got, c.body)
 		}
-		if got := value[string](t, s, "SELECT coalesce(json::text, '') FROM {{schema}}.records WHERE id = $1", id); got != c.json {
+		if got := value[string](t, s, "SELECT coalesce(json::text, '') FROM {{schema}}.records WHERE id = $1",
+			id); got != c.json {
 			t.Errorf("json of %q = %q, want %q", c.body, got, c.json)
 		}
 	}
@@ -44,10 +46,12 @@ func TestViewShowsStates(t *testing.T) {
 	if err := s.Extend(ctx, acquire(t, s, "gone"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Complete(ctx, acquire(t, s, "broken"), retrysafe.Result{Failed: true, Code: 3}, retrysafe.Retention{}); err != nil {
+	if err := s.Complete(ctx, acquire(t, s, "broken"), retrysafe.Result{Failed: true, Code: 3},
+		retrysafe.Retention{}); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"running": "pending tenant", "gone": "abandoned tenant", "broken": "failed tenant"} {
+	for id, want := range map[string]string{"running": "pending tenant", "gone": "abandoned tenant",
+		"broken": "failed tenant"} {
 		if got := value[string](t, s, "SELECT state || ' ' || scope FROM {{schema}}.records WHERE id = $1", id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}

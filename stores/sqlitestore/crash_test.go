@@ -32,7 +32,8 @@ const (
 
 func TestMain(m *testing.M) {
 	children := map[string]func(string) error{
-		"claims": claiming(claimSome), "early answers": claiming(claimSomeTooEarly), "transactions": transacting(inTx), "two transactions": transacting(apart),
+		"claims": claiming(claimSome), "early answers": claiming(claimSomeTooEarly),
+		"transactions": transacting(inTx), "two transactions": transacting(apart),
 		"hold": holdUntilKilled, "limited": writeInSmallSpace,
 	}
 	if child, ok := children[os.Getenv(childEnv)]; ok {
@@ -136,7 +137,8 @@ func killClaims(t *testing.T, child string, rounds int) (lost string) {
 }
 
 // lostOf returns what is not there of the acknowledgements of these keys.
-func lostOf(t *testing.T, path string, ids iter.Seq[string], claimed map[string]string, completed map[string]bool) string {
+func lostOf(t *testing.T, path string, ids iter.Seq[string], claimed map[string]string,
+	completed map[string]bool) string {
 	t.Helper()
 	s, err := Open(path, Options{})
 	if err != nil {
@@ -222,7 +224,8 @@ func claimAndSay(s *Store, id string) (retrysafe.Lease, error) {
 }
 
 func answer(s *Store, l retrysafe.Lease) error {
-	return s.Complete(context.Background(), l, retrysafe.Result{Body: []byte("answer to " + l.Key.ID)}, retrysafe.Retention{})
+	return s.Complete(context.Background(), l, retrysafe.Result{Body: []byte("answer to " + l.Key.ID)},
+		retrysafe.Retention{})
 }
 
 func say(what string, l retrysafe.Lease) error {
@@ -291,7 +294,8 @@ func checkBusiness(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	if done != charged || wrong != 0 {
-		return fmt.Sprintf("%d keys are done, %d were charged; %d rows belong to a key that is not done", done, charged, wrong)
+		return fmt.Sprintf("%d keys are done, %d were charged; %d rows belong to a key that is not done", done,
+			charged, wrong)
 	}
 	return ""
 }
@@ -307,20 +311,21 @@ func transacting(charge func(ctx context.Context, s *Store, insert func(*sql.Tx)
 		return untilKilled(4, func() error {
 			id := retrysafe.NewOwner().String()
 			req := retrysafe.Request{Key: retrysafe.Key{ID: id}}
-			_, err := retrysafe.Do(context.Background(), g, req, func(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
-				if err := retrysafe.SetResult(ctx, "charged"); err != nil {
-					return "", err
-				}
-				return "charged", charge(ctx, s, func(tx *sql.Tx) error {
-					for part := 1; part <= 2; part++ {
-						if _, err := tx.Exec("INSERT INTO charges VALUES (?, ?)", []byte(id), part); err != nil {
-							return err
-						}
+			_, err := retrysafe.Do(context.Background(), g, req,
+				func(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
+					if err := retrysafe.SetResult(ctx, "charged"); err != nil {
+						return "", err
 					}
-					_, err := os.Stdout.WriteString("written\n")
-					return err
+					return "charged", charge(ctx, s, func(tx *sql.Tx) error {
+						for part := 1; part <= 2; part++ {
+							if _, err := tx.Exec("INSERT INTO charges VALUES (?, ?)", []byte(id), part); err != nil {
+								return err
+							}
+						}
+						_, err := os.Stdout.WriteString("written\n")
+						return err
+					})
 				})
-			})
 			return err
 		})
 	}

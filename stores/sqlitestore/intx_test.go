@@ -126,7 +126,8 @@ func TestInTxHoldsUpNoReader(t *testing.T) {
 			if c, err := s.Claim(t.Context(), params("1")); err != nil || c.Verdict != retrysafe.Done {
 				t.Errorf("of a done key: got %v, %v", c.Verdict, err)
 			}
-			if c, err := s.Claim(t.Context(), retrysafe.ClaimParams{Key: a.Key()}); err != nil || c.Verdict != retrysafe.InFlight {
+			if c, err := s.Claim(t.Context(), retrysafe.ClaimParams{Key: a.Key()}); err != nil ||
+				c.Verdict != retrysafe.InFlight {
 				t.Errorf("of the key in flight: got %v, %v", c.Verdict, err)
 			}
 			short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
@@ -170,7 +171,10 @@ func TestInTxThatSQLiteHasRolledBack(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "rolled back inside") {
 		t.Errorf("got %v, want what has happened", err)
 	}
-	if err := guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error { return s.InTx(ctx, insertCharge) }); err != nil {
+	if err := guarded(t, s, func(ctx context.Context,
+		_ *retrysafe.Attempt) error {
+		return s.InTx(ctx, insertCharge)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if n := charges(t, s); n != 2 {
@@ -213,10 +217,14 @@ func TestInTxWithAnyDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := func(f func(ctx context.Context, tx *sql.Tx) error) error {
-		return guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error { return retrysafe.Retryable(s.InTx(ctx, f)) })
+		return guarded(t, s, func(ctx context.Context,
+			_ *retrysafe.Attempt) error {
+			return retrysafe.Retryable(s.InTx(ctx, f))
+		})
 	}
 	boom := errors.New("boom")
-	if err := again(func(context.Context, *sql.Tx) error { return boom }); !errors.Is(err, boom) || errors.Is(err, retrysafe.ErrAbandoned) {
+	if err := again(func(context.Context, *sql.Tx) error { return boom }); !errors.Is(err, boom) ||
+		errors.Is(err, retrysafe.ErrAbandoned) {
 		t.Errorf("after an error: got %v, want that alone", err)
 	}
 	err = again(func(ctx context.Context, tx *sql.Tx) error {

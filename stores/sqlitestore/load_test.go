@@ -26,7 +26,8 @@ func pair(ctx context.Context, s *Store) error {
 	if err != nil {
 		return err
 	}
-	return s.Complete(ctx, c.Lease, retrysafe.Result{Code: 201, Meta: benchBody[:80], Body: benchBody}, retrysafe.Retention{})
+	return s.Complete(ctx, c.Lease, retrysafe.Result{Code: 201, Meta: benchBody[:80], Body: benchBody},
+		retrysafe.Retention{})
 }
 
 // fill adds ended records with the IDs fill0, fill1 and so on.

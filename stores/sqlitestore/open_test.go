@@ -20,7 +20,8 @@ import (
 func TestSecondOpenIsRefused(t *testing.T) {
 	s := openTest(t)
 	_, err := Open(s.Path(), Options{})
-	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), s.Path()) || !strings.Contains(err.Error(), "this process") {
+	if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), s.Path()) ||
+		!strings.Contains(err.Error(), "this process") {
 		t.Errorf("Open in the same process: got %v, want ErrInUse with the path and who has it", err)
 	}
 	db, err := sql.Open("sqlite", s.Path())

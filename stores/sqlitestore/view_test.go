@@ -21,7 +21,8 @@ func TestView(t *testing.T) {
 		}
 	}
 	var id, state, digest string
-	err := s.db.QueryRow("SELECT key, state, digest FROM retrysafe_keys WHERE json_body ->> 'a' = 2").Scan(&id, &state, &digest)
+	err := s.db.QueryRow("SELECT key, state, digest FROM retrysafe_keys WHERE json_body ->> 'a' = 2").
+		Scan(&id, &state, &digest)
 	if err != nil {
 		t.Fatal(err)
 	}

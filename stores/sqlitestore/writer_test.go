@@ -65,7 +65,8 @@ func TestFailureIsAlone(t *testing.T) {
 		t.Errorf("got %v, want the operation's own error", errs[10])
 	}
 	var fence int64
-	if err := s.db.QueryRow("SELECT value FROM retrysafe_meta WHERE name = 'fence'").Scan(&fence); err != nil || fence != 0 {
+	if err := s.db.QueryRow("SELECT value FROM retrysafe_meta WHERE name = 'fence'").Scan(&fence); err != nil ||
+		fence != 0 {
 		t.Errorf("the failed operation left %d behind, %v", fence, err)
 	}
 }
@@ -112,7 +113,8 @@ func TestWithdrawn(t *testing.T) {
 		t.Errorf("got %v, want Canceled", err)
 	}
 	open()
-	if c, err := s.Claim(t.Context(), params("a")); err != nil || c.Verdict != retrysafe.Acquired || c.Record.Attempt != 1 {
+	if c, err := s.Claim(t.Context(), params("a")); err != nil || c.Verdict != retrysafe.Acquired ||
+		c.Record.Attempt != 1 {
 		t.Errorf("got %v and %v, want a free key", c.Verdict, err)
 	}
 }

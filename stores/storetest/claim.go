@@ -139,7 +139,8 @@ var recordRules = []rule{
 	}},
 	{
 		"record-abandoned",
-		"the record of an abandoned key shows what is left of the retention, which counts from the lease's end", func(k *kit) {
+		"the record of an abandoned key shows what is left of the retention, which counts from the lease's end",
+		func(k *kit) {
 			l := k.take("k")
 			k.checkpoint(l, "a", "1")
 			k.age(leaseTime + 10*time.Minute)

@@ -273,7 +273,8 @@ var inspectorRules = []rule{
 		k.must("Stats", err)
 		equal(k, "pending", stats.Pending, 4)
 	}},
-	{"stats-released", "a key that was released without steps, and is not claimed again, is soon gone from Stats, however long its Keep", func(k *kit) {
+	{"stats-released", "a key that was released without steps, and is not claimed again, is soon gone from Stats, " +
+		"however long its Keep", func(k *kit) {
 		if _, ok := k.store.(retrysafe.Sweeper); !ok {
 			return
 		}

@@ -200,7 +200,8 @@ var fenceRules = []rule{
 		}
 	}},
 	{
-		"fence-follows-the-clock", "where no record exists the fence is the clock's, so that it grows even if the store is made anew",
+		"fence-follows-the-clock",
+		"where no record exists the fence is the clock's, so that it grows even if the store is made anew",
 		func(k *kit) {
 			old := k.take("k")
 			k.grows(old.Fence, newKit(k.T, k.h).take("k").Fence)

@@ -39,31 +39,33 @@ func (k *kit) finishWithSteps(body string, keep retrysafe.Retention) retrysafe.L
 }
 
 var purgerRules = []rule{
-	{"purge-drops-the-answer", "Purge drops Meta, Body and the work's steps, keeps the trail, and adds to it", func(k *kit) {
-		l := k.finishWithSteps("answer", keepAll)
-		k.finish("other", "answer", keepAll)
-		k.purge("1")
-		r := k.inspect("k", 1)[0]
-		equal(k, "same result", sameResult(r.Result, retrysafe.Result{Code: 201}), true)
-		k.steps(r.Steps, retrysafe.AuditStepPrefix+"0=by eve", retrysafe.AuditStepPrefix+"1=by ada")
-		equal(k, "state", r.State, retrysafe.Succeeded)
-		equal(k, "fence", r.Fence, l.Fence)
-		equal(k, "ReplayLeft", r.ReplayLeft, 0)
-		k.replays("other", "answer")
-	}},
-	{"purge-leaves-the-key-taken", "after Purge claims are told Done without an answer until Key has passed", func(k *kit) {
-		k.finish("k", "answer", keepAll)
-		k.age(10 * time.Minute)
-		k.purge("1")
-		r := k.find(retrysafe.Done, "k", anotherRequest)
-		equal(k, "same result", sameResult(r.Result, retrysafe.Result{Code: 201}), true)
-		equal(k, "fingerprint", r.Fingerprint, "raw1:one")
-		equal(k, "ReplayLeft", r.ReplayLeft, 0)
-		k.near("KeyLeft", r.KeyLeft, keyTime-10*time.Minute)
-		k.near("AuditLeft", r.AuditLeft, auditTime-10*time.Minute)
-		k.age(keyTime - 10*time.Minute + slack)
-		equal(k, "attempt", k.acquire("k").Record.Attempt, 1)
-	}},
+	{"purge-drops-the-answer", "Purge drops Meta, Body and the work's steps, keeps the trail, and adds to it",
+		func(k *kit) {
+			l := k.finishWithSteps("answer", keepAll)
+			k.finish("other", "answer", keepAll)
+			k.purge("1")
+			r := k.inspect("k", 1)[0]
+			equal(k, "same result", sameResult(r.Result, retrysafe.Result{Code: 201}), true)
+			k.steps(r.Steps, retrysafe.AuditStepPrefix+"0=by eve", retrysafe.AuditStepPrefix+"1=by ada")
+			equal(k, "state", r.State, retrysafe.Succeeded)
+			equal(k, "fence", r.Fence, l.Fence)
+			equal(k, "ReplayLeft", r.ReplayLeft, 0)
+			k.replays("other", "answer")
+		}},
+	{"purge-leaves-the-key-taken", "after Purge claims are told Done without an answer until Key has passed",
+		func(k *kit) {
+			k.finish("k", "answer", keepAll)
+			k.age(10 * time.Minute)
+			k.purge("1")
+			r := k.find(retrysafe.Done, "k", anotherRequest)
+			equal(k, "same result", sameResult(r.Result, retrysafe.Result{Code: 201}), true)
+			equal(k, "fingerprint", r.Fingerprint, "raw1:one")
+			equal(k, "ReplayLeft", r.ReplayLeft, 0)
+			k.near("KeyLeft", r.KeyLeft, keyTime-10*time.Minute)
+			k.near("AuditLeft", r.AuditLeft, auditTime-10*time.Minute)
+			k.age(keyTime - 10*time.Minute + slack)
+			equal(k, "attempt", k.acquire("k").Record.Attempt, 1)
+		}},
 	{"purge-again", "Purge may be repeated: a step whose name is saved is not added again", func(k *kit) {
 		k.finish("k", "answer", keepAll)
 		k.purge("2")
@@ -92,22 +94,23 @@ var purgerRules = []rule{
 		k.purge("1")
 		equal(k, "body", string(k.inspect("k", 1)[0].Result.Body), "")
 	}},
-	{"purge-generations", "Purge drops the answers of a key's older records too, and adds to the newest alone", func(k *kit) {
-		for _, body := range []string{"first", "second", "third"} {
-			k.finishWithSteps(body, keepForSupport)
-			k.age(2 * time.Hour)
-		}
-		l := k.finish("k", "last", keepForSupport)
-		k.purge("1")
-		found := k.inspect("k", 4)
-		equal(k, "fence", found[0].Fence, l.Fence)
-		k.steps(found[0].Steps, retrysafe.AuditStepPrefix+"1=by ada")
-		for _, r := range found[1:] {
-			equal(k, "same result", sameResult(r.Result, retrysafe.Result{Code: 201}), true)
-			k.steps(r.Steps, retrysafe.AuditStepPrefix+"0=by eve")
-		}
-		k.find(retrysafe.Done, "k")
-	}},
+	{"purge-generations", "Purge drops the answers of a key's older records too, and adds to the newest alone",
+		func(k *kit) {
+			for _, body := range []string{"first", "second", "third"} {
+				k.finishWithSteps(body, keepForSupport)
+				k.age(2 * time.Hour)
+			}
+			l := k.finish("k", "last", keepForSupport)
+			k.purge("1")
+			found := k.inspect("k", 4)
+			equal(k, "fence", found[0].Fence, l.Fence)
+			k.steps(found[0].Steps, retrysafe.AuditStepPrefix+"1=by ada")
+			for _, r := range found[1:] {
+				equal(k, "same result", sameResult(r.Result, retrysafe.Result{Code: 201}), true)
+				k.steps(r.Steps, retrysafe.AuditStepPrefix+"0=by eve")
+			}
+			k.find(retrysafe.Done, "k")
+		}},
 	{"purge-of-what-is-left", "Purge drops what is kept for people after the key has become free", func(k *kit) {
 		k.finish("k", "first", keepForSupport)
 		k.age(2 * time.Hour)
@@ -120,23 +123,25 @@ var purgerRules = []rule{
 		equal(k, "bodies", string(found[0].Result.Body)+string(found[1].Result.Body), "")
 		equal(k, "attempt", k.acquire("k").Record.Attempt, 1)
 	}},
-	{"purge-ended-only", "Purge changes nothing unless the newest record has ended, and returns ErrNotEnded", func(k *kit) {
-		k.finishWithSteps("first", keepForSupport)
-		k.age(2 * time.Hour)
-		l := k.take("k")
-		k.checkpoint(l, "b", "2")
-		k.notPurged(retrysafe.ErrNotEnded)
-		k.age(leaseTime + slack)
-		k.notPurged(retrysafe.ErrNotEnded) // abandoned
-		k.steps(k.find(retrysafe.Abandoned, "k").Steps, "b=2")
-		k.release(l)
-		k.notPurged(retrysafe.ErrNotEnded) // released
-		found := k.inspect("k", 2)
-		k.steps(found[0].Steps, "b=2")
-		equal(k, "body", string(found[1].Result.Body), "first")
-		k.steps(found[1].Steps, "a=1", retrysafe.AuditStepPrefix+"0=by eve")
-	}},
-	{"purge-nothing", "of a key without records, or whose records are past their retention, Purge returns ErrKeyUnknown", func(k *kit) {
+	{"purge-ended-only", "Purge changes nothing unless the newest record has ended, and returns ErrNotEnded",
+		func(k *kit) {
+			k.finishWithSteps("first", keepForSupport)
+			k.age(2 * time.Hour)
+			l := k.take("k")
+			k.checkpoint(l, "b", "2")
+			k.notPurged(retrysafe.ErrNotEnded)
+			k.age(leaseTime + slack)
+			k.notPurged(retrysafe.ErrNotEnded) // abandoned
+			k.steps(k.find(retrysafe.Abandoned, "k").Steps, "b=2")
+			k.release(l)
+			k.notPurged(retrysafe.ErrNotEnded) // released
+			found := k.inspect("k", 2)
+			k.steps(found[0].Steps, "b=2")
+			equal(k, "body", string(found[1].Result.Body), "first")
+			k.steps(found[1].Steps, "a=1", retrysafe.AuditStepPrefix+"0=by eve")
+		}},
+	{"purge-nothing", "of a key without records, or whose records are past their retention, Purge returns " +
+		"ErrKeyUnknown", func(k *kit) {
 		k.notPurged(retrysafe.ErrKeyUnknown)
 		k.finish("k", "answer", keepAll)
 		k.age(auditTime + slack)

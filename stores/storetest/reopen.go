@@ -15,7 +15,8 @@ func (k *kit) reopen() {
 var reopenRules = []rule{
 	{
 		"reopen-claims",
-		"an acknowledged claim outlives the process: no other claim gets the key, and its owner still holds it", func(k *kit) {
+		"an acknowledged claim outlives the process: no other claim gets the key, and its owner still holds it",
+		func(k *kit) {
 			l := k.take("k")
 			k.age(time.Minute)
 			k.reopen()

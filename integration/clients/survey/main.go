@@ -1,5 +1,5 @@
-// Command survey measures what well-known HTTP clients do when a POST with an idempotency key fails: which failures they
-// retry, and whether they wait as long as Retry-After says. It prints the table of docs/clients.md.
+// Command survey measures what well-known HTTP clients do when a POST with an idempotency key fails: which failures
+// they retry, and whether they wait as long as Retry-After says. It prints the table of docs/clients.md.
 //
 // It needs Node 20 and npm, curl, and Python with urllib3 (Debian's python3-urllib3).
 package main
@@ -91,13 +91,15 @@ func install(ctx context.Context, folder string) error {
 // sendByCurl runs curl once for each set-up and situation.
 func sendByCurl(ctx context.Context, url string) {
 	setups := map[string][]string{
-		"curl": nil, "curl --retry": {"--retry", "3"}, "curl --retry-all-errors": {"--retry", "3", "--retry-all-errors", "--fail"},
+		"curl": nil, "curl --retry": {"--retry", "3"},
+		"curl --retry-all-errors": {"--retry", "3", "--retry-all-errors", "--fail"},
 	}
 	var all sync.WaitGroup
 	for setup, options := range setups {
 		for _, situation := range names() {
 			all.Go(func() {
-				args := append([]string{"--silent", "--max-time", "60", "--data", "amount=1700", "--header", "Idempotency-Key: " + key(setup, situation)}, options...)
+				args := append([]string{"--silent", "--max-time", "60", "--data", "amount=1700", "--header",
+					"Idempotency-Key: " + key(setup, situation)}, options...)
 				_ = exec.CommandContext(ctx, "curl", append(args, url+"/v1/charges")...).Run() // what it did is seen by the server
 			})
 		}

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// retryAfter is how long the server asks clients to wait, longer than any of them waits by itself before its second attempt.
+// retryAfter is how long the server asks clients to wait, longer than any of them waits by itself before its second
+// attempt.
 const retryAfter = 3 * time.Second
 
 // situation is how the first attempts at a request fail.
@@ -95,7 +96,8 @@ func (s situation) fail(w http.ResponseWriter) {
 	fmt.Fprintf(w, `{"error":{"type":"api_error","code":%q,"message":"the survey wants it so"}}`, code)
 }
 
-// attempts returns how often a set-up sent its request in a situation, and how long it waited before the second attempt.
+// attempts returns how often a set-up sent its request in a situation, and how long it waited before the second
+// attempt.
 func (s *server) attempts(setup, situation string) (n int, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +110,8 @@ func (s *server) attempts(setup, situation string) (n int, wait time.Duration) {
 
 // print prints the table.
 func (s *server) print(w io.Writer) error {
-	fmt.Fprintln(w, "| client | connection cut | 409 | 429 | 503 | `Retry-After` | first wait |\n|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| client | connection cut | 409 | 429 | 503 | `Retry-After` | first wait "+
+		"|\n|---|---|---|---|---|---|---|")
 	for _, row := range rows() {
 		cells := []string{row.title}
 		for _, situation := range []string{"cut", "409", "429", "503"} {
@@ -127,7 +130,8 @@ func (s *server) print(w io.Writer) error {
 		stop, _ := s.attempts(row.setup, "503-told-not")
 		going, _ := s.attempts(row.setup, "503")
 		if told != plain || stop != going {
-			fmt.Fprintf(w, "\n`Stripe-Should-Retry` changes what %s does: 409 with true: %s; 503 with false: %s.\n", row.setup, retried(told), retried(stop))
+			fmt.Fprintf(w, "\n`Stripe-Should-Retry` changes what %s does: 409 with true: %s; 503 with false: %s.\n",
+				row.setup, retried(told), retried(stop))
 		}
 	}
 	return nil

@@ -73,7 +73,8 @@ func sendByGo(ctx context.Context, url string) {
 }
 
 func sendByStripe(ctx context.Context, url, situation string) {
-	config := &stripe.BackendConfig{URL: stripe.String(url), LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}, HTTPClient: fresh()}
+	config := &stripe.BackendConfig{URL: stripe.String(url),
+		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}, HTTPClient: fresh()}
 	client := stripe.NewClient("sk_test_survey", stripe.WithBackends(stripe.NewBackendsWithConfig(config)))
 	params := &stripe.ChargeCreateParams{Amount: stripe.Int64(1700), Currency: stripe.String("eur")}
 	params.SetIdempotencyKey(key("stripe-go", situation))
@@ -102,7 +103,9 @@ func goClients() map[string]doer {
 		if too != nil {
 			policy = policy.HandleIf(too) //nolint:bodyclose // nor here
 		}
-		return (&http.Client{Transport: failsafehttp.NewRoundTripper(fresh().Transport, policy.Build())}).Do //nolint:bodyclose // nor here
+		// nor here
+		return (&http.Client{Transport: failsafehttp.NewRoundTripper(fresh().Transport, policy.Build())}).
+			Do //nolint:bodyclose
 	}
 	ours, err := httpclient.NewTransport(httpclient.Options{
 		Options: client.Options{Budget: client.RetryBudget{Tokens: -1}},
@@ -117,7 +120,10 @@ func goClients() map[string]doer {
 		"retryablehttp":     retryable(retryablehttp.DefaultRetryPolicy),
 		"retryablehttp-set": retryable(retries409),
 		"failsafe":          failsafe(nil),
-		"failsafe-set":      failsafe(func(r *http.Response, err error) bool { return err == nil && r.StatusCode == http.StatusConflict }),
-		"httpsafe":          (&http.Client{Transport: ours}).Do,
+		"failsafe-set": failsafe(func(r *http.Response, err error) bool {
+			return err == nil &&
+				r.StatusCode == http.StatusConflict
+		}),
+		"httpsafe": (&http.Client{Transport: ours}).Do,
 	}
 }
