@@ -61,6 +61,12 @@ var layers = []layer{
 	{folder: "retrysafetest/...", may: []string{".", "stores/memstore"}},
 	{folder: "fingerprint/...", may: []string{"."}},
 
+	{folder: "probe"},
+	{folder: "probe/wire/..."},
+	{folder: "probe/profile/..."},
+	{folder: "probe/cases/..."},
+	{folder: "probe/report/..."},
+	{folder: "probe/internal/..."},
 	{folder: "probe/...", thirdParty: true},
 
 	{folder: "internal/storekit", may: []string{"."}},
