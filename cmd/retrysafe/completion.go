@@ -10,8 +10,9 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 )
 
-// completionCmd prints a script of its own. The libraries for this (kongplete, kong-completion) run the program at each Tab and bring a
-// second engine for completion; a script with the words of this build does as well, and works without the program in the PATH.
+// completionCmd prints a script of its own. The libraries for this (kongplete, kong-completion) run the program at
+// each Tab and bring a second engine for completion; a script with the words of this build does as well, and works
+// without the program in the PATH.
 type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }

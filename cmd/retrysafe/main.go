@@ -1,7 +1,7 @@
 // Command retrysafe makes HTTP APIs safe to retry. See retrysafe --help.
 //
-// main.go has the list of commands, and runs one. Commands of one or two files are beside it: migrate, sweep, version and completion.
-// The others have a folder each below internal: proxycmd, probecmd, keyscmd, outboxcmd, and demo.
+// main.go has the list of commands, and runs one. Commands of one or two files are beside it: migrate, sweep, version
+// and completion. The others have a folder each below internal: proxycmd, probecmd, keyscmd, outboxcmd, and demo.
 //
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/storeurl  opens a store from its URL, and explains what is wrong if it cannot be opened
@@ -96,8 +96,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return cli.Exit(ctx.Run(), stderr)
 }
 
-// exitWithStdin is a flag that ends the process when its standard input does: a parent that started it with a pipe need not
-// live to stop it.
+// exitWithStdin is a flag that ends the process when its standard input does: a parent that started it with a pipe
+// need not live to stop it.
 type exitWithStdin bool
 
 // AfterApply implements kong's hook.

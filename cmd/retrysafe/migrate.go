@@ -23,8 +23,8 @@ type migrateCmd struct {
 
 // Help shows the usual ways.
 func (migrateCmd) Help() string {
-	return `A PostgreSQL database needs a schema before a proxy or a program can store keys there. SQLite files need none: they are
-migrated when they are opened.
+	return `A PostgreSQL database needs a schema before a proxy or a program can store keys there. SQLite files need none:
+they are migrated when they are opened.
 
 Examples:
 

@@ -85,10 +85,11 @@ func TestMigratePrintForPsql(t *testing.T) {
 	clitest.WantText(t, "output", refused.Stderr, "permission denied")
 }
 
-// The quick start of docs/postgres.md: the owner of the database runs one command, and the proxy works as another role. The
-// script does the same, in any order, as often as it is run.
+// The quick start of docs/postgres.md: the owner of the database runs one command, and the proxy works as another
+// role. The script does the same, in any order, as often as it is run.
 //
-// Seen to fail with Role left out of what migrateUp passes to pgstore.Migrate, and (after "proxy first") without the command in the error.
+// Seen to fail with Role left out of what migrateUp passes to pgstore.Migrate, and (after "proxy first") without the
+// command in the error.
 func TestQuickStartWithTwoRoles(t *testing.T) {
 	t.Parallel()
 	pg := clitest.Postgres.Get(t)
@@ -143,7 +144,7 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	pg := clitest.Postgres.Get(t)
 	there := pg.Database(t)
-	const nobody = "127.0.0.1:1"
+	const closed = "127.0.0.1:1"
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +154,7 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 		name, url string
 		says      []string
 	}{
-		{"nobody listens", "postgres://u:s3cret@" + nobody + "/db", []string{"cannot connect", nobody, "check that it runs"}},
+		{"no server listens", "postgres://u:s3cret@" + closed + "/db", []string{"cannot connect", closed, "check that it runs"}},
 		{"no such host", "postgres://u:s3cret@nowhere.invalid/db", []string{"cannot connect", "nowhere.invalid", "check the name"}},
 		{"no answer", "postgres://u:s3cret@" + silent.Addr().String() + "/db?connect_timeout=1", []string{"cannot connect", "does not answer within 1s"}},
 		{"no such role", clitest.AsUser(there, "stranger:s3cret"), []string{"cannot connect", "stranger", "pg_hba.conf"}},

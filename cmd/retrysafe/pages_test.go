@@ -40,15 +40,16 @@ func allBlocks(t *testing.T) (all []pages.Block) {
 	return all
 }
 
-// otherCommands are those of other people, which are run by the tests that follow the guides and not looked into here.
+// otherCommands are those of other people, which are run by the tests that follow the guides and not looked into
+// here.
 var otherCommands = []string{
 	"cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "psql", "rm", "sqlite3", "sudo", "systemctl",
 }
 
 // Each command line on a page names a command, flags, a make target or a folder that exist.
 //
-// Seen to fail with --uptream and `migrate upp` in docs/postgres.md, with `make tests` and ./examples/nothing on pages, and with
-// a block of commands that is not labelled.
+// Seen to fail with --uptream and `migrate upp` in docs/postgres.md, with `make tests` and ./examples/nothing on
+// pages, and with a block of commands that is not labelled.
 func TestCommandsOfThePagesExist(t *testing.T) {
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))
 	if err != nil {
@@ -173,10 +174,11 @@ func TestCommandsInSentencesExist(t *testing.T) {
 	}
 }
 
-// YAML on a page is a configuration of the proxy, or a recipe of the probe, or a part of one, and is read by what reads it.
+// YAML on a page is a configuration of the proxy, or a recipe of the probe, or a part of one, and is read by what
+// reads it.
 //
-// Seen to fail with `retension`, `in_flight: later` and an upstream_key left out after `abandoned: rerun` on pages, and with
-// `indentity` in a recipe.
+// Seen to fail with `retension`, `in_flight: later` and an upstream_key left out after `abandoned: rerun` on pages,
+// and with `indentity` in a recipe.
 func TestYAMLOfThePagesIsRead(t *testing.T) {
 	n := 0
 	for _, b := range allBlocks(t) {

@@ -25,19 +25,20 @@ type sweepCmd struct {
 
 // Help says when it is needed.
 func (sweepCmd) Help() string {
-	return `Records past their retention have no effect; sweeping frees their space. Proxies and guards sweep in the background, so this
-command is for what they leave: stores that are not used for a while, and the partitions of past days in PostgreSQL, if the
-proxy's role must not drop tables.
+	return `Records past their retention have no effect; sweeping frees their space. Proxies and guards sweep in the
+background, so this command is for what they leave: stores that are not used for a while, and the partitions
+of past days in PostgreSQL, if the proxy's role must not drop tables.
 
-Only one process sweeps a PostgreSQL schema at a time; the others find nothing due. Only one process at
-a time can use a SQLite file.
+Only one process sweeps a PostgreSQL schema at a time; the others find nothing due. Only one process at a time
+can use a SQLite file.
 
 Examples:
 
     retrysafe sweep --store postgres://owner@db/shop             # from cron
     retrysafe sweep --store postgres://owner@db/shop --every 1m  # as a service
 
-The exit status is 0 after the work is done or a signal has ended --every, 1 after a failure, 2 if flags are wrong.`
+The exit status is 0 after the work is done or a signal has ended --every, 1 after a failure, 2 if flags are
+wrong.`
 }
 
 // Run sweeps once, or in rounds.

@@ -32,7 +32,8 @@ type refusal struct{ error }
 // Unwrap returns the error that Refuse was given.
 func (r refusal) Unwrap() error { return r.error }
 
-// Refuse marks err as a mistake in the command line, the environment or the configuration: the process exits with ExitRefused.
+// Refuse marks err as a mistake in the command line, the environment or the configuration: the process exits with
+// ExitRefused.
 func Refuse(err error) error { return refusal{err} }
 
 // Refusef is Refuse with a new error, which is formatted as fmt.Errorf does it.

@@ -22,7 +22,8 @@ func IsTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// ProgramOf returns how to start this program again, in a line to be pasted: go run keeps it in a place that will be gone.
+// ProgramOf returns how to start this program again, in a line to be pasted: go run keeps it in a place that will be
+// gone.
 func ProgramOf(binary string) string {
 	if strings.Contains(binary, string(filepath.Separator)+"go-build") {
 		return "go run ./cmd/retrysafe"

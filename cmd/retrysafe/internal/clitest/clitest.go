@@ -1,5 +1,5 @@
-// Package clitest is what the tests of the commands share: the program, built once for each folder of tests, processes of it, an API
-// to put behind a proxy, and a PostgreSQL server.
+// Package clitest is what the tests of the commands share: the program, built once for each folder of tests,
+// processes of it, an API to put behind a proxy, and a PostgreSQL server.
 package clitest
 
 import (

@@ -190,7 +190,8 @@ type API struct {
 	GoOn  chan struct{}
 }
 
-// NewAPI starts an API. The header X-Hold makes it wait until GoOn is closed, and X-Cut makes it break the connection.
+// NewAPI starts an API. The header X-Hold makes it wait until GoOn is closed, and X-Cut makes it break the
+// connection.
 func NewAPI(t *testing.T) *API {
 	a := &API{Began: make(chan struct{}, 100), GoOn: make(chan struct{})}
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -172,8 +172,8 @@ func (t Route) policy() retrysafe.Policy {
 	return p
 }
 
-// replay is for how long answers are replayed: as the route says, or else as its profile has it, but no longer than the
-// route keeps the key.
+// replay is for how long answers are replayed: as the route says, or else as its profile has it, but no longer than
+// the route keeps the key.
 func (t Route) replay() time.Duration {
 	if t.Retention.Replay.Set {
 		return t.Retention.Replay.Value

@@ -83,8 +83,8 @@ func (t Route) checkTimes(r *yamlfile.Reader) {
 	}
 }
 
-// checkRerun finds routes whose requests would be sent again after a crash, although the upstream has nothing by which it
-// could tell that it has seen them.
+// checkRerun finds routes whose requests would be sent again after a crash, although the upstream has nothing by
+// which it could tell that it has seen them.
 func (t Route) checkRerun(r *yamlfile.Reader) {
 	if t.isGuarded() && t.Abandoned.Value == "rerun" && !t.UpstreamKey.Set {
 		r.FaultAt(t.Abandoned.At, "after a crash the request is sent again, and the upstream could not tell that it has seen it",

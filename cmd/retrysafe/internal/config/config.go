@@ -1,5 +1,5 @@
-// Package config reads the proxy's YAML file. It is strict: it refuses what it does not know and what makes no sense, and names for
-// each fault the place, the line and what to write instead, all of them at once.
+// Package config reads the proxy's YAML file. It is strict: it refuses what it does not know and what makes no sense,
+// and names for each fault the place, the line and what to write instead, all of them at once.
 //
 //	config.go    what can be set, as structs whose tags say how each setting is written, and what holds without it
 //	route.go     the same for a route, and for the parts of it that have two ways to be written
@@ -108,8 +108,8 @@ func Parse(name string, source []byte) (*Config, error) {
 	return c, nil
 }
 
-// Override sets what has the given name in the file, such as tls.cert, to the value of a flag. An empty value is none.
-// The error names the flag, and says what to write instead.
+// Override sets what has the given name in the file, such as tls.cert, to the value of a flag. An empty value is
+// none. The error names the flag, and says what to write instead.
 func (c *Config) Override(name, flag, value string) error {
 	if value == "" {
 		return nil
@@ -120,8 +120,8 @@ func (c *Config) Override(name, flag, value string) error {
 	return nil
 }
 
-// FillIn gives each setting that is not set its default. The error says what makes no sense together, with what flags have
-// changed.
+// FillIn gives each setting that is not set its default. The error says what makes no sense together, with what flags
+// have changed.
 func (c *Config) FillIn() error {
 	// Flags are in no file, so their faults are shown without a place.
 	if err := yamlfile.Read("flags", nil, "", nil, c.check); err != nil {

@@ -53,9 +53,9 @@ func splitPattern(p string) (method, host, path string) {
 	return method, rest[:slash], rest[slash:]
 }
 
-// adviseOn returns what is wrong with a pattern that net/http accepts, or refuses without saying what to write, because
-// other routers write patterns in another way. Such a route would match nothing, and its requests would pass under the
-// defaults. The message is empty if nothing is wrong.
+// adviseOn returns what is wrong with a pattern that net/http accepts, or refuses without saying what to write,
+// because other routers write patterns in another way. Such a route would match nothing, and its requests would pass
+// under the defaults. The message is empty if nothing is wrong.
 func adviseOn(p string) (message, instead string) {
 	method, host, path := splitPattern(p)
 	capitals := strings.ToUpper(method)
@@ -76,7 +76,8 @@ func adviseOn(p string) (message, instead string) {
 
 func join(method, rest string) string { return strings.TrimSpace(method + " " + rest) }
 
-// foreignWildcard matches a segment as other routers write it: <id>, <int:id>, :id, [id]. The second group is the name.
+// foreignWildcard matches a segment as other routers write it: <id>, <int:id>, :id, [id]. The second group is the
+// name.
 var foreignWildcard = regexp.MustCompile(`^(<(?:[^:>]*:)?([^>]*)>|:(.+)|\[(.+)\])$`)
 
 var noName = regexp.MustCompile(`[^A-Za-z0-9_]`)

@@ -142,7 +142,7 @@ func TestTheCaretPointsAtTheFault(t *testing.T) {
        write a number and a unit: 500ms, 30s, 15m, 24h or 30d`)
 }
 
-// Whoever mistakes the field for the secret itself does not find it in a log.
+// A user who takes the field for the secret itself does not find it in a log.
 //
 // Seen to fail with the lines of secret: shown.
 func TestNoFaultShowsASecret(t *testing.T) {

@@ -24,8 +24,8 @@ type Route struct {
 	Retention   Retention              `yaml:"retention"`
 	Lease       Setting[time.Duration] `yaml:"lease"`
 	Timeout     Setting[time.Duration] `yaml:"timeout"`
-	// InFlight waits by default. A client that lost its connection retries within milliseconds, while its first attempt still
-	// works, and few client libraries retry a 409. The wait is shorter than their usual timeouts.
+	// InFlight waits by default. A client that lost its connection retries within milliseconds, while its first
+	// attempt still works, and few client libraries retry a 409. The wait is shorter than their usual timeouts.
 	InFlight   Setting[InFlight] `yaml:"in_flight" form:"in flight" default:"wait:5s"`
 	Abandoned  Setting[string]   `yaml:"abandoned" form:"refuse|rerun"`
 	StoreError Setting[string]   `yaml:"store_error" form:"closed|open"`
@@ -171,5 +171,6 @@ func (f InFlight) String() string {
 	return f.Kind
 }
 
-// noUpstreamKey says that the upstream gets no key, where one would be needed: doing the operation twice does no harm.
+// noUpstreamKey says that the upstream gets no key, where one would be needed: doing the operation twice does no
+// harm.
 const noUpstreamKey = "none"

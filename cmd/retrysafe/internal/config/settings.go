@@ -35,7 +35,8 @@ func (s Setting[T]) Or(other Setting[T]) Setting[T] {
 	return other
 }
 
-// Default sets the value of s, unless s is set. Afterwards s is not set either: nothing in the file or on the command line says it.
+// Default sets the value of s, unless s is set. Afterwards s is not set either: nothing in the file or on the command
+// line says it.
 func (s *Setting[T]) Default(v T) {
 	if !s.Set {
 		s.Value = v
@@ -70,8 +71,8 @@ func fieldsOf(v reflect.Value) (all []field) {
 	return all
 }
 
-// find returns the field with a name, or with a path of names as in tls.cert. It panics if there is none: names are those of
-// the program, not of its users.
+// find returns the field with a name, or with a path of names as in tls.cert. It panics if there is none: names are
+// those of the program, not of its users.
 func find(v reflect.Value, path string) field {
 	first, rest, nested := strings.Cut(path, ".")
 	for _, f := range fieldsOf(v) {
@@ -156,8 +157,8 @@ func readers(v reflect.Value) map[string]yamlfile.Field {
 	return all
 }
 
-// readMapping reads a mapping into the struct that to points at. The struct may have a method that reads a single value in place of the
-// mapping, and one that looks at the mapping afterwards.
+// readMapping reads a mapping into the struct that to points at. The struct may have a method that reads a single
+// value in place of the mapping, and one that looks at the mapping afterwards.
 func readMapping(r *yamlfile.Reader, n ast.Node, what string, to reflect.Value) {
 	if to.Elem().Kind() == reflect.Pointer {
 		to.Elem().Set(reflect.New(to.Elem().Type().Elem()))

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
-// forms are the ways to read the text of a value, by the names that the tags of settings have. The names of types are for settings
-// without such a tag.
+// forms are the ways to read the text of a value, by the names that the tags of settings have. The names of types are
+// for settings without such a tag.
 var forms = map[string]func(string) (any, error){
 	"bool":          form(yamlfile.Bool),
 	"time.Duration": form(yamlfile.Duration),
@@ -127,8 +127,8 @@ const availableScopes = `credential (the Authorization or X-API-Key header), hea
 	`jwt:JWKS-URL (a verified token's issuer and subject), mtls (a verified client certificate), ` +
 	`aws-access-key (the access key ID of requests signed as AWS has it), none (all callers share their keys)`
 
-// parseScope checks how callers are told apart. Headers with credentials are refused: header:NAME keeps what the header
-// says as it is.
+// parseScope checks how callers are told apart. Headers with credentials are refused: header:NAME keeps what the
+// header says as it is.
 func parseScope(s string) (string, error) {
 	kind, rest, _ := strings.Cut(s, ":")
 	switch {

@@ -83,7 +83,8 @@ func (a *act) conclude(format string, args ...any) {
 	}
 }
 
-// sendBehind sends the charge in the background and returns once it is at the bank. The reply comes through the channel.
+// sendBehind sends the charge in the background and returns once it is at the bank. The reply comes through the
+// channel.
 func (a *act) sendBehind(ctx context.Context, c charge) <-chan reply {
 	a.screen.sent(c)
 	answer := make(chan reply, 1)

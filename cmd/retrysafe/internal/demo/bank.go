@@ -22,8 +22,8 @@ const (
 // chargeKeyHeader tells POST /v2/charges which charge a request is about.
 const chargeKeyHeader = "Charge-Key"
 
-// bank is the payments API that needs protection: every request to POST /charges takes money, as every one to the slow
-// POST /charges/slow does. POST /v2/charges is safer, as many real APIs are: it makes one charge per Charge-Key.
+// bank is the payments API that needs protection: every request to POST /charges takes money, as every one to the
+// slow POST /charges/slow does. POST /v2/charges is safer, as many real APIs are: it makes one charge per Charge-Key.
 type bank struct {
 	ledger  *ledger
 	running sync.WaitGroup

@@ -24,13 +24,14 @@ type Cmd struct {
 
 // Help says what the demo shows.
 func (Cmd) Help() string {
-	return `The demo runs a small payments API behind a proxy and shows what can go wrong: twenty clients at once, a client that hangs
-up, a lost answer, a changed request, another caller with the same key, a kill -9 in mid-charge. At the end it counts the
-charges.
+	return `The demo runs a small payments API behind a proxy and shows what can go wrong: twenty clients at once, a
+client that hangs up, a lost answer, a changed request, another caller with the same key, a kill -9 in
+mid-charge. At the end it counts the charges.
 
-It needs only this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary directory, which
-is removed at the end. After the verdict the API and the proxy run until Ctrl-C, and the demo prints commands to try and to
-test them; --serve skips the scenes. With --store postgres://USER@HOST/DATABASE the keys are in that database.`
+It needs only this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
+directory, which is removed at the end. After the verdict the API and the proxy run until Ctrl-C, and the demo
+prints commands to try and to test them; --serve skips the scenes. With --store postgres://USER@HOST/DATABASE
+the keys are in that database.`
 }
 
 // Run runs the demo until it ends or a signal arrives.

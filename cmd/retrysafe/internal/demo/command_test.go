@@ -28,22 +28,22 @@ import (
 func TestDemoOnce(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, "--once")
-	story := d.rest()
+	output := d.rest()
 	if code := d.exitCode(); code != cli.ExitOK {
-		t.Fatalf("exit code %d, want 0\n%s\n%s", code, story, d.errors.String())
+		t.Fatalf("exit code %d, want 0\n%s\n%s", code, output, d.errors.String())
 	}
-	if !regexp.MustCompile(`(?m)^   Sum .* 9 of 9  ok$`).MatchString(story) {
-		t.Errorf("no right sum in\n%s", story)
+	if !regexp.MustCompile(`(?m)^   Sum .* 9 of 9  ok$`).MatchString(output) {
+		t.Errorf("no right sum in\n%s", output)
 	}
-	for line := range strings.Lines(story) {
+	for line := range strings.Lines(output) {
 		if n := utf8.RuneCountInString(line) - 1; n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if pids := pidsIn(story); len(pids) != 3 {
+	if pids := pidsIn(output); len(pids) != 3 {
 		t.Errorf("the proxy was started as %v, want 3 processes", pids)
 	}
-	d.leavesNothing(story)
+	d.leavesNothing(output)
 }
 
 // Seen to fail with the commands shown for another port.
@@ -51,21 +51,21 @@ func TestDemoByHand(t *testing.T) {
 	t.Parallel()
 	kept := filepath.Join(t.TempDir(), "kept")
 	d := startDemo(t, "--keep", kept)
-	story := d.until("Now you") + d.until("curl -i") + d.until("--scope credential")
-	url := regexp.MustCompile(`curl -i (\S+)`).FindStringSubmatch(story)[1]
+	output := d.until("Now you") + d.until("curl -i") + d.until("--scope credential")
+	url := regexp.MustCompile(`curl -i (\S+)`).FindStringSubmatch(output)[1]
 	if marker := pay(t, url); marker != "" {
 		t.Errorf("the first answer is marked as a replay")
 	}
-	story += d.until("order mine, amount 500")
+	output += d.until("order mine, amount 500")
 	if marker := pay(t, url); marker != "true" {
 		t.Errorf("the second answer is marked %q, want true", marker)
 	}
 	d.Signal(-d.command.Process.Pid, syscall.SIGINT) // as Ctrl-C does: to the proxy too
-	story += d.rest()
+	output += d.rest()
 	if code := d.exitCode(); code != cli.ExitOK {
 		t.Errorf("exit code %d, want 0: %s", code, d.errors.String())
 	}
-	d.leavesNothing(story)
+	d.leavesNothing(output)
 	for _, name := range []string{"bank.db", "keys.db", "proxy.yaml", "proxy.log"} {
 		if _, err := os.Stat(filepath.Join(kept, name)); err != nil {
 			t.Errorf("not kept: %v", err)
@@ -114,11 +114,11 @@ func TestDemoWithoutProxyFails(t *testing.T) {
 	d.leavesNothing("")
 }
 
-// Seen to fail with the demo deaf to signals, and with the proxy not killed at the end.
+// Seen to fail with signals ignored, and with the proxy not killed at the end.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, "--once")
-	story := d.until("It answers after")
+	output := d.until("It answers after")
 	d.Signal(d.command.Process.Pid, syscall.SIGTERM)
 	d.rest()
 	if code := d.exitCode(); code != cli.ExitFailed {
@@ -127,20 +127,20 @@ func TestDemoInterrupted(t *testing.T) {
 	if said := d.errors.String(); !strings.Contains(said, "before the verdict: terminated") {
 		t.Errorf("it says %q; want that it was terminated", said)
 	}
-	d.leavesNothing(story)
+	d.leavesNothing(output)
 }
 
 // Seen to fail with --exit-with-stdin doing nothing.
 func TestDemoKilledTakesItsProxyAlong(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, "--once")
-	story := d.until("It answers after")
-	open := dialProxy(t, story)
+	output := d.until("It answers after")
+	open := dialProxy(t, output)
 	d.Signal(d.command.Process.Pid, syscall.SIGKILL)
 	d.rest()
 	d.exitCode()
 	if _, err := open.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
-		d.Signal(pidsIn(story)[0], syscall.SIGKILL)
+		d.Signal(pidsIn(output)[0], syscall.SIGKILL)
 		t.Fatal("the proxy has outlived the demo")
 	}
 	clitest.Refuses(t, open.RemoteAddr().String(), "the proxy still listens")
@@ -201,30 +201,30 @@ func startDemo(t *testing.T, args ...string) *runningDemo {
 	return d
 }
 
-// until reads the story up to a line that holds text.
+// until reads the output up to a line that holds text.
 func (d *runningDemo) until(text string) string {
 	d.t.Helper()
-	var story strings.Builder
+	var output strings.Builder
 	for {
 		line, err := d.lines.ReadString('\n')
-		story.WriteString(line)
+		output.WriteString(line)
 		if strings.Contains(line, text) {
-			return story.String()
+			return output.String()
 		}
 		if err != nil {
-			d.t.Fatalf("the story ends without %q: %v\n%s\n%s", text, err, story.String(), d.errors.String())
+			d.t.Fatalf("the output ends without %q: %v\n%s\n%s", text, err, output.String(), d.errors.String())
 		}
 	}
 }
 
-// rest reads the story to its end.
+// rest reads the output to its end.
 func (d *runningDemo) rest() string {
 	d.t.Helper()
-	story, err := io.ReadAll(d.lines)
+	output, err := io.ReadAll(d.lines)
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	return string(story)
+	return string(output)
 }
 
 func (d *runningDemo) Signal(pid int, s syscall.Signal) {
@@ -244,22 +244,22 @@ func (d *runningDemo) exitCode() int {
 }
 
 // leavesNothing fails the test if the demo has left files or processes.
-func (d *runningDemo) leavesNothing(story string) {
+func (d *runningDemo) leavesNothing(output string) {
 	d.t.Helper()
 	if left, err := os.ReadDir(d.temporary); err != nil || len(left) > 0 {
 		d.t.Errorf("left behind: %v, %v", left, err)
 	}
-	for _, pid := range pidsIn(story) {
+	for _, pid := range pidsIn(output) {
 		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 			d.t.Errorf("process %d is still there: %v", pid, err)
 		}
 	}
 }
 
-// pidsIn returns the process numbers of the proxies in a story.
-func pidsIn(story string) []int {
+// pidsIn returns the process numbers of the proxies in a output.
+func pidsIn(output string) []int {
 	var pids []int
-	for _, m := range regexp.MustCompile(`: process (\d+)\.`).FindAllStringSubmatch(story, -1) {
+	for _, m := range regexp.MustCompile(`: process (\d+)\.`).FindAllStringSubmatch(output, -1) {
 		pid, err := strconv.Atoi(m[1])
 		if err == nil {
 			pids = append(pids, pid)
@@ -268,12 +268,12 @@ func pidsIn(story string) []int {
 	return pids
 }
 
-// dialProxy opens a connection to the proxy of a story. It breaks when the proxy ends.
-func dialProxy(t *testing.T, story string) net.Conn {
+// dialProxy opens a connection to the proxy of a output. It breaks when the proxy ends.
+func dialProxy(t *testing.T, output string) net.Conn {
 	t.Helper()
-	m := regexp.MustCompile(`--listen (\S+)`).FindStringSubmatch(story)
+	m := regexp.MustCompile(`--listen (\S+)`).FindStringSubmatch(output)
 	if m == nil {
-		t.Fatalf("no address in\n%s", story)
+		t.Fatalf("no address in\n%s", output)
 	}
 	c, err := net.Dial("tcp", m[1])
 	if err != nil {

@@ -11,7 +11,8 @@ const (
 	oneByOne   = 5           // charges in that time are not many
 )
 
-// counter shows charges as they come. While many do, as when a probe makes hundreds, it shows their number, time and again.
+// counter shows charges as they come. While many do, as when a probe makes hundreds, it shows their number, time and
+// again.
 type counter struct {
 	screen *screen
 

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Seen to fail with every charge shown, with the sum of a second left out, and with the sums going on once it is quiet.
+// Seen to fail with every charge shown, with the sum of a second left out, and with the sums going on once it is
+// quiet.
 func TestManyChargesAreSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

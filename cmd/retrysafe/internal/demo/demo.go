@@ -1,6 +1,6 @@
-// Package demo is the command retrysafe demo. It shows what goes wrong between a client and an API with a retrysafe proxy between
-// them, and counts the charges afterwards. The API and the clients run in this process; the proxy is a process of its own, so that it
-// can be killed.
+// Package demo is the command retrysafe demo. It shows what goes wrong between a client and an API with a retrysafe
+// proxy between them, and counts the charges afterwards. The API and the clients run in this process; the proxy is a
+// process of its own, so that it can be killed.
 //
 //	command.go  the command line, and store.go the schema of --store
 //	demo.go     Run: the order of everything, and the directory with the files
@@ -61,8 +61,8 @@ var (
 
 // Run runs the demo. It leaves no process behind, and no file unless Options.Keep says so.
 //
-// It returns ErrWrong if the charges or the answers are not as they should be, and ctx's cause if ctx ended before the
-// verdict.
+// It returns ErrWrong if the charges or the answers are not as they should be, and ctx's cause if ctx ended before
+// the verdict.
 func Run(ctx context.Context, o Options) (err error) {
 	directory, remove, err := openDirectory(o.Keep)
 	if err != nil {

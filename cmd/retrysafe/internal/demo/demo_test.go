@@ -47,7 +47,7 @@ func TestStoryFitsTheScreen(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "\x1b") {
-		t.Error("colours, though nobody asked for them")
+		t.Error("colours, though Options.Colour is not set")
 	}
 }
 

@@ -13,18 +13,18 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
 
-// A newcomer pastes what the demo prints. Seen to fail with the charges not listed, with the probe aimed at the API in both cases, and
-// with the quotes of the curl line left as they are.
+// A newcomer pastes what the demo prints. Seen to fail with the charges not listed, with the probe aimed at the API
+// in both cases, and with the quotes of the curl line left as they are.
 func TestDemoIsProbedByWhatItPrints(t *testing.T) {
 	t.Parallel()
 	d := startDemo(t, "--serve")
-	story := d.until("--store retrysafe.db")
-	if strings.Contains(story, "The problem") {
-		t.Errorf("the scenes are played:\n%s", story)
+	output := d.until("--store retrysafe.db")
+	if strings.Contains(output, "The problem") {
+		t.Errorf("the scenes were run:\n%s", output)
 	}
-	paste := probesIn(story)
+	paste := probesIn(output)
 	if len(paste) != 3 {
-		t.Fatalf("%d command lines, want 3, in\n%s", len(paste), story)
+		t.Fatalf("%d command lines, want 3, in\n%s", len(paste), output)
 	}
 	made := inShell(t, paste[0])
 	clitest.Want(t, "exit code of probe init", made.Code, cli.ExitOK)
@@ -46,15 +46,15 @@ func TestDemoIsProbedByWhatItPrints(t *testing.T) {
 	clitest.WantText(t, "what it says", bare.Stderr, "cases failed")
 
 	d.Signal(-d.command.Process.Pid, syscall.SIGINT)
-	story += d.rest()
+	output += d.rest()
 	clitest.Want(t, "exit code of the demo", d.exitCode(), cli.ExitOK)
-	clitest.WantText(t, "story", story, "charges more, up to number ", "Stopped.")
-	d.leavesNothing(story)
+	clitest.WantText(t, "output", output, "charges more, up to number ", "Stopped.")
+	d.leavesNothing(output)
 }
 
-// probesIn returns the command lines of a story that are about the probe, as one would select them with a mouse.
-func probesIn(story string) (all []string) {
-	for paragraph := range strings.SplitSeq(story, "\n\n") {
+// probesIn returns the command lines of a output that are about the probe, as one would select them with a mouse.
+func probesIn(output string) (all []string) {
+	for paragraph := range strings.SplitSeq(output, "\n\n") {
 		if strings.Contains(paragraph, " probe ") && strings.Contains(paragraph, "recipe.yaml") {
 			all = append(all, strings.TrimSpace(paragraph))
 		}

@@ -21,21 +21,21 @@ func TestDemoOnPostgres(t *testing.T) {
 	pg := clitest.Postgres.Get(t)
 	url := clitest.AsUser(pg.Database(t), "postgres:s3cret")
 	d := startDemo(t, "--once", "--store", url)
-	story := d.until("It answers after")
+	output := d.until("It answers after")
 	clitest.Want(t, "schemas while it runs", pg.PsqlAt(t, url, demoSchemas), "1")
-	story += d.rest()
+	output += d.rest()
 	if code := d.exitCode(); code != cli.ExitOK {
-		t.Fatalf("exit code %d, want 0\n%s\n%s", code, story, d.errors.String())
+		t.Fatalf("exit code %d, want 0\n%s\n%s", code, output, d.errors.String())
 	}
-	if !regexp.MustCompile(`(?m)^   Sum .* 9 of 9  ok$`).MatchString(story) {
-		t.Errorf("no right sum in\n%s", story)
+	if !regexp.MustCompile(`(?m)^   Sum .* 9 of 9  ok$`).MatchString(output) {
+		t.Errorf("no right sum in\n%s", output)
 	}
-	clitest.WantText(t, "story", story, "--store 'postgres://postgres:xxxxx@", "schema=retrysafe_demo_")
-	if strings.Contains(story, "s3cret") {
-		t.Errorf("the password is shown:\n%s", story)
+	clitest.WantText(t, "output", output, "--store 'postgres://postgres:xxxxx@", "schema=retrysafe_demo_")
+	if strings.Contains(output, "s3cret") {
+		t.Errorf("the password is shown:\n%s", output)
 	}
 	clitest.Want(t, "schemas afterwards", pg.PsqlAt(t, url, demoSchemas), "0")
-	d.leavesNothing(story)
+	d.leavesNothing(output)
 }
 
 func TestDemoOnPostgresKeepsItsSchemaIfAsked(t *testing.T) {
@@ -43,11 +43,11 @@ func TestDemoOnPostgresKeepsItsSchemaIfAsked(t *testing.T) {
 	pg := clitest.Postgres.Get(t)
 	url := pg.Database(t)
 	d := startDemo(t, "--store", url, "--keep", filepath.Join(t.TempDir(), "kept"))
-	story := d.until("Now you")
+	output := d.until("Now you")
 	d.Signal(d.command.Process.Pid, syscall.SIGINT)
-	story += d.rest()
+	output += d.rest()
 	clitest.Want(t, "exit code", d.exitCode(), cli.ExitOK)
-	clitest.WantText(t, "story", story, "The keys are in postgres://")
+	clitest.WantText(t, "output", output, "The keys are in postgres://")
 	clitest.Want(t, "schemas afterwards", pg.PsqlAt(t, url, demoSchemas), "1")
 }
 

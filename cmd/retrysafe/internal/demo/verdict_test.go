@@ -20,7 +20,7 @@ func TestVerdictComesFromRows(t *testing.T) {
 		{"none is wrong", nil, []string{"0 charges; expected 1"}},
 		{"two are wrong", []row{alices, alices}, []string{"order coffee of alice: 2 charges; expected 1"}},
 		{"another amount is wrong", []row{dear}, []string{"amount 999; expected 300"}},
-		{"another's charge is nobody's", []row{alices, bobs}, []string{"1 charge that no client sent"}},
+		{"another customer's charge is not counted", []row{alices, bobs}, []string{"1 charge that no client sent"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := newBankForTest(t)

@@ -1,5 +1,5 @@
-// Package jwtscope identifies callers by their JSON Web Tokens. A token is verified against the public keys of its issuer; the caller
-// is the issuer and the subject of the token, so that a renewed token is the same caller.
+// Package jwtscope identifies callers by their JSON Web Tokens. A token is verified against the public keys of its
+// issuer; the caller is the issuer and the subject of the token, so that a renewed token is the same caller.
 //
 //	jwtscope.go  New, and the verification of a token
 //	keyset.go    the keys of the issuer: fetched, checked, refreshed
@@ -28,8 +28,8 @@ type Options struct {
 	Issuer, Audience string
 	// Transport fetches the key set. Default http.DefaultTransport.
 	Transport http.RoundTripper
-	// FailedFunc receives the error when the set cannot be fetched again. The last set is used meanwhile, for up to 24 hours.
-	// Default: the error is dropped.
+	// FailedFunc receives the error when the set cannot be fetched again. The last set is used meanwhile, for up to
+	// 24 hours. Default: the error is dropped.
 	FailedFunc func(error)
 }
 
@@ -38,9 +38,10 @@ const (
 	largestToken = 16 << 10
 )
 
-// New fetches the key set and returns the scope of a request: SHA-256 over issuer and subject of its bearer token. The signature,
-// algorithm, times, issuer and audience of the token are verified, and it must have an expiry, an issuer and a subject. New refreshes
-// the set every ten minutes until ctx ends. The error says why the first fetch failed, or that no key in the set can be used.
+// New fetches the key set and returns the scope of a request: SHA-256 over issuer and subject of its bearer token.
+// The signature, algorithm, times, issuer and audience of the token are verified, and it must have an expiry, an
+// issuer and a subject. New refreshes the set every ten minutes until ctx ends. The error says why the first fetch
+// failed, or that no key in the set can be used.
 func New(ctx context.Context, jwksURL string, o Options) (httpsafe.ScopeFunc, error) {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport
@@ -56,7 +57,8 @@ func New(ctx context.Context, jwksURL string, o Options) (httpsafe.ScopeFunc, er
 	return v.scope, nil
 }
 
-// algorithms returns the accepted ones. HMAC is not among them: an attacker could sign with the public key as the shared secret.
+// algorithms returns the accepted ones. HMAC is not among them: an attacker could sign with the public key as the
+// shared secret.
 func algorithms() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
@@ -118,7 +120,8 @@ func (v *verifier) keyFor(ctx context.Context, t *jwt.Token) (any, error) {
 	return k.Key(), nil
 }
 
-// isFor reports whether the algorithm or the curve of the key fits the method. The method itself checks the type of the key.
+// isFor reports whether the algorithm or the curve of the key fits the method. The method itself checks the type of
+// the key.
 func isFor(k jwkset.JWK, m jwt.SigningMethod) bool {
 	if alg := k.Marshal().ALG.String(); alg != "" {
 		return alg == m.Alg()

@@ -88,7 +88,8 @@ func (s *keySet) KeyReplaceAll(ctx context.Context, set []jwkset.JWK) error {
 	return s.Storage.KeyReplaceAll(ctx, fit)
 }
 
-// fitness returns why a key cannot verify signatures, or nil. A published private key is refused too: it proves nothing.
+// fitness returns why a key cannot verify signatures, or nil. A published private key is refused too: it proves
+// nothing.
 func fitness(k jwkset.JWK) error {
 	m := k.Marshal()
 	if m.USE != "" && m.USE != jwkset.UseSig || len(m.KEYOPS) > 0 && !slices.Contains(m.KEYOPS, jwkset.KeyOpsVerify) {
@@ -109,8 +110,8 @@ func fitness(k jwkset.JWK) error {
 	return nil
 }
 
-// find returns the key with that ID. If there is none it fetches the set, at most once in pauseBetween; concurrent callers wait for
-// the same fetch.
+// find returns the key with that ID. If there is none it fetches the set, at most once in pauseBetween; concurrent
+// callers wait for the same fetch.
 func (s *keySet) find(ctx context.Context, id string) (jwkset.JWK, error) {
 	k, err := s.read(ctx, id)
 	if errors.Is(err, jwkset.ErrKeyNotFound) {

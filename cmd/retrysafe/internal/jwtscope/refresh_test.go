@@ -43,7 +43,7 @@ func TestKeysAreFetchedAnewWhenNeeded(t *testing.T) {
 	})
 }
 
-// A withdrawn key dies although nobody asks for a new one. An answer without keys withdraws none.
+// A withdrawn key is refused although no request needs a new one. An answer without keys withdraws none.
 //
 // Seen to fail with the interval taken out, and with sets without keys accepted.
 func TestWithdrawnKeysDie(t *testing.T) {

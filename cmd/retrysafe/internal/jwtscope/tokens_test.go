@@ -14,7 +14,8 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// Seen to fail with the look at crit, at a key's use, algorithm or curve, and at expiry or subject taken out, one by one.
+// Seen to fail with the look at crit, at a key's use, algorithm or curve, and at expiry or subject taken out, one by
+// one.
 func TestTokens(t *testing.T) {
 	i := newIssuer(t)
 	f := i.scope(Options{Issuer: "https://login", Audience: "payments"})

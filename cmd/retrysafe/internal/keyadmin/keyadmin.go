@@ -1,9 +1,9 @@
-// Package keyadmin is what operators can do with the keys of a store: list them, look at one, resolve one whose outcome is
-// unknown, and purge stored answers.
+// Package keyadmin is what operators can do with the keys of a store: list them, look at one, resolve one whose
+// outcome is unknown, and purge stored answers.
 //
-// Local does this in the process that has the store open. Remote sends requests to that process over a Unix domain socket, because only
-// one process at a time can open a SQLite file. Listen listens beside the file; only the user who runs that process, and root, may
-// connect.
+// Local does this in the process that has the store open. Remote sends requests to that process over a Unix domain
+// socket, because only one process at a time can open a SQLite file. Listen listens beside the file; only the user
+// who runs that process, and root, may connect.
 //
 //	keyadmin.go  the interface Keys, and its values
 //	local.go     Local: List and Show; resolve.go: Resolve and Purge
@@ -95,8 +95,8 @@ type Purged struct {
 	Bytes int `json:"bytes"`
 }
 
-// Record is the record of a key. It never holds the key itself, which is the caller's secret: the digest identifies it.
-// Durations are in seconds.
+// Record is the record of a key. It never holds the key itself, which is the caller's secret: the digest identifies
+// it. Durations are in seconds.
 type Record struct {
 	Digest  string `json:"digest"`
 	Scope   string `json:"scope"`
@@ -111,8 +111,8 @@ type Record struct {
 	ReplayLeft float64 `json:"replay_left_seconds,omitempty"`
 	KeyLeft    float64 `json:"key_left_seconds,omitempty"`
 	AuditLeft  float64 `json:"audit_left_seconds,omitempty"`
-	// Fingerprint is the name of the algorithm that requests are compared by. The digest behind it is left out: without a
-	// secret it would let a reader guess a request of few possible values.
+	// Fingerprint is the name of the algorithm that requests are compared by. The digest behind it is left out:
+	// without a secret it would let a reader guess a request of few possible values.
 	Fingerprint string `json:"fingerprint,omitempty"`
 	// Steps and Answer are set by Show only.
 	Steps  []Step  `json:"steps,omitempty"`

@@ -80,8 +80,8 @@ func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
 	return records, nil
 }
 
-// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…), or with the dashes
-// that PostgreSQL puts into it.
+// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…), or with the
+// dashes that PostgreSQL puts into it.
 func ParseDigest(text string) (retrysafe.Digest, error) {
 	hex := strings.ReplaceAll(strings.TrimPrefix(text, "urn:retrysafe:key:"), "-", "")
 	d, err := retrysafe.ParseDigest(hex)
@@ -146,7 +146,8 @@ func answerOf(r retrysafe.Result, whole bool) *Answer {
 	return a
 }
 
-// NewLocal returns the keys of a store that this process has open. The observer, which may be nil, is told of decisions.
+// NewLocal returns the keys of a store that this process has open. The observer, which may be nil, is told of
+// decisions.
 func NewLocal(store retrysafe.Store, observer retrysafe.Observer) Keys {
 	return Local{
 		Store: store.(retrysafe.Inspector), // each store of this command is one

@@ -16,7 +16,8 @@ const socketSuffix = ".admin"
 // maxSocketPath is the longest path that a socket can have on every system.
 const maxSocketPath = 103
 
-// pointer is the first part of a file that names the socket. It is used where the path of a socket beside the SQLite file is too long.
+// pointer is the first part of a file that names the socket. It is used where the path of a socket beside the SQLite
+// file is too long.
 const pointer = "retrysafe socket: "
 
 // socket is a listener that removes the files that it has created.
@@ -25,8 +26,8 @@ type socket struct {
 	made []string
 }
 
-// Listen listens beside the SQLite file at path, which must be absolute and locked by this process: an existing socket
-// was left by a killed process, and is replaced. Only the user that owns the socket, and root, may connect.
+// Listen listens beside the SQLite file at path, which must be absolute and locked by this process: an existing
+// socket was left by a killed process, and is replaced. Only the user that owns the socket, and root, may connect.
 func Listen(file string) (net.Listener, error) {
 	place := file + socketSuffix
 	if err := clear(place); err != nil {

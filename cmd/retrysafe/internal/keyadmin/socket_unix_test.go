@@ -30,8 +30,8 @@ func listenAt(t *testing.T, file string) {
 	t.Cleanup(func() { server.Close() })
 }
 
-// askAt asks the process that listens beside a file for a key that is not there.
-func askAt(t *testing.T, file string) {
+// showAt requests an unknown key from the process that listens beside a file.
+func showAt(t *testing.T, file string) {
 	t.Helper()
 	r, err := Dial(context.Background(), file)
 	if err != nil {
@@ -57,7 +57,7 @@ func TestSocketIsPrivate(t *testing.T) {
 	if info.Mode() != fs.ModeSocket|0o600 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	askAt(t, file)
+	showAt(t, file)
 }
 
 // A file in a deep directory has its socket elsewhere, which is found, and replaced after a kill.
@@ -78,7 +78,7 @@ func TestSocketOfADeepFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	listenAt(t, file)
-	askAt(t, file)
+	showAt(t, file)
 	if _, err := os.Stat(filepath.Dir(old)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is still there: %v", filepath.Dir(old), err)
 	}

@@ -1,6 +1,6 @@
-// Package keyscmd is the command retrysafe keys: it lists and shows the keys of a store, resolves those whose outcome is unknown, and
-// purges stored answers. Each of these has a file; keyscmd.go opens the store, or connects to the proxy that has its file open.
-// internal/keyadmin does the work.
+// Package keyscmd is the command retrysafe keys: it lists and shows the keys of a store, resolves those whose outcome
+// is unknown, and purges stored answers. Each of these has a file; keyscmd.go opens the store, or connects to the
+// proxy that has its file open. internal/keyadmin does the work.
 package keyscmd
 
 import (
@@ -29,8 +29,8 @@ type Cmd struct {
 
 // Help shows the usual way.
 func (Cmd) Help() string {
-	return `A key whose attempt was cut off is abandoned: its operation may have run, and every retry is told that the outcome is unknown,
-until its retention ends. Check what happened, then record it.
+	return `A key whose attempt was cut off is abandoned: its operation may have run, and every retry is told that the
+outcome is unknown, until its retention ends. Check what happened, then record it.
 
 Examples:
 
@@ -40,13 +40,14 @@ Examples:
 
 DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance.
 
-A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the file (keys.db.admin)
-that only the user who runs the proxy, and root, may open. PostgreSQL is used directly, beside running proxies.
+A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the
+file (keys.db.admin) that only the user who runs the proxy, and root, may open. PostgreSQL is used directly,
+beside running proxies.
 
 https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md says how to decide.
 
-The exit status is 0 if everything was done, 1 if something failed (the key is in flight or unknown), 2 if flags are
-wrong.`
+The exit status is 0 if everything was done, 1 if something failed (the key is in flight or unknown), 2 if
+flags are wrong.`
 }
 
 // storeFlags say where keys are kept.

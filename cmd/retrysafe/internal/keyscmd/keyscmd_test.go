@@ -19,8 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// keysInEachState makes a file with a key in each state: in the scope "a" abandoned, released after the step "reserve", and failed; in "b" in
-// flight, and succeeded. It returns their digests.
+// keysInEachState makes a file with a key in each state: in the scope "a" abandoned, released after the step
+// "reserve", and failed; in "b" in flight, and succeeded. It returns their digests.
 func keysInEachState(t *testing.T) (file string, digests map[string]string) {
 	t.Helper()
 	file, digests = filepath.Join(t.TempDir(), "keys.db"), map[string]string{}
@@ -86,7 +86,8 @@ func TestKeysList(t *testing.T) {
 
 // No output has a raw key or the digest of a request, and the answer is shown only if it is asked for.
 //
-// Seen to fail with Record.Key added to Record, with the whole fingerprint in it, and with --answer taken for granted.
+// Seen to fail with Record.Key added to Record, with the whole fingerprint in it, and with --answer taken for
+// granted.
 func TestKeysShow(t *testing.T) {
 	t.Parallel()
 	file, digests := keysInEachState(t)
@@ -166,9 +167,11 @@ func TestKeysRefusals(t *testing.T) {
 	clitest.WantText(t, "completion", words, "resolve", "--complete", "--dry-run", "--older-than")
 }
 
-// The socket is for the proxy's user alone, it is replaced after a kill and removed at the end; a proxy that cannot have one works.
+// The socket is for the proxy's user alone, it is replaced after a kill and removed at the end; a proxy that cannot
+// have one works.
 //
-// Seen to fail with the socket not closed in plan.run, and with an error of keyadmin.Listen taken for one of the proxy.
+// Seen to fail with the socket not closed in plan.run, and with an error of keyadmin.Listen taken for one of the
+// proxy.
 func TestSocketOfARunningProxy(t *testing.T) {
 	t.Parallel()
 	up, file := clitest.NewAPI(t), filepath.Join(t.TempDir(), "keys.db")
@@ -195,10 +198,11 @@ func TestSocketOfARunningProxy(t *testing.T) {
 	clitest.WantText(t, "output", got.Stderr, "in use", fmt.Sprint("process ", p.Command.Process.Pid), "Guard.Resolve", "move it away")
 }
 
-// What was answered is dropped from a store that a proxy has open, and nothing runs again. Keys that have not ended are left alone.
+// What was answered is dropped from a store that a proxy has open, and nothing runs again. Keys that have not ended
+// are left alone.
 //
-// Seen to fail with DryRun not passed on, with the scope not passed to the listing, with what is empty purged again (which
-// lengthens the trail), and with an error about one key that ends the command.
+// Seen to fail with DryRun not passed on, with the scope not passed to the listing, with what is empty purged again
+// (which lengthens the trail), and with an error about one key that ends the command.
 func TestKeysPurge(t *testing.T) {
 	t.Parallel()
 	for name, store := range map[string]func(t *testing.T) string{

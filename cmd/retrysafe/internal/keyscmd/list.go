@@ -47,8 +47,8 @@ func (c listCmd) Run(s *cli.Streams) error {
 	})
 }
 
-// eachListed calls visit for each record that a query selects, until visit returns false. It returns the counts of the first
-// page.
+// eachListed calls visit for each record that a query selects, until visit returns false. It returns the counts of
+// the first page.
 func eachListed(ctx context.Context, keys keyadmin.Keys, q keyadmin.Query, visit func(keyadmin.Record) (bool, error)) (map[string]int64, error) {
 	var counts map[string]int64
 	for {

@@ -20,9 +20,10 @@ type purgeCmd struct {
 
 // Help says what a purge keeps.
 func (purgeCmd) Help() string {
-	return `Purging deletes stored answers before their retention has passed, for instance because a customer requests erasure. The record that
-the operation ran, its result code and the trail of decisions are kept, and the key stays taken: a retry is told that the operation
-has ended and that its answer is no longer kept. Nothing runs again.
+	return `Purging deletes stored answers before their retention has passed, for instance because a customer requests
+erasure. The record that the operation ran, its result code and the trail of decisions are kept, and the key
+stays taken: a retry is told that the operation has ended and that its answer is no longer kept. Nothing runs
+again.
 
 Examples:
 

@@ -54,23 +54,24 @@ type resolveCmd struct {
 	decisionFlags
 	Digest   string   `arg:"" help:"The key's digest, from the log (key=…), a refusal (instance) or keys list."`
 	Complete string   `placeholder:"FILE" xor:"decision" help:"The operation happened: every retry gets the answer whose body is in FILE (- is standard input). Needs --status."`
-	Fail     bool     `xor:"decision" help:"It did not happen, or was undone, and never will under this key: every retry is told so, and to use a new key."`
-	Release  bool     `xor:"decision" help:"It did not happen: the next retry runs it. If it did happen after all, it happens twice."`
+	Fail     bool     `xor:"decision" help:"It did not happen, or was undone: every retry is told so, and that it needs a new key."`
+	Release  bool     `xor:"decision" help:"It did not happen: the next retry runs it. If it did happen, it happens twice."`
 	Status   int      `placeholder:"201" help:"With --complete: status of the answer."`
-	Header   []string `sep:"none" placeholder:"'NAME: VALUE'" help:"With --complete: a header field of the answer; may be repeated. JSON gets its Content-Type by itself."`
+	Header   []string `sep:"none" placeholder:"'NAME: VALUE'" help:"With --complete: a header field of the answer; may be repeated. The Content-Type of JSON is set automatically."`
 }
 
-// Help says what the three mean.
+// Help describes the three decisions.
 func (resolveCmd) Help() string {
-	return `Resolving decides what every retry gets from now on, so find out first whether the operation had its effect: the charge, the
-order, the mail. There are three decisions:
+	return `A resolution decides what every retry gets from now on, so check first whether the operation had its effect:
+the charge, the order, the mail. There are three decisions:
 
-    it happened                        --complete answer.json --status 201
-    it did not, and shall not          --fail
-    it did not, and a retry shall      --release
+    it happened                            --complete answer.json --status 201
+    it did not happen, and must not        --fail
+    it did not happen, and a retry may     --release
 
-Only a key whose outcome is unknown can be resolved; while an attempt is working on it, it is refused. What that attempt still
-saves later changes nothing. Its effect does, if it is still to come: before --release make sure that it cannot.
+Only a key whose outcome is unknown can be resolved, not one that an attempt is working on. A result that a
+late attempt saves afterwards is ignored, but its effect may still happen: before --release make sure that it
+cannot.
 
 Examples:
 
@@ -78,8 +79,9 @@ Examples:
         --complete answer.json --status 201 --reason 'charge ch_17 is in the dashboard'
     retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
 
-With a status of 400 or more, --complete stores a failure in your API's own words. An answer is stored as HTTP has it: keys of gRPC, of consumers and of functions are completed with Guard.Resolve in the service
-that uses them; --fail and --release serve for them too.`
+With a status of 400 or more, --complete stores a failure in your API's own words. The answer is stored as an
+HTTP response: complete keys of gRPC, of consumers and of functions with Guard.Resolve in the service that
+uses them. --fail and --release work for those keys too.`
 }
 
 // Run resolves the key.
@@ -126,7 +128,7 @@ func (c resolveCmd) decision(stdin io.Reader) (keyadmin.Decision, error) {
 	case c.Release:
 		d.Action = retrysafe.ResolveRelease
 	case c.Complete == "":
-		err = cli.Refusef("say what is to become of the key: --complete FILE --status 201, --fail or --release; see retrysafe keys resolve --help")
+		err = cli.Refusef("choose a decision: --complete FILE --status 201, --fail or --release; see retrysafe keys resolve --help")
 	default:
 		d.Action = retrysafe.ResolveComplete
 		d.Answer, err = c.answer(stdin)

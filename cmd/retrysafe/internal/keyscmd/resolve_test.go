@@ -100,11 +100,11 @@ func (r resolving) resolve(t *testing.T, store, digest string) {
 	clitest.WantText(t, "keys show", shown.Stdout, r.action+" by alice: found in the test")
 }
 
-// A proxy is killed while the upstream works. The key is resolved while the next proxy has the file open. The upstream then ends
-// what it began, which changes nothing.
+// A proxy is killed while the upstream works. The key is resolved while the next proxy has the file open. The
+// upstream then ends what it began, which changes nothing.
 //
-// Seen to fail with serveKeys left out of plan.run (the file is in use), with the socket of the killed proxy left in its place,
-// with DryRun not passed on, and with the decision's answer replaced by an encoded copy of it.
+// Seen to fail with serveKeys left out of plan.run (the file is in use), with the socket of the killed proxy left in
+// its place, with DryRun not passed on, and with the decision's answer replaced by an encoded copy of it.
 func TestResolveWhileAProxyHasTheFile(t *testing.T) {
 	t.Parallel()
 	for _, r := range resolvings(t) {
@@ -135,8 +135,9 @@ func TestResolveWhileAProxyHasTheFile(t *testing.T) {
 	}
 }
 
-// One of two proxies stands still for longer than its lease while the upstream works. The key is resolved beside the other one, by
-// the role that the proxies have. The first then wakes up as a zombie with the upstream's answer, which changes nothing.
+// One of two proxies stands still for longer than its lease while the upstream works. The key is resolved beside the
+// other one, by the role that the proxies have. The first then wakes up as a zombie with the upstream's answer, which
+// changes nothing.
 //
 // Seen to fail with owner, fence and state not compared in complete.sql of pgstore.
 func TestResolveBesideAZombie(t *testing.T) {
@@ -173,7 +174,8 @@ func TestResolveBesideAZombie(t *testing.T) {
 	}
 }
 
-// migratedForRole returns the URLs of a database with a schema, for its owner and for a role that may only use the schema.
+// migratedForRole returns the URLs of a database with a schema, for its owner and for a role that may only use the
+// schema.
 func migratedForRole(t *testing.T) (owner, app string) {
 	t.Helper()
 	pg := clitest.Postgres.Get(t)
@@ -185,7 +187,8 @@ func migratedForRole(t *testing.T) (owner, app string) {
 	return owner, clitest.AsUser(owner, role)
 }
 
-// pause stops the process while none of its connections is in a transaction, so that it holds no lock in the database.
+// pause stops the process while none of its connections is in a transaction, so that it holds no lock in the
+// database.
 func pause(p *clitest.Running, store, application string) {
 	p.T.Helper()
 	for late := time.Now().Add(time.Minute); ; {

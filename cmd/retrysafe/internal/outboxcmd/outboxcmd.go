@@ -28,9 +28,9 @@ type Cmd struct {
 
 // Help shows the usual ways.
 func (Cmd) Help() string {
-	return `An outbox is a table in your program's database. Programs save messages there with the business write, and relays send them. A
-message that failed too often, or that its receiver will never accept, becomes a dead letter. It is kept until an operator
-redelivers or drops it, and later messages of the same aggregate wait.
+	return `An outbox is a table in your program's database. Programs save messages there with the business write, and
+relays send them. A message that failed too often, or that its receiver will never accept, becomes a dead
+letter. It is kept until an operator redelivers or drops it, and later messages of the same aggregate wait.
 
 Examples:
 
@@ -41,10 +41,11 @@ Examples:
     # the receiver works again: send it everything that it did not accept
     retrysafe outbox redeliver --all --topic order.placed --store shop.db
 
-Receivers recognise a message by its key, so that a redelivered message has no second effect, as long as they still keep the key.
-Check AGE first.
+Receivers recognise a message by its key, so that a redelivered message has no second effect, as long as they
+still keep the key. Check AGE first.
 
-The exit status is 0 if everything was done, 1 if something failed (no dead letter has the key), 2 if flags are wrong.`
+The exit status is 0 if everything was done, 1 if something failed (no dead letter has the key), 2 if flags
+are wrong.`
 }
 
 // storeFlags say where the outbox is.

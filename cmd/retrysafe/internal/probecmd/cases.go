@@ -20,7 +20,8 @@ func catalogue() (all []probe.Case) {
 	return all
 }
 
-// chooseFor is the cases of a protocol that the flags ask for. To ask for another one's is a mistake; to skip them is not.
+// chooseFor is the cases of a protocol that the flags ask for. To ask for another one's is a mistake; to skip them is
+// not.
 func (c runCmd) chooseFor(p recipe.Protocol) ([]probe.Case, error) {
 	for _, name := range c.Only {
 		if name = caseName(name); isCase(catalogue(), name) && !isCase(p.Cases, name) {

@@ -29,7 +29,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// grpcShop is a service that is safe to retry, unless it forgets its keys. Each thing it makes has a server_id of its own.
+// grpcShop is a service that is safe to retry, unless it forgets its keys. Each thing it makes has a server_id of its
+// own.
 type grpcShop struct {
 	testpb.UnimplementedTestServiceServer
 	address string // host:port
@@ -76,7 +77,7 @@ func newGRPCShop(t *testing.T, how grpcServed) *grpcShop {
 	go func() { ended <- server.Serve(l) }()
 	counter := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "" {
-			http.Error(w, "this is somebody else's", http.StatusForbidden)
+			http.Error(w, "this belongs to another caller", http.StatusForbidden)
 			return
 		}
 		fmt.Fprintf(w, `{"made": %d}`, s.made.Load())

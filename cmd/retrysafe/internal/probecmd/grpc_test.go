@@ -102,7 +102,8 @@ func TestProbeOverTLS(t *testing.T) {
 	clitest.Want(t, "things made", s.made.Load(), 2) // one in the rehearsal
 }
 
-// What only the server can tell is found before anything is made. Seen to fail with the mark of such errors taken out.
+// What only the server can tell is found before anything is made. Seen to fail with the mark of such errors taken
+// out.
 func TestProbeRefusesARecipeForGRPC(t *testing.T) {
 	t.Parallel()
 	s := newGRPCShop(t, grpcServed{})
@@ -125,7 +126,7 @@ func TestProbeRefusesARecipeForGRPC(t *testing.T) {
 		says []string
 	}{
 		{"not on this machine", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "")}, []string{"grpc://192.0.2.1:443 is not on this machine", "i_own_this: true", "--allow-remote"}},
-		{"nobody to ask", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "i_own_this: true\n"), "--allow-remote"}, []string{"TestService/UnaryCall", "--yes"}},
+		{"without a terminal", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "i_own_this: true\n"), "--allow-remote"}, []string{"TestService/UnaryCall", "--yes"}},
 		{"a mistake", []string{"--recipe", changed("request:", "reqest:")}, []string{"grpc.yaml:4:3", `did you mean "request"?`}},
 		{"a field of HTTP's", []string{"--recipe", changed("identity:", "key_header: X-Key\nidentity:")}, []string{"grpc.yaml:5:13", "key_metadata"}},
 		{"a profile of HTTP's", []string{"--profile=stripe", "--recipe", here}, []string{"--profile stripe", "for gRPC", "aip155, ietf, none"}},

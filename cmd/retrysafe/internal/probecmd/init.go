@@ -37,8 +37,9 @@ type initCmd struct {
 
 // Help shows the ways in.
 func (initCmd) Help() string {
-	return `Secrets stay out of the file: the value of Authorization, X-API-Key or Cookie becomes ${PROBE_CREDENTIAL_A}, which is read from
-the environment. Amounts, and identifiers that the client chooses, become {{amount}} and {{uuid}}, so that requests can differ.
+	return `Secrets stay out of the file: the value of Authorization, X-API-Key or Cookie becomes ${PROBE_CREDENTIAL_A},
+which is read from the environment. Amounts, and identifiers that the client chooses, become {{amount}} and
+{{uuid}}, so that requests can differ.
 
 Examples:
 

@@ -71,7 +71,7 @@ func TestInitForGRPCRefuses(t *testing.T) {
 		{"a key in no field", []string{here, "--method=UnaryCall", "--profile=aip155"}, cli.ExitRefused, []string{"a field request_id"}},
 		{"a profile of HTTP's", []string{here, "--profile=stripe"}, cli.ExitRefused, []string{"for gRPC; supported: aip155, ietf, none"}},
 		{"not on this machine", []string{"--grpc=grpc://192.0.2.1:443"}, cli.ExitRefused, []string{"grpc://192.0.2.1:443 is not on this machine", "--allow-remote, and --i-own-this"}},
-		{"somebody else's", []string{"--grpc=grpc://192.0.2.1:443", "--allow-remote"}, cli.ExitRefused, []string{"say so: --i-own-this"}},
+		{"a remote server", []string{"--grpc=grpc://192.0.2.1:443", "--allow-remote"}, cli.ExitRefused, []string{"say so: --i-own-this"}},
 		{"a target of HTTP's", []string{"--grpc=http://127.0.0.1:1"}, cli.ExitRefused, []string{"--grpc: ", "write grpc://127.0.0.1:50051"}},
 		{"a target without port", []string{"--grpc=grpc://localhost"}, cli.ExitRefused, []string{"no port"}},
 		{"a server for a name", []string{"grpc://127.0.0.1:1"}, cli.ExitRefused, []string{"--grpc grpc://127.0.0.1:1"}},

@@ -36,8 +36,8 @@ type Cmd struct {
 
 // Help shows the way from a curl line to a report.
 func (Cmd) Help() string {
-	return `The probe sends new requests, and checks the responses and the effects. It needs a recipe, which says how to create a resource and
-what identifies it in the response. probe init writes a first one.
+	return `The probe sends new requests, and checks the responses and the effects. It needs a recipe, which says how to
+create a resource and what identifies it in the response. probe init writes a first one.
 
 Examples:
 
@@ -61,8 +61,8 @@ Examples:
     retrysafe probe --list
     retrysafe probe --explain M01
 
-retrysafe probe run --help lists the flags. The exit status is 0 if no case has failed, 1 if one has failed or could not run, 2 if
-flags or recipe are wrong.`
+retrysafe probe run --help lists the flags. The exit status is 0 if no case has failed, 1 if one has failed or
+could not run, 2 if flags or recipe are wrong.`
 }
 
 type runCmd struct {
@@ -142,7 +142,8 @@ func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, tar
 	return verdictOf(found)
 }
 
-// rehearse sends the recipe's request once. If that does not work no case would, and one explanation is better than eighty.
+// rehearse sends the recipe's request once. If that does not work no case would, and one explanation is better than
+// eighty.
 func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe) (ready bool, err error) {
 	first, err := file.Run(ctx, *r, probe.Options{Only: []string{file.Protocol().First}})
 	switch {
@@ -242,7 +243,8 @@ func (c runCmd) permit(file *recipe.File, target *url.URL) error {
 		target.Redacted(), strings.Join(missing, ", and "))
 }
 
-// isLoopback reports whether a target is on this machine. A name that resolves to it does not count: the next resolution may differ.
+// isLoopback reports whether a target is on this machine. A name that resolves to it does not count: the next
+// resolution may differ.
 func isLoopback(target *url.URL) bool {
 	host := strings.TrimSuffix(strings.ToLower(target.Hostname()), ".")
 	return host == "localhost" || strings.HasSuffix(host, ".localhost") || net.ParseIP(host).IsLoopback()

@@ -108,7 +108,7 @@ func TestProbeReportsInFiles(t *testing.T) {
 	}
 }
 
-// A target elsewhere is tested only by somebody who has said twice that it is theirs, and a third time.
+// A remote target is tested only after the recipe, a flag and an answer have said that it is the user's own.
 func TestProbeRefusesWhatIsNotOnThisMachine(t *testing.T) {
 	t.Parallel()
 	mine := recipeFor(t, "http://192.0.2.1", "i_own_this: true\n")
@@ -121,7 +121,7 @@ func TestProbeRefusesWhatIsNotOnThisMachine(t *testing.T) {
 		{"nothing said", []string{"--recipe", somebodys}, []string{"http://192.0.2.1", "not on this machine", "i_own_this: true", "--allow-remote"}},
 		{"the recipe alone", []string{"--recipe", mine}, []string{"--allow-remote"}},
 		{"the flag alone", []string{"--recipe", somebodys, "--allow-remote"}, []string{"i_own_this: true"}},
-		{"nobody to ask", []string{"--recipe", mine, "--allow-remote"}, []string{"at most 5000 requests", "--yes"}},
+		{"without a terminal", []string{"--recipe", mine, "--allow-remote"}, []string{"at most 5000 requests", "--yes"}},
 		{"on the command line", []string{"http://192.0.2.2", "--recipe", recipeFor(t, "http://127.0.0.1:1", "")}, []string{"192.0.2.2"}},
 		{"a name that looks local", []string{"http://localhost.example.test", "--recipe", somebodys}, []string{"localhost.example.test"}},
 	} {

@@ -45,7 +45,8 @@ func confirmed(w io.Writer) bool {
 	return line == "y" || line == "yes"
 }
 
-// progress shows how far a run is: on a terminal in one line that is overwritten, elsewhere with a line for each group.
+// progress shows how far a run is: on a terminal in one line that is overwritten, elsewhere with a line for each
+// group.
 type progress struct {
 	w        io.Writer
 	terminal bool

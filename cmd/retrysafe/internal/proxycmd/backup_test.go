@@ -13,10 +13,11 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
 
-// docs/production.md: a copy of a SQLite file that a proxy is writing, made by VACUUM INTO, has each answer that was given before
-// the copy began, and another proxy can go on with it.
+// docs/production.md: a copy of a SQLite file that a proxy is writing, made by VACUUM INTO, has each answer that was
+// given before the copy began, and another proxy can go on with it.
 //
-// Seen to fail with a copy of the file alone (cp keys.db), which lacks what is in keys.db-wal: most retries ran again.
+// Seen to fail with a copy of the file alone (cp keys.db), which lacks what is in keys.db-wal: most retries ran
+// again.
 func TestBackupOfALiveFile(t *testing.T) {
 	t.Parallel()
 	upstream, dir := clitest.NewAPI(t), t.TempDir()

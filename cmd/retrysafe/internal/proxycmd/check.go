@@ -27,8 +27,8 @@ type check struct {
 	try  func(context.Context) (found string, err error)
 }
 
-// try checks the store, the upstream, and what scope and auth need. It writes a line for each, and returns an error if one has
-// failed. It sends no request to the upstream and creates no file.
+// try checks the store, the upstream, and what scope and auth need. It writes a line for each, and returns an error
+// if one has failed. It sends no request to the upstream and creates no file.
 func (p *plan) try(ctx context.Context, out io.Writer) error {
 	upstream := p.config.Upstream.URL.Value
 	checks := []check{

@@ -17,7 +17,7 @@ import (
 
 // If every line says "ok", the proxy starts and reaches its upstream.
 //
-// Seen to fail with each trial taken out, and with a file that is opened to see whether it is there.
+// Seen to fail with each check taken out, and with a file that is opened to see whether it is there.
 func TestCheckTriesWhatIsNamed(t *testing.T) {
 	t.Parallel()
 	up, keys := clitest.NewAPI(t), filepath.Join(t.TempDir(), "keys.db")
@@ -64,7 +64,7 @@ func TestCheckTriesAServer(t *testing.T) {
 	}
 }
 
-// Seen to fail with the upstream's certificate left unread, and with ca: left out of the trial.
+// Seen to fail with the upstream's certificate left unread, and with ca: left out of the check.
 func TestCheckTriesCertificates(t *testing.T) {
 	t.Parallel()
 	up := httptest.NewTLSServer(http.NotFoundHandler())
@@ -93,7 +93,7 @@ func TestCheckFetchesTheKeysOfTokens(t *testing.T) {
 	}
 }
 
-// A stored answer is given to nobody whose login has been revoked meanwhile.
+// A caller whose login has been revoked meanwhile gets no stored answer.
 //
 // Seen to fail with the setting left out of the proxy's options.
 func TestARevokedLoginGetsNoReplay(t *testing.T) {
@@ -118,10 +118,10 @@ func TestARevokedLoginGetsNoReplay(t *testing.T) {
 	clitest.Want(t, "status after the login is revoked", again.StatusCode, 401)
 	clitest.WantText(t, "body", again.Text, "who are you?")
 	login.Close()
-	clitest.Want(t, "status when nobody can be asked", p.MustPost("k", "amount=1").StatusCode, 503)
+	clitest.Want(t, "status when auth is down", p.MustPost("k", "amount=1").StatusCode, 503)
 	clitest.Want(t, "asked", up.Asked.Load(), 1)
 	down := clitest.Run(t, "proxy", "--check", "--config="+config)
-	clitest.Want(t, "exit code when nobody can be asked", down.Code, cli.ExitFailed)
+	clitest.Want(t, "exit code when auth is down", down.Code, cli.ExitFailed)
 	clitest.WantText(t, "check", down.Stderr, "FAILED  auth 127.0.0.1:", "start it, or correct its address")
 }
 

@@ -22,17 +22,18 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
 
-// TestHostileClients plays, all at once, what strangers can do to a proxy of 512 MiB: promised bodies, slow headers, answers that
-// are not read, invented credentials. Attackers come again when they are cut off. An honest client posts with a key every 50 ms and
-// is served throughout; afterwards the memory is back.
+// TestHostileClients plays, all at once, what strangers can do to a proxy of 512 MiB: promised bodies, slow headers,
+// answers that are not read, invented credentials. Attackers come again when they are cut off. An honest client posts
+// with a key every 50 ms and is served throughout; afterwards the memory is back.
 //
-// Seen to fail with makeRoom evicting nobody: while the attack lasts the honest client is served once, and told to come back 246 times.
+// Seen to fail with makeRoom evicting no one: while the attack lasts the honest client is served once, and told to
+// come back 246 times.
 func TestHostileClients(t *testing.T) {
 	api := newLargeAPI(t)
 	t.Setenv("GOMEMLIMIT", strconv.Itoa(512<<20/4*3)) // as the command itself sets it on such a machine
 	p := clitest.StartProxy(t, "--upstream="+api.URL, "--admin=127.0.0.1:0")
 	p.Client.Timeout = time.Minute // on a busy machine
-	go func() {                    // what it logs of so many is not read by anybody else
+	go func() {                    // no other reader takes the lines that it logs
 		for range p.Lines {
 		}
 	}()
@@ -165,7 +166,7 @@ func (a *attack) times(n int, hold func(net.Conn), request func(i int) string) {
 // untilCut waits until the other end has had enough.
 func untilCut(c net.Conn) { io.Copy(io.Discard, c) }
 
-// unread reads nothing for a while; nobody tells such a client that it has been cut off.
+// unread reads nothing for a while; such a client does not notice that it has been cut off.
 func (a *attack) unread(net.Conn) {
 	select {
 	case <-a.Done():
@@ -173,7 +174,7 @@ func (a *attack) unread(net.Conn) {
 	}
 }
 
-// flood sends so many requests, or as many as it can in a while, each with a credential and a key that nobody has seen before. It returns how many were answered.
+// flood sends so many requests, or as many as it can in a while, each with a new credential and a new key. It returns how many were answered.
 func (a *attack) flood(n int64, most time.Duration) int64 {
 	var left, answered atomic.Int64
 	end := time.Now().Add(most)
@@ -226,8 +227,8 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// killAbove is the kernel's part: a process that takes more memory than there is ends. Limits of the kernel's own count address space that
-// Go reserves and does not use, or need privileges.
+// killAbove is the kernel's part: a process that takes more memory than there is ends. Limits of the kernel's own
+// count address space that Go reserves and does not use, or need privileges.
 func killAbove(ctx context.Context, t *testing.T, p *clitest.Running, most int64) {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
@@ -261,7 +262,8 @@ func memoryOf(t *testing.T, p *clitest.Running, name string) int64 {
 	return kib << 10
 }
 
-// affordable is how many of so many connections file descriptors allow, in percent. Go's runtime has raised the limit.
+// affordable is how many of so many connections file descriptors allow, in percent. Go's runtime has raised the
+// limit.
 func affordable(t *testing.T, connections uint64) int {
 	t.Helper()
 	var files syscall.Rlimit

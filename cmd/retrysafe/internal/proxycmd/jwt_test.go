@@ -101,7 +101,7 @@ func TestNobodyAsksForKeysAfterTheEnd(t *testing.T) {
 	}
 	for began := time.Now(); bytes.Contains(goroutines(), []byte("jwkset")); {
 		if time.Since(began) > 10*time.Second {
-			t.Fatalf("somebody still asks for keys:\n%s", goroutines())
+			t.Fatalf("a goroutine still fetches keys:\n%s", goroutines())
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// serveKeys listens beside a SQLite file for "retrysafe keys", because no other process can open the file meanwhile. It
-// returns the function that stops it. A proxy that cannot listen there works all the same.
+// serveKeys listens beside a SQLite file for "retrysafe keys", because no other process can open the file meanwhile.
+// It returns the function that stops it. A proxy that cannot listen there works all the same.
 func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retrysafe.Observer) (stop func()) {
 	file, ok := store.(*sqlitestore.Store)
 	if !ok {

@@ -105,8 +105,8 @@ func isOutcomeUnknown(k retrysafe.EventKind) bool {
 // countTimeout bounds how long the records are counted before the proxy starts.
 const countTimeout = 2 * time.Second
 
-// logUnfinished logs how many keys killed processes have left unfinished. In a store that only this process uses, keys with a running
-// lease are left over too; in a shared store, another process may be working on them.
+// logUnfinished logs how many keys killed processes have left unfinished. In a store that only this process uses,
+// keys with a running lease are left over too; in a shared store, another process may be working on them.
 func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeurl.Ref) {
 	inspector, ok := store.(retrysafe.Inspector)
 	if !ok {

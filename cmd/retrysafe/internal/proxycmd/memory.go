@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// limitMemory sets the memory limit of the Go runtime to three quarters of what the machine or the container has. GOMEMLIMIT
-// overrides it.
+// limitMemory sets the memory limit of the Go runtime to three quarters of what the machine or the container has.
+// GOMEMLIMIT overrides it.
 func limitMemory() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
@@ -22,8 +22,8 @@ func limitMemory() {
 	}
 }
 
-// machineMemory is the memory of the machine or of the control group, whichever is less. It is math.MaxInt64 if neither can
-// be read.
+// machineMemory is the memory of the machine or of the control group, whichever is less. It is math.MaxInt64 if
+// neither can be read.
 func machineMemory(read func(string) ([]byte, error)) int64 {
 	least := int64(math.MaxInt64)
 	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
@@ -48,8 +48,8 @@ func machineMemory(read func(string) ([]byte, error)) int64 {
 	return least
 }
 
-// When memory is returned to the system after a burst. Without this the process keeps it for minutes, because the garbage collector
-// runs as memory is allocated, and after a burst hardly any is.
+// When memory is returned to the system after a burst. Without this the process keeps it for minutes, because the
+// garbage collector runs as memory is allocated, and after a burst hardly any is.
 const (
 	memoryCheck  = 5 * time.Second
 	memoryGrowth = 32 << 20 // more than the smallest amount that the process has held
@@ -57,8 +57,8 @@ const (
 	memoryPauses = 60       // checks to skip, at most, because the last return freed little
 )
 
-// returnMemory returns memory to the system when the process holds much more than before and allocates little. If that frees little,
-// it tries less and less often.
+// returnMemory returns memory to the system when the process holds much more than before and allocates little. If
+// that frees little, it tries less and less often.
 func returnMemory(ctx context.Context) {
 	look := time.NewTicker(memoryCheck)
 	defer look.Stop()

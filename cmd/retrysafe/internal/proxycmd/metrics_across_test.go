@@ -30,7 +30,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-// scrapeProgram is what Prometheus sees of a program with a client, an outbox and a consumer, each of which has been through good and bad.
+// scrapeProgram is what Prometheus sees of a program with a client, an outbox and a consumer, each of which has been
+// through good and bad.
 func scrapeProgram(t *testing.T) scrape {
 	t.Helper()
 	registry := prometheus.NewRegistry()

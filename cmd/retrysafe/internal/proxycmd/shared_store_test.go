@@ -41,7 +41,7 @@ func waitAcross(t *testing.T, up *clitest.API, a, b *clitest.Running, waiting fu
 	go b.Hold(answered)
 	for late := time.Now().Add(time.Minute); waiting() != "1"; {
 		if time.Now().After(late) {
-			t.Fatal("nobody asks to be told")
+			t.Fatal("no waiter asks for a notification")
 		}
 	}
 	release()
@@ -79,7 +79,7 @@ func TestProxiesShareADatabase(t *testing.T) {
 	clitest.Want(t, "another body at the other proxy", b.MustPost("k", "amount=2").StatusCode, 422)
 }
 
-// Whoever waits at the other proxy is woken by the database: it has asked to be told, and is told.
+// A retry that waits at the other proxy is woken by a notification of the database.
 //
 // Seen to fail with pg_notify taken out of complete.sql.
 func TestWaitingAtAnotherProxy(t *testing.T) {
@@ -126,9 +126,9 @@ func TestAProxyDiesAndTheOtherGoesOn(t *testing.T) {
 	}
 }
 
-// Behind PgBouncer nobody can listen; with a direct connection for that all is as without it.
+// Behind PgBouncer no connection can listen; with a direct connection for that all is as without PgBouncer.
 //
-// Seen to fail without notify: no connection listens, so nobody asks to be told.
+// Seen to fail without notify: no connection listens, so no waiter asks for a notification.
 func TestProxyBehindPgBouncer(t *testing.T) {
 	t.Parallel()
 	up, pg, url := clitest.NewAPI(t), clitest.Postgres.Get(t), clitest.Migrated(t)

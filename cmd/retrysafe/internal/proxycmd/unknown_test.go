@@ -11,11 +11,11 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
 
-// Whether the API breaks off or the proxy dies: the outcome is unknown, the metric that the alert looks at counts it, and the log
-// says what to do.
+// Whether the API breaks off or the proxy dies: the outcome is unknown, the metric that the alert looks at counts it,
+// and the log says what to do.
 //
-// Seen to fail with the answer to a broken connection kept as a failure, with the records not counted at the start, and with the
-// advice left out of each line.
+// Seen to fail with the answer to a broken connection kept as a failure, with the records not counted at the start,
+// and with the advice left out of each line.
 func TestUnknownOutcomesOfBothKinds(t *testing.T) {
 	t.Parallel()
 	const page = "docs/outcome-unknown.md"

@@ -54,8 +54,8 @@ func Parse(name string) (Ref, error) {
 	return Ref{}, cli.Refusef("unsupported store scheme %q; supported: %s", scheme, availableStores)
 }
 
-// sqliteRef reads what follows "sqlite:": a path, or // and a path from the root. As a URL has it, sqlite://keys.db names
-// a host; and some tools write sqlite:///keys.db for a file in the working directory. Both are refused.
+// sqliteRef reads what follows "sqlite:": a path, or // and a path from the root. As a URL has it, sqlite://keys.db
+// names a host; and some tools write sqlite:///keys.db for a file in the working directory. Both are refused.
 func sqliteRef(rest string) (Ref, error) {
 	path, isURL := strings.CutPrefix(rest, "//")
 	directory, file := filepath.Split(filepath.Clean(path))
@@ -108,7 +108,8 @@ func (r Ref) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
 	return s, s.Close, nil
 }
 
-// Existing is Parse for a store that must exist already, outside of this process. inMemory is the error for one that is not.
+// Existing is Parse for a store that must exist already, outside of this process. inMemory is the error for one that
+// is not.
 func Existing(name, inMemory string) (Ref, error) {
 	ref, err := Parse(name)
 	if err != nil {
