@@ -1,7 +1,7 @@
 // Package storekit holds what the stores of this repository share, so that a rule about a record is written once.
 //
-//   - record.go: a record as the SQL stores keep it, and what the contract says of it at a time: whether it has expired,
-//     what a claim finds, how callers see it.
+//   - record.go: a record as the SQL stores keep it, and what the contract says of it at a time: whether it has
+//     expired, what a claim finds, how callers see it.
 //   - watch.go: the callers of Watch, by key, and how they are woken.
 //   - guess.go: whether the next claim is likely to be of a new key, which decides the statement that is tried first.
 //   - list.go: the limits of a listing.

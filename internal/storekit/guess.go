@@ -10,8 +10,8 @@ type Guess struct{ known atomic.Int32 }
 // New reports whether the next claim is likely to be of a new key.
 func (g *Guess) New() bool { return g.known.Load() <= 0 }
 
-// Learn takes note of whether a claim was of a new key. A known key counts as much as four new ones, because looking for
-// a key in vain costs less than trying to insert one that is there.
+// Learn takes note of whether a claim was of a new key. A known key counts as much as four new ones, because
+// looking for a key in vain costs less than trying to insert one that is there.
 func (g *Guess) Learn(isNew bool) {
 	known := g.known.Load()
 	switch {

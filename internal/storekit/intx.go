@@ -21,11 +21,11 @@ type Tx interface {
 }
 
 // ErrEndedInside is the error of Intact if the function given to InTx has ended the transaction.
-var ErrEndedInside = errors.New("the transaction was ended inside InTx, by a statement or an ignored error: nothing was " +
-	"completed, and what was written may have been committed; leave COMMIT and ROLLBACK to InTx")
+var ErrEndedInside = errors.New("the transaction was ended inside InTx, by a statement or an ignored error: nothing " +
+	"was completed, and what was written may have been committed; leave COMMIT and ROLLBACK to InTx")
 
-// InTx runs f, and ends the transaction that has begun for it as every store's InTx promises: with the completion of the
-// attempt, or not at all. The caller rolls back what InTx has not committed, also after a panic of f.
+// InTx runs f, and ends the transaction that has begun for it as every store's InTx promises: with the completion of
+// the attempt, or not at all. The caller rolls back what InTx has not committed, also after a panic of f.
 func InTx(ctx context.Context, a *retrysafe.Attempt, s retrysafe.Store, tx Tx, f func(context.Context) error) error {
 	inside, steps := a.Control().StepsInTx(ctx)
 	if err := f(inside); err != nil {

@@ -52,7 +52,8 @@ func sqlState(err error) string {
 }
 
 func isConnectionError(err error) bool {
-	return err != nil && sqlState(err) == "" && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
+	return err != nil && sqlState(err) == "" &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // explain adds to an error of the server what to do about it.
@@ -67,8 +68,9 @@ func explain(err error) error {
 		return fmt.Errorf("%w; `retrysafe migrate print --role NAME` shows the grants that the role needs", err)
 	}
 	if isPreparedElsewhere(err) {
-		return fmt.Errorf("%w; pgx has prepared the statement on another connection of the server's: behind PgBouncer use "+
-			"default_query_exec_mode=cache_describe in the URL of the pool, or version 1.21 or newer with max_prepared_statements", err)
+		return fmt.Errorf("%w; pgx has prepared the statement on another connection of the server's: behind "+
+			"PgBouncer use default_query_exec_mode=cache_describe in the URL of the pool, or version 1.21 or newer with "+
+			"max_prepared_statements", err)
 	}
 	return err
 }

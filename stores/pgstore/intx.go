@@ -115,14 +115,16 @@ func (t *sharedTx) Intact() error {
 	case err == nil, errors.Is(err, sql.ErrTxDone):
 		return storekit.ErrEndedInside
 	case sqlState(err) == failedTransaction:
-		return fmt.Errorf("a statement failed inside InTx, and its error was ignored: nothing was completed, and nothing of what "+
-			"was written remains: %w", err)
+		return fmt.Errorf("a statement failed inside InTx, and its error was ignored: nothing was completed, and "+
+			"nothing of what was written remains: %w", err)
 	}
 	return explain(err)
 }
 
 // Complete implements storekit.Tx.
-func (t *sharedTx) Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error {
+func (t *sharedTx) Complete(
+	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
+) error {
 	ctx, cancel := context.WithTimeout(t.end, endTime)
 	defer cancel()
 	if !t.store.grown.Load() {

@@ -25,7 +25,8 @@ const (
 	reconnectPause = 2 * time.Second
 )
 
-var errDisconnected = errors.New("pgstore: the database's notifications do not arrive; poll, or give Options.Listen a direct connection")
+var errDisconnected = errors.New("pgstore: the database's notifications do not arrive; poll, " +
+	"or set Options.Listen to a direct connection")
 
 // listener is the one connection that receives notifications of the ends of attempts. The first call of Watch makes it,
 // and Close ends it. When it breaks it is made again, and meanwhile Watch returns errDisconnected.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"regexp"
 	"strconv"
 	"strings"
@@ -56,7 +57,9 @@ func Migrations(schema string) ([]Migration, error) {
 			return nil, err
 		}
 		m := Migration{
-			Version: i + 1, Name: strings.TrimSuffix(strings.TrimPrefix(name, "migrations/"), ".sql"), SQL: inSchema(string(text), schema),
+			Version: i + 1,
+			Name:    strings.TrimSuffix(path.Base(name), ".sql"),
+			SQL:     inSchema(string(text), schema),
 		}
 		mark := oldestMark.FindStringSubmatch(m.SQL)
 		if mark == nil {
@@ -172,8 +175,8 @@ func checkVersion(ctx context.Context, q queryer, schema string, known int) erro
 	case err != nil:
 		return err
 	case v.applied < known:
-		return fmt.Errorf("%w: schema %q has version %d, and this version needs %d; run `retrysafe migrate up`, or pgstore.Migrate",
-			ErrNoSchema, schema, v.applied, known)
+		return fmt.Errorf("%w: schema %q has version %d, and this version needs %d; "+
+			"run `retrysafe migrate up`, or pgstore.Migrate", ErrNoSchema, schema, v.applied, known)
 	case !v.fits(known):
 		return fmt.Errorf("%w: schema %q has version %d, and this version knows up to %d; use the newer version",
 			ErrNewerSchema, schema, v.applied, known)

@@ -70,8 +70,8 @@ func (s *Store) pastDays(ctx context.Context) ([]day, error) {
 // because dropping an attached one would lock out all other operations.
 func (s *Store) dropDay(ctx context.Context, d day) error {
 	needed := false
-	err := s.pool.QueryRow(ctx, s.onDay("SELECT EXISTS (SELECT FROM {{schema}}.{{day}} WHERE keep_until > {{schema}}.clock())", d)).
-		Scan(&needed)
+	const text = "SELECT EXISTS (SELECT FROM {{schema}}.{{day}} WHERE keep_until > {{schema}}.clock())"
+	err := s.pool.QueryRow(ctx, s.onDay(text, d)).Scan(&needed)
 	switch {
 	case err != nil:
 		return err
@@ -85,7 +85,8 @@ func (s *Store) dropDay(ctx context.Context, d day) error {
 		if d.pending {
 			how = "FINALIZE"
 		}
-		if err := s.alone(ctx, s.onDay("ALTER TABLE {{schema}}.results DETACH PARTITION {{schema}}.{{day}} "+how, d)); err != nil {
+		detach := s.onDay("ALTER TABLE {{schema}}.results DETACH PARTITION {{schema}}.{{day}} "+how, d)
+		if err := s.alone(ctx, detach); err != nil {
 			return err
 		}
 	}

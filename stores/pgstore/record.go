@@ -37,7 +37,8 @@ func (r *record) scan(row pgx.CollectableRow, more ...any) error {
 	if err := row.Scan(append(to, more...)...); err != nil {
 		return err
 	}
-	r.digest, r.Owner, r.State, r.Fingerprint = k.Bytes, owner.Bytes, retrysafe.State(state), retrysafe.Fingerprint(fingerprint)
+	r.digest, r.Owner = k.Bytes, owner.Bytes
+	r.State, r.Fingerprint = retrysafe.State(state), retrysafe.Fingerprint(fingerprint)
 	return nil
 }
 

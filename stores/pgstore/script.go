@@ -45,9 +45,11 @@ func Script(o ScriptOptions) (string, error) {
 	}
 	b.WriteString(prepareSQL(o.Schema))
 	for _, m := range all {
-		fmt.Fprintf(&b, "\n-- %s\nDO $script$ BEGIN\nIF NOT EXISTS (SELECT FROM %s.migrations WHERE version = %d) THEN\nEXECUTE $migration$\n%s",
+		fmt.Fprintf(&b, "\n-- %s\nDO $script$ BEGIN\n"+
+			"IF NOT EXISTS (SELECT FROM %s.migrations WHERE version = %d) THEN\nEXECUTE $migration$\n%s",
 			m.Name, o.Schema, m.Version, m.SQL)
-		fmt.Fprintf(&b, "INSERT INTO %s.migrations (version, name, oldest) VALUES (%d, '%s', %d);\n$migration$;\nEND IF;\nEND $script$;\n",
+		fmt.Fprintf(&b, "INSERT INTO %s.migrations (version, name, oldest) VALUES (%d, '%s', %d);\n"+
+			"$migration$;\nEND IF;\nEND $script$;\n",
 			o.Schema, m.Version, m.Name, m.Oldest)
 	}
 	addDays := strings.ReplaceAll(inSchema(sqlFile("add_days"), o.Schema), "$1", strconv.Itoa(daysAhead))

@@ -90,8 +90,10 @@ func sqlFile(name string) string {
 func newStatements(schema string) *statements {
 	text := func(name string) string { return inSchema(sqlFile(name), schema) }
 	q := &statements{
-		plannerSettings: text("planner_settings"), markTx: text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
-		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"), pendingAges: text("pending_ages"),
+		plannerSettings: text("planner_settings"),
+		markTx:          text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
+		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"),
+		pendingAges: text("pending_ages"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), pastDays: text("past_days"),
 		takeSweepLock: text("take_sweep_lock"), releaseSweepLock: text("release_sweep_lock"),
@@ -118,7 +120,11 @@ func newStatement(text string) statement {
 		})
 	}
 	return statement{
-		many: form(func(i int, _, typ string) string { return fmt.Sprintf("$%d::%s[]", i, typ) }, "unnest(VALUES) AS p (NAMES)"),
-		one:  form(func(i int, name, typ string) string { return fmt.Sprintf("$%d::%s AS %s", i, typ, name) }, "(SELECT VALUES) AS p"),
+		many: form(func(i int, _, typ string) string {
+			return fmt.Sprintf("$%d::%s[]", i, typ)
+		}, "unnest(VALUES) AS p (NAMES)"),
+		one: form(func(i int, name, typ string) string {
+			return fmt.Sprintf("$%d::%s AS %s", i, typ, name)
+		}, "(SELECT VALUES) AS p"),
 	}
 }

@@ -110,15 +110,17 @@ func (t *sharedTx) Intact() error {
 	case t.commits.Load() > 0:
 		return fmt.Errorf("%w: %w", storekit.ErrEndedInside, err)
 	case errors.Is(err, sql.ErrTxDone), strings.Contains(err.Error(), "no such savepoint"):
-		return fmt.Errorf("the transaction was rolled back inside InTx, by a statement or an ignored error: nothing was completed, "+
-			"and nothing of what was written remains: %w", err)
+		return fmt.Errorf("the transaction was rolled back inside InTx, by a statement or an ignored error: nothing "+
+			"was completed, and nothing of what was written remains: %w", err)
 	}
 	return explain(t.store.path, err)
 }
 
 // Complete implements storekit.Tx. It returns the connection before the engine goes on, because the engine may wait
 // for a heartbeat, and a heartbeat may wait for the connection.
-func (t *sharedTx) Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error {
+func (t *sharedTx) Complete(
+	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
+) error {
 	defer t.release()
 	defer t.tx.Rollback()
 	s := t.store

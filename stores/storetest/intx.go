@@ -78,6 +78,11 @@ func writeThen(more inTx) inTx {
 
 func write(_ context.Context, exec func(string) error) error { return exec(insertRow) }
 
+// writeInTx is work that writes one row in a transaction.
+func (k *txKit) writeInTx(ctx context.Context, _ *retrysafe.Attempt) error {
+	return k.store.InTx(ctx, write)
+}
+
 // do runs work under a key. It reports whether the work ran, and returns what the caller is told.
 func (k *txKit) do(id string, work func(ctx context.Context, a *retrysafe.Attempt) error) (ran bool, err error) {
 	k.Helper()
@@ -115,7 +120,7 @@ func (k *txKit) rows(want int) {
 func (k *txKit) runs(id string) {
 	k.Helper()
 	before := k.store.Rows(k.T)
-	ran, err := k.do(id, func(ctx context.Context, _ *retrysafe.Attempt) error { return k.store.InTx(ctx, write) })
+	ran, err := k.do(id, k.writeInTx)
 	if !ran || err != nil {
 		k.Errorf("%s: ran %v, got %v; want it to run", id, ran, err)
 	}
@@ -191,179 +196,195 @@ var errOfWork = errors.New("the work's error")
 
 func txRules() []txRule {
 	rules := []txRule{
-		{"intx-commits-both", "what f wrote and the completion are there together, for retries and for those who watch", func(k *txKit) {
-			changed := k.watch("k")
-			k.runs("k")
-			k.done("k")
-			k.rows(1)
-			select {
-			case <-changed:
-			case <-time.After(slack):
-				k.Error("the caller of Watch was not woken")
-			}
-			if body, _, ok := k.inspect("k"); ok && body != `"answer"` {
-				k.Errorf("Inspect shows %s, want the answer", body)
-			}
-		}},
-		{"intx-error", "after an error of f, which InTx returns, nothing of f remains and nothing is completed", func(k *txKit) {
-			if err := k.releasing("k", writeThen(func(context.Context, func(string) error) error { return errOfWork })); !errors.Is(err, errOfWork) {
-				k.Errorf("InTx: got %v, want what f returned", err)
-			}
-			k.rows(0)
-			k.runs("k")
-		}},
-		{"intx-panic", "after a panic of f nothing of it remains, nothing is completed, and the store goes on", func(k *txKit) {
-			_, _ = k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
-				defer func() { _ = recover() }()
-				return k.store.InTx(ctx, writeThen(func(context.Context, func(string) error) error { panic("of f") }))
-			})
-			k.rows(0)
-			k.runs("another")
-		}},
-		{"intx-other-store", "with a Guard on another store nothing of f remains, and the error names both", func(k *txKit) {
-			k.guard = retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-			err := k.releasing("k", write)
-			for _, want := range []string{"made with another store", "*memstore.Store", fmt.Sprintf("%T", k.store.Store)} {
-				if err == nil || !strings.Contains(err.Error(), want) {
-					k.Errorf("got %v, want it to say %q", err, want)
+		{"intx-commits-both",
+			"what f wrote and the completion are there together, for retries and for those who watch", func(k *txKit) {
+				changed := k.watch("k")
+				k.runs("k")
+				k.done("k")
+				k.rows(1)
+				select {
+				case <-changed:
+				case <-time.After(slack):
+					k.Error("the caller of Watch was not woken")
 				}
-			}
-			k.rows(0)
-		}},
-		{"intx-lease-lost", "if another attempt has the key, nothing of f remains and InTx returns ErrLeaseLost", func(k *txKit) {
-			_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
-				p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Hour, TakeOver: true}
-				if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
-					k.Fatal(err)
+				if body, _, ok := k.inspect("k"); ok && body != `"answer"` {
+					k.Errorf("Inspect shows %s, want the answer", body)
 				}
-				if c, err := k.store.Claim(ctx, p); err != nil || c.Verdict != retrysafe.Acquired {
-					k.Fatalf("take over: got %v, %v", c.Verdict, err)
+			}},
+		{"intx-error",
+			"after an error of f, which InTx returns, nothing of f remains and nothing is completed", func(k *txKit) {
+				err := k.releasing("k", writeThen(func(context.Context, func(string) error) error { return errOfWork }))
+				if !errors.Is(err, errOfWork) {
+					k.Errorf("InTx: got %v, want what f returned", err)
 				}
-				err := k.store.InTx(ctx, write)
-				if !errors.Is(err, retrysafe.ErrLeaseLost) || strings.Contains(err.Error(), "another store") {
-					k.Errorf("InTx: got %v, want ErrLeaseLost", err)
-				}
-				return err
-			})
-			k.rows(0)
-		}},
-		{"intx-completed-already", "a completion that is there already does not count: nothing of f remains", func(k *txKit) {
-			_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
-				if err := k.store.Complete(ctx, a.Control().Lease(), retrysafe.Result{}, retrysafe.Retention{}); err != nil {
-					k.Fatal(err)
-				}
-				err := k.store.InTx(ctx, write)
-				if !errors.Is(err, retrysafe.ErrLeaseLost) {
-					k.Errorf("InTx: got %v, want ErrLeaseLost", err)
-				}
-				return err
-			})
-			k.rows(0)
-		}},
-		{"intx-late", "an attempt whose lease has run out completes, unless another attempt has taken the key over", func(k *txKit) {
-			ran, err := k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
-				if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
-					k.Fatal(err)
-				}
-				return k.store.InTx(ctx, write)
-			})
-			if !ran || err != nil {
-				k.Errorf("got %v, want that it completes", err)
-			}
-			k.rows(1)
-			k.done("k")
-		}},
-		{"intx-steps", "a step inside the transaction is saved by it, or not at all; one before it is saved at once", func(k *txKit) {
-			ran := map[string]int{}
-			step := func(ctx context.Context, name string) error {
-				_, err := retrysafe.Step(ctx, name, func(context.Context, string) (int, error) {
-					ran[name]++
-					return ran[name], nil
+				k.rows(0)
+				k.runs("k")
+			}},
+		{"intx-panic",
+			"after a panic of f nothing of it remains, nothing is completed, and the store goes on", func(k *txKit) {
+				_, _ = k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
+					defer func() { _ = recover() }()
+					return k.store.InTx(ctx, writeThen(func(context.Context, func(string) error) error { panic("of f") }))
 				})
-				return err
-			}
-			for _, end := range []error{errOfWork, nil} {
-				_, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
-					return retrysafe.Retryable(errors.Join(step(ctx, "before"), k.store.InTx(ctx, func(ctx context.Context, _ func(string) error) error {
-						return errors.Join(step(ctx, "inside"), end)
-					})))
+				k.rows(0)
+				k.runs("another")
+			}},
+		{"intx-other-store",
+			"with a Guard on another store nothing of f remains, and the error names both", func(k *txKit) {
+				k.guard = retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+				err := k.releasing("k", write)
+				for _, want := range []string{"made with another store", "*memstore.Store", fmt.Sprintf("%T", k.store.Store)} {
+					if err == nil || !strings.Contains(err.Error(), want) {
+						k.Errorf("got %v, want it to say %q", err, want)
+					}
+				}
+				k.rows(0)
+			}},
+		{"intx-lease-lost",
+			"if another attempt has the key, nothing of f remains and InTx returns ErrLeaseLost", func(k *txKit) {
+				_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
+					p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Hour, TakeOver: true}
+					if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
+						k.Fatal(err)
+					}
+					if c, err := k.store.Claim(ctx, p); err != nil || c.Verdict != retrysafe.Acquired {
+						k.Fatalf("take over: got %v, %v", c.Verdict, err)
+					}
+					err := k.store.InTx(ctx, write)
+					if !errors.Is(err, retrysafe.ErrLeaseLost) || strings.Contains(err.Error(), "another store") {
+						k.Errorf("InTx: got %v, want ErrLeaseLost", err)
+					}
+					return err
 				})
-				if (err == nil) != (end == nil) {
-					k.Errorf("after %v: got %v", end, err)
+				k.rows(0)
+			}},
+		{"intx-completed-already",
+			"a completion that is there already does not count: nothing of f remains", func(k *txKit) {
+				_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
+					if err := k.store.Complete(ctx, a.Control().Lease(), retrysafe.Result{}, retrysafe.Retention{}); err != nil {
+						k.Fatal(err)
+					}
+					err := k.store.InTx(ctx, write)
+					if !errors.Is(err, retrysafe.ErrLeaseLost) {
+						k.Errorf("InTx: got %v, want ErrLeaseLost", err)
+					}
+					return err
+				})
+				k.rows(0)
+			}},
+		{"intx-late",
+			"an attempt whose lease has run out completes, unless another attempt has taken the key over", func(k *txKit) {
+				ran, err := k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
+					if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
+						k.Fatal(err)
+					}
+					return k.store.InTx(ctx, write)
+				})
+				if !ran || err != nil {
+					k.Errorf("got %v, want that it completes", err)
 				}
-			}
-			if ran["before"] != 1 || ran["inside"] != 2 {
-				k.Errorf("the steps ran %v times; want the one before once, and the one inside twice", ran)
-			}
-			if _, steps, ok := k.inspect("k"); ok && fmt.Sprint(steps) != "[before inside]" {
-				k.Errorf("Inspect shows the steps %v, want both", steps)
-			}
-		}},
-		{"intx-no-attempt", "outside of an attempt InTx returns ErrNoAttempt and does not call f", func(k *txKit) {
-			if err := k.store.InTx(k.Context(), write); !errors.Is(err, retrysafe.ErrNoAttempt) {
-				k.Errorf("got %v, want ErrNoAttempt", err)
-			}
-			k.rows(0)
-		}},
-		{"intx-no-result", "without a result to save InTx fails, and nothing of f remains", func(k *txKit) {
-			_ = k.releasing("k", func(ctx context.Context, exec func(string) error) error {
-				if a, ok := retrysafe.AttemptFrom(ctx); ok {
-					a.Control().Capture(nil)
-				}
-				return exec(insertRow)
-			})
-			k.rows(0)
-			k.notDone("k")
-		}},
-		{"intx-ignored-error", "a failed statement whose error f ignores leaves both the rows and the completion, or neither", func(k *txKit) {
-			err := k.releasing("k", writeThen(func(_ context.Context, exec func(string) error) error {
-				_ = exec("INSERT INTO storetest_missing VALUES ('row')")
-				return nil
-			}))
-			if err == nil {
 				k.rows(1)
 				k.done("k")
-				return
-			}
-			k.rows(0)
-			k.notDone("k")
-		}},
-		{"intx-forgets", "after an error of f, what the work has answered so far is taken back, so that it can answer anew", func(k *txKit) {
-			taken := false
-			_ = k.releasing("k", func(ctx context.Context, _ func(string) error) error {
-				if a, ok := retrysafe.AttemptFrom(ctx); ok {
-					a.Control().Capture(func() (retrysafe.Result, error) {
-						taken = true
-						return retrysafe.Result{}, nil
+			}},
+		{"intx-steps",
+			"a step inside the transaction is saved by it, or not at all; one before it is saved at once", func(k *txKit) {
+				ran := map[string]int{}
+				step := func(ctx context.Context, name string) error {
+					_, err := retrysafe.Step(ctx, name, func(context.Context, string) (int, error) {
+						ran[name]++
+						return ran[name], nil
 					})
+					return err
 				}
-				return errOfWork
-			})
-			if !taken {
-				k.Error("InTx has not called RolledBack")
-			}
-		}},
-		{"intx-unprotected", "an attempt without protection commits what f wrote, and completes nothing", func(k *txKit) {
-			policy := retrysafe.Policy{OnStoreError: retrysafe.FailOpen, Lease: 10 * time.Millisecond}
-			k.guard = retrysafe.New(unclaimable{k.store.Store}, retrysafe.Options{Policy: policy})
-			if ran, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error { return k.store.InTx(ctx, write) }); !ran || err != nil {
-				k.Errorf("ran %v, got %v; want it to run", ran, err)
-			}
-			k.rows(1)
-			k.guard = retrysafe.New(k.store.Store, retrysafe.Options{})
-			k.runs("k")
-		}},
-		{"intx-storm", "of many transactions under few keys each key's commits once, and no other caller sees an error", func(k *txKit) {
-			const keys, callers = 8, 5
-			k.guard = retrysafe.New(k.store.Store, retrysafe.Options{Policy: retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}})
-			together(keys*callers, func(i int) {
-				_, err := k.do(fmt.Sprint(i%keys), func(ctx context.Context, _ *retrysafe.Attempt) error { return k.store.InTx(ctx, write) })
-				if err != nil {
-					k.Errorf("caller %d: %v", i, err)
+				for _, end := range []error{errOfWork, nil} {
+					_, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
+						before := step(ctx, "before")
+						return retrysafe.Retryable(errors.Join(before, k.store.InTx(ctx, func(ctx context.Context, _ func(string) error) error {
+							return errors.Join(step(ctx, "inside"), end)
+						})))
+					})
+					if (err == nil) != (end == nil) {
+						k.Errorf("after %v: got %v", end, err)
+					}
 				}
-			})
-			k.rows(keys)
-		}},
+				if ran["before"] != 1 || ran["inside"] != 2 {
+					k.Errorf("the steps ran %v times; want the one before once, and the one inside twice", ran)
+				}
+				if _, steps, ok := k.inspect("k"); ok && fmt.Sprint(steps) != "[before inside]" {
+					k.Errorf("Inspect shows the steps %v, want both", steps)
+				}
+			}},
+		{"intx-no-attempt",
+			"outside of an attempt InTx returns ErrNoAttempt and does not call f", func(k *txKit) {
+				if err := k.store.InTx(k.Context(), write); !errors.Is(err, retrysafe.ErrNoAttempt) {
+					k.Errorf("got %v, want ErrNoAttempt", err)
+				}
+				k.rows(0)
+			}},
+		{"intx-no-result",
+			"without a result to save InTx fails, and nothing of f remains", func(k *txKit) {
+				_ = k.releasing("k", func(ctx context.Context, exec func(string) error) error {
+					if a, ok := retrysafe.AttemptFrom(ctx); ok {
+						a.Control().Capture(nil)
+					}
+					return exec(insertRow)
+				})
+				k.rows(0)
+				k.notDone("k")
+			}},
+		{"intx-ignored-error",
+			"a failed statement whose error f ignores leaves both the rows and the completion, or neither", func(k *txKit) {
+				err := k.releasing("k", writeThen(func(_ context.Context, exec func(string) error) error {
+					_ = exec("INSERT INTO storetest_missing VALUES ('row')")
+					return nil
+				}))
+				if err == nil {
+					k.rows(1)
+					k.done("k")
+					return
+				}
+				k.rows(0)
+				k.notDone("k")
+			}},
+		{"intx-forgets",
+			"after an error of f, what the work has answered so far is taken back, so that it can answer anew", func(k *txKit) {
+				taken := false
+				_ = k.releasing("k", func(ctx context.Context, _ func(string) error) error {
+					if a, ok := retrysafe.AttemptFrom(ctx); ok {
+						a.Control().Capture(func() (retrysafe.Result, error) {
+							taken = true
+							return retrysafe.Result{}, nil
+						})
+					}
+					return errOfWork
+				})
+				if !taken {
+					k.Error("InTx has not called RolledBack")
+				}
+			}},
+		{"intx-unprotected",
+			"an attempt without protection commits what f wrote, and completes nothing", func(k *txKit) {
+				policy := retrysafe.Policy{OnStoreError: retrysafe.FailOpen, Lease: 10 * time.Millisecond}
+				k.guard = retrysafe.New(unclaimable{k.store.Store}, retrysafe.Options{Policy: policy})
+				if ran, err := k.do("k", k.writeInTx); !ran || err != nil {
+					k.Errorf("ran %v, got %v; want it to run", ran, err)
+				}
+				k.rows(1)
+				k.guard = retrysafe.New(k.store.Store, retrysafe.Options{})
+				k.runs("k")
+			}},
+		{"intx-storm",
+			"of many transactions under few keys each key's commits once, and no other caller sees an error", func(k *txKit) {
+				const keys, callers = 8, 5
+				policy := retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}
+				k.guard = retrysafe.New(k.store.Store, retrysafe.Options{Policy: policy})
+				together(keys*callers, func(i int) {
+					if _, err := k.do(fmt.Sprint(i%keys), k.writeInTx); err != nil {
+						k.Errorf("caller %d: %v", i, err)
+					}
+				})
+				k.rows(keys)
+			}},
 	}
 	for _, statements := range [][]string{
 		{"ROLLBACK"}, {"COMMIT"}, {"ROLLBACK", "BEGIN"}, {"COMMIT", "BEGIN"}, {"ROLLBACK", insertRow}, {"COMMIT", "BEGIN", insertRow},

@@ -199,7 +199,9 @@ func (t *memoryTx) Intact() error {
 	return errors.New("rolled back inside InTx")
 }
 
-func (t *memoryTx) Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error {
+func (t *memoryTx) Complete(
+	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
+) error {
 	err := t.complete(l, steps, r, keep)
 	lost := errors.Is(err, retrysafe.ErrLeaseLost)
 	if err != nil && t.store.fault != "an error of the completion is ignored" && !(lost && t.store.fault == "a lost lease is ignored") {
@@ -208,7 +210,9 @@ func (t *memoryTx) Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r r
 	return t.Commit()
 }
 
-func (t *memoryTx) complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error {
+func (t *memoryTx) complete(
+	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
+) error {
 	ctx, s := context.Background(), t.store
 	if s.fault == "a lease that has run out is lost" {
 		if found, err := s.Inspect(ctx, l.Key.Digest()); err != nil || len(found) == 0 || found[0].LeaseLeft == 0 {
