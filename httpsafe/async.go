@@ -27,7 +27,7 @@ func (x *exchange) serveAsync() {
 	ctx := x.r.Context()
 	go func() {
 		defer close(done)
-		defer behind.account.giveBack()
+		defer behind.account.release()
 		defer behind.removeFiles()
 		defer behind.logPanic()
 		behind.do(ctx)

@@ -45,7 +45,7 @@ func (x *exchange) reset() {
 // serve answers the request. Each step can end it: the key, the caller, the quota, the body. Only then the guard is
 // asked.
 func (x *exchange) serve() {
-	defer x.account.giveBack() // also after a panic
+	defer x.account.release() // also after a panic
 	key, p := x.findKey()
 	switch {
 	case p != nil:

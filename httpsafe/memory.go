@@ -59,8 +59,8 @@ func (a *account) take(n int) *Problem {
 	return nil
 }
 
-// giveBack returns all of them.
-func (a *account) giveBack() {
+// release returns all of them.
+func (a *account) release() {
 	if a.held > 0 {
 		_ = a.ask(a.ctx, -a.held) // giving back is not refused
 		a.held = 0

@@ -153,7 +153,7 @@ func TestAsynchronousWorkHoldsMemoryUntilItEnds(t *testing.T) {
 	<-ended
 }
 
-// Seen to fail with giveBack called at the end of serve instead of deferred: 32 KiB stayed taken.
+// Seen to fail with release called at the end of serve instead of deferred: 32 KiB stayed taken.
 func TestMemoryIsGivenBackAfterAPanic(t *testing.T) {
 	k, _ := newBudgetKit(t, 1<<20)
 	k.options.Ambiguous = retrysafe.AmbiguousUnknown

@@ -222,7 +222,7 @@ func TestZombieThatHasFlushedSaysNoMore(t *testing.T) {
 	k.post("k").want(200).wantBody("begun")
 }
 
-// TestEndedRecorder: a handler that goes on writing, or reading the body, after it has returned changes nobody's
+// TestEndedRecorder: a handler that continues to write, or to read the body, after it has returned changes no other
 // answer. Seen to fail (a data race, and foreign bytes) with the states "ended" and "closed" taken out.
 func TestEndedRecorder(t *testing.T) {
 	k := newKit(t)

@@ -71,7 +71,7 @@ func (r *resource) take(n int64) bool {
 	return true
 }
 
-func (r *resource) giveBack(n int64) {
+func (r *resource) release(n int64) {
 	r.held -= n
 	for len(r.queue) > 0 {
 		newest := r.queue[len(r.queue)-1]
@@ -118,7 +118,7 @@ func (a *admission) take(h *holder, n int64) bool {
 	defer a.mu.Unlock()
 	switch {
 	case n <= 0:
-		a.memory.giveBack(-n)
+		a.memory.release(-n)
 	case !a.memory.take(n) && !a.queue(&a.memory, n):
 		return false
 	}
@@ -138,7 +138,7 @@ func (a *admission) removeIfDone(h *holder) {
 	a.holders[last] = nil
 	a.holders = a.holders[:last]
 	a.leaveCaller(h)
-	h.slots.giveBack(1)
+	h.slots.release(1)
 	h.slots = nil
 }
 
@@ -157,7 +157,7 @@ func (a *admission) queue(r *resource, n int64) bool {
 		pause := min(a.makeRoom(r), time.Until(latest))
 		if i := slices.Index(r.queue, d); i >= 0 && pause <= 0 {
 			r.remove(i)
-			r.giveBack(0) // others may need less
+			r.release(0) // others may need less
 		}
 		a.mu.Unlock()
 		timer := time.NewTimer(pause)

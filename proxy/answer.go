@@ -70,7 +70,7 @@ func (f *forwarder) fetch(res *http.Response, entry *logEntry) error {
 		body.more = int64(body.buf.Len()) > f.limit
 	}
 	if err != nil && err != io.EOF {
-		body.giveBack()
+		body.release()
 		return &brokenAnswer{err}
 	}
 	body.read = body.buf.Bytes()
@@ -112,8 +112,8 @@ func (b *fetchedBody) grow(length int64) bool {
 	return true
 }
 
-// giveBack returns the buffer to the pool, and its memory to the holder.
-func (b *fetchedBody) giveBack() {
+// release returns the buffer to the pool, and its memory to the holder.
+func (b *fetchedBody) release() {
 	if b.buf == nil {
 		return
 	}
@@ -132,7 +132,7 @@ func (b *fetchedBody) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	if b.more {
-		b.giveBack() // the client may read slowly from here on
+		b.release() // the client may read slowly from here on
 		return b.rest.Read(p)
 	}
 	return 0, io.EOF
@@ -140,7 +140,7 @@ func (b *fetchedBody) Read(p []byte) (int, error) {
 
 // Close returns the buffer and closes the body of the answer.
 func (b *fetchedBody) Close() error {
-	b.giveBack()
+	b.release()
 	b.more = false
 	return b.rest.Close()
 }

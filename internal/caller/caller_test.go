@@ -34,8 +34,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestCredentialsOfOneRequest: a credential that a retry does not repeat names nobody. Seen to fail with a digest of
-// whatever the header holds: three sends of one key ran three times.
+// TestCredentialsOfOneRequest: a credential that a retry does not repeat identifies no caller. Seen to fail with a
+// digest of whatever the header holds: three sends of one key ran three times.
 func TestCredentialsOfOneRequest(t *testing.T) {
 	for _, value := range []string{
 		"AWS4-HMAC-SHA256 Credential=AKID/20261122/eu-west-1/execute-api/aws4_request, SignedHeaders=host;x-amz-date, Signature=fe5f80",
