@@ -26,11 +26,11 @@ func (l *locked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	authenticated(&l.orders).ServeHTTP(w, r)
 }
 
-// A proxy that asks AuthURL replays nothing to a caller whose credential has been taken away; one that asks nobody
-// does, as its documentation says, and the probe sees it.
+// A proxy with AuthURL replays nothing to a caller whose credential was revoked. A proxy without it does, as documented,
+// and the probe reports it.
 func TestProbeRevokesACredential(t *testing.T) {
 	t.Parallel()
-	for name, asks := range map[string]bool{"asks": true, "asks nobody": false} {
+	for name, asks := range map[string]bool{"with AuthURL": true, "without AuthURL": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api, want := new(locked), probe.Fail

@@ -162,7 +162,7 @@ func mustParse(t testing.TB, address string) *url.URL {
 // routes are those of the API. Profiles in which a key belongs to its route tell routes apart by their patterns.
 func routes() []string { return []string{"/orders", "/orders/", "/others"} }
 
-// authenticated lets callers in whose token is known; what they may do is known before anybody looks at keys.
+// authenticated accepts callers with a known token, before keys are read.
 func authenticated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch token := r.Header.Get("Authorization"); {

@@ -99,9 +99,9 @@ func (c *call) SetKey(key string, derived bool) (string, error) {
 	return key, c.t.carrier.put(c, key)
 }
 
-// inForm writes a derived key as the syntax wants it.
+// inForm formats a derived key according to the syntax.
 func inForm(key string, s httpsafe.KeySyntax) string {
-	version := map[httpsafe.KeyForm]byte{httpsafe.UUID: '8', httpsafe.UUID4: '4'}[s.Form] // a server with UUID4 insists
+	version := map[httpsafe.KeyForm]byte{httpsafe.UUID: '8', httpsafe.UUID4: '4'}[s.Form] // a server with UUID4 requires it
 	if version == 0 {
 		return key
 	}

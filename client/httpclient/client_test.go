@@ -293,8 +293,8 @@ func journalEntryOf(t *testing.T, k *till) client.Entry {
 	return k.wantEntries(1)[0]
 }
 
-// Who comes back to an intent goes on with it, and does not bend it.
-func TestAnIntentOfTheJournalIsGoneOnWith(t *testing.T) {
+// A repeated call for an intent resumes it, and cannot change its request.
+func TestAnIntentOfTheJournalIsResumed(t *testing.T) {
 	k := newTill(t, lost)
 	k.pay()
 	k.restart(reply(201))

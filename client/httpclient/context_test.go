@@ -77,7 +77,7 @@ func TestDoUsesBothContexts(t *testing.T) {
 	}
 }
 
-// Two attempts have different child keys: nobody can say which one is meant.
+// Two attempts have different child keys, so the call is ambiguous.
 // Seen to fail with the comparison taken out of joinContexts.
 func TestDoRefusesTwoAttempts(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}

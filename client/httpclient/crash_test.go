@@ -22,9 +22,9 @@ import (
 
 const crashFolder = "RETRYSAFE_TEST_CLIENT" // the folder of a client that is to be killed
 
-// TestClientProcess is that client, when the test binary is started again as such: it goes on with its journal, and
-// then sends new intents under random keys until somebody kills it. What it begins and what it knows to be done it
-// writes down.
+// TestClientProcess is that client, when the test binary is started again as such: it resumes its journal, and
+// then sends new intents under random keys until it is killed. It records which intents it begins and which it knows to
+// be done.
 func TestClientProcess(t *testing.T) {
 	folder := os.Getenv(crashFolder)
 	if folder == "" {

@@ -17,9 +17,8 @@ import (
 
 func isOutcomeUnknown(p httpsafe.Problem) bool { return p.Slug == httpsafe.OutcomeUnknown }
 
-// What the middleware and the proxy say of themselves, in any profile's words, is what the client makes of it: it asks
-// again if that helps, and only then; and it reports an unknown outcome if nobody knows whether the operation ran, and
-// only then.
+// The client understands the refusals of the middleware and the proxy in every profile's format: it retries only if that
+// helps, and it reports an unknown outcome only if it is unknown whether the operation ran.
 // Seen to fail with byLink taken out (stripe: upstream-failed was sent four times, overloaded ended as an unknown
 // outcome), with key-expired below key-reused (stripe: returned as an error in the program), with Reused left in
 // place by readBody, and with byLink asked by byHeader (stripe: no retry where the server goes on with an

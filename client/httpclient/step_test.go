@@ -50,7 +50,7 @@ func TestACallInAStepHasItsChildKey(t *testing.T) {
 	}
 }
 
-// A step has one key to give away, whoever asks for it: what was called belongs to the attempt.
+// A step has one key for one call; the record of calls belongs to the attempt.
 // Seen to fail with NoteCall taken out of childKey: three calls went out under one key.
 func TestASecondCallOfAStepMustBeNamed(t *testing.T) {
 	base := &script{answers: []answerFunc{reply(201)}}

@@ -140,7 +140,7 @@ func newAPI(t *testing.T) *api {
 		form, _ := url.ParseQuery(string(body))
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer := httptest.NewRecorder()
-		// what has begun is done, whoever hangs up
+		// a started charge is completed, even if the client disconnects
 		forward.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
 		var charge struct{ ID string }
 		if err := json.Unmarshal(answer.Body.Bytes(), &charge); err != nil || answer.Code != http.StatusOK {

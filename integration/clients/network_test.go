@@ -96,7 +96,7 @@ func (n *network) connect(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", n.server.Load().(string))
 	if err != nil {
-		return // nobody listens: the proxy was killed
+		return // no listener: the proxy was killed
 	}
 	defer server.Close()
 	x := &exchange{network: n, answered: true}

@@ -53,8 +53,8 @@ type shop struct {
 	api     *api
 	stripe  *stripe.Client
 
-	ended    chan struct{} // one for each order; nil: nobody asks
-	repeated atomic.Int64  // calls made again after stripe-go had lost its last connection
+	ended    chan struct{} // one value per order; nil if unused
+	repeated atomic.Int64  // calls repeated after stripe-go lost its last connection
 	mu       sync.Mutex
 	failed   map[string]int // orders that ended with an error of the API, by its text
 }
@@ -78,8 +78,8 @@ func newShop(t *testing.T, store string, seed uint64, options func(*stripe.Backe
 	return s
 }
 
-// charge charges an order. stripe-go makes three attempts at a call; if the network has cut them all, the shop makes
-// the call again with the same key, as whoever wants to know the outcome must.
+// charge charges an order. stripe-go makes three attempts of a call. If the network has cut them all, the shop repeats
+// the call with the same key to learn the outcome.
 func (s *shop) charge(ctx context.Context, order string) (*stripe.Charge, error) {
 	params := &stripe.ChargeCreateParams{
 		Amount: stripe.Int64(1700), Currency: stripe.String("eur"), Customer: stripe.String("cus_1"),

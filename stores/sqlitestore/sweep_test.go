@@ -38,7 +38,7 @@ func sweepAll(t testing.TB, s *Store) (swept int) {
 }
 
 // Records that stay do not hide others behind them, nor are they looked at in each pass, also after reopening. Seen to
-// fail with the walk ending at the first record that is not due, and with the spans forgotten.
+// fail with the walk stopping at the first record that is not due, and with the spans forgotten.
 func TestSweepMixedRetentions(t *testing.T) {
 	s := openTest(t)
 	for i := range 10 {
