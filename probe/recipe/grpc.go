@@ -177,7 +177,7 @@ func (p *parser) finishGRPC(r *yamlfile.Reader) {
 // checkCall finds requests that are not JSON, and keys that would be the same in all calls.
 func (p *parser) checkCall(r *yamlfile.Reader, c *call, what string) {
 	if c.requestAt != nil && c.request != "" && !isJSON(c.request) {
-		r.Fault(c.requestAt, what+".request is not JSON", mendJSON(c.request))
+		r.Fault(c.requestAt, what+".request is not JSON", jsonAdvice(c.request))
 		return
 	}
 	key := p.file.grpc.key

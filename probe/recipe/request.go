@@ -64,11 +64,11 @@ func (q *request) checkBody(r *yamlfile.Reader, what string) {
 	if q.bodyAt == nil || isJSON(q.body) || !q.saysJSON() {
 		return
 	}
-	r.Fault(q.bodyAt, what+".body is not JSON, though its Content-Type says so", mendJSON(q.body))
+	r.Fault(q.bodyAt, what+".body is not JSON, though its Content-Type says so", jsonAdvice(q.body))
 }
 
-// mendJSON says what to look at in a template that is not JSON.
-func mendJSON(text string) string {
+// jsonAdvice says what to look at in a template that is not JSON.
+func jsonAdvice(text string) string {
 	instead := "check its commas and quotes"
 	if generator.MatchString(text) {
 		instead += `; {{uuid}} and {{time}} stand in quotes: "{{uuid}}", {{amount}} and {{seq}} may stand alone`
