@@ -43,7 +43,7 @@ func TestCommandLine(t *testing.T) {
 		{"a schema that SQL reserves", []string{"migrate", "up", "--store=postgres://u:secret@h/db?schema=user"}, cli.ExitRefused, []string{`"user"`, "reserves the word"}},
 		{"a schema that SQL reserves, by its flag", []string{"migrate", "up", "--store=postgres://h/db", "--schema=full"}, cli.ExitRefused, []string{`"full"`, "reserves the word"}},
 		{"a schema that SQL reserves, to print", []string{"migrate", "print", "--schema=order"}, cli.ExitRefused, []string{`"order"`, "reserves the word"}},
-		{"grants for all roles", []string{"migrate", "print", "--role=public"}, cli.ExitRefused, []string{`"public" is no name of a role`}},
+		{"grants for all roles", []string{"migrate", "print", "--role=public"}, cli.ExitRefused, []string{`"public" cannot be the name of a role`}},
 		{"a store whose password is not written right", []string{"proxy", up, "--store=postgres://u:secret/x@h/db"}, cli.ExitRefused, []string{"%2F", "PGPASSWORD"}},
 		{"a store in no directory", []string{"proxy", up, "--store=/nowhere/at/all/keys.db"}, cli.ExitRefused, []string{"/nowhere/at/all", "does not exist"}},
 		{"a store that is a directory", []string{"proxy", up, "--store=/tmp"}, cli.ExitRefused, []string{"is a directory"}},
