@@ -21,7 +21,7 @@ help: ## list the targets
 test: servers race tidy ## vet, unit tests with the race detector in every module, end-to-end tests
 
 test-core: ## the library without servers: the engine, its stores in memory, the middleware, the proxy; less than a minute
-	go test -race $(TESTFLAGS) . ./httpsafe/... ./stores/... ./proxy
+	go test -race $(TESTFLAGS) . ./client/... ./httpsafe/... ./stores/... ./proxy
 
 # A test that needs a server waits until it is installed, or installs it, or says what to install. This saves it the wait.
 servers: # install the servers that tests need, in the background

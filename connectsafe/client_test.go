@@ -92,7 +92,7 @@ func TestRetriesHaveOneKey(t *testing.T) {
 	}
 }
 
-// Seen to fail with RequireKey, or MaxInFlight, left out of shared.
+// Seen to fail with RequireKey taken out of setKey.
 func TestRequireKey(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{RequireKey: true}}, nil, nil)
 	if err := k.create(t.Context()); !errors.Is(err, client.ErrKeyRequired) || len(k.keys) != 0 {
@@ -145,7 +145,7 @@ func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 	}
 }
 
-// Seen to fail with KeyField left out of shared.
+// Seen to fail with KeyField not looked at by exchangeOut.field.
 func TestFieldCarriesTheKey(t *testing.T) {
 	for name, protocol := range speakers() {
 		k := newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, protocol,

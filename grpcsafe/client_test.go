@@ -105,7 +105,7 @@ func TestWhatIsNotRetried(t *testing.T) {
 	}
 }
 
-// Seen to fail with unclear left out of judge.
+// Seen to fail with unclear not set by attempt.
 func TestOutcomeUnknownIsSaid(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 3}}, fails(codes.Unavailable))
 	err := k.create(t.Context())
@@ -236,7 +236,7 @@ func TestFieldCarriesTheKey(t *testing.T) {
 	}
 }
 
-// Seen to fail without proto.Clone in begin.
+// Seen to fail without proto.Clone in Call.
 func TestRequestIsFrozen(t *testing.T) {
 	request := &shoppb.CreateRequest{Amount: 17}
 	k := newTown(t, rpcsafe.ClientOptions{}, func(context.Context) error {
@@ -306,7 +306,7 @@ func TestAttemptTimeout(t *testing.T) {
 	k.wantOneKey(2)
 }
 
-// Seen to fail with RequireKey left out of shared.
+// Seen to fail with RequireKey taken out of setKey.
 func TestRequireKey(t *testing.T) {
 	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{RequireKey: true}}, works)
 	if err := k.create(t.Context()); !errors.Is(err, client.ErrKeyRequired) || len(k.keys) != 0 {

@@ -249,7 +249,7 @@ func (h *held) answer(r *http.Request) (*http.Response, error) {
 }
 
 // A refusal after a crash says nothing of what was sent before it.
-// Seen to fail with "unclear" taken out of goOn: the intent was forgotten.
+// Seen to fail with "unclear" taken out of resumeFrom: the intent was forgotten.
 func TestARefusalAfterARestartLeavesTheIntentPending(t *testing.T) {
 	for _, answer := range []answerFunc{reply(401), undialled, reply(429)} {
 		k := newTill(t, lost)

@@ -247,3 +247,19 @@ func TestANegativeResumeConcurrencyIsRefused(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+// HTTP and gRPC clients may share a journal: Resume leaves the other protocol's intents alone.
+// Seen to fail with every entry taken for one of HTTP: result got an error for the call.
+func TestResumeLeavesCallsOverGRPCAlone(t *testing.T) {
+	withBacklog(t, 0, inASecond, func(k *backlog) {
+		k.add(1, bankAt)
+		call := client.Entry{ID: "0a", Key: "k", Method: "/shop.v1.Payments/Create", URL: "dns:///shop:443", BegunAt: time.Now()}
+		if _, err := k.journal.Begin(k.Context(), call); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.resume(k.Context()); err != nil || len(k.results) != 1 {
+			t.Errorf("%v, %d results, want that of the HTTP intent", err, len(k.results))
+		}
+		k.wantEntries(1)
+	})
+}
