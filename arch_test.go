@@ -190,7 +190,8 @@ func TestLongTestsAreNamedSo(t *testing.T) {
 func TestNoInitFunctions(t *testing.T) {
 	for _, file := range goFiles(t) {
 		for _, d := range file.syntax.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" && !strings.HasSuffix(file.path, ".pb.go") {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" &&
+				!strings.HasSuffix(file.path, ".pb.go") {
 				t.Errorf("%s has an init function: say what depends on what, in cmd", file.path)
 			}
 		}

@@ -39,13 +39,14 @@ func BenchmarkWatchedContext(b *testing.B) {
 		if i%500_000 == 499_999 {
 			g = newGuard()
 		}
-		_, err := g.Do(b.Context(), request(strconv.Itoa(i), "raw1:a"), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-			select {
-			case <-ctx.Done():
-			default:
-			}
-			return retrysafe.Result{}, nil
-		})
+		_, err := g.Do(b.Context(), request(strconv.Itoa(i), "raw1:a"),
+			func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
+				select {
+				case <-ctx.Done():
+				default:
+				}
+				return retrysafe.Result{}, nil
+			})
 		if err != nil {
 			b.Fatal(err)
 		}

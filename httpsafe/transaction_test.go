@@ -61,7 +61,8 @@ func TestCommittedResponseIsSealed(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	first := k.post("k").want(201).wantBody("<p>committed").wantHeader("Location", "/1").wantHeader("Content-Type", "text/html; charset=utf-8")
+	first := k.post("k").want(201).wantBody("<p>committed").wantHeader("Location", "/1").
+		wantHeader("Content-Type", "text/html; charset=utf-8")
 	k.post("k").wantReplayOf(first)
 	k.wantRuns(1)
 	if n := k.store.completions.Load(); n != 0 {
@@ -150,7 +151,8 @@ func TestResponseOfAFailedTransactionIsForgotten(t *testing.T) {
 func TestTransactionInDoubtIsNotReleased(t *testing.T) {
 	k := newKit(t)
 	k.handler = func(w http.ResponseWriter, r *http.Request) {
-		if err := k.inTx(r.Context(), retrysafe.Unknown(errRollback), func() { w.WriteHeader(http.StatusCreated) }); err == nil {
+		if err := k.inTx(r.Context(), retrysafe.Unknown(errRollback),
+			func() { w.WriteHeader(http.StatusCreated) }); err == nil {
 			t.Error("InTx has returned nil")
 		}
 		http.Error(w, "try again", http.StatusServiceUnavailable)

@@ -26,8 +26,8 @@ func (l *locked) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	authenticated(&l.orders).ServeHTTP(w, r)
 }
 
-// A proxy with AuthURL replays nothing to a caller whose credential was revoked. A proxy without it does, as documented,
-// and the probe reports it.
+// A proxy with AuthURL replays nothing to a caller whose credential was revoked. A proxy without it does, as
+// documented, and the probe reports it.
 func TestProbeRevokesACredential(t *testing.T) {
 	t.Parallel()
 	for name, asks := range map[string]bool{"with AuthURL": true, "without AuthURL": false} {

@@ -1,5 +1,6 @@
-// Command compare probes idempotency layers beside each other: ours, and others' that run here. Each stands before the same little API,
-// configured as its documentation says, and is asked the same questions by package probe. It writes a page for each and a matrix.
+// Command compare probes idempotency layers beside each other: ours, and others' that run here. Each stands before
+// the same little API, configured as its documentation says, and is asked the same questions by package probe. It
+// writes a page for each and a matrix.
 //
 //	go run ./bench/compare
 //	go run ./bench/compare -only fiber -out /tmp/compare
@@ -33,7 +34,8 @@ func main() {
 
 func command(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
-	only := flags.String("only", "", "names of the subjects, with commas between them; default: all, and the matrix is written")
+	only := flags.String("only", "",
+		"names of the subjects, with commas between them; default: all, and the matrix is written")
 	out := flags.String("out", "docs/compare", "folder for the pages")
 	var r role
 	flags.StringVar(&r.name, "serve", "", "for this program itself: serve a subject")

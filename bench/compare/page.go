@@ -11,7 +11,8 @@ import (
 // page is the page of a subject: what it is, how it was set up, and the report of each profile.
 func (r result) page() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n%s. Written by `go run ./bench/compare -only %s`; [all subjects](README.md).\n\n%s", r.Title, r.Version, r.Name, r.Notes)
+	fmt.Fprintf(&b, "# %s\n\n%s. Written by `go run ./bench/compare -only %s`; [all subjects](README.md).\n\n%s",
+		r.Title, r.Version, r.Name, r.Notes)
 	for _, profile := range profiles() {
 		fmt.Fprintf(&b, "\n## Profile `%s`: %s\n\n", profile, strings.ToLower(heading(profile)[:1])+heading(profile)[1:])
 		var text bytes.Buffer

@@ -99,10 +99,12 @@ func newProcess(s subject, profile, dir string) (*process, error) {
 		return nil, err
 	}
 	r := role{name: s.Name, profile: profile, address: address, dir: dir, server: s.installed}
-	return &process{command: func() *exec.Cmd { return s.command(r) }, address: address, log: filepath.Join(dir, "log")}, nil
+	return &process{command: func() *exec.Cmd { return s.command(r) }, address: address,
+		log: filepath.Join(dir, "log")}, nil
 }
 
 // ownCommand serves the role by this program.
 func ownCommand(r role) *exec.Cmd {
-	return exec.Command("/proc/self/exe", "-serve", r.name, "-profile", r.profile, "-address", r.address, "-dir", r.dir, "-server", r.server)
+	return exec.Command("/proc/self/exe", "-serve", r.name, "-profile", r.profile, "-address", r.address, "-dir",
+		r.dir, "-server", r.server)
 }

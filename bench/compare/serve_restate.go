@@ -18,8 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/bench/restate"
 )
 
-// playRestate serves the API as handlers of Restate behind its ingress. The ingress knows no callers, so a gateway in front of it asks who
-// the caller is, as its documentation advises.
+// playRestate serves the API as handlers of Restate behind its ingress. The ingress knows no callers, so a gateway in
+// front of it asks who the caller is, as its documentation advises.
 func (r role) playRestate(ctx context.Context) error {
 	handlers, err := restateHandlers(r.api())
 	if err != nil {

@@ -40,7 +40,8 @@ var restateNotes string
 func subjects() []subject {
 	ours := func(name, column, title string) subject {
 		return subject{
-			Name: name, Column: column, Title: title, Version: "this repository", Notes: oursNotes, command: ownCommand, recipe: ownRecipe,
+			Name: name, Column: column, Title: title, Version: "this repository", Notes: oursNotes,
+			command: ownCommand, recipe: ownRecipe,
 		}
 	}
 	return []subject{
@@ -49,12 +50,14 @@ func subjects() []subject {
 		ours("proxy-memstore", "proxy, memory", "The proxy on memstore"),
 		ours("proxy-sqlite", "proxy, SQLite", "The proxy on sqlitestore"),
 		{
-			Name: "fiber", Column: "fiber", Title: "The idempotency middleware of gofiber", Version: "github.com/gofiber/fiber/v3 v3.1.0",
-			Notes: fiberNotes, command: ownCommand, recipe: fiberRecipe,
+			Name: "fiber", Column: "fiber", Title: "The idempotency middleware of gofiber",
+			Version: "github.com/gofiber/fiber/v3 v3.1.0",
+			Notes:   fiberNotes, command: ownCommand, recipe: fiberRecipe,
 		},
 		{
-			Name: "express", Column: "express-idempotency", Title: "express-idempotency", Version: "express-idempotency 1.0.6 with express 4.22.3",
-			Notes: expressNotes, install: installExpress, command: expressCommand, recipe: func(*probe.Recipe, string) {},
+			Name: "express", Column: "express-idempotency", Title: "express-idempotency",
+			Version: "express-idempotency 1.0.6 with express 4.22.3",
+			Notes:   expressNotes, install: installExpress, command: expressCommand, recipe: func(*probe.Recipe, string) {},
 		},
 		{
 			Name: "restate", Column: "Restate", Title: "A handler of Restate behind its ingress",

@@ -101,7 +101,8 @@ func (c *call) SetKey(key string, derived bool) (string, error) {
 
 // inForm formats a derived key according to the syntax.
 func inForm(key string, s httpsafe.KeySyntax) string {
-	version := map[httpsafe.KeyForm]byte{httpsafe.UUID: '8', httpsafe.UUID4: '4'}[s.Form] // a server with UUID4 requires it
+	// a server with UUID4 requires it
+	version := map[httpsafe.KeyForm]byte{httpsafe.UUID: '8', httpsafe.UUID4: '4'}[s.Form]
 	if version == 0 {
 		return key
 	}

@@ -17,12 +17,11 @@ import (
 
 func isOutcomeUnknown(p httpsafe.Problem) bool { return p.Slug == httpsafe.OutcomeUnknown }
 
-// The client understands the refusals of the middleware and the proxy in every profile's format: it retries only if that
-// helps, and it reports an unknown outcome only if it is unknown whether the operation ran.
-// Seen to fail with byLink taken out (stripe: upstream-failed was sent four times, overloaded ended as an unknown
-// outcome), with key-expired below key-reused (stripe: returned as an error in the program), with Reused left in
-// place by readBody, and with byLink asked by byHeader (stripe: no retry where the server goes on with an
-// abandoned key).
+// The client understands the refusals of the middleware and the proxy in every profile's format: it retries only if
+// that helps, and it reports an unknown outcome only if it is unknown whether the operation ran. Seen to fail with
+// byLink taken out (stripe: upstream-failed was sent four times, overloaded ended as an unknown outcome), with
+// key-expired below key-reused (stripe: returned as an error in the program), with Reused left in place by readBody,
+// and with byLink asked by byHeader (stripe: no retry where the server goes on with an abandoned key).
 func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 	for _, profile := range httpsafe.Profiles() {
 		problems := httpsafe.Options{}.Rules("", retrysafe.Policy{}, proxy.Problems()...).Problems

@@ -88,7 +88,8 @@ func (c migrateStatus) Run(s *cli.Streams) error {
 }
 
 // inDatabase calls do with a connection, unless the store migrates itself.
-func (f schemaFlags) inDatabase(s *cli.Streams, do func(context.Context, *storeurl.Postgres, *pgxpool.Pool) error) error {
+func (f schemaFlags) inDatabase(s *cli.Streams,
+	do func(context.Context, *storeurl.Postgres, *pgxpool.Pool) error) error {
 	ref, err := storeurl.Parse(f.Store)
 	if err != nil {
 		return err
@@ -137,7 +138,8 @@ func (c migratePrint) Run(s *cli.Streams) error {
 		}
 	}
 	if c.Role != "" && c.Role == c.MaintenanceRole {
-		return cli.Refuse(errors.New("--role and --maintenance-role are the same: the owner of the tables needs no grants; leave --role out"))
+		return cli.Refuse(errors.New("--role and --maintenance-role are the same: the owner of the tables needs no " +
+			"grants; leave --role out"))
 	}
 	script, err := pgstore.Script(pgstore.ScriptOptions{Schema: schema, Owner: c.MaintenanceRole, Role: c.Role})
 	if err != nil {

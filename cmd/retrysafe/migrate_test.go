@@ -44,12 +44,14 @@ func TestMigrateRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	url := clitest.Migrated(t)
 	clitest.Postgres.Get(t).PsqlAt(t, url, "INSERT INTO retrysafe.migrations VALUES (99, 'later')")
-	for _, args := range [][]string{{"migrate", "up"}, {"migrate", "status"}, {"sweep"}, {"proxy", "--upstream=http://127.0.0.1:1", "--listen=127.0.0.1:0"}} {
+	for _, args := range [][]string{{"migrate", "up"}, {"migrate", "status"}, {"sweep"},
+		{"proxy", "--upstream=http://127.0.0.1:1", "--listen=127.0.0.1:0"}} {
 		got := clitest.Run(t, append(args, "--store="+url)...)
 		clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
 		clitest.WantText(t, "output", got.Stderr, "newer")
 	}
-	clitest.Postgres.Get(t).PsqlAt(t, url, "UPDATE retrysafe.migrations SET oldest = 1 WHERE version = 99") // which programs for version 1 can work with
+	// which programs for version 1 can work with
+	clitest.Postgres.Get(t).PsqlAt(t, url, "UPDATE retrysafe.migrations SET oldest = 1 WHERE version = 99")
 	for _, args := range [][]string{{"migrate", "up"}, {"migrate", "status"}, {"sweep"}} {
 		got := clitest.Run(t, append(args, "--store="+url)...)
 		clitest.Want(t, "exit code: "+got.Stderr, got.Code, cli.ExitOK)
@@ -69,7 +71,8 @@ func TestMigratePrintForPsql(t *testing.T) {
 	clitest.Want(t, "exit code", script.Code, cli.ExitOK)
 	pg.PsqlAt(t, url, script.Stdout)
 
-	asApp, asOps := clitest.WithParam(clitest.AsUser(url, app), "schema=keys"), clitest.WithParam(clitest.AsUser(url, ops), "schema=keys")
+	asApp, asOps := clitest.WithParam(clitest.AsUser(url, app), "schema=keys"),
+		clitest.WithParam(clitest.AsUser(url, ops), "schema=keys")
 	status := clitest.Run(t, "migrate", "status", "--store", asApp)
 	clitest.Want(t, "exit code: "+status.Stderr, status.Code, cli.ExitOK)
 	again := clitest.Run(t, "migrate", "up", "--store", asOps)
@@ -106,7 +109,8 @@ func TestQuickStartWithTwoRoles(t *testing.T) {
 		clitest.Want(t, "exit code: "+got.Stderr, got.Code, cli.ExitOK)
 	}
 	migrate() // without --role: the proxy's error says what to run
-	refused := clitest.Run(t, "proxy", "--upstream="+upstream.URL, "--listen=127.0.0.1:0", "--store="+clitest.AsUser(url, app))
+	refused := clitest.Run(t, "proxy", "--upstream="+upstream.URL, "--listen=127.0.0.1:0",
+		"--store="+clitest.AsUser(url, app))
 	clitest.Want(t, "exit code", refused.Code, cli.ExitFailed)
 	clitest.WantText(t, "output", refused.Stderr, "permission denied", "retrysafe migrate up --store URL --role "+app)
 	script := clitest.Run(t, "migrate", "print", "--role="+app)
@@ -154,13 +158,17 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 		name, url string
 		says      []string
 	}{
-		{"no server listens", "postgres://u:s3cret@" + closed + "/db", []string{"cannot connect", closed, "check that it runs"}},
-		{"no such host", "postgres://u:s3cret@nowhere.invalid/db", []string{"cannot connect", "nowhere.invalid", "check the name"}},
-		{"no answer", "postgres://u:s3cret@" + silent.Addr().String() + "/db?connect_timeout=1", []string{"cannot connect", "does not answer within 1s"}},
+		{"no server listens", "postgres://u:s3cret@" + closed + "/db",
+			[]string{"cannot connect", closed, "check that it runs"}},
+		{"no such host", "postgres://u:s3cret@nowhere.invalid/db",
+			[]string{"cannot connect", "nowhere.invalid", "check the name"}},
+		{"no answer", "postgres://u:s3cret@" + silent.Addr().String() + "/db?connect_timeout=1",
+			[]string{"cannot connect", "does not answer within 1s"}},
 		{"no such role", clitest.AsUser(there, "stranger:s3cret"), []string{"cannot connect", "stranger", "pg_hba.conf"}},
 		{"no such database", pg.URL("nothing"), []string{"cannot connect", "createdb nothing"}},
 		{"no schema", there, []string{"retrysafe migrate up --store '" + there}},
-		{"another schema", clitest.WithParam(clitest.Migrated(t), "schema=other"), []string{`"other"`, "retrysafe migrate up", "schema=other"}},
+		{"another schema", clitest.WithParam(clitest.Migrated(t), "schema=other"),
+			[]string{`"other"`, "retrysafe migrate up", "schema=other"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -182,7 +190,8 @@ func TestPostgresPasswordIsNotLogged(t *testing.T) {
 	clitest.WantText(t, "log", p.Log(), "postgres:xxxxx@")
 	check := clitest.Run(t, "proxy", "--upstream=http://127.0.0.1:1", "--store="+url, "--check")
 	clitest.Want(t, "exit code without an upstream", check.Code, cli.ExitFailed)
-	clitest.WantText(t, "output", check.Stdout+check.Stderr, "store: 'postgres://postgres:xxxxx@", "ok      store postgres://postgres:xxxxx@", "takes keys")
+	clitest.WantText(t, "output", check.Stdout+check.Stderr, "store: 'postgres://postgres:xxxxx@",
+		"ok      store postgres://postgres:xxxxx@", "takes keys")
 	if shown := p.Log() + check.Stdout + check.Stderr; strings.Contains(shown, "s3cret") {
 		t.Errorf("the password is shown:\n%s", shown)
 	}
@@ -215,5 +224,6 @@ func TestSweepPostgres(t *testing.T) {
 	none := clitest.Run(t, "sweep", "--store="+url)
 	clitest.WantText(t, "output", none.Stdout, "swept 0 records", "nothing is due")
 	clitest.Want(t, "left", pg.PsqlAt(t, url, "SELECT count(*) FROM retrysafe.claims"), "1")
-	clitest.Want(t, "days of 2022", pg.PsqlAt(t, url, "SELECT count(*) FROM pg_class WHERE relname LIKE 'results_2022%'"), "0")
+	clitest.Want(t, "days of 2022", pg.PsqlAt(t, url,
+		"SELECT count(*) FROM pg_class WHERE relname LIKE 'results_2022%'"), "0")
 }

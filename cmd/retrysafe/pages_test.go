@@ -43,7 +43,8 @@ func allBlocks(t *testing.T) (all []pages.Block) {
 // otherCommands are those of other people, which are run by the tests that follow the guides and not looked into
 // here.
 var otherCommands = []string{
-	"cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "psql", "rm", "sqlite3", "sudo", "systemctl",
+	"cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "psql", "rm",
+	"sqlite3", "sudo", "systemctl",
 }
 
 // Each command line on a page names a command, flags, a make target or a folder that exist.

@@ -38,7 +38,8 @@ func TestResolve(t *testing.T) {
 // digest of whatever the header holds: three sends of one key ran three times.
 func TestCredentialsOfOneRequest(t *testing.T) {
 	for _, value := range []string{
-		"AWS4-HMAC-SHA256 Credential=AKID/20261122/eu-west-1/execute-api/aws4_request, SignedHeaders=host;x-amz-date, Signature=fe5f80",
+		"AWS4-HMAC-SHA256 Credential=AKID/20261122/eu-west-1/execute-api/aws4_request, " +
+			"SignedHeaders=host;x-amz-date, Signature=fe5f80",
 		"AWS4-ECDSA-P256-SHA256 Credential=AKID/20261122/execute-api/aws4_request, SignedHeaders=host, Signature=3045",
 		"AWS AKID:frJIUN8DYpKDtOLCwo//yllqDzg=",
 		`Digest username="a", realm="r", nonce="n", uri="/", nc=00000001, cnonce="c", response="6629"`,
@@ -55,7 +56,8 @@ func TestCredentialsOfOneRequest(t *testing.T) {
 		}
 	}
 	for _, value := range []string{
-		"Bearer abc", "bearer nonce=", "Basic dXNlcjpwYXNz", "OAuth 00Dxx!AQ", "Token abc", "ApiKey abc", "GenieKey abc", "abc", "key signature",
+		"Bearer abc", "bearer nonce=", "Basic dXNlcjpwYXNz", "OAuth 00Dxx!AQ", "Token abc", "ApiKey abc",
+		"GenieKey abc", "abc", "key signature",
 	} {
 		if got, err := caller.Credential(value); err != nil || got != caller.Digest(value) {
 			t.Errorf("%s: %q, %v", value, got, err)

@@ -1,6 +1,6 @@
 // Package webhook sends the messages of an outbox as webhooks and receives webhooks, according to [Standard Webhooks]
-// (version 1.0.0). Each webhook carries the message's key as webhook-id, the time of the try as webhook-timestamp, and a
-// signature over both and the body.
+// (version 1.0.0). Each webhook carries the message's key as webhook-id, the time of the try as webhook-timestamp,
+// and a signature over both and the body.
 //
 // The sending side is a Sink for a relay:
 //

@@ -140,7 +140,10 @@ func (k *txKit) done(id string) {
 func (k *txKit) notDone(id string) {
 	k.Helper()
 	rows := k.store.Rows(k.T)
-	ran, err := k.do(id, func(context.Context, *retrysafe.Attempt) error { return retrysafe.Retryable(errors.New("look only")) })
+	ran, err := k.do(id, func(context.Context,
+		*retrysafe.Attempt) error {
+		return retrysafe.Retryable(errors.New("look only"))
+	})
 	switch {
 	case !ran && err == nil:
 		k.Errorf("%s: done, with %d rows", id, rows)
@@ -299,9 +302,10 @@ func txRules() []txRule {
 				for _, end := range []error{errOfWork, nil} {
 					_, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
 						before := step(ctx, "before")
-						return retrysafe.Retryable(errors.Join(before, k.store.InTx(ctx, func(ctx context.Context, _ func(string) error) error {
-							return errors.Join(step(ctx, "inside"), end)
-						})))
+						return retrysafe.Retryable(errors.Join(before,
+							k.store.InTx(ctx, func(ctx context.Context, _ func(string) error) error {
+								return errors.Join(step(ctx, "inside"), end)
+							})))
 					})
 					if (err == nil) != (end == nil) {
 						k.Errorf("after %v: got %v", end, err)
@@ -387,7 +391,8 @@ func txRules() []txRule {
 			}},
 	}
 	for _, statements := range [][]string{
-		{"ROLLBACK"}, {"COMMIT"}, {"ROLLBACK", "BEGIN"}, {"COMMIT", "BEGIN"}, {"ROLLBACK", insertRow}, {"COMMIT", "BEGIN", insertRow},
+		{"ROLLBACK"}, {"COMMIT"}, {"ROLLBACK", "BEGIN"}, {"COMMIT", "BEGIN"}, {"ROLLBACK", insertRow},
+		{"COMMIT", "BEGIN", insertRow},
 	} {
 		for _, result := range []error{nil, errOfWork} {
 			rules = append(rules, endedInside(statements, result))
@@ -400,7 +405,8 @@ func txRules() []txRule {
 func endedInside(statements []string, result error) txRule {
 	return txRule{
 		fmt.Sprintf("intx-ended-inside/%s, then returns %v", strings.Join(statements, "; "), result),
-		"if f has ended the transaction itself, nothing is completed, InTx returns an error, and the work does not run again if " +
+		"if f has ended the transaction itself, nothing is completed, InTx returns an error, and the work does not " +
+			"run again if " +
 			"something was committed, whatever it says of that",
 		func(k *txKit) {
 			err := k.releasing("k", writeThen(func(_ context.Context, exec func(string) error) error {

@@ -45,7 +45,10 @@ const faultEnv = "STORETEST_FAULT"
 // Each rule about InTx fails with a store that has the fault meant for it: this test sees it fail, in another process.
 func TestEachRuleAboutInTxCanFail(t *testing.T) {
 	if fault, ok := os.LookupEnv(faultEnv); ok {
-		storetest.RunInTx(t, storetest.TxHarness{Open: func(*testing.T) storetest.TxStore { return newTxStore(fault).harness() }})
+		storetest.RunInTx(t, storetest.TxHarness{Open: func(*testing.T) storetest.TxStore {
+			return newTxStore(fault).
+				harness()
+		}})
 		return
 	}
 	seen := runWith(t, "")
@@ -204,7 +207,8 @@ func (t *memoryTx) Complete(
 ) error {
 	err := t.complete(l, steps, r, keep)
 	lost := errors.Is(err, retrysafe.ErrLeaseLost)
-	if err != nil && t.store.fault != "an error of the completion is ignored" && !(lost && t.store.fault == "a lost lease is ignored") {
+	if err != nil && t.store.fault != "an error of the completion is ignored" &&
+		!(lost && t.store.fault == "a lost lease is ignored") {
 		return err
 	}
 	return t.Commit()

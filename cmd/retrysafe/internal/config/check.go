@@ -25,7 +25,8 @@ func (c *Config) check(r *yamlfile.Reader) {
 
 func (t TLS) check(r *yamlfile.Reader) {
 	if t.Cert.Set != t.Key.Set {
-		r.FaultAt(cmp.Or(t.Cert.At, t.Key.At), "a certificate needs its key, and a key its certificate", "write both cert: and key:")
+		r.FaultAt(cmp.Or(t.Cert.At, t.Key.At), "a certificate needs its key, and a key its certificate",
+			"write both cert: and key:")
 	}
 	if t.ClientCA.Set && !t.Cert.Set {
 		r.FaultAt(t.ClientCA.At, "client certificates are part of TLS, which is not on", "write cert: and key: as well")
@@ -62,11 +63,13 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 func (t Route) checkRetention(r *yamlfile.Reader) {
 	k, replay := t.Retention, t.replay()
 	if k.Key.Set && k.Key.Value < replay {
-		r.FaultAt(k.Replay.At, fmt.Sprintf("answers cannot be replayed for %v when their keys are free after %v", replay, k.Key.Value),
+		r.FaultAt(k.Replay.At, fmt.Sprintf("answers cannot be replayed for %v when their keys are free after %v",
+			replay, k.Key.Value),
 			"make retention.key at least as long as retention.replay")
 	}
 	if k.Audit.Set && k.Audit.Value < replay {
-		r.FaultAt(k.Audit.At, fmt.Sprintf("records cannot go after %v when answers are replayed for %v", k.Audit.Value, replay),
+		r.FaultAt(k.Audit.At, fmt.Sprintf("records cannot go after %v when answers are replayed for %v",
+			k.Audit.Value, replay),
 			"make retention.audit at least as long as retention.replay")
 	}
 }
@@ -78,8 +81,9 @@ const (
 
 func (t Route) checkTimes(r *yamlfile.Reader) {
 	if t.Lease.Set && (t.Lease.Value < shortestLease || t.Lease.Value > longestLease) {
-		r.FaultAt(t.Lease.At, fmt.Sprintf("a lease of %v is not useful: heartbeats come every third of it, and a crash blocks the key as long",
-			t.Lease.Value), "write 1s to 24h; 30s suits most. How long the work may take is timeout:")
+		r.FaultAt(t.Lease.At,
+			fmt.Sprintf("a lease of %v is not useful: heartbeats come every third of it, and a crash blocks the key as long",
+				t.Lease.Value), "write 1s to 24h; 30s suits most. How long the work may take is timeout:")
 	}
 }
 
@@ -87,8 +91,10 @@ func (t Route) checkTimes(r *yamlfile.Reader) {
 // which it could tell that it has seen them.
 func (t Route) checkRerun(r *yamlfile.Reader) {
 	if t.isGuarded() && t.Abandoned.Value == "rerun" && !t.UpstreamKey.Set {
-		r.FaultAt(t.Abandoned.At, "after a crash the request is sent again, and the upstream could not tell that it has seen it",
-			"write upstream_key: HEADER too, for an upstream that recognises repeats by it; or upstream_key: none, if doing it twice does no harm")
+		r.FaultAt(t.Abandoned.At,
+			"after a crash the request is sent again, and the upstream could not tell that it has seen it",
+			"write upstream_key: HEADER too, for an upstream that recognises repeats by it; or upstream_key: none, "+
+				"if doing it twice does no harm")
 	}
 }
 

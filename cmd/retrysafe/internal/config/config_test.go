@@ -106,10 +106,12 @@ func TestAFullFile(t *testing.T) {
 	want(t, "default lease", o.Default.Policy.Lease, 10*time.Second)
 	want(t, "body timeout", o.Default.BodyTimeout, 20*time.Second)
 
-	pay, refund, thing, report, hook, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3], o.Routes[4], o.Routes[5], o.Routes[6]
+	pay, refund, thing, report, hook, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
+		o.Routes[4], o.Routes[5], o.Routes[6]
 	want(t, "pattern", pay.Pattern, "POST /payments")
 	want(t, "required", pay.HTTP.Profile.Required, true)
-	want(t, "retention", pay.Policy.Retention, retrysafe.Retention{Replay: 72 * time.Hour, Key: 720 * time.Hour, Audit: 2160 * time.Hour})
+	want(t, "retention", pay.Policy.Retention,
+		retrysafe.Retention{Replay: 72 * time.Hour, Key: 720 * time.Hour, Audit: 2160 * time.Hour})
 	want(t, "inherited lease", pay.Policy.Lease, 10*time.Second)
 	want(t, "timeout", pay.Policy.Timeout, 2*time.Minute)
 	want(t, "in flight", pay.Policy.OnInFlight, retrysafe.Wait(10*time.Second))
@@ -121,9 +123,11 @@ func TestAFullFile(t *testing.T) {
 	want(t, "upstream key", pay.UpstreamKey+pay.AttemptHeader, "Idempotency-KeyX-Attempt")
 	want(t, "inherited profile", pay.HTTP.Profile.Name, "stripe")
 	want(t, "inherited retention", refund.Policy.Retention.Replay, 48*time.Hour)
-	want(t, "rerun, and no key by intention", fmt.Sprint(refund.Policy.OnAbandoned, refund.UpstreamKey), fmt.Sprint(retrysafe.Rerun(), ""))
+	want(t, "rerun, and no key by intention", fmt.Sprint(refund.Policy.OnAbandoned, refund.UpstreamKey),
+		fmt.Sprint(retrysafe.Rerun(), ""))
 	want(t, "store error", refund.Policy.OnStoreError, retrysafe.FailOpen)
-	want(t, "natural key", fmt.Sprint(refund.HTTP.KeySource), fmt.Sprint(httpsafe.NaturalKey{PathValues: []string{"id"}, Fields: []string{"/amount"}, Reference: "X-Repeat"}))
+	want(t, "natural key", fmt.Sprint(refund.HTTP.KeySource),
+		fmt.Sprint(httpsafe.NaturalKey{PathValues: []string{"id"}, Fields: []string{"/amount"}, Reference: "X-Repeat"}))
 	want(t, "body hash", thing.HTTP.KeySource.(httpsafe.BodyHash).Intent, "X-Intent")
 	want(t, "methods", strings.Join(thing.HTTP.Profile.Methods, ","), "PUT")
 	want(t, "limits", fmt.Sprint(thing.HTTP.MaxRequestBody, thing.Policy.MaxResult), fmt.Sprint(10<<10, 2<<20))
@@ -150,13 +154,14 @@ func TestARetryWaitsByDefault(t *testing.T) {
 	want(t, "default", o.Default.Policy.OnInFlight, retrysafe.Wait(5*time.Second))
 	want(t, "a route that says so", o.Routes[0].Policy.OnInFlight, retrysafe.Reject())
 	want(t, "a route that says nothing", o.Routes[1].Policy.OnInFlight, retrysafe.Wait(5*time.Second))
-	if shown := c.Effective(); strings.Count(shown, "in_flight: 'wait:5s'") != 2 || !strings.Contains(shown, "in_flight: reject") {
+	if shown := c.Effective(); strings.Count(shown, "in_flight: 'wait:5s'") != 2 ||
+		!strings.Contains(shown, "in_flight: reject") {
 		t.Errorf("got\n%s", shown)
 	}
 }
 
-// A profile brings its own retention; a route's goes before it.
-// What a profile demands can be switched off. Seen to fail with required and scope_route joined to the profile's by "or".
+// A profile brings its own retention; a route's goes before it. What a profile demands can be switched off. Seen to
+// fail with required and scope_route joined to the profile's by "or".
 func TestWhatAProfileDemandsCanBeSwitchedOff(t *testing.T) {
 	for _, profile := range []string{"ietf-strict", "square", "paypal"} {
 		c := mustParse(t, "upstream: http://x\ndefaults: {profile: "+profile+", required: false, scope_route: false}\n")

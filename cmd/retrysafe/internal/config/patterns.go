@@ -67,7 +67,8 @@ func adviseOn(p string) (message, instead string) {
 			fmt.Sprintf("write %q", capitals+" "+host+path)
 	case strings.ContainsAny(path, "?#"):
 		path = path[:strings.IndexAny(path, "?#")]
-		return fmt.Sprintf("%q matches no request: a pattern has no query", p), fmt.Sprintf("write %q", join(method, host+path))
+		return fmt.Sprintf("%q matches no request: a pattern has no query", p),
+			fmt.Sprintf("write %q", join(method, host+path))
 	case host != "" && !strings.ContainsAny(host, ".:{") && host != "localhost":
 		return fmt.Sprintf("%q is taken for the name of a host", host), fmt.Sprintf("write %q", join(method, "/"+host+path))
 	}
@@ -123,11 +124,13 @@ func (t Route) checkMethod(r *yamlfile.Reader) {
 		r.FaultAt(t.Pattern.At, fmt.Sprintf("%s requests pass through unguarded: they have no effect to repeat", method),
 			"leave the route out, or write guarded: false in it")
 	case t.Methods.Set:
-		r.FaultAt(t.Pattern.At, fmt.Sprintf("%s requests would pass through unguarded: methods: has only %s", method, strings.Join(guarded, ", ")),
+		r.FaultAt(t.Pattern.At, fmt.Sprintf("%s requests would pass through unguarded: methods: has only %s", method,
+			strings.Join(guarded, ", ")),
 			fmt.Sprintf("write methods: [%s], or guarded: false", method))
 	default:
 		r.FaultAt(t.Pattern.At, fmt.Sprintf("%s requests would pass through unguarded: the profile %s guards %s",
-			method, t.profile().Name, strings.Join(guarded, ", ")), fmt.Sprintf("write methods: [%s], or guarded: false", method))
+			method, t.profile().Name, strings.Join(guarded, ", ")),
+			fmt.Sprintf("write methods: [%s], or guarded: false", method))
 	}
 }
 

@@ -153,7 +153,8 @@ func (f *Fingerprint) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
 
 func (f *Fingerprint) checkMapping(r *yamlfile.Reader, n ast.Node) {
 	if f.Include.Set == f.Exclude.Set {
-		r.Fault(n, "a fingerprint of fields needs either include or exclude", "write one of include: [/amount] and exclude: [/sent_at]")
+		r.Fault(n, "a fingerprint of fields needs either include or exclude",
+			"write one of include: [/amount] and exclude: [/sent_at]")
 	}
 }
 

@@ -245,7 +245,8 @@ func showValue(v reflect.Value, indent string) string {
 	case routes:
 		text := ""
 		for _, t := range v {
-			text += "\n" + indent + "  " + strconv.Quote(t.Pattern.Value) + ":" + showValue(reflect.ValueOf(&t).Elem(), indent+"  ")
+			text += "\n" + indent + "  " + strconv.Quote(t.Pattern.Value) +
+				":" + showValue(reflect.ValueOf(&t).Elem(), indent+"  ")
 		}
 		return text
 	case fmt.Stringer: // one that has no text is written as a mapping

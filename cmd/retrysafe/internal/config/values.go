@@ -63,7 +63,8 @@ func parseListen(s string) (string, error) {
 		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no address to listen on", s), "write host:port or :port, as in 127.0.0.1:8080")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no address to listen on", s),
+			"write host:port or :port, as in 127.0.0.1:8080")
 	}
 	return s, nil
 }
@@ -71,7 +72,8 @@ func parseListen(s string) (string, error) {
 // parseUpstream checks an upstream's URL.
 func parseUpstream(s string) (*url.URL, error) {
 	bad := func(why string) error {
-		return yamlfile.Wrong(fmt.Sprintf("upstream %q %s", s, why), "write http://host:port, https://host or h2c://host:port")
+		return yamlfile.Wrong(fmt.Sprintf("upstream %q %s", s, why),
+			"write http://host:port, https://host or h2c://host:port")
 	}
 	u, err := url.Parse(s)
 	switch {
@@ -91,7 +93,8 @@ func parseUpstream(s string) (*url.URL, error) {
 func parseAuth(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return nil, yamlfile.Wrong("auth must be an HTTP URL", "write http:// or https:// and a host, without user and fragment: http://localhost:3000/whoami")
+		return nil, yamlfile.Wrong("auth must be an HTTP URL",
+			"write http:// or https:// and a host, without user and fragment: http://localhost:3000/whoami")
 	}
 	return u, nil
 }
@@ -118,7 +121,8 @@ func parseFieldName(s string) (string, error) {
 
 func parsePointer(s string) (string, error) {
 	if !strings.HasPrefix(s, "/") {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no JSON pointer", s), "it begins with a slash: /"+strings.ReplaceAll(s, ".", "/"))
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no JSON pointer", s),
+			"it begins with a slash: /"+strings.ReplaceAll(s, ".", "/"))
 	}
 	return s, nil
 }
@@ -139,9 +143,11 @@ func parseScope(s string) (string, error) {
 	}
 	switch name := strings.ToLower(rest); name {
 	case "authorization", "x-api-key":
-		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are", "write scope: credential, which keeps a digest of them")
+		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are",
+			"write scope: credential, which keeps a digest of them")
 	case "cookie", "proxy-authorization":
-		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are, and a caller is another one when they change",
+		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are, and a caller is another one when "+
+			"they change",
 			"write header:X-Tenant for a header in which a gateway says who is calling, or jwt:JWKS-URL for verified tokens")
 	}
 	return s, nil

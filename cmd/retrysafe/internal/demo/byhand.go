@@ -11,7 +11,8 @@ import (
 // serve starts the proxy in front of the API, and runs both until ctx ends.
 func (s *stage) serve(ctx context.Context) error {
 	s.screen.title("Retrysafe demo: an API, and a proxy in front of it")
-	s.screen.say("A payments API makes one charge for each request it gets. It cannot recognise retries. Its charges are " +
+	s.screen.say("A payments API makes one charge for each request it gets. It cannot recognise retries. Its charges " +
+		"are " +
 		"rows in a database of its own.")
 	err := s.startProxy(ctx)
 	switch {
@@ -46,7 +47,8 @@ func (s *stage) byHand(ctx context.Context) error {
 func (s *stage) showCommands() {
 	base, program := "http://"+s.proxy.address, s.options.Program
 	s.screen.title("Now you")
-	s.screen.say("API and proxy run until Ctrl-C; a charge takes %v now, and is shown here. In another terminal:", byHandBank)
+	s.screen.say("API and proxy run until Ctrl-C; a charge takes %v now, and is shown here. In another terminal:",
+		byHandBank)
 	s.screen.paste(payment(base, `-i `, ` -H 'Idempotency-Key: "try-1"'`)...)
 	s.screen.say("Once more: the same answer, with Idempotent-Replayed: true. Change the amount: 422. " +
 		"Change \"me\": another caller, a charge of its own. Leave the key out: a charge each time.")
@@ -71,7 +73,8 @@ func (s *stage) showProbe(base string) {
 		program + ` probe init ` + recipe + ` \`,
 		`  --count /charges --slow /charges/slow --second-caller \`,
 	}, strings.Split(`  --curl `+curl, "\n")...)...)
-	s.screen.say("The second sends what clients, networks and crashes send, and counts the charges, for half a minute. The " +
+	s.screen.say("The second sends what clients, networks and crashes send, and counts the charges, for half a " +
+		"minute. The " +
 		"credentials of its two callers come from the environment, so that no secret is in a recipe:")
 	callers := `PROBE_CREDENTIAL_A=me PROBE_CREDENTIAL_B=you \`
 	s.screen.paste(callers, `  `+program+` probe --recipe `+recipe)

@@ -42,7 +42,8 @@ func (d Cmd) Run(s *cli.Streams) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	broken := make(chan os.Signal, 1) // never read: it makes a closed standard output an error, and not the end of the process
+	// never read: it makes a closed standard output an error, and not the end of the process
+	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -76,7 +76,8 @@ func TestDemoByHand(t *testing.T) {
 // pay does what the demo tells to paste, and returns the answer's marker.
 func pay(t *testing.T, url string) string {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(`{"order":"mine","amount":500}`))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url,
+		strings.NewReader(`{"order":"mine","amount":500}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,8 @@ type runningDemo struct {
 
 func startDemo(t *testing.T, args ...string) *runningDemo {
 	t.Helper()
-	d := &runningDemo{t: t, temporary: t.TempDir(), command: exec.CommandContext(t.Context(), clitest.Binary, append([]string{"demo"}, args...)...)}
+	d := &runningDemo{t: t, temporary: t.TempDir(),
+		command: exec.CommandContext(t.Context(), clitest.Binary, append([]string{"demo"}, args...)...)}
 	d.command.Env = append(os.Environ(), "TMPDIR="+d.temporary)
 	d.command.Stderr = &d.errors
 	d.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -17,14 +17,16 @@ func killPlain(ctx context.Context, a *act) error {
 	}
 	a.expect(r, http.StatusInternalServerError, refused)
 	a.conclude("So it says that the outcome is unknown, and charges no customer twice. Every retry gets this answer " +
-		"until an operator resolves the key: check at the API what happened, and record it with retrysafe keys resolve (docs/outcome-unknown.md).")
+		"until an operator resolves the key: check at the API what happened, and record it with retrysafe keys " +
+		"resolve (docs/outcome-unknown.md).")
 	return nil
 }
 
 func killKeyed(ctx context.Context, a *act) error {
 	c := a.intend(charge{path: "/v2/charges", customer: "alice", key: "A-8", order: "A-8", amount: 4500})
 	a.screen.say("The way out, if the API knows keys: /v2/charges makes one charge per %s. The proxy is configured to "+
-		"send one that is the same on every attempt, and so may send the request again after a crash (proxy.yaml).", chargeKeyHeader)
+		"send one that is the same on every attempt, and so may send the request again after a crash (proxy.yaml).",
+		chargeKeyHeader)
 	r, err := a.crash(ctx, c)
 	if err != nil {
 		return err
@@ -53,6 +55,7 @@ func (a *act) crash(ctx context.Context, c charge) (reply, error) {
 	if err := a.proxy.start(ctx); err != nil {
 		return reply{}, err
 	}
-	a.screen.say("It is back after %v, with the same files: process %d.", time.Since(began).Round(10*time.Millisecond), a.proxy.pid())
+	a.screen.say("It is back after %v, with the same files: process %d.",
+		time.Since(began).Round(10*time.Millisecond), a.proxy.pid())
 	return a.retry(ctx, c), nil
 }

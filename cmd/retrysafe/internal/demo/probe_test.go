@@ -28,7 +28,8 @@ func TestDemoIsProbedByWhatItPrints(t *testing.T) {
 	}
 	made := inShell(t, paste[0])
 	clitest.Want(t, "exit code of probe init", made.Code, cli.ExitOK)
-	clitest.WantText(t, "probe init", made.Stderr, "POST /charges at http://127.0.0.1:", "PROBE_CREDENTIAL_A", "PROBE_CREDENTIAL_B")
+	clitest.WantText(t, "probe init", made.Stderr, "POST /charges at http://127.0.0.1:", "PROBE_CREDENTIAL_A",
+		"PROBE_CREDENTIAL_B")
 
 	behind := inShell(t, paste[1]+" --only=B,C,X,H04") // the others take their time, and show nothing more here
 	clitest.Want(t, "exit code behind the proxy", behind.Code, cli.ExitOK)
@@ -39,7 +40,8 @@ func TestDemoIsProbedByWhatItPrints(t *testing.T) {
 
 	bare := inShell(t, paste[2]+" --safe")
 	clitest.Want(t, "exit code without the proxy", bare.Code, cli.ExitFailed)
-	clitest.WantText(t, "report", bare.Stdout, "effects counted", "FAIL B02 retry, critical", "FAIL C02 burst", "FAIL X01 two callers")
+	clitest.WantText(t, "report", bare.Stdout, "effects counted", "FAIL B02 retry, critical", "FAIL C02 burst",
+		"FAIL X01 two callers")
 	if n := strings.Count(bare.Stdout, "\nFAIL "); n < 10 {
 		t.Errorf("%d cases have failed without the proxy; want many:\n%s", n, bare.Stdout)
 	}

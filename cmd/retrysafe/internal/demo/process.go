@@ -134,7 +134,8 @@ func (p *process) failed(why error) error {
 	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
 	last := bytes.Join(lines[max(0, len(lines)-5):], []byte("\n  "))
 	return fmt.Errorf("the proxy cannot be started: %w; the end of its log:\n  %s\n"+
-		"To look closer, keep its files (--keep DIR), go there and run:\n  %s %s", why, last, p.binary, strings.Join(p.arguments(p.address), " "))
+		"To look closer, keep its files (--keep DIR), go there and run:\n  %s %s", why, last, p.binary,
+		strings.Join(p.arguments(p.address), " "))
 }
 
 // pid of the running proxy.

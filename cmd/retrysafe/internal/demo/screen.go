@@ -73,7 +73,8 @@ func (s *screen) paste(lines ...string) {
 
 // sent shows a request; notes say how often, or when.
 func (s *screen) sent(c charge, notes ...string) {
-	request := fmt.Sprintf("    > POST %s  Idempotency-Key: %s  %s, amount %d", c.path, strconv.Quote(c.key), c.customer, c.amount)
+	request := fmt.Sprintf("    > POST %s  Idempotency-Key: %s  %s, amount %d", c.path, strconv.Quote(c.key),
+		c.customer, c.amount)
 	request = strings.Join(append([]string{request}, notes...), ", ")
 	s.line(s.paint(cyan, request))
 }

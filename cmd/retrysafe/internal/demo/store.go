@@ -20,7 +20,8 @@ func (d Cmd) openStore(ctx context.Context) (keys Store, drop func() error, err 
 	}
 	p := ref.Postgres
 	if p == nil {
-		return Store{}, nil, cli.Refusef("--store %s: the demo supports postgres://USER@HOST/DATABASE; without --store it uses a file", ref.Name)
+		return Store{}, nil, cli.Refusef("--store %s: the demo supports postgres://USER@HOST/DATABASE; without "+
+			"--store it uses a file", ref.Name)
 	}
 	// A new name, so that nothing in the database is touched, not even another demo that runs at the same time.
 	if p, err = p.WithSchema("retrysafe_demo_" + retrysafe.NewOwner().String()[:8]); err != nil {

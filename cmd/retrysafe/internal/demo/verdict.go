@@ -99,7 +99,8 @@ const tableRow = "%s  %-24s %9v %5v %8v %9v  %9s  %s"
 // show prints the table and the verdict.
 func (r *Report) show(s *screen) {
 	s.title("What happened")
-	s.line(strings.TrimRight(fmt.Sprintf(tableRow, " ", "", "requests", "lost", "replays", "refusals", "charges", ""), " "))
+	s.line(strings.TrimRight(fmt.Sprintf(tableRow, " ", "", "requests", "lost", "replays", "refusals", "charges", ""),
+		" "))
 	for i, c := range r.Scenes {
 		s.line(c.line(s, fmt.Sprint(i+1)))
 	}
@@ -109,7 +110,8 @@ func (r *Report) show(s *screen) {
 	s.line(s.paint(dim, "Refusals: 409 still in flight, 422 another request, 500 outcome unknown."))
 	s.line("")
 	if r.Right {
-		s.line(s.paint(green, fmt.Sprintf("Every intent was charged exactly once: %d intents, %d rows in the ledger.", r.Total.Expected, r.Total.Charges)))
+		s.line(s.paint(green, fmt.Sprintf("Every intent was charged exactly once: %d intents, %d rows in the ledger.",
+			r.Total.Expected, r.Total.Charges)))
 		return
 	}
 	s.line(s.paint(red, fmt.Sprintf("WRONG: %d intents, %d rows in the ledger.", r.Total.Expected, r.Total.Charges)))

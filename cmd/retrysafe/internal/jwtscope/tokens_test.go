@@ -44,7 +44,8 @@ func TestTokens(t *testing.T) {
 		{"ES256", with(jwt.SigningMethodES256, "ec", i.ec, nil), true},
 		{"EdDSA", with(jwt.SigningMethodEdDSA, "ed", i.ed, nil), true},
 		{"one of many audiences", with(jwt.SigningMethodRS256, "rsa", i.rsa, claims{"aud": []string{"a", "payments"}}), true},
-		{"just expired, within the skew", with(jwt.SigningMethodRS256, "rsa", i.rsa, claims{"exp": ago(10 * time.Second)}), true},
+		{"just expired, within the skew", with(jwt.SigningMethodRS256, "rsa", i.rsa,
+			claims{"exp": ago(10 * time.Second)}), true},
 
 		{"none", "", false},
 		{"another scheme", "Basic " + good, false},

@@ -56,7 +56,8 @@ func (l Local) count(ctx context.Context) map[string]int64 {
 		return nil
 	}
 	return map[string]int64{
-		Abandoned: s.Abandoned, InFlight: s.Pending - s.Abandoned, Released: s.Released, Succeeded: s.Succeeded, Failed: s.Failed,
+		Abandoned: s.Abandoned, InFlight: s.Pending - s.Abandoned, Released: s.Released, Succeeded: s.Succeeded,
+		Failed: s.Failed,
 	}
 }
 
@@ -86,8 +87,9 @@ func ParseDigest(text string) (retrysafe.Digest, error) {
 	hex := strings.ReplaceAll(strings.TrimPrefix(text, "urn:retrysafe:key:"), "-", "")
 	d, err := retrysafe.ParseDigest(hex)
 	if err != nil { // the text is left out: it may be a key
-		return d, &Error{Code: CodeInvalid, Message: "not the digest of a key: write the 32 hex digits that the log has as key=… and a refusal " +
-			"as instance, not the Idempotency-Key itself"}
+		return d, &Error{Code: CodeInvalid,
+			Message: "not the digest of a key: write the 32 hex digits that the log has as key=… and a refusal " +
+				"as instance, not the Idempotency-Key itself"}
 	}
 	return d, nil
 }

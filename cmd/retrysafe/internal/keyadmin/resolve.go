@@ -33,7 +33,8 @@ func (l Local) Resolve(ctx context.Context, d Decision) (Record, error) {
 // result returns what is stored, or an Error about what cannot be.
 func (a HTTPAnswer) result() (retrysafe.Result, error) {
 	if a.Status < 200 || a.Status > 599 {
-		return retrysafe.Result{}, &Error{Code: CodeInvalid, Message: fmt.Sprintf("status %d: write the status of a final answer, 200 to 599", a.Status)}
+		return retrysafe.Result{}, &Error{Code: CodeInvalid,
+			Message: fmt.Sprintf("status %d: write the status of a final answer, 200 to 599", a.Status)}
 	}
 	header := http.Header{}
 	for name, values := range a.Header {
@@ -61,19 +62,23 @@ func refusalOf(err error, digest retrysafe.Digest, known retrysafe.Record) error
 		return noKey(digest)
 	case errors.Is(err, retrysafe.ErrNotEnded):
 		e.Code = CodeNotEnded
-		e.Message = fmt.Sprintf("key %s is %s: only the answer of a key that has ended can be purged; nothing was changed", digest, stateOf(known))
+		e.Message = fmt.Sprintf("key %s is %s: only the answer of a key that has ended can be purged; nothing was "+
+			"changed", digest, stateOf(known))
 	case !errors.Is(err, retrysafe.ErrNotAbandoned):
 		return err
 	case known.State == retrysafe.Pending && known.LeaseLeft > 0:
 		e.Code, e.LeaseLeft = CodeInFlight, known.LeaseLeft.Seconds()
-		e.Message = fmt.Sprintf("key %s is in flight: attempt %d is working on it, and its lease runs for another %v; wait until it has ended "+
+		e.Message = fmt.Sprintf("key %s is in flight: attempt %d is working on it, and its lease runs for another "+
+			"%v; wait until it has ended "+
 			"or is abandoned. Nothing was changed", digest, known.Attempt, known.LeaseLeft.Round(time.Millisecond))
 	case known.State.Ended():
 		e.Code = CodeEnded
-		e.Message = fmt.Sprintf("key %s has ended already (%s): retries get its answer, and it cannot be resolved. Nothing was changed", digest, known.State)
+		e.Message = fmt.Sprintf("key %s has ended already (%s): retries get its answer, and it cannot be resolved. "+
+			"Nothing was changed", digest, known.State)
 	case known.State == retrysafe.Released:
 		e.Code = CodeReleased
-		e.Message = fmt.Sprintf("key %s was released: the next retry of the same request runs the operation. Nothing was changed", digest)
+		e.Message = fmt.Sprintf("key %s was released: the next retry of the same request runs the operation. Nothing "+
+			"was changed", digest)
 	default:
 		e.Code = CodeChanged
 	}
@@ -81,7 +86,9 @@ func refusalOf(err error, digest retrysafe.Digest, known retrysafe.Record) error
 }
 
 func noKey(digest retrysafe.Digest) *Error {
-	return &Error{Code: CodeNoKey, Message: fmt.Sprintf("the store has no record of key %s: it was never claimed in this store, or its retention has ended", digest)}
+	return &Error{Code: CodeNoKey,
+		Message: fmt.Sprintf("the store has no record of key %s: it was never claimed in this store, or its "+
+			"retention has ended", digest)}
 }
 
 // Purge implements Keys.

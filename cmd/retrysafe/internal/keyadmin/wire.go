@@ -139,5 +139,6 @@ func post[R, A any](ctx context.Context, r *Remote, path string, argument A) (R,
 		}
 		return result, refused
 	}
-	return result, fmt.Errorf("the process that has the store open answered %s: it may be of another version of retrysafe", response.Status)
+	return result, fmt.Errorf("the process that has the store open answered %s: it may be of another version of "+
+		"retrysafe", response.Status)
 }

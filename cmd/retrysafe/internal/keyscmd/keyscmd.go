@@ -57,7 +57,8 @@ type storeFlags struct {
 
 // with calls do with the keys of the store. A signal cancels its context.
 func (f storeFlags) with(do func(context.Context, keyadmin.Keys) error) error {
-	ref, err := storeurl.Existing(f.Store, "memory: belongs to the process that uses it; no other process can reach its keys")
+	ref, err := storeurl.Existing(f.Store,
+		"memory: belongs to the process that uses it; no other process can reach its keys")
 	if err != nil {
 		return err
 	}
@@ -102,10 +103,12 @@ func dialKeys(ctx context.Context, ref storeurl.Ref, inUse error) (keyadmin.Keys
 	remote, err := keyadmin.Dial(ctx, file)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return nil, nil, fmt.Errorf("store %s is in use by a running proxy: run this command as the user who runs that proxy, or as root: %w",
+		return nil, nil, fmt.Errorf("store %s is in use by a running proxy: run this command as the user who runs "+
+			"that proxy, or as root: %w",
 			ref.Name, err)
 	case err != nil:
-		return nil, nil, fmt.Errorf("%w\nThat process does not accept this command (%w). If it is a proxy that is starting or stopping, try "+
+		return nil, nil, fmt.Errorf("%w\nThat process does not accept this command (%w). If it is a proxy that is "+
+			"starting or stopping, try "+
 			"again. If it is a service of your own, call Guard.Resolve in it, or stop it first", inUse, err)
 	}
 	return remote, remote.Close, nil

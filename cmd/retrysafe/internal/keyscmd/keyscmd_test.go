@@ -32,14 +32,16 @@ func keysInEachState(t *testing.T) (file string, digests map[string]string) {
 		key := retrysafe.Key{Scope: k.scope, ID: "raw-" + k.state}
 		digests[k.state] = key.Digest().String()
 		c, err := s.Claim(context.Background(), retrysafe.ClaimParams{
-			Key: key, Fingerprint: "raw2:secret", Owner: retrysafe.NewOwner(), Lease: time.Hour, Keep: retrysafe.Retention{}.WithDefaults(),
+			Key: key, Fingerprint: "raw2:secret", Owner: retrysafe.NewOwner(), Lease: time.Hour,
+			Keep: retrysafe.Retention{}.WithDefaults(),
 		})
 		clitest.Must(t, err)
 		switch k.state {
 		case "abandoned":
 			clitest.Must(t, s.Extend(context.Background(), c.Lease, 0))
 		case "released":
-			clitest.Must(t, s.Checkpoint(context.Background(), c.Lease, retrysafe.StepResult{Name: "reserve", Data: []byte("12345")}))
+			clitest.Must(t, s.Checkpoint(context.Background(), c.Lease,
+				retrysafe.StepResult{Name: "reserve", Data: []byte("12345")}))
 			clitest.Must(t, s.Release(context.Background(), c.Lease))
 		case "failed", "succeeded":
 			result := retrysafe.Result{Failed: k.state == "failed", Code: 7, Meta: []byte("m"), Body: []byte("\x00\x01")}
@@ -59,7 +61,8 @@ func TestKeysList(t *testing.T) {
 		has   []string // states, the newest first
 		says  string
 	}{
-		{nil, []string{"abandoned"}, "1 abandoned key; the store also has 1 in-flight, 1 released, 1 succeeded, 1 failed: see --state"},
+		{nil, []string{"abandoned"},
+			"1 abandoned key; the store also has 1 in-flight, 1 released, 1 succeeded, 1 failed: see --state"},
 		{[]string{"--state=in-flight"}, []string{"in-flight"}, "1 in-flight key; the store also has 1 abandoned, 1 released"},
 		{[]string{"--state=released"}, []string{"released"}, "1 released key"},
 		{[]string{"--state=failed"}, []string{"failed"}, "1 failed key"},
@@ -110,7 +113,8 @@ func TestKeysShow(t *testing.T) {
 	}
 	clitest.WantText(t, "answer", show("succeeded", "--answer"), "00 01")
 	clitest.WantText(t, "answer", show("succeeded", "--answer", "--json"), `"body_base64":"AAE="`, `"meta_base64":"bQ=="`)
-	all += show("succeeded", "--answer", "--json") + clitest.Run(t, "keys", "list", "--state=all", "--json", "--store="+file).Stdout
+	all += show("succeeded", "--answer", "--json") + clitest.Run(t, "keys", "list", "--state=all", "--json",
+		"--store="+file).Stdout
 	if strings.Contains(all, "raw-") || strings.Contains(all, "secret") {
 		t.Errorf("a key or a fingerprint is shown:\n%s", all)
 	}
@@ -148,7 +152,8 @@ func TestKeysRefusals(t *testing.T) {
 		{[]string{"resolve", one, at, because, "--complete=" + text, "--status=200"}, "--header 'Content-Type: text/plain'"},
 		{[]string{"resolve", one, at, because, "--complete=" + text + ".no", "--status=200"}, "no such file"},
 		{[]string{"resolve", one, at, because, "--complete=" + text, "--status=200", "--header=Colon"}, "a name and a value"},
-		{[]string{"resolve", one, at, because, "--complete=" + text, "--status=200", "--header=Content-Type: text/plain", "--header=Connection: x"}, `"Connection" cannot be stored`},
+		{[]string{"resolve", one, at, because, "--complete=" + text, "--status=200",
+			"--header=Content-Type: text/plain", "--header=Connection: x"}, `"Connection" cannot be stored`},
 		{[]string{"resolve", one, at, "--fail", "--reason=" + strings.Repeat("x", 1001)}, "1001 bytes"},
 		{[]string{"purge", at, because}, "name the digests"},
 		{[]string{"purge", one, at, because, "--scope=a"}, "name the digests"},
@@ -156,7 +161,8 @@ func TestKeysRefusals(t *testing.T) {
 		{[]string{"purge", one, at}, "--reason"},
 	} {
 		got := clitest.Run(t, append([]string{"keys"}, c.args...)...)
-		if got.Code != cli.ExitRefused || !strings.Contains(got.Stderr, c.says) || strings.Contains(got.Stderr, "raw-abandoned") {
+		if got.Code != cli.ExitRefused || !strings.Contains(got.Stderr, c.says) ||
+			strings.Contains(got.Stderr, "raw-abandoned") {
 			t.Errorf("%v: exit code %d, %s; want %q", c.args, got.Code, got.Stderr, c.says)
 		}
 	}
@@ -195,7 +201,8 @@ func TestSocketOfARunningProxy(t *testing.T) {
 	clitest.Want(t, "status", p.MustPost("k", "amount=1").StatusCode, 201)
 	got := clitest.Run(t, "keys", "list", "--store="+file)
 	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
-	clitest.WantText(t, "output", got.Stderr, "in use", fmt.Sprint("process ", p.Command.Process.Pid), "Guard.Resolve", "move it away")
+	clitest.WantText(t, "output", got.Stderr, "in use", fmt.Sprint("process ", p.Command.Process.Pid),
+		"Guard.Resolve", "move it away")
 }
 
 // What was answered is dropped from a store that a proxy has open, and nothing runs again. Keys that have not ended
@@ -224,7 +231,8 @@ func TestKeysPurge(t *testing.T) {
 				t.Helper()
 				return clitest.Run(t, append([]string{"keys", "purge", "--reason=erasure", "--by=alice", at}, args...)...)
 			}
-			clitest.WantText(t, "a dry run", purge("--scope=a", "--dry-run").Stdout, "nothing was changed", "the answers of 2 keys")
+			clitest.WantText(t, "a dry run", purge("--scope=a", "--dry-run").Stdout, "nothing was changed",
+				"the answers of 2 keys")
 			clitest.Want(t, "a retry after the dry run", post("k1", "a").Text, "charge 1")
 
 			clitest.WantText(t, "output", purge("--scope=a").Stdout, "purged the answers of 2 keys", "The keys stay taken")

@@ -38,7 +38,8 @@ func (c listCmd) Run(s *cli.Streams) error {
 				return false, nil
 			}
 			n++
-			return true, table.Add(r, r.Digest, r.State, strconv.Itoa(r.Attempt), seconds(r.Age), timeLeft(r), cli.Shorten(cli.Clean(r.Scope)))
+			return true, table.Add(r, r.Digest, r.State, strconv.Itoa(r.Attempt), seconds(r.Age), timeLeft(r),
+				cli.Shorten(cli.Clean(r.Scope)))
 		})
 		if err != nil {
 			return err
@@ -49,7 +50,8 @@ func (c listCmd) Run(s *cli.Streams) error {
 
 // eachListed calls visit for each record that a query selects, until visit returns false. It returns the counts of
 // the first page.
-func eachListed(ctx context.Context, keys keyadmin.Keys, q keyadmin.Query, visit func(keyadmin.Record) (bool, error)) (map[string]int64, error) {
+func eachListed(ctx context.Context, keys keyadmin.Keys, q keyadmin.Query,
+	visit func(keyadmin.Record) (bool, error)) (map[string]int64, error) {
 	var counts map[string]int64
 	for {
 		page, err := keys.List(ctx, q)
@@ -89,7 +91,8 @@ func summary(n int, more bool, state string, counts map[string]int64) string {
 		text += ", and there are more: see --limit"
 	}
 	var others []string
-	for _, other := range []string{keyadmin.Abandoned, keyadmin.InFlight, keyadmin.Released, keyadmin.Succeeded, keyadmin.Failed} {
+	for _, other := range []string{keyadmin.Abandoned, keyadmin.InFlight, keyadmin.Released, keyadmin.Succeeded,
+		keyadmin.Failed} {
 		if other != state && state != keyadmin.All && counts[other] > 0 {
 			others = append(others, fmt.Sprintf("%d %s", counts[other], other))
 		}

@@ -72,7 +72,8 @@ func (c purgeCmd) Run(s *cli.Streams) error {
 			if c.DryRun {
 				does = "dry run, nothing was changed. Otherwise: purged"
 			}
-			fmt.Fprintf(s.Out, "%s the answers of %s, %d bytes; %d had none. The keys stay taken\n", does, keysInState(result.Purged, keyadmin.All), result.Bytes, result.Empty)
+			fmt.Fprintf(s.Out, "%s the answers of %s, %d bytes; %d had none. The keys stay taken\n", does,
+				keysInState(result.Purged, keyadmin.All), result.Bytes, result.Empty)
 		}
 		for _, e := range result.Errors {
 			err = errors.Join(err, e.Error)
@@ -109,11 +110,12 @@ func (c purgeCmd) purge(ctx context.Context, keys keyadmin.Keys) (purgedJSON, er
 	if len(c.Digests) > 0 {
 		return result, nil
 	}
-	_, err := eachListed(ctx, keys, keyadmin.Query{State: keyadmin.All, Scope: c.Scope, MinAge: c.OlderThan}, func(r keyadmin.Record) (bool, error) {
-		if r.State != keyadmin.Succeeded && r.State != keyadmin.Failed {
-			return true, nil
-		}
-		return true, one(r.Digest)
-	})
+	_, err := eachListed(ctx, keys, keyadmin.Query{State: keyadmin.All, Scope: c.Scope, MinAge: c.OlderThan},
+		func(r keyadmin.Record) (bool, error) {
+			if r.State != keyadmin.Succeeded && r.State != keyadmin.Failed {
+				return true, nil
+			}
+			return true, one(r.Digest)
+		})
 	return result, err
 }

@@ -119,7 +119,8 @@ func (c resolveCmd) decision(stdin io.Reader) (keyadmin.Decision, error) {
 		return d, err
 	}
 	if c.Complete == "" && (c.Status != 0 || len(c.Header) > 0) {
-		return d, cli.Refusef("--status and --header belong to --complete: they are those of the answer that every retry gets")
+		return d, cli.Refusef("--status and --header belong to --complete: they are those of the answer that every " +
+			"retry gets")
 	}
 	var err error
 	switch {
@@ -128,7 +129,8 @@ func (c resolveCmd) decision(stdin io.Reader) (keyadmin.Decision, error) {
 	case c.Release:
 		d.Action = retrysafe.ResolveRelease
 	case c.Complete == "":
-		err = cli.Refusef("choose a decision: --complete FILE --status 201, --fail or --release; see retrysafe keys resolve --help")
+		err = cli.Refusef("choose a decision: --complete FILE --status 201, --fail or --release; see retrysafe keys " +
+			"resolve --help")
 	default:
 		d.Action = retrysafe.ResolveComplete
 		d.Answer, err = c.answer(stdin)
@@ -163,7 +165,8 @@ func (c resolveCmd) answer(stdin io.Reader) (*keyadmin.HTTPAnswer, error) {
 	case json.Valid(a.Body):
 		a.Header.Set("Content-Type", "application/json")
 	default:
-		return nil, cli.Refusef("--complete %s is not JSON: say what it is, as in --header 'Content-Type: text/plain'", c.Complete)
+		return nil, cli.Refusef("--complete %s is not JSON: say what it is, as in --header 'Content-Type: "+
+			"text/plain'", c.Complete)
 	}
 	return a, nil
 }
@@ -180,7 +183,8 @@ func printResolved(w io.Writer, d keyadmin.Decision, r keyadmin.Record) error {
 	}
 	switch d.Action {
 	case retrysafe.ResolveComplete:
-		text += fmt.Sprintf(" is completed: every retry of the request gets this answer, and the operation does not run again.%s\n\n  HTTP status %d\n",
+		text += fmt.Sprintf(" is completed: every retry of the request gets this answer, and the operation does not "+
+			"run again.%s\n\n  HTTP status %d\n",
 			free, d.Answer.Status)
 		for _, name := range slices.Sorted(maps.Keys(d.Answer.Header)) {
 			for _, value := range d.Answer.Header[name] {
@@ -189,9 +193,11 @@ func printResolved(w io.Writer, d keyadmin.Decision, r keyadmin.Record) error {
 		}
 		text += fmt.Sprintf("  %d bytes of body\n", len(d.Answer.Body))
 	case retrysafe.ResolveFail:
-		text += " has failed: every retry of the request is told that the operation was not executed and will not run under this key." + free + "\n"
+		text += " has failed: every retry of the request is told that the operation was not executed and will not " +
+			"run under this key." + free + "\n"
 	case retrysafe.ResolveRelease:
-		text += " is released: the next retry of the same request runs the operation. If the earlier attempt had its effect, or still " +
+		text += " is released: the next retry of the same request runs the operation. If the earlier attempt had its " +
+			"effect, or still " +
 			"has it, it happens twice.\n"
 	}
 	_, err := io.WriteString(w, text)

@@ -35,7 +35,8 @@ func resolvings(t *testing.T) []resolving {
 	answer := filepath.Join(t.TempDir(), "answer.json")
 	clitest.Must(t, os.WriteFile(answer, []byte(foundAnswer), 0o600))
 	return []resolving{
-		{"complete", []string{"--complete=" + answer, "--status=202", "--header=Location: /charges/17"}, 202, foundAnswer, 1, "every retry of the request gets this answer"},
+		{"complete", []string{"--complete=" + answer, "--status=202", "--header=Location: /charges/17"}, 202,
+			foundAnswer, 1, "every retry of the request gets this answer"},
 		{"fail", []string{"--fail"}, 422, "", 1, "will not run under this key"},
 		{"release", []string{"--release"}, 201, "charge 2", 2, "happens twice"},
 	}
@@ -81,7 +82,8 @@ func abandoned(t *testing.T, store string) string {
 // resolve carries the decision out, after a dry run that must change nothing, and a second one is refused.
 func (r resolving) resolve(t *testing.T, store, digest string) {
 	t.Helper()
-	args := append([]string{"keys", "resolve", digest, "--store=" + store, "--reason=found in the test", "--by=alice"}, r.flags...)
+	args := append([]string{"keys", "resolve", digest, "--store=" + store, "--reason=found in the test",
+		"--by=alice"}, r.flags...)
 	dry := clitest.Run(t, append(args, "--dry-run")...)
 	clitest.Want(t, "exit code of a dry run: "+dry.Stderr, dry.Code, cli.ExitOK)
 	clitest.WantText(t, "a dry run", dry.Stdout, "nothing was changed", r.says)
@@ -113,7 +115,8 @@ func TestResolveWhileAProxyHasTheFile(t *testing.T) {
 			up, file := clitest.NewAPI(t), filepath.Join(t.TempDir(), "keys.db")
 			goOn := sync.OnceFunc(func() { close(up.GoOn) })
 			t.Cleanup(goOn)
-			args := []string{"--upstream=" + up.URL, "--store=" + file, "--config=" + clitest.WriteFile(t, "defaults: {lease: 1s}\n")}
+			args := []string{"--upstream=" + up.URL, "--store=" + file,
+				"--config=" + clitest.WriteFile(t, "defaults: {lease: 1s}\n")}
 			first := clitest.StartProxy(t, args...)
 			go first.Post("k", "amount=1", "X-Hold", "1") // dies with the proxy
 			clitest.WaitFor(t, up.Began, "the operation to run")
@@ -150,7 +153,8 @@ func TestResolveBesideAZombie(t *testing.T) {
 			goOn := sync.OnceFunc(func() { close(up.GoOn) })
 			t.Cleanup(goOn)
 			rules := "--config=" + clitest.WriteFile(t, "defaults: {lease: 2s}\n")
-			zombie := clitest.StartProxy(t, "--upstream="+up.URL, "--store="+clitest.WithParam(store, "application_name=zombie"), rules)
+			zombie := clitest.StartProxy(t, "--upstream="+up.URL,
+				"--store="+clitest.WithParam(store, "application_name=zombie"), rules)
 			other := clitest.StartProxy(t, "--upstream="+up.URL, "--store="+store, rules)
 			woken := make(chan clitest.Reply, 1)
 			go zombie.Hold(woken)
@@ -163,7 +167,8 @@ func TestResolveBesideAZombie(t *testing.T) {
 			told := r.retry(other, r.action != "release")
 			zombie.Signal(syscall.SIGCONT)
 			goOn()
-			clitest.Want(t, "status for the zombie's client, which tries again", clitest.WaitFor(t, woken, "the zombie's answer").StatusCode, 409)
+			clitest.Want(t, "status for the zombie's client, which tries again",
+				clitest.WaitFor(t, woken, "the zombie's answer").StatusCode, 409)
 			for zombie.Line("trouble")["what"] != "lease_taken" { // its sweep may have noticed the pause before
 			}
 			for _, p := range []*clitest.Running{zombie, other} {
@@ -193,8 +198,9 @@ func pause(p *clitest.Running, store, application string) {
 	p.T.Helper()
 	for late := time.Now().Add(time.Minute); ; {
 		p.Signal(syscall.SIGSTOP)
-		busy := clitest.Postgres.Get(p.T).PsqlAt(p.T, store, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
-			"application_name = '"+application+"' AND state <> 'idle'")
+		busy := clitest.Postgres.Get(p.T).PsqlAt(p.T, store,
+			"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND "+
+				"application_name = '"+application+"' AND state <> 'idle'")
 		if busy == "0" {
 			return
 		}

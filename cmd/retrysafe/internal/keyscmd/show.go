@@ -48,7 +48,8 @@ func (c showCmd) Run(s *cli.Streams) error {
 func meaning(r keyadmin.Record) string {
 	switch r.State {
 	case keyadmin.Abandoned:
-		return "the operation started, and whether it completed is unknown; unless the route says otherwise, retries are refused"
+		return "the operation started, and whether it completed is unknown; unless the route says otherwise, retries " +
+			"are refused"
 	case keyadmin.InFlight:
 		return "an attempt is working on it"
 	case keyadmin.Released:

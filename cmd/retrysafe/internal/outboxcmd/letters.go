@@ -30,7 +30,8 @@ func (c listCmd) Run(s *cli.Streams) error {
 				return false, nil
 			}
 			n++
-			return true, table.Add(newLetterJSON(l), cli.Clean(l.Key), cli.Clean(l.Topic), cli.Clean(l.Aggregate), strconv.Itoa(l.Try),
+			return true, table.Add(newLetterJSON(l), cli.Clean(l.Key), cli.Clean(l.Topic), cli.Clean(l.Aggregate),
+				strconv.Itoa(l.Try),
 				cli.Span(l.Age), cli.Span(l.DeadFor), cli.Shorten(cli.Clean(l.Error)))
 		})
 		if err != nil {
@@ -132,9 +133,10 @@ func (c redeliverCmd) Run(s *cli.Streams) error {
 	}
 	return c.with(func(ctx context.Context, box *outbox.Outbox) error {
 		if !c.All {
-			return eachKey(s, c.JSON, c.Keys, "redelivered", "relays send it again, under the same key", func(key string) (int, error) {
-				return box.Redeliver(ctx, key)
-			})
+			return eachKey(s, c.JSON, c.Keys, "redelivered", "relays send it again, under the same key",
+				func(key string) (int, error) {
+					return box.Redeliver(ctx, key)
+				})
 		}
 		n := 0
 		err := letters(ctx, box, c.Topic, func(l outbox.Letter) (bool, error) {

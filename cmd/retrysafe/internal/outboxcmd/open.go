@@ -78,7 +78,8 @@ func (r outboxRef) openDB(ctx context.Context) (*sql.DB, func(), error) {
 		}, nil
 	}
 	if _, err := os.Stat(r.store.Path); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, cli.Refusef("store %s: there is no such file; an outbox is in the database that your program writes to", r.store.Path)
+		return nil, nil, cli.Refusef("store %s: there is no such file; an outbox is in the database that your "+
+			"program writes to", r.store.Path)
 	}
 	path, err := filepath.Abs(r.store.Path)
 	if err != nil {
@@ -100,7 +101,8 @@ func (r outboxRef) explain(err error) error {
 	case err == nil, errors.As(err, &told):
 		return err
 	case errors.As(err, &server) && server.Code == "42P01", err != nil && strings.Contains(err.Error(), "no such table"):
-		return fmt.Errorf("store %s has no outbox %s: name its --table or --schema, or make it with: retrysafe outbox migrate",
+		return fmt.Errorf("store %s has no outbox %s: name its --table or --schema, or make it with: retrysafe "+
+			"outbox migrate",
 			r.store.Name, r.table())
 	case r.store.Postgres != nil:
 		return r.store.Postgres.Explain(err)

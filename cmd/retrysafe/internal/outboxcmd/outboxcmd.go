@@ -85,8 +85,9 @@ func (c statsCmd) Run(s *cli.Streams) error {
 		}
 		if c.JSON {
 			return cli.PrintJSON(s.Out, map[string]any{
-				"pending": stats.Pending, "due": stats.Due, "in_flight": stats.InFlight, "oldest_seconds": stats.OldestAge.Seconds(),
-				"most_tries": stats.MostTries, "dead": stats.Dead,
+				"pending": stats.Pending, "due": stats.Due, "in_flight": stats.InFlight,
+				"oldest_seconds": stats.OldestAge.Seconds(),
+				"most_tries":     stats.MostTries, "dead": stats.Dead,
 			})
 		}
 		_, err = fmt.Fprintf(s.Out, `pending       %d

@@ -66,7 +66,8 @@ func newLetterbox(t *testing.T, db *sql.DB, d outbox.Dialect, o outbox.Options, 
 		clitest.WantText(t, "output", got.Stdout, says)
 	}
 	for _, m := range []outbox.Message{
-		{Key: "one", Topic: "a", Aggregate: "order 1", Header: map[string]string{"Content-Type": "text/plain"}, Body: []byte("first\nline")},
+		{Key: "one", Topic: "a", Aggregate: "order 1", Header: map[string]string{"Content-Type": "text/plain"},
+			Body: []byte("first\nline")},
 		{Key: "two", Topic: "b"},
 		{Key: "three", Topic: "a", Aggregate: "\x1b[2Jorder", Body: []byte("\x00\xff\x1b[2J")},
 	} {
@@ -116,7 +117,8 @@ func TestOutboxList(t *testing.T) {
 	withLetters(t, func(b *letterbox) {
 		all := b.run("list")
 		clitest.Want(t, "exit code", all.Code, cli.ExitOK)
-		clitest.WantText(t, "list", all.Stdout, "KEY", "one", "order 1", "two", `"\x1b[2Jorder"`, `no one is \x1b[2J there`, "3 dead letters\n")
+		clitest.WantText(t, "list", all.Stdout, "KEY", "one", "order 1", "two", `"\x1b[2Jorder"`,
+			`no one is \x1b[2J there`, "3 dead letters\n")
 		if strings.Contains(all.Stdout, "\x1b") || strings.Contains(all.Stdout, "fine") {
 			t.Errorf("the list has what it should not have:\n%q", all.Stdout)
 		}
@@ -127,7 +129,8 @@ func TestOutboxList(t *testing.T) {
 		clitest.Want(t, "lines of JSON", len(lines), 3)
 		var l letterJSON
 		clitest.Must(t, json.Unmarshal([]byte(lines[2]), &l))
-		if l.Key != "three" || l.Tries != 1 || string(l.BodyBase64) != "\x00\xff\x1b[2J" || l.Body != nil || l.Error != "no one is \x1b[2J there" {
+		if l.Key != "three" || l.Tries != 1 || string(l.BodyBase64) != "\x00\xff\x1b[2J" || l.Body != nil ||
+			l.Error != "no one is \x1b[2J there" {
 			t.Errorf("got %+v", l)
 		}
 	})
@@ -136,7 +139,8 @@ func TestOutboxList(t *testing.T) {
 // Seen to fail with a binary body printed as it is.
 func TestOutboxShow(t *testing.T) {
 	withLetters(t, func(b *letterbox) {
-		clitest.WantText(t, "text", b.run("show", "one").Stdout, "order 1", "Content-Type: text/plain", "10 bytes\n\nfirst\nline\n")
+		clitest.WantText(t, "text", b.run("show", "one").Stdout, "order 1", "Content-Type: text/plain",
+			"10 bytes\n\nfirst\nline\n")
 		binary := b.run("show", "three").Stdout
 		clitest.WantText(t, "binary", binary, "6 bytes, not text", "00000000  00 ff 1b")
 		clitest.Want(t, "escapes", strings.Contains(binary, "\x1b"), false)

@@ -25,7 +25,8 @@ func catalogue() (all []probe.Case) {
 func (c runCmd) chooseFor(p recipe.Protocol) ([]probe.Case, error) {
 	for _, name := range c.Only {
 		if name = caseName(name); isCase(catalogue(), name) && !isCase(p.Cases, name) {
-			return nil, cli.Refusef("--only %s: %s is for %s, whose cases are %s to %s", name, c.Recipe, p.Name, p.Cases[0].ID, p.Cases[len(p.Cases)-1].ID)
+			return nil, cli.Refusef("--only %s: %s is for %s, whose cases are %s to %s", name, c.Recipe, p.Name,
+				p.Cases[0].ID, p.Cases[len(p.Cases)-1].ID)
 		}
 	}
 	return c.choose(p.Cases)
@@ -90,7 +91,9 @@ func list(w io.Writer, all []probe.Case) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s. \"safe\" marks the cases of the badge; retrysafe probe --explain %s describes one case.\n", cases(len(all)), all[0].ID)
+	_, err := fmt.Fprintf(w,
+		"\n%s. \"safe\" marks the cases of the badge; retrysafe probe --explain %s describes one case.\n",
+		cases(len(all)), all[0].ID)
 	return err
 }
 

@@ -25,11 +25,14 @@ func TestProbeAServiceOverGRPC(t *testing.T) {
 	t.Parallel()
 	s, dir := newGRPCShop(t, grpcServed{}), t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	got := probeWith(t, "--recipe", grpcRecipe(t, "grpc://"+s.address, "count: {get: {url: '"+s.counts+"', pointer: /made}}\n"), "--json",
-		"--html", at("r.html"), "--junit", at("r.xml"), "--sarif", at("r.sarif"), "--badge", at("r.svg"), "--observed", at("o.json"))
+	got := probeWith(t, "--recipe", grpcRecipe(t, "grpc://"+s.address,
+		"count: {get: {url: '"+s.counts+"', pointer: /made}}\n"), "--json",
+		"--html", at("r.html"), "--junit", at("r.xml"), "--sarif", at("r.sarif"), "--badge", at("r.svg"),
+		"--observed", at("o.json"))
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	clitest.WantText(t, "what it says", got.Stderr, "8 cases against grpc://"+s.address, "by the rules of ietf",
-		"create resources: grpc.testing.TestService/UnaryCall, at most 5000 requests", "GET "+s.counts, "G gRPC: 2 INFO, 6 PASS")
+		"create resources: grpc.testing.TestService/UnaryCall, at most 5000 requests", "GET "+s.counts,
+		"G gRPC: 2 INFO, 6 PASS")
 	var r probe.Report
 	if err := json.Unmarshal([]byte(got.Stdout), &r); err != nil {
 		t.Fatalf("%v\n%s", err, got.Stdout)
@@ -52,8 +55,9 @@ func TestProbeAServiceOverGRPC(t *testing.T) {
 		texts[name] = string(text)
 	}
 	for name, part := range map[string]string{
-		"table": "G01 PASS", "markdown": "| G01 | ", "r.html": "Safe to retry", "r.xml": `classname="probe.gRPC"`, "r.sarif": `"G01"`,
-		"r.svg": "retry-safe: yes", "o.json": `"protocol": "grpc"`,
+		"table": "G01 PASS", "markdown": "| G01 | ", "r.html": "Safe to retry", "r.xml": `classname="probe.gRPC"`,
+		"r.sarif": `"G01"`,
+		"r.svg":   "retry-safe: yes", "o.json": `"protocol": "grpc"`,
 	} {
 		clitest.WantText(t, name, texts[name], part)
 		if strings.Contains(texts[name], "s3cret") {
@@ -69,7 +73,8 @@ func TestProbeAServiceThatForgetsItsKeys(t *testing.T) {
 	html := filepath.Join(t.TempDir(), "r.html")
 	got := probeWith(t, "--recipe", grpcRecipe(t, "grpc://"+s.address, ""), "--html", html)
 	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
-	clitest.WantText(t, "table", got.Stdout, "G01 FAIL", "it ran again", "TestService/UnaryCall", "Save the response with the key")
+	clitest.WantText(t, "table", got.Stdout, "G01 FAIL", "it ran again", "TestService/UnaryCall",
+		"Save the response with the key")
 	clitest.WantText(t, "what it says", got.Stderr, "failed")
 	page, err := os.ReadFile(html)
 	if err != nil {
@@ -94,7 +99,8 @@ func TestProbeOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	recipe := grpcRecipe(t, "grpcs://"+s.address, "")
-	got := clitest.RunWith(t, []string{"PROBE_A=s3cret", "SSL_CERT_FILE=" + roots}, "probe", "--only=G01", "--recipe", recipe)
+	got := clitest.RunWith(t, []string{"PROBE_A=s3cret", "SSL_CERT_FILE=" + roots}, "probe", "--only=G01", "--recipe",
+		recipe)
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	stranger := probeWith(t, "--only=G01", "--recipe", recipe)
 	clitest.Want(t, "exit code without the root", stranger.Code, cli.ExitFailed)
@@ -125,21 +131,34 @@ func TestProbeRefusesARecipeForGRPC(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"not on this machine", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "")}, []string{"grpc://192.0.2.1:443 is not on this machine", "i_own_this: true", "--allow-remote"}},
-		{"without a terminal", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "i_own_this: true\n"), "--allow-remote"}, []string{"TestService/UnaryCall", "--yes"}},
-		{"a mistake", []string{"--recipe", changed("request:", "reqest:")}, []string{"grpc.yaml:4:3", `did you mean "request"?`}},
-		{"a field of HTTP's", []string{"--recipe", changed("identity:", "key_header: X-Key\nidentity:")}, []string{"grpc.yaml:5:13", "key_metadata"}},
-		{"a profile of HTTP's", []string{"--profile=stripe", "--recipe", here}, []string{"--profile stripe", "for gRPC", "aip155, ietf, none"}},
+		{"not on this machine", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "")},
+			[]string{"grpc://192.0.2.1:443 is not on this machine", "i_own_this: true", "--allow-remote"}},
+		{"without a terminal", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "i_own_this: true\n"),
+			"--allow-remote"}, []string{"TestService/UnaryCall", "--yes"}},
+		{"a mistake", []string{"--recipe", changed("request:", "reqest:")},
+			[]string{"grpc.yaml:4:3", `did you mean "request"?`}},
+		{"a field of HTTP's", []string{"--recipe", changed("identity:", "key_header: X-Key\nidentity:")},
+			[]string{"grpc.yaml:5:13", "key_metadata"}},
+		{"a profile of HTTP's", []string{"--profile=stripe", "--recipe", here},
+			[]string{"--profile stripe", "for gRPC", "aip155, ietf, none"}},
 		{"a profile of gRPC's", []string{"--profile=aip155", "--recipe", overHTTP}, []string{"for HTTP", "ietf-strict"}},
-		{"a target of HTTP's", []string{"http://127.0.0.1:1", "--recipe", here}, []string{"grpc.yaml is for gRPC", "grpc://127.0.0.1:50051"}},
-		{"a target of gRPC's", []string{"grpc://127.0.0.1:1", "--recipe", overHTTP}, []string{"payments.yaml is for HTTP", "http://127.0.0.1:8080"}},
-		{"a case of HTTP's", []string{"--only=G01,m01", "--recipe", here}, []string{"--only M01", "grpc.yaml is for gRPC", "G01 to G08"}},
-		{"a group of gRPC's", []string{"--only=g", "--recipe", overHTTP}, []string{"--only G", "payments.yaml is for HTTP", "B01 to T07"}},
+		{"a target of HTTP's", []string{"http://127.0.0.1:1", "--recipe", here},
+			[]string{"grpc.yaml is for gRPC", "grpc://127.0.0.1:50051"}},
+		{"a target of gRPC's", []string{"grpc://127.0.0.1:1", "--recipe", overHTTP},
+			[]string{"payments.yaml is for HTTP", "http://127.0.0.1:8080"}},
+		{"a case of HTTP's", []string{"--only=G01,m01", "--recipe", here},
+			[]string{"--only M01", "grpc.yaml is for gRPC", "G01 to G08"}},
+		{"a group of gRPC's", []string{"--only=g", "--recipe", overHTTP},
+			[]string{"--only G", "payments.yaml is for HTTP", "B01 to T07"}},
 		{"no case left", []string{"--safe", "--only=G08", "--recipe", here}, []string{"no case to play"}},
-		{"no such method", []string{"--recipe", changed("TestService/UnaryCall", "TestService/Make")}, []string{"grpc.yaml: ", "has no method Make: there are"}},
-		{"no such service", []string{"--recipe", changed("TestService/UnaryCall", "Shop/Make")}, []string{"grpc.yaml: ", "grpc.testing.Shop"}},
-		{"no such field", []string{"--recipe", changed("responseSize", "size")}, []string{"grpc.yaml: ", "is no grpc.testing.SimpleRequest", `"size"`}},
-		{"a key in no field", []string{"--recipe", changed("identity:", "  key_field: request_id\nidentity:")}, []string{"has no field request_id"}},
+		{"no such method", []string{"--recipe", changed("TestService/UnaryCall", "TestService/Make")},
+			[]string{"grpc.yaml: ", "has no method Make: there are"}},
+		{"no such service", []string{"--recipe", changed("TestService/UnaryCall", "Shop/Make")},
+			[]string{"grpc.yaml: ", "grpc.testing.Shop"}},
+		{"no such field", []string{"--recipe", changed("responseSize", "size")},
+			[]string{"grpc.yaml: ", "is no grpc.testing.SimpleRequest", `"size"`}},
+		{"a key in no field", []string{"--recipe", changed("identity:", "  key_field: request_id\nidentity:")},
+			[]string{"has no field request_id"}},
 	} {
 		got := probeWith(t, c.args...)
 		clitest.Want(t, c.name+": exit code", got.Code, cli.ExitRefused)
@@ -181,10 +200,12 @@ func TestSafeCasesOverGRPC(t *testing.T) {
 			safe++
 		}
 	}
-	clitest.Want(t, "cases of the badge", report.Safe(&probe.Report{Observed: probe.Observed{Protocol: "grpc"}}).Asked, safe)
+	clitest.Want(t, "cases of the badge",
+		report.Safe(&probe.Report{Observed: probe.Observed{Protocol: "grpc"}}).Asked, safe)
 	s := newGRPCShop(t, grpcServed{})
 	badge := filepath.Join(t.TempDir(), "r.svg")
-	got := probeWith(t, "--safe", "--skip=G04,M01", "--recipe", grpcRecipe(t, "grpc://"+s.address, "limits: {burst: 5}\n"), "--badge", badge)
+	got := probeWith(t, "--safe", "--skip=G04,M01", "--recipe",
+		grpcRecipe(t, "grpc://"+s.address, "limits: {burst: 5}\n"), "--badge", badge)
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	text, err := os.ReadFile(badge)
 	if err != nil {

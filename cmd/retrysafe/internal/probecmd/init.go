@@ -109,7 +109,8 @@ func (c initCmd) draft(stdin *os.File) (*draft.Draft, error) {
 	command := c.Curl
 	if command == "" {
 		if cli.IsTerminal(stdin) {
-			return nil, cli.Refusef("no curl command: give one that creates a resource, as in --curl 'curl localhost:8080/payments -d amount=500'")
+			return nil, cli.Refusef("no curl command: give one that creates a resource, as in --curl 'curl " +
+				"localhost:8080/payments -d amount=500'")
 		}
 		text, err := io.ReadAll(io.LimitReader(stdin, maxCommand))
 		if err != nil {
@@ -160,7 +161,8 @@ func (c initCmd) add(d *draft.Draft) error {
 	d.CountPath, d.CountPointer, _ = strings.Cut(c.Count, "#")
 	d.SlowPath = c.Slow
 	if c.SecondCaller && !d.AddSecondCaller() {
-		return cli.Refusef("--second-caller: the request does not identify its caller; add a credential to the command, as in -H 'Authorization: Bearer me'")
+		return cli.Refusef("--second-caller: the request does not identify its caller; add a credential to the " +
+			"command, as in -H 'Authorization: Bearer me'")
 	}
 	return nil
 }

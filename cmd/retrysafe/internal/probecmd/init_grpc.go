@@ -27,7 +27,8 @@ func (c initCmd) checkForGRPC() error {
 	}
 	if c.GRPC == "" {
 		for flag, given := range map[string]bool{
-			"--method": c.Method != "", "--metadata": len(c.Metadata) > 0, "--allow-remote": c.AllowRemote, "--i-own-this": c.IOwnThis,
+			"--method": c.Method != "", "--metadata": len(c.Metadata) > 0, "--allow-remote": c.AllowRemote,
+			"--i-own-this": c.IOwnThis,
 		} {
 			if given {
 				return cli.Refusef("%s is for gRPC and needs the server, as in --grpc grpc://127.0.0.1:50051", flag)
@@ -43,11 +44,13 @@ func (c initCmd) checkForGRPC() error {
 	case c.Target != "":
 		return cli.Refusef("--target %s: --grpc already names the server", c.Target)
 	case c.Identity != "" && !strings.HasPrefix(c.Identity, "/"):
-		return cli.Refusef("--identity %s: for gRPC it is a JSON pointer into the response, as in /%s", c.Identity, c.Identity)
+		return cli.Refusef("--identity %s: for gRPC it is a JSON pointer into the response, as in /%s", c.Identity,
+			c.Identity)
 	case c.Count != "" && !strings.HasPrefix(c.Count, "http://") && !strings.HasPrefix(c.Count, "https://"):
 		return cli.Refusef("--count %s: for gRPC it is a URL, as in http://127.0.0.1:8080/payments#/total", c.Count)
 	case c.Profile != "" && !slices.Contains(grpcprobe.Profiles(), c.Profile):
-		return cli.Refusef("unsupported --profile %s for gRPC; supported: %s", c.Profile, strings.Join(grpcprobe.Profiles(), ", "))
+		return cli.Refusef("unsupported --profile %s for gRPC; supported: %s", c.Profile,
+			strings.Join(grpcprobe.Profiles(), ", "))
 	}
 	return nil
 }
@@ -105,7 +108,8 @@ func (c initCmd) choose(s draft.Service) (*draft.Draft, error) {
 		}
 	}
 	if c.SecondCaller && !d.AddSecondCaller() {
-		return nil, errors.New("--second-caller: no metadata identifies the caller; add --metadata 'authorization: Bearer me'")
+		return nil, errors.New("--second-caller: no metadata identifies the caller; add --metadata 'authorization: " +
+			"Bearer me'")
 	}
 	return d, d.Settle()
 }
@@ -122,6 +126,7 @@ func (c initCmd) permit(target *url.URL) error {
 		}
 	}
 	slices.Sort(missing)
-	return cli.Refusef("%s is not on this machine, and the probe creates resources and sends faulty requests on purpose; if it is yours and meant for tests, say so: %s",
+	return cli.Refusef("%s is not on this machine, and the probe creates resources and sends faulty requests on "+
+		"purpose; if it is yours and meant for tests, say so: %s",
 		target.Redacted(), strings.Join(missing, ", and "))
 }

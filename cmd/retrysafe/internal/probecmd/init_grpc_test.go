@@ -23,14 +23,17 @@ func TestFromReflectionToAReport(t *testing.T) {
 		"--metadata=authorization: Bearer ${PROBE_CREDENTIAL_A}", "--metadata=x-team: one", "--count="+s.counts+"#/made")
 	clitest.Want(t, "exit code", made.Code, cli.ExitOK)
 	clitest.Want(t, "things made", s.made.Load(), 0)
-	clitest.WantText(t, "what it says", made.Stderr, "recipe.yaml: grpc.testing.TestService/UnaryCall at grpc://"+s.address,
+	clitest.WantText(t, "what it says", made.Stderr,
+		"recipe.yaml: grpc.testing.TestService/UnaryCall at grpc://"+s.address,
 		"export PROBE_CREDENTIAL_A=", "what follows Bearer in authorization", "retrysafe probe")
 	text, err := os.ReadFile(filepath.Join(dir, "recipe.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	clitest.WantText(t, "recipe", string(text), "target: grpc://"+s.address+"\n", "profile: ietf\n", "  method: grpc.testing.TestService/UnaryCall\n", "    x-team: one\n",
-		`"responseType": "COMPRESSABLE"`, `"payload": {`, "identity: {pointer: /serverId}", "pointer: /made}", "authorization: \"Bearer ${PROBE_CREDENTIAL_A}\"",
+	clitest.WantText(t, "recipe", string(text), "target: grpc://"+s.address+"\n", "profile: ietf\n",
+		"  method: grpc.testing.TestService/UnaryCall\n", "    x-team: one\n",
+		`"responseType": "COMPRESSABLE"`, `"payload": {`, "identity: {pointer: /serverId}", "pointer: /made}",
+		"authorization: \"Bearer ${PROBE_CREDENTIAL_A}\"",
 		"\nvariants:\n  slow: {method: grpc.testing.TestService/CacheableUnaryCall}")
 	got := in(t, dir, "", "probe", "--safe")
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
@@ -57,22 +60,38 @@ func TestInitForGRPCRefuses(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"no server", []string{"--grpc=grpc://" + closed}, cli.ExitFailed, []string{"--grpc: target " + closed, "see that the server runs"}},
-		{"no reflection", []string{"--grpc=grpc://" + hidden.address}, cli.ExitFailed, []string{"does not offer reflection", "reflection.Register(server)"}},
-		{"TLS to one in the clear", []string{"--grpc=grpcs://" + plain.address}, cli.ExitFailed, []string{"does not speak TLS there", "grpc://"}},
-		{"in the clear to one with TLS", []string{"--grpc=grpc://" + secret.address}, cli.ExitFailed, []string{"want TLS", "grpcs://"}},
-		{"a stranger's certificate", []string{"--grpc=grpcs://" + secret.address}, cli.ExitFailed, []string{"not trusted", "SSL_CERT_FILE"}},
-		{"several methods", []string{here}, cli.ExitRefused, []string{"--method\n  grpc.testing.TestService/", "TestService/UnaryCall"}},
-		{"no such method", []string{here, "--method=UnaryCal"}, cli.ExitRefused, []string{"no method UnaryCal", "did you mean grpc.testing.TestService/UnaryCall?"}},
-		{"a stream", []string{here, "--method=StreamingOutputCall"}, cli.ExitRefused, []string{"StreamingOutputCall is a stream", "unary"}},
-		{"nothing in the response", []string{here, "--method=EmptyCall"}, cli.ExitRefused, []string{"nothing in grpc.testing.Empty", "--identity"}},
-		{"an identity by another name", []string{here, "--method=UnaryCall", "--identity=/server_id"}, cli.ExitRefused, []string{"write /serverId"}},
-		{"an identity in a header", []string{here, "--method=UnaryCall", "--identity=Location"}, cli.ExitRefused, []string{"JSON pointer"}},
-		{"a key in no field", []string{here, "--method=UnaryCall", "--profile=aip155"}, cli.ExitRefused, []string{"a field request_id"}},
-		{"a profile of HTTP's", []string{here, "--profile=stripe"}, cli.ExitRefused, []string{"for gRPC; supported: aip155, ietf, none"}},
-		{"not on this machine", []string{"--grpc=grpc://192.0.2.1:443"}, cli.ExitRefused, []string{"grpc://192.0.2.1:443 is not on this machine", "--allow-remote, and --i-own-this"}},
-		{"a remote server", []string{"--grpc=grpc://192.0.2.1:443", "--allow-remote"}, cli.ExitRefused, []string{"say so: --i-own-this"}},
-		{"a target of HTTP's", []string{"--grpc=http://127.0.0.1:1"}, cli.ExitRefused, []string{"--grpc: ", "write grpc://127.0.0.1:50051"}},
+		{"no server", []string{"--grpc=grpc://" + closed}, cli.ExitFailed,
+			[]string{"--grpc: target " + closed, "see that the server runs"}},
+		{"no reflection", []string{"--grpc=grpc://" + hidden.address}, cli.ExitFailed,
+			[]string{"does not offer reflection", "reflection.Register(server)"}},
+		{"TLS to one in the clear", []string{"--grpc=grpcs://" + plain.address}, cli.ExitFailed,
+			[]string{"does not speak TLS there", "grpc://"}},
+		{"in the clear to one with TLS", []string{"--grpc=grpc://" + secret.address}, cli.ExitFailed,
+			[]string{"want TLS", "grpcs://"}},
+		{"a stranger's certificate", []string{"--grpc=grpcs://" + secret.address}, cli.ExitFailed,
+			[]string{"not trusted", "SSL_CERT_FILE"}},
+		{"several methods", []string{here}, cli.ExitRefused,
+			[]string{"--method\n  grpc.testing.TestService/", "TestService/UnaryCall"}},
+		{"no such method", []string{here, "--method=UnaryCal"}, cli.ExitRefused,
+			[]string{"no method UnaryCal", "did you mean grpc.testing.TestService/UnaryCall?"}},
+		{"a stream", []string{here, "--method=StreamingOutputCall"}, cli.ExitRefused,
+			[]string{"StreamingOutputCall is a stream", "unary"}},
+		{"nothing in the response", []string{here, "--method=EmptyCall"}, cli.ExitRefused,
+			[]string{"nothing in grpc.testing.Empty", "--identity"}},
+		{"an identity by another name", []string{here, "--method=UnaryCall", "--identity=/server_id"},
+			cli.ExitRefused, []string{"write /serverId"}},
+		{"an identity in a header", []string{here, "--method=UnaryCall", "--identity=Location"}, cli.ExitRefused,
+			[]string{"JSON pointer"}},
+		{"a key in no field", []string{here, "--method=UnaryCall", "--profile=aip155"}, cli.ExitRefused,
+			[]string{"a field request_id"}},
+		{"a profile of HTTP's", []string{here, "--profile=stripe"}, cli.ExitRefused,
+			[]string{"for gRPC; supported: aip155, ietf, none"}},
+		{"not on this machine", []string{"--grpc=grpc://192.0.2.1:443"}, cli.ExitRefused,
+			[]string{"grpc://192.0.2.1:443 is not on this machine", "--allow-remote, and --i-own-this"}},
+		{"a remote server", []string{"--grpc=grpc://192.0.2.1:443", "--allow-remote"}, cli.ExitRefused,
+			[]string{"say so: --i-own-this"}},
+		{"a target of HTTP's", []string{"--grpc=http://127.0.0.1:1"}, cli.ExitRefused,
+			[]string{"--grpc: ", "write grpc://127.0.0.1:50051"}},
 		{"a target without port", []string{"--grpc=grpc://localhost"}, cli.ExitRefused, []string{"no port"}},
 		{"a server for a name", []string{"grpc://127.0.0.1:1"}, cli.ExitRefused, []string{"--grpc grpc://127.0.0.1:1"}},
 		{"two sources", []string{here, "--curl=x"}, cli.ExitRefused, []string{"give one"}},
@@ -81,10 +100,14 @@ func TestInitForGRPCRefuses(t *testing.T) {
 		{"a method of nothing", []string{"--method=UnaryCall"}, cli.ExitRefused, []string{"--grpc grpc://127.0.0.1:50051"}},
 		{"metadata without a name", []string{here, "--metadata=s3cret"}, cli.ExitRefused, []string{"no colon"}},
 		{"metadata of gRPC's", []string{here, "--metadata=te: s3cret"}, cli.ExitRefused, []string{"belongs to gRPC"}},
-		{"a variable that is not set", []string{here, "--metadata=authorization: ${NOT_SET_HERE}"}, cli.ExitRefused, []string{"export NOT_SET_HERE"}},
-		{"a count that is no URL", []string{here, "--method=UnaryCall", "--count=/payments"}, cli.ExitRefused, []string{"http://127.0.0.1:8080/payments"}},
-		{"two callers of whom none says who it is", []string{here, "--method=UnaryCall", "--second-caller"}, cli.ExitRefused, []string{"--metadata 'authorization: Bearer me'"}},
-		{"a slow method that is not there", []string{here, "--method=UnaryCall", "--slow=Slowly"}, cli.ExitRefused, []string{"--slow: the server has no method Slowly"}},
+		{"a variable that is not set", []string{here, "--metadata=authorization: ${NOT_SET_HERE}"}, cli.ExitRefused,
+			[]string{"export NOT_SET_HERE"}},
+		{"a count that is no URL", []string{here, "--method=UnaryCall", "--count=/payments"}, cli.ExitRefused,
+			[]string{"http://127.0.0.1:8080/payments"}},
+		{"two callers of whom none says who it is", []string{here, "--method=UnaryCall", "--second-caller"},
+			cli.ExitRefused, []string{"--metadata 'authorization: Bearer me'"}},
+		{"a slow method that is not there", []string{here, "--method=UnaryCall", "--slow=Slowly"}, cli.ExitRefused,
+			[]string{"--slow: the server has no method Slowly"}},
 	} {
 		dir := t.TempDir()
 		got := in(t, dir, "", append([]string{"probe", "init"}, c.args...)...)

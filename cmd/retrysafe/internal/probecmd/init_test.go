@@ -32,9 +32,11 @@ func TestFromACurlLineToAReport(t *testing.T) {
 	s, dir := newShop(t), t.TempDir()
 	p := clitest.StartProxy(t, "--upstream="+s.URL, "--store=memory:")
 	made := in(t, dir, "", "probe", "init", "--curl",
-		"curl -sS "+p.URL+"/payments -H 'Authorization: Bearer s3cret' -H 'Idempotency-Key: \"x\"' --json '{\"amount\": 500}' | jq .")
+		"curl -sS "+p.URL+"/payments -H 'Authorization: Bearer s3cret' -H 'Idempotency-Key: \"x\"' --json "+
+			"'{\"amount\": 500}' | jq .")
 	clitest.Want(t, "exit code", made.Code, cli.ExitOK)
-	clitest.WantText(t, "what it says", made.Stderr, "recipe.yaml", "export PROBE_CREDENTIAL_A=", "what follows Bearer", "retrysafe probe")
+	clitest.WantText(t, "what it says", made.Stderr, "recipe.yaml", "export PROBE_CREDENTIAL_A=",
+		"what follows Bearer", "retrysafe probe")
 	text, _ := os.ReadFile(filepath.Join(dir, "recipe.yaml"))
 	clitest.WantText(t, "recipe", string(text), `{"amount": {{amount}}}`, "${PROBE_CREDENTIAL_A}")
 	if strings.Contains(string(text)+made.Stderr, "s3cret") {
@@ -75,9 +77,11 @@ paths:
       operationId: createPayment
       requestBody: {content: {application/json: {schema: {properties: {amount: {type: integer}}}}}}
 `), 0o600)
-	got := in(t, dir, "", "probe", "init", "-", "--openapi=api.yaml", "--operation=createPayment", "--identity=Location", "--profile=stripe", "--target=http://127.0.0.1:1/x")
+	got := in(t, dir, "", "probe", "init", "-", "--openapi=api.yaml", "--operation=createPayment",
+		"--identity=Location", "--profile=stripe", "--target=http://127.0.0.1:1/x")
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
-	clitest.WantText(t, "recipe", got.Stdout, "target: http://127.0.0.1:1/x", "path: /v1/payments", "{{amount}}", "{header: Location}", "profile: stripe")
+	clitest.WantText(t, "recipe", got.Stdout, "target: http://127.0.0.1:1/x", "path: /v1/payments", "{{amount}}",
+		"{header: Location}", "profile: stripe")
 	wrong := in(t, dir, "", "probe", "init", "--openapi=api.yaml", "--operation=createPaymnt")
 	clitest.Want(t, "exit code", wrong.Code, cli.ExitRefused)
 	clitest.WantText(t, "error", wrong.Stderr, "did you mean createPayment?", "POST /payments")
@@ -100,9 +104,11 @@ func TestInitRefuses(t *testing.T) {
 		{"a document that is not there", "", []string{"--openapi=y"}, "y"},
 		{"a profile", "curl localhost:1/a -d x", []string{"--profile=y"}, "ietf-strict"},
 		{"a count that is no path", "curl localhost:1/a -d x", []string{"--count=a"}, "begins with a slash"},
-		{"a count with a pointer that is none", "curl localhost:1/a -d x", []string{"--count=/a#total"}, "is no JSON pointer"},
+		{"a count with a pointer that is none", "curl localhost:1/a -d x", []string{"--count=/a#total"},
+			"is no JSON pointer"},
 		{"a slow path that is none", "curl localhost:1/a -d x", []string{"--slow=a"}, "--slow a"},
-		{"two callers of whom none says who it is", "curl localhost:1/a -d x", []string{"--second-caller"}, "Authorization: Bearer me"},
+		{"two callers of whom none says who it is", "curl localhost:1/a -d x", []string{"--second-caller"},
+			"Authorization: Bearer me"},
 		{"a target", "curl localhost:1/a -d x", []string{"--target=y"}, "http://127.0.0.1:8080"},
 		{"a header that cannot be", "curl localhost:1/a -d x", []string{"--identity=a b"}, "Idempotency-Key"},
 	} {

@@ -118,7 +118,8 @@ func (c runCmd) Run(s *cli.Streams) error {
 }
 
 // play opens what the recipe names, and runs the probe.
-func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, target *url.URL, choice []probe.Case) (err error) {
+func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, target *url.URL,
+	choice []probe.Case) (err error) {
 	r, done, err := file.Open(ctx, target)
 	if err != nil {
 		return cli.Refuse(err)
@@ -144,7 +145,8 @@ func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, tar
 
 // rehearse sends the recipe's request once. If that does not work no case would, and one explanation is better than
 // eighty.
-func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe) (ready bool, err error) {
+func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe) (ready bool,
+	err error) {
 	first, err := file.Run(ctx, *r, probe.Options{Only: []string{file.Protocol().First}})
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -161,7 +163,8 @@ func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File,
 	if err := c.write(s.Out, first); err != nil {
 		return false, err
 	}
-	return false, fmt.Errorf("the first request does not work, so nothing else was tried: check that %s runs, and that %s sends what it expects", r.Target.Redacted(), c.Recipe)
+	return false, fmt.Errorf("the first request does not work, so nothing else was tried: check that %s runs, and "+
+		"that %s sends what it expects", r.Target.Redacted(), c.Recipe)
 }
 
 func played(r *probe.Report) int {
@@ -195,7 +198,8 @@ func cases(n int) string {
 // load reads the recipe. Flags win over its lines.
 func (c runCmd) load() (*recipe.File, *url.URL, error) {
 	if _, err := os.Stat(c.Target); c.Target != "" && err == nil {
-		return nil, nil, cli.Refusef("%s is a file, but the argument is the address of the API; for a recipe write --recipe %s", c.Target, c.Target)
+		return nil, nil, cli.Refusef("%s is a file, but the argument is the address of the API; for a recipe write "+
+			"--recipe %s", c.Target, c.Target)
 	}
 	file, err := recipe.Load(c.Recipe)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -203,7 +207,8 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 		if strings.HasPrefix(c.Target, "grpc") {
 			from = "--grpc " + c.Target
 		}
-		return nil, nil, cli.Refusef("recipe %s does not exist; retrysafe probe init %s %s writes a first one", c.Recipe, c.Recipe, from)
+		return nil, nil, cli.Refusef("recipe %s does not exist; retrysafe probe init %s %s writes a first one",
+			c.Recipe, c.Recipe, from)
 	}
 	if err != nil {
 		return nil, nil, cli.Refuse(err)
@@ -211,7 +216,8 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 	speaks := file.Protocol()
 	if c.Profile != "" {
 		if !slices.Contains(speaks.Profiles, c.Profile) {
-			return nil, nil, cli.Refusef("unsupported --profile %s for %s; supported: %s", c.Profile, speaks.Name, strings.Join(speaks.Profiles, ", "))
+			return nil, nil, cli.Refusef("unsupported --profile %s for %s; supported: %s", c.Profile, speaks.Name,
+				strings.Join(speaks.Profiles, ", "))
 		}
 		file.Recipe.Profile = c.Profile
 	}
@@ -222,7 +228,8 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 		}
 	}
 	if target == nil {
-		return nil, nil, cli.Refusef("no target: name the address of the API, in the recipe or after retrysafe probe: %s", speaks.Targets)
+		return nil, nil, cli.Refusef("no target: name the address of the API, in the recipe or after retrysafe "+
+			"probe: %s", speaks.Targets)
 	}
 	return file, target, nil
 }
@@ -239,7 +246,8 @@ func (c runCmd) permit(file *recipe.File, target *url.URL) error {
 	if !c.AllowRemote {
 		missing = append(missing, "--allow-remote")
 	}
-	return cli.Refusef("%s is not on this machine, and the probe creates resources and sends faulty requests on purpose; if it is yours and meant for tests, say so: %s",
+	return cli.Refusef("%s is not on this machine, and the probe creates resources and sends faulty requests on "+
+		"purpose; if it is yours and meant for tests, say so: %s",
 		target.Redacted(), strings.Join(missing, ", and "))
 }
 

@@ -22,5 +22,6 @@ func TestProgress(t *testing.T) {
 		return b.String()
 	}
 	clitest.Want(t, "in a file", play(false), "B Basics: 2 PASS\nM Mismatch: 1 PASS\n")
-	clitest.Want(t, "on a terminal", play(true), "\r\033[K  0 of 3  B01 name\r\033[K  1 of 3  B02 name\r\033[K  2 of 3  M01 name\r\033[K")
+	clitest.Want(t, "on a terminal", play(true),
+		"\r\033[K  0 of 3  B01 name\r\033[K  1 of 3  B02 name\r\033[K  2 of 3  M01 name\r\033[K")
 }

@@ -25,7 +25,8 @@ func TestCheckTriesWhatIsNamed(t *testing.T) {
 
 	fresh := clitest.Run(t, append(flags, "--upstream="+up.URL)...)
 	clitest.Want(t, "exit code with a store to be made", fresh.Code, cli.ExitOK)
-	clitest.WantText(t, "output", fresh.Stderr, "ok      store "+keys+": does not exist yet", "ok      upstream "+up.URL+": accepts connections")
+	clitest.WantText(t, "output", fresh.Stderr, "ok      store "+keys+": does not exist yet",
+		"ok      upstream "+up.URL+": accepts connections")
 	clitest.WantText(t, "configuration", fresh.Stdout, "lease: 30s", "in_flight: 'wait:5s'")
 	if _, err := os.Stat(keys); err == nil {
 		t.Error("the check has made the store")
@@ -56,7 +57,8 @@ func TestCheckTriesWhatIsNamed(t *testing.T) {
 
 func TestCheckTriesAServer(t *testing.T) {
 	t.Parallel()
-	got := clitest.Run(t, "proxy", "--check", "--upstream="+clitest.NewAPI(t).URL, "--store=postgres://u:s3cret@127.0.0.1:1/db")
+	got := clitest.Run(t, "proxy", "--check", "--upstream="+clitest.NewAPI(t).URL,
+		"--store=postgres://u:s3cret@127.0.0.1:1/db")
 	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
 	clitest.WantText(t, "output", got.Stderr, "FAILED  store postgres://u:xxxxx@127.0.0.1:1/db: ", "no server listens")
 	if strings.Contains(got.Stdout+got.Stderr, "s3cret") {
@@ -109,7 +111,8 @@ func TestARevokedLoginGetsNoReplay(t *testing.T) {
 	config := clitest.WriteFile(t, "upstream: "+up.URL+"\nstore: 'memory:'\nauth: "+login.URL+"/whoami\n")
 	check := clitest.Run(t, "proxy", "--check", "--config="+config)
 	clitest.Want(t, "exit code", check.Code, cli.ExitOK)
-	clitest.WantText(t, "check", check.Stdout+check.Stderr, "auth: '"+login.URL+"/whoami'", "ok      auth 127.0.0.1:", "accepts connections")
+	clitest.WantText(t, "check", check.Stdout+check.Stderr, "auth: '"+login.URL+"/whoami'", "ok      auth 127.0.0.1:",
+		"accepts connections")
 	p := clitest.StartProxy(t, "--config="+config)
 	clitest.Want(t, "first", p.MustPost("k", "amount=1").StatusCode, 201)
 	clitest.Want(t, "replay", p.MustPost("k", "amount=1").Header.Get("Idempotent-Replayed"), "true")
@@ -129,10 +132,12 @@ func TestARevokedLoginGetsNoReplay(t *testing.T) {
 func TestWarningsAreShown(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)
-	name := clitest.WriteFile(t, "upstream: "+up.URL+"\nstore: 'memory:'\nroutes:\n  POST /payments:\n    ambiguous: release\n")
+	name := clitest.WriteFile(t,
+		"upstream: "+up.URL+"\nstore: 'memory:'\nroutes:\n  POST /payments:\n    ambiguous: release\n")
 	got := clitest.Run(t, "proxy", "--check", "--config="+name)
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
-	clitest.WantText(t, "output", got.Stderr, "warning: "+name+":5:16: ambiguous: release", "    ambiguous: release\n", "the retry runs it again", "write ambiguous: store")
+	clitest.WantText(t, "output", got.Stderr, "warning: "+name+":5:16: ambiguous: release",
+		"    ambiguous: release\n", "the retry runs it again", "write ambiguous: store")
 	line := clitest.StartProxy(t, "--config="+name).Log()
 	clitest.WantText(t, "log", line, `"level":"WARN"`, `"line":5`, "the retry runs it again")
 }

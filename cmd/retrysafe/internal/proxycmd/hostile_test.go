@@ -48,7 +48,8 @@ func TestHostileClients(t *testing.T) {
 		if i%2 == 0 {
 			key = "Idempotency-Key: " + rand.Text() + "\r\n"
 		}
-		return "POST /promised HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + strconv.Itoa(i) + "\r\n" + key + "Content-Length: 1048576\r\n\r\n{"
+		return "POST /promised HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + strconv.Itoa(i) + "\r\n" + key +
+			"Content-Length: 1048576\r\n\r\n{"
 	})
 	strangers.times(2000*share/100, untilCut, func(int) string { return "POST /payments HTTP/1.1\r\nHost: x\r\nX-Slow: " })
 	strangers.times(500*share/100, strangers.unread, func(i int) string {
@@ -81,7 +82,8 @@ func TestHostileClients(t *testing.T) {
 	stop()
 	strangers.all.Wait()
 	after := honest.untilBack(before + 100<<20)
-	t.Logf("honest: %d served, %d times told to come back, slowest %v; invented credentials answered: %d; peak %d MiB, before %d, after %d",
+	t.Logf("honest: %d served, %d times told to come back, slowest %v; invented credentials answered: %d; peak %d "+
+		"MiB, before %d, after %d",
 		honest.served, honest.later, honest.slowest, answered, peak>>20, before>>20, after>>20)
 }
 
@@ -174,7 +176,8 @@ func (a *attack) unread(net.Conn) {
 	}
 }
 
-// flood sends so many requests, or as many as it can in a while, each with a new credential and a new key. It returns how many were answered.
+// flood sends so many requests, or as many as it can in a while, each with a new credential and a new key. It returns
+// how many were answered.
 func (a *attack) flood(n int64, most time.Duration) int64 {
 	var left, answered atomic.Int64
 	end := time.Now().Add(most)

@@ -18,7 +18,8 @@ func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retry
 	}
 	listener, err := keyadmin.Listen(file.Path())
 	if err != nil {
-		log.Warn("retrysafe keys cannot reach this proxy", "error", err, "do", "stop the proxy before you use retrysafe keys with its store")
+		log.Warn("retrysafe keys cannot reach this proxy", "error", err, "do",
+			"stop the proxy before you use retrysafe keys with its store")
 		return func() {}
 	}
 	server := &http.Server{

@@ -121,7 +121,8 @@ func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store,
 		log.Info("keys whose outcome is unknown were not counted", "error", err)
 	case stats.Abandoned > 0 || stats.Pending > 0 && ref.Postgres == nil:
 		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned,
-			"why", "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their lease ends",
+			"why", "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 "+
+				"until their lease ends",
 			whatToDo(ref))
 	}
 }

@@ -33,7 +33,8 @@ type metrics struct {
 // newMetrics measures the store. Close it before the store.
 func newMetrics(store retrysafe.Store, log *slog.Logger) (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry(), unwatch: func() error { return nil }}
-	out, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(), exporter.WithoutTargetInfo())
+	out, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),
+		exporter.WithoutTargetInfo())
 	if err != nil {
 		return nil, err
 	}

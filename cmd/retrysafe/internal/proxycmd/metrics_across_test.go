@@ -63,7 +63,8 @@ func useClient(t *testing.T, o otelsafe.Options) {
 	})
 	clitest.Must(t, err)
 	caller := http.Client{Transport: transport}
-	if _, err := caller.Post(server.URL, "text/plain", strings.NewReader(secretKey)); !errors.Is(err, client.ErrOutcomeUnknown) {
+	if _, err := caller.Post(server.URL, "text/plain", strings.NewReader(secretKey)); !errors.Is(err,
+		client.ErrOutcomeUnknown) {
 		t.Errorf("got %v, want ErrOutcomeUnknown", err)
 	}
 	answers.Store(true)

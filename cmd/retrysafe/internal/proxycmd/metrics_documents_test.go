@@ -22,7 +22,8 @@ func checkDocuments(t *testing.T, s scrape) {
 		}
 	}
 	described := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(retrysafe_[a-z_]+)` \\| (\\w+) \\|").FindAllStringSubmatch(text, -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(retrysafe_[a-z_]+)` \\| (\\w+) \\|").
+		FindAllStringSubmatch(text, -1) {
 		described[row[1]] = row[2]
 	}
 	for name, kind := range s.types {
@@ -38,7 +39,8 @@ var selector = regexp.MustCompile(`\b(retrysafe_[a-z0-9_]+)(\{[^}]*\})?`)
 //
 // Seen to fail with given_up, retrysafe_zombies_total and the name of an alert misspelled in the rules.
 func checkRules(t *testing.T, s scrape) {
-	text := regexp.MustCompile(`(?m)^\s*#.*$`).ReplaceAllString(readDocument(t, "../../../../deploy/prometheus/retrysafe-rules.yml"), "")
+	text := regexp.MustCompile(`(?m)^\s*#.*$`).
+		ReplaceAllString(readDocument(t, "../../../../deploy/prometheus/retrysafe-rules.yml"), "")
 	found := selector.FindAllStringSubmatch(withoutRecorded(text), -1)
 	checkAlerts(t, text)
 	if len(found) < 15 {

@@ -98,7 +98,8 @@ func measureProxy(t *testing.T) *measuredProxy {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := clitest.StartProxy(t, "--upstream="+up.URL, "--config="+config, "--admin=127.0.0.1:0", "--metrics", "--store=keys.db")
+	p := clitest.StartProxy(t, "--upstream="+up.URL, "--config="+config, "--admin=127.0.0.1:0", "--metrics",
+		"--store=keys.db")
 	m := &measuredProxy{Running: p, up: up}
 	goOn := sync.OnceFunc(func() { close(up.GoOn) })
 	t.Cleanup(goOn)
@@ -263,7 +264,8 @@ func TestMetricsOfManyPendingRecords(t *testing.T) {
 	clitest.Postgres.Get(t).PsqlAt(t, url, `INSERT INTO retrysafe.claims SELECT gen_random_uuid(), gen_random_uuid(), n, n,
 		retrysafe.clock() - n * 100000000, retrysafe.clock() + 3600000000, 0, 0, 0, 0, 1, 0, 0, 1, false, false, false, '', '', ''
 		FROM generate_series(1::bigint, 1100) n`)
-	s := scrapeOf(clitest.StartProxy(t, "--upstream=http://127.0.0.1:1", "--store="+url, "--admin=127.0.0.1:0", "--metrics"))
+	s := scrapeOf(clitest.StartProxy(t, "--upstream=http://127.0.0.1:1", "--store="+url, "--admin=127.0.0.1:0",
+		"--metrics"))
 	s.want(t, map[string]float64{`retrysafe_pending_unread`: 0, `retrysafe_store_records{state="in_flight"}`: 1100})
 	for quantile, age := range map[string]float64{"0.95": 104_500, "0.99": 108_900, "1": 110_000} {
 		name := `retrysafe_pending_age_seconds{quantile="` + quantile + `"}`

@@ -46,7 +46,8 @@ func newPlan(c *config.Config) (*plan, error) {
 		return nil, cli.Refuse(err)
 	}
 	// This proxy serves nothing. Making it checks the routes.
-	_, err = proxy.New(retrysafe.New(nil, retrysafe.Options{}), func(*http.Request) (string, error) { return "", nil }, p.options)
+	_, err = proxy.New(retrysafe.New(nil, retrysafe.Options{}),
+		func(*http.Request) (string, error) { return "", nil }, p.options)
 	if err != nil {
 		return nil, cli.Refuse(err)
 	}

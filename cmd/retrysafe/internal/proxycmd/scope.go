@@ -23,7 +23,8 @@ func checkScope(c *config.Config) error {
 	isJWT := strings.HasPrefix(c.Scope.Value, "jwt:")
 	switch {
 	case c.Scope.Value == "mtls" && !c.TLS.ClientCA.Set:
-		return c.Locate(c.Scope.At, errors.New("the scope mtls needs client certificates: say who signs them with --client-ca"))
+		return c.Locate(c.Scope.At,
+			errors.New("the scope mtls needs client certificates: say who signs them with --client-ca"))
 	case !isJWT && (c.JWT.Issuer.Set || c.JWT.Audience.Set):
 		return c.Locate(c.JWT.Issuer.Or(c.JWT.Audience).At,
 			fmt.Errorf("issuer and audience are checked with the scope jwt:JWKS-URL only, not with %q", c.Scope.Value))

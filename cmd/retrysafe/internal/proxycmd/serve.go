@@ -143,7 +143,8 @@ func (s *service) shutdown(signals <-chan os.Signal) error {
 	err := errors.Join(s.public.Shutdown(ctx), s.guard.Shutdown(ctx))
 	s.close()
 	if err != nil {
-		return errors.New("gave up waiting: operations that were still running are cut off, and the outcome of their keys is unknown")
+		return errors.New("gave up waiting: operations that were still running are cut off, and the outcome of their " +
+			"keys is unknown")
 	}
 	s.log.Info("stopped")
 	return nil

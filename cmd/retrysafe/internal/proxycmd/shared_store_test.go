@@ -87,7 +87,10 @@ func TestWaitingAtAnotherProxy(t *testing.T) {
 	up, pg, url := clitest.NewAPI(t), clitest.Postgres.Get(t), clitest.Migrated(t)
 	a, b := twoProxies(t, up, url, "defaults: {in_flight: wait:15s}")
 	heard := listen(t, url, "retrysafe_retrysafe")
-	waitAcross(t, up, a, b, func() string { return pg.PsqlAt(t, url, "SELECT count(*) FROM retrysafe.claims WHERE waiters") })
+	waitAcross(t, up, a, b, func() string {
+		return pg.PsqlAt(t, url,
+			"SELECT count(*) FROM retrysafe.claims WHERE waiters")
+	})
 	key := pg.PsqlAt(t, url, "SELECT k FROM retrysafe.claims")
 	for said := ""; said != key; {
 		said = clitest.WaitFor(t, heard, "the notification")
@@ -108,7 +111,8 @@ func TestAProxyDiesAndTheOtherGoesOn(t *testing.T) {
 		t.Run(c.policy, func(t *testing.T) {
 			t.Parallel()
 			up := clitest.NewAPI(t)
-			a, b := twoProxies(t, up, clitest.Migrated(t), "defaults: {lease: 1s, in_flight: wait:15s, abandoned: "+c.policy+", upstream_key: none}")
+			a, b := twoProxies(t, up, clitest.Migrated(t),
+				"defaults: {lease: 1s, in_flight: wait:15s, abandoned: "+c.policy+", upstream_key: none}")
 			go a.Post("k", "amount=1", "X-Hold", "1") // dies with the proxy
 			clitest.WaitFor(t, up.Began, "the operation to run")
 			a.Signal(syscall.SIGKILL)

@@ -34,7 +34,8 @@ func newAuthority(t *testing.T) *authority {
 	a.key, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true,
-		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign,
+		BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
 	if err != nil {
@@ -83,7 +84,8 @@ func (a *authority) client(cert, key string) *http.Client {
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}}
+	return &http.Client{Timeout: 20 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}}
 }
 
 // Callers are told apart by their certificates; a renewed certificate is the same caller.

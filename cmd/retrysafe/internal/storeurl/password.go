@@ -20,7 +20,8 @@ func isClear(front string) bool {
 	_, rest, ok := strings.Cut(front, "://")
 	authority, path, _ := strings.Cut(rest, "/")
 	_, err := url.Parse(front)
-	return ok && err == nil && strings.Count(authority, "@") < 2 && !strings.ContainsAny(path, "@/#") && !strings.Contains(authority, "#")
+	return ok && err == nil && strings.Count(authority, "@") < 2 && !strings.ContainsAny(path, "@/#") &&
+		!strings.Contains(authority, "#")
 }
 
 // isClearQuery reports whether no parameter looks like the rest of a password, and a host.

@@ -44,11 +44,14 @@ func parsePostgres(text string) (*Postgres, error) {
 	front, query, _ := strings.Cut(text, "?")
 	params, err := url.ParseQuery(query)
 	if err != nil || !isClear(front) || !isClearQuery(query) {
-		return nil, cli.Refusef("the store's URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&… "+
-			"with %%40, %%2F, %%3A, %%3F, %%23 for the characters @/:?# in the password, or put it into PGPASSWORD; there is: %s",
+		return nil, cli.Refusef("the store's URL cannot be read: write "+
+			"postgres://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&… "+
+			"with %%40, %%2F, %%3A, %%3F, %%23 for the characters @/:?# in the password, or put it into PGPASSWORD; "+
+			"there is: %s",
 			strings.SplitAfter(text, ":")[0]+"…")
 	}
-	p := &Postgres{Name: hidePassword(text), URL: text, Schema: cmp.Or(params.Get("schema"), defaultSchema), connections: defaultConnections}
+	p := &Postgres{Name: hidePassword(text), URL: text, Schema: cmp.Or(params.Get("schema"), defaultSchema),
+		connections: defaultConnections}
 	if connections := params.Get("connections"); connections != "" {
 		if p.connections, err = strconv.Atoi(connections); err != nil || p.connections < 1 || p.connections > 1000 {
 			return nil, cli.Refusef("store %s: connections=%s is no number from 1 to 1000", p.Name, connections)

@@ -19,10 +19,12 @@ func (p *Postgres) Explain(err error) error {
 	var server *pgconn.PgError
 	switch connect := new(pgconn.ConnectError); {
 	case errors.Is(err, pgstore.ErrNoSchema):
-		return fmt.Errorf("store %s: schema %q is missing or older than this program needs; run: retrysafe migrate up --store '%s'",
+		return fmt.Errorf("store %s: schema %q is missing or older than this program needs; run: retrysafe migrate "+
+			"up --store '%s'",
 			p.Name, p.Schema, p.Name)
 	case errors.Is(err, pgstore.ErrNewerSchema):
-		return fmt.Errorf("store %s: schema %q was migrated by a newer retrysafe; use that version here too", p.Name, p.Schema)
+		return fmt.Errorf("store %s: schema %q was migrated by a newer retrysafe; use that version here too", p.Name,
+			p.Schema)
 	case errors.As(err, &connect):
 		return fmt.Errorf("store %s: cannot connect: %s", p.Name, p.connectProblem(err))
 	case errors.As(err, &server) && server.Code == insufficientRights:
@@ -64,7 +66,8 @@ func (p *Postgres) connectProblem(err error) string {
 	}
 	connect := new(pgconn.ConnectError)
 	errors.As(err, &connect)
-	return fmt.Sprintf("%s: %v; check the address, and sslmode if the server requires TLS or does not support it", at, connect.Unwrap())
+	return fmt.Sprintf("%s: %v; check the address, and sslmode if the server requires TLS or does not support it", at,
+		connect.Unwrap())
 }
 
 // addresses of the servers, each once.

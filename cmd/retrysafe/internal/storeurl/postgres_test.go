@@ -11,7 +11,8 @@ import (
 
 // noSettings keeps what the environment says of PostgreSQL out of a test.
 func noSettings(t *testing.T) {
-	for _, name := range []string{"PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGAPPNAME", "PGCONNECT_TIMEOUT", "PGSERVICE"} {
+	for _, name := range []string{"PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGAPPNAME", "PGCONNECT_TIMEOUT",
+		"PGSERVICE"} {
 		t.Setenv(name, "")
 	}
 }
@@ -61,7 +62,8 @@ func TestPostgresURLWithADirectConnection(t *testing.T) {
 	}
 	clitest.Want(t, "host", r.Postgres.listen.Host, "db")
 	clitest.Want(t, "password", r.Postgres.listen.Password, "secret")
-	clitest.Want(t, "name", r.Name, "postgres://u:xxxxx@bouncer:6432/db?default_query_exec_mode=cache_describe&notify=postgres://u@db:5432/db?sslmode=disable")
+	clitest.Want(t, "name", r.Name,
+		"postgres://u:xxxxx@bouncer:6432/db?default_query_exec_mode=cache_describe&notify=postgres://u@db:5432/db?sslmode=disable")
 }
 
 // Seen to fail with isClear and isClearQuery answering yes, and with hideIn returning the value.
@@ -115,8 +117,9 @@ func TestSQLiteURLs(t *testing.T) {
 	t.Chdir(directory)
 	for name, path := range map[string]string{
 		"keys.db": "keys.db", "sqlite:keys.db": "keys.db", "sqlite:./keys.db": "./keys.db",
-		"sqlite:" + directory + "/keys.db": directory + "/keys.db", "sqlite://" + directory + "/keys.db": directory + "/keys.db",
-		"sqlite:/keys.db": "/keys.db",
+		"sqlite:" + directory + "/keys.db":   directory + "/keys.db",
+		"sqlite://" + directory + "/keys.db": directory + "/keys.db",
+		"sqlite:/keys.db":                    "/keys.db",
 	} {
 		ref, err := Parse(name)
 		if err != nil {

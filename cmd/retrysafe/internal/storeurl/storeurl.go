@@ -66,7 +66,8 @@ func sqliteRef(rest string) (Ref, error) {
 		return Ref{}, cli.Refusef("store sqlite:%s: in a URL, what follows // is a host; write sqlite:%s for a file in the "+
 			"working directory, or sqlite:///DIRECTORY/FILE", rest, path)
 	case directory == "/":
-		return Ref{}, cli.Refusef("store sqlite:%s can be read in two ways; write sqlite:%s for a file in the working directory, "+
+		return Ref{}, cli.Refusef("store sqlite:%s can be read in two ways; write sqlite:%s for a file in the "+
+			"working directory, "+
 			"or sqlite:/%s for one in the root directory", rest, file, file)
 	}
 	return fileRef(path)
