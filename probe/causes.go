@@ -24,36 +24,45 @@ type root struct {
 func roots() []root {
 	return []root{
 		{
-			text: "the target does not carry out a request that has a key", shownBy: []string{"B01"}, takes: []string{"B", "K", "M", "C", "F", "X", "H", "T", "G"},
+			text: "the target does not carry out a request that has a key", shownBy: []string{"B01"},
+			takes: []string{"B", "K", "M", "C", "F", "X", "H", "T", "G"},
 		},
 		{
-			text: "the API takes no notice of the key", shownBy: []string{"B02", "B03", "B07", "F08", "M02", "G01", "G03", "G04"},
-			takes: []string{"B", "K", "M", "C", "F", "X", "H", "T", "G"}, but: []string{"B01", "B04", "B05", "B06", "B09", "X02", "X03", "X05", "T05", "T06", "T07"},
-			rerun: []string{"B02", "G01"},
+			text:    "the API takes no notice of the key",
+			shownBy: []string{"B02", "B03", "B07", "F08", "M02", "G01", "G03", "G04"},
+			takes:   []string{"B", "K", "M", "C", "F", "X", "H", "T", "G"},
+			but:     []string{"B01", "B04", "B05", "B06", "B09", "X02", "X03", "X05", "T05", "T06", "T07"},
+			rerun:   []string{"B02", "G01"},
 		},
 		{
 			text:    "an answer is not kept as it was given",
-			shownBy: []string{"B11", "B02"}, takes: []string{"B", "K", "M", "C", "F", "X01", "X06", "H", "T"}, but: []string{"B01", "B04", "B05", "B06", "B09"},
+			shownBy: []string{"B11", "B02"}, takes: []string{"B", "K", "M", "C", "F", "X01", "X06", "H", "T"},
+			but: []string{"B01", "B04", "B05", "B06", "B09"},
 		},
 		{
 			text:    "a key does not keep requests apart that come at the same time",
-			shownBy: []string{"C01", "G03"}, takes: []string{"C02", "C03", "C04", "C05", "C06", "C07", "C09", "F07", "F08", "F09", "G04"},
+			shownBy: []string{"C01", "G03"}, takes: []string{"C02", "C03", "C04", "C05", "C06", "C07", "C09", "F07",
+				"F08", "F09", "G04"},
 		},
 		{
 			text:    "the request of a retry is not compared with the first one",
-			shownBy: []string{"M01", "G02"}, takes: []string{"M", "C06", "F02", "F03", "K06", "X04"}, but: []string{"M11", "M12"},
+			shownBy: []string{"M01", "G02"}, takes: []string{"M", "C06", "F02", "F03", "K06", "X04"},
+			but: []string{"M11", "M12"},
 		},
 		{
-			text: "keys are looked up before the caller is known", shownBy: []string{"X02"}, takes: []string{"X01", "X03", "X04"},
+			text: "keys are looked up before the caller is known", shownBy: []string{"X02"},
+			takes: []string{"X01", "X03", "X04"},
 		},
 		{
 			text: "the caller is not a part of the key", shownBy: []string{"X01", "G06"}, takes: []string{"X02", "X03", "X04"},
 		},
 		{
-			text: "a client that hangs up takes the record of the work with it", shownBy: []string{"F07"}, takes: []string{"F08", "F09", "C09"},
+			text: "a client that hangs up takes the record of the work with it", shownBy: []string{"F07"},
+			takes: []string{"F08", "F09", "C09"},
 		},
 		{
-			text: "what the layer or a credential refused is kept as the answer", shownBy: []string{"F04"}, takes: []string{"F05", "C05", "M02", "M13", "F12"},
+			text: "what the layer or a credential refused is kept as the answer", shownBy: []string{"F04"},
+			takes: []string{"F05", "C05", "M02", "M13", "F12"},
 		},
 		{
 			text: "keys do not outlive the process", shownBy: []string{"F11"}, takes: []string{"F10"},

@@ -29,7 +29,10 @@ func (c Credentials) Mask(text string) string {
 // Hide returns header lines in which the values of credentials are replaced by their caller's name.
 func (c Credentials) Hide(lines []wire.HeaderLine) []wire.HeaderLine {
 	has := func(h wire.HeaderLine) bool {
-		return slices.ContainsFunc(lines, func(l wire.HeaderLine) bool { return strings.EqualFold(l.Name, h.Name) && l.Value == h.Value })
+		return slices.ContainsFunc(lines, func(l wire.HeaderLine) bool {
+			return strings.EqualFold(l.Name, h.Name) &&
+				l.Value == h.Value
+		})
 	}
 	whose, names := "other", map[string]bool{}
 	for name, credential := range c {

@@ -5,9 +5,10 @@ import "time"
 // Observed is what the API was seen to do, for clients to load: what it calls its header, how it takes keys, what it
 // answers. A zero field was not seen.
 type Observed struct {
-	Schema       string `json:"schema"` // ObservedSchema
-	Profile      string `json:"profile"`
-	Protocol     string `json:"protocol,omitempty"` // "grpc": header is a metadata name, member a request field, statuses are gRPC codes
+	Schema  string `json:"schema"` // ObservedSchema
+	Profile string `json:"profile"`
+	// "grpc": header is a metadata name, member a request field, statuses are gRPC codes
+	Protocol     string `json:"protocol,omitempty"`
 	Header       string `json:"header,omitempty"`
 	Member       string `json:"member,omitempty"` // of the body, if the key is there
 	Quoted       *bool  `json:"quoted,omitempty"` // quoted keys work

@@ -58,10 +58,12 @@ func TestAnyProtocolIsReported(t *testing.T) {
 		t.Errorf("report of %s at %s, %d requests", report.Profile, report.Target, report.Requests)
 	}
 	failed, _ := report.Find("P01")
-	if failed.Verdict != probe.Fail || failed.Why != "why" || failed.Fix != "fix" || failed.Findings[0].Text != "got TAKEN (credential)" {
+	if failed.Verdict != probe.Fail || failed.Why != "why" || failed.Fix != "fix" ||
+		failed.Findings[0].Text != "got TAKEN (credential)" {
 		t.Errorf("P01: %+v", failed)
 	}
-	if e := failed.Timeline[0]; e.No != 1 || e.Code != "TAKEN secret" || e.Connection != 1 || e.Request != "make (credential A)" {
+	if e := failed.Timeline[0]; e.No != 1 || e.Code != "TAKEN secret" || e.Connection != 1 ||
+		e.Request != "make (credential A)" {
 		t.Errorf("exchange: %+v", e)
 	}
 	if o, _ := report.Find("P02"); o.Verdict != probe.NA {
@@ -77,7 +79,8 @@ func TestAnyProtocolKeepsToTheBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := report.Outcomes[1]
-	if report.Requests != 1 || !strings.Contains(last.Timeline[0].Error, "request limit reached") || last.Verdict != probe.Broken {
+	if report.Requests != 1 || !strings.Contains(last.Timeline[0].Error, "request limit reached") ||
+		last.Verdict != probe.Broken {
 		t.Errorf("%d requests, then %s %q", report.Requests, last.Verdict, last.Timeline[0].Error)
 	}
 }

@@ -58,15 +58,16 @@ type Recipe struct {
 
 // Variants are requests beside the plain one.
 type Variants struct {
-	Slow      *Template // takes a second or more
-	Failing   *Template // is refused for a business reason: 4xx
-	Invalid   *Template // is refused because its form is wrong
-	Broken    *Template // ends with a 5xx
-	Other     *Template // creates something at another path
-	Read      *Template // GET of a thing whose representation changes when Request is made
-	Put       *Template
-	Delete    *Template // of what Put makes
-	Patch     *Template // of something, with an If-Match that is right once; without one it gets the ETag of what Put makes
+	Slow    *Template // takes a second or more
+	Failing *Template // is refused for a business reason: 4xx
+	Invalid *Template // is refused because its form is wrong
+	Broken  *Template // ends with a 5xx
+	Other   *Template // creates something at another path
+	Read    *Template // GET of a thing whose representation changes when Request is made
+	Put     *Template
+	Delete  *Template // of what Put makes
+	// of something, with an If-Match that is right once; without one it gets the ETag of what Put makes
+	Patch     *Template
 	Cookie    *Template // is answered with Set-Cookie
 	Large     *Template // is answered with more than 1 MiB
 	Async     *Template // is answered 202 with a Location
@@ -82,7 +83,8 @@ type Variants struct {
 	Late        *Template // is carried out, and answered when the layer does not wait any more
 	Unavailable *Template // is carried out, and answered 503 by something on the way back that has lost the answer
 	Unreached   *Template // does not reach the work the first time; made again, it does
-	Busy        *Template // is refused the first time by a layer further in, which says that it is in flight; made again, it is carried out
+	// is refused the first time by a layer further in, which says that it is in flight; made again, it is carried out
+	Busy *Template
 }
 
 // Identity says where an answer has the identity of what was created: one of its fields is set.

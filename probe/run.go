@@ -32,11 +32,12 @@ type Exchange struct {
 	Label      string    `json:"label"`
 	SentAt     time.Time `json:"sent_at"`
 	EndedAt    time.Time `json:"ended_at"`
-	Request    string    `json:"request"`        // head and the beginning of the body; credentials are left out
-	Status     int       `json:"status"`         // 0: no answer; of gRPC the HTTP status that google/rpc/code.proto has for the code
-	Code       string    `json:"code,omitempty"` // of gRPC
-	Answer     string    `json:"answer"`
-	Error      string    `json:"error,omitempty"`
+	Request    string    `json:"request"` // head and the beginning of the body; credentials are left out
+	// 0: no answer; of gRPC the HTTP status that google/rpc/code.proto has for the code
+	Status int    `json:"status"`
+	Code   string `json:"code,omitempty"` // of gRPC
+	Answer string `json:"answer"`
+	Error  string `json:"error,omitempty"`
 }
 
 // Finding is what a case has found.

@@ -32,52 +32,77 @@ func TestCommandLine(t *testing.T) {
 		{"help", []string{"--help"}, cli.ExitOK, []string{"proxy", "Idempotency-Key"}},
 		{"help of a command", []string{"proxy", "--help"}, cli.ExitOK, []string{"RETRYSAFE_UPSTREAM", "Examples:"}},
 		{"version", []string{"version"}, cli.ExitOK, []string{"retrysafe ", "go1."}},
-		{"licenses", []string{"version", "--licenses"}, cli.ExitOK, []string{"Retrysafe", "Apache License", "the Go standard library", "modernc.org/sqlite"}},
+		{"licenses", []string{"version", "--licenses"}, cli.ExitOK,
+			[]string{"Retrysafe", "Apache License", "the Go standard library", "modernc.org/sqlite"}},
 		{"no command", nil, cli.ExitRefused, []string{"proxy"}},
 		{"an unknown command", []string{"prxy"}, cli.ExitRefused, []string{"prxy", "--help"}},
 		{"an unknown flag", []string{"proxy", "--upstraem=x"}, cli.ExitRefused, []string{"--upstraem"}},
 		{"no upstream", []string{"proxy"}, cli.ExitRefused, []string{"--upstream http://localhost:3000"}},
-		{"an upstream without scheme", []string{"proxy", "--upstream=localhost:3000"}, cli.ExitRefused, []string{"--upstream", "http://host:port"}},
-		{"an unknown store", []string{"proxy", up, "--store=mysql://u:secret@h/db"}, cli.ExitRefused, []string{"mysql", "SQLite", "postgres://", "memory:"}},
-		{"a store with a schema that cannot be", []string{"proxy", up, "--store=postgres://u:secret@h/db?schema=pg_x"}, cli.ExitRefused, []string{"pg_x", "lower-case"}},
-		{"a schema that SQL reserves", []string{"migrate", "up", "--store=postgres://u:secret@h/db?schema=user"}, cli.ExitRefused, []string{`"user"`, "reserves the word"}},
-		{"a schema that SQL reserves, by its flag", []string{"migrate", "up", "--store=postgres://h/db", "--schema=full"}, cli.ExitRefused, []string{`"full"`, "reserves the word"}},
-		{"a schema that SQL reserves, to print", []string{"migrate", "print", "--schema=order"}, cli.ExitRefused, []string{`"order"`, "reserves the word"}},
-		{"grants for all roles", []string{"migrate", "print", "--role=public"}, cli.ExitRefused, []string{`"public" cannot be the name of a role`}},
-		{"a store whose password is not written right", []string{"proxy", up, "--store=postgres://u:secret/x@h/db"}, cli.ExitRefused, []string{"%2F", "PGPASSWORD"}},
-		{"a store in no directory", []string{"proxy", up, "--store=/nowhere/at/all/keys.db"}, cli.ExitRefused, []string{"/nowhere/at/all", "does not exist"}},
+		{"an upstream without scheme", []string{"proxy", "--upstream=localhost:3000"}, cli.ExitRefused,
+			[]string{"--upstream", "http://host:port"}},
+		{"an unknown store", []string{"proxy", up, "--store=mysql://u:secret@h/db"}, cli.ExitRefused,
+			[]string{"mysql", "SQLite", "postgres://", "memory:"}},
+		{"a store with a schema that cannot be", []string{"proxy", up,
+			"--store=postgres://u:secret@h/db?schema=pg_x"}, cli.ExitRefused, []string{"pg_x", "lower-case"}},
+		{"a schema that SQL reserves", []string{"migrate", "up", "--store=postgres://u:secret@h/db?schema=user"},
+			cli.ExitRefused, []string{`"user"`, "reserves the word"}},
+		{"a schema that SQL reserves, by its flag", []string{"migrate", "up", "--store=postgres://h/db",
+			"--schema=full"}, cli.ExitRefused, []string{`"full"`, "reserves the word"}},
+		{"a schema that SQL reserves, to print", []string{"migrate", "print", "--schema=order"}, cli.ExitRefused,
+			[]string{`"order"`, "reserves the word"}},
+		{"grants for all roles", []string{"migrate", "print", "--role=public"}, cli.ExitRefused,
+			[]string{`"public" cannot be the name of a role`}},
+		{"a store whose password is not written right", []string{"proxy", up, "--store=postgres://u:secret/x@h/db"},
+			cli.ExitRefused, []string{"%2F", "PGPASSWORD"}},
+		{"a store in no directory", []string{"proxy", up, "--store=/nowhere/at/all/keys.db"}, cli.ExitRefused,
+			[]string{"/nowhere/at/all", "does not exist"}},
 		{"a store that is a directory", []string{"proxy", up, "--store=/tmp"}, cli.ExitRefused, []string{"is a directory"}},
 		{"migrate without a word", []string{"migrate"}, cli.ExitRefused, []string{"up", "status", "print"}},
 		{"migrate without a store", []string{"migrate", "up"}, cli.ExitRefused, []string{"--store"}},
 		{"migrate help", []string{"migrate", "--help"}, cli.ExitOK, []string{"Examples:", "--role app"}},
-		{"one role for both", []string{"migrate", "print", "--role=a", "--maintenance-role=a"}, cli.ExitRefused, []string{"leave --role out"}},
+		{"one role for both", []string{"migrate", "print", "--role=a", "--maintenance-role=a"}, cli.ExitRefused,
+			[]string{"leave --role out"}},
 		{"sweep without a store", []string{"sweep"}, cli.ExitRefused, []string{"--store"}},
 		{"sweep memory", []string{"sweep", "--store=memory:"}, cli.ExitRefused, []string{"swept there"}},
-		{"sweep a file that is not there", []string{"sweep", "--store=nowhere.db"}, cli.ExitRefused, []string{"no such file"}},
-		{"sweep too often", []string{"sweep", "--store=postgres://h/db", "--every=1ms"}, cli.ExitRefused, []string{"once", "1m"}},
-		{"sweep less than nothing", []string{"sweep", "--store=postgres://h/db", "--limit=-1"}, cli.ExitRefused, []string{"--limit must not be negative"}},
-		{"list less than nothing", []string{"keys", "list", "--store=postgres://h/db", "--limit", "-1"}, cli.ExitRefused, []string{"--limit must not be negative"}},
-		{"list letters less than nothing", []string{"outbox", "list", "--store=postgres://h/db", "--limit=-1"}, cli.ExitRefused, []string{"--limit must not be negative"}},
-		{"a limit in words", []string{"keys", "list", "--store=postgres://h/db", "--limit=ten"}, cli.ExitRefused, []string{"--limit", `"ten" is not a whole number`}},
+		{"sweep a file that is not there", []string{"sweep", "--store=nowhere.db"}, cli.ExitRefused,
+			[]string{"no such file"}},
+		{"sweep too often", []string{"sweep", "--store=postgres://h/db", "--every=1ms"}, cli.ExitRefused,
+			[]string{"once", "1m"}},
+		{"sweep less than nothing", []string{"sweep", "--store=postgres://h/db", "--limit=-1"}, cli.ExitRefused,
+			[]string{"--limit must not be negative"}},
+		{"list less than nothing", []string{"keys", "list", "--store=postgres://h/db", "--limit", "-1"},
+			cli.ExitRefused, []string{"--limit must not be negative"}},
+		{"list letters less than nothing", []string{"outbox", "list", "--store=postgres://h/db", "--limit=-1"},
+			cli.ExitRefused, []string{"--limit must not be negative"}},
+		{"a limit in words", []string{"keys", "list", "--store=postgres://h/db", "--limit=ten"}, cli.ExitRefused,
+			[]string{"--limit", `"ten" is not a whole number`}},
 		{"probe help", []string{"probe", "--help"}, cli.ExitOK, []string{"probe init --curl", "--explain", "exit status"}},
-		{"help of a run of the probe", []string{"probe", "run", "--help"}, cli.ExitOK, []string{"--allow-remote", "--html", "--only"}},
+		{"help of a run of the probe", []string{"probe", "run", "--help"}, cli.ExitOK,
+			[]string{"--allow-remote", "--html", "--only"}},
 		{"probe without a recipe", []string{"probe"}, cli.ExitRefused, []string{"probe init"}},
 		{"demo in a file", []string{"demo", "--store=keys.db"}, cli.ExitRefused, []string{"postgres://"}},
-		{"an unknown scope", []string{"proxy", up, "--scope=user"}, cli.ExitRefused, []string{"user", "credential", "header:NAME", "jwt:", "mtls", "none"}},
+		{"an unknown scope", []string{"proxy", up, "--scope=user"}, cli.ExitRefused,
+			[]string{"user", "credential", "header:NAME", "jwt:", "mtls", "none"}},
 		{"a scope without a name", []string{"proxy", up, "--scope=header:"}, cli.ExitRefused, []string{"header:NAME"}},
 		{"mtls without certificates", []string{"proxy", up, "--scope=mtls"}, cli.ExitRefused, []string{"--client-ca"}},
 		{"an issuer without tokens", []string{"proxy", up, "--jwt-issuer=x"}, cli.ExitRefused, []string{"jwt:JWKS-URL"}},
 		{"a certificate without key", []string{"proxy", up, "--tls-cert=x"}, cli.ExitRefused, []string{"key"}},
-		{"a certificate that is not there", []string{"proxy", up, "--tls-cert=x", "--tls-key=y"}, cli.ExitRefused, []string{"tls", "x"}},
+		{"a certificate that is not there", []string{"proxy", up, "--tls-cert=x", "--tls-key=y"}, cli.ExitRefused,
+			[]string{"tls", "x"}},
 		{"an address that is none", []string{"proxy", up, "--listen=8080"}, cli.ExitRefused, []string{"--listen", ":port"}},
 		{"a log format", []string{"proxy", up, "--log=xml"}, cli.ExitRefused, []string{"json, text"}},
 		{"a file that is not there", []string{"proxy", "--config=nowhere.yaml"}, cli.ExitRefused, []string{"nowhere.yaml"}},
-		{"a file that is wrong", []string{"proxy", file("upstream: http://x\nlisten: 8080\n")}, cli.ExitRefused, []string{"proxy.yaml:2:9", "listen: 8080", "^", "write host:port"}},
-		{"a short secret", []string{"proxy", up, "--secret-file=" + strings.TrimPrefix(file("short"), "--config=")}, cli.ExitRefused, []string{"too few", "urandom"}},
-		{"a check", []string{"proxy", up, "--check", "--offline"}, cli.ExitOK, []string{"listen: '127.0.0.1:8080'", "scope: credential", "lease: 30s"}},
-		{"a check of a scope", []string{"proxy", up, "--check", "--offline", "--scope=aws-access-key"}, cli.ExitOK, []string{"scope: aws-access-key"}},
+		{"a file that is wrong", []string{"proxy", file("upstream: http://x\nlisten: 8080\n")}, cli.ExitRefused,
+			[]string{"proxy.yaml:2:9", "listen: 8080", "^", "write host:port"}},
+		{"a short secret", []string{"proxy", up, "--secret-file=" + strings.TrimPrefix(file("short"), "--config=")},
+			cli.ExitRefused, []string{"too few", "urandom"}},
+		{"a check", []string{"proxy", up, "--check", "--offline"}, cli.ExitOK,
+			[]string{"listen: '127.0.0.1:8080'", "scope: credential", "lease: 30s"}},
+		{"a check of a scope", []string{"proxy", up, "--check", "--offline", "--scope=aws-access-key"}, cli.ExitOK,
+			[]string{"scope: aws-access-key"}},
 		{"offline, but no check", []string{"proxy", up, "--offline"}, cli.ExitRefused, []string{"--check --offline"}},
-		{"cookies for a scope", []string{"proxy", up, "--scope=header:Cookie"}, cli.ExitRefused, []string{"--scope", "header:X-Tenant"}},
+		{"cookies for a scope", []string{"proxy", up, "--scope=header:Cookie"}, cli.ExitRefused,
+			[]string{"--scope", "header:X-Tenant"}},
 		{"bash", []string{"completion", "bash"}, cli.ExitOK, []string{"complete ", "--upstream", "proxy"}},
 		{"zsh", []string{"completion", "zsh"}, cli.ExitOK, []string{"bashcompinit"}},
 		{"fish", []string{"completion", "fish"}, cli.ExitOK, []string{"complete -c retrysafe", "-l upstream"}},
@@ -100,7 +125,8 @@ func TestCommandLine(t *testing.T) {
 func TestFlagsComeFromTheEnvironmentAndWinOverTheFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "proxy.yaml")
 	os.WriteFile(name, []byte("upstream: http://file:1\nscope: none\nlisten: :1\n"), 0o600)
-	got := clitest.RunWith(t, []string{"RETRYSAFE_UPSTREAM=http://environment:1", "RETRYSAFE_CONFIG=" + name}, "proxy", "--check", "--offline", "--listen=:2")
+	got := clitest.RunWith(t, []string{"RETRYSAFE_UPSTREAM=http://environment:1", "RETRYSAFE_CONFIG=" + name},
+		"proxy", "--check", "--offline", "--listen=:2")
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	clitest.WantText(t, "output", got.Stdout, "http://environment:1", "scope: none", "listen: ':2'")
 }
@@ -109,7 +135,8 @@ func TestFlagsComeFromTheEnvironmentAndWinOverTheFile(t *testing.T) {
 func TestTheSecretIsNotPrinted(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "proxy.yaml")
 	os.WriteFile(name, []byte("upstream: http://file:1\nsecret: {env: MY_SECRET}\n"), 0o600)
-	got := clitest.RunWith(t, []string{"MY_SECRET=correct horse battery"}, "proxy", "--check", "--offline", "--config="+name)
+	got := clitest.RunWith(t, []string{"MY_SECRET=correct horse battery"}, "proxy", "--check", "--offline",
+		"--config="+name)
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	clitest.WantText(t, "output", got.Stdout, "MY_SECRET", "secret:")
 	os.WriteFile(name, []byte("upstream: http://file:1\nsecret: correct horse battery\n"), 0o600)
@@ -124,11 +151,13 @@ func TestTheSecretIsNotPrinted(t *testing.T) {
 func TestBashCompletes(t *testing.T) {
 	script := clitest.Run(t, "completion", "bash").Stdout
 	for line, wanted := range map[string]string{
-		"retrysafe prox": "proxy", "retrysafe probe in": "init", "retrysafe probe --ht": "--html", "retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish",
+		"retrysafe prox": "proxy", "retrysafe probe in": "init", "retrysafe probe --ht": "--html",
+		"retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish",
 		"retrysafe migrate st": "status", "retrysafe migrate up --sto": "--store",
 	} {
 		words := strings.Fields(line)
-		try := fmt.Sprintf("%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_retrysafe\necho \"${COMPREPLY[@]}\"", script, line, len(words)-1)
+		try := fmt.Sprintf("%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_retrysafe\necho \"${COMPREPLY[@]}\"", script, line,
+			len(words)-1)
 		out, err := exec.Command("bash", "-c", try).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)

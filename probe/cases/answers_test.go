@@ -9,7 +9,8 @@ import (
 )
 
 // playWith plays a case with a recipe that differs from the usual one.
-func playWith(t *testing.T, id string, change func(*probe.Recipe), faults ...target.Fault) (probe.Outcome, probe.Observed) {
+func playWith(t *testing.T, id string, change func(*probe.Recipe), faults ...target.Fault) (probe.Outcome,
+	probe.Observed) {
 	t.Helper()
 	api, server := target.Start(t, faults...)
 	recipe := recipeFor(t, server.URL, api)
@@ -18,7 +19,8 @@ func playWith(t *testing.T, id string, change func(*probe.Recipe), faults ...tar
 }
 
 // wantAs plays a case with another recipe and compares the verdict.
-func wantAs(t *testing.T, id string, want probe.Verdict, change func(*probe.Recipe), faults ...target.Fault) probe.Observed {
+func wantAs(t *testing.T, id string, want probe.Verdict, change func(*probe.Recipe),
+	faults ...target.Fault) probe.Observed {
 	t.Helper()
 	o, observed := playWith(t, id, change, faults...)
 	if o.Verdict != want {
@@ -37,7 +39,8 @@ func requiresKeys(r *probe.Recipe) { r.KeyRequired = true }
 func TestRetriesGetTheFirstAnswer(t *testing.T) {
 	t.Parallel()
 	expect(t, "B02", probe.Pass, wrongs{
-		target.ReplayedAs200: probe.Fail, target.Reformatted: probe.Fail, target.LargeRunsAgain: probe.Pass, target.TwoFramings: probe.Pass,
+		target.ReplayedAs200: probe.Fail, target.Reformatted: probe.Fail, target.LargeRunsAgain: probe.Pass,
+		target.TwoFramings: probe.Pass,
 	})
 	wantAs(t, "B02", probe.Pass, as("paypal"), target.ReplayedAs200)
 }
@@ -73,7 +76,8 @@ func TestRequiredKeys(t *testing.T) {
 
 func TestOneHeaderOfTwo(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[target.Fault]probe.Verdict{"": probe.Pass, target.OneHeader: probe.Fail, target.PlainRefusals: probe.Fail} {
+	for fault, want := range map[target.Fault]probe.Verdict{"": probe.Pass, target.OneHeader: probe.Fail,
+		target.PlainRefusals: probe.Fail} {
 		if o, _ := playRepeatable(t, "B06", fault); o.Verdict != want {
 			t.Errorf("B06, repeatability, %s: %s, want %s: %v", fault, o.Verdict, want, o.Findings)
 		}
@@ -99,10 +103,12 @@ func TestMarkers(t *testing.T) {
 	if got := wantAs(t, "B08", probe.Pass, as("ietf")).Marker; got != "Idempotent-Replayed" {
 		t.Errorf("observed marker %q", got)
 	}
-	if got := wantAs(t, "B08", probe.Pass, as("ietf"), target.NoMarker, target.SaysUntil).Marker; got != "Idempotency-Expires" {
+	if got := wantAs(t, "B08", probe.Pass, as("ietf"), target.NoMarker, target.SaysUntil).
+		Marker; got != "Idempotency-Expires" {
 		t.Errorf("observed marker %q", got)
 	}
-	if o, seen := playWith(t, "B08", as("ietf"), target.NoMarker, target.SaysAlways); o.Verdict != probe.Warn || seen.Marker != "" ||
+	if o, seen := playWith(t, "B08", as("ietf"), target.NoMarker, target.SaysAlways); o.Verdict != probe.Warn ||
+		seen.Marker != "" ||
 		!strings.Contains(o.Findings[0].Text, "the first answer has that too") {
 		t.Errorf("a marker of all answers: %s, marker %q: %v", o.Verdict, seen.Marker, o.Findings)
 	}
@@ -121,7 +127,8 @@ func TestEcho(t *testing.T) {
 func TestExactBytes(t *testing.T) {
 	t.Parallel()
 	expect(t, "B11", probe.Pass, wrongs{
-		target.Reformatted: probe.Fail, target.HeadersSplit: probe.Fail, target.TypeLost: probe.Fail, target.LocationLost: probe.Fail,
+		target.Reformatted: probe.Fail, target.HeadersSplit: probe.Fail, target.TypeLost: probe.Fail,
+		target.LocationLost:  probe.Fail,
 		target.ReplayedAs200: probe.Fail,
 	})
 	expect(t, "B12", probe.Pass, wrongs{target.LocationLost: probe.Fail, target.NoKeys: probe.Fail})

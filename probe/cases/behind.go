@@ -34,7 +34,8 @@ var (
 	busyBehind = behindLayer("busy", "a layer further in says is in flight, the first time",
 		func(v *variants) *template { return v.Busy })
 
-	lostVariant = need{"one of variants.unanswered, cut_off and late", func(r *recipe) bool { return lost(&r.Variants) != nil }}
+	lostVariant = need{"one of variants.unanswered, cut_off and late",
+		func(r *recipe) bool { return lost(&r.Variants) != nil }}
 )
 
 // lost is a request whose outcome does not become known; nil if the recipe has none.
@@ -48,7 +49,8 @@ func lost(v *variants) *template {
 }
 
 const (
-	madeUp = "An answer that the layer has made up, because it has none, must not free the key, even if the profile frees it " +
+	madeUp = "An answer that the layer has made up, because it has none, must not free the key, even if the profile " +
+		"frees it " +
 		"after server errors."
 	runsAgain = "The work was done. Each retry does it again."
 )
@@ -157,7 +159,8 @@ func (v layered) refusedAtFirst(t *run) {
 	}
 	a := retryWhile(t, "retry", r, t.recipe.Limits.Wait, func(_ *run, a wire.Answer) bool { return !a.OK() })
 	if !a.OK() {
-		t.Failf("a request that was refused with %d (%d) before anything was done still gets %d (%d) %s later: the refusal was "+
+		t.Failf("a request that was refused with %d (%d) before anything was done still gets %d (%d) %s later: the "+
+			"refusal was "+
 			"kept", first.Status, first.No, a.Status, a.No, a.SentAt.Sub(first.SentAt).Round(100*time.Millisecond))
 		return
 	}
@@ -176,9 +179,11 @@ func unknownIsSaid(t *run) {
 	}
 	switch {
 	case !saysUnknown(again):
-		t.Warnf("the retry (%d) got %d, which does not say that the outcome is unknown: %s", again.No, again.Status, body(again))
+		t.Warnf("the retry (%d) got %d, which does not say that the outcome is unknown: %s", again.No, again.Status,
+			body(again))
 	case marked(t, again) && !first.Same(again):
-		t.Failf("the retry (%d) got %d with the marker of a replay, and nothing is replayed: the first answer (%d) was %d", again.No,
+		t.Failf("the retry (%d) got %d with the marker of a replay, and nothing is replayed: the first answer (%d) "+
+			"was %d", again.No,
 			again.Status, first.No, first.Status)
 	}
 	signal := t.rules.NoRetry
@@ -196,13 +201,15 @@ func wantServersFault(t *run, a wire.Answer) {
 	switch {
 	case a.Status < 400 || taken(t, a):
 	case !a.ServerError():
-		t.Failf("the answer to a request of unknown outcome (%d) is %d, as if it were the caller's mistake: %s", a.No, a.Status,
+		t.Failf("the answer to a request of unknown outcome (%d) is %d, as if it were the caller's mistake: %s", a.No,
+			a.Status,
 			body(a))
 	case t.rules.CallersFault != "" && strings.Contains(text, t.rules.CallersFault):
 		t.Failf("the answer to a request of unknown outcome (%d) is worded as the caller's mistake, %s: %s", a.No,
 			t.rules.CallersFault, body(a))
 	case status != "" && status != unknown && strings.Contains(strings.ToLower(text), unknown):
-		t.Failf("the answer (%d) contradicts itself: Idempotency-Status is %q, and its body says that the outcome is unknown", a.No,
+		t.Failf("the answer (%d) contradicts itself: Idempotency-Status is %q, and its body says that the outcome is "+
+			"unknown", a.No,
 			status)
 	}
 }

@@ -69,7 +69,8 @@ func otherHeaders(t *run) {
 	a, replayed := sendSame(t, "another Accept-Language", first, r.Set("Accept-Language", "tlh"))
 	switch {
 	case replayed && t.rules.HeadersCount:
-		t.Warnf("a request with another header (%d) got the first one's answer; profile %s should refuse it", a.No, t.rules.Name)
+		t.Warnf("a request with another header (%d) got the first one's answer; profile %s should refuse it", a.No,
+			t.rules.Name)
 	case replayed:
 		t.Infof("a request with another Accept-Language (%d) is a retry", a.No)
 	default:

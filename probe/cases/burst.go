@@ -61,7 +61,8 @@ func wantOneResult(t *run, r wire.Request, answers []wire.Answer) bool {
 		return false
 	}
 	if len(done) == 0 && waiting == len(answers) {
-		t.Failf("all %d were told that another one is being carried out, and none was: the holder of the key waits for itself",
+		t.Failf("all %d were told that another one is being carried out, and none was: the holder of the key waits "+
+			"for itself",
 			waiting)
 	}
 	a, ok := result(t, "retry", r)

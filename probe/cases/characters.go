@@ -36,7 +36,8 @@ func shareEmptyKey(t *run, what string, verdict probe.Verdict, one, two wire.Req
 	}
 	switch {
 	case a.OK() && isReplay(t, a, b):
-		t.Notef(verdict, "two different requests with %s (%d, %d) share one result: the second never happened", what, a.No, b.No)
+		t.Notef(verdict, "two different requests with %s (%d, %d) share one result: the second never happened", what,
+			a.No, b.No)
 	case t.rules.Quotes == profile.Accepted:
 		wantKeyRefused(t, what, a)
 		wantKeyRefused(t, what, b)

@@ -28,21 +28,25 @@ func slowly(p place) { p.recipe.Request.Path = "/things/slow" }
 func TestPair(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "C01", faultsOfBursts()...)
-	expectScenes(t, "C01", wrong(target.RacesBreak, probe.Fail, "got 500", slowly), wrong(target.OwnConflict, probe.Fail, "", slowly, hasty))
+	expectScenes(t, "C01", wrong(target.RacesBreak, probe.Fail, "got 500", slowly),
+		wrong(target.OwnConflict, probe.Fail, "", slowly, hasty))
 }
 
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "C02", faultsOfBursts()...)
-	expectScenes(t, "C02", wrong(target.RacesBreak, probe.Fail, "got 500", slowly), wrong(target.TeapotWaits, probe.Fail, "got 418", slowly),
-		scene{name: "another profile", want: probe.Info, says: "got 418", faults: []target.Fault{target.TeapotWaits}, change: allOf([]func(place){slowly, declares("none")})},
+	expectScenes(t, "C02", wrong(target.RacesBreak, probe.Fail, "got 500", slowly),
+		wrong(target.TeapotWaits, probe.Fail, "got 418", slowly),
+		scene{name: "another profile", want: probe.Info, says: "got 418", faults: []target.Fault{target.TeapotWaits},
+			change: allOf([]func(place){slowly, declares("none")})},
 	)
 }
 
 func TestBurstOverHTTP2(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "C07", faultsOfBursts()...)
-	expectScenes(t, "C07", right(probe.Pass, slowly), scene{name: "no HTTP/2", want: probe.NA, says: "does not support HTTP/2", change: oldServer(t)})
+	expectScenes(t, "C07", right(probe.Pass, slowly),
+		scene{name: "no HTTP/2", want: probe.NA, says: "does not support HTTP/2", change: oldServer(t)})
 }
 
 // oldServer puts the API behind a server that speaks HTTP/1.1 only.
@@ -59,19 +63,27 @@ func TestInFlight(t *testing.T) {
 	expectScenes(t, "C03", right(probe.Pass), wrong(target.Waits, probe.Info, "waited for the first one"),
 		right(probe.Pass, declares("stripe")), right(probe.NA, quick),
 		wrong(target.LookThenRun, probe.Fail, "ran more than once"), wrong(target.RacesBreak, probe.Fail, "got 500"),
-		wrong(target.TeapotWaits, probe.Fail, "got 418"), scene{name: "not slow", want: probe.NA, says: "a second or more", change: notSlow},
-		wrong(target.TeapotWaits, probe.Pass, "", declares("paypal"), func(p place) { p.recipe.KeyHeader = "Idempotency-Key" }),
+		wrong(target.TeapotWaits, probe.Fail, "got 418"),
+		scene{name: "not slow", want: probe.NA, says: "a second or more", change: notSlow},
+		wrong(target.TeapotWaits, probe.Pass, "", declares("paypal"),
+			func(p place) { p.recipe.KeyHeader = "Idempotency-Key" }),
 	)
-	expectScenes(t, "C04", right(probe.Pass), wrong(target.BareConflict, probe.Warn, "no Retry-After"), wrong(target.Waits, probe.NA, "wait"))
+	expectScenes(t, "C04", right(probe.Pass), wrong(target.BareConflict, probe.Warn, "no Retry-After"),
+		wrong(target.Waits, probe.NA, "wait"))
 	expectScenes(t, "C05", right(probe.Pass), wrong(target.Waits, probe.Pass, ""), right(probe.Pass, quick, slowly),
-		wrong(target.OwnConflict, probe.Fail, "still in flight", hasty), wrong(target.OwnConflict, probe.Fail, "still in flight", hasty, slowly, quick),
+		wrong(target.OwnConflict, probe.Fail, "still in flight", hasty),
+		wrong(target.OwnConflict, probe.Fail, "still in flight", hasty, slowly, quick),
 		wrong(target.LookThenRun, probe.Fail, ""),
-		scene{name: "nothing in flight", want: probe.NA, says: "no conflict was seen", change: quick, faults: []target.Fault{target.Waits}},
+		scene{name: "nothing in flight", want: probe.NA, says: "no conflict was seen", change: quick,
+			faults: []target.Fault{target.Waits}},
 	)
-	expectScenes(t, "C06", right(probe.Pass), wrong(target.LookThenRun, probe.Fail, "both carried out"), wrong(target.RunsOther, probe.Fail, "both carried out"),
-		scene{name: "the first one's answer", want: probe.Fail, says: "got the answer of the first", faults: []target.Fault{target.Waits, target.NoComparison}},
+	expectScenes(t, "C06", right(probe.Pass), wrong(target.LookThenRun, probe.Fail, "both carried out"),
+		wrong(target.RunsOther, probe.Fail, "both carried out"),
+		scene{name: "the first one's answer", want: probe.Fail, says: "got the answer of the first",
+			faults: []target.Fault{target.Waits, target.NoComparison}},
 		scene{name: "500", want: probe.Fail, says: "got 500", faults: []target.Fault{target.Mismatch500}},
-		scene{name: "418", want: probe.Fail, says: "got 418", faults: []target.Fault{target.TeapotWaits, target.NoComparison}},
+		scene{name: "418", want: probe.Fail, says: "got 418",
+			faults: []target.Fault{target.TeapotWaits, target.NoComparison}},
 		scene{name: "conflict before comparison", want: probe.Pass, faults: []target.Fault{target.NoComparison}},
 	)
 }
@@ -81,7 +93,8 @@ func notSlow(p place) { *p.recipe.Variants.Slow = p.recipe.Request }
 // duplicatesRefused are scenes of an API that replays nothing, and rightly so.
 func duplicatesRefused() []scene {
 	return []scene{
-		wrong(target.RefusesDuplicates, probe.Pass, "", declares("gocardless")), wrong(target.LookThenRun, probe.Fail, "", declares("gocardless")),
+		wrong(target.RefusesDuplicates, probe.Pass, "", declares("gocardless")),
+		wrong(target.LookThenRun, probe.Fail, "", declares("gocardless")),
 	}
 }
 
@@ -92,7 +105,8 @@ func TestDuplicatesThatAreRefused(t *testing.T) {
 	}
 	expectScenes(t, "C09", duplicatesRefused()[0])
 	for _, id := range []string{"F07", "F08", "F09"} {
-		expectScenes(t, id, duplicatesRefused()[0], wrong(target.RefusesDuplicates, probe.Info, "add a count", declares("gocardless"), blind))
+		expectScenes(t, id, duplicatesRefused()[0],
+			wrong(target.RefusesDuplicates, probe.Info, "add a count", declares("gocardless"), blind))
 	}
 }
 
@@ -100,15 +114,18 @@ func TestManyKeys(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "C08", right(probe.Pass), right(probe.Pass, blind), wrong(target.LastID, probe.Fail, "the same thing"),
 		wrong(target.DropsMany, probe.Fail, ""), wrong(target.ToldToWait, probe.Fail, "got 409"),
-		scene{name: "a limit", want: probe.Info, says: "too many", change: func(p place) { p.recipe.Request.Path = "/things/limited" }},
+		scene{name: "a limit", want: probe.Info, says: "too many",
+			change: func(p place) { p.recipe.Request.Path = "/things/limited" }},
 	)
 }
 
 func TestHalfSent(t *testing.T) {
 	t.Parallel()
-	expectScenes(t, "C09", right(probe.Pass), right(probe.Pass, blind), wrong(target.HalfOwns, probe.Warn, "half-sent one is in flight"),
+	expectScenes(t, "C09", right(probe.Pass), right(probe.Pass, blind),
+		wrong(target.HalfOwns, probe.Warn, "half-sent one is in flight"),
 		wrong(target.HalfKeeps, probe.Fail, "still has the key", hasty),
-		wrong(target.HalfOwns, probe.Warn, "half-sent one is in flight", declares("gocardless")), wrong(target.HalfBlocks, probe.Warn, "until the half-sent one was given up"),
+		wrong(target.HalfOwns, probe.Warn, "half-sent one is in flight", declares("gocardless")),
+		wrong(target.HalfBlocks, probe.Warn, "until the half-sent one was given up"),
 		wrong(target.NoKeys, probe.Fail, "another answer"),
 	)
 }
@@ -116,8 +133,10 @@ func TestHalfSent(t *testing.T) {
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	tooLong := func(p place) { p.recipe.BodyTimeout = time.Minute }
-	expectScenes(t, "C11", right(probe.Pass, bodiesBounded), right(probe.NA), right(probe.NA, tooLong), wrong(target.SlowBodies, probe.Fail, "still waited for", bodiesBounded))
-	expectScenes(t, "C12", right(probe.Pass, patient), right(probe.Pass, patient, blind), wrong(target.LargeOmitted, probe.Pass, "", patient),
+	expectScenes(t, "C11", right(probe.Pass, bodiesBounded), right(probe.NA), right(probe.NA, tooLong),
+		wrong(target.SlowBodies, probe.Fail, "still waited for", bodiesBounded))
+	expectScenes(t, "C12", right(probe.Pass, patient), right(probe.Pass, patient, blind),
+		wrong(target.LargeOmitted, probe.Pass, "", patient),
 		wrong(target.UnreadHolds, probe.Warn, "still in flight", hasty), wrong(target.NoKeys, probe.Fail, "2 effects"))
 }
 

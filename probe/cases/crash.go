@@ -25,10 +25,12 @@ func crash(t *run) {
 		wantOnlyOnce(t, a)
 		return
 	case busy(t, a) && lease > 0:
-		t.Failf("%s after the crash the key is still in flight (%d: %d): longer than the lease of %s", patience, a.No, a.Status,
+		t.Failf("%s after the crash the key is still in flight (%d: %d): longer than the lease of %s", patience, a.No,
+			a.Status,
 			lease)
 	case busy(t, a):
-		t.Warnf("%s after the crash the key is still in flight (%d: %d). Say in the recipe how long the lease is, to have that "+
+		t.Warnf("%s after the crash the key is still in flight (%d: %d). Say in the recipe how long the lease is, to "+
+			"have that "+
 			"judged", patience, a.No, a.Status)
 	case a.Status == 0:
 		t.Brokenf("%s after the crash the target does not answer: %v", patience, a.Err)
@@ -37,7 +39,8 @@ func crash(t *run) {
 			t.Failf("the outcome was unknown (%d), and then the request was answered with %d (%d)", a.No, again.Status, again.No)
 		}
 	default:
-		t.Warnf("the retry (%d) got %d, which says neither the result nor that the outcome is unknown: %s", a.No, a.Status, body(a))
+		t.Warnf("the retry (%d) got %d, which says neither the result nor that the outcome is unknown: %s", a.No,
+			a.Status, body(a))
 	}
 	wantAtMostOne(t)
 }
@@ -65,7 +68,8 @@ func storeDown(t *run) {
 	}
 	switch {
 	case a.OK():
-		t.Warnf("without its store the target carried the request out (%d: %d), unprotected: a retry does it again", a.No, a.Status)
+		t.Warnf("without its store the target carried the request out (%d: %d), unprotected: a retry does it again",
+			a.No, a.Status)
 		return
 	case effects > 0:
 		t.Failf("without its store the target carried the request out, and then answered %d (%d)", a.Status, a.No)
@@ -79,7 +83,8 @@ func storeDown(t *run) {
 		return unsettled(t, a) || a.Status == 0 || a.ServerError()
 	})
 	if !again.OK() {
-		t.Failf("%s after the store came back the request that was refused with %d (%d) still gets %d (%d): the refusal was kept, "+
+		t.Failf("%s after the store came back the request that was refused with %d (%d) still gets %d (%d): the "+
+			"refusal was kept, "+
 			"or the key is blocked", t.recipe.Limits.Wait, a.Status, a.No, again.Status, again.No)
 		return
 	}

@@ -54,7 +54,8 @@ func defects() []defect {
 		{"10a", with(target.PinsOutage), ids("F12"), nil, nil},
 		{"10b", with(target.ReleasesUnsure), ids("F06"), nil, nil},
 		{"11", with(target.FailsOpen), ids("F12"), nil, nil},
-		{"12", with(target.BreaksOnOld), ids("T02"), func(p place) { p.api.Keep(time.Second); p.recipe.Retention = time.Second }, ids("B01", "T")},
+		{"12", with(target.BreaksOnOld), ids("T02"),
+			func(p place) { p.api.Keep(time.Second); p.recipe.Retention = time.Second }, ids("B01", "T")},
 		{"13", with(target.MarkedFirst), ids("F10"), nil, nil},
 		{"14a", with(target.HashCut), ids("M01"), nil, nil},
 		{"14b", with(target.EatsBody), ids("B01"), nil, nil},
@@ -196,7 +197,8 @@ func (d defect) play(t *testing.T, faults ...target.Fault) *probe.Report {
 func (d defect) unmeant(report *probe.Report) (objections string) {
 	for _, id := range d.meant {
 		if o, _ := report.Find(id); o.Verdict != probe.Fail && o.Verdict != probe.Warn {
-			objections += fmt.Sprintf("%s %v: %s is meant to see it, and said %s: %v\n", d.row, d.faults, id, o.Verdict, o.Findings)
+			objections += fmt.Sprintf("%s %v: %s is meant to see it, and said %s: %v\n", d.row, d.faults, id,
+				o.Verdict, o.Findings)
 		}
 	}
 	return objections
@@ -268,7 +270,8 @@ func (p *page) differs(t *testing.T, d defect, report *probe.Report) string {
 	if updates() {
 		p.lines[at] = "| " + strings.Join(want, " | ") + " |"
 	} else if !slices.Equal(found, want) {
-		return fmt.Sprintf("row %s of %s:\n%q\nThe cases say:\n%q\ngo test ./probe -run TestDefects -update writes it anew", d.row, defectsPage, found, want)
+		return fmt.Sprintf("row %s of %s:\n%q\nThe cases say:\n%q\ngo test ./probe -run TestDefects -update writes "+
+			"it anew", d.row, defectsPage, found, want)
 	}
 	return ""
 }
@@ -277,7 +280,8 @@ func (p *page) differs(t *testing.T, d defect, report *probe.Report) string {
 func TestDefectsPageNamesTests(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
-	for _, pattern := range []string{"../../*_test.go", "../../httpsafe/*_test.go", "../../proxy/*_test.go", "../../stores/storetest/*.go"} {
+	for _, pattern := range []string{"../../*_test.go", "../../httpsafe/*_test.go", "../../proxy/*_test.go",
+		"../../stores/storetest/*.go"} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			text, err := os.ReadFile(f)

@@ -97,7 +97,8 @@ func withinRetention(t *run) {
 		}
 		return
 	}
-	t.Skipf("no answer came back before the retention of %v had ended: it is too short for this network", t.recipe.Retention)
+	t.Skipf("no answer came back before the retention of %v had ended: it is too short for this network",
+		t.recipe.Retention)
 }
 
 // afterRetention sends several retries at once after the retention: when a record is replaced, two of them may run.
@@ -148,7 +149,8 @@ func afterRetention(t *run) {
 		}
 		t.Infof("after the retention of %v the key is refused with %d (%d)", t.recipe.Retention, refused.Status, refused.No)
 	case len(expired) > 0:
-		t.Warnf("after the retention of %v the first answer (%d) is still replayed: the retention is longer than the recipe says",
+		t.Warnf("after the retention of %v the first answer (%d) is still replayed: the retention is longer than the "+
+			"recipe says",
 			t.recipe.Retention, first.No)
 	default:
 		t.Infof("after the retention of %v the first answer (%d) is still replayed: it is kept longer than promised",
@@ -187,7 +189,8 @@ func slidingRetention(t *run) {
 	slides := showsSame(t, one, still)
 	t.Observe(func(o *probe.Observed) { o.Sliding = seen(slides) })
 	if slides {
-		t.Infof("a replay (%d) makes the retention begin anew (%d): a client that keeps retrying keeps its key", middle.No, still.No)
+		t.Infof("a replay (%d) makes the retention begin anew (%d): a client that keeps retrying keeps its key",
+			middle.No, still.No)
 		return
 	}
 	t.Infof("a replay (%d) does not make the retention longer (%d)", middle.No, still.No)

@@ -94,7 +94,8 @@ func TestRetentionIsObserved(t *testing.T) {
 	if _, seen := playFor(t, "T01", 4*time.Second); seen.RetryWithin < 2*time.Second || seen.RetryWithin > 4*time.Second {
 		t.Errorf("retry within %v, want nine tenths of 4 s, or somewhat less on a busy machine", seen.RetryWithin)
 	}
-	if _, seen := playFor(t, "T02", 500*time.Millisecond, target.ExpiredIsSaid); seen.Expired != http.StatusUnprocessableEntity {
+	if _, seen := playFor(t, "T02", 500*time.Millisecond,
+		target.ExpiredIsSaid); seen.Expired != http.StatusUnprocessableEntity {
 		t.Errorf("expired keys: %d, want 422", seen.Expired)
 	}
 	for _, c := range []struct {
@@ -186,7 +187,8 @@ func TestPolicyElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		url  string
 		want probe.Verdict
-	}{{moved.URL + "/old", probe.Pass}, {"", probe.Warn}, {"ftp://example.test/policy", probe.Warn}, {"/relative", probe.Warn}} {
+	}{{moved.URL + "/old", probe.Pass}, {"", probe.Warn}, {"ftp://example.test/policy", probe.Warn},
+		{"/relative", probe.Warn}} {
 		api, server := target.Start(t)
 		recipe := recipeFor(t, server.URL, api)
 		recipe.PolicyURL = c.url

@@ -2,7 +2,8 @@ package cases
 
 import "github.com/retrysafe/retrysafe/probe"
 
-const detached = "Let the work and the saving of its answer run on when the client hangs up: a context of their own, not the " +
+const detached = "Let the work and the saving of its answer run on when the client hangs up: a context of their own, " +
+	"not the " +
 	"request's."
 
 // failures: what becomes of a key when the request fails, the client goes away, or the server does.

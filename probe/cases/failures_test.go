@@ -17,19 +17,23 @@ func samePath(p place) {
 
 func TestBusinessErrors(t *testing.T) {
 	t.Parallel()
-	expectScenes(t, "F01", right(probe.Info), right(probe.Pass, declares("stripe")), wrong(target.ReleasesErrors, probe.Info, ""),
-		scene{name: "carried out", want: probe.Fail, says: "was carried out", faults: []target.Fault{target.ReleasesErrors, target.SecondSucceeds}},
+	expectScenes(t, "F01", right(probe.Info), right(probe.Pass, declares("stripe")),
+		wrong(target.ReleasesErrors, probe.Info, ""),
+		scene{name: "carried out", want: probe.Fail, says: "was carried out",
+			faults: []target.Fault{target.ReleasesErrors, target.SecondSucceeds}},
 		scene{name: "not refused", want: probe.NA, change: func(p place) { p.recipe.Variants.Failing = &p.recipe.Request }},
 	)
 	expectScenes(t, "F02", right(probe.Pass), right(probe.Pass, samePath),
 		wrong(target.NoComparison, probe.Fail, "got the answer to the other one", samePath),
-		wrong(target.ReleasesErrors, probe.Warn, "was carried out", samePath), wrong(target.ReleasesErrors, probe.Info, "another path"),
+		wrong(target.ReleasesErrors, probe.Warn, "was carried out", samePath),
+		wrong(target.ReleasesErrors, probe.Info, "another path"),
 		wrong(target.ReleasesErrors, probe.Fail, "keeps refusals", samePath, declares("stripe")),
 		wrong(target.ReleasesErrors, probe.Info, "allows that", samePath, declares("none")),
 		wrong(target.Mismatch500, probe.Fail, "got 500", samePath),
 	)
 	expectScenes(t, "F03", right(probe.Info), wrong(target.FreesAndForgets, probe.Info, "leaves its key free"),
-		wrong(target.NoComparison, probe.Fail, "got the error of the invalid one"), wrong(target.InvalidHappens, probe.Fail, "1 effect, want 0"),
+		wrong(target.NoComparison, probe.Fail, "got the error of the invalid one"),
+		wrong(target.InvalidHappens, probe.Fail, "1 effect, want 0"),
 		wrong(target.Mismatch500, probe.Fail, "got 500"),
 	)
 }
@@ -41,7 +45,8 @@ func TestRefusalsAreNotKept(t *testing.T) {
 		scene{name: "any caller may", want: probe.NA, says: "must be refused", change: unrevoked},
 	)
 	expectScenes(t, "F05", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "the 429 was kept"),
-		scene{name: "no limit", want: probe.NA, says: "was not refused", change: func(p place) { p.recipe.Variants.RateLimit = &p.recipe.Request }},
+		scene{name: "no limit", want: probe.NA, says: "was not refused",
+			change: func(p place) { p.recipe.Variants.RateLimit = &p.recipe.Request }},
 	)
 }
 
@@ -49,7 +54,8 @@ func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "F06", right(probe.Info), right(probe.Pass, declares("stripe")),
 		wrong(target.Releases5xx, probe.Info, "not kept"), wrong(target.ReleasesUnsure, probe.Fail, "was done again"),
-		scene{name: "not the same error", want: probe.Fail, says: "did not get the same error", change: declares("stripe"), faults: []target.Fault{target.Releases5xx, target.SecondBreaksSo}},
+		scene{name: "not the same error", want: probe.Fail, says: "did not get the same error",
+			change: declares("stripe"), faults: []target.Fault{target.Releases5xx, target.SecondBreaksSo}},
 		scene{name: "not broken", want: probe.NA, change: func(p place) { p.recipe.Variants.Broken = &p.recipe.Request }},
 	)
 }
@@ -57,12 +63,14 @@ func TestServerErrors(t *testing.T) {
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"F07", "F08", "F09"} {
-		expectScenes(t, id, right(probe.Pass), right(probe.Pass, quick), wrong(target.Waits, probe.Pass, ""), wrong(target.NoMarker, probe.Info, "add a count", blind),
+		expectScenes(t, id, right(probe.Pass), right(probe.Pass, quick), wrong(target.Waits, probe.Pass, ""),
+			wrong(target.NoMarker, probe.Info, "add a count", blind),
 			wrong(target.ClientsEnd, probe.Fail, "effects, want"), wrong(target.NoKeys, probe.Fail, ""),
 			wrong(target.DiesWithout, probe.Fail, "still in flight", hasty),
 		)
 	}
-	expectScenes(t, "F09", wrong(target.LookThenRun, probe.Fail, ""), wrong(target.LocalLock, probe.Fail, ""), wrong(target.RacesBreak, probe.Fail, "got 500"))
+	expectScenes(t, "F09", wrong(target.LookThenRun, probe.Fail, ""), wrong(target.LocalLock, probe.Fail, ""),
+		wrong(target.RacesBreak, probe.Fail, "got 500"))
 }
 
 func TestCrash(t *testing.T) {
@@ -70,21 +78,25 @@ func TestCrash(t *testing.T) {
 	lease := func(p place) { p.recipe.Lease = 500 * time.Millisecond }
 	expectScenes(t, "F10", right(probe.Pass, hooked), right(probe.NA),
 		wrong(target.Forgetful, probe.Fail, "2 effects", hooked), wrong(target.RunsBlindly, probe.Fail, "2 effects", hooked),
-		wrong(target.StaysLocked, probe.Warn, "still in flight", hooked, hasty), wrong(target.StaysLocked, probe.Fail, "longer than the lease", hooked, lease),
+		wrong(target.StaysLocked, probe.Warn, "still in flight", hooked, hasty),
+		wrong(target.StaysLocked, probe.Fail, "longer than the lease", hooked, lease),
 		wrong(target.CannotTell, probe.Warn, "neither the result nor", hooked, hasty),
 	)
 }
 
 func TestRestart(t *testing.T) {
 	t.Parallel()
-	expectScenes(t, "F11", right(probe.Pass, hooked), right(probe.NA), wrong(target.Forgetful, probe.Fail, "another answer", hooked))
+	expectScenes(t, "F11", right(probe.Pass, hooked), right(probe.NA),
+		wrong(target.Forgetful, probe.Fail, "another answer", hooked))
 }
 
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "F12", right(probe.Pass, hooked), right(probe.Pass, hooked, blind), right(probe.NA),
-		wrong(target.FailsOpen, probe.Warn, "unprotected", hooked), wrong(target.PinsOutage, probe.Fail, "the refusal was kept", hooked, hasty),
-		wrong(target.RunsUnsaved, probe.Fail, "carried the request out, and then", hooked), wrong(target.HangsDown, probe.Warn, "gave no answer", hooked),
+		wrong(target.FailsOpen, probe.Warn, "unprotected", hooked),
+		wrong(target.PinsOutage, probe.Fail, "the refusal was kept", hooked, hasty),
+		wrong(target.RunsUnsaved, probe.Fail, "carried the request out, and then", hooked),
+		wrong(target.HangsDown, probe.Warn, "gave no answer", hooked),
 	)
 }
 

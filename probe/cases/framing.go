@@ -102,7 +102,8 @@ func wantUsable(t *run, conn *wire.Conn, a *wire.Answer, r wire.Request) {
 
 // upgrade offers HTTP/2 with a request, as clients may that support it (RFC 7540 §3.2).
 func upgrade(t *run) {
-	r := t.New().With("Upgrade", "h2c").With("HTTP2-Settings", "AAMAAABkAAQAAP__").With("Connection", "Upgrade, HTTP2-Settings")
+	r := t.New().With("Upgrade", "h2c").With("HTTP2-Settings", "AAMAAABkAAQAAP__").
+		With("Connection", "Upgrade, HTTP2-Settings")
 	r.Close = false // it has a Connection line of its own
 	first := t.Send("offers h2c", r)
 	switch {

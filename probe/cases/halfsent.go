@@ -56,7 +56,8 @@ func halfSent(t *run) {
 				t.recipe.Limits.Wait)
 			return
 		}
-		t.Warnf("a whole request (%d) was told that the half-sent one is in flight: until that is given up the key is blocked",
+		t.Warnf("a whole request (%d) was told that the half-sent one is in flight: until that is given up the key "+
+			"is blocked",
 			a.No)
 		t.WantEffects(1, late)
 	}
@@ -72,7 +73,8 @@ func halfUnkeyed(t *run) {
 	took := a.EndedAt.Sub(a.SentAt).Round(100 * time.Millisecond)
 	switch {
 	case a.Status == 0 && errors.As(a.Err, &late) && late.Timeout():
-		t.Failf("half a request without a key (%d) is still waited for after %s; the API says that it waits for %s", a.No, took,
+		t.Failf("half a request without a key (%d) is still waited for after %s; the API says that it waits for %s",
+			a.No, took,
 			limit)
 	case a.Status == 0:
 		t.Infof("half a request without a key (%d) was given up after %s, without an answer; 408 would say why", a.No, took)
@@ -97,7 +99,8 @@ func unreadAnswer(t *run) {
 	case a.Status == 0:
 		t.Failf("the retry (%d) got no answer: %v", a.No, a.Err)
 	case busy(t, a):
-		t.Warnf("after %s the key is still in flight (%d: %d), because a client does not read its answer: check that this ends",
+		t.Warnf("after %s the key is still in flight (%d: %d), because a client does not read its answer: check that "+
+			"this ends",
 			t.recipe.Limits.Wait, a.No, a.Status)
 	case !a.OK() && !omitted(a) && !refusedDuplicate(t, a):
 		t.Failf("the retry (%d) got %d, not the answer: %s", a.No, a.Status, body(a))
@@ -117,5 +120,6 @@ func omitted(a wire.Answer) bool {
 		return false
 	}
 	text := strings.ToLower(string(a.Plain()))
-	return slices.ContainsFunc([]string{"omitted", "too large", "not kept"}, func(s string) bool { return strings.Contains(text, s) })
+	return slices.ContainsFunc([]string{"omitted", "too large", "not kept"},
+		func(s string) bool { return strings.Contains(text, s) })
 }

@@ -131,7 +131,8 @@ func crossOrigin(t *run) {
 		(strings.Contains(list, ","+header+",") || strings.Contains(list, ",*,"))
 	t.Observe(func(o *probe.Observed) { o.KeyInCORS = seen(may) })
 	if !may {
-		t.Infof("pages of other origins may not send %s: the preflight got %d, Access-Control-Allow-Headers %q", t.keyHeader(),
+		t.Infof("pages of other origins may not send %s: the preflight got %d, Access-Control-Allow-Headers %q",
+			t.keyHeader(),
 			preflight.Status, allowed)
 		return
 	}

@@ -21,10 +21,12 @@ func TestAge(t *testing.T) {
 func TestFraming(t *testing.T) {
 	t.Parallel()
 	expect(t, "H02", probe.Pass, wrongs{
-		target.TwoFramings: probe.Fail, target.LengthWrong: probe.Fail, target.HopAgain: probe.Fail, target.NoKeys: probe.Fail,
+		target.TwoFramings: probe.Fail, target.LengthWrong: probe.Fail, target.HopAgain: probe.Fail,
+		target.NoKeys: probe.Fail,
 	})
 	expect(t, "H08", probe.Pass, wrongs{target.FramingCount: probe.Fail, target.NoKeys: probe.Fail})
-	expect(t, "H12", probe.Pass, wrongs{target.InterimStored: probe.Fail, target.TrailersMerged: probe.Fail, target.NoKeys: probe.Fail})
+	expect(t, "H12", probe.Pass, wrongs{target.InterimStored: probe.Fail, target.TrailersMerged: probe.Fail,
+		target.NoKeys: probe.Fail})
 }
 
 func TestExpect(t *testing.T) {
@@ -46,7 +48,8 @@ func TestMethods(t *testing.T) {
 func TestCodings(t *testing.T) {
 	t.Parallel()
 	expect(t, "H09", probe.Pass, wrongs{
-		target.GzipUnlabelled: probe.Fail, target.NoLabel: probe.Fail, target.CodingCounts: probe.Fail, target.NoVary: probe.Warn, target.CompressedKept: probe.Fail,
+		target.GzipUnlabelled: probe.Fail, target.NoLabel: probe.Fail, target.CodingCounts: probe.Fail,
+		target.NoVary: probe.Warn, target.CompressedKept: probe.Fail,
 	})
 }
 
@@ -54,10 +57,12 @@ func TestSpecialAnswers(t *testing.T) {
 	t.Parallel()
 	expect(t, "H11", probe.Pass, wrongs{target.NewJob: probe.Fail, target.LocationLost: probe.Fail})
 	expect(t, "H13", probe.Pass, wrongs{
-		target.LargeRunsAgain: probe.Fail, target.LargeCut: probe.Fail, target.LargeOmitted: probe.Pass, target.NoKeys: probe.Fail,
+		target.LargeRunsAgain: probe.Fail, target.LargeCut: probe.Fail, target.LargeOmitted: probe.Pass,
+		target.NoKeys: probe.Fail,
 	})
 	expect(t, "H14", probe.Pass, wrongs{target.SameRequestID: probe.Warn})
-	expect(t, "H17", probe.Pass, wrongs{target.RedirectKept: probe.Warn, target.RedirectRuns: probe.Fail, target.NoKeys: probe.Fail})
+	expect(t, "H17", probe.Pass, wrongs{target.RedirectKept: probe.Warn, target.RedirectRuns: probe.Fail,
+		target.NoKeys: probe.Fail})
 }
 
 func TestDoubtfulFraming(t *testing.T) {

@@ -58,7 +58,8 @@ func keyRequired(t *run) {
 // linksToRules reports whether an error says where the rules are: by the type of its problem details, or by a Link.
 func linksToRules(a wire.Answer) bool {
 	kind, err := a.JSON("/type")
-	return strings.Contains(strings.ToLower(a.Header.Get("Link")), "rel=") || err == nil && kind != "" && kind != "about:blank"
+	return strings.Contains(strings.ToLower(a.Header.Get("Link")), "rel=") || err == nil && kind != "" &&
+		kind != "about:blank"
 }
 
 func headerCase(t *run) {

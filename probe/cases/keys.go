@@ -175,7 +175,8 @@ func sendTwice(t *run, what, value string, how profile.Taking) (worked bool) {
 		t.Infof("%s is taken as a key (%d, %d)", what, first.No, again.No)
 		return true
 	}
-	t.Warnf("%s is accepted (%d) and does not protect: the same request again (%d) got %d and is not the first one's retry",
+	t.Warnf("%s is accepted (%d) and does not protect: the same request again (%d) got %d and is not the first one's "+
+		"retry",
 		what, first.No, again.No, again.Status)
 	return false
 }
@@ -190,7 +191,8 @@ func wantRefusedTwice(t *run, what string, r wire.Request, first wire.Answer) {
 	}
 	again := t.Send(what+" again", r)
 	if again.OK() && !shows(t, first, again) {
-		t.Failf("DANGER: it was carried out again (%d). The API ignores a key that it cannot read, which RFC 9651 §4.2 allows, "+
+		t.Failf("DANGER: it was carried out again (%d). The API ignores a key that it cannot read, which RFC 9651 "+
+			"§4.2 allows, "+
 			"and which leaves a client that sends one unprotected", again.No)
 	}
 	t.WantEffects(0, first, again)

@@ -64,7 +64,8 @@ func TestQuotes(t *testing.T) {
 		situation{"ietf-strict", with(target.BareIgnored), probe.Fail},
 		situation{"stripe", with(target.OpaqueKeys), probe.Pass},
 	)
-	expect(t, "K03", probe.Pass, wrongs{target.QuotedIsOther: probe.Fail, target.BareIgnored: probe.Fail, target.QuotedOnly: probe.Fail})
+	expect(t, "K03", probe.Pass, wrongs{target.QuotedIsOther: probe.Fail, target.BareIgnored: probe.Fail,
+		target.QuotedOnly: probe.Fail})
 	expectIn(t, "K03",
 		situation{"ietf-strict", with(target.QuotedOnly), probe.Pass},
 		situation{"ietf-strict", nil, probe.Fail},
@@ -92,7 +93,8 @@ func TestMalformedKeys(t *testing.T) {
 
 func TestEmptyKeys(t *testing.T) {
 	t.Parallel()
-	expect(t, "K06", probe.Pass, wrongs{target.AnyKey: probe.Fail, target.EmptyKeys: probe.Fail, target.BadIgnored: probe.Fail})
+	expect(t, "K06", probe.Pass, wrongs{target.AnyKey: probe.Fail, target.EmptyKeys: probe.Fail,
+		target.BadIgnored: probe.Fail})
 	expectIn(t, "K06",
 		situation{"ietf", with(target.EmptyKeys, target.NoComparison), probe.Fail},
 		situation{"none", with(target.EmptyKeys, target.NoComparison), probe.Fail},
@@ -133,11 +135,13 @@ func TestLengthOfKeys(t *testing.T) {
 func TestBytesOfKeys(t *testing.T) {
 	t.Parallel()
 	expect(t, "K10", probe.Pass, wrongs{
-		target.FoldsAccents: probe.Fail, target.NoBytes: probe.Fail, target.OddAborts: probe.Fail, target.BadIgnored: probe.Fail,
+		target.FoldsAccents: probe.Fail, target.NoBytes: probe.Fail, target.OddAborts: probe.Fail,
+		target.BadIgnored: probe.Fail,
 		target.TakesBytes: probe.Pass,
 	})
 	expect(t, "K11", probe.Pass, wrongs{
-		target.DropsControls: probe.Fail, target.DecodesPercent: probe.Fail, target.CleansPaths: probe.Fail, target.OddAborts: probe.Fail,
+		target.DropsControls: probe.Fail, target.DecodesPercent: probe.Fail, target.CleansPaths: probe.Fail,
+		target.OddAborts:  probe.Fail,
 		target.BadIgnored: probe.Fail,
 	})
 	for _, id := range []string{"K10", "K11"} {
@@ -154,7 +158,8 @@ func TestBytesOfKeys(t *testing.T) {
 
 func TestTwoKeys(t *testing.T) {
 	t.Parallel()
-	expect(t, "K12", probe.Pass, wrongs{target.FirstLine: probe.Fail, target.LinesIgnored: probe.Fail, target.AnyKey: probe.Fail})
+	expect(t, "K12", probe.Pass, wrongs{target.FirstLine: probe.Fail, target.LinesIgnored: probe.Fail,
+		target.AnyKey: probe.Fail})
 	expectIn(t, "K12",
 		situation{"stripe", with(target.FirstLine), probe.Info},
 		situation{"stripe", nil, probe.Info},
@@ -192,7 +197,8 @@ func TestWhiteSpaceAroundKeys(t *testing.T) {
 
 func TestFormOfKeys(t *testing.T) {
 	t.Parallel()
-	expect(t, "K16", probe.Info, wrongs{target.UUIDsRefused: probe.Fail, target.NoKeys: probe.Fail, target.UUIDsOnly: probe.Info})
+	expect(t, "K16", probe.Info, wrongs{target.UUIDsRefused: probe.Fail, target.NoKeys: probe.Fail,
+		target.UUIDsOnly: probe.Info})
 	expectIn(t, "K16",
 		situation{"repeatability", with(target.UUIDsOnly), probe.Info},
 		situation{"repeatability", with(target.UUIDsRefused), probe.Fail},
@@ -202,13 +208,15 @@ func TestFormOfKeys(t *testing.T) {
 func TestKeysAreObserved(t *testing.T) {
 	t.Parallel()
 	seen := playIn(t, "ietf", []string{"K"}, target.LongKeys).Observed
-	if seen.Quoted == nil || !*seen.Quoted || seen.Bare == nil || !*seen.Bare || seen.SameQuoted == nil || !*seen.SameQuoted {
+	if seen.Quoted == nil || !*seen.Quoted || seen.Bare == nil || !*seen.Bare || seen.SameQuoted == nil ||
+		!*seen.SameQuoted {
 		t.Errorf("quotes were not seen to work: %+v", seen)
 	}
 	if seen.MaxKey != 256 || seen.Malformed != 400 || seen.UUIDOnly == nil || *seen.UUIDOnly {
 		t.Errorf("keys of 256 characters that need not be UUIDs were not seen to work: %+v", seen)
 	}
-	if strict := playIn(t, "stripe", []string{"K"}, target.UUIDsOnly).Observed; strict.UUIDOnly == nil || !*strict.UUIDOnly {
+	if strict := playIn(t, "stripe", []string{"K"}, target.UUIDsOnly).Observed; strict.UUIDOnly == nil ||
+		!*strict.UUIDOnly {
 		t.Errorf("that only UUIDs are keys was not seen: %+v", strict)
 	}
 }

@@ -17,7 +17,8 @@ func sameJob(t *run) {
 	}
 	again := t.Send("retry", r)
 	if at := again.Header.Get("Location"); again.OK() && at != job {
-		t.Failf("the retry (%d) got Location %q, the first answer had %q: there are two jobs, or one is lost", again.No, at, job)
+		t.Failf("the retry (%d) got Location %q, the first answer had %q: there are two jobs, or one is lost",
+			again.No, at, job)
 	}
 	wantReplay(t, first, again)
 	// The job may not have begun yet: fewer effects are no fault.
@@ -100,7 +101,8 @@ func followedRedirect(t *run) {
 }
 
 func isRedirect(a wire.Answer) bool {
-	return (a.Status == http.StatusTemporaryRedirect || a.Status == http.StatusPermanentRedirect) && a.Header.Get("Location") != ""
+	return (a.Status == http.StatusTemporaryRedirect || a.Status == http.StatusPermanentRedirect) &&
+		a.Header.Get("Location") != ""
 }
 
 // redirected is the request that a client makes next. It ends the case if there is none.

@@ -31,7 +31,8 @@ func keyOnGet(t *run) {
 	case !after.OK():
 		t.Failf("the second GET (%d) got %d %s", after.No, after.Status, body(after))
 	case bytes.Equal(after.Body, before.Body):
-		t.Failf("the second GET (%d) got what the first one (%d) got, though it has changed since: it was answered from the record",
+		t.Failf("the second GET (%d) got what the first one (%d) got, though it has changed since: it was answered "+
+			"from the record",
 			after.No, before.No)
 	}
 	if marker := markerOf(t, after); marker != "" && t.rules.FirstSent == "" {

@@ -137,7 +137,8 @@ func wantMismatch(t *run, first, a wire.Answer) {
 	case !t.rules.Compares:
 		t.Infof("requests are not compared: %s (%d) got the first one's answer", what, a.No)
 	case t.rules.LooseBody:
-		t.Warnf("%s (%d) got the first one's answer: profile %s allows it, and the client does not learn of its mistake", what,
+		t.Warnf("%s (%d) got the first one's answer: profile %s allows it, and the client does not learn of its "+
+			"mistake", what,
 			a.No, t.rules.Name)
 	default:
 		t.Failf("%s (%d) got the first one's answer: the client believes that it happened", what, a.No)
@@ -181,7 +182,8 @@ func sendSame(t *run, what string, first wire.Answer, r wire.Request) (a wire.An
 
 // sendForeign sends a request that is not the first one's retry, with its key, and notes the verdict if it gets the
 // first one's answer. Whether it is refused or carried out for itself is left to the case.
-func sendForeign(t *run, what string, verdict probe.Verdict, first wire.Answer, r wire.Request) (a wire.Answer, ok bool) {
+func sendForeign(t *run, what string, verdict probe.Verdict, first wire.Answer, r wire.Request) (a wire.Answer,
+	ok bool) {
 	a = t.Send(what, r)
 	switch {
 	case a.Status == http.StatusNotImplemented: // of the method, or of keys here: both are fine

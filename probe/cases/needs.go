@@ -39,7 +39,8 @@ var (
 		"a generator such as {{amount}} in request.body, so that another request can be made",
 		func(r *recipe) bool { return probe.Mentions(r.Request.Body, "") },
 	}
-	plainPath  = need{"a request.path without generators", func(r *recipe) bool { return !probe.Mentions(r.Request.Path, "") }}
+	plainPath = need{"a request.path without generators",
+		func(r *recipe) bool { return !probe.Mentions(r.Request.Path, "") }}
 	someBody   = need{"a request.body", func(r *recipe) bool { return r.Request.Body != "" }}
 	jsonBody   = need{"a request.body that is JSON", func(r *recipe) bool { return r.Request.IsJSON() }}
 	jsonObject = need{
@@ -114,7 +115,8 @@ var (
 		func(v *variants) *template { return v.RateLimit })
 	other = variant("other: a request that creates something at another path",
 		func(v *variants) *template { return v.Other })
-	read         = variant("read: a GET that shows what the request changes", func(v *variants) *template { return v.Read })
+	read = variant("read: a GET that shows what the request changes",
+		func(v *variants) *template { return v.Read })
 	putAndDelete = need{
 		"variants.put and variants.delete: of the same thing",
 		func(r *recipe) bool { return r.Variants.Put != nil && r.Variants.Delete != nil },

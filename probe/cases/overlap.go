@@ -74,7 +74,8 @@ func inFlight(t *run) {
 	t.WantCount(o.rounds)
 	if o.waited {
 		if wantSameResult(t, []wire.Answer{o.winner, o.other}) {
-			t.Infof("the duplicate (%d) waited for the first one's answer, which helps clients that do not retry 409; check that "+
+			t.Infof("the duplicate (%d) waited for the first one's answer, which helps clients that do not retry "+
+				"409; check that "+
 				"it waits for less than their timeouts", o.other.No)
 		}
 		return

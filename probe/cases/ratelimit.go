@@ -29,7 +29,8 @@ func limitedThenNot(t *run) {
 		case !fresh.OK():
 			refused, pause = false, 2*pause
 		case refused:
-			t.Failf("the request that was refused with 429 (%d) still is (%d), %s apart, while new ones (%d) are carried out: the "+
+			t.Failf("the request that was refused with 429 (%d) still is (%d), %s apart, while new ones (%d) are "+
+				"carried out: the "+
 				"429 was kept", first.No, a.No, a.SentAt.Sub(first.SentAt).Round(time.Millisecond), fresh.No)
 			return
 		default:

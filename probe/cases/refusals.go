@@ -45,12 +45,14 @@ func businessError(t *run) {
 		t.Failf("what was refused with %d (%d) was carried out with %d when it was retried (%d)", first.Status, first.No,
 			again.Status, again.No)
 	case again.ServerError():
-		t.Failf("what was refused with %d (%d) got %d when it was retried (%d)", first.Status, first.No, again.Status, again.No)
+		t.Failf("what was refused with %d (%d) got %d when it was retried (%d)", first.Status, first.No, again.Status,
+			again.No)
 	case t.rules.KeepsErrors && !first.Same(again):
 		t.Failf("the retry (%d) got another refusal: %s; profile %s keeps the first one", again.No, difference(first, again),
 			t.rules.Name)
 	case first.Status != again.Status:
-		t.Warnf("what was refused with %d (%d) got %d when it was retried (%d)", first.Status, first.No, again.Status, again.No)
+		t.Warnf("what was refused with %d (%d) got %d when it was retried (%d)", first.Status, first.No, again.Status,
+			again.No)
 	case !t.rules.KeepsErrors:
 		t.Infof("the retry was refused with %d too, %s", again.Status, how)
 	}
@@ -70,7 +72,8 @@ func corrected(t *run) {
 	switch {
 	case !wantAnswer(t, "the corrected request", a):
 	case a.OK() && elsewhere:
-		t.Infof("the corrected request (%d) was carried out; it goes to another path than variants.failing, which may have keys "+
+		t.Infof("the corrected request (%d) was carried out; it goes to another path than variants.failing, which "+
+			"may have keys "+
 			"of its own", a.No)
 	case a.OK():
 		t.Observe(func(o *probe.Observed) { o.ClientErrors = released })
@@ -129,7 +132,8 @@ func refusedCredential(t *run) {
 	case a.Status == first.Status:
 		t.Failf("the %d for a bad credential (%d) is also the answer with a good one (%d)", first.Status, first.No, a.No)
 	case !a.OK():
-		t.Failf("after a bad credential (%d) the same request got %d with a good one (%d): %s", first.No, a.Status, a.No, body(a))
+		t.Failf("after a bad credential (%d) the same request got %d with a good one (%d): %s", first.No, a.Status,
+			a.No, body(a))
 	}
 	wantEffectIf(t, a)
 }

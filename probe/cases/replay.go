@@ -30,7 +30,8 @@ func markerOnReplay(t *run) {
 	case t.rules.Marker == "" && marker != "":
 		t.Infof("the replay has %s: %s", marker, again.Header.Get(marker))
 	case t.rules.Marker != "" && marker == "" && kept:
-		t.Warnf("the replay (%d) does not say that it is one: %s says that the key is kept, and the first answer has that too",
+		t.Warnf("the replay (%d) does not say that it is one: %s says that the key is kept, and the first answer has "+
+			"that too",
 			again.No, untilHeader)
 	case t.rules.Marker != "" && marker == "":
 		t.Warnf("the replay (%d) does not say that it is one: no %s", again.No, t.rules.Marker)

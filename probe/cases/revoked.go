@@ -27,7 +27,8 @@ func unknownCallers(t *run) {
 	}
 	again := t.Send("another caller without a credential, the same key", r)
 	if discloses(t, again, first) {
-		t.Warnf("two callers without a credential (%d, %d) share a key: a caller that guesses it gets the answer of the other",
+		t.Warnf("two callers without a credential (%d, %d) share a key: a caller that guesses it gets the answer of "+
+			"the other",
 			first.No, again.No)
 	}
 }

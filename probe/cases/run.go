@@ -68,8 +68,9 @@ func (t *run) Fresh() wire.Request { return t.From(t.recipe.Request, t.intents.N
 // From is a template for an intent of caller A, without a key.
 func (t *run) From(template probe.Template, v probe.Intent) wire.Request {
 	r := wire.Request{
-		Method: cmp.Or(template.Method, "POST"), Path: strings.TrimSuffix(t.recipe.Target.EscapedPath(), "/") + v.Fill(template.Path),
-		Body: []byte(v.Fill(template.Body)), Close: true,
+		Method: cmp.Or(template.Method, "POST"),
+		Path:   strings.TrimSuffix(t.recipe.Target.EscapedPath(), "/") + v.Fill(template.Path),
+		Body:   []byte(v.Fill(template.Body)), Close: true,
 	}
 	for _, h := range template.Header {
 		r = r.With(h.Name, v.Fill(h.Value))

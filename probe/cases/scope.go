@@ -100,7 +100,8 @@ func crossPrincipal(t *run) {
 	if !own.OK() {
 		t.Brokenf("caller B cannot make the request under any key: %d %s", own.Status, body(own))
 	}
-	t.Failf("caller B (%d) was refused with %d because A has used the key; with another key (%d) it worked: keys are shared",
+	t.Failf("caller B (%d) was refused with %d because A has used the key; with another key (%d) it worked: keys are "+
+		"shared",
 		b.No, b.Status, own.No)
 }
 

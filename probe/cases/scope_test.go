@@ -10,7 +10,8 @@ import (
 
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	expect(t, "X01", probe.Pass, wrongs{target.NoScope: probe.Fail, target.SharedKeys: probe.Fail, target.NoKeys: probe.Fail})
+	expect(t, "X01", probe.Pass, wrongs{target.NoScope: probe.Fail, target.SharedKeys: probe.Fail,
+		target.NoKeys: probe.Fail})
 	expect(t, "X02", probe.Pass, wrongs{target.AuthLast: probe.Fail})
 	expect(t, "X03", probe.Pass, wrongs{target.AuthLast: probe.Fail})
 	expect(t, "X04", probe.Pass, wrongs{target.NoScope: probe.Fail, target.AuthLast: probe.Fail})
@@ -18,23 +19,27 @@ func TestScopes(t *testing.T) {
 
 func TestCredentialsThatChange(t *testing.T) {
 	t.Parallel()
-	expectScenes(t, "X07", right(probe.Pass), right(probe.Pass, blind), wrong(target.CredentialIsCaller, probe.Fail, "2 created things", blind),
+	expectScenes(t, "X07", right(probe.Pass), right(probe.Pass, blind),
+		wrong(target.CredentialIsCaller, probe.Fail, "2 created things", blind),
 		wrong(target.CredentialIsCaller, probe.Fail, "2 effects"), wrong(target.NoKeys, probe.Fail, "2 effects"),
-		scene{name: "refused", want: probe.Broken, says: "as good as", change: func(p place) { p.recipe.AAgain = p.recipe.Revoked }},
+		scene{name: "refused", want: probe.Broken, says: "as good as",
+			change: func(p place) { p.recipe.AAgain = p.recipe.Revoked }},
 		right(probe.NA, func(p place) { p.recipe.AAgain = nil }),
 	)
 }
 
 func TestUnknownCallers(t *testing.T) {
 	t.Parallel()
-	expectScenes(t, "X08", right(probe.Pass), wrong(target.LetsAllIn, probe.Warn, "a caller that guesses"), wrong(target.NoKeys, probe.Pass, ""),
+	expectScenes(t, "X08", right(probe.Pass), wrong(target.LetsAllIn, probe.Warn, "a caller that guesses"),
+		wrong(target.NoKeys, probe.Pass, ""),
 		right(probe.NA, func(p place) { p.recipe.A = nil }))
 }
 
 func TestRevokedMeanwhile(t *testing.T) {
 	t.Parallel()
 	kept := func(p place) { hooked(p); p.recipe.Hooks.Revoke = func(context.Context) error { return nil } }
-	expectScenes(t, "X09", right(probe.Pass, hooked), right(probe.NA), wrong(target.ReplaysFirst, probe.Fail, "got the answer, though", hooked),
+	expectScenes(t, "X09", right(probe.Pass, hooked), right(probe.NA),
+		wrong(target.ReplaysFirst, probe.Fail, "got the answer, though", hooked),
 		right(probe.Broken, kept))
 }
 
@@ -81,7 +86,8 @@ func TestGuessedKeysTwice(t *testing.T) {
 func TestErrorsTellNothing(t *testing.T) {
 	t.Parallel()
 	expect(t, "X05", probe.Pass, wrongs{
-		target.LeaksKey: probe.Fail, target.LeaksRequest: probe.Fail, target.LeaksAnswer: probe.Fail, target.NoComparison: probe.NA,
+		target.LeaksKey: probe.Fail, target.LeaksRequest: probe.Fail, target.LeaksAnswer: probe.Fail,
+		target.NoComparison: probe.NA,
 	})
 }
 

@@ -37,7 +37,8 @@ func (c *curl) draft() (*Draft, error) {
 		}
 	}
 	if d.Method == http.MethodGet || d.Method == http.MethodHead {
-		return nil, fmt.Errorf("the curl command is a %s, and the probe needs a request that makes something: give a POST", d.Method)
+		return nil, fmt.Errorf("the curl command is a %s, and the probe needs a request that makes something: give a "+
+			"POST", d.Method)
 	}
 	d.lines = c.allLines()
 	d.complete()

@@ -4,7 +4,8 @@ import "cmp"
 
 // writeGRPC writes what follows the target in a recipe for gRPC.
 func (d *Draft) writeGRPC(w *writer, block bool) {
-	w.line("# The rules that the service has declared: ietf has the key in the metadata idempotency-key, and names codes and a marker; aip155 has")
+	w.line("# The rules that the service has declared: ietf has the key in the metadata idempotency-key, and names " +
+		"codes and a marker; aip155 has")
 	w.line("# it in the field request_id; none asks for nothing but at most once.")
 	w.line("profile: %s", cmp.Or(d.Profile, "ietf"))
 	w.line("")
@@ -19,7 +20,8 @@ func (d *Draft) writeGRPC(w *writer, block bool) {
 	if d.SlowPath != "" {
 		mark = ""
 	}
-	w.line("%svariants:\n%s  slow: {method: %s}   # takes a second or more", mark, mark, cmp.Or(d.SlowPath, d.Call+"Slowly"))
+	w.line("%svariants:\n%s  slow: {method: %s}   # takes a second or more", mark, mark,
+		cmp.Or(d.SlowPath, d.Call+"Slowly"))
 	w.line(`#   failing: {request: '{"amount": {{amount}}, "card": "declined"}'}   # is refused for a business reason
 #   broken: {request: '{"amount": {{amount}}, "card": "crash"}'}       # ends with an error of the server's
 # limits: {requests: 5000, rate: 500}                 # in all, and a second`)
@@ -46,7 +48,8 @@ func (d *Draft) writeCall(w *writer, block bool) {
 
 func (d *Draft) writeGRPCCount(w *writer) {
 	if d.CountPath != "" {
-		w.line("# How what has really happened is counted: a number, or a list whose elements are. sql and webhook are other ways.")
+		w.line("# How what has really happened is counted: a number, or a list whose elements are. sql and webhook " +
+			"are other ways.")
 		w.line("count:\n  get: {url: %s%s}\n", quote(d.CountPath), also(", pointer: ", d.CountPointer))
 		return
 	}
@@ -59,7 +62,8 @@ func (d *Draft) writeGRPCCount(w *writer) {
 }
 
 func (d *Draft) writeGRPCCallers(w *writer) {
-	w.line("# Metadata of callers. Secrets come from the environment. With a second caller the probe looks whether one ever sees what belongs")
+	w.line("# Metadata of callers. Secrets come from the environment. With a second caller the probe looks whether " +
+		"one ever sees what belongs")
 	w.line("# to another.")
 	if len(d.credentials) == 0 {
 		w.line(`# credentials:

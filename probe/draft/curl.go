@@ -82,7 +82,8 @@ func (c *curl) take() map[string]func(value string) error {
 		"-H": c.addHeader, "--header": c.addHeader, "-A": header("User-Agent"), "--user-agent": header("User-Agent"),
 		"-b": header("Cookie"), "--cookie": header("Cookie"), "-e": header("Referer"), "--referer": header("Referer"),
 		"-d": file(true), "--data": file(true), "--data-ascii": file(true), "--data-binary": file(false), "--data-raw": raw,
-		"--data-urlencode": c.addEncoded, "--json": asJSON, "--oauth2-bearer": func(v string) error { return c.addHeader("Authorization: Bearer " + v) },
+		"--data-urlencode": c.addEncoded, "--json": asJSON,
+		"--oauth2-bearer": func(v string) error { return c.addHeader("Authorization: Bearer " + v) },
 	}
 }
 

@@ -47,19 +47,23 @@ func TestCurl(t *testing.T) {
 		{"flags in one word", "curl -sSLXPUT http://h/a", "PUT http://h/a "},
 		{"--url", "curl --request POST --url http://h/a?b=c", "POST http://h/a?b=c "},
 		{"--json", "curl --json '{}' h/a", "POST http://h/a [Content-Type: application/json] [Accept: application/json] {}"},
-		{"a header of one's own", `curl h/a -H "Content-Type: text/plain" --data-raw '@x'`, "POST http://h/a [Content-Type: text/plain] @x"},
+		{"a header of one's own", `curl h/a -H "Content-Type: text/plain" --data-raw '@x'`,
+			"POST http://h/a [Content-Type: text/plain] @x"},
 		{"a file, as -d reads it", "curl h/a -d @body", "POST http://h/a " + form + " onetwo"},
 		{"a file as it is", "curl h/a --data-binary @body", "POST http://h/a " + form + " one\ntwo\n"},
 		{"encoded", "curl h/a --data-urlencode 'x=a b' --data-urlencode =c&", "POST http://h/a " + form + " x=a+b&c"},
 		{"-G", "curl -G -X POST h/a?p=1 -d x=1", "POST http://h/a?p=1&x=1 "},
 		{"continued lines", "curl h/a \\\n  -H 'X-A: b' \\\r\n  -d x", "POST http://h/a [X-A: b] " + form + " x"},
-		{"quotes within quotes", `curl h/a -H "X: \"q\" \$d \n" -d 'it'\''s'`, `POST http://h/a [X: "q" ${d} \n] ` + form + " it's"},
+		{"quotes within quotes", `curl h/a -H "X: \"q\" \$d \n" -d 'it'\''s'`,
+			`POST http://h/a [X: "q" ${d} \n] ` + form + " it's"},
 		{"quotes of bash", `curl h/a --data-raw $'a\'b\n\u00e9\x41'`, "POST http://h/a " + form + " a'b\né" + "A"},
 		{"a pipe behind it", "curl h/a -d x | jq '.id", "POST http://h/a " + form + " x"},
 		{"comments", "# it's a payment\ncurl h/a#b -d x # and \"so on", "POST http://h/a " + form + " x"},
 		{"with the prompt", "$ curl h/a -d x", "POST http://h/a " + form + " x"},
-		{"what is only for curl", "curl -sS --max-time 5 -o out -w '%{http_code}' --compressed h/a -d x", "POST http://h/a " + form + " x"},
-		{"what the probe sends itself", "curl h/a -H Host:x -H 'Content-Length: 1' -H 'Accept-Encoding: gzip' -d x", "POST http://h/a " + form + " x"},
+		{"what is only for curl", "curl -sS --max-time 5 -o out -w '%{http_code}' --compressed h/a -d x",
+			"POST http://h/a " + form + " x"},
+		{"what the probe sends itself", "curl h/a -H Host:x -H 'Content-Length: 1' -H 'Accept-Encoding: gzip' -d x",
+			"POST http://h/a " + form + " x"},
 		{"characters that cannot be in a path", "curl 'h/a b?c={d}é' -d x", "POST http://h/a%20b?c={d}%C3%A9 " + form + " x"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -178,7 +182,8 @@ func TestMoreCases(t *testing.T) {
 
 func TestTheHeaderOfTheKeyTellsTheProfile(t *testing.T) {
 	for header, has := range map[string]string{
-		"Idempotency-Key": "profile: ietf", "PayPal-Request-Id": "profile: paypal", "Cko-Idempotency-Key": "profile: checkout",
+		"Idempotency-Key": "profile: ietf", "PayPal-Request-Id": "profile: paypal",
+		"Cko-Idempotency-Key":      "profile: checkout",
 		"Repeatability-Request-ID": "profile: repeatability", "X-Idempotency-Key": "key_header: X-Idempotency-Key",
 	} {
 		d, err := FromCurl("curl h/a -d x -H '" + header + ": k-1'")

@@ -7,7 +7,7 @@
 //   - openapi.go, operation.go, schema.go, generators.go: OpenAPI documents
 //   - grpc.go, message.go, values.go, identity.go, annotations.go: the descriptors of a gRPC server
 //
-// OpenAPI documents are read by this package and not by a library, although $ref and allOf are work: a test found that
-// kin-openapi rounds large numbers, so that an account number in the drafted body becomes another one, and that libopenapi
-// loses operations.
+// OpenAPI documents are read by this package and not by a library, although $ref and allOf are work: a test found
+// that kin-openapi rounds large numbers, so that an account number in the drafted body becomes another one, and that
+// libopenapi loses operations.
 package draft

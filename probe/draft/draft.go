@@ -146,7 +146,8 @@ func (d *Draft) takeKey(name string) bool {
 // isFraming reports what the probe sends itself, and what a browser has sent that means nothing here.
 func isFraming(name string) bool {
 	switch strings.ToLower(name) {
-	case "host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade", "keep-alive", "accept-encoding":
+	case "host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade",
+		"keep-alive", "accept-encoding":
 		return true
 	}
 	return false
@@ -155,7 +156,8 @@ func isFraming(name string) bool {
 // noteHost says what becomes of a name that is not the target's.
 func (d *Draft) noteHost(l line) {
 	if strings.EqualFold(l.name, "Host") && "http://"+l.value != d.Target && "https://"+l.value != d.Target {
-		d.notef("The Host header, %s, was left out: the probe sends that of the target. If the API needs it, let the name lead there (/etc/hosts), and write it as the target.", l.value)
+		d.notef("The Host header, %s, was left out: the probe sends that of the target. If the API needs it, let the "+
+			"name lead there (/etc/hosts), and write it as the target.", l.value)
 	}
 }
 
@@ -163,7 +165,8 @@ func (d *Draft) noteHost(l line) {
 func isSecret(name string) bool {
 	name = plain(name)
 	for _, word := range []string{
-		"authoriz", "authentic", "cookie", "apikey", "accesskey", "subscriptionkey", "token", "secret", "passw", "session", "signature", "credential", "jwt",
+		"authoriz", "authentic", "cookie", "apikey", "accesskey", "subscriptionkey", "token", "secret", "passw",
+		"session", "signature", "credential", "jwt",
 	} {
 		if strings.Contains(name, word) {
 			return true
@@ -213,7 +216,8 @@ func (d *Draft) hideInQuery() {
 	for i, p := range params {
 		if name, value, _ := strings.Cut(p, "="); value != "" && isSecret(name) {
 			params[i] = name + "=CHANGE-ME"
-			d.notef("The query has %s, which looks like a secret: it was left out. Recipes and reports show the whole path; send it in a header if the API takes it there.", name)
+			d.notef("The query has %s, which looks like a secret: it was left out. Recipes and reports show the "+
+				"whole path; send it in a header if the API takes it there.", name)
 		}
 	}
 	d.Path = path + "?" + strings.Join(params, "&")

@@ -24,14 +24,16 @@ func (d *Draft) generate() {
 	for _, p := range places {
 		if isSecret(p.name) && p.text != "" {
 			d.shows = true
-			d.notef("The body has %s, which looks like a secret: recipes and reports show bodies. Put in one that is made for tests.", p.name)
+			d.notef("The body has %s, which looks like a secret: recipes and reports show bodies. Put in one that is "+
+				"made for tests.", p.name)
 		}
 	}
 	var done []edit
 	done = append(done, d.keyMember(places)...)
 	done = append(done, amounts(places)...)
 	if len(done) == 0 && countAmounts(places) > 1 {
-		d.notef("The body has several amounts, which may have to fit together, so none was replaced. Put {{amount}} where it may change.")
+		d.notef("The body has several amounts, which may have to fit together, so none was replaced. Put {{amount}} " +
+			"where it may change.")
 	}
 	done = append(done, uuids(places)...)
 	if len(done) == 0 {
@@ -42,7 +44,8 @@ func (d *Draft) generate() {
 		d.Body = d.Body[:e.start] + e.text + d.Body[e.end:]
 	}
 	if d.Body != "" && !generated.MatchString(d.Body) {
-		d.notef("Nothing in the body changes from one request to the next. Put {{amount}}, {{seq}} or \"{{uuid}}\" where it may: many cases need a second request that differs.")
+		d.notef("Nothing in the body changes from one request to the next. Put {{amount}}, {{seq}} or \"{{uuid}}\" " +
+			"where it may: many cases need a second request that differs.")
 	}
 }
 
@@ -225,7 +228,8 @@ func madeUp(name string, top bool) bool {
 	case "id", "uuid", "guid":
 		return top
 	}
-	for _, word := range []string{"reference", "nonce", "correlationid", "requestid", "messageid", "externalid", "eventid", "traceid"} {
+	for _, word := range []string{"reference", "nonce", "correlationid", "requestid", "messageid", "externalid",
+		"eventid", "traceid"} {
 		if strings.HasSuffix(name, word) {
 			return true
 		}

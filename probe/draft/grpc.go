@@ -54,7 +54,8 @@ func (d *Draft) SetSlow(s Service, method string) error {
 		return err
 	}
 	if m.Input().FullName() != d.call.Input().FullName() {
-		return fmt.Errorf("%s takes a %s, and %s a %s: both have the same request", nameOf(m), m.Input().FullName(), d.Call, d.call.Input().FullName())
+		return fmt.Errorf("%s takes a %s, and %s a %s: both have the same request", nameOf(m), m.Input().FullName(),
+			d.Call, d.call.Input().FullName())
 	}
 	d.SlowPath = nameOf(m)
 	return nil
@@ -66,7 +67,8 @@ func (d *Draft) SetSlow(s Service, method string) error {
 func (d *Draft) Settle() error {
 	output := d.call.Output()
 	if d.IdentityPointer == "" {
-		return fmt.Errorf("nothing in %s, which %s responds with, could tell one created thing from another, and the probe needs that: "+
+		return fmt.Errorf("nothing in %s, which %s responds with, could tell one created thing from another, and the "+
+			"probe needs that: "+
 			"choose another method, or say what does with --identity; it has %s", output.FullName(), d.Call, fieldsOf(output))
 	}
 	if err := leadsInto(output, d.IdentityPointer); err != nil {
@@ -74,11 +76,14 @@ func (d *Draft) Settle() error {
 	}
 	switch {
 	case d.Profile == aip155 && d.KeyField == "":
-		return fmt.Errorf("by profile %s the request carries its key in a field request_id, and %s has none", aip155, d.call.Input().FullName())
+		return fmt.Errorf("by profile %s the request carries its key in a field request_id, and %s has none", aip155,
+			d.call.Input().FullName())
 	case d.Profile == aip155:
-		d.notef("The request has a field %s: the key goes there, as AIP-155 has it. For a service that takes keys in metadata write profile: ietf.", d.KeyField)
+		d.notef("The request has a field %s: the key goes there, as AIP-155 has it. For a service that takes keys in "+
+			"metadata write profile: ietf.", d.KeyField)
 	case d.KeyField != "":
-		d.notef("The request has a field %s, which is left out: by profile %s the key is in the metadata. For the field write profile: %s.", d.KeyField, d.Profile, aip155)
+		d.notef("The request has a field %s, which is left out: by profile %s the key is in the metadata. For the "+
+			"field write profile: %s.", d.KeyField, d.Profile, aip155)
 	}
 	return nil
 }
@@ -115,7 +120,8 @@ func (s Service) find(name string) (protoreflect.MethodDescriptor, error) {
 		}
 	}
 	if name == "" {
-		found = slices.DeleteFunc(s.methods(), func(m protoreflect.MethodDescriptor) bool { return isStream(m) || rank(m) == reads })
+		found = slices.DeleteFunc(s.methods(),
+			func(m protoreflect.MethodDescriptor) bool { return isStream(m) || rank(m) == reads })
 	}
 	switch {
 	case len(found) == 1 && isStream(found[0]):
@@ -168,17 +174,20 @@ const (
 
 // rank says what a method is likely to do, by its name. One that is declared to have no side effects makes nothing.
 func rank(m protoreflect.MethodDescriptor) int {
-	if o, ok := m.Options().(*descriptorpb.MethodOptions); ok && o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+	if o, ok := m.Options().(*descriptorpb.MethodOptions); ok &&
+		o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
 		return reads
 	}
 	one := func(verbs ...string) bool {
 		return slices.ContainsFunc(verbs, func(verb string) bool { return begins(string(m.Name()), verb) })
 	}
 	switch {
-	case one("Create", "Charge", "Pay", "Place", "Add", "Insert", "Make", "New", "Submit", "Send", "Book", "Order", "Transfer", "Open", "Issue",
+	case one("Create", "Charge", "Pay", "Place", "Add", "Insert", "Make", "New", "Submit", "Send", "Book", "Order",
+		"Transfer", "Open", "Issue",
 		"Capture", "Refund", "Purchase", "Register", "Start", "Post", "Authorize"):
 		return creates
-	case one("Get", "List", "Search", "Find", "Query", "Read", "Check", "Describe", "Count", "Lookup", "Fetch", "Watch", "BatchGet", "Is", "Has"):
+	case one("Get", "List", "Search", "Find", "Query", "Read", "Check", "Describe", "Count", "Lookup", "Fetch",
+		"Watch", "BatchGet", "Is", "Has"):
 		return reads
 	}
 	return changes

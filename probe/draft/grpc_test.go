@@ -24,7 +24,8 @@ import (
 
 // play fills generators in as the probe does, with values that are far from each other.
 func play(body string) string {
-	return strings.NewReplacer("{{amount}}", "9999", "{{seq}}", "1800000000000000", "{{uuid}}", "2aa22201-b9db-41b8-9afe-23b8a402a027",
+	return strings.NewReplacer("{{amount}}", "9999", "{{seq}}", "1800000000000000", "{{uuid}}",
+		"2aa22201-b9db-41b8-9afe-23b8a402a027",
 		"{{time}}", "2026-11-21T11:46:02.123456789Z").Replace(body)
 }
 
@@ -67,32 +68,50 @@ func TestRequestsFromDescriptors(t *testing.T) {
 		notes  string // a part of them; "": there are none
 	}{
 		{"an amount", []string{"int64 amount"}, `{"amount": {{amount}}}`, ""},
-		{"names in JSON", []string{"int64 total_amount", "string order_reference"}, "{\n  \"totalAmount\": {{amount}},\n  \"orderReference\": \"{{uuid}}\"\n}", ""},
-		{"money", []string{".shop.v1.Money price"}, `{"price": {"currencyCode": "USD", "units": {{amount}}, "nanos": 0}}`, ""},
+		{"names in JSON", []string{"int64 total_amount", "string order_reference"},
+			"{\n  \"totalAmount\": {{amount}},\n  \"orderReference\": \"{{uuid}}\"\n}", ""},
+		{"money", []string{".shop.v1.Money price"},
+			`{"price": {"currencyCode": "USD", "units": {{amount}}, "nanos": 0}}`, ""},
 		{"an amount that is a text", []string{"string amount"}, `{"amount": "{{amount}}.00"}`, ""},
-		{"an enum", []string{".shop.v1.Kind kind", "int32 amount"}, "{\n  \"kind\": \"CARD\",\n  \"amount\": {{amount}}\n}", ""},
+		{"an enum", []string{".shop.v1.Kind kind", "int32 amount"},
+			"{\n  \"kind\": \"CARD\",\n  \"amount\": {{amount}}\n}", ""},
 		{"a list", []string{"repeated .shop.v1.Line lines"}, `{"lines": [{"sku": "text", "price": {{amount}}}]}`, ""},
 		{"an instant", []string{".google.protobuf.Timestamp placed_at"}, `{"placedAt": "{{time}}"}`, ""},
-		{"an instant that is to come", []string{".google.protobuf.Timestamp expires_at", "double amount"}, "{\n  \"expiresAt\": \"2030-01-31T00:00:00Z\",\n  \"amount\": {{amount}}\n}", ""},
-		{"a duration, a mask", []string{".google.protobuf.Duration hold", ".google.protobuf.FieldMask update_mask", "int32 cents"}, "{\n  \"hold\": \"60s\",\n  \"cents\": {{amount}}\n}", ""},
+		{"an instant that is to come", []string{".google.protobuf.Timestamp expires_at", "double amount"},
+			"{\n  \"expiresAt\": \"2030-01-31T00:00:00Z\",\n  \"amount\": {{amount}}\n}", ""},
+		{"a duration, a mask", []string{".google.protobuf.Duration hold", ".google.protobuf.FieldMask update_mask",
+			"int32 cents"}, "{\n  \"hold\": \"60s\",\n  \"cents\": {{amount}}\n}", ""},
 		{"a wrapper", []string{".google.protobuf.Int64Value amount"}, `{"amount": {{amount}}}`, ""},
-		{"what exists", []string{"string customer_id", "int64 amount", "repeated string item_ids"}, "{\n  \"customerId\": \"customer-1\",\n  \"amount\": {{amount}},\n  \"itemIds\": [\"item-1\"]\n}", "customer_id, item_ids may have to name what exists"},
-		{"what is to be made", []string{"string parent", "string line_id", ".shop.v1.Line line"}, "{\n  \"parent\": \"parent-1\",\n  \"lineId\": \"probe-{{uuid}}\",\n  \"line\": {\"sku\": \"text\", \"price\": {{amount}}}\n}", "parent may"},
-		{"a key", []string{"string request_id", "int64 amount"}, `{"amount": {{amount}}}`, "a field request_id: the key goes there"},
-		{"a key of another name", []string{"int64 amount", "string idempotency_key"}, `{"amount": {{amount}}}`, "a field idempotency_key"},
-		{"a note, if there is nothing else", []string{"string currency", "string note"}, "{\n  \"currency\": \"USD\",\n  \"note\": \"text {{seq}}\"\n}", ""},
-		{"any text, if there is no note", []string{"bool dry_run", "string title"}, "{\n  \"dryRun\": false,\n  \"title\": \"text {{seq}}\"\n}", ""},
+		{"what exists", []string{"string customer_id", "int64 amount", "repeated string item_ids"},
+			"{\n  \"customerId\": \"customer-1\",\n  \"amount\": {{amount}},\n  \"itemIds\": [\"item-1\"]\n}",
+			"customer_id, item_ids may have to name what exists"},
+		{"what is to be made", []string{"string parent", "string line_id", ".shop.v1.Line line"},
+			"{\n  \"parent\": \"parent-1\",\n  \"lineId\": \"probe-{{uuid}}\",\n  \"line\": {\"sku\": \"text\", " +
+				"\"price\": {{amount}}}\n}", "parent may"},
+		{"a key", []string{"string request_id", "int64 amount"}, `{"amount": {{amount}}}`,
+			"a field request_id: the key goes there"},
+		{"a key of another name", []string{"int64 amount", "string idempotency_key"}, `{"amount": {{amount}}}`,
+			"a field idempotency_key"},
+		{"a note, if there is nothing else", []string{"string currency", "string note"},
+			"{\n  \"currency\": \"USD\",\n  \"note\": \"text {{seq}}\"\n}", ""},
+		{"any text, if there is no note", []string{"bool dry_run", "string title"},
+			"{\n  \"dryRun\": false,\n  \"title\": \"text {{seq}}\"\n}", ""},
 		{"nothing that may change", []string{"bool on"}, `{"on": false}`, "Nothing in the request changes"},
 		{"no fields", nil, `{}`, "Nothing in the request changes"},
 		{"itself", []string{".shop.v1.Tree tree"}, `{"tree": {"amount": {{amount}}}}`, ""},
-		{"what the service fills in", []string{"int64 amount", ".google.protobuf.Timestamp create_time", "string state outputOnly"}, `{"amount": {{amount}}}`, ""},
-		{"what is required", []string{"int64 amount", "string memo", "string payer required"}, "{\n  \"amount\": {{amount}},\n  \"payer\": \"text\"\n}", ""},
+		{"what the service fills in", []string{"int64 amount", ".google.protobuf.Timestamp create_time",
+			"string state outputOnly"}, `{"amount": {{amount}}}`, ""},
+		{"what is required", []string{"int64 amount", "string memo", "string payer required"},
+			"{\n  \"amount\": {{amount}},\n  \"payer\": \"text\"\n}", ""},
 		{"behaviours that are packed", []string{"int64 amount", "string memo packed"}, `{"amount": {{amount}}}`, ""},
-		{"a UUID of what exists", []string{"int64 amount", "string payer_id uuid"}, "{\n  \"amount\": {{amount}},\n  \"payerId\": \"00000000-0000-4000-8000-000000000000\"\n}", "payer_id may"},
+		{"a UUID of what exists", []string{"int64 amount", "string payer_id uuid"},
+			"{\n  \"amount\": {{amount}},\n  \"payerId\": \"00000000-0000-4000-8000-000000000000\"\n}", "payer_id may"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := described(t, []string{"Make Request Made"}, message("Request", c.fields...), message("Line", "string sku", "int64 price"),
-				message("Money", "string currency_code", "int64 units", "int32 nanos"), message("Tree", "int64 amount", ".shop.v1.Tree left"),
+			s := described(t, []string{"Make Request Made"}, message("Request", c.fields...),
+				message("Line", "string sku", "int64 price"),
+				message("Money", "string currency_code", "int64 units", "int32 nanos"),
+				message("Tree", "int64 amount", ".shop.v1.Tree left"),
 				message("Made", "string made_id"))
 			d, err := FromGRPC(s, "Make")
 			if err != nil {
@@ -123,7 +142,8 @@ func TestWhereTheKeyGoes(t *testing.T) {
 		{"idempotency_key", "none", "\n  # key_metadata: ", "left out: by profile none"},
 		{"memo", "", "profile: ietf\n", ""},
 	} {
-		d, err := FromGRPC(described(t, []string{"Make Request Made"}, message("Request", "int64 amount", "string "+c.field), message("Made", "string id")), "Make")
+		d, err := FromGRPC(described(t, []string{"Make Request Made"},
+			message("Request", "int64 amount", "string "+c.field), message("Made", "string id")), "Make")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,6 +156,7 @@ func TestWhereTheKeyGoes(t *testing.T) {
 			t.Error(err)
 		}
 		wantText(t, c.field+" by "+c.profile, string(text), c.recipe, c.note)
-		want(t, c.field+" by "+c.profile+": a field for the key", strings.Contains(string(text), "\n  key_field:"), strings.Contains(c.recipe, "  key_field"))
+		want(t, c.field+" by "+c.profile+": a field for the key", strings.Contains(string(text), "\n  key_field:"),
+			strings.Contains(c.recipe, "  key_field"))
 	}
 }

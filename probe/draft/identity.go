@@ -32,7 +32,8 @@ func (i *identities) in(m protoreflect.MessageDescriptor, depth int) string {
 		},
 		func(f protoreflect.FieldDescriptor) bool {
 			name := string(f.Name())
-			return !i.isSent(f) && (strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "Id") || name == "reference" || name == "number")
+			return !i.isSent(f) && (strings.HasSuffix(name, "_id") || strings.HasSuffix(name, "Id") ||
+				name == "reference" || name == "number")
 		},
 		func(f protoreflect.FieldDescriptor) bool { return f.Name() == "name" && !i.isSent(f) },
 	} {
@@ -58,7 +59,8 @@ func (i *identities) in(m protoreflect.MessageDescriptor, depth int) string {
 // textIn is any text that the request does not have.
 func (i *identities) textIn(m protoreflect.MessageDescriptor) string {
 	f := firstOf(m, func(f protoreflect.FieldDescriptor) bool {
-		return f.Kind() == protoreflect.StringKind && tells(f) && !i.isSent(f) && !strings.Contains(plain(string(f.Name())), "message")
+		return f.Kind() == protoreflect.StringKind && tells(f) && !i.isSent(f) &&
+			!strings.Contains(plain(string(f.Name())), "message")
 	})
 	if f == nil {
 		return ""
@@ -71,7 +73,8 @@ func (i *identities) isSent(f protoreflect.FieldDescriptor) bool {
 	return i.method.Input().Fields().ByName(f.Name()) != nil
 }
 
-func firstOf(m protoreflect.MessageDescriptor, is func(protoreflect.FieldDescriptor) bool) protoreflect.FieldDescriptor {
+func firstOf(m protoreflect.MessageDescriptor,
+	is func(protoreflect.FieldDescriptor) bool) protoreflect.FieldDescriptor {
 	for i := range m.Fields().Len() {
 		if f := m.Fields().Get(i); is(f) {
 			return f
@@ -86,7 +89,8 @@ func tells(f protoreflect.FieldDescriptor) bool {
 		return false
 	}
 	switch f.Kind() {
-	case protoreflect.BoolKind, protoreflect.EnumKind, protoreflect.FloatKind, protoreflect.DoubleKind, protoreflect.MessageKind, protoreflect.GroupKind:
+	case protoreflect.BoolKind, protoreflect.EnumKind, protoreflect.FloatKind, protoreflect.DoubleKind,
+		protoreflect.MessageKind, protoreflect.GroupKind:
 		return false
 	}
 	return true
@@ -102,12 +106,14 @@ func leadsInto(m protoreflect.MessageDescriptor, pointer string) error {
 		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
 		f := m.Fields().ByJSONName(part)
 		if byName := m.Fields().ByName(protoreflect.Name(part)); f == nil && byName != nil {
-			return fmt.Errorf("%s is called %s in JSON: write %s", part, byName.JSONName(), strings.Replace(pointer, part, byName.JSONName(), 1))
+			return fmt.Errorf("%s is called %s in JSON: write %s", part, byName.JSONName(),
+				strings.Replace(pointer, part, byName.JSONName(), 1))
 		}
 		if f == nil {
 			return fmt.Errorf("%s: %s has no %s; it has %s", pointer, m.FullName(), part, fieldsOf(m))
 		}
-		if f.Message() == nil || f.IsList() || f.IsMap() || strings.HasPrefix(string(f.Message().FullName()), "google.protobuf.") {
+		if f.Message() == nil || f.IsList() || f.IsMap() ||
+			strings.HasPrefix(string(f.Message().FullName()), "google.protobuf.") {
 			return nil
 		}
 		m = f.Message()

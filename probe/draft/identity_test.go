@@ -37,7 +37,8 @@ func TestIdentitiesFromDescriptors(t *testing.T) {
 // answering is a server with a method that responds with these fields.
 func answering(t *testing.T, fields []string) Service {
 	t.Helper()
-	return described(t, []string{"Make Request Made"}, message("Request", "string customer_id", "int64 amount"), message("Made", fields...),
+	return described(t, []string{"Make Request Made"}, message("Request", "string customer_id", "int64 amount"),
+		message("Made", fields...),
 		message("Inner", "string inner_id"))
 }
 
@@ -50,7 +51,8 @@ func TestWhatTheDescriptionDoesNotAllowFor(t *testing.T) {
 		{"as it is", func(*Draft) {}, ""},
 		{"inside of a message", func(d *Draft) { d.IdentityPointer = "/inner/innerId" }, ""},
 		{"a name that is another in JSON", func(d *Draft) { d.IdentityPointer = "/made_id" }, "write /madeId"},
-		{"a name that is another in JSON, inside", func(d *Draft) { d.IdentityPointer = "/inner/inner_id" }, "write /inner/innerId"},
+		{"a name that is another in JSON, inside", func(d *Draft) { d.IdentityPointer = "/inner/inner_id" },
+			"write /inner/innerId"},
 		{"no such field", func(d *Draft) { d.IdentityPointer = "/id" }, "has no id; it has madeId, inner"},
 		{"no identity", func(d *Draft) { d.IdentityPointer = "" }, "--identity"},
 		{"no field for the key", func(d *Draft) { d.Profile = aip155 }, "a field request_id"},
@@ -76,8 +78,10 @@ func TestMethodsAreChosen(t *testing.T) {
 		want    string // the method; or, with a space in it, a part of the error
 	}{
 		{"the only one", []string{"Frobnicate"}, "", "shop.v1.Shop/Frobnicate"},
-		{"the only one that does not read", []string{"GetOrder", "ListOrders", "Place", "Quote" + request + " reads", "Feed" + request + " stream"}, "", "shop.v1.Shop/Place"},
-		{"several", []string{"Cancel", "GetOrder", "CreateOrder"}, "", "with --method\n  shop.v1.Shop/CreateOrder\n  shop.v1.Shop/Cancel\n  shop.v1.Shop/GetOrder"},
+		{"the only one that does not read", []string{"GetOrder", "ListOrders", "Place", "Quote" + request + " reads",
+			"Feed" + request + " stream"}, "", "shop.v1.Shop/Place"},
+		{"several", []string{"Cancel", "GetOrder", "CreateOrder"}, "",
+			"with --method\n  shop.v1.Shop/CreateOrder\n  shop.v1.Shop/Cancel\n  shop.v1.Shop/GetOrder"},
 		{"by its last part", []string{"Cancel", "CreateOrder"}, "CreateOrder", "shop.v1.Shop/CreateOrder"},
 		{"by its full name", []string{"Cancel", "CreateOrder"}, "shop.v1.Shop/Cancel", "shop.v1.Shop/Cancel"},
 		{"by its path", []string{"Cancel", "CreateOrder"}, "/shop.v1.Shop/Cancel", "shop.v1.Shop/Cancel"},
@@ -94,7 +98,8 @@ func TestMethodsAreChosen(t *testing.T) {
 				c.methods[i] = m + request
 			}
 		}
-		d, err := FromGRPC(described(t, c.methods, message("Request", "int64 amount"), message("Made", "string id")), c.method)
+		d, err := FromGRPC(described(t, c.methods, message("Request", "int64 amount"), message("Made", "string id")),
+			c.method)
 		if strings.Contains(c.want, " ") {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -110,7 +115,8 @@ func TestMethodsAreChosen(t *testing.T) {
 }
 
 func TestASlowMethodTakesTheSameRequest(t *testing.T) {
-	s := described(t, []string{"Make Request Made", "MakeSlowly Request Made", "Change Other Made"}, message("Request", "int64 amount"),
+	s := described(t, []string{"Make Request Made", "MakeSlowly Request Made", "Change Other Made"},
+		message("Request", "int64 amount"),
 		message("Other", "int64 amount"), message("Made", "string id"))
 	d, err := FromGRPC(s, "Make")
 	if err != nil {

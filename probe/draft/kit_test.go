@@ -18,7 +18,8 @@ func described(t *testing.T, methods []string, messages ...*descriptorpb.Descrip
 	shop := &descriptorpb.ServiceDescriptorProto{Name: proto.String("Shop")}
 	for _, m := range methods {
 		words := append(strings.Fields(m), "")
-		made := &descriptorpb.MethodDescriptorProto{Name: &words[0], InputType: proto.String(".shop.v1." + words[1]), OutputType: proto.String(".shop.v1." + words[2])}
+		made := &descriptorpb.MethodDescriptorProto{Name: &words[0], InputType: proto.String(".shop.v1." + words[1]),
+			OutputType: proto.String(".shop.v1." + words[2])}
 		made.ServerStreaming = proto.Bool(words[3] == "stream")
 		if words[3] == "reads" {
 			made.Options = &descriptorpb.MethodOptions{IdempotencyLevel: descriptorpb.MethodOptions_NO_SIDE_EFFECTS.Enum()}
@@ -26,12 +27,15 @@ func described(t *testing.T, methods []string, messages ...*descriptorpb.Descrip
 		shop.Method = append(shop.Method, made)
 	}
 	kind := &descriptorpb.EnumDescriptorProto{Name: proto.String("Kind"), Value: []*descriptorpb.EnumValueDescriptorProto{
-		{Name: proto.String("KIND_UNSPECIFIED"), Number: proto.Int32(0)}, {Name: proto.String("CARD"), Number: proto.Int32(1)},
+		{Name: proto.String("KIND_UNSPECIFIED"), Number: proto.Int32(0)},
+		{Name: proto.String("CARD"), Number: proto.Int32(1)},
 	}}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: proto.String("shop.proto"), Package: proto.String("shop.v1"), Syntax: proto.String("proto3"),
-		Dependency: []string{"google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto", "google/protobuf/duration.proto", "google/protobuf/field_mask.proto"},
-		EnumType:   []*descriptorpb.EnumDescriptorProto{kind}, MessageType: messages, Service: []*descriptorpb.ServiceDescriptorProto{shop},
+		Dependency: []string{"google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto",
+			"google/protobuf/duration.proto", "google/protobuf/field_mask.proto"},
+		EnumType: []*descriptorpb.EnumDescriptorProto{kind}, MessageType: messages,
+		Service: []*descriptorpb.ServiceDescriptorProto{shop},
 	}, protoregistry.GlobalFiles)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +52,8 @@ func described(t *testing.T, methods []string, messages ...*descriptorpb.Descrip
 func message(name string, fields ...string) *descriptorpb.DescriptorProto {
 	m := &descriptorpb.DescriptorProto{Name: &name}
 	for i, text := range fields {
-		f := &descriptorpb.FieldDescriptorProto{Number: proto.Int32(int32(i + 1)), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+		f := &descriptorpb.FieldDescriptorProto{Number: proto.Int32(int32(i + 1)),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
 		text, repeated := strings.CutPrefix(text, "repeated ")
 		if repeated {
 			f.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()

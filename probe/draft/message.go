@@ -33,14 +33,16 @@ func (d *Draft) fill(m protoreflect.MethodDescriptor) {
 func (d *Draft) vary() {
 	places := jsonPlaces(d.Body)
 	edits := freeText(places, false)
-	if i := slices.IndexFunc(places, func(p place) bool { return p.top && p.text == madeUpText }); len(edits) == 0 && i >= 0 {
+	if i := slices.IndexFunc(places, func(p place) bool { return p.top && p.text == madeUpText }); len(edits) == 0 &&
+		i >= 0 {
 		edits = []edit{{places[i].end, places[i].end, " {{seq}}"}}
 	}
 	for _, e := range edits {
 		d.Body = d.Body[:e.start] + e.text + d.Body[e.end:]
 	}
 	if len(edits) == 0 {
-		d.notef("Nothing in the request changes from one call to the next. Put {{amount}}, {{seq}} or \"{{uuid}}\" where it may: cases need a second request that differs.")
+		d.notef("Nothing in the request changes from one call to the next. Put {{amount}}, {{seq}} or \"{{uuid}}\" " +
+			"where it may: cases need a second request that differs.")
 	}
 }
 

@@ -82,11 +82,13 @@ func mustDraft(t *testing.T, operation string) (*Draft, string) {
 func TestOpenAPI(t *testing.T) {
 	d, text := mustDraft(t, "createPayment")
 	want(t, "request", d.Method+" "+d.Target+d.Path, "POST https://eu.example.test/v1/accounts/7/payments?mode=test")
-	wantText(t, "body", d.Body, `"amount": {{amount}}`, `"reference": "{{uuid}}"`, `"customer_id": "00000000-`, `"when": "{{time}}"`, `"te"`)
+	wantText(t, "body", d.Body, `"amount": {{amount}}`, `"reference": "{{uuid}}"`, `"customer_id": "00000000-`,
+		`"when": "{{time}}"`, `"te"`)
 	if strings.Contains(d.Body, "optional") {
 		t.Errorf("the body has what is optional:\n%s", d.Body)
 	}
-	wantText(t, "recipe", text, "key_required: true", "profile: ietf", `X-Region: eu`, `Authorization: "Bearer ${PROBE_CREDENTIAL_A}"`, "{pointer: /id}", "see that it exists")
+	wantText(t, "recipe", text, "key_required: true", "profile: ietf", `X-Region: eu`,
+		`Authorization: "Bearer ${PROBE_CREDENTIAL_A}"`, "{pointer: /id}", "see that it exists")
 	if strings.Contains(text, "/id}   # guessed") {
 		t.Error("the identity is called a guess, though the document has it")
 	}

@@ -25,7 +25,8 @@ func (a *openAPI) draft(o operation) (*Draft, error) {
 	a.body(d, o)
 	a.identity(d, o)
 	if a.away != "" {
-		d.notef("The document refers to %s, which was not read: put its parts into one document first, or see what is missing here.", a.away)
+		d.notef("The document refers to %s, which was not read: put its parts into one document first, or see what "+
+			"is missing here.", a.away)
 	}
 	d.complete()
 	return d, nil

@@ -20,20 +20,21 @@ func Split(line string) (words []string, err error) {
 		CmdSubst: func(w io.Writer, c *syntax.CmdSubst) error { return syntax.NewPrinter().Print(w, c) },
 	}
 	var wrong error
-	parseErr := syntax.NewParser().Words(strings.NewReader(strings.ReplaceAll(line, "\r\n", "\n")), func(w *syntax.Word) bool {
-		var word strings.Builder
-		for _, part := range w.Parts {
-			if bare, ok := part.(*syntax.Lit); ok { // not quoted: a backslash stands for the next character
-				word.WriteString(escaped.ReplaceAllString(bare.Value, "$1"))
-				continue
+	parseErr := syntax.NewParser().Words(strings.NewReader(strings.ReplaceAll(line, "\r\n", "\n")),
+		func(w *syntax.Word) bool {
+			var word strings.Builder
+			for _, part := range w.Parts {
+				if bare, ok := part.(*syntax.Lit); ok { // not quoted: a backslash stands for the next character
+					word.WriteString(escaped.ReplaceAllString(bare.Value, "$1"))
+					continue
+				}
+				var text string
+				text, wrong = expand.Literal(unexpanded, &syntax.Word{Parts: []syntax.WordPart{part}})
+				word.WriteString(text)
 			}
-			var text string
-			text, wrong = expand.Literal(unexpanded, &syntax.Word{Parts: []syntax.WordPart{part}})
-			word.WriteString(text)
-		}
-		words = append(words, word.String())
-		return wrong == nil
-	})
+			words = append(words, word.String())
+			return wrong == nil
+		})
 	switch {
 	case wrong != nil:
 		return nil, wrong

@@ -159,8 +159,10 @@ func (s *sampler) wellKnown(m protoreflect.MessageDescriptor, name string) (text
 		return "[]", true
 	case "google.protobuf.StringValue":
 		return quoted(stringSample(nil, name)), true
-	case "google.protobuf.BoolValue", "google.protobuf.BytesValue", "google.protobuf.DoubleValue", "google.protobuf.FloatValue",
-		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value", "google.protobuf.UInt64Value":
+	case "google.protobuf.BoolValue", "google.protobuf.BytesValue", "google.protobuf.DoubleValue",
+		"google.protobuf.FloatValue",
+		"google.protobuf.Int32Value", "google.protobuf.Int64Value", "google.protobuf.UInt32Value",
+		"google.protobuf.UInt64Value":
 		return s.scalar(m.Fields().ByName("value").Kind(), name, false), true
 	case "google.type.Money":
 		return `{"currencyCode": "USD", "units": {{amount}}}`, true

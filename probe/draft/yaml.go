@@ -62,7 +62,8 @@ type writer struct{ bytes.Buffer }
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
 func (d *Draft) writeRules(w *writer) {
-	w.line("# The rules that the API has declared. ietf is the draft of the IETF for Idempotency-Key; others: ietf-strict, stripe, paypal, adyen,")
+	w.line("# The rules that the API has declared. ietf is the draft of the IETF for Idempotency-Key; others: " +
+		"ietf-strict, stripe, paypal, adyen,")
 	w.line("# repeatability, square, aws, checkout, gocardless; none asks for nothing but at most once.")
 	w.line("profile: %s", cmp.Or(d.Profile, "ietf"))
 	if d.KeyHeader != "" {
@@ -93,7 +94,8 @@ func (d *Draft) writeRequest(w *writer, block bool) {
 
 // generators says what a request may have.
 func (w *writer) generators(done string) {
-	w.line("# What makes one new thing each time it is %s with a new key. The probe sends the key itself. Generators:", done)
+	w.line("# What makes one new thing each time it is %s with a new key. The probe sends the key itself. "+
+		"Generators:", done)
 	w.line(`#   {{amount}}  1 to 9999, another one for each request that differs    {{seq}}   a number that no other request has`)
 	w.line(`#   "{{uuid}}"  a random UUID                                           "{{time}}"  the time`)
 }
@@ -121,7 +123,8 @@ func (d *Draft) writeNotes(w *writer) {
 }
 
 func (d *Draft) writeIdentity(w *writer) {
-	w.line("# What in an answer tells one created thing from another: a JSON pointer into the body, or a header such as Location.")
+	w.line("# What in an answer tells one created thing from another: a JSON pointer into the body, or a header such " +
+		"as Location.")
 	switch {
 	case d.IdentityHeader != "":
 		w.line("identity: {header: %s}", quote(d.IdentityHeader))
@@ -135,7 +138,8 @@ func (d *Draft) writeIdentity(w *writer) {
 
 func (d *Draft) writeCount(w *writer) {
 	if d.CountPath != "" {
-		w.line("# How what has really happened is counted: a number, or a list whose elements are. sql and webhook are other ways.")
+		w.line("# How what has really happened is counted: a number, or a list whose elements are. sql and webhook " +
+			"are other ways.")
 		w.line("count:\n  get: {path: %s%s}\n", quote(d.CountPath), also(", pointer: ", d.CountPointer))
 		return
 	}
@@ -148,7 +152,8 @@ func (d *Draft) writeCount(w *writer) {
 }
 
 func (d *Draft) writeCredentials(w *writer) {
-	w.line("# Header lines of callers. Secrets come from the environment. With a second caller the probe looks whether one ever sees what")
+	w.line("# Header lines of callers. Secrets come from the environment. With a second caller the probe looks " +
+		"whether one ever sees what")
 	w.line("# belongs to another.")
 	if len(d.credentials) == 0 {
 		w.line(`# credentials:
@@ -265,5 +270,6 @@ func isBlock(text string) bool {
 	odd := func(c rune) bool {
 		return c < ' ' && c != '\n' || c == 0x7f || c == utf8.RuneError || c == '\u0085' || c == '\u2028' || c == '\u2029'
 	}
-	return !strings.ContainsFunc(text, odd) && !strings.ContainsAny(text[:1], " \n") && !strings.HasSuffix(text, "\n\n") && text != "\n"
+	return !strings.ContainsFunc(text, odd) && !strings.ContainsAny(text[:1], " \n") &&
+		!strings.HasSuffix(text, "\n\n") && text != "\n"
 }

@@ -91,11 +91,13 @@ func changingRequest(s *session) []probe.Need {
 }
 
 func twoCallers(s *session) []probe.Need {
-	return s.needs("credentials a and b: the metadata of two callers", func(r *Recipe) bool { return len(r.A) > 0 && len(r.B) > 0 })
+	return s.needs("credentials a and b: the metadata of two callers",
+		func(r *Recipe) bool { return len(r.A) > 0 && len(r.B) > 0 })
 }
 
 func anError(s *session) []probe.Need {
-	return s.needs("variants.broken: a call that ends with INTERNAL, UNAVAILABLE or their like; or variants.failing, one that is "+
+	return s.needs("variants.broken: a call that ends with INTERNAL, UNAVAILABLE or their like; or variants.failing, "+
+		"one that is "+
 		"refused", func(r *Recipe) bool { return r.Broken != nil || r.Failing != nil })
 }
 
@@ -130,10 +132,12 @@ func anotherRequest(t *run) {
 		t.Infof("another request under the same key is refused with %s", other.text())
 	case right(other, want):
 	case nothingHappened(other.code):
-		t.Failf("the other request (%d) was refused with %s, which clients retry, and it can never succeed; %s says so", other.no,
+		t.Failf("the other request (%d) was refused with %s, which clients retry, and it can never succeed; %s says "+
+			"so", other.no,
 			nameOf(other.code), want)
 	case unclear(other.code):
-		t.Failf("the other request (%d) was refused with %s, which leaves open whether it was carried out; %s says that it was not",
+		t.Failf("the other request (%d) was refused with %s, which leaves open whether it was carried out; %s says "+
+			"that it was not",
 			other.no, nameOf(other.code), want)
 	default:
 		t.Warnf("the other request (%d) was refused with %s; %s is the code for it", other.no, nameOf(other.code), want)
@@ -171,7 +175,8 @@ func anotherCaller(t *run) {
 	mine := t.first("caller A", c)
 	theirs := t.send("caller B, same key", c.as(t.recipe.B...))
 	id := t.id(mine)
-	inError := theirs.ended && !theirs.ok() && len(id) >= 8 && strings.Contains(string(theirs.body), id) // not there by chance
+	// not there by chance
+	inError := theirs.ended && !theirs.ok() && len(id) >= 8 && strings.Contains(string(theirs.body), id)
 	switch {
 	case !theirs.ended:
 		t.Brokenf("caller B (%d) got %s", theirs.no, theirs.text())
@@ -207,7 +212,8 @@ func markerOnReplay(t *run) {
 	case isTrue(again, name):
 		t.Observe(func(o *probe.Observed) { o.Marker = name })
 	case marker(again.trailer, name) != "":
-		t.Warnf("the replay (%d) says %s in its trailer: it belongs into the header metadata, which is there before the response",
+		t.Warnf("the replay (%d) says %s in its trailer: it belongs into the header metadata, which is there before "+
+			"the response",
 			again.no, name)
 	default:
 		t.Warnf("the replay (%d) does not say that it is one: no %s: true in its metadata", again.no, name)

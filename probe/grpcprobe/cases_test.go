@@ -44,7 +44,8 @@ func TestAServiceWithoutFaultsIsGreen(t *testing.T) {
 	s, address := open(t, served{})
 	report := run(t, recipeFor(s, address))
 	for id, want := range map[string]probe.Verdict{
-		"G01": probe.Pass, "G02": probe.Pass, "G03": probe.Pass, "G04": probe.Pass, "G05": probe.Pass, "G06": probe.Pass, "G07": probe.Info, "G08": probe.Pass,
+		"G01": probe.Pass, "G02": probe.Pass, "G03": probe.Pass, "G04": probe.Pass, "G05": probe.Pass,
+		"G06": probe.Pass, "G07": probe.Info, "G08": probe.Pass,
 	} {
 		wantVerdict(t, report, id, want)
 	}

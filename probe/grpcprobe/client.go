@@ -40,7 +40,8 @@ func newClient(r *Recipe) *client {
 	}
 	return &client{target: r.Target, options: []grpc.DialOption{
 		grpc.WithTransportCredentials(secure), grpc.WithStatsHandler(watch{}), grpc.WithContextDialer(dial),
-		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(), grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
+		grpc.WithDisableRetry(), grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswer)),
 	}}
 }
 

@@ -31,7 +31,8 @@ func TestServices(t *testing.T) {
 			t.Fatalf("%s: %v, %v, %v", name, all, undescribed, err)
 		}
 		create := all[0].Methods().ByName("Create")
-		if all[0].FullName() != "shop.v1.Things" || create == nil || create.Input().Fields().ByName("due_at").Message().FullName() != "google.protobuf.Timestamp" {
+		if all[0].FullName() != "shop.v1.Things" || create == nil ||
+			create.Input().Fields().ByName("due_at").Message().FullName() != "google.protobuf.Timestamp" {
 			t.Errorf("%s: %v", name, all[0])
 		}
 		if n := s.effects.Load(); n != 0 {
@@ -54,7 +55,8 @@ func TestAServiceThatIsNotDescribed(t *testing.T) {
 // A server may tell only those what it has that say who they are: in metadata of the caller or of the call. Seen to
 // fail with the metadata of the call left out of the questions.
 func TestReflectionIsAskedWithMetadata(t *testing.T) {
-	server := grpc.NewServer(grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+	server := grpc.NewServer(grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+		handler grpc.StreamHandler) error {
 		if len(metadata.ValueFromIncomingContext(stream.Context(), "user")) != 1 {
 			return status.Error(codes.Unauthenticated, "who are you?")
 		}
@@ -62,7 +64,8 @@ func TestReflectionIsAskedWithMetadata(t *testing.T) {
 	}))
 	reflection.Register(server)
 	at := grpcprobe.Server{Target: serve(t, server)}
-	if _, _, err := grpcprobe.Services(t.Context(), at); err == nil || !strings.Contains(err.Error(), "UNAUTHENTICATED: who are you?") {
+	if _, _, err := grpcprobe.Services(t.Context(), at); err == nil ||
+		!strings.Contains(err.Error(), "UNAUTHENTICATED: who are you?") {
 		t.Errorf("undescribed: %v", err)
 	}
 	at.Metadata = []wire.HeaderLine{{Name: "user", Value: "alice"}}
@@ -76,7 +79,8 @@ func TestReflectionIsAskedWithMetadata(t *testing.T) {
 	} {
 		r := grpcprobe.Recipe{Target: at.Target, Call: grpcprobe.Call{Method: "shop.v1.Things/Create"}, Identity: "/id"}
 		change(&r)
-		if _, err := grpcprobe.Run(t.Context(), r, probe.Options{}); !errors.Is(err, grpcprobe.ErrRecipe) { // there is no such service
+		// there is no such service
+		if _, err := grpcprobe.Run(t.Context(), r, probe.Options{}); !errors.Is(err, grpcprobe.ErrRecipe) {
 			t.Errorf("metadata %s: %v", name, err)
 		}
 	}
@@ -106,12 +110,15 @@ func TestWhyAServerCannotBeAsked(t *testing.T) {
 		says []string
 	}{
 		{"no reflection", grpcprobe.Server{Target: hidden}, []string{"does not offer reflection", "reflection.Register"}},
-		{"no server", grpcprobe.Server{Target: "127.0.0.1:1"}, []string{"target 127.0.0.1:1: nothing answers there", "see that the server runs"}},
+		{"no server", grpcprobe.Server{Target: "127.0.0.1:1"},
+			[]string{"target 127.0.0.1:1: nothing answers there", "see that the server runs"}},
 		{"TLS to one in the clear", grpcprobe.Server{Target: clear, TLS: secure}, []string{"does not speak TLS", "grpc://"}},
 		{"in the clear to TLS", grpcprobe.Server{Target: secret}, []string{"want TLS", "grpcs://"}},
-		{"a stranger's certificate", grpcprobe.Server{Target: secret, TLS: secure}, []string{"not trusted", "SSL_CERT_FILE", "x509"}},
+		{"a stranger's certificate", grpcprobe.Server{Target: secret, TLS: secure},
+			[]string{"not trusted", "SSL_CERT_FILE", "x509"}},
 		{"HTTP/1.1", grpcprobe.Server{Target: strings.TrimPrefix(plain.URL, "http://")}, []string{"HTTP/1.1 answers there"}},
-		{"HTTP/2", grpcprobe.Server{Target: strings.TrimPrefix(https.URL, "https://"), TLS: trusting}, []string{"a server of HTTP answers there", "404"}},
+		{"HTTP/2", grpcprobe.Server{Target: strings.TrimPrefix(https.URL, "https://"), TLS: trusting},
+			[]string{"a server of HTTP answers there", "404"}},
 		{"silence", grpcprobe.Server{Target: mute.Addr().String()}, []string{"not described itself in time"}},
 	} {
 		patience := 10 * time.Second

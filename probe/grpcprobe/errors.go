@@ -73,7 +73,8 @@ func brokenAgain(t *run) {
 		t.Failf("the call (%d) had an effect and ended with %s; the retry (%d) had another one: %s in all, want %d", first.no,
 			nameOf(first.code), again.no, probe.Amount(after), before)
 	case fate == stored && nothingHappened(first.code):
-		t.Failf("%s (%d) says that nothing happened, and yet the retry (%d) gets it from the record: the call cannot be made any more",
+		t.Failf("%s (%d) says that nothing happened, and yet the retry (%d) gets it from the record: the call cannot "+
+			"be made any more",
 			nameOf(first.code), first.no, again.no)
 	default:
 		t.Infof("after %s the key is: %s", nameOf(first.code), fate)

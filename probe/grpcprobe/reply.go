@@ -69,8 +69,9 @@ var statuses = map[codes.Code]int{
 	codes.OutOfRange: http.StatusBadRequest, codes.Unauthenticated: http.StatusUnauthorized,
 	codes.PermissionDenied: http.StatusForbidden, codes.NotFound: http.StatusNotFound,
 	codes.AlreadyExists: http.StatusConflict, codes.Aborted: http.StatusConflict,
-	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Canceled: 499, codes.Unimplemented: http.StatusNotImplemented,
-	codes.Unavailable: http.StatusServiceUnavailable, codes.DeadlineExceeded: http.StatusGatewayTimeout,
+	codes.ResourceExhausted: http.StatusTooManyRequests, codes.Canceled: 499,
+	codes.Unimplemented: http.StatusNotImplemented,
+	codes.Unavailable:   http.StatusServiceUnavailable, codes.DeadlineExceeded: http.StatusGatewayTimeout,
 }
 
 // reply reads how a call has ended.

@@ -41,7 +41,8 @@ func (t types) FindExtensionByName(name protoreflect.FullName) (protoreflect.Ext
 }
 
 // FindExtensionByNumber implements protojson's resolver.
-func (t types) FindExtensionByNumber(m protoreflect.FullName, n protoreflect.FieldNumber) (protoreflect.ExtensionType, error) {
+func (t types) FindExtensionByNumber(m protoreflect.FullName, n protoreflect.FieldNumber) (protoreflect.ExtensionType,
+	error) {
 	return t.of.FindExtensionByNumber(m, n)
 }
 
@@ -49,7 +50,8 @@ func (t types) FindExtensionByNumber(m protoreflect.FullName, n protoreflect.Fie
 func serviceOf(path string) (service, method string, err error) {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if !ok || service == "" || method == "" || strings.Contains(method, "/") {
-		return "", "", fmt.Errorf("%q is no full name of a method: write one such as shop.v1.Payments/CreatePayment", strings.TrimPrefix(path, "/"))
+		return "", "", fmt.Errorf("%q is no full name of a method: write one such as shop.v1.Payments/CreatePayment",
+			strings.TrimPrefix(path, "/"))
 	}
 	return service, method, nil
 }
@@ -105,7 +107,8 @@ func (s *schema) message(q call) (*dynamicpb.Message, error) {
 	}
 	m := dynamicpb.NewMessage(method.Input())
 	if err := (protojson.UnmarshalOptions{Resolver: s.types}).Unmarshal(q.message, m); err != nil {
-		return nil, fmt.Errorf("the request of %s is no %s: %w", strings.TrimPrefix(q.path, "/"), method.Input().FullName(), err)
+		return nil, fmt.Errorf("the request of %s is no %s: %w", strings.TrimPrefix(q.path, "/"),
+			method.Input().FullName(), err)
 	}
 	return m, nil
 }

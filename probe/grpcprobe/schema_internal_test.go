@@ -13,9 +13,10 @@ import (
 // order.
 func TestTheSameRequestIsTheSameBytes(t *testing.T) {
 	method := protodesc.ToFileDescriptorProto(descriptorpb.File_google_protobuf_descriptor_proto)
-	method.Service = []*descriptorpb.ServiceDescriptorProto{{Name: ptr("S"), Method: []*descriptorpb.MethodDescriptorProto{{
-		Name: ptr("M"), InputType: ptr(".google.protobuf.FieldOptions"), OutputType: ptr(".google.protobuf.FieldOptions"),
-	}}}}
+	method.Service = []*descriptorpb.ServiceDescriptorProto{{Name: ptr("S"),
+		Method: []*descriptorpb.MethodDescriptorProto{{
+			Name: ptr("M"), InputType: ptr(".google.protobuf.FieldOptions"), OutputType: ptr(".google.protobuf.FieldOptions"),
+		}}}}
 	file, err := protodesc.NewFile(method, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +29,8 @@ func TestTheSameRequestIsTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := call{path: "/google.protobuf.S/M", message: []byte(`{"packed": true, "lazy": true, "deprecated": true, "weak": true, "jstype": "JS_STRING"}`)}
+	r := call{path: "/google.protobuf.S/M",
+		message: []byte(`{"packed": true, "lazy": true, "deprecated": true, "weak": true, "jstype": "JS_STRING"}`)}
 	first, err := s.marshal(r)
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,8 @@ func serve(t *testing.T, server *grpc.Server) (address string) {
 //	  rpc Watch(CreateRequest) returns (stream Thing);
 //	}
 func shopFile() *descriptorpb.FileDescriptorProto {
-	field := func(n int32, name string, kind descriptorpb.FieldDescriptorProto_Type, message string) *descriptorpb.FieldDescriptorProto {
+	field := func(n int32, name string, kind descriptorpb.FieldDescriptorProto_Type,
+		message string) *descriptorpb.FieldDescriptorProto {
 		f := &descriptorpb.FieldDescriptorProto{
 			Name: &name, Number: &n, Type: kind.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 		}
@@ -114,11 +115,13 @@ func shopFile() *descriptorpb.FileDescriptorProto {
 		}
 		return f
 	}
-	const text, number, message = descriptorpb.FieldDescriptorProto_TYPE_STRING, descriptorpb.FieldDescriptorProto_TYPE_INT64, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
+	const text, number, message = descriptorpb.FieldDescriptorProto_TYPE_STRING,
+		descriptorpb.FieldDescriptorProto_TYPE_INT64, descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
 	service := &descriptorpb.ServiceDescriptorProto{Name: proto.String("Things")}
 	for _, name := range []string{"Create", "Slowly", "Refuse", "Break", "Overload", "Watch"} {
 		service.Method = append(service.Method, &descriptorpb.MethodDescriptorProto{
-			Name: proto.String(name), InputType: proto.String(".shop.v1.CreateRequest"), OutputType: proto.String(".shop.v1.Thing"),
+			Name: proto.String(name), InputType: proto.String(".shop.v1.CreateRequest"),
+			OutputType:      proto.String(".shop.v1.Thing"),
 			ServerStreaming: proto.Bool(name == "Watch"),
 		})
 	}

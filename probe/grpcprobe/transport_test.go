@@ -45,7 +45,8 @@ func TestWhatIsWrongWithARecipeIsSaidBeforeAnythingIsCreated(t *testing.T) {
 	}{
 		{"no reflection", served{noV1: true, noAlpha: true}, func(*grpcprobe.Recipe) {}, "does not offer reflection"},
 		{"no target", served{}, func(r *grpcprobe.Recipe) { r.Target = "" }, "target is missing"},
-		{"no server", served{}, func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1:1" }, "target 127.0.0.1:1: nothing answers there"},
+		{"no server", served{}, func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1:1" },
+			"target 127.0.0.1:1: nothing answers there"},
 		{"a URL", served{}, func(r *grpcprobe.Recipe) { r.Target = "http://x" }, "write host:port"},
 		{"no port", served{}, func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1" }, "write host:port"},
 		{"no method", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "" }, "method is missing"},
@@ -57,11 +58,15 @@ func TestWhatIsWrongWithARecipeIsSaidBeforeAnythingIsCreated(t *testing.T) {
 		{"no profile", served{}, func(r *grpcprobe.Recipe) { r.Profile = "stripe" }, "there are aip155, ietf, none"},
 		{"no service", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Nothing/Create" }, "shop.v1.Nothing"},
 		{"a message", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Thing/Create" }, "is no service"},
-		{"no such method", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Things/Make" }, "there are Break, Create, "},
+		{"no such method", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Things/Make" },
+			"there are Break, Create, "},
 		{"a stream", served{}, func(r *grpcprobe.Recipe) { r.Slow.Method = "shop.v1.Things/Watch" }, "is a stream"},
-		{"another message", served{}, func(r *grpcprobe.Recipe) { r.Call.Request = `{"sum": 1}` }, "no shop.v1.CreateRequest"},
-		{"no generator", served{}, func(r *grpcprobe.Recipe) { r.Call.Request = `{"amount": {{sum}}}` }, "unknown generator {{sum}}"},
-		{"no generator in a variant", served{}, func(r *grpcprobe.Recipe) { r.Slow = &grpcprobe.Call{Request: `{{word}}`} }, "unknown generator {{word}}"},
+		{"another message", served{}, func(r *grpcprobe.Recipe) { r.Call.Request = `{"sum": 1}` },
+			"no shop.v1.CreateRequest"},
+		{"no generator", served{}, func(r *grpcprobe.Recipe) { r.Call.Request = `{"amount": {{sum}}}` },
+			"unknown generator {{sum}}"},
+		{"no generator in a variant", served{},
+			func(r *grpcprobe.Recipe) { r.Slow = &grpcprobe.Call{Request: `{{word}}`} }, "unknown generator {{word}}"},
 		{"no field", served{}, func(r *grpcprobe.Recipe) { r.Key.Field = "key" }, "has no field key"},
 		{"a number", served{}, func(r *grpcprobe.Recipe) { r.Key.Field = "amount" }, "is no string"},
 		{"a field that is set", served{}, func(r *grpcprobe.Recipe) { r.Key.Field = "note" }, "leave it out"},
@@ -95,7 +100,8 @@ func TestTheTimelineShowsCodesAndNoCredentials(t *testing.T) {
 	if first.Code != "OK" || first.Status != 200 || second.Code != "FAILED_PRECONDITION" || second.Status != 400 {
 		t.Errorf("codes %s (%d) and %s (%d)", first.Code, first.Status, second.Code, second.Status)
 	}
-	if !strings.HasPrefix(first.Request, "shop.v1.Things/Create\n") || !strings.Contains(first.Request, "idempotency-key: ") {
+	if !strings.HasPrefix(first.Request, "shop.v1.Things/Create\n") ||
+		!strings.Contains(first.Request, "idempotency-key: ") {
 		t.Errorf("the request is shown as %q", first.Request)
 	}
 	if strings.Contains(first.Request+second.Request, "secret") || !strings.Contains(first.Request, "(credential A)") {
@@ -110,7 +116,8 @@ func TestObserved(t *testing.T) {
 	s, address := open(t, served{})
 	report := run(t, recipeFor(s, address))
 	o := report.Observed
-	if o.Protocol != "grpc" || o.Header != "idempotency-key" || o.Mismatch != 9 || o.InFlight != 10 || o.Malformed != 3 || o.Marker != "idempotent-replayed" {
+	if o.Protocol != "grpc" || o.Header != "idempotency-key" || o.Mismatch != 9 || o.InFlight != 10 ||
+		o.Malformed != 3 || o.Marker != "idempotent-replayed" {
 		t.Errorf("observed %+v", o)
 	}
 	if o.ServerErrors != "stored" || o.ClientErrors != "stored" || o.RetryAfter == nil || !*o.RetryAfter {

@@ -15,10 +15,12 @@ func unanswered(err error) error {
 	said := status.Convert(err)
 	switch {
 	case said.Code() == codes.Unimplemented && !strings.Contains(said.Message(), "HTTP status"):
-		return errors.New("the server does not offer reflection: register grpc.reflection.v1.ServerReflection in it, at least for tests; " +
+		return errors.New("the server does not offer reflection: register grpc.reflection.v1.ServerReflection in it, " +
+			"at least for tests; " +
 			"in Go that is reflection.Register(server)")
 	case said.Code() == codes.Unauthenticated, said.Code() == codes.PermissionDenied:
-		return fmt.Errorf("the server describes itself only to callers that it knows; send metadata that says who asks: %s: %s",
+		return fmt.Errorf("the server describes itself only to callers that it knows; send metadata that says who "+
+			"asks: %s: %s",
 			nameOf(said.Code()), said.Message())
 	}
 	for _, s := range signs() {
@@ -42,7 +44,8 @@ func signs() []sign {
 		{"x509: ", "the server's certificate is not trusted here: SSL_CERT_FILE names a file with the authority's"},
 		{"no such host", "there is no such host"},
 		{"Error while dialing", "nothing answers there: see that the server runs, and that this is its port"},
-		{"deadline exceeded", "the server has not described itself in time: see that it is one of gRPC, and that this is its port"},
+		{"deadline exceeded",
+			"the server has not described itself in time: see that it is one of gRPC, and that this is its port"},
 	}
 }
 

@@ -80,7 +80,8 @@ const (
 func All() map[string]Rules {
 	all := map[string]Rules{}
 	for _, r := range []Rules{
-		ietf(), ietfStrict(), stripe(), stripeV2(), paypal(), adyen(), repeatability(), square(), aws(), checkout(), gocardless(), none(),
+		ietf(), ietfStrict(), stripe(), stripeV2(), paypal(), adyen(), repeatability(), square(), aws(), checkout(),
+		gocardless(), none(),
 	} {
 		all[r.Name] = r
 	}
@@ -104,9 +105,11 @@ func Of(name string) (Rules, error) {
 
 func ietf() Rules {
 	return Rules{
-		Name: "ietf", Title: "draft-ietf-httpapi-idempotency-key-header-07", Header: "Idempotency-Key", Quoted: true, MaxKey: 255,
-		Bare: Accepted, Quotes: Accepted, Missing: []int{400}, Malformed: []int{400}, Mismatch: []int{422}, InFlight: []int{409},
-		Problem: true, Marker: "Idempotent-Replayed", MarkerValue: "true", SameBytes: true, Replays: true, Compares: true,
+		Name: "ietf", Title: "draft-ietf-httpapi-idempotency-key-header-07", Header: "Idempotency-Key", Quoted: true,
+		MaxKey: 255,
+		Bare:   Accepted, Quotes: Accepted, Missing: []int{400}, Malformed: []int{400}, Mismatch: []int{422},
+		InFlight: []int{409},
+		Problem:  true, Marker: "Idempotent-Replayed", MarkerValue: "true", SameBytes: true, Replays: true, Compares: true,
 		Methods: []string{"POST", "PATCH"}, WholeTarget: true,
 	}
 }
@@ -121,7 +124,8 @@ func stripe() Rules {
 	return Rules{
 		Name: "stripe", Title: "Stripe, version 1", Header: "Idempotency-Key", MaxKey: 255, Bare: Accepted,
 		Malformed: []int{400}, Mismatch: []int{400}, MismatchText: "idempotency_error", InFlight: []int{409},
-		Marker: "Idempotent-Replayed", MarkerValue: "true", MarkerNeeded: true, SameBytes: true, Replays: true, Compares: true,
+		Marker: "Idempotent-Replayed", MarkerValue: "true", MarkerNeeded: true, SameBytes: true, Replays: true,
+		Compares:    true,
 		KeepsErrors: true, Methods: []string{"POST"}, TooLong: true, AllRoutes: true, WholeTarget: true,
 		CallersFault: "invalid_request_error", NoRetry: wire.HeaderLine{Name: "Stripe-Should-Retry", Value: "false"},
 	}
@@ -136,7 +140,8 @@ func stripeV2() Rules {
 
 func paypal() Rules {
 	return Rules{
-		Name: "paypal", Title: "PayPal", Header: "PayPal-Request-Id", MaxKey: 108, Bare: Accepted, Mismatch: []int{422, 400, 409},
+		Name: "paypal", Title: "PayPal", Header: "PayPal-Request-Id", MaxKey: 108, Bare: Accepted,
+		Mismatch: []int{422, 400, 409},
 		InFlight: []int{409}, Replays: true, Compares: true, ByRoute: true, FailsInFlight: true, Methods: []string{"POST"},
 		CallersFault: "INVALID_REQUEST",
 	}
@@ -152,9 +157,12 @@ func adyen() Rules {
 
 func repeatability() Rules {
 	return Rules{
-		Name: "repeatability", Title: "OASIS Repeatable Requests 1.0", Header: "Repeatability-Request-ID", FirstSent: "Repeatability-First-Sent",
-		MaxKey: 36, UUIDs: true, FoldsCase: true, Bare: Accepted, Missing: []int{400}, Malformed: []int{400}, Mismatch: []int{400},
-		InFlight: []int{409}, Expired: []int{412}, Marker: "Repeatability-Result", MarkerValue: "accepted", MarkerNeeded: true,
+		Name: "repeatability", Title: "OASIS Repeatable Requests 1.0", Header: "Repeatability-Request-ID",
+		FirstSent: "Repeatability-First-Sent",
+		MaxKey:    36, UUIDs: true, FoldsCase: true, Bare: Accepted, Missing: []int{400}, Malformed: []int{400},
+		Mismatch: []int{400},
+		InFlight: []int{409}, Expired: []int{412}, Marker: "Repeatability-Result", MarkerValue: "accepted",
+		MarkerNeeded: true,
 		RefusalValue: "rejected", LooseBody: true, HeadersCount: true,
 		SameBytes: true, Replays: true, Compares: true, Methods: []string{"POST", "PUT", "PATCH", "DELETE"},
 	}
@@ -163,7 +171,8 @@ func repeatability() Rules {
 func square() Rules {
 	return Rules{
 		Name: "square", Title: "Square", Member: "idempotency_key", MaxKey: 45, Bare: Accepted, Missing: []int{400},
-		Mismatch: []int{400}, MismatchText: "IDEMPOTENCY_KEY_REUSED", InFlight: []int{409}, SameBytes: true, Replays: true, Compares: true,
+		Mismatch: []int{400}, MismatchText: "IDEMPOTENCY_KEY_REUSED", InFlight: []int{409}, SameBytes: true,
+		Replays: true, Compares: true,
 		ByRoute: true, Methods: []string{"POST", "PUT"}, CallersFault: "INVALID_REQUEST_ERROR",
 	}
 }
@@ -171,14 +180,16 @@ func square() Rules {
 func aws() Rules {
 	return Rules{
 		Name: "aws", Title: "AWS client tokens", Member: "ClientToken", MaxKey: 64, Bare: Accepted, Mismatch: []int{400},
-		MismatchText: "IdempotentParameterMismatch", InFlight: []int{409, 400}, SameBytes: true, Replays: true, Compares: true,
-		ByRoute: true, Methods: []string{"POST", "PUT", "PATCH", "DELETE"},
+		MismatchText: "IdempotentParameterMismatch", InFlight: []int{409, 400}, SameBytes: true, Replays: true,
+		Compares: true,
+		ByRoute:  true, Methods: []string{"POST", "PUT", "PATCH", "DELETE"},
 	}
 }
 
 func checkout() Rules {
 	return Rules{
-		Name: "checkout", Title: "Checkout.com", Header: "Cko-Idempotency-Key", MaxKey: 255, Bare: Accepted, InFlight: []int{429},
+		Name: "checkout", Title: "Checkout.com", Header: "Cko-Idempotency-Key", MaxKey: 255, Bare: Accepted,
+		InFlight:  []int{429},
 		SameBytes: true, Replays: true, ByRoute: true, Methods: []string{"POST"}, CallersFault: "request_invalid",
 	}
 }
@@ -193,7 +204,8 @@ func gocardless() Rules {
 // none has only what must hold whatever was declared.
 func none() Rules {
 	return Rules{
-		Name: "none", Title: "nothing declared", Header: "Idempotency-Key", MaxKey: 36, Bare: Accepted, Replays: true, Compares: true,
-		Methods: []string{"POST"},
+		Name: "none", Title: "nothing declared", Header: "Idempotency-Key", MaxKey: 36, Bare: Accepted, Replays: true,
+		Compares: true,
+		Methods:  []string{"POST"},
 	}
 }

@@ -26,7 +26,8 @@ func ParseGRPCTarget(s string) (*url.URL, error) {
 	case err != nil || u.Scheme != "grpc" && u.Scheme != "grpcs" || u.Hostname() == "":
 		return nil, yamlfile.Wrong("the target is no address of a gRPC server", instead)
 	case u.User != nil:
-		return nil, yamlfile.Wrong("the target has a user or a password in it", "write a line under credentials.a: authorization: Basic ${NAME}")
+		return nil, yamlfile.Wrong("the target has a user or a password in it",
+			"write a line under credentials.a: authorization: Basic ${NAME}")
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, " \r\n\t"):
 		return nil, yamlfile.Wrong("the target may have a scheme, a host and a port, nothing else", instead)
 	}
@@ -41,7 +42,8 @@ var fullMethod = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0
 
 func methodName(s string) (string, error) {
 	if !fullMethod.MatchString(s) {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no full name of a method", s), "write package, service and method: shop.v1.Payments/CreatePayment")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no full name of a method", s),
+			"write package, service and method: shop.v1.Payments/CreatePayment")
 	}
 	return s, nil
 }
@@ -50,7 +52,8 @@ var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func requestField(s string) (string, error) {
 	if !identifier.MatchString(s) {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of a field", s), "write the name of a string field of the request, such as request_id")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of a field", s),
+			"write the name of a string field of the request, such as request_id")
 	}
 	return s, nil
 }
@@ -65,7 +68,8 @@ func metadata(to *[]wire.HeaderLine, env environment, what string) yamlfile.Fiel
 func ParseMetadata(s string, lookup func(name string) (string, bool)) (written, expanded wire.HeaderLine, err error) {
 	name, value, ok := strings.Cut(s, ":")
 	if !ok {
-		return written, expanded, yamlfile.Wrong("that has no colon", "write a name and a value, as in 'authorization: Bearer me'")
+		return written, expanded, yamlfile.Wrong("that has no colon",
+			"write a name and a value, as in 'authorization: Bearer me'")
 	}
 	if name, err = metadataName(strings.TrimSpace(name)); err != nil {
 		return written, expanded, err
@@ -79,7 +83,8 @@ func metadataName(s string) (string, error) {
 	name := strings.ToLower(s)
 	switch {
 	case name == "" || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "":
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of metadata", s), "write letters, digits and dashes, as in idempotency-key")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of metadata", s),
+			"write letters, digits and dashes, as in idempotency-key")
 	case strings.HasSuffix(name, "-bin"):
 		return "", yamlfile.Wrong(name+" would carry bytes, and a recipe has text", "leave the line out")
 	case strings.HasPrefix(name, "grpc-"), name == "content-type", name == "user-agent", framing(name) != "":
@@ -91,7 +96,8 @@ func metadataName(s string) (string, error) {
 // metadataValue accepts what can stand in metadata. Its error shows nothing of it.
 func metadataValue(s string) (string, error) {
 	if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return "", yamlfile.Wrong("the value has a line break or another character that metadata cannot have", "write it in one line, in ASCII")
+		return "", yamlfile.Wrong("the value has a line break or another character that metadata cannot have",
+			"write it in one line, in ASCII")
 	}
 	return strings.TrimSpace(s), nil
 }

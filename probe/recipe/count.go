@@ -82,10 +82,13 @@ func readGet(r *yamlfile.Reader, n ast.Node, env environment, absolute bool) *ge
 func countURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" || strings.ContainsAny(s, " \r\n\t"):
-		return "", yamlfile.Wrong("that is no URL that a count can be asked for at", "write http://127.0.0.1:8080/payments/count")
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" ||
+		strings.ContainsAny(s, " \r\n\t"):
+		return "", yamlfile.Wrong("that is no URL that a count can be asked for at",
+			"write http://127.0.0.1:8080/payments/count")
 	case u.User != nil:
-		return "", yamlfile.Wrong("the URL has a user or a password in it", "write a line under count.get.headers: Authorization: Basic ${NAME}")
+		return "", yamlfile.Wrong("the URL has a user or a password in it",
+			"write a line under count.get.headers: Authorization: Basic ${NAME}")
 	}
 	return s, nil
 }
@@ -98,7 +101,8 @@ func readSQL(r *yamlfile.Reader, n ast.Node, env environment) *sqlSettings {
 		"query": yamlfile.Scalar(&s.query, yamlfile.Filled),
 	})
 	if (s.url == "" || s.query == "") && r.Found() == before {
-		r.Fault(n, "count.sql needs url and query", "write url: postgres://reader@db/shop, and query: select count(*) from payments")
+		r.Fault(n, "count.sql needs url and query",
+			"write url: postgres://reader@db/shop, and query: select count(*) from payments")
 	}
 	return s
 }
@@ -120,12 +124,14 @@ func readWebhook(r *yamlfile.Reader, n ast.Node) *webhookSettings {
 func databaseURL(s string) (string, error) {
 	if isPostgres(s) {
 		if _, err := pgx.ParseConfig(s); err != nil {
-			return "", yamlfile.Wrong("the URL of the database cannot be read", "write postgres://USER@HOST/DATABASE; characters such as / @ and # of a password as %2F %40 %23, or set PGPASSWORD")
+			return "", yamlfile.Wrong("the URL of the database cannot be read",
+				"write postgres://USER@HOST/DATABASE; characters such as / @ and # of a password as %2F %40 %23, or set PGPASSWORD")
 		}
 		return s, nil
 	}
 	if name := strings.TrimPrefix(s, "sqlite:"); strings.Contains(name, "://") || name == "" {
-		return "", yamlfile.Wrong("unsupported database; supported: PostgreSQL, SQLite", "write postgres://USER@HOST/DATABASE, or the path of a SQLite file")
+		return "", yamlfile.Wrong("unsupported database; supported: PostgreSQL, SQLite",
+			"write postgres://USER@HOST/DATABASE, or the path of a SQLite file")
 	}
 	return s, nil
 }

@@ -60,7 +60,8 @@ func (p *parser) grpcFields() map[string]yamlfile.Field {
 		"limits":      p.grpcLimits,
 		"request": func(r *yamlfile.Reader, n ast.Node) {
 			p.file.grpc.foreign = true
-			forHTTP("request", "write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; or, if it is an API of HTTP, leave grpc: out and write target: http://…")(r, n)
+			forHTTP("request", "write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; or, if it is an "+
+				"API of HTTP, leave grpc: out and write target: http://…")(r, n)
 		},
 		"key_header":   forHTTP("key_header", "write grpc: {key_metadata: idempotency-key}, or key_field: request_id"),
 		"key_required": forHTTP("key_required", unused),
@@ -159,7 +160,8 @@ func (p *parser) finishGRPC(r *yamlfile.Reader) {
 	g := p.file.grpc
 	switch {
 	case g.plain.at == nil && !g.foreign:
-		r.Missing("grpc is missing: which call makes something?", "write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; retrysafe probe init --grpc TARGET does it")
+		r.Missing("grpc is missing: which call makes something?",
+			"write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; retrysafe probe init --grpc TARGET does it")
 	case g.plain.at != nil && g.plain.method == "" && !g.plain.badMethod:
 		r.Fault(g.plain.at, "grpc.method is missing", "write method: shop.v1.Payments/CreatePayment")
 	}
@@ -184,7 +186,8 @@ func (p *parser) checkCall(r *yamlfile.Reader, c *call, what string) {
 	if key == (grpcprobe.Key{}) {
 		key = grpcprobe.KeyOf(p.file.Recipe.Profile)
 	}
-	if key.Metadata != "" && slices.ContainsFunc(c.metadata, func(h wire.HeaderLine) bool { return strings.EqualFold(h.Name, key.Metadata) }) {
+	if key.Metadata != "" && slices.ContainsFunc(c.metadata,
+		func(h wire.HeaderLine) bool { return strings.EqualFold(h.Name, key.Metadata) }) {
 		r.Fault(c.at, "the probe sends "+key.Metadata+" itself: that is what it tests", "leave the line out of the metadata")
 	}
 	var members map[string]json.RawMessage
@@ -196,7 +199,8 @@ func (p *parser) checkCall(r *yamlfile.Reader, c *call, what string) {
 // open is the recipe as grpcprobe has it.
 func (g *calls) open(recipe probe.Recipe) grpcprobe.Recipe {
 	all := grpcprobe.Recipe{
-		Target: recipe.Target.Host, Profile: recipe.Profile, Key: g.key, Call: *g.plain.open(), Identity: recipe.Identity.Pointer, Count: recipe.Count,
+		Target: recipe.Target.Host, Profile: recipe.Profile, Key: g.key, Call: *g.plain.open(),
+		Identity: recipe.Identity.Pointer, Count: recipe.Count,
 		A: recipe.A, B: recipe.B, Limits: recipe.Limits,
 		Slow: g.variants["slow"].open(), Failing: g.variants["failing"].open(), Broken: g.variants["broken"].open(),
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
-const leastGRPC = "grpc: {method: shop.v1.Payments/Create, request: '{\"amount\": {{amount}}}'}\nidentity: {pointer: /paymentId}\n"
+const leastGRPC = "grpc: {method: shop.v1.Payments/Create, request: '{\"amount\": {{amount}}}'}\nidentity: {pointer: " +
+	"/paymentId}\n"
 
 const fullGRPC = `
 target: grpcs://api.example.test:443
@@ -66,8 +67,10 @@ func TestAFullRecipeForGRPC(t *testing.T) {
 	want(t, "request", r.Call.Request, "{\"amount\": {{amount}}, \"order\": \"{{uuid}}\"}\n")
 	want(t, "a, b", lines(r.A)+lines(r.B), "authorization: Bearer t-aauthorization: Bearer t-b")
 	want(t, "limits", r.Limits, probe.Limits{Requests: 100, Rate: 2.5, Timeout: 3 * time.Second, Burst: 10})
-	want(t, "slow", r.Slow.Method+" "+lines(r.Slow.Metadata)+" "+r.Slow.Request, "shop.v1.Payments/CreateSlowly x-team: two "+r.Call.Request)
-	want(t, "failing", r.Failing.Method+" "+r.Failing.Request, `shop.v1.Payments/Create {"amount": {{amount}}, "card": "declined"}`)
+	want(t, "slow", r.Slow.Method+" "+lines(r.Slow.Metadata)+" "+r.Slow.Request,
+		"shop.v1.Payments/CreateSlowly x-team: two "+r.Call.Request)
+	want(t, "failing", r.Failing.Method+" "+r.Failing.Request,
+		`shop.v1.Payments/Create {"amount": {{amount}}, "card": "declined"}`)
 	want(t, "broken", fmt.Sprint(*r.Broken), fmt.Sprint(r.Call))
 }
 
@@ -76,7 +79,8 @@ func TestTheLeastRecipeForGRPC(t *testing.T) {
 	if f.Recipe.Target != nil {
 		t.Errorf("there is a target: %v", f.Recipe.Target)
 	}
-	f = mustParse(t, "target: grpc://127.0.0.1:50051/\n"+strings.Replace(leastGRPC, "request: '{\"amount\": {{amount}}}'", "key_metadata: X-Key", 1))
+	f = mustParse(t, "target: grpc://127.0.0.1:50051/\n"+strings.Replace(leastGRPC,
+		"request: '{\"amount\": {{amount}}}'", "key_metadata: X-Key", 1))
 	r := opened(t, f)
 	want(t, "target", f.Recipe.Target.String(), "grpc://127.0.0.1:50051")
 	want(t, "no TLS, no variants", r.TLS == nil && r.Slow == nil && r.Failing == nil && r.Broken == nil, true)
@@ -99,7 +103,8 @@ func TestWhatIsRefusedForGRPC(t *testing.T) {
 		{"no method", "grpc: {request: '{}'}\nidentity: {pointer: /id}\n", 1, 8, "grpc.method is missing"},
 		{"an unknown field", "targit: x\n" + leastGRPC, 1, 1, `did you mean "target"?`},
 		{"an unknown field of a call", call("reqest: '{}'"), 1, 23, `did you mean "request"?`},
-		{"a method without service", "grpc: {method: Create}\nidentity: {pointer: /id}\n", 1, 16, "shop.v1.Payments/CreatePayment"},
+		{"a method without service", "grpc: {method: Create}\nidentity: {pointer: /id}\n", 1, 16,
+			"shop.v1.Payments/CreatePayment"},
 		{"a method of HTTP's", "grpc: {method: POST}\nidentity: {pointer: /id}\n", 1, 16, "package, service and method"},
 		{"a path for a method", "grpc: {method: /a.B/C}\nidentity: {pointer: /id}\n", 1, 16, "no full name"},
 		{"a target of HTTP's", "target: http://127.0.0.1:1\n" + leastGRPC, 1, 9, "grpc://127.0.0.1:50051"},
@@ -121,12 +126,14 @@ func TestWhatIsRefusedForGRPC(t *testing.T) {
 		{"a wait", leastGRPC + "limits: {wait: 1m}\n", 3, 16, "leave it out"},
 		{"a header for an identity", "grpc: {method: a.B/C}\nidentity: {header: Location}\n", 2, 20, "/paymentId"},
 		{"a revoked credential", leastGRPC + "credentials: {revoked: {a: s3cret}}\n", 3, 25, "leave it out"},
-		{"one caller twice", leastGRPC + "credentials: {a: {x-key: s3cret}, b: {X-Key: s3cret}}\n", 3, 15, "another caller's"},
+		{"one caller twice", leastGRPC + "credentials: {a: {x-key: s3cret}, b: {X-Key: s3cret}}\n", 3, 15,
+			"another caller's"},
 		{"a variant of HTTP's", leastGRPC + "variants: {put: {path: /a}}\n", 3, 18, "slow, failing and broken"},
 		{"an unknown variant", leastGRPC + "variants: {slwo: {}}\n", 3, 12, `did you mean "slow"?`},
 		{"an unknown generator", call("request: '{{amuont}}'"), 1, 32, "did you mean {{amount}}?"},
 		{"a request that is no JSON", call("request: '{\"a\": {{uuid}}}'"), 1, 32, "stand in quotes"},
-		{"a variant's request that is no JSON", leastGRPC + "variants: {slow: {request: '{,}'}}\n", 3, 28, "variants.slow.request is not JSON"},
+		{"a variant's request that is no JSON", leastGRPC + "variants: {slow: {request: '{,}'}}\n", 3, 28,
+			"variants.slow.request is not JSON"},
 		{"a request that is a mapping", call("request: {amount: 1}"), 1, 33, "into quotes"},
 		{"two keys", call("key_field: a, key_metadata: b"), 1, 8, "one of key_metadata and key_field"},
 		{"a field that is none", call("key_field: a.b"), 1, 34, "request_id"},
@@ -134,7 +141,8 @@ func TestWhatIsRefusedForGRPC(t *testing.T) {
 		{"the key", call("metadata: {Idempotency-Key: x}"), 1, 8, "leave the line out"},
 		{"the key of the recipe", call("metadata: {x-key: x}, key_metadata: X-Key"), 1, 8, "leave the line out"},
 		{"the key's field", call("request: '{\"id\": \"x\"}', key_field: id"), 1, 32, "leave it out of the request"},
-		{"the field of a profile", "profile: aip155\n" + call("request: '{\"request_id\": \"x\"}'"), 2, 32, "leave it out of the request"},
+		{"the field of a profile", "profile: aip155\n" + call("request: '{\"request_id\": \"x\"}'"), 2, 32,
+			"leave it out of the request"},
 		{"gRPC's own metadata", call("metadata: {grpc-timeout: 1S}"), 1, 34, "belongs to gRPC"},
 		{"metadata that is dropped", call("metadata: {User-Agent: me}"), 1, 34, "belongs to gRPC"},
 		{"metadata with a space", call("metadata: {'a b': me}"), 1, 34, "no name of metadata"},
@@ -197,9 +205,11 @@ func TestTheDocumentedRecipeForGRPC(t *testing.T) {
 // Two variables that are missing are no two callers that are one. Seen to fail with their lines compared.
 func TestMissingVariablesAreAllThatIsWrong(t *testing.T) {
 	for name, source := range map[string]string{"HTTP": least, "gRPC": leastGRPC} {
-		_, err := Parse("r.yaml", []byte(source+"credentials: {a: {x-token: \"${NONE_A}\"}, b: {x-token: \"${NONE_B}\"}}\n"), variablesOf)
+		_, err := Parse("r.yaml",
+			[]byte(source+"credentials: {a: {x-token: \"${NONE_A}\"}, b: {x-token: \"${NONE_B}\"}}\n"), variablesOf)
 		var faults *yamlfile.Faults
-		if !errors.As(err, &faults) || len(faults.All) != 2 || !strings.Contains(err.Error(), "export NONE_A") || !strings.Contains(err.Error(), "export NONE_B") {
+		if !errors.As(err, &faults) || len(faults.All) != 2 || !strings.Contains(err.Error(), "export NONE_A") ||
+			!strings.Contains(err.Error(), "export NONE_B") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -46,7 +46,8 @@ func (h *hookSettings) read(r *yamlfile.Reader, n ast.Node) {
 func command(to *[]string) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		if _, list := n.(*ast.SequenceNode); !list {
-			r.Fault(n, "a command is a list: a program and its arguments, not run by a shell", "write [docker, restart, api]; for pipes and variables, [sh, -c, '…']")
+			r.Fault(n, "a command is a list: a program and its arguments, not run by a shell",
+				"write [docker, restart, api]; for pipes and variables, [sh, -c, '…']")
 			return
 		}
 		yamlfile.List(to, func(s string) (string, error) { return s, nil })(r, n)

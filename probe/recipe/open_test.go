@@ -102,11 +102,13 @@ func TestCountByGetAsksTheTarget(t *testing.T) {
 		io.WriteString(w, "5")
 	}))
 	t.Cleanup(s.Close)
-	r := mustOpen(t, ".", s.URL+"/v1", "credentials: {a: {X-API-Key: '${TOKEN_A}'}}\ncount: {get: {path: '/n?x=y', headers: {X-Team: b}}}\n")
+	r := mustOpen(t, ".", s.URL+"/v1",
+		"credentials: {a: {X-API-Key: '${TOKEN_A}'}}\ncount: {get: {path: '/n?x=y', headers: {X-Team: b}}}\n")
 	want(t, "count", counted(t, r), 5)
 	want(t, "request", asked.URL.String()+asked.Header.Get("X-API-Key")+asked.Header.Get("X-Team"), "/v1/n?x=yt-ab")
 	r = mustOpen(t, ".", s.URL+"/v1", "count: {get: {path: /away}}\n")
-	if _, err := r.Count.Count(t.Context()); err == nil || !strings.Contains(err.Error(), "302 Found, to http://192.0.2.1/") {
+	if _, err := r.Count.Count(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "302 Found, to http://192.0.2.1/") {
 		t.Errorf("got %v, want the status, and where to", err)
 	}
 }
@@ -139,9 +141,11 @@ func TestCountBySQLite(t *testing.T) {
 	}
 	defer db.Close()
 	db.Exec("create table payments (amount integer)")
-	sum := mustOpen(t, dir, "http://127.0.0.1:1", "count: {sql: {url: shop.db, query: select sum(amount) from payments}}\n")
+	sum := mustOpen(t, dir, "http://127.0.0.1:1",
+		"count: {sql: {url: shop.db, query: select sum(amount) from payments}}\n")
 	want(t, "a sum of nothing", counted(t, sum), 0)
-	r := mustOpen(t, dir, "http://127.0.0.1:1", "count: {sql: {url: 'sqlite:shop.db', query: select count(*) from payments}}\n")
+	r := mustOpen(t, dir, "http://127.0.0.1:1",
+		"count: {sql: {url: 'sqlite:shop.db', query: select count(*) from payments}}\n")
 	db.Exec("insert into payments values (3), (4)")
 	want(t, "count", counted(t, r), 2)
 	want(t, "sum", counted(t, sum), 7)
@@ -220,14 +224,17 @@ func TestHooks(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(s.Close)
 	dir := t.TempDir()
-	r := mustOpen(t, dir, s.URL, "hooks: {restart: [touch, 'a; b'], stop_store: [sh, -c, 'echo no store >&2; exit 3'], start_store: [sleep, '60'], timeout: 1s}\n")
+	r := mustOpen(t, dir, s.URL,
+		"hooks: {restart: [touch, 'a; b'], stop_store: [sh, -c, 'echo no store >&2; exit 3'], start_store: [sleep, "+
+			"'60'], timeout: 1s}\n")
 	if err := r.Hooks.Restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "a; b")); err != nil {
 		t.Error(err)
 	}
-	for name, says := range map[string][]string{"stop": {"exit status 3", "no store"}, "start": {"more than 1s", "sleep 60"}} {
+	for name, says := range map[string][]string{"stop": {"exit status 3", "no store"},
+		"start": {"more than 1s", "sleep 60"}} {
 		hook := map[string]func(context.Context) error{"stop": r.Hooks.StopStore, "start": r.Hooks.StartStore}[name]
 		err := hook(t.Context())
 		if err == nil {
@@ -256,7 +263,8 @@ func TestARestartLeavesAServerBehind(t *testing.T) {
 
 // A restart is over when the target accepts connections again.
 func TestARestartThatDoesNotComeBack(t *testing.T) {
-	r := mustOpen(t, t.TempDir(), fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), "hooks: {restart: ['true'], timeout: 100ms}\n")
+	r := mustOpen(t, t.TempDir(), fmt.Sprintf("http://127.0.0.1:%d", freePort(t)),
+		"hooks: {restart: ['true'], timeout: 100ms}\n")
 	err := r.Hooks.Restart(t.Context())
 	if err == nil {
 		t.Fatal("it is taken for done")

@@ -68,7 +68,8 @@ func (g *getCounter) Count(ctx context.Context) (int64, error) {
 			return 0, err
 		case answer.code == http.StatusTooManyRequests && waited(ctx, answer.restOf(rest), until):
 		case answer.code != http.StatusOK:
-			return 0, fmt.Errorf("count.get: GET %s is answered with %s%s: %.200s", g.url, answer.status, answer.meaning(), bytes.TrimSpace(answer.body))
+			return 0, fmt.Errorf("count.get: GET %s is answered with %s%s: %.200s", g.url, answer.status,
+				answer.meaning(), bytes.TrimSpace(answer.body))
 		default:
 			n, err := numberIn(answer.body, g.pointer)
 			if err != nil {

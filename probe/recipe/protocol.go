@@ -34,7 +34,8 @@ func overHTTP() Protocol {
 
 func overGRPC() Protocol {
 	return Protocol{
-		Name: "gRPC", Cases: grpcprobe.Cases(), Profiles: grpcprobe.Profiles(), First: "G01", Target: ParseGRPCTarget, Targets: grpcTargets,
+		Name: "gRPC", Cases: grpcprobe.Cases(), Profiles: grpcprobe.Profiles(), First: "G01", Target: ParseGRPCTarget,
+		Targets: grpcTargets,
 	}
 }
 

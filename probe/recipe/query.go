@@ -44,7 +44,8 @@ func (s *sqlSettings) connect(dir string) (*sql.DB, error) {
 		if err != nil {
 			return nil, errors.New("count.sql: the URL cannot be read") // err may show the password
 		}
-		config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // for poolers, which know nothing of prepared statements
+		// for poolers, which know nothing of prepared statements
+		config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 		return stdlib.OpenDB(*config), nil
 	}
 	name, err := s.file(dir)

@@ -140,7 +140,8 @@ func (p *parser) limitFields() map[string]yamlfile.Field {
 // finish looks for what is missing, and completes the requests.
 func (p *parser) finish(r *yamlfile.Reader) {
 	if p.request.at == nil {
-		r.Missing("request is missing: what makes something?", "write request: {path: /payments, body: '…'}; retrysafe probe init does it from a curl line")
+		r.Missing("request is missing: what makes something?",
+			"write request: {path: /payments, body: '…'}; retrysafe probe init does it from a curl line")
 	} else if p.request.path == "" && !p.request.badPath {
 		r.Fault(p.request.at, "request.path is missing", "write path: /payments")
 	}
@@ -165,7 +166,8 @@ func ParseTarget(s string) (*url.URL, error) {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		return nil, yamlfile.Wrong("the target is no URL of an API", instead)
 	case u.User != nil:
-		return nil, yamlfile.Wrong("the target has a user or a password in it", "write a line under credentials.a: Authorization: Basic ${NAME}")
+		return nil, yamlfile.Wrong("the target has a user or a password in it",
+			"write a line under credentials.a: Authorization: Basic ${NAME}")
 	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, " \r\n\t"):
 		return nil, yamlfile.Wrong("the target may have a scheme, a host and a path, nothing else", instead)
 	}

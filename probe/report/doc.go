@@ -39,7 +39,8 @@ func explained(r *probe.Report) []probe.Outcome {
 		}
 	}
 	badness := func(o probe.Outcome) int {
-		return slices.Index(verdicts(), o.Verdict)*10 + slices.Index([]probe.Severity{probe.Critical, probe.Major, probe.Minor}, o.Severity)
+		return slices.Index(verdicts(), o.Verdict)*10 + slices.Index([]probe.Severity{probe.Critical, probe.Major,
+			probe.Minor}, o.Severity)
 	}
 	slices.SortStableFunc(all, func(a, b probe.Outcome) int { return badness(a) - badness(b) })
 	return all
@@ -53,7 +54,8 @@ func needsWords(o probe.Outcome) bool {
 // causes are sentences that say what the FAILs have in common, and where to begin.
 func causes(r *probe.Report) (all []string) {
 	for _, c := range r.Causes {
-		all = append(all, fmt.Sprintf("%d of %d FAILs have one cause: %s. Begin with %s.", len(c.Cases), r.Count(probe.Fail), line(c.Text), line(c.Begin)))
+		all = append(all, fmt.Sprintf("%d of %d FAILs have one cause: %s. Begin with %s.", len(c.Cases),
+			r.Count(probe.Fail), line(c.Text), line(c.Begin)))
 	}
 	return all
 }
@@ -61,7 +63,8 @@ func causes(r *probe.Report) (all []string) {
 // groupOf is what the cases of an outcome's group look at.
 func groupOf(id string) string {
 	names := map[byte]string{
-		'B': "Basics", 'K': "Key syntax", 'M': "Mismatch", 'C': "Concurrency", 'F': "Failures", 'X': "Scope and security", 'H': "HTTP hygiene",
+		'B': "Basics", 'K': "Key syntax", 'M': "Mismatch", 'C': "Concurrency", 'F': "Failures",
+		'X': "Scope and security", 'H': "HTTP hygiene",
 		'T': "Expiry and policy", 'G': "gRPC",
 	}
 	if id == "" || names[id[0]] == "" {

@@ -24,7 +24,8 @@ func TestDocumentationNamesEveryField(t *testing.T) {
 		sections[title] = body
 	}
 	for title, v := range map[string]any{
-		"The report": probe.Report{}, "Outcomes": probe.Outcome{}, "Findings": probe.Finding{}, "Exchanges": probe.Exchange{}, "Scores": report.Score{}, "The observed profile": probe.Observed{},
+		"The report": probe.Report{}, "Outcomes": probe.Outcome{}, "Findings": probe.Finding{},
+		"Exchanges": probe.Exchange{}, "Scores": report.Score{}, "The observed profile": probe.Observed{},
 	} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			if !field.IsExported() {

@@ -44,7 +44,8 @@ func TestJUnit(t *testing.T) {
 		fail.Failure.Message != "the answer is <2>" || !strings.Contains(fail.Failure.Text, "fix: Compare.") {
 		t.Errorf("the failed case is %+v", fail)
 	}
-	if s.Cases[0].Failure != nil || s.Cases[4].Skipped == nil || s.Cases[5].Error == nil || !strings.HasPrefix(s.Cases[2].Out, "WARN: ") {
+	if s.Cases[0].Failure != nil || s.Cases[4].Skipped == nil || s.Cases[5].Error == nil ||
+		!strings.HasPrefix(s.Cases[2].Out, "WARN: ") {
 		t.Errorf("the cases end wrongly: %+v", s.Cases)
 	}
 }
@@ -83,7 +84,8 @@ func TestSARIF(t *testing.T) {
 	var ids []string
 	for _, r := range run.Results {
 		ids = append(ids, r.RuleID+" "+r.Level)
-		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID || r.Locations[0].Physical.Artifact.URI != "payments.yaml" || r.Message.Text == "" ||
+		if run.Tool.Driver.Rules[r.RuleIndex].ID != r.RuleID ||
+			r.Locations[0].Physical.Artifact.URI != "payments.yaml" || r.Message.Text == "" ||
 			len(r.Fingerprints["caseAtTarget/v1"]) != 32 {
 			t.Errorf("result %+v", r)
 		}
@@ -116,8 +118,10 @@ func TestMarkdown(t *testing.T) {
 	t.Parallel()
 	got := written(t, "markdown", reportWith("@you"))
 	for _, want := range []string{
-		`| M02 | **FAIL** | other body | the answer is \@<!-- -->you (+1 more) |`, "## FAIL: M02 other body (critical)", "**How to fix it.** Compare.",
-		"- 1 FAIL, 1 BROKEN, 1 WARN, 1 INFO, 1 PASS, 1 N/A", `| 1 | retry \@<!-- -->you: POST /things?\@<!-- -->you | key k\@<!-- -->you |`,
+		`| M02 | **FAIL** | other body | the answer is \@<!-- -->you (+1 more) |`,
+		"## FAIL: M02 other body (critical)", "**How to fix it.** Compare.",
+		"- 1 FAIL, 1 BROKEN, 1 WARN, 1 INFO, 1 PASS, 1 N/A",
+		`| 1 | retry \@<!-- -->you: POST /things?\@<!-- -->you | key k\@<!-- -->you |`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %q:\n%s", want, got)

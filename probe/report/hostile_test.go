@@ -17,9 +17,12 @@ import (
 // hostile texts are what a target could answer to harm who reads the report.
 func hostile() []string {
 	return []string{
-		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</pre></svg></style><script>`, `</title><svg onload=alert(1)>`,
-		`<!-- `, `-->`, `]]>`, `<![CDATA[x]]>`, `&amp;&lt;&#x3c;`, `javascript:alert(1)`, `{{.Target}}`, "\x1b[2J\x1b]0;owned\x07", "\x9b31m", "a\x00b\x08\x7f",
-		"over\rwritten", "line\nbreak | and | bars", "\u202eright to left\u202c", "zero\u200bwidth\ufeff", "\xff\xfe\xc3\x28", "\ufffe\uffff", "\u2028\u2029",
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
+		`</pre></svg></style><script>`, `</title><svg onload=alert(1)>`,
+		`<!-- `, `-->`, `]]>`, `<![CDATA[x]]>`, `&amp;&lt;&#x3c;`, `javascript:alert(1)`, `{{.Target}}`,
+		"\x1b[2J\x1b]0;owned\x07", "\x9b31m", "a\x00b\x08\x7f",
+		"over\rwritten", "line\nbreak | and | bars", "\u202eright to left\u202c", "zero\u200bwidth\ufeff",
+		"\xff\xfe\xc3\x28", "\ufffe\uffff", "\u2028\u2029",
 		"[link](http://evil.test) ![x](y) @someone #12 **bold** `code` ```", "| --- |\n# title", "<a href=//evil.test>", strings.Repeat("wide界", 300),
 		strings.Repeat("x", 5000), "e" + strings.Repeat("\u0301", 200), "https://evil.test www.evil.test", `\`, `%s %n`, "\tab", "</text><text>",
 	}

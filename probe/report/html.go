@@ -84,8 +84,10 @@ type fact struct{ Name, Value string }
 
 func pageOf(r *probe.Report) page {
 	p := page{
-		Target: line(r.Target), Profile: line(r.Profile), Evidence: evidence(r.Evidence), Began: r.BeganAt.UTC().Format("2 January 2006, 15:04 UTC"),
-		Took: inWords(r.Took), Requests: r.Requests, Scores: scores(r), Tally: tallyOf(r), Groups: groupsOf(r), Observed: facts(r.Observed),
+		Target: line(r.Target), Profile: line(r.Profile), Evidence: evidence(r.Evidence),
+		Began: r.BeganAt.UTC().Format("2 January 2006, 15:04 UTC"),
+		Took:  inWords(r.Took), Requests: r.Requests, Scores: scores(r), Tally: tallyOf(r), Groups: groupsOf(r),
+		Observed: facts(r.Observed),
 	}
 	p.Headline, p.Subline, p.Tone = headline(r)
 	for i, text := range causes(r) {
@@ -150,7 +152,8 @@ func groupsOf(r *probe.Report) (all []group) {
 }
 
 func rowOf(o probe.Outcome) row {
-	r := row{ID: line(o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict), Verdict: o.Verdict, Severity: o.Severity}
+	r := row{ID: line(o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict),
+		Verdict: o.Verdict, Severity: o.Severity}
 	r.Linked = needsWords(o)
 	if len(o.Findings) > 0 {
 		r.Found, r.More = cut(line(o.Findings[0].Text), 240), len(o.Findings)-1
@@ -159,7 +162,8 @@ func rowOf(o probe.Outcome) row {
 }
 
 func explain(o probe.Outcome, seen probe.Observed) explanation {
-	e := explanation{row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen), Exchanges: exchangesOf(o, seen)}
+	e := explanation{row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen),
+		Exchanges: exchangesOf(o, seen)}
 	e.Open = o.Verdict == probe.Fail && len(e.Exchanges) <= 6
 	for _, f := range o.Findings {
 		e.Findings = append(e.Findings, finding{classOf(f.Verdict), line(f.Text), f.Verdict})

@@ -29,8 +29,10 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	page := written(t, "html", reportWith("thing-2"))
 	for _, want := range []string{
-		"Not safe to retry", "1 of the 4 cases played failed: M02.", `<a href="#M02">`, `<article id="M02" class="fail"`, `<article id="M03" class="warn"`, "<caption>", `scope="row"`,
-		`<html lang="en">`, "Who sent what when", `<rect class="bar k0 good"`, "201 replay", "How to fix it", `<th scope="row">policy_url</th>`,
+		"Not safe to retry", "1 of the 4 cases played failed: M02.", `<a href="#M02">`,
+		`<article id="M02" class="fail"`, `<article id="M03" class="warn"`, "<caption>", `scope="row"`,
+		`<html lang="en">`, "Who sent what when", `<rect class="bar k0 good"`, "201 replay", "How to fix it",
+		`<th scope="row">policy_url</th>`,
 		`id="show-pass" checked`, `<pre tabindex="0" aria-label="request 1">POST /things`,
 	} {
 		if !strings.Contains(page, want) {
@@ -77,8 +79,10 @@ func TestContrast(t *testing.T) {
 			colour[m[1]] = m[2]
 		}
 		for text, behind := range map[string]string{
-			"ink": "bg panel fail-bg warn-bg pass-bg broken-bg", "soft": "bg panel", "link": "bg", "pass": "bg panel pass-bg", "fail": "bg panel fail-bg",
-			"warn": "bg panel warn-bg", "info": "bg panel", "broken": "bg panel broken-bg", "na": "bg", "on": "pass fail warn info broken k0 k1 k2 k3 k4 k5 nokey",
+			"ink": "bg panel fail-bg warn-bg pass-bg broken-bg", "soft": "bg panel", "link": "bg",
+			"pass": "bg panel pass-bg", "fail": "bg panel fail-bg",
+			"warn": "bg panel warn-bg", "info": "bg panel", "broken": "bg panel broken-bg", "na": "bg",
+			"on": "pass fail warn info broken k0 k1 k2 k3 k4 k5 nokey",
 		} {
 			for _, b := range strings.Fields(behind) {
 				if c := contrast(t, colour[text], colour[b]); c < 4.5 {

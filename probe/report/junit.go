@@ -14,15 +14,18 @@ import (
 // skipped; WARN and INFO have passed, and say what they have to say in system-out.
 func JUnit(w io.Writer, r *probe.Report) error {
 	suite := junitSuite{
-		Name: "retrysafe probe", Hostname: line(r.Target), Timestamp: r.BeganAt.UTC().Format("2006-01-02T15:04:05"), Time: seconds(r.Took),
+		Name: "retrysafe probe", Hostname: line(r.Target), Timestamp: r.BeganAt.UTC().Format("2006-01-02T15:04:05"),
+		Time:  seconds(r.Took),
 		Tests: len(r.Outcomes), Failures: r.Count(probe.Fail), Errors: r.Count(probe.Broken), Skipped: r.Count(probe.NA),
-		Properties: []junitProperty{{"target", line(r.Target)}, {"profile", line(r.Profile)}, {"evidence", string(r.Evidence)}, {"retry-safe", Safe(r).String()}},
+		Properties: []junitProperty{{"target", line(r.Target)}, {"profile", line(r.Profile)},
+			{"evidence", string(r.Evidence)}, {"retry-safe", Safe(r).String()}},
 	}
 	for _, o := range r.Outcomes {
 		suite.Cases = append(suite.Cases, junitOf(o, r.Observed))
 	}
 	all := junitSuites{
-		Name: suite.Name, Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Skipped: suite.Skipped, Time: suite.Time,
+		Name: suite.Name, Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Skipped: suite.Skipped,
+		Time:   suite.Time,
 		Suites: []junitSuite{suite},
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
@@ -121,7 +124,8 @@ func summary(o probe.Outcome, seen probe.Observed) string {
 			fmt.Fprintf(&b, "… and %d more\n", len(o.Timeline)-shown)
 			break
 		}
-		fmt.Fprintf(&b, "(%d) %s: %s, %s → %s %s\n", e.No, e.Label, e.What, keyInWords(e.Key), e.Result, cut(e.answerBody()+e.Error, 200))
+		fmt.Fprintf(&b, "(%d) %s: %s, %s → %s %s\n", e.No, e.Label, e.What, keyInWords(e.Key), e.Result,
+			cut(e.answerBody()+e.Error, 200))
 	}
 	return b.String()
 }

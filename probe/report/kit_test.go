@@ -37,12 +37,15 @@ func written(t testing.TB, form string, r *probe.Report) string {
 func reportWith(text string) *probe.Report {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	r := &probe.Report{
-		Schema: probe.ReportSchema, Target: "http://" + text, Profile: "ietf", BeganAt: began, Took: 3 * time.Second, Requests: 12, Evidence: probe.ByCount,
-		Observed: probe.Observed{Profile: "ietf", Header: "Idempotency-Key", Marker: "Idempotent-Replayed", PolicyURL: "x" + text, RetryWithin: time.Second},
+		Schema: probe.ReportSchema, Target: "http://" + text, Profile: "ietf", BeganAt: began, Took: 3 * time.Second,
+		Requests: 12, Evidence: probe.ByCount,
+		Observed: probe.Observed{Profile: "ietf", Header: "Idempotency-Key", Marker: "Idempotent-Replayed",
+			PolicyURL: "x" + text, RetryWithin: time.Second},
 	}
 	for i, v := range []probe.Verdict{probe.Pass, probe.Fail, probe.Warn, probe.Info, probe.NA, probe.Broken} {
 		r.Outcomes = append(r.Outcomes, probe.Outcome{
-			ID: fmt.Sprintf("M%02d", i+1), Name: "other body", Checks: "Another body is refused.", Source: "the draft §2.7", Severity: probe.Critical,
+			ID: fmt.Sprintf("M%02d", i+1), Name: "other body", Checks: "Another body is refused.",
+			Source: "the draft §2.7", Severity: probe.Critical,
 			Verdict: v, Evidence: probe.ByCount, Why: "It is done twice.", Fix: "Compare.", Took: 20 * time.Millisecond,
 			Findings: []probe.Finding{{Verdict: v, Text: "the answer is " + text}, {Verdict: probe.Info, Text: text + " more"}},
 			Timeline: []probe.Exchange{exchange(1, began, text), exchange(2, began.Add(5*time.Millisecond), text)},
@@ -54,8 +57,10 @@ func reportWith(text string) *probe.Report {
 func exchange(no int, at time.Time, text string) probe.Exchange {
 	key := strings.NewReplacer("\n", "", "\r", "").Replace(text)
 	return probe.Exchange{
-		No: no, Connection: no, Label: "retry " + text, SentAt: at, EndedAt: at.Add(4 * time.Millisecond), Status: 201, Error: "cut off: " + text,
-		Request: "POST /things?" + key + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: \"k" + key + "\"\r\nAuthorization: (credential A)\r\n\r\n" + text,
-		Answer:  "201\nIdempotent-Replayed: true\nX: " + key + "\n\n{\"id\":\"" + text + "\"}",
+		No: no, Connection: no, Label: "retry " + text, SentAt: at, EndedAt: at.Add(4 * time.Millisecond),
+		Status: 201, Error: "cut off: " + text,
+		Request: "POST /things?" + key + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: \"k" + key +
+			"\"\r\nAuthorization: (credential A)\r\n\r\n" + text,
+		Answer: "201\nIdempotent-Replayed: true\nX: " + key + "\n\n{\"id\":\"" + text + "\"}",
 	}
 }

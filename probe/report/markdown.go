@@ -78,7 +78,8 @@ func (m *markdown) explain(o probe.Outcome) {
 			m.printf("| | … and %d more | | | | |", len(o.Timeline)-shown)
 			break
 		}
-		m.printf("| %d | %s: %s | %s | %s | %s %s | %s |", e.No, md(e.Label), md(e.What), md(keyInWords(e.Key)), md(e.Caller), e.Result,
+		m.printf("| %d | %s: %s | %s | %s | %s %s | %s |", e.No, md(e.Label), md(e.What), md(keyInWords(e.Key)),
+			md(e.Caller), e.Result,
 			md(cut(e.answerBody()+e.Error, 120)), inWords(e.Took))
 	}
 }

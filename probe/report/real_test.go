@@ -19,16 +19,20 @@ func TestFormsOfARealRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := probe.Template{Path: "/things", Header: []wire.HeaderLine{{Name: "Content-Type", Value: "application/json"}}, Body: `{"amount": {{amount}}}`}
+	template := probe.Template{Path: "/things", Header: []wire.HeaderLine{{Name: "Content-Type",
+		Value: "application/json"}}, Body: `{"amount": {{amount}}}`}
 	r, err := cases.Run(t.Context(), probe.Recipe{
-		Target: u, Request: template, Identity: probe.Identity{Pointer: "/id"}, A: []wire.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},
+		Target: u, Request: template, Identity: probe.Identity{Pointer: "/id"},
+		A: []wire.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},
 	}, probe.Options{Only: []string{"B01", "B02"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for form, want := range map[string][]string{
-		"html": {`<article id="B02"`, `<rect class="bar k0 good"`, "POST /things HTTP/1.1", "(credential A)"}, "table": {"B01 PASS", "B02 FAIL", "2 retry"},
-		"junit": {"<failure"}, "sarif": {`"ruleId": "B02"`}, "markdown": {"FAIL: B02"}, "badge": {"retry-safe: no"}, "json": {`"verdict": "FAIL"`},
+		"html":  {`<article id="B02"`, `<rect class="bar k0 good"`, "POST /things HTTP/1.1", "(credential A)"},
+		"table": {"B01 PASS", "B02 FAIL", "2 retry"},
+		"junit": {"<failure"}, "sarif": {`"ruleId": "B02"`}, "markdown": {"FAIL: B02"}, "badge": {"retry-safe: no"},
+		"json": {`"verdict": "FAIL"`},
 	} {
 		got := written(t, form, r)
 		for _, w := range want {

@@ -118,10 +118,12 @@ func (s *Score) judge() {
 		s.Reason = fmt.Sprintf("%d of the %s played failed: %s", len(s.Failed), counted(s.Played, "case"), some(s.Failed))
 	case len(s.Open) > 0 || s.Asked == 0:
 		s.Verdict = NotShown
-		s.Reason = fmt.Sprintf("nothing failed, but only %d of the badge's %s passed; open: %s", s.Passed, counted(s.Asked, "case"), some(s.Open))
+		s.Reason = fmt.Sprintf("nothing failed, but only %d of the badge's %s passed; open: %s", s.Passed,
+			counted(s.Asked, "case"), some(s.Open))
 	default:
 		s.Verdict = Yes
-		s.Reason = fmt.Sprintf("all %d cases of the badge passed, and none of the %s played failed", s.Asked, counted(s.Played, "case"))
+		s.Reason = fmt.Sprintf("all %d cases of the badge passed, and none of the %s played failed", s.Asked,
+			counted(s.Played, "case"))
 	}
 }
 

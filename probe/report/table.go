@@ -22,7 +22,8 @@ const width = 100
 func Table(w io.Writer, r *probe.Report, o TableOptions) error {
 	t := &table{colour: o.Colour, seen: r.Observed}
 	t.printf("%s", cut("Probe of "+line(r.Target), width))
-	t.printf("%s", cut(fmt.Sprintf("profile %s, %s, %d requests in %s, %s", line(r.Profile), evidence(r.Evidence), r.Requests, inWords(r.Took),
+	t.printf("%s", cut(fmt.Sprintf("profile %s, %s, %d requests in %s, %s", line(r.Profile), evidence(r.Evidence),
+		r.Requests, inWords(r.Took),
 		r.BeganAt.UTC().Format("2006-01-02 15:04 UTC")), width))
 	t.causes(r)
 	group := ""
@@ -45,7 +46,8 @@ func Table(w io.Writer, r *probe.Report, o TableOptions) error {
 // Row is the line that Table has for a case, without an end of line.
 func Row(c probe.Outcome, o TableOptions) string {
 	t := &table{colour: o.Colour}
-	head := fmt.Sprintf("  %-4s", line(c.ID)) + t.paint(colourOf(c.Verdict), pad(string(c.Verdict), 7)) + pad(cut(line(c.Name), 24), 26)
+	head := fmt.Sprintf("  %-4s", line(c.ID)) + t.paint(colourOf(c.Verdict),
+		pad(string(c.Verdict), 7)) + pad(cut(line(c.Name), 24), 26)
 	return strings.TrimRight(head+found(c, width-39), " ")
 }
 
@@ -95,7 +97,8 @@ const shown = 12
 
 func (t *table) explain(c probe.Outcome) {
 	title := fmt.Sprintf("%s %s", line(c.ID), line(c.Name))
-	t.printf("\n%s %s", t.paint(colourOf(c.Verdict), string(c.Verdict)), t.paint(bold, cut(title, width-30))+", "+string(c.Severity))
+	t.printf("\n%s %s", t.paint(colourOf(c.Verdict), string(c.Verdict)),
+		t.paint(bold, cut(title, width-30))+", "+string(c.Severity))
 	t.field("checks", c.Checks)
 	for i, f := range c.Findings {
 		if i == shown {
@@ -126,7 +129,8 @@ func exchange(e told) (sent, answered string) {
 	if e.Caller != "" {
 		label = e.Caller + ": " + label
 	}
-	sent = fmt.Sprintf("%2d %s  %s  %s  %s", e.No, pad(cut(label, 25), 25), cut(e.shortWhat(), 24), keyInWords(e.Key), e.requestBody())
+	sent = fmt.Sprintf("%2d %s  %s  %s  %s", e.No, pad(cut(label, 25), 25), cut(e.shortWhat(), 24), keyInWords(e.Key),
+		e.requestBody())
 	answered = fmt.Sprintf("   %s  → %s %s", pad("in "+inWords(e.Took), 25), e.Result, e.answerBody()+e.Error)
 	return strings.TrimRight(cut(sent, width-11), " "), strings.TrimRight(cut(answered, width-11), " ")
 }

@@ -26,9 +26,12 @@ func TestTableSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	got := written(t, "table", reportWith("thing-2"))
 	for _, want := range []string{
-		"profile ietf, effects counted, 12 requests in 3 s, 2026-01-02 03:04 UTC", "\nMismatch\n", "M01 PASS", "M05 N/A", "FAIL M02 other body, critical",
-		"checks   Another body is refused.", "found    FAIL: the answer is thing-2", "why      It is done twice.", "fix      Compare.",
-		"source   the draft §2.7", "1 retry thing-2", `POST /things?thing-2  key kthing-2  thing-2`, `in 4 ms                    → 201 replay {"id":"thing-2"}`,
+		"profile ietf, effects counted, 12 requests in 3 s, 2026-01-02 03:04 UTC", "\nMismatch\n", "M01 PASS",
+		"M05 N/A", "FAIL M02 other body, critical",
+		"checks   Another body is refused.", "found    FAIL: the answer is thing-2", "why      It is done twice.",
+		"fix      Compare.",
+		"source   the draft §2.7", "1 retry thing-2", `POST /things?thing-2  key kthing-2  thing-2`,
+		`in 4 ms                    → 201 replay {"id":"thing-2"}`,
 		"1 FAIL  1 BROKEN  1 WARN  1 INFO  1 PASS  1 N/A", "retry-safe: no: 1 of the 4 cases played failed: M02\n",
 	} {
 		if !strings.Contains(got, want) {
@@ -63,7 +66,8 @@ func TestCausesComeFirst(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	r := reportWith("x")
-	for e, says := range map[probe.Evidence]string{probe.ByIdentity: "shown by identities", probe.ByCount: "effects counted", probe.ByArrival: "effects received"} {
+	for e, says := range map[probe.Evidence]string{probe.ByIdentity: "shown by identities",
+		probe.ByCount: "effects counted", probe.ByArrival: "effects received"} {
 		r.Evidence = e
 		if got := written(t, "table", r); !strings.Contains(got, says) {
 			t.Errorf("%s: %s", e, got[:200])
@@ -114,11 +118,15 @@ func TestScores(t *testing.T) {
 		says    string
 	}{
 		{"all pass", nil, report.Yes, met},
-		{"INFO within: it was played, and the profile says nothing", map[string]probe.Verdict{"B04": probe.Info}, report.Yes, met},
-		{"WARN within", map[string]probe.Verdict{"B04": probe.Warn}, report.NotShown, "only 19 of the badge's 20 cases passed; open: B04 WARN"},
-		{"N/A within, for want of a recipe", map[string]probe.Verdict{"X01": probe.NA, "X04": probe.NA}, report.NotShown, "open: X01 N/A, X04 N/A"},
+		{"INFO within: it was played, and the profile says nothing", map[string]probe.Verdict{"B04": probe.Info},
+			report.Yes, met},
+		{"WARN within", map[string]probe.Verdict{"B04": probe.Warn}, report.NotShown,
+			"only 19 of the badge's 20 cases passed; open: B04 WARN"},
+		{"N/A within, for want of a recipe", map[string]probe.Verdict{"X01": probe.NA, "X04": probe.NA},
+			report.NotShown, "open: X01 N/A, X04 N/A"},
 		{"BROKEN within", map[string]probe.Verdict{"B04": probe.Broken}, report.NotShown, "open: B04 BROKEN"},
-		{"FAIL within", map[string]probe.Verdict{"B04": probe.Fail, "T02": probe.NA}, report.No, fmt.Sprintf("1 of the %d cases played failed: B04", len(cases.All())-1)},
+		{"FAIL within", map[string]probe.Verdict{"B04": probe.Fail, "T02": probe.NA}, report.No,
+			fmt.Sprintf("1 of the %d cases played failed: B04", len(cases.All())-1)},
 		{"FAIL elsewhere", map[string]probe.Verdict{"T01": probe.Fail}, report.No, "failed: T01"},
 		{"FAIL and N/A", map[string]probe.Verdict{"T01": probe.Fail, "X01": probe.NA}, report.No, "failed: T01"},
 		{"WARN elsewhere", map[string]probe.Verdict{"T01": probe.Warn}, report.Yes, met},
@@ -133,7 +141,8 @@ func TestScores(t *testing.T) {
 // The badges are promises about these cases: one that comes or goes changes what they say.
 func TestBadgesAskForAsManyCasesAsTheySay(t *testing.T) {
 	t.Parallel()
-	if safe, draft := report.Safe(gated("ietf", nil)), report.Draft(gated("ietf", nil)); safe.Asked != 20 || draft.Asked != 27 {
+	if safe, draft := report.Safe(gated("ietf", nil)), report.Draft(gated("ietf", nil)); safe.Asked != 20 ||
+		draft.Asked != 27 {
 		t.Errorf("the badges ask for %d and %d cases, want 20 and 27", safe.Asked, draft.Asked)
 	}
 }
@@ -155,7 +164,8 @@ func TestScoreOfAPartOfTheCases(t *testing.T) {
 	r := gated("ietf", nil)
 	r.Outcomes = r.Outcomes[:3]
 	s := report.Safe(r)
-	const want = "not shown: nothing failed, but only 3 of the badge's 20 cases passed; open: B04 not played, K04 not played, K06 not played, K09 not played, M01 not played and 12 more"
+	const want = "not shown: nothing failed, but only 3 of the badge's 20 cases passed; open: B04 not played, K04 " +
+		"not played, K06 not played, K09 not played, M01 not played and 12 more"
 	if s.String() != want {
 		t.Errorf("three cases make %q, want %q", s, want)
 	}
@@ -173,9 +183,12 @@ func TestScoreIsInEveryForm(t *testing.T) {
 	r := gated("ietf", map[string]probe.Verdict{"B02": probe.Fail, "X01": probe.NA})
 	reason := fmt.Sprintf("1 of the %d cases played failed: B02", len(cases.All())-1)
 	for form, want := range map[string][]string{
-		"table": {"retry-safe: no: " + reason, "ietf: no: " + reason}, "markdown": {"- **retry-safe: no** (" + reason + ")", "- **ietf: no**"},
-		"html": {"<b>retry-safe</b> no", "Not safe to retry", reason}, "junit": {`name="retry-safe" value="no: ` + reason}, "sarif": {`"retrySafe": "no: ` + reason},
-		"badge": {"retry-safe: no"}, "json": {`"scores": [`, `"name": "retry-safe"`, `"verdict": "no"`, `"reason": "` + reason, `"asked": 20`, `"X01 N/A"`},
+		"table":    {"retry-safe: no: " + reason, "ietf: no: " + reason},
+		"markdown": {"- **retry-safe: no** (" + reason + ")", "- **ietf: no**"},
+		"html":     {"<b>retry-safe</b> no", "Not safe to retry", reason},
+		"junit":    {`name="retry-safe" value="no: ` + reason}, "sarif": {`"retrySafe": "no: ` + reason},
+		"badge": {"retry-safe: no"}, "json": {`"scores": [`, `"name": "retry-safe"`, `"verdict": "no"`,
+			`"reason": "` + reason, `"asked": 20`, `"X01 N/A"`},
 	} {
 		got := written(t, form, r)
 		for _, w := range want {

@@ -13,7 +13,8 @@ func timeline(rows ...[3]int) probe.Outcome {
 	at := func(ms int) time.Time { return zero.Add(time.Duration(ms) * time.Millisecond) }
 	o := probe.Outcome{ID: "C01"}
 	for i, r := range rows {
-		o.Timeline = append(o.Timeline, probe.Exchange{No: i + 1, Connection: r[2], SentAt: at(r[0]), EndedAt: at(r[1]), Status: 201})
+		o.Timeline = append(o.Timeline, probe.Exchange{No: i + 1, Connection: r[2], SentAt: at(r[0]),
+			EndedAt: at(r[1]), Status: 201})
 	}
 	return o
 }
@@ -36,7 +37,8 @@ func TestTimelineIsDrawnToScale(t *testing.T) {
 }
 
 func TestConnectionsHaveLanes(t *testing.T) {
-	c := draw(timeline([3]int{0, 9, 7}, [3]int{1, 9, 8}, [3]int{2, 9, 7}, [3]int{3, 4, 0}, [3]int{3, 5, 0}), probe.Observed{})
+	c := draw(timeline([3]int{0, 9, 7}, [3]int{1, 9, 8}, [3]int{2, 9, 7}, [3]int{3, 4, 0}, [3]int{3, 5, 0}),
+		probe.Observed{})
 	var got []int
 	for _, l := range c.Tracks {
 		got = append(got, l.Height/rowHeight)
@@ -51,7 +53,8 @@ func TestConnectionsHaveLanes(t *testing.T) {
 
 func TestTimelinesOfAllSizes(t *testing.T) {
 	for _, o := range []probe.Outcome{
-		timeline([3]int{0, 0, 1}), timeline([3]int{0, 1, 1}), timeline([3]int{0, 3600_000, 1}, [3]int{1, 2, 2}), timeline(make([][3]int, 200)...),
+		timeline([3]int{0, 0, 1}), timeline([3]int{0, 1, 1}), timeline([3]int{0, 3600_000, 1}, [3]int{1, 2, 2}),
+		timeline(make([][3]int, 200)...),
 	} {
 		c := draw(o, probe.Observed{})
 		if len(c.Bars) > maxRows || len(c.Bars)+c.More != len(o.Timeline) {

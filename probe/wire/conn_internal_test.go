@@ -34,10 +34,11 @@ func says(t *testing.T, text string) *url.URL {
 func TestSessionSeesHowAnswersAreFramed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ says, want string }{
-		"right":           {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ""},
-		"informed":        {"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ""},
-		"chunked":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", ""},
-		"both framings":   {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "Transfer-Encoding"},
+		"right":    {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ""},
+		"informed": {"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", ""},
+		"chunked":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", ""},
+		"both framings": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", "Transfer-Encoding"},
 		"two lengths":     {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok", "no valid response"},
 		"the same twice":  {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", "2 Content-Length lines"},
 		"too short":       {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "breaks off"},

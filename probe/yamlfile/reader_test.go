@@ -21,10 +21,11 @@ type settings struct {
 func read(source string, finish func(r *Reader)) (settings, error) {
 	var s settings
 	err := Read("file.yaml", []byte(source), "the file", map[string]Field{
-		"word": Scalar(&s.word, Choice("red", "green")), "wait": Scalar(&s.wait, Duration), "numbers": List(&s.numbers, Between(1, 9)),
-		"secret": Secretly(Scalar(&s.secret, Filled)),
-		"shared": InsteadOfAliases("write it in common:", Scalar(&s.shared, Filled)),
-		"inner":  func(r *Reader, n ast.Node) { r.Mapping(n, "inner", map[string]Field{"on": Scalar(new(bool), Bool)}) },
+		"word": Scalar(&s.word, Choice("red", "green")), "wait": Scalar(&s.wait, Duration),
+		"numbers": List(&s.numbers, Between(1, 9)),
+		"secret":  Secretly(Scalar(&s.secret, Filled)),
+		"shared":  InsteadOfAliases("write it in common:", Scalar(&s.shared, Filled)),
+		"inner":   func(r *Reader, n ast.Node) { r.Mapping(n, "inner", map[string]Field{"on": Scalar(new(bool), Bool)}) },
 	}, finish)
 	return s, err
 }
@@ -41,7 +42,8 @@ func TestValues(t *testing.T) {
 
 // Everything that is wrong is said at once, in the order of the lines, and what is missing last.
 func TestFaults(t *testing.T) {
-	_, err := read("numbers: [0, x]\nwodr: red\nword: bleu\ninner: {on: maybe}\nsecret: [s3cret]\n", func(r *Reader) { r.Missing("more is missing", "write more") })
+	_, err := read("numbers: [0, x]\nwodr: red\nword: bleu\ninner: {on: maybe}\nsecret: [s3cret]\n",
+		func(r *Reader) { r.Missing("more is missing", "write more") })
 	const want = `file.yaml:1:11: "0" is no number from 1 to 9
      1 | numbers: [0, x]
        |           ^
@@ -70,7 +72,8 @@ file.yaml: more is missing
 
 func TestWhatIsNoMapping(t *testing.T) {
 	for source, says := range map[string]string{
-		"- a\n": "must be a mapping", "text\n": "must be a mapping", "a: b: c\n": "file.yaml:1:", "word: *x\n": "write it out", "shared: *x\nword: *x\n": "in common:\nfile.yaml:2:",
+		"- a\n": "must be a mapping", "text\n": "must be a mapping", "a: b: c\n": "file.yaml:1:",
+		"word: *x\n": "write it out", "shared: *x\nword: *x\n": "in common:\nfile.yaml:2:",
 		"word: red\n---\nword: green\n": "second document", "word:\n\tred\n": "spaces", "word:\n": "leave the line out",
 		strings.Repeat("#", maxFile+1): "it may have",
 	} {
@@ -107,8 +110,10 @@ func TestTheSameFaultIsToldOnce(t *testing.T) {
 // Seen to fail with days that are multiplied before they are bounded.
 func TestDurationsThatAreRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"soon": "is no duration", "10": "is no duration", "d": "is no duration", "0s": "not more than zero", "-1s": "not more than zero",
-		"-9223372036854775807d": "not more than zero", "36501d": "hundred years", "999999d": "hundred years", "9223372036854775807d": "hundred years", "999999h": "hundred years",
+		"soon": "is no duration", "10": "is no duration", "d": "is no duration", "0s": "not more than zero",
+		"-1s":                   "not more than zero",
+		"-9223372036854775807d": "not more than zero", "36501d": "hundred years", "999999d": "hundred years",
+		"9223372036854775807d": "hundred years", "999999h": "hundred years",
 	} {
 		if d, err := Duration(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: got %v, %v, want %q", text, d, err, says)
@@ -134,7 +139,8 @@ func TestForFlag(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	words := []string{"none", "slow", "rate_limit", "uuid"}
-	for word, want := range map[string]string{"slwo": "slow", "rate-limit": "rate_limit", "RateLimit": "rate_limit", "mine": "", "id": "", "": "", "uid": "uuid"} {
+	for word, want := range map[string]string{"slwo": "slow", "rate-limit": "rate_limit", "RateLimit": "rate_limit",
+		"mine": "", "id": "", "": "", "uid": "uuid"} {
 		if got := Nearest(word, words); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)
 		}

@@ -8,11 +8,12 @@ import (
 
 // Faults in what becomes of a key when the work's answer does not come through to the layer.
 const (
-	LostFrees      Fault = "a lost answer frees the key"         // the connection behind has ended before the answer
-	HalfFrees      Fault = "half an answer frees the key"        // or in the middle of it
-	LateFrees      Fault = "a late answer frees the key"         // or the layer did not wait any more
-	GatewayFrees   Fault = "a gateway's 503 frees the key"       // though it says nothing of whether the work was done
-	UnsentKept     Fault = "what was never sent is kept"         // a request that did not reach the work gets the same error for ever
+	LostFrees    Fault = "a lost answer frees the key"   // the connection behind has ended before the answer
+	HalfFrees    Fault = "half an answer frees the key"  // or in the middle of it
+	LateFrees    Fault = "a late answer frees the key"   // or the layer did not wait any more
+	GatewayFrees Fault = "a gateway's 503 frees the key" // though it says nothing of whether the work was done
+	// a request that did not reach the work gets the same error for ever
+	UnsentKept     Fault = "what was never sent is kept"
 	InnerConflict  Fault = "an inner layer's 409 is kept"        // which was the state of a moment
 	SeeOtherFrees  Fault = "a 303 frees the key"                 // though it is the answer to work that was done
 	UnknownMarked  Fault = "an unknown outcome is a replay"      // it has the marker of one

@@ -19,8 +19,9 @@ const (
 	HalfKeeps    Fault = "a half-sent request keeps"     // the key for ever
 	HalfBlocks   Fault = "a half-sent request blocks"    // others, which hang until it is whole or gone
 	LastID       Fault = "the last ID is shared"         // answers show what was created last
-	DropsMany    Fault = "many are too many"             // of many requests at once, some are not carried out and yet confirmed
-	DiesWithout  Fault = "the work dies with the client" // and its key stays in flight
+	// of many requests at once, some are not carried out and yet confirmed
+	DropsMany   Fault = "many are too many"
+	DiesWithout Fault = "the work dies with the client" // and its key stays in flight
 )
 
 // Faults in what is kept.

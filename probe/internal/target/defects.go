@@ -10,20 +10,26 @@ import (
 
 // Faults that others have had, and that no other file is about.
 const (
-	ClaimLost    Fault = "a claim meets itself"        // its answer is lost, the driver asks again, and the owner is told to wait for itself
-	OnlyJSON     Fault = "only JSON can be kept"       // saving another answer fails after the work, and its key is free again
-	MarkedFirst  Fault = "marked before the work"      // a key is done when it is taken: a retry is acknowledged, whatever becomes of the work
-	HashCut      Fault = "the hash of a cut body"      // bodies are compared up to 4 KiB
-	EatsBody     Fault = "the body is eaten"           // what reads it for the comparison leaves nothing for the work
-	SentAgain    Fault = "sent again behind the layer" // when the connection to the work dies, the client library sends the request once more
-	RunsTwice    Fault = "one request runs twice"      //
-	OnlySaysSo   Fault = "confirmed, not done"         //
-	BodyIsKey    Fault = "the body decides"            // not the key
-	Limits       Fault = "so many at a time"           // no fault: the rest is refused with 429, and told when to come again
-	LimitsMutely Fault = "so many, and no word when"   // likewise, without Retry-After
-	LimitsAlways Fault = "so many, and no more"        // a quota that is used up
-	SaysUntil    Fault = "answers say how long"        // no fault: Idempotency-Expires in replays, in the place of another marker
-	SaysAlways   Fault = "first answers say how long"  // likewise, in first answers too: what marks all marks none
+	// its answer is lost, the driver asks again, and the owner is told to wait for itself
+	ClaimLost Fault = "a claim meets itself"
+	// saving another answer fails after the work, and its key is free again
+	OnlyJSON Fault = "only JSON can be kept"
+	// a key is done when it is taken: a retry is acknowledged, whatever becomes of the work
+	MarkedFirst Fault = "marked before the work"
+	HashCut     Fault = "the hash of a cut body" // bodies are compared up to 4 KiB
+	EatsBody    Fault = "the body is eaten"      // what reads it for the comparison leaves nothing for the work
+	// when the connection to the work dies, the client library sends the request once more
+	SentAgain  Fault = "sent again behind the layer"
+	RunsTwice  Fault = "one request runs twice" //
+	OnlySaysSo Fault = "confirmed, not done"    //
+	BodyIsKey  Fault = "the body decides"       // not the key
+	// no fault: the rest is refused with 429, and told when to come again
+	Limits       Fault = "so many at a time"
+	LimitsMutely Fault = "so many, and no word when" // likewise, without Retry-After
+	LimitsAlways Fault = "so many, and no more"      // a quota that is used up
+	// no fault: Idempotency-Expires in replays, in the place of another marker
+	SaysUntil  Fault = "answers say how long"
+	SaysAlways Fault = "first answers say how long" // likewise, in first answers too: what marks all marks none
 )
 
 // cut is how much of a body an API with HashCut compares.

@@ -39,7 +39,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.serve(w, r)
 		return
 	}
-	if a.preflight(w, r) || a.tooEarly(w, r) || a.refusesHead(w, r) || a.redirects(w, r) || a.refusesUnkeyed(w, r) || a.preconditionFails(w, r) {
+	if a.preflight(w, r) || a.tooEarly(w, r) || a.refusesHead(w, r) || a.redirects(w, r) || a.refusesUnkeyed(w, r) ||
+		a.preconditionFails(w, r) {
 		return
 	}
 	a.seeMore(r)

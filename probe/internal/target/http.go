@@ -11,10 +11,11 @@ import (
 
 // Faults of what is kept of an answer, and of how it is given again.
 const (
-	ReplayedAs200  Fault = "replayed as 200"               // 201 becomes 200
-	LocationLost   Fault = "Location lost"                 // a replay has none
-	TypeLost       Fault = "Content-Type lost"             // a replay has another one
-	Reformatted    Fault = "a JSON column"                 // numbers and the order of members are not those of the first answer
+	ReplayedAs200 Fault = "replayed as 200"   // 201 becomes 200
+	LocationLost  Fault = "Location lost"     // a replay has none
+	TypeLost      Fault = "Content-Type lost" // a replay has another one
+	// numbers and the order of members are not those of the first answer
+	Reformatted    Fault = "a JSON column"
 	Stamped        Fault = "replays say when"              // the body of each has the time in it
 	HeadersSplit   Fault = "headers split at commas"       // what follows a comma is a header line of its own
 	NoMarker       Fault = "no marker"                     // a replay cannot be told from a first answer
@@ -27,8 +28,9 @@ const (
 	GzipUnlabelled Fault = "gzip without Content-Encoding" // a replay is compressed and does not say so
 	InterimStored  Fault = "a 103 is the answer"           // an informational response is saved as the answer
 	TrailersMerged Fault = "trailers become headers"       // a replay has trailers among its headers
-	LargeRunsAgain Fault = "large answers run again"       // an answer that is too large is not saved, nor that it was given
-	LargeCut       Fault = "large answers are cut"         // or it is saved without its end
+	// an answer that is too large is not saved, nor that it was given
+	LargeRunsAgain Fault = "large answers run again"
+	LargeCut       Fault = "large answers are cut" // or it is saved without its end
 	LargeOmitted   Fault = "large answers are left out, and say so"
 	Stored425      Fault = "a 425 is the answer"
 	NewJob         Fault = "a retry starts another job" // the 202 comes from in front of the layer

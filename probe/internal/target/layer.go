@@ -88,7 +88,8 @@ func (a *API) claim(name, fingerprint string) (rec *record, mine bool) {
 	if rec, ok := a.records[name]; ok && !a.expired(rec) && !a.elsewhere(rec) && !a.runsBlindly(rec) {
 		return rec, false
 	}
-	rec = &record{fingerprint: fingerprint, done: make(chan struct{}), met: make(chan struct{}), life: a.life, process: a.claims % 2}
+	rec = &record{fingerprint: fingerprint, done: make(chan struct{}), met: make(chan struct{}), life: a.life,
+		process: a.claims % 2}
 	if !a.has(LookThenRun) {
 		a.saveUnlessOld(name, rec)
 	}
@@ -107,7 +108,8 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, name string, rec *reco
 	a.saveUnlessOld(name, rec)
 	keeps, known := a.keeps(r.URL.Path, out.Code)
 	rec.lost = known && keeps && (out.Code == http.StatusBadGateway || out.Code == http.StatusGatewayTimeout)
-	if known && !keeps || !known && frees(out.Code) || a.letsGo(out.Code) || a.cannotKeep(rec) || a.unkept(rec) || a.has(ClientsEnd) && r.Context().Err() != nil {
+	if known && !keeps || !known && frees(out.Code) || a.letsGo(out.Code) || a.cannotKeep(rec) || a.unkept(rec) ||
+		a.has(ClientsEnd) && r.Context().Err() != nil {
 		delete(a.records, name)
 	}
 }

@@ -12,7 +12,8 @@ import (
 
 // Faults of an API with repeatable requests.
 const (
-	StaleDates     Fault = "stale dates are taken"                 // of before the tracked window: expired requests run again
+	// of before the tracked window: expired requests run again
+	StaleDates     Fault = "stale dates are taken"
 	FutureDates    Fault = "future dates are taken"                // too far ahead to be a clock that is wrong
 	AnyDates       Fault = "dates are not read"                    // nor looked at
 	OneHeader      Fault = "one header is enough"                  // the other one is not missed

@@ -15,8 +15,9 @@ const (
 	LeaksAnswer  Fault = "an error shows the first answer"
 
 	CredentialIsCaller Fault = "the credential is the caller" // each fresh token is another caller
-	LetsAllIn          Fault = "unknown callers are one"      // who sends no credential may call, and is the same caller as all others
-	ReplaysFirst       Fault = "replays are not authorised"   // whether the credential is still good
+	// who sends no credential may call, and is the same caller as all others
+	LetsAllIn    Fault = "unknown callers are one"
+	ReplaysFirst Fault = "replays are not authorised" // whether the credential is still good
 )
 
 // Revoke takes a credential away until Restore.

@@ -76,7 +76,8 @@ func Start(t testing.TB, faults ...Fault) (*API, *httptest.Server) {
 // New returns an API.
 func New(faults ...Fault) *API {
 	a := &API{faults: map[Fault]bool{}, records: map[string]*record{}, things: map[string]string{}}
-	a.life, a.pinned, a.came, a.refusals, a.halves = newLife(), map[string]bool{}, map[string]bool{}, map[string]*record{}, map[string]chan struct{}{}
+	a.life, a.pinned, a.came, a.refusals, a.halves = newLife(), map[string]bool{}, map[string]bool{},
+		map[string]*record{}, map[string]chan struct{}{}
 	a.revoked, a.gzipped = map[string]bool{}, map[string]bool{}
 	for _, f := range faults {
 		a.faults[f] = true

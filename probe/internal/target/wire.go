@@ -11,9 +11,10 @@ import (
 
 // Faults of what is on the wire.
 const (
-	TwoFramings  Fault = "two framings"                       // a replay has a Content-Length and is chunked
-	LengthWrong  Fault = "a wrong length"                     // a replay goes on behind its end
-	TakesBody    Fault = "a body is taken for a request"      // an answer before the body, which is read as the next request
+	TwoFramings Fault = "two framings"   // a replay has a Content-Length and is chunked
+	LengthWrong Fault = "a wrong length" // a replay goes on behind its end
+	// an answer before the body, which is read as the next request
+	TakesBody    Fault = "a body is taken for a request"
 	ReadsFirst   Fault = "the body is read first"             // a malformed key is seen when the whole body has come
 	FramingCount Fault = "framing counts"                     // the same bytes in chunks are another request
 	CodingCounts Fault = "the accepted coding counts"         // another Accept-Encoding is another request
@@ -66,7 +67,8 @@ func (a *API) endEarly(w http.ResponseWriter, rec *record) {
 		return
 	}
 	defer func() { _ = conn.Close() }()
-	_, _ = both.WriteString("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nIdempotent-Replayed: true\r\nContent-Length: " +
+	_, _ = both.WriteString("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nIdempotent-Replayed: " +
+		"true\r\nContent-Length: " +
 		itoa(len(rec.body)) + "\r\n\r\n" + string(rec.body))
 	_ = both.Flush()
 	if _, err := http.ReadRequest(bufio.NewReader(both)); err != nil {
