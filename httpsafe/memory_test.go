@@ -94,7 +94,7 @@ func TestABodyWithoutMemoryIsRefused(t *testing.T) {
 }
 
 // The handler has run: its answer reaches the client, and a retry learns that it was not stored. Seen to fail with the
-// error of grow passed over in room: the answer was kept.
+// error of grow ignored in room: the answer was kept.
 func TestAnAnswerWithoutMemoryIsPassedOn(t *testing.T) {
 	for _, announced := range []bool{true, false} {
 		k, _ := newBudgetKit(t, 10_000)

@@ -40,7 +40,8 @@ func (k *kit) keyed(p httpsafe.Profile) *http.Request {
 	return r
 }
 
-// The upstream charges, and its answer is lost. Nobody knows that it charged, so the key is not free in any profile:
+// The upstream charges, and its answer is lost. The charge is unknown to the proxy, so the key is not free in any
+// profile:
 // only who says "release" gets a second charge.
 //
 // Seen to fail with httpsafe.Ambiguous in answerUnknown taken out: "store" keeps the 502. With isFromBetween in class

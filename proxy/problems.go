@@ -16,7 +16,7 @@ const (
 	UpstreamFailed httpsafe.Slug = "upstream-failed"
 	// UpstreamTimeout: the request was sent, and no answer came in time.
 	UpstreamTimeout httpsafe.Slug = "upstream-timeout"
-	// Overloaded: the proxy serves as many requests as it may; the request was not sent.
+	// Overloaded: the proxy has reached its limit of requests; the request was not sent.
 	Overloaded httpsafe.Slug = "overloaded"
 	// AuthUnavailable: Options.AuthURL did not say whether the caller may call; the request was not sent.
 	AuthUnavailable httpsafe.Slug = "auth-unavailable"
