@@ -83,16 +83,20 @@ func ackWait(config jetstream.ConsumerConfig) time.Duration {
 }
 
 const (
-	// pullWait is how long a pull request waits for messages. It fails after two missed heartbeats of the server.
+	// pullWait is how long a pull request waits for messages; nats.go then sends another one. A pull request fails after
+	// two missed heartbeats of the server.
 	pullWait      = 5 * time.Second
 	pullHeartbeat = time.Second
-	retryPause    = 200 * time.Millisecond
+	// spareBuffer is room for heartbeats: nats.go drops what arrives while its buffer is full.
+	spareBuffer = 16
+	retryPause  = 200 * time.Millisecond
 	// settleTimeout limits the calls to the server about one message.
 	settleTimeout = 10 * time.Second
 )
 
-// Run consumes until ctx ends. Then it takes no more messages, waits for the running handlers, settles their messages
-// and returns nil. While the server cannot be reached, it retries.
+// Run consumes until ctx ends. Then it takes no more messages, gives back those that the server has just sent, waits
+// for the running handlers, settles their messages and returns nil. If the server does not answer then, that takes up
+// to 10 s longer. While the server cannot be reached, Run retries.
 //
 // It returns an error if the JetStream consumer or its stream is deleted, if the connection is closed, or if the
 // consumer would receive its own dead letters. Do not call Run again before it has returned.
@@ -155,25 +159,56 @@ func (c *Consumer) take(ctx context.Context) int {
 }
 
 // fetch starts handlers for messages as they arrive, each in one of the free slots, which the caller has taken. It
-// returns how many slots are unused when pullWait is over.
+// returns when all of these slots are used, when ctx ends, or when it fails, and returns how many slots are unused.
+//
+// If it ends early, it drains: it unsubscribes, and waits for the messages that the server has sent until then. Once
+// ctx has ended, handle gives them back. If they were dropped, as Consumer.Fetch of nats.go does when its context ends,
+// the server would deliver them again only after AckWait.
 func (c *Consumer) fetch(ctx context.Context, free int) (left int, err error) {
-	wait, cancel := context.WithTimeout(ctx, pullWait)
-	defer cancel()
-	batch, err := c.pull.Fetch(free, jetstream.FetchContext(wait), jetstream.FetchHeartbeat(pullHeartbeat))
+	conn := c.js.Conn()
+	lost := conn.StatusChanged(nats.RECONNECTING)
+	defer conn.RemoveStatusListener(lost)
+	if !conn.IsConnected() {
+		return free, nats.ErrDisconnected
+	}
+	messages, err := c.pull.Messages(jetstream.StopAfter(free), jetstream.PullMaxMessages(free+spareBuffer),
+		jetstream.PullExpiry(pullWait), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
 		return free, err
 	}
-	for msg := range batch.Messages() {
-		free--
-		c.running.Go(func() {
-			defer func() { <-c.slots }()
-			c.handle(ctx, msg)
-		})
+	drain := func() {
+		if conn.IsConnected() {
+			messages.Drain()
+		} else { // nothing arrives any more, and nats.go would renew a subscription that is draining
+			messages.Stop()
+		}
 	}
-	if err := batch.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return free, err
+	wait, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	context.AfterFunc(wait, drain)
+	go func() {
+		if _, open := <-lost; open {
+			end(nats.ErrDisconnected)
+		}
+	}()
+	for {
+		msg, err := messages.Next()
+		switch {
+		case err == nil:
+			free--
+			c.running.Go(func() {
+				defer func() { <-c.slots }()
+				c.handle(ctx, msg)
+			})
+		case !errors.Is(err, jetstream.ErrMsgIteratorClosed):
+			end(err)
+			drain() // before Next, which would send another pull request
+		case errors.Is(err, jetstream.ErrConnectionClosed):
+			return free, err
+		default:
+			return free, context.Cause(wait)
+		}
 	}
-	return free, nil
 }
 
 func (c *Consumer) tell(ctx context.Context, kind queuesafe.EventKind, err error) {

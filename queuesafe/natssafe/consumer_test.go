@@ -174,6 +174,31 @@ func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	k.wantLeft(2)
 }
 
+// The server delivers a message while the consumer stops. A consumer that drops it delays it by AckWait. Seen to fail
+// with Fetch, which drops messages that arrive after its context has ended.
+func TestMessageOnItsWayWhenTheConsumerStopsIsGivenBack(t *testing.T) {
+	k := newKit(t)
+	k.config.AckWait = time.Hour
+	network := held{&sync.RWMutex{}}
+	k.dialer = network
+	stop := k.consume(succeed)
+	k.dialer = nil
+	k.Until("pulling", func() bool { return k.state().NumWaiting > 0 })
+	network.Lock()
+	k.send("a")
+	k.Until("delivered", func() bool { return k.state().NumAckPending == 1 })
+	stopped := make(chan struct{})
+	go func() { stop(); close(stopped) }()
+	k.Until("no longer pulling", func() bool { return k.state().NumWaiting == 0 })
+	network.Unlock()
+	<-stopped
+	k.consume(succeed)
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 && k.left() == 0 })
+	if k.Saw(queuesafe.Stopping) != 1 || k.Count(queuesafe.Handled) != 2 {
+		k.Errorf("%+v", k.Events())
+	}
+}
+
 func TestConsumersThatWouldLoseMessagesAreRefused(t *testing.T) {
 	k := newKit(t)
 	k.config.MaxDeliver = 20
@@ -209,6 +234,21 @@ func TestRunEndsWithItsConsumer(t *testing.T) {
 	if err := <-ended; !errors.Is(err, jetstream.ErrConsumerDeleted) {
 		k.Errorf("Run = %v", err)
 	}
+}
+
+// nats.go reconnects without an error. Seen to fail with the connection's status ignored: Run did not tell of it.
+func TestLostConnectionIsTold(t *testing.T) {
+	t.Parallel()
+	server := servers.StartNATS(t, servers.NATSOptions{})
+	k := kitAt(t, server.URL())
+	k.consume(succeed)
+	k.Until("pulling", func() bool { return k.state().NumWaiting > 0 })
+	server.Kill(t)
+	k.Until("disconnected", func() bool { return k.Count(queuesafe.Disconnected) > 0 })
+	server.Start(t)
+	k.Until("connected again", func() bool { return k.Count(queuesafe.Connected) > 1 })
+	k.send("a")
+	k.Until("processed", func() bool { return k.Saw(queuesafe.Processed) == 1 && k.left() == 0 })
 }
 
 // The broker is killed amid. Nothing is lost, nothing runs twice. Acknowledgements may have survived: the client keeps

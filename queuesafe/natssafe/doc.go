@@ -28,4 +28,6 @@
 //
 //   - Messages are pulled, not sent ahead. A message that waits in the process uses up its AckWait, so only as many are
 //     requested as handlers are free.
+//   - A consumer that stops takes what the server has sent until it knows, and gives it back. A message that it dropped
+//     would be delivered again only after AckWait. If the connection is lost, that cannot be avoided.
 package natssafe

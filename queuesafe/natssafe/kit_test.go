@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,7 @@ type kit struct {
 	js     jetstream.JetStream // the test's own
 	config jetstream.ConsumerConfig
 	o      natssafe.Options
+	dialer nats.CustomDialer // of the connections made from now on; nil: the usual one
 }
 
 var streams atomic.Int64
@@ -75,7 +77,8 @@ func (k *kit) makeStream(name, subject string) jetstream.Stream {
 
 func (k *kit) connect() jetstream.JetStream {
 	k.Helper()
-	conn, err := nats.Connect(k.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	conn, err := nats.Connect(k.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond),
+		nats.SetCustomDialer(k.dialer))
 	if err != nil {
 		k.Fatal(err)
 	}
@@ -138,6 +141,36 @@ func (k *kit) wantLeft(want uint64) {
 	if got := k.left(); got != want {
 		k.Errorf("%d messages are left, want %d", got, want)
 	}
+}
+
+// state returns the state of the JetStream consumer.
+func (k *kit) state() *jetstream.ConsumerInfo {
+	k.Helper()
+	c, err := k.stream.Consumer(k.ctx, k.config.Durable)
+	if err != nil {
+		k.Fatal(err)
+	}
+	return c.CachedInfo()
+}
+
+// held is a dialer of connections that receive nothing while the lock is held. What they send is not held.
+type held struct{ *sync.RWMutex }
+
+type heldConn struct {
+	net.Conn
+	held
+}
+
+func (h held) Dial(network, address string) (net.Conn, error) {
+	conn, err := net.Dial(network, address)
+	return heldConn{conn, h}, err
+}
+
+func (c heldConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.RLock()
+	defer c.RUnlock()
+	return n, err
 }
 
 // dead returns the only dead letter.
