@@ -23,8 +23,10 @@ func TestKeyVectors(t *testing.T) {
 		key.Child("payment:refund"):      "31bef56cfcb5030e1c9133c37b97bbb5",
 		retrysafe.Key{ID: "k"}.String():  "8c16d05c5553cd26f9764ebcc0478a61",
 		retrysafe.Key{ID: "k"}.Child(""): "ee0d3fb0ac5f4487e4c0c30fa407657d",
-		retrysafe.Key{Scope: strings.Repeat("s", 200),
-			ID: strings.Repeat("k", 1024)}.String(): "b8aab45db0e09ecd9585e373abe308d7",
+		retrysafe.Key{
+			Scope: strings.Repeat("s", 200),
+			ID:    strings.Repeat("k", 1024),
+		}.String(): "b8aab45db0e09ecd9585e373abe308d7",
 	} {
 		if got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -132,8 +134,10 @@ func TestParseDigest(t *testing.T) {
 	if got, err := retrysafe.ParseDigest(strings.ToUpper(want.String())); err != nil || got != want {
 		t.Errorf("in capitals: %v, %v", got, err)
 	}
-	for _, s := range []string{"", "00", want.String()[:30], want.String() + "00", want.String()[:31] + "g",
-		" " + want.String()[1:], "0x" + want.String()[2:]} {
+	for _, s := range []string{
+		"", "00", want.String()[:30], want.String() + "00", want.String()[:31] + "g",
+		" " + want.String()[1:], "0x" + want.String()[2:],
+	} {
 		if got, err := retrysafe.ParseDigest(s); err == nil || got != (retrysafe.Digest{}) {
 			t.Errorf("ParseDigest(%q) = %v, %v; want an error", s, got, err)
 		}

@@ -129,8 +129,10 @@ func TestResolveKeepsTheRetention(t *testing.T) {
 				retrysafe.ErrAbandoned) {
 				k.Fatal(err)
 			}
-			short := k.guard.With(retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour, Key: time.Hour,
-				Audit: time.Hour}})
+			short := k.guard.With(retrysafe.Policy{Retention: retrysafe.Retention{
+				Replay: time.Hour, Key: time.Hour,
+				Audit: time.Hour,
+			}})
 			if _, err := short.Resolve(k.ctx, pay().Key.Digest(), decision(action)); err != nil {
 				k.Fatal(err)
 			}

@@ -242,8 +242,10 @@ func TestResolveAtOnce(t *testing.T) {
 		k := newKit(t, retrysafe.Policy{})
 		abandon(k)
 		const persons = 4
-		actions := []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail,
-			retrysafe.ResolveRelease, retrysafe.ResolveRelease}
+		actions := []retrysafe.ResolveAction{
+			retrysafe.ResolveComplete, retrysafe.ResolveFail,
+			retrysafe.ResolveRelease, retrysafe.ResolveRelease,
+		}
 		var all sync.WaitGroup
 		won := make([]error, persons)
 		for i := range persons {
@@ -342,10 +344,14 @@ func TestResolveIsFenced(t *testing.T) {
 // ErrLeaseLost, and its retries and all others get the decision. Seen to fail with the comparison of leases taken out
 // of memstore, and with it taken out of its Release alone.
 func TestZombieAfterResolve(t *testing.T) {
-	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail,
-		retrysafe.ResolveRelease} {
-		for name, end := range map[string]error{"completes": nil, "fails": errDown,
-			"releases": retrysafe.Retryable(errDown)} {
+	for _, action := range []retrysafe.ResolveAction{
+		retrysafe.ResolveComplete, retrysafe.ResolveFail,
+		retrysafe.ResolveRelease,
+	} {
+		for name, end := range map[string]error{
+			"completes": nil, "fails": errDown,
+			"releases": retrysafe.Retryable(errDown),
+		} {
 			t.Run(string(action)+"/"+name, func(t *testing.T) { zombieAfter(t, action, end) })
 		}
 	}

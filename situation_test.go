@@ -60,13 +60,19 @@ func TestExplain(t *testing.T) {
 			k.guard.Do(k.ctx, pay(), k.answer("paid"))
 			return k.guard.Do(k.ctx, request("pay-1", "raw1:b"), k.answer("paid"))
 		}, retrysafe.Advice{Situation: retrysafe.SituationMismatch, Executed: retrysafe.ExecutedNo, NewKeyRequired: true}},
-		{"not replayable", retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Minute, Key: time.Hour}},
+		{
+			"not replayable",
+			retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Minute, Key: time.Hour}},
 			func(k *kit) (retrysafe.Outcome, error) {
 				k.guard.Do(k.ctx, pay(), k.answer("paid"))
 				time.Sleep(2 * time.Minute)
 				return k.guard.Do(k.ctx, pay(), k.answer("paid"))
-			}, retrysafe.Advice{Situation: retrysafe.SituationNotReplayable, Executed: retrysafe.ExecutedYes,
-				NewKeyRequired: true}},
+			},
+			retrysafe.Advice{
+				Situation: retrysafe.SituationNotReplayable, Executed: retrysafe.ExecutedYes,
+				NewKeyRequired: true,
+			},
+		},
 		{"in flight", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
 			time.Sleep(3 * time.Second)
@@ -75,23 +81,31 @@ func TestExplain(t *testing.T) {
 			Situation: retrysafe.SituationInFlight, Executed: retrysafe.ExecutedUnknown, Retryable: true,
 			RetryAfter: 3 * time.Second,
 		}},
-		{"waited in vain", retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Second)},
+		{
+			"waited in vain",
+			retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Second)},
 			func(k *kit) (retrysafe.Outcome, error) {
 				go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
 				time.Sleep(time.Second)
 				return k.guard.Do(k.ctx, pay(), k.answer("paid"))
-			}, retrysafe.Advice{
+			},
+			retrysafe.Advice{
 				Situation: retrysafe.SituationInFlight, Executed: retrysafe.ExecutedUnknown, Retryable: true,
 				RetryAfter: 1010 * time.Millisecond, // the age of the attempt when the store was asked last
-			}},
-		{"canceled while waiting", retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)},
+			},
+		},
+		{
+			"canceled while waiting",
+			retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)},
 			func(k *kit) (retrysafe.Outcome, error) {
 				go k.guard.Do(k.ctx, pay(), k.taking(time.Minute, "paid"))
 				time.Sleep(time.Second)
 				ctx, stop := context.WithTimeout(k.ctx, time.Second)
 				defer stop()
 				return k.guard.Do(ctx, pay(), k.answer("paid"))
-			}, retrysafe.Advice{Situation: retrysafe.SituationCanceled, Executed: retrysafe.ExecutedUnknown, Retryable: true}},
+			},
+			retrysafe.Advice{Situation: retrysafe.SituationCanceled, Executed: retrysafe.ExecutedUnknown, Retryable: true},
+		},
 		{"canceled before", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			return k.guard.Do(canceled, pay(), k.answer("paid"))
 		}, retrysafe.Advice{Situation: retrysafe.SituationCanceled, Executed: retrysafe.ExecutedUnknown, Retryable: true}},
@@ -113,8 +127,10 @@ func TestExplain(t *testing.T) {
 		}, retrysafe.Advice{Situation: retrysafe.SituationUnsaved, Executed: retrysafe.ExecutedYes, Retryable: true}},
 		{"no key", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			return k.guard.Do(k.ctx, retrysafe.Request{}, k.answer("paid"))
-		}, retrysafe.Advice{Situation: retrysafe.SituationKeyMalformed, Executed: retrysafe.ExecutedNo,
-			NewKeyRequired: true}},
+		}, retrysafe.Advice{
+			Situation: retrysafe.SituationKeyMalformed, Executed: retrysafe.ExecutedNo,
+			NewKeyRequired: true,
+		}},
 		{"shutting down", retrysafe.Policy{}, func(k *kit) (retrysafe.Outcome, error) {
 			k.guard.Shutdown(k.ctx)
 			return k.guard.Do(k.ctx, pay(), k.answer("paid"))

@@ -261,7 +261,8 @@ func TestCompleteInKnowsTheGuardsStore(t *testing.T) {
 			g.Do(k.ctx, request(c.name, ""), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 				retrysafe.SetResult(ctx, 1)
 				err := a.Control().CompleteIn(c.asked, func(retrysafe.Lease, retrysafe.Result,
-					retrysafe.Retention) error {
+					retrysafe.Retention,
+				) error {
 					return retrysafe.ErrLeaseLost
 				})
 				if !errors.Is(err, retrysafe.ErrLeaseLost) || strings.Contains(err.Error(), "another store") != c.other {

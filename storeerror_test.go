@@ -172,8 +172,10 @@ func TestRequestsSetOffSweeps(t *testing.T) {
 // Work runs unprotected only while it is unknown whether the key is free, not after the store has said that it is
 // taken. Seen to fail with withoutClaim answering for later claims too: the work ran beside the attempt in flight.
 func TestOpenOnlyWhileNothingIsKnown(t *testing.T) {
-	open := retrysafe.Policy{OnStoreError: retrysafe.FailOpen, OnInFlight: retrysafe.Wait(time.Minute),
-		OnAbandoned: retrysafe.Rerun()}
+	open := retrysafe.Policy{
+		OnStoreError: retrysafe.FailOpen, OnInFlight: retrysafe.Wait(time.Minute),
+		OnAbandoned: retrysafe.Rerun(),
+	}
 	failFrom := func(k *kit, first int) {
 		claims := 0
 		k.store.on("claim", func() (bool, error) {

@@ -128,8 +128,10 @@ func TestResultsNameNoPathOfTheMachine(t *testing.T) {
 		_, err := os.Open(filepath.Join(r.dir, "absent"))
 		return err
 	}})
-	r.Figures = []figure.Figure{{Goal: 1, What: "something", Unit: "x", Samples: []float64{1, 2, 3},
-		Target: figure.AtLeast(2)}}
+	r.Figures = []figure.Figure{{
+		Goal: 1, What: "something", Unit: "x", Samples: []float64{1, 2, 3},
+		Target: figure.AtLeast(2),
+	}}
 	path := filepath.Join(r.dir, "results.md")
 	if err := writeResults(path, r); err != nil {
 		t.Fatal(err)
@@ -138,8 +140,10 @@ func TestResultsNameNoPathOfTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"Goal 3 was not measured", "within the spread", runtime.Version(),
-		"0 targets are met, 1 within the spread only"} {
+	for _, part := range []string{
+		"Goal 3 was not measured", "within the spread", runtime.Version(),
+		"0 targets are met, 1 within the spread only",
+	} {
 		if !strings.Contains(string(text), part) {
 			t.Errorf("the results do not say %q:\n%s", part, text)
 		}

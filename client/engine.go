@@ -26,8 +26,10 @@ func NewEngine(o Options) (*Engine, error) {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	return &Engine{options: o, budgets: budgets{limit: o.Budget, left: map[string]float64{}},
-		running: map[string]int{}}, nil
+	return &Engine{
+		options: o, budgets: budgets{limit: o.Budget, left: map[string]float64{}},
+		running: map[string]int{},
+	}, nil
 }
 
 // Options returns the options with their defaults filled in.

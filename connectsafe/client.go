@@ -47,7 +47,8 @@ func (c *Client) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {
 		}
 		var response connect.AnyResponse
 		err := c.shared.Call(ctx, call, func(ctx context.Context, copied proto.Message,
-			key string) (reply rpcsafe.Reply, err error) {
+			key string,
+		) (reply rpcsafe.Reply, err error) {
 			attempt := &frozen{request, request.Any(), request.Header().Clone()}
 			if copied != nil {
 				attempt.message = copied
@@ -118,7 +119,8 @@ func (c *Client) Resume(
 		return fmt.Errorf("connectsafe: Resume needs the URL of a server, such as https://shop.example: %q", baseURL)
 	}
 	return c.shared.Resume(ctx, base.Host, func(ctx context.Context, method string, in, out proto.Message,
-		md rpcsafe.Metadata) error {
+		md rpcsafe.Metadata,
+	) error {
 		call := connect.NewClient[dynamicpb.Message, dynamicpb.Message](httpClient, strings.TrimSuffix(baseURL, "/")+method,
 			connect.WithClientOptions(options...), connect.WithInterceptors(c),
 			connect.WithResponseInitializer(func(_ connect.Spec, message any) error {

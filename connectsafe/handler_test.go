@@ -37,8 +37,10 @@ func TestAnswerIsSavedByTheHandler(t *testing.T) {
 }
 
 func TestReconcile(t *testing.T) {
-	for name, found := range map[string]error{"it had worked": nil,
-		"it had failed": connect.NewError(connect.CodeNotFound, errors.New("no"))} {
+	for name, found := range map[string]error{
+		"it had worked": nil,
+		"it had failed": connect.NewError(connect.CodeNotFound, errors.New("no")),
+	} {
 		t.Run(name, func(t *testing.T) {
 			k := newKit(t)
 			result, err := connectsafe.NewResult(&shoppb.Thing{ThingId: "found"}, found)
@@ -46,7 +48,8 @@ func TestReconcile(t *testing.T) {
 				t.Fatal(err)
 			}
 			k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt,
-				retrysafe.Record) (*retrysafe.Result, error) {
+				retrysafe.Record,
+			) (*retrysafe.Result, error) {
 				return &result, nil
 			})
 			k.work = func(ctx context.Context, _ *in) (*out, error) {

@@ -83,7 +83,8 @@ func isSafe(spec connect.Spec) bool {
 
 // serve calls the handler and collects its answer, header and trailer.
 func serve(ctx context.Context, r *rpcsafe.Run, request connect.AnyRequest,
-	next connect.UnaryFunc) (connect.AnyResponse, rpcsafe.Reply) {
+	next connect.UnaryFunc,
+) (connect.AnyResponse, rpcsafe.Reply) {
 	info, _ := connect.CallInfoForHandlerContext(ctx)
 	earlier := takeMetadata(info) // what earlier interceptors have set is not a part of the answer
 	r.Metadata(func() (header, trailer rpcsafe.Metadata) { return metadataOf(info) })

@@ -221,8 +221,10 @@ func TestFiftyAtOnce(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	for name, o := range map[string]rpcsafe.Options{"a method": {Methods: []string{"Create"}},
-		"a field": {KeyField: "/request_id"}} {
+	for name, o := range map[string]rpcsafe.Options{
+		"a method": {Methods: []string{"Create"}},
+		"a field":  {KeyField: "/request_id"},
+	} {
 		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rpcsafe: ") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -67,8 +67,10 @@ func handlers() map[string]struct {
 		"stream, a message": {false, stream(func(s *connect.ServerStream[shoppb.Thing]) error {
 			return errors.Join(s.Send(&shoppb.Thing{}), errLater)
 		})},
-		"stream, its header": {false,
-			stream(func(s *connect.ServerStream[shoppb.Thing]) error { return errors.Join(s.Conn().Send(nil), errLater) })},
+		"stream, its header": {
+			false,
+			stream(func(s *connect.ServerStream[shoppb.Thing]) error { return errors.Join(s.Conn().Send(nil), errLater) }),
+		},
 		"connect.ErrorWriter": {false, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_ = connect.NewErrorWriter().Write(w, r, errLater)
 		})},
@@ -78,10 +80,13 @@ func handlers() map[string]struct {
 		"a status":                       {false, after(func(w http.ResponseWriter) { w.WriteHeader(http.StatusOK) })},
 		"nothing written":                {false, after(func(w http.ResponseWriter) { _, _ = w.Write(nil) })},
 		"more in a field that was there": {false, after(func(w http.ResponseWriter) { w.Header().Add("Vary", "Cost") })},
-		"one name in header and trailer": {false,
-			after(func(w http.ResponseWriter) { w.Header().Set(http.TrailerPrefix+"Vary", "Cost") })},
+		"one name in header and trailer": {
+			false,
+			after(func(w http.ResponseWriter) { w.Header().Set(http.TrailerPrefix+"Vary", "Cost") }),
+		},
 		"no status": {false, http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			w.Header().Set(http.TrailerPrefix+"Cost", "1")
 		})},
 		"no gRPC": {false, http.NotFoundHandler()},

@@ -36,8 +36,10 @@ func TestCanonicalJSONIsOneFormForAllSpellings(t *testing.T) {
 		"surrogate pair":    {`"\uD83D\uDE00"`, `"😀"`},
 		"replacement char":  {`"\ufffd"`, "\"\ufffd\""},
 		"literals":          {`[true,false,null]`, `[true,false,null]`},
-		"UTF-16 order": {"{\"\ufb33\":1,\"😀\":2,\"\u00f6\":3,\"\\r\":4,\"1\":5,\"\":6}",
-			"{\"\":6,\"\\r\":4,\"1\":5,\"ö\":3,\"😀\":2,\"\ufb33\":1}"},
+		"UTF-16 order": {
+			"{\"\ufb33\":1,\"😀\":2,\"\u00f6\":3,\"\\r\":4,\"1\":5,\"\":6}",
+			"{\"\":6,\"\\r\":4,\"1\":5,\"ö\":3,\"😀\":2,\"\ufb33\":1}",
+		},
 		"prefixes":           {`{"ab":1,"a":2,"abc":3}`, `{"a":2,"ab":1,"abc":3}`},
 		"no value like text": {`["1",1,"null",null]`, `["1",1,"null",null]`},
 	} {

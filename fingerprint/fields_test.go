@@ -117,8 +117,10 @@ func TestFieldsCanonical(t *testing.T) {
 		"exclude inside":           {exclude("/a/b"), `{"a":{"b":1,"c":2}}`, `{"a":{"c":2}}`},
 		"exclude parent and child": {exclude("/a/b", "/a"), `{"a":{"b":1},"c":2}`, `{"c":2}`},
 		"exclude elements":         {exclude("/0", "/1"), `[1,2,3,4]`, `[3,4]`},
-		"exclude inside elements": {exclude("/0/at", "/1/at"), `[{"at":1,"a":2},{"at":3,"a":4},{"at":5}]`,
-			`[{"a":2},{"a":4},{"at":5}]`},
+		"exclude inside elements": {
+			exclude("/0/at", "/1/at"), `[{"at":1,"a":2},{"at":3,"a":4},{"at":5}]`,
+			`[{"a":2},{"a":4},{"at":5}]`,
+		},
 		"exclude behind the end": {exclude("/-", "/2"), `[1,2]`, `[1,2]`},
 		"exclude escaped name":   {exclude("/~0~1"), `{"~/":1,"a":2}`, `{"a":2}`},
 	} {

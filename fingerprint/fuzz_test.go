@@ -128,8 +128,14 @@ func wantText(t *testing.T, got, want string) {
 
 func FuzzFields(f *testing.F) {
 	addBodies(func(body string) {
-		for _, pair := range [][2]string{{"/a", "/b"}, {"/b/0", "/b/2"}, {"/b", "/b/0"}, {"/0", "/0/0"}, {"", "/"},
-			{"/a~1b", "/~"}} {
+		for _, pair := range [][2]string{
+			{"/a", "/b"},
+			{"/b/0", "/b/2"},
+			{"/b", "/b/0"},
+			{"/0", "/0/0"},
+			{"", "/"},
+			{"/a~1b", "/~"},
+		} {
 			f.Add([]byte(body), pair[0], pair[1])
 		}
 	})

@@ -73,8 +73,10 @@ func BenchmarkInterceptor(b *testing.B) {
 	intercept := grpcsafe.UnaryServerInterceptor(guard, rpcsafe.ScopeNone(), rpcsafe.Options{})
 	response := &shoppb.Thing{ThingId: "thing-1"}
 	handler := func(context.Context, any) (any, error) { return response, nil }
-	for name, key := range map[string]func(i int) string{"fresh-key": strconv.Itoa,
-		"replay": func(int) string { return "same" }} {
+	for name, key := range map[string]func(i int) string{
+		"fresh-key": strconv.Itoa,
+		"replay":    func(int) string { return "same" },
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {

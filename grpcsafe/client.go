@@ -83,7 +83,8 @@ type Resumed = rpcsafe.Resumed
 //
 // Resume returns the journal's error or the context's, joined with those of result. Without a Journal it does nothing.
 func (c *Client) Resume(ctx context.Context, cc *grpc.ClientConn,
-	result func(ctx context.Context, r Resumed) error) error {
+	result func(ctx context.Context, r Resumed) error,
+) error {
 	return c.shared.Resume(ctx, cc.Target(),
 		func(ctx context.Context, method string, in, out proto.Message, md rpcsafe.Metadata) error {
 			return cc.Invoke(metadata.NewOutgoingContext(ctx, toMD(md)), method, in, out)

@@ -76,8 +76,10 @@ func (k *town) wantOneKey(n int) (key string) {
 
 // Seen to fail with a key made in each attempt.
 func TestRetriesHaveOneKey(t *testing.T) {
-	for _, c := range []codes.Code{codes.Unavailable, codes.Internal, codes.Unknown, codes.DeadlineExceeded,
-		codes.ResourceExhausted} {
+	for _, c := range []codes.Code{
+		codes.Unavailable, codes.Internal, codes.Unknown, codes.DeadlineExceeded,
+		codes.ResourceExhausted,
+	} {
 		k := newTown(t, rpcsafe.ClientOptions{}, fails(c), fails(c), works)
 		if err := k.create(t.Context()); err != nil {
 			t.Errorf("%v: %v", c, err)
@@ -95,8 +97,10 @@ func TestEachIntentHasAKeyOfItsOwn(t *testing.T) {
 }
 
 func TestWhatIsNotRetried(t *testing.T) {
-	for _, c := range []codes.Code{codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Aborted,
-		codes.PermissionDenied} {
+	for _, c := range []codes.Code{
+		codes.InvalidArgument, codes.NotFound, codes.FailedPrecondition, codes.Aborted,
+		codes.PermissionDenied,
+	} {
 		k := newTown(t, rpcsafe.ClientOptions{}, fails(c))
 		if err := k.create(t.Context()); codeOf(err) != c || errors.Is(err, client.ErrOutcomeUnknown) {
 			t.Errorf("%v: %v", c, err)
@@ -198,8 +202,10 @@ func TestObserver(t *testing.T) {
 }
 
 func TestBudgetEndsRetries(t *testing.T) {
-	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 100,
-		Budget: client.RetryBudget{Tokens: 8}}}, fails(codes.Unavailable))
+	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{
+		Attempts: 100,
+		Budget:   client.RetryBudget{Tokens: 8},
+	}}, fails(codes.Unavailable))
 	if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) {
 		t.Error(err)
 	}
@@ -344,7 +350,8 @@ func TestStockRetryPolicy(t *testing.T) {
 	refused := make(chan struct{})
 	var once sync.Once
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler) (any, error) {
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		out, err := handler(ctx, in)
 		if codeOf(err) == codes.Unavailable {
 			once.Do(func() { close(refused) })
@@ -368,7 +375,8 @@ func TestStockRetryPolicyEndsAtAReplay(t *testing.T) {
 	k.dial = []grpc.DialOption{grpc.WithDefaultServiceConfig(stock)}
 	calls := 0
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler) (any, error) {
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		calls++
 		return handler(ctx, in)
 	}}
@@ -386,7 +394,8 @@ func TestLostAnswer(t *testing.T) {
 	k := newKit(t)
 	lost := false
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler) (any, error) {
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		out, err := handler(ctx, in)
 		if !lost {
 			lost = true

@@ -108,7 +108,8 @@ func serve(t testing.TB, w work, options ...grpc.ServerOption) (address string) 
 func things(w work) *grpc.ServiceDesc {
 	unary := func(name string) grpc.MethodDesc {
 		return grpc.MethodDesc{MethodName: name, Handler: func(_ any, ctx context.Context, decode func(any) error,
-			by grpc.UnaryServerInterceptor) (any, error) {
+			by grpc.UnaryServerInterceptor,
+		) (any, error) {
 			in := new(shoppb.CreateRequest)
 			if err := decode(in); err != nil {
 				return nil, err
@@ -120,10 +121,12 @@ func things(w work) *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: "shop.v1.Things", HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{unary("Create"), unary("Get"), unary("Change")},
-		Streams: []grpc.StreamDesc{{StreamName: "Watch", ServerStreams: true,
+		Streams: []grpc.StreamDesc{{
+			StreamName: "Watch", ServerStreams: true,
 			Handler: func(_ any, stream grpc.ServerStream) error {
 				return stream.SendMsg(&shoppb.Thing{ThingId: "seen"})
-			}}},
+			},
+		}},
 	}
 }
 
@@ -177,8 +180,10 @@ func (k *kit) create(key string, changes ...change) *answer {
 }
 
 func send(t *testing.T, conn *grpc.ClientConn, key string, changes ...change) *answer {
-	c := &call{method: create, ctx: t.Context(), md: metadata.Pairs("caller", "alice"),
-		in: &shoppb.CreateRequest{Amount: 17}, out: new(shoppb.Thing)}
+	c := &call{
+		method: create, ctx: t.Context(), md: metadata.Pairs("caller", "alice"),
+		in: &shoppb.CreateRequest{Amount: 17}, out: new(shoppb.Thing),
+	}
 	if key != "" {
 		c.md.Set("idempotency-key", key)
 	}

@@ -134,7 +134,8 @@ func TestReplayHasTheTypeOfTheFirst(t *testing.T) {
 	k := newKit(t)
 	var types []string
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler) (any, error) {
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		out, err := handler(ctx, in)
 		types = append(types, fmt.Sprintf("%T", out))
 		return out, err
@@ -184,8 +185,10 @@ func TestUnknownTypeIsSaid(t *testing.T) {
 
 // Seen to fail with ThreeClasses storing UNAVAILABLE, and releasing INTERNAL.
 func TestClasses(t *testing.T) {
-	released := []codes.Code{codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated,
-		codes.PermissionDenied, codes.Aborted}
+	released := []codes.Code{
+		codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated,
+		codes.PermissionDenied, codes.Aborted,
+	}
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		k := newKit(t)
 		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, status.Error(c, "no") }
@@ -205,8 +208,10 @@ func TestAmbiguous(t *testing.T) {
 	for policy, want := range map[retrysafe.AmbiguousPolicy]struct {
 		runs   int64
 		reason string
-	}{retrysafe.AmbiguousRelease: {2, ""}, retrysafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"},
-		retrysafe.AmbiguousStore: {1, ""}} {
+	}{
+		retrysafe.AmbiguousRelease: {2, ""}, retrysafe.AmbiguousUnknown: {1, "IDEMPOTENT_OUTCOME_UNKNOWN"},
+		retrysafe.AmbiguousStore: {1, ""},
+	} {
 		k := newKit(t)
 		k.options.Ambiguous = policy
 		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, errors.New("broken") }
@@ -257,8 +262,10 @@ func TestReleaseByTheHandler(t *testing.T) {
 	k.create("k").wantCode(codes.Internal)
 	k.create("k").wantCode(codes.Internal).wantReplayed(false)
 	k.wantRuns(2)
-	for _, err := range []error{rpcsafe.Release(t.Context()), rpcsafe.Unknown(t.Context()),
-		rpcsafe.SetReply(t.Context(), nil)} {
+	for _, err := range []error{
+		rpcsafe.Release(t.Context()), rpcsafe.Unknown(t.Context()),
+		rpcsafe.SetReply(t.Context(), nil),
+	} {
 		if !errors.Is(err, retrysafe.ErrNoAttempt) {
 			t.Error(err)
 		}
@@ -268,7 +275,8 @@ func TestReleaseByTheHandler(t *testing.T) {
 // Seen to fail with the recover in work releasing the key.
 func TestPanics(t *testing.T) {
 	recovered := func(ctx context.Context, in any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (out any,
-		err error) {
+		err error,
+	) {
 		defer func() {
 			if p := recover(); p != nil {
 				err = status.Error(codes.Internal, fmt.Sprint(p))
@@ -355,7 +363,8 @@ func TestErrorsThatAreNotUTF8KeepTheirCode(t *testing.T) {
 func TestHeaderThatWasSentBefore(t *testing.T) {
 	k := newKit(t)
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler) (any, error) {
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		if err := grpc.SendHeader(ctx, metadata.Pairs("early", "yes")); err != nil {
 			t.Error(err)
 		}

@@ -25,7 +25,8 @@ import (
 //
 // It panics if scope is nil or if o.Validate reports an error.
 func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc,
-	o rpcsafe.Options) grpc.UnaryServerInterceptor {
+	o rpcsafe.Options,
+) grpc.UnaryServerInterceptor {
 	if scope == nil {
 		panic("grpcsafe: UnaryServerInterceptor needs a ScopeFunc; ScopeNone() says that all callers share one scope")
 	}
@@ -64,7 +65,8 @@ func StreamServerInterceptor(o rpcsafe.Options) grpc.StreamServerInterceptor {
 
 // serve calls the handler with a stream that holds its header and trailer back.
 func serve(ctx context.Context, r *rpcsafe.Run, request any, handler grpc.UnaryHandler) (response any,
-	reply rpcsafe.Reply) {
+	reply rpcsafe.Reply,
+) {
 	held := &heldStream{next: grpc.ServerTransportStreamFromContext(ctx)}
 	r.Metadata(held.metadata)
 	response, err := handler(grpc.NewContextWithServerTransportStream(ctx, held), request)

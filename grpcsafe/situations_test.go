@@ -174,7 +174,8 @@ func TestReconcile(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt,
-		retrysafe.Record) (*retrysafe.Result, error) {
+		retrysafe.Record,
+	) (*retrysafe.Result, error) {
 		return &result, nil
 	})
 	k.abandon()
@@ -191,7 +192,8 @@ func TestReconcileThatDoesNotKnowYet(t *testing.T) {
 	}
 	var asked atomic.Int64
 	k.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt,
-		retrysafe.Record) (*retrysafe.Result, error) {
+		retrysafe.Record,
+	) (*retrysafe.Result, error) {
 		if asked.Add(1) < 3 {
 			return nil, errors.New("the bank does not answer")
 		}
@@ -259,7 +261,8 @@ func TestCompressorsAreChosenOutside(t *testing.T) {
 		return &shoppb.Thing{ThingId: "1"}, nil
 	}
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, _ *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler) (any, error) {
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		if err := grpc.SetSendCompressor(ctx, gzip.Name); err != nil {
 			t.Error(err)
 		}
@@ -349,8 +352,11 @@ func TestFingerprints(t *testing.T) {
 // A key that another method has used is a mismatch, whatever is compared, and whatever was compared then. Seen to
 // fail with nothing compared by FingerprintNone, and with no method in records: Change got the answer of Create.
 func TestAnotherMethodUnderOneKey(t *testing.T) {
-	options := []rpcsafe.Options{{}, {Fingerprint: rpcsafe.FingerprintNone()},
-		{Fingerprint: rpcsafe.FingerprintFields("amount")}}
+	options := []rpcsafe.Options{
+		{},
+		{Fingerprint: rpcsafe.FingerprintNone()},
+		{Fingerprint: rpcsafe.FingerprintFields("amount")},
+	}
 	for _, one := range options {
 		for _, two := range options {
 			first, then := newKit(t), newKit(t)
@@ -436,7 +442,8 @@ func TestEmptyScope(t *testing.T) {
 func TestInterceptorTwice(t *testing.T) {
 	k := newKit(t)
 	k.outside = []grpc.UnaryServerInterceptor{func(ctx context.Context, in any, info *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler) (any, error) {
+		handler grpc.UnaryHandler,
+	) (any, error) {
 		return grpcsafe.UnaryServerInterceptor(k.guard, k.scope, k.options)(ctx, in, info, handler)
 	}}
 	k.create("k").wantThing("thing-1", false)

@@ -16,8 +16,10 @@ import (
 func TestAmbiguousAnswersAreNotClassified(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
 		for _, status := range []int{408, 500, 502, 503, 504} {
-			for _, policy := range []retrysafe.AmbiguousPolicy{0, retrysafe.AmbiguousStore,
-				retrysafe.AmbiguousUnknown, retrysafe.AmbiguousRelease} {
+			for _, policy := range []retrysafe.AmbiguousPolicy{
+				0, retrysafe.AmbiguousStore,
+				retrysafe.AmbiguousUnknown, retrysafe.AmbiguousRelease,
+			} {
 				k := newKit(t)
 				q := p
 				q.FirstSent, q.StatusHeader = "", true

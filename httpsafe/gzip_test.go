@@ -31,8 +31,10 @@ func TestReplayInAnotherCoding(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			k := newKit(t)
 			k.handler = func(w http.ResponseWriter, r *http.Request) {
-				for name, value := range map[string]string{"Content-Encoding": c.coding, "Vary": c.vary,
-					"ETag": `"1"`, "Content-Digest": "sha-256=:x:"} {
+				for name, value := range map[string]string{
+					"Content-Encoding": c.coding, "Vary": c.vary,
+					"ETag": `"1"`, "Content-Digest": "sha-256=:x:",
+				} {
 					if value != "" {
 						w.Header().Set(name, value)
 					}

@@ -193,8 +193,10 @@ func TestReconciledResult(t *testing.T) {
 	k.abandon()
 	later = newKit(t)
 	later.store = k.store
-	later.policy.OnAbandoned = retrysafe.Reconcile(reconcileWith(retrysafe.Result{Failed: true,
-		Body: []byte("foreign"), Meta: []byte("text/plain")}))
+	later.policy.OnAbandoned = retrysafe.Reconcile(reconcileWith(retrysafe.Result{
+		Failed: true,
+		Body:   []byte("foreign"), Meta: []byte("text/plain"),
+	}))
 	later.post("k").want(500).wantBody("foreign")
 }
 

@@ -63,7 +63,8 @@ func (s *faultyStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retry
 }
 
 func (s *faultyStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result,
-	keep retrysafe.Retention) error {
+	keep retrysafe.Retention,
+) error {
 	if _, err := s.faults(); err != nil {
 		return err
 	}

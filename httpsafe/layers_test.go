@@ -24,8 +24,10 @@ func TestInFlightOfAnotherLayerIsNoAnswer(t *testing.T) {
 	}{
 		{"our problem", "Content-Type", "application/problem+json", problem, 409, false},
 		{"our status", "Idempotency-Status", "in-flight", "", 409, false},
-		{"stripe", "Stripe-Should-Retry", "true",
-			`{"error":{"type":"invalid_request_error","code":"idempotency_key_in_use"}}`, 409, false},
+		{
+			"stripe", "Stripe-Should-Retry", "true",
+			`{"error":{"type":"invalid_request_error","code":"idempotency_key_in_use"}}`, 409, false,
+		},
 		{"adyen", "Transient-Error", "true", `{"status":422,"errorCode":"704","errorType":"validation"}`, 422, false},
 		{"paypal", "X", "", `{"name":"RESOURCE_CONFLICT","details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`, 409, false},
 		{"aws", "X-Amzn-Errortype", "IdempotentRequestInProgressException:http://internal/", "{}", 400, false},

@@ -27,23 +27,39 @@ func TestProfiles(t *testing.T) {
 		header   string // on the refusal in flight
 		marker   string // of the replay, by name and value
 	}{
-		{"ietf", header("Idempotency-Key", "k"), 201, 422, `"code":"key-reused"`, 409, `"code":"request-in-flight"`,
-			"Retry-After: 1", "Idempotent-Replayed: true"},
-		{"ietf-strict", header("Idempotency-Key", `"k"`), 201, 422, `"code":"key-reused"`, 409,
-			`"code":"request-in-flight"`, "Retry-After: 1", "Idempotent-Replayed: true"},
-		{"stripe", header("Idempotency-Key", `"k`), 201, 400, `"type":"idempotency_error"`, 409,
-			`"code":"idempotency_key_in_use"`, "Stripe-Should-Retry: true", "Idempotent-Replayed: true"},
-		{"stripe-v2", header("Idempotency-Key", "k"), 201, 400, `"type":"idempotency_error"`, 409,
-			`"code":"idempotency_key_in_use"`, "Stripe-Should-Retry: true", ""},
-		{"paypal", header("PayPal-Request-Id", "k"), 201, 422, `"issue":"PAYPAL_REQUEST_ID_PREVIOUSLY_USED"`, 409,
-			`"issue":"PREVIOUS_REQUEST_IN_PROGRESS"`, "", ""},
-		{"adyen", header("Idempotency-Key", "k"), 201, 422, `"errorCode":"704"`, 409, `"errorCode":"704"`,
-			"Transient-Error: true", "Idempotency-Key: k"},
-		{"repeatability", repeatable(time.Now()), 201, 400, `"code":"KeyReused"`, 409, `"code":"RequestInFlight"`,
-			"Repeatability-Result: rejected", "Repeatability-Result: accepted"},
+		{
+			"ietf", header("Idempotency-Key", "k"), 201, 422, `"code":"key-reused"`, 409, `"code":"request-in-flight"`,
+			"Retry-After: 1", "Idempotent-Replayed: true",
+		},
+		{
+			"ietf-strict", header("Idempotency-Key", `"k"`), 201, 422, `"code":"key-reused"`, 409,
+			`"code":"request-in-flight"`, "Retry-After: 1", "Idempotent-Replayed: true",
+		},
+		{
+			"stripe", header("Idempotency-Key", `"k`), 201, 400, `"type":"idempotency_error"`, 409,
+			`"code":"idempotency_key_in_use"`, "Stripe-Should-Retry: true", "Idempotent-Replayed: true",
+		},
+		{
+			"stripe-v2", header("Idempotency-Key", "k"), 201, 400, `"type":"idempotency_error"`, 409,
+			`"code":"idempotency_key_in_use"`, "Stripe-Should-Retry: true", "",
+		},
+		{
+			"paypal", header("PayPal-Request-Id", "k"), 201, 422, `"issue":"PAYPAL_REQUEST_ID_PREVIOUSLY_USED"`, 409,
+			`"issue":"PREVIOUS_REQUEST_IN_PROGRESS"`, "", "",
+		},
+		{
+			"adyen", header("Idempotency-Key", "k"), 201, 422, `"errorCode":"704"`, 409, `"errorCode":"704"`,
+			"Transient-Error: true", "Idempotency-Key: k",
+		},
+		{
+			"repeatability", repeatable(time.Now()), 201, 400, `"code":"KeyReused"`, 409, `"code":"RequestInFlight"`,
+			"Repeatability-Result: rejected", "Repeatability-Result: accepted",
+		},
 		{"square", nil, 201, 400, `"code":"IDEMPOTENCY_KEY_REUSED"`, 409, `"category":"INVALID_REQUEST_ERROR"`, "", ""},
-		{"aws", target("/payments?ClientToken=k"), 201, 400, `"__type":"IdempotentParameterMismatch"`, 409,
-			`"__type":"IdempotentRequestInProgress"`, "", ""},
+		{
+			"aws", target("/payments?ClientToken=k"), 201, 400, `"__type":"IdempotentParameterMismatch"`, 409,
+			`"__type":"IdempotentRequestInProgress"`, "", "",
+		},
 		{"checkout", header("Cko-Idempotency-Key", "k"), 201, 0, "", 429, `"error_codes":["request_in_flight"]`, "", ""},
 		{"gocardless", header("Idempotency-Key", "k"), 409, 0, "", 409, `"reason":"idempotent_creation_conflict"`, "", ""},
 	} {

@@ -47,8 +47,10 @@ func TestServerErrorsAreTheServersFault(t *testing.T) {
 // TestRetryAdvice: clients of some providers obey a field that says whether to ask again. Without "false" stripe-node
 // sends an outcome that stays unknown nine times. Seen to fail with the field set on requests in flight only.
 func TestRetryAdvice(t *testing.T) {
-	for name, field := range map[string]string{"stripe": "Stripe-Should-Retry", "stripe-v2": "Stripe-Should-Retry",
-		"adyen": "Transient-Error"} {
+	for name, field := range map[string]string{
+		"stripe": "Stripe-Should-Retry", "stripe-v2": "Stripe-Should-Retry",
+		"adyen": "Transient-Error",
+	} {
 		profile, err := httpsafe.ProfileByName(name)
 		if err != nil {
 			t.Fatal(err)

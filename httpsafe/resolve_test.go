@@ -91,8 +91,10 @@ func TestResolvedWithAResponse(t *testing.T) {
 	k := newKit(t)
 	k.abandon()
 	h := http.Header{"Content-Type": {"application/json"}, "Location": {"/payments/1"}, "Connection": {"close"}}
-	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveComplete,
-		Result: httpsafe.NewResult(201, h, []byte(`{"paid":17}`))})
+	k.resolve(retrysafe.Resolution{
+		Action: retrysafe.ResolveComplete,
+		Result: httpsafe.NewResult(201, h, []byte(`{"paid":17}`)),
+	})
 	for range 2 {
 		a := k.post("k").want(201).wantBody(`{"paid":17}`).wantHeader("Location", "/payments/1").wantHeader("Connection", "")
 		a.wantHeader("Idempotent-Replayed", "true").wantState("replayed; exp=@EXP")
@@ -102,8 +104,10 @@ func TestResolvedWithAResponse(t *testing.T) {
 	// … as a failure: of the operation, and in the answer's own words.
 	k = newKit(t)
 	k.abandon()
-	k.resolve(retrysafe.Resolution{Action: retrysafe.ResolveFail,
-		Result: httpsafe.NewResult(402, nil, []byte("declined"))})
+	k.resolve(retrysafe.Resolution{
+		Action: retrysafe.ResolveFail,
+		Result: httpsafe.NewResult(402, nil, []byte("declined")),
+	})
 	k.post("k").want(402).wantBody("declined").wantHeader("Idempotent-Replayed", "true")
 }
 

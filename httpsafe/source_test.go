@@ -46,8 +46,10 @@ func (k *kit) routed(pattern string, change ...func(*http.Request)) *answer {
 
 func TestNaturalKey(t *testing.T) {
 	k := newKit(t)
-	k.options.KeySource = httpsafe.NaturalKey{PathValues: []string{"customer"}, Fields: []string{"/month"},
-		Reference: "Repeat"}
+	k.options.KeySource = httpsafe.NaturalKey{
+		PathValues: []string{"customer"}, Fields: []string{"/month"},
+		Reference: "Repeat",
+	}
 	k.options.Fingerprint = httpsafe.FingerprintFields(fingerprint.Fields{Exclude: []string{"/sent_at"}})
 	const pattern = "POST /customers/{customer}/invoices"
 	send := func(customer, text string, change ...func(*http.Request)) *answer {
@@ -67,8 +69,10 @@ func TestNaturalKey(t *testing.T) {
 
 func TestBodyHash(t *testing.T) {
 	k := newKit(t)
-	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"),
-		Fields: fingerprint.Fields{Exclude: []string{"/sent_at"}}, Intent: "Intent"}
+	k.options.KeySource = httpsafe.BodyHash{
+		Secret: []byte("s"),
+		Fields: fingerprint.Fields{Exclude: []string{"/sent_at"}}, Intent: "Intent",
+	}
 	k.options.Fingerprint = httpsafe.FingerprintNone()
 	k.post("", body(`{"amount":17,"sent_at":1}`)).wantState("executed; exp=@EXP").
 		wantBody(`{"paid":{"amount":17,"sent_at":1}}`)
@@ -83,8 +87,10 @@ func TestBodyHash(t *testing.T) {
 // Seen to fail with hasFields taken out: the second request got the first one's answer.
 func TestBodyHashNeedsOneOfItsFields(t *testing.T) {
 	k := newKit(t)
-	k.options.KeySource = httpsafe.BodyHash{Secret: []byte("s"),
-		Fields: fingerprint.Fields{Include: []string{"/order", "/month"}}}
+	k.options.KeySource = httpsafe.BodyHash{
+		Secret: []byte("s"),
+		Fields: fingerprint.Fields{Include: []string{"/order", "/month"}},
+	}
 	k.options.Fingerprint = httpsafe.FingerprintNone()
 	k.post("", body(`{"customer":1}`)).wantProblem(400, httpsafe.KeyMalformed)
 	k.post("", body(`{"customer":2}`)).wantProblem(400, httpsafe.KeyMalformed)
@@ -206,16 +212,24 @@ func TestFingerprints(t *testing.T) {
 	}{
 		{"raw", httpsafe.FingerprintRaw(), body(`{"a":1}`), body(`{"a":1}`), body(`{"a": 1}`)},
 		{"JSON", httpsafe.FingerprintJSON(), body(`{"a":1,"b":2}`), body(` {"b":2, "a":1}`), body(`{"a":1.0,"b":2}`)},
-		{"JSON beyond 2^53", httpsafe.FingerprintJSON(), body(`9007199254740993`), body(` 9007199254740993`),
-			body(`9007199254740992`)},
+		{
+			"JSON beyond 2^53", httpsafe.FingerprintJSON(), body(`9007199254740993`), body(` 9007199254740993`),
+			body(`9007199254740992`),
+		},
 		{"JSON, duplicate names", httpsafe.FingerprintJSON(), body(`{"a":1,"a":2}`), body(`{"a":1,"a":2}`), body(`{"a":2}`)},
 		{"no JSON", httpsafe.FingerprintJSON(), body(`{`), body(`{`), body(`{ `)},
-		{"included", httpsafe.FingerprintFields(fingerprint.Fields{Include: []string{"/a"}}), body(`{"a":1,"t":1}`),
-			body(`{"a":1,"t":2}`), body(`{"a":2,"t":1}`)},
-		{"excluded", httpsafe.FingerprintFields(fingerprint.Fields{Exclude: []string{"/t"}}), body(`{"a":1,"t":1}`),
-			body(`{"t":2,"a":1}`), body(`{"a":2}`)},
-		{"form", httpsafe.FingerprintForm(), both(urlEncoded, body("b=2&a=1&a=0")),
-			both(urlEncoded, body("a=1&a=0&b=%32")), both(urlEncoded, body("a=0&a=1&b=2"))},
+		{
+			"included", httpsafe.FingerprintFields(fingerprint.Fields{Include: []string{"/a"}}), body(`{"a":1,"t":1}`),
+			body(`{"a":1,"t":2}`), body(`{"a":2,"t":1}`),
+		},
+		{
+			"excluded", httpsafe.FingerprintFields(fingerprint.Fields{Exclude: []string{"/t"}}), body(`{"a":1,"t":1}`),
+			body(`{"t":2,"a":1}`), body(`{"a":2}`),
+		},
+		{
+			"form", httpsafe.FingerprintForm(), both(urlEncoded, body("b=2&a=1&a=0")),
+			both(urlEncoded, body("a=1&a=0&b=%32")), both(urlEncoded, body("a=0&a=1&b=2")),
+		},
 		{"no form", httpsafe.FingerprintForm(), body("a=%"), body("a=%"), body("a=%25")},
 		{"multipart", httpsafe.FingerprintMultipart(), form("one", "bytes"), form("two", "bytes"), form("one", "other")},
 		{"no multipart", httpsafe.FingerprintMultipart(), body("x"), body("x"), body("y")},
@@ -268,20 +282,28 @@ func TestScopes(t *testing.T) {
 		two   func(*http.Request) // another caller; nil: there is none
 		none  func(*http.Request) // no caller; nil: always one
 	}{
-		{"credential", httpsafe.ScopeCredential(), header("Authorization", "Bearer a"),
-			header("Authorization", "Bearer b"), header("X", "")},
-		{"API key", httpsafe.ScopeCredential(), header("X-API-Key", "a"), header("X-API-Key", "b"),
-			header("Authorization", "a", "b")},
+		{
+			"credential", httpsafe.ScopeCredential(), header("Authorization", "Bearer a"),
+			header("Authorization", "Bearer b"), header("X", ""),
+		},
+		{
+			"API key", httpsafe.ScopeCredential(), header("X-API-Key", "a"), header("X-API-Key", "b"),
+			header("Authorization", "a", "b"),
+		},
 		{"header", httpsafe.ScopeHeader("tenant"), header("Tenant", "a"), header("Tenant", "b"), header("Tenant", "a", "b")},
 		{"none", httpsafe.ScopeNone(), header("X", ""), nil, nil},
 		{"AWS", httpsafe.ScopeAWSAccessKey(), signedBy("a"), signedBy("b"), header("Authorization", "Bearer a")},
 		// Seen to fail with every signature taken for another caller: each retry ran again.
 		{"AWS as a credential", httpsafe.ScopeCredential(), header("Authorization", "Bearer a"), nil, signedBy("a")},
-		{"digest as a credential", httpsafe.ScopeCredential(), header("X-API-Key", "a"), nil,
-			header("Authorization", `Digest username="a", nonce="b"`)},
+		{
+			"digest as a credential", httpsafe.ScopeCredential(), header("X-API-Key", "a"), nil,
+			header("Authorization", `Digest username="a", nonce="b"`),
+		},
 		// Seen to fail with an empty name taken for a scope: one caller was shown another's answer.
-		{"empty", func(r *http.Request) (string, error) { return r.Header.Get("Tenant"), nil }, header("Tenant", "a"),
-			header("Tenant", "b"), header("X", "")},
+		{
+			"empty", func(r *http.Request) (string, error) { return r.Header.Get("Tenant"), nil }, header("Tenant", "a"),
+			header("Tenant", "b"), header("X", ""),
+		},
 		{"slashes", httpsafe.ScopeHeader("tenant"), header("Tenant", "a/b%"), header("Tenant", "a%2Fb%25"), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -65,8 +65,10 @@ func TestInFlightStatus(t *testing.T) {
 			k.post("k", body("18")).wantProblem(422, httpsafe.KeyReused)
 		})
 		done := k.status(location).want(200).wantHeader("Retry-After", "").wantHeader("Cache-Control", "no-store")
-		done.wantMembers(map[string]any{"state": "succeeded", "status": 201.0, "replayable": true,
-			"result": location + "?result"})
+		done.wantMembers(map[string]any{
+			"state": "succeeded", "status": 201.0, "replayable": true,
+			"result": location + "?result",
+		})
 		result := k.status(location + "?result")
 		result.want(201).wantBody(first.body).wantHeader("Location", "/payments/1").wantHeader("Idempotent-Replayed", "true")
 		k.wantRuns(1)

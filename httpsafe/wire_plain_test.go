@@ -92,8 +92,10 @@ func wireHeaders(w *wire) {
 	w.post("k").wantHeader("Set-Cookie", "a=1 | b=2").wantHeader("Etag", `"1"`).wantHeader("Late", "").
 		wantHeader("Server", "mine")
 	a := w.post("k").want(200).wantHeader("Link", "<a>; rel=x, <b> | <c>").wantHeader("Etag", `"1"`)
-	for _, name := range []string{"Set-Cookie", "X-Secret", "Connection", "X-Request-Id",
-		"Access-Control-Allow-Origin", "Ratelimit-Limit", "Server", "Late"} {
+	for _, name := range []string{
+		"Set-Cookie", "X-Secret", "Connection", "X-Request-Id",
+		"Access-Control-Allow-Origin", "Ratelimit-Limit", "Server", "Late",
+	} {
 		a.wantHeader(name, "")
 	}
 	if values, ok := a.Header["X-Empty"]; !ok || len(values) != 1 || values[0] != "" {

@@ -46,8 +46,10 @@ func newWire(t *testing.T, http2 bool) *wire {
 	w.server.Config.Protocols = &p
 	w.server.Start()
 	transport := &http.Transport{Protocols: &p, DisableCompression: true}
-	w.client = &http.Client{Transport: transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	w.client = &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		w.server.Close()

@@ -137,8 +137,10 @@ func (c *randomCaller) claim(ctx context.Context, in input) output {
 	if err != nil {
 		panic(err)
 	}
-	out := output{verdict: got.Verdict, fence: got.Lease.Fence, attempt: got.Record.Attempt,
-		body: string(got.Record.Result.Body)}
+	out := output{
+		verdict: got.Verdict, fence: got.Lease.Fence, attempt: got.Record.Attempt,
+		body: string(got.Record.Result.Body),
+	}
 	for _, s := range got.Record.Steps {
 		out.steps = append(out.steps, s.Name)
 	}

@@ -188,8 +188,10 @@ func TestAReadReplicaIsNeverRead(t *testing.T) {
 	primary := servers.StartPostgres(t, servers.PostgresOptions{})
 	standby := primary.StartStandby(t, false)
 	store := openPostgres(t, both(t, standby, primary)+"&target_session_attrs=read-write")
-	claim, err := store.Claim(t.Context(), retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"},
-		Owner: retrysafe.NewOwner(), Lease: time.Hour})
+	claim, err := store.Claim(t.Context(), retrysafe.ClaimParams{
+		Key:   retrysafe.Key{ID: "k"},
+		Owner: retrysafe.NewOwner(), Lease: time.Hour,
+	})
 	if err != nil || claim.Verdict != retrysafe.Acquired {
 		t.Fatalf("with both hosts: %v, %v", claim.Verdict, err)
 	}
@@ -206,8 +208,10 @@ func TestAReadReplicaIsNeverRead(t *testing.T) {
 	wrong, err := pgstore.New(t.Context(), openPool(t, standby.URL("postgres")), pgstore.Options{})
 	if err == nil {
 		defer wrong.Close()
-		_, err = wrong.Claim(t.Context(), retrysafe.ClaimParams{Key: retrysafe.Key{ID: "k"},
-			Owner: retrysafe.NewOwner(), Lease: time.Hour})
+		_, err = wrong.Claim(t.Context(), retrysafe.ClaimParams{
+			Key:   retrysafe.Key{ID: "k"},
+			Owner: retrysafe.NewOwner(), Lease: time.Hour,
+		})
 	}
 	if err == nil {
 		t.Error("a store on a standby answers")

@@ -96,8 +96,10 @@ func writeFrame(c net.Conn, kind, flags byte, stream uint32, payload []byte) {
 // limit.
 func TestProbeKeepsABodyBack(t *testing.T) {
 	t.Parallel()
-	for timeout, want := range map[time.Duration]probe.Verdict{300 * time.Millisecond: probe.Pass,
-		time.Minute: probe.Fail} {
+	for timeout, want := range map[time.Duration]probe.Verdict{
+		300 * time.Millisecond: probe.Pass,
+		time.Minute:            probe.Fail,
+	} {
 		t.Run(timeout.String(), func(t *testing.T) {
 			t.Parallel()
 			api := new(orders)

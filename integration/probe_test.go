@@ -117,7 +117,8 @@ const lateAfter = 200 * time.Millisecond
 // newProxy returns a proxy in front of an API, whose answers at /orders/late are late after that time. It asks auth,
 // which may be nil, whether a caller may call.
 func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late time.Duration,
-	auth *url.URL) *proxy.Proxy {
+	auth *url.URL,
+) *proxy.Proxy {
 	t.Helper()
 	profile := options.Profile
 	to := mustParse(t, serve(t, api))

@@ -183,8 +183,10 @@ func abandonedAt(t *testing.T, s retrysafe.Inspector, n int) {
 // Seen to fail with owner, fence and state not compared by Complete of each store (the zombie's answer was accepted,
 // and on SQLite every retry got it), and with the entry of the trail not saved.
 func TestResolveAfterAKillBesideAZombie(t *testing.T) {
-	for _, action := range []retrysafe.ResolveAction{retrysafe.ResolveComplete, retrysafe.ResolveFail,
-		retrysafe.ResolveRelease} {
+	for _, action := range []retrysafe.ResolveAction{
+		retrysafe.ResolveComplete, retrysafe.ResolveFail,
+		retrysafe.ResolveRelease,
+	} {
 		t.Run("sqlite/"+string(action), func(t *testing.T) {
 			t.Parallel()
 			name := filepath.Join(t.TempDir(), "keys.db")

@@ -140,7 +140,8 @@ func (r *Relay) settle(ctx context.Context, l leased, results []settled) (n int,
 // settleOnce runs one settle statement with a timeout of its own, even if the lease's context has just ended: the
 // result counts unless another relay has taken the batch.
 func (r *Relay) settleOnce(ctx context.Context, settle func(context.Context, leased, []settled) (int, error),
-	l leased, results []settled) (int, error) {
+	l leased, results []settled,
+) (int, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), databaseTime)
 	defer cancel()
 	return settle(ctx, l, results)

@@ -9,8 +9,10 @@ import (
 // Delays are drawn below a limit that doubles. Seen to fail with no doubling, with no jitter, and with no upper limit.
 func TestDelay(t *testing.T) {
 	r := NewRelay(nil, nil, RelayOptions{FirstDelay: time.Second, MaxDelay: 10 * time.Second})
-	for try, limit := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second,
-		5: 10 * time.Second, 1000: 10 * time.Second} {
+	for try, limit := range map[int]time.Duration{
+		1: time.Second, 2: 2 * time.Second, 4: 8 * time.Second,
+		5: 10 * time.Second, 1000: 10 * time.Second,
+	} {
 		var least, most time.Duration = limit, 0
 		for range 1000 {
 			d := r.delay(try)

@@ -41,8 +41,10 @@ func roots() []root {
 		},
 		{
 			text:    "a key does not keep requests apart that come at the same time",
-			shownBy: []string{"C01", "G03"}, takes: []string{"C02", "C03", "C04", "C05", "C06", "C07", "C09", "F07",
-				"F08", "F09", "G04"},
+			shownBy: []string{"C01", "G03"}, takes: []string{
+				"C02", "C03", "C04", "C05", "C06", "C07", "C09", "F07",
+				"F08", "F09", "G04",
+			},
 		},
 		{
 			text:    "the request of a retry is not compared with the first one",

@@ -190,8 +190,10 @@ func TestOnlyRequestsWithAKeyAreAskedAbout(t *testing.T) {
 
 // Seen to fail with the checks of scheme, user and fragment taken out of newAuthorizer, one at a time.
 func TestBadAuthURLs(t *testing.T) {
-	for _, bad := range []string{"auth/check", "ftp://auth", "http://", "http://me:secret@auth", "h2c://auth",
-		"http://auth#x"} {
+	for _, bad := range []string{
+		"auth/check", "ftp://auth", "http://", "http://me:secret@auth", "h2c://auth",
+		"http://auth#x",
+	} {
 		_, err := proxy.New(retrysafe.New(nil, retrysafe.Options{}), httpsafe.ScopeNone(), proxy.Options{
 			Upstream: proxy.Upstream{URL: mustURL("http://x")}, AuthURL: mustURL(bad),
 		})

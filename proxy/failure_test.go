@@ -70,7 +70,8 @@ func TestAnUpstreamThatCannotBeReachedReleasesTheKey(t *testing.T) {
 		s.options.Default.HTTP.Profile = httpsafe.IETF()
 		s.options.Default.HTTP.Profile.Class = httpsafe.StoreAll
 		s.options.Transport = &http.Transport{DialContext: func(ctx context.Context, network,
-			address string) (net.Conn, error) {
+			address string,
+		) (net.Conn, error) {
 			if down.Load() {
 				address = "127.0.0.1:1"
 			}
@@ -101,12 +102,17 @@ func TestAnUpstreamThatFailsAfterItWasAskedIsNotAskedAgain(t *testing.T) {
 		code   string
 	}{
 		{"the connection is closed", func(net.Conn, *http.Request) {}, nil, 502, "upstream-failed"},
-		{"the connection is reset", func(c net.Conn, _ *http.Request) { c.(*net.TCPConn).SetLinger(0) }, nil, 502,
-			"upstream-failed"},
-		{"the answer is no HTTP", func(c net.Conn, _ *http.Request) { io.WriteString(c, "hello\r\n\r\n") }, nil, 502,
-			"upstream-failed"},
+		{
+			"the connection is reset", func(c net.Conn, _ *http.Request) { c.(*net.TCPConn).SetLinger(0) }, nil, 502,
+			"upstream-failed",
+		},
+		{
+			"the answer is no HTTP", func(c net.Conn, _ *http.Request) { io.WriteString(c, "hello\r\n\r\n") }, nil, 502,
+			"upstream-failed",
+		},
 		{"the header breaks off", func(c net.Conn,
-			_ *http.Request) {
+			_ *http.Request,
+		) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-")
 		}, nil, 502, "upstream-failed"},
 		// Seen to fail with fetch taken out: the connection to the client is cut, and nothing is kept.
@@ -275,7 +281,8 @@ func TestTheBodyLimitIsNotTheWorks(t *testing.T) {
 		s.options.Default.BodyTimeout = 50 * time.Millisecond
 		s.wrap = func(next http.Handler) http.Handler {
 			return http.HandlerFunc(func(w http.ResponseWriter,
-				r *http.Request) {
+				r *http.Request,
+			) {
 				watched <- r.Context()
 				next.ServeHTTP(w, r)
 			})

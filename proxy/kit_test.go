@@ -51,8 +51,10 @@ func newKit(t *testing.T, upstream string, changes ...change) *kit {
 		t.Fatal(err)
 	}
 	k := &kit{t: t, more: make(chan struct{}, 100)}
-	s := setup{scope: httpsafe.ScopeNone(), store: memstore.New(memstore.Options{}),
-		wrap: func(h http.Handler) http.Handler { return h }}
+	s := setup{
+		scope: httpsafe.ScopeNone(), store: memstore.New(memstore.Options{}),
+		wrap: func(h http.Handler) http.Handler { return h },
+	}
 	s.options.Upstream.URL = u
 	s.options.Observer = k
 	for _, c := range changes {

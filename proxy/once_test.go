@@ -109,8 +109,10 @@ func TestNothingIsSentTwiceWhenAReusedConnectionDies(t *testing.T) {
 		{"empty body, X-Idempotency-Key", "POST", "", keyIn("X-Idempotency-Key"), nil},
 		{"body, X-Idempotency-Key", "POST", "a=1", keyIn("X-Idempotency-Key"), []change{again}},
 		{"empty body, PayPal-Request-Id", "POST", "", keyIn("PayPal-Request-Id"), []change{profile(httpsafe.PayPal())}},
-		{"empty body, both headers", "POST", "", append(keyIn("PayPal-Request-Id"), keyIn("Idempotency-Key")...),
-			[]change{profile(httpsafe.PayPal())}},
+		{
+			"empty body, both headers", "POST", "", append(keyIn("PayPal-Request-Id"), keyIn("Idempotency-Key")...),
+			[]change{profile(httpsafe.PayPal())},
+		},
 		{"empty body, Cko-Idempotency-Key", "POST", "", keyIn("Cko-Idempotency-Key"), []change{profile(httpsafe.Checkout())}},
 		{"empty body, no key", "POST", "", nil, nil},
 		{"empty body that can be had again, no key", "POST", "", nil, []change{again}},

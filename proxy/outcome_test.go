@@ -180,8 +180,10 @@ func TestWhatAGatewayMayHaveMadeUp(t *testing.T) {
 		{"503 that says when to come back", 503, retryAfter, "", httpsafe.IETF(), nil, true},
 		{"408 that says when to come back", 408, retryAfter, "", httpsafe.PayPal(), nil, true},
 		{"502 that says when to come back", 502, retryAfter, "", httpsafe.PayPal(), nil, false},
-		{"503 that says when to come back, in a profile that stores it", 503, retryAfter, "", httpsafe.IETFStrict(),
-			nil, false},
+		{
+			"503 that says when to come back, in a profile that stores it", 503, retryAfter, "", httpsafe.IETFStrict(),
+			nil, false,
+		},
 		{"503 of a guard that has released its key", 503, released, "", httpsafe.IETF(), nil, true},
 		{"502 of a guard that has released its key", 502, released, "", httpsafe.IETFStrict(), nil, true},
 		{"a problem that says that nothing ran", 502, notExecuted, no, httpsafe.IETF(), nil, true},
@@ -229,8 +231,10 @@ func TestATransportThatReportsNothingIsNotTrustedToHaveSentNothing(t *testing.T)
 		code   string
 	}{
 		{"no hooks", func(*httptrace.ClientTrace) {}, "upstream-failed"},
-		{"it wanted a connection and got none", func(trace *httptrace.ClientTrace) { trace.GetConn("api:80") },
-			"upstream-unreachable"},
+		{
+			"it wanted a connection and got none", func(trace *httptrace.ClientTrace) { trace.GetConn("api:80") },
+			"upstream-unreachable",
+		},
 		{"it got a connection", func(trace *httptrace.ClientTrace) {
 			trace.GetConn("api:80")
 			trace.GotConn(httptrace.GotConnInfo{Conn: &net.TCPConn{}})

@@ -15,8 +15,10 @@ func TestThePolicyPageTellsOfEveryRoute(t *testing.T) {
 	up := newUpstream(t, ok)
 	k := newKit(t, up.URL, func(s *setup) {
 		s.options.PublicURL = "https://api.example.com"
-		s.options.Routes = []proxy.Route{{Pattern: "POST /payments", HTTP: httpsafe.Options{Required: true}},
-			{Pattern: "/raw/", Unguarded: true}}
+		s.options.Routes = []proxy.Route{
+			{Pattern: "POST /payments", HTTP: httpsafe.Options{Required: true}},
+			{Pattern: "/raw/", Unguarded: true},
+		}
 	})
 	got := k.send("GET", proxy.PolicyPath, "", "Accept", "application/json")
 	var page struct {
@@ -49,8 +51,10 @@ func TestTheStatusOfALongOperation(t *testing.T) {
 		profile := httpsafe.IETF()
 		profile.ScopeRoute = routed
 		k := newKit(t, up.URL, func(s *setup) {
-			s.options.Routes = []proxy.Route{{Pattern: "POST /reports/{id}",
-				HTTP: httpsafe.Options{InFlightStatus: true, Profile: profile}}}
+			s.options.Routes = []proxy.Route{{
+				Pattern: "POST /reports/{id}",
+				HTTP:    httpsafe.Options{InFlightStatus: true, Profile: profile},
+			}}
 		})
 		first := make(chan answer)
 		go func() { first <- k.post("/reports/1", "", "k") }()

@@ -17,10 +17,14 @@ import (
 func ok(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "ok") }
 
 func TestWhatTheUpstreamGets(t *testing.T) {
-	forwarded := []string{"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "gopher",
-		"Forwarded", "for=6.6.6.6"}
-	hop := []string{"Connection", "X-Hop, close", "X-Hop", "1", "Keep-Alive", "1", "Proxy-Connection", "1",
-		"Proxy-Authorization", "x"}
+	forwarded := []string{
+		"X-Forwarded-For", "6.6.6.6", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "gopher",
+		"Forwarded", "for=6.6.6.6",
+	}
+	hop := []string{
+		"Connection", "X-Hop, close", "X-Hop", "1", "Keep-Alive", "1", "Proxy-Connection", "1",
+		"Proxy-Authorization", "x",
+	}
 	trust := func(s *setup) { s.options.Upstream.TrustForwarded = true }
 	for _, c := range []struct {
 		name    string
@@ -33,8 +37,10 @@ func TestWhatTheUpstreamGets(t *testing.T) {
 		{"the client's address", nil, nil, "X-Forwarded-For", is("127.0.0.1"), false},
 		{"nothing that the client says of it", forwarded, nil, "X-Forwarded-For", is("127.0.0.1"), false},
 		{"no Forwarded", forwarded, nil, "Forwarded", is(""), true},
-		{"the host that was asked", forwarded, nil, "X-Forwarded-Host",
-			func(k *kit) string { return k.server.Listener.Addr().String() }, false},
+		{
+			"the host that was asked", forwarded, nil, "X-Forwarded-Host",
+			func(k *kit) string { return k.server.Listener.Addr().String() }, false,
+		},
 		{"the protocol that was spoken", forwarded, nil, "X-Forwarded-Proto", is("http"), false},
 		{"the trusted proxy's chain", forwarded, trust, "X-Forwarded-For", is("6.6.6.6, 127.0.0.1"), false},
 		{"the trusted proxy's protocol", forwarded, trust, "X-Forwarded-Proto", is("gopher"), false},
@@ -43,8 +49,12 @@ func TestWhatTheUpstreamGets(t *testing.T) {
 		{"no Keep-Alive", hop, nil, "Keep-Alive", is(""), true},
 		{"no Proxy-Connection", hop, nil, "Proxy-Connection", is(""), true},
 		{"no Proxy-Authorization", hop, nil, "Proxy-Authorization", is(""), true},
-		{"no encoding that the client did not ask for", []string{"Accept-Encoding", ""}, nil, "Accept-Encoding",
-			is(""), false},
+		{
+			"no encoding that the client did not ask for",
+			[]string{"Accept-Encoding", ""},
+			nil, "Accept-Encoding",
+			is(""), false,
+		},
 		{"no user agent of ours", []string{"User-Agent", ""}, nil, "User-Agent", is(""), true},
 		{"the key as it came", []string{"Idempotency-Key", `"k-1"`}, nil, "Idempotency-Key", is(`"k-1"`), false},
 		{"the key, renamed or not", []string{"X-Idempotency-Key", "k-1"}, nil, "X-Idempotency-Key", is("k-1"), false},
@@ -122,8 +132,10 @@ func TestRoutes(t *testing.T) {
 	k := newKit(t, up.URL, func(s *setup) {
 		s.options.Routes = []proxy.Route{
 			{Pattern: "POST /payments", HTTP: required},
-			{Pattern: "POST /payments/{id}/refunds",
-				HTTP: httpsafe.Options{KeySource: httpsafe.NaturalKey{PathValues: []string{"id"}}}},
+			{
+				Pattern: "POST /payments/{id}/refunds",
+				HTTP:    httpsafe.Options{KeySource: httpsafe.NaturalKey{PathValues: []string{"id"}}},
+			},
 			{Pattern: "/dirs/", HTTP: required},
 			{Pattern: "POST api.example.com/", HTTP: required},
 			{Pattern: "/open/", Unguarded: true},

@@ -82,8 +82,10 @@ func TestEventStreamsArriveAtOnce(t *testing.T) {
 	}{
 		{"without a key", "text/event-stream", "", func(*setup) {}},
 		{"with a key", "text/event-stream; charset=utf-8", "k", func(*setup) {}},
-		{"with a key, on a route that streams", "application/x-ndjson", "k",
-			func(s *setup) { s.options.Default.Stream = true }},
+		{
+			"with a key, on a route that streams", "application/x-ndjson", "k",
+			func(s *setup) { s.options.Default.Stream = true },
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			next := make(chan struct{})
@@ -327,7 +329,8 @@ func TestOnlyWebSocketsOpenATunnel(t *testing.T) {
 func TestHTTP2BothWays(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
 	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+		r *http.Request,
+	) {
 		io.WriteString(w, r.Proto)
 	}))
 	secure.EnableHTTP2 = true

@@ -187,8 +187,10 @@ func TestStoppingLeavesMessagesAtOnce(t *testing.T) {
 // A handler that wraps another guard's answer must not have it taken for its own guard's. Seen to fail with the
 // work's own error taken out of the root's situationOf: a retryable failure was of unknown outcome.
 func TestHandlersErrorIsNotTheGuards(t *testing.T) {
-	for _, inner := range []error{retrysafe.ErrStoreFailed, retrysafe.ErrShutdown,
-		&retrysafe.Refusal{Reason: retrysafe.ErrMismatch}} {
+	for _, inner := range []error{
+		retrysafe.ErrStoreFailed, retrysafe.ErrShutdown,
+		&retrysafe.Refusal{Reason: retrysafe.ErrMismatch},
+	} {
 		bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 			err := retrysafe.Retryable(fmt.Errorf("inner: %w", inner))
 			k.want(k.handle(order(1), err), queuesafe.Retryable, queuesafe.Later)
@@ -259,8 +261,10 @@ func TestMessageIsKeptWhileItIsHandled(t *testing.T) {
 
 func TestDelaysGrowWithinBounds(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{MinDelay: 4 * time.Second, MaxDelay: time.Minute}, func(k *kit) {
-		longest := []time.Duration{0: 4 * time.Second, 1: 4 * time.Second, 2: 8 * time.Second, 3: 16 * time.Second,
-			9: time.Minute, 19: time.Minute}
+		longest := []time.Duration{
+			0: 4 * time.Second, 1: 4 * time.Second, 2: 8 * time.Second, 3: 16 * time.Second,
+			9: time.Minute, 19: time.Minute,
+		}
 		for n, d := range longest {
 			if d == 0 {
 				continue

@@ -33,8 +33,10 @@ func TestKeys(t *testing.T) {
 		{"two lines", byHeader, header("a-1", "a-1"), "!"},
 		{"empty", byHeader, header(""), ""},
 		{"no header", byHeader, body(""), ""},
-		{"two spellings", byHeader, queuesafe.Message{Header: queuesafe.Header{"Idempotency-Key": {"a"},
-			"idempotency-key": {"b"}}}, "!"},
+		{"two spellings", byHeader, queuesafe.Message{Header: queuesafe.Header{
+			"Idempotency-Key": {"a"},
+			"idempotency-key": {"b"},
+		}}, "!"},
 		{"ID", queuesafe.KeyByID(), queuesafe.Message{ID: "m-1"}, "m-1"},
 		{"no ID", queuesafe.KeyByID(), header("a-1"), ""},
 		{"position", queuesafe.KeyByPosition(), queuesafe.Message{Source: "orders/3", Position: "17"}, "orders%2F3/17"},
@@ -45,8 +47,10 @@ func TestKeys(t *testing.T) {
 		{"not JSON", byField, body(`order=17`), "!"},
 		{"first of three", first, queuesafe.Message{ID: "m-1", Header: queuesafe.Header{queuesafe.KeyHeader: {"a"}}}, "a"},
 		{"second of three", first, queuesafe.Message{ID: "m-1", Position: "3"}, "m-1"},
-		{"malformed is not missing", first, queuesafe.Message{ID: "m-1",
-			Header: queuesafe.Header{queuesafe.KeyHeader: {`"a`}}}, "!"},
+		{"malformed is not missing", first, queuesafe.Message{
+			ID:     "m-1",
+			Header: queuesafe.Header{queuesafe.KeyHeader: {`"a`}},
+		}, "!"},
 		{"none of three", first, queuesafe.Message{}, ""},
 	} {
 		got, err := c.find(c.m)
@@ -100,8 +104,11 @@ func TestFingerprints(t *testing.T) {
 		{"raw, other spaces", queuesafe.Options{}, spaced, true},
 		{"raw, a header that does not count", queuesafe.Options{}, typed, false},
 		{"a header that counts", queuesafe.Options{FingerprintHeaders: []string{"TYPE"}}, typed, true},
-		{"JSON, other spaces", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(fingerprint.Fields{})},
-			spaced, false},
+		{
+			"JSON, other spaces",
+			queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(fingerprint.Fields{})},
+			spaced, false,
+		},
 		{"JSON, other time", queuesafe.Options{Fingerprint: queuesafe.FingerprintJSON(fingerprint.Fields{})}, later, true},
 		{"without the time", queuesafe.Options{Fingerprint: noTime, Secret: []byte("s")}, later, false},
 		{"none", queuesafe.Options{Fingerprint: queuesafe.FingerprintNone()}, later, false},

@@ -166,7 +166,8 @@ func TestCheckPasses(t *testing.T) {
 		},
 		"reconcile": func(c *setup) {
 			c.policy.OnAbandoned = retrysafe.Reconcile(func(context.Context, *retrysafe.Attempt,
-				retrysafe.Record) (*retrysafe.Result, error) {
+				retrysafe.Record,
+			) (*retrysafe.Result, error) {
 				return nil, nil
 			})
 		},
@@ -208,8 +209,10 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"the request fails":  {func(c *setup) { c.scope = httpsafe.ScopeHeader("X-Tenant") }, "got 401"},
 		"the request panics": {func(c *setup) { c.handler = func(*shop) http.HandlerFunc { return nil } }, "panicked"},
 		"nothing is counted": {func(c *setup) { c.effects = func() int { return 0 } }, "has 0 effects, want 1"},
-		"the key is not used": {func(c *setup) { c.request = func(string) *http.Request { return request("one") } },
-			"has 0 effects, want 1"},
+		"the key is not used": {
+			func(c *setup) { c.request = func(string) *http.Request { return request("one") } },
+			"has 0 effects, want 1",
+		},
 		"no middleware": {func(c *setup) {
 			c.outside = func(s *shop, _ http.Handler) http.Handler { return http.HandlerFunc(s.plain) }
 		}, "wrapped in httpsafe.Middleware"},

@@ -111,8 +111,10 @@ func (c *Client) Call(ctx context.Context, o Outgoing, send Send) error {
 		x.request = proto.Clone(o.Request)
 		digest = retrysafe.NaturalID(o.Method, deterministic(x.request))
 	}
-	return c.engine.Call(ctx, client.Request{Method: o.Method, Origin: o.Target, Name: "CALL " + o.Method,
-		Digest: digest}, x)
+	return c.engine.Call(ctx, client.Request{
+		Method: o.Method, Origin: o.Target, Name: "CALL " + o.Method,
+		Digest: digest,
+	}, x)
 }
 
 // Resumed is a call of the journal that was made again, and what came of it. Response is nil if Err is not.
@@ -125,7 +127,8 @@ type Invoke func(ctx context.Context, method string, in, out proto.Message, md M
 // Resume makes the calls to a target again that the journal has pending, see grpcsafe.Client.Resume. Types of messages
 // that are linked into the program are used; a method whose descriptor is not is an error in Resumed.
 func (c *Client) Resume(ctx context.Context, target string, invoke Invoke,
-	result func(ctx context.Context, r Resumed) error) error {
+	result func(ctx context.Context, r Resumed) error,
+) error {
 	mine := func(e client.Entry) bool { return strings.HasPrefix(e.Method, "/") && e.URL == target }
 	return client.Resume(ctx, c.engine, mine, func(ctx context.Context, e client.Entry) (proto.Message, error) {
 		method, err := methodNamed(e.Method)

@@ -52,14 +52,16 @@ func FingerprintFields(fields ...string) FingerprintMethod {
 	if len(fields) == 0 {
 		err = errors.New("FingerprintFields needs at least one field")
 	}
-	return FingerprintMethod{name: "protofields1-" + shortHash(fields...), err: err,
+	return FingerprintMethod{
+		name: "protofields1-" + shortHash(fields...), err: err,
 		ofMessage: func(_ string, m proto.Message) string {
 			parts := make([]string, len(chosen))
 			for i, f := range chosen {
 				parts[i] = f.bytes(m)
 			}
 			return retrysafe.Scope(parts...)
-		}}
+		},
+	}
 }
 
 // FingerprintFunc compares the texts that f returns for requests. name stands for f in the records: change it

@@ -38,16 +38,20 @@ func FuzzDecode(f *testing.F) {
 
 // A path that is accepted can be looked up in any message.
 func FuzzField(f *testing.F) {
-	for _, path := range []string{"request_id", "requestId", "customer.name", "labels", "labels.key", "", ".",
-		"customer.name.x"} {
+	for _, path := range []string{
+		"request_id", "requestId", "customer.name", "labels", "labels.key", "", ".",
+		"customer.name.x",
+	} {
 		f.Add(path, "x")
 	}
 	f.Fuzz(func(t *testing.T, path, value string) {
 		if !isPath(path) {
 			return
 		}
-		for _, m := range []proto.Message{&shoppb.CreateRequest{},
-			&shoppb.CreateRequest{Customer: &shoppb.Customer{}}, (*shoppb.CreateRequest)(nil)} {
+		for _, m := range []proto.Message{
+			&shoppb.CreateRequest{},
+			&shoppb.CreateRequest{Customer: &shoppb.Customer{}}, (*shoppb.CreateRequest)(nil),
+		} {
 			_ = field(path).bytes(m)
 			_, _ = field(path).text(m)
 			if m.ProtoReflect().IsValid() && field(path).set(m, value) {

@@ -72,8 +72,10 @@ func TestCanceledCallsMayBeRetried(t *testing.T) {
 }
 
 func TestPushback(t *testing.T) {
-	for after, want := range map[time.Duration]string{0: "-1", 1: "1", time.Millisecond: "1",
-		1500 * time.Microsecond: "2", time.Second: "1000"} {
+	for after, want := range map[time.Duration]string{
+		0: "-1", 1: "1", time.Millisecond: "1",
+		1500 * time.Microsecond: "2", time.Second: "1000",
+	} {
 		if got := pushbackOf(after); got != want {
 			t.Errorf("%v: %s, want %s", after, got, want)
 		}
@@ -96,8 +98,10 @@ func TestFingerprintNamesTheEncoding(t *testing.T) {
 
 func TestMethodsMatch(t *testing.T) {
 	all := Methods{"a.v1.B/C", "/a.v1.D/*"}
-	for method, want := range map[string]bool{"/a.v1.B/C": true, "/a.v1.B/D": false, "/a.v1.D/X": true,
-		"/a.v1.DD/X": false} {
+	for method, want := range map[string]bool{
+		"/a.v1.B/C": true, "/a.v1.B/D": false, "/a.v1.D/X": true,
+		"/a.v1.DD/X": false,
+	} {
 		if got := all.have(method); got != want {
 			t.Errorf("%s: %v", method, got)
 		}

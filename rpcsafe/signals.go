@@ -41,10 +41,14 @@ const (
 
 // signals returns the table, which docs/grpc.md explains. The first row that fits counts; OK is above all of them.
 func signals() []signal {
-	notDone := []code.Code{code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED, code.Code_ABORTED,
-		code.Code_UNIMPLEMENTED}
-	unclear := []code.Code{code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DATA_LOSS, code.Code_DEADLINE_EXCEEDED,
-		code.Code_CANCELLED}
+	notDone := []code.Code{
+		code.Code_UNAUTHENTICATED, code.Code_PERMISSION_DENIED, code.Code_ABORTED,
+		code.Code_UNIMPLEMENTED,
+	}
+	unclear := []code.Code{
+		code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DATA_LOSS, code.Code_DEADLINE_EXCEEDED,
+		code.Code_CANCELLED,
+	}
 	return []signal{
 		{"outcome-resumes", []string{ReasonOutcomeUnknown}, nil, aTime, true, client.MayHaveRun},
 		{"outcome-unknown", []string{ReasonOutcomeUnknown}, nil, nothingElse, false, client.MayHaveRun},
@@ -53,17 +57,27 @@ func signals() []signal {
 		{"key-expired", []string{ReasonKeyExpired, ReasonUnreadable}, nil, nothingElse, false, client.MayHaveRun},
 		{client.InFlight, []string{ReasonInFlight}, nil, nothingElse, true, client.MayHaveRun},
 		{"try-later", []string{ReasonStoreUnavailable, ReasonKeyQuota}, nil, nothingElse, true, client.DidNothing},
-		{"refused", []string{ReasonKeyMissing, ReasonKeyMalformed, ReasonScopeUnresolved, ReasonNotSupported,
-			ReasonNotProtobuf}, nil, nothingElse, false, client.DidNothing},
+		{"refused", []string{
+			ReasonKeyMissing, ReasonKeyMalformed, ReasonScopeUnresolved, ReasonNotSupported,
+			ReasonNotProtobuf,
+		}, nil, nothingElse, false, client.DidNothing},
 		{"replayed-failure", nil, unclear, theMarker, false, client.MayHaveRun},
 		{"replayed", nil, nil, theMarker, false, client.Answered},
 		{"cut-off", nil, []code.Code{code.Code_RESOURCE_EXHAUSTED}, aBeginning, true, client.MayHaveRun},
 		{"exhausted", nil, []code.Code{code.Code_RESOURCE_EXHAUSTED}, nothingElse, true, client.DidNothing},
 		{"unavailable", nil, []code.Code{code.Code_UNAVAILABLE}, nothingElse, true, client.MayHaveRun},
-		{"no-answer", nil, []code.Code{code.Code_DEADLINE_EXCEEDED, code.Code_CANCELLED}, nothingElse, true,
-			client.MayHaveRun},
-		{"server-error", nil, []code.Code{code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DATA_LOSS}, nothingElse,
-			true, client.MayHaveRun},
+		{
+			"no-answer", nil,
+			[]code.Code{code.Code_DEADLINE_EXCEEDED, code.Code_CANCELLED},
+			nothingElse, true,
+			client.MayHaveRun,
+		},
+		{
+			"server-error", nil,
+			[]code.Code{code.Code_UNKNOWN, code.Code_INTERNAL, code.Code_DATA_LOSS},
+			nothingElse,
+			true, client.MayHaveRun,
+		},
 		{"not-done", nil, notDone, nothingElse, false, client.DidNothing},
 		{"answer", nil, nil, nothingElse, false, client.Answered},
 	}

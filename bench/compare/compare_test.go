@@ -58,13 +58,19 @@ func TestMatrixHasACellForEachSubject(t *testing.T) {
 		for i, v := range verdicts {
 			report.Outcomes = append(report.Outcomes, probe.Outcome{ID: cases.All()[i].ID, Verdict: v})
 		}
-		return result{subject: subject{Name: name, Column: name},
-			reports: map[string]*probe.Report{"none": report, "ietf": report}}
+		return result{
+			subject: subject{Name: name, Column: name},
+			reports: map[string]*probe.Report{"none": report, "ietf": report},
+		}
 	}
-	text := matrix([]result{found("left", probe.Pass, probe.Fail, probe.NA),
-		found("right", probe.Warn, probe.NA, probe.NA)}, "none")
-	for _, want := range []string{"| case | checks | left | right |\n|", "| B01 | ", " | pass | warn |\n",
-		" | **FAIL** | – |\n"} {
+	text := matrix([]result{
+		found("left", probe.Pass, probe.Fail, probe.NA),
+		found("right", probe.Warn, probe.NA, probe.NA),
+	}, "none")
+	for _, want := range []string{
+		"| case | checks | left | right |\n|", "| B01 | ", " | pass | warn |\n",
+		" | **FAIL** | – |\n",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -76,10 +82,14 @@ func TestMatrixHasACellForEachSubject(t *testing.T) {
 
 // Seen to fail with BROKEN left out.
 func TestEveryVerdictOfTheOverviewIsCounted(t *testing.T) {
-	report := &probe.Report{Outcomes: []probe.Outcome{{ID: "B01", Verdict: probe.Broken},
-		{ID: "B02", Verdict: probe.Fail}}}
-	rows := totalRows(result{subject: subject{Name: "x", Column: "x"},
-		reports: map[string]*probe.Report{"none": report, "ietf": report}})
+	report := &probe.Report{Outcomes: []probe.Outcome{
+		{ID: "B01", Verdict: probe.Broken},
+		{ID: "B02", Verdict: probe.Fail},
+	}}
+	rows := totalRows(result{
+		subject: subject{Name: "x", Column: "x"},
+		reports: map[string]*probe.Report{"none": report, "ietf": report},
+	})
 	if len(rows) != 2 || rows[0][3] != "1, 1 BROKEN" {
 		t.Errorf("got %q", rows)
 	}

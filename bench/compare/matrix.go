@@ -19,8 +19,10 @@ func overview(results []result) string {
 	var b strings.Builder
 	b.WriteString(overviewNotes)
 	b.WriteString("\n## Totals\n\n")
-	b.WriteString(table(results, []string{"rules", "subject", "version", "FAIL", "WARN", "INFO", "PASS", "N/A",
-		"retry-safe"}, totalRows))
+	b.WriteString(table(results, []string{
+		"rules", "subject", "version", "FAIL", "WARN", "INFO", "PASS", "N/A",
+		"retry-safe",
+	}, totalRows))
 	for _, profile := range profiles() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", heading(profile), meaning(profile))
 		b.WriteString(matrix(results, profile))

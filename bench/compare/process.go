@@ -99,8 +99,10 @@ func newProcess(s subject, profile, dir string) (*process, error) {
 		return nil, err
 	}
 	r := role{name: s.Name, profile: profile, address: address, dir: dir, server: s.installed}
-	return &process{command: func() *exec.Cmd { return s.command(r) }, address: address,
-		log: filepath.Join(dir, "log")}, nil
+	return &process{
+		command: func() *exec.Cmd { return s.command(r) }, address: address,
+		log: filepath.Join(dir, "log"),
+	}, nil
 }
 
 // ownCommand serves the role by this program.

@@ -38,8 +38,10 @@ func (r role) playFiber(ctx context.Context) error {
 		return c.Status(http.StatusInternalServerError).JSON(fiber.Map{"error": "broken"})
 	})
 	app.Get("/orders", orders.tell("orders"))
-	return app.Listen(r.address, fiber.ListenConfig{DisableStartupMessage: true, GracefulContext: ctx,
-		ShutdownTimeout: time.Second})
+	return app.Listen(r.address, fiber.ListenConfig{
+		DisableStartupMessage: true, GracefulContext: ctx,
+		ShutdownTimeout: time.Second,
+	})
 }
 
 // fiberConfig is the default. For the draft's rules it has the draft's header, and takes the draft's keys, which

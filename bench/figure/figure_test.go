@@ -18,8 +18,12 @@ func TestVerdict(t *testing.T) {
 		want    figure.Verdict
 	}{
 		{"each repetition reaches the target", []float64{0.91, 0.9, 0.95}, figure.AtLeast(0.9), figure.Met},
-		{"the median reaches it, one repetition does not", []float64{0.1, 0.9, 0.95}, figure.AtLeast(0.9),
-			figure.WithinSpread},
+		{
+			"the median reaches it, one repetition does not",
+			[]float64{0.1, 0.9, 0.95},
+			figure.AtLeast(0.9),
+			figure.WithinSpread,
+		},
 		{"the median is below though one repetition is above", []float64{0.1, 0.8, 2}, figure.AtLeast(0.9), figure.Missed},
 		{"at most, by each", []float64{1, 2, 1.5}, figure.AtMost(2), figure.Met},
 		{"at most, but for one", []float64{1, 2, 30}, figure.AtMost(2), figure.WithinSpread},

@@ -3,8 +3,9 @@ package filejournal
 import (
 	"bufio"
 	"bytes"
-	"github.com/retrysafe/retrysafe/client"
 	"testing"
+
+	"github.com/retrysafe/retrysafe/client"
 )
 
 // Whatever the lines are, reading them invents nothing, and what is appended after them is read back.

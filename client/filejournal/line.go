@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/retrysafe/retrysafe/client"
 	"hash/crc32"
 	"os"
+
+	"github.com/retrysafe/retrysafe/client"
 )
 
 // logLine is a line of a Journal: the CRC-32C of the rest in eight hex digits, a space, and this as JSON. One of

@@ -109,19 +109,31 @@ func TestCallsThatLookAlikeMustBeNamed(t *testing.T) {
 	}{
 		{name: "the same twice", firstBody: "a", secondBody: "a", refused: client.ErrUnnamedCall},
 		{name: "another body", firstBody: "a", secondBody: "b", refused: client.ErrUnnamedCall},
-		{name: "another query", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/mails?x",
-			refused: client.ErrUnnamedCall},
-		{name: "another path", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/letters",
-			differentKeys: true},
-		{name: "another origin", firstBody: "a", secondBody: "a", secondURL: "http://mail.example/mails",
-			differentKeys: true},
+		{
+			name: "another query", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/mails?x",
+			refused: client.ErrUnnamedCall,
+		},
+		{
+			name: "another path", firstBody: "a", secondBody: "a", secondURL: "https://mail.example/letters",
+			differentKeys: true,
+		},
+		{
+			name: "another origin", firstBody: "a", secondBody: "a", secondURL: "http://mail.example/mails",
+			differentKeys: true,
+		},
 		{name: "one is named", secondName: "second", firstBody: "a", secondBody: "a", differentKeys: true},
-		{name: "both are named", firstName: "first", secondName: "second", firstBody: "a", secondBody: "a",
-			differentKeys: true},
-		{name: "one name, the same request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "a",
-			sameKeys: true},
-		{name: "one name, another request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "b",
-			refused: retrysafe.ErrMismatch},
+		{
+			name: "both are named", firstName: "first", secondName: "second", firstBody: "a", secondBody: "a",
+			differentKeys: true,
+		},
+		{
+			name: "one name, the same request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "a",
+			sameKeys: true,
+		},
+		{
+			name: "one name, another request", firstName: "first", secondName: "first", firstBody: "a", secondBody: "b",
+			refused: retrysafe.ErrMismatch,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			base := &script{answers: []answerFunc{reply(201)}}

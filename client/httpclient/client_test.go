@@ -32,8 +32,10 @@ type till struct {
 
 func newTill(t *testing.T, answers ...answerFunc) *till {
 	k := &till{T: t, path: filepath.Join(t.TempDir(), "journal"), base: &script{answers: answers}}
-	k.options = httpclient.Options{Options: client.Options{Attempts: 2, Backoff: 1,
-		Budget: client.RetryBudget{Tokens: -1}}}
+	k.options = httpclient.Options{Options: client.Options{
+		Attempts: 2, Backoff: 1,
+		Budget: client.RetryBudget{Tokens: -1},
+	}}
 	k.restart()
 	return k
 }
@@ -107,7 +109,8 @@ func TestResumeGoesOnUnderTheSameKey(t *testing.T) {
 	}
 	before := k.base.sent[0]
 	k.options.AuthorizeFunc = func(r *http.Request, _ string,
-		_ bool) error {
+		_ bool,
+	) error {
 		r.Header.Set("Authorization", "Bearer new")
 		return nil
 	}

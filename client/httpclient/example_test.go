@@ -153,8 +153,10 @@ func ExampleWithOperation() {
 type echoKey struct{}
 
 func (echoKey) RoundTrip(r *http.Request) (*http.Response, error) {
-	return &http.Response{StatusCode: 201, Header: http.Header{"Echo": {r.Header.Get("Idempotency-Key")}},
-		Body: http.NoBody, Request: r}, nil
+	return &http.Response{
+		StatusCode: 201, Header: http.Header{"Echo": {r.Header.Get("Idempotency-Key")}},
+		Body: http.NoBody, Request: r,
+	}, nil
 }
 
 func ExampleOutcomeUnknownError() {

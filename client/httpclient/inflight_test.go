@@ -30,8 +30,10 @@ func (killedStore) Complete(context.Context, retrysafe.Lease, retrysafe.Result, 
 // Seen to fail with in-flight replies counted as attempts: refused at once, the client gave up after 4 attempts and
 // 2.4 s.
 func TestOneKillOfTheServerIsBridged(t *testing.T) {
-	for _, inFlight := range []retrysafe.InFlightPolicy{retrysafe.Reject(), retrysafe.Wait(5 * time.Second),
-		retrysafe.Wait(10 * time.Second)} {
+	for _, inFlight := range []retrysafe.InFlightPolicy{
+		retrysafe.Reject(), retrysafe.Wait(5 * time.Second),
+		retrysafe.Wait(10 * time.Second),
+	} {
 		t.Run(inFlight.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := memstore.New(memstore.Options{})

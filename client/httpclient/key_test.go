@@ -173,11 +173,15 @@ func TestTheKeyIsTheCallersIfThereIsOne(t *testing.T) {
 		{"WithKey of a form that is not the profile's", httpsafe.Repeatability(), withKey("k1"), "", nil},
 		{"WithKey with spaces that the server would trim", httpsafe.Adyen(), withKey(" k1 "), "", nil},
 		{"WithKey with a line break", httpsafe.Stripe(), withKey("k\r\nX: y"), "", nil},
-		{"both, the same", httpsafe.IETF(),
-			func(r *http.Request) *http.Request { return withKey("mine")(set("Idempotency-Key", `"mine"`)(r)) }, `"mine"`, nil},
-		{"both, different", httpsafe.IETF(),
+		{
+			"both, the same", httpsafe.IETF(),
+			func(r *http.Request) *http.Request { return withKey("mine")(set("Idempotency-Key", `"mine"`)(r)) }, `"mine"`, nil,
+		},
+		{
+			"both, different", httpsafe.IETF(),
 			func(r *http.Request) *http.Request { return withKey("other")(set("Idempotency-Key", `"mine"`)(r)) }, "",
-			retrysafe.ErrMismatch},
+			retrysafe.ErrMismatch,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := play(t, httpclient.Options{Profile: c.profile}, c.change, lost, reply(201))

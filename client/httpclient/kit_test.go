@@ -110,7 +110,8 @@ type played struct {
 
 // play sends one request to a script, in a bubble's time.
 func play(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request,
-	answers ...answerFunc) (p played) {
+	answers ...answerFunc,
+) (p played) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		p = playHere(t, o, change, answers...)
@@ -119,7 +120,8 @@ func play(t *testing.T, o httpclient.Options, change func(*http.Request) *http.R
 }
 
 func playHere(t *testing.T, o httpclient.Options, change func(*http.Request) *http.Request,
-	answers ...answerFunc) (p played) {
+	answers ...answerFunc,
+) (p played) {
 	t.Helper()
 	base := &script{answers: answers}
 	o.Base = base

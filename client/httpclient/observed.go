@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/retrysafe/retrysafe/httpsafe"
 	"io"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // observedSchema is the form of the probe's observed profile that we can read.

@@ -18,25 +18,41 @@ func TestProfileFromObserved(t *testing.T) {
 		marker        string
 	}{
 		{"nothing seen", `"stripe"}`, "Idempotency-Key", "", httpsafe.Bare, 255, "Idempotent-Replayed"},
-		{"another header", `"ietf","header":"X-Request-Key"}`, "X-Request-Key", "", httpsafe.StringOrBare, 255,
-			"Idempotent-Replayed"},
+		{
+			"another header", `"ietf","header":"X-Request-Key"}`, "X-Request-Key", "", httpsafe.StringOrBare, 255,
+			"Idempotent-Replayed",
+		},
 		{"a member", `"ietf","member":"a/b~"}`, "", "/a~1b~0", httpsafe.StringOrBare, 255, "Idempotent-Replayed"},
-		{"a header in place of the member", `"square","header":"Idempotency-Key"}`, "Idempotency-Key", "",
-			httpsafe.Text, 45, ""},
+		{
+			"a header in place of the member", `"square","header":"Idempotency-Key"}`, "Idempotency-Key", "",
+			httpsafe.Text, 45, "",
+		},
 		{"aws in the body", `"aws","member":"ClientToken"}`, "", "/ClientToken", httpsafe.Bare, 64, ""},
-		{"quotes do not work", `"ietf","quoted":false,"bare":true}`, "Idempotency-Key", "", httpsafe.Bare, 255,
-			"Idempotent-Replayed"},
-		{"quotes are part of the key", `"ietf","quoted":true,"bare":true,"same_quoted":false}`, "Idempotency-Key", "",
-			httpsafe.Bare, 255, "Idempotent-Replayed"},
-		{"only quotes work", `"stripe","quoted":true,"bare":false}`, "Idempotency-Key", "", httpsafe.StringOnly, 255,
-			"Idempotent-Replayed"},
-		{"UUIDs", `"stripe","uuid_only":true,"quoted":false,"bare":false}`, "Idempotency-Key", "", httpsafe.UUID4,
-			255, "Idempotent-Replayed"},
-		{"shorter, another marker", `"ietf","max_key":64,"marker":"X-Again"}`, "Idempotency-Key", "",
-			httpsafe.StringOrBare, 64, "X-Again"},
+		{
+			"quotes do not work", `"ietf","quoted":false,"bare":true}`, "Idempotency-Key", "", httpsafe.Bare, 255,
+			"Idempotent-Replayed",
+		},
+		{
+			"quotes are part of the key", `"ietf","quoted":true,"bare":true,"same_quoted":false}`, "Idempotency-Key", "",
+			httpsafe.Bare, 255, "Idempotent-Replayed",
+		},
+		{
+			"only quotes work", `"stripe","quoted":true,"bare":false}`, "Idempotency-Key", "", httpsafe.StringOnly, 255,
+			"Idempotent-Replayed",
+		},
+		{
+			"UUIDs", `"stripe","uuid_only":true,"quoted":false,"bare":false}`, "Idempotency-Key", "", httpsafe.UUID4,
+			255, "Idempotent-Replayed",
+		},
+		{
+			"shorter, another marker", `"ietf","max_key":64,"marker":"X-Again"}`, "Idempotency-Key", "",
+			httpsafe.StringOrBare, 64, "X-Again",
+		},
 		{"longer than it promises", `"adyen","max_key":256}`, "Idempotency-Key", "", httpsafe.Bare, 64, ""},
-		{"what we do not know", `"ietf","news":[1,{"a":2}]}`, "Idempotency-Key", "", httpsafe.StringOrBare, 255,
-			"Idempotent-Replayed"},
+		{
+			"what we do not know", `"ietf","news":[1,{"a":2}]}`, "Idempotency-Key", "", httpsafe.StringOrBare, 255,
+			"Idempotent-Replayed",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, err := httpclient.ProfileFromObserved(strings.NewReader(begin + c.json))

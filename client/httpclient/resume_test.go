@@ -253,8 +253,10 @@ func TestANegativeResumeConcurrencyIsRefused(t *testing.T) {
 func TestResumeLeavesCallsOverGRPCAlone(t *testing.T) {
 	withBacklog(t, 0, inASecond, func(k *backlog) {
 		k.add(1, bankAt)
-		call := client.Entry{ID: "0a", Key: "k", Method: "/shop.v1.Payments/Create", URL: "dns:///shop:443",
-			BegunAt: time.Now()}
+		call := client.Entry{
+			ID: "0a", Key: "k", Method: "/shop.v1.Payments/Create", URL: "dns:///shop:443",
+			BegunAt: time.Now(),
+		}
 		if _, err := k.journal.Begin(k.Context(), call); err != nil {
 			t.Fatal(err)
 		}

@@ -20,12 +20,16 @@ import (
 
 // Seen to fail with a wait that is not random, without the doubling, and without the cap.
 func TestBackoffIsRandomAndBounded(t *testing.T) {
-	bounds := []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
-		500 * time.Millisecond, 500 * time.Millisecond}
+	bounds := []time.Duration{
+		100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond,
+		500 * time.Millisecond, 500 * time.Millisecond,
+	}
 	longest, different := make([]time.Duration, len(bounds)), map[time.Duration]bool{}
 	for range 200 {
-		p := play(t, httpclient.Options{Options: client.Options{Attempts: 6, Backoff: 100 * time.Millisecond,
-			MaxBackoff: 500 * time.Millisecond}}, nil, lost)
+		p := play(t, httpclient.Options{Options: client.Options{
+			Attempts: 6, Backoff: 100 * time.Millisecond,
+			MaxBackoff: 500 * time.Millisecond,
+		}}, nil, lost)
 		wantUnknown(t, p.err, client.GaveUpAttempts)
 		for i := range bounds {
 			wait := p.sent[i+1].at.Sub(p.sent[i].at)
@@ -58,8 +62,10 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		{[]string{"Retry-After: 60"}, time.Minute, 201},
 		{[]string{"Retry-After: 61"}, 0, 429}, // longer than we wait: the caller is told
 		{[]string{"Retry-After: Mon, 02 Jan 2006 15:04:09 GMT", "Date: Mon, 02 Jan 2006 15:04:05 GMT"}, 4 * time.Second, 201},
-		{[]string{"Retry-After: Monday, 02-Jan-06 15:04:09 GMT", "Date: Mon, 02 Jan 2006 15:04:05 GMT"},
-			4 * time.Second, 201},
+		{
+			[]string{"Retry-After: Monday, 02-Jan-06 15:04:09 GMT", "Date: Mon, 02 Jan 2006 15:04:05 GMT"},
+			4 * time.Second, 201,
+		},
 		{[]string{"Retry-After: Sat, 01 Jan 2000 00:00:05 GMT"}, 5 * time.Second, 201}, // a bubble begins with the century
 		{[]string{"Retry-After: Fri, 31 Dec 1999 00:00:00 GMT"}, 0, 201},
 		{[]string{"Retry-After: soon"}, 0, 201},
@@ -141,8 +147,10 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}{{undialled, false}, {reply(429, "Retry-After: 30"), false}, {lost, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
-			transport := newTransport(t, httpclient.Options{Options: client.Options{Backoff: time.Hour,
-				MaxBackoff: time.Hour}, Base: &script{answers: []answerFunc{c.answer}}})
+			transport := newTransport(t, httpclient.Options{Options: client.Options{
+				Backoff:    time.Hour,
+				MaxBackoff: time.Hour,
+			}, Base: &script{answers: []answerFunc{c.answer}}})
 			ended := make(chan error)
 			go func() {
 				response, err := transport.RoundTrip(charge(ctx))
@@ -179,10 +187,14 @@ func TestTheHorizonIsBelowHalfTheRetention(t *testing.T) {
 		{httpclient.Options{Options: client.Options{Horizon: 30 * time.Second, Retention: time.Hour}, Profile: short}, true},
 		{httpclient.Options{Profile: forgetful}, false},
 		{httpclient.Options{Options: client.Options{KeyFunc: func() string { return strings.Repeat("k", 256) }}}, false},
-		{httpclient.Options{Options: client.Options{KeyFunc: func() string { return strings.Repeat("k", 46) }},
-			Profile: httpsafe.Square()}, false},
-		{httpclient.Options{Options: client.Options{KeyFunc: func() string { return "k" }},
-			Profile: httpsafe.Repeatability()}, false},
+		{httpclient.Options{
+			Options: client.Options{KeyFunc: func() string { return strings.Repeat("k", 46) }},
+			Profile: httpsafe.Square(),
+		}, false},
+		{httpclient.Options{
+			Options: client.Options{KeyFunc: func() string { return "k" }},
+			Profile: httpsafe.Repeatability(),
+		}, false},
 		{httpclient.Options{Methods: []string{"GET"}}, false},
 	} {
 		if _, err := httpclient.NewTransport(c.o); (err == nil) != c.ok {
@@ -284,8 +296,10 @@ func TestUnknownOutcomeTells(t *testing.T) {
 	p := play(t, httpclient.Options{}, func(r *http.Request) *http.Request {
 		ctx := client.WithIntent(r.Context(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
 		return chargeAt(ctx, "https://bank.example/charges?secret=1")
-	}, reply(503, "Retry-After: 1", "X: y", "Idempotency-Key: "+(retrysafe.Intent{Operation: "charge",
-		Params: []string{"order-17"}}).Key(), "closed for lunch"))
+	}, reply(503, "Retry-After: 1", "X: y", "Idempotency-Key: "+(retrysafe.Intent{
+		Operation: "charge",
+		Params:    []string{"order-17"},
+	}).Key(), "closed for lunch"))
 	e := wantUnknown(t, p.err, client.GaveUpAttempts)
 	key := (retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key()
 	if e.Key() != key || e.Intent != "charge(order-17)" || e.Attempts != 4 || e.Status != 503 ||
@@ -295,8 +309,10 @@ func TestUnknownOutcomeTells(t *testing.T) {
 		e.RetryAfter != time.Second || e.Advice() == "" || e.Digest.String() != p.seen[0].Key {
 		t.Errorf("%#v", e)
 	}
-	for _, text := range []string{e.Error(), fmt.Sprintf("%v", e), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e),
-		fmt.Sprintf("%+v", *e)} {
+	for _, text := range []string{
+		e.Error(), fmt.Sprintf("%v", e), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e),
+		fmt.Sprintf("%+v", *e),
+	} {
 		if strings.Contains(text, key) || strings.Contains(e.Error(), "order-17") || strings.Contains(text, "secret") {
 			t.Errorf("%s", text)
 		}

@@ -142,8 +142,10 @@ func TestNetHTTPDoesNotSendAgain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := newRough(t, drops)
 			var told []client.Event
-			transport := newTransport(t, httpclient.Options{Options: client.Options{Attempts: 1,
-				Observer: observe(&told)}, Base: new(http.Transport)})
+			transport := newTransport(t, httpclient.Options{Options: client.Options{
+				Attempts: 1,
+				Observer: observe(&told),
+			}, Base: new(http.Transport)})
 			warm, err := (&http.Client{Transport: transport}).Get(server.url())
 			if err != nil {
 				t.Fatal(err)

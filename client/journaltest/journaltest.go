@@ -74,8 +74,10 @@ func same(a, b client.Entry) bool {
 }
 
 func kept(t *testing.T, open OpenFunc) {
-	full, bare := entry(1), client.Entry{ID: fmt.Sprintf("%032x", 2), Key: "k", Method: "POST",
-		URL: "http://a.example", Header: http.Header{}, BegunAt: time.UnixMilli(1_700_000_000_999)}
+	full, bare := entry(1), client.Entry{
+		ID: fmt.Sprintf("%032x", 2), Key: "k", Method: "POST",
+		URL: "http://a.example", Header: http.Header{}, BegunAt: time.UnixMilli(1_700_000_000_999),
+	}
 	large := entry(3)
 	large.Body = []byte(strings.Repeat("\n\x00x", 700<<10))
 	want := []client.Entry{full, bare, large}

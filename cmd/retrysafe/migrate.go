@@ -89,7 +89,8 @@ func (c migrateStatus) Run(s *cli.Streams) error {
 
 // inDatabase calls do with a connection, unless the store migrates itself.
 func (f schemaFlags) inDatabase(s *cli.Streams,
-	do func(context.Context, *storeurl.Postgres, *pgxpool.Pool) error) error {
+	do func(context.Context, *storeurl.Postgres, *pgxpool.Pool) error,
+) error {
 	ref, err := storeurl.Parse(f.Store)
 	if err != nil {
 		return err

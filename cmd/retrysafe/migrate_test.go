@@ -44,8 +44,12 @@ func TestMigrateRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	url := clitest.Migrated(t)
 	clitest.Postgres.Get(t).PsqlAt(t, url, "INSERT INTO retrysafe.migrations VALUES (99, 'later')")
-	for _, args := range [][]string{{"migrate", "up"}, {"migrate", "status"}, {"sweep"},
-		{"proxy", "--upstream=http://127.0.0.1:1", "--listen=127.0.0.1:0"}} {
+	for _, args := range [][]string{
+		{"migrate", "up"},
+		{"migrate", "status"},
+		{"sweep"},
+		{"proxy", "--upstream=http://127.0.0.1:1", "--listen=127.0.0.1:0"},
+	} {
 		got := clitest.Run(t, append(args, "--store="+url)...)
 		clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
 		clitest.WantText(t, "output", got.Stderr, "newer")
@@ -158,17 +162,25 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 		name, url string
 		says      []string
 	}{
-		{"no server listens", "postgres://u:s3cret@" + closed + "/db",
-			[]string{"cannot connect", closed, "check that it runs"}},
-		{"no such host", "postgres://u:s3cret@nowhere.invalid/db",
-			[]string{"cannot connect", "nowhere.invalid", "check the name"}},
-		{"no answer", "postgres://u:s3cret@" + silent.Addr().String() + "/db?connect_timeout=1",
-			[]string{"cannot connect", "does not answer within 1s"}},
+		{
+			"no server listens", "postgres://u:s3cret@" + closed + "/db",
+			[]string{"cannot connect", closed, "check that it runs"},
+		},
+		{
+			"no such host", "postgres://u:s3cret@nowhere.invalid/db",
+			[]string{"cannot connect", "nowhere.invalid", "check the name"},
+		},
+		{
+			"no answer", "postgres://u:s3cret@" + silent.Addr().String() + "/db?connect_timeout=1",
+			[]string{"cannot connect", "does not answer within 1s"},
+		},
 		{"no such role", clitest.AsUser(there, "stranger:s3cret"), []string{"cannot connect", "stranger", "pg_hba.conf"}},
 		{"no such database", pg.URL("nothing"), []string{"cannot connect", "createdb nothing"}},
 		{"no schema", there, []string{"retrysafe migrate up --store '" + there}},
-		{"another schema", clitest.WithParam(clitest.Migrated(t), "schema=other"),
-			[]string{`"other"`, "retrysafe migrate up", "schema=other"}},
+		{
+			"another schema", clitest.WithParam(clitest.Migrated(t), "schema=other"),
+			[]string{`"other"`, "retrysafe migrate up", "schema=other"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

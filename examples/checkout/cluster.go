@@ -117,8 +117,10 @@ func (t *cluster) supervise(ctx context.Context, name string, ready chan<- error
 
 // runOnce runs a process to its end, and calls listening once it listens.
 func (t *cluster) runOnce(ctx context.Context, name string, listening func()) error {
-	cmd := t.command(ctx, append([]string{"serve", name, "--listen", t.addresses[name], "--data",
-		filepath.Join(t.folder, name+".db")}, t.urls(name)...))
+	cmd := t.command(ctx, append([]string{
+		"serve", name, "--listen", t.addresses[name], "--data",
+		filepath.Join(t.folder, name+".db"),
+	}, t.urls(name)...))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -183,8 +185,10 @@ func (t *cluster) pid(name string) int {
 // buy runs a buyer that places one order; more are further flags. A buyer that was killed is restarted.
 func (t *cluster) buy(ctx context.Context, number string, more ...string) error {
 	for {
-		args := []string{"buy", "--shop", "http://" + t.addresses["shop"] + "/checkouts", "--data", t.buyerFolder(),
-			"--order", number}
+		args := []string{
+			"buy", "--shop", "http://" + t.addresses["shop"] + "/checkouts", "--data", t.buyerFolder(),
+			"--order", number,
+		}
 		cmd := t.command(ctx, append(args, more...))
 		err := cmd.Start()
 		if err == nil {

@@ -45,8 +45,10 @@ func run() error {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true) // for gRPC
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler(guard, new(bank)), Protocols: protocols,
-		ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Addr: "127.0.0.1:8080", Handler: handler(guard, new(bank)), Protocols: protocols,
+		ReadHeaderTimeout: 10 * time.Second,
+	}
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
 }
 

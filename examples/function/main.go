@@ -65,7 +65,8 @@ func newGuard(store retrysafe.Store) *retrysafe.Guard {
 }
 
 func paySalaries(ctx context.Context, guard *retrysafe.Guard, transfer transferFunc, month string,
-	cents int64) (receipt, error) {
+	cents int64,
+) (receipt, error) {
 	request := retrysafe.Request{
 		Key:         retrysafe.Key{Scope: "salaries", ID: month},
 		Fingerprint: fingerprint.New("salaries1", nil).Sum(month, strconv.FormatInt(cents, 10)),

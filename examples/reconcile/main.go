@@ -37,8 +37,10 @@ func run() error {
 	guard := retrysafe.New(store, retrysafe.Options{})
 	bank := openBank()
 	defer bank.server.Close()
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: handler(guard, bank.client()),
-		ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Addr: "127.0.0.1:8080", Handler: handler(guard, bank.client()),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
 }
 

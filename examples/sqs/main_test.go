@@ -36,8 +36,10 @@ func TestOneChargeForEachOrder(t *testing.T) {
 	go func() { ended <- run(ctx, c, urls[0], urls[1], shop) }()
 
 	for _, order := range []string{`{"order":"o-1","cents":1700}`, `{"order":"o-1","cents":1700}`, `{"order":"o-2"}`} {
-		if _, err := c.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &urls[0],
-			MessageBody: aws.String(order)}); err != nil {
+		if _, err := c.SendMessage(ctx, &sqs.SendMessageInput{
+			QueueUrl:    &urls[0],
+			MessageBody: aws.String(order),
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -20,8 +20,10 @@ type backends struct{ stock, bank, carrier *service }
 
 // openBackends starts the services. The carrier once closes the connection without an answer.
 func openBackends() *backends {
-	return &backends{stock: newService(noLimit, nil), bank: newService(100_000, nil),
-		carrier: newService(noLimit, faults.HangUpOnce)}
+	return &backends{
+		stock: newService(noLimit, nil), bank: newService(100_000, nil),
+		carrier: newService(noLimit, faults.HangUpOnce),
+	}
 }
 
 func (t *backends) shop() *shop {

@@ -38,8 +38,10 @@ func run() error {
 	guard := retrysafe.New(store, retrysafe.Options{})
 	services := openBackends()
 	defer services.close()
-	server := &http.Server{Addr: "127.0.0.1:8080", Handler: services.shop().handler(guard),
-		ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{
+		Addr: "127.0.0.1:8080", Handler: services.shop().handler(guard),
+		ReadHeaderTimeout: 10 * time.Second,
+	}
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(context.Background()), store.Close())
 }
 

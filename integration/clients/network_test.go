@@ -23,8 +23,10 @@ const (
 )
 
 func (f fate) String() string {
-	return [...]string{"intact", "before the request", "in the request", "after the request", "before the answer",
-		"in the answer"}[f]
+	return [...]string{
+		"intact", "before the request", "in the request", "after the request", "before the answer",
+		"in the answer",
+	}[f]
 }
 
 // network is a TCP proxy that cuts the connections of a share of all exchanges. An exchange is what a client sends

@@ -69,8 +69,10 @@ func newShop(t *testing.T, store string, seed uint64, options func(*stripe.Backe
 		t.Fatal(err)
 	}
 	s.network.server.Store(address)
-	config := &stripe.BackendConfig{URL: stripe.String(s.network.url()),
-		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}}
+	config := &stripe.BackendConfig{
+		URL:           stripe.String(s.network.url()),
+		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+	}
 	if options != nil {
 		options(config)
 	}

@@ -27,8 +27,10 @@ type guide struct {
 type step struct{ page, run string }
 
 var all = []guide{
-	{name: "proxy, then PostgreSQL", database: true,
-		pages: []step{{"getting-started-proxy", "proxy"}, {"postgres", "postgres"}}},
+	{
+		name: "proxy, then PostgreSQL", database: true,
+		pages: []step{{"getting-started-proxy", "proxy"}, {"postgres", "postgres"}},
+	},
 	{name: "library", pages: []step{{"getting-started-library", "library"}}},
 	{name: "Go and PostgreSQL", database: true, pages: []step{{"getting-started-postgres-go", "go"}}},
 }
@@ -71,8 +73,10 @@ func newMachine(t *testing.T) machine {
 	}
 	// Third-party modules come from the test's module cache if possible. The build cache is kept (-trimpath makes it
 	// independent of the folder), so that only the first run on a machine is slow.
-	proxies := []string{"file://" + packed, "file://" + filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"),
-		goEnv(t, "GOPROXY")}
+	proxies := []string{
+		"file://" + packed, "file://" + filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"),
+		goEnv(t, "GOPROXY"),
+	}
 	return machine{environment: []string{
 		"HOME=" + home, "GOPATH=" + filepath.Join(home, "go"),
 		"PATH=" + filepath.Join(home, "go", "bin") + ":" + os.Getenv("PATH"),

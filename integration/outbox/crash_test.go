@@ -45,8 +45,10 @@ func relayStuck(d database) error {
 		return make([]error, len(batch))
 	})
 	say := outbox.ObserverFunc(func(_ context.Context, e outbox.Event) { fmt.Println(e.Kind, e.Count) })
-	return outbox.NewRelay(box, sink, outbox.RelayOptions{Observer: say,
-		Idle: 10 * time.Millisecond}).Run(context.Background())
+	return outbox.NewRelay(box, sink, outbox.RelayOptions{
+		Observer: say,
+		Idle:     10 * time.Millisecond,
+	}).Run(context.Background())
 }
 
 // A relay is killed between sending a message and marking it: the message is sent again, under the same key. Seen to

@@ -23,8 +23,10 @@ func TestBehindPgBouncer(t *testing.T) {
 	bouncer := servers.StartPgBouncer(t, shared.Get(t), servers.PgBouncerOptions{PoolSize: 2})
 	for _, mode := range []string{"cache_describe", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
-			k := &kit{T: t, database: database{outbox.PostgreSQL,
-				withParam(bouncer.Through(t, direct.url), "default_query_exec_mode="+mode)}}
+			k := &kit{T: t, database: database{
+				outbox.PostgreSQL,
+				withParam(bouncer.Through(t, direct.url), "default_query_exec_mode="+mode),
+			}}
 			k.connect()
 			k.box = k.newBox(outbox.Options{Table: "outbox_" + mode})
 			k.throughTheBouncer()
@@ -44,8 +46,10 @@ func withParam(url, param string) string {
 func (k *kit) throughTheBouncer() {
 	pool := openPool(k, k.url)
 	for i := range 60 {
-		m := outbox.Message{Aggregate: string(rune('a' + i%3)), Header: map[string]string{"a": "b"},
-			Body: []byte{0, 255, byte(i)}}
+		m := outbox.Message{
+			Aggregate: string(rune('a' + i%3)), Header: map[string]string{"a": "b"},
+			Body: []byte{0, 255, byte(i)},
+		}
 		if i%2 == 0 {
 			k.save(m)
 			continue

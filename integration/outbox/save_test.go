@@ -67,8 +67,10 @@ func TestMessageArrivesAsItWasSaved(t *testing.T) {
 // Seen to fail with the condition taken out of save.sql: then the second message under a key is lost silently.
 func TestKeyIsOneMessage(t *testing.T) {
 	everywhere(t, func(k *kit) {
-		m := outbox.Message{Key: "k", Topic: "orders", Aggregate: "7", Header: map[string]string{"a": "b"},
-			Body: []byte("paid")}
+		m := outbox.Message{
+			Key: "k", Topic: "orders", Aggregate: "7", Header: map[string]string{"a": "b"},
+			Body: []byte("paid"),
+		}
 		k.save(m)
 		k.save(m, m)
 		if n := k.stats().Pending; n != 1 {

@@ -56,8 +56,10 @@ func consume(b broker) error {
 	if err != nil {
 		return err
 	}
-	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{Lease: time.Second,
-		OnAbandoned: retrysafe.Rerun()}})
+	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{
+		Lease:       time.Second,
+		OnAbandoned: retrysafe.Rerun(),
+	}})
 	core, err := queuesafe.New(guard, "billing", queuesafe.Options{
 		MinDelay: 50 * time.Millisecond, MaxDelay: time.Second, MaxAttempts: -1, MaxDeliveries: -1,
 		Observer: queuesafe.ObserverFunc(func(_ context.Context, e queuesafe.Event) {

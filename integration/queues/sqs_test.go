@@ -106,8 +106,10 @@ func (q *sqsQueue) left(t testing.TB) (waiting, dead int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
-			"ApproximateNumberOfMessagesDelayed"} {
+		for _, name := range []string{
+			"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
+			"ApproximateNumberOfMessagesDelayed",
+		} {
 			var some int
 			if _, err := fmt.Sscan(out.Attributes[name], &some); err != nil {
 				t.Fatalf("%s: %v", name, err)

@@ -165,8 +165,10 @@ func (k *kit) claimWhileSweeping() {
 }
 
 func (k *kit) keepBytes() {
-	for i, body := range []string{`{"total": 1e2, "currency": "EUR", "id": 7, "id": 8}`, "Payment accepted",
-		`{"note": "nul: \u0000"}`, "\x00\xff"} {
+	for i, body := range []string{
+		`{"total": 1e2, "currency": "EUR", "id": 7, "id": 8}`, "Payment accepted",
+		`{"note": "nul: \u0000"}`, "\x00\xff",
+	} {
 		p := params(time.Minute)
 		p.Key.ID = fmt.Sprint(i)
 		c := k.claim(p, retrysafe.Acquired)

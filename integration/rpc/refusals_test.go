@@ -40,16 +40,22 @@ func refusals() []refusal {
 			s.grpc.Required, s.connect.Required = required, required
 			return s.send("")
 		}, codes.InvalidArgument, "IDEMPOTENCY_KEY_MISSING", "-1", "no", "BadRequest", false},
-		{"malformed", func(s *stand) answer { return s.send(`"open`) }, codes.InvalidArgument,
-			"IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
-		{"two keys", func(s *stand) answer { return s.send("", entry("idempotency-key", "a", "b")) },
-			codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
+		{
+			"malformed", func(s *stand) answer { return s.send(`"open`) }, codes.InvalidArgument,
+			"IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false,
+		},
+		{
+			"two keys", func(s *stand) answer { return s.send("", entry("idempotency-key", "a", "b")) },
+			codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false,
+		},
 		{"field and metadata", func(s *stand) answer {
 			s.grpc.KeyField, s.connect.KeyField = "request_id", "request_id"
 			return s.send("k", requestID("f81d4fae-7dec-41d0-a765-00a0c91e6bf6"))
 		}, codes.InvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1", "no", "BadRequest", false},
-		{"caller not known", func(s *stand) answer { return s.send("k", entry("authorization")) },
-			codes.Unauthenticated, "IDEMPOTENCY_SCOPE_UNRESOLVED", "-1", "no", "", false},
+		{
+			"caller not known", func(s *stand) answer { return s.send("k", entry("authorization")) },
+			codes.Unauthenticated, "IDEMPOTENCY_SCOPE_UNRESOLVED", "-1", "no", "", false,
+		},
 		{"another request", func(s *stand) answer {
 			s.send("k")
 			return s.send("k", amount(18))

@@ -62,7 +62,8 @@ func (s *shop) description() *grpc.ServiceDesc {
 		handler := func(ctx context.Context, in any) (any, error) {
 			return s.call(ctx, method, in.(*shoppb.CreateRequest))
 		}
-		d.Methods = append(d.Methods, grpc.MethodDesc{MethodName: method,
+		d.Methods = append(d.Methods, grpc.MethodDesc{
+			MethodName: method,
 			Handler: func(_ any, ctx context.Context, decode func(any) error, by grpc.UnaryServerInterceptor) (any, error) {
 				in := new(shoppb.CreateRequest)
 				if err := decode(in); err != nil {
@@ -72,7 +73,8 @@ func (s *shop) description() *grpc.ServiceDesc {
 					return handler(ctx, in)
 				}
 				return by(ctx, in, &grpc.UnaryServerInfo{FullMethod: "/" + service + "/" + method}, handler)
-			}})
+			},
+		})
 	}
 	return d
 }

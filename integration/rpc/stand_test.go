@@ -119,7 +119,8 @@ func (s *stand) serveGRPC() string {
 	}
 	server.RegisterService(&grpc.ServiceDesc{ServiceName: service, HandlerType: (*any)(nil), Methods: []grpc.MethodDesc{{
 		MethodName: "Create", Handler: func(_ any, ctx context.Context, decode func(any) error,
-			by grpc.UnaryServerInterceptor) (any, error) {
+			by grpc.UnaryServerInterceptor,
+		) (any, error) {
 			in := new(shoppb.CreateRequest)
 			if err := decode(in); err != nil {
 				return nil, err

@@ -26,8 +26,11 @@ func TestParse(t *testing.T) {
 		{keytext.Syntax{Max: 2}, []string{"abc"}, "", keytext.Length},
 		{keytext.Syntax{Form: keytext.StringOnly}, []string{"k"}, "", keytext.Malformed},
 		{keytext.Syntax{Form: keytext.Bare}, []string{`"k"`}, `"k"`, ""},
-		{keytext.Syntax{Form: keytext.UUID4}, []string{"F81D4FAE-7DEC-41D0-A765-00A0C91E6BF6"},
-			"f81d4fae-7dec-41d0-a765-00a0c91e6bf6", ""},
+		{
+			keytext.Syntax{Form: keytext.UUID4},
+			[]string{"F81D4FAE-7DEC-41D0-A765-00A0C91E6BF6"},
+			"f81d4fae-7dec-41d0-a765-00a0c91e6bf6", "",
+		},
 		{keytext.Syntax{Form: keytext.UUID4}, []string{"f81d4fae-7dec-11d0-a765-00a0c91e6bf6"}, "", keytext.Format},
 		{keytext.Syntax{Pattern: regexp.MustCompile("[a-z]+")}, []string{"ab1"}, "", keytext.Format},
 		{keytext.Syntax{Pattern: regexp.MustCompile("a|a-b")}, []string{"a-b"}, "a-b", ""},

@@ -11,8 +11,10 @@ import (
 )
 
 func TestBackoffIsRandomAndBounded(t *testing.T) {
-	for n, limit := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second,
-		4: 5 * time.Second, 1 << 40: 5 * time.Second} {
+	for n, limit := range map[int]time.Duration{
+		1: time.Second, 2: 2 * time.Second, 3: 4 * time.Second,
+		4: 5 * time.Second, 1 << 40: 5 * time.Second,
+	} {
 		different := map[time.Duration]bool{}
 		for range 100 {
 			d := retry.Backoff(n, time.Second, 5*time.Second)

@@ -90,8 +90,10 @@ func TestTwoOutboxes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, kind := range []outbox.EventKind{outbox.MessageSent, outbox.BatchEnded, outbox.LeaseLost,
-			outbox.SweepEnded, outbox.DatabaseFailed} {
+		for _, kind := range []outbox.EventKind{
+			outbox.MessageSent, outbox.BatchEnded, outbox.LeaseLost,
+			outbox.SweepEnded, outbox.DatabaseFailed,
+		} {
 			o.Observe(t.Context(), outbox.Event{Kind: kind, Topic: "paid", Count: n})
 		}
 	}

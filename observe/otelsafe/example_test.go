@@ -59,8 +59,10 @@ func Example_acrossServices() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{Name: "shop",
-		TopicFunc: func(topic string) string { return topic }})
+	relays, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{
+		Name:      "shop",
+		TopicFunc: func(topic string) string { return topic },
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

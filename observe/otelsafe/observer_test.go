@@ -60,12 +60,15 @@ func TestRequestsAreCountedByOutcome(t *testing.T) {
 			k.do(request, nil, answer)
 			k.do(request, nil, answer)
 		}},
-		{"not_replayable", retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Second, Key: time.Minute}},
+		{
+			"not_replayable",
+			retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Second, Key: time.Minute}},
 			func(k *kit) {
 				k.do(request, nil, answer)
 				time.Sleep(time.Second)
 				k.do(request, retrysafe.ErrNotReplayable, answer)
-			}},
+			},
+		},
 		{"unprotected", retrysafe.Policy{OnStoreError: retrysafe.FailOpen}, func(k *kit) {
 			k.store.claims.Store(true)
 			k.do(request, nil, answer)
@@ -264,8 +267,10 @@ func TestSweeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	observer.Observe(t.Context(), retrysafe.Event{Kind: retrysafe.SweepEnded, Count: 5, Took: 2 * time.Second,
-		Err: errDown})
+	observer.Observe(t.Context(), retrysafe.Event{
+		Kind: retrysafe.SweepEnded, Count: 5, Took: 2 * time.Second,
+		Err: errDown,
+	})
 	m.want(map[string]float64{
 		"retrysafe.sweep.duration{outcome=failed}":     1,
 		"retrysafe.sweep.duration.sum{outcome=failed}": 2,

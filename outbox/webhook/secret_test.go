@@ -81,8 +81,10 @@ func TestSecretsHideThemselves(t *testing.T) {
 		if raw == nil {
 			raw = s[0].private[:32]
 		}
-		for _, hidden := range []string{text[10:], string(raw), fmt.Sprintf("%x", raw),
-			strings.Trim(fmt.Sprintf("%d", raw), "[]"), fmt.Sprintf("%#x, %#x", raw[0], raw[1])} {
+		for _, hidden := range []string{
+			text[10:], string(raw), fmt.Sprintf("%x", raw),
+			strings.Trim(fmt.Sprintf("%d", raw), "[]"), fmt.Sprintf("%#x, %#x", raw[0], raw[1]),
+		} {
 			if strings.Contains(shown, hidden) {
 				t.Errorf("shown: %s", shown)
 			}

@@ -88,8 +88,10 @@ func TestVerify(t *testing.T) {
 		{"no signature", shared, func(r *http.Request) { r.Header.Del(HeaderSignature) }, shared, 400},
 		{"not base64", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, "v1,???") }, shared, 400},
 		{"no list", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, "secret") }, shared, 400},
-		{"too many", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, strings.Repeat("v1,AAAA ", 17)) },
-			shared, 400},
+		{
+			"too many", shared, func(r *http.Request) { r.Header.Set(HeaderSignature, strings.Repeat("v1,AAAA ", 17)) },
+			shared, 400,
+		},
 		{"too long", shared, func(r *http.Request) {
 			r.Body = io.NopCloser(strings.NewReader(strings.Repeat("x",
 				101)))

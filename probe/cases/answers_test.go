@@ -10,7 +10,8 @@ import (
 
 // playWith plays a case with a recipe that differs from the usual one.
 func playWith(t *testing.T, id string, change func(*probe.Recipe), faults ...target.Fault) (probe.Outcome,
-	probe.Observed) {
+	probe.Observed,
+) {
 	t.Helper()
 	api, server := target.Start(t, faults...)
 	recipe := recipeFor(t, server.URL, api)
@@ -20,7 +21,8 @@ func playWith(t *testing.T, id string, change func(*probe.Recipe), faults ...tar
 
 // wantAs plays a case with another recipe and compares the verdict.
 func wantAs(t *testing.T, id string, want probe.Verdict, change func(*probe.Recipe),
-	faults ...target.Fault) probe.Observed {
+	faults ...target.Fault,
+) probe.Observed {
 	t.Helper()
 	o, observed := playWith(t, id, change, faults...)
 	if o.Verdict != want {
@@ -76,8 +78,10 @@ func TestRequiredKeys(t *testing.T) {
 
 func TestOneHeaderOfTwo(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[target.Fault]probe.Verdict{"": probe.Pass, target.OneHeader: probe.Fail,
-		target.PlainRefusals: probe.Fail} {
+	for fault, want := range map[target.Fault]probe.Verdict{
+		"": probe.Pass, target.OneHeader: probe.Fail,
+		target.PlainRefusals: probe.Fail,
+	} {
 		if o, _ := playRepeatable(t, "B06", fault); o.Verdict != want {
 			t.Errorf("B06, repeatability, %s: %s, want %s: %v", fault, o.Verdict, want, o.Findings)
 		}

@@ -12,8 +12,10 @@ type wrongs = map[target.Fault]probe.Verdict
 
 func TestBasics(t *testing.T) {
 	t.Parallel()
-	expect(t, "B01", probe.Pass, wrongs{target.OnlySaysSo: probe.Fail, target.RunsTwice: probe.Fail,
-		target.EatsBody: probe.Fail})
+	expect(t, "B01", probe.Pass, wrongs{
+		target.OnlySaysSo: probe.Fail, target.RunsTwice: probe.Fail,
+		target.EatsBody: probe.Fail,
+	})
 	expect(t, "B02", probe.Pass, wrongs{target.NoKeys: probe.Fail})
 	expect(t, "B03", probe.Pass, wrongs{target.NoKeys: probe.Fail})
 	expect(t, "B04", probe.Pass, wrongs{target.BodyIsKey: probe.Fail, target.RunsTwice: probe.Fail})

@@ -34,8 +34,10 @@ var (
 	busyBehind = behindLayer("busy", "a layer further in says is in flight, the first time",
 		func(v *variants) *template { return v.Busy })
 
-	lostVariant = need{"one of variants.unanswered, cut_off and late",
-		func(r *recipe) bool { return lost(&r.Variants) != nil }}
+	lostVariant = need{
+		"one of variants.unanswered, cut_off and late",
+		func(r *recipe) bool { return lost(&r.Variants) != nil },
+	}
 )
 
 // lost is a request whose outcome does not become known; nil if the recipe has none.

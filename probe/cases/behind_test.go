@@ -52,8 +52,10 @@ func TestUnknownOutcomesAreSaid(t *testing.T) {
 
 func TestSeeOther(t *testing.T) {
 	t.Parallel()
-	expect(t, "H18", probe.Pass, wrongs{target.SeeOtherFrees: probe.Fail, target.NoKeys: probe.Fail,
-		target.LocationLost: probe.Fail})
+	expect(t, "H18", probe.Pass, wrongs{
+		target.SeeOtherFrees: probe.Fail, target.NoKeys: probe.Fail,
+		target.LocationLost: probe.Fail,
+	})
 	wantAs(t, "H18", probe.Fail, uncounted, target.SeeOtherFrees)
 	wantAs(t, "H18", probe.NA, func(r *probe.Recipe) { r.Variants.SeeOther = &r.Request })
 }

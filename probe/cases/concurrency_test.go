@@ -37,8 +37,10 @@ func TestBurst(t *testing.T) {
 	expectScenes(t, "C02", faultsOfBursts()...)
 	expectScenes(t, "C02", wrong(target.RacesBreak, probe.Fail, "got 500", slowly),
 		wrong(target.TeapotWaits, probe.Fail, "got 418", slowly),
-		scene{name: "another profile", want: probe.Info, says: "got 418", faults: []target.Fault{target.TeapotWaits},
-			change: allOf([]func(place){slowly, declares("none")})},
+		scene{
+			name: "another profile", want: probe.Info, says: "got 418", faults: []target.Fault{target.TeapotWaits},
+			change: allOf([]func(place){slowly, declares("none")}),
+		},
 	)
 }
 
@@ -74,16 +76,22 @@ func TestInFlight(t *testing.T) {
 		wrong(target.OwnConflict, probe.Fail, "still in flight", hasty),
 		wrong(target.OwnConflict, probe.Fail, "still in flight", hasty, slowly, quick),
 		wrong(target.LookThenRun, probe.Fail, ""),
-		scene{name: "nothing in flight", want: probe.NA, says: "no conflict was seen", change: quick,
-			faults: []target.Fault{target.Waits}},
+		scene{
+			name: "nothing in flight", want: probe.NA, says: "no conflict was seen", change: quick,
+			faults: []target.Fault{target.Waits},
+		},
 	)
 	expectScenes(t, "C06", right(probe.Pass), wrong(target.LookThenRun, probe.Fail, "both carried out"),
 		wrong(target.RunsOther, probe.Fail, "both carried out"),
-		scene{name: "the first one's answer", want: probe.Fail, says: "got the answer of the first",
-			faults: []target.Fault{target.Waits, target.NoComparison}},
+		scene{
+			name: "the first one's answer", want: probe.Fail, says: "got the answer of the first",
+			faults: []target.Fault{target.Waits, target.NoComparison},
+		},
 		scene{name: "500", want: probe.Fail, says: "got 500", faults: []target.Fault{target.Mismatch500}},
-		scene{name: "418", want: probe.Fail, says: "got 418",
-			faults: []target.Fault{target.TeapotWaits, target.NoComparison}},
+		scene{
+			name: "418", want: probe.Fail, says: "got 418",
+			faults: []target.Fault{target.TeapotWaits, target.NoComparison},
+		},
 		scene{name: "conflict before comparison", want: probe.Pass, faults: []target.Fault{target.NoComparison}},
 	)
 }
@@ -114,8 +122,10 @@ func TestManyKeys(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "C08", right(probe.Pass), right(probe.Pass, blind), wrong(target.LastID, probe.Fail, "the same thing"),
 		wrong(target.DropsMany, probe.Fail, ""), wrong(target.ToldToWait, probe.Fail, "got 409"),
-		scene{name: "a limit", want: probe.Info, says: "too many",
-			change: func(p place) { p.recipe.Request.Path = "/things/limited" }},
+		scene{
+			name: "a limit", want: probe.Info, says: "too many",
+			change: func(p place) { p.recipe.Request.Path = "/things/limited" },
+		},
 	)
 }
 

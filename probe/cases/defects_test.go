@@ -54,8 +54,10 @@ func defects() []defect {
 		{"10a", with(target.PinsOutage), ids("F12"), nil, nil},
 		{"10b", with(target.ReleasesUnsure), ids("F06"), nil, nil},
 		{"11", with(target.FailsOpen), ids("F12"), nil, nil},
-		{"12", with(target.BreaksOnOld), ids("T02"),
-			func(p place) { p.api.Keep(time.Second); p.recipe.Retention = time.Second }, ids("B01", "T")},
+		{
+			"12", with(target.BreaksOnOld), ids("T02"),
+			func(p place) { p.api.Keep(time.Second); p.recipe.Retention = time.Second }, ids("B01", "T"),
+		},
 		{"13", with(target.MarkedFirst), ids("F10"), nil, nil},
 		{"14a", with(target.HashCut), ids("M01"), nil, nil},
 		{"14b", with(target.EatsBody), ids("B01"), nil, nil},
@@ -280,8 +282,10 @@ func (p *page) differs(t *testing.T, d defect, report *probe.Report) string {
 func TestDefectsPageNamesTests(t *testing.T) {
 	t.Parallel()
 	var code strings.Builder
-	for _, pattern := range []string{"../../*_test.go", "../../httpsafe/*_test.go", "../../proxy/*_test.go",
-		"../../stores/storetest/*.go"} {
+	for _, pattern := range []string{
+		"../../*_test.go", "../../httpsafe/*_test.go", "../../proxy/*_test.go",
+		"../../stores/storetest/*.go",
+	} {
 		files, _ := filepath.Glob(pattern)
 		for _, f := range files {
 			text, err := os.ReadFile(f)

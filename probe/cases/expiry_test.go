@@ -187,8 +187,12 @@ func TestPolicyElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		url  string
 		want probe.Verdict
-	}{{moved.URL + "/old", probe.Pass}, {"", probe.Warn}, {"ftp://example.test/policy", probe.Warn},
-		{"/relative", probe.Warn}} {
+	}{
+		{moved.URL + "/old", probe.Pass},
+		{"", probe.Warn},
+		{"ftp://example.test/policy", probe.Warn},
+		{"/relative", probe.Warn},
+	} {
 		api, server := target.Start(t)
 		recipe := recipeFor(t, server.URL, api)
 		recipe.PolicyURL = c.url

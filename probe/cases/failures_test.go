@@ -19,8 +19,10 @@ func TestBusinessErrors(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "F01", right(probe.Info), right(probe.Pass, declares("stripe")),
 		wrong(target.ReleasesErrors, probe.Info, ""),
-		scene{name: "carried out", want: probe.Fail, says: "was carried out",
-			faults: []target.Fault{target.ReleasesErrors, target.SecondSucceeds}},
+		scene{
+			name: "carried out", want: probe.Fail, says: "was carried out",
+			faults: []target.Fault{target.ReleasesErrors, target.SecondSucceeds},
+		},
 		scene{name: "not refused", want: probe.NA, change: func(p place) { p.recipe.Variants.Failing = &p.recipe.Request }},
 	)
 	expectScenes(t, "F02", right(probe.Pass), right(probe.Pass, samePath),
@@ -45,8 +47,10 @@ func TestRefusalsAreNotKept(t *testing.T) {
 		scene{name: "any caller may", want: probe.NA, says: "must be refused", change: unrevoked},
 	)
 	expectScenes(t, "F05", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "the 429 was kept"),
-		scene{name: "no limit", want: probe.NA, says: "was not refused",
-			change: func(p place) { p.recipe.Variants.RateLimit = &p.recipe.Request }},
+		scene{
+			name: "no limit", want: probe.NA, says: "was not refused",
+			change: func(p place) { p.recipe.Variants.RateLimit = &p.recipe.Request },
+		},
 	)
 }
 
@@ -54,8 +58,10 @@ func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "F06", right(probe.Info), right(probe.Pass, declares("stripe")),
 		wrong(target.Releases5xx, probe.Info, "not kept"), wrong(target.ReleasesUnsure, probe.Fail, "was done again"),
-		scene{name: "not the same error", want: probe.Fail, says: "did not get the same error",
-			change: declares("stripe"), faults: []target.Fault{target.Releases5xx, target.SecondBreaksSo}},
+		scene{
+			name: "not the same error", want: probe.Fail, says: "did not get the same error",
+			change: declares("stripe"), faults: []target.Fault{target.Releases5xx, target.SecondBreaksSo},
+		},
 		scene{name: "not broken", want: probe.NA, change: func(p place) { p.recipe.Variants.Broken = &p.recipe.Request }},
 	)
 }

@@ -25,8 +25,10 @@ func TestFraming(t *testing.T) {
 		target.NoKeys: probe.Fail,
 	})
 	expect(t, "H08", probe.Pass, wrongs{target.FramingCount: probe.Fail, target.NoKeys: probe.Fail})
-	expect(t, "H12", probe.Pass, wrongs{target.InterimStored: probe.Fail, target.TrailersMerged: probe.Fail,
-		target.NoKeys: probe.Fail})
+	expect(t, "H12", probe.Pass, wrongs{
+		target.InterimStored: probe.Fail, target.TrailersMerged: probe.Fail,
+		target.NoKeys: probe.Fail,
+	})
 }
 
 func TestExpect(t *testing.T) {
@@ -61,8 +63,10 @@ func TestSpecialAnswers(t *testing.T) {
 		target.NoKeys: probe.Fail,
 	})
 	expect(t, "H14", probe.Pass, wrongs{target.SameRequestID: probe.Warn})
-	expect(t, "H17", probe.Pass, wrongs{target.RedirectKept: probe.Warn, target.RedirectRuns: probe.Fail,
-		target.NoKeys: probe.Fail})
+	expect(t, "H17", probe.Pass, wrongs{
+		target.RedirectKept: probe.Warn, target.RedirectRuns: probe.Fail,
+		target.NoKeys: probe.Fail,
+	})
 }
 
 func TestDoubtfulFraming(t *testing.T) {

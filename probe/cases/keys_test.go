@@ -64,8 +64,10 @@ func TestQuotes(t *testing.T) {
 		situation{"ietf-strict", with(target.BareIgnored), probe.Fail},
 		situation{"stripe", with(target.OpaqueKeys), probe.Pass},
 	)
-	expect(t, "K03", probe.Pass, wrongs{target.QuotedIsOther: probe.Fail, target.BareIgnored: probe.Fail,
-		target.QuotedOnly: probe.Fail})
+	expect(t, "K03", probe.Pass, wrongs{
+		target.QuotedIsOther: probe.Fail, target.BareIgnored: probe.Fail,
+		target.QuotedOnly: probe.Fail,
+	})
 	expectIn(t, "K03",
 		situation{"ietf-strict", with(target.QuotedOnly), probe.Pass},
 		situation{"ietf-strict", nil, probe.Fail},
@@ -93,8 +95,10 @@ func TestMalformedKeys(t *testing.T) {
 
 func TestEmptyKeys(t *testing.T) {
 	t.Parallel()
-	expect(t, "K06", probe.Pass, wrongs{target.AnyKey: probe.Fail, target.EmptyKeys: probe.Fail,
-		target.BadIgnored: probe.Fail})
+	expect(t, "K06", probe.Pass, wrongs{
+		target.AnyKey: probe.Fail, target.EmptyKeys: probe.Fail,
+		target.BadIgnored: probe.Fail,
+	})
 	expectIn(t, "K06",
 		situation{"ietf", with(target.EmptyKeys, target.NoComparison), probe.Fail},
 		situation{"none", with(target.EmptyKeys, target.NoComparison), probe.Fail},
@@ -158,8 +162,10 @@ func TestBytesOfKeys(t *testing.T) {
 
 func TestTwoKeys(t *testing.T) {
 	t.Parallel()
-	expect(t, "K12", probe.Pass, wrongs{target.FirstLine: probe.Fail, target.LinesIgnored: probe.Fail,
-		target.AnyKey: probe.Fail})
+	expect(t, "K12", probe.Pass, wrongs{
+		target.FirstLine: probe.Fail, target.LinesIgnored: probe.Fail,
+		target.AnyKey: probe.Fail,
+	})
 	expectIn(t, "K12",
 		situation{"stripe", with(target.FirstLine), probe.Info},
 		situation{"stripe", nil, probe.Info},
@@ -197,8 +203,10 @@ func TestWhiteSpaceAroundKeys(t *testing.T) {
 
 func TestFormOfKeys(t *testing.T) {
 	t.Parallel()
-	expect(t, "K16", probe.Info, wrongs{target.UUIDsRefused: probe.Fail, target.NoKeys: probe.Fail,
-		target.UUIDsOnly: probe.Info})
+	expect(t, "K16", probe.Info, wrongs{
+		target.UUIDsRefused: probe.Fail, target.NoKeys: probe.Fail,
+		target.UUIDsOnly: probe.Info,
+	})
 	expectIn(t, "K16",
 		situation{"repeatability", with(target.UUIDsOnly), probe.Info},
 		situation{"repeatability", with(target.UUIDsRefused), probe.Fail},

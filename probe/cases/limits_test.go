@@ -23,8 +23,10 @@ func TestARateLimitIsNoFault(t *testing.T) {
 			plays, judged, waited := 0, 0, 0
 			// a machine that is slow for a while does not reach the limit
 			for ; plays < 3 && (judged < 12 || waited == 0); plays++ {
-				report := playIn(t, "ietf", []string{"B01", "B02", "B03", "B04", "K04", "M01", "M02", "C01", "C02",
-					"C03", "C07", "C08", "F04", "F07", "F08", "H02", "X01"}, fault)
+				report := playIn(t, "ietf", []string{
+					"B01", "B02", "B03", "B04", "K04", "M01", "M02", "C01", "C02",
+					"C03", "C07", "C08", "F04", "F07", "F08", "H02", "X01",
+				}, fault)
 				judged, waited = report.Count(probe.Pass)+report.Count(probe.Info), 0
 				for _, o := range report.Outcomes {
 					if o.Verdict == probe.Fail {
@@ -46,8 +48,10 @@ func TestARateLimitIsNoFault(t *testing.T) {
 // What is wrong is found behind a rate limit too.
 func TestFaultsBehindARateLimit(t *testing.T) {
 	t.Parallel()
-	for id, fault := range map[string]target.Fault{"B02": target.NoKeys, "M01": target.NoComparison,
-		"C02": target.LookThenRun, "X01": target.NoScope} {
+	for id, fault := range map[string]target.Fault{
+		"B02": target.NoKeys, "M01": target.NoComparison,
+		"C02": target.LookThenRun, "X01": target.NoScope,
+	} {
 		expectScenes(t, id, scene{name: string(fault), want: probe.Fail, faults: with(fault, target.LimitsMutely)})
 	}
 }
@@ -61,10 +65,14 @@ func TestARateLimitThatDoesNotEnd(t *testing.T) {
 		}
 	}
 	expectScenes(t, "B03",
-		scene{name: "in its midst", want: probe.Broken, says: "a rate limit (429) was in the way",
-			faults: with(target.LimitsAlways), change: hasty},
-		scene{name: "from the beginning", want: probe.Broken, says: "429", faults: with(target.LimitsAlways),
-			change: allOf([]func(place){hasty, usedUp})},
+		scene{
+			name: "in its midst", want: probe.Broken, says: "a rate limit (429) was in the way",
+			faults: with(target.LimitsAlways), change: hasty,
+		},
+		scene{
+			name: "from the beginning", want: probe.Broken, says: "429", faults: with(target.LimitsAlways),
+			change: allOf([]func(place){hasty, usedUp}),
+		},
 	)
 }
 

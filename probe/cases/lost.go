@@ -39,8 +39,10 @@ func clientAborts(t *run) {
 // answerLost goes away at different moments: the time between the work and its record is short.
 func answerLost(t *run) {
 	var results []wire.Answer
-	for _, after := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond,
-		30 * time.Millisecond} {
+	for _, after := range []time.Duration{
+		0, time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond,
+		30 * time.Millisecond,
+	} {
 		r := t.New()
 		conn := t.start(r, 0)
 		if after > 0 {

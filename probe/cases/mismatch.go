@@ -183,7 +183,8 @@ func sendSame(t *run, what string, first wire.Answer, r wire.Request) (a wire.An
 // sendForeign sends a request that is not the first one's retry, with its key, and notes the verdict if it gets the
 // first one's answer. Whether it is refused or carried out for itself is left to the case.
 func sendForeign(t *run, what string, verdict probe.Verdict, first wire.Answer, r wire.Request) (a wire.Answer,
-	ok bool) {
+	ok bool,
+) {
 	a = t.Send(what, r)
 	switch {
 	case a.Status == http.StatusNotImplemented: // of the method, or of keys here: both are fine

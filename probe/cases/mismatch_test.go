@@ -36,10 +36,14 @@ func TestOtherBody(t *testing.T) {
 
 func TestMismatchesDoNoHarm(t *testing.T) {
 	t.Parallel()
-	expect(t, "M02", probe.Pass, wrongs{target.OtherReplaces: probe.Fail, target.SavesMismatch: probe.Fail,
-		target.RunsOther: probe.Fail})
-	expect(t, "M13", probe.Pass, wrongs{target.OtherReplaces: probe.Fail, target.SavesMismatch: probe.Fail,
-		target.SavesSecond: probe.Fail})
+	expect(t, "M02", probe.Pass, wrongs{
+		target.OtherReplaces: probe.Fail, target.SavesMismatch: probe.Fail,
+		target.RunsOther: probe.Fail,
+	})
+	expect(t, "M13", probe.Pass, wrongs{
+		target.OtherReplaces: probe.Fail, target.SavesMismatch: probe.Fail,
+		target.SavesSecond: probe.Fail,
+	})
 	for _, id := range []string{"M02", "M13"} {
 		expectIn(t, id,
 			situation{"gocardless", with(target.NoComparison, target.RefusesDuplicates), probe.Pass},
@@ -52,8 +56,10 @@ func TestMismatchesDoNoHarm(t *testing.T) {
 func TestOtherTargets(t *testing.T) {
 	t.Parallel()
 	expect(t, "M03", probe.Pass, wrongs{target.NoMethod: probe.Fail, target.NoComparison: probe.Fail})
-	expect(t, "M04", probe.Pass, wrongs{target.NoPath: probe.Fail, target.NoComparison: probe.Fail,
-		target.RunsOther: probe.Pass, target.LooseRoute: probe.Fail})
+	expect(t, "M04", probe.Pass, wrongs{
+		target.NoPath: probe.Fail, target.NoComparison: probe.Fail,
+		target.RunsOther: probe.Pass, target.LooseRoute: probe.Fail,
+	})
 	expectIn(t, "M04",
 		situation{"stripe", with(target.StripeErrors), probe.Pass},
 		situation{"stripe", with(target.RunsOther), probe.Fail},
@@ -87,8 +93,10 @@ func TestOtherMediaType(t *testing.T) {
 func TestOtherTextsOfTheSame(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"M07", "M08"} {
-		expect(t, id, probe.Info, wrongs{target.RunsOther: probe.Fail, target.Mismatch500: probe.Fail,
-			target.Floats: probe.Info})
+		expect(t, id, probe.Info, wrongs{
+			target.RunsOther: probe.Fail, target.Mismatch500: probe.Fail,
+			target.Floats: probe.Info,
+		})
 		expectIn(t, id,
 			situation{"square", with(target.KeyInBody), probe.Info},
 			situation{"gocardless", with(target.RefusesDuplicates), probe.Info},
@@ -117,14 +125,18 @@ func TestTextsThatAreNearlyTheSame(t *testing.T) {
 
 func TestOtherHeaders(t *testing.T) {
 	t.Parallel()
-	expect(t, "M11", probe.Info, wrongs{target.TraceCounts: probe.Fail, target.LangIsKey: probe.Fail,
-		target.LangCounts: probe.Info})
+	expect(t, "M11", probe.Info, wrongs{
+		target.TraceCounts: probe.Fail, target.LangIsKey: probe.Fail,
+		target.LangCounts: probe.Info,
+	})
 	expectIn(t, "M11", situation{"repeatability", nil, probe.Warn})
 }
 
 func TestErrorDocuments(t *testing.T) {
 	t.Parallel()
-	expect(t, "M12", probe.Pass, wrongs{target.PlainErrors: probe.Warn, target.DeadLinks: probe.Warn,
-		target.NoComparison: probe.NA})
+	expect(t, "M12", probe.Pass, wrongs{
+		target.PlainErrors: probe.Warn, target.DeadLinks: probe.Warn,
+		target.NoComparison: probe.NA,
+	})
 	expectIn(t, "M12", situation{"stripe", with(target.StripeErrors), probe.NA})
 }

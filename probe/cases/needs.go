@@ -39,8 +39,10 @@ var (
 		"a generator such as {{amount}} in request.body, so that another request can be made",
 		func(r *recipe) bool { return probe.Mentions(r.Request.Body, "") },
 	}
-	plainPath = need{"a request.path without generators",
-		func(r *recipe) bool { return !probe.Mentions(r.Request.Path, "") }}
+	plainPath = need{
+		"a request.path without generators",
+		func(r *recipe) bool { return !probe.Mentions(r.Request.Path, "") },
+	}
 	someBody   = need{"a request.body", func(r *recipe) bool { return r.Request.Body != "" }}
 	jsonBody   = need{"a request.body that is JSON", func(r *recipe) bool { return r.Request.IsJSON() }}
 	jsonObject = need{

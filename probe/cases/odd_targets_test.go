@@ -86,8 +86,10 @@ func recipeOf(t *testing.T, h http.Handler) probe.Recipe {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return probe.Recipe{Target: u, Request: probe.Template{Path: "/things", Body: `{"amount": {{amount}}}`},
-		Identity: probe.Identity{Pointer: "/id"}}
+	return probe.Recipe{
+		Target: u, Request: probe.Template{Path: "/things", Body: `{"amount": {{amount}}}`},
+		Identity: probe.Identity{Pointer: "/id"},
+	}
 }
 
 // failsOnce is a count that fails the third time.

@@ -12,7 +12,8 @@ import (
 
 // retryWhile retries for as long as the answer is one to retry, but no longer than within.
 func retryWhile(t *run, label string, r wire.Request, within time.Duration,
-	again func(*run, wire.Answer) bool) wire.Answer {
+	again func(*run, wire.Answer) bool,
+) wire.Answer {
 	began := time.Now()
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
 		a := t.Send(label, r)

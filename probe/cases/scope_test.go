@@ -10,8 +10,10 @@ import (
 
 func TestScopes(t *testing.T) {
 	t.Parallel()
-	expect(t, "X01", probe.Pass, wrongs{target.NoScope: probe.Fail, target.SharedKeys: probe.Fail,
-		target.NoKeys: probe.Fail})
+	expect(t, "X01", probe.Pass, wrongs{
+		target.NoScope: probe.Fail, target.SharedKeys: probe.Fail,
+		target.NoKeys: probe.Fail,
+	})
 	expect(t, "X02", probe.Pass, wrongs{target.AuthLast: probe.Fail})
 	expect(t, "X03", probe.Pass, wrongs{target.AuthLast: probe.Fail})
 	expect(t, "X04", probe.Pass, wrongs{target.NoScope: probe.Fail, target.AuthLast: probe.Fail})
@@ -22,8 +24,10 @@ func TestCredentialsThatChange(t *testing.T) {
 	expectScenes(t, "X07", right(probe.Pass), right(probe.Pass, blind),
 		wrong(target.CredentialIsCaller, probe.Fail, "2 created things", blind),
 		wrong(target.CredentialIsCaller, probe.Fail, "2 effects"), wrong(target.NoKeys, probe.Fail, "2 effects"),
-		scene{name: "refused", want: probe.Broken, says: "as good as",
-			change: func(p place) { p.recipe.AAgain = p.recipe.Revoked }},
+		scene{
+			name: "refused", want: probe.Broken, says: "as good as",
+			change: func(p place) { p.recipe.AAgain = p.recipe.Revoked },
+		},
 		right(probe.NA, func(p place) { p.recipe.AAgain = nil }),
 	)
 }

@@ -228,8 +228,10 @@ func madeUp(name string, top bool) bool {
 	case "id", "uuid", "guid":
 		return top
 	}
-	for _, word := range []string{"reference", "nonce", "correlationid", "requestid", "messageid", "externalid",
-		"eventid", "traceid"} {
+	for _, word := range []string{
+		"reference", "nonce", "correlationid", "requestid", "messageid", "externalid",
+		"eventid", "traceid",
+	} {
 		if strings.HasSuffix(name, word) {
 			return true
 		}

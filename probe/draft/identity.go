@@ -74,7 +74,8 @@ func (i *identities) isSent(f protoreflect.FieldDescriptor) bool {
 }
 
 func firstOf(m protoreflect.MessageDescriptor,
-	is func(protoreflect.FieldDescriptor) bool) protoreflect.FieldDescriptor {
+	is func(protoreflect.FieldDescriptor) bool,
+) protoreflect.FieldDescriptor {
 	for i := range m.Fields().Len() {
 		if f := m.Fields().Get(i); is(f) {
 			return f

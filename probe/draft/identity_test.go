@@ -51,8 +51,10 @@ func TestWhatTheDescriptionDoesNotAllowFor(t *testing.T) {
 		{"as it is", func(*Draft) {}, ""},
 		{"inside of a message", func(d *Draft) { d.IdentityPointer = "/inner/innerId" }, ""},
 		{"a name that is another in JSON", func(d *Draft) { d.IdentityPointer = "/made_id" }, "write /madeId"},
-		{"a name that is another in JSON, inside", func(d *Draft) { d.IdentityPointer = "/inner/inner_id" },
-			"write /inner/innerId"},
+		{
+			"a name that is another in JSON, inside", func(d *Draft) { d.IdentityPointer = "/inner/inner_id" },
+			"write /inner/innerId",
+		},
 		{"no such field", func(d *Draft) { d.IdentityPointer = "/id" }, "has no id; it has madeId, inner"},
 		{"no identity", func(d *Draft) { d.IdentityPointer = "" }, "--identity"},
 		{"no field for the key", func(d *Draft) { d.Profile = aip155 }, "a field request_id"},
@@ -78,10 +80,16 @@ func TestMethodsAreChosen(t *testing.T) {
 		want    string // the method; or, with a space in it, a part of the error
 	}{
 		{"the only one", []string{"Frobnicate"}, "", "shop.v1.Shop/Frobnicate"},
-		{"the only one that does not read", []string{"GetOrder", "ListOrders", "Place", "Quote" + request + " reads",
-			"Feed" + request + " stream"}, "", "shop.v1.Shop/Place"},
-		{"several", []string{"Cancel", "GetOrder", "CreateOrder"}, "",
-			"with --method\n  shop.v1.Shop/CreateOrder\n  shop.v1.Shop/Cancel\n  shop.v1.Shop/GetOrder"},
+		{"the only one that does not read", []string{
+			"GetOrder", "ListOrders", "Place", "Quote" + request + " reads",
+			"Feed" + request + " stream",
+		}, "", "shop.v1.Shop/Place"},
+		{
+			"several",
+			[]string{"Cancel", "GetOrder", "CreateOrder"},
+			"",
+			"with --method\n  shop.v1.Shop/CreateOrder\n  shop.v1.Shop/Cancel\n  shop.v1.Shop/GetOrder",
+		},
 		{"by its last part", []string{"Cancel", "CreateOrder"}, "CreateOrder", "shop.v1.Shop/CreateOrder"},
 		{"by its full name", []string{"Cancel", "CreateOrder"}, "shop.v1.Shop/Cancel", "shop.v1.Shop/Cancel"},
 		{"by its path", []string{"Cancel", "CreateOrder"}, "/shop.v1.Shop/Cancel", "shop.v1.Shop/Cancel"},

@@ -18,8 +18,10 @@ func described(t *testing.T, methods []string, messages ...*descriptorpb.Descrip
 	shop := &descriptorpb.ServiceDescriptorProto{Name: proto.String("Shop")}
 	for _, m := range methods {
 		words := append(strings.Fields(m), "")
-		made := &descriptorpb.MethodDescriptorProto{Name: &words[0], InputType: proto.String(".shop.v1." + words[1]),
-			OutputType: proto.String(".shop.v1." + words[2])}
+		made := &descriptorpb.MethodDescriptorProto{
+			Name: &words[0], InputType: proto.String(".shop.v1." + words[1]),
+			OutputType: proto.String(".shop.v1." + words[2]),
+		}
 		made.ServerStreaming = proto.Bool(words[3] == "stream")
 		if words[3] == "reads" {
 			made.Options = &descriptorpb.MethodOptions{IdempotencyLevel: descriptorpb.MethodOptions_NO_SIDE_EFFECTS.Enum()}
@@ -32,8 +34,10 @@ func described(t *testing.T, methods []string, messages ...*descriptorpb.Descrip
 	}}
 	file, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: proto.String("shop.proto"), Package: proto.String("shop.v1"), Syntax: proto.String("proto3"),
-		Dependency: []string{"google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto",
-			"google/protobuf/duration.proto", "google/protobuf/field_mask.proto"},
+		Dependency: []string{
+			"google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto",
+			"google/protobuf/duration.proto", "google/protobuf/field_mask.proto",
+		},
 		EnumType: []*descriptorpb.EnumDescriptorProto{kind}, MessageType: messages,
 		Service: []*descriptorpb.ServiceDescriptorProto{shop},
 	}, protoregistry.GlobalFiles)
@@ -52,8 +56,10 @@ func described(t *testing.T, methods []string, messages ...*descriptorpb.Descrip
 func message(name string, fields ...string) *descriptorpb.DescriptorProto {
 	m := &descriptorpb.DescriptorProto{Name: &name}
 	for i, text := range fields {
-		f := &descriptorpb.FieldDescriptorProto{Number: proto.Int32(int32(i + 1)),
-			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+		f := &descriptorpb.FieldDescriptorProto{
+			Number: proto.Int32(int32(i + 1)),
+			Label:  descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		}
 		text, repeated := strings.CutPrefix(text, "repeated ")
 		if repeated {
 			f.Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()

@@ -56,7 +56,8 @@ func TestAServiceThatIsNotDescribed(t *testing.T) {
 // fail with the metadata of the call left out of the questions.
 func TestReflectionIsAskedWithMetadata(t *testing.T) {
 	server := grpc.NewServer(grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
-		handler grpc.StreamHandler) error {
+		handler grpc.StreamHandler,
+	) error {
 		if len(metadata.ValueFromIncomingContext(stream.Context(), "user")) != 1 {
 			return status.Error(codes.Unauthenticated, "who are you?")
 		}
@@ -110,15 +111,24 @@ func TestWhyAServerCannotBeAsked(t *testing.T) {
 		says []string
 	}{
 		{"no reflection", grpcprobe.Server{Target: hidden}, []string{"does not offer reflection", "reflection.Register"}},
-		{"no server", grpcprobe.Server{Target: "127.0.0.1:1"},
-			[]string{"target 127.0.0.1:1: nothing answers there", "see that the server runs"}},
+		{
+			"no server",
+			grpcprobe.Server{Target: "127.0.0.1:1"},
+			[]string{"target 127.0.0.1:1: nothing answers there", "see that the server runs"},
+		},
 		{"TLS to one in the clear", grpcprobe.Server{Target: clear, TLS: secure}, []string{"does not speak TLS", "grpc://"}},
 		{"in the clear to TLS", grpcprobe.Server{Target: secret}, []string{"want TLS", "grpcs://"}},
-		{"a stranger's certificate", grpcprobe.Server{Target: secret, TLS: secure},
-			[]string{"not trusted", "SSL_CERT_FILE", "x509"}},
+		{
+			"a stranger's certificate",
+			grpcprobe.Server{Target: secret, TLS: secure},
+			[]string{"not trusted", "SSL_CERT_FILE", "x509"},
+		},
 		{"HTTP/1.1", grpcprobe.Server{Target: strings.TrimPrefix(plain.URL, "http://")}, []string{"HTTP/1.1 answers there"}},
-		{"HTTP/2", grpcprobe.Server{Target: strings.TrimPrefix(https.URL, "https://"), TLS: trusting},
-			[]string{"a server of HTTP answers there", "404"}},
+		{
+			"HTTP/2",
+			grpcprobe.Server{Target: strings.TrimPrefix(https.URL, "https://"), TLS: trusting},
+			[]string{"a server of HTTP answers there", "404"},
+		},
 		{"silence", grpcprobe.Server{Target: mute.Addr().String()}, []string{"not described itself in time"}},
 	} {
 		patience := 10 * time.Second

@@ -55,7 +55,8 @@ func ask(ctx context.Context, conn *grpc.ClientConn, services func(r *reflection
 const alphaMethod = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
 func describedBy(ctx context.Context, conn *grpc.ClientConn, method string,
-	services func(r *reflection) error) (*protoregistry.Files, error) {
+	services func(r *reflection) error,
+) (*protoregistry.Files, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the stream
 	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)

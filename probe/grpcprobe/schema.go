@@ -42,7 +42,8 @@ func (t types) FindExtensionByName(name protoreflect.FullName) (protoreflect.Ext
 
 // FindExtensionByNumber implements protojson's resolver.
 func (t types) FindExtensionByNumber(m protoreflect.FullName, n protoreflect.FieldNumber) (protoreflect.ExtensionType,
-	error) {
+	error,
+) {
 	return t.of.FindExtensionByNumber(m, n)
 }
 

@@ -13,10 +13,12 @@ import (
 // order.
 func TestTheSameRequestIsTheSameBytes(t *testing.T) {
 	method := protodesc.ToFileDescriptorProto(descriptorpb.File_google_protobuf_descriptor_proto)
-	method.Service = []*descriptorpb.ServiceDescriptorProto{{Name: ptr("S"),
+	method.Service = []*descriptorpb.ServiceDescriptorProto{{
+		Name: ptr("S"),
 		Method: []*descriptorpb.MethodDescriptorProto{{
 			Name: ptr("M"), InputType: ptr(".google.protobuf.FieldOptions"), OutputType: ptr(".google.protobuf.FieldOptions"),
-		}}}}
+		}},
+	}}
 	file, err := protodesc.NewFile(method, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -29,8 +31,10 @@ func TestTheSameRequestIsTheSameBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := call{path: "/google.protobuf.S/M",
-		message: []byte(`{"packed": true, "lazy": true, "deprecated": true, "weak": true, "jstype": "JS_STRING"}`)}
+	r := call{
+		path:    "/google.protobuf.S/M",
+		message: []byte(`{"packed": true, "lazy": true, "deprecated": true, "weak": true, "jstype": "JS_STRING"}`),
+	}
 	first, err := s.marshal(r)
 	if err != nil {
 		t.Fatal(err)

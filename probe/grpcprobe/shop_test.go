@@ -106,7 +106,8 @@ func serve(t *testing.T, server *grpc.Server) (address string) {
 //	}
 func shopFile() *descriptorpb.FileDescriptorProto {
 	field := func(n int32, name string, kind descriptorpb.FieldDescriptorProto_Type,
-		message string) *descriptorpb.FieldDescriptorProto {
+		message string,
+	) *descriptorpb.FieldDescriptorProto {
 		f := &descriptorpb.FieldDescriptorProto{
 			Name: &name, Number: &n, Type: kind.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 		}

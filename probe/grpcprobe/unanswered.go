@@ -44,8 +44,10 @@ func signs() []sign {
 		{"x509: ", "the server's certificate is not trusted here: SSL_CERT_FILE names a file with the authority's"},
 		{"no such host", "there is no such host"},
 		{"Error while dialing", "nothing answers there: see that the server runs, and that this is its port"},
-		{"deadline exceeded",
-			"the server has not described itself in time: see that it is one of gRPC, and that this is its port"},
+		{
+			"deadline exceeded",
+			"the server has not described itself in time: see that it is one of gRPC, and that this is its port",
+		},
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 
 // variablesOf is an environment for tests.
 func variablesOf(name string) (string, bool) {
-	v, ok := map[string]string{"TOKEN_A": "t-a", "TOKEN_B": "t-b", "DB": "postgres://reader:s3cret@db/shop",
-		"TWO_LINES": "a\nb", "PLACE": "{{amuont}}"}[name]
+	v, ok := map[string]string{
+		"TOKEN_A": "t-a", "TOKEN_B": "t-b", "DB": "postgres://reader:s3cret@db/shop",
+		"TWO_LINES": "a\nb", "PLACE": "{{amuont}}",
+	}[name]
 	return v, ok
 }
 

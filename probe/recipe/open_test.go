@@ -233,8 +233,10 @@ func TestHooks(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "a; b")); err != nil {
 		t.Error(err)
 	}
-	for name, says := range map[string][]string{"stop": {"exit status 3", "no store"},
-		"start": {"more than 1s", "sleep 60"}} {
+	for name, says := range map[string][]string{
+		"stop":  {"exit status 3", "no store"},
+		"start": {"more than 1s", "sleep 60"},
+	} {
 		hook := map[string]func(context.Context) error{"stop": r.Hooks.StopStore, "start": r.Hooks.StartStore}[name]
 		err := hook(t.Context())
 		if err == nil {

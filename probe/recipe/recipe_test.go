@@ -80,8 +80,10 @@ func TestAFullRecipe(t *testing.T) {
 	want(t, "lease", r.Lease, 30*time.Second)
 	want(t, "body timeout, other host, a again", fmt.Sprint(r.BodyTimeout, r.OtherHost, lines(r.AAgain)),
 		"10sb.example.test:8080Authorization: Bearer later")
-	want(t, "limits", r.Limits, probe.Limits{Requests: 100, Rate: 2.5, Timeout: 3 * time.Second, Wait: time.Minute,
-		Burst: 10})
+	want(t, "limits", r.Limits, probe.Limits{
+		Requests: 100, Rate: 2.5, Timeout: 3 * time.Second, Wait: time.Minute,
+		Burst: 10,
+	})
 }
 
 // A variant has the request's headers, and of the rest what it does not say itself.
@@ -135,8 +137,10 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an empty file", "", 0, 0, "request is missing"},
 		{"no identity", "request: {path: /a}\n", 0, 0, "identity: {pointer: /id}"},
 		{"an unknown field", "targit: x\n" + least, 1, 1, `did you mean "target"?`},
-		{"an unknown field of a request", "request:\n  path: /a\n  header: {A: b}\nidentity: {pointer: /id}\n", 3, 3,
-			`did you mean "headers"?`},
+		{
+			"an unknown field of a request", "request:\n  path: /a\n  header: {A: b}\nidentity: {pointer: /id}\n", 3, 3,
+			`did you mean "headers"?`,
+		},
 		{"an unknown variant", least + "variants: {slwo: {path: /x}}\n", 3, 12, `did you mean "slow"?`},
 		{"a list at the top", "- a\n", 1, 1, "must be a mapping"},
 		{"a target without scheme", "target: localhost:80\n" + least, 1, 9, "http://127.0.0.1:8080"},
@@ -149,46 +153,72 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a relative path", "request: {path: payments}\nidentity: {pointer: /id}\n", 1, 17, "begins with a slash"},
 		{"a path with a space", "request: {path: /a b}\nidentity: {pointer: /id}\n", 1, 17, "%20"},
 		{"a method in small letters", "request: {path: /a, method: post}\nidentity: {pointer: /id}\n", 1, 29, "POST"},
-		{"an unknown generator", "request: {path: /a, body: '{{amuont}}'}\nidentity: {pointer: /id}\n", 1, 27,
-			"did you mean {{amount}}?"},
-		{"an unknown generator in a header",
+		{
+			"an unknown generator", "request: {path: /a, body: '{{amuont}}'}\nidentity: {pointer: /id}\n", 1, 27,
+			"did you mean {{amount}}?",
+		},
+		{
+			"an unknown generator in a header",
 			"request: {path: /a, headers: {X: '{{id}}'}}\nidentity: {pointer: /id}\n", 1, 34,
-			"{{uuid}}, {{seq}}, {{amount}}, {{time}}"},
-		{"a body that is a mapping", "request:\n  path: /a\n  body:\n    amount: 1\nidentity: {pointer: /id}\n", 4, 5,
-			"body: |"},
-		{"JSON that is none",
+			"{{uuid}}, {{seq}}, {{amount}}, {{time}}",
+		},
+		{
+			"a body that is a mapping", "request:\n  path: /a\n  body:\n    amount: 1\nidentity: {pointer: /id}\n", 4, 5,
+			"body: |",
+		},
+		{
+			"JSON that is none",
 			"request: {path: /a, headers: {Content-Type: application/json}, body: '{\"a\": {{uuid}}}'}\nidentity: " +
-				"{pointer: /id}\n", 1, 70, "stand in quotes"},
-		{"a variant's JSON that is none",
+				"{pointer: /id}\n", 1, 70, "stand in quotes",
+		},
+		{
+			"a variant's JSON that is none",
 			"request: {path: /a, headers: {Content-Type: application/json}}\nidentity: {pointer: /id}\nvariants: " +
-				"{slow: {body: '{,}'}}\n", 3, 25, "variants.slow.body is not JSON"},
+				"{slow: {body: '{,}'}}\n", 3, 25, "variants.slow.body is not JSON",
+		},
 		{"a header's name", "request: {path: /a, headers: {'a b': c}}\nidentity: {pointer: /id}\n", 1, 31, "Idempotency-Key"},
-		{"a header that frames", "request: {path: /a, headers: {Content-Length: 3}}\nidentity: {pointer: /id}\n", 1,
-			31, "leave the line out"},
+		{
+			"a header that frames", "request: {path: /a, headers: {Content-Length: 3}}\nidentity: {pointer: /id}\n", 1,
+			31, "leave the line out",
+		},
 		{"the host", "request: {path: /a, headers: {host: x}}\nidentity: {pointer: /id}\n", 1, 31, "from the target"},
-		{"the key", "request: {path: /a, headers: {idempotency-key: x}}\nidentity: {pointer: /id}\n", 1, 11,
-			"leave the line out"},
-		{"the key of a profile",
+		{
+			"the key", "request: {path: /a, headers: {idempotency-key: x}}\nidentity: {pointer: /id}\n", 1, 11,
+			"leave the line out",
+		},
+		{
+			"the key of a profile",
 			"profile: paypal\nrequest: {path: /a, headers: {PayPal-Request-Id: x}}\nidentity: {pointer: /id}\n", 2,
-			11, "PayPal-Request-Id"},
-		{"a header with a line break", "request: {path: /a, headers: {X: \"a\\nb\"}}\nidentity: {pointer: /id}\n", 1,
-			34, "in one line"},
+			11, "PayPal-Request-Id",
+		},
+		{
+			"a header with a line break", "request: {path: /a, headers: {X: \"a\\nb\"}}\nidentity: {pointer: /id}\n", 1,
+			34, "in one line",
+		},
 		{"a pointer", "request: {path: /a}\nidentity: {pointer: data.id}\n", 2, 21, "/data/id"},
-		{"two identities", "request: {path: /a}\nidentity: {pointer: /id, header: Location}\n", 2, 12,
-			"one of pointer and header"},
+		{
+			"two identities", "request: {path: /a}\nidentity: {pointer: /id, header: Location}\n", 2, 12,
+			"one of pointer and header",
+		},
 		{"two counts", least + "count: {get: {path: /n}, webhook: {port: 1}}\n", 3, 9, "one of get, sql and webhook"},
 		{"a count without path", least + "count: {get: {pointer: /n}}\n", 3, 15, "count.get.path"},
 		{"a database that is not known", least + "count: {sql: {url: 'mysql://h/d', query: select 1}}\n", 3, 20, "SQLite"},
 		{"a database without query", least + "count: {sql: {url: keys.db}}\n", 3, 15, "select count(*)"},
 		{"a port", least + "count: {webhook: {port: 0}}\n", 3, 25, "65535"},
 		{"a webhook without port", least + "count: {webhook: {delivery_id: /id}}\n", 3, 19, "9099"},
-		{"a variable that is not there", least + "credentials: {a: {Authorization: 'Bearer ${NOBODY}'}}\n", 3, 34,
-			"export NOBODY="},
-		{"a variable of two lines", least + "credentials: {a: {Authorization: 'Bearer ${TWO_LINES}'}}\n", 3, 34,
-			"in one line"},
+		{
+			"a variable that is not there", least + "credentials: {a: {Authorization: 'Bearer ${NOBODY}'}}\n", 3, 34,
+			"export NOBODY=",
+		},
+		{
+			"a variable of two lines", least + "credentials: {a: {Authorization: 'Bearer ${TWO_LINES}'}}\n", 3, 34,
+			"in one line",
+		},
 		{"a credential that is no mapping", least + "credentials: {a: Bearer s3cret}\n", 3, 18, "must be a mapping"},
-		{"one caller twice", least + "credentials: {a: {X-API-Key: s3cret}, b: {X-API-Key: s3cret}}\n", 3, 15,
-			"another caller's"},
+		{
+			"one caller twice", least + "credentials: {a: {X-API-Key: s3cret}, b: {X-API-Key: s3cret}}\n", 3, 15,
+			"another caller's",
+		},
 		{"a variant without a path of its own", least + "variants: {other: {method: POST}}\n", 3, 20, "path of its own"},
 		{"a command for a shell", least + "hooks: {restart: docker restart api}\n", 3, 18, "[docker, restart, api]"},
 		{"a credential that stays revoked", least + "hooks: {revoke: [./keys, revoke, a]}\n", 3, 9, "restore"},

@@ -20,8 +20,10 @@ func Badge(w io.Writer, r *probe.Report) error {
 	case ofDraft(r) && Draft(r).OK():
 		value += " · ietf: " + Draft(r).Verdict
 	}
-	b := badge{Name: safe.Name, Value: value, Colour: colour, NameWidth: badgeWidth(safe.Name),
-		ValueWidth: badgeWidth(value)}
+	b := badge{
+		Name: safe.Name, Value: value, Colour: colour, NameWidth: badgeWidth(safe.Name),
+		ValueWidth: badgeWidth(value),
+	}
 	b.Width, b.NameAt, b.ValueAt = b.NameWidth+b.ValueWidth, b.NameWidth/2, b.NameWidth+b.ValueWidth/2
 	b.NameLong, b.ValueLong = b.NameWidth-padding, b.ValueWidth-padding
 	return badgeForm().Execute(w, b)

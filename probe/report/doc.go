@@ -39,8 +39,10 @@ func explained(r *probe.Report) []probe.Outcome {
 		}
 	}
 	badness := func(o probe.Outcome) int {
-		return slices.Index(verdicts(), o.Verdict)*10 + slices.Index([]probe.Severity{probe.Critical, probe.Major,
-			probe.Minor}, o.Severity)
+		return slices.Index(verdicts(), o.Verdict)*10 + slices.Index([]probe.Severity{
+			probe.Critical, probe.Major,
+			probe.Minor,
+		}, o.Severity)
 	}
 	slices.SortStableFunc(all, func(a, b probe.Outcome) int { return badness(a) - badness(b) })
 	return all

@@ -152,8 +152,10 @@ func groupsOf(r *probe.Report) (all []group) {
 }
 
 func rowOf(o probe.Outcome) row {
-	r := row{ID: line(o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict),
-		Verdict: o.Verdict, Severity: o.Severity}
+	r := row{
+		ID: line(o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict),
+		Verdict: o.Verdict, Severity: o.Severity,
+	}
 	r.Linked = needsWords(o)
 	if len(o.Findings) > 0 {
 		r.Found, r.More = cut(line(o.Findings[0].Text), 240), len(o.Findings)-1
@@ -162,8 +164,10 @@ func rowOf(o probe.Outcome) row {
 }
 
 func explain(o probe.Outcome, seen probe.Observed) explanation {
-	e := explanation{row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen),
-		Exchanges: exchangesOf(o, seen)}
+	e := explanation{
+		row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen),
+		Exchanges: exchangesOf(o, seen),
+	}
 	e.Open = o.Verdict == probe.Fail && len(e.Exchanges) <= 6
 	for _, f := range o.Findings {
 		e.Findings = append(e.Findings, finding{classOf(f.Verdict), line(f.Text), f.Verdict})

@@ -17,8 +17,12 @@ func JUnit(w io.Writer, r *probe.Report) error {
 		Name: "retrysafe probe", Hostname: line(r.Target), Timestamp: r.BeganAt.UTC().Format("2006-01-02T15:04:05"),
 		Time:  seconds(r.Took),
 		Tests: len(r.Outcomes), Failures: r.Count(probe.Fail), Errors: r.Count(probe.Broken), Skipped: r.Count(probe.NA),
-		Properties: []junitProperty{{"target", line(r.Target)}, {"profile", line(r.Profile)},
-			{"evidence", string(r.Evidence)}, {"retry-safe", Safe(r).String()}},
+		Properties: []junitProperty{
+			{"target", line(r.Target)},
+			{"profile", line(r.Profile)},
+			{"evidence", string(r.Evidence)},
+			{"retry-safe", Safe(r).String()},
+		},
 	}
 	for _, o := range r.Outcomes {
 		suite.Cases = append(suite.Cases, junitOf(o, r.Observed))

@@ -39,8 +39,10 @@ func reportWith(text string) *probe.Report {
 	r := &probe.Report{
 		Schema: probe.ReportSchema, Target: "http://" + text, Profile: "ietf", BeganAt: began, Took: 3 * time.Second,
 		Requests: 12, Evidence: probe.ByCount,
-		Observed: probe.Observed{Profile: "ietf", Header: "Idempotency-Key", Marker: "Idempotent-Replayed",
-			PolicyURL: "x" + text, RetryWithin: time.Second},
+		Observed: probe.Observed{
+			Profile: "ietf", Header: "Idempotency-Key", Marker: "Idempotent-Replayed",
+			PolicyURL: "x" + text, RetryWithin: time.Second,
+		},
 	}
 	for i, v := range []probe.Verdict{probe.Pass, probe.Fail, probe.Warn, probe.Info, probe.NA, probe.Broken} {
 		r.Outcomes = append(r.Outcomes, probe.Outcome{

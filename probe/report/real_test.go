@@ -19,8 +19,10 @@ func TestFormsOfARealRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := probe.Template{Path: "/things", Header: []wire.HeaderLine{{Name: "Content-Type",
-		Value: "application/json"}}, Body: `{"amount": {{amount}}}`}
+	template := probe.Template{Path: "/things", Header: []wire.HeaderLine{{
+		Name:  "Content-Type",
+		Value: "application/json",
+	}}, Body: `{"amount": {{amount}}}`}
 	r, err := cases.Run(t.Context(), probe.Recipe{
 		Target: u, Request: template, Identity: probe.Identity{Pointer: "/id"},
 		A: []wire.HeaderLine{{Name: "Authorization", Value: "Bearer secret-a"}},

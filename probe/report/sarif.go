@@ -23,8 +23,10 @@ type SARIFOptions struct {
 // rule.
 func SARIF(w io.Writer, r *probe.Report, o SARIFOptions) error {
 	run := sarifRun{AutomationDetails: sarifID{"retrysafe-probe/" + line(r.Profile)}, Results: []sarifResult{}}
-	run.Tool.Driver = sarifDriver{Name: "retrysafe probe", Version: o.Version,
-		InformationURI: "https://github.com/retrysafe/retrysafe", Rules: []sarifRule{}}
+	run.Tool.Driver = sarifDriver{
+		Name: "retrysafe probe", Version: o.Version,
+		InformationURI: "https://github.com/retrysafe/retrysafe", Rules: []sarifRule{},
+	}
 	run.Properties = map[string]any{"target": line(r.Target), "profile": line(r.Profile), "retrySafe": Safe(r).String()}
 	for i, c := range r.Outcomes {
 		run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, ruleOf(c))
@@ -34,8 +36,10 @@ func SARIF(w io.Writer, r *probe.Report, o SARIFOptions) error {
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(sarif{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
-		Runs: []sarifRun{run}})
+	return e.Encode(sarif{
+		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
+		Runs: []sarifRun{run},
+	})
 }
 
 type sarif struct {

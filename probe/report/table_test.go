@@ -66,8 +66,10 @@ func TestCausesComeFirst(t *testing.T) {
 func TestEvidence(t *testing.T) {
 	t.Parallel()
 	r := reportWith("x")
-	for e, says := range map[probe.Evidence]string{probe.ByIdentity: "shown by identities",
-		probe.ByCount: "effects counted", probe.ByArrival: "effects received"} {
+	for e, says := range map[probe.Evidence]string{
+		probe.ByIdentity: "shown by identities",
+		probe.ByCount:    "effects counted", probe.ByArrival: "effects received",
+	} {
 		r.Evidence = e
 		if got := written(t, "table", r); !strings.Contains(got, says) {
 			t.Errorf("%s: %s", e, got[:200])
@@ -118,15 +120,29 @@ func TestScores(t *testing.T) {
 		says    string
 	}{
 		{"all pass", nil, report.Yes, met},
-		{"INFO within: it was played, and the profile says nothing", map[string]probe.Verdict{"B04": probe.Info},
-			report.Yes, met},
-		{"WARN within", map[string]probe.Verdict{"B04": probe.Warn}, report.NotShown,
-			"only 19 of the badge's 20 cases passed; open: B04 WARN"},
-		{"N/A within, for want of a recipe", map[string]probe.Verdict{"X01": probe.NA, "X04": probe.NA},
-			report.NotShown, "open: X01 N/A, X04 N/A"},
+		{
+			"INFO within: it was played, and the profile says nothing",
+			map[string]probe.Verdict{"B04": probe.Info},
+			report.Yes, met,
+		},
+		{
+			"WARN within",
+			map[string]probe.Verdict{"B04": probe.Warn},
+			report.NotShown,
+			"only 19 of the badge's 20 cases passed; open: B04 WARN",
+		},
+		{
+			"N/A within, for want of a recipe",
+			map[string]probe.Verdict{"X01": probe.NA, "X04": probe.NA},
+			report.NotShown, "open: X01 N/A, X04 N/A",
+		},
 		{"BROKEN within", map[string]probe.Verdict{"B04": probe.Broken}, report.NotShown, "open: B04 BROKEN"},
-		{"FAIL within", map[string]probe.Verdict{"B04": probe.Fail, "T02": probe.NA}, report.No,
-			fmt.Sprintf("1 of the %d cases played failed: B04", len(cases.All())-1)},
+		{
+			"FAIL within",
+			map[string]probe.Verdict{"B04": probe.Fail, "T02": probe.NA},
+			report.No,
+			fmt.Sprintf("1 of the %d cases played failed: B04", len(cases.All())-1),
+		},
 		{"FAIL elsewhere", map[string]probe.Verdict{"T01": probe.Fail}, report.No, "failed: T01"},
 		{"FAIL and N/A", map[string]probe.Verdict{"T01": probe.Fail, "X01": probe.NA}, report.No, "failed: T01"},
 		{"WARN elsewhere", map[string]probe.Verdict{"T01": probe.Warn}, report.Yes, met},
@@ -187,8 +203,10 @@ func TestScoreIsInEveryForm(t *testing.T) {
 		"markdown": {"- **retry-safe: no** (" + reason + ")", "- **ietf: no**"},
 		"html":     {"<b>retry-safe</b> no", "Not safe to retry", reason},
 		"junit":    {`name="retry-safe" value="no: ` + reason}, "sarif": {`"retrySafe": "no: ` + reason},
-		"badge": {"retry-safe: no"}, "json": {`"scores": [`, `"name": "retry-safe"`, `"verdict": "no"`,
-			`"reason": "` + reason, `"asked": 20`, `"X01 N/A"`},
+		"badge": {"retry-safe: no"}, "json": {
+			`"scores": [`, `"name": "retry-safe"`, `"verdict": "no"`,
+			`"reason": "` + reason, `"asked": 20`, `"X01 N/A"`,
+		},
 	} {
 		got := written(t, form, r)
 		for _, w := range want {

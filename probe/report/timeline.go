@@ -64,8 +64,10 @@ func draw(o probe.Outcome, seen probe.Observed) *chart {
 	}
 	// Exchanges are numbered as they end; they are drawn as they began.
 	slices.SortStableFunc(all, func(a, b told) int { return a.SentAt.Compare(b.SentAt) })
-	c := &chart{ID: o.ID, Width: chartWidth, Left: axisLeft, Right: axisRight,
-		Title: fmt.Sprintf("Timeline of %s: %d requests", line(o.ID), len(all))}
+	c := &chart{
+		ID: o.ID, Width: chartWidth, Left: axisLeft, Right: axisRight,
+		Title: fmt.Sprintf("Timeline of %s: %d requests", line(o.ID), len(all)),
+	}
 	if len(all) > maxRows {
 		all, c.More = all[:maxRows], len(all)-maxRows
 	}
@@ -74,8 +76,10 @@ func draw(o probe.Outcome, seen probe.Observed) *chart {
 	colours := map[string]string{}
 	y := headHeight
 	for i, group := range byConnection(all) {
-		c.Tracks = append(c.Tracks, track{Y: y, Height: len(group) * rowHeight, Name: connectionName(group[0]),
-			Odd: i%2 == 1})
+		c.Tracks = append(c.Tracks, track{
+			Y: y, Height: len(group) * rowHeight, Name: connectionName(group[0]),
+			Odd: i%2 == 1,
+		})
 		for _, e := range group {
 			c.Bars = append(c.Bars, s.bar(e, y+rowHeight/2, colourOfKey(colours, e.Key)))
 			y += rowHeight
@@ -162,8 +166,10 @@ func (s scale) ticks() (all []tick) {
 
 // bar places an exchange, and its answer beside the bar where there is room.
 func (s scale) bar(e told, y int, colour string) bar {
-	b := bar{told: e, Y: y, X: s.x(e.SentAt), EndX: s.x(e.EndedAt), Colour: colour, Kind: kindOf(e),
-		Short: shortKey(e.Key), Anchor: "start"}
+	b := bar{
+		told: e, Y: y, X: s.x(e.SentAt), EndX: s.x(e.EndedAt), Colour: colour, Kind: kindOf(e),
+		Short: shortKey(e.Key), Anchor: "start",
+	}
 	b.Width = max(3, b.EndX-b.X)
 	b.EndX = b.X + b.Width
 	b.Label = cut(e.Label, 30)

@@ -13,8 +13,10 @@ func timeline(rows ...[3]int) probe.Outcome {
 	at := func(ms int) time.Time { return zero.Add(time.Duration(ms) * time.Millisecond) }
 	o := probe.Outcome{ID: "C01"}
 	for i, r := range rows {
-		o.Timeline = append(o.Timeline, probe.Exchange{No: i + 1, Connection: r[2], SentAt: at(r[0]),
-			EndedAt: at(r[1]), Status: 201})
+		o.Timeline = append(o.Timeline, probe.Exchange{
+			No: i + 1, Connection: r[2], SentAt: at(r[0]),
+			EndedAt: at(r[1]), Status: 201,
+		})
 	}
 	return o
 }

@@ -139,8 +139,10 @@ func TestForFlag(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	words := []string{"none", "slow", "rate_limit", "uuid"}
-	for word, want := range map[string]string{"slwo": "slow", "rate-limit": "rate_limit", "RateLimit": "rate_limit",
-		"mine": "", "id": "", "": "", "uid": "uuid"} {
+	for word, want := range map[string]string{
+		"slwo": "slow", "rate-limit": "rate_limit", "RateLimit": "rate_limit",
+		"mine": "", "id": "", "": "", "uid": "uuid",
+	} {
 		if got := Nearest(word, words); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)
 		}

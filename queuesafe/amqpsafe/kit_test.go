@@ -50,8 +50,10 @@ func newKit(t *testing.T) *kit {
 }
 
 func kitAt(t *testing.T, url string) *kit {
-	k := &kit{Kit: queuetest.New(t, memstore.New(memstore.Options{})), url: url,
-		queue: fmt.Sprintf("orders%d", queues.Add(1))}
+	k := &kit{
+		Kit: queuetest.New(t, memstore.New(memstore.Options{})), url: url,
+		queue: fmt.Sprintf("orders%d", queues.Add(1)),
+	}
 	k.o.Delays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}
 	k.o.MaxPause = 300 * time.Millisecond
 	return k

@@ -90,8 +90,10 @@ func copyOf(d *amqp.Delivery) amqp.Publishing {
 	if headers == nil {
 		headers = amqp.Table{}
 	}
-	for _, name := range []string{"CC", "BCC", deliveryCount, "x-death", "x-first-death-exchange",
-		"x-first-death-queue", "x-first-death-reason"} {
+	for _, name := range []string{
+		"CC", "BCC", deliveryCount, "x-death", "x-first-death-exchange",
+		"x-first-death-queue", "x-first-death-reason",
+	} {
 		delete(headers, name)
 	}
 	headers[DeliveriesHeader] = int64(deliveries(d))

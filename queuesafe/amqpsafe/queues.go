@@ -27,8 +27,10 @@ type queues struct {
 }
 
 func newQueues(queue string, o Options) queues {
-	q := queues{main: queue, dead: o.DeadLetters, args: o.QueueArguments, delays: slices.Clone(o.Delays),
-		topology: o.Topology}
+	q := queues{
+		main: queue, dead: o.DeadLetters, args: o.QueueArguments, delays: slices.Clone(o.Delays),
+		topology: o.Topology,
+	}
 	slices.Sort(q.delays)
 	return q
 }

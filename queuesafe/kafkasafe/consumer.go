@@ -73,7 +73,8 @@ func (o Options) withDefaults() Options {
 // Give the group the name of the queuesafe.Consumer: two groups whose Consumers have the same name share their keys, so
 // that each message is processed by only one of the groups.
 func NewConsumer(connect []kgo.Opt, group string, topics []string, c *queuesafe.Consumer, h queuesafe.Handler,
-	o Options) *Consumer {
+	o Options,
+) *Consumer {
 	o = o.withDefaults()
 	return &Consumer{
 		connect: connect, group: group, topics: topics, consumer: c, handler: h, options: o,

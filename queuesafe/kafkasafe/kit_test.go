@@ -50,7 +50,8 @@ func (s *countingStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (ret
 }
 
 func (s *countingStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result,
-	keep retrysafe.Retention) error {
+	keep retrysafe.Retention,
+) error {
 	s.writes.Add(1)
 	return s.Store.Complete(ctx, l, r, keep)
 }
@@ -76,8 +77,10 @@ func newKit(t *testing.T, partitions int32) *kit {
 	k.client = k.newClient()
 	k.o.CommitEvery = 100 * time.Millisecond
 	k.o.MaxPause = 300 * time.Millisecond
-	k.more = []kgo.Opt{kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second),
-		kgo.FetchMaxWait(100 * time.Millisecond)}
+	k.more = []kgo.Opt{
+		kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second),
+		kgo.FetchMaxWait(100 * time.Millisecond),
+	}
 	return k
 }
 

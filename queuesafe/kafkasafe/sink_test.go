@@ -36,8 +36,10 @@ func TestSink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := outbox.Message{Topic: topic, Key: `"a"`, Aggregate: "order-17", Header: map[string]string{"type": "paid"},
-		Body: []byte("paid")}
+	m := outbox.Message{
+		Topic: topic, Key: `"a"`, Aggregate: "order-17", Header: map[string]string{"type": "paid"},
+		Body: []byte("paid"),
+	}
 	loose := outbox.Message{Topic: topic, Key: "b", Body: []byte("loose")}
 	for range 2 { // at least once
 		for _, err := range sink.Send(t.Context(), []outbox.Delivery{{Message: m}, {Message: loose}}) {

@@ -54,7 +54,8 @@ func ConsumerConfig(durable string) jetstream.ConsumerConfig {
 // It returns an error if the JetStream consumer has no explicit acknowledgement, or if its MaxDeliver would give
 // messages up before this Consumer does: see ConsumerConfig.
 func NewConsumer(js jetstream.JetStream, pull jetstream.Consumer, c *queuesafe.Consumer, h queuesafe.Handler,
-	o Options) (*Consumer, error) {
+	o Options,
+) (*Consumer, error) {
 	info := pull.CachedInfo()
 	config := info.Config
 	limit := c.MaxDeliveries()
@@ -232,7 +233,8 @@ func (c *Consumer) handle(ctx context.Context, msg jetstream.Msg) {
 }
 
 func (c *Consumer) settle(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata,
-	d queuesafe.Disposition) error {
+	d queuesafe.Disposition,
+) error {
 	switch {
 	case d.Action == queuesafe.Ack:
 		return msg.DoubleAck(ctx)
@@ -248,7 +250,8 @@ func (c *Consumer) settle(ctx context.Context, msg jetstream.Msg, at *jetstream.
 
 // bury publishes a dead letter. If it is too large with the headers that were added, bury publishes it without them.
 func (c *Consumer) bury(ctx context.Context, msg jetstream.Msg, at *jetstream.MsgMetadata,
-	d queuesafe.Disposition) error {
+	d queuesafe.Disposition,
+) error {
 	letter := deadLetter(c.options.DeadLetters, msg, at, d)
 	_, err := c.js.PublishMsg(ctx, letter)
 	if outbox.IsPermanent(classify(err)) {

@@ -296,10 +296,14 @@ func TestSinkToConsumer(t *testing.T) {
 	k := newKit(t)
 	s := natssafe.NewSink(k.js, natssafe.SinkOptions{Stream: k.name})
 	batch := []outbox.Delivery{
-		{Message: outbox.Message{Key: "a", Topic: k.name + ".paid", Body: []byte("a"),
-			Header: map[string]string{"Type": "paid"}}},
-		{Message: outbox.Message{Key: "b", Topic: k.name + ".paid", Body: []byte("b"),
-			Header: map[string]string{"Type": "paid"}}},
+		{Message: outbox.Message{
+			Key: "a", Topic: k.name + ".paid", Body: []byte("a"),
+			Header: map[string]string{"Type": "paid"},
+		}},
+		{Message: outbox.Message{
+			Key: "b", Topic: k.name + ".paid", Body: []byte("b"),
+			Header: map[string]string{"Type": "paid"},
+		}},
 		{Message: outbox.Message{Key: "c", Topic: "nowhere", Body: []byte("c")}},
 		{Message: outbox.Message{Key: "d", Topic: k.o.DeadLetters, Body: []byte("another stream's")}},
 	}

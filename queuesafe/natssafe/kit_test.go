@@ -55,8 +55,10 @@ func newKit(t *testing.T) *kit {
 func kitAt(t *testing.T, url string) *kit {
 	t.Helper()
 	n := streams.Add(1)
-	k := &kit{Kit: queuetest.New(t, memstore.New(memstore.Options{})), ctx: context.Background(), url: url,
-		name: fmt.Sprintf("ORDERS%d", n)}
+	k := &kit{
+		Kit: queuetest.New(t, memstore.New(memstore.Options{})), ctx: context.Background(), url: url,
+		name: fmt.Sprintf("ORDERS%d", n),
+	}
 	k.config = natssafe.ConsumerConfig(queuetest.Name)
 	k.o.DeadLetters = fmt.Sprintf("DEAD%d", n)
 	k.js = k.connect()
@@ -67,8 +69,10 @@ func kitAt(t *testing.T, url string) *kit {
 
 func (k *kit) makeStream(name, subject string) jetstream.Stream {
 	k.Helper()
-	s, err := k.js.CreateStream(k.ctx, jetstream.StreamConfig{Name: name, Subjects: []string{subject},
-		Retention: jetstream.WorkQueuePolicy})
+	s, err := k.js.CreateStream(k.ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{subject},
+		Retention: jetstream.WorkQueuePolicy,
+	})
 	if err != nil {
 		k.Fatal(err)
 	}

@@ -58,8 +58,10 @@ func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 }
 
 func classify(err error) error {
-	for _, no := range []error{nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrBadHeaderMsg,
-		jetstream.ErrStreamMessageExceedsMaximum} {
+	for _, no := range []error{
+		nats.ErrMaxPayload, nats.ErrBadSubject, nats.ErrBadHeaderMsg,
+		jetstream.ErrStreamMessageExceedsMaximum,
+	} {
 		if errors.Is(err, no) {
 			return outbox.Permanent(err)
 		}

@@ -14,8 +14,10 @@ import (
 func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	k := newKit(t)
 	small := k.name + "small"
-	if _, err := k.js.CreateStream(k.ctx, jetstream.StreamConfig{Name: small, Subjects: []string{small},
-		MaxMsgSize: 1000}); err != nil {
+	if _, err := k.js.CreateStream(k.ctx, jetstream.StreamConfig{
+		Name: small, Subjects: []string{small},
+		MaxMsgSize: 1000,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	m := func(topic, body string) outbox.Message {

@@ -71,8 +71,10 @@ func (d *deleter) send(ctx context.Context, batch []deletion) {
 	defer cancel()
 	entries := make([]types.DeleteMessageBatchRequestEntry, len(batch))
 	for i, b := range batch {
-		entries[i] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
-			ReceiptHandle: aws.String(b.handle)}
+		entries[i] = types.DeleteMessageBatchRequestEntry{
+			Id:            aws.String(strconv.Itoa(i)),
+			ReceiptHandle: aws.String(b.handle),
+		}
 	}
 	out, err := d.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &d.queue, Entries: entries})
 	for i, b := range batch {

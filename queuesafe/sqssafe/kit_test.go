@@ -143,8 +143,10 @@ func (k *kit) left(url string) (n int) {
 	if err != nil {
 		k.Fatal(err)
 	}
-	for _, name := range []string{"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
-		"ApproximateNumberOfMessagesDelayed"} {
+	for _, name := range []string{
+		"ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible",
+		"ApproximateNumberOfMessagesDelayed",
+	} {
 		var some int
 		fmt.Sscan(out.Attributes[name], &some)
 		n += some

@@ -24,8 +24,10 @@ func TestSink(t *testing.T) {
 	k := newKit(t, "")
 	var all []outbox.Message
 	for i := range 25 {
-		all = append(all, outbox.Message{Key: fmt.Sprintf("msg_%d", i), Topic: k.queue,
-			Header: map[string]string{"type": "paid"}, Body: []byte("paid ünder <5>")})
+		all = append(all, outbox.Message{
+			Key: fmt.Sprintf("msg_%d", i), Topic: k.queue,
+			Header: map[string]string{"type": "paid"}, Body: []byte("paid ünder <5>"),
+		})
 	}
 	sink := sqssafe.NewSink(k.client, sqssafe.SinkOptions{})
 	for range 2 { // at least once
@@ -109,8 +111,10 @@ func TestSinkKeepsWhatSQSCannotTake(t *testing.T) {
 func TestSinkTellsWhatIsNoUse(t *testing.T) {
 	k := newKit(t, "")
 	m := func(name, value, body string) outbox.Message {
-		return outbox.Message{Key: outbox.NewKey(), Topic: k.queue, Body: []byte(body),
-			Header: map[string]string{name: value}}
+		return outbox.Message{
+			Key: outbox.NewKey(), Topic: k.queue, Body: []byte(body),
+			Header: map[string]string{name: value},
+		}
 	}
 	bad := []outbox.Message{
 		m("type", "paid", strings.Repeat("x", 1<<20)), m("no name", "v", "x"), m("AWS.x", "v", "x"), m("amazon.x", "v", "x"),

@@ -40,7 +40,8 @@ func oneBatch(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) 
 
 // behind makes calls that wait for the store's worker until release.
 func behind(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) (outcomes []chan outcome,
-	release func()) {
+	release func(),
+) {
 	t.Helper()
 	release = holdUp(t, s)
 	for _, call := range calls {

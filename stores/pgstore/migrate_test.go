@@ -185,8 +185,10 @@ func TestSchemasOfOneDatabase(t *testing.T) {
 func TestSchemaNames(t *testing.T) {
 	t.Parallel()
 	pool := openPool(t, shared.Get(t).Database(t))
-	for _, name := range []string{"Upper", "pg_mine", "1st", "a b", `a"; DROP TABLE x; --`, "a.b",
-		strings.Repeat("a", 41), "ä"} {
+	for _, name := range []string{
+		"Upper", "pg_mine", "1st", "a b", `a"; DROP TABLE x; --`, "a.b",
+		strings.Repeat("a", 41), "ä",
+	} {
 		_, err := Migrate(context.Background(), pool, MigrateOptions{Schema: name})
 		_, opened := New(context.Background(), pool, Options{Schema: name})
 		for _, err := range []error{err, opened} {

@@ -265,8 +265,11 @@ func checkCleaning(t *testing.T, s *Store, how planned) {
 		args       []string
 		uses       []string
 	}{
-		{"list.sql", s.sql.list, []string{"9223372036854775807", "0::smallint", "NULL", "100"},
-			[]string{"claims_first", "older_first"}},
+		{
+			"list.sql", s.sql.list,
+			[]string{"9223372036854775807", "0::smallint", "NULL", "100"},
+			[]string{"claims_first", "older_first"},
+		},
 		{"sweep_claims.sql", s.sql.sweepClaims, []string{"1000", "0"}, []string{"claims_sweep"}},
 		{"sweep_older.sql", s.sql.sweepOlder, []string{"1000"}, []string{"older_sweep"}},
 	} {

@@ -23,8 +23,10 @@ const (
 	tortureClients = 4 // in each process
 )
 
-var tortureKeep = retrysafe.Retention{Replay: 300 * time.Millisecond, Key: 300 * time.Millisecond,
-	Audit: 300 * time.Millisecond}
+var tortureKeep = retrysafe.Retention{
+	Replay: 300 * time.Millisecond, Key: 300 * time.Millisecond,
+	Audit: 300 * time.Millisecond,
+}
 
 // mutations break a statement, so that the checker has something to see. Each takes one test out of it.
 func mutations(q *statements) map[string]mutation {
@@ -34,13 +36,20 @@ func mutations(q *statements) map[string]mutation {
 		"complete without fence and owner": {forms(&q.steps[stepComplete]), holder, ""},
 		"extend without fence and owner":   {forms(&q.steps[stepExtend]), holder, ""},
 		"release without fence and owner":  {forms(&q.steps[stepRelease]), holder, ""},
-		"checkpoint without fence and owner": {forms(&q.steps[stepCheckpoint]),
-			" AND c.owner = p.owner AND c.fence = p.fence", ""},
-		"checkpoint that saves one step": {forms(&q.steps[stepCheckpoint]), "name, data FROM held",
-			"name, data FROM held WHERE steps < 2"},
+		"checkpoint without fence and owner": {
+			forms(&q.steps[stepCheckpoint]),
+			" AND c.owner = p.owner AND c.fence = p.fence", "",
+		},
+		"checkpoint that saves one step": {
+			forms(&q.steps[stepCheckpoint]), "name, data FROM held",
+			"name, data FROM held WHERE steps < 2",
+		},
 		"claim without lease": {forms(&q.steps[stepAcquire]), " AND c.ends_at <= excluded.claimed_at", ""},
-		"sweep too early": {[]*string{&q.sweepClaims}, "<= (SELECT now FROM m)",
-			"<= (SELECT now + 1000000 FROM m)"},
+		"sweep too early": {
+			[]*string{&q.sweepClaims},
+			"<= (SELECT now FROM m)",
+			"<= (SELECT now + 1000000 FROM m)",
+		},
 	}
 }
 

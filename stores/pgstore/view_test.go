@@ -50,8 +50,10 @@ func TestViewShowsStates(t *testing.T) {
 		retrysafe.Retention{}); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"running": "pending tenant", "gone": "abandoned tenant",
-		"broken": "failed tenant"} {
+	for id, want := range map[string]string{
+		"running": "pending tenant", "gone": "abandoned tenant",
+		"broken": "failed tenant",
+	} {
 		if got := value[string](t, s, "SELECT state || ' ' || scope FROM {{schema}}.records WHERE id = $1", id); got != want {
 			t.Errorf("%s is %q, want %q", id, got, want)
 		}

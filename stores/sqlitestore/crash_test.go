@@ -138,7 +138,8 @@ func killClaims(t *testing.T, child string, rounds int) (lost string) {
 
 // lostOf returns what is not there of the acknowledgements of these keys.
 func lostOf(t *testing.T, path string, ids iter.Seq[string], claimed map[string]string,
-	completed map[string]bool) string {
+	completed map[string]bool,
+) string {
 	t.Helper()
 	s, err := Open(path, Options{})
 	if err != nil {

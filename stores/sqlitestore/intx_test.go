@@ -172,7 +172,8 @@ func TestInTxThatSQLiteHasRolledBack(t *testing.T) {
 		t.Errorf("got %v, want what has happened", err)
 	}
 	if err := guarded(t, s, func(ctx context.Context,
-		_ *retrysafe.Attempt) error {
+		_ *retrysafe.Attempt,
+	) error {
 		return s.InTx(ctx, insertCharge)
 	}); err != nil {
 		t.Fatal(err)
@@ -218,7 +219,8 @@ func TestInTxWithAnyDriver(t *testing.T) {
 	}
 	again := func(f func(ctx context.Context, tx *sql.Tx) error) error {
 		return guarded(t, s, func(ctx context.Context,
-			_ *retrysafe.Attempt) error {
+			_ *retrysafe.Attempt,
+		) error {
 			return retrysafe.Retryable(s.InTx(ctx, f))
 		})
 	}

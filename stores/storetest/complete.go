@@ -137,14 +137,16 @@ var completeRules = []rule{
 		equal(k, "attempt", k.acquire("plain", anotherRequest).Record.Attempt, 1)
 		k.steps(k.acquire("stepped").Record.Steps, "a=1")
 	}},
-	{"completes-omitted", "a result whose answer was omitted is a result, and stays known as such after Replay",
+	{
+		"completes-omitted", "a result whose answer was omitted is a result, and stays known as such after Replay",
 		func(k *kit) {
 			want := retrysafe.Result{Failed: true, Code: 500, Omitted: true}
 			k.must("Complete", k.store.Complete(k.ctx, k.take("k"), want, keepLonger))
 			equal(k, "same result", sameResult(k.find(retrysafe.Done, "k").Result, want), true)
 			k.age(keepLonger.Replay + slack)
 			equal(k, "same result", sameResult(k.find(retrysafe.Done, "k").Result, want), true)
-		}},
+		},
+	},
 	{"completes-with-nothing", "the zero Result is a success without content", func(k *kit) {
 		k.must("Complete", k.store.Complete(k.ctx, k.take("k"), retrysafe.Result{}, keepLonger))
 		r := k.find(retrysafe.Done, "k")

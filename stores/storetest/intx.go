@@ -141,7 +141,8 @@ func (k *txKit) notDone(id string) {
 	k.Helper()
 	rows := k.store.Rows(k.T)
 	ran, err := k.do(id, func(context.Context,
-		*retrysafe.Attempt) error {
+		*retrysafe.Attempt,
+	) error {
 		return retrysafe.Retryable(errors.New("look only"))
 	})
 	switch {
@@ -199,7 +200,8 @@ var errOfWork = errors.New("the work's error")
 
 func txRules() []txRule {
 	rules := []txRule{
-		{"intx-commits-both",
+		{
+			"intx-commits-both",
 			"what f wrote and the completion are there together, for retries and for those who watch", func(k *txKit) {
 				changed := k.watch("k")
 				k.runs("k")
@@ -213,8 +215,10 @@ func txRules() []txRule {
 				if body, _, ok := k.inspect("k"); ok && body != `"answer"` {
 					k.Errorf("Inspect shows %s, want the answer", body)
 				}
-			}},
-		{"intx-error",
+			},
+		},
+		{
+			"intx-error",
 			"after an error of f, which InTx returns, nothing of f remains and nothing is completed", func(k *txKit) {
 				err := k.releasing("k", writeThen(func(context.Context, func(string) error) error { return errOfWork }))
 				if !errors.Is(err, errOfWork) {
@@ -222,8 +226,10 @@ func txRules() []txRule {
 				}
 				k.rows(0)
 				k.runs("k")
-			}},
-		{"intx-panic",
+			},
+		},
+		{
+			"intx-panic",
 			"after a panic of f nothing of it remains, nothing is completed, and the store goes on", func(k *txKit) {
 				_, _ = k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
 					defer func() { _ = recover() }()
@@ -231,8 +237,10 @@ func txRules() []txRule {
 				})
 				k.rows(0)
 				k.runs("another")
-			}},
-		{"intx-other-store",
+			},
+		},
+		{
+			"intx-other-store",
 			"with a Guard on another store nothing of f remains, and the error names both", func(k *txKit) {
 				k.guard = retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 				err := k.releasing("k", write)
@@ -242,8 +250,10 @@ func txRules() []txRule {
 					}
 				}
 				k.rows(0)
-			}},
-		{"intx-lease-lost",
+			},
+		},
+		{
+			"intx-lease-lost",
 			"if another attempt has the key, nothing of f remains and InTx returns ErrLeaseLost", func(k *txKit) {
 				_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
 					p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Hour, TakeOver: true}
@@ -260,8 +270,10 @@ func txRules() []txRule {
 					return err
 				})
 				k.rows(0)
-			}},
-		{"intx-completed-already",
+			},
+		},
+		{
+			"intx-completed-already",
 			"a completion that is there already does not count: nothing of f remains", func(k *txKit) {
 				_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
 					if err := k.store.Complete(ctx, a.Control().Lease(), retrysafe.Result{}, retrysafe.Retention{}); err != nil {
@@ -274,8 +286,10 @@ func txRules() []txRule {
 					return err
 				})
 				k.rows(0)
-			}},
-		{"intx-late",
+			},
+		},
+		{
+			"intx-late",
 			"an attempt whose lease has run out completes, unless another attempt has taken the key over", func(k *txKit) {
 				ran, err := k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
 					if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
@@ -288,8 +302,10 @@ func txRules() []txRule {
 				}
 				k.rows(1)
 				k.done("k")
-			}},
-		{"intx-steps",
+			},
+		},
+		{
+			"intx-steps",
 			"a step inside the transaction is saved by it, or not at all; one before it is saved at once", func(k *txKit) {
 				ran := map[string]int{}
 				step := func(ctx context.Context, name string) error {
@@ -317,15 +333,19 @@ func txRules() []txRule {
 				if _, steps, ok := k.inspect("k"); ok && fmt.Sprint(steps) != "[before inside]" {
 					k.Errorf("Inspect shows the steps %v, want both", steps)
 				}
-			}},
-		{"intx-no-attempt",
+			},
+		},
+		{
+			"intx-no-attempt",
 			"outside of an attempt InTx returns ErrNoAttempt and does not call f", func(k *txKit) {
 				if err := k.store.InTx(k.Context(), write); !errors.Is(err, retrysafe.ErrNoAttempt) {
 					k.Errorf("got %v, want ErrNoAttempt", err)
 				}
 				k.rows(0)
-			}},
-		{"intx-no-result",
+			},
+		},
+		{
+			"intx-no-result",
 			"without a result to save InTx fails, and nothing of f remains", func(k *txKit) {
 				_ = k.releasing("k", func(ctx context.Context, exec func(string) error) error {
 					if a, ok := retrysafe.AttemptFrom(ctx); ok {
@@ -335,8 +355,10 @@ func txRules() []txRule {
 				})
 				k.rows(0)
 				k.notDone("k")
-			}},
-		{"intx-ignored-error",
+			},
+		},
+		{
+			"intx-ignored-error",
 			"a failed statement whose error f ignores leaves both the rows and the completion, or neither", func(k *txKit) {
 				err := k.releasing("k", writeThen(func(_ context.Context, exec func(string) error) error {
 					_ = exec("INSERT INTO storetest_missing VALUES ('row')")
@@ -349,8 +371,10 @@ func txRules() []txRule {
 				}
 				k.rows(0)
 				k.notDone("k")
-			}},
-		{"intx-forgets",
+			},
+		},
+		{
+			"intx-forgets",
 			"after an error of f, what the work has answered so far is taken back, so that it can answer anew", func(k *txKit) {
 				taken := false
 				_ = k.releasing("k", func(ctx context.Context, _ func(string) error) error {
@@ -365,8 +389,10 @@ func txRules() []txRule {
 				if !taken {
 					k.Error("InTx has not called RolledBack")
 				}
-			}},
-		{"intx-unprotected",
+			},
+		},
+		{
+			"intx-unprotected",
 			"an attempt without protection commits what f wrote, and completes nothing", func(k *txKit) {
 				policy := retrysafe.Policy{OnStoreError: retrysafe.FailOpen, Lease: 10 * time.Millisecond}
 				k.guard = retrysafe.New(unclaimable{k.store.Store}, retrysafe.Options{Policy: policy})
@@ -376,8 +402,10 @@ func txRules() []txRule {
 				k.rows(1)
 				k.guard = retrysafe.New(k.store.Store, retrysafe.Options{})
 				k.runs("k")
-			}},
-		{"intx-storm",
+			},
+		},
+		{
+			"intx-storm",
 			"of many transactions under few keys each key's commits once, and no other caller sees an error", func(k *txKit) {
 				const keys, callers = 8, 5
 				policy := retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}
@@ -388,10 +416,15 @@ func txRules() []txRule {
 					}
 				})
 				k.rows(keys)
-			}},
+			},
+		},
 	}
 	for _, statements := range [][]string{
-		{"ROLLBACK"}, {"COMMIT"}, {"ROLLBACK", "BEGIN"}, {"COMMIT", "BEGIN"}, {"ROLLBACK", insertRow},
+		{"ROLLBACK"},
+		{"COMMIT"},
+		{"ROLLBACK", "BEGIN"},
+		{"COMMIT", "BEGIN"},
+		{"ROLLBACK", insertRow},
 		{"COMMIT", "BEGIN", insertRow},
 	} {
 		for _, result := range []error{nil, errOfWork} {

@@ -39,7 +39,8 @@ func (k *kit) finishWithSteps(body string, keep retrysafe.Retention) retrysafe.L
 }
 
 var purgerRules = []rule{
-	{"purge-drops-the-answer", "Purge drops Meta, Body and the work's steps, keeps the trail, and adds to it",
+	{
+		"purge-drops-the-answer", "Purge drops Meta, Body and the work's steps, keeps the trail, and adds to it",
 		func(k *kit) {
 			l := k.finishWithSteps("answer", keepAll)
 			k.finish("other", "answer", keepAll)
@@ -51,8 +52,10 @@ var purgerRules = []rule{
 			equal(k, "fence", r.Fence, l.Fence)
 			equal(k, "ReplayLeft", r.ReplayLeft, 0)
 			k.replays("other", "answer")
-		}},
-	{"purge-leaves-the-key-taken", "after Purge claims are told Done without an answer until Key has passed",
+		},
+	},
+	{
+		"purge-leaves-the-key-taken", "after Purge claims are told Done without an answer until Key has passed",
 		func(k *kit) {
 			k.finish("k", "answer", keepAll)
 			k.age(10 * time.Minute)
@@ -65,7 +68,8 @@ var purgerRules = []rule{
 			k.near("AuditLeft", r.AuditLeft, auditTime-10*time.Minute)
 			k.age(keyTime - 10*time.Minute + slack)
 			equal(k, "attempt", k.acquire("k").Record.Attempt, 1)
-		}},
+		},
+	},
 	{"purge-again", "Purge may be repeated: a step whose name is saved is not added again", func(k *kit) {
 		k.finish("k", "answer", keepAll)
 		k.purge("2")
@@ -94,7 +98,8 @@ var purgerRules = []rule{
 		k.purge("1")
 		equal(k, "body", string(k.inspect("k", 1)[0].Result.Body), "")
 	}},
-	{"purge-generations", "Purge drops the answers of a key's older records too, and adds to the newest alone",
+	{
+		"purge-generations", "Purge drops the answers of a key's older records too, and adds to the newest alone",
 		func(k *kit) {
 			for _, body := range []string{"first", "second", "third"} {
 				k.finishWithSteps(body, keepForSupport)
@@ -110,7 +115,8 @@ var purgerRules = []rule{
 				k.steps(r.Steps, retrysafe.AuditStepPrefix+"0=by eve")
 			}
 			k.find(retrysafe.Done, "k")
-		}},
+		},
+	},
 	{"purge-of-what-is-left", "Purge drops what is kept for people after the key has become free", func(k *kit) {
 		k.finish("k", "first", keepForSupport)
 		k.age(2 * time.Hour)
@@ -123,7 +129,8 @@ var purgerRules = []rule{
 		equal(k, "bodies", string(found[0].Result.Body)+string(found[1].Result.Body), "")
 		equal(k, "attempt", k.acquire("k").Record.Attempt, 1)
 	}},
-	{"purge-ended-only", "Purge changes nothing unless the newest record has ended, and returns ErrNotEnded",
+	{
+		"purge-ended-only", "Purge changes nothing unless the newest record has ended, and returns ErrNotEnded",
 		func(k *kit) {
 			k.finishWithSteps("first", keepForSupport)
 			k.age(2 * time.Hour)
@@ -139,7 +146,8 @@ var purgerRules = []rule{
 			k.steps(found[0].Steps, "b=2")
 			equal(k, "body", string(found[1].Result.Body), "first")
 			k.steps(found[1].Steps, "a=1", retrysafe.AuditStepPrefix+"0=by eve")
-		}},
+		},
+	},
 	{"purge-nothing", "of a key without records, or whose records are past their retention, Purge returns " +
 		"ErrKeyUnknown", func(k *kit) {
 		k.notPurged(retrysafe.ErrKeyUnknown)

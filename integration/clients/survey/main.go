@@ -98,8 +98,10 @@ func sendByCurl(ctx context.Context, url string) {
 	for setup, options := range setups {
 		for _, situation := range names() {
 			all.Go(func() {
-				args := append([]string{"--silent", "--max-time", "60", "--data", "amount=1700", "--header",
-					"Idempotency-Key: " + key(setup, situation)}, options...)
+				args := append([]string{
+					"--silent", "--max-time", "60", "--data", "amount=1700", "--header",
+					"Idempotency-Key: " + key(setup, situation),
+				}, options...)
 				_ = exec.CommandContext(ctx, "curl", append(args, url+"/v1/charges")...).Run() // what it did is seen by the server
 			})
 		}

@@ -73,8 +73,10 @@ func sendByGo(ctx context.Context, url string) {
 }
 
 func sendByStripe(ctx context.Context, url, situation string) {
-	config := &stripe.BackendConfig{URL: stripe.String(url),
-		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}, HTTPClient: fresh()}
+	config := &stripe.BackendConfig{
+		URL:           stripe.String(url),
+		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull}, HTTPClient: fresh(),
+	}
 	client := stripe.NewClient("sk_test_survey", stripe.WithBackends(stripe.NewBackendsWithConfig(config)))
 	params := &stripe.ChargeCreateParams{Amount: stripe.Int64(1700), Currency: stripe.String("eur")}
 	params.SetIdempotencyKey(key("stripe-go", situation))

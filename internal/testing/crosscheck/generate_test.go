@@ -51,8 +51,10 @@ func list(t *rapid.T, open, end string, one func() string) string {
 func number(t *rapid.T) string {
 	return rapid.OneOf(
 		rapid.StringMatching(`-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?`),
-		rapid.SampledFrom([]string{"9007199254740993", "9007199254740992", "1.0", "1", "-0", "0", "1e999",
-			"100000000000000000000000000000000000"}),
+		rapid.SampledFrom([]string{
+			"9007199254740993", "9007199254740992", "1.0", "1", "-0", "0", "1e999",
+			"100000000000000000000000000000000000",
+		}),
 	).Draw(t, "number")
 }
 
@@ -87,8 +89,10 @@ func piece(t *rapid.T) string {
 		high, low := rapid.IntRange(0xd7ff, 0xdbff).Draw(t, "high"), rapid.IntRange(0xdbff, 0xe000).Draw(t, "low")
 		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 	case 4:
-		return rapid.SampledFrom([]string{"\u007f", "\u2028", "\ufffd", "\U0010ffff", "<", "&", "e\u0301",
-			"/"}).Draw(t, "odd")
+		return rapid.SampledFrom([]string{
+			"\u007f", "\u2028", "\ufffd", "\U0010ffff", "<", "&", "e\u0301",
+			"/",
+		}).Draw(t, "odd")
 	}
 	return strings.NewReplacer(`"`, "", `\`, "").Replace(rapid.String().Draw(t, "text"))
 }
@@ -106,7 +110,9 @@ func damaged(t *rapid.T, text string) string {
 	case 1:
 		return text[:at] + text[at:at+1] + text[at:]
 	}
-	other := rapid.SampledFrom([]string{"\x00", "\xff", "\xed\xa0\x80", "\ufeff", "0", ",", "]", "}", `"`, `\`, "-",
-		"e", ".", "x", "\x01"})
+	other := rapid.SampledFrom([]string{
+		"\x00", "\xff", "\xed\xa0\x80", "\ufeff", "0", ",", "]", "}", `"`, `\`, "-",
+		"e", ".", "x", "\x01",
+	})
 	return text[:at] + other.Draw(t, "other") + text[at:]
 }

@@ -83,8 +83,10 @@ func (r *RabbitMQ) configure(o RabbitMQOptions) error {
 		"RABBITMQ_LOG_BASE=" + in("logs"),
 		"RABBITMQ_LOGS=-",
 	}
-	r.command = slices.Concat(env, o.Env, []string{"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(),
-		rabbitmq.lookUp()})
+	r.command = slices.Concat(env, o.Env, []string{
+		"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(),
+		rabbitmq.lookUp(),
+	})
 	r.stop, r.ready = syscall.SIGTERM, r.greets
 	owner := r.folder.owner
 	return errors.Join(

@@ -88,8 +88,10 @@ func (a *API) claim(name, fingerprint string) (rec *record, mine bool) {
 	if rec, ok := a.records[name]; ok && !a.expired(rec) && !a.elsewhere(rec) && !a.runsBlindly(rec) {
 		return rec, false
 	}
-	rec = &record{fingerprint: fingerprint, done: make(chan struct{}), met: make(chan struct{}), life: a.life,
-		process: a.claims % 2}
+	rec = &record{
+		fingerprint: fingerprint, done: make(chan struct{}), met: make(chan struct{}), life: a.life,
+		process: a.claims % 2,
+	}
 	if !a.has(LookThenRun) {
 		a.saveUnlessOld(name, rec)
 	}

@@ -17,8 +17,10 @@ type Table struct {
 
 // NewTable returns an empty table with these columns. With asJSON it prints values instead of columns.
 func NewTable(out io.Writer, asJSON bool, columns ...string) *Table {
-	return &Table{out: out, tabs: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), header: strings.Join(columns, "\t"),
-		asJSON: asJSON}
+	return &Table{
+		out: out, tabs: tabwriter.NewWriter(out, 0, 0, 2, ' ', 0), header: strings.Join(columns, "\t"),
+		asJSON: asJSON,
+	}
 }
 
 // Add prints a row: the cells, or the value as JSON. The header comes before the first row.

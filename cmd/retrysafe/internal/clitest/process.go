@@ -50,8 +50,10 @@ func StartProxy(t *testing.T, args ...string) *Running {
 func Launch(t *testing.T, args ...string) *Running {
 	t.Helper()
 	args = append([]string{"proxy", "--listen=127.0.0.1:0", "--log=json"}, args...)
-	p := &Running{T: t, Command: exec.Command(Binary, args...), Lines: make(chan map[string]any, 10_000),
-		ended: make(chan struct{})}
+	p := &Running{
+		T: t, Command: exec.Command(Binary, args...), Lines: make(chan map[string]any, 10_000),
+		ended: make(chan struct{}),
+	}
 	p.Client = &http.Client{Timeout: 20 * time.Second}
 	p.Command.Dir = t.TempDir()
 	log, err := p.Command.StderrPipe()

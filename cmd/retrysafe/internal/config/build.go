@@ -215,11 +215,15 @@ func (t Route) http(secret []byte) httpsafe.Options {
 	case k.Header.Set:
 		o.Profile = o.Profile.WithHeader(k.Header.Value)
 	case k.Natural != nil:
-		o.KeySource = httpsafe.NaturalKey{PathValues: k.Natural.Path.Value, Fields: k.Natural.Fields.Value,
-			Reference: k.Natural.Reference.Value}
+		o.KeySource = httpsafe.NaturalKey{
+			PathValues: k.Natural.Path.Value, Fields: k.Natural.Fields.Value,
+			Reference: k.Natural.Reference.Value,
+		}
 	case k.BodyHash != nil:
-		o.KeySource = httpsafe.BodyHash{Secret: secret, Fields: fingerprint.Fields{Include: k.BodyHash.Fields.Value},
-			Intent: k.BodyHash.Intent.Value}
+		o.KeySource = httpsafe.BodyHash{
+			Secret: secret, Fields: fingerprint.Fields{Include: k.BodyHash.Fields.Value},
+			Intent: k.BodyHash.Intent.Value,
+		}
 	}
 	return o
 }

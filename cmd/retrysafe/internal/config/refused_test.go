@@ -64,24 +64,36 @@ func TestWhatIsRefused(t *testing.T) {
 		{"abandoned", "defaults: {abandoned: retry}\n", 1, 23, "refuse, rerun"},
 		{"a header's name", "defaults: {upstream_key: 'a b'}\n", 1, 26, "Idempotency-Key"},
 		{"a pointer", "defaults: {fingerprint: {include: [a.b]}}\n", 1, 36, "/a/b"},
-		{"a fingerprint of two kinds", "defaults:\n  fingerprint:\n    include: [/a]\n    exclude: [/b]\n", 3, 5,
-			"one of include"},
+		{
+			"a fingerprint of two kinds", "defaults:\n  fingerprint:\n    include: [/a]\n    exclude: [/b]\n", 3, 5,
+			"one of include",
+		},
 		{"a fingerprint", "defaults: {fingerprint: md5}\n", 1, 25, "raw, json, form"},
-		{"a key of two kinds", "secret: {env: A}\ndefaults:\n  key:\n    header: A\n    body_hash: {}\n", 4, 5,
-			"one of header"},
+		{
+			"a key of two kinds", "secret: {env: A}\ndefaults:\n  key:\n    header: A\n    body_hash: {}\n", 4, 5,
+			"one of header",
+		},
 		{"a key of nothing", "defaults: {key: {natural: {reference: X}}}\n", 1, 28, "path: [id]"},
-		{"a key of a path value that is not there", "routes:\n  POST /a/{id}:\n    key: {natural: {path: [name]}}\n",
-			3, 27, "no {name}"},
+		{
+			"a key of a path value that is not there", "routes:\n  POST /a/{id}:\n    key: {natural: {path: [name]}}\n",
+			3, 27, "no {name}",
+		},
 		{"a body hash without a secret", "defaults: {key: {body_hash: {}}}\n", 1, 18, "secret: {env: NAME}"},
-		{"a body hash that is required", "secret: {env: A}\ndefaults: {key: {body_hash: {}}, required: true}\n", 2,
-			44, "never missing"},
+		{
+			"a body hash that is required", "secret: {env: A}\ndefaults: {key: {body_hash: {}}, required: true}\n", 2,
+			44, "never missing",
+		},
 		{"a secret with two places", "secret: {env: A, file: b}\n", 1, 10, "one of env and file"},
 		{"a certificate alone", "tls: {cert: a}\n", 1, 13, "key:"},
 		{"client certificates without TLS", "tls: {client_ca: a}\n", 1, 18, "cert:"},
-		{"replays that outlive their key", "routes:\n  /a:\n    retention: {replay: 48h, key: 24h}\n", 3, 25,
-			"at least as long"},
-		{"replays that outlive their record", "defaults: {retention: {replay: 48h, audit: 24h}}\n", 1, 44,
-			"at least as long"},
+		{
+			"replays that outlive their key", "routes:\n  /a:\n    retention: {replay: 48h, key: 24h}\n", 3, 25,
+			"at least as long",
+		},
+		{
+			"replays that outlive their record", "defaults: {retention: {replay: 48h, audit: 24h}}\n", 1, 44,
+			"at least as long",
+		},
 		{"a short lease", "defaults: {lease: 10ms}\n", 1, 19, "30s suits most"},
 		{"a long lease", "defaults: {lease: 3d}\n", 1, 19, "timeout:"},
 		{"a pattern that is none", "routes:\n  POST payments: {}\n", 2, 3, "missing /"},
@@ -91,8 +103,10 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a pattern twice, spelt otherwise", "routes:\n  POST /a/{x}: {}\n  POST /a/{y}: {}\n", 3, 3, "line 2"},
 		{"a pattern with its method in small letters", "routes:\n  post /payments: {}\n", 2, 3, `write "POST /payments"`},
 		{"a pattern for any method", "routes:\n  ANY /payments: {}\n", 2, 3, `write "/payments"`},
-		{"a wildcard of Flask", "routes:\n  POST /payments/<int:id>/refunds: {}\n", 2, 3,
-			`write "POST /payments/{id}/refunds"`},
+		{
+			"a wildcard of Flask", "routes:\n  POST /payments/<int:id>/refunds: {}\n", 2, 3,
+			`write "POST /payments/{id}/refunds"`,
+		},
 		{"a wildcard of Rails", "routes:\n  POST /payments/:order-id: {}\n", 2, 3, `write "POST /payments/{order_id}"`},
 		{"a wildcard of Next", "routes:\n  'POST /payments/[id]': {}\n", 2, 3, `write "POST /payments/{id}"`},
 		{"a star at the end", "routes:\n  /payments/*: {}\n", 2, 3, `write "/payments/{rest...}", or "/payments/"`},
@@ -100,14 +114,20 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a pattern with a query", "routes:\n  POST /payments?mode=x: {}\n", 2, 3, `write "POST /payments"`},
 		{"a pattern without its first slash", "routes:\n  POST payments/{id}: {}\n", 2, 3, `write "POST /payments/{id}"`},
 		{"a route whose method the profile does not guard", "routes:\n  PUT /x: {required: true}\n", 2, 3, "methods: [PUT]"},
-		{"a route whose method the profile of the defaults does not guard",
-			"defaults: {profile: stripe}\nroutes:\n  DELETE /x:\n", 3, 3, "the profile stripe guards POST"},
-		{"a route whose method is not among its methods", "routes:\n  POST /x: {methods: [PUT]}\n", 2, 3,
-			"methods: has only PUT"},
+		{
+			"a route whose method the profile of the defaults does not guard",
+			"defaults: {profile: stripe}\nroutes:\n  DELETE /x:\n", 3, 3, "the profile stripe guards POST",
+		},
+		{
+			"a route whose method is not among its methods", "routes:\n  POST /x: {methods: [PUT]}\n", 2, 3,
+			"methods: has only PUT",
+		},
 		{"a route whose method has no effect", "routes:\n  GET /x: {required: true}\n", 2, 3, "guarded: false"},
 		{"a method with a slip", "defaults: {methods: [PSOT]}\n", 1, 22, "did you mean POST?"},
-		{"a rerun that the upstream cannot recognise", "routes:\n  POST /x:\n    abandoned: rerun\n", 3, 16,
-			"upstream_key: none"},
+		{
+			"a rerun that the upstream cannot recognise", "routes:\n  POST /x:\n    abandoned: rerun\n", 3, 16,
+			"upstream_key: none",
+		},
 		{"patterns that contradict each other", "routes:\n  POST /a/{x}: {}\n  /b: {}\n  /a/b: {}\n", 4, 3, "line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,8 +143,10 @@ func TestWhatIsRefused(t *testing.T) {
 			}
 			text := faults.Error()
 			line := strings.Split(c.source, "\n")[c.line-1]
-			for _, part := range []string{fmt.Sprintf("proxy.yaml:%d:%d: ", c.line, c.column),
-				strings.ReplaceAll(line, "\t", " "), "^"} {
+			for _, part := range []string{
+				fmt.Sprintf("proxy.yaml:%d:%d: ", c.line, c.column),
+				strings.ReplaceAll(line, "\t", " "), "^",
+			} {
 				if !strings.Contains(text, part) {
 					t.Errorf("%q lacks %q", text, part)
 				}
@@ -157,8 +179,10 @@ func TestTheCaretPointsAtTheFault(t *testing.T) {
 //
 // Seen to fail with the lines of secret: shown.
 func TestNoFaultShowsASecret(t *testing.T) {
-	for _, source := range []string{"secret: s3cret\n", "secret: [s3cret]\n", "secret: {value: s3cret}\n",
-		"secret: {env: [s3cret]}\n"} {
+	for _, source := range []string{
+		"secret: s3cret\n", "secret: [s3cret]\n", "secret: {value: s3cret}\n",
+		"secret: {env: [s3cret]}\n",
+	} {
 		_, err := Parse("proxy.yaml", []byte(source))
 		if err == nil || !strings.HasPrefix(err.Error(), "proxy.yaml:1:") || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", source, err)

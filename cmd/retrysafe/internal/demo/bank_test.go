@@ -71,7 +71,8 @@ func TestChargeIsFoundAtItsLocation(t *testing.T) {
 		path string
 		want int
 	}{
-		{made.header.Get("Location"), http.StatusOK}, {"/charges/99", http.StatusNotFound},
+		{made.header.Get("Location"), http.StatusOK},
+		{"/charges/99", http.StatusNotFound},
 		{"/charges/none", http.StatusNotFound},
 	} {
 		res, err := c.http.Get(c.base + tc.path)

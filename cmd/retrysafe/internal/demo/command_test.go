@@ -187,8 +187,10 @@ type runningDemo struct {
 
 func startDemo(t *testing.T, args ...string) *runningDemo {
 	t.Helper()
-	d := &runningDemo{t: t, temporary: t.TempDir(),
-		command: exec.CommandContext(t.Context(), clitest.Binary, append([]string{"demo"}, args...)...)}
+	d := &runningDemo{
+		t: t, temporary: t.TempDir(),
+		command: exec.CommandContext(t.Context(), clitest.Binary, append([]string{"demo"}, args...)...),
+	}
 	d.command.Env = append(os.Environ(), "TMPDIR="+d.temporary)
 	d.command.Stderr = &d.errors
 	d.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

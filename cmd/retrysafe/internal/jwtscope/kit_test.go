@@ -94,8 +94,10 @@ func plainJWK(public crypto.PublicKey) map[string]string {
 	case *ecdsa.PublicKey:
 		point, _ := k.Bytes()
 		half := len(point) / 2
-		return map[string]string{"kty": "EC", "crv": k.Curve.Params().Name, "x": b64(point[1 : 1+half]),
-			"y": b64(point[1+half:])}
+		return map[string]string{
+			"kty": "EC", "crv": k.Curve.Params().Name, "x": b64(point[1 : 1+half]),
+			"y": b64(point[1+half:]),
+		}
 	case ed25519.PublicKey:
 		return map[string]string{"kty": "OKP", "crv": "Ed25519", "x": b64(k)}
 	}

@@ -87,9 +87,11 @@ func ParseDigest(text string) (retrysafe.Digest, error) {
 	hex := strings.ReplaceAll(strings.TrimPrefix(text, "urn:retrysafe:key:"), "-", "")
 	d, err := retrysafe.ParseDigest(hex)
 	if err != nil { // the text is left out: it may be a key
-		return d, &Error{Code: CodeInvalid,
+		return d, &Error{
+			Code: CodeInvalid,
 			Message: "not the digest of a key: write the 32 hex digits that the log has as key=… and a refusal " +
-				"as instance, not the Idempotency-Key itself"}
+				"as instance, not the Idempotency-Key itself",
+		}
 	}
 	return d, nil
 }

@@ -33,8 +33,10 @@ func (l Local) Resolve(ctx context.Context, d Decision) (Record, error) {
 // result returns what is stored, or an Error about what cannot be.
 func (a HTTPAnswer) result() (retrysafe.Result, error) {
 	if a.Status < 200 || a.Status > 599 {
-		return retrysafe.Result{}, &Error{Code: CodeInvalid,
-			Message: fmt.Sprintf("status %d: write the status of a final answer, 200 to 599", a.Status)}
+		return retrysafe.Result{}, &Error{
+			Code:    CodeInvalid,
+			Message: fmt.Sprintf("status %d: write the status of a final answer, 200 to 599", a.Status),
+		}
 	}
 	header := http.Header{}
 	for name, values := range a.Header {
@@ -86,9 +88,11 @@ func refusalOf(err error, digest retrysafe.Digest, known retrysafe.Record) error
 }
 
 func noKey(digest retrysafe.Digest) *Error {
-	return &Error{Code: CodeNoKey,
+	return &Error{
+		Code: CodeNoKey,
 		Message: fmt.Sprintf("the store has no record of key %s: it was never claimed in this store, or its "+
-			"retention has ended", digest)}
+			"retention has ended", digest),
+	}
 }
 
 // Purge implements Keys.

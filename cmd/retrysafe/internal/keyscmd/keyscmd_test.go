@@ -61,8 +61,11 @@ func TestKeysList(t *testing.T) {
 		has   []string // states, the newest first
 		says  string
 	}{
-		{nil, []string{"abandoned"},
-			"1 abandoned key; the store also has 1 in-flight, 1 released, 1 succeeded, 1 failed: see --state"},
+		{
+			nil,
+			[]string{"abandoned"},
+			"1 abandoned key; the store also has 1 in-flight, 1 released, 1 succeeded, 1 failed: see --state",
+		},
 		{[]string{"--state=in-flight"}, []string{"in-flight"}, "1 in-flight key; the store also has 1 abandoned, 1 released"},
 		{[]string{"--state=released"}, []string{"released"}, "1 released key"},
 		{[]string{"--state=failed"}, []string{"failed"}, "1 failed key"},
@@ -152,8 +155,10 @@ func TestKeysRefusals(t *testing.T) {
 		{[]string{"resolve", one, at, because, "--complete=" + text, "--status=200"}, "--header 'Content-Type: text/plain'"},
 		{[]string{"resolve", one, at, because, "--complete=" + text + ".no", "--status=200"}, "no such file"},
 		{[]string{"resolve", one, at, because, "--complete=" + text, "--status=200", "--header=Colon"}, "a name and a value"},
-		{[]string{"resolve", one, at, because, "--complete=" + text, "--status=200",
-			"--header=Content-Type: text/plain", "--header=Connection: x"}, `"Connection" cannot be stored`},
+		{[]string{
+			"resolve", one, at, because, "--complete=" + text, "--status=200",
+			"--header=Content-Type: text/plain", "--header=Connection: x",
+		}, `"Connection" cannot be stored`},
 		{[]string{"resolve", one, at, "--fail", "--reason=" + strings.Repeat("x", 1001)}, "1001 bytes"},
 		{[]string{"purge", at, because}, "name the digests"},
 		{[]string{"purge", one, at, because, "--scope=a"}, "name the digests"},

@@ -51,7 +51,8 @@ func (c listCmd) Run(s *cli.Streams) error {
 // eachListed calls visit for each record that a query selects, until visit returns false. It returns the counts of
 // the first page.
 func eachListed(ctx context.Context, keys keyadmin.Keys, q keyadmin.Query,
-	visit func(keyadmin.Record) (bool, error)) (map[string]int64, error) {
+	visit func(keyadmin.Record) (bool, error),
+) (map[string]int64, error) {
 	var counts map[string]int64
 	for {
 		page, err := keys.List(ctx, q)
@@ -91,8 +92,10 @@ func summary(n int, more bool, state string, counts map[string]int64) string {
 		text += ", and there are more: see --limit"
 	}
 	var others []string
-	for _, other := range []string{keyadmin.Abandoned, keyadmin.InFlight, keyadmin.Released, keyadmin.Succeeded,
-		keyadmin.Failed} {
+	for _, other := range []string{
+		keyadmin.Abandoned, keyadmin.InFlight, keyadmin.Released, keyadmin.Succeeded,
+		keyadmin.Failed,
+	} {
 		if other != state && state != keyadmin.All && counts[other] > 0 {
 			others = append(others, fmt.Sprintf("%d %s", counts[other], other))
 		}

@@ -35,8 +35,12 @@ func resolvings(t *testing.T) []resolving {
 	answer := filepath.Join(t.TempDir(), "answer.json")
 	clitest.Must(t, os.WriteFile(answer, []byte(foundAnswer), 0o600))
 	return []resolving{
-		{"complete", []string{"--complete=" + answer, "--status=202", "--header=Location: /charges/17"}, 202,
-			foundAnswer, 1, "every retry of the request gets this answer"},
+		{
+			"complete",
+			[]string{"--complete=" + answer, "--status=202", "--header=Location: /charges/17"},
+			202,
+			foundAnswer, 1, "every retry of the request gets this answer",
+		},
 		{"fail", []string{"--fail"}, 422, "", 1, "will not run under this key"},
 		{"release", []string{"--release"}, 201, "charge 2", 2, "happens twice"},
 	}
@@ -82,8 +86,10 @@ func abandoned(t *testing.T, store string) string {
 // resolve carries the decision out, after a dry run that must change nothing, and a second one is refused.
 func (r resolving) resolve(t *testing.T, store, digest string) {
 	t.Helper()
-	args := append([]string{"keys", "resolve", digest, "--store=" + store, "--reason=found in the test",
-		"--by=alice"}, r.flags...)
+	args := append([]string{
+		"keys", "resolve", digest, "--store=" + store, "--reason=found in the test",
+		"--by=alice",
+	}, r.flags...)
 	dry := clitest.Run(t, append(args, "--dry-run")...)
 	clitest.Want(t, "exit code of a dry run: "+dry.Stderr, dry.Code, cli.ExitOK)
 	clitest.WantText(t, "a dry run", dry.Stdout, "nothing was changed", r.says)
@@ -115,8 +121,10 @@ func TestResolveWhileAProxyHasTheFile(t *testing.T) {
 			up, file := clitest.NewAPI(t), filepath.Join(t.TempDir(), "keys.db")
 			goOn := sync.OnceFunc(func() { close(up.GoOn) })
 			t.Cleanup(goOn)
-			args := []string{"--upstream=" + up.URL, "--store=" + file,
-				"--config=" + clitest.WriteFile(t, "defaults: {lease: 1s}\n")}
+			args := []string{
+				"--upstream=" + up.URL, "--store=" + file,
+				"--config=" + clitest.WriteFile(t, "defaults: {lease: 1s}\n"),
+			}
 			first := clitest.StartProxy(t, args...)
 			go first.Post("k", "amount=1", "X-Hold", "1") // dies with the proxy
 			clitest.WaitFor(t, up.Began, "the operation to run")

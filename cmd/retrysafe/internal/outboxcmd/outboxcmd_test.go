@@ -66,8 +66,10 @@ func newLetterbox(t *testing.T, db *sql.DB, d outbox.Dialect, o outbox.Options, 
 		clitest.WantText(t, "output", got.Stdout, says)
 	}
 	for _, m := range []outbox.Message{
-		{Key: "one", Topic: "a", Aggregate: "order 1", Header: map[string]string{"Content-Type": "text/plain"},
-			Body: []byte("first\nline")},
+		{
+			Key: "one", Topic: "a", Aggregate: "order 1", Header: map[string]string{"Content-Type": "text/plain"},
+			Body: []byte("first\nline"),
+		},
 		{Key: "two", Topic: "b"},
 		{Key: "three", Topic: "a", Aggregate: "\x1b[2Jorder", Body: []byte("\x00\xff\x1b[2J")},
 	} {

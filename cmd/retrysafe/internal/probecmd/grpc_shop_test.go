@@ -104,7 +104,8 @@ func (s *grpcShop) CacheableUnaryCall(ctx context.Context, in *testpb.SimpleRequ
 
 // once does what a key is for once. A call that finds another one outstanding waits for it.
 func (s *grpcShop) once(ctx context.Context, what string, in *testpb.SimpleRequest,
-	takes time.Duration) (*testpb.SimpleResponse, error) {
+	takes time.Duration,
+) (*testpb.SimpleResponse, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	caller, key := strings.Join(md.Get("authorization"), ""), strings.Join(md.Get("idempotency-key"), "")
 	switch {

@@ -131,34 +131,72 @@ func TestProbeRefusesARecipeForGRPC(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"not on this machine", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "")},
-			[]string{"grpc://192.0.2.1:443 is not on this machine", "i_own_this: true", "--allow-remote"}},
-		{"without a terminal", []string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "i_own_this: true\n"),
-			"--allow-remote"}, []string{"TestService/UnaryCall", "--yes"}},
-		{"a mistake", []string{"--recipe", changed("request:", "reqest:")},
-			[]string{"grpc.yaml:4:3", `did you mean "request"?`}},
-		{"a field of HTTP's", []string{"--recipe", changed("identity:", "key_header: X-Key\nidentity:")},
-			[]string{"grpc.yaml:5:13", "key_metadata"}},
-		{"a profile of HTTP's", []string{"--profile=stripe", "--recipe", here},
-			[]string{"--profile stripe", "for gRPC", "aip155, ietf, none"}},
+		{
+			"not on this machine",
+			[]string{"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "")},
+			[]string{"grpc://192.0.2.1:443 is not on this machine", "i_own_this: true", "--allow-remote"},
+		},
+		{"without a terminal", []string{
+			"--recipe", grpcRecipe(t, "grpc://192.0.2.1:443", "i_own_this: true\n"),
+			"--allow-remote",
+		}, []string{"TestService/UnaryCall", "--yes"}},
+		{
+			"a mistake",
+			[]string{"--recipe", changed("request:", "reqest:")},
+			[]string{"grpc.yaml:4:3", `did you mean "request"?`},
+		},
+		{
+			"a field of HTTP's",
+			[]string{"--recipe", changed("identity:", "key_header: X-Key\nidentity:")},
+			[]string{"grpc.yaml:5:13", "key_metadata"},
+		},
+		{
+			"a profile of HTTP's",
+			[]string{"--profile=stripe", "--recipe", here},
+			[]string{"--profile stripe", "for gRPC", "aip155, ietf, none"},
+		},
 		{"a profile of gRPC's", []string{"--profile=aip155", "--recipe", overHTTP}, []string{"for HTTP", "ietf-strict"}},
-		{"a target of HTTP's", []string{"http://127.0.0.1:1", "--recipe", here},
-			[]string{"grpc.yaml is for gRPC", "grpc://127.0.0.1:50051"}},
-		{"a target of gRPC's", []string{"grpc://127.0.0.1:1", "--recipe", overHTTP},
-			[]string{"payments.yaml is for HTTP", "http://127.0.0.1:8080"}},
-		{"a case of HTTP's", []string{"--only=G01,m01", "--recipe", here},
-			[]string{"--only M01", "grpc.yaml is for gRPC", "G01 to G08"}},
-		{"a group of gRPC's", []string{"--only=g", "--recipe", overHTTP},
-			[]string{"--only G", "payments.yaml is for HTTP", "B01 to T07"}},
+		{
+			"a target of HTTP's",
+			[]string{"http://127.0.0.1:1", "--recipe", here},
+			[]string{"grpc.yaml is for gRPC", "grpc://127.0.0.1:50051"},
+		},
+		{
+			"a target of gRPC's",
+			[]string{"grpc://127.0.0.1:1", "--recipe", overHTTP},
+			[]string{"payments.yaml is for HTTP", "http://127.0.0.1:8080"},
+		},
+		{
+			"a case of HTTP's",
+			[]string{"--only=G01,m01", "--recipe", here},
+			[]string{"--only M01", "grpc.yaml is for gRPC", "G01 to G08"},
+		},
+		{
+			"a group of gRPC's",
+			[]string{"--only=g", "--recipe", overHTTP},
+			[]string{"--only G", "payments.yaml is for HTTP", "B01 to T07"},
+		},
 		{"no case left", []string{"--safe", "--only=G08", "--recipe", here}, []string{"no case to play"}},
-		{"no such method", []string{"--recipe", changed("TestService/UnaryCall", "TestService/Make")},
-			[]string{"grpc.yaml: ", "has no method Make: there are"}},
-		{"no such service", []string{"--recipe", changed("TestService/UnaryCall", "Shop/Make")},
-			[]string{"grpc.yaml: ", "grpc.testing.Shop"}},
-		{"no such field", []string{"--recipe", changed("responseSize", "size")},
-			[]string{"grpc.yaml: ", "is no grpc.testing.SimpleRequest", `"size"`}},
-		{"a key in no field", []string{"--recipe", changed("identity:", "  key_field: request_id\nidentity:")},
-			[]string{"has no field request_id"}},
+		{
+			"no such method",
+			[]string{"--recipe", changed("TestService/UnaryCall", "TestService/Make")},
+			[]string{"grpc.yaml: ", "has no method Make: there are"},
+		},
+		{
+			"no such service",
+			[]string{"--recipe", changed("TestService/UnaryCall", "Shop/Make")},
+			[]string{"grpc.yaml: ", "grpc.testing.Shop"},
+		},
+		{
+			"no such field",
+			[]string{"--recipe", changed("responseSize", "size")},
+			[]string{"grpc.yaml: ", "is no grpc.testing.SimpleRequest", `"size"`},
+		},
+		{
+			"a key in no field",
+			[]string{"--recipe", changed("identity:", "  key_field: request_id\nidentity:")},
+			[]string{"has no field request_id"},
+		},
 	} {
 		got := probeWith(t, c.args...)
 		clitest.Want(t, c.name+": exit code", got.Code, cli.ExitRefused)

@@ -104,11 +104,17 @@ func TestInitRefuses(t *testing.T) {
 		{"a document that is not there", "", []string{"--openapi=y"}, "y"},
 		{"a profile", "curl localhost:1/a -d x", []string{"--profile=y"}, "ietf-strict"},
 		{"a count that is no path", "curl localhost:1/a -d x", []string{"--count=a"}, "begins with a slash"},
-		{"a count with a pointer that is none", "curl localhost:1/a -d x", []string{"--count=/a#total"},
-			"is no JSON pointer"},
+		{
+			"a count with a pointer that is none", "curl localhost:1/a -d x",
+			[]string{"--count=/a#total"},
+			"is no JSON pointer",
+		},
 		{"a slow path that is none", "curl localhost:1/a -d x", []string{"--slow=a"}, "--slow a"},
-		{"two callers of whom none says who it is", "curl localhost:1/a -d x", []string{"--second-caller"},
-			"Authorization: Bearer me"},
+		{
+			"two callers of whom none says who it is", "curl localhost:1/a -d x",
+			[]string{"--second-caller"},
+			"Authorization: Bearer me",
+		},
 		{"a target", "curl localhost:1/a -d x", []string{"--target=y"}, "http://127.0.0.1:8080"},
 		{"a header that cannot be", "curl localhost:1/a -d x", []string{"--identity=a b"}, "Idempotency-Key"},
 	} {

@@ -119,7 +119,8 @@ func (c runCmd) Run(s *cli.Streams) error {
 
 // play opens what the recipe names, and runs the probe.
 func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, target *url.URL,
-	choice []probe.Case) (err error) {
+	choice []probe.Case,
+) (err error) {
 	r, done, err := file.Open(ctx, target)
 	if err != nil {
 		return cli.Refuse(err)
@@ -146,7 +147,8 @@ func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, tar
 // rehearse sends the recipe's request once. If that does not work no case would, and one explanation is better than
 // eighty.
 func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe) (ready bool,
-	err error) {
+	err error,
+) {
 	first, err := file.Run(ctx, *r, probe.Options{Only: []string{file.Protocol().First}})
 	switch {
 	case err != nil && ctx.Err() != nil:

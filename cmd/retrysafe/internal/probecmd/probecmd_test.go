@@ -101,8 +101,10 @@ func TestProbeReportsInFiles(t *testing.T) {
 	}
 	clitest.Want(t, "passed", r.Count(probe.Pass), 4)
 	clitest.Want(t, "target", r.Target, p.URL)
-	for name, part := range map[string]string{"r.html": "<html", "r.xml": "<testsuite", "r.sarif": "2.1.0",
-		"r.svg": "<svg", "o.json": probe.ObservedSchema} {
+	for name, part := range map[string]string{
+		"r.html": "<html", "r.xml": "<testsuite", "r.sarif": "2.1.0",
+		"r.svg": "<svg", "o.json": probe.ObservedSchema,
+	} {
 		text, err := os.ReadFile(at(name))
 		if err != nil {
 			t.Fatal(err)
@@ -121,15 +123,24 @@ func TestProbeRefusesWhatIsNotOnThisMachine(t *testing.T) {
 		args []string
 		says []string
 	}{
-		{"nothing said", []string{"--recipe", somebodys},
-			[]string{"http://192.0.2.1", "not on this machine", "i_own_this: true", "--allow-remote"}},
+		{
+			"nothing said",
+			[]string{"--recipe", somebodys},
+			[]string{"http://192.0.2.1", "not on this machine", "i_own_this: true", "--allow-remote"},
+		},
 		{"the recipe alone", []string{"--recipe", mine}, []string{"--allow-remote"}},
 		{"the flag alone", []string{"--recipe", somebodys, "--allow-remote"}, []string{"i_own_this: true"}},
 		{"without a terminal", []string{"--recipe", mine, "--allow-remote"}, []string{"at most 5000 requests", "--yes"}},
-		{"on the command line", []string{"http://192.0.2.2", "--recipe", recipeFor(t, "http://127.0.0.1:1", "")},
-			[]string{"192.0.2.2"}},
-		{"a name that looks local", []string{"http://localhost.example.test", "--recipe", somebodys},
-			[]string{"localhost.example.test"}},
+		{
+			"on the command line",
+			[]string{"http://192.0.2.2", "--recipe", recipeFor(t, "http://127.0.0.1:1", "")},
+			[]string{"192.0.2.2"},
+		},
+		{
+			"a name that looks local",
+			[]string{"http://localhost.example.test", "--recipe", somebodys},
+			[]string{"localhost.example.test"},
+		},
 	} {
 		got := probeWith(t, c.args...)
 		clitest.Want(t, c.name+": exit code", got.Code, cli.ExitRefused)
@@ -146,15 +157,21 @@ func TestProbeRefuses(t *testing.T) {
 		says []string
 	}{
 		{"no recipe", nil, []string{"recipe.yaml", "probe init"}},
-		{"a recipe that is wrong", []string{"--recipe", recipeFor(t, "http://127.0.0.1:1", "limts: {}\n")},
-			[]string{"payments.yaml:10:1", `did you mean "limits"?`}},
+		{
+			"a recipe that is wrong",
+			[]string{"--recipe", recipeFor(t, "http://127.0.0.1:1", "limts: {}\n")},
+			[]string{"payments.yaml:10:1", `did you mean "limits"?`},
+		},
 		{"a target that is none", []string{"localhost", "--recipe", recipe}, []string{"http://127.0.0.1:8080"}},
 		{"a recipe in place of a target", []string{recipe}, []string{"payments.yaml is a file", "--recipe"}},
 		{"a profile", []string{"--profile=x", "--recipe", recipe}, []string{"ietf-strict"}},
 		{"a case", []string{"--only=Q01", "--recipe", recipe}, []string{"Q01", "--list"}},
 		{"no case left", []string{"--only=B01", "--skip=B", "--recipe", recipe}, []string{"no case to play"}},
-		{"a report in no directory", []string{"--html=/nowhere/at/all/r.html", "--recipe", recipe},
-			[]string{"--html", "/nowhere/at/all"}},
+		{
+			"a report in no directory",
+			[]string{"--html=/nowhere/at/all/r.html", "--recipe", recipe},
+			[]string{"--html", "/nowhere/at/all"},
+		},
 		{"a count in no file", []string{"--recipe", recipeFor(t, "http://127.0.0.1:1",
 			"count: {sql: {url: no.db, query: select 1}}\n")}, []string{"no.db"}},
 		{"a case to explain", []string{"--explain=Q01"}, []string{"Q01"}},

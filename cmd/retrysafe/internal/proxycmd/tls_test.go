@@ -84,8 +84,10 @@ func (a *authority) client(cert, key string) *http.Client {
 		}
 		settings.Certificates = []tls.Certificate{pair}
 	}
-	return &http.Client{Timeout: 20 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true}}
+	return &http.Client{
+		Timeout:   20 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: settings, ForceAttemptHTTP2: true},
+	}
 }
 
 // Callers are told apart by their certificates; a renewed certificate is the same caller.

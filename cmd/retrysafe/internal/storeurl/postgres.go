@@ -50,8 +50,10 @@ func parsePostgres(text string) (*Postgres, error) {
 			"there is: %s",
 			strings.SplitAfter(text, ":")[0]+"…")
 	}
-	p := &Postgres{Name: hidePassword(text), URL: text, Schema: cmp.Or(params.Get("schema"), defaultSchema),
-		connections: defaultConnections}
+	p := &Postgres{
+		Name: hidePassword(text), URL: text, Schema: cmp.Or(params.Get("schema"), defaultSchema),
+		connections: defaultConnections,
+	}
 	if connections := params.Get("connections"); connections != "" {
 		if p.connections, err = strconv.Atoi(connections); err != nil || p.connections < 1 || p.connections > 1000 {
 			return nil, cli.Refusef("store %s: connections=%s is no number from 1 to 1000", p.Name, connections)

@@ -11,8 +11,10 @@ import (
 
 // noSettings keeps what the environment says of PostgreSQL out of a test.
 func noSettings(t *testing.T) {
-	for _, name := range []string{"PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGAPPNAME", "PGCONNECT_TIMEOUT",
-		"PGSERVICE"} {
+	for _, name := range []string{
+		"PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGAPPNAME", "PGCONNECT_TIMEOUT",
+		"PGSERVICE",
+	} {
 		t.Setenv(name, "")
 	}
 }
