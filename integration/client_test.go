@@ -31,7 +31,7 @@ func TestSQLJournals(t *testing.T) {
 	}{
 		{sqljournal.SQLite, func(t *testing.T) func() *sql.DB {
 			path := filepath.Join(t.TempDir(), "journal.db")
-			return func() *sql.DB { return openDB(t, "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)") }
+			return func() *sql.DB { return openDB(t, "sqlite", "file:"+path+"?_pragma=busy_timeout(60000)") }
 		}},
 		{sqljournal.PostgreSQL, func(t *testing.T) func() *sql.DB {
 			url := shared.Get(t).Database(t)

@@ -53,7 +53,7 @@ func (o Options) withDefaults() Options {
 		o.Base = http.DefaultTransport
 	}
 	o.Retention = cmp.Or(o.Retention, o.Profile.Retention)
-	o.Options = o.Options.WithDefaults()
+	o.Options = o.WithDefaults()
 	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxExchange)
 	o.MaxResponse = min(cmp.Or(o.MaxResponse, defaultMaxExchange), math.MaxInt64-1) // one more is read, to see the end
 	return o

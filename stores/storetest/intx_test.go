@@ -208,7 +208,7 @@ func (t *memoryTx) Complete(
 	err := t.complete(l, steps, r, keep)
 	lost := errors.Is(err, retrysafe.ErrLeaseLost)
 	if err != nil && t.store.fault != "an error of the completion is ignored" &&
-		!(lost && t.store.fault == "a lost lease is ignored") {
+		(!lost || t.store.fault != "a lost lease is ignored") {
 		return err
 	}
 	return t.Commit()
@@ -233,7 +233,7 @@ func (t *memoryTx) complete(
 			return err
 		}
 	}
-	return s.Store.Complete(ctx, l, r, keep)
+	return s.Complete(ctx, l, r, keep)
 }
 
 func (t *memoryTx) Commit() error {

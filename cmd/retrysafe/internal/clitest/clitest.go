@@ -60,7 +60,7 @@ func RunWith(t *testing.T, environment []string, args ...string) Result {
 	command.Stdout, command.Stderr = &stdout, &stderr
 	command.Env = append(os.Environ(), environment...)
 	command.Dir = t.TempDir()
-	command.Run()
+	_ = command.Run() // its exit code tells
 	return Result{command.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 

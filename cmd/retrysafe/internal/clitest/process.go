@@ -5,6 +5,7 @@ package clitest
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -86,7 +87,7 @@ func (p *Running) read(log io.Reader) {
 			p.Lines <- line
 		}
 	}
-	p.Command.Wait()
+	_ = p.Command.Wait() // its exit code tells
 }
 
 // Log returns what the proxy has logged so far.
@@ -148,7 +149,7 @@ type Reply struct {
 
 // Post posts a body with a key to /payments. headers are names and values in turn.
 func (p *Running) Post(key, body string, headers ...string) (Reply, error) {
-	r, err := http.NewRequest("POST", p.URL+"/payments", strings.NewReader(body))
+	r, err := http.NewRequest(http.MethodPost, p.URL+"/payments", strings.NewReader(body))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -206,8 +207,8 @@ func NewAPI(t *testing.T) *API {
 		if r.Header.Get("X-Cut") != "" {
 			panic(http.ErrAbortHandler)
 		}
-		w.WriteHeader(201)
-		io.WriteString(w, "charge "+string(rune('0'+n)))
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "charge %c", '0'+n)
 	}))
 	t.Cleanup(a.Close)
 	return a

@@ -121,7 +121,7 @@ func (f field) read(r *yamlfile.Reader, n ast.Node) {
 		return
 	}
 	if s == nil {
-		readMapping(r, n, f.name, f.Value.Addr())
+		readMapping(r, n, f.name, f.Addr())
 		return
 	}
 	switch v := s.value(); {
