@@ -179,7 +179,7 @@ func TestTheBinaryIsSmall(t *testing.T) {
 	if len(info.Deps) > mostModules {
 		t.Errorf("it links %d modules, want at most %d", len(info.Deps), mostModules)
 	}
-	const mostBytes = 43 * mib // our own code has grown by half a MiB since the limit of 42; no module was added
+	const mostBytes = 44 * mib // our own code and mvdan.cc/sh, which splits the words of curl commands, took the last one
 	if file, err := os.Stat(binary); err != nil || file.Size() > mostBytes {
 		t.Errorf("it has %d bytes (%v), want at most %d", file.Size(), err, mostBytes)
 	}
