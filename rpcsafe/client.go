@@ -37,7 +37,7 @@ type ClientOptions struct {
 
 func (o ClientOptions) withDefaults() ClientOptions {
 	o.Retention = cmp.Or(o.Retention, retrysafe.DefaultRetention)
-	o.Options = o.Options.WithDefaults()
+	o.Options = o.WithDefaults()
 	o.KeyHeader = strings.ToLower(cmp.Or(o.KeyHeader, DefaultKeyHeader))
 	o.Marker = strings.ToLower(cmp.Or(o.Marker, DefaultMarker))
 	o.Domain = cmp.Or(o.Domain, DefaultDomain)

@@ -19,29 +19,28 @@ func Split(line string) (words []string, err error) {
 		Env:      expand.FuncEnviron(func(name string) string { return "$" + name }),
 		CmdSubst: func(w io.Writer, c *syntax.CmdSubst) error { return syntax.NewPrinter().Print(w, c) },
 	}
-	var wrong error
-	parseErr := syntax.NewParser().Words(strings.NewReader(strings.ReplaceAll(line, "\r\n", "\n")),
-		func(w *syntax.Word) bool {
-			var word strings.Builder
-			for _, part := range w.Parts {
-				if bare, ok := part.(*syntax.Lit); ok { // not quoted: a backslash stands for the next character
-					word.WriteString(escaped.ReplaceAllString(bare.Value, "$1"))
-					continue
-				}
-				var text string
-				text, wrong = expand.Literal(unexpanded, &syntax.Word{Parts: []syntax.WordPart{part}})
-				word.WriteString(text)
+	for w, err := range syntax.NewParser().WordsSeq(strings.NewReader(strings.ReplaceAll(line, "\r\n", "\n"))) {
+		switch {
+		case syntax.IsIncomplete(err):
+			return nil, errors.New("a quote is not closed")
+		case err != nil && len(words) == 0:
+			return nil, errors.New("the line does not begin with a command")
+		case err != nil:
+			return words, nil
+		}
+		var word strings.Builder
+		for _, part := range w.Parts {
+			if bare, ok := part.(*syntax.Lit); ok { // not quoted: a backslash stands for the next character
+				word.WriteString(escaped.ReplaceAllString(bare.Value, "$1"))
+				continue
 			}
-			words = append(words, word.String())
-			return wrong == nil
-		})
-	switch {
-	case wrong != nil:
-		return nil, wrong
-	case syntax.IsIncomplete(parseErr):
-		return nil, errors.New("a quote is not closed")
-	case len(words) == 0 && parseErr != nil:
-		return nil, errors.New("the line does not begin with a command")
+			text, err := expand.Literal(unexpanded, &syntax.Word{Parts: []syntax.WordPart{part}})
+			if err != nil {
+				return nil, err
+			}
+			word.WriteString(text)
+		}
+		words = append(words, word.String())
 	}
 	return words, nil
 }

@@ -243,6 +243,7 @@ func (c *Conn) readBody(a *Answer, head []byte, method string) {
 		a.Err = fmt.Errorf("no valid response: %w", err)
 		return
 	}
+	defer func() { _ = r.Body.Close() }()
 	a.Header, a.Closing = r.Header, r.Close
 	for _, coding := range r.TransferEncoding {
 		a.Header.Add("Transfer-Encoding", coding)
@@ -250,9 +251,8 @@ func (c *Conn) readBody(a *Answer, head []byte, method string) {
 	a.take(r)
 }
 
-// take reads the body and the trailer of a response. A body that breaks off leaves a part of it, and Err says so.
+// take reads the body and the trailer of a response, which its caller closes. A body that breaks off leaves a part of it, and Err says so.
 func (a *Answer) take(r *http.Response) {
-	defer func() { _ = r.Body.Close() }()
 	var err error
 	a.Status = r.StatusCode
 	if a.Body, err = io.ReadAll(io.LimitReader(r.Body, maxBody)); err != nil {

@@ -129,6 +129,7 @@ func (c *Client) stream(ctx context.Context, transport *http.Transport, r Reques
 		a.Err = fmt.Errorf("no response: %w", err)
 		return a
 	}
+	defer func() { _ = response.Body.Close() }()
 	a.Header = response.Header
 	a.take(response)
 	return a

@@ -105,9 +105,8 @@ func goClients() map[string]doer {
 		if too != nil {
 			policy = policy.HandleIf(too) //nolint:bodyclose // nor here
 		}
-		// nor here
-		return (&http.Client{Transport: failsafehttp.NewRoundTripper(fresh().Transport, policy.Build())}).
-			Do //nolint:bodyclose
+		transport := failsafehttp.NewRoundTripper(fresh().Transport, policy.Build()) //nolint:bodyclose // nor here
+		return (&http.Client{Transport: transport}).Do
 	}
 	ours, err := httpclient.NewTransport(httpclient.Options{
 		Options: client.Options{Budget: client.RetryBudget{Tokens: -1}},
