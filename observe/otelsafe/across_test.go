@@ -53,7 +53,7 @@ func TestOutboxEvents(t *testing.T) {
 	m.wantNoSecrets()
 }
 
-// Topics are told apart if the program says how. Seen to fail with the topic itself used.
+// Topics are distinguished if the program says how. Seen to fail with the topic itself used.
 func TestOutboxTopics(t *testing.T) {
 	m := newMeter(t)
 	o, err := otelsafe.NewOutboxObserver(otelsafe.OutboxOptions{

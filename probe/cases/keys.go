@@ -83,7 +83,7 @@ func keys(s *session) []probe.Case {
 		},
 		{
 			ID: "K10", Name: "other characters", Severity: probe.Major,
-			Checks: "Keys that are not ASCII are refused, or told apart byte for byte.",
+			Checks: "Keys that are not ASCII are refused, or compared byte for byte.",
 			Why:    "A collation or a conversion merges keys, or the server breaks.",
 			Fix:    "Refuse what is not visible ASCII, or keep keys in a binary column.",
 			Source: opaque, Play: s.play(nonASCII),
@@ -111,7 +111,7 @@ func keys(s *session) []probe.Case {
 		},
 		{
 			ID: "K14", Name: "case", Severity: probe.Critical,
-			Checks: "Keys that differ in case only are told apart as the profile says.",
+			Checks: "Keys that differ only in case are distinguished as the profile says.",
 			Why:    "Random keys with letters of both cases collide: a customer's request never happens.",
 			Fix:    "Keep keys in a column with a binary collation.",
 			Source: opaque, Play: s.play(caseOfKeys),

@@ -70,7 +70,7 @@ func TestWhatTheDescriptionDoesNotAllowFor(t *testing.T) {
 	}
 }
 
-// Seen to fail with reading methods not told apart, and with streams offered.
+// Seen to fail with reading methods not distinguished, and with streams offered.
 func TestMethodsAreChosen(t *testing.T) {
 	const request = " Request Made"
 	for _, c := range []struct {

@@ -171,9 +171,7 @@ func TestInTxThatSQLiteHasRolledBack(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "rolled back inside") {
 		t.Errorf("got %v, want what has happened", err)
 	}
-	if err := guarded(t, s, func(ctx context.Context,
-		_ *retrysafe.Attempt,
-	) error {
+	if err := guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error {
 		return s.InTx(ctx, insertCharge)
 	}); err != nil {
 		t.Fatal(err)
@@ -218,9 +216,7 @@ func TestInTxWithAnyDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := func(f func(ctx context.Context, tx *sql.Tx) error) error {
-		return guarded(t, s, func(ctx context.Context,
-			_ *retrysafe.Attempt,
-		) error {
+		return guarded(t, s, func(ctx context.Context, _ *retrysafe.Attempt) error {
 			return retrysafe.Retryable(s.InTx(ctx, f))
 		})
 	}

@@ -140,9 +140,7 @@ func (k *txKit) done(id string) {
 func (k *txKit) notDone(id string) {
 	k.Helper()
 	rows := k.store.Rows(k.T)
-	ran, err := k.do(id, func(context.Context,
-		*retrysafe.Attempt,
-	) error {
+	ran, err := k.do(id, func(context.Context, *retrysafe.Attempt) error {
 		return retrysafe.Retryable(errors.New("look only"))
 	})
 	switch {

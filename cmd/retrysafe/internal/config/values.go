@@ -131,7 +131,7 @@ const availableScopes = `credential (the Authorization or X-API-Key header), hea
 	`jwt:JWKS-URL (a verified token's issuer and subject), mtls (a verified client certificate), ` +
 	`aws-access-key (the access key ID of requests signed as AWS has it), none (all callers share their keys)`
 
-// parseScope checks how callers are told apart. Headers with credentials are refused: header:NAME keeps what the
+// parseScope checks how callers are distinguished. Headers with credentials are refused: header:NAME keeps what the
 // header says as it is.
 func parseScope(s string) (string, error) {
 	kind, rest, _ := strings.Cut(s, ":")

@@ -90,7 +90,7 @@ func (a *authority) client(cert, key string) *http.Client {
 	}
 }
 
-// Callers are told apart by their certificates; a renewed certificate is the same caller.
+// Callers are distinguished by their certificates; a renewed certificate is the same caller.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	up, ca := clitest.NewAPI(t), newAuthority(t)
