@@ -260,9 +260,7 @@ func TestCompleteInKnowsTheGuardsStore(t *testing.T) {
 			g := retrysafe.New(c.guard, retrysafe.Options{SweepEvery: -1})
 			g.Do(k.ctx, request(c.name, ""), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 				retrysafe.SetResult(ctx, 1)
-				err := a.Control().CompleteIn(c.asked, func(retrysafe.Lease, retrysafe.Result,
-					retrysafe.Retention,
-				) error {
+				err := a.Control().CompleteIn(c.asked, func(retrysafe.Lease, retrysafe.Result, retrysafe.Retention) error {
 					return retrysafe.ErrLeaseLost
 				})
 				if !errors.Is(err, retrysafe.ErrLeaseLost) || strings.Contains(err.Error(), "another store") != c.other {

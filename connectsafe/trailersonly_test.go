@@ -84,9 +84,7 @@ func handlers() map[string]struct {
 			false,
 			after(func(w http.ResponseWriter) { w.Header().Set(http.TrailerPrefix+"Vary", "Cost") }),
 		},
-		"no status": {false, http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request,
-		) {
+		"no status": {false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(http.TrailerPrefix+"Cost", "1")
 		})},
 		"no gRPC": {false, http.NotFoundHandler()},

@@ -110,9 +110,7 @@ func TestAnUpstreamThatFailsAfterItWasAskedIsNotAskedAgain(t *testing.T) {
 			"the answer is no HTTP", func(c net.Conn, _ *http.Request) { io.WriteString(c, "hello\r\n\r\n") }, nil, 502,
 			"upstream-failed",
 		},
-		{"the header breaks off", func(c net.Conn,
-			_ *http.Request,
-		) {
+		{"the header breaks off", func(c net.Conn, _ *http.Request) {
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-")
 		}, nil, 502, "upstream-failed"},
 		// Seen to fail with fetch taken out: the connection to the client is cut, and nothing is kept.
@@ -280,9 +278,7 @@ func TestTheBodyLimitIsNotTheWorks(t *testing.T) {
 	k := newKit(t, up.URL, func(s *setup) {
 		s.options.Default.BodyTimeout = 50 * time.Millisecond
 		s.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter,
-				r *http.Request,
-			) {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				watched <- r.Context()
 				next.ServeHTTP(w, r)
 			})

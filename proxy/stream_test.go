@@ -328,9 +328,7 @@ func TestOnlyWebSocketsOpenATunnel(t *testing.T) {
 // HTTP/2 on either side, with and without TLS.
 func TestHTTP2BothWays(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
-	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request,
-	) {
+	secure := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, r.Proto)
 	}))
 	secure.EnableHTTP2 = true

@@ -108,9 +108,7 @@ func TestResumeGoesOnUnderTheSameKey(t *testing.T) {
 		t.Errorf("%+v", e.Header)
 	}
 	before := k.base.sent[0]
-	k.options.AuthorizeFunc = func(r *http.Request, _ string,
-		_ bool,
-	) error {
+	k.options.AuthorizeFunc = func(r *http.Request, _ string, _ bool) error {
 		r.Header.Set("Authorization", "Bearer new")
 		return nil
 	}
