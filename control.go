@@ -64,10 +64,11 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 		if kind, _ := markOf(err); kind == unknown {
 			c.InDoubt()
 		}
-		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s) {
+		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s, a.lease.Key) {
 			return fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
-				"make the Guard with the store whose transaction completes the attempt (or, if that store is inside of the "+
-				"Guard's, another attempt has taken over): %w", s, a.guard.store, err)
+				"make the Guard with the store whose transaction completes the attempt, or, if the Guard's has shards, begin "+
+				"the transaction in the one that has the key: its method StoreOf returns it (or, if that store is inside of "+
+				"the Guard's, another attempt has taken over): %w", s, a.guard.store, err)
 		}
 		return err
 	}

@@ -23,6 +23,11 @@
 //	httpsafe            net/http middleware, and the client's transport; most services need only this
 //	stores/sqlitestore  records in one file; InTx commits them with the work's own rows
 //	stores/pgstore      records in PostgreSQL, shared by many processes; InTx
+//	stores/mysqlstore   records in MySQL or MariaDB, likewise; InTx
+//	stores/redisstore   records in Redis or Valkey, alone or in a Cluster
+//	stores/natsstore    records in NATS JetStream
+//	stores/dynamostore  records in DynamoDB
+//	stores/shardstore   several stores as one, and moves from one to another
 //	stores/memstore     records in memory
 //	stores/storetest    tests for stores of your own
 //	retrysafetest       tests for handlers of your own: retried, at once, killed in between

@@ -235,6 +235,19 @@ type wrapper struct{ retrysafe.Store }
 
 func (w wrapper) Unwrap() retrysafe.Store { return w.Store }
 
+// router is a store with several inside, of which has has the key that routed asks for.
+type router struct {
+	retrysafe.Store
+	has retrysafe.Key
+}
+
+func (r router) StoreOf(k retrysafe.Key) retrysafe.Store {
+	if k != r.has {
+		return newFaulty()
+	}
+	return r.Store
+}
+
 // hooked is a store that cannot be compared, not even to itself.
 type hooked struct {
 	retrysafe.Store
@@ -242,8 +255,8 @@ type hooked struct {
 }
 
 // A transaction of another store than the Guard's has no such attempt, which is a mistake in the program; the Guard's
-// own may be wrapped. Seen to fail with isStore taken out of CompleteIn, with Unwrap not asked for, and with Comparable
-// not asked for (a panic).
+// own may be wrapped, or one of several of which one has the key. Seen to fail with isStore taken out of CompleteIn, with
+// Unwrap and with StoreOf not asked for, and with Comparable not asked for (a panic).
 func TestCompleteInKnowsTheGuardsStore(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		for _, c := range []struct {
@@ -255,6 +268,8 @@ func TestCompleteInKnowsTheGuardsStore(t *testing.T) {
 			{"inside", wrapper{wrapper{k.store}}, k.store, false},
 			{"another", k.store, newFaulty(), true},
 			{"another inside", wrapper{k.store}, newFaulty(), true},
+			{"one of several", wrapper{router{k.store, request("one of several", "").Key}}, k.store, false},
+			{"one that has not the key", router{k.store, request("", "").Key}, k.store, true},
 			{"not comparable", hooked{Store: k.store}, hooked{Store: k.store}, true},
 		} {
 			g := retrysafe.New(c.guard, retrysafe.Options{SweepEvery: -1})

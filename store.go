@@ -69,13 +69,19 @@ type Store interface {
 	Release(ctx context.Context, l Lease) error
 }
 
-// isStore reports whether s is outer, or one of the stores inside of outer that methods Unwrap() Store return.
-func isStore(outer, s Store) bool {
+// isStore reports whether s is outer, or the store inside of outer that has the key k, which methods Unwrap() Store and
+// StoreOf(Key) Store return.
+func isStore(outer, s Store, k Key) bool {
 	if reflect.TypeOf(outer).Comparable() && outer == s {
 		return true
 	}
-	wrapper, ok := outer.(interface{ Unwrap() Store })
-	return ok && isStore(wrapper.Unwrap(), s)
+	switch outer := outer.(type) {
+	case interface{ Unwrap() Store }:
+		return isStore(outer.Unwrap(), s, k)
+	case interface{ StoreOf(Key) Store }:
+		return isStore(outer.StoreOf(k), s, k)
+	}
+	return false
 }
 
 // ClaimParams are the arguments of Store.Claim. All fields but TakeOver are required; Fingerprint may be empty.
@@ -157,6 +163,28 @@ type Watcher interface {
 	Watch(ctx context.Context, k Key) (changed <-chan struct{}, stop func(), err error)
 }
 
+// RiskReporter is implemented by stores that can read from their server what its settings may lose.
+type RiskReporter interface {
+	// Risks returns what is known to endanger an acknowledged claim or completion; nothing if nothing was found. It
+	// reads settings and changes nothing. Programs report each risk when they start.
+	Risks(ctx context.Context) ([]Risk, error)
+}
+
+// Risk is a setting, or the lack of one, with which a store may lose what it has acknowledged. Then the work of a key
+// may run again.
+type Risk struct {
+	// Setting is what is set, in the words of the server: "appendfsync everysec".
+	Setting string
+	// Loses says in a sentence what is lost and by which event: "If the server crashes, claims of the last second are
+	// lost."
+	Loses string
+	// Remedy says in a sentence what to do: "Set appendfsync to always."
+	Remedy string
+}
+
+// String returns the three parts as one line.
+func (r Risk) String() string { return r.Setting + ": " + r.Loses + " " + r.Remedy }
+
 // Inspector is implemented by stores whose records can be read and listed, for support tools. It takes no part in
 // claims.
 type Inspector interface {
@@ -169,6 +197,13 @@ type Inspector interface {
 	List(ctx context.Context, p ListParams) ([]Record, error)
 	// Stats counts the records.
 	Stats(ctx context.Context) (Stats, error)
+}
+
+// FullScanner is implemented by Inspectors whose server may have no index for listings.
+type FullScanner interface {
+	// ScansFully reports whether List and Stats read every record. Then programs do not call them regularly, as for
+	// metrics: it would cost more than the claims.
+	ScansFully() bool
 }
 
 // ListParams selects the records that Inspector.List returns.

@@ -22,7 +22,7 @@ func buildBinary(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("find the sources (run the benchmark from inside the repository): %w", err)
 	}
 	binary := filepath.Join(dir, "retrysafe")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, ".") // as releases are built
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, ".") // as releases are built
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Dir = filepath.Join(strings.TrimSpace(string(root)), "cmd", "retrysafe")
 	if out, err := build.CombinedOutput(); err != nil {

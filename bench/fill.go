@@ -20,6 +20,17 @@ const fillers = 256
 // fill completes the keys from first up to but not including end. It calls keep for each key.
 func fill(ctx context.Context, s retrysafe.Store, first, end int64, keep func() retrysafe.Retention) error {
 	result := pairResult()
+	return fillWith(first, end, func(i int64) error {
+		c, err := s.Claim(ctx, fillParams(i))
+		if err == nil {
+			err = s.Complete(ctx, c.Lease, result, keep())
+		}
+		return err
+	})
+}
+
+// fillWith calls f for each number from first up to but not including end, many at a time.
+func fillWith(first, end int64, f func(i int64) error) error {
 	next := atomic.Int64{}
 	next.Store(first)
 	var failed firstError
@@ -27,12 +38,7 @@ func fill(ctx context.Context, s retrysafe.Store, first, end int64, keep func() 
 	for range fillers {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < end && !failed.failed(); i = next.Add(1) - 1 {
-				p := fillParams(i)
-				c, err := s.Claim(ctx, p)
-				if err == nil {
-					err = s.Complete(ctx, c.Lease, result, keep())
-				}
-				if err != nil {
+				if err := f(i); err != nil {
 					failed.set(fmt.Errorf("fill %d: %w", i, err))
 				}
 			}

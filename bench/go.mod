@@ -3,14 +3,20 @@ module github.com/retrysafe/retrysafe/bench
 go 1.26.0
 
 require (
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/redis/rueidis v1.0.79
 	github.com/restatedev/sdk-go v1.2.0
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/stores/mysqlstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
+	github.com/retrysafe/retrysafe/stores/redisstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	github.com/valyala/fasthttp v1.69.0
 )
+
+require filippo.io/edwards25519 v1.2.0 // indirect
 
 require (
 	github.com/andybalholm/brotli v1.2.0 // indirect
@@ -55,7 +61,9 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ..
+	github.com/retrysafe/retrysafe/stores/mysqlstore => ../stores/mysqlstore
 	github.com/retrysafe/retrysafe/stores/pgstore => ../stores/pgstore
+	github.com/retrysafe/retrysafe/stores/redisstore => ../stores/redisstore
 	github.com/retrysafe/retrysafe/stores/sqlitestore => ../stores/sqlitestore
 )
 

@@ -27,5 +27,8 @@ func goals() []goal {
 		{7, "the proxy beside a plain reverse proxy", proxyGoal},
 		{8, "the proxy and its store beside Restate", restateGoal},
 		{9, "the PostgreSQL store beside pgbench and DBOS", pgGoal},
+		{10, "the Redis store beside redis-benchmark and three unsafe commands", redisGoal},
+		{12, "a claim among millions of records, each store", latencyGoal},
+		{16, "mysqlstore beside its two plain statements", mysqlGoal},
 	}
 }

@@ -7,8 +7,7 @@ import (
 )
 
 // fillClaims fills a schema with completed claims as they are after a day: with random keys, spread evenly over a
-// day, the youngest one minAge microseconds old, and kept for a day. Then it runs VACUUM and CHECKPOINT, so that they
-// do not run during a measurement.
+// day, the youngest one minAge microseconds old, and kept for a day.
 const fillClaims = `INSERT INTO %s.claims (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key,
 	keep_audit,
 	sweep_at, attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
@@ -17,7 +16,20 @@ SELECT gen_random_uuid(), gen_random_uuid(), t.at, t.at, t.at, t.at + 60000, day
 FROM (SELECT 86400000000, (date_part('epoch', now()) * 1e6)::bigint) c (day, now),
 	generate_series(%d::bigint, %d::bigint) i, LATERAL (SELECT c.now - %d - c.day + i * (c.day / %d)) t (at)`
 
+// fill inserts records and settles.
 func (s *pgServer) fill(ctx context.Context, schema string, rows, minAge int64) error {
+	if err := s.insert(ctx, schema, rows, minAge); err != nil {
+		return err
+	}
+	return s.settle(ctx, schema)
+}
+
+// settle runs VACUUM and CHECKPOINT, so that they do not run during a measurement.
+func (s *pgServer) settle(ctx context.Context, schema string) error {
+	return s.exec(ctx, "VACUUM (ANALYZE) "+schema+".claims", "CHECKPOINT")
+}
+
+func (s *pgServer) insert(ctx context.Context, schema string, rows, minAge int64) error {
 	const parts = 2
 	var failed firstError
 	var wg sync.WaitGroup
@@ -32,8 +44,5 @@ func (s *pgServer) fill(ctx context.Context, schema string, rows, minAge int64) 
 		})
 	}
 	wg.Wait()
-	if failed.err != nil {
-		return failed.err
-	}
-	return s.exec(ctx, "VACUUM (ANALYZE) "+schema+".claims", "CHECKPOINT")
+	return failed.err
 }

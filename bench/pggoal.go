@@ -14,7 +14,7 @@ func pgGoal(ctx context.Context, r *run) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	parts := []func(context.Context, *run, *pgServer) error{pgPairs, pgLarge, pgSweep, pgWake, pgDBOS}
+	parts := []func(context.Context, *run, *pgServer) error{pgPairs, pgSweep, pgWake, pgDBOS}
 	if r.profiled != 0 {
 		parts = parts[:1]
 	}

@@ -18,6 +18,7 @@ import (
 type pgServer struct {
 	*real.Postgres
 	pool *pgxpool.Pool
+	data string
 }
 
 // startPostgres starts a server that syncs, with the memory and log settings of a small production server.
@@ -33,7 +34,7 @@ func startPostgres(ctx context.Context, r *run) (*pgServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &pgServer{Postgres: pg}
+	s := &pgServer{Postgres: pg, data: data}
 	if s.pool, err = pgxpool.New(ctx, s.url()); err != nil {
 		return nil, errors.Join(err, pg.Close())
 	}
@@ -42,13 +43,13 @@ func startPostgres(ctx context.Context, r *run) (*pgServer, error) {
 
 func (s *pgServer) close() error {
 	s.pool.Close()
-	return s.Close()
+	return errors.Join(s.Close(), os.RemoveAll(s.data))
 }
 
 // reachable makes a folder in dir in which the server's user can create folders, also if root runs the benchmark.
 func reachable(dir string) (string, error) {
-	folder := filepath.Join(dir, "postgres")
-	return folder, errors.Join(os.Chmod(dir, 0o711), os.Mkdir(folder, 0o700), os.Chmod(folder, 0o777))
+	folder, err := os.MkdirTemp(dir, "postgres")
+	return folder, errors.Join(err, os.Chmod(dir, 0o711), os.Chmod(folder, 0o777))
 }
 
 func (s *pgServer) url() string { return s.URL("postgres") }

@@ -39,10 +39,13 @@ func roles() map[string]role {
 		"binary":     binaryRole,
 		"restate":    restateRole,
 		"pgpairs":    pgPairsRole,
-		"pglarge":    pgLargeRole,
+		"redispairs": redisPairsRole,
+		"redisbytes": redisBytesRole,
+		"latency":    latencyRole,
 		"pgsweep":    pgSweepRole,
 		"pgwake":     pgWakeRole,
 		"pgdbos":     pgDBOSRole,
+		"mysqlpairs": mysqlPairsRole,
 	}
 }
 

@@ -21,6 +21,7 @@ type run struct {
 	quick    bool
 	only     []int
 	profiled int    // the goal to profile; 0 for none
+	records  int64  // to fill in for goal 12, if they fit
 	dir      string // folder for data, removed at the end
 	results  string // the file for the report; empty for none
 	log      io.Writer

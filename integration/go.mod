@@ -6,8 +6,10 @@ require (
 	connectrpc.com/connect v1.21.1
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/aws/aws-sdk-go-v2 v1.47.6
+	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.0
 	github.com/aws/aws-sdk-go-v2/service/sqs v1.52.9
 	github.com/failsafe-go/failsafe-go v0.9.8
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
@@ -21,6 +23,7 @@ require (
 	github.com/retrysafe/retrysafe/queuesafe/natssafe v0.0.0
 	github.com/retrysafe/retrysafe/queuesafe/sqssafe v0.0.0
 	github.com/retrysafe/retrysafe/rpcsafe v0.0.0
+	github.com/retrysafe/retrysafe/stores/mysqlstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
@@ -32,6 +35,12 @@ require (
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
 	modernc.org/sqlite v1.60.1
+)
+
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.24 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/endpoint-discovery v1.13.9 // indirect
 )
 
 require (
@@ -52,8 +61,12 @@ require (
 	github.com/nats-io/nuid v1.0.1 // indirect
 	github.com/ncruces/go-strftime v1.0.0 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/redis/rueidis v1.0.79
 	github.com/remyoudompheng/bigfft v0.0.0-20230129092748-24d4a6f8daec // indirect
 	github.com/retrysafe/retrysafe/probe v0.0.0
+	github.com/retrysafe/retrysafe/stores/dynamostore v0.0.0
+	github.com/retrysafe/retrysafe/stores/natsstore v0.0.0
+	github.com/retrysafe/retrysafe/stores/redisstore v0.0.0
 	github.com/stretchr/testify v1.12.1 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
@@ -71,7 +84,11 @@ replace (
 	github.com/retrysafe/retrysafe/queuesafe/kafkasafe => ../queuesafe/kafkasafe
 	github.com/retrysafe/retrysafe/queuesafe/natssafe => ../queuesafe/natssafe
 	github.com/retrysafe/retrysafe/queuesafe/sqssafe => ../queuesafe/sqssafe
+	github.com/retrysafe/retrysafe/stores/dynamostore => ../stores/dynamostore
+	github.com/retrysafe/retrysafe/stores/mysqlstore => ../stores/mysqlstore
+	github.com/retrysafe/retrysafe/stores/natsstore => ../stores/natsstore
 	github.com/retrysafe/retrysafe/stores/pgstore => ../stores/pgstore
+	github.com/retrysafe/retrysafe/stores/redisstore => ../stores/redisstore
 	github.com/retrysafe/retrysafe/stores/sqlitestore => ../stores/sqlitestore
 )
 

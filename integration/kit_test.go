@@ -12,8 +12,14 @@ import (
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// shared is the PostgreSQL server for tests that do not stop or damage it.
-var shared servers.SharedPostgres
+// The servers for tests that do not stop or damage them.
+var (
+	shared        servers.SharedPostgres
+	sharedMariaDB servers.SharedMariaDB
+	sharedRedis   servers.SharedRedis
+	sharedNATS    servers.SharedNATS
+	sharedDynamo  servers.SharedDynalite
+)
 
 // TestMain runs more tests concurrently than there are processors, because they mostly wait.
 func TestMain(m *testing.M) {

@@ -44,6 +44,9 @@ func failOver(t *testing.T, synchronous bool) losses {
 	primary := servers.StartPostgres(t, servers.PostgresOptions{})
 	standby := primary.StartStandby(t, synchronous)
 	store := openPostgres(t, both(t, primary, standby)+"&target_session_attrs=read-write")
+	if risks, err := store.Risks(t.Context()); err != nil || (len(risks) == 0) != synchronous {
+		t.Errorf("synchronous %v: risks %v, %v", synchronous, risks, err)
+	}
 	w := &workload{store: store}
 	w.start(t.Context(), 16)
 	w.reach(t, 300)

@@ -37,21 +37,21 @@ func TestProbeFindsNothing(t *testing.T) {
 				api := new(orders)
 				recipe := api.recipe(t, behindMiddleware(t, api, profile), profile)
 				recipe.Variants.Late, recipe.Variants.Unavailable = nil, nil // a handler knows what it answers
-				playAll(t, "middleware", recipe)
+				playAll(t, "middleware", recipe, probe.Options{})
 			})
 			both.Go(func() {
 				api := new(orders)
 				recipe := api.recipe(t, behindProxy(t, api, profile), profile)
 				recipe.Variants.Large.Path = "/orders/huge"
-				playAll(t, "proxy", recipe)
+				playAll(t, "proxy", recipe, probe.Options{})
 			})
 		})
 	}
 }
 
-// playAll plays all cases, none of which may fail.
-func playAll(t *testing.T, name string, recipe probe.Recipe) {
-	report, err := cases.Run(t.Context(), recipe, probe.Options{})
+// playAll plays the cases, none of which may fail.
+func playAll(t *testing.T, name string, recipe probe.Recipe, o probe.Options) {
+	report, err := cases.Run(t.Context(), recipe, o)
 	if err != nil {
 		t.Errorf("%s: %v", name, err)
 		return
@@ -82,7 +82,12 @@ func timeline(o probe.Outcome) string {
 
 func newProbedGuard(t testing.TB, profile httpsafe.Profile) *retrysafe.Guard {
 	t.Helper()
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Policy: retrysafe.Policy{
+	return newProbedGuardOn(t, memstore.New(memstore.Options{}), profile)
+}
+
+func newProbedGuardOn(t testing.TB, s retrysafe.Store, profile httpsafe.Profile) *retrysafe.Guard {
+	t.Helper()
+	guard := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{
 		Retention: retrysafe.Retention{Replay: profile.Retention, Key: profile.Retention, Audit: profile.Retention},
 	}})
 	t.Cleanup(func() { _ = guard.Shutdown(context.Background()) })
@@ -120,7 +125,13 @@ func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late tim
 	auth *url.URL,
 ) *proxy.Proxy {
 	t.Helper()
-	profile := options.Profile
+	return newProxyWith(t, newProbedGuard(t, options.Profile), api, options, late, auth)
+}
+
+func newProxyWith(t testing.TB, guard *retrysafe.Guard, api http.Handler, options httpsafe.Options, late time.Duration,
+	auth *url.URL,
+) *proxy.Proxy {
+	t.Helper()
 	to := mustParse(t, serve(t, api))
 	guarded := []proxy.Route{{Pattern: "/orders/late", HTTP: options, Policy: retrysafe.Policy{Timeout: late}}}
 	for _, pattern := range routes() {
@@ -130,7 +141,7 @@ func newProxy(t testing.TB, api http.Handler, options httpsafe.Options, late tim
 		}
 		guarded = append(guarded, route)
 	}
-	p, err := proxy.New(newProbedGuard(t, profile), httpsafe.ScopeCredential(), proxy.Options{
+	p, err := proxy.New(guard, httpsafe.ScopeCredential(), proxy.Options{
 		Upstream: proxy.Upstream{URL: to}, Routes: guarded, AuthURL: auth,
 		Limits: proxy.Limits{WriteTimeout: 3 * time.Second}, // of a client that reads nothing
 	})

@@ -12,7 +12,7 @@ import (
 // aggregates, a thousand per call, and checks the messages without an aggregate. So one call takes a bounded time,
 // even if many messages wait behind one.
 func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int) ([]Delivery, error) {
-	batch, err := deliveries(conn.QueryContext(ctx, b.sql.due, blocking, n))
+	batch, err := deliveries(query(ctx, conn, b.sql.due, blocking, n))
 	if err != nil || len(batch) == n {
 		return batch, err
 	}
@@ -20,7 +20,7 @@ func (b *Outbox) findDue(ctx context.Context, conn *sql.Conn, n, blocking int) (
 	if err != nil || heads == nil {
 		return batch, err
 	}
-	return deliveries(conn.QueryContext(ctx, b.sql.dueHeads, asJSON(heads), n))
+	return deliveries(query(ctx, conn, b.sql.dueHeads, asJSON(heads), n))
 }
 
 // walk is the position from which the next call continues through the aggregates.
@@ -37,7 +37,7 @@ const walkLength = 1000
 func (b *Outbox) heads(ctx context.Context, conn *sql.Conn, blocking int) (ids []int64, err error) {
 	b.walk.mu.Lock()
 	defer b.walk.mu.Unlock()
-	rows, err := conn.QueryContext(ctx, b.sql.heads, blocking, append([]byte{}, b.walk.after...))
+	rows, err := query(ctx, conn, b.sql.heads, blocking, append([]byte{}, b.walk.after...))
 	if err != nil {
 		return nil, err
 	}

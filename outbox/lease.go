@@ -50,8 +50,7 @@ func (b *Outbox) take(ctx context.Context, n int, lease time.Duration, passDead 
 			return err
 		}
 		l.batch = isolate(found)
-		_, err = conn.ExecContext(ctx, b.sql.take, l.owner[:], lease.Microseconds(), l.ids())
-		return err
+		return exec(ctx, conn, b.sql.take, l.owner[:], lease.Microseconds(), l.ids())
 	})
 	return l, err
 }
@@ -90,12 +89,12 @@ func (b *Outbox) settleFree(ctx context.Context, l leased, all []settled) (int, 
 	return b.settleBy(ctx, b.sql.settleFree, l, all)
 }
 
-func (b *Outbox) settleBy(ctx context.Context, statement string, l leased, all []settled) (int, error) {
+func (b *Outbox) settleBy(ctx context.Context, s statement, l leased, all []settled) (int, error) {
 	text, err := json.Marshal(all)
 	if err != nil {
 		return 0, err
 	}
-	return b.run(ctx, statement, string(text), l.owner[:])
+	return b.run(ctx, s, string(text), l.owner[:])
 }
 
 // maxErrorBytes is the number of bytes of an error text that are kept.

@@ -21,7 +21,7 @@ type Letter struct {
 // Dead lists up to n dead letters in the order in which they were saved. It starts behind the letter whose ID is
 // after; 0 starts at the first letter.
 func (b *Outbox) Dead(ctx context.Context, after int64, n int) (letters []Letter, err error) {
-	rows, err := b.db.QueryContext(ctx, b.sql.dead, after, n)
+	rows, err := query(ctx, b.db, b.sql.dead, after, n)
 	if err != nil {
 		return nil, fmt.Errorf("outbox: dead letters: %w", err)
 	}
@@ -39,7 +39,7 @@ func (b *Outbox) Dead(ctx context.Context, after int64, n int) (letters []Letter
 // Letter returns the dead letter with a key. It returns false if there is none, also if the message is pending or
 // sent.
 func (b *Outbox) Letter(ctx context.Context, key string) (Letter, bool, error) {
-	l, err := letter(b.db.QueryRowContext(ctx, b.sql.letter, []byte(key)))
+	l, err := letter(queryRow(ctx, b.db, b.sql.letter, []byte(key)))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return Letter{}, false, nil
@@ -72,7 +72,7 @@ func (b *Outbox) Drop(ctx context.Context, keys ...string) (int, error) {
 	return b.onDead(ctx, "drop", b.sql.drop, keys)
 }
 
-func (b *Outbox) onDead(ctx context.Context, what, statement string, keys []string) (int, error) {
+func (b *Outbox) onDead(ctx context.Context, what string, s statement, keys []string) (int, error) {
 	if keys == nil {
 		keys = []string{}
 	}
@@ -80,7 +80,7 @@ func (b *Outbox) onDead(ctx context.Context, what, statement string, keys []stri
 	if err != nil {
 		return 0, err
 	}
-	n, err := b.run(ctx, statement, string(list))
+	n, err := b.run(ctx, s, string(list))
 	if err != nil {
 		return 0, fmt.Errorf("outbox: %s: %w", what, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"strings"
 	"time"
 )
 
@@ -19,8 +20,9 @@ type Options struct {
 	// Table is the name of the table: up to 40 lower-case letters, digits and underscores, not starting with a digit.
 	// Default "outbox".
 	Table string
-	// Schema is the schema of the table, for databases with schemas. Migrate creates it if it does not exist.
-	// Default: statements name no schema, so the connection's search path decides.
+	// Schema is the schema of the table, for databases with schemas. Migrate creates it if it does not exist; on MySQL
+	// it is a database, which must exist. Default: statements name no schema, so the connection's search path decides,
+	// or its database.
 	Schema string
 }
 
@@ -43,41 +45,74 @@ func (b *Outbox) inTx(ctx context.Context, f func(*sql.Conn) error) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // returns it to the pool
-	if _, err = conn.ExecContext(ctx, b.sql.begin); err == nil {
+	if err = execEach(ctx, conn, b.sql.begin); err == nil {
 		err = f(conn)
 	}
 	if err == nil {
 		_, err = conn.ExecContext(ctx, b.sql.commit)
 	}
 	if err != nil {
-		b.rollback(ctx, conn)
+		b.finish(ctx, conn, b.sql.rollback)
 	}
 	return err
 }
 
-// rollbackTime is the timeout of a rollback, which also runs after the caller's context has ended.
-const rollbackTime = 5 * time.Second
+// finishTime is the timeout of a statement that also runs after the caller's context has ended.
+const finishTime = 5 * time.Second
 
-// rollback rolls the transaction back. If that fails, it closes the connection, which ends the transaction too.
-func (b *Outbox) rollback(ctx context.Context, conn *sql.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+// finish executes a statement that releases something, such as a rollback. If that fails, it closes the connection,
+// which releases everything.
+func (b *Outbox) finish(ctx context.Context, conn *sql.Conn, text string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer cancel()
-	if _, err := conn.ExecContext(ctx, b.sql.rollback); err != nil {
+	if _, err := conn.ExecContext(ctx, text); err != nil {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 	}
 }
 
 // run executes one statement in a transaction of its own and returns the number of affected rows.
-func (b *Outbox) run(ctx context.Context, statement string, args ...any) (int, error) {
+func (b *Outbox) run(ctx context.Context, s statement, args ...any) (int, error) {
 	var n int64
 	err := b.inTx(ctx, func(conn *sql.Conn) error {
-		r, err := conn.ExecContext(ctx, statement, args...)
+		r, err := conn.ExecContext(ctx, s.text, s.bind(args)...)
 		if err == nil {
 			n, err = r.RowsAffected()
 		}
 		return err
 	})
 	return int(n), err
+}
+
+func exec(ctx context.Context, conn *sql.Conn, s statement, args ...any) error {
+	_, err := conn.ExecContext(ctx, s.text, s.bind(args)...)
+	return err
+}
+
+// querier is a *sql.DB or a *sql.Conn.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func query(ctx context.Context, q querier, s statement, args ...any) (*sql.Rows, error) {
+	return q.QueryContext(ctx, s.text, s.bind(args)...)
+}
+
+func queryRow(ctx context.Context, q querier, s statement, args ...any) *sql.Row {
+	return q.QueryRowContext(ctx, s.text, s.bind(args)...)
+}
+
+// execEach executes the statements of a text one by one, because not every driver takes several at once.
+func execEach(ctx context.Context, conn *sql.Conn, text string) error {
+	for one := range strings.SplitSeq(text, ";\n") {
+		if strings.TrimSpace(one) == "" {
+			continue
+		}
+		if _, err := conn.ExecContext(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func fromMicros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

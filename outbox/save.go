@@ -25,8 +25,8 @@ type PgxTx[R CommandTag] interface {
 type CommandTag interface{ RowsAffected() int64 }
 
 // Save writes a message in the caller's transaction. The message is sent if the transaction commits, and never if it
-// does not. Save neither commits nor rolls back. Inside pgstore.InSQLTx and sqlitestore.InTx, pass the transaction
-// that your function received. For pgx, see SavePgx.
+// does not. Save neither commits nor rolls back. Inside pgstore.InSQLTx, mysqlstore.InTx and sqlitestore.InTx, pass the
+// transaction that your function received. For pgx, see SavePgx.
 //
 // Save may be repeated: the same message under the same key is saved once, also if it was sent in between and is
 // still kept. Inside an attempt, the first attempt that saves a message without a key decides its content; what a
@@ -65,12 +65,14 @@ func save(ctx context.Context, box *Outbox, m Message, exec func(statement strin
 	if err != nil {
 		return fmt.Errorf("%w: Header: %w", ErrInvalidMessage, err)
 	}
-	n, err := exec(box.sql.save,
-		[]byte(m.Key), []byte(m.Topic), []byte(m.Aggregate), header, append([]byte{}, m.Body...), m.digest(), savedBy)
+	args := []any{
+		[]byte(m.Key), []byte(m.Topic), []byte(m.Aggregate), header, append([]byte{}, m.Body...), m.digest(), savedBy,
+	}
+	n, err := exec(box.sql.save.text, box.sql.save.bind(args)...)
 	switch {
 	case err != nil:
 		return fmt.Errorf("outbox: save: %w", err)
-	case n == 0:
+	case n == box.sql.clash:
 		return fmt.Errorf("%w: topic %q", ErrKeyTaken, m.Topic)
 	}
 	return nil

@@ -16,21 +16,65 @@ type Dialect string
 const (
 	PostgreSQL Dialect = "postgres" // 14 and later
 	SQLite     Dialect = "sqlite"   // 3.42 and later
+	MySQL      Dialect = "mysql"    // MariaDB 10.6 and MySQL 8.0.14 and later; tested on MariaDB 10.11
 )
 
 //go:embed sql
 var sqlFiles embed.FS
 
-// statements holds the texts of one dialect's folder, with the table names of one outbox filled in.
+// statements holds the statements of one dialect's folder, with the table names of one outbox filled in.
 type statements struct {
 	begin, commit, rollback       string
-	prepare, version, migrated    string
-	save, due, heads, dueHeads    string
-	take, settle, settleFree      string
-	dead, letter, redeliver, drop string
-	stats, sweep                  string
+	lock, unlock                  string // unlock may be empty
+	prepare, version              string
+	migrated                      statement
+	save, due, heads, dueHeads    statement
+	take, settle, settleFree      statement
+	dead, letter, redeliver, drop statement
+	stats, sweep                  statement
 
 	migrations []Migration
+	// clash is the number of affected rows with which save reports that another message has the key.
+	clash int64
+}
+
+// statement is a text with parameters.
+type statement struct {
+	text string
+	// order lists the arguments in the order in which the text has parameters, for MySQL, whose parameters have no
+	// numbers. nil: the text numbers them.
+	order []int
+}
+
+// bind returns the arguments as the driver takes them.
+func (s statement) bind(args []any) []any {
+	if s.order == nil {
+		return args
+	}
+	all := make([]any, len(s.order))
+	for i, n := range s.order {
+		all[i] = args[n]
+	}
+	return all
+}
+
+// parameter matches a numbered parameter in the files of MySQL, and comment a line of them that is a comment: a driver
+// that fills parameters in by itself also counts those in comments.
+var (
+	parameter = regexp.MustCompile(`\?[1-9]`)
+	comment   = regexp.MustCompile(`(?m)^--.*\n`)
+)
+
+func newStatement(d Dialect, text string) statement {
+	if d != MySQL {
+		return statement{text: text}
+	}
+	s := statement{order: []int{}}
+	s.text = parameter.ReplaceAllStringFunc(comment.ReplaceAllString(text, ""), func(p string) string {
+		s.order = append(s.order, int(p[1]-'1'))
+		return "?"
+	})
+	return s
 }
 
 // name matches the allowed names of tables and schemas. A name becomes part of statements, in quotes.
@@ -38,8 +82,8 @@ var name = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,39}$`)
 
 func newStatements(d Dialect, o Options) (*statements, error) {
 	o.Table = cmp.Or(o.Table, "outbox")
-	if d != PostgreSQL && d != SQLite {
-		return nil, fmt.Errorf("outbox: unsupported dialect %q; supported: %q, %q", d, PostgreSQL, SQLite)
+	if d != PostgreSQL && d != SQLite && d != MySQL {
+		return nil, fmt.Errorf("outbox: unsupported dialect %q; supported: %q, %q, %q", d, PostgreSQL, SQLite, MySQL)
 	}
 	for _, n := range []string{o.Table, cmp.Or(o.Schema, "none")} {
 		if !name.MatchString(n) {
@@ -50,33 +94,42 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 	if d == SQLite && o.Schema != "" {
 		return nil, fmt.Errorf("outbox: SQLite has no schemas: name the table %q instead", o.Schema+"_"+o.Table)
 	}
-	names := o.names(strings.TrimSpace(sqlFile(d, "clock")))
+	names := o.names(d, strings.TrimSpace(sqlFile(d, "clock")))
 	text := func(name string) string { return names.Replace(sqlFile(d, name)) }
-	return &statements{
+	with := func(name string) statement { return newStatement(d, text(name)) }
+	s := &statements{
 		begin: text("begin"), commit: text("commit"), rollback: text("rollback"),
-		prepare: text("prepare"), version: text("version"), migrated: text("migrated"),
-		save: text("save"), due: text("due"), heads: text("heads"), dueHeads: text("due_heads"),
-		take: text("take"), settle: text("settle"), settleFree: text("settle_free"),
-		dead: text("dead"), letter: text("letter"), redeliver: text("redeliver"), drop: text("drop"),
-		stats: text("stats"), sweep: text("sweep"),
+		lock: text("lock"), unlock: strings.TrimSpace(text("unlock")),
+		prepare: text("prepare"), version: text("version"), migrated: with("migrated"),
+		save: with("save"), due: with("due"), heads: with("heads"), dueHeads: with("due_heads"),
+		take: with("take"), settle: with("settle"), settleFree: with("settle_free"),
+		dead: with("dead"), letter: with("letter"), redeliver: with("redeliver"), drop: with("drop"),
+		stats: with("stats"), sweep: with("sweep"),
 		migrations: newMigrations(d, names),
-	}, nil
+	}
+	if d == MySQL {
+		s.clash = 2 // see sql/mysql/save.sql
+	}
+	return s, nil
 }
 
 // names returns the replacer of the placeholders in statements. {{messages}} and {{migrations}} are tables, {{index
 // x}} is an index, {{schema}} is a string that is empty if there is no schema, and {{clock}} is the database's time
 // in microseconds since 1970.
-func (o Options) names(clock string) *strings.Replacer {
-	in := ""
+func (o Options) names(d Dialect, clock string) *strings.Replacer {
+	in, quote := "", `"`
+	if d == MySQL {
+		quote = "`"
+	}
 	if o.Schema != "" {
-		in = `"` + o.Schema + `".`
+		in = quote + o.Schema + quote + "."
 	}
 	return strings.NewReplacer(
-		"{{messages}}", in+`"`+o.Table+`"`,
-		"{{migrations}}", in+`"`+o.Table+`_migrations"`,
+		"{{messages}}", in+quote+o.Table+quote,
+		"{{migrations}}", in+quote+o.Table+"_migrations"+quote,
 		"{{schema}}", "'"+o.Schema+"'",
 		"{{clock}}", clock,
-		"{{index ", `"`+o.Table+"_", "}}", `"`,
+		"{{index ", quote+o.Table+"_", "}}", quote,
 	)
 }
 

@@ -28,7 +28,7 @@ type Stats struct {
 // Stats counts the messages by state. It reads pending and dead messages, not those that were sent.
 func (b *Outbox) Stats(ctx context.Context) (s Stats, err error) {
 	var oldest int64
-	err = b.db.QueryRowContext(ctx, b.sql.stats).Scan(&s.Pending, &s.Due, &s.InFlight, &oldest, &s.MostTries, &s.Dead)
+	err = queryRow(ctx, b.db, b.sql.stats).Scan(&s.Pending, &s.Due, &s.InFlight, &oldest, &s.MostTries, &s.Dead)
 	if err != nil {
 		return Stats{}, fmt.Errorf("outbox: stats: %w", err)
 	}

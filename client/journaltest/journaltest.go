@@ -80,9 +80,12 @@ func kept(t *testing.T, open OpenFunc) {
 	}
 	large := entry(3)
 	large.Body = []byte(strings.Repeat("\n\x00x", 700<<10))
-	want := []client.Entry{full, bare, large}
 	large.BegunAt = bare.BegunAt.Add(time.Second)
-	want[2] = large
+	long := entry(4) // gRPC's methods have the names of their packages
+	long.Method, long.URL = "/"+strings.Repeat("bank.v1.", 60)+"Charges/Create", long.URL+strings.Repeat("c", 10_000)
+	long.Credential, long.Intent = strings.Repeat("till", 600), strings.Repeat("Ω", 40_000)
+	long.BegunAt = large.BegunAt.Add(time.Second)
+	want := []client.Entry{full, bare, large, long}
 	j := open()
 	for _, e := range want {
 		begin(t, j, e)

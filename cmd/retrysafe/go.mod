@@ -5,13 +5,23 @@ go 1.26.0
 require (
 	github.com/MicahParks/jwkset v0.11.3
 	github.com/alecthomas/kong v1.17.0
+	github.com/aws/aws-sdk-go-v2 v1.47.6
+	github.com/aws/aws-sdk-go-v2/config v1.33.14
+	github.com/aws/aws-sdk-go-v2/service/dynamodb v1.73.0
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/goccy/go-yaml v1.19.2
 	github.com/golang-jwt/jwt/v5 v5.3.1
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/nats-io/nats.go v1.55.0
 	github.com/prometheus/client_golang v1.25.0
+	github.com/redis/rueidis v1.0.79
 	github.com/retrysafe/retrysafe v0.0.0
 	github.com/retrysafe/retrysafe/observe/otelsafe v0.0.0
+	github.com/retrysafe/retrysafe/stores/dynamostore v0.0.0
+	github.com/retrysafe/retrysafe/stores/mysqlstore v0.0.0
+	github.com/retrysafe/retrysafe/stores/natsstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
+	github.com/retrysafe/retrysafe/stores/redisstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
@@ -24,7 +34,27 @@ require (
 	modernc.org/sqlite v1.60.1
 )
 
-require mvdan.cc/sh/v3 v3.14.1 // indirect
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/aws/aws-sdk-go-v2/credentials v1.20.14 // indirect
+	github.com/aws/aws-sdk-go-v2/feature/ec2/imds v1.20.6 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/configsources v1.5.9 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.8.9 // indirect
+	github.com/aws/aws-sdk-go-v2/internal/v4a v1.5.9 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/accept-encoding v1.13.24 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/endpoint-discovery v1.13.9 // indirect
+	github.com/aws/aws-sdk-go-v2/service/internal/presigned-url v1.14.9 // indirect
+	github.com/aws/aws-sdk-go-v2/service/signin v1.12.2 // indirect
+	github.com/aws/aws-sdk-go-v2/service/sso v1.39.2 // indirect
+	github.com/aws/aws-sdk-go-v2/service/ssooidc v1.44.2 // indirect
+	github.com/aws/aws-sdk-go-v2/service/sts v1.51.7 // indirect
+	github.com/aws/smithy-go v1.28.8 // indirect
+	github.com/klauspost/compress v1.20.3 // indirect
+	github.com/nats-io/nkeys v0.4.16 // indirect
+	github.com/nats-io/nuid v1.0.1 // indirect
+	golang.org/x/crypto v0.57.0 // indirect
+	mvdan.cc/sh/v3 v3.14.1 // indirect
+)
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
@@ -62,6 +92,10 @@ replace (
 	github.com/retrysafe/retrysafe => ../..
 	github.com/retrysafe/retrysafe/observe/otelsafe => ../../observe/otelsafe
 	github.com/retrysafe/retrysafe/probe => ../../probe
+	github.com/retrysafe/retrysafe/stores/dynamostore => ../../stores/dynamostore
+	github.com/retrysafe/retrysafe/stores/mysqlstore => ../../stores/mysqlstore
+	github.com/retrysafe/retrysafe/stores/natsstore => ../../stores/natsstore
 	github.com/retrysafe/retrysafe/stores/pgstore => ../../stores/pgstore
+	github.com/retrysafe/retrysafe/stores/redisstore => ../../stores/redisstore
 	github.com/retrysafe/retrysafe/stores/sqlitestore => ../../stores/sqlitestore
 )

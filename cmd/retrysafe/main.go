@@ -1,7 +1,8 @@
 // Command retrysafe makes HTTP APIs safe to retry. See retrysafe --help.
 //
 // main.go has the list of commands, and runs one. Commands of one or two files are beside it: migrate, sweep, version
-// and completion. The others have a folder each below internal: proxycmd, probecmd, keyscmd, outboxcmd, and demo.
+// and completion. The others have a folder each below internal: proxycmd, probecmd, checkcmd, keyscmd, storecmd,
+// outboxcmd, and demo.
 //
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/storeurl  opens a store from its URL, and explains what is wrong if it cannot be opened
@@ -33,21 +34,25 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/checkcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keyscmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/probecmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/proxycmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storecmd"
 )
 
 type commands struct {
 	Demo       demo.Cmd      `cmd:"" help:"Show how a charge happens once although things go wrong. Start here."`
 	Proxy      proxycmd.Cmd  `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
 	Probe      probecmd.Cmd  `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry."`
-	Migrate    migrateCmd    `cmd:"" help:"Create or update the schema of a PostgreSQL store."`
+	Migrate    migrateCmd    `cmd:"" help:"Create or update what a store needs on its server: a schema, a bucket or a table."`
+	Check      checkcmd.Cmd  `cmd:"" help:"Test a store as it is deployed: its contract, its server's settings, its latency."`
 	Sweep      sweepCmd      `cmd:"" help:"Delete records past their retention from a store."`
 	Keys       keyscmd.Cmd   `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
+	Store      storecmd.Cmd  `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
 	Outbox     outboxcmd.Cmd `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
 	Version    versionCmd    `cmd:"" help:"Print the version, or the licenses of all included software."`
 	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`

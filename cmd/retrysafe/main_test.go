@@ -50,9 +50,9 @@ func TestCommandLine(t *testing.T) {
 		},
 		{
 			"an unknown store",
-			[]string{"proxy", up, "--store=mysql://u:secret@h/db"},
+			[]string{"proxy", up, "--store=mongodb://u:secret@h/db"},
 			cli.ExitRefused,
-			[]string{"mysql", "SQLite", "postgres://", "memory:"},
+			[]string{"mongodb", "SQLite", "postgres://", "redis://", "memory:"},
 		},
 		{"a store with a schema that cannot be", []string{
 			"proxy", up,

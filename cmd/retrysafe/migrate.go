@@ -1,30 +1,28 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os/signal"
 	"syscall"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
-	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
 // migrateCmd has a command for each thing to do with a schema.
 type migrateCmd struct {
-	Up     migrateUp     `cmd:"" help:"Create or update the schema. Safe to run repeatedly and concurrently."`
+	Up     migrateUp     `cmd:"" help:"Create or update the schema, or create the bucket or table. Safe to run repeatedly and concurrently."`
 	Status migrateStatus `cmd:"" help:"Show the version of the schema. The exit status is 0 if it is the newest, otherwise 1."`
 	Print  migratePrint  `cmd:"" help:"Print the SQL that creates the schema, for psql. Needs no connection."`
 }
 
 // Help shows the usual ways.
 func (migrateCmd) Help() string {
-	return `A PostgreSQL database needs a schema before a proxy or a program can store keys there. SQLite files need none:
-they are migrated when they are opened.
+	return `A database needs a schema before a proxy or a program can store keys there, NATS a bucket, DynamoDB a table.
+Redis needs nothing, and SQLite files are migrated when they are opened.
 
 Examples:
 
@@ -34,12 +32,15 @@ Examples:
 
     # the same as SQL, to read before it runs
     retrysafe migrate print --role app > retrysafe.sql
-    psql -v ON_ERROR_STOP=1 -f retrysafe.sql postgres://owner@db/shop`
+    psql -v ON_ERROR_STOP=1 -f retrysafe.sql postgres://owner@db/shop
+
+    # a bucket on three servers
+    retrysafe migrate up --store 'nats://nats:4222/payments?replicas=3'`
 }
 
 // schemaFlags say where the schema is.
 type schemaFlags struct {
-	Store  string `required:"" env:"RETRYSAFE_STORE" placeholder:"URL" help:"The database: postgres://USER@HOST/DATABASE."`
+	Store  string `required:"" env:"RETRYSAFE_STORE" placeholder:"URL" help:"The URL of the store, such as postgres://USER@HOST/DATABASE."`
 	Schema string `placeholder:"NAME" help:"Name of the schema. Default: the URL's schema=NAME, otherwise retrysafe."`
 }
 
@@ -48,71 +49,85 @@ type migrateUp struct {
 	Role string `placeholder:"NAME" help:"Grant this existing role what a proxy needs. It can neither create nor drop tables."`
 }
 
-// Run creates or updates the schema.
+// Run creates or updates the schema, or makes what another store needs.
 func (c migrateUp) Run(s *cli.Streams) error {
-	return c.inDatabase(s, func(ctx context.Context, p *storeurl.Postgres, pool *pgxpool.Pool) error {
-		applied, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.Schema, Role: c.Role})
+	return c.in(s, c.Role != "", func(ctx context.Context, schema storeurl.Schema) error {
+		applied, err := schema.Migrate(ctx, c.Role)
 		if err != nil {
-			return p.Explain(err)
+			return err
 		}
-		for _, m := range applied {
-			fmt.Fprintf(s.Out, "schema %s: applied %s\n", p.Schema, m.Name)
+		for _, name := range applied {
+			fmt.Fprintf(s.Out, "%s: applied %s\n", schema.Label(), name)
 		}
-		version, _, err := pgstore.SchemaVersion(ctx, pool, p.Schema)
+		version, _, err := schema.Version(ctx)
 		if err != nil {
-			return p.Explain(err)
+			return err
 		}
-		fmt.Fprintf(s.Out, "schema %s is up to date: version %d\n", p.Schema, version)
+		fmt.Fprintf(s.Out, "%s is up to date: version %d\n", schema.Label(), version)
 		if c.Role != "" {
-			fmt.Fprintf(s.Out, "schema %s: role %s has what a proxy needs\n", p.Schema, c.Role)
+			fmt.Fprintf(s.Out, "%s: role %s has what a proxy needs\n", schema.Label(), c.Role)
 		}
 		return nil
-	})
+	}, storeurl.Place.Prepare)
 }
 
 type migrateStatus struct{ schemaFlags }
 
-// Run compares versions.
+// Run compares versions, or opens a store that has none.
 func (c migrateStatus) Run(s *cli.Streams) error {
-	return c.inDatabase(s, func(ctx context.Context, p *storeurl.Postgres, pool *pgxpool.Pool) error {
-		applied, newest, err := pgstore.SchemaVersion(ctx, pool, p.Schema)
-		if err != nil {
-			return p.Explain(err)
+	return c.in(s, false, func(ctx context.Context, schema storeurl.Schema) error {
+		applied, newest, err := schema.Version(ctx)
+		if newest > 0 {
+			fmt.Fprintf(s.Out, "%s: version %d applied, this program needs %d\n", schema.Label(), applied, newest)
 		}
-		fmt.Fprintf(s.Out, "schema %s: version %d applied, this program needs %d\n", p.Schema, applied, newest)
-		if err := pgstore.CheckSchema(ctx, pool, p.Schema); err != nil {
-			return p.Explain(err)
+		return err
+	}, func(place storeurl.Place, ctx context.Context) ([]string, error) {
+		_, closeStore, err := place.Open(ctx)
+		if err == nil {
+			err = closeStore()
 		}
-		return nil
+		return nil, err
 	})
 }
 
-// inDatabase calls do with a connection, unless the store migrates itself.
-func (f schemaFlags) inDatabase(s *cli.Streams,
-	do func(context.Context, *storeurl.Postgres, *pgxpool.Pool) error,
+// in calls do for a store with a schema, and otherwise, which returns lines to print, for one that is elsewhere on a
+// server.
+func (f schemaFlags) in(s *cli.Streams, hasRole bool, do func(context.Context, storeurl.Schema) error,
+	otherwise func(storeurl.Place, context.Context) ([]string, error),
 ) error {
-	ref, err := storeurl.Parse(f.Store)
+	ref, err := f.ref()
 	if err != nil {
 		return err
-	}
-	p := ref.Postgres
-	if p == nil {
-		_, err := fmt.Fprintf(s.Out, "%s migrates itself when it is opened: there is nothing to do\n", ref.Name)
-		return err
-	}
-	if f.Schema != "" {
-		if p, err = p.WithSchema(f.Schema); err != nil {
-			return err
-		}
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	pool, err := p.Connect(ctx)
-	if err != nil {
+	if schema, ok := ref.Place.(storeurl.Schema); ok {
+		return do(ctx, schema)
+	}
+	if f.Schema != "" || hasRole {
+		return cli.Refusef("--schema and --role are for databases; %s has no such thing", ref.Name)
+	}
+	if ref.Place == nil {
+		_, err := fmt.Fprintf(s.Out, "%s migrates itself when it is opened: there is nothing to do\n", ref.Name)
 		return err
 	}
-	defer pool.Close()
-	return do(ctx, p, pool)
+	lines, err := otherwise(ref.Place, ctx)
+	for _, line := range lines {
+		fmt.Fprintln(s.Out, line)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(s.Out, "store %s has what it needs\n", ref.Name)
+	}
+	return err
+}
+
+// ref is the store, with --schema in place of the URL's if it has one.
+func (f schemaFlags) ref() (storeurl.Ref, error) {
+	ref, err := storeurl.Parse(f.Store)
+	if _, ok := ref.Place.(storeurl.Schema); err != nil || f.Schema == "" || !ok {
+		return ref, err
+	}
+	return ref.Place.Beside(f.Schema)
 }
 
 type migratePrint struct {
@@ -124,25 +139,19 @@ type migratePrint struct {
 
 // Run prints the script.
 func (c migratePrint) Run(s *cli.Streams) error {
-	schema := c.Schema
-	if c.Store != "" {
-		ref, err := storeurl.Parse(c.Store)
-		if err != nil {
-			return err
-		}
-		if ref.Postgres == nil {
-			_, err := fmt.Fprintf(s.Out, "-- %s migrates itself when it is opened: there is nothing to do\n", ref.Name)
-			return err
-		}
-		if schema == "" {
-			schema = ref.Postgres.Schema
-		}
-	}
 	if c.Role != "" && c.Role == c.MaintenanceRole {
 		return cli.Refuse(errors.New("--role and --maintenance-role are the same: the owner of the tables needs no " +
 			"grants; leave --role out"))
 	}
-	script, err := pgstore.Script(pgstore.ScriptOptions{Schema: schema, Owner: c.MaintenanceRole, Role: c.Role})
+	ref, err := schemaFlags{Store: cmp.Or(c.Store, "postgres://"), Schema: c.Schema}.ref()
+	if err != nil {
+		return err
+	}
+	schema, ok := ref.Place.(storeurl.Schema)
+	if !ok {
+		return cli.Refusef("%s has no schema to print: it needs nothing, or run retrysafe migrate up", ref.Name)
+	}
+	script, err := schema.Script(c.MaintenanceRole, c.Role)
 	if err != nil {
 		return cli.Refuse(err)
 	}

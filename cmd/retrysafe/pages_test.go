@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,7 +44,7 @@ func allBlocks(t *testing.T) (all []pages.Block) {
 // otherCommands are those of other people, which are run by the tests that follow the guides and not looked into
 // here.
 var otherCommands = []string{
-	"cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "psql", "rm",
+	"aws", "cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "psql", "redis-cli", "rm",
 	"sqlite3", "sudo", "systemctl",
 }
 
@@ -228,4 +229,43 @@ func wholeRecipe(text string) string {
 		text = "target: http://127.0.0.1:8080\nrequest: {path: /payments, body: '{{uuid}}'}\nidentity: {pointer: /id}\n" + text
 	}
 	return text
+}
+
+// A claim of a page that names its test is only as good as the test. Each that is named exists.
+//
+// Seen to fail with TestSoakKiled on docs/choosing-a-store.md.
+func TestTestsOfThePagesExist(t *testing.T) {
+	exists := map[string]bool{}
+	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+			exists[string(found[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, err := pages.All(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllSubmatch(text, -1) {
+			if named++; !exists[string(name[1])] {
+				t.Errorf("%s names %s, which does not exist", path, name[1])
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no page names a test")
+	}
 }

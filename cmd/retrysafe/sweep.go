@@ -17,7 +17,7 @@ import (
 )
 
 type sweepCmd struct {
-	Store string    `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path, or postgres://USER@HOST/DATABASE."`
+	Store string    `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path, or the URL of a server."`
 	Limit cli.Limit `placeholder:"N" help:"Delete at most this many records in a round. Default: all that are due."`
 	Every string    `placeholder:"1m" default:"once" help:"Time between rounds, until a signal arrives; or once. Default once."`
 	JSON  bool      `name:"json" help:"Print each round's result as a line of JSON."`
@@ -27,10 +27,11 @@ type sweepCmd struct {
 func (sweepCmd) Help() string {
 	return `Records past their retention have no effect; sweeping frees their space. Proxies and guards sweep in the
 background, so this command is for what they leave: stores that are not used for a while, and the partitions
-of past days in PostgreSQL, if the proxy's role must not drop tables.
+of past days in PostgreSQL and MySQL, if the proxy's role must not drop tables. Redis, NATS and DynamoDB delete
+records by themselves.
 
-Only one process sweeps a PostgreSQL schema at a time; the others find nothing due. Only one process at a time
-can use a SQLite file.
+Only one process sweeps a database at a time; the others find nothing due. Only one process at a time can use
+a SQLite file.
 
 Examples:
 
@@ -56,7 +57,12 @@ func (c sweepCmd) Run(s *cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	b := &sweeper{store: store.(retrysafe.Sweeper), name: ref.Name, limit: int(c.Limit)}
+	swept, ok := store.(retrysafe.Sweeper)
+	if !ok {
+		_, err := fmt.Fprintf(s.Out, "store %s deletes records past their retention by itself: there is nothing to do\n", ref.Name)
+		return errors.Join(err, closeStore())
+	}
+	b := &sweeper{store: swept, name: ref.Name, limit: int(c.Limit)}
 	if cli.IsTerminal(s.Err) && !c.JSON {
 		b.progress = s.Err
 	}

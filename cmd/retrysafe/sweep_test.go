@@ -109,3 +109,11 @@ func TestSweepGoesOnUntilNothingIsDue(t *testing.T) {
 	err := sweepCmd{}.rounds(t.Context(), &cli.Streams{Out: io.Discard}, &sweeper{store: broken, name: "x"}, 0)
 	clitest.WantText(t, "error", err.Error(), "after 5 records", "disk full")
 }
+
+// Seen to fail (a stack trace) with every store taken for a Sweeper.
+func TestSweepOfAStoreThatExpires(t *testing.T) {
+	t.Parallel()
+	got := clitest.Run(t, "sweep", "--store="+clitest.Redis.Get(t).URL())
+	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
+	clitest.WantText(t, "output", got.Stdout, "by itself: there is nothing to do")
+}

@@ -37,7 +37,7 @@ const (
 // effect).
 func TestSoakFlood(t *testing.T) {
 	everywhere(t, func(k *kit) {
-		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 600, outbox.SQLite: 200}[k.dialect])
+		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 600, outbox.SQLite: 200, outbox.MySQL: 400}[k.dialect])
 		f := newFlood(k, n)
 		limit := f.plainInserts(min(n, 5000))
 		took, kills := f.run()
@@ -87,8 +87,11 @@ func newFlood(k *kit, n int) *flood {
 }
 
 func newReceiverDatabase(k *kit) database {
-	if k.dialect == outbox.PostgreSQL {
+	switch k.dialect {
+	case outbox.PostgreSQL:
 		return database{k.dialect, shared.Get(k).Database(k)}
+	case outbox.MySQL:
+		return database{k.dialect, sharedMariaDB.Get(k).Database(k)}
 	}
 	return database{k.dialect, "file:" + filepath.Join(k.TempDir(), "receiver.db") +
 		"?_pragma=busy_timeout(20000)&_txlock=immediate"}
@@ -162,8 +165,11 @@ func (f *flood) lags() (all []time.Duration) {
 	at := map[int64]int64{}
 	f.each(f.effects, "SELECT id, at FROM effects", func(id, effect int64) { at[id] = effect })
 	saved := "SELECT CAST(CAST(body AS TEXT) AS BIGINT), saved_at FROM outbox"
-	if f.dialect == outbox.PostgreSQL {
+	switch f.dialect {
+	case outbox.PostgreSQL:
 		saved = "SELECT convert_from(body, 'UTF8')::bigint, saved_at FROM outbox"
+	case outbox.MySQL:
+		saved = "SELECT CAST(body AS SIGNED), saved_at FROM outbox"
 	}
 	f.each(f.db, saved, func(id, saved int64) {
 		all = append(all, time.Duration(at[id]-saved)*time.Microsecond)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgxpool"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
@@ -19,10 +21,15 @@ import (
 	_ "github.com/retrysafe/retrysafe/stores/sqlitestore" // the driver
 )
 
-// shared is the PostgreSQL of all tests. It does not sync, because no test cuts the power.
-var shared = servers.SharedPostgres{Options: servers.PostgresOptions{Settings: map[string]string{
-	"fsync": "off", "full_page_writes": "off", "max_wal_size": "2GB",
-}}}
+// The servers of all tests: PostgreSQL and MariaDB. They do not sync, because no test cuts the power.
+var (
+	shared = servers.SharedPostgres{Options: servers.PostgresOptions{Settings: map[string]string{
+		"fsync": "off", "full_page_writes": "off", "max_wal_size": "2GB",
+	}}}
+	sharedMariaDB = servers.SharedMariaDB{Options: servers.MariaDBOptions{Settings: map[string]string{
+		"innodb-flush-log-at-trx-commit": "0",
+	}}}
+)
 
 // database describes an outbox's database, for another process.
 type database struct {
@@ -31,10 +38,8 @@ type database struct {
 }
 
 func (d database) open() (*sql.DB, error) {
-	if d.dialect == outbox.PostgreSQL {
-		return sql.Open("pgx", d.url)
-	}
-	return sql.Open("sqlite", d.url)
+	drivers := map[outbox.Dialect]string{outbox.PostgreSQL: "pgx", outbox.SQLite: "sqlite", outbox.MySQL: "mysql"}
+	return sql.Open(drivers[d.dialect], d.url)
 }
 
 // kit is an outbox with its own database.
@@ -48,8 +53,19 @@ type kit struct {
 // everywhere runs a test on every database.
 func everywhere(t *testing.T, test func(*kit)) {
 	t.Helper()
+	on(t, []outbox.Dialect{outbox.PostgreSQL, outbox.SQLite, outbox.MySQL}, test)
+}
+
+// onServers runs a test on the databases that lock rows.
+func onServers(t *testing.T, test func(*kit)) {
+	t.Helper()
+	on(t, []outbox.Dialect{outbox.PostgreSQL, outbox.MySQL}, test)
+}
+
+func on(t *testing.T, dialects []outbox.Dialect, test func(*kit)) {
+	t.Helper()
 	t.Parallel()
-	for _, d := range []outbox.Dialect{outbox.PostgreSQL, outbox.SQLite} {
+	for _, d := range dialects {
 		t.Run(string(d), func(t *testing.T) {
 			t.Parallel()
 			test(newKit(t, d))
@@ -60,9 +76,12 @@ func everywhere(t *testing.T, test func(*kit)) {
 func newKit(t *testing.T, d outbox.Dialect) *kit {
 	t.Helper()
 	k := &kit{T: t, database: database{d, ""}}
-	if d == outbox.PostgreSQL {
+	switch d {
+	case outbox.PostgreSQL:
 		k.url = shared.Get(t).Database(t)
-	} else {
+	case outbox.MySQL:
+		k.url = sharedMariaDB.Get(t).Database(t) + "?"
+	default:
 		k.url = "file:" + filepath.Join(t.TempDir(), "shop.db") +
 			"?_pragma=busy_timeout(20000)&_pragma=journal_mode(wal)&_pragma=synchronous(normal)&_txlock=immediate"
 	}
@@ -74,10 +93,24 @@ func newKit(t *testing.T, d outbox.Dialect) *kit {
 // strict makes transactions serializable by default, if the database has other levels.
 func (k *kit) strict() {
 	k.Helper()
-	if k.dialect == outbox.PostgreSQL {
-		k.url += "&default_transaction_isolation=serializable"
-		k.connect()
-		k.box = k.newBox(outbox.Options{})
+	k.reconnect("&default_transaction_isolation=serializable", "&tx_isolation=%27SERIALIZABLE%27")
+}
+
+// reconnect connects again with more parameters, which are for PostgreSQL or for MariaDB.
+func (k *kit) reconnect(postgres, mariadb string) {
+	k.Helper()
+	switch k.dialect {
+	case outbox.PostgreSQL:
+		k.url += postgres
+	case outbox.MySQL:
+		k.url += mariadb
+	default:
+		return
+	}
+	k.connect()
+	var err error
+	if k.box, err = outbox.New(k.db, k.dialect, outbox.Options{}); err != nil {
+		k.Fatal(err)
 	}
 }
 
@@ -152,12 +185,7 @@ func (k *kit) trySave(ctx context.Context, all ...outbox.Message) error {
 // age lets time pass by moving everything that is stored into the past.
 func (k *kit) age(d time.Duration) {
 	k.Helper()
-	n := d.Microseconds()
-	if k.dialect == outbox.PostgreSQL {
-		k.exec("UPDATE outbox SET saved_at = saved_at - $1, due_at = due_at - $1", n)
-		return
-	}
-	k.exec("UPDATE outbox SET saved_at = saved_at - ?1, due_at = due_at - ?1", n)
+	k.exec(fmt.Sprintf("UPDATE outbox SET saved_at = saved_at - %d, due_at = due_at - %[1]d", d.Microseconds()))
 }
 
 func (k *kit) stats() outbox.Stats {

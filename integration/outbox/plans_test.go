@@ -77,8 +77,15 @@ func (k *kit) insertBlocked(n, aggregates int) {
 		SELECT CAST(CAST(n AS text) AS bytea), '', CAST('blocked' || CAST(n % $2 AS text) AS bytea),
 			'', '', '', '', n, n, '', 0,
 			CASE WHEN n <= $2 THEN 3 ELSE 1 END, '' FROM numbers`
-	if k.dialect == outbox.SQLite {
+	switch k.dialect {
+	case outbox.SQLite:
 		text = strings.NewReplacer("bytea", "BLOB", "''", "x''", "$1", "?1", "$2", "?2").Replace(text)
+	case outbox.MySQL:
+		k.exec("INSERT INTO outbox (`key`, topic, aggregate, header, body, digest, saved_by, saved_at, due_at, "+
+			"owner, tries, state, ordered, clashes, error) SELECT n, '', CONCAT('blocked', n % ?), '', '', '', '', n, n, "+
+			"'', 0, IF(n <= ?, 3, 1), 1, 0, '' FROM JSON_TABLE(?, '$[*]' COLUMNS (n FOR ORDINALITY)) AS numbers",
+			aggregates, aggregates, "[0"+strings.Repeat(",0", n-1)+"]")
+		return
 	}
 	k.exec(text, n, aggregates)
 }

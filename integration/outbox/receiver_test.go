@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/outbox"
 	"github.com/retrysafe/retrysafe/outbox/webhook"
+	"github.com/retrysafe/retrysafe/stores/mysqlstore"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
@@ -64,6 +65,22 @@ func openEffects(d database) (effectStore, error) {
 				return err
 			})
 		}, "CAST(unixepoch('subsec') * 1000000 AS INTEGER)"}, err
+	}
+	if d.dialect == outbox.MySQL {
+		db, err := d.open()
+		if err != nil {
+			return effectStore{}, err
+		}
+		if _, err := mysqlstore.Migrate(ctx, db, mysqlstore.MigrateOptions{}); err != nil {
+			return effectStore{}, err
+		}
+		s, err := mysqlstore.New(ctx, db, mysqlstore.Options{})
+		return effectStore{s, func(ctx context.Context, statement string) error {
+			return s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, statement)
+				return err
+			})
+		}, "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))"}, err
 	}
 	pool, err := pgxpool.New(ctx, d.url)
 	if err != nil {

@@ -52,22 +52,22 @@ func TestTwoRelaysNeverTakeTheSame(t *testing.T) {
 
 // A message whose row is locked is skipped. Seen to fail with SKIP LOCKED taken out of due.sql.
 func TestHeldMessageHoldsUpNobody(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, outbox.PostgreSQL)
-	k.save(outbox.Message{Key: "held"}, outbox.Message{Key: "free"})
-	sink := &recorder{}
-	err := inTx(t.Context(), k.db, func(tx *sql.Tx) error {
-		if _, err := tx.Exec("SELECT FROM outbox WHERE key = 'held' FOR UPDATE"); err != nil {
-			return err
+	onServers(t, func(k *kit) {
+		k.save(outbox.Message{Key: "held"}, outbox.Message{Key: "free"})
+		sink := &recorder{}
+		err := inTx(k.Context(), k.db, func(tx *sql.Tx) error {
+			if _, err := tx.Exec("SELECT id FROM outbox WHERE id = 1 FOR UPDATE"); err != nil {
+				return err
+			}
+			told, stop := k.relay(sink, outbox.RelayOptions{})
+			told.await(k, outbox.MessageSent, 1)
+			stop()
+			return nil
+		})
+		if err != nil || len(sink.all) != 1 || sink.all[0].Key != "free" {
+			k.Errorf("got %+v, %v; want the free one alone", sink.all, err)
 		}
-		told, stop := k.relay(sink, outbox.RelayOptions{})
-		told.await(t, outbox.MessageSent, 1)
-		stop()
-		return nil
 	})
-	if err != nil || len(sink.all) != 1 || sink.all[0].Key != "free" {
-		t.Errorf("got %+v, %v; want the free one alone", sink.all, err)
-	}
 }
 
 // Messages behind dead letters do not hide others: neither messages without an aggregate nor other aggregates,

@@ -124,51 +124,51 @@ func TestErrorsThatTheDatabaseCannotHold(t *testing.T) {
 
 // Relays write also where transactions are read-only by default. Seen to fail with READ WRITE taken out of begin.sql.
 func TestReadOnlyByDefault(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, outbox.PostgreSQL)
-	k.save(outbox.Message{Key: "k"})
-	k.url += "&default_transaction_read_only=on"
-	k.connect()
-	k.box = k.newBox(outbox.Options{})
-	told, _ := k.relay(&recorder{}, outbox.RelayOptions{})
-	told.await(t, outbox.MessageSent, 1)
+	onServers(t, func(k *kit) {
+		k.save(outbox.Message{Key: "k"})
+		k.reconnect("&default_transaction_read_only=on", "&tx_read_only=1")
+		told, _ := k.relay(&recorder{}, outbox.RelayOptions{})
+		told.await(k, outbox.MessageSent, 1)
+	})
 }
 
 // Messages that another transaction saves again, and keeps locked, do not block others, however small the batches.
 // Seen to fail with due.sql choosing only three for each that is taken.
 func TestHeldMessagesHoldUpNobody(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, outbox.PostgreSQL)
+	onServers(t, heldMessages)
+}
+
+func heldMessages(k *kit) {
 	var held []outbox.Message
 	for i := range 30 {
 		held = append(held, outbox.Message{Key: fmt.Sprint("held", i)})
 	}
 	k.save(append(held, outbox.Message{Key: "free"})...)
 	sink := &recorder{}
-	err := inTx(t.Context(), k.db, func(tx *sql.Tx) error {
+	err := inTx(k.Context(), k.db, func(tx *sql.Tx) error {
 		for _, m := range held {
-			if err := outbox.Save(t.Context(), k.box, tx, m); err != nil {
+			if err := outbox.Save(k.Context(), k.box, tx, m); err != nil {
 				return err
 			}
 		}
 		told, stop := k.relay(sink, outbox.RelayOptions{Batch: 1})
 		defer stop()
-		told.await(t, outbox.MessageSent, 1)
+		told.await(k, outbox.MessageSent, 1)
 		return nil
 	})
 	if err != nil || len(sink.all) != 1 || sink.all[0].Key != "free" {
-		t.Errorf("got %+v, %v; want the free one alone", sink.all, err)
+		k.Errorf("got %+v, %v; want the free one alone", sink.all, err)
 	}
 }
 
 // One message that another transaction has locked delays the results of its batch only by one statement timeout: they
 // are saved, and the messages are not sent again. Seen to fail with settleFree never called.
 func TestHeldMessageOfABatch(t *testing.T) {
-	t.Parallel()
-	k := newKit(t, outbox.PostgreSQL)
-	k.url += "&lock_timeout=50ms"
-	k.connect()
-	k.box = k.newBox(outbox.Options{})
+	onServers(t, heldMessageOfABatch)
+}
+
+func heldMessageOfABatch(k *kit) {
+	k.reconnect("&lock_timeout=50ms", "&innodb_lock_wait_timeout=1")
 	k.save(outbox.Message{Key: "held"}, outbox.Message{Key: "other"})
 	sending, goOn := make(chan struct{}), make(chan struct{})
 	told, _ := k.relay(outbox.SinkFunc(func(_ context.Context, batch []outbox.Delivery) []error {
@@ -177,8 +177,8 @@ func TestHeldMessageOfABatch(t *testing.T) {
 		return make([]error, len(batch))
 	}), outbox.RelayOptions{})
 	<-sending
-	err := inTx(t.Context(), k.db, func(tx *sql.Tx) error {
-		if err := outbox.Save(t.Context(), k.box, tx, outbox.Message{Key: "held"}); err != nil {
+	err := inTx(k.Context(), k.db, func(tx *sql.Tx) error {
+		if err := outbox.Save(k.Context(), k.box, tx, outbox.Message{Key: "held"}); err != nil {
 			return err
 		}
 		close(goOn)
@@ -186,10 +186,10 @@ func TestHeldMessageOfABatch(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		k.Fatal(err)
 	}
-	told.await(t, outbox.BatchEnded, 1)
+	told.await(k, outbox.BatchEnded, 1)
 	if s, lost := k.stats(), told.of(outbox.LeaseLost); s.Pending != 0 || len(lost) > 0 {
-		t.Errorf("got %+v and %v, want both sent", s, lost)
+		k.Errorf("got %+v and %v, want both sent", s, lost)
 	}
 }

@@ -4,6 +4,7 @@
 //     expired, what a claim finds, how callers see it.
 //   - watch.go: the callers of Watch, by key, and how they are woken.
 //   - guess.go: whether the next claim is likely to be of a new key, which decides the statement that is tried first.
+//   - workers.go: how the operations of many callers reach the database in batches.
 //   - list.go: the limits of a listing.
 //   - intx.go: how a transaction of the user's ends: with the completion of its attempt, or not at all.
 //

@@ -23,6 +23,9 @@ type PendingAger interface {
 //
 // Ages come from PendingAges if the store is a PendingAger; otherwise from the newest 1000 pending records, and the
 // metric retrysafe.pending.unread is the number of older ones, which are left out.
+//
+// A store that is a retrysafe.FullScanner and scans fully reads every record for each reading. Watch it with a large
+// WatchOptions.Every and Timeout, or not at all.
 func WatchStore(i retrysafe.Inspector, o WatchOptions) (stop func() error, err error) {
 	m := meterOf(o.MeterProvider)
 	gauges := newStoreGauges(m)

@@ -8,7 +8,7 @@
 //   - lease.go: Extend, Checkpoint, Complete, Release
 //   - record.go: one record, and what Claim and Inspect show of it
 //   - sweep.go: Sweep, and the order in which records are due
-//   - inspect.go, purge.go, watch.go: Inspector, Purger, Watcher
+//   - inspect.go, purge.go, watch.go, risks.go: Inspector, Purger, Watcher, RiskReporter
 //
 // Three orders hold every record: the index by key, the ring of arrival for listings, and the schedule of sweeping. All
 // of them change under one mutex, which no method holds while it copies a body.
@@ -78,11 +78,12 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store     = (*Store)(nil)
-	_ retrysafe.Sweeper   = (*Store)(nil)
-	_ retrysafe.Watcher   = (*Store)(nil)
-	_ retrysafe.Inspector = (*Store)(nil)
-	_ retrysafe.Purger    = (*Store)(nil)
+	_ retrysafe.Store        = (*Store)(nil)
+	_ retrysafe.Sweeper      = (*Store)(nil)
+	_ retrysafe.Watcher      = (*Store)(nil)
+	_ retrysafe.Inspector    = (*Store)(nil)
+	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 
 // New returns an empty Store.

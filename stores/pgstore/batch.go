@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // batch is a set of operations that go to the database together: one pipeline, one transaction, one sync.
@@ -91,7 +92,7 @@ func (s *Store) run(ops []operation) (again []operation) {
 		}
 	case sqlState(err) == lockNotAvailable:
 		for _, op := range b.ops {
-			s.workers.runApart(op)
+			s.workers.RunApart(op)
 		}
 	default: // one of them is to blame: each gets its own answer
 		for _, op := range b.ops {
@@ -180,7 +181,7 @@ func (s *Store) send(b *batch) error {
 }
 
 // maxLockWait is how long a statement for several operations waits for a row, in milliseconds.
-var maxLockWait = strconv.FormatInt(patience.Milliseconds(), 10)
+var maxLockWait = strconv.FormatInt(storekit.Patience.Milliseconds(), 10)
 
 // manyPages is the size from which on the server does not choose to read a whole table for the sake of one row.
 const manyPages = 128

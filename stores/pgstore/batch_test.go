@@ -16,7 +16,7 @@ import (
 func openOneWorker(t testing.TB) *Store {
 	t.Helper()
 	s := openAt(t, shared.Get(t).Database(t), Options{Connections: 1})
-	s.workers.limit = 1
+	s.workers.Limit = 1
 	return s
 }
 
@@ -52,7 +52,7 @@ func behind(t *testing.T, s *Store, calls ...func() (retrysafe.Claim, error)) (o
 			o <- outcome{c, err}
 		}()
 	}
-	eventually(t, "all calls wait for the worker", func() bool { return s.workers.queued() == len(calls) })
+	eventually(t, "all calls wait for the worker", func() bool { return queued(s) == len(calls) })
 	return outcomes, release
 }
 
@@ -76,8 +76,8 @@ func TestBurstOnOneKey(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
 	var batches atomic.Int64
-	run := s.workers.run
-	s.workers.run = func(ops []operation) []operation {
+	run := s.workers.Run
+	s.workers.Run = func(ops []operation) []operation {
 		batches.Add(1)
 		return run(ops)
 	}

@@ -73,12 +73,14 @@
 //
 //   - store.go: Options, New, Close. errors.go: the errors, and what to do about those of the server.
 //   - claim.go, lease.go: the five methods. A call is an operation: it has a step, the row of one statement.
-//   - operation.go, workers.go, batch.go: how operations reach the database together, and how they get their answers.
+//   - operation.go, batch.go: how operations reach the database together, and how they get their answers. The workers
+//     that run them are in internal/storekit.
 //   - statements.go, rows.go, sql/: the statements, and the values of their rows.
 //   - record.go: a row that was read. What it means is in internal/storekit, for all SQL stores.
 //   - watch.go, listener.go: Watch, and the connection that receives notifications.
 //   - intx.go, transaction.go: InTx and InSQLTx.
 //   - sweep.go, partitions.go, purge.go: Sweep and Purge. inspect.go: Inspect, List, Stats, PendingAges.
+//   - risks.go: which settings of the server can lose claims.
 //   - migrate.go, script.go, grants.go, reserved.go, migrations/: the schema.
 //
 // # Design

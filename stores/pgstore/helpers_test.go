@@ -76,7 +76,7 @@ func lockRow(t testing.TB, s *Store, k retrysafe.Key) (unlock func()) {
 func holdUp(t testing.TB, s *Store) (release func()) {
 	t.Helper()
 	lease := acquire(t, s, rand.Text())
-	eventually(t, "no worker is open", func() bool { return s.workers.running() == 0 })
+	eventually(t, "no worker is open", func() bool { return running(s) == 0 })
 	unlock := lockRow(t, s, lease.Key)
 	before, extended := lockWaits(t, s), make(chan error)
 	go func() { extended <- s.Extend(context.Background(), lease, time.Minute) }()
@@ -95,19 +95,6 @@ func lockWaits(t testing.TB, s *Store) int {
 	t.Helper()
 	return value[int](t, s,
 		"SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-}
-
-func (l *workers) running() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.open
-}
-
-// queued is how many operations wait for a worker.
-func (l *workers) queued() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.queue)
 }
 
 // callEverything calls each method for n keys at once: if there are many, batches have several rows.
@@ -155,12 +142,6 @@ func together(t testing.TB, n int, f func(i int) error) {
 	}
 }
 
-func (l *workers) refuses() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.closed
-}
-
 // settleCounts has the server know all that has been done in the database of these stores: a connection tells when it
 // ends.
 func settleCounts(t testing.TB, stores ...*Store) {
@@ -173,4 +154,14 @@ func settleCounts(t testing.TB, stores ...*Store) {
 		stores[0].pool.Reset()
 		return value[int](t, stores[0], others) == 0
 	})
+}
+
+func running(s *Store) int {
+	n, _, _, _ := s.workers.State()
+	return n
+}
+
+func queued(s *Store) int {
+	_, n, _, _ := s.workers.State()
+	return n
 }

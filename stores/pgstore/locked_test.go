@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -36,7 +34,7 @@ func TestLockedRowHoldsUpNobodyInItsBatch(t *testing.T) {
 }
 
 // A worker that is held up is made up for, and closed again afterwards.
-// Seen to fail, by the timeout of 30 s, with the timer taken out of workers.runWatched.
+// Seen to fail, by the timeout of 30 s, with the timer taken out of Workers.runWatched.
 func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, shared.Get(t).Database(t), Options{Connections: 1})
@@ -58,24 +56,7 @@ func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 		t.Errorf("claim of the locked key = %v, %v; want it in flight", o.claim.Verdict, o.err)
 	}
 	eventually(t, "one worker is left", func() bool {
-		s.workers.mu.Lock()
-		defer s.workers.mu.Unlock()
-		return s.workers.max == 1 && s.workers.open <= 1
-	})
-}
-
-// A timer that fires as the batch ends opens nothing.
-// Seen to fail with over taken out of workers.runWatched.
-func TestTimerOfALaneThatJustEnded(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := newWorkers(1, 4, func([]operation) []operation { time.Sleep(patience); return nil })
-		for range 100 {
-			l.runWatched(nil)
-			synctest.Wait()
-			if l.max != 1 {
-				t.Fatalf("%d workers, want 1", l.max)
-			}
-		}
+		running, _, most, _ := s.workers.State()
+		return most == 1 && running <= 1
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
 // childEnv names what the test binary does instead of its tests, childURL the database.
@@ -20,8 +22,9 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	torture.Main(tortured())
 	children := map[string]func(*Store) error{
-		"torture": torture, "transactions": transacting(inSQLTx, inTx), "two transactions": transacting(apart),
+		"transactions": transacting(inSQLTx, inTx), "two transactions": transacting(apart),
 	}
 	if child, ok := children[os.Getenv(childEnv)]; ok {
 		if err := runChild(child); err != nil {
@@ -47,16 +50,10 @@ func runChild(child func(*Store) error) error {
 }
 
 // startChild runs this binary as another process that works on a database, until it is killed.
-func startChild(t testing.TB, name, url string, env ...string) (*exec.Cmd, *bufio.Reader) {
+func startChild(t testing.TB, name, url string) (*exec.Cmd, *bufio.Reader) {
 	t.Helper()
-	return startProgram(t, os.Args[0], name, url, env...)
-}
-
-// startProgram is startChild with this binary as it was built in another way.
-func startProgram(t testing.TB, path, name, url string, env ...string) (*exec.Cmd, *bufio.Reader) {
-	t.Helper()
-	cmd := exec.Command(path)
-	cmd.Env = append(append(os.Environ(), childEnv+"="+name, childURL+"="+url), env...)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+name, childURL+"="+url)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -83,8 +83,8 @@ func (s *Store) do(ctx context.Context, op operation) error {
 		return err
 	}
 	c := op.base()
-	if err := s.workers.submit(op); err != nil {
-		return err
+	if !s.workers.Submit(op) {
+		return ErrClosed
 	}
 	select {
 	case <-c.done:

@@ -51,13 +51,13 @@ func (o Options) withDefaults(pool *pgxpool.Pool) (_ Options, err error) {
 	return o, err
 }
 
-// Store implements retrysafe.Store, Sweeper, Watcher, Inspector and Purger on PostgreSQL. It is safe for concurrent
-// use.
+// Store implements retrysafe.Store, Sweeper, Watcher, Inspector, Purger and RiskReporter on PostgreSQL. It is safe for
+// concurrent use.
 type Store struct {
 	pool     *pgxpool.Pool
 	options  Options
 	sql      *statements
-	workers  *workers
+	workers  *storekit.Workers[operation]
 	guess    storekit.Guess
 	grown    atomic.Bool // the table of claims has manyPages
 	strict   bool        // the default isolation of the database is stricter than read committed
@@ -69,11 +69,12 @@ type Store struct {
 }
 
 var (
-	_ retrysafe.Store     = (*Store)(nil)
-	_ retrysafe.Sweeper   = (*Store)(nil)
-	_ retrysafe.Watcher   = (*Store)(nil)
-	_ retrysafe.Inspector = (*Store)(nil)
-	_ retrysafe.Purger    = (*Store)(nil)
+	_ retrysafe.Store        = (*Store)(nil)
+	_ retrysafe.Sweeper      = (*Store)(nil)
+	_ retrysafe.Watcher      = (*Store)(nil)
+	_ retrysafe.Inspector    = (*Store)(nil)
+	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 
 // New returns a store in the database that pool connects to. The schema must exist: see Migrate. Close the Store before
@@ -95,7 +96,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema), strict: strict}
-	s.workers = newWorkers(o.Connections, int(pool.Config().MaxConns), s.run)
+	s.workers = storekit.NewWorkers(o.Connections, int(pool.Config().MaxConns), s.run)
 	s.sweeper.start()
 	s.listener = newListener(o.Listen, channel(o.Schema), pool, &s.watches)
 	return s, nil
@@ -106,7 +107,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 // Release and Watch return ErrClosed. The error is always nil.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.workers.close()
+		s.workers.Close()
 		s.listener.close()
 	})
 	return nil

@@ -1,269 +1,110 @@
 package pgstore
 
 import (
-	"cmp"
-	"encoding/json"
+	"context"
 	"fmt"
-	"io"
 	"maps"
-	"math"
-	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-// tortureProcesses work side by side.
-const tortureProcesses = 6
-
-// Processes are killed and stopped past their leases, answers are lost, keys are swept, and no key is ever had by
-// two, no result changes, no step is lost. What it would see: TestTortureSeesMutants.
+// What it would see: TestTortureSeesMutants.
 func TestSoakTorture(t *testing.T) {
 	t.Parallel()
-	c := startChamber(t, kind{})
-	c.torture(soak.Times(t, 50), "killed", "stopped", "complete ok", "complete lost", "claim acquired",
-		"claim abandoned", "claim done")
+	tortured().Torture(t, soak.Times(t, 50))
 }
 
-// A checker that finds nothing proves nothing: it must see each test that is taken out of a statement, in few rounds.
-func TestTortureSeesMutants(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(mutations(new(statements)))) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := startChamber(t, kind{mutant: name})
-			rounds := 0
-			for ; len(c.check()) == 0 && rounds < 500; rounds++ {
-				c.harm()
-			}
-			if len(c.found) == 0 {
-				t.Fatalf("not seen in %d rounds: %s", rounds, c)
-			}
-			t.Logf("seen after %d rounds: %s", rounds, c.found[0])
-		})
-	}
+func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+
+// The store asks its server for the time, so that wrong clocks make no difference. Seen to fail with acquire.sql judging
+// by the time that the process sent along.
+func TestTortureWithWrongClocks(t *testing.T) {
+	t.Parallel()
+	tortured().TortureWithWrongClocks(t, 20)
 }
 
-// kind says what is special about processes.
-type kind struct {
-	program string   // default: this test binary
-	mutant  string   // see mutations
-	clocks  []string // by how much they are wrong, in turn
+// What it would see: TestRaceSeesMutants.
+func TestSoakRace(t *testing.T) {
+	t.Parallel()
+	tortured().Race(t, soak.Times(t, 1000))
 }
 
-// chamber is where the processes work, and what they have told.
-type chamber struct {
-	t   *testing.T
-	url string
-	kind
-	started int
-	running []*process
-	found   []string // violations
-
-	mu      sync.Mutex // guards what follows
-	history [tortureKeys][]event
-	count   map[string]int
+func TestRaceSeesMutants(t *testing.T) {
+	t.Parallel()
+	tortured().RaceSees(t, "claim without lease", 2000)
 }
 
-func startChamber(t *testing.T, k kind) *chamber {
-	k.program = cmp.Or(k.program, os.Args[0])
-	c := &chamber{t: t, url: shared.Get(t).Database(t), kind: k, count: map[string]int{}}
-	s := openAt(t, c.url, Options{})
-	execute(t, s, "CREATE SEQUENCE ticks")
-	execute(t, s, "CREATE TABLE register (k integer PRIMARY KEY, fence bigint NOT NULL) WITH (fillfactor = 10)")
-	execute(t, s, "INSERT INTO register SELECT n, 0 FROM generate_series(0, $1 - 1) n", tortureKeys)
-	for range tortureProcesses {
-		c.start()
-	}
-	t.Cleanup(c.stop)
-	return c
-}
-
-type process struct {
-	*exec.Cmd
-	heard chan struct{} // closed when all that it has told was heard
-}
-
-func (c *chamber) start() {
-	env := []string{mutantEnv + "=" + c.mutant}
-	if len(c.clocks) > 0 {
-		env = append(env, clockEnv+"="+c.clocks[c.started%len(c.clocks)])
-	}
-	c.started++
-	cmd, out := startProgram(c.t, c.program, "torture", c.url, env...)
-	p := &process{cmd, make(chan struct{})}
-	c.running = append(c.running, p)
-	go func() {
-		defer close(p.heard)
-		for {
-			line, err := out.ReadBytes('\n')
+// tortured is this store, in several processes.
+func tortured() torture.Subject {
+	return torture.Subject{
+		Place: func(t *testing.T) string {
+			url := shared.Get(t).Database(t)
+			openAt(t, url, Options{})
+			return url
+		},
+		Open: func(ctx context.Context, url, mutant string) (retrysafe.Store, error) {
+			pool, err := pgxpool.New(ctx, url)
 			if err != nil {
-				if err != io.EOF {
-					c.t.Error(err)
-				}
-				return // what was being written when it died does not count
+				return nil, err
 			}
-			c.hear(line)
-		}
-	}()
-}
-
-// torture harms processes in so many rounds, and in more until each of these has happened often enough; or until
-// something is wrong.
-func (c *chamber) torture(rounds int, wanted ...string) {
-	const often = 5
-	n := 0
-	for ; n < rounds || n < 20*rounds && c.rarest(wanted) < often; n++ {
-		c.harm()
-		if n%100 == 99 && len(c.check()) > 0 {
-			break
-		}
-	}
-	c.stop()
-	for _, v := range c.check() {
-		c.t.Errorf("%s\n%s", v, c.excerpt(v))
-	}
-	if len(c.found) == 0 && c.rarest(wanted) < often {
-		c.t.Errorf("want %d times each: %s", often, wanted)
-	}
-	c.t.Logf("%d rounds: %s", n, c)
-}
-
-// rarest is how often that has happened which has happened least.
-func (c *chamber) rarest(wanted []string) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	least := math.MaxInt
-	for _, what := range wanted {
-		least = min(least, c.count[what])
-	}
-	return least
-}
-
-func (c *chamber) hear(line []byte) {
-	var e event
-	if err := json.Unmarshal(line, &e); err != nil {
-		c.t.Errorf("%s: %v", line, err)
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.history[e.Key] = append(c.history[e.Key], e)
-	if !e.Trying {
-		c.count[strings.TrimSpace(e.Op+" "+e.Answer)]++
-		if off := time.Duration(e.Clock-e.Began.At) * time.Microsecond; off.Abs() > 59*time.Minute {
-			c.count[fmt.Sprintf("clock wrong by %v", off.Round(time.Hour))]++
-		}
-	}
-}
-
-func (c *chamber) note(what string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.count[what]++
-}
-
-// harm does something to a process, and lets the others work meanwhile.
-func (c *chamber) harm() {
-	i := rand.IntN(len(c.running))
-	victim := c.running[i]
-	if rand.IntN(4) == 0 {
-		c.running = slices.Delete(c.running, i, i+1)
-		c.kill(victim)
-		c.start()
-		c.note("killed")
-	} else {
-		c.signal(victim, syscall.SIGSTOP)
-		time.Sleep(rand.N(4 * tortureLease)) // it may outlast its leases
-		c.signal(victim, syscall.SIGCONT)
-		c.note("stopped")
-	}
-	time.Sleep(rand.N(2 * tortureLease))
-}
-
-func (c *chamber) signal(p *process, s syscall.Signal) {
-	if err := p.Process.Signal(s); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-func (c *chamber) kill(p *process) {
-	c.signal(p, syscall.SIGKILL)
-	<-p.heard
-	if err := p.Wait(); p.ProcessState.ExitCode() >= 0 {
-		c.t.Errorf("a process ended by itself: %v", err)
-	}
-}
-
-func (c *chamber) stop() {
-	for _, p := range c.running {
-		c.kill(p)
-	}
-	c.running = nil
-}
-
-// check looks at all that has happened. If something seems wrong, it ends all processes and looks again, once
-// everything has been heard that they had to say.
-func (c *chamber) check() []string {
-	if len(c.found) > 0 {
-		return c.found
-	}
-	c.found = c.look()
-	if n := len(c.running); len(c.found) > 0 && n > 0 {
-		c.stop()
-		c.note("looked twice")
-		if c.found = c.look(); len(c.found) == 0 {
-			for range n {
-				c.start()
+			s, err := New(ctx, pool, Options{})
+			if err == nil && mutant != "" {
+				err = mutations(s.sql)[mutant].apply()
 			}
-		}
+			return s, err
+		},
+		Mutants:        slices.Sorted(maps.Keys(mutations(new(statements)))),
+		FencesAreClock: true,
+		Now:            func() time.Time { return time.Now() }, // which TortureWithWrongClocks replaces
 	}
-	return c.found
 }
 
-// look checks the keys' histories, and forgets what is long past.
-func (c *chamber) look() (all []string) {
-	const many = 3000
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for k, history := range c.history {
-		all = append(all, check(history)...)
-		if len(history) > 2*many && len(all) == 0 {
-			old := history[len(history)-many].Fence
-			c.history[k] = slices.DeleteFunc(slices.Clone(history), func(e event) bool { return e.Fence < old })
-		}
+// mutations break a statement, so that the checks have something to see. Each takes one condition out of it.
+func mutations(q *statements) map[string]mutation {
+	const holder = " AND c.fence = p.fence AND c.owner = p.owner"
+	return map[string]mutation{
+		"complete without fence":           {forms(&q.steps[stepComplete]), " AND c.fence = p.fence", ""},
+		"complete without fence and owner": {forms(&q.steps[stepComplete]), holder, ""},
+		"extend without fence and owner":   {forms(&q.steps[stepExtend]), holder, ""},
+		"release without fence and owner":  {forms(&q.steps[stepRelease]), holder, ""},
+		"checkpoint without fence and owner": {
+			forms(&q.steps[stepCheckpoint]),
+			" AND c.owner = p.owner AND c.fence = p.fence", "",
+		},
+		"checkpoint that saves one step": {
+			forms(&q.steps[stepCheckpoint]), "name, data FROM held",
+			"name, data FROM held WHERE steps < 2",
+		},
+		"claim without lease": {forms(&q.steps[stepAcquire]), " AND c.ends_at <= excluded.claimed_at", ""},
+		"sweep too early": {
+			[]*string{&q.sweepClaims},
+			"<= (SELECT now FROM m)",
+			"<= (SELECT now + 1000000 FROM m)",
+		},
 	}
-	return all
 }
 
-func (c *chamber) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var all []string
-	for _, what := range slices.Sorted(maps.Keys(c.count)) {
-		all = append(all, fmt.Sprintf("%s %d", what, c.count[what]))
-	}
-	return strings.Join(all, ", ")
+func forms(s *statement) []*string { return []*string{&s.many, &s.one} }
+
+type mutation struct {
+	texts        []*string
+	old, instead string
 }
 
-// excerpt is what was reported of the key that a violation names, shortly before and after it.
-func (c *chamber) excerpt(violation string) string {
-	var k int
-	var fence int64
-	if _, err := fmt.Sscanf(violation, "key %d, under %d", &k, &fence); err != nil {
-		return err.Error()
-	}
-	var lines []string
-	for _, e := range c.history[k] {
-		if off := time.Duration(e.Began.At-fence) * time.Microsecond; off.Abs() < 300*time.Millisecond {
-			lines = append(lines, fmt.Sprintf("%+v", e))
+func (m mutation) apply() error {
+	for _, text := range m.texts {
+		if !strings.Contains(*text, m.old) {
+			return fmt.Errorf("the statement does not say %q", m.old)
 		}
+		*text = strings.ReplaceAll(*text, m.old, m.instead)
 	}
-	return strings.Join(lines, "\n")
+	return nil
 }

@@ -53,7 +53,7 @@ func TestLeavingWhileTheServerWorks(t *testing.T) {
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("Extend = %v", err)
 	}
-	eventually(t, "the worker has ended", func() bool { return s.workers.running() == 0 })
+	eventually(t, "the worker has ended", func() bool { return running(s) == 0 })
 	eventually(t, "the server has given up", func() bool { return lockWaits(t, s) == 0 })
 	unlock()
 	acquire(t, s, "next")
@@ -88,11 +88,12 @@ func goroutines() []string {
 	stacks := strings.Split(string(all[:runtime.Stack(all, true)]), "\n\n")
 	return slices.DeleteFunc(stacks, func(stack string) bool {
 		_, by, _ := strings.Cut(stack, "created by ")
-		return !strings.HasPrefix(by, "github.com/retrysafe/retrysafe/stores/pgstore.(*")
+		return !strings.HasPrefix(by, "github.com/retrysafe/retrysafe/stores/pgstore.(*") &&
+			!strings.HasPrefix(by, "github.com/retrysafe/retrysafe/internal/storekit.(*Workers")
 	})
 }
 
-// Seen to fail with the wait taken out of workers.close.
+// Seen to fail with the wait taken out of Workers.Close.
 func TestCloseWaits(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
@@ -104,7 +105,7 @@ func TestCloseWaits(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	eventually(t, "the store takes nothing more", s.workers.refuses)
+	eventually(t, "the store takes nothing more", func() bool { _, _, _, closed := s.workers.State(); return closed })
 	select {
 	case <-closed:
 		t.Error("Close does not wait for what is under way")

@@ -20,6 +20,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
 // childEnv names what the test binary does instead of its tests, and childPath the file.
@@ -31,6 +32,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	torture.Main(tortured())
 	children := map[string]func(string) error{
 		"claims": claiming(claimSome), "early answers": claiming(claimSomeTooEarly),
 		"transactions": transacting(inTx), "two transactions": transacting(apart),

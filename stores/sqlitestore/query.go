@@ -118,7 +118,11 @@ func (c *connRunner) prepare(q query) (*prepared, error) {
 	if p, ok := c.prepared[q]; ok {
 		return p, nil
 	}
-	stmt, err := c.conn.Prepare(q.text())
+	return c.prepareText(q, q.text())
+}
+
+func (c *connRunner) prepareText(q query, text string) (*prepared, error) {
+	stmt, err := c.conn.Prepare(text)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s.sql: %w", q, err)
 	}

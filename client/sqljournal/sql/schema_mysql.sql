@@ -1,14 +1,14 @@
 CREATE TABLE IF NOT EXISTS retrysafe_journal (
     client     VARBINARY(255) NOT NULL,
     id         VARBINARY(64)  NOT NULL,
-    intent     TEXT CHARACTER SET utf8mb4 NOT NULL,
-    key_sent   VARBINARY(4096) NOT NULL,
-    method     VARBINARY(64)  NOT NULL,
+    intent     MEDIUMTEXT CHARACTER SET utf8mb4 NOT NULL,
+    key_sent   MEDIUMBLOB     NOT NULL,
+    method     MEDIUMBLOB     NOT NULL,
     url        MEDIUMBLOB     NOT NULL,
-    credential VARBINARY(1024) NOT NULL,
+    credential MEDIUMBLOB     NOT NULL,
     header     MEDIUMBLOB     NOT NULL, -- JSON
     body       LONGBLOB       NOT NULL, -- exactly as sent
     begun_ms   BIGINT         NOT NULL, -- Unix time by the client's clock
-    given_up   VARBINARY(255) NOT NULL, -- why it is not sent any more; empty: it is pending
+    given_up   MEDIUMBLOB     NOT NULL, -- why it is not sent any more; empty: it is pending
     PRIMARY KEY (client, id)
 ) ENGINE = InnoDB

@@ -6,12 +6,19 @@
 //	pg.Kill(t)                                                // SIGKILL to all of its processes; committed rows stay
 //	pg.Start(t)                                               // same port, same data
 //	bouncer := servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{PoolMode: "transaction"})
+//	maria := servers.StartMariaDB(t, servers.MariaDBOptions{})
+//	dsn := maria.Database(t)
 //	rabbit := servers.StartRabbitMQ(t, servers.RabbitMQOptions{})
 //	nats := servers.StartNATS(t, servers.NATSOptions{})
+//	redis := servers.StartRedis(t, servers.RedisOptions{})
+//	cluster := servers.StartRedisCluster(t, servers.RedisClusterOptions{})
+//	sentinel := servers.StartRedisSentinel(t, servers.RedisSentinelOptions{})
+//	dynamodb := servers.StartDynalite(t, servers.DynaliteOptions{})
 //	stripe := servers.StartStripeMock(t)
 //
-// A test package whose tests share one server declares a variable of type [SharedPostgres] and calls its Get; it
-// needs no TestMain. [LaunchPostgres] is for programs that have no testing.TB.
+// A test package whose tests share one server declares a variable of type [SharedPostgres], [SharedMariaDB],
+// [SharedRedis] or [SharedDynalite] and calls its Get; it needs no TestMain. [LaunchPostgres] and its siblings are for
+// programs that have no testing.TB.
 //
 // [Promtool] checks and tests the rules of Prometheus; [Curl], [Python] and [Node] run clients.
 //
@@ -20,13 +27,14 @@
 // ./internal/testing/servers/install. No server outlives the test process, even if that is killed with SIGKILL: see
 // watchdog.sh.
 //
-// Methods that change an instance (Kill, Pause, Start …) must not be called concurrently; URL, Database and Psql may
-// be.
+// Methods that change an instance (Kill, Pause, Start …) must not be called concurrently; URL, DSN, Database, Psql
+// and SQL may be.
 //
 // # Where things are
 //
-//   - instance.go, process.go, folder.go, port.go, account.go, watchdog.sh: what all servers share
-//   - postgres*.go, pgbouncer.go, rabbitmq.go, nats.go, sqs.go, stripemock.go: one kind of server each
+//   - instance.go, process.go, folder.go, port.go, account.go, template.go, watchdog.sh: what all servers share
+//   - postgres*.go, pgbouncer.go, mariadb*.go, rabbitmq.go, nats*.go, redis*.go, sqs.go, dynalite.go, stripemock.go: one
+//     kind of server each
 //   - install.go, programs.go, build.go, install.sh: finding, installing and building programs
 //   - faketime.go, languages.go, promtool.go: programs that tests run besides servers
 package servers

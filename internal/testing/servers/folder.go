@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -132,14 +133,13 @@ func (f *folder) logTail() string {
 	return "the log ends with:\n\t" + strings.Join(lines[max(0, len(lines)-30):], "\n\t")
 }
 
-// environment returns the environment of this process, without variables that redirect PostgreSQL's tools, and with
-// messages in English.
+// environment returns the environment of this process, without variables that redirect the tools of PostgreSQL and
+// MariaDB, and with messages in English.
 func environment() []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "PG") && !strings.HasPrefix(e, "LC_ALL=") {
-			env = append(env, e)
-		}
-	}
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
+		return slices.ContainsFunc([]string{"PG", "MYSQL_", "MARIADB_", "LC_ALL="}, func(prefix string) bool {
+			return strings.HasPrefix(e, prefix)
+		})
+	})
 	return append(env, "LC_ALL=C")
 }

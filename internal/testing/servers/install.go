@@ -27,7 +27,8 @@ func Install() error {
 	err := installMissing(allPrograms()...)
 	if npm.lookUp() != "" {
 		_, sqs := installSQS()
-		err = errors.Join(err, sqs)
+		_, dynamodb := installDynalite()
+		err = errors.Join(err, sqs, dynamodb)
 	}
 	return errors.Join(err, <-built)
 }

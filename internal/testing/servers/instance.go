@@ -55,7 +55,7 @@ func (in *Instance) address() string { return fmt.Sprintf("127.0.0.1:%d", in.por
 
 var (
 	errNotOurs = errors.New("servers: this server was not started here, see " + postgresVariable +
-		": tests cannot start or stop it")
+		" and " + mysqlVariable + ": tests cannot start or stop it")
 	errDown = errors.New("servers: the server is not running")
 	errUp   = errors.New("servers: the server is already running")
 )

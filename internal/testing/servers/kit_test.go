@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
@@ -32,7 +33,19 @@ type session struct {
 
 func openSession(t testing.TB, url string) *session {
 	t.Helper()
-	cmd := exec.Command("psql", "-XAtq", "-d", url)
+	return newSession(t, "psql", "-XAtq", "-d", url)
+}
+
+func openMariaDBSession(t testing.TB, m *servers.MariaDB, dsn string) *session {
+	t.Helper()
+	_, database, _ := strings.Cut(dsn, ")/")
+	host, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(m.DSN(""), "root@tcp("), ")/"), ":")
+	return newSession(t, "mariadb", "--no-defaults", "-BNnf", "-h"+host, "-P"+port, "-uroot", database)
+}
+
+func newSession(t testing.TB, client string, args ...string) *session {
+	t.Helper()
+	cmd := exec.Command(client, args...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -70,14 +83,14 @@ func (s *session) ask(sql string) {
 }
 
 // reachableFolder returns a folder in which the server's user may create others, which it may not in t.TempDir.
-func reachableFolder(t testing.TB) string {
+func reachableFolder(t testing.TB, server string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "retrysafe-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if u, err := user.Lookup("postgres"); err == nil && os.Getuid() == 0 {
+	if u, err := user.Lookup(server); err == nil && os.Getuid() == 0 {
 		uid, _ := strconv.Atoi(u.Uid)
 		if err := os.Chown(dir, uid, -1); err != nil {
 			t.Fatal(err)

@@ -30,8 +30,17 @@ type NATSOptions struct {
 	// SyncAlways makes JetStream sync to disk before it answers. Without it, a power failure can lose the last two
 	// minutes; a killed process loses nothing.
 	SyncAlways bool
+	// Config is added to the server's configuration.
+	Config string
 	// Env is added to the server's environment.
 	Env []string
+}
+
+func (o NATSOptions) syncInterval() string {
+	if o.SyncAlways {
+		return "always"
+	}
+	return "2m"
 }
 
 // StartNATS starts a server for one test and ends it with the test. The first start on a machine builds the server,
@@ -70,11 +79,8 @@ func (n *NATS) configure(o NATSOptions) error {
 	if err := copyProgram(built, in("nats-server")); err != nil {
 		return err
 	}
-	sync := "2m"
-	if o.SyncAlways {
-		sync = "always"
-	}
-	conf := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %q }\n", n.address(), in("data"), sync)
+	conf := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %q }\n%s\n", n.address(),
+		in("data"), o.syncInterval(), o.Config)
 	n.command = append(append([]string{}, o.Env...), in("nats-server"), "-c", in("nats.conf"))
 	n.stop, n.ready = syscall.SIGINT, n.greets
 	return n.folder.owner.write(in("nats.conf"), conf)

@@ -128,6 +128,16 @@ func (p *Postgres) initialize(settings map[string]string) error {
 	return conf.Close()
 }
 
+// fill makes the data directory of a new server with initdb. All copies have the same system identifier. Only a standby
+// depends on it, and a standby is a copy of its primary.
+func (p *Postgres) fill() error {
+	args := []string{
+		filepath.Join(p.bin, "initdb"), "-U", "postgres", "--auth=trust",
+		"--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C",
+	}
+	return p.folder.fill(p.data, "postgres", args, func(args []string) []string { return append(args, "-D", p.data) })
+}
+
 func (p *Postgres) isReady(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "pg_isready"), "-t", "5", "-d", p.URL("postgres"))
 	cmd.Env = environment()

@@ -94,7 +94,7 @@ func TestPauseHoldsAQueryUntilResume(t *testing.T) {
 
 func TestDataDirIsKept(t *testing.T) {
 	t.Parallel()
-	dir := reachableFolder(t)
+	dir := reachableFolder(t, "postgres")
 	t.Run("first", func(t *testing.T) {
 		servers.StartPostgres(t, servers.PostgresOptions{DataDir: dir}).Psql(t, "CREATE TABLE kept ()")
 	})

@@ -32,17 +32,32 @@ var (
 	faketime  = program{
 		paths: []string{"/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1"}, pkg: "faketime",
 	}
+	redisServer   = program{name: "redis-server", pkg: "redis-server"}
+	redisSentinel = program{name: "redis-sentinel", pkg: "redis-sentinel"}
+	// redis-tools also has redis-benchmark.
+	redisCLI = program{name: "redis-cli", pkg: "redis-tools"}
+	// Its installation makes the user mysql.
+	mariadb        = program{name: "mariadbd", paths: []string{"/usr/sbin/mariadbd"}, pkg: "mariadb-server"}
+	mariadbInstall = program{name: "mariadb-install-db", pkg: "mariadb-server"}
+	mariadbClient  = program{name: "mariadb", pkg: "mariadb-client"}
+
 	promtool = program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"}
 	ps       = program{name: "ps", pkg: "procps"}
-	npm      = program{name: "npm", pkg: "npm"}
-	curl     = program{name: "curl", pkg: "curl"}
-	python   = program{name: "python3", pkg: "python3"}
-	node     = program{name: "node", pkg: "nodejs"}
+	// ip and nsenter make and enter network namespaces.
+	ipCommand = program{name: "ip", paths: []string{"/usr/sbin/ip", "/sbin/ip"}, pkg: "iproute2"}
+	nsenter   = program{name: "nsenter", pkg: "util-linux"}
+	npm       = program{name: "npm", pkg: "npm"}
+	curl      = program{name: "curl", pkg: "curl"}
+	python    = program{name: "python3", pkg: "python3"}
+	node      = program{name: "node", pkg: "nodejs"}
 )
 
 // allPrograms returns the programs that Install installs.
 func allPrograms() []program {
-	return []program{initdb, psql, pgbouncer, rabbitmq, epmd, faketime, promtool, ps, npm, curl, python, node}
+	return []program{
+		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, redisCLI, mariadb, mariadbInstall, mariadbClient,
+		faketime, promtool, ps, ipCommand, nsenter, npm, curl, python, node,
+	}
 }
 
 // findProgram returns the path of the program, and installs it if it is missing and can be installed.
@@ -85,7 +100,7 @@ func packages(programs []program) []string {
 	for _, p := range programs {
 		names = append(names, p.pkg)
 	}
-	return names
+	return slices.Compact(names) // programs of one package are next to each other
 }
 
 // errMissing returns an error of one line that says what to install.

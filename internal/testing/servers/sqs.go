@@ -58,20 +58,26 @@ func LaunchSQS() (*SQS, error) {
 
 // installSQS installs the server and returns the path of the program, which stays on the machine.
 func installSQS() (string, error) {
+	return installPackages("sqs", sqsFiles, "server.mjs", "package.json", "package-lock.json", "server.mjs")
+}
+
+// installPackages installs the npm packages of a folder of files, and returns the path of the program among them, which
+// stays on the machine.
+func installPackages(name string, from embed.FS, program string, names ...string) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
 	files := map[string][]byte{}
 	digest := sha256.New()
-	for _, name := range []string{"package.json", "package-lock.json", "server.mjs"} {
-		if files[name], err = sqsFiles.ReadFile("sqs/" + name); err != nil {
+	for _, file := range names {
+		if files[file], err = from.ReadFile(name + "/" + file); err != nil {
 			return "", err
 		}
-		digest.Write(files[name])
+		digest.Write(files[file])
 	}
-	dir := filepath.Join(cache, "sqs-"+hex.EncodeToString(digest.Sum(nil)[:6]))
-	return filepath.Join(dir, "server.mjs"), installNPM(dir, files)
+	dir := filepath.Join(cache, name+"-"+hex.EncodeToString(digest.Sum(nil)[:6]))
+	return filepath.Join(dir, program), installNPM(dir, files)
 }
 
 // installNPM runs npm with a lock file, one process at a time.
@@ -117,7 +123,7 @@ func checkNode() error {
 	version := strings.TrimSpace(string(out))
 	major, _, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	if n, err := strconv.Atoi(major); err != nil || n < 20 {
-		return fmt.Errorf("servers: the SQS server of the tests needs npm and Node 20 or later; Node %s is installed",
+		return fmt.Errorf("servers: the servers of the tests that npm installs need Node 20 or later; Node %s is installed",
 			version)
 	}
 	return nil

@@ -1,6 +1,4 @@
--- Lets one migration run at a time. An existing schema or table is not created again, because CREATE needs privileges
--- even then.
-SELECT pg_advisory_xact_lock(hashtext('retrysafe outbox migrate'));
+-- An existing schema or table is not created again, because CREATE needs privileges even then.
 DO $$ BEGIN
 	IF {{schema}} <> '' AND to_regnamespace({{schema}}) IS NULL THEN
 		EXECUTE format('CREATE SCHEMA %I', {{schema}});

@@ -17,8 +17,8 @@ type Cmd struct {
 	Serve        bool   `xor:"once,json,without" help:"Skip the scenes: start the API and the proxy, and keep them running until Ctrl-C."`
 	Once         bool   `xor:"once" help:"Exit after the verdict: with status 0 if every intent was charged exactly once, else with 1."`
 	JSON         bool   `name:"json" xor:"json" help:"Print the result as JSON instead of the scenes, and exit."`
-	Store        string `placeholder:"URL" help:"PostgreSQL database for the keys. The demo creates a schema there and drops it at the end. Default: a file."`
-	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory, and keep the schema."`
+	Store        string `placeholder:"URL" help:"URL of a server for the keys. The demo uses a schema, database, bucket, table or prefix of its own there and drops it at the end. Default: a file."`
+	Keep         string `placeholder:"DIR" help:"Keep the files (both databases, the proxy's configuration and log) in this new directory, and the keys on the server."`
 	WithoutProxy bool   `xor:"without" help:"Run the same scenes without the proxy, against the API alone."`
 }
 
@@ -30,8 +30,8 @@ mid-charge. At the end it counts the charges.
 
 It needs only this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
 directory, which is removed at the end. After the verdict the API and the proxy run until Ctrl-C, and the demo
-prints commands to try and to test them; --serve skips the scenes. With --store postgres://USER@HOST/DATABASE
-the keys are in that database.`
+prints commands to try and to test them; --serve skips the scenes. With --store URL the keys are on
+that server: PostgreSQL, MySQL, MariaDB, Redis, NATS or DynamoDB.`
 }
 
 // Run runs the demo until it ends or a signal arrives.

@@ -6,10 +6,10 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
-	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
-// openStore creates a schema for the demo, and returns the function that drops it. Without --store it does nothing.
+// openStore prepares a place of its own for the demo on the server of --store, and returns the function that drops it.
+// Without --store it does nothing.
 func (d Cmd) openStore(ctx context.Context) (keys Store, drop func() error, err error) {
 	if d.Store == "" {
 		return Store{}, func() error { return nil }, nil
@@ -18,26 +18,20 @@ func (d Cmd) openStore(ctx context.Context) (keys Store, drop func() error, err 
 	if err != nil {
 		return Store{}, nil, err
 	}
-	p := ref.Postgres
-	if p == nil {
-		return Store{}, nil, cli.Refusef("--store %s: the demo supports postgres://USER@HOST/DATABASE; without "+
-			"--store it uses a file", ref.Name)
+	if ref.Place == nil {
+		return Store{}, nil, cli.Refusef("--store %s: the demo supports the URL of a server, such as "+
+			"postgres://USER@HOST/DATABASE; without --store it uses a file", ref.Name)
 	}
-	// A new name, so that nothing in the database is touched, not even another demo that runs at the same time.
-	if p, err = p.WithSchema("retrysafe_demo_" + retrysafe.NewOwner().String()[:8]); err != nil {
+	// A new name, so that nothing on the server is touched, not even another demo that runs at the same time.
+	if ref, err = ref.Place.Beside("retrysafe_demo_" + retrysafe.NewOwner().String()[:8]); err != nil {
 		return Store{}, nil, err
 	}
-	pool, err := p.Connect(ctx)
-	if err != nil {
+	if _, err := ref.Place.Prepare(ctx); err != nil {
 		return Store{}, nil, err
 	}
-	defer pool.Close()
-	if _, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.Schema}); err != nil {
-		return Store{}, nil, p.Explain(err)
-	}
-	drop = p.Drop
+	drop = ref.Place.Drop
 	if d.Keep != "" {
 		drop = func() error { return nil }
 	}
-	return Store{Name: p.Name, URL: p.URL}, drop, nil
+	return Store{Name: ref.Name, URL: ref.URL}, drop, nil
 }

@@ -41,8 +41,8 @@ Examples:
 DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance.
 
 A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the
-file (keys.db.admin) that only the user who runs the proxy, and root, may open. PostgreSQL is used directly,
-beside running proxies.
+file (keys.db.admin) that only the user who runs the proxy, and root, may open. Servers are used directly,
+beside running proxies; list reads every record in Redis, NATS and DynamoDB.
 
 https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md says how to decide.
 
@@ -52,7 +52,7 @@ flags are wrong.`
 
 // storeFlags say where keys are kept.
 type storeFlags struct {
-	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or postgres://USER@HOST/DATABASE."`
+	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or the URL of a server."`
 }
 
 // with calls do with the keys of the store. A signal cancels its context.

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -32,8 +33,12 @@ func (f storeFlags) ref() (outboxRef, error) {
 	if ref.store, err = storeurl.Parse(f.Store); err != nil {
 		return ref, err
 	}
-	if ref.store.Memory {
+	switch s := ref.store; {
+	case s.Memory:
 		return ref, cli.Refusef("an outbox is in a database, not in memory:")
+	case s.Place != nil && s.Postgres == nil && s.MySQL == nil:
+		return ref, cli.Refusef("store %s: an outbox is in the database that your program writes to: PostgreSQL, MySQL, "+
+			"MariaDB or SQLite", s.Name)
 	}
 	if p := ref.store.Postgres; p != nil && f.Schema == "" {
 		ref.options.Schema = p.Param("schema")
@@ -45,8 +50,11 @@ func (f storeFlags) ref() (outboxRef, error) {
 }
 
 func (r outboxRef) dialect() outbox.Dialect {
-	if r.store.Postgres != nil {
+	switch {
+	case r.store.Postgres != nil:
 		return outbox.PostgreSQL
+	case r.store.MySQL != nil:
+		return outbox.MySQL
 	}
 	return outbox.SQLite
 }
@@ -77,6 +85,10 @@ func (r outboxRef) openDB(ctx context.Context) (*sql.DB, func(), error) {
 			pool.Close()
 		}, nil
 	}
+	if m := r.store.MySQL; m != nil {
+		db, err := m.Connect()
+		return db, func() { _ = db.Close() }, err
+	}
 	if _, err := os.Stat(r.store.Path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, cli.Refusef("store %s: there is no such file; an outbox is in the database that your "+
 			"program writes to", r.store.Path)
@@ -95,19 +107,30 @@ func (r outboxRef) openDB(ctx context.Context) (*sql.DB, func(), error) {
 
 // explain says what to do about an error of the database.
 func (r outboxRef) explain(err error) error {
-	var server *pgconn.PgError
 	told := new(untouched)
 	switch {
 	case err == nil, errors.As(err, &told):
 		return err
-	case errors.As(err, &server) && server.Code == "42P01", err != nil && strings.Contains(err.Error(), "no such table"):
+	case lacksTable(err):
 		return fmt.Errorf("store %s has no outbox %s: name its --table or --schema, or make it with: retrysafe "+
 			"outbox migrate",
 			r.store.Name, r.table())
 	case r.store.Postgres != nil:
 		return r.store.Postgres.Explain(err)
+	case r.store.MySQL != nil:
+		return r.store.MySQL.Explain(err)
 	}
 	return fmt.Errorf("store %s: %w", r.store.Name, err)
+}
+
+// lacksTable reports whether the database says that the table does not exist.
+func lacksTable(err error) bool {
+	var (
+		postgres *pgconn.PgError
+		maria    *mysql.MySQLError
+	)
+	return errors.As(err, &postgres) && postgres.Code == "42P01" || errors.As(err, &maria) && maria.Number == 1146 ||
+		strings.Contains(err.Error(), "no such table")
 }
 
 func (r outboxRef) table() string {

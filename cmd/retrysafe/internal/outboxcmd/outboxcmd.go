@@ -50,8 +50,8 @@ are wrong.`
 
 // storeFlags say where the outbox is.
 type storeFlags struct {
-	Store  string `required:"" env:"RETRYSAFE_OUTBOX_STORE" placeholder:"STORE" help:"The program's database: postgres://USER@HOST/DATABASE, or the path of a SQLite file."`
-	Schema string `placeholder:"NAME" help:"Schema of the table in PostgreSQL. Default: the URL's schema=NAME, or else what the search path finds."`
+	Store  string `required:"" env:"RETRYSAFE_OUTBOX_STORE" placeholder:"STORE" help:"The program's database: postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, or the path of a SQLite file."`
+	Schema string `placeholder:"NAME" help:"Schema of the table in PostgreSQL, or database of MySQL. Default: the URL's schema=NAME, or else what the search path finds."`
 	Table  string `placeholder:"NAME" default:"outbox" help:"Name of the table. Default outbox."`
 }
 

@@ -27,7 +27,7 @@ type letterbox struct {
 	flags []string
 }
 
-// withLetters runs a test with an outbox in PostgreSQL, in a schema, and with one in a file. Its dead letters are
+// withLetters runs a test with an outbox in PostgreSQL, in a schema, with one in MariaDB, and with one in a file. Its dead letters are
 // "one", "two" and "three", of the topics a, b and a, the last with a body that is no text; "fine" is pending behind
 // "one".
 func withLetters(t *testing.T, test func(*letterbox)) {
@@ -39,6 +39,14 @@ func withLetters(t *testing.T, test func(*letterbox)) {
 		db, err := sql.Open("pgx", url)
 		clitest.Must(t, err)
 		test(newLetterbox(t, db, outbox.PostgreSQL, outbox.Options{Schema: "shop"}, "--store="+url, "--schema=shop"))
+	})
+	t.Run("mysql", func(t *testing.T) {
+		t.Parallel()
+		dsn := clitest.MariaDB.Get(t).Database(t)
+		db, err := sql.Open("mysql", dsn)
+		clitest.Must(t, err)
+		url := "--store=mysql://" + strings.NewReplacer("tcp(", "", ")/", "/").Replace(dsn)
+		test(newLetterbox(t, db, outbox.MySQL, outbox.Options{Table: "letters"}, url, "--table=letters"))
 	})
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -187,6 +195,7 @@ func TestOutboxRefusals(t *testing.T) {
 	}{
 		{[]string{"list"}, "--store"},
 		{[]string{"list", "--store=memory:"}, "not in memory"},
+		{[]string{"list", "--store=redis://127.0.0.1"}, "PostgreSQL, MySQL, MariaDB or SQLite"},
 		{[]string{"list", "--store=" + file + ".no"}, "there is no such file"},
 		{[]string{"list", "--store=" + file, "--table=a-b"}, "lower-case letters"},
 		{[]string{"list", "--store=" + file, "--schema=shop"}, "SQLite has no schemas"},

@@ -102,24 +102,51 @@ func isOutcomeUnknown(k retrysafe.EventKind) bool {
 	return k == retrysafe.WorkUnknown || k == retrysafe.SaveAbandoned || k == retrysafe.AbandonedRefused
 }
 
-// countTimeout bounds how long the records are counted before the proxy starts.
-const countTimeout = 2 * time.Second
+// indexed returns the Inspector of a store, unless it reads every record to count them: neither the start of a proxy nor
+// its metrics are worth that.
+func indexed(store retrysafe.Store) (retrysafe.Inspector, bool) {
+	if scanner, ok := store.(retrysafe.FullScanner); ok && scanner.ScansFully() {
+		return nil, false
+	}
+	inspector, ok := store.(retrysafe.Inspector)
+	return inspector, ok
+}
+
+// startTimeout bounds how long each look at the store may take before the proxy starts.
+const startTimeout = 2 * time.Second
+
+// logRisks warns of settings of the store's server that can lose claims.
+func logRisks(ctx context.Context, log *slog.Logger, store retrysafe.Store) {
+	reporter, ok := store.(retrysafe.RiskReporter)
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, startTimeout)
+	defer stop()
+	risks, err := reporter.Risks(ctx)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		log.Warn("the settings of the store could not be read: they may lose keys in a crash", "error", err)
+	}
+	for _, r := range risks {
+		log.Warn("the store can lose keys", "setting", r.Setting, "loses", r.Loses, "instead", r.Remedy)
+	}
+}
 
 // logUnfinished logs how many keys killed processes have left unfinished. In a store that only this process uses,
 // keys with a running lease are left over too; in a shared store, another process may be working on them.
 func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeurl.Ref) {
-	inspector, ok := store.(retrysafe.Inspector)
+	inspector, ok := indexed(store)
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithTimeout(ctx, countTimeout)
+	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
 	stats, err := inspector.Stats(ctx)
 	switch {
 	case errors.Is(err, context.Canceled):
 	case err != nil:
 		log.Info("keys whose outcome is unknown were not counted", "error", err)
-	case stats.Abandoned > 0 || stats.Pending > 0 && ref.Postgres == nil:
+	case stats.Abandoned > 0 || stats.Pending > 0 && ref.Place == nil:
 		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned,
 			"why", "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 "+
 				"until their lease ends",

@@ -54,7 +54,7 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	if m.store, err = otelsafe.Instrument(store, options); err != nil {
 		return err
 	}
-	if inspector, ok := store.(retrysafe.Inspector); ok {
+	if inspector, ok := indexed(store); ok {
 		m.unwatch, err = otelsafe.WatchStore(inspector, otelsafe.WatchOptions{
 			MeterProvider: m.provider,
 			FailedFunc:    func(err error) { log.Warn("metrics of the store are missing", "error", err) },

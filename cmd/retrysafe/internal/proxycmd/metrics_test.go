@@ -293,3 +293,18 @@ func TestMetricsAreAskedFor(t *testing.T) {
 	res.Body.Close()
 	clitest.Want(t, "status", res.StatusCode, http.StatusNotFound)
 }
+
+// Counting the records in Redis means reading them all: the proxy does not.
+//
+// Seen to fail with indexed returning every Inspector.
+func TestMetricsOfAStoreWithoutIndex(t *testing.T) {
+	t.Parallel()
+	store := clitest.WithParam(clitest.Redis.Get(t).URL(), "prefix=metrics:")
+	p := clitest.StartProxy(t, "--upstream="+clitest.NewAPI(t).URL, "--admin=127.0.0.1:0", "--metrics", "--store="+store)
+	p.MustPost("k", "amount=1")
+	got := scrapeOf(p)
+	clitest.WantText(t, "metrics", got.text, `retrysafe_store_call_duration_seconds_count{call="claim",outcome="acquired"} 1`)
+	if strings.Contains(got.text, "retrysafe_store_up") {
+		t.Errorf("the store is read for metrics:\n%s", got.text)
+	}
+}

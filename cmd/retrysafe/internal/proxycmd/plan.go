@@ -93,6 +93,7 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
 
+	logRisks(ctx, log, store)
 	logUnfinished(ctx, log, store, p.store) // before requests come
 
 	seen, err := p.observe(store, log)

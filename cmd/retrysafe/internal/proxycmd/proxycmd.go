@@ -25,7 +25,7 @@ import (
 type Cmd struct {
 	Upstream string `env:"RETRYSAFE_UPSTREAM" placeholder:"URL" help:"Where requests go: http://host:port, https://host or h2c://host:port."`
 	Listen   string `env:"RETRYSAFE_LISTEN" placeholder:"ADDR" help:"Where to listen. Default 127.0.0.1:8080; :8080 is every interface."`
-	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are stored: a path (a SQLite file, created if missing), postgres://USER@HOST/DATABASE, or memory:. Default retrysafe.db."`
+	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are stored: a path (a SQLite file, created if missing), memory:, or the URL of a server: postgres, mysql, redis, nats or dynamodb://…. Default retrysafe.db."`
 	Scope    string `env:"RETRYSAFE_SCOPE" placeholder:"SCOPE" help:"How callers are identified: credential, header:NAME, jwt:JWKS-URL, mtls, aws-access-key or none. Default credential."`
 	Config   string `env:"RETRYSAFE_CONFIG" placeholder:"FILE" help:"YAML file with all these settings, and with routes."`
 	Check    bool   `help:"Check flags and file, test the store and the upstream, print the configuration in force, and exit."`

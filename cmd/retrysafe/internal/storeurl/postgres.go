@@ -1,7 +1,6 @@
 package storeurl
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +8,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
@@ -41,41 +38,28 @@ type Postgres struct {
 
 // parsePostgres reads a URL. The parameters schema, connections and notify are ours; pgx gets the others.
 func parsePostgres(text string) (*Postgres, error) {
-	front, query, _ := strings.Cut(text, "?")
-	params, err := url.ParseQuery(query)
-	if err != nil || !isClear(front) || !isClearQuery(query) {
-		return nil, cli.Refusef("the store's URL cannot be read: write "+
-			"postgres://USER:PASSWORD@HOST:PORT/DATABASE?NAME=VALUE&… "+
-			"with %%40, %%2F, %%3A, %%3F, %%23 for the characters @/:?# in the password, or put it into PGPASSWORD; "+
-			"there is: %s",
-			strings.SplitAfter(text, ":")[0]+"…")
+	u, err := readURL(text, "postgres://USER:PASSWORD@HOST:PORT/DATABASE", ", or put it into PGPASSWORD")
+	if err != nil {
+		return nil, err
 	}
-	p := &Postgres{
-		Name: hidePassword(text), URL: text, Schema: cmp.Or(params.Get("schema"), defaultSchema),
-		connections: defaultConnections,
-	}
-	if connections := params.Get("connections"); connections != "" {
-		if p.connections, err = strconv.Atoi(connections); err != nil || p.connections < 1 || p.connections > 1000 {
-			return nil, cli.Refusef("store %s: connections=%s is no number from 1 to 1000", p.Name, connections)
-		}
+	p := &Postgres{Name: u.name, URL: text, Schema: u.take("schema", defaultSchema)}
+	if p.connections, err = u.takeNumber("connections", defaultConnections, 1, 1000); err != nil {
+		return nil, err
 	}
 	if _, err := pgstore.Migrations(p.Schema); err != nil {
-		return nil, cli.Refusef("store %s: %w", p.Name, err)
+		return nil, u.refusef("%w", err)
 	}
-	if direct := params.Get("notify"); direct != "" {
+	if direct := u.take("notify", ""); direct != "" {
 		if p.listen, err = parseNotify(direct); err != nil {
-			return nil, cli.Refusef("store %s: %w", p.Name, err)
+			return nil, u.refusef("%w", err)
 		}
 	}
-	for _, ours := range []string{"schema", "connections", "notify"} {
-		params.Del(ours)
+	if !u.params.Has("pool_max_conns") {
+		u.params.Set("pool_max_conns", strconv.Itoa(p.connections+spareConnections))
 	}
-	if !params.Has("pool_max_conns") {
-		params.Set("pool_max_conns", strconv.Itoa(p.connections+spareConnections))
-	}
-	fillIn(params)
-	if p.pool, err = pgxpool.ParseConfig(front + "?" + params.Encode()); err != nil {
-		return nil, cli.Refusef("store %s: %s", p.Name, parseProblem(err))
+	fillIn(u.params)
+	if p.pool, err = pgxpool.ParseConfig(u.front + "?" + u.params.Encode()); err != nil {
+		return nil, u.refusef("%s", parseProblem(err))
 	}
 	if p.listen != nil && p.listen.Password == "" && p.listen.User == p.pool.ConnConfig.User {
 		p.listen.Password = p.pool.ConnConfig.Password
@@ -113,14 +97,22 @@ func fillIn(params url.Values) {
 
 // WithSchema returns the same database with another schema.
 func (p *Postgres) WithSchema(schema string) (*Postgres, error) {
-	front, query, _ := strings.Cut(p.URL, "?")
-	params, err := url.ParseQuery(query)
-	if err != nil {
-		return nil, err
-	}
-	params.Set("schema", schema)
-	return parsePostgres(front + "?" + params.Encode())
+	return parsePostgres(withParam(p.URL, "schema", schema))
 }
+
+func (p *Postgres) ref() Ref { return Ref{Name: p.Name, URL: p.URL, Place: p, Postgres: p} }
+
+// Beside implements Place: the name is that of a schema.
+func (p *Postgres) Beside(name string) (Ref, error) {
+	p, err := p.WithSchema(name)
+	if err != nil {
+		return Ref{}, err
+	}
+	return p.ref(), nil
+}
+
+// Prepare implements Place: it creates the schema, or updates it.
+func (p *Postgres) Prepare(ctx context.Context) (made []string, err error) { return p.Migrate(ctx, "") }
 
 // Connect returns a pool. It connects when it is used.
 func (p *Postgres) Connect(ctx context.Context) (*pgxpool.Pool, error) {
@@ -131,7 +123,7 @@ func (p *Postgres) Connect(ctx context.Context) (*pgxpool.Pool, error) {
 	return pool, nil
 }
 
-// Open opens the store, and returns what closes it.
+// Open implements Place.
 func (p *Postgres) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
 	pool, err := p.Connect(ctx)
 	if err != nil {
@@ -149,10 +141,7 @@ func (p *Postgres) Open(ctx context.Context) (retrysafe.Store, func() error, err
 	}, nil
 }
 
-// dropPatience is how long dropping a schema may take.
-const dropPatience = 20 * time.Second
-
-// Drop drops the schema and everything in it.
+// Drop implements Place.
 func (p *Postgres) Drop() error {
 	ctx, stop := context.WithTimeout(context.Background(), dropPatience)
 	defer stop()

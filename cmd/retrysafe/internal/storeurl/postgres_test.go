@@ -95,6 +95,19 @@ func TestPasswordsAreNotPrinted(t *testing.T) {
 		"postgres:u:s3cret@h/db",
 		"postgres://u:12@s3cret?x@h/db",
 		"mysql://u:s3cret@h/db",
+		"mysql://u:s3cret@h/db?connections=none",
+		"mysql://u:s3cret@h/db/more",
+		"mysql://u:s3cret@h/db?parseTime=perhaps",
+		"mysql://u:12/s3cret@h/db",
+		"redis://u:s3cret@h",
+		"redis://u:s3cret@h/one",
+		"redis://u:s3cret@h?wait=x",
+		"redis://:s3cret@h?unknown=x",
+		"rediss://u:12#s3cret@h",
+		"nats://u:s3cret@h/bucket",
+		"nats://u:s3cret@h:1,h:2/bucket?replicas=9",
+		"nats://u:s3cret@h/bucket?unknown=x",
+		"dynamodb://u:s3cret@table",
 	} {
 		r, err := Parse(url)
 		shown := r.Name

@@ -3,6 +3,10 @@
 //	storeurl.go         Ref: a store that has not been opened; paths of SQLite files
 //	postgres.go         the URL of a PostgreSQL database and its parameters
 //	postgres_errors.go  what to do about an error of the database
+//	mysql.go            the URL of a database of MySQL or MariaDB, and its errors
+//	schema.go           the migrations of both
+//	redis.go, nats.go, dynamodb.go  the URLs of other servers
+//	server.go           what the URLs of servers share
 //	password.go         how URLs are printed
 package storeurl
 
@@ -21,15 +25,32 @@ import (
 )
 
 // availableStores is what --store understands in this build.
-const availableStores = `a path (a SQLite file, created if missing), sqlite:PATH, sqlite:///DIRECTORY/FILE, postgres://USER@HOST/DATABASE, ` +
+const availableStores = `a path (a SQLite file, created if missing), sqlite:PATH, sqlite:///DIRECTORY/FILE, ` +
+	`postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, redis://HOST (rediss: with TLS), nats://HOST/BUCKET, dynamodb://TABLE, ` +
+	`shards:?NAME=URL&NAME=URL, move:STAGE?from=URL&to=URL, ` +
 	`memory: (forgotten when the process ends)`
 
-// Ref is a store that has not been opened.
+// Ref is a store that has not been opened. Memory, Path or Place says where it is.
 type Ref struct {
 	Name     string // to print: without passwords
+	URL      string // as it was given, with passwords
 	Memory   bool
 	Path     string    // of a SQLite file
-	Postgres *Postgres // nil: something else
+	Place    Place     // on a server
+	Postgres *Postgres // the Place, if it is in PostgreSQL
+	MySQL    *MySQL    // the Place, if it is in MySQL or MariaDB
+}
+
+// Place is where a server keeps the records of one store: a schema, a table, a bucket, or keys with a common prefix.
+type Place interface {
+	// Open opens the store, and returns what closes it.
+	Open(ctx context.Context) (retrysafe.Store, func() error, error)
+	// Prepare makes what the store needs and the server lacks, and returns a line about each thing that it has made.
+	Prepare(ctx context.Context) (made []string, err error)
+	// Beside returns an empty place of this name on the same server. A name has lower-case letters, digits and _.
+	Beside(name string) (Ref, error)
+	// Drop deletes the place and everything in it.
+	Drop() error
 }
 
 // Parse reads a store's URL. It opens nothing.
@@ -39,7 +60,7 @@ func Parse(name string) (Ref, error) {
 	case name == "":
 		return Ref{}, cli.Refusef("the store has no name; supported: %s", availableStores)
 	case name == "memory:":
-		return Ref{Name: name, Memory: true}, nil
+		return Ref{Name: name, URL: name, Memory: true}, nil
 	case !hasScheme || strings.ContainsAny(scheme, `/\.`) || len(scheme) == 1: // as in C:\keys.db
 		return fileRef(name)
 	case scheme == "sqlite":
@@ -49,7 +70,17 @@ func Parse(name string) (Ref, error) {
 		if err != nil {
 			return Ref{}, err
 		}
-		return Ref{Name: p.Name, Postgres: p}, nil
+		return p.ref(), nil
+	case scheme == "mysql" || scheme == "mariadb":
+		return parseMySQL(name)
+	case scheme == "redis" || scheme == "rediss" || scheme == "valkey" || scheme == "valkeys":
+		return parseRedis(name)
+	case scheme == "dynamodb":
+		return parseDynamoDB(name)
+	case scheme == "nats" || scheme == "tls":
+		return parseNATS(name)
+	case scheme == "shards" || scheme == "move":
+		return parseSharded(scheme, rest)
 	}
 	return Ref{}, cli.Refusef("unsupported store scheme %q; supported: %s", scheme, availableStores)
 }
@@ -91,7 +122,7 @@ func fileRef(path string) (Ref, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return Ref{}, cli.Refusef("store %s is a directory; name a file in it", path)
 	}
-	return Ref{Name: path, Path: path}, nil
+	return Ref{Name: path, URL: path, Path: path}, nil
 }
 
 // Open opens the store, and returns what closes it.
@@ -99,8 +130,8 @@ func (r Ref) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
 	switch {
 	case r.Memory:
 		return memstore.New(memstore.Options{}), func() error { return nil }, nil
-	case r.Postgres != nil:
-		return r.Postgres.Open(ctx)
+	case r.Place != nil:
+		return r.Place.Open(ctx)
 	}
 	s, err := sqlitestore.Open(r.Path, sqlitestore.Options{})
 	if err != nil {

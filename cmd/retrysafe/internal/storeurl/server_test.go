@@ -1,0 +1,83 @@
+package storeurl
+
+import (
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+)
+
+// Seen to fail with each parameter left to the client.
+func TestServerURLs(t *testing.T) {
+	r, err := Parse("redis://u:secret@h:6380/2?prefix=shop:&wait=1&wait_timeout=2s&allow_eviction=true&addr=i:6380")
+	clitest.Must(t, err)
+	redis := r.Place.(*redisKeys)
+	clitest.Want(t, "prefix", redis.options.Prefix, "shop:")
+	clitest.Want(t, "wait", redis.options.WaitReplicas, 1)
+	clitest.Want(t, "wait_timeout", redis.options.WaitTimeout, 2*time.Second)
+	clitest.Want(t, "allow_eviction", redis.options.AllowEviction, true)
+	clitest.Want(t, "addresses", len(redis.client.InitAddress), 2)
+	clitest.Want(t, "database", redis.client.SelectDB, 2)
+	clitest.Want(t, "password", redis.client.Password, "secret")
+	clitest.Want(t, "name", r.Name,
+		"redis://u:xxxxx@h:6380/2?prefix=shop:&wait=1&wait_timeout=2s&allow_eviction=true&addr=i:6380")
+
+	r, err = Parse("mariadb://u:secret@h/shop?connections=3&tls=skip-verify")
+	clitest.Must(t, err)
+	clitest.Want(t, "address", r.MySQL.config.Addr, "h:3306")
+	clitest.Want(t, "database", r.MySQL.config.DBName, "shop")
+	clitest.Want(t, "connections", r.MySQL.connections, 3)
+	clitest.Want(t, "TLS", r.MySQL.config.TLSConfig, "skip-verify")
+	clitest.Want(t, "timeout", r.MySQL.config.Timeout, connectTimeout)
+
+	r, err = Parse("nats://u:secret@h:1,i:2/payments?replicas=3&timeout=7s")
+	clitest.Must(t, err)
+	nats := r.Place.(*natsBucket)
+	clitest.Want(t, "servers", nats.servers, "nats://u:secret@h:1,nats://u:secret@i:2")
+	clitest.Want(t, "bucket", nats.bucket, "payments")
+	clitest.Want(t, "replicas", nats.replicas, 3)
+	clitest.Want(t, "timeout", nats.timeout, 7*time.Second)
+}
+
+// Beside keeps everything but the place.
+func TestPlacesBeside(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://u@h/db?connections=3": "postgres://u@h/db?connections=3&schema=other",
+		"mysql://u@h/db?connections=3":    "mysql://u@h/other?connections=3",
+		"redis://h?prefix=a":              "redis://h?prefix=other",
+		"nats://h:1,i:2/b?replicas=3":     "nats://h:1,i:2/other?replicas=3",
+		"nats://h":                        "nats://h/other",
+		"dynamodb://t?region=r":           "dynamodb://other?region=r",
+	} {
+		r, err := Parse(url)
+		clitest.Must(t, err)
+		beside, err := r.Place.Beside("other")
+		clitest.Must(t, err)
+		clitest.Want(t, url, beside.URL, want)
+	}
+}
+
+// Each says what to write instead.
+func TestServerURLsThatAreRefused(t *testing.T) {
+	for url, says := range map[string]string{
+		"redis://h/one":              `invalid database number: "one"`,
+		"redis://h?wait=-1":          "wait=-1 is no number from 0 to 100",
+		"redis://h?wait_timeout=1":   "wait_timeout=1 is no duration",
+		"redis://h?allow_eviction=x": "write true or false",
+		"redis://h?prefx=x":          "unknown parameter prefx",
+		"mysql://h":                  "mysql://USER:PASSWORD@HOST:PORT/DATABASE",
+		"mysql://h/db?parseTime=x":   "parseTime",
+		"dynamodb://t?ttl=no":        "ttl=no: write on, or off",
+		"dynamodb://t/u":             "write dynamodb://TABLE",
+		"nats://h/b?replica=3":       "unknown parameter replica",
+		"nats://h/b?replicas=7":      "replicas=7 is no number from 1 to 5",
+	} {
+		_, err := Parse(url)
+		if !cli.IsRefusal(err) {
+			t.Errorf("%s: got %v, want a refusal", url, err)
+			continue
+		}
+		clitest.WantText(t, url, err.Error(), says)
+	}
+}

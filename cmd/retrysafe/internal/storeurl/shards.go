@@ -1,0 +1,245 @@
+package storeurl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
+)
+
+// Sharded is a store of several others: shards, or those of a move.
+type Sharded struct {
+	Name string
+	Old  []ShardRef
+	New  []ShardRef // of a move
+	// Stage is that of a move: 1 or 2; 0: there is none.
+	Stage int
+}
+
+// ShardRef is one of the stores by its name.
+type ShardRef struct {
+	Name string
+	Ref  Ref
+}
+
+const (
+	shardsForm = "shards:?NAME=URL&NAME=URL"
+	moveForm   = "move:STAGE?from=URL&to=URL"
+	escaping   = "write %%26 for & and %%25 for %% inside of a URL"
+)
+
+// parseSharded reads what follows "shards:" or "move:".
+func parseSharded(scheme, rest string) (Ref, error) {
+	before, query, _ := strings.Cut(rest, "?")
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return Ref{}, cli.Refusef("store %s:… cannot be read; write %s or %s, and "+escaping, scheme, shardsForm, moveForm)
+	}
+	s := &Sharded{}
+	if scheme == "shards" {
+		s.Old, err = parseShards(before, params)
+	} else {
+		err = s.parseMove(before, params)
+	}
+	if err != nil {
+		return Ref{}, err
+	}
+	s.Name = s.name()
+	return Ref{Name: s.Name, URL: scheme + ":" + rest, Place: s}, nil
+}
+
+func parseShards(before string, params url.Values) ([]ShardRef, error) {
+	if before != "" || len(params) == 0 {
+		return nil, cli.Refusef("a store of shards names each of them: write %s", shardsForm)
+	}
+	var shards []ShardRef
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		if name == "" || len(params[name]) != 1 {
+			return nil, cli.Refusef("shard %q: give each shard one name and one URL, as in %s; "+escaping, name, shardsForm)
+		}
+		ref, err := parseInner("shard "+name, params.Get(name))
+		if err != nil {
+			return nil, err
+		}
+		shards = append(shards, ShardRef{name, ref})
+	}
+	return shards, nil
+}
+
+// parseInner reads a URL inside of another one.
+func parseInner(what, text string) (Ref, error) {
+	ref, err := Parse(text)
+	if err != nil {
+		return ref, cli.Refusef("%s: %w", what, err)
+	}
+	return ref, nil
+}
+
+func (s *Sharded) parseMove(before string, params url.Values) (err error) {
+	if before != "1" && before != "2" {
+		return cli.Refusef("the stage of a move is 1 or 2: write %s; before stage 1 the store is the old one, and after "+
+			"stage 2 the new one", moveForm)
+	}
+	s.Stage = int(before[0] - '0')
+	for name, values := range params {
+		if name != "from" && name != "to" {
+			return cli.Refusef("a move has from and to, and no %q: write %s; "+escaping, name, moveForm)
+		}
+		if len(values) != 1 {
+			return cli.Refusef("a move has one store in %s: write %s; "+escaping, name, moveForm)
+		}
+	}
+	if s.Old, err = side("from", params.Get("from")); err != nil {
+		return err
+	}
+	if s.New, err = side("to", params.Get("to")); err != nil {
+		return err
+	}
+	// One store is one shard: what is a single store on one side has the name that it has on the other.
+	sameName(s.Old, s.New)
+	sameName(s.New, s.Old)
+	return nil
+}
+
+// side reads one side of a move: shards, or a single store.
+func side(name, text string) ([]ShardRef, error) {
+	ref, err := parseInner(name, text)
+	if err != nil {
+		return nil, err
+	}
+	shards, ok := ref.Place.(*Sharded)
+	switch {
+	case !ok:
+		return []ShardRef{{name, ref}}, nil
+	case shards.Stage != 0:
+		return nil, cli.Refusef("%s: a move within a move is not possible: end one first", name)
+	}
+	return shards.Old, nil
+}
+
+func sameName(single, other []ShardRef) {
+	if len(single) != 1 {
+		return
+	}
+	for _, o := range other {
+		if o.Ref.URL == single[0].Ref.URL {
+			single[0].Name = o.Name
+		}
+	}
+}
+
+// name is the URL without passwords.
+func (s *Sharded) name() string {
+	list := func(shards []ShardRef) string {
+		var parts []string
+		for _, one := range shards {
+			parts = append(parts, one.Name+"="+strings.ReplaceAll(one.Ref.Name, "&", "%26"))
+		}
+		return strings.Join(parts, "&")
+	}
+	if s.Stage == 0 {
+		return "shards:?" + list(s.Old)
+	}
+	set := func(shards []ShardRef) string {
+		if len(shards) == 1 {
+			return strings.ReplaceAll(shards[0].Ref.Name, "&", "%26")
+		}
+		return url.QueryEscape("shards:?" + list(shards))
+	}
+	return fmt.Sprintf("move:%d?from=%s&to=%s", s.Stage, set(s.Old), set(s.New))
+}
+
+// Open opens every store once, also one that has two names in a move, and returns what closes them.
+func (s *Sharded) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
+	opened := map[string]retrysafe.Store{}
+	var closers []func() error
+	closeAll := func() error {
+		var errs []error
+		for _, c := range closers {
+			errs = append(errs, c())
+		}
+		return errors.Join(errs...)
+	}
+	open := func(refs []ShardRef) (shards []shardstore.Shard, err error) {
+		for _, one := range refs {
+			if opened[one.Ref.URL] == nil {
+				store, closeStore, err := one.Ref.Open(ctx)
+				if err != nil {
+					return nil, fmt.Errorf("shard %s: %w", one.Name, err)
+				}
+				opened[one.Ref.URL], closers = store, append(closers, closeStore)
+			}
+			shards = append(shards, shardstore.Shard{Name: one.Name, Store: opened[one.Ref.URL]})
+		}
+		return shards, nil
+	}
+	store, err := s.build(open)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return store, closeAll, nil
+}
+
+func (s *Sharded) build(open func([]ShardRef) ([]shardstore.Shard, error)) (*shardstore.Store, error) {
+	old, err := open(s.Old)
+	if err != nil {
+		return nil, err
+	}
+	o := shardstore.Options{}
+	if s.Stage > 0 {
+		to, err := open(s.New)
+		if err != nil {
+			return nil, err
+		}
+		o.Move = &shardstore.Move{To: to, Stage: shardstore.Stage(s.Stage)}
+	}
+	return shardstore.New(old, o)
+}
+
+// places are the different places among the stores.
+func (s *Sharded) places() (places []Place) {
+	var seen []string
+	for _, one := range slices.Concat(s.Old, s.New) {
+		if one.Ref.Place != nil && !slices.Contains(seen, one.Ref.URL) {
+			seen = append(seen, one.Ref.URL)
+			places = append(places, one.Ref.Place)
+		}
+	}
+	return places
+}
+
+// Prepare implements Place, in each of the stores.
+func (s *Sharded) Prepare(ctx context.Context) (made []string, err error) {
+	for _, place := range s.places() {
+		lines, err := place.Prepare(ctx)
+		made = append(made, lines...)
+		if err != nil {
+			return made, err
+		}
+	}
+	return made, nil
+}
+
+// Beside implements Place, beside the first store that is on a server.
+func (s *Sharded) Beside(name string) (Ref, error) {
+	if places := s.places(); len(places) > 0 {
+		return places[0].Beside(name)
+	}
+	return Ref{}, cli.Refusef("store %s is not on a server", s.Name)
+}
+
+// Drop implements Place, in each of the stores.
+func (s *Sharded) Drop() error {
+	var errs []error
+	for _, place := range s.places() {
+		errs = append(errs, place.Drop())
+	}
+	return errors.Join(errs...)
+}

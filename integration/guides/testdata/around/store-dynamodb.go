@@ -1,0 +1,3 @@
+package around
+
+var store *dynamostore.Store

@@ -1,0 +1,160 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Redis is a Redis server. Its dump and its append-only file are in its own folder, so that a server which was killed
+// starts again with what it had written.
+type Redis struct{ *Instance }
+
+// RedisOptions are the options of a Redis server. RedisOptions{} works.
+type RedisOptions struct {
+	// Settings are added to redis.conf, and override the defaults of the tests: appendonly yes, appendfsync always, no
+	// dumps. A value is the rest of a line: "replicaof": "127.0.0.1 6379".
+	Settings map[string]string
+	// Env is added to the server's environment: see FakeTime.
+	Env []string
+}
+
+// StartRedis starts a server for one test and ends it with the test.
+func StartRedis(t testing.TB, o RedisOptions) *Redis {
+	t.Helper()
+	r, err := LaunchRedis(o)
+	check(t, err)
+	r.closeWith(t)
+	return r
+}
+
+// LaunchRedis starts a server for programs without a testing.TB. It ends with Close, or with this process.
+func LaunchRedis(o RedisOptions) (*Redis, error) {
+	r, err := newRedis("redis")
+	if err != nil {
+		return nil, err
+	}
+	if err = r.configure(o); err == nil {
+		err = r.start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// newRedis returns a server that is neither configured nor started.
+func newRedis(name string) (*Redis, error) {
+	for _, p := range []program{redisServer, redisCLI} { // installing the server makes the user redis
+		if _, err := findProgram(p); err != nil {
+			return nil, err
+		}
+	}
+	in, err := newInstance(name, "redis", "KILL", "")
+	if err != nil {
+		return nil, err
+	}
+	return &Redis{in}, nil
+}
+
+// configure writes redis.conf. It belongs to the server's account, so that CONFIG REWRITE works.
+func (r *Redis) configure(o RedisOptions) error {
+	all := map[string]string{
+		"bind":        "127.0.0.1",
+		"port":        strconv.Itoa(r.port.number),
+		"dir":         r.folder.path,
+		"save":        `""`,
+		"appendonly":  "yes",
+		"appendfsync": "always",
+		// A replica need not wait five seconds for others to come.
+		"repl-diskless-sync-delay": "0",
+	}
+	maps.Copy(all, o.Settings)
+	var conf strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&conf, "%s %s\n", name, all[name])
+	}
+	path := filepath.Join(r.folder.path, "redis.conf")
+	r.command = append(slices.Clone(o.Env), redisServer.lookUp(), path)
+	r.stop, r.ready = syscall.SIGTERM, r.pong
+	return r.folder.owner.write(path, conf.String())
+}
+
+// pong returns nil once the server answers PING. While it reads its files it answers that it is loading.
+func (r *Redis) pong(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	out, err := r.ask(ctx, "PING")
+	if err == nil && out != "PONG" {
+		err = fmt.Errorf("servers: Redis answers PING with %q", out)
+	}
+	return err
+}
+
+// ask runs redis-cli, which prints what the server answers. An error of the server is an error.
+func (r *Redis) ask(ctx context.Context, args ...string) (string, error) {
+	if r.Instance == nil {
+		return "", errDown
+	}
+	args = append([]string{"-e", "-h", "127.0.0.1", "-p", strconv.Itoa(r.port.number)}, args...)
+	cmd := exec.CommandContext(ctx, redisCLI.lookUp(), args...)
+	cmd.Env = environment()
+	out, err := cmd.CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	if err != nil {
+		return "", fmt.Errorf("servers: redis-cli: %w: %s", err, text)
+	}
+	return text, nil
+}
+
+// Command sends one command to the server and returns the answer as redis-cli prints it: one line for each value. It
+// fails the test if the answer is an error.
+func (r *Redis) Command(t testing.TB, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	out, err := r.ask(ctx, args...)
+	check(t, err)
+	return out
+}
+
+// Flush deletes all keys and all cached scripts. Settings stay as they are.
+func (r *Redis) Flush(t testing.TB) {
+	t.Helper()
+	r.Command(t, "FLUSHALL", "SYNC")
+	r.Command(t, "SCRIPT", "FLUSH", "SYNC")
+}
+
+// Address returns the host and port on which the server listens.
+func (r *Redis) Address() string { return r.address() }
+
+// URL returns the URL of the server.
+func (r *Redis) URL() string { return "redis://" + r.address() }
+
+// SharedRedis is one server for all tests of a test binary. The zero value is ready for use; the server starts with the
+// first Get and ends with the process. A SharedRedis must not be copied.
+type SharedRedis struct {
+	Options RedisOptions
+
+	once   sync.Once
+	server *Redis
+	err    error
+}
+
+// Get returns the server. It fails the test, and all tests that follow, if the server does not start.
+func (s *SharedRedis) Get(t testing.TB) *Redis {
+	t.Helper()
+	s.once.Do(func() { s.server, s.err = LaunchRedis(s.Options) })
+	check(t, s.err)
+	return s.server
+}

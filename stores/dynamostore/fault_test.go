@@ -1,0 +1,297 @@
+package dynamostore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+// openFaulty returns a store behind a proxy. The client does not retry, so that each fault reaches the store.
+func openFaulty(t *testing.T) (*Store, *proxy) {
+	t.Helper()
+	p := startProxy(t)
+	client := connect(p.server.URL, func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+	return openOn(t, client, newTable(t, client)), p
+}
+
+// once makes a fault happen to the first write.
+func once(what fault) func(string, int64) fault {
+	var done atomic.Bool
+	return func(operation string, _ int64) fault {
+		if (operation == "PutItem" || operation == "UpdateItem") && done.CompareAndSwap(false, true) {
+			return what
+		}
+		return none
+	}
+}
+
+// Whatever becomes of the first request of a call, the call can be repeated and adds nothing. Seen to fail with
+// notSaved of a completion returning ErrLeaseLost.
+func TestCallsMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	s, p := openFaulty(t)
+	for _, what := range []fault{lost, answerLost, throttled, unwell} {
+		id := fmt.Sprint("key ", what)
+		params := retrysafe.ClaimParams{Key: retrysafe.Key{ID: id}, Owner: retrysafe.NewOwner(), Lease: week}
+		var l retrysafe.Lease
+		for _, call := range []struct {
+			name string
+			do   func() error
+		}{
+			{"Claim", func() error {
+				c, err := s.Claim(t.Context(), params)
+				if err == nil && (c.Verdict != retrysafe.Acquired || c.Record.Attempt != 1) {
+					t.Errorf("fault %d: got %v, attempt %d", what, c.Verdict, c.Record.Attempt)
+				}
+				l = c.Lease
+				return err
+			}},
+			{"Extend", func() error { return s.Extend(t.Context(), l, week) }},
+			{"Checkpoint", func() error { return s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "a"}) }},
+			{"Complete", func() error {
+				return s.Complete(t.Context(), l, retrysafe.Result{Body: []byte("answer")}, retrysafe.Retention{})
+			}},
+		} {
+			p.fault = once(what)
+			if err := call.do(); err == nil {
+				t.Fatalf("fault %d: %s: the fault did not reach the store", what, call.name)
+			}
+			if err := call.do(); err != nil {
+				t.Fatalf("fault %d: %s again: %v", what, call.name, err)
+			}
+		}
+		found, err := s.Inspect(t.Context(), params.Key.Digest())
+		if err != nil || len(found) != 1 || string(found[0].Result.Body) != "answer" || len(found[0].Steps) != 1 {
+			t.Errorf("fault %d: got %+v, %v; want one answer and one step", what, found, err)
+		}
+	}
+}
+
+// A release whose answer was lost is repeated as one of a key that no attempt has. Seen to fail with ErrLeaseLost for
+// that.
+func TestReleaseMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	s, p := openFaulty(t)
+	l := take(t, s, "k")
+	p.fault = once(answerLost)
+	if err := s.Release(t.Context(), l); err == nil {
+		t.Fatal("the fault did not reach the store")
+	}
+	if err := s.Release(t.Context(), l); err != nil {
+		t.Error(err)
+	}
+	if next := take(t, s, "k"); next.Fence <= l.Fence {
+		t.Errorf("got fence %d after %d", next.Fence, l.Fence)
+	}
+}
+
+// The answers to a transaction are lost, and it is made once. Seen to fail with a new token for each request, without
+// the comparison of the record's token in refused: the second request was refused, because the first had completed the
+// key.
+func TestTransactionMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	s, p := openFaulty(t)
+	rows := newTable(t, s.client.(*dynamodb.Client))
+	var transactions atomic.Int64
+	p.fault = func(operation string, _ int64) fault {
+		if operation == "TransactWriteItems" && transactions.Add(1) <= 2 {
+			return answerLost
+		}
+		return none
+	}
+	if err := inAttempt(t, s, "k", func(tx *Tx) { tx.Add(row(rows)) }); err != nil {
+		t.Error(err)
+	}
+	if n := len(allItems(t, &Store{client: s.client, table: rows})); n != 1 || transactions.Load() != 3 {
+		t.Errorf("%d rows after %d requests, want 1 after 3", n, transactions.Load())
+	}
+}
+
+// If each answer is lost, the record says whether the transaction was made. Seen to fail with the read taken out of
+// doubt.
+func TestTransactionInDoubt(t *testing.T) {
+	t.Parallel()
+	s, p := openFaulty(t)
+	for what, made := range map[fault]bool{answerLost: true, lost: false} {
+		p.fault = func(operation string, _ int64) fault {
+			if operation == "TransactWriteItems" {
+				return what
+			}
+			return none
+		}
+		id := fmt.Sprint("key ", what)
+		if err := inAttempt(t, s, id, func(*Tx) {}); (err == nil) != made {
+			t.Errorf("fault %d: got %v", what, err)
+		}
+		want := map[bool]retrysafe.Verdict{true: retrysafe.Done, false: retrysafe.Abandoned}[made]
+		if c := claim(t, s, id); c.Verdict != want {
+			t.Errorf("fault %d: got %v, want %v", what, c.Verdict, want)
+		}
+	}
+}
+
+// inAttempt runs work that adds to a transaction, and returns what InTx has returned.
+func inAttempt(t *testing.T, s *Store, id string, add func(*Tx)) (failure error) {
+	t.Helper()
+	guard := retrysafe.New(s, retrysafe.Options{})
+	defer guard.Shutdown(t.Context())
+	request := retrysafe.Request{Key: retrysafe.Key{Scope: "tenant", ID: id}}
+	_, _ = retrysafe.Do(t.Context(), guard, request, func(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
+		if err := retrysafe.SetResult(ctx, "answer"); err != nil {
+			return "", err
+		}
+		failure = s.InTx(ctx, func(_ context.Context, tx *Tx) error { add(tx); return nil })
+		return "answer", failure
+	})
+	return failure
+}
+
+// An item of the work whose condition does not hold is named, and nothing is written. Seen to fail with the reasons
+// shifted by one.
+func TestTransactionRefused(t *testing.T) {
+	t.Parallel()
+	s, _ := openFaulty(t)
+	rows := newTable(t, s.client.(*dynamodb.Client))
+	taken := row(rows)
+	if err := inAttempt(t, s, "first", func(tx *Tx) { tx.Add(taken) }); err != nil {
+		t.Fatal(err)
+	}
+	err := inAttempt(t, s, "second", func(tx *Tx) { tx.Add(row(rows), taken) })
+	var refused *TxError
+	if !errors.As(err, &refused) || errors.Is(err, retrysafe.ErrLeaseLost) || len(refused.Reasons) != 2 ||
+		aws.ToString(refused.Reasons[1].Code) != "ConditionalCheckFailed" || !strings.Contains(err.Error(), "item 1: ") {
+		t.Errorf("got %v, want that item 1 was refused", err)
+	}
+	var canceled *types.TransactionCanceledException
+	if !errors.As(err, &canceled) {
+		t.Errorf("%v does not wrap DynamoDB's error", err)
+	}
+	if n := len(allItems(t, &Store{client: s.client, table: rows})); n != 1 {
+		t.Errorf("%d rows, want 1", n)
+	}
+	if err := inAttempt(t, s, "third", func(tx *Tx) { tx.Add(make([]types.TransactWriteItem, 100)...) }); err == nil ||
+		!strings.Contains(err.Error(), "the limit is 99") {
+		t.Errorf("with 100 items: got %v", err)
+	}
+}
+
+// The usual calls are one request each. Seen to fail with a read before each claim.
+func TestOneRequestPerCall(t *testing.T) {
+	t.Parallel()
+	s, p := openFaulty(t)
+	requests := func(what string, want int64, call func()) {
+		t.Helper()
+		before := p.calls.Load()
+		call()
+		if got := p.calls.Load() - before; got != want {
+			t.Errorf("%s: %d requests, want %d", what, got, want)
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var l retrysafe.Lease
+	requests("claim of a new key", 1, func() { l = take(t, s, "k") })
+	requests("heartbeat", 1, func() { must(s.Extend(t.Context(), l, week)) })
+	requests("step", 1, func() { must(s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "a"})) })
+	requests("completion", 1, func() { must(s.Complete(t.Context(), l, retrysafe.Result{}, retrysafe.Retention{})) })
+	requests("replay, after a new key", 1, func() { claim(t, s, "k") })
+	requests("replay, after a known key", 1, func() { claim(t, s, "k") })
+	for i := range 40 {
+		take(t, s, fmt.Sprint(i))
+	}
+	requests("claim of a new key again", 1, func() { l = take(t, s, "another") })
+	requests("release", 1, func() { must(s.Release(t.Context(), l)) })
+	requests("claim of a released key", 1, func() { take(t, s, "another") })
+}
+
+// Two completions of one lease with large results do not mix them, and leave nothing that no record names. Seen to fail
+// with parts named by the fence alone, and with notSaved removing nothing.
+func TestLargeResults(t *testing.T) {
+	t.Parallel()
+	s, p := openFaulty(t)
+	l := take(t, s, "k")
+	p.fault = func(string, int64) fault { return none }
+	for _, b := range []string{"a", "b"} {
+		r := retrysafe.Result{Meta: []byte(b), Body: bytes.Repeat([]byte(b), 2*partBytes)}
+		if err := s.Complete(t.Context(), l, r, retrysafe.Retention{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := bytes.Repeat([]byte("a"), 2*partBytes)
+	if r := claim(t, s, "k").Record.Result; string(r.Meta) != "a" || !bytes.Equal(r.Body, want) {
+		t.Errorf("got Meta %q and %d bytes of Body, want those of the first completion", r.Meta, len(r.Body))
+	}
+	if n := len(allItems(t, s)); n != 4 {
+		t.Errorf("the table has %d items, want the record and three parts", n)
+	}
+	larger := retrysafe.Result{Body: make([]byte, MaxBytes+1)}
+	err := s.Complete(t.Context(), take(t, s, "other"), larger, retrysafe.Retention{})
+	if !errors.Is(err, ErrTooLarge) {
+		t.Errorf("with more than MaxBytes: got %v, want ErrTooLarge", err)
+	}
+}
+
+// Steps that do not fit into the item go into parts, and so does the result; then there is a clear end. Seen to fail
+// with each case of isTooLarge taken out.
+func TestManySteps(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	const many = 110
+	l := take(t, s, "k")
+	for i := range many {
+		step := retrysafe.StepResult{Name: fmt.Sprint(i), Data: make([]byte, maxInlineStep)}
+		if err := s.Checkpoint(t.Context(), l, step); err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+	}
+	name := strings.Repeat("n", 300_000)
+	if err := s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: name}); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("a step whose name fills the item: got %v, want ErrTooLarge", err)
+	}
+	want := make([]byte, maxInlineResult)
+	if err := s.Complete(t.Context(), l, retrysafe.Result{Body: want}, retrysafe.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Inspect(t.Context(), l.Key.Digest())
+	if err != nil || len(found) != 1 || len(found[0].Steps) != many || !bytes.Equal(found[0].Result.Body, want) {
+		t.Errorf("got %d records, %v; want one with %d steps and the result", len(found), err, many)
+	}
+}
+
+// What was acknowledged is there after the server was killed. Seen to fail with dynalite's tables in memory.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	d := servers.StartDynalite(t, servers.DynaliteOptions{})
+	client := connect(d.URL())
+	s := openOn(t, client, newTable(t, client))
+	held, done := take(t, s, "held"), take(t, s, "done")
+	if err := s.Complete(t.Context(), done, retrysafe.Result{Body: []byte("answer")}, retrysafe.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	d.Kill(t)
+	if _, err := s.Claim(t.Context(), retrysafe.ClaimParams{Key: held.Key, Owner: held.Owner, Lease: week}); err == nil {
+		t.Error("a claim succeeded although the server is down")
+	}
+	d.Start(t)
+	if c := claim(t, s, "held"); c.Verdict != retrysafe.InFlight {
+		t.Errorf("got %v, want in flight", c.Verdict)
+	}
+	if c := claim(t, s, "done"); string(c.Record.Result.Body) != "answer" {
+		t.Errorf("got %v with the answer %q", c.Verdict, c.Record.Result.Body)
+	}
+}

@@ -1,0 +1,272 @@
+package dynamostore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// Inspect returns what is kept of a key, the newest record first. It is one Query for each megabyte.
+func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	found, err := s.inspect(ctx, d)
+	// An answer may be purged, or a record deleted, while its parts are read.
+	for b := (backoff{}); errors.Is(err, ErrPartMissing); found, err = s.inspect(ctx, d) {
+		if b.tries++; b.tries > 3 {
+			break
+		}
+	}
+	return found, call(ctx, "inspect", d, err)
+}
+
+func (s *Store) inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	found := []retrysafe.Record{}
+	k, err := s.kept(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range k.readable {
+		v, err := r.forPeople(k.items, k.now)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, v)
+	}
+	return found, nil
+}
+
+// kept is all that there is of a key.
+type kept struct {
+	now      storekit.Instant
+	items    map[string]item // by sort key
+	readable []*record       // the newest first
+	copies   []*record       // older records that are there as the newest one too
+}
+
+func (s *Store) kept(ctx context.Context, d retrysafe.Digest) (k kept, err error) {
+	if err := ctx.Err(); err != nil {
+		return k, err
+	}
+	if k.now, err = s.serverTime(ctx); err != nil {
+		return k, err
+	}
+	if k.items, err = s.items(ctx, d.String(), ""); err != nil {
+		return k, err
+	}
+	var newest *record
+	for name, i := range k.items {
+		if name != partRecord && !strings.HasPrefix(name, prefixOlder) {
+			continue
+		}
+		r, err := decode(i, k.now)
+		if err != nil {
+			return k, err
+		}
+		if name == partRecord {
+			newest = r
+		}
+		if r.State != free && r.Readable(k.now) {
+			k.readable = append(k.readable, r)
+		}
+	}
+	k.readable = slices.DeleteFunc(k.readable, func(r *record) bool {
+		isCopy := r != newest && newest != nil && newest.State != free && r.FirstFence == newest.FirstFence
+		if isCopy {
+			k.copies = append(k.copies, r)
+		}
+		return isCopy
+	})
+	slices.SortFunc(k.readable, func(a, b *record) int { return int(max(-1, min(1, b.FirstFence-a.FirstFence))) })
+	return k, nil
+}
+
+// forPeople is the record with all there is until Audit has passed.
+func (r *record) forPeople(items map[string]item, now storekit.Instant) (v retrysafe.Record, err error) {
+	v = r.View(r.key, now)
+	if r.State.Ended() && v.AuditLeft == 0 {
+		v.Result.Meta, v.Result.Body = nil, nil
+		return v, nil
+	}
+	if r.content != nil {
+		data, err := r.content.join(items)
+		if err != nil {
+			return v, err
+		}
+		v.Result.Meta, v.Result.Body = data[:r.content.meta:r.content.meta], data[r.content.meta:]
+	}
+	for _, step := range r.steps {
+		if step.parts != nil {
+			if step.Data, err = step.parts.join(items); err != nil {
+				return v, err
+			}
+		}
+		v.Steps = append(v.Steps, step.StepResult)
+	}
+	return v, nil
+}
+
+// List returns up to p.Limit records, the newest first, without Meta, Body and steps. It reads the whole table, answers
+// included, whatever it selects: DynamoDB has no order by age without another index, which each claim would pay for. A
+// table of 1 GB costs 262,144 read units.
+func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	p = storekit.ListParams(p)
+	in := s.scanRecords("ff < :before", item{":before": number(p.Before)})
+	if p.State != 0 {
+		*in.FilterExpression += " AND st = :state"
+		in.ExpressionAttributeValues[":state"] = number(int64(p.State))
+	}
+	switch {
+	case p.Scope == nil:
+	case *p.Scope == "":
+		*in.FilterExpression += " AND attribute_not_exists(sc)"
+	default:
+		*in.FilterExpression += " AND sc = :scope"
+		in.ExpressionAttributeValues[":scope"] = bytesOf([]byte(*p.Scope))
+	}
+	page := listing{limit: p.Limit, seen: map[string]bool{}}
+	err := s.scan(ctx, in, func(i item, now storekit.Instant) error {
+		r, err := decode(i, now)
+		if err == nil && r.Readable(now) {
+			page.add(r, now)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list: %w", explain(err))
+	}
+	return page.end(), nil
+}
+
+// scanRecords reads records, older ones included, that a condition selects, without content.
+func (s *Store) scanRecords(condition string, values item) *dynamodb.ScanInput {
+	values[":record"], values[":older"], values[":free"] = text(partRecord), text(prefixOlder), number(int64(free))
+	return &dynamodb.ScanInput{
+		TableName: &s.table, ConsistentRead: aws.Bool(true),
+		FilterExpression:          aws.String("(sk = :record OR begins_with(sk, :older)) AND st > :free AND " + condition),
+		ProjectionExpression:      aws.String("pk, sk, st, ow, fe, ff, nr, ve, ca, en, ov, kr, kk, ka, co, om, fp, sc, ki"),
+		ExpressionAttributeValues: values,
+	}
+}
+
+// scan calls each with every item, page by page.
+func (s *Store) scan(ctx context.Context, in *dynamodb.ScanInput, each func(i item, now storekit.Instant) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for {
+		now, err := s.serverTime(ctx)
+		if err != nil {
+			return err
+		}
+		out, err := s.client.Scan(ctx, in, s.clock.measured)
+		if err != nil {
+			return err
+		}
+		for _, i := range out.Items {
+			if err := each(i, now); err != nil {
+				return err
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// listing is the newest of the records that a scan finds in no order.
+type listing struct {
+	limit int
+	seen  map[string]bool // a record that moves while the scan runs may come twice
+	found []retrysafe.Record
+}
+
+func (l *listing) add(r *record, now storekit.Instant) {
+	name := fmt.Sprint(r.digest(), r.FirstFence)
+	if l.seen[name] {
+		return
+	}
+	l.seen[name] = true
+	l.found = append(l.found, r.View(r.key, now))
+	if len(l.found) > 2*l.limit+1000 {
+		l.found = l.end()
+	}
+}
+
+// end returns the newest, and those with the same fence as the last of them.
+func (l *listing) end() []retrysafe.Record {
+	slices.SortFunc(l.found, func(a, b retrysafe.Record) int {
+		return int(max(-1, min(1, b.FirstFence-a.FirstFence)))
+	})
+	n := min(l.limit, len(l.found))
+	for n > 0 && n < len(l.found) && l.found[n].FirstFence == l.found[n-1].FirstFence {
+		n++
+	}
+	if l.found == nil {
+		return []retrysafe.Record{}
+	}
+	return l.found[:n]
+}
+
+// Stats counts the records. It reads the whole table, as List does. Bytes is what the table takes, by the read units
+// that DynamoDB counted, each 4 KB.
+func (s *Store) Stats(ctx context.Context) (stats retrysafe.Stats, err error) {
+	in := s.scanRecords("ff > :zero", item{":zero": number(0)})
+	in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
+	in.ProjectionExpression = aws.String("sk, st, en, ov")
+	if err := ctx.Err(); err != nil {
+		return stats, err
+	}
+	for {
+		now, err := s.serverTime(ctx)
+		if err != nil {
+			return stats, fmt.Errorf("stats: %w", explain(err))
+		}
+		out, err := s.client.Scan(ctx, in, s.clock.measured)
+		if err != nil {
+			return stats, fmt.Errorf("stats: %w", explain(err))
+		}
+		if out.ConsumedCapacity != nil {
+			stats.Bytes += int64(aws.ToFloat64(out.ConsumedCapacity.CapacityUnits) * 4096)
+		}
+		for _, i := range out.Items {
+			if err := count(&stats, i, now); err != nil {
+				return stats, fmt.Errorf("stats: %w", err)
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return stats, nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+func count(stats *retrysafe.Stats, i item, now storekit.Instant) error {
+	d := reader{from: i}
+	state, ends := retrysafe.State(d.number("st")), d.number("en")
+	switch state {
+	case retrysafe.Pending:
+		stats.Pending++
+		if i["ov"] != nil || ends <= now {
+			stats.Abandoned++
+		}
+	case retrysafe.Released:
+		stats.Released++
+	case retrysafe.Succeeded:
+		stats.Succeeded++
+	case retrysafe.Failed:
+		stats.Failed++
+	}
+	return d.explained()
+}
+
+// ScansFully implements retrysafe.FullScanner: List and Stats read the whole table.
+func (s *Store) ScansFully() bool { return true }

@@ -1,0 +1,29 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/stores/storetest"
+)
+
+func TestInTxContract(t *testing.T) {
+	t.Parallel()
+	db := openAt(t, shared.Get(t).Database(t), Options{}).db
+	storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
+		s := openOn(t, db, Options{})
+		empty(t, s)
+		execute(t, s, "DROP TABLE IF EXISTS storetest_rows")
+		execute(t, s, "CREATE TABLE storetest_rows (id text) ENGINE = InnoDB")
+		return storetest.TxStore{
+			Store: s,
+			InTx: func(ctx context.Context, f func(context.Context, func(string) error) error) error {
+				return s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
+					return f(ctx, func(text string) error { _, err := tx.ExecContext(ctx, text); return err })
+				})
+			},
+			Rows: func(t *testing.T) int { return value[int](t, s, "SELECT count(*) FROM storetest_rows") },
+		}
+	}})
+}

@@ -1,0 +1,262 @@
+package mysqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// MigrateOptions of Migrate. MigrateOptions{} works.
+type MigrateOptions struct {
+	// Database to make the tables in, or to bring them up to date. It must exist. Default: the one that the connections
+	// of db have selected.
+	Database string
+	// Role gets what a Store needs: see Grants. It must exist. Default: no account gets anything.
+	Role string
+}
+
+// Migration is one step of the schema's history.
+type Migration struct {
+	Version int
+	Name    string
+	// SQL is for the program mysql or mariadb: the statements end with //, after a line DELIMITER //.
+	SQL string
+	// Oldest is the schema version that a program must know at least to work with a schema of this Version. Such
+	// programs need not be stopped while it is applied, and a deployment can go back to them.
+	Oldest int
+}
+
+// oldestMark is the line of a migration that says what its Oldest is.
+var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
+
+// Migrations returns the statements that bring the schema up to date, from the first on, for people who want to read or
+// apply them by hand.
+func Migrations(database string) ([]Migration, error) {
+	if !databaseName.MatchString(database) {
+		return nil, fmt.Errorf("mysqlstore: database %q: use up to 64 letters, digits, underscores, hyphens and dollar signs",
+			database)
+	}
+	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var all []Migration
+	for i, name := range names {
+		text, err := migrationFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		m := Migration{
+			Version: i + 1,
+			Name:    strings.TrimSuffix(path.Base(name), ".sql"),
+			SQL:     inDatabase(string(text), database),
+		}
+		mark := oldestMark.FindStringSubmatch(m.SQL)
+		if mark == nil {
+			return nil, fmt.Errorf("mysqlstore: %s does not say which programs may work with it", name)
+		}
+		if m.Oldest, err = strconv.Atoi(mark[1]); err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// statements are the parts of a migration that are executed one by one.
+func (m Migration) statements() (parts []string) {
+	_, text, _ := strings.Cut(m.SQL, "DELIMITER //\n")
+	for _, part := range strings.Split(text, "\n//\n") {
+		if part = strings.TrimSpace(part); part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+func newestVersion() int {
+	names, _ := fs.Glob(migrationFiles, "migrations/*.sql")
+	return len(names)
+}
+
+// migrationWait is how long a migration waits for another one.
+const migrationWait = 5 * time.Minute
+
+// Migrate makes the tables, or brings them up to date, and makes the partitions of the next days. It may be run again,
+// and by many processes at once: one migrates at a time. It needs the rights CREATE, ALTER, DROP, INDEX, CREATE VIEW,
+// CREATE ROUTINE, ALTER ROUTINE and EXECUTE in the database; see Grants for what the account of a Store needs.
+//
+// Unlike PostgreSQL, the server commits each statement that changes a table. A migration that fails in the middle
+// leaves what it has done, and running it again continues.
+//
+// It returns the versions that it has applied, and an error that is ErrNewerSchema if the schema is newer than this
+// version of the package can work with. One that is newer, and that it can work with, is left as it is.
+func Migrate(ctx context.Context, db *sql.DB, o MigrateOptions) (applied []Migration, err error) {
+	if o.Database, err = checkDatabase(ctx, db, o.Database); err != nil {
+		return nil, err
+	}
+	all, err := Migrations(o.Database)
+	if err != nil {
+		return nil, err
+	}
+	grants := ""
+	if o.Role != "" {
+		if grants, err = Grants(o.Database, o.Role); err != nil {
+			return nil, err
+		}
+	}
+	conns := newConns(db, Options{Database: o.Database, Timeout: migrationWait})
+	conns.setup[len(conns.setup)-1] = "SET NAMES utf8mb4" // for the texts in views
+	conn, err := conns.get(ctx)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer discard(conn)
+	err = locked(ctx, conn, lockName("migrate", o.Database), migrationWait, func() error {
+		if applied, err = migrate(ctx, conn, o.Database, all); err != nil {
+			return err
+		}
+		return runAll(ctx, conn, strings.Split(grants, ";\n"))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("migrate database %q: %w", o.Database, err)
+	}
+	return applied, nil
+}
+
+func migrate(ctx context.Context, conn *conn, database string, all []Migration) ([]Migration, error) {
+	v, err := schemaVersion(ctx, conn, database)
+	if err != nil {
+		return nil, err
+	}
+	if v.applied > len(all) && !v.fits(len(all)) {
+		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, v.applied, len(all))
+	}
+	if v.applied == 0 {
+		if err := runAll(ctx, conn, []string{inDatabase(sqlFile("prepare"), database)}); err != nil {
+			return nil, err
+		}
+	}
+	all = all[min(v.applied, len(all)):]
+	for _, m := range all {
+		mark := fmt.Sprintf("INSERT INTO {{migrations}} (version, name, oldest) VALUES (%d, '%s', %d)",
+			m.Version, m.Name, m.Oldest)
+		if err := runAll(ctx, conn, append(m.statements(), inDatabase(mark, database))); err != nil {
+			return nil, fmt.Errorf("%s: %w", m.Name, err)
+		}
+	}
+	return all, runAll(ctx, conn, []string{newStatements(database).addDays.literal(rows{{daysAhead}})})
+}
+
+func runAll(ctx context.Context, conn *conn, statements []string) error {
+	for _, text := range statements {
+		if strings.TrimSpace(comment.ReplaceAllString(text+"\n", "")) == "" {
+			continue
+		}
+		if _, err := conn.ExecContext(ctx, text); err != nil {
+			return explain(err)
+		}
+	}
+	return nil
+}
+
+// lockName is the name of a lock of the server, which may have 64 characters.
+func lockName(what, database string) string {
+	return fmt.Sprintf("retrysafe_%s_%x", what, sha256.Sum256([]byte(database)))[:48]
+}
+
+var errLocked = errors.New("mysqlstore: another session holds the lock")
+
+// locked runs f while conn holds a lock of the server, for which it waits at most so long. Otherwise it returns
+// errLocked.
+func locked(ctx context.Context, conn *conn, name string, wait time.Duration, f func() error) error {
+	var got sql.NullInt64
+	text := fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name, int(wait.Seconds()))
+	if err := conn.QueryRowContext(ctx, text).Scan(&got); err != nil {
+		return explain(err)
+	}
+	if got.Int64 != 1 {
+		return errLocked
+	}
+	err := f()
+	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK('"+name+"')"); err == nil {
+		err = unlocked
+	}
+	return err
+}
+
+// queryer is a pool, a connection or a transaction.
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// SchemaVersion returns the number of the last migration that has been applied, 0 if there was none, and the number of
+// the newest that this version of the package knows. An empty database is the selected one.
+func SchemaVersion(ctx context.Context, db *sql.DB, database string) (applied, newest int, err error) {
+	if database, err = checkDatabase(ctx, db, database); err != nil {
+		return 0, 0, err
+	}
+	v, err := schemaVersion(ctx, db, database)
+	return v.applied, newestVersion(), err
+}
+
+// CheckSchema returns nil if this version of the package can work with the schema, an error that is ErrNoSchema if
+// the schema is missing or too old, and one that is ErrNewerSchema if it is too new. An empty database is the selected
+// one.
+func CheckSchema(ctx context.Context, db *sql.DB, database string) error {
+	database, err := checkDatabase(ctx, db, database)
+	if err != nil {
+		return err
+	}
+	return checkVersion(ctx, db, database, newestVersion())
+}
+
+// checkVersion compares the schema that is there with the newest version that a program knows.
+func checkVersion(ctx context.Context, q queryer, database string, known int) error {
+	v, err := schemaVersion(ctx, q, database)
+	switch {
+	case err != nil:
+		return err
+	case v.applied < known:
+		return fmt.Errorf("%w: database %q has version %d, and this version needs %d; "+
+			"run `retrysafe migrate up`, or mysqlstore.Migrate", ErrNoSchema, database, v.applied, known)
+	case !v.fits(known):
+		return fmt.Errorf("%w: database %q has version %d, and this version knows up to %d; use the newer version",
+			ErrNewerSchema, database, v.applied, known)
+	}
+	return nil
+}
+
+// version of a schema.
+type version struct {
+	applied int // the last migration; 0: none
+	oldest  int // see Migration.Oldest; 0: not known
+}
+
+// fits reports whether a program that knows versions up to known can work with the schema.
+func (v version) fits(known int) bool {
+	return v.applied == known || v.applied > known && v.oldest > 0 && v.oldest <= known
+}
+
+func schemaVersion(ctx context.Context, q queryer, database string) (v version, err error) {
+	err = q.QueryRowContext(ctx, inDatabase(sqlFile("version"), database)).Scan(&v.applied, &v.oldest)
+	switch {
+	case errors.Is(err, sql.ErrNoRows), errorNumber(err) == noTable:
+		return version{}, nil
+	case err != nil:
+		return version{}, fmt.Errorf("mysqlstore: read the version of database %q: %w", database, explain(err))
+	}
+	return v, nil
+}

@@ -1,0 +1,74 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Purge drops what was answered of a key, and its steps but for the trail, to which it adds a step.
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+	err := s.inTransaction(ctx, func(c *conn) error { return s.purge(ctx, c, d, step) })
+	if err != nil {
+		return fmt.Errorf("purge %s: %w", d, explain(err))
+	}
+	return nil
+}
+
+func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, step retrysafe.StepResult) error {
+	locked, err := s.lockRows(ctx, c, s.sql.lock, rows{{d[:]}})
+	if err != nil {
+		return err
+	}
+	var records []*record // the newest last
+	err = s.query(ctx, c, s.sql.purgeOlder, rows{{d[:]}}, func(row *sql.Rows) error {
+		r := &record{digest: d}
+		records = append(records, r)
+		var state uint8
+		err := row.Scan(&r.FirstFence, &r.EndsAt, &state, &r.saved)
+		r.State = retrysafe.State(state)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var w writes
+	var answers, all, older rows
+	for _, r := range records {
+		older = append(older, []any{d[:], r.FirstFence})
+	}
+	if r := locked[d]; r != nil && r.Readable(r.late) {
+		records = append(records, r)
+	}
+	if len(records) == 0 {
+		return retrysafe.ErrKeyUnknown
+	}
+	newest := records[len(records)-1]
+	if !newest.State.Ended() {
+		return retrysafe.ErrNotEnded
+	}
+	for _, r := range records {
+		all = append(all, []any{d[:], r.FirstFence})
+		answers = append(answers, []any{r.EndsAt, d[:]})
+	}
+	newest.saveSteps(&w, []retrysafe.StepResult{step})
+	if newest == locked[d] {
+		newest.Keep.Replay = 0
+		w.change(newest)
+	}
+	for _, part := range []struct {
+		*statement
+		rows
+	}{{s.sql.purgeSteps, all}, {s.sql.dropResults, answers}, {s.sql.countOlder, older}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		if err := s.exec(ctx, c, part.statement, part.rows); err != nil {
+			return err
+		}
+	}
+	return s.writeAll(ctx, c, &w)
+}

@@ -1,0 +1,74 @@
+package mysqlstore
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+func TestRisks(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		settings map[string]string
+		want     []string
+	}{
+		"as it comes": {nil, nil},
+		"careless": {
+			map[string]string{
+				"innodb-flush-log-at-trx-commit": "2", "innodb-doublewrite": "OFF", "innodb-flush-method": "nosync",
+				"log-bin": "log", "sync-binlog": "0",
+			},
+			[]string{
+				"innodb_flush_log_at_trx_commit = 2", "innodb_flush_method = nosync", "innodb_doublewrite = OFF",
+				"sync_binlog = 0", "log_bin = ON without semi-synchronous replication",
+			},
+		},
+		"semi-synchronous": {
+			map[string]string{"log-bin": "log", "rpl-semi-sync-master-enabled": "ON", "rpl-semi-sync-master-timeout": "1"},
+			[]string{"semi-synchronous replication with the wait point AFTER_COMMIT"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openAt(t, servers.StartMariaDB(t, servers.MariaDBOptions{Settings: c.settings}).Database(t), Options{})
+			if got := risksOf(t, s); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+			execute(t, s, "ALTER TABLE {{steps}} ENGINE = MyISAM")
+			if got := risksOf(t, s); !slices.ContainsFunc(got, func(r string) bool {
+				return strings.Contains(r, "retrysafe_steps (MyISAM)")
+			}) {
+				t.Errorf("got %q, want the table that is not InnoDB's", got)
+			}
+		})
+	}
+}
+
+func risksOf(t *testing.T, s *Store) (settings []string) {
+	t.Helper()
+	risks, err := s.Risks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range risks {
+		if r.Loses == "" || r.Remedy == "" {
+			t.Errorf("%s: it says neither what it loses, nor what to do", r.Setting)
+		}
+		settings = append(settings, r.Setting)
+	}
+	return settings
+}
+
+// The binary log's format STATEMENT cannot be used, and the error says what to do.
+func TestStatementFormatSaysSo(t *testing.T) {
+	t.Parallel()
+	server := servers.StartMariaDB(t, servers.MariaDBOptions{Settings: map[string]string{"log-bin": "log"}})
+	dsn := server.Database(t)
+	execute(t, openAt(t, dsn, Options{}), "SET GLOBAL binlog_format = STATEMENT")
+	s := openOn(t, openPool(t, dsn), Options{}) // sessions that begin later have it
+	if _, err := s.Claim(t.Context(), params("k")); err == nil || !strings.Contains(err.Error(), "ROW or MIXED") {
+		t.Errorf("got %v, want what to do", err)
+	}
+}

@@ -1,0 +1,1 @@
+CALL {{add_days}} ({{rows: ?}})

@@ -1,0 +1,1 @@
+DELETE FROM {{older}} WHERE k = {{rows: ? AND first_fence + 0 = ?}}

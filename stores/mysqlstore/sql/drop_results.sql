@@ -1,0 +1,1 @@
+DELETE FROM {{results}} WHERE ended_at = {{rows: ? AND k = ?}}

@@ -1,0 +1,2 @@
+-- Drops the steps of a record.
+DELETE FROM {{steps}} WHERE k = {{rows: ? AND first_fence = ?}}

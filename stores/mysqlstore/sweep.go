@@ -1,0 +1,142 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// piece is how many records are deleted in one transaction, which takes less time than a claim under load.
+const piece = 200
+
+// sweeper is what a Store knows of sweeping.
+type sweeper struct {
+	pass       sync.Mutex // one pass at a time; it guards what follows
+	maintained time.Time  // when the partitions were
+}
+
+// Sweep deletes up to limit records that are past their retention, in small transactions, and returns how many. Now and
+// then it makes the partitions of the next days, and drops those whose answers may not be read any more. It pauses for
+// half of the time, so that claims are not slowed down. One process at a time sweeps; in the others Sweep returns 0. It
+// may be called by many goroutines at once, and returns an error when ctx ends.
+func (s *Store) Sweep(ctx context.Context, limit int) (swept int, err error) {
+	if err := ctx.Err(); err != nil || limit <= 0 {
+		return 0, err
+	}
+	s.sweeper.pass.Lock()
+	defer s.sweeper.pass.Unlock()
+	err = s.with(ctx, func(c *conn) error {
+		return locked(ctx, c, lockName("sweep", s.options.Database), 0, func() error {
+			if err := s.maintainPartitions(ctx); err != nil {
+				return err
+			}
+			swept, err = s.sweepAll(ctx, c, limit)
+			return err
+		})
+	})
+	switch {
+	case errors.Is(err, errLocked):
+		return 0, nil
+	case err != nil:
+		return swept, fmt.Errorf("sweep: %w", explain(err))
+	}
+	return swept, nil
+}
+
+// source is a table that is swept, and the statements for that.
+type source struct{ due, lock, deletion *statement }
+
+func (s *Store) sweepAll(ctx context.Context, c *conn, limit int) (swept int, err error) {
+	for _, from := range []source{
+		{s.sql.dueClaims, s.sql.sweepClaims, s.sql.deleteClaims},
+		{s.sql.dueOlder, s.sql.sweepOlder, s.sql.deleteOlder},
+	} {
+		for swept < limit {
+			n, began := min(limit-swept, piece), time.Now()
+			p, err := s.sweepPiece(ctx, c, from, n)
+			if swept += len(p.gone); err != nil {
+				return swept, err
+			}
+			if p.due < n || len(p.gone)+len(p.later) == 0 { // nothing more is due, or all of it is locked
+				break
+			}
+			rest(ctx, time.Since(began))
+		}
+	}
+	return swept, nil
+}
+
+// pieceSwept is what a transaction has swept.
+type pieceSwept struct {
+	due                int  // how many records were
+	gone, steps, later rows // those that were deleted, those of them with steps, those that are due later
+}
+
+// sweepPiece deletes up to n of the records whose minute has come, if they have expired; the others get the minute in
+// which they do.
+func (s *Store) sweepPiece(ctx context.Context, c *conn, from source, n int) (p pieceSwept, err error) {
+	var keys rows
+	err = s.query(ctx, c, from.due, rows{{n}}, func(row *sql.Rows) error {
+		var k sql.RawBytes
+		var firstFence int64
+		err := row.Scan(&k, &firstFence)
+		keys = append(keys, []any{slices.Clone([]byte(k)), firstFence})
+		return err
+	})
+	if err != nil || len(keys) == 0 {
+		return p, err
+	}
+	p.due = len(keys)
+	if _, err := c.ExecContext(ctx, "START TRANSACTION"); err != nil {
+		return p, err
+	}
+	if err := s.query(ctx, c, from.lock, keys, p.read); err != nil {
+		return pieceSwept{}, err
+	}
+	for _, part := range []struct {
+		*statement
+		rows
+	}{{from.deletion, p.gone}, {s.sql.dropSteps, p.steps}, {s.sql.lookLater, p.later}} {
+		if len(part.rows) == 0 {
+			continue
+		}
+		if err := s.exec(ctx, c, part.statement, part.rows); err != nil {
+			return pieceSwept{}, err
+		}
+	}
+	if _, err := c.ExecContext(ctx, "COMMIT"); err != nil {
+		return pieceSwept{}, err
+	}
+	return p, nil
+}
+
+// read decides what becomes of a record that was locked.
+func (p *pieceSwept) read(row *sql.Rows) error {
+	var k sql.RawBytes
+	var firstFence, saved, deadline, now int64
+	if err := row.Scan(&k, &firstFence, &saved, &deadline, &now); err != nil {
+		return err
+	}
+	key := slices.Clone([]byte(k))
+	if deadline > now {
+		p.later = append(p.later, []any{key, deadline / minute})
+		return nil
+	}
+	p.gone = append(p.gone, []any{key, firstFence})
+	if saved > 0 {
+		p.steps = append(p.steps, []any{key, firstFence})
+	}
+	return nil
+}
+
+// rest waits for as long as the server was busy with a piece, so that sweeping takes half of its time at most.
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,164 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/go-sql-driver/mysql"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
+)
+
+func TestMain(m *testing.M) {
+	torture.Main(tortured())
+	os.Exit(m.Run())
+}
+
+// What it would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T) {
+	t.Parallel()
+	tortured().Torture(t, soak.Times(t, 50))
+}
+
+func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+
+// What it would see: TestRaceSeesMutants.
+func TestSoakRace(t *testing.T) {
+	t.Parallel()
+	tortured().Race(t, soak.Times(t, 1000))
+}
+
+func TestRaceSeesMutants(t *testing.T) {
+	t.Parallel()
+	tortured().RaceSees(t, "rows not locked", 1000)
+}
+
+func tortured() torture.Subject {
+	return torture.Subject{
+		Place: func(t *testing.T) string {
+			dsn := shared.Get(t).Database(t)
+			openAt(t, dsn, Options{}).Close()
+			return dsn
+		},
+		Open: func(ctx context.Context, place, mutant string) (retrysafe.Store, error) {
+			db, err := sql.Open("mysql", place)
+			if err != nil {
+				return nil, err
+			}
+			db.SetMaxOpenConns(6)
+			s, err := New(ctx, db, Options{})
+			if err != nil || mutant == "" {
+				return s, err
+			}
+			return mutations()[mutant](s)
+		},
+		Mutants:        slices.Sorted(maps.Keys(mutations())),
+		FencesAreClock: true,
+	}
+}
+
+// mutations break a store, so that the checks have something to see. What is done both directly and in batches is
+// broken in both.
+func mutations() map[string]func(s *Store) (retrysafe.Store, error) {
+	in := func(st func(q *statements) *statement, old, instead string) func(s *Store) error {
+		return func(s *Store) error { return st(s.sql).mutate(old, instead) }
+	}
+	all := func(mutants ...func(s *Store) error) func(s *Store) (retrysafe.Store, error) {
+		return func(s *Store) (retrysafe.Store, error) {
+			for _, mutate := range mutants {
+				if err := mutate(s); err != nil {
+					return nil, err
+				}
+			}
+			return s, nil
+		}
+	}
+	lock := func(q *statements) *statement { return q.lock }
+	insert := func(q *statements) *statement { return q.insert }
+	write := func(q *statements) *statement { return q.write }
+	extend := func(q *statements) *statement { return q.extend }
+	return map[string]func(s *Store) (retrysafe.Store, error){
+		"rows not locked":                 all(in(lock, "FOR UPDATE", ""), inProcedure("FOR UPDATE", "")),
+		"time of a claim too late":        all(in(lock, clock+",", clock+" + 30000,")),
+		"a key with a record is inserted": all(in(insert, "INSERT IGNORE", "REPLACE")),
+		"lease of a new key too short":    all(in(insert, "fence + ?", "fence - 3600000000 + ?")),
+		"fence of a take-over not saved":  all(in(write, "fence = VALUES(fence)", "fence = fence")),
+		"end of an attempt not saved": all(in(write, "state = VALUES(state)", "state = state"),
+			inProcedure("state = new_state", "state = state")),
+		"heartbeat not saved": all(in(write, "ends_at = VALUES(ends_at)", "ends_at = ends_at"),
+			in(extend, "ends_at = "+lateClock+" +", "ends_at = ends_at + 0 *")),
+		"complete without fence and owner":  func(s *Store) (retrysafe.Store, error) { return anyLease{Store: s}, nil },
+		"procedure without fence and owner": all(inProcedure("AND owner = the_owner AND fence = the_fence", "")),
+		"extend without fence and owner":    all(in(extend, "AND owner = ? AND fence = ?", "AND ? <> '' AND ? <> 0")),
+		"sweep too early":                   sweepingEarly,
+	}
+}
+
+// inProcedure has a store call a procedure of its own, which is the one of the migration with a change. All processes
+// of a mutant make the same one.
+func inProcedure(old, instead string) func(s *Store) error {
+	return func(s *Store) error {
+		all, err := Migrations(s.options.Database)
+		if err != nil {
+			return err
+		}
+		name := inDatabase("{{complete}}", s.options.Database)
+		for _, text := range all[0].statements() {
+			if _, after, is := strings.Cut(text, "CREATE PROCEDURE "+name); is && strings.Contains(after, old) {
+				text = "CREATE PROCEDURE IF NOT EXISTS " + name + "_mutant" + strings.ReplaceAll(after, old, instead)
+				_, err := s.db.Exec(text)
+				return errors.Join(err, s.sql.complete.mutate(name, name+"_mutant"))
+			}
+		}
+		return fmt.Errorf("the procedure does not say %q", old)
+	}
+}
+
+func sweepingEarly(s *Store) (retrysafe.Store, error) {
+	return s, errors.Join(s.sql.dueClaims.mutate(clock, clock+" + 3600000000"),
+		s.sql.sweepClaims.mutate(", "+clock, ", "+clock+" + 3600000000"))
+}
+
+// mutate changes what a statement says.
+func (s *statement) mutate(old, instead string) error {
+	var text []string
+	for _, p := range s.parts {
+		text = append(text, strings.ReplaceAll(p, old, instead))
+	}
+	row := strings.ReplaceAll(s.row, old, instead)
+	if slices.Equal(text, s.parts) && row == s.row {
+		return fmt.Errorf("no statement says %q", old)
+	}
+	s.parts, s.row = text, row
+	return nil
+}
+
+// anyLease completes under the lease that the key has, whichever it is given.
+type anyLease struct{ *Store }
+
+func (s anyLease) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	err := s.read(ctx, func(c *conn) error {
+		d := l.Key.Digest()
+		text := fmt.Sprintf("SELECT owner, fence FROM {{claims}} WHERE k = %s", appendLiteral(nil, d[:]))
+		var owner []byte
+		err := c.QueryRowContext(ctx, inDatabase(text, s.options.Database)).Scan(&owner, &l.Fence)
+		copy(l.Owner[:], owner)
+		return err
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return retrysafe.ErrLeaseLost
+	}
+	if err != nil {
+		return err
+	}
+	return s.Store.Complete(ctx, l, r, keep)
+}

@@ -1,0 +1,167 @@
+package natsstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+func TestBucketMustExist(t *testing.T) {
+	t.Parallel()
+	_, err := New(t.Context(), connect(t, shared.Get(t).URL()), Options{Bucket: "none"})
+	if !errors.Is(err, ErrNoBucket) || !strings.Contains(fmt.Sprint(err), "CreateBucket") {
+		t.Errorf("New = %v, want ErrNoBucket and what to do", err)
+	}
+	for _, name := range []string{"a.b", "a b", "*", "ä"} {
+		if _, err := New(t.Context(), connect(t, shared.Get(t).URL()), Options{Bucket: name}); err == nil {
+			t.Errorf("the name %q was accepted", name)
+		}
+	}
+}
+
+func TestCreateBucketMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	c, err := s.Claim(t.Context(), params("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []BucketOptions{{}, {MaxBytes: 1 << 30}} {
+		o.Bucket = s.options.Bucket
+		if err := CreateBucket(t.Context(), s.js, o); err != nil {
+			t.Errorf("CreateBucket again, with %+v: %v", o, err)
+		}
+	}
+	if err := s.Extend(t.Context(), c.Lease, time.Hour); err != nil {
+		t.Errorf("the claim of before: %v", err)
+	}
+}
+
+// Each of these settings breaks the contract. Seen to fail with each line of checkConfig taken out, and with each
+// half of the comparison of republish.
+func TestUnsafeBucketsAreRefused(t *testing.T) {
+	t.Parallel()
+	js := connect(t, shared.Get(t).URL())
+	made := 0
+	for setting, change := range map[string]func(*jetstream.StreamConfig){
+		"allow_direct":         func(c *jetstream.StreamConfig) { c.AllowDirect = true },
+		"allow_msg_ttl":        func(c *jetstream.StreamConfig) { c.AllowMsgTTL = false },
+		"max_msgs_per_subject": func(c *jetstream.StreamConfig) { c.MaxMsgsPerSubject = 2 },
+		"max_age":              func(c *jetstream.StreamConfig) { c.MaxAge = time.Hour },
+		"discard":              func(c *jetstream.StreamConfig) { c.Discard = jetstream.DiscardOld },
+		"retention":            func(c *jetstream.StreamConfig) { c.Retention = jetstream.InterestPolicy },
+		"copies":               func(c *jetstream.StreamConfig) { c.Sources = []*jetstream.StreamSource{{Name: "other"}} },
+		"no_ack":               func(c *jetstream.StreamConfig) { c.NoAck = true },
+		"subject_transform": func(c *jetstream.StreamConfig) {
+			c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "$KV.x.>", Destination: "$KV.y.>"}
+		},
+		"republish":          func(c *jetstream.StreamConfig) { c.RePublish = nil },
+		"does not republish": func(c *jetstream.StreamConfig) { c.RePublish.Source = c.Subjects[0] },
+		"no waiter":          func(c *jetstream.StreamConfig) { c.RePublish.Destination = "elsewhere.>" },
+		"max_msg_size":       func(c *jetstream.StreamConfig) { c.MaxMsgSize = 1000 },
+	} {
+		made++
+		bucket := fmt.Sprint("unsafe-", made) // without the setting, which the error must name
+		c := streamConfig(BucketOptions{Bucket: bucket})
+		change(&c)
+		if _, err := js.CreateStream(t.Context(), c); err != nil {
+			t.Fatalf("%s: %v", setting, err)
+		}
+		_, err := New(t.Context(), js, Options{Bucket: bucket})
+		if !errors.Is(err, ErrUnsafeBucket) || !strings.Contains(err.Error(), setting) {
+			t.Errorf("%s: New = %v, want ErrUnsafeBucket that names it", setting, err)
+		}
+		if err := js.DeleteStream(t.Context(), streamName(bucket)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A full bucket deletes nothing, and takes new keys again once there is room.
+// Seen to fail with discard "old" in streamConfig and checkConfig, and with storeFailed taken out of classify.
+func TestFullBucketRefusesNewKeys(t *testing.T) {
+	t.Parallel()
+	js := connect(t, shared.Get(t).URL())
+	s := open(t, js, Options{Bucket: newBucket(t, js, BucketOptions{MaxBytes: 20_000})})
+	var taken []retrysafe.Lease
+	for i := 0; ; i++ {
+		c, err := s.Claim(t.Context(), params(fmt.Sprint(i)))
+		if errors.Is(err, retrysafe.ErrStoreFull) {
+			break
+		}
+		if err != nil || i > 1000 {
+			t.Fatalf("%d claims: %v, want ErrStoreFull", i, err)
+		}
+		taken = append(taken, c.Lease)
+	}
+	for _, l := range taken {
+		if c, err := s.Claim(t.Context(), params(l.Key.ID)); err != nil || c.Verdict != retrysafe.InFlight {
+			t.Fatalf("a key that was taken: %v, %v", c.Verdict, err)
+		}
+	}
+	for _, l := range taken[:len(taken)/2] {
+		if err := s.reads.Purge(t.Context(), jetstream.WithPurgeSubject(s.recordSubject(l.Key.Digest()))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Claim(t.Context(), params("another")); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// Seen to fail with each case of risksOf taken out.
+func TestRisksAreNamed(t *testing.T) {
+	t.Parallel()
+	js := connect(t, shared.Get(t).URL())
+	for _, o := range []struct {
+		BucketOptions
+		want []string
+	}{
+		{BucketOptions{}, []string{"num_replicas: 1", "sync_interval"}},
+		{BucketOptions{Storage: jetstream.MemoryStorage}, []string{"num_replicas: 1", "storage: memory"}},
+	} {
+		s := open(t, js, Options{Bucket: newBucket(t, js, o.BucketOptions)})
+		found, err := s.Risks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantRisks(t, found, o.want...)
+	}
+	config := streamConfig(BucketOptions{Replicas: 3})
+	info := &jetstream.StreamInfo{Config: config, Cluster: &jetstream.ClusterInfo{
+		Replicas: []*jetstream.PeerInfo{{}, {Offline: true}},
+	}}
+	wantRisks(t, risksOf(info), "sync_interval", "1 of 3 replicas offline")
+	if lost := risksOf(info)[0].Loses; !strings.Contains(lost, "majority") {
+		t.Errorf("three replicas on disk: %s", lost)
+	}
+	config.Discard = jetstream.DiscardOld
+	wantRisks(t, risksOf(&jetstream.StreamInfo{Config: config}), "discard", "sync_interval")
+	info.Config.PersistMode, info.Config.MaxAge = jetstream.AsyncPersistMode, time.Hour
+	wantRisks(t, risksOf(info), "max_age", "persist_mode", "offline")
+	info.Config.AllowDirect, info.Cluster = true, nil
+	wantRisks(t, risksOf(info), "allow_direct", "persist_mode")
+	info.Config.AllowDirect, info.Config.Storage, info.Config.MaxAge = false, jetstream.MemoryStorage, 0
+	wantRisks(t, risksOf(info), "storage: memory")
+	if lost := risksOf(info)[0].Loses; !strings.Contains(lost, "majority") {
+		t.Errorf("three replicas in memory: %s", lost)
+	}
+}
+
+func wantRisks(t *testing.T, found []retrysafe.Risk, settings ...string) {
+	t.Helper()
+	if len(found) != len(settings) {
+		t.Fatalf("risks: %v, want %v", found, settings)
+	}
+	for i, r := range found {
+		if !strings.Contains(r.Setting, settings[i]) || r.Loses == "" || r.Remedy == "" {
+			t.Errorf("risk: %v, want one about %s", r, settings[i])
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package natsstore
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// full is an entry with a value in every field that is packed.
+func full() *entry {
+	r := record{
+		Record: storekit.Record{
+			State: retrysafe.Failed, Owner: retrysafe.NewOwner(), Fence: 7, FirstFence: 6, Attempt: 2,
+			ClaimedAt: 100, EndsAt: 200,
+			Keep: storekit.Keep{Replay: 1, Key: 2, Audit: 3}, Code: -5, Omitted: true, Fingerprint: "raw1:x",
+			Meta: []byte("meta"), Body: []byte("body"),
+		},
+		lapsed: true,
+		steps:  []retrysafe.StepResult{{Name: "a", Data: []byte("1")}, {Name: "b"}},
+	}
+	older := r
+	older.Fence, older.Meta, older.steps = 3, nil, nil
+	return &entry{record: r, key: retrysafe.Key{Scope: "s", ID: "\x00i"}, older: []record{older}, at: 1000}
+}
+
+// Seen to fail with each field of appendHead packed as zero, and the state as pending.
+func TestEntriesComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
+	e := full()
+	got, content, err := unpackHead(e.packContent(e.packHead(0)), e.at)
+	if err == nil {
+		err = got.unpackContent(content)
+	}
+	if err != nil || !reflect.DeepEqual(got, e) {
+		t.Errorf("got %+v, %v; want %+v", got, err, e)
+	}
+	e.claimedNow, e.endsFromNow = true, true
+	got, _, err = unpackHead(e.packHead(0), e.at)
+	if err != nil || got.ClaimedAt != 1100 || got.EndsAt != 1200 || got.claimedNow || got.endsFromNow {
+		t.Errorf("relative instants: got %+v, %v", got, err)
+	}
+	if size := e.contentSize(); size < len(e.packContent(nil)) {
+		t.Errorf("the content is larger than %d bytes", size)
+	}
+}
+
+// Damage is an error, and no panic. Seen to fail with count returning what it has read.
+func FuzzUnpack(f *testing.F) {
+	whole := full().packContent(full().packHead(0))
+	f.Add(whole)
+	for i := range whole {
+		f.Add(whole[:i])
+	}
+	f.Add(append(bytes.Clone(whole), 0))
+	f.Add([]byte{format, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, content, err := unpackHead(b, 1)
+		if err == nil {
+			err = e.unpackContent(content)
+		}
+		if err != nil && !errors.Is(err, errFormat) {
+			t.Error(err)
+		}
+		if err != nil || e.parts.count > 0 {
+			return
+		}
+		again, rest, err := unpackHead(e.packContent(e.packHead(0)), 1)
+		if err == nil {
+			err = again.unpackContent(rest)
+		}
+		if err != nil || !reflect.DeepEqual(again.record, e.record) {
+			t.Errorf("%v: %+v came back as %+v", err, e, again)
+		}
+	})
+}
+
+// A large answer is kept in parts, which go with the version that they belong to.
+// Seen to fail with the old parts left by try, and with the same name for the parts of all versions: they were deleted
+// while they were needed.
+func TestPartsGoWithTheirVersion(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	parts := func() int {
+		info, err := s.reads.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int(info.State.Msgs) - 1
+	}
+	c, err := s.Claim(t.Context(), params("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := retrysafe.StepResult{Name: "a", Data: make([]byte, 3<<20)}
+	for range 2 { // the second one, after Extend, writes all parts anew
+		if err := s.Checkpoint(t.Context(), c.Lease, step); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Extend(t.Context(), c.Lease, 1<<40); err != nil {
+			t.Fatal(err)
+		}
+		if n := parts(); n != 4 {
+			t.Errorf("%d parts for 3 MiB, want 4", n)
+		}
+	}
+	if err := s.Complete(t.Context(), c.Lease, retrysafe.Result{Body: step.Data}, retrysafe.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := parts(); n != 7 {
+		t.Errorf("%d parts for 6 MiB, want 7", n)
+	}
+	purge := retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"}
+	if err := s.Purge(t.Context(), c.Lease.Key.Digest(), purge); err != nil {
+		t.Fatal(err)
+	}
+	if n := parts(); n != 0 {
+		t.Errorf("%d parts after Purge, want 0", n)
+	}
+}

@@ -1,0 +1,39 @@
+package natsstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/storetest"
+)
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	again := func() jetstream.JetStream { return connect(t, shared.Get(t).URL()) }
+	runContractOn(t, again(), again, BucketOptions{}, 6)
+}
+
+// runContractOn runs the suite in one bucket, which is emptied for each rule. All stores share a connection, but those
+// that are opened again.
+func runContractOn(t *testing.T, js jetstream.JetStream, again func() jetstream.JetStream, o BucketOptions, walks int) {
+	t.Helper()
+	o.Bucket = newBucket(t, js, o)
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store {
+			s := open(t, js, Options{Bucket: o.Bucket})
+			if err := s.reads.Purge(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		},
+		Age: func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+		Reopen: func(*testing.T, retrysafe.Store) retrysafe.Store {
+			return open(t, again(), Options{Bucket: o.Bucket})
+		},
+		Walks: walks,
+	})
+}

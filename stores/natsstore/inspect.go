@@ -1,0 +1,150 @@
+package natsstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// Inspect returns the records that are kept of a key, the newest first.
+func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	found := []retrysafe.Record{}
+	err := s.update(ctx, d, nil, func(e *entry, now storekit.Instant) (*entry, bool, error) {
+		found = found[:0]
+		for _, r := range e.all() {
+			if r.State != 0 && r.Readable(now) {
+				found = append(found, r.forPeople(e.key, now))
+			}
+		}
+		return nil, false, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("natsstore: inspect %s: %w", d, err)
+	}
+	return found, nil
+}
+
+// List returns up to p.Limit records, the newest first, without Meta, Body and steps.
+//
+// A bucket has no order but that of its keys: each call reads every entry of the bucket, with the answers in it, from
+// one of the servers. That takes about a second for 100,000 records of 500 bytes, and as much network as the bucket is
+// large. Claims go on meanwhile; what changes while the list is read may be missing or be in its old state.
+func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	p = storekit.ListParams(p)
+	var found []retrysafe.Record
+	err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) {
+		if r.FirstFence >= p.Before || p.State != 0 && r.State != p.State || p.Scope != nil && k.Scope != *p.Scope {
+			return
+		}
+		r.Meta, r.Body = nil, nil
+		found = append(found, r.View(k, now))
+		if len(found) >= 4*p.Limit {
+			found = firstPage(found, p.Limit)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("natsstore: list: %w", err)
+	}
+	return firstPage(found, p.Limit), nil
+}
+
+// firstPage returns the newest of the records, and those with the same FirstFence as the last of them.
+func firstPage(found []retrysafe.Record, limit int) []retrysafe.Record {
+	slices.SortFunc(found, func(a, b retrysafe.Record) int { return cmp.Compare(b.FirstFence, a.FirstFence) })
+	for limit < len(found) && found[limit].FirstFence == found[limit-1].FirstFence {
+		limit++
+	}
+	return append([]retrysafe.Record{}, found[:min(limit, len(found))]...)
+}
+
+// Stats counts the records that Inspect would show. It reads the whole bucket, as List does. Bytes is the space on one
+// server, with entries of released keys and expired records, which the servers delete an hour after they have ended.
+func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
+	var stats retrysafe.Stats
+	err := s.scan(ctx, func(_ retrysafe.Key, r *record, now storekit.Instant) {
+		switch r.State {
+		case retrysafe.Pending:
+			stats.Pending++
+			if !r.LeaseRuns(now) {
+				stats.Abandoned++
+			}
+		case retrysafe.Released:
+			stats.Released++
+		case retrysafe.Succeeded:
+			stats.Succeeded++
+		case retrysafe.Failed:
+			stats.Failed++
+		}
+	})
+	if err == nil {
+		var info *jetstream.StreamInfo
+		if info, err = s.clock.stream.Info(ctx); err == nil {
+			stats.Bytes = int64(info.State.Bytes)
+		}
+	}
+	if err != nil {
+		return retrysafe.Stats{}, fmt.Errorf("natsstore: stats: %w", err)
+	}
+	return stats, nil
+}
+
+// scan visits each record that people may read.
+func (s *Store) scan(ctx context.Context, visit func(k retrysafe.Key, r *record, now storekit.Instant)) error {
+	r, err := s.clock.ask(ctx)
+	if err != nil {
+		return err
+	}
+	bucket, err := s.js.KeyValue(ctx, s.options.Bucket)
+	if err != nil {
+		return err
+	}
+	watcher, err := bucket.Watch(ctx, "r.*")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = watcher.Stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case v, open := <-watcher.Updates():
+			switch {
+			case !open:
+				return cmp.Or(ctx.Err(), errors.New("the connection was closed before the listing was complete"))
+			case v == nil: // all there was has been sent
+				return ctx.Err()
+			case len(v.Value()) == 0:
+				continue
+			}
+			if err := visitEntry(v, r.ts, visit); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant,
+	visit func(k retrysafe.Key, r *record, now storekit.Instant),
+) error {
+	e, _, err := unpackHead(v.Value(), instantOf(v.Created()))
+	if err != nil {
+		return err
+	}
+	now = max(now, e.at)
+	for _, r := range e.all() {
+		if r.State != 0 && r.Readable(now) {
+			visit(e.key, r, now)
+		}
+	}
+	return nil
+}
+
+// ScansFully implements retrysafe.FullScanner: List and Stats read every record.
+func (s *Store) ScansFully() bool { return true }

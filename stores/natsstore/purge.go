@@ -1,0 +1,84 @@
+package natsstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// Purge drops the answer of a key, and its steps except the trail, to which it adds the step s. The bucket keeps no
+// older versions of a record, and a replica that is down drops its copy when it is back.
+//
+// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+	step = step.Clone()
+	var old parts
+	err := s.update(ctx, d, nil, func(e *entry, now storekit.Instant) (*entry, bool, error) {
+		next := e.next(now)
+		newest := next.newest(now)
+		switch {
+		case newest == nil:
+			return nil, false, retrysafe.ErrKeyUnknown
+		case !newest.State.Ended():
+			return nil, false, retrysafe.ErrNotEnded
+		}
+		if !newest.hasStep(step.Name) {
+			newest.steps = append(slices.Clip(newest.steps), step)
+		}
+		for _, r := range next.all() {
+			r.purge()
+		}
+		if e.parts.count > 0 {
+			old = e.parts
+		}
+		return next, false, nil
+	})
+	if err == nil {
+		err = s.mustDropParts(ctx, d, old)
+	}
+	if err != nil {
+		return fmt.Errorf("natsstore: purge %s: %w", d, err)
+	}
+	return nil
+}
+
+// mustDropParts deletes the parts of an answer that was dropped, and tries until Options.Timeout.
+func (s *Store) mustDropParts(ctx context.Context, d retrysafe.Digest, p parts) error {
+	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	for tries := 0; ; tries++ {
+		try, end := context.WithTimeout(limited, tryTimeout<<min(tries, 10))
+		err := s.dropParts(try, d, p)
+		end()
+		switch {
+		case err == nil:
+			return nil
+		case temporary(err) && pauseFor(limited, err, tries):
+			continue
+		}
+		return fmt.Errorf("the answer was dropped from the record, but not the parts in which it was stored, which stay in "+
+			"the bucket until their TTL has passed: %w", err)
+	}
+}
+
+// newest returns the newest record that people may read, or nil.
+func (e *entry) newest(now storekit.Instant) *record {
+	for _, r := range e.all() {
+		if r.State != 0 && r.Readable(now) {
+			return r
+		}
+	}
+	return nil
+}
+
+// purge drops the content of a record. The slice of its steps is a new one, since other versions share the old one.
+func (r *record) purge() {
+	r.Meta, r.Body, r.Keep.Replay = nil, nil, 0
+	r.steps = slices.DeleteFunc(slices.Clone(r.steps), func(s retrysafe.StepResult) bool {
+		return !strings.HasPrefix(s.Name, retrysafe.AuditStepPrefix)
+	})
+}

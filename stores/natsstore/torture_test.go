@@ -1,0 +1,166 @@
+package natsstore
+
+import (
+	"context"
+	"flag"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
+)
+
+// TestMain runs more tests concurrently than there are processors, because those of clusters mostly wait for elections.
+func TestMain(m *testing.M) {
+	torture.Main(tortured())
+	flag.Parse()
+	_ = flag.Set("test.parallel", "8")
+	os.Exit(m.Run())
+}
+
+// Seen to fail with a checkpoint of a saved step answered from memory, although the lease was lost. What else it would
+// see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T) {
+	t.Parallel()
+	tortured().Torture(t, soak.Times(t, 40))
+}
+
+func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+
+// The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no difference.
+// Seen to fail with judge returning time.Now() at once.
+func TestSoakTortureWithWrongClocks(t *testing.T) {
+	t.Parallel()
+	tortured().TortureWithWrongClocks(t, soak.Times(t, 20))
+}
+
+// What it would see: TestRaceSeesMutants.
+func TestSoakRace(t *testing.T) {
+	t.Parallel()
+	tortured().Race(t, soak.Times(t, 1000))
+}
+
+func TestRaceSeesMutants(t *testing.T) {
+	t.Parallel()
+	tortured().RaceSees(t, "writes without a condition", 1000)
+}
+
+// tortured is this store on the shared server, in a bucket of its own.
+func tortured() torture.Subject {
+	return torture.Subject{
+		Place: func(t *testing.T) string {
+			url := shared.Get(t).URL()
+			return url + " " + newBucket(t, connect(t, url), BucketOptions{})
+		},
+		Open: func(ctx context.Context, place, mutant string) (retrysafe.Store, error) {
+			url, bucket, _ := strings.Cut(place, " ")
+			conn, err := nats.Connect(url)
+			if err != nil {
+				return nil, err
+			}
+			js, err := jetstream.New(conn)
+			if err != nil {
+				return nil, err
+			}
+			s, err := New(ctx, js, Options{Bucket: bucket})
+			if err != nil || mutant == "" {
+				return s, err
+			}
+			return mutations()[mutant](s), nil
+		},
+		Mutants: slices.Sorted(maps.Keys(mutations())),
+		Now:     func() time.Time { return time.Now() },
+	}
+}
+
+// mutations break a store in one place each, so that the checks have something to see.
+func mutations() map[string]func(*Store) retrysafe.Store {
+	return map[string]func(*Store) retrysafe.Store{
+		"writes without a condition": func(s *Store) retrysafe.Store {
+			s.js = unconditional{s.js}
+			return s
+		},
+		"server's clock an hour ahead": func(s *Store) retrysafe.Store {
+			s.clock.stream = ahead{s.clock.stream}
+			return s
+		},
+		"time of storing ignored": func(s *Store) retrysafe.Store {
+			s.reads = early{s.reads}
+			return s
+		},
+		"extend without fence and owner":     func(s *Store) retrysafe.Store { return &anyLease{Store: s, extend: true} },
+		"checkpoint without fence and owner": func(s *Store) retrysafe.Store { return &anyLease{Store: s, checkpoint: true} },
+		"complete without fence and owner":   func(s *Store) retrysafe.Store { return &anyLease{Store: s, complete: true} },
+	}
+}
+
+type unconditional struct{ jetstream.JetStream }
+
+func (u unconditional) PublishMsg(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt,
+) (*jetstream.PubAck, error) {
+	delete(m.Header, jetstream.ExpectedLastSubjSeqHeader)
+	return u.JetStream.PublishMsg(ctx, m, o...)
+}
+
+type ahead struct{ jetstream.Stream }
+
+func (a ahead) Info(ctx context.Context, o ...jetstream.StreamInfoOpt) (*jetstream.StreamInfo, error) {
+	info, err := a.Stream.Info(ctx, o...)
+	if err == nil {
+		info.TimeStamp = info.TimeStamp.Add(time.Hour)
+	}
+	return info, err
+}
+
+type early struct{ jetstream.Stream }
+
+func (e early) GetLastMsgForSubject(ctx context.Context, subject string) (*jetstream.RawStreamMsg, error) {
+	msg, err := e.Stream.GetLastMsgForSubject(ctx, subject)
+	if err == nil {
+		msg.Time = msg.Time.Add(-time.Hour)
+	}
+	return msg, err
+}
+
+// anyLease takes any lease of a pending key for that of the attempt that has it.
+type anyLease struct {
+	*Store
+	extend, checkpoint, complete bool
+}
+
+func (a *anyLease) theirs(ctx context.Context, l retrysafe.Lease) retrysafe.Lease {
+	if e, err := a.read(ctx, l.Key.Digest()); err == nil && e.State == retrysafe.Pending {
+		l.Owner, l.Fence = e.Owner, e.Fence
+	}
+	return l
+}
+
+func (a *anyLease) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
+	if a.extend {
+		l = a.theirs(ctx, l)
+	}
+	return a.Store.Extend(ctx, l, d)
+}
+
+func (a *anyLease) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
+	if a.checkpoint {
+		l = a.theirs(ctx, l)
+	}
+	return a.Store.Checkpoint(ctx, l, step)
+}
+
+func (a *anyLease) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention,
+) error {
+	if a.complete {
+		l = a.theirs(ctx, l)
+	}
+	return a.Store.Complete(ctx, l, r, keep)
+}

@@ -1,0 +1,41 @@
+package pgstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Risks returns the settings of the server, of the database and of the pool's connections with which an acknowledged
+// claim or completion can be lost. It implements retrysafe.RiskReporter, needs no rights, and changes nothing. It
+// cannot see settings that are changed later, nor a failover to a server that does not replicate from this one.
+func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
+	var (
+		fsync, fullPages, commit, synchronous string
+		standbys                              int
+	)
+	err := s.pool.QueryRow(ctx, s.sql.risks).Scan(&fsync, &fullPages, &commit, &synchronous, &standbys)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: read the server's settings: %w", err)
+	}
+	var risks []retrysafe.Risk
+	add := func(is bool, setting, loses, remedy string) {
+		if is {
+			risks = append(risks, retrysafe.Risk{Setting: setting, Loses: loses, Remedy: remedy})
+		}
+	}
+	add(fsync == "off", "fsync = off",
+		"If the machine crashes, committed claims are lost and the database may be damaged.", "Set fsync to on.")
+	add(fullPages == "off", "full_page_writes = off",
+		"If the machine crashes while it writes a page, records may be damaged.", "Set full_page_writes to on.")
+	add(commit == "off", "synchronous_commit = off",
+		"If the server crashes, claims of the last moments are lost.",
+		"Set synchronous_commit to on for this role or database.")
+	add(commit != "off" && standbys > 0 && (synchronous == "" || commit == "local"),
+		fmt.Sprintf("%d standbys, synchronous_standby_names = '%s', synchronous_commit = %s", standbys, synchronous, commit),
+		"If the server fails over to a standby that lacks some commits, their claims are lost.",
+		"Set synchronous_standby_names, and synchronous_commit to on or remote_apply, "+
+			"or treat keys claimed just before a failover as outcome unknown.")
+	return risks, nil
+}

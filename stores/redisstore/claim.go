@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// Claim takes the key for one attempt, or reports who has it. A claim of a key that has ended, or is in flight, writes
+// nothing.
+//
+// It returns an error that wraps retrysafe.ErrStoreFull if the server has reached maxmemory. Keys that are there are
+// answered nevertheless.
+func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	if err := ctx.Err(); err != nil {
+		return retrysafe.Claim{}, err
+	}
+	c, err := s.claim(ctx, &p)
+	if err != nil {
+		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, explain(err))
+	}
+	return c, nil
+}
+
+func (s *Store) claim(ctx context.Context, p *retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
+	tail, err := newTail(p)
+	if err != nil {
+		return c, err
+	}
+	lease, keep := storekit.Micros(p.Lease), storekit.NewKeep(p.Keep)
+	takeOver := "0"
+	if p.TakeOver {
+		takeOver = "1"
+	}
+	key := s.key(p.Key.Digest())
+	args := []string{string(p.Owner[:]), micros(lease), micros(keep.Key), packKeep(keep), tail, takeOver}
+	answer, err := s.run(ctx, s.scripts.claim, key, args...)
+	if err == nil && isZero(answer) { // the record that is there moves to the older ones
+		answer, err = s.run(ctx, s.scripts.claim.withOlder(), key, args...)
+	}
+	if err != nil {
+		return c, err
+	}
+	if answer.IsInt64() {
+		now, err := answer.AsInt64()
+		return newClaim(p, now, now, lease, keep), err
+	}
+	parts, err := answer.ToArray()
+	if err != nil {
+		return c, err
+	}
+	return readClaim(p, parts, lease, keep)
+}
+
+func isZero(answer rueidis.RedisMessage) bool {
+	if !answer.IsInt64() {
+		return false
+	}
+	n, err := answer.AsInt64()
+	return err == nil && n == 0
+}
+
+// readClaim reads the answer of claim.lua.
+func readClaim(p *retrysafe.ClaimParams, parts []rueidis.RedisMessage, lease int64, keep storekit.Keep) (
+	c retrysafe.Claim, err error,
+) {
+	if len(parts) < 2 {
+		return c, errFormat
+	}
+	now, err := parts[0].AsInt64()
+	if err != nil {
+		return c, err
+	}
+	second, err := parts[1].AsInt64()
+	if err != nil {
+		return c, err
+	}
+	if len(parts) == 2 {
+		return newClaim(p, now, second, lease, keep), nil
+	}
+	b, err := parts[2].AsBytes()
+	if err != nil {
+		return c, err
+	}
+	r, err := decode(b)
+	if err != nil {
+		return c, err
+	}
+	c.Verdict, c.Record = retrysafe.Verdict(second), r.forClaim(now)
+	if c.Verdict == retrysafe.Acquired {
+		c.Lease = retrysafe.Lease{Key: p.Key, Owner: p.Owner, Fence: r.Fence}
+	}
+	return c, nil
+}
+
+// newClaim is the claim of a new record.
+func newClaim(p *retrysafe.ClaimParams, now storekit.Instant, fence, lease int64, keep storekit.Keep) retrysafe.Claim {
+	r := storekit.Record{
+		State: retrysafe.Pending, Owner: p.Owner, Fence: fence, FirstFence: fence, Attempt: 1, ClaimedAt: now,
+		EndsAt: min(now+min(lease, lastInstant), lastInstant), Keep: keep, Fingerprint: p.Fingerprint,
+	}
+	return retrysafe.Claim{
+		Verdict: retrysafe.Acquired,
+		Lease:   retrysafe.Lease{Key: p.Key, Owner: p.Owner, Fence: fence},
+		Record:  r.View(p.Key, now),
+	}
+}

@@ -1,0 +1,208 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+)
+
+// cluster is the cluster of all tests here, one after the other. Nodes that are killed by a signal lose nothing that
+// they have written to a file, synced or not.
+var cluster = servers.SharedRedisCluster{Options: servers.RedisClusterOptions{Settings: map[string]string{
+	"appendfsync": "no",
+}}}
+
+// clusterStores returns stores with a client each, on one prefix.
+func clusterStores(t testing.TB, c *servers.RedisCluster, n int, o Options) []*Store {
+	t.Helper()
+	o.Prefix = retrysafe.NewOwner().String() + ":"
+	var stores []*Store
+	for range n {
+		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: c.Addresses(), DisableCache: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		stores = append(stores, openOn(t, client, o))
+	}
+	return stores
+}
+
+// slot returns the slot of a record, which is that of its digest between the braces: CRC-16/XMODEM.
+func slot(id string) int {
+	crc := uint16(0)
+	for _, b := range []byte(params(id).Key.Digest().String()) {
+		crc ^= uint16(b) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return int(crc % 16384)
+}
+
+// busySlots returns slots with n keys each.
+func busySlots(slots, n int) map[int][]string {
+	found, bySlot := map[int][]string{}, map[int][]string{}
+	for i := 0; len(found) < slots; i++ {
+		id := fmt.Sprint("order-", i)
+		at := slot(id)
+		bySlot[at] = append(bySlot[at], id)
+		if len(bySlot[at]) == n {
+			found[at] = bySlot[at]
+		}
+	}
+	return found
+}
+
+func TestSoakCluster(t *testing.T) {
+	t.Parallel()
+	rounds := soak.Times(t, 1)
+	t.Run("slots move", func(t *testing.T) { testSlotsMove(t, rounds) })
+	t.Run("slots move with older records", testOlderMove)
+	t.Run("masters are replaced", func(t *testing.T) { testMastersReplaced(t, rounds) })
+}
+
+// While slots move from master to master, with half of their keys here and half there, each key runs once, every caller
+// gets its answer, and no call fails: the client follows. Seen to fail with claims that pass over the record (4416 of
+// 4608 runs were one too many), and with keys that were deleted instead of moved (48 answers were lost).
+func testSlotsMove(t *testing.T, rounds int) {
+	c := cluster.Get(t)
+	for range rounds {
+		callers := newCrowd(t, clusterStores(t, c, 3, Options{}))
+		for at, keys := range busySlots(16, 12) {
+			moveUnder(t, c, callers, at, keys)
+		}
+		n := callers.count(t)
+		if n.doubled+n.lost+len(callers.wrong)+len(callers.errs) > 0 || n.acknowledged != len(callers.keys) {
+			t.Fatalf("got %+v, %q, and errors %v", n, callers.wrong, callers.errs)
+		}
+	}
+}
+
+// moveUnder moves a slot while callers use its keys. A part of them is new in each stage of the move.
+func moveUnder(t *testing.T, c *servers.RedisCluster, callers *crowd, at int, keys []string) {
+	t.Helper()
+	part := len(keys) / 4
+	callers.ask(keys[:part])
+	masters := c.Masters(t)
+	from := slices.Index(masters, c.Owner(t, at))
+	m := c.BeginMove(t, at, masters[(from+1)%len(masters)])
+	callers.await()
+	callers.ask(keys[part : 2*part])
+	m.MoveKeys(t, part)
+	callers.await()
+	callers.ask(keys[2*part : 3*part])
+	for m.MoveKeys(t, 100) > 0 {
+	}
+	callers.await()
+	callers.ask(keys[3*part:])
+	m.Finish(t)
+	callers.await()
+}
+
+// Masters are killed, and their only replicas take their places although they were cut off before: calls that wait for the
+// replica are not acknowledged any more, their callers repeat them, and nothing is doubled or lost. Slots move between
+// the failovers. Seen to fail without WaitReplicas: 9 of 48 answers were lost.
+func testMastersReplaced(t *testing.T, rounds int) {
+	c := cluster.Get(t)
+	for range rounds {
+		callers := newCrowd(t, clusterStores(t, c, 3, Options{WaitReplicas: 1, WaitTimeout: 100 * time.Millisecond}))
+		busy := busySlots(6, 8)
+		for i, at := range slices.Sorted(maps.Keys(busy)) {
+			keys := busy[at]
+			if i%2 == 1 {
+				moveUnder(t, c, callers, at, keys)
+				continue
+			}
+			callers.ask(keys[:3])
+			master := c.Owner(t, at)
+			replica := c.ReplicasOf(t, master)[0]
+			c.Cut(t, replica)
+			callers.ask(keys[3:6])
+			callers.progress(100)
+			master.Kill(t)
+			c.Failover(t, replica)
+			callers.ask(keys[6:])
+			c.Repair(t)
+			callers.await()
+		}
+		n := callers.count(t)
+		if n.doubled+n.lost+len(callers.wrong) > 0 || n.acknowledged != len(callers.keys) {
+			t.Fatalf("got %+v, %q", n, callers.wrong)
+		}
+	}
+}
+
+// A key that is claimed anew, while people may still read its earlier record, has its records in two keys of the server.
+// When one of them has moved and the other has not, calls wait for the other; none fails, no record is lost, and the
+// cluster can go on moving. Seen to fail with the second key not named by the calls, but put together in the scripts.
+func testOlderMove(t *testing.T) {
+	c := cluster.Get(t)
+	s := clusterStores(t, c, 1, Options{})[0]
+	for at, keys := range busySlots(2, 2) {
+		for _, id := range keys {
+			renew(t, s, id, 2)
+		}
+		masters := c.Masters(t)
+		from := slices.Index(masters, c.Owner(t, at))
+		m := c.BeginMove(t, at, masters[(from+1)%len(masters)])
+		first, second := s.key(params(keys[0]).Key.Digest()), s.key(params(keys[1]).Key.Digest())+olderSuffix
+		m.Move(t, first, second)
+		var renewed sync.WaitGroup
+		for _, id := range keys {
+			impatient, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			_, err := s.Claim(impatient, params(id))
+			if !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(fmt.Sprint(err), "TRYAGAIN") {
+				t.Errorf("a claim while the records are apart: got %v, want it to wait", err)
+			}
+			cancel()
+			renewed.Go(func() { renew(t, s, id, 4) })
+		}
+		for m.MoveKeys(t, 100) > 0 {
+		}
+		m.Finish(t)
+		renewed.Wait()
+		for _, id := range keys {
+			records, err := s.Inspect(t.Context(), params(id).Key.Digest())
+			if err != nil || len(records) != 6 {
+				t.Errorf("%s has %d records (%v), want 6", id, len(records), err)
+			}
+		}
+	}
+}
+
+// renew claims and completes a key so often, with a record that holds the key for no time but is kept for people.
+func renew(t *testing.T, s *Store, id string, times int) {
+	p := params(id)
+	p.Keep = retrysafe.Retention{Replay: time.Microsecond, Key: time.Microsecond, Audit: time.Hour}
+	for range times {
+		p.Owner = retrysafe.NewOwner()
+		claim, err := s.Claim(t.Context(), p)
+		if err == nil && claim.Verdict != retrysafe.Acquired {
+			err = fmt.Errorf("the key is %v", claim.Verdict)
+		}
+		if err == nil {
+			err = s.Complete(t.Context(), claim.Lease, retrysafe.Result{}, p.Keep)
+		}
+		if err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}

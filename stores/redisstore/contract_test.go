@@ -1,0 +1,23 @@
+package redisstore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/storetest"
+)
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	server := shared.Get(t)
+	client := connect(t, server.Address())
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return openOn(t, client, Options{}) },
+		Age:  func(t *testing.T, s retrysafe.Store, d time.Duration) { age(t, s.(*Store), d) },
+		Reopen: func(t *testing.T, s retrysafe.Store) retrysafe.Store {
+			return openOn(t, connect(t, server.Address()), s.(*Store).options)
+		},
+		Walks: 6,
+	})
+}

@@ -1,0 +1,102 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+// shared is the server of all tests that do not harm it. It syncs nothing: no test here takes the power away.
+var shared = servers.SharedRedis{Options: servers.RedisOptions{Settings: map[string]string{"appendfsync": "no"}}}
+
+// connect returns a client for as long as the test runs.
+func connect(t testing.TB, address string) rueidis.Client {
+	t.Helper()
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// openOn returns a store that no other test sees, unless o has a prefix.
+func openOn(t testing.TB, c rueidis.Client, o Options) *Store {
+	t.Helper()
+	if o.Prefix == "" {
+		o.Prefix = retrysafe.NewOwner().String() + ":"
+	}
+	s, err := New(context.Background(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// openTest returns a store on the shared server.
+func openTest(t testing.TB) *Store {
+	t.Helper()
+	return openOn(t, connect(t, shared.Get(t).Address()), Options{})
+}
+
+// ageScript moves the instants of all records under a prefix, and the ends of their lifetimes, back by ARGV[2]
+// microseconds.
+const ageScript = `
+local d = tonumber(ARGV[2])
+local function aged(v)
+	if #v < 97 then return v end
+	local ends, claimed = struct.unpack('>I8', v, 28), struct.unpack('>I8', v, 68)
+	return v:sub(1, 27) .. struct.pack('>I8', math.max(ends - d, 0)) .. v:sub(36, 67)
+		.. struct.pack('>I8', math.max(claimed - d, 0)) .. v:sub(76)
+end
+for _, k in ipairs(redis.call('KEYS', ARGV[1] .. '{*')) do
+	local expires = redis.call('PEXPIRETIME', k)
+	if redis.call('TYPE', k).ok == 'list' then
+		for i, v in ipairs(redis.call('LRANGE', k, 0, -1)) do redis.call('LSET', k, i - 1, aged(v)) end
+	else
+		redis.call('SET', k, aged(redis.call('GET', k)), 'KEEPTTL')
+	end
+	redis.call('PEXPIREAT', k, math.floor(math.max(expires - d / 1000, 1)))
+end
+return 1`
+
+// age lets time pass by moving everything that is stored into the past, lifetimes of keys included: so a key that
+// expires too early is missed by the contract's tests.
+func age(t testing.TB, s *Store, d time.Duration) {
+	t.Helper()
+	script := rueidis.NewLuaScript(ageScript)
+	args := []string{s.options.Prefix, micros(d.Microseconds())}
+	if err := script.Exec(context.Background(), s.client, nil, args).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func params(id string) retrysafe.ClaimParams {
+	return retrysafe.ClaimParams{
+		Key:         retrysafe.Key{Scope: "tenant", ID: id},
+		Fingerprint: "raw1:one",
+		Owner:       retrysafe.NewOwner(),
+		Lease:       time.Minute,
+	}
+}
+
+// together runs work in so many goroutines, and fails the test with the errors that it returns.
+func together(t testing.TB, n int, work func(worker int) error) {
+	t.Helper()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = work(i) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}

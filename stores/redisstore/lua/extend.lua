@@ -1,0 +1,14 @@
+#!lua flags=allow-oom
+-- Makes a lease run afresh. ARGV: 1 owner and fence, 2 microseconds from now. Returns 1, or 0 if the lease is lost.
+local h = redis.call('GETRANGE', KEYS[1], 0, 58)
+if h:sub(4, 27) ~= ARGV[1] or h:byte(2) ~= 1 then return 0 end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local ended, _, key = struct.unpack('>I8I8I8', h, 28)
+if now >= ended + key then return 0 end
+local ends = now + ARGV[2]
+if ends > 9007199254740991 then ends = 9007199254740991 end
+redis.call('SETRANGE', KEYS[1], 27, struct.pack('>I8', ends))
+redis.call('PEXPIREAT', KEYS[1], math.floor((ends + key) / 1000) + 600000)
+if ends <= now and h:byte(3) > 1 then redis.call('SPUBLISH', KEYS[1], '') end
+return 1

@@ -1,0 +1,21 @@
+#!lua flags=allow-oom
+-- Gives a key up. ARGV: 1 owner and fence. Returns 1, also if no attempt has the key, or 0 if the lease is lost.
+local h = redis.call('GETRANGE', KEYS[1], 0, 96)
+local state = h:byte(2)
+if not state or state == 0 or state == 2 then return 1 end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local ended, _, key = struct.unpack('>I8I8I8', h, 28)
+if now >= ended + key then return 1 end
+if state > 2 or h:sub(4, 27) ~= ARGV[1] then return 0 end
+local watched = h:byte(3) > 1
+if struct.unpack('>I4', h, 80) == 0 then
+	-- Only the fence stays, and whether there are watches. Watches hold for an hour.
+	redis.call('SET', KEYS[1], '\1\0' .. h:sub(3, 27),
+		'PXAT', math.floor(now / 1000) + (watched and 3600000 or 600000))
+else
+	redis.call('SETRANGE', KEYS[1], 1, '\2' .. h:sub(3, 27) .. struct.pack('>I8', now))
+	redis.call('PEXPIREAT', KEYS[1], math.floor((now + key) / 1000) + 600000)
+end
+if watched then redis.call('SPUBLISH', KEYS[1], '') end
+return 1

@@ -1,0 +1,115 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// Settings of Redis that decide what it may lose.
+const (
+	appendOnly     = "appendonly"
+	appendFsync    = "appendfsync"
+	evictionPolicy = "maxmemory-policy"
+	minReplicas    = "min-replicas-to-write"
+)
+
+// master is what a server that takes writes says of itself.
+type master struct {
+	address  string
+	version  string            // "" if it does not say
+	replicas int               // how many are connected
+	settings map[string]string // empty if they could not be read
+	unread   error             // why they could not be
+}
+
+// major returns the first number of the version.
+func (m *master) major() int {
+	first, _, _ := strings.Cut(m.version, ".")
+	n, _ := strconv.Atoi(first)
+	return n
+}
+
+// evicts reports whether the server is known to delete keys to make room for others.
+func (m *master) evicts() bool {
+	return cmp.Or(m.settings[evictionPolicy], "noeviction") != "noeviction"
+}
+
+// masters returns the servers that take writes: one, or those of a cluster.
+func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) {
+	if s.client.Mode() != rueidis.ClientModeCluster {
+		// Nodes of a client behind Sentinel would be connections to the present master only.
+		return map[string]rueidis.Client{"the server": s.client}, nil
+	}
+	nodes := s.client.Nodes()
+	for address, node := range nodes {
+		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", address, err)
+		}
+		if name, err := role[0].ToString(); err != nil || name != "master" {
+			delete(nodes, address)
+		}
+	}
+	return nodes, nil
+}
+
+// readMasters reads what the masters say of themselves, in the order of their addresses.
+func (s *Store) readMasters(ctx context.Context) ([]*master, error) {
+	nodes, err := s.masters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []*master
+	for _, address := range slices.Sorted(maps.Keys(nodes)) {
+		m, err := readMaster(ctx, address, nodes[address])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func readMaster(ctx context.Context, address string, node rueidis.Client) (*master, error) {
+	m := &master{address: address}
+	info, err := node.Do(ctx, node.B().Info().Build()).ToString()
+	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	for line := range strings.Lines(info) {
+		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
+		case "redis_version":
+			m.version = value
+		case "connected_slaves":
+			m.replicas, _ = strconv.Atoi(value)
+		}
+	}
+	get := node.B().ConfigGet().Parameter(appendOnly, appendFsync, evictionPolicy, minReplicas).Build()
+	m.settings, m.unread = node.Do(ctx, get).AsStrMap()
+	if _, refused := rueidis.IsRedisErr(m.unread); m.unread != nil && !refused {
+		return nil, fmt.Errorf("%s: %w", address, m.unread)
+	}
+	return m, nil
+}
+
+// instant reads the answer of TIME.
+func instant(clock []string) (storekit.Instant, error) {
+	if len(clock) != 2 {
+		return 0, errFormat
+	}
+	seconds, err := strconv.ParseInt(clock[0], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	rest, err := strconv.ParseInt(clock[1], 10, 64)
+	return seconds*1_000_000 + rest, err
+}

@@ -1,0 +1,194 @@
+package redisstore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// lastInstant is the last one that a script can represent, since its numbers are doubles: in the year 2255.
+const lastInstant = 1<<53 - 1
+
+// Where the parts of a record are. Numbers are unsigned and big-endian. The scripts count from 1.
+//
+// A key that was released without steps keeps the first fenceEnd bytes, with a state of 0.
+const (
+	formatAt   = 0  // formatOne
+	stateAt    = 1  // of retrysafe.State
+	flagsAt    = 2  // omitted, watched
+	ownerAt    = 3  // 16 bytes
+	fenceAt    = 19 // 8 bytes
+	fenceEnd   = 27
+	endsAt     = 27 // instant: see storekit.Record
+	keepAt     = 35 // three windows of 8 bytes: Replay, Key, Audit
+	firstAt    = 59 // the first claim's fence, 8 bytes
+	claimedAt  = 67 // instant
+	attemptAt  = 75 // 4 bytes
+	stepsAt    = 79 // length of the steps, 4 bytes
+	codeAt     = 83 // 4 bytes, signed
+	metaAt     = 87 // length of Meta, 4 bytes
+	lengthsAt  = 91 // of scope, ID and fingerprint, 2 bytes each
+	headerSize = 97 // followed by fingerprint, scope, ID, steps, Meta, Body
+)
+
+// olderSuffix follows the key of a record in the name of the list that holds the key's older records.
+const olderSuffix = ":older"
+
+const (
+	formatOne = 1
+
+	omitted = 1
+	watched = 2 // ends of the attempt are published
+)
+
+var order = binary.BigEndian
+
+// record is a record as it was read.
+type record struct {
+	storekit.Record
+	key   retrysafe.Key
+	steps []retrysafe.StepResult
+}
+
+// errFormat is returned for values that no version known here has written.
+var errFormat = errors.New("redisstore: a record has an unknown format: was it written by a newer version, or by " +
+	"another program under the same prefix?")
+
+// isRecord reports whether b holds a record, and not only the fence of a key that was released.
+func isRecord(b string) bool { return len(b) > fenceEnd }
+
+// isWhole reports whether b has the header, the fingerprint, the scope and the ID.
+func isWhole(b string) bool {
+	if len(b) < headerSize {
+		return false
+	}
+	h := []byte(b[lengthsAt:headerSize])
+	return len(b) >= headerSize+int(order.Uint16(h))+int(order.Uint16(h[2:]))+int(order.Uint16(h[4:]))
+}
+
+// decode reads a record, of which everything behind the ID may be missing.
+func decode(b []byte) (*record, error) {
+	if len(b) < headerSize || b[formatAt] != formatOne {
+		return nil, errFormat
+	}
+	r := &record{Record: storekit.Record{
+		State:      retrysafe.State(b[stateAt]),
+		Owner:      retrysafe.Owner(b[ownerAt:fenceAt]),
+		Fence:      int64(order.Uint64(b[fenceAt:])),
+		FirstFence: int64(order.Uint64(b[firstAt:])),
+		Attempt:    int64(order.Uint32(b[attemptAt:])),
+		ClaimedAt:  int64(order.Uint64(b[claimedAt:])),
+		EndsAt:     int64(order.Uint64(b[endsAt:])),
+		Keep: storekit.Keep{
+			Replay: int64(order.Uint64(b[keepAt:])),
+			Key:    int64(order.Uint64(b[keepAt+8:])),
+			Audit:  int64(order.Uint64(b[keepAt+16:])),
+		},
+		Code:    int64(int32(order.Uint32(b[codeAt:]))),
+		Omitted: b[flagsAt]&omitted != 0,
+	}}
+	rest := b[headerSize:]
+	take := func(n int) []byte {
+		n = min(n, len(rest))
+		taken := rest[:n:n]
+		rest = rest[n:]
+		return taken
+	}
+	scope, id := int(order.Uint16(b[lengthsAt:])), int(order.Uint16(b[lengthsAt+2:]))
+	fingerprint := int(order.Uint16(b[lengthsAt+4:]))
+	if len(rest) < scope+id+fingerprint {
+		return nil, errFormat
+	}
+	r.Fingerprint = retrysafe.Fingerprint(take(fingerprint))
+	r.key.Scope, r.key.ID = string(take(scope)), string(take(id))
+	var err error
+	steps := int(order.Uint32(b[stepsAt:]))
+	if steps > len(rest) {
+		return r, nil
+	}
+	r.steps, err = decodeSteps(take(steps))
+	r.Meta = take(int(order.Uint32(b[metaAt:])))
+	r.Body = rest
+	return r, err
+}
+
+// appendStep appends a step: the lengths of its name and its data, 4 bytes each, and both.
+func appendStep(b []byte, s retrysafe.StepResult) []byte {
+	b = order.AppendUint32(b, uint32(len(s.Name)))
+	b = order.AppendUint32(b, uint32(len(s.Data)))
+	return append(append(b, s.Name...), s.Data...)
+}
+
+func decodeSteps(b []byte) ([]retrysafe.StepResult, error) {
+	var steps []retrysafe.StepResult
+	for len(b) > 0 {
+		if len(b) < 8 {
+			return nil, errFormat
+		}
+		name, data := int(order.Uint32(b)), int(order.Uint32(b[4:]))
+		if b = b[8:]; len(b) < name+data {
+			return nil, errFormat
+		}
+		steps = append(steps, retrysafe.StepResult{Name: string(b[:name]), Data: b[name : name+data : name+data]})
+		b = b[name+data:]
+	}
+	return steps, nil
+}
+
+// forClaim is the record as Claim shows it.
+func (r *record) forClaim(now storekit.Instant) retrysafe.Record {
+	v := r.View(r.key, now)
+	if !r.State.Ended() {
+		v.Steps = r.steps
+	} else if v.ReplayLeft == 0 {
+		v.Result.Meta, v.Result.Body = nil, nil
+	}
+	return v
+}
+
+// forPeople is the record as Inspect shows it.
+func (r *record) forPeople(now storekit.Instant) retrysafe.Record {
+	v := r.View(r.key, now)
+	if !r.State.Ended() || r.Audited(now) {
+		v.Steps = r.steps
+	} else {
+		v.Result.Meta, v.Result.Body = nil, nil
+	}
+	return v
+}
+
+// newTail is what a new record has from its attempt on, in claim.lua.
+func newTail(p *retrysafe.ClaimParams) (string, error) {
+	for _, part := range []string{p.Key.Scope, p.Key.ID, string(p.Fingerprint)} {
+		if len(part) > math.MaxUint16 {
+			return "", fmt.Errorf("a scope, an ID or a fingerprint has %d bytes; the limit is %d", len(part), math.MaxUint16)
+		}
+	}
+	b := make([]byte, 0, headerSize-attemptAt+len(p.Key.Scope)+len(p.Key.ID)+len(p.Fingerprint))
+	b = order.AppendUint32(b, 1)
+	b = append(b, make([]byte, lengthsAt-stepsAt)...)
+	b = order.AppendUint16(b, uint16(len(p.Key.Scope)))
+	b = order.AppendUint16(b, uint16(len(p.Key.ID)))
+	b = order.AppendUint16(b, uint16(len(p.Fingerprint)))
+	b = append(b, p.Fingerprint...)
+	b = append(b, p.Key.Scope...)
+	return string(append(b, p.Key.ID...)), nil
+}
+
+// packKeep is a Retention in a record.
+func packKeep(k storekit.Keep) string {
+	b := make([]byte, 0, 24)
+	for _, window := range []int64{k.Replay, k.Key, k.Audit} {
+		b = order.AppendUint64(b, uint64(min(window, lastInstant)))
+	}
+	return string(b)
+}
+
+// packLease is a lease in a record: its owner and its fence.
+func packLease(l retrysafe.Lease) string {
+	return string(order.AppendUint64(append(make([]byte, 0, 24), l.Owner[:]...), uint64(l.Fence)))
+}

@@ -1,0 +1,129 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// Options of New. Options{} works.
+type Options struct {
+	// Prefix begins the name of every key that the store writes: up to 64 letters, digits and any of ":", ".", "_" and
+	// "-". Stores with different prefixes share a server and see nothing of each other. Default DefaultPrefix.
+	Prefix string
+	// WaitReplicas makes every call wait until this many replicas have confirmed what it has written (WAIT). With fewer
+	// confirmations the call returns ErrNotReplicated. It narrows what a failover can lose, at the price of a round
+	// trip from the server to its replicas, and of one connection for each call that runs. Default 0: calls wait for
+	// no replica.
+	WaitReplicas int
+	// WaitTimeout is how long a call waits for replicas. Default 1 s.
+	WaitTimeout time.Duration
+	// Timeout ends calls whose context has no deadline, so that a server which does not answer holds up no caller for
+	// ever. Whether such a call has happened is unknown. Default 30 s.
+	Timeout time.Duration
+	// AllowEviction accepts a server whose maxmemory-policy deletes keys to make room. Such a server forgets claims,
+	// and the work of a forgotten key may run again. New refuses it otherwise. Risks names it either way.
+	AllowEviction bool
+}
+
+// DefaultPrefix is the prefix of Options that have none.
+const DefaultPrefix = "retrysafe:"
+
+const (
+	defaultWaitTimeout = time.Second
+	defaultTimeout     = 30 * time.Second
+)
+
+func (o Options) withDefaults() (Options, error) {
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	// Braces would change which slot of a cluster a key is in, and other characters are patterns of SCAN.
+	if ok, _ := regexp.MatchString(`^[A-Za-z0-9:._-]{1,64}$`, o.Prefix); !ok {
+		return o, fmt.Errorf("redisstore: Options.Prefix %q: use 1 to 64 letters, digits and any of \":\", \".\", \"_\" "+
+			"and \"-\"", o.Prefix)
+	}
+	if o.WaitReplicas < 0 {
+		return o, fmt.Errorf("redisstore: Options.WaitReplicas is %d; it must not be negative", o.WaitReplicas)
+	}
+	if o.WaitTimeout <= 0 {
+		o.WaitTimeout = defaultWaitTimeout
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	return o, nil
+}
+
+// Store implements retrysafe.Store, Watcher, Inspector, Purger and RiskReporter on Redis. It is safe for concurrent
+// use. It needs no Close: it starts nothing that outlives its calls and the watches that its callers hold.
+type Store struct {
+	client  rueidis.Client
+	options Options
+	scripts *scripts
+	watches storekit.Watches
+	topics  topics
+}
+
+var (
+	_ retrysafe.Store        = (*Store)(nil)
+	_ retrysafe.Watcher      = (*Store)(nil)
+	_ retrysafe.Inspector    = (*Store)(nil)
+	_ retrysafe.Purger       = (*Store)(nil)
+	_ retrysafe.FullScanner  = (*Store)(nil)
+	_ retrysafe.RiskReporter = (*Store)(nil)
+)
+
+// New returns a store on the server, the cluster or the group behind Sentinel to which client is connected. The caller
+// closes the client when the store is no longer used.
+//
+// It reads the settings of every master. It returns ErrEviction if one of them deletes keys to make room, unless
+// Options.AllowEviction is set, and ErrVersion if one is older than Redis 7. A server that does not let the store read
+// its settings is accepted; Risks then says so, and names every other setting that can lose a claim.
+func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{client: client, options: o, scripts: newScripts()}
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// check returns an error if a master must not be used as it is set.
+func (s *Store) check(ctx context.Context) error {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	masters, err := s.readMasters(ctx)
+	if err != nil {
+		return fmt.Errorf("redisstore: read the settings of the server: %w", err)
+	}
+	for _, m := range masters {
+		if m.version != "" && m.major() < 7 {
+			return fmt.Errorf("%w: %s runs version %s", ErrVersion, m.address, m.version)
+		}
+		if m.evicts() && !s.options.AllowEviction {
+			return fmt.Errorf("%w: %s has maxmemory-policy %s", ErrEviction, m.address, m.settings[evictionPolicy])
+		}
+	}
+	return nil
+}
+
+// bounded returns ctx with a deadline.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, s.options.Timeout)
+}
+
+// key returns the name of a record's key. The braces are a hash tag: whatever is kept of a record is in one slot.
+func (s *Store) key(d retrysafe.Digest) string { return s.options.Prefix + "{" + d.String() + "}" }

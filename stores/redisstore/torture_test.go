@@ -1,0 +1,93 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
+)
+
+// What it would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T) {
+	t.Parallel()
+	tortured().Torture(t, soak.Times(t, 50))
+}
+
+func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+
+// What it would see: TestRaceSeesMutants.
+func TestSoakRace(t *testing.T) {
+	t.Parallel()
+	tortured().Race(t, soak.Times(t, 1000))
+}
+
+func TestRaceSeesMutants(t *testing.T) {
+	t.Parallel()
+	tortured().RaceSees(t, "lease of a new key too short", 1000)
+}
+
+// tortured is this store on the shared server, under a prefix of its own.
+func tortured() torture.Subject {
+	return torture.Subject{
+		Place: func(t *testing.T) string { return shared.Get(t).Address() + " " + retrysafe.NewOwner().String() + ":" },
+		Open: func(ctx context.Context, place, mutant string) (retrysafe.Store, error) {
+			address, prefix, _ := strings.Cut(place, " ")
+			client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true})
+			if err != nil {
+				return nil, err
+			}
+			s, err := New(ctx, client, Options{Prefix: prefix})
+			if err == nil && mutant != "" {
+				err = mutations()[mutant].apply(s.scripts)
+			}
+			return s, err
+		},
+		Mutants:        slices.Sorted(maps.Keys(mutations())),
+		FencesAreClock: true,
+	}
+}
+
+// mutation changes what a script says.
+type mutation struct {
+	script       func(*scripts) **script
+	text         string
+	old, instead string
+}
+
+// mutations take one condition out of one script, so that the checks have something to see.
+func mutations() map[string]mutation {
+	claim := func(s *scripts) **script { return &s.claim }
+	extend := func(s *scripts) **script { return &s.extend }
+	checkpoint := func(s *scripts) **script { return &s.checkpoint }
+	complete := func(s *scripts) **script { return &s.complete }
+	release := func(s *scripts) **script { return &s.release }
+	return map[string]mutation{
+		"claim despite a running lease":      {claim, claimScript, "if now < ended then return {now, 2, v} end", ""},
+		"lease of a new key too short":       {claim, claimScript, "local f = ", "ends = ends - 3600000000 local f = "},
+		"expiry too early":                   {claim, claimScript, "now < ended + key", "now < ended + key - 1000000"},
+		"extend without fence and owner":     {extend, extendScript, "h:sub(4, 27) ~= ARGV[1] or", ""},
+		"checkpoint overwrites the first":    {checkpoint, checkpointScript, "steps + #ARGV[3]", "#ARGV[3]"},
+		"complete without fence and owner":   {complete, completeScript, "or v:sub(4, 27) ~= ARGV[1]", ""},
+		"complete of an ended key":           {complete, completeScript, "if state > 2 then return 1 end", ""},
+		"release without fence and owner":    {release, releaseScript, "or h:sub(4, 27) ~= ARGV[1]", ""},
+		"key of a claim expires too early":   {claim, claimScript, "/ 1000) + 600000", "/ 1000) - 320"},
+		"key of an answer expires too early": {complete, completeScript, "/ 1000) + 600000", "/ 1000) - 200"},
+	}
+}
+
+// apply has the store run the changed script.
+func (m mutation) apply(s *scripts) error {
+	if !strings.Contains(m.text, m.old) {
+		return fmt.Errorf("the script does not say %q", m.old)
+	}
+	*m.script(s) = newScript(strings.Replace(m.text, m.old, m.instead, 1))
+	return nil
+}

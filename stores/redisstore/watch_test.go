@@ -1,0 +1,135 @@
+package redisstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 2 * time.Minute
+
+// wakes expects a value.
+func wakes(t testing.TB, changed <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-changed:
+	case <-time.After(patience):
+		t.Fatal("no value came")
+	}
+}
+
+func watch(t testing.TB, s *Store, id string) (changed <-chan struct{}, stop func()) {
+	t.Helper()
+	changed, stop, err := s.Watch(context.Background(), params(id).Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed, stop
+}
+
+// The end of an attempt wakes the watches of other processes. Seen to fail with SPUBLISH taken out of complete.lua.
+func TestWatchInAnotherProcess(t *testing.T) {
+	t.Parallel()
+	address := shared.Get(t).Address()
+	here := openOn(t, connect(t, address), Options{})
+	there := openOn(t, connect(t, address), here.options)
+	c, err := here.Claim(context.Background(), params("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, stop := watch(t, there, "k")
+	defer stop()
+	<-changed // the subscription itself wakes
+	if err := here.Complete(context.Background(), c.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
+		t.Fatal(err)
+	}
+	wakes(t, changed)
+}
+
+// A watch that lost its connection is subscribed again, and woken because it may have missed something. Seen to fail
+// with the wake taken out of the hook.
+func TestWatchOutlivesARestart(t *testing.T) {
+	t.Parallel()
+	r := servers.StartRedis(t, servers.RedisOptions{})
+	s := openOn(t, connect(t, r.Address()), Options{})
+	changed, stop := watch(t, s, "k")
+	defer stop()
+	<-changed
+	r.Restart(t)
+	wakes(t, changed)
+	lease := claimAndComplete(t, s, "k")
+	wakes(t, changed)
+	if lease.Fence == 0 {
+		t.Error("nothing was claimed")
+	}
+}
+
+// The last stop of a key ends its subscription on the server. Seen to fail with SUNSUBSCRIBE taken out.
+func TestStopEndsTheSubscription(t *testing.T) {
+	t.Parallel()
+	r := startSet(t, nil)
+	s := openOn(t, connect(t, r.Address()), Options{})
+	_, first := watch(t, s, "k")
+	_, second := watch(t, s, "k")
+	_, other := watch(t, s, "other")
+	channels := func() string { return r.Command(t, "PUBSUB", "SHARDCHANNELS") }
+	first()
+	other()
+	eventually(t, func() bool { return channels() == s.key(params("k").Key.Digest()) })
+	second()
+	eventually(t, func() bool { return channels() == "" })
+	if n := len(s.topics.byKey); n != 0 {
+		t.Errorf("%d subscriptions are kept", n)
+	}
+}
+
+// eventually waits until it is so.
+func eventually(t testing.TB, so func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !so(); {
+		if time.Now().After(end) {
+			t.Fatal("it has not come to be")
+		}
+	}
+}
+
+// Watches that come and go beside each other end up with a subscription that works.
+func TestWatchesComeAndGo(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	together(t, 8, func(int) error {
+		for range 10 {
+			_, stop, err := s.Watch(context.Background(), params("k").Key)
+			if err != nil {
+				return err
+			}
+			stop()
+		}
+		return nil
+	})
+	changed, stop := watch(t, s, "k")
+	defer stop()
+	for range 5 {
+		c, err := s.Claim(context.Background(), params("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(changed)
+		if err := s.Release(context.Background(), c.Lease); err != nil {
+			t.Fatal(err)
+		}
+		wakes(t, changed)
+	}
+}
+
+// drain takes the value that waits, if there is one.
+func drain(changed <-chan struct{}) {
+	select {
+	case <-changed:
+	default:
+	}
+}

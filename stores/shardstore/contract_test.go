@@ -1,0 +1,106 @@
+package shardstore_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
+	"github.com/retrysafe/retrysafe/stores/storetest"
+)
+
+// aged is a Store over memstores whose clocks a test moves.
+type aged struct {
+	*shardstore.Store
+	passed *atomic.Int64
+}
+
+// age implements Harness.Age.
+func age(_ *testing.T, s retrysafe.Store, d time.Duration) { s.(aged).passed.Add(int64(d)) }
+
+// memories returns shards a, b, … that share a clock, which passed moves.
+func memories(n int, passed *atomic.Int64) []shardstore.Shard {
+	start := time.Now()
+	clock := func() time.Duration { return time.Since(start) + time.Duration(passed.Load()) }
+	shards := make([]shardstore.Shard, n)
+	for i := range shards {
+		shards[i] = shardstore.Shard{
+			Name: string(rune('a' + i)), Store: memstore.New(memstore.Options{Clock: clock}),
+		}
+	}
+	return shards
+}
+
+func open(t *testing.T, shards []shardstore.Shard, o shardstore.Options) *shardstore.Store {
+	t.Helper()
+	s, err := shardstore.New(shards, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Seen to fail with the limit of List taken out, with pages that end between records of one FirstFence, and with
+// Sweep of the first shard alone.
+func TestContract(t *testing.T) {
+	for _, n := range []int{1, 3} {
+		t.Run(fmt.Sprint(n, " shards"), func(t *testing.T) {
+			storetest.Run(t, storetest.Harness{
+				Open: func(t *testing.T) retrysafe.Store {
+					passed := new(atomic.Int64)
+					return aged{open(t, memories(n, passed), shardstore.Options{}), passed}
+				},
+				Age: age,
+			})
+		})
+	}
+}
+
+func stages() []shardstore.Stage {
+	return []shardstore.Stage{shardstore.OldDecides, shardstore.NewDecides}
+}
+
+// A move from one store to another is a Store at each of its stages, with all that stores can do.
+func TestContractOfMoves(t *testing.T) {
+	for _, stage := range stages() {
+		t.Run(stage.String(), func(t *testing.T) {
+			storetest.Run(t, storetest.Harness{
+				Open: func(t *testing.T) retrysafe.Store {
+					passed := new(atomic.Int64)
+					shards := memories(2, passed)
+					return aged{open(t, shards[:1], shardstore.Options{
+						Move: &shardstore.Move{To: shards[1:], Stage: stage},
+					}), passed}
+				},
+				Age: age,
+			})
+		})
+	}
+}
+
+// growing is a Store to which a shard is added. It hides Stats and Sweep, which count the keys that move twice.
+type growing struct {
+	retrysafe.Store
+	retrysafe.Watcher
+	passed *atomic.Int64
+}
+
+// Adding a shard is a move of some of the keys.
+func TestContractOfGrowing(t *testing.T) {
+	for _, stage := range stages() {
+		t.Run(stage.String(), func(t *testing.T) {
+			storetest.Run(t, storetest.Harness{
+				Open: func(t *testing.T) retrysafe.Store {
+					passed := new(atomic.Int64)
+					shards := memories(3, passed)
+					s := open(t, shards[:2], shardstore.Options{Move: &shardstore.Move{To: shards, Stage: stage}})
+					return growing{s, s, passed}
+				},
+				Age: func(_ *testing.T, s retrysafe.Store, d time.Duration) { s.(growing).passed.Add(int64(d)) },
+			})
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package shardstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// Inspect returns the records that the key's shard keeps of it, the newest first. During a move it returns those of the
+// store whose record a claim would report. It returns errors.ErrUnsupported if the shard is not an Inspector.
+func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	at := s.place(d)
+	known, err := at.first.inspect(ctx, d)
+	if err != nil || at.second == nil {
+		return known, err
+	}
+	if len(known) > 0 && known[0].State.Ended() && known[0].KeyLeft > 0 {
+		return known, nil
+	}
+	other, err := at.second.inspect(ctx, d)
+	if err != nil || len(other) == 0 {
+		return known, err
+	}
+	ended := other[0].State.Ended() && other[0].KeyLeft > 0
+	switch {
+	case ended, len(known) == 0 && s.stage == NewDecides:
+		return other, nil
+	case len(known) > 0 && !known[0].State.Ended() && !other[0].State.Ended():
+		known[0] = s.merge(known[0], other[0])
+	}
+	return known, nil
+}
+
+func (s *shard) inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	inspector, ok := s.Store.(retrysafe.Inspector)
+	if !ok {
+		return nil, s.unsupported("retrysafe.Inspector")
+	}
+	found, err := inspector.Inspect(ctx, d)
+	return found, s.explain(err)
+}
+
+// Stats adds up what the shards count, during a move those that decide; Bytes are those of all. What a
+// shard holds of keys that are not its own any more is counted too, and so is the old record of a key that moves from
+// one shard to another of the new ones. It returns errors.ErrUnsupported if a shard is not an Inspector.
+func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
+	decide, _ := s.decide()
+	var sum retrysafe.Stats
+	for _, of := range s.all {
+		inspector, ok := of.Store.(retrysafe.Inspector)
+		if !ok {
+			return sum, of.unsupported("retrysafe.Inspector")
+		}
+		stats, err := inspector.Stats(ctx)
+		if err != nil {
+			return retrysafe.Stats{}, of.explain(err)
+		}
+		sum.Bytes += stats.Bytes
+		if !slices.Contains(decide, of) {
+			continue
+		}
+		sum.Pending += stats.Pending
+		sum.Abandoned += stats.Abandoned
+		sum.Released += stats.Released
+		sum.Succeeded += stats.Succeeded
+		sum.Failed += stats.Failed
+	}
+	return sum, nil
+}
+
+// Purge purges the key on its shard, during a move on both. It returns errors.ErrUnsupported if a shard of the key is
+// not a Purger.
+func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+	at := s.place(d)
+	err := at.first.purge(ctx, d, step)
+	nothing := errors.Is(err, retrysafe.ErrKeyUnknown) || errors.Is(err, retrysafe.ErrNotEnded)
+	if at.second == nil || err != nil && !nothing {
+		return err
+	}
+	other := at.second.purge(ctx, d, step)
+	if errors.Is(other, retrysafe.ErrKeyUnknown) || errors.Is(other, retrysafe.ErrNotEnded) {
+		return err
+	}
+	return other
+}
+
+func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
+	purger, ok := s.Store.(retrysafe.Purger)
+	if !ok {
+		return s.unsupported("retrysafe.Purger")
+	}
+	return s.explain(purger.Purge(ctx, d, step))
+}
+
+// ScansFully implements retrysafe.FullScanner: it reports whether a shard does.
+func (s *Store) ScansFully() bool {
+	return slices.ContainsFunc(s.all, func(one *shard) bool {
+		scanner, ok := one.Store.(retrysafe.FullScanner)
+		return ok && scanner.ScansFully()
+	})
+}

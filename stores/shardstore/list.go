@@ -1,0 +1,107 @@
+package shardstore
+
+import (
+	"context"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
+)
+
+// List merges the listings of all shards, the newest records first by the fences that their shards gave: as far as the
+// clocks of the shards agree. It reads a page of each shard, and more where a shard holds records of keys that are not
+// its own. During a move it shows each key once, and reads the records of the new shards for what the old ones have.
+//
+// It returns errors.ErrUnsupported if a shard is not an Inspector.
+func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
+	p = storekit.ListParams(p)
+	var pages []*pages
+	for _, of := range s.all {
+		inspector, ok := of.Store.(retrysafe.Inspector)
+		if !ok {
+			return nil, of.unsupported("retrysafe.Inspector")
+		}
+		pages = append(pages, s.pagesOf(of, inspector, p))
+	}
+	found := []retrysafe.Record{}
+	for {
+		newest, err := newestOf(ctx, pages)
+		if err != nil || newest == nil {
+			return found, err
+		}
+		r := newest.page[0]
+		// Records whose FirstFence is that of the last one come with it, from whichever shard.
+		if len(found) >= p.Limit && r.FirstFence != found[len(found)-1].FirstFence {
+			return found, nil
+		}
+		found = append(found, r)
+		newest.page = newest.page[1:]
+	}
+}
+
+// pages reads the listing of one shard page by page.
+type pages struct {
+	of    *shard
+	read  func(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error)
+	shown func(ctx context.Context, r retrysafe.Record) (bool, error)
+	next  retrysafe.ListParams
+	page  []retrysafe.Record // read and not yet used
+	ended bool
+}
+
+func (s *Store) pagesOf(of *shard, inspector retrysafe.Inspector, p retrysafe.ListParams) *pages {
+	return &pages{
+		of: of, read: inspector.List, next: p,
+		shown: func(ctx context.Context, r retrysafe.Record) (bool, error) {
+			return s.shown(ctx, of, r.Key.Digest())
+		},
+	}
+}
+
+// shown reports whether a listing shows a key's record that this shard has: if the shard decides, or if the one that
+// decides knows nothing of the key and will see this record when it is claimed.
+func (s *Store) shown(ctx context.Context, of *shard, d retrysafe.Digest) (bool, error) {
+	at := s.place(d)
+	switch {
+	case at.first == of:
+		return true, nil
+	case at.second != of || s.stage == OldDecides:
+		return false, nil
+	}
+	known, err := at.first.inspect(ctx, d)
+	return len(known) == 0, err
+}
+
+// newestOf returns the pages whose next record is the newest; nil if no shard has more.
+func newestOf(ctx context.Context, all []*pages) (newest *pages, err error) {
+	for _, one := range all {
+		if err := one.fill(ctx); err != nil {
+			return nil, one.of.explain(err)
+		}
+		if len(one.page) > 0 && (newest == nil || one.page[0].FirstFence > newest.page[0].FirstFence) {
+			newest = one
+		}
+	}
+	return newest, nil
+}
+
+// fill reads pages until there is a record to show, or no more.
+func (l *pages) fill(ctx context.Context) error {
+	for len(l.page) == 0 && !l.ended {
+		page, err := l.read(ctx, l.next)
+		if err != nil {
+			return err
+		}
+		l.ended = len(page) < l.next.Limit
+		for _, r := range page {
+			l.next.Before = r.FirstFence
+			show, err := l.shown(ctx, r)
+			if err != nil {
+				return err
+			}
+			if show {
+				l.page = append(l.page, r)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package shardstore
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// claimIn claims in one store.
+func claimIn(ctx context.Context, of *shard, p retrysafe.ClaimParams) (part, error) {
+	c, err := of.claim(ctx, p)
+	return part{of: of, Claim: c, at: time.Now()}, err
+}
+
+// look returns what a claim of the key would be told if it did not take it: Done, InFlight or Abandoned; Acquired if
+// the key is free or released.
+func (s *shard) look(ctx context.Context, k retrysafe.Key) (retrysafe.Claim, error) {
+	found, err := s.inspect(ctx, k.Digest())
+	if err != nil || len(found) == 0 {
+		return retrysafe.Claim{Verdict: retrysafe.Acquired}, err
+	}
+	r := found[0]
+	switch {
+	case r.State.Ended() && r.KeyLeft > 0:
+		if r.Steps = nil; r.ReplayLeft == 0 { // as Claim shows it
+			r.Result.Meta, r.Result.Body = nil, nil
+		}
+		return retrysafe.Claim{Verdict: retrysafe.Done, Record: r}, nil
+	case r.State == retrysafe.Pending && r.LeaseLeft > 0:
+		return retrysafe.Claim{Verdict: retrysafe.InFlight, Record: r}, nil
+	case r.State == retrysafe.Pending:
+		return retrysafe.Claim{Verdict: retrysafe.Abandoned, Record: r}, nil
+	}
+	return retrysafe.Claim{Verdict: retrysafe.Acquired}, nil
+}
+
+// briefly is a retention that ends with the attempt.
+func briefly() retrysafe.Retention { return retrysafe.Retention{Replay: 1, Key: 1, Audit: 1} }
+
+// wipe deletes an unfinished record, if nobody has taken it meanwhile: the owner claims it, with a retention that ends
+// at once.
+func (s *shard) wipe(ctx context.Context, r retrysafe.Record, o retrysafe.Owner) error {
+	p := retrysafe.ClaimParams{
+		Key: r.Key, Fingerprint: r.Fingerprint, Owner: o, Lease: time.Minute, Keep: briefly(), TakeOver: true,
+	}
+	c, err := s.claim(ctx, p)
+	if err != nil || c.Verdict != retrysafe.Acquired {
+		return err
+	}
+	return s.explain(s.Store.Release(ctx, c.Lease))
+}
+
+// giveBack returns the key to the state before the claim. If that fails, the lease runs out.
+func (c *part) giveBack(ctx context.Context) {
+	const patience = time.Second // whether or not the caller still waits
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer stop()
+	if c.tookOver {
+		_ = c.of.Store.Extend(ctx, c.Lease, 0)
+		return
+	}
+	_ = c.of.Store.Release(ctx, c.Lease)
+}
+
+// renew makes the lease run afresh.
+func (c *part) renew(ctx context.Context, p retrysafe.ClaimParams) error {
+	return c.of.explain(c.of.Store.Extend(ctx, c.Lease, p.Lease))
+}
+
+// add saves the steps that this store's record lacks.
+func (c *part) add(ctx context.Context, steps []retrysafe.StepResult) error {
+	for _, step := range lacking(c.Record.Steps, steps) {
+		if err := c.of.Store.Checkpoint(ctx, c.Lease, step); err != nil {
+			return c.of.explain(err)
+		}
+	}
+	return nil
+}
+
+// lacking returns those of the steps that are not known by name.
+func lacking(known, steps []retrysafe.StepResult) (lacking []retrysafe.StepResult) {
+	for _, step := range steps {
+		if !slices.ContainsFunc(known, func(k retrysafe.StepResult) bool { return k.Name == step.Name }) {
+			lacking = append(lacking, step)
+		}
+	}
+	return lacking
+}

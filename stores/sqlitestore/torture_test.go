@@ -1,0 +1,86 @@
+package sqlitestore
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
+)
+
+// What it would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T) {
+	t.Parallel()
+	tortured().Torture(t, soak.Times(t, 50))
+}
+
+func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+
+// What it would see: TestRaceSeesMutants.
+func TestSoakRace(t *testing.T) {
+	t.Parallel()
+	tortured().Race(t, soak.Times(t, 1000))
+}
+
+func TestRaceSeesMutants(t *testing.T) {
+	t.Parallel()
+	tortured().RaceSees(t, "lease of a new key too short", 1000)
+}
+
+// tortured is this store in one process, because a file serves one: it is killed and paused, and another one continues
+// with the file.
+func tortured() torture.Subject {
+	return torture.Subject{
+		OneProcess: true,
+		Place:      func(t *testing.T) string { return filepath.Join(t.TempDir(), "store.db") },
+		Open: func(_ context.Context, path, mutant string) (retrysafe.Store, error) {
+			s, err := Open(path, Options{})
+			if err == nil && mutant != "" {
+				err = mutations()[mutant].apply(s)
+			}
+			return s, err
+		},
+		Mutants:        slices.Sorted(maps.Keys(mutations())),
+		FencesAreClock: true,
+	}
+}
+
+// mutation changes what a statement says.
+type mutation struct {
+	query        query
+	old, instead string
+}
+
+// mutations break a statement, so that the checks have something to see. What Go code decides is in storekit, whose
+// conditions pgstore's mutations take out.
+func mutations() map[string]mutation {
+	const holder, anyHolder = "AND fence = ? AND owner = ?", "AND ? IS NOT NULL AND ? IS NOT NULL"
+	return map[string]mutation{
+		"complete without fence and owner": {"complete", holder, anyHolder},
+		"extend without fence and owner":   {"extend", holder, anyHolder},
+		"complete of an ended key":         {"complete", "AND state = 1", ""},
+		"checkpoint not counted":           {"count_step", "steps + 1", "steps"},
+		"lease of a new key too short":     {"insert", "?, zeroblob", "? - 3600000000, zeroblob"},
+		"lease of a take-over too short":   {"acquire", "ends_at = ?4", "ends_at = ?4 - 30000"},
+		"sweep too early":                  {"sweep", "keep_key > ?", "keep_key > ? + 1000000"},
+		"transaction not committed":        {"commit", "COMMIT", "ROLLBACK"},
+	}
+}
+
+// apply has the connection that writes use the changed statement.
+func (m mutation) apply(s *Store) error {
+	text := m.query.text()
+	if !strings.Contains(text, m.old) {
+		return fmt.Errorf("%s.sql does not say %q", m.query, m.old)
+	}
+	return s.writer.conn.Raw(func(any) error {
+		_, err := s.writer.run.prepareText(m.query, strings.ReplaceAll(text, m.old, m.instead))
+		return err
+	})
+}
