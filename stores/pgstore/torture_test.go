@@ -71,40 +71,43 @@ func tortured() torture.Subject {
 func mutations(q *statements) map[string]mutation {
 	const holder = " AND c.fence = p.fence AND c.owner = p.owner"
 	return map[string]mutation{
-		"complete without fence":           {forms(&q.steps[stepComplete]), " AND c.fence = p.fence", ""},
-		"complete without fence and owner": {forms(&q.steps[stepComplete]), holder, ""},
-		"extend without fence and owner":   {forms(&q.steps[stepExtend]), holder, ""},
-		"release without fence and owner":  {forms(&q.steps[stepRelease]), holder, ""},
-		"checkpoint without fence and owner": {
-			forms(&q.steps[stepCheckpoint]),
-			" AND c.owner = p.owner AND c.fence = p.fence", "",
-		},
-		"checkpoint that saves one step": {
-			forms(&q.steps[stepCheckpoint]), "name, data FROM held",
-			"name, data FROM held WHERE steps < 2",
-		},
-		"claim without lease": {forms(&q.steps[stepAcquire]), " AND c.ends_at <= excluded.claimed_at", ""},
+		"complete without fence":           without(&q.steps[stepComplete], " AND c.fence = p.fence"),
+		"complete without fence and owner": without(&q.steps[stepComplete], holder),
+		"extend without fence and owner":   without(&q.steps[stepExtend], holder),
+		"release without fence and owner":  without(&q.steps[stepRelease], holder),
+		"checkpoint without fence and owner": without(&q.steps[stepCheckpoint],
+			" AND c.owner = p.owner AND c.fence = p.fence"),
+		"checkpoint that saves one step": instead(&q.steps[stepCheckpoint], "name, data FROM held",
+			"name, data FROM held WHERE steps < 2"),
+		"claim without lease": without(&q.steps[stepAcquire], " AND c.ends_at <= excluded.claimed_at"),
 		"sweep too early": {
-			[]*string{&q.sweepClaims},
-			"<= (SELECT now FROM m)",
-			"<= (SELECT now + 1000000 FROM m)",
+			{&q.sweepClaims, "<= (SELECT now FROM m)", "<= (SELECT now + 1000000 FROM m)"},
+			// Otherwise nobody sweeps for a minute after the death of a process that did.
+			{&q.takeSweepLock, " AND (until <= ", " AND (0 <= "},
 		},
 	}
 }
 
-func forms(s *statement) []*string { return []*string{&s.many, &s.one} }
+// mutation is changes of texts, made together.
+type mutation []textChange
 
-type mutation struct {
-	texts        []*string
+type textChange struct {
+	text         *string
 	old, instead string
 }
 
+func without(s *statement, part string) mutation { return instead(s, part, "") }
+
+func instead(s *statement, old, instead string) mutation {
+	return mutation{{&s.many, old, instead}, {&s.one, old, instead}}
+}
+
 func (m mutation) apply() error {
-	for _, text := range m.texts {
-		if !strings.Contains(*text, m.old) {
-			return fmt.Errorf("the statement does not say %q", m.old)
+	for _, c := range m {
+		if !strings.Contains(*c.text, c.old) {
+			return fmt.Errorf("the statement does not say %q", c.old)
 		}
-		*text = strings.ReplaceAll(*text, m.old, m.instead)
+		*c.text = strings.ReplaceAll(*c.text, c.old, c.instead)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ func (s Subject) SeesMutants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// On a busy machine the shortest leases run out before the calls that some mutants break.
-			for _, times := range []time.Duration{1, 4, 16} {
-				if s.sees(t, name, times*s.lease()) {
+			for times, rounds := time.Duration(1), 80; times <= 16; times, rounds = 4*times, 2*rounds {
+				if s.sees(t, name, times*s.lease(), rounds) {
 					return
 				}
 			}
@@ -42,10 +42,9 @@ func (s Subject) SeesMutants(t *testing.T) {
 	}
 }
 
-// sees breaks the store by a mutant, and reports whether Torture notices within a few rounds with leases that long.
-func (s Subject) sees(t *testing.T, mutant string, lease time.Duration) bool {
+// sees breaks the store by a mutant, and reports whether Torture notices within so many rounds with leases that long.
+func (s Subject) sees(t *testing.T, mutant string, lease time.Duration, enough int) bool {
 	t.Helper()
-	const enough = 80
 	s.Lease = lease
 	r := s.start(t, special{mutant: mutant})
 	rounds := 0
