@@ -1,11 +1,25 @@
 package retrysafe_test
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
+
+// The work is done by a service of its own, which completes the key in its own transaction.
+func ExampleLease_Token() {
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	request := retrysafe.Request{Key: retrysafe.Key{Scope: "tenant-17", ID: "pay-1"}}
+	_, _ = guard.Do(context.Background(), request, func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+		token := a.Control().Lease().Token()
+		fmt.Println("send", len(token), "characters to the service, for SELECT retrysafe.complete($1, $2)")
+		return retrysafe.Result{Code: 201}, nil
+	})
+	// Output: send 57 characters to the service, for SELECT retrysafe.complete($1, $2)
+}
 
 // An invoice is paid once; the reference is for paying it again on purpose.
 func ExampleNaturalID() {

@@ -2,6 +2,8 @@ package retrysafe
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"reflect"
 	"time"
 )
@@ -143,6 +145,23 @@ type Lease struct {
 	// that key before it, and at least the store's clock in microseconds where no record exists. Systems that the work
 	// writes to can compare it and refuse what comes from a smaller one.
 	Fence int64
+}
+
+// Token returns the lease as text, for a service in another process that completes the key through SQL: "v1." and the
+// base64url form, without padding, of the key's Digest (16 bytes), Owner (16 bytes) and Fence (8 bytes, big-endian). The
+// key cannot be read back from it. It is "" for the lease of an attempt that is not protected.
+//
+// A token is a capability: whoever has it can complete, release or extend the key until the attempt ends. Give it to the
+// service that does the work and to nobody else; keep it out of logs and out of answers to clients.
+func (l Lease) Token() string {
+	if l.Fence == 0 {
+		return ""
+	}
+	digest := l.Key.Digest()
+	bytes := make([]byte, 0, len(digest)+len(l.Owner)+8)
+	bytes = append(append(bytes, digest[:]...), l.Owner[:]...)
+	bytes = binary.BigEndian.AppendUint64(bytes, uint64(l.Fence))
+	return "v1." + base64.RawURLEncoding.EncodeToString(bytes)
 }
 
 // Sweeper is implemented by stores whose records do not vanish by themselves.
