@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -167,4 +168,22 @@ func (i *installation) read(path string) string {
 		i.Fatal(err)
 	}
 	return string(b)
+}
+
+// A Python that lacks a module is passed over, and what to install is one package for each module. Seen to fail with
+// imports taken out of lookUp.
+func TestPythonThatLacksAModuleIsNotFound(t *testing.T) {
+	path, err := findProgram(python)
+	check(t, err)
+	if got := pythonWith("json", "venv").lookUp(); got != path {
+		t.Errorf("lookUp = %q, want %q", got, path)
+	}
+	without := pythonWith("json", "no_such_module", "ensurepip")
+	if got := without.lookUp(); got != "" {
+		t.Errorf("lookUp = %q, want nothing", got)
+	}
+	want := []string{"python3-json", "python3-no_such_module", "python3-venv"}
+	if got := packages([]program{without}); !slices.Equal(got, want) {
+		t.Errorf("packages = %q, want %q", got, want)
+	}
 }

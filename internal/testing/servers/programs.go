@@ -15,7 +15,8 @@ import (
 type program struct {
 	name    string   // looked up in $PATH, unless empty
 	paths   []string // patterns of filepath.Glob, tried next
-	pkg     string   // the Debian package that contains it
+	modules []string // of Python, which the program must be able to import; may be empty
+	pkg     string   // the Debian packages that contain it, separated by spaces
 	instead string   // an alternative where the package cannot be installed; may be empty
 }
 
@@ -57,7 +58,16 @@ func allPrograms() []program {
 	return []program{
 		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, redisCLI, mariadb, mariadbInstall, mariadbClient,
 		faketime, promtool, ps, ipCommand, nsenter, npm, curl, python, node,
+		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 	}
+}
+
+// pythonWith is an interpreter of Python that can import the modules. Debian's own may be another than the first one in
+// $PATH, which then has none of the modules that apt-get installs.
+func pythonWith(modules ...string) program {
+	pkg := "python3-" + strings.Join(modules, " python3-")
+	pkg = strings.ReplaceAll(pkg, "-ensurepip", "-venv")
+	return program{name: "python3", paths: []string{"/usr/bin/python3"}, modules: modules, pkg: pkg}
 }
 
 // findProgram returns the path of the program, and installs it if it is missing and can be installed.
@@ -69,17 +79,25 @@ func findProgram(p program) (string, error) {
 }
 
 func (p program) lookUp() string {
-	if path, err := exec.LookPath(p.name); err == nil {
+	if path, err := exec.LookPath(p.name); err == nil && p.imports(path) {
 		return path
 	}
 	for _, pattern := range p.paths {
 		found, _ := filepath.Glob(pattern) // the patterns are well formed
 		slices.SortFunc(found, byVersion)
-		if len(found) > 0 {
+		if len(found) > 0 && p.imports(found[0]) {
 			return found[0]
 		}
 	}
 	return ""
+}
+
+// imports reports whether the program at path can import all of the modules.
+func (p program) imports(path string) bool {
+	if len(p.modules) == 0 {
+		return true
+	}
+	return exec.Command(path, "-c", "import "+strings.Join(p.modules, ", ")).Run() == nil
 }
 
 // byVersion sorts the newest of /usr/lib/postgresql/9/bin/x and /usr/lib/postgresql/15/bin/x first.
@@ -98,7 +116,7 @@ func missing(programs []program) []program {
 func packages(programs []program) []string {
 	var names []string
 	for _, p := range programs {
-		names = append(names, p.pkg)
+		names = append(names, strings.Fields(p.pkg)...)
 	}
 	return slices.Compact(names) // programs of one package are next to each other
 }
