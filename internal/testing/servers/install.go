@@ -28,7 +28,8 @@ func Install() error {
 	if npm.lookUp() != "" {
 		_, sqs := installSQS()
 		_, dynamodb := installDynalite()
-		err = errors.Join(err, sqs, dynamodb)
+		_, pg := installNodePostgres()
+		err = errors.Join(err, sqs, dynamodb, pg)
 	}
 	return errors.Join(err, <-built)
 }

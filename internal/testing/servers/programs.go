@@ -51,6 +51,15 @@ var (
 	curl      = program{name: "curl", pkg: "curl"}
 	python    = program{name: "python3", pkg: "python3"}
 	node      = program{name: "node", pkg: "nodejs"}
+
+	// What only make languages needs.
+	ruby         = program{name: "ruby", pkg: "ruby"}
+	rubyPostgres = program{paths: []string{"/usr/lib/*/ruby/vendor_ruby/*/pg_ext.so"}, pkg: "ruby-pg"}
+	php          = program{name: "php", pkg: "php-cli"}
+	phpPostgres  = program{paths: []string{"/usr/lib/php/*/pdo_pgsql.so"}, pkg: "php-pgsql"}
+	java         = program{name: "java", pkg: "default-jdk-headless"}
+	javac        = program{name: "javac", pkg: "default-jdk-headless"}
+	javaPostgres = program{paths: []string{"/usr/share/java/postgresql.jar"}, pkg: "libpostgresql-jdbc-java"}
 )
 
 // allPrograms returns the programs that Install installs.
