@@ -3,8 +3,9 @@
 -- the rights of their owner: a service's role may call them and needs no right to the tables. Each does what the
 -- statement of the same name does for a Store.
 
--- What claim returns: one row. Columns that do not apply are NULL.
-CREATE TYPE {{schema}}.claimed AS (
+-- What claim returns: one row. Columns that do not apply are NULL. The schema is in quotes where a type is named, because
+-- there some words that it may be called are reserved.
+CREATE TYPE "{{schema}}".claimed AS (
 	verdict            text,     -- acquired, in_flight, done, abandoned or mismatch
 	lease              text,     -- acquired: the token of the lease; a secret
 	attempt            integer,  -- 1 is the first
@@ -364,7 +365,7 @@ END $$;
 -- of a service between complete and COMMIT, and then says in_flight.
 CREATE FUNCTION {{schema}}.claim(scope bytea, id bytea, fingerprint bytea DEFAULT '', lease_for interval DEFAULT '30 seconds',
 	keep interval DEFAULT '24 hours', take_over boolean DEFAULT false, owner uuid DEFAULT NULL,
-	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS {{schema}}.claimed
+	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS "{{schema}}".claimed
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '500ms' AS $$
 #variable_conflict use_column
 DECLARE
@@ -377,10 +378,10 @@ DECLARE
 	asked CONSTANT bytea := coalesce(claim.fingerprint, '');
 	take CONSTANT boolean := coalesce(claim.take_over, false);
 	today CONSTANT bigint := {{schema}}.clock() / 86400000000;
-	r {{schema}}.claims; -- the record
+	r "{{schema}}".claims; -- the record
 	time_read bigint;
 	expired boolean;
-	c {{schema}}.claimed;
+	c "{{schema}}".claimed;
 BEGIN
 	IF (octet_length(claim.id) BETWEEN 1 AND 1024 AND octet_length(claim.scope) <= 1024) IS NOT TRUE THEN
 		PERFORM {{schema}}.bad_argument('the id needs 1 to 1024 bytes, and the scope up to 1024', 'Pass both; a scope may be empty, and then all callers share one namespace.');
@@ -503,7 +504,7 @@ END $$;
 
 CREATE FUNCTION {{schema}}.claim(scope text, id text, fingerprint bytea DEFAULT '', lease_for interval DEFAULT '30 seconds',
 	keep interval DEFAULT '24 hours', take_over boolean DEFAULT false, owner uuid DEFAULT NULL,
-	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS {{schema}}.claimed
+	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS "{{schema}}".claimed
 	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	RETURN {{schema}}.claim(convert_to(scope, 'UTF8'), convert_to(id, 'UTF8'), fingerprint, lease_for, keep, take_over, owner,
@@ -514,7 +515,7 @@ END $$;
 DO $$ DECLARE
 	added regprocedure;
 BEGIN
-	FOR added IN SELECT oid FROM pg_proc WHERE pronamespace = '{{schema}}'::regnamespace
+	FOR added IN SELECT oid FROM pg_proc WHERE pronamespace = {{schema_text}}::regnamespace
 		AND proname NOT IN ('clock', 'add_days', 'as_json', 'as_time') LOOP
 		EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', added);
 	END LOOP;

@@ -16,6 +16,9 @@ BEGIN
 		SELECT 'TABLE ' || oid::regclass FROM pg_class
 			WHERE relnamespace = schema_id AND relkind IN ('r', 'p', 'v') AND relowner <> owner_id
 		UNION ALL
+		SELECT 'TYPE ' || reltype::regtype FROM pg_class
+			WHERE relnamespace = schema_id AND relkind = 'c' AND relowner <> owner_id
+		UNION ALL
 		SELECT 'FUNCTION ' || oid::regprocedure FROM pg_proc WHERE pronamespace = schema_id AND proowner <> owner_id
 	LOOP
 		EXECUTE format('ALTER %s OWNER TO %I', part, owner);
