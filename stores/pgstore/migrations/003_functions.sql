@@ -142,6 +142,7 @@ DECLARE
 	ended record;
 	known record;
 	ended_day bigint;
+	writer CONSTANT xid := pg_current_xact_id_if_assigned()::xid; -- NULL: this transaction has written nothing so far
 BEGIN
 	SELECT * INTO l FROM {{schema}}.read_lease(lease);
 	PERFORM {{schema}}.needs_transaction(verb);
@@ -153,7 +154,8 @@ BEGIN
 	WHERE c.k = l.k AND c.fence = l.fence AND c.owner = l.owner AND c.state = 1 AND c.ends_at + c.keep_key > {{schema}}.clock()
 	RETURNING c.ends_at, c.ends_at + greatest(c.keep_replay, c.keep_audit) AS keep_until, c.waiters INTO ended;
 	IF NOT FOUND THEN
-		SELECT c.code = new_code AND c.state = new_state AND (r.k IS NULL OR r.meta = new_meta AND r.body = new_body) AS same INTO known
+		SELECT c.code = new_code AND c.state = new_state AND (r.k IS NULL OR r.meta = new_meta AND r.body = new_body) AS same,
+			c.xmin <> writer AS another INTO known
 			FROM {{schema}}.claims c LEFT JOIN {{schema}}.results r ON r.ended_at = c.ends_at AND r.k = c.k
 			WHERE c.k = l.k AND c.fence = l.fence AND c.owner = l.owner AND c.state > 2 AND c.ends_at + c.keep_key > {{schema}}.clock();
 		IF NOT FOUND THEN
@@ -161,6 +163,10 @@ BEGIN
 		ELSIF NOT known.same THEN
 			RAISE EXCEPTION 'retrysafe: % key %: it has been completed with another answer', verb, replace(l.k::text, '-', '')
 				USING ERRCODE = 'RS004', HINT = 'An attempt completes its key once. Roll back; the first answer stays.';
+		ELSIF known.another THEN
+			-- The work ran again because the answer to its COMMIT was lost. What it wrote this time would be there twice.
+			RAISE EXCEPTION 'retrysafe: % key %: an earlier transaction has completed it', verb, replace(l.k::text, '-', '')
+				USING ERRCODE = 'RS004', HINT = 'That transaction has committed, so roll this one back. claim returns the answer.';
 		END IF;
 		RETURN;
 	END IF;
