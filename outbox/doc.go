@@ -45,7 +45,7 @@
 //
 // # Where things are
 //
-//   - message.go, save.go: Message, its key, and Save
+//   - message.go, save.go: Message, its key, and Save; grants.go: who may save through SQL
 //   - relay.go, batch.go: Relay takes batches, sends them and saves the results
 //   - due.go, lease.go: the statements that take due messages and settle them
 //   - letters.go, stats.go: dead letters, statistics and the sweep, for operators

@@ -102,9 +102,10 @@ func queryRow(ctx context.Context, q querier, s statement, args ...any) *sql.Row
 	return q.QueryRowContext(ctx, s.text, s.bind(args)...)
 }
 
-// execEach executes the statements of a text one by one, because not every driver takes several at once.
+// execEach executes the statements of a text one by one, because not every driver takes several at once. An empty line
+// separates them, because the body of a function has statements of its own.
 func execEach(ctx context.Context, conn *sql.Conn, text string) error {
-	for one := range strings.SplitSeq(text, ";\n") {
+	for one := range strings.SplitSeq(text, ";\n\n") {
 		if strings.TrimSpace(one) == "" {
 			continue
 		}

@@ -33,6 +33,7 @@ type statements struct {
 	dead, letter, redeliver, drop statement
 	stats, sweep                  statement
 
+	grants     string // of the functions that save; empty if there are none
 	migrations []Migration
 	// clash is the number of affected rows with which save reports that another message has the key.
 	clash int64
@@ -107,15 +108,18 @@ func newStatements(d Dialect, o Options) (*statements, error) {
 		stats: with("stats"), sweep: with("sweep"),
 		migrations: newMigrations(d, names),
 	}
+	if d == PostgreSQL {
+		s.grants = text("grants")
+	}
 	if d == MySQL {
 		s.clash = 2 // see sql/mysql/save.sql
 	}
 	return s, nil
 }
 
-// names returns the replacer of the placeholders in statements. {{messages}} and {{migrations}} are tables, {{index
-// x}} is an index, {{schema}} is a string that is empty if there is no schema, and {{clock}} is the database's time
-// in microseconds since 1970.
+// names returns the replacer of the placeholders in statements. {{messages}} and {{migrations}} are tables, {{save}} is
+// the function that saves, {{index x}} is an index, {{schema}} is a string that is empty if there is no schema, and
+// {{clock}} is the database's time in microseconds since 1970.
 func (o Options) names(d Dialect, clock string) *strings.Replacer {
 	in, quote := "", `"`
 	if d == MySQL {
@@ -127,6 +131,7 @@ func (o Options) names(d Dialect, clock string) *strings.Replacer {
 	return strings.NewReplacer(
 		"{{messages}}", in+quote+o.Table+quote,
 		"{{migrations}}", in+quote+o.Table+"_migrations"+quote,
+		"{{save}}", in+quote+o.Table+"_save"+quote,
 		"{{schema}}", "'"+o.Schema+"'",
 		"{{clock}}", clock,
 		"{{index ", quote+o.Table+"_", "}}", quote,

@@ -68,7 +68,7 @@ func newLetterbox(t *testing.T, db *sql.DB, d outbox.Dialect, o outbox.Options, 
 	missing := b.run("stats")
 	clitest.Want(t, "exit code without a table", missing.Code, cli.ExitFailed)
 	clitest.WantText(t, "output", missing.Stderr, "has no outbox", "retrysafe outbox migrate")
-	for _, says := range []string{"applied 001_messages", "up to date: version 1"} {
+	for _, says := range []string{"applied 001_messages", "up to date: version "} {
 		got := b.run("migrate")
 		clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 		clitest.WantText(t, "output", got.Stdout, says)

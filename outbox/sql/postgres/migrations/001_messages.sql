@@ -21,9 +21,14 @@ CREATE TABLE {{messages}} (
 	autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
 	autovacuum_vacuum_cost_delay = 1
 );
+
 -- Small, however many sent messages are kept.
 CREATE INDEX {{index due}} ON {{messages}} (due_at, id) WHERE state = 1;
+
 CREATE INDEX {{index free}} ON {{messages}} (due_at, id) WHERE state = 1 AND aggregate = '';
+
 CREATE INDEX {{index order}} ON {{messages}} (aggregate, id) WHERE state <> 2 AND aggregate <> '';
+
 CREATE INDEX {{index dead}} ON {{messages}} (id) WHERE state = 3;
+
 CREATE INDEX {{index sent}} ON {{messages}} (due_at) WHERE state = 2;

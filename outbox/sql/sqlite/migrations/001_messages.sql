@@ -15,9 +15,14 @@ CREATE TABLE {{messages}} (
 	error     TEXT    NOT NULL, -- of the last try
 	body      BLOB    NOT NULL
 );
+
 -- Small, however many sent messages are kept.
 CREATE INDEX {{index due}} ON {{messages}} (due_at, id) WHERE state = 1;
+
 CREATE INDEX {{index free}} ON {{messages}} (due_at, id) WHERE state = 1 AND aggregate = x'';
+
 CREATE INDEX {{index order}} ON {{messages}} (aggregate, id) WHERE state <> 2 AND aggregate <> x'';
+
 CREATE INDEX {{index dead}} ON {{messages}} (id) WHERE state = 3;
+
 CREATE INDEX {{index sent}} ON {{messages}} (due_at) WHERE state = 2;
