@@ -127,8 +127,8 @@ const (
 	// Acquired means that the claim was made. The key was free, or its retention had passed, or it was released, or it
 	// was abandoned and ClaimParams.TakeOver asked for it, or ClaimParams.Owner had it already.
 	Acquired Verdict = iota + 1
-	// InFlight means that another attempt is working and its lease runs, or that the key was released with saved steps
-	// by a request with another fingerprint.
+	// InFlight means that another attempt is working and its lease runs, or that its end is just being written, or that
+	// the key was released with saved steps by a request with another fingerprint.
 	InFlight
 	// Done means that an attempt has ended; Record holds its result.
 	Done

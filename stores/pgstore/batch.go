@@ -119,6 +119,16 @@ const maxTries = 5
 func (s *Store) runAlone(op operation, err error) (again []operation) {
 	for range maxTries {
 		if err != nil {
+			if c, is := op.(*claim); is && sqlState(err) == lockNotAvailable {
+				switch {
+				case c.step == stepInsert: // a record is there, and reading waits for nobody
+					c.step = stepFind
+					return []operation{op}
+				case c.abandoned != nil:
+					c.answerHeld()
+					return nil
+				}
+			}
 			if err = s.remedy(err); err != nil {
 				break
 			}
@@ -180,7 +190,8 @@ func (s *Store) send(b *batch) error {
 	return nil
 }
 
-// maxLockWait is how long a statement for several operations waits for a row, in milliseconds.
+// maxLockWait is how long a statement for several operations, or one that takes a key over, waits for a row, in
+// milliseconds. insert.sql says so too.
 var maxLockWait = strconv.FormatInt(storekit.Patience.Milliseconds(), 10)
 
 // manyPages is the size from which on the server does not choose to read a whole table for the sake of one row.
@@ -193,6 +204,11 @@ func (b *batch) planIsCertain(grown bool) bool {
 	return len(b.groups[stepInsert])+len(b.groups[stepAcquire]) == 1 || grown && len(b.groups[stepComplete]) == 1
 }
 
+// takesOver reports whether one of the batch's claims takes an abandoned key over, which a transaction may hold.
+func (b *batch) takesOver() bool {
+	return slices.ContainsFunc(b.groups[stepAcquire], func(op operation) bool { return op.(*claim).abandoned != nil })
+}
+
 // pipeline is the statements of a batch.
 func (s *Store) pipeline(b *batch) *pgx.Batch {
 	p := new(pgx.Batch)
@@ -201,7 +217,7 @@ func (s *Store) pipeline(b *batch) *pgx.Batch {
 		defer p.Queue(endReadCommitted)
 	}
 	switch {
-	case len(b.ops) > 1:
+	case len(b.ops) > 1 || b.takesOver():
 		p.Queue(s.sql.plannerSettings, maxLockWait)
 	case !b.planIsCertain(s.grown.Load()):
 		p.Queue(s.sql.plannerSettings, nil)

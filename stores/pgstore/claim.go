@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -33,6 +34,8 @@ type claim struct {
 	set    claimValues
 	steps  int // how many it has taken
 	answer retrysafe.Claim
+	// abandoned is the record that the claim is about to take over; nil: it is not.
+	abandoned *record
 }
 
 // claimValues are what insert.sql and acquire.sql take beside the key and the owner.
@@ -129,10 +132,27 @@ func (c *claim) afterFinding() (more bool) {
 	case r.Expired(r.now) && (r.saved > 0 || r.Audited(r.now)):
 		return c.continueWith(stepArchive)
 	case r.Expired(r.now), v == retrysafe.Acquired:
+		c.abandoned = nil
+		if r.State == retrysafe.Pending && r.Owner != c.params.Owner && !r.Expired(r.now) {
+			c.abandoned = r
+		}
 		return c.continueWith(stepAcquire)
 	case v == retrysafe.InFlight && r.State == retrysafe.Pending && !r.waiters && c.store.watches.Has(c.digest):
 		return c.continueWith(stepWatch)
 	}
 	c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
 	return false
+}
+
+// heldLease is what LeaseLeft says of an abandoned record that a transaction holds.
+const heldLease = time.Second
+
+// answerHeld answers a take-over whose record a transaction holds for so long that the claim waits no longer. It may be
+// that of a service which has completed the key and is about to commit, or stands still there: the key is in flight
+// until it ends.
+func (c *claim) answerHeld() {
+	held := c.abandoned.view(c.params.Key)
+	held.LeaseLeft, held.ReplayLeft, held.KeyLeft, held.AuditLeft = heldLease, 0, 0, 0
+	c.answer = retrysafe.Claim{Verdict: retrysafe.InFlight, Record: held}
+	close(c.done)
 }

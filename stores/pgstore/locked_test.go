@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -59,4 +60,28 @@ func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 		running, _, most, _ := s.workers.State()
 		return most == 1 && running <= 1
 	})
+}
+
+// A service that stands still between the completion of its key and COMMIT holds the record. A take-over says that the
+// key is in flight, and does not wait for it. Seen to fail, by the deadline, with takesOver returning false.
+func TestTakeOverOfAHeldRecordIsInFlight(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	p := params("held")
+	held := acquire(t, s, "held")
+	if err := s.Extend(t.Context(), held, 0); err != nil {
+		t.Fatal(err)
+	}
+	unlock := lockRow(t, s, held.Key)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	p.TakeOver = true
+	c, err := s.Claim(ctx, p)
+	if err != nil || c.Verdict != retrysafe.InFlight || c.Record.LeaseLeft <= 0 {
+		t.Errorf("claim = %v with %v left, %v; want it in flight", c.Verdict, c.Record.LeaseLeft, err)
+	}
+	unlock()
+	if c, err = s.Claim(t.Context(), p); err != nil || c.Verdict != retrysafe.Acquired || c.Record.Attempt != 2 {
+		t.Errorf("claim after that = %v, %v; want it taken over", c.Verdict, err)
+	}
 }
