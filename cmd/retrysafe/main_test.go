@@ -102,6 +102,18 @@ func TestCommandLine(t *testing.T) {
 			cli.ExitRefused,
 			[]string{"leave --role out"},
 		},
+		{
+			"one role for proxy and service",
+			[]string{"migrate", "up", "--store=postgres://h/db", "--role=a", "--service-role=a"},
+			cli.ExitRefused,
+			[]string{"leave --service-role out"},
+		},
+		{
+			"one role for owner and service",
+			[]string{"migrate", "print", "--service-role=a", "--maintenance-role=a"},
+			cli.ExitRefused,
+			[]string{"leave --service-role out"},
+		},
 		{"sweep without a store", []string{"sweep"}, cli.ExitRefused, []string{"--store"}},
 		{"sweep memory", []string{"sweep", "--store=memory:"}, cli.ExitRefused, []string{"swept there"}},
 		{
@@ -250,6 +262,7 @@ func TestBashCompletes(t *testing.T) {
 		"retrysafe prox": "proxy", "retrysafe probe in": "init", "retrysafe probe --ht": "--html",
 		"retrysafe proxy --ups": "--upstream", "retrysafe completion f": "fish",
 		"retrysafe migrate st": "status", "retrysafe migrate up --sto": "--store",
+		"retrysafe migrate print --serv": "--service-role",
 	} {
 		words := strings.Fields(line)
 		try := fmt.Sprintf("%s\nCOMP_WORDS=(%s)\nCOMP_CWORD=%d\n_retrysafe\necho \"${COMPREPLY[@]}\"", script, line,

@@ -34,6 +34,9 @@ Examples:
     retrysafe migrate print --role app > retrysafe.sql
     psql -v ON_ERROR_STOP=1 -f retrysafe.sql postgres://owner@db/shop
 
+    # a service in any language calls the functions of the schema as the role shop, which reads and writes no table
+    retrysafe migrate up --store postgres://owner@db/shop --role app --service-role shop
+
     # a bucket on three servers
     retrysafe migrate up --store 'nats://nats:4222/payments?replicas=3'`
 }
@@ -46,13 +49,18 @@ type schemaFlags struct {
 
 type migrateUp struct {
 	schemaFlags
-	Role string `placeholder:"NAME" help:"Grant this existing role what a proxy needs. It can neither create nor drop tables."`
+	Role        string `placeholder:"NAME" help:"Grant this existing role what a proxy needs. It can neither create nor drop tables."`
+	ServiceRole string `placeholder:"NAME" help:"Grant this existing role what a service needs that calls the SQL functions. It can read and write no table."`
 }
 
 // Run creates or updates the schema, or makes what another store needs.
 func (c migrateUp) Run(s *cli.Streams) error {
-	return c.in(s, c.Role != "", func(ctx context.Context, schema storeurl.Schema) error {
-		applied, err := schema.Migrate(ctx, c.Role)
+	roles := storeurl.Roles{Proxy: c.Role, Service: c.ServiceRole}
+	if err := distinct(roles); err != nil {
+		return err
+	}
+	return c.in(s, roles != storeurl.Roles{}, func(ctx context.Context, schema storeurl.Schema) error {
+		applied, err := schema.Migrate(ctx, roles)
 		if err != nil {
 			return err
 		}
@@ -66,6 +74,9 @@ func (c migrateUp) Run(s *cli.Streams) error {
 		fmt.Fprintf(s.Out, "%s is up to date: version %d\n", schema.Label(), version)
 		if c.Role != "" {
 			fmt.Fprintf(s.Out, "%s: role %s has what a proxy needs\n", schema.Label(), c.Role)
+		}
+		if c.ServiceRole != "" {
+			fmt.Fprintf(s.Out, "%s: role %s may call the functions\n", schema.Label(), c.ServiceRole)
 		}
 		return nil
 	}, storeurl.Place.Prepare)
@@ -105,7 +116,7 @@ func (f schemaFlags) in(s *cli.Streams, hasRole bool, do func(context.Context, s
 		return do(ctx, schema)
 	}
 	if f.Schema != "" || hasRole {
-		return cli.Refusef("--schema and --role are for databases; %s has no such thing", ref.Name)
+		return cli.Refusef("--schema, --role and --service-role are for databases; %s has no such thing", ref.Name)
 	}
 	if ref.Place == nil {
 		_, err := fmt.Fprintf(s.Out, "%s migrates itself when it is opened: there is nothing to do\n", ref.Name)
@@ -134,14 +145,15 @@ type migratePrint struct {
 	Store           string `env:"RETRYSAFE_STORE" placeholder:"URL" help:"Name of the schema from the URL's schema=NAME."`
 	Schema          string `placeholder:"NAME" help:"Name of the schema. Default: the URL's, otherwise retrysafe."`
 	Role            string `placeholder:"NAME" help:"Grant this role what a proxy needs. It can neither create nor drop tables."`
+	ServiceRole     string `placeholder:"NAME" help:"Grant this role what a service needs that calls the SQL functions. It can read and write no table."`
 	MaintenanceRole string `placeholder:"NAME" help:"Owner of the schema. It migrates, and drops the partitions of past days."`
 }
 
 // Run prints the script.
 func (c migratePrint) Run(s *cli.Streams) error {
-	if c.Role != "" && c.Role == c.MaintenanceRole {
-		return cli.Refuse(errors.New("--role and --maintenance-role are the same: the owner of the tables needs no " +
-			"grants; leave --role out"))
+	roles := storeurl.Roles{Owner: c.MaintenanceRole, Proxy: c.Role, Service: c.ServiceRole}
+	if err := distinct(roles); err != nil {
+		return err
 	}
 	ref, err := schemaFlags{Store: cmp.Or(c.Store, "postgres://"), Schema: c.Schema}.ref()
 	if err != nil {
@@ -151,10 +163,26 @@ func (c migratePrint) Run(s *cli.Streams) error {
 	if !ok {
 		return cli.Refusef("%s has no schema to print: it needs nothing, or run retrysafe migrate up", ref.Name)
 	}
-	script, err := schema.Script(c.MaintenanceRole, c.Role)
+	script, err := schema.Script(roles)
 	if err != nil {
 		return cli.Refuse(err)
 	}
 	_, err = fmt.Fprint(s.Out, script)
 	return err
+}
+
+// distinct refuses a role that would be granted what it has already.
+func distinct(r storeurl.Roles) error {
+	switch {
+	case r.Owner != "" && r.Owner == r.Proxy:
+		return cli.Refuse(errors.New("--role and --maintenance-role are the same: the owner of the tables needs no " +
+			"grants; leave --role out"))
+	case r.Owner != "" && r.Owner == r.Service:
+		return cli.Refuse(errors.New("--service-role and --maintenance-role are the same: the owner of the functions " +
+			"may call them; leave --service-role out, or let the service have a role of its own"))
+	case r.Proxy != "" && r.Proxy == r.Service:
+		return cli.Refuse(errors.New("--service-role and --role are the same: a proxy's role may call the functions; " +
+			"leave --service-role out, or let the service have a role of its own"))
+	}
+	return nil
 }

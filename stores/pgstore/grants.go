@@ -13,7 +13,18 @@ import (
 //
 // A Store with such a role sweeps records, and leaves the partitions of past days to a sweep by the owner of the
 // tables or a member of it.
-func Grants(schema, role string) (string, error) {
+func Grants(schema, role string) (string, error) { return grantsIn("grants", schema, role) }
+
+// ServiceGrants returns the statements that give a role what a service needs that calls the SQL functions, such as
+// retrysafe.complete: it can claim keys whose scope and ID it knows, and end the attempts whose lease tokens it has. It
+// can read and write no table, and so no answer of another service. Execute them again after each migration; doing so
+// twice changes nothing. An empty schema is "retrysafe". It returns an error if schema or role cannot be a name.
+func ServiceGrants(schema, role string) (string, error) {
+	return grantsIn("service_grants", schema, role)
+}
+
+// grantsIn fills a schema and a role into a file of grants.
+func grantsIn(file, schema, role string) (string, error) {
 	schema, err := checkSchema(schema)
 	if err != nil {
 		return "", err
@@ -22,7 +33,26 @@ func Grants(schema, role string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.ReplaceAll(inSchema(sqlFile("grants"), schema), "{{role}}", name), nil
+	return strings.ReplaceAll(inSchema(sqlFile(file), schema), "{{role}}", name), nil
+}
+
+// allGrants returns the Grants of a role and the ServiceGrants of another one. Roles that are empty get nothing.
+func allGrants(schema, role, serviceRole string) (string, error) {
+	var all string
+	for _, g := range []struct {
+		role   string
+		grants func(schema, role string) (string, error)
+	}{{role, Grants}, {serviceRole, ServiceGrants}} {
+		if g.role == "" {
+			continue
+		}
+		text, err := g.grants(schema, g.role)
+		if err != nil {
+			return "", err
+		}
+		all += text
+	}
+	return all, nil
 }
 
 // maxName is how long PostgreSQL lets a name be, in bytes. It cuts off what is more.

@@ -211,6 +211,12 @@ func TestNamesThatCannotBe(t *testing.T) {
 	if _, err := Grants("", ""); err == nil {
 		t.Error("grants for no role")
 	}
+	if _, err := ServiceGrants("", ""); err == nil {
+		t.Error("service grants for no role")
+	}
+	if _, err := Script(ScriptOptions{ServiceRole: "public"}); err == nil {
+		t.Error("service grants for all roles")
+	}
 	if text, err := Grants("", `x"; DROP ROLE y; --`); err != nil ||
 		!strings.Contains(text, `TO "x""; DROP ROLE y; --";`) {
 		t.Errorf("got %v, %s; want a quoted name", err, text)

@@ -24,6 +24,9 @@ type MigrateOptions struct {
 	Schema string
 	// Role gets what a Store needs, in the same transaction: see Grants. It must exist. Default: no role gets anything.
 	Role string
+	// ServiceRole gets what a service needs that calls the SQL functions, in the same transaction: see ServiceGrants. It
+	// must exist. Default: no role gets anything.
+	ServiceRole string
 }
 
 // Migration is one step of the schema's history.
@@ -92,11 +95,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied
 	if err != nil {
 		return nil, err
 	}
-	grants := ""
-	if o.Role != "" {
-		if grants, err = Grants(o.Schema, o.Role); err != nil {
-			return nil, err
-		}
+	grants, err := allGrants(o.Schema, o.Role, o.ServiceRole)
+	if err != nil {
+		return nil, err
 	}
 	// A migration that has waited for another must see what that one has done, whatever the database's default
 	// isolation.

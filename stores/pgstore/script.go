@@ -16,6 +16,9 @@ type ScriptOptions struct {
 	Owner string
 	// Role gets what a Store needs: see Grants. It must exist. Default: no role gets anything.
 	Role string
+	// ServiceRole gets what a service needs that calls the SQL functions: see ServiceGrants. It must exist. Default: no
+	// role gets anything.
+	ServiceRole string
 }
 
 // Script returns SQL that makes the schema or brings it up to date, as Migrate does, in one transaction. It is for
@@ -57,11 +60,11 @@ func Script(o ScriptOptions) (string, error) {
 	if o.Owner != "" {
 		b.WriteString("RESET ROLE;\n")
 	}
-	if o.Role != "" {
-		grants, err := Grants(o.Schema, o.Role)
-		if err != nil {
-			return "", err
-		}
+	grants, err := allGrants(o.Schema, o.Role, o.ServiceRole)
+	if err != nil {
+		return "", err
+	}
+	if grants != "" {
 		b.WriteString("\n" + grants)
 	}
 	b.WriteString("\nCOMMIT;\n")

@@ -85,7 +85,7 @@ func (m *MySQL) Prepare(ctx context.Context) (made []string, err error) {
 	if err := m.create(ctx); err != nil {
 		return nil, err
 	}
-	return m.Migrate(ctx, "")
+	return m.Migrate(ctx, Roles{})
 }
 
 // create makes the database if the server says that it does not exist.

@@ -112,7 +112,9 @@ func (p *Postgres) Beside(name string) (Ref, error) {
 }
 
 // Prepare implements Place: it creates the schema, or updates it.
-func (p *Postgres) Prepare(ctx context.Context) (made []string, err error) { return p.Migrate(ctx, "") }
+func (p *Postgres) Prepare(ctx context.Context) (made []string, err error) {
+	return p.Migrate(ctx, Roles{})
+}
 
 // Connect returns a pool. It connects when it is used.
 func (p *Postgres) Connect(ctx context.Context) (*pgxpool.Pool, error) {

@@ -2,6 +2,7 @@ package storeurl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,23 +17,32 @@ type Schema interface {
 	Place
 	// Label names it in messages, as in "schema retrysafe".
 	Label() string
-	// Migrate creates or updates the tables, and grants role, unless it is empty, what a proxy needs. It returns the
-	// names of the migrations that it has applied.
-	Migrate(ctx context.Context, role string) (applied []string, err error)
+	// Migrate creates or updates the tables, and grants the roles what they need. It returns the names of the migrations
+	// that it has applied.
+	Migrate(ctx context.Context, roles Roles) (applied []string, err error)
 	// Version returns the version that is there and the newest that this program knows, and an error if it cannot work
 	// with the one that is there.
 	Version(ctx context.Context) (applied, newest int, err error)
-	// Script returns what Migrate executes, for the database's own client. owner, unless it is empty, owns the tables.
-	Script(owner, role string) (string, error)
+	// Script returns what Migrate executes, for the database's own client.
+	Script(roles Roles) (string, error)
+}
+
+// Roles are names of roles, each of which may be empty.
+type Roles struct {
+	Owner   string // owns the tables; of Script only
+	Proxy   string // uses the tables
+	Service string // calls the functions
 }
 
 // Label implements Schema.
 func (p *Postgres) Label() string { return "schema " + p.Schema }
 
 // Migrate implements Schema.
-func (p *Postgres) Migrate(ctx context.Context, role string) (applied []string, err error) {
+func (p *Postgres) Migrate(ctx context.Context, roles Roles) (applied []string, err error) {
 	return applied, p.with(ctx, func(pool *pgxpool.Pool) error {
-		all, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{Schema: p.Schema, Role: role})
+		all, err := pgstore.Migrate(ctx, pool, pgstore.MigrateOptions{
+			Schema: p.Schema, Role: roles.Proxy, ServiceRole: roles.Service,
+		})
 		for _, m := range all {
 			applied = append(applied, m.Name)
 		}
@@ -52,8 +62,10 @@ func (p *Postgres) Version(ctx context.Context) (applied, newest int, err error)
 }
 
 // Script implements Schema.
-func (p *Postgres) Script(owner, role string) (string, error) {
-	return pgstore.Script(pgstore.ScriptOptions{Schema: p.Schema, Owner: owner, Role: role})
+func (p *Postgres) Script(roles Roles) (string, error) {
+	return pgstore.Script(pgstore.ScriptOptions{
+		Schema: p.Schema, Owner: roles.Owner, Role: roles.Proxy, ServiceRole: roles.Service,
+	})
 }
 
 // with calls do with a pool, and explains its error.
@@ -69,17 +81,22 @@ func (p *Postgres) with(ctx context.Context, do func(*pgxpool.Pool) error) error
 	return nil
 }
 
+var errNoServices = errors.New("--service-role is for PostgreSQL")
+
 // Label implements Schema.
 func (m *MySQL) Label() string { return "database " + m.config.DBName }
 
 // Migrate implements Schema.
-func (m *MySQL) Migrate(ctx context.Context, role string) (applied []string, err error) {
+func (m *MySQL) Migrate(ctx context.Context, roles Roles) (applied []string, err error) {
+	if roles.Service != "" {
+		return nil, errNoServices
+	}
 	db, err := m.Connect()
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	all, err := mysqlstore.Migrate(ctx, db, mysqlstore.MigrateOptions{Role: role})
+	all, err := mysqlstore.Migrate(ctx, db, mysqlstore.MigrateOptions{Role: roles.Proxy})
 	for _, migration := range all {
 		applied = append(applied, migration.Name)
 	}
@@ -106,8 +123,11 @@ func (m *MySQL) Version(ctx context.Context) (applied, newest int, err error) {
 }
 
 // Script implements Schema.
-func (m *MySQL) Script(owner, role string) (string, error) {
-	if owner != "" {
+func (m *MySQL) Script(roles Roles) (string, error) {
+	if roles.Service != "" {
+		return "", errNoServices
+	}
+	if roles.Owner != "" {
 		return "", fmt.Errorf("in MySQL tables have no owner: leave --maintenance-role out")
 	}
 	migrations, err := mysqlstore.Migrations(m.config.DBName)
@@ -118,10 +138,10 @@ func (m *MySQL) Script(owner, role string) (string, error) {
 	for _, migration := range migrations {
 		script.WriteString(migration.SQL + "\n")
 	}
-	if role == "" {
+	if roles.Proxy == "" {
 		return script.String(), nil
 	}
-	grants, err := mysqlstore.Grants(m.config.DBName, role)
+	grants, err := mysqlstore.Grants(m.config.DBName, roles.Proxy)
 	script.WriteString("DELIMITER ;\n" + grants)
 	return script.String(), err
 }

@@ -1,0 +1,19 @@
+-- What {{role}} needs to call the functions: it claims keys, and ends the attempts whose lease tokens it has. It has no
+-- right to any table.
+GRANT USAGE ON SCHEMA {{schema}} TO {{role}};
+GRANT EXECUTE ON FUNCTION
+	{{schema}}.claim(text, text, bytea, interval, interval, boolean, uuid, interval, interval),
+	{{schema}}.claim(bytea, bytea, bytea, interval, interval, boolean, uuid, interval, interval),
+	{{schema}}.extend(text, interval),
+	{{schema}}.step(text, text),
+	{{schema}}.save_step(text, text, text),
+	{{schema}}.save_step(text, text, bytea),
+	{{schema}}.complete(text, text, integer, text, text[], interval),
+	{{schema}}.complete(text, jsonb, integer, text, text[], interval),
+	{{schema}}.complete(text, bytea, integer, text, text[], interval),
+	{{schema}}.fail(text, text, integer, text, text[], interval),
+	{{schema}}.fail(text, jsonb, integer, text, text[], interval),
+	{{schema}}.fail(text, bytea, integer, text, text[], interval),
+	{{schema}}.release(text),
+	{{schema}}.child_key(text, text)
+	TO {{role}};
