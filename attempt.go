@@ -25,9 +25,12 @@ type Attempt struct {
 
 	inherited []StepResult // saved by earlier attempts
 
-	doubted *ClaimParams // with which the key may be claimed once more, by a call that was taken for lost; nil: none
+	fingerprint Fingerprint // with which the key was claimed
+	takeOver    bool        // whether it was claimed to take over
 
 	mu        sync.Mutex
+	doubted   bool // the key may be claimed once more, by a call that was taken for lost
+	elsewhere bool // see AttemptControl.CompletedElsewhere
 	steps     []StepResult
 	called    map[string]*txSteps // names of steps, and the transactions in which they were called; see noteStep
 	calls     map[string]string   // see AttemptControl.NoteCall

@@ -33,9 +33,6 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	kind, code := markOf(err)
 	switch {
 	case err == nil:
-		if !r.Failed {
-			a.reportUnused()
-		}
 		return a.complete(r, nil)
 	case kind == retryable && !inDoubt:
 		return a.release(err)
@@ -49,6 +46,12 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 // saving goes on in the background.
 func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
+	if a.isElsewhere() {
+		return a.completeElsewhere(r, cause)
+	}
+	if cause == nil && !r.Failed {
+		a.reportUnused()
+	}
 	out := Outcome{Result: r, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
 	if !a.Protected() {
 		out.Unprotected, out.ReplayLeft = true, 0
@@ -92,16 +95,18 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 	err := a.call(give)
 	switch {
 	case errors.Is(err, ErrLeaseLost):
-		return a.lost()
+		return a.lostOrCompleted()
+	case err != nil && a.isElsewhere(): // the other process may be about to complete
+		a.later(err, give)
+		a.undoDoubted()
+		return a.stillInFlight()
 	case err != nil:
 		a.later(err, give)
 	default:
 		a.finish()
 		a.report(WorkReleased, cause)
 	}
-	if a.doubted != nil { // what has completed or is abandoned is safe from a claim that arrives late; a free key is not
-		a.guard.undoClaim(&a.caller, *a.doubted)
-	}
+	a.undoDoubted()
 	return out, &workError{cause}
 }
 
@@ -109,8 +114,14 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 // key is not abandoned: another attempt has it, or it has an answer, which a retry gets.
 func (a *Attempt) abandon(cause error) (Outcome, error) {
 	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
-	if a.Protected() && errors.Is(a.giveUp(), ErrLeaseLost) {
-		return a.lost()
+	if a.Protected() {
+		switch err := a.giveUp(); {
+		case errors.Is(err, ErrLeaseLost):
+			return a.lostOrCompleted()
+		case err != nil && a.isElsewhere(): // the other process may be about to complete
+			a.later(err, func(ctx context.Context) error { return a.guard.store.Extend(ctx, a.lease, 0) })
+			return a.stillInFlight()
+		}
 	}
 	a.report(WorkUnknown, cause)
 	return out, fmt.Errorf("%w: %w", ErrAbandoned, &workError{cause})
@@ -134,6 +145,9 @@ func (a *Attempt) later(err error, save func(context.Context) error) {
 	}, func() {
 		a.finish()
 		kind := SavedLate
+		if errors.Is(err, ErrLeaseLost) && a.isElsewhere() { // it was completed, or the key is another attempt's to end
+			err = nil
+		}
 		if err != nil {
 			kind = SaveAbandoned
 		}

@@ -91,6 +91,25 @@ func (c AttemptControl) InDoubt() {
 	c.a.inDoubt = true
 }
 
+// CompletedElsewhere says that another process does the work and completes the attempt, under the same lease, in a
+// transaction of its own: see Lease.Token. From then on the record decides how the attempt ended, not what the work
+// returns. The Guard asks for the record before it saves a result, and when the store says that the lease is lost.
+//
+//   - If the attempt was completed, Do returns the saved result, whatever the work returned. Outcome.CompletedElsewhere
+//     says so.
+//   - Otherwise the attempt ends as the work says. Releasing or abandoning it is safe: what the other process does later
+//     is refused, unless it completes the key first. If the work has succeeded, its result is saved so that it does not
+//     run again, and observers are told CompletionMissing.
+//   - If the store does not answer in time, for example because the transaction of the other process holds the record,
+//     Do returns a Refusal with ErrInFlight, and the end is saved in the background.
+//
+// Call it before the work is handed over. It has no effect on an attempt that is not protected.
+func (c AttemptControl) CompletedElsewhere() {
+	c.a.mu.Lock()
+	defer c.a.mu.Unlock()
+	c.a.elsewhere = c.a.Protected()
+}
+
 // NoteCall notes that this attempt makes the downstream call name with a request of that digest, and returns the digest
 // that was noted first under the name; again is false if this is the first.
 //

@@ -71,6 +71,9 @@ type Outcome struct {
 	Stored bool
 	// Unprotected says that the store failed, and the work ran all the same, as FailOpen says.
 	Unprotected bool
+	// CompletedElsewhere says that another process completed this attempt, so that Result is what it has saved, and not
+	// what the work returned. See AttemptControl.CompletedElsewhere.
+	CompletedElsewhere bool
 	// Attempt is the number of the attempt that ran or whose result this is.
 	Attempt int
 	// Age since the key's first claim, for a replay.
@@ -267,10 +270,7 @@ func (g *Guard) withoutClaim(ctx context.Context, r Request, work Work, err erro
 // run runs work under the lease just claimed.
 func (g *Guard) run(ctx context.Context, q *claimRequest, c Claim, work Work) (Outcome, error) {
 	a := g.newAttempt(ctx, c)
-	if q.doubted {
-		doubted := q.ClaimParams
-		a.doubted = &doubted
-	}
+	a.fingerprint, a.takeOver, a.doubted = q.Fingerprint, q.TakeOver, q.doubted
 	kind := AttemptStarted
 	if a.number > 1 {
 		kind = AttemptResumed

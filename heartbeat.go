@@ -41,6 +41,8 @@ func (a *Attempt) beat() {
 		a.takeBack()
 	case err == nil:
 		a.plan(a.guard.beatEvery() - time.Since(asked))
+	case errors.Is(err, ErrLeaseLost) && a.isElsewhere():
+		a.loseUnlessCompleted()
 	case errors.Is(err, ErrLeaseLost):
 		a.lose()
 	default:

@@ -93,6 +93,10 @@ const (
 	KeyResolved
 	// KeyPurged is reported when the answer of a key was dropped (Guard.Purge). Fence, Attempt.
 	KeyPurged
+	// CompletionMissing is reported, before the end of the attempt, when work that another process should have completed
+	// has succeeded and the key was not completed: see AttemptControl.CompletedElsewhere. It is an error of that process:
+	// its own writes and the answer are not in one transaction. Fence, Attempt, Took.
+	CompletionMissing
 )
 
 // String returns the kind's name in snake case.
@@ -101,7 +105,7 @@ func (k EventKind) String() string {
 		"wait_timed_out", "mismatch_refused", "abandoned_refused", "not_replayable_refused", "work_succeeded",
 		"work_failed", "work_released", "work_unknown", "step_unused", "lease_taken", "save_failed", "saved_late",
 		"save_abandoned", "store_failed", "ran_unprotected", "fingerprint_incomparable", "sweep_ended",
-		"key_resolved", "key_purged")
+		"key_resolved", "key_purged", "completion_missing")
 }
 
 // WithObserver returns a Guard that tells o, after the observers of g, what happens to the requests that it is given.

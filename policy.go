@@ -165,6 +165,20 @@ func (p Policy) Validate() error {
 // policy.
 func (p Policy) WithDefaults() Policy { return p.or(defaultPolicy()).ready() }
 
+// CompletedElsewhere returns p with what is not set filled in for work that another process completes in a transaction of
+// its own (see AttemptControl.CompletedElsewhere). OnAbandoned is Rerun: what the other process has not committed is
+// refused once the key is taken over. Lease is three times Timeout: a heartbeat writes to the record that the transaction
+// is about to complete, and a transaction that is serializable or a repeatable read would fail.
+func (p Policy) CompletedElsewhere() Policy {
+	if p.OnAbandoned.kind == 0 {
+		p.OnAbandoned = Rerun()
+	}
+	if timeout := orElse(p.Timeout, defaultPolicy().Timeout); p.Lease <= 0 && timeout > 0 {
+		p.Lease = 3 * timeout
+	}
+	return p
+}
+
 // or returns p with the fields that are not set taken from base.
 func (p Policy) or(base Policy) Policy {
 	p.Lease = orElse(max(p.Lease, 0), base.Lease) // a negative lease would mean heartbeats without a pause
