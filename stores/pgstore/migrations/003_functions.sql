@@ -87,22 +87,43 @@ END $$;
 -- lease_lost says why a lease does not hold its key.
 CREATE FUNCTION {{schema}}.lease_lost(the_key uuid, verb text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-	IF EXISTS (SELECT FROM {{schema}}.claims c WHERE c.k = the_key AND c.ends_at + c.keep_key > {{schema}}.clock()) THEN
+	IF EXISTS (SELECT FROM {{schema}}.claims c
+		WHERE c.k = the_key AND (c.state = 2 OR c.ends_at + c.keep_key > {{schema}}.clock())) THEN
 		RAISE EXCEPTION 'retrysafe: % key %: the lease is lost', verb, replace(the_key::text, '-', '') USING ERRCODE = 'RS001',
-			HINT = 'Another attempt has taken the key over, or this one has ended. Roll back: nothing of this transaction may remain.';
+			HINT = 'Another attempt has taken the key over, or this one has ended or was given up. Roll back: nothing of this transaction may remain.';
 	END IF;
 	RAISE EXCEPTION 'retrysafe: % key %: there is no such claim', verb, replace(the_key::text, '-', '') USING ERRCODE = 'RS003',
-		HINT = 'The key was never claimed in this database, or its record has expired. Roll back, and check that service and proxy use the same database and schema.';
+		HINT = 'The key was never claimed in this database, or its record has expired, or the attempt was given up some time ago. Roll back, and check that service and proxy use the same database and schema.';
 END $$;
 
--- needs_transaction refuses what would be committed by itself.
+-- needs_transaction refuses what would be committed by itself. If the transaction has written before, there is one.
+-- Otherwise a block cannot be told from a single statement before COMMIT: a block's COMMIT is another command of the
+-- client, which has another time. transaction_checks has no rows; one is inserted and deleted to have its trigger run
+-- then.
+CREATE TABLE {{schema}}.transaction_checks (verb text NOT NULL, called_at timestamptz NOT NULL);
+
 CREATE FUNCTION {{schema}}.needs_transaction(verb text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+	added tid;
 BEGIN
-	IF statement_timestamp() = transaction_timestamp() AND pg_current_xact_id_if_assigned() IS NULL THEN
-		RAISE EXCEPTION 'retrysafe: % was called outside of a transaction', verb USING ERRCODE = 'RS005',
-			HINT = 'BEGIN first, write what the work writes, call this last, then COMMIT: so all of it is there or nothing is. Turn autocommit off for it.';
+	IF pg_current_xact_id_if_assigned() IS NULL THEN
+		INSERT INTO {{schema}}.transaction_checks VALUES (verb, statement_timestamp()) RETURNING ctid INTO added;
+		DELETE FROM {{schema}}.transaction_checks WHERE ctid = added;
 	END IF;
 END $$;
+
+CREATE FUNCTION {{schema}}.check_transaction() RETURNS trigger
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF statement_timestamp() = NEW.called_at THEN
+		RAISE EXCEPTION 'retrysafe: % was called outside of a transaction', NEW.verb USING ERRCODE = 'RS005',
+			HINT = 'BEGIN first, write what the work writes, call this last, then COMMIT: so all of it is there or nothing is. Turn autocommit off for it.';
+	END IF;
+	RETURN NULL;
+END $$;
+
+CREATE CONSTRAINT TRIGGER check_transaction AFTER INSERT ON {{schema}}.transaction_checks
+	DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION {{schema}}.check_transaction();
 
 -- http_meta is what describes an HTTP answer.
 CREATE FUNCTION {{schema}}.http_meta(content_type text, headers text[]) RETURNS bytea LANGUAGE plpgsql IMMUTABLE AS $$
@@ -112,15 +133,15 @@ DECLARE
 	meta text := E'http/1\n' || CASE WHEN coalesce(content_type, '') = '' THEN E'Content-Type\n'
 		ELSE 'Content-Type: ' || content_type || E'\n' END;
 BEGIN
-	IF content_type ~ '[\r\n]' THEN
-		PERFORM {{schema}}.bad_argument('the content type has a line break', 'Pass a media type, such as application/json.');
+	IF content_type ~ '[\x01-\x1f\x7f]' THEN
+		PERFORM {{schema}}.bad_argument('the content type has a control character', 'Pass a media type, such as application/json.');
 	END IF;
 	FOREACH line IN ARRAY coalesce(headers, '{}') LOOP
-		IF (line ~ '^[-A-Za-z0-9!#$%&''*+.^_`|~]+:' AND line !~ '[\r\n]') IS NOT TRUE THEN
-			PERFORM {{schema}}.bad_argument('an element of headers is not a header line', 'Pass elements such as ''Location: /charges/17'', without line breaks.');
+		IF (line ~ '^[-A-Za-z0-9!#$%&''*+.^_`|~]+:' AND line !~ '[\x01-\x08\x0a-\x1f\x7f]') IS NOT TRUE THEN
+			PERFORM {{schema}}.bad_argument('an element of headers is not a header line', 'Pass elements such as ''Location: /charges/17'', without control characters.');
 		END IF;
 		name := lower(split_part(line, ':', 1) COLLATE "C");
-		IF name ~ '^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|content-length|set-cookie|retrysafe-.*)$' THEN
+		IF name ~ '^(connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|http2-settings|date|age|via|warning|content-length|set-cookie|idempotent-replayed|idempotency-status|retrysafe-.*)$' THEN
 			PERFORM {{schema}}.bad_argument(format('the header %s cannot be stored', name), 'Leave it out: it belongs to one connection, one client or one attempt, and every retry would get it.');
 		END IF;
 		IF name = 'content-type' THEN
@@ -130,7 +151,18 @@ BEGIN
 			FROM unnest(string_to_array(name, '-')) WITH ORDINALITY AS words (word, n);
 		meta := meta || name || ': ' || btrim(substring(line FROM position(':' IN line) + 1), E' \t') || E'\n';
 	END LOOP;
+	IF octet_length(meta) > 65536 THEN
+		PERFORM {{schema}}.bad_argument(format('content type and headers have %s bytes, and the limit is 65536', octet_length(meta)), 'Leave out what retries do not need.');
+	END IF;
 	RETURN convert_to(meta, 'UTF8');
+END $$;
+
+-- as_text reads bytes of a header, which need not be UTF-8.
+CREATE FUNCTION {{schema}}.as_text(bytes bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+	RETURN convert_from(bytes, 'UTF8');
+EXCEPTION WHEN OTHERS THEN
+	RETURN convert_from(bytes, 'LATIN1');
 END $$;
 
 -- end_attempt completes a key with an answer, in the caller's transaction. Windows that are NULL stay those of the
@@ -150,7 +182,10 @@ BEGIN
 		state = new_state, code = new_code, omitted = new_omitted, ends_at = {{schema}}.clock(),
 		keep_replay = coalesce(new_replay, c.keep_replay), keep_key = coalesce(new_key, c.keep_key),
 		keep_audit = coalesce(new_audit, c.keep_audit),
-		sweep_at = ({{schema}}.clock() + greatest(coalesce(new_key, c.keep_key), coalesce(new_audit, c.keep_audit))) / 60000000
+		-- Looking a little late costs nothing, and an unchanged value leaves the indexes alone.
+		sweep_at = CASE WHEN c.sweep_at - ({{schema}}.clock() + greatest(coalesce(new_key, c.keep_key), coalesce(new_audit, c.keep_audit))) / 60000000
+			BETWEEN 0 AND 3 THEN c.sweep_at
+			ELSE ({{schema}}.clock() + greatest(coalesce(new_key, c.keep_key), coalesce(new_audit, c.keep_audit))) / 60000000 END
 	WHERE c.k = l.k AND c.fence = l.fence AND c.owner = l.owner AND c.state = 1 AND c.ends_at + c.keep_key > {{schema}}.clock()
 	RETURNING c.ends_at, c.ends_at + greatest(c.keep_replay, c.keep_audit) AS keep_until, c.waiters INTO ended;
 	IF NOT FOUND THEN
@@ -366,45 +401,37 @@ BEGIN
 	RETURN encode(substring(sha256({{schema}}.length_prefixed(held.scope, held.id, convert_to(name, 'UTF8'))) FOR 16), 'hex');
 END $$;
 
--- claim takes a key for one attempt, or says what has become of it. It commits with the caller's transaction: call it in
--- one of its own, before the work begins. It waits half a second for a row that another transaction holds, such as that
--- of a service between complete and COMMIT, and then says in_flight.
-CREATE FUNCTION {{schema}}.claim(scope bytea, id bytea, fingerprint bytea DEFAULT '', lease_for interval DEFAULT '30 seconds',
-	keep interval DEFAULT '24 hours', take_over boolean DEFAULT false, owner uuid DEFAULT NULL,
-	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS "{{schema}}".claimed
-	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '500ms' AS $$
+-- claim_record takes a key for one attempt, or says what has become of it, and shows the whole record.
+CREATE FUNCTION {{schema}}.claim_record(scope bytea, id bytea, fingerprint bytea, lease_for interval, keep interval,
+	take_over boolean, owner uuid, keep_key interval, keep_audit interval) RETURNS "{{schema}}".claimed LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-	the_key CONSTANT uuid := {{schema}}.digest(claim.scope, claim.id);
-	me CONSTANT uuid := coalesce(claim.owner, gen_random_uuid());
-	lasts CONSTANT bigint := {{schema}}.micros(claim.lease_for);
-	replay CONSTANT bigint := {{schema}}.micros(claim.keep);
-	taken CONSTANT bigint := greatest(replay, {{schema}}.micros(claim.keep_key));
-	audited CONSTANT bigint := greatest(replay, {{schema}}.micros(claim.keep_audit));
-	asked CONSTANT bytea := coalesce(claim.fingerprint, '');
-	take CONSTANT boolean := coalesce(claim.take_over, false);
-	today CONSTANT bigint := {{schema}}.clock() / 86400000000;
+	the_key CONSTANT uuid := {{schema}}.digest(claim_record.scope, claim_record.id);
+	me CONSTANT uuid := coalesce(claim_record.owner, gen_random_uuid());
+	lasts CONSTANT bigint := {{schema}}.micros(claim_record.lease_for);
+	replay CONSTANT bigint := {{schema}}.micros(claim_record.keep);
+	taken CONSTANT bigint := greatest(replay, {{schema}}.micros(claim_record.keep_key));
+	audited CONSTANT bigint := greatest(replay, {{schema}}.micros(claim_record.keep_audit));
+	asked CONSTANT bytea := coalesce(claim_record.fingerprint, '');
+	take CONSTANT boolean := coalesce(claim_record.take_over, false);
 	r "{{schema}}".claims; -- the record
 	time_read bigint;
 	expired boolean;
 	c "{{schema}}".claimed;
 BEGIN
-	IF (octet_length(claim.id) BETWEEN 1 AND 1024 AND octet_length(claim.scope) <= 1024) IS NOT TRUE THEN
+	IF (octet_length(claim_record.id) BETWEEN 1 AND 1024 AND octet_length(claim_record.scope) <= 1024) IS NOT TRUE THEN
 		PERFORM {{schema}}.bad_argument('the id needs 1 to 1024 bytes, and the scope up to 1024', 'Pass both; a scope may be empty, and then all callers share one namespace.');
 	ELSIF (lasts > 0 AND replay > 0) IS NOT TRUE THEN
 		PERFORM {{schema}}.bad_argument('lease_for and keep must be positive', 'Leave them out, or pass intervals such as ''30 seconds'' and ''24 hours''.');
 	ELSIF octet_length(asked) > 4096 THEN
 		PERFORM {{schema}}.bad_argument('the fingerprint has more than 4096 bytes', 'Pass a digest of the request, such as sha256(request).');
 	END IF;
-	IF to_regclass('{{schema}}.results_' || to_char(date '1970-01-01' + today::integer + 1, 'YYYYMMDD')) IS NULL THEN
-		PERFORM {{schema}}.add_days(today, 14);
-	END IF;
 	FOR round IN 1 .. 16 LOOP
 		INSERT INTO {{schema}}.claims AS x
 			(k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key, keep_audit, sweep_at,
 			attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
 		SELECT the_key, me, t.now, t.now, t.now, t.now + lasts, replay, taken, audited,
-			(t.now + lasts + taken) / 60000000, 1, 0, 0, 1, false, false, take, asked, claim.scope, claim.id
+			(t.now + lasts + taken) / 60000000, 1, 0, 0, 1, false, false, take, asked, claim_record.scope, claim_record.id
 		FROM (SELECT {{schema}}.clock()) AS t (now)
 		ON CONFLICT DO NOTHING RETURNING x.* INTO r;
 		IF FOUND THEN
@@ -448,7 +475,7 @@ BEGIN
 				WHEN x.state = 1 AND x.owner = me THEN x.attempt ELSE x.attempt + 1 END,
 			steps = CASE WHEN x.ends_at + x.keep_key > time_read THEN x.steps ELSE 0 END,
 			code = 0, state = 1, omitted = false, waiters = x.waiters AND x.ends_at + x.keep_key > time_read,
-			take_over = take, fingerprint = asked, scope = claim.scope, id = claim.id
+			take_over = take, fingerprint = asked, scope = claim_record.scope, id = claim_record.id
 		WHERE x.k = the_key AND CASE WHEN x.ends_at + x.keep_key <= time_read
 				THEN x.steps = 0 AND (x.state < 3 OR x.ends_at + x.keep_audit <= time_read)
 			ELSE x.state = 1 AND x.owner = me
@@ -493,7 +520,7 @@ BEGIN
 			SELECT max(substring(line FROM 15)) FILTER (WHERE line LIKE 'Content-Type: %'),
 				coalesce(array_agg(line ORDER BY n) FILTER (WHERE line LIKE '_%: %' AND line NOT LIKE 'Content-Type: %' AND left(line, 1) NOT IN ('>', '@')), '{}')
 			INTO c.content_type, c.headers
-			FROM unnest(string_to_array(convert_from(substring(c.meta FROM 8), 'LATIN1'), E'\n')) WITH ORDINALITY AS lines (line, n);
+			FROM unnest(string_to_array({{schema}}.as_text(substring(c.meta FROM 8)), E'\n')) WITH ORDINALITY AS lines (line, n);
 		END IF;
 	ELSIF r.steps > 0 THEN
 		SELECT array_agg(s.name ORDER BY s.n), array_agg(s.data ORDER BY s.n) INTO c.step_names, c.step_data
@@ -508,6 +535,37 @@ EXCEPTION WHEN lock_not_available THEN
 	RETURN c;
 END $$;
 
+-- claim is claim_record for services. It commits with the caller's transaction: call it in one of its own, before the
+-- work begins. It waits half a second for a row that another transaction holds, such as that of a service between
+-- complete and COMMIT, and then says in_flight. If the record is of another request, it shows none of its content.
+CREATE FUNCTION {{schema}}.claim(scope bytea, id bytea, fingerprint bytea DEFAULT '', lease_for interval DEFAULT '30 seconds',
+	keep interval DEFAULT '24 hours', take_over boolean DEFAULT false, owner uuid DEFAULT NULL,
+	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS "{{schema}}".claimed
+	LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET lock_timeout = '500ms' AS $$
+DECLARE
+	today CONSTANT bigint := {{schema}}.clock() / 86400000000;
+	c "{{schema}}".claimed;
+BEGIN
+	-- Made a day ahead, so that a completion seldom has to.
+	IF to_regclass('{{schema}}.results_' || to_char(date '1970-01-01' + today::integer + 1, 'YYYYMMDD')) IS NULL THEN
+		PERFORM {{schema}}.add_days(today, 14);
+	END IF;
+	c := {{schema}}.claim_record(scope, id, fingerprint, lease_for, keep, take_over, owner, keep_key, keep_audit);
+	IF c.verdict = 'mismatch' THEN
+		c.code := NULL;
+		c.content_type := NULL;
+		c.headers := NULL;
+		c.body := NULL;
+		c.failed := NULL;
+		c.omitted := NULL;
+		c.stored_fingerprint := NULL;
+		c.step_names := NULL;
+		c.step_data := NULL;
+		c.meta := NULL;
+	END IF;
+	RETURN c;
+END $$;
+
 CREATE FUNCTION {{schema}}.claim(scope text, id text, fingerprint bytea DEFAULT '', lease_for interval DEFAULT '30 seconds',
 	keep interval DEFAULT '24 hours', take_over boolean DEFAULT false, owner uuid DEFAULT NULL,
 	keep_key interval DEFAULT NULL, keep_audit interval DEFAULT NULL) RETURNS "{{schema}}".claimed
@@ -517,12 +575,12 @@ BEGIN
 		keep_key, keep_audit);
 END $$;
 
--- Whoever has no right of its own may call none of them.
+-- Whoever has no right of its own may call none of them; what the view of the records needs may stay.
 DO $$ DECLARE
 	added regprocedure;
 BEGIN
 	FOR added IN SELECT oid FROM pg_proc WHERE pronamespace = {{schema_text}}::regnamespace
-		AND proname NOT IN ('clock', 'add_days', 'as_json', 'as_time') LOOP
+		AND proname NOT IN ('clock', 'as_json', 'as_time') LOOP
 		EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', added);
 	END LOOP;
 END $$;
