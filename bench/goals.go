@@ -29,6 +29,7 @@ func goals() []goal {
 		{9, "the PostgreSQL store beside pgbench and DBOS", pgGoal},
 		{10, "the Redis store beside redis-benchmark and three unsafe commands", redisGoal},
 		{12, "a claim among millions of records, each store", latencyGoal},
+		{14, "completing a key inside the service's own transaction", completeGoal},
 		{16, "mysqlstore beside its two plain statements", mysqlGoal},
 	}
 }

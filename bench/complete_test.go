@@ -1,0 +1,44 @@
+package main
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/bench/disk"
+)
+
+// A completion is one more round trip of a transaction, and none if the statements are pipelined.
+//
+// Seen to fail with the statements not prepared (QueryExecModeDescribeExec: two round trips each).
+func TestCompleteAddsOneRoundTrip(t *testing.T) {
+	r := &run{quick: true, log: io.Discard, began: time.Now(), dir: reachableFolder(t)}
+	s, err := startPostgres(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	store, err := s.store(t.Context(), completeSchema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.exec(t.Context(), chargesTable); err != nil {
+		t.Fatal(err)
+	}
+	for pipelined, want := range map[bool][2]float64{false: {4, 3}, true: {1, 1}} {
+		got, err := callRole[completionsFound](t.Context(), disk.AsIs(), "", "", "completions", completionsAsked{
+			URL: store.URL, Callers: 1, Rounds: 1, Transactions: 20, Pipelined: pipelined,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.With.Trips != want[0] || got.Without.Trips != want[1] {
+			t.Errorf("pipelined %v: %v round trips with complete and %v without, want %v", pipelined, got.With.Trips,
+				got.Without.Trips, want)
+		}
+	}
+}
