@@ -1,10 +1,11 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo licenses pack release test-newest clean
+.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo licenses pack release test-newest clean languages
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
 MODULES   = $(shell go list -m -f '{{.Dir}}')
+LANGUAGES = $(shell grep -rl '^//go:build.*languages' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 SOAKED    = $(shell grep -rl '^func TestSoak' --include='*_test.go' . | xargs -n 1 dirname | sort -u)
 FUZZTIME ?= 60s
 SOAK     ?= 20
@@ -64,6 +65,9 @@ bench: ## measure against peers and limits, side by side, into bench/RESULTS.md 
 
 compare: ## what the probe says of peers that run here, into docs/compare (about seven minutes)
 	go run ./bench/compare
+
+languages: ## run the services in Ruby, PHP and Java too, which complete their keys through SQL (installs Rails, Laravel, Spring; minutes)
+	go test $(RACE) -vet=all -tags languages -count=1 -timeout 60m $(TESTFLAGS) $(LANGUAGES)
 
 clients: ## measure what well-known HTTP clients retry: the table of docs/clients.md (half a minute)
 	@go run ./integration/clients/survey

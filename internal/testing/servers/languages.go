@@ -2,6 +2,7 @@ package servers
 
 import (
 	"embed"
+	"os"
 	"path/filepath"
 	"testing"
 )
@@ -40,6 +41,15 @@ func installNodePostgres() (string, error) {
 	return filepath.Join(filepath.Dir(file), "node_modules"), err
 }
 
+// NodeModules returns a folder node_modules with what the files package.json and package-lock.json of a folder name. The
+// first call on a machine installs it with npm.
+func NodeModules(t testing.TB, folder string) string {
+	t.Helper()
+	file, err := installPackages(filepath.Base(folder), os.DirFS(filepath.Dir(folder)), "package.json", "package.json", "package-lock.json")
+	check(t, err)
+	return filepath.Join(filepath.Dir(file), "node_modules")
+}
+
 // Ruby returns the path of a Ruby that has the driver pg.
 func Ruby(t testing.TB) string { return programWith(t, ruby, rubyPostgres) }
 
@@ -49,6 +59,25 @@ func PHP(t testing.TB) string { return programWith(t, php, phpPostgres) }
 // Java returns the path of java, which also runs programs from source, and that of the JDBC driver for PostgreSQL.
 func Java(t testing.TB) (path, driver string) {
 	return programWith(t, java, javac, javaPostgres), javaPostgres.lookUp()
+}
+
+// Rails returns the path of a Ruby that has Rails, with Active Record for PostgreSQL, and Puma.
+func Rails(t testing.TB) string {
+	return programWith(t, ruby, rubyPostgres, railties, activeRecord, puma)
+}
+
+// Laravel returns the path of a PHP that has Laravel, whose classes /usr/share/php/Illuminate/autoload.php loads.
+func Laravel(t testing.TB) string { return programWith(t, php, phpPostgres, laravel) }
+
+// SpringJDBC returns the path of java, and a class path with Spring's JDBC and the driver for PostgreSQL.
+func SpringJDBC(t testing.TB) (path, classes string) {
+	path = programWith(t, java, javac, javaPostgres, springJDBC, commonsLogging)
+	beside := filepath.Dir(springJDBC.lookUp())
+	classes = javaPostgres.lookUp()
+	for _, jar := range []string{"spring3-jdbc", "spring3-transaction", "spring3-core", "spring3-beans", "commons-logging"} {
+		classes += ":" + filepath.Join(beside, jar+".jar")
+	}
+	return path, classes
 }
 
 // programWith returns the path of the first program, and installs all that are missing.

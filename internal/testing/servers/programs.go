@@ -60,6 +60,15 @@ var (
 	java         = program{name: "java", pkg: "default-jdk-headless"}
 	javac        = program{name: "javac", pkg: "default-jdk-headless"}
 	javaPostgres = program{paths: []string{"/usr/share/java/postgresql.jar"}, pkg: "libpostgresql-jdbc-java"}
+	// Frameworks for them, which only `make languages` runs.
+	railties     = program{paths: []string{"/usr/share/rubygems-integration/*/gems/railties-*/lib/rails.rb"}, pkg: "ruby-railties"}
+	activeRecord = program{
+		paths: []string{"/usr/share/rubygems-integration/*/gems/activerecord-*/lib/active_record.rb"}, pkg: "ruby-activerecord",
+	}
+	puma           = program{name: "puma", pkg: "puma"}
+	laravel        = program{paths: []string{"/usr/share/php/Illuminate/Foundation/Application.php"}, pkg: "php-laravel-framework"}
+	springJDBC     = program{paths: []string{"/usr/share/java/spring3-jdbc.jar"}, pkg: "libspring-jdbc-java"}
+	commonsLogging = program{paths: []string{"/usr/share/java/commons-logging.jar"}, pkg: "libcommons-logging-java"}
 )
 
 // allPrograms returns the programs that Install installs.
@@ -75,7 +84,7 @@ func allPrograms() []program {
 // $PATH, which then has none of the modules that apt-get installs.
 func pythonWith(modules ...string) program {
 	pkg := "python3-" + strings.Join(modules, " python3-")
-	pkg = strings.ReplaceAll(pkg, "-ensurepip", "-venv")
+	pkg = strings.NewReplacer("-ensurepip", "-venv", "_", "-").Replace(pkg)
 	return program{name: "python3", paths: []string{"/usr/bin/python3"}, modules: modules, pkg: pkg}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -61,9 +62,9 @@ func installSQS() (string, error) {
 	return installPackages("sqs", sqsFiles, "server.mjs", "package.json", "package-lock.json", "server.mjs")
 }
 
-// installPackages installs the npm packages of a folder of files, and returns the path of the program among them, which
+// installPackages installs the npm packages of a folder, and returns the path of the program among them, which
 // stays on the machine.
-func installPackages(name string, from embed.FS, program string, names ...string) (string, error) {
+func installPackages(name string, from fs.FS, program string, names ...string) (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
 		return "", err
@@ -71,7 +72,7 @@ func installPackages(name string, from embed.FS, program string, names ...string
 	files := map[string][]byte{}
 	digest := sha256.New()
 	for _, file := range names {
-		if files[file], err = from.ReadFile(name + "/" + file); err != nil {
+		if files[file], err = fs.ReadFile(from, name+"/"+file); err != nil {
 			return "", err
 		}
 		digest.Write(files[file])

@@ -1,0 +1,84 @@
+//go:build unix
+
+package languages
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+func runAll(t *testing.T, programs []program) {
+	for _, p := range programs {
+		t.Run(p.page, func(t *testing.T) {
+			t.Parallel()
+			p.run(t)
+		})
+	}
+}
+
+// cases are what each program goes through.
+var cases = []struct {
+	name string
+	test func(*shop)
+}{
+	{"no lease", (*shop).testNoLease},
+	{"a lost lease", (*shop).testLostLease},
+	{"the transaction runs again", (*shop).testSecondTransaction},
+	{"COMMIT before the answer", (*shop).testCommitsFirst},
+}
+
+// run runs the program of a page through what the page says of it.
+func (p program) run(t *testing.T) {
+	s := newShop(t, p)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			here := *s
+			here.T = t
+			c.test(&here)
+		})
+	}
+}
+
+// refused says that the program, without the proxy, answers with an error and charges nothing.
+func (s *shop) refused(customer string, header ...string) {
+	s.Helper()
+	if a := s.send(s.service, customer, 10, header...); a.status < 400 {
+		s.Errorf("%s: %v", customer, a)
+	}
+	s.wantCharges(customer, "")
+}
+
+func (s *shop) testNoLease() { s.refused("no lease") }
+
+// The program was paused until another attempt took its key over.
+func (s *shop) testLostLease() {
+	lost := s.claim("lost", ", lease_for => '1 microsecond'")
+	s.claim("lost", ", take_over => true")
+	s.refused("lost", "Retrysafe-Lease", lost)
+}
+
+// What has been completed is not done a second time under the same lease, whatever repeats it.
+func (s *shop) testSecondTransaction() {
+	lease := s.claim("second", "")
+	for range 2 {
+		s.send(s.service, "second", 10, "Retrysafe-Lease", lease)
+	}
+	s.wantCharges("second", "10")
+}
+
+func (s *shop) testCommitsFirst() {
+	release := s.hold(atCommit)
+	got := s.start(s.service, "commit", 10, "Retrysafe-Lease", s.claim("commit", ""))
+	s.held(atCommit, got)
+	select {
+	case a := <-got:
+		s.Errorf("it answered %v before COMMIT", a)
+	case <-time.After(100 * time.Millisecond): // an answer that is under way arrives
+		release()
+		if a := <-got; a.status != http.StatusCreated {
+			s.Errorf("it answered %v", a)
+		}
+	}
+	s.wantCharges("commit", "10")
+}

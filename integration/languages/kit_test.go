@@ -1,0 +1,231 @@
+//go:build unix
+
+package languages
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+// shared is the server of all programs, each of which has a database of its own.
+var shared servers.SharedPostgres
+
+// folder is where the command is, as long as the tests run.
+var folder string
+
+func TestMain(m *testing.M) {
+	var err error
+	if folder, err = os.MkdirTemp("", "retrysafe-languages-"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(folder)
+	os.Exit(code)
+}
+
+// binary builds the command, once.
+var binary = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(folder, "retrysafe")
+	build := exec.Command("go", "build", "-trimpath", "-o", path, ".") // as releases are built
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build.Dir, build.Stderr = filepath.Join("..", "..", "cmd", "retrysafe"), os.Stderr
+	return path, build.Run()
+})
+
+// program is the program of a page.
+type program struct {
+	page string // the name of the page, and of the program's folder
+	file string // in that folder
+	// command returns the command that runs the program, without the port, which is added to it.
+	command func(t *testing.T, file string) []string
+}
+
+// source returns the path of the program's file.
+func (p program) source(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(p.page, p.file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// shop is a program behind the proxy. The database has the places of crashpoints.sql.
+type shop struct {
+	*testing.T
+	pg       *servers.Postgres
+	database string // its URL, for the superuser
+	service  *servers.Service
+}
+
+// newShop starts the program and the proxy as docs/exactly-once.md says: each with a role of its own, of which the
+// program's has no right to the tables of the keys.
+func newShop(t *testing.T, p program) *shop {
+	t.Helper()
+	command := p.command(t, p.source(t)) // installs what is missing, before the servers start
+	s := &shop{T: t, pg: shared.Get(t)}
+	s.database = s.pg.Database(t)
+	app, proxy := s.role("app"), s.role("proxy")
+	retrysafe, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	migrate := exec.CommandContext(t.Context(), retrysafe, "migrate", "up", "--store", s.database, "--role", user(t, proxy), "--service-role", user(t, app))
+	if out, err := migrate.CombinedOutput(); err != nil {
+		t.Fatalf("migrate up: %v\n%s", err, out)
+	}
+	s.sql(read(t, "charges.sql") + "GRANT SELECT, INSERT ON charges TO " + user(t, app) + ";" + read(t, "crashpoints.sql"))
+	s.service = servers.StartService(t, p.page, func(port string) []string {
+		return append(append([]string{"DATABASE_URL=" + app}, command...), port)
+	})
+	return s
+}
+
+// role makes a role that can log in, and returns the URL with which it does.
+func (s *shop) role(name string) string {
+	s.Helper()
+	name += "_" + strings.ToLower(rand.Text())
+	s.sql("CREATE ROLE " + name + " LOGIN")
+	s.Cleanup(func() { s.sql("DROP OWNED BY " + name + "; DROP ROLE " + name) })
+	u, err := url.Parse(s.database)
+	if err != nil {
+		s.Fatal(err)
+	}
+	u.User = url.User(name)
+	return u.String()
+}
+
+func user(t *testing.T, of string) string {
+	t.Helper()
+	u, err := url.Parse(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.User.Username()
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// sql runs statements as the superuser, and returns the rows.
+func (s *shop) sql(text string) string {
+	s.Helper()
+	return s.pg.PsqlAt(s, s.database, text)
+}
+
+// wantCharges compares the amounts that a customer was charged.
+func (s *shop) wantCharges(customer, want string) {
+	s.Helper()
+	if got := s.sql("SELECT string_agg(amount::text, ', ') FROM charges WHERE customer = '" + customer + "'"); got != want {
+		s.Errorf("%s was charged %q, want %q", customer, got, want)
+	}
+}
+
+// claim claims a key as the proxy does, and returns the lease.
+func (s *shop) claim(id, arguments string) string {
+	s.Helper()
+	return s.sql("SELECT lease FROM retrysafe.claim('test', '" + id + "'" + arguments + ")")
+}
+
+// A place of crashpoints.sql.
+const (
+	afterInsert = 1
+	atCommit    = 2
+)
+
+// hold holds the program at a place, until the function that it returns is called.
+func (s *shop) hold(place int) (release func()) {
+	s.Helper()
+	conn, err := pgx.Connect(context.Background(), s.database)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err := conn.Exec(context.Background(), "SELECT pg_advisory_lock($1)", place); err != nil {
+		s.Fatal(err)
+	}
+	release = sync.OnceFunc(func() { conn.Close(context.Background()) })
+	s.Cleanup(release)
+	return release
+}
+
+// held waits until the program waits at a place, or has ended its request without.
+func (s *shop) held(place int, ended <-chan answer) {
+	s.Helper()
+	waits := fmt.Sprintf(`SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND objid = %d
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, place)
+	tick, late := time.NewTicker(20*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for s.sql(waits) == "0" {
+		select {
+		case a := <-ended:
+			s.Fatalf("it answered %d %s instead of waiting at place %d", a.status, a.body, place)
+		case <-late:
+			s.Fatalf("it does not reach place %d", place)
+		case <-tick.C:
+		}
+	}
+}
+
+// answer is what a client gets.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+}
+
+func (a answer) String() string {
+	return fmt.Sprintf("%d %s %q", a.status, a.header.Get("Content-Type"), a.body)
+}
+
+// send sends an order with a header, and returns the answer. The status is 0 if the connection breaks.
+func (s *shop) send(to *servers.Service, customer string, amount int, header ...string) answer {
+	s.Helper()
+	order := fmt.Sprintf(`{"customer": %q, "amount": %d}`, customer, amount)
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, to.URL()+"/charges", strings.NewReader(order))
+	if err != nil {
+		s.Error(err)
+		return answer{}
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return answer{body: err.Error()}
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return answer{body: err.Error()}
+	}
+	return answer{response.StatusCode, string(body), response.Header}
+}
+
+// start sends an order from another goroutine.
+func (s *shop) start(to *servers.Service, customer string, amount int, header ...string) <-chan answer {
+	got := make(chan answer, 1)
+	go func() { got <- s.send(to, customer, amount, header...) }()
+	return got
+}
