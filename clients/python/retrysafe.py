@@ -1,0 +1,604 @@
+"""Run an operation exactly once, in the PostgreSQL database that your tables are in.
+
+    def pay(conn, order, amount):
+        with retrysafe.once(conn, "payments", order, {"order": order, "amount": amount}) as op:
+            if not op.done:
+                op.conn.execute("INSERT INTO charges (order_id, amount) VALUES (%s, %s)", (order, amount))
+                op.complete({"order": order, "status": "paid"})
+        return op.answer
+
+The charge and the answer commit in one transaction. Every later call with the same key gets the same bytes and charges
+nothing, whatever was killed in between. README.md has the rest.
+
+This file needs nothing but the driver of the connections that it is given: psycopg 3 or psycopg2.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import random
+import sys
+import time
+import uuid
+from contextlib import closing, contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple, Type, Union
+
+__version__ = "0.1.0"
+__all__ = [
+    "once", "run", "idempotent", "claim", "Operation", "fingerprint",
+    "complete", "fail", "step", "save_step", "child_key", "extend", "release",
+    "Error", "InFlight", "Mismatch", "Abandoned", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
+    "LeaseLost", "InvalidLease", "NoSuchClaim", "AnswerConflict", "NoTransaction", "InvalidArgument",
+]
+
+Seconds = Union[int, float, timedelta]
+Connect = Callable[[], Any]
+
+_IDLE, _IN_ERROR, _CLOSED = 0, 3, 4  # transaction_status: the numbers are libpq's, and the same in both drivers
+_RETRYABLE = ("40001", "40P01")  # serialization failure, deadlock
+_TRIES = 10
+_ASK_FOR = 15.0  # seconds in which the record is asked what became of a COMMIT
+
+
+class Error(Exception):
+    """Error is the base of the errors of this module."""
+
+    sqlstate: Optional[str] = None  # of the database, if it raised the error
+
+
+class InFlight(Error):
+    """InFlight is raised while another attempt runs. The lease of that attempt ends in retry_after seconds at most."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(f"another attempt at this operation is running: try again in {retry_after:.1f} s")
+        self.retry_after = retry_after
+
+
+class Mismatch(Error):
+    """Mismatch is raised if the key was first used for a different request."""
+
+
+class Abandoned(Error):
+    """Abandoned is raised, with take_over=False, if an earlier attempt began and its lease ran out."""
+
+
+class OutcomeUnknown(Error):
+    """OutcomeUnknown is raised if the answer to COMMIT was lost and the database could not be asked what became of it.
+    Repeat the call with the same key: it gets the stored answer, or runs the work if nothing was committed."""
+
+
+class AnswerGone(Error):
+    """AnswerGone is raised if the operation has completed but its answer is not kept any more."""
+
+
+class Misuse(Error):
+    """Misuse is raised if the calls of this module are made in an order that cannot be exactly once."""
+
+
+class Failed(Error):
+    """Failed, raised inside of once, rolls back the work and stores its answer as a final failure, which every later
+    call gets. run and idempotent raise it for a stored failure."""
+
+    def __init__(self, answer: Any, code: int = 422, content_type: str = "application/json") -> None:
+        super().__init__(f"the operation has failed for good, with code {code}")
+        self.answer, self.code, self.content_type = _bytes(answer), code, content_type
+
+
+class LeaseLost(Error):
+    """LeaseLost is raised if another attempt has taken the key over, or this one has ended. Roll back."""
+
+
+class InvalidLease(Error):
+    """InvalidLease is raised for a text that is not a lease token."""
+
+
+class NoSuchClaim(Error):
+    """NoSuchClaim is raised for a key that was never claimed in this database, or whose record has expired."""
+
+
+class AnswerConflict(Error):
+    """AnswerConflict is raised if the attempt has already completed its key with another answer."""
+
+
+class NoTransaction(Error):
+    """NoTransaction is raised by complete, fail and save_step outside of a transaction."""
+
+
+class InvalidArgument(Error):
+    """InvalidArgument is raised for an argument that cannot be used. The message says which, and why."""
+
+
+_ERRORS: Dict[Optional[str], Type[Error]] = {
+    "RS001": LeaseLost, "RS002": InvalidLease, "RS003": NoSuchClaim,
+    "RS004": AnswerConflict, "RS005": NoTransaction, "RS006": InvalidArgument,
+}
+
+
+class Operation:
+    """Operation is one attempt at an operation, or the answer of an earlier one: see once and claim."""
+
+    def __init__(self, conn: Any, schema: str) -> None:
+        self._conn, self._schema = conn, schema
+        self._answer: Optional[bytes] = None
+        self._released = False
+        self._claim: Dict[str, Any] = {}  # the arguments of claim
+        self._connect: Connect = lambda: None
+        self.lease = ""  # the right to complete the key: keep it out of logs; empty if replayed
+        self.attempt = 0  # 1 is the first
+        self.done = False  # whether there is an answer, of this attempt or of an earlier one
+        self.replayed = False  # whether the answer is that of an earlier attempt
+        self.failed = False  # whether it is a final failure
+        self.code = 0
+        self.content_type = ""
+        self.headers: List[str] = []  # Name: value
+
+    def __repr__(self) -> str:  # shows neither the lease nor the answer
+        return f"<retrysafe.Operation attempt={self.attempt} done={self.done} replayed={self.replayed}>"
+
+    @property
+    def conn(self) -> Any:
+        """The driver's connection, for the work. It raises Misuse if the work must not run, because op.replayed."""
+        if self.replayed:
+            raise Misuse("an earlier attempt has completed this operation: do the work only if not op.done")
+        return self._conn
+
+    @property
+    def answer(self) -> bytes:
+        """The answer: the same bytes for the first call and for each later one."""
+        if not self.done:
+            raise Misuse("the operation has no answer yet: call op.complete first")
+        if self._answer is None:
+            raise AnswerGone("the operation has completed, and its answer is not kept any more")
+        return self._answer
+
+    def json(self) -> Any:
+        """Return the answer, decoded."""
+        return json.loads(self.answer)
+
+    def complete(
+        self, answer: Any, code: int = 200, content_type: str = "application/json",
+        headers: Sequence[str] = (), keep: Optional[Seconds] = None,
+    ) -> None:
+        """Store the answer (bytes, a str, or anything that becomes JSON) in the transaction of the work. It is kept as
+        long as the call of once says, or for keep seconds."""
+        self._end("complete", answer, code, content_type, headers, keep)
+
+    def fail(
+        self, answer: Any, code: int = 422, content_type: str = "application/json",
+        headers: Sequence[str] = (), keep: Optional[Seconds] = None,
+    ) -> None:
+        """Store a final failure, which commits with what the work has written. Raise Failed to have that rolled back."""
+        self._end("fail", answer, code, content_type, headers, keep)
+
+    def _end(self, verb: str, answer: Any, code: int, kind: str, headers: Sequence[str], keep: Optional[Seconds]) -> None:
+        self._answer = _end(self.conn, self._schema, verb, self.lease, answer, code, kind, headers, keep)
+        self.done, self.failed, self.code, self.content_type = True, verb == "fail", code, kind
+        self.headers = list(headers)
+
+    def release(self) -> None:
+        """Give the key up when the block ends, with what the work has written rolled back: nothing happened."""
+        self._released = True
+
+    def extend(self, lease: Seconds) -> None:
+        """Make the lease run for so many seconds from now. Inside of a transaction it opens another connection, because
+        an extension counts from its COMMIT."""
+        if _status(self.conn) == _IDLE:
+            _alone(self._conn, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
+            return
+        with closing(_driver(self._connect())) as other:
+            _alone(other, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
+
+    def step(self, name: str, work: Callable[[], Any]) -> bytes:
+        """Return the saved result of a part of the work, or run that part and commit its result together with what it
+        has written. After a crash, the next attempt gets the saved results. A step that calls another system sends
+        child_key(name) as the idempotency key. Steps come before the first statement of the block."""
+        if _status(self.conn) != _IDLE:
+            raise Misuse("a step is a transaction of its own: call op.step before the first statement of the block")
+        (saved,) = _alone(self._conn, self._schema, "step", lease=self.lease, name=name)
+        if saved is not None:
+            return bytes(saved)
+        with _transaction(self._conn):
+            result = _bytes(work())
+            save_step(self._conn, self.lease, name, result, schema=self._schema)
+        return result
+
+    def child_key(self, name: str) -> str:
+        """Return the idempotency key for a call to another system: the same in each attempt at this operation."""
+        return str(_alone(self.conn, self._schema, "child_key", lease=self.lease, name=name)[0])
+
+    def _take(self, row: Tuple[Any, ...]) -> str:
+        """Take over what claim has returned, and return its verdict."""
+        verdict, lease, attempt, code, content_type, headers, body, failed, _ = row
+        if verdict == "acquired":
+            self.lease, self.attempt = lease, attempt
+        elif verdict == "done":
+            self.done, self.failed, self.attempt, self.code = True, failed, attempt, code
+            self.content_type, self.headers = content_type or "", headers or []
+            self._answer = None if body is None else bytes(body)
+        return str(verdict)
+
+    def _was_committed(self) -> bool:
+        """Ask the record what became of a COMMIT whose answer was lost. A claim of the same owner gets the answer that
+        was committed, or the same lease if nothing was. It waits for a transaction that still has the row."""
+        with suppress(Exception):
+            self._conn.close()
+        limit = time.monotonic() + _ASK_FOR
+        while True:
+            with suppress(Exception), closing(_driver(self._connect())) as other:
+                row = _alone(other, self._schema, "claim", **{**self._claim, "take_over": False})
+                if row[0] == "done":
+                    return bool(self._take(row))
+                if row[0] == "acquired":
+                    with suppress(Exception):
+                        _alone(other, self._schema, "release", lease=row[1])
+                    if row[1] == self.lease:
+                        return False
+                    break  # the key was released or has expired since
+            if time.monotonic() > limit:
+                break
+            time.sleep(random.uniform(0.1, 0.5))
+        raise OutcomeUnknown(
+            "the answer to COMMIT was lost, and the record does not say what became of it: repeat the call with the same key")
+
+
+def claim(
+    conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
+    lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = False, wait: float = 0,
+    connect: Optional[Connect] = None, schema: str = "retrysafe",
+) -> Operation:
+    """Claim a key in a transaction of its own, for work that is not in a block of once: do the work and pass op.lease to
+    complete, or call release. The arguments are those of once, and take_over is off: work that is not in the
+    transaction of complete may have been done by the attempt that died."""
+    driver = _driver(conn)
+    if _status(driver) != _IDLE:
+        raise Misuse("the connection is in a transaction, and the claim would be rolled back with it: "
+                     "COMMIT first, or use another connection")
+    op = Operation(driver, schema)
+    op._connect = connect or _another(driver)
+    op._claim = {
+        "scope": _text("scope", scope), "id": _text("key", key), "fingerprint": fingerprint(request),
+        "lease_for": _interval(lease), "keep": _interval(keep), "take_over": take_over, "owner": str(uuid.uuid4()),
+    }
+    limit, pause = time.monotonic() + wait, 0.05
+    while True:
+        row = _alone(driver, schema, "claim", **op._claim)
+        verdict = op._take(row)
+        if verdict in ("acquired", "done"):
+            op.replayed = op.done
+            return op
+        if verdict == "mismatch":
+            raise Mismatch("the key was first used for a different request: use a new key for a new operation")
+        if verdict == "abandoned":
+            raise Abandoned("an earlier attempt began and did not end: find out what it has done, or pass take_over=True "
+                            "if running the work again is safe")
+        left = row[-1].total_seconds()
+        if time.monotonic() >= limit:
+            raise InFlight(left)
+        time.sleep(min(pause * random.uniform(0.5, 1), max(limit - time.monotonic(), 0)))
+        pause = min(2 * pause, 1)
+
+
+@contextmanager
+def once(
+    conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
+    lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = True, wait: float = 0,
+    transaction: Optional[Callable[[], ContextManager[Any]]] = None,
+    connect: Optional[Connect] = None, schema: str = "retrysafe",
+) -> Iterator[Operation]:
+    """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
+
+    The key is claimed in a transaction of its own. The block checks op.done, does its work through op.conn, and calls
+    op.complete or op.fail; the transaction commits at its end. An exception rolls it back and releases the key.
+
+    conn         a connection of psycopg 3 or psycopg2, or of Django or SQLAlchemy on one of them; in no transaction
+    scope, key   what names the operation: the caller or kind of operation, and the key within it
+    request      what the operation is: bytes, a str, or anything that becomes JSON. The same key with another request
+                 raises Mismatch. See fingerprint
+    lease        for how many seconds other calls get InFlight if this process dies
+    keep         for how many seconds later calls get the answer
+    take_over    whether to run the work if an earlier attempt began and its lease ran out. It is safe for work that is in
+                 the transaction. Otherwise Abandoned is raised
+    wait         for how many seconds to wait for an attempt that runs, before InFlight is raised
+    transaction  a function that returns the context manager of the transaction, if a framework must know of it:
+                 django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
+    connect      a function that returns another connection, used if the answer to COMMIT was lost, and by op.extend
+    schema       the schema of Retrysafe
+    """
+    op = claim(conn, scope, key, request, lease=lease, keep=keep, take_over=take_over, wait=wait, connect=connect, schema=schema)
+    if op.done:
+        yield op
+        return
+    own = functools.partial(_transaction, op._conn)
+    try:
+        try:
+            with _committed(op, transaction or own):
+                yield op
+        except Failed as failure:
+            with _committed(op, own):
+                op.fail(failure.answer, failure.code, failure.content_type)
+    except BaseException as e:
+        with suppress(Exception):  # the lease runs out in any case
+            _alone(op._conn, schema, "release", lease=op.lease)
+        if not isinstance(e, _Released):
+            raise
+
+
+def run(
+    conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, work: Callable[[Operation], Any],
+    **options: Any,
+) -> bytes:
+    """Run work(op) in a block of once and return the stored answer, which is what work returns. It runs again if the
+    database refuses the transaction with 40001 or 40P01, or if the lease was lost. Failed is raised for a failure that
+    was stored. options are those of once."""
+    for more in reversed(range(_TRIES)):
+        try:
+            with once(conn, scope, key, request, **options) as op:
+                if not op.done:
+                    answer = work(op)
+                    if not op.done:
+                        op.complete(answer)
+            break
+        except Exception as e:
+            if not more or not (isinstance(e, LeaseLost) or _sqlstate(e) in _RETRYABLE):
+                raise
+            time.sleep(random.uniform(0, 0.05))
+    if op.failed:
+        raise Failed(op.answer, op.code, op.content_type)
+    return op.answer
+
+
+def idempotent(
+    scope: Union[str, bytes], key: Union[str, Callable[..., Union[str, bytes]]],
+    request: Optional[Callable[..., Any]] = None, **options: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., bytes]]:
+    """Decorate a function pay(op, order, amount), which is then called as pay(conn, order, amount), as by run. key is the
+    name of the parameter that has the key, or a function of all arguments that returns it. request is a function of all
+    arguments; without one, they are the request themselves."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., bytes]:
+        signature = inspect.signature(function)
+        if not callable(key) and key not in signature.parameters:
+            raise TypeError(f"idempotent: {function.__name__} has no parameter {key!r} that could be the key")
+
+        @functools.wraps(function)
+        def call(conn: Any, *args: Any, **kwargs: Any) -> bytes:
+            bound = signature.bind(conn, *args, **kwargs)
+            bound.apply_defaults()
+            named = dict(list(bound.arguments.items())[1:])
+            return run(
+                conn, scope, key(**named) if callable(key) else named[key], request(**named) if request else named,
+                lambda op: function(op, *args, **kwargs), **options)
+
+        return call
+
+    return decorate
+
+
+def fingerprint(request: Any) -> bytes:
+    """Return the SHA-256 of a request: of bytes, of a str in UTF-8, or of the JSON of anything else, with sorted keys,
+    without spaces, in UTF-8. None has no fingerprint: then one key stands for one request, whatever it is."""
+    return b"" if request is None else hashlib.sha256(_bytes(request, sort_keys=True)).digest()
+
+
+def complete(
+    conn: Any, lease: str, answer: Any, code: int = 200, content_type: str = "application/json",
+    headers: Sequence[str] = (), keep: Optional[Seconds] = None, *, schema: str = "retrysafe",
+) -> bytes:
+    """Complete the key of a lease in the transaction that is open on conn, and return the bytes that were stored. conn is
+    a connection or a cursor. It raises LeaseLost if another attempt has taken the key over: roll back."""
+    return _end(conn, schema, "complete", lease, answer, code, content_type, headers, keep)
+
+
+def fail(
+    conn: Any, lease: str, answer: Any, code: int = 422, content_type: str = "application/json",
+    headers: Sequence[str] = (), keep: Optional[Seconds] = None, *, schema: str = "retrysafe",
+) -> bytes:
+    """Store a final failure, as complete stores a success."""
+    return _end(conn, schema, "fail", lease, answer, code, content_type, headers, keep)
+
+
+def step(conn: Any, lease: str, name: str, *, schema: str = "retrysafe") -> Optional[bytes]:
+    """Return what an attempt has saved under the name, or None."""
+    (saved,) = _call(_driver(conn), schema, "step", lease=lease, name=name)
+    return None if saved is None else bytes(saved)
+
+
+def save_step(conn: Any, lease: str, name: str, data: Any, *, schema: str = "retrysafe") -> None:
+    """Save the result of a step in the transaction that is open on conn. The first result of a name stays."""
+    _call(_in_transaction(conn, "save_step"), schema, "save_step", lease=lease, name=name, data=_bytes(data))
+
+
+def child_key(conn: Any, lease: str, name: str, *, schema: str = "retrysafe") -> str:
+    """Return the idempotency key for a call to another system: the same in each attempt at the operation."""
+    return str(_call(_driver(conn), schema, "child_key", lease=lease, name=name)[0])
+
+
+def extend(conn: Any, lease: str, lease_for: Seconds, *, schema: str = "retrysafe") -> None:
+    """Make the lease run for so many seconds from now. It counts when it is committed."""
+    _call(_driver(conn), schema, "extend", lease=lease, lease_for=_interval(lease_for))
+
+
+def release(conn: Any, lease: str, *, schema: str = "retrysafe") -> None:
+    """Give the key up, because nothing happened. It counts when it is committed."""
+    _call(_driver(conn), schema, "release", lease=lease)
+
+
+class _Released(Exception):
+    """_Released rolls a block back because of op.release."""
+
+
+@contextmanager
+def _committed(op: Operation, transaction: Callable[[], ContextManager[Any]]) -> Iterator[None]:
+    """Run a block in a transaction that ends the attempt, and find out whether it was committed if the answer to COMMIT
+    is lost."""
+    committing = False
+    try:
+        with transaction():
+            yield
+            if op._released:
+                raise _Released
+            if not op.done:
+                raise Misuse("the block has ended without op.complete, op.fail or op.release: nothing was committed")
+            status = _status(op._conn)
+            if status == _IDLE:
+                raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
+            if status == _IN_ERROR:  # COMMIT would roll back and report success
+                raise Misuse("a statement of the block has failed and its exception was caught: nothing was committed")
+            committing = True
+    except BaseException as e:
+        answer_is_known = not committing or _status(op._conn) == _IDLE
+        if answer_is_known or not isinstance(e, Exception) or not op._was_committed():
+            op.done = False
+            raise
+    else:
+        if _status(op._conn) not in (_IDLE, _CLOSED):
+            raise Misuse("once was called inside of a transaction, which has not committed yet: call it outside")
+
+
+@contextmanager
+def _transaction(conn: Any) -> Iterator[None]:
+    """Run a block in a transaction, which the driver begins with the first statement."""
+    autocommit = conn.autocommit
+    if autocommit:
+        conn.autocommit = False
+    try:
+        yield
+        conn.commit()
+    except BaseException:
+        with suppress(Exception):
+            conn.rollback()
+        raise
+    finally:
+        with suppress(Exception):  # of a broken connection
+            conn.autocommit = autocommit
+
+
+def _alone(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any, ...]:
+    """Call a function in a transaction of its own, again if the database refuses it."""
+    for more in reversed(range(_TRIES)):
+        try:
+            row = _call(conn, schema, function, **arguments)
+            if not conn.autocommit:
+                conn.commit()
+            return row
+        except BaseException as e:
+            if not conn.autocommit:
+                with suppress(Exception):
+                    conn.rollback()
+            if not more or _sqlstate(e) not in _RETRYABLE:
+                raise
+            time.sleep(random.uniform(0, 0.05))
+    raise AssertionError
+
+
+_TYPES = {
+    "scope": "bytea", "id": "bytea", "fingerprint": "bytea", "lease_for": "interval", "keep": "interval",
+    "take_over": "boolean", "owner": "uuid", "lease": "text", "name": "text", "data": "bytea", "body": "bytea",
+    "code": "integer", "content_type": "text", "headers": "text[]",
+}
+
+
+def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any, ...]:
+    """Call a function of the schema. Errors do not have the text of the statement, because psycopg2 writes the lease
+    into it."""
+    given = {name: value for name, value in arguments.items() if value is not None}
+    columns = "verdict, lease, attempt, code, content_type, headers, body, failed, lease_left" if function == "claim" else "*"
+    sql = "SELECT {} FROM {}.{}({})".format(
+        columns, '"' + schema.replace('"', '""').replace("%", "%%") + '"', function,
+        ", ".join(f"{name} => %s::{_TYPES[name]}" for name in given))
+    psycopg3 = hasattr(conn, "pgconn")
+    plain = {"row_factory": _rows} if psycopg3 else {"cursor_factory": sys.modules["psycopg2.extensions"].cursor}
+    try:
+        with conn.cursor(**plain) as cursor:
+            # A prepared statement would belong to one connection of the server, which PgBouncer changes.
+            cursor.execute(sql, list(given.values()), **({"prepare": False} if psycopg3 else {}))
+            return tuple(cursor.fetchone())
+    except Exception as e:
+        diag, code = getattr(e, "diag", None), _sqlstate(e)
+        if diag is None or diag.message_primary is None or not (code in _ERRORS or diag.statement_position):
+            raise
+        error = _ERRORS.get(code, Error)("; ".join(filter(None, [diag.message_primary, diag.message_hint])))
+        error.sqlstate = code
+    raise error
+
+
+def _rows(cursor: Any) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    return tuple
+
+
+def _sqlstate(e: BaseException) -> Optional[str]:
+    """Return the SQLSTATE of an error of the drivers, of SQLAlchemy, or of Django."""
+    for of in (e, getattr(e, "orig", None), e.__cause__):
+        code = getattr(of, "sqlstate", None) or getattr(of, "pgcode", None)
+        if code:
+            return str(code)
+    return None
+
+
+def _driver(conn: Any) -> Any:
+    """Return the driver's connection behind a cursor, or behind a connection of Django or SQLAlchemy."""
+    kind = type(conn).__name__
+    for _ in range(4):
+        if hasattr(conn, "ensure_connection"):  # Django connects late
+            conn.ensure_connection()
+        inner = getattr(conn, "driver_connection", None)  # of SQLAlchemy, which passes on all other attributes
+        if inner is None and (hasattr(conn, "pgconn") or hasattr(conn, "pgconn_ptr")):
+            if inspect.iscoroutinefunction(conn.commit):
+                break
+            return conn
+        inner = inner or getattr(conn, "connection", None)
+        conn = inner() if inspect.ismethod(inner) else inner
+    raise TypeError(f"{kind} is not a connection or cursor of psycopg 3 or psycopg2 (asynchronous ones are not supported)")
+
+
+def _in_transaction(conn: Any, verb: str) -> Any:
+    driver = _driver(conn)
+    if driver.autocommit and _status(driver) == _IDLE:
+        raise NoTransaction(f"{verb} was called outside of a transaction: BEGIN first, or turn autocommit off")
+    return driver
+
+
+def _another(conn: Any) -> Connect:
+    """Return a function that opens another connection like conn, which may be closed by then."""
+    if hasattr(conn, "pgconn"):
+        module, parameters = sys.modules["psycopg"], conn.info.get_parameters()
+    else:
+        module, parameters = sys.modules["psycopg2"], dict(conn.info.dsn_parameters)
+    parameters.update(password=conn.info.password, connect_timeout=parameters.get("connect_timeout") or 5)
+    return lambda: module.connect(**parameters)
+
+
+def _status(conn: Any) -> int:
+    return _CLOSED if conn.closed else int(conn.info.transaction_status)
+
+
+def _end(
+    conn: Any, schema: str, verb: str, lease: str, answer: Any, code: int, content_type: str,
+    headers: Sequence[str], keep: Optional[Seconds],
+) -> bytes:
+    body = _bytes(answer)
+    _call(_in_transaction(conn, verb), schema, verb, lease=lease, body=body, code=code, content_type=content_type,
+          headers=list(headers), keep=None if keep is None else _interval(keep))
+    return body
+
+
+def _bytes(value: Any, sort_keys: bool = False) -> bytes:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    if not isinstance(value, str):
+        value = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+    return str(value).encode()
+
+
+def _text(name: str, value: Union[str, bytes]) -> bytes:
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"{name} must be a str or bytes, not {type(value).__name__}")
+    return value.encode() if isinstance(value, str) else value
+
+
+def _interval(seconds: Seconds) -> timedelta:
+    return seconds if isinstance(seconds, timedelta) else timedelta(seconds=seconds)

@@ -1,0 +1,51 @@
+package clientlibs
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/pgstore"
+)
+
+var postgres servers.SharedPostgres
+
+// newDatabase returns the URLs of a database with the schema, directly and through PgBouncer in transaction mode.
+func newDatabase(t *testing.T) (direct, bouncer string) {
+	t.Helper()
+	pg := postgres.Get(t)
+	direct = pg.Database(t)
+	pool, err := pgxpool.New(t.Context(), direct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pgstore.Migrate(t.Context(), pool, pgstore.MigrateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return direct, servers.StartPgBouncer(t, pg, servers.PgBouncerOptions{}).Through(t, direct)
+}
+
+// pythonTests runs modules of clients/python/tests, whose comments say what each test was seen to fail with.
+func pythonTests(t *testing.T, modules ...string) {
+	t.Helper()
+	python := servers.PythonWith(t, "psycopg", "psycopg2", "django", "sqlalchemy", "build", "hatchling", "ensurepip", "mypy")
+	direct, bouncer := newDatabase(t)
+	cmd := exec.CommandContext(t.Context(), python, append([]string{"-W", "error::ResourceWarning", "-m", "unittest", "-v"}, modules...)...)
+	cmd.Dir = "../../clients/python"
+	cmd.Env = append(os.Environ(), "RETRYSAFE_TEST_DATABASE="+direct, "RETRYSAFE_TEST_BOUNCER="+bouncer, "PYTHONDONTWRITEBYTECODE=1",
+		"RETRYSAFE_TEST_CHILD_KEY="+retrysafe.Key{Scope: "scope", ID: "id"}.Child("charge"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+func TestPythonClient(t *testing.T) {
+	pythonTests(t, "tests.test_once", "tests.test_functions", "tests.test_package")
+}
