@@ -1,0 +1,99 @@
+//go:build unix
+
+package exactlyonce
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// answer is what a client got in the end.
+type answer struct {
+	code              int
+	contentType, body string
+	// unknown says that the client was told that the outcome is unknown, and that it must not retry.
+	unknown bool
+}
+
+const (
+	// attemptTimeout is how long a client waits for an answer before it sends its request again.
+	attemptTimeout = 4 * time.Second
+	// patience is how long it does so.
+	patience = 2 * time.Minute
+)
+
+// Each request has a connection of its own, because each process of a service serves one.
+var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
+// charge sends an order with its key, first to the first URL, until it has a final answer.
+func charge(ctx context.Context, order string, urls ...func() string) (a answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for try := 0; ; try++ {
+		again, last := time.Duration(0), err
+		a, again, err = attempt(ctx, order, urls[try%len(urls)]())
+		switch {
+		case ctx.Err() != nil:
+			return a, fmt.Errorf("order %s has no final answer after %d attempts: %w", order, try, last)
+		case err == nil && again == 0:
+			return a, nil
+		case err == nil:
+			err = fmt.Errorf("%d %s", a.code, a.body)
+		}
+		select {
+		case <-time.After(max(again, 20*time.Millisecond)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// attempt sends an order once. again is how long to wait before the next attempt; 0 if the answer is final.
+func attempt(ctx context.Context, order, url string) (a answer, again time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/charges",
+		strings.NewReader(`{"order": "`+order+`"}`))
+	if err != nil {
+		return a, 0, err
+	}
+	request.Header.Set("Authorization", "Bearer buyer")
+	request.Header.Set("Idempotency-Key", order)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return a, 0, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return a, 0, err
+	}
+	for name := range response.Header {
+		if strings.HasPrefix(name, "Retrysafe-") {
+			return a, 0, errors.New("the answer has the header " + name)
+		}
+	}
+	a = answer{code: response.StatusCode, contentType: response.Header.Get("Content-Type"), body: string(body)}
+	if response.StatusCode < 300 {
+		return a, 0, nil
+	}
+	var problem struct {
+		Code         string
+		Retryable    bool
+		RetryAfterMS int64 `json:"retry_after_ms"`
+	}
+	_ = json.NewDecoder(bytes.NewReader(body)).Decode(&problem) // it may have another form
+	if problem.Code == "outcome-unknown" && !problem.Retryable {
+		a.unknown = true
+		return a, 0, nil
+	}
+	again = time.Duration(problem.RetryAfterMS) * time.Millisecond
+	return a, min(max(again, 20*time.Millisecond), time.Second), nil
+}

@@ -1,0 +1,192 @@
+//go:build unix
+
+package exactlyonce
+
+import (
+	"context"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+)
+
+// The victims, and what happens to them.
+const (
+	serviceKilled  = "service, SIGKILL"
+	servicePaused  = "service, SIGSTOP past the lease"
+	proxyKilled    = "proxy, SIGKILL"
+	proxyPaused    = "proxy, SIGSTOP past the lease"
+	databaseKilled = "database server, SIGKILL"
+	databasePaused = "database server, SIGSTOP past the lease"
+)
+
+// anywhere is any moment.
+const anywhere = "anywhere"
+
+func TestSoakKills(t *testing.T) {
+	c := &counts{}
+	rounds := soak.Times(t, 1)
+	t.Run("all", func(t *testing.T) {
+		for _, way := range []string{alone} {
+			t.Run(way+", services", func(t *testing.T) {
+				t.Parallel()
+				s := newStand(t, c, way, languages()...)
+				s.hitServices(rounds)
+				s.mustBeRight()
+			})
+			t.Run(way+", servers", func(t *testing.T) {
+				t.Parallel()
+				s := newStand(t, c, way, languages()...)
+				for range rounds {
+					s.hitAll(databaseKilled, 1, s.killDatabase)
+					s.hitAll(databasePaused, 1, s.pauseDatabase)
+				}
+				s.mustBeRight()
+			})
+		}
+		t.Run("control", func(t *testing.T) {
+			t.Parallel()
+			s := newStand(t, c, control, languages()...)
+			s.hitServices(1)
+			if wrong := s.check(); len(wrong) == 0 {
+				t.Error("the ledger shows nothing although the services complete in a transaction of its own")
+			}
+		})
+	})
+	c.print(t, languages())
+}
+
+// mustBeRight fails the test if anything is wrong.
+func (s *stand) mustBeRight() {
+	s.Helper()
+	atOnce(16, s.ops, func(o *op) { o.again(s.Context()) })
+	for _, wrong := range s.check() {
+		s.Error(wrong)
+	}
+}
+
+// boundaries returns where a service is killed.
+func (v *service) boundaries() []string {
+	if v.way == behindProxy {
+		return serviceBoundaries
+	}
+	return append([]string{unclaimed}, serviceBoundaries...)
+}
+
+// hitServices kills each service n times at each boundary, and pauses it half as often.
+func (s *stand) hitServices(n int) {
+	s.Helper()
+	var all []*op
+	for i := range n {
+		for _, v := range s.services {
+			for _, b := range v.boundaries() {
+				all = append(all, s.begin(v, serviceKilled, b))
+				if i%2 == 0 {
+					all = append(all, s.begin(v, servicePaused, b))
+				}
+			}
+		}
+	}
+	atOnce(64, all, s.hitService)
+}
+
+// hitService kills or pauses the process that has reached the boundary with the order. A paused process has been told to
+// proceed: once it continues, it does so as if nothing had happened. Some are killed instead.
+func (s *stand) hitService(o *op) {
+	arrived := s.arm(o.order, o.boundary)
+	answered := o.start(s.Context())
+	p, ok := s.await(o, arrived)
+	if !ok {
+		return
+	}
+	o.struck = true
+	if o.victim == serviceKilled {
+		s.signal(p, syscall.SIGKILL)
+	} else {
+		s.signal(p, syscall.SIGSTOP)
+		p.proceed()
+		within(lease*3/2, answered) // it may hold the record, and then nobody else can have an answer yet
+		if rand.IntN(4) == 0 {
+			s.signal(p, syscall.SIGKILL)
+		} else {
+			s.signal(p, syscall.SIGCONT)
+		}
+	}
+	<-answered
+	<-p.ended
+}
+
+// await waits until a process has arrived.
+func (s *stand) await(o *op, arrived <-chan *process) (*process, bool) {
+	select {
+	case p := <-arrived:
+		return p, true
+	case <-time.After(patience):
+		s.Errorf("%s does not reach %q with %s", o.language, boundaryNames[o.boundary], o.order)
+		return nil, false
+	}
+}
+
+func (s *stand) signal(p *process, signal syscall.Signal) {
+	if err := p.Signal(signal); err != nil {
+		s.Errorf("%v: %v", signal, err)
+	}
+}
+
+// hitAll lets n orders of each service stand at each boundary, and strikes. strike lets them proceed at some time.
+func (s *stand) hitAll(victim string, n int, strike func(proceed func())) {
+	s.Helper()
+	var all []*op
+	var arrivals []<-chan *process
+	var answers []chan struct{}
+	for range n {
+		for _, v := range s.services {
+			for _, b := range v.boundaries() {
+				o := s.begin(v, victim, b)
+				all = append(all, o)
+				arrivals = append(arrivals, s.arm(o.order, b))
+			}
+		}
+	}
+	for _, o := range all {
+		answers = append(answers, o.start(s.Context()))
+	}
+	var standing []*process
+	for i, o := range all {
+		if p, ok := s.await(o, arrivals[i]); ok {
+			o.struck = true
+			standing = append(standing, p)
+		}
+	}
+	strike(func() {
+		for _, p := range standing {
+			p.proceed()
+		}
+	})
+	for _, answered := range answers {
+		<-answered
+	}
+	for _, p := range standing {
+		<-p.ended
+	}
+}
+
+// killDatabase kills the database server, and starts it again.
+func (s *stand) killDatabase(proceed func()) {
+	s.pg.Kill(s.T)
+	s.pg.Start(s.T)
+	proceed()
+}
+
+// pauseDatabase pauses the database server for longer than a lease.
+func (s *stand) pauseDatabase(proceed func()) {
+	s.pg.Pause(s.T)
+	proceed()
+	pause(s.Context(), lease*3/2)
+	s.pg.Resume(s.T)
+}
+
+// pause is how long something stands still. It is not a wait for a condition.
+func pause(ctx context.Context, d time.Duration) { within(d, ctx.Done()) }

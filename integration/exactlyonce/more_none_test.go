@@ -1,0 +1,5 @@
+//go:build unix && !languages
+
+package exactlyonce
+
+func moreLanguages() []language { return nil }

@@ -1,0 +1,108 @@
+"""A service that charges exactly once, with the driver that the first argument names: psycopg or psycopg2.
+
+It forks a process for each request. Each process tells the test at which boundary it is, and waits until the test lets
+it continue, so that the test can kill it there.
+"""
+
+import importlib
+import json
+import os
+import socket
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import ForkingMixIn
+
+driver = importlib.import_module(sys.argv[1])
+APART = os.environ["COMPLETE"] == "apart"  # the control: complete in a transaction of its own
+
+
+class Boundaries:
+    """The connection to the test."""
+
+    def __init__(self, order):
+        host, port = os.environ["BOUNDARIES"].rsplit(":", 1)
+        self.order, self.file = order, socket.create_connection((host, int(port))).makefile("rw")
+
+    def reach(self, boundary):
+        self.file.write(f"{self.order} {os.getpid()} {boundary}\n")
+        self.file.flush()
+        if self.file.readline() != "go\n":
+            os._exit(1)  # the test has ended
+
+
+class Service(BaseHTTPRequestHandler):
+    def do_POST(self):
+        order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["order"]
+        test = Boundaries(order)
+        try:
+            db = driver.connect(os.environ["DATABASE"])
+            lease = self.headers.get("Retrysafe-Lease") or self.claim(db, order, test)
+            if lease:
+                test.reach("claimed")
+                answer = self.charge(db, lease, order, test)
+                test.reach("committed")
+                self.respond(201, answer)
+        except driver.Error as error:
+            self.respond(500, json.dumps({"error": str(error)}))
+        test.reach("responded")
+
+    def claim(self, db, order, test):
+        """Does without the proxy what the proxy does: claims the key, or answers with what the record says."""
+        test.reach("unclaimed")
+        with db.cursor() as cursor:
+            cursor.execute(
+                "SELECT verdict, lease, code, convert_from(body, 'UTF8'), (extract(epoch FROM lease_left) * 1000)::integer"
+                " FROM retrysafe.claim('charges', %s, lease_for => %s, take_over => true)",
+                (order, os.environ["LEASE"]),
+            )
+            verdict, lease, code, body, left = cursor.fetchone()
+        db.commit()
+        if verdict == "done":
+            self.respond(code, body)
+        elif verdict != "acquired":
+            self.respond(409, json.dumps({"verdict": verdict, "retry_after_ms": left}))
+        return lease
+
+    def charge(self, db, lease, order, test):
+        with db.cursor() as cursor:
+            cursor.execute("SELECT amount FROM prices WHERE article = 'book'")
+            (amount,) = cursor.fetchone()
+            test.reach("begun")
+            cursor.execute(
+                "INSERT INTO charges (order_id, amount) VALUES (%s, %s) RETURNING id", (order, amount)
+            )
+            (charge,) = cursor.fetchone()
+            if APART:
+                db.commit()
+            test.reach("written")
+            answer = json.dumps({"charge": charge, "order": order})
+            cursor.execute("SELECT retrysafe.complete(%s, %s, 201)", (lease, answer))
+            test.reach("completed")
+        db.commit()
+        return answer
+
+    def respond(self, code, body):
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_request(self, *args):
+        pass
+
+
+class Server(ForkingMixIn, HTTPServer):
+    max_children = request_queue_size = 1000
+
+
+def end_with_the_test():
+    sys.stdin.read()
+    os._exit(0)
+
+
+threading.Thread(target=end_with_the_test, daemon=True).start()
+server = Server(("127.0.0.1", 0), Service)
+print(server.server_port, flush=True)
+server.serve_forever()
