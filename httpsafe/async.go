@@ -50,7 +50,6 @@ func (x *exchange) begin() {
 	if x.began != nil {
 		x.w.(*detachedWriter).discards = true
 		close(x.began)
-		x.began = nil // the handler may run again
 	}
 }
 

@@ -32,6 +32,7 @@ var all = []guide{
 		pages: []step{{"getting-started-proxy", "proxy"}, {"postgres", "postgres"}},
 	},
 	{name: "library", pages: []step{{"getting-started-library", "library"}}},
+	{name: "exactly once", database: true, pages: []step{{"exactly-once", "once"}}},
 	{name: "Go and PostgreSQL", database: true, pages: []step{{"getting-started-postgres-go", "go"}}},
 }
 

@@ -65,33 +65,43 @@ func (p program) source(t *testing.T) string {
 	return path
 }
 
-// shop is a program behind the proxy. The database has the places of crashpoints.sql.
+// shop is the database of a program, with the places of crashpoints.sql, and the program behind the proxy.
 type shop struct {
 	*testing.T
 	pg       *servers.Postgres
 	database string // its URL, for the superuser
+	app      string // for the program's role, which has no right to the tables of the keys
+	proxied  string // for the proxy's role
 	service  *servers.Service
 }
 
-// newShop starts the program and the proxy as docs/exactly-once.md says: each with a role of its own, of which the
-// program's has no right to the tables of the keys.
-func newShop(t *testing.T, p program) *shop {
+// newDatabase makes a database as docs/exactly-once.md says.
+func newDatabase(t *testing.T) *shop {
 	t.Helper()
-	command := p.command(t, p.source(t)) // installs what is missing, before the servers start
 	s := &shop{T: t, pg: shared.Get(t)}
 	s.database = s.pg.Database(t)
-	app, proxy := s.role("app"), s.role("proxy")
+	s.app, s.proxied = s.role("app"), s.role("proxy")
+	app := user(t, s.app)
 	retrysafe, err := binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	migrate := exec.CommandContext(t.Context(), retrysafe, "migrate", "up", "--store", s.database, "--role", user(t, proxy), "--service-role", user(t, app))
+	migrate := exec.CommandContext(t.Context(), retrysafe, "migrate", "up", "--store", s.database,
+		"--role", user(t, s.proxied), "--service-role", app)
 	if out, err := migrate.CombinedOutput(); err != nil {
 		t.Fatalf("migrate up: %v\n%s", err, out)
 	}
-	s.sql(read(t, "charges.sql") + "GRANT SELECT, INSERT ON charges TO " + user(t, app) + ";" + read(t, "crashpoints.sql"))
+	s.sql(read(t, "charges.sql") + "GRANT SELECT, INSERT ON charges TO " + app + ";" + read(t, "crashpoints.sql"))
+	return s
+}
+
+// newShop starts the program.
+func newShop(t *testing.T, p program) *shop {
+	t.Helper()
+	command := p.command(t, p.source(t)) // installs what is missing, before the servers start
+	s := newDatabase(t)
 	s.service = servers.StartService(t, p.page, func(port string) []string {
-		return append(append([]string{"DATABASE_URL=" + app}, command...), port)
+		return append(append([]string{"DATABASE_URL=" + s.app}, command...), port)
 	})
 	return s
 }

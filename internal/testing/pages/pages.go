@@ -89,7 +89,8 @@ func open(path string, line int, info string) (*Block, error) {
 	return b, nil
 }
 
-// All returns the paths of all pages for users of a checkout: each README.md, and the pages in docs.
+// All returns the paths of all pages for users of a checkout: each README.md, and the pages in docs
+// and docs/frameworks.
 func All(root string) (paths []string, err error) {
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -99,7 +100,9 @@ func All(root string) (paths []string, err error) {
 		if d.IsDir() && skipped {
 			return filepath.SkipDir
 		}
-		if d.Name() == "README.md" || filepath.Ext(path) == ".md" && filepath.Dir(path) == filepath.Join(root, "docs") {
+		docs := filepath.Join(root, "docs")
+		inDocs := filepath.Dir(path) == docs || filepath.Dir(path) == filepath.Join(docs, "frameworks")
+		if d.Name() == "README.md" || filepath.Ext(path) == ".md" && inDocs {
 			paths = append(paths, path)
 		}
 		return nil
