@@ -50,6 +50,7 @@ func (x *exchange) begin() {
 	if x.began != nil {
 		x.w.(*detachedWriter).discards = true
 		close(x.began)
+		x.began = nil // the handler may run again
 	}
 }
 

@@ -37,7 +37,7 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 		waits:       g.Policy().OnInFlight != retrysafe.Reject(),
 		resumes:     g.Policy().OnAbandoned.Resumes(),
 	}
-	c.Ambiguous = o.Ambiguous.Or(c.policy)
+	c.Ambiguous = o.ambiguous(c.policy)
 	if o.ScopeVersion != "" {
 		c.version = retrysafe.Scope(o.ScopeVersion)
 	}

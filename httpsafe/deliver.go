@@ -20,11 +20,14 @@ const (
 )
 
 // fateOf returns the fate of the key, by how the work ended. If the key was abandoned, that counts more than what the
-// handler said: the outcome may be unknown for another reason.
-func fateOf(err error) fate {
+// handler said: the outcome may be unknown for another reason. If the service that does the work could no longer complete
+// the key, nothing happened.
+func (x *exchange) fateOf(err error) fate {
 	switch {
 	case errors.Is(err, retrysafe.ErrAbandoned):
 		return abandoned
+	case x.releasedElsewhere(err):
+		return released
 	case errors.Is(err, errReleased):
 		return released
 	case errors.Is(err, errBusy):
@@ -51,11 +54,18 @@ func (c *config) appendStatus(b []byte, out retrysafe.Outcome, f fate) []byte {
 	case !out.Stored:
 		return append(b, "executed; stored=?0"...)
 	}
+	return appendExpiry(appendExecuted(b, out.Attempt, out.CompletedElsewhere && out.Result.Omitted), out.ReplayLeft)
+}
+
+func appendExecuted(b []byte, attempt int, bodyMissing bool) []byte {
 	b = append(b, "executed"...)
-	if out.Attempt > 1 {
-		b = strconv.AppendInt(append(b, "; attempt="...), int64(out.Attempt), 10)
+	if attempt > 1 {
+		b = strconv.AppendInt(append(b, "; attempt="...), int64(attempt), 10)
 	}
-	return appendExpiry(b, out.ReplayLeft)
+	if bodyMissing {
+		b = append(b, "; body=?0"...)
+	}
+	return b
 }
 
 // deliver sends what the handler has written.
@@ -69,15 +79,46 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 	if rec.isSaved() {
 		p = &rec.sealed
 	}
+	if p.omitted && x.m.CompletedElsewhere { // nothing of the body was kept, so that the client gets none, as retries do
+		p.length, out.CompletedElsewhere = -1, true
+	}
 	if before == recording {
 		var buf [96]byte
-		f := fateOf(err)
+		f := x.fateOf(err)
 		rec.send(p, x.m.appendStatus(buf[:0], out, f), f)
 	}
 	if out.Stored || out.Unprotected || out.Result.Code == 0 { // else the record is still being saved from this memory
 		x.m.putMemory(rec.current.memory)
 	}
 	rec.current.memory, rec.sealed.memory = nil, nil
+}
+
+// deliverStored sends the response that another process has stored for this attempt. What the handler has written is
+// discarded, except for those fields of the same response that are never stored, such as Set-Cookie.
+func (x *exchange) deliverStored(out retrysafe.Outcome) {
+	written := x.recorder.current
+	x.takeBack() // always possible, because nothing was streamed
+	h := x.w.Header()
+	if connection := written.get("Connection"); written.status == out.Result.Code {
+		for _, f := range written.fields {
+			name := http.CanonicalHeaderKey(f.name)
+			if !f.trailer && !isHopByHop(name) && !isNominated(name, connection) && !x.m.fields.stores(f.name, connection) {
+				h[f.name] = f.values
+			}
+		}
+	}
+	if n := len(out.Result.Body); n > uncounted && x.account.take(n) != nil { // a retry gets it
+		x.adviseOn(retrysafe.ErrInFlight, retrysafe.Record{Key: x.request.Key, Attempt: out.Attempt})
+		return
+	}
+	x.m.setEcho(h, x.echo)
+	x.m.writeStored(x.w, x.r, out)
+}
+
+// releasedElsewhere reports whether the key of work that is completed elsewhere is free: nothing has happened.
+func (x *exchange) releasedElsewhere(err error) bool {
+	return x.m.CompletedElsewhere && err != nil && !errors.Is(err, errBusy) &&
+		x.m.guard.Explain(err).Situation == retrysafe.SituationReleased
 }
 
 // retryAdvice returns the RetryHeader of a response that the handler has written; "" if there is nothing to say.

@@ -2,7 +2,9 @@ package httpsafe
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -85,10 +87,31 @@ func (x *exchange) serve() {
 // do asks the guard and answers. A panic of the handler continues when the guard has recorded it.
 func (x *exchange) do(ctx context.Context) {
 	out, err := x.m.guard.Do(ctx, x.request, x.work)
+	for n := 1; n < x.m.Attempts && errors.Is(err, errFreed) && x.runAgain(ctx, n); n++ {
+		out, err = x.m.guard.Do(ctx, x.request, x.work)
+	}
 	x.answer(out, err)
 	if x.panicked != nil {
 		panic(x.panicked) // for net/http, which logs it and ends the connection
 	}
+}
+
+// firstAgain is the pause before a request's second attempt.
+const firstAgain = 100 * time.Millisecond
+
+// runAgain prepares the exchange for another attempt, after a pause that doubles up to 1.6 s. The key was released, so that nothing
+// of the attempt before can count any more. It returns false if the client has left meanwhile.
+func (x *exchange) runAgain(ctx context.Context, n int) bool {
+	pause := time.NewTimer(firstAgain << min(n-1, 4))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return false
+	}
+	x.takeBack()
+	x.recorder, x.outer = nil, x.outer[:0]
+	return true
 }
 
 // findKey returns the key of the request; "" if it has none. Keys in headers are checked before the body is read.
@@ -163,7 +186,7 @@ func (x *exchange) refusedByQuota() bool {
 
 // takeFingerprint computes the fingerprint of the request. It reads the body unless the handler is to stream it.
 func (x *exchange) takeFingerprint() *Problem {
-	if !x.m.fingerprint.streams {
+	if !x.m.fingerprint.streams || x.m.Attempts > 1 {
 		if p := x.spool(); p != nil {
 			return p
 		}

@@ -60,13 +60,13 @@ func isPlain(name string) bool {
 	return name != ""
 }
 
-// isHopByHop reports fields that belong to one connection, or that a server sets anew on each response. They are
-// never stored.
+// isHopByHop reports fields that belong to one connection, or that a server sets anew on each response, and those with
+// which a lease is handed over. They are never stored.
 func isHopByHop(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "Http2-Settings",
 		"Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Authorization",
-		"Date", "Age", "Via", "Content-Length", "Warning":
+		"Date", "Age", "Via", "Content-Length", "Warning", LeaseHeader, AttemptHeader:
 		return true
 	}
 	return strings.HasPrefix(name, http.TrailerPrefix)

@@ -58,6 +58,19 @@ type Options struct {
 	// Ambiguous says what becomes of ambiguous responses. The default depends on the
 	// Guard: see retrysafe.AmbiguousPolicy.Or.
 	Ambiguous retrysafe.AmbiguousPolicy
+	// CompletedElsewhere says that the handler hands the work over to a service, which completes the key in its own
+	// database transaction: through the SQL functions of pgstore or mysqlstore, with the token of the attempt's lease
+	// (retrysafe.Lease.Token of AttemptFrom(ctx).Control().Lease()). Then the record decides what the client gets. If the
+	// key was completed, that is the stored response, for the first caller as for every retry, whatever the handler has
+	// written. Otherwise the handler's response counts as usual. A handler whose service gave no answer calls Ambiguous.
+	// Responses are never streamed, because the record decides only after the handler has returned.
+	//
+	// Ambiguous is retrysafe.AmbiguousRelease then, unless it is set: releasing the key refuses whatever the service does
+	// later, so nothing has happened. The Guard's Policy should be one of retrysafe.Policy.CompletedElsewhere.
+	CompletedElsewhere bool
+	// Attempts is how often the handler runs at most for one request if it calls Ambiguous and CompletedElsewhere is set:
+	// each time after the key was released, and under a claim of its own. Default 1.
+	Attempts int
 	// BufferFlushes keeps the response of a handler that flushes, unless it is an event stream. Default: flushed bytes
 	// reach the client at once, and the response is not replayable.
 	BufferFlushes bool
@@ -75,6 +88,15 @@ type Options struct {
 	// Default "/.well-known/idempotency-policy".
 	PolicyURL string
 }
+
+// Headers in which a handler hands an attempt over to a service that completes the key: see Options.CompletedElsewhere.
+// They are never part of a stored response.
+const (
+	// LeaseHeader carries the token of the lease: see retrysafe.Lease.Token.
+	LeaseHeader = "Retrysafe-Lease"
+	// AttemptHeader carries the number of the attempt: see retrysafe.Attempt.Number.
+	AttemptHeader = "Retrysafe-Attempt"
+)
 
 // QuotaFunc returns how long a caller that has used up its quota should wait; 0 lets the request through. It is called
 // before the key is claimed, and must be safe for concurrent use.
@@ -124,6 +146,10 @@ func (o Options) Validate() error {
 	if v, ok := o.KeySource.(interface{ validate() error }); ok {
 		errs = append(errs, v.validate())
 	}
+	if o.Attempts < 0 || o.Attempts > 1 && !o.CompletedElsewhere {
+		fail("Attempts is %d: it must not be negative, and more than one needs CompletedElsewhere, because otherwise the "+
+			"operation could run twice", o.Attempts)
+	}
 	errs = append(errs, o.Fingerprint.err)
 	return errors.Join(errs...)
 }
@@ -162,6 +188,14 @@ func (o Options) WithDefaults() Options {
 		o.PolicyURL = defaultPolicyURL
 	}
 	return o
+}
+
+// ambiguous returns what is in force for ambiguous responses under a policy.
+func (o Options) ambiguous(p retrysafe.Policy) retrysafe.AmbiguousPolicy {
+	if o.CompletedElsewhere && o.Ambiguous == 0 {
+		return retrysafe.AmbiguousRelease
+	}
+	return o.Ambiguous.Or(p)
 }
 
 // isMethod reports whether a method is written as all registered ones are. Methods are compared with regard to case.

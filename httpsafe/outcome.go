@@ -90,7 +90,9 @@ func (x *exchange) answer(out retrysafe.Outcome, err error) {
 	ran := x.recorder != nil
 	switch {
 	case x.panicked != nil:
-	case ran && (err == nil || isHandlersWord(err)):
+	case ran && err == nil && out.CompletedElsewhere:
+		x.deliverStored(out)
+	case ran && (err == nil || isHandlersWord(err) || x.releasedElsewhere(err)):
 		x.deliver(out, err)
 	case ran && !x.takeBack(): // a part of the response is already sent
 	case err == nil:

@@ -72,7 +72,7 @@ func (r *recorder) WriteHeader(status int) {
 // begin records the status and the header.
 func (r *recorder) begin(status int) {
 	r.current.begin(status, r.w.Header())
-	if status == http.StatusSwitchingProtocols {
+	if status == http.StatusSwitchingProtocols && !r.m.CompletedElsewhere {
 		r.stream()
 	}
 }
@@ -104,7 +104,7 @@ func (r *recorder) WriteString(s string) (int, error) {
 }
 
 // room prepares for n more bytes. They go to the writer that it returns, or are recorded if that is nil.
-func (r *recorder) room(n int) (http.ResponseWriter, error) {
+func (r *recorder) room(n int) (io.Writer, error) {
 	switch r.state {
 	case ended:
 		return nil, errEnded
@@ -125,7 +125,13 @@ func (r *recorder) room(n int) (http.ResponseWriter, error) {
 		return nil, http.ErrBodyNotAllowed
 	case p.length >= 0 && size > p.length:
 		return nil, http.ErrContentLength
+	case p.omitted: // only of attempts that are completed elsewhere
+		return io.Discard, nil
 	case max(size, p.length) > int64(r.m.policy.MaxResult) || r.account.grow(p.memory, n, p.length) != nil:
+		if r.m.CompletedElsewhere { // the client gets the stored response, or none of the body
+			p.body, p.omitted = p.body[:0], true
+			return io.Discard, nil
+		}
 		r.stream()
 		return r.w, nil
 	}
@@ -193,10 +199,10 @@ func (r *recorder) FlushError() error {
 }
 
 // buffersFlushes reports whether a flush is ignored. Event streams are always sent as they are written, because their
-// clients wait for events and the stream may never end.
+// clients wait for events and the stream may never end; unless the record decides what the client gets.
 func (r *recorder) buffersFlushes() bool {
 	isEvents := strings.HasPrefix(first(r.current.get("Content-Type")), "text/event-stream")
-	return r.m.BufferFlushes && !isEvents || isDetached(r.w)
+	return r.m.BufferFlushes && !isEvents || isDetached(r.w) || r.m.CompletedElsewhere
 }
 
 // Hijack implements http.Hijacker. What is sent over the connection is not recorded.
@@ -208,6 +214,8 @@ func (r *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, errEnded
 	case r.isSaved():
 		return nil, nil, errSaved
+	case r.m.CompletedElsewhere:
+		return nil, nil, fmt.Errorf("httpsafe: the record decides what the client gets: %w", http.ErrNotSupported)
 	}
 	conn, rw, err := http.NewResponseController(r.w).Hijack()
 	if err == nil {

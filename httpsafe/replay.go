@@ -49,7 +49,7 @@ func (x *exchange) replayAsRefusal(out retrysafe.Outcome) bool {
 	return true
 }
 
-// writeStored writes a stored response.
+// writeStored writes a stored response: a replay, or the first answer if another process has stored it.
 func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysafe.Outcome) {
 	result := out.Result
 	v := replayValues{}
@@ -63,14 +63,15 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	if c.Profile.StatusHeader || result.Omitted && !c.Profile.HideStatus { // a client must see that the body is missing
 		h["Idempotency-Status"] = v.add(v.status)
 	}
-	if c.Profile.Marker != "" {
+	first := out.CompletedElsewhere // otherwise it is a replay
+	if c.Profile.Marker != "" && !first {
 		h[c.Profile.Marker] = v.add("true")
 	}
 	c.setResultHeader(h, true)
 	if c.Profile.RetryHeader != "" && status >= 500 { // every retry gets the same error
 		h[c.Profile.RetryHeader] = v.add("false")
 	}
-	if c.Profile.OriginalHeader != "" {
+	if c.Profile.OriginalHeader != "" && !first {
 		if id := about(v.text, aboutRequestID); id != "" {
 			h[c.Profile.OriginalHeader] = v.add(id)
 		}
@@ -123,10 +124,15 @@ type replayValues struct {
 }
 
 func (v *replayValues) build(out retrysafe.Outcome) {
-	var buf [64]byte
-	b := append(buf[:0], "replayed"...)
-	if out.Result.Omitted {
-		b = append(b, "; body=?0"...)
+	var buf [96]byte
+	b := buf[:0]
+	switch {
+	case out.CompletedElsewhere:
+		b = appendExecuted(b, out.Attempt, out.Result.Omitted)
+	case out.Result.Omitted:
+		b = append(b, "replayed; body=?0"...)
+	default:
+		b = append(b, "replayed"...)
 	}
 	b = appendExpiry(b, out.ReplayLeft)
 	status := len(b)

@@ -59,7 +59,7 @@ type Rules struct {
 // default. route is for people. extra are problems that the route may answer with besides the middleware's own.
 func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules {
 	o, p = o.WithDefaults(), p.WithDefaults()
-	o.Ambiguous = o.Ambiguous.Or(p)
+	o.Ambiguous = o.ambiguous(p)
 	rules := Rules{
 		Route:             route,
 		Profile:           o.Profile.Name,

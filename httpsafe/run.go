@@ -41,6 +41,9 @@ func (x *exchange) run(_ context.Context, a *retrysafe.Attempt) (result retrysaf
 	rec.echo = x.echo
 	rec.checks = x.m.fingerprint.checksOf(&x.compared)
 	x.recorder = rec
+	if x.m.CompletedElsewhere {
+		a.Control().CompletedElsewhere()
+	}
 	x.begin()
 	r := x.requestWith(&rec.ctx, &rec.request)
 	defer func() {
