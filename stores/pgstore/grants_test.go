@@ -247,7 +247,7 @@ func TestMigrateGrants(t *testing.T) {
 	}
 }
 
-func databaseOf(t *testing.T, database string) string {
+func databaseOf(t testing.TB, database string) string {
 	t.Helper()
 	u, err := url.Parse(database)
 	if err != nil {

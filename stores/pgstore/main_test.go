@@ -22,7 +22,7 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	torture.Main(tortured())
+	torture.Main(tortured(), torturedFunctions())
 	children := map[string]func(*Store) error{
 		"transactions": transacting(inSQLTx, inTx), "two transactions": transacting(apart),
 	}
