@@ -64,7 +64,7 @@ func (w *worker) want(message, verdict string) {
 // Each message takes effect once, although it is delivered again, to another consumer too, and one of them is killed
 // while it works. A message whose work fails is free for the next delivery at once.
 //
-// Seen to fail with complete taken out (two charges), with claim's verdict ignored, and with release taken out ("again").
+// Seen to fail with complete taken out (m1 is "again"), with release taken out (so is m3), and with the verdict ignored.
 func TestQueueConsumerOfThePage(t *testing.T) {
 	s := newDatabase(t)
 	const first, second = `{"id": "m1", "customer": "alice", "amount": 10}`, `{"id": "m2", "customer": "bob", "amount": 20}`

@@ -77,6 +77,7 @@ func allPrograms() []program {
 		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, redisCLI, mariadb, mariadbInstall, mariadbClient,
 		faketime, promtool, ps, ipCommand, nsenter, npm, curl, python, node,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
+		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}
 }
 
