@@ -3,12 +3,14 @@ package clientlibs
 import (
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
 
@@ -31,14 +33,14 @@ func newDatabase(t *testing.T) (direct, bouncer string) {
 }
 
 // pythonTests runs modules of clients/python/tests, whose comments say what each test was seen to fail with.
-func pythonTests(t *testing.T, modules ...string) {
-	t.Helper()
+func pythonTests(t *testing.T, kills int, modules ...string) {
+	t.Parallel()
 	python := servers.PythonWith(t, "psycopg", "psycopg2", "django", "sqlalchemy", "build", "hatchling", "ensurepip", "mypy")
 	direct, bouncer := newDatabase(t)
 	cmd := exec.CommandContext(t.Context(), python, append([]string{"-W", "error::ResourceWarning", "-m", "unittest", "-v"}, modules...)...)
 	cmd.Dir = "../../clients/python"
 	cmd.Env = append(os.Environ(), "RETRYSAFE_TEST_DATABASE="+direct, "RETRYSAFE_TEST_BOUNCER="+bouncer, "PYTHONDONTWRITEBYTECODE=1",
-		"RETRYSAFE_TEST_CHILD_KEY="+retrysafe.Key{Scope: "scope", ID: "id"}.Child("charge"))
+		"RETRYSAFE_TEST_KILLS="+strconv.Itoa(kills), "RETRYSAFE_TEST_CHILD_KEY="+retrysafe.Key{Scope: "scope", ID: "id"}.Child("charge"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -47,5 +49,11 @@ func pythonTests(t *testing.T, modules ...string) {
 }
 
 func TestPythonClient(t *testing.T) {
-	pythonTests(t, "tests.test_once", "tests.test_functions", "tests.test_package")
+	pythonTests(t, 0, "tests.test_once", "tests.test_functions", "tests.test_frameworks")
 }
+
+// The wheel is built, installed and imported, and its types are checked.
+func TestPythonPackage(t *testing.T) { pythonTests(t, 0, "tests.test_package") }
+
+// Processes are killed and paused at each boundary, and at random moments.
+func TestSoakPythonClient(t *testing.T) { pythonTests(t, soak.Times(t, 100), "tests.test_crashes") }

@@ -272,7 +272,7 @@ class LostCommit(Case):
 
     # Seen to fail with OutcomeUnknown replaced by the error of COMMIT, after which a caller may take a new key.
     def test_when_the_database_cannot_be_asked(self):
-        asks, retrysafe._ASK_FOR = retrysafe._ASK_FOR, 0.5
+        asks, retrysafe._ASK_FOR = retrysafe._ASK_FOR, 0.1
         self.addCleanup(setattr, retrysafe, "_ASK_FOR", asks)
 
         def refuse():
