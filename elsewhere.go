@@ -46,6 +46,8 @@ func (a *Attempt) ask() (standing, Record, error) {
 		return held, c.Record, nil
 	case c.Verdict == Done && c.Record.Fence == a.lease.Fence:
 		return completed, c.Record, nil
+	case c.Verdict == InFlight && c.Record.Fence == a.lease.Fence: // a transaction holds it
+		return 0, Record{}, errUndecided
 	case c.Verdict != Acquired:
 		return taken, c.Record, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -50,16 +51,17 @@ func (entry *logEntry) letClientWait() {
 }
 
 // fetch reads the body of the answer, up to a limit, before any of it is passed on, so that an answer that breaks off
-// is not taken for a complete one. What exceeds the limit, or the available memory, is left to be streamed.
-func (f *forwarder) fetch(res *http.Response, entry *logEntry) error {
-	if res.Body == nil || res.Body == http.NoBody || res.ContentLength > f.limit {
+// is not taken for a complete one. What exceeds the limit, or the available memory, is left to be streamed. If the answer
+// is not streamed (whole), the rest is read too, and the body is dropped.
+func (f *forwarder) fetch(res *http.Response, entry *logEntry, whole bool) error {
+	if res.Body == nil || res.Body == http.NoBody || res.ContentLength > f.limit && !whole {
 		return nil
 	}
 	body := &entry.fetched
 	body.buf, body.pool, body.rest, body.holder = f.bodies.get(), &f.bodies, res.Body, entry.holder
 	var err error
 	for err == nil && !body.more {
-		if body.buf.Available() == 0 && !body.grow(res.ContentLength) {
+		if body.buf.Available() == 0 && !body.grow(min(res.ContentLength, f.limit)) {
 			body.more = true
 			break
 		}
@@ -69,6 +71,9 @@ func (f *forwarder) fetch(res *http.Response, entry *logEntry) error {
 		body.buf.Write(free[:n])
 		body.more = int64(body.buf.Len()) > f.limit
 	}
+	if body.more && whole {
+		err = drop(res, int64(body.buf.Len()))
+	}
 	if err != nil && err != io.EOF {
 		body.release()
 		return &brokenAnswer{err}
@@ -76,6 +81,14 @@ func (f *forwarder) fetch(res *http.Response, entry *logEntry) error {
 	body.read = body.buf.Bytes()
 	res.Body = body
 	return nil
+}
+
+// drop reads the rest of an answer that is too large to be kept, and leaves its length in the header. Without a body of
+// that length the answer counts as one that was not kept.
+func drop(res *http.Response, read int64) error {
+	rest, err := io.Copy(io.Discard, res.Body)
+	res.Header.Set("Content-Length", strconv.FormatInt(read+rest, 10))
+	return err
 }
 
 // fetchedBody returns what was fetched, and then the rest if there is more.

@@ -66,7 +66,7 @@ func (f *forwarder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.reverse.ServeHTTP(w, r)
 		return
 	}
-	entry.watch.base, entry.patient.ResponseWriter = ctx, w
+	entry.begin(ctx, w)
 	defer entry.holder.allowWait(0)
 	f.reverse.ServeHTTP(&entry.patient, r)
 }
@@ -119,6 +119,9 @@ func (f *forwarder) describeAttempt(out *http.Request, a *retrysafe.Attempt) {
 	if f.route.AttemptHeader != "" {
 		out.Header.Set(f.route.AttemptHeader, strconv.Itoa(a.Number()))
 	}
+	if f.completedElsewhere() {
+		handOver(out.Header, a)
+	}
 }
 
 // isWebSocket reports whether a request asks for a WebSocket, the only protocol that may replace HTTP on a
@@ -133,6 +136,8 @@ func (f *forwarder) modify(res *http.Response) error {
 	if res.StatusCode < 100 { // net/http would refuse to write it, and close the client's connection
 		return &brokenAnswer{fmt.Errorf("status %03d", res.StatusCode)}
 	}
+	removeLease(res.Header)
+	removeLease(res.Trailer)
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // which HTTP/2 allows beside trailers, and HTTP/1 does not
 	}
@@ -141,10 +146,11 @@ func (f *forwarder) modify(res *http.Response) error {
 		return nil
 	}
 	entry.letClientWait()
-	if !f.route.Stream && !isEventStream(res.Header) {
-		if err := f.fetch(res, entry); err != nil {
+	if whole := f.completedElsewhere(); whole || !f.route.Stream && !isEventStream(res.Header) {
+		if err := f.fetch(res, entry, whole); err != nil {
 			return err
 		}
+		removeLease(res.Trailer) // which came with the body
 	}
 	if f.route.saysNothingHappened(res, entry.fetched.read) {
 		return httpsafe.Release(res.Request.Context())
@@ -160,13 +166,31 @@ func (f *forwarder) failed(w http.ResponseWriter, r *http.Request, err error) {
 	case passedThrough && hold.gaveUpBody():
 		f.options.WriteProblem(w, slowBody())
 	case nothingHappened(ctx, err):
-		_ = httpsafe.Release(ctx) // fails for a request without a key, which has nothing to release
+		if f.completedElsewhere() {
+			_ = httpsafe.Ambiguous(ctx) // it is released, too, and may be sent again
+		} else {
+			_ = httpsafe.Release(ctx) // fails for a request without a key, which has nothing to release
+		}
 		f.options.WriteProblem(w, problem(UpstreamUnreachable))
+	case f.fences(ctx):
+		_ = httpsafe.Ambiguous(ctx)
+		f.options.WriteProblem(w, problem(UpstreamFenced))
 	case timedOut(err):
 		f.answerUnknown(w, r, UpstreamTimeout)
 	default:
 		f.answerUnknown(w, r, UpstreamFailed)
 	}
+}
+
+// completedElsewhere reports whether the upstream completes the keys of this route.
+func (f *forwarder) completedElsewhere() bool { return f.route.HTTP.CompletedElsewhere }
+
+// fences reports whether an attempt without an answer is given up so that the upstream can no longer complete its key.
+// The answer that says so is sent only if that was possible.
+func (f *forwarder) fences(ctx context.Context) bool {
+	_, hasKey := retrysafe.AttemptFrom(ctx)
+	return hasKey && f.completedElsewhere() &&
+		(f.route.HTTP.Ambiguous == 0 || f.route.HTTP.Ambiguous == retrysafe.AmbiguousRelease)
 }
 
 // answerUnknown says that it is unknown whether the operation ran, and what to do. The profile's classes do not

@@ -68,6 +68,8 @@ var errSlowClient = fmt.Errorf("proxy: the client is too slow: %w", os.ErrDeadli
 func newHolder(a *admission, w http.ResponseWriter, r *http.Request) *holder {
 	h := &holder{ResponseWriter: w, admission: a, request: *r, body: r.Body, duplex: r.ProtoMajor > 1}
 	h.out.timeout, h.in.timeout = max(a.limits.WriteTimeout, 0), defaultBodyTimeout
+	h.request.Header = withoutLease(r.Header)
+	removeLease(r.Trailer) // in place, because net/http fills it while the body is read
 	if h.read = r.Body == nil || r.Body == http.NoBody; !h.read {
 		h.request.Body = h // not that of r, which net/http uses to know what is left to be read
 	}
@@ -88,6 +90,9 @@ func (h *holder) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	n, err := h.body.Read(p)
+	if err == io.EOF {
+		removeLease(h.request.Trailer)
+	}
 	return n, h.pause(&h.in, n, err)
 }
 
@@ -101,6 +106,7 @@ func (h *holder) WriteHeader(status int) {
 		h.answers()
 	}
 	_ = h.begin(&h.out) // the next Write returns the error
+	removeLease(h.Header())
 	h.ResponseWriter.WriteHeader(status)
 	_ = h.pause(&h.out, 0, nil)
 }
@@ -110,6 +116,7 @@ func (h *holder) Write(p []byte) (int, error) {
 	if h.status == 0 {
 		h.status = http.StatusOK
 		h.answers()
+		removeLease(h.Header())
 	}
 	written := 0
 	for {
@@ -131,6 +138,9 @@ func (h *holder) Flush() { _ = h.FlushError() }
 func (h *holder) FlushError() error {
 	if err := h.begin(&h.out); err != nil {
 		return err
+	}
+	if h.status == 0 {
+		removeLease(h.Header())
 	}
 	return h.pause(&h.out, 0, http.NewResponseController(h.ResponseWriter).Flush())
 }
@@ -291,6 +301,9 @@ func (h *holder) evict() bool {
 func (h *holder) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if !h.ended && h.status != 0 {
+		removeLease(h.Header()) // trailers are sent after this
+	}
 	if !h.ended && !h.read && !h.in.evicted {
 		h.setDeadline(&h.in, time.Now().Add(restOfBody))
 	}

@@ -96,6 +96,15 @@ func (entry *logEntry) add(e retrysafe.Event) {
 	entry.attempt = max(entry.attempt, e.Attempt)
 }
 
+// begin prepares the entry for an attempt, which may not be the first.
+func (entry *logEntry) begin(ctx context.Context, w http.ResponseWriter) {
+	entry.watch, entry.fetched = watch{base: ctx}, fetchedBody{}
+	entry.patient = patientWriter{ResponseWriter: w}
+	entry.mu.Lock()
+	defer entry.mu.Unlock()
+	entry.failure = nil
+}
+
 // pass notes that the request has reached the forwarder.
 func (entry *logEntry) pass() {
 	entry.mu.Lock()

@@ -33,7 +33,7 @@ func newPages(
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
 		if !r.Unguarded {
 			name := cmp.Or(r.Pattern, "everything else")
-			routes = append(routes, o.published(r).Rules(name, g.With(r.Policy).Policy(), Problems()...))
+			routes = append(routes, o.published(r).Rules(name, g.With(r.policy()).Policy(), Problems()...))
 		}
 	}
 	whole, routed := o.published(o.Default), o.published(o.Default)

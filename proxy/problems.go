@@ -16,6 +16,9 @@ const (
 	UpstreamFailed httpsafe.Slug = "upstream-failed"
 	// UpstreamTimeout: the request was sent, and no answer came in time.
 	UpstreamTimeout httpsafe.Slug = "upstream-timeout"
+	// UpstreamFenced: the request was sent, and no complete answer came back; the upstream, which completes the key in its
+	// own transaction, has not done so and cannot do so any more. So nothing happened.
+	UpstreamFenced httpsafe.Slug = "upstream-fenced"
 	// Overloaded: the proxy has reached its limit of requests; the request was not sent.
 	Overloaded httpsafe.Slug = "overloaded"
 	// AuthUnavailable: Options.AuthURL did not say whether the caller may call; the request was not sent.
@@ -42,6 +45,12 @@ var problems = []httpsafe.Problem{
 		Detail: "The request was sent, but no answer came in time. " +
 			"Whether the operation ran, or is still running, is unknown.",
 		Executed: "unknown",
+	},
+	{
+		Slug: UpstreamFenced, Status: http.StatusServiceUnavailable, Title: "The upstream did not answer, and nothing happened",
+		Detail: "The request was sent, but no complete answer came back. The operation was not executed, and what the " +
+			"upstream still does for this request is undone. Retry with the same key.",
+		Retryable: true, Executed: "no", RetryAfter: time.Second,
 	},
 	{
 		Slug: Overloaded, Status: http.StatusServiceUnavailable, Title: "Too many requests at once",

@@ -15,9 +15,14 @@ import (
 // A rerun is safe if the upstream recognises the second request by the key that it got with the first. So a record says
 // with which key its request was sent, because UpstreamKey may have been turned on, off or renamed since.
 
-// version names how requests are sent. It becomes part of their fingerprints.
+// version names how requests are sent. It becomes part of their fingerprints. An upstream that completes the keys needs
+// to recognise nothing: it cannot commit what it did for an earlier attempt. But a request that was sent to an upstream
+// which did not complete its key is another matter.
 func (r Route) version() string {
-	if r.UpstreamKey == "" {
+	switch {
+	case r.HTTP.CompletedElsewhere:
+		return strings.TrimPrefix(r.HTTP.FingerprintVersion+"-complete-upstream", "-")
+	case r.UpstreamKey == "":
 		return r.HTTP.FingerprintVersion
 	}
 	header := sha256.Sum256([]byte(http.CanonicalHeaderKey(r.UpstreamKey)))
@@ -25,7 +30,7 @@ func (r Route) version() string {
 }
 
 var errSentOtherwise = errors.New("proxy: the request is not sent again: the first one did not carry the key that " +
-	"upstream_key sends now, so the API could run it twice")
+	"upstream_key sends now, or the lease that complete: upstream does, so the API could run it twice")
 
 // rerunIfSentAlike runs an abandoned request again if it was first sent as it would be sent now. Otherwise its
 // outcome stays unknown.

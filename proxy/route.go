@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -19,6 +20,12 @@ type Route struct {
 	// Policy overrides the Guard's in the fields that are set.
 	Policy retrysafe.Policy
 	// HTTP says how keys and answers look. BufferFlushes is set by the proxy: see Stream.
+	//
+	// With HTTP.CompletedElsewhere the upstream completes the keys in transactions of its own. Each request with a key is
+	// sent with httpsafe.LeaseHeader and httpsafe.AttemptHeader. If no answer comes and the key was not completed, it is
+	// released, and the client is told that nothing happened, or the request is sent again (HTTP.Attempts). What Policy
+	// leaves open is filled in by retrysafe.Policy.CompletedElsewhere. Neither Stream nor FailOpen can be combined with
+	// it. The Guard's store must be one that the upstream can reach.
 	HTTP httpsafe.Options
 	// Stream passes answers on as they arrive, which event streams always are; such an answer is not replayable.
 	// Default: answers are read completely, up to Policy.MaxResult, before they are passed on.
@@ -60,11 +67,14 @@ type routeHandler struct {
 func newRouteHandler(
 	g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, o httpsafe.Options, common sharing, observer Observer,
 ) (*routeHandler, error) {
-	if err := o.Validate(); err != nil {
+	if err := errors.Join(o.Validate(), r.checkHeaders()); err != nil {
 		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
 	}
 	r.HTTP = r.HTTP.WithDefaults()
-	own := g.With(r.Policy)
+	own := g.With(r.policy())
+	if err := r.checkCompletedElsewhere(own.Policy()); err != nil {
+		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
+	}
 	if own.Policy().OnAbandoned.Equal(retrysafe.Rerun()) {
 		own = own.With(retrysafe.Policy{OnAbandoned: rerunIfSentAlike(o.FingerprintVersion)})
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -136,6 +137,10 @@ func (t Route) inForce() Route {
 	}
 	t.Lease.Value = policy.Lease
 	t.Timeout.Value = policy.Timeout
+	if t.completesUpstream() {
+		t.Abandoned.Default("rerun")
+		t.Attempts.Default(1)
+	}
 	t.Abandoned.Default("refuse")
 	t.StoreError.Default("closed")
 	t.Ambiguous = Given(rules.Ambiguous.String())
@@ -169,7 +174,21 @@ func (t Route) policy() retrysafe.Policy {
 	if t.StoreError.Value == "open" {
 		p.OnStoreError = retrysafe.FailOpen
 	}
+	if t.completesUpstream() {
+		if !t.Abandoned.Set {
+			p.OnAbandoned = retrysafe.AbandonedPolicy{}
+		}
+		return p.CompletedElsewhere()
+	}
 	return p
+}
+
+// completesUpstream reports whether the upstream completes the keys of the route.
+func (t Route) completesUpstream() bool { return t.isGuarded() && t.Complete.Value == "upstream" }
+
+// CompletesUpstream reports whether the upstream completes the keys of a route.
+func (c *Config) CompletesUpstream() bool {
+	return slices.ContainsFunc(append(c.overridden(), c.Defaults), Route.completesUpstream)
 }
 
 // replay is for how long answers are replayed: as the route says, or else as its profile has it, but no longer than
@@ -193,6 +212,9 @@ func (t Route) http(secret []byte) httpsafe.Options {
 		InFlightStatus: t.InFlight.Value.Kind == "status",
 		RespondAsync:   t.InFlight.Value.Kind == "status",
 		Fingerprint:    t.Fingerprint.Value.method(),
+
+		CompletedElsewhere: t.completesUpstream(),
+		Attempts:           t.Attempts.Value,
 	}
 	if t.Methods.Set {
 		o.Profile.Methods = t.Methods.Value

@@ -38,6 +38,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	t.checkRetention(r)
 	t.checkTimes(r)
 	t.checkRerun(r)
+	t.checkComplete(r)
 	if _, err := httpsafe.ProfileByName(t.Profile.Value); t.Profile.Set && err != nil {
 		r.FaultAt(t.Profile.At, err.Error(), "")
 	} else if pattern != "" {
@@ -90,11 +91,31 @@ func (t Route) checkTimes(r *yamlfile.Reader) {
 // checkRerun finds routes whose requests would be sent again after a crash, although the upstream has nothing by
 // which it could tell that it has seen them.
 func (t Route) checkRerun(r *yamlfile.Reader) {
-	if t.isGuarded() && t.Abandoned.Value == "rerun" && !t.UpstreamKey.Set {
+	if t.isGuarded() && t.Abandoned.Value == "rerun" && !t.UpstreamKey.Set && !t.completesUpstream() {
 		r.FaultAt(t.Abandoned.At,
 			"after a crash the request is sent again, and the upstream could not tell that it has seen it",
-			"write upstream_key: HEADER too, for an upstream that recognises repeats by it; or upstream_key: none, "+
-				"if doing it twice does no harm")
+			"write upstream_key: HEADER too, for an upstream that recognises repeats by it; or complete: upstream, for one "+
+				"that completes the key in its own transaction; or upstream_key: none, if doing it twice does no harm")
+	}
+}
+
+// checkComplete finds settings that a route whose upstream completes the keys cannot have, and one that only such a
+// route can have.
+func (t Route) checkComplete(r *yamlfile.Reader) {
+	if !t.completesUpstream() {
+		if t.Attempts.Value > 1 && t.isGuarded() {
+			r.FaultAt(t.Attempts.At, "the proxy sends a request again only if the upstream completes the keys: otherwise it "+
+				"could run twice", "write complete: upstream too, or leave attempts out")
+		}
+		return
+	}
+	if t.Stream.Value {
+		r.FaultAt(t.Stream.At, "an answer cannot be streamed if the upstream completes the keys: the record decides what the "+
+			"client gets, once the upstream has answered", "leave stream or complete: upstream out")
+	}
+	if t.StoreError.Value == "open" {
+		r.FaultAt(t.StoreError.At, "while the store fails there is no lease under which the upstream could complete a key",
+			"leave store_error: open or complete: upstream out")
 	}
 }
 
@@ -115,7 +136,7 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 	if !t.isGuarded() {
 		return nil
 	}
-	if t.Ambiguous.Value == "release" && !t.UpstreamKey.Set {
+	if t.Ambiguous.Value == "release" && !t.UpstreamKey.Set && !t.completesUpstream() {
 		all = append(all, yamlfile.Fault{
 			At: t.Ambiguous.At,
 			Message: "ambiguous: release frees the key when the upstream answers 500, 502 or 504, or breaks off: " +

@@ -30,6 +30,9 @@ type Route struct {
 	Abandoned  Setting[string]   `yaml:"abandoned" form:"refuse|rerun"`
 	StoreError Setting[string]   `yaml:"store_error" form:"closed|open"`
 	Ambiguous  Setting[string]   `yaml:"ambiguous" form:"store|release|unknown"`
+	// Complete says who completes the keys: the upstream does so in transactions of its own.
+	Complete Setting[string] `yaml:"complete" form:"proxy|upstream"`
+	Attempts Setting[int]    `yaml:"attempts" form:"attempts"`
 	// TrustUnavailable takes the upstream's 503 and 408 as the profile does.
 	TrustUnavailable Setting[bool]   `yaml:"trust_unavailable"`
 	MaxRequest       Setting[int64]  `yaml:"max_request"`

@@ -20,6 +20,7 @@ var forms = map[string]func(string) (any, error){
 	"string":        form(yamlfile.Filled),
 	"int64":         form(parseSize),
 	"int":           form(yamlfile.Between(1, 1_000_000)),
+	"attempts":      form(yamlfile.Between(1, 10)),
 	"large number":  form(yamlfile.Between(1, 1_000_000_000)),
 	"address":       form(parseListen),
 	"upstream":      form(parseUpstream),

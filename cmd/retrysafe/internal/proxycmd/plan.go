@@ -31,6 +31,11 @@ func newPlan(c *config.Config) (*plan, error) {
 	if p.store, err = storeurl.Parse(c.Store.Value); err != nil {
 		return nil, err
 	}
+	if c.CompletesUpstream() {
+		if err := p.store.CheckCompletion(); err != nil {
+			return nil, err
+		}
+	}
 	if err := checkScope(c); err != nil {
 		return nil, cli.Refuse(err)
 	}

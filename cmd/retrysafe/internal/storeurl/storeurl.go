@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
@@ -138,6 +139,25 @@ func (r Ref) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
 		return nil, nil, err
 	}
 	return s, s.Close, nil
+}
+
+// CheckCompletion returns an error if a service could not complete keys of the store in transactions of its own: only
+// PostgreSQL and MySQL have what that takes. Of shards, each must be one of these.
+func (r Ref) CheckCompletion() error {
+	if shards, ok := r.Place.(*Sharded); ok {
+		for _, shard := range slices.Concat(shards.Old, shards.New) {
+			if err := shard.Ref.CheckCompletion(); err != nil {
+				return cli.Refusef("shard %s: %w", shard.Name, err)
+			}
+		}
+		return nil
+	}
+	if r.Postgres == nil && r.MySQL == nil {
+		return cli.Refusef("complete: upstream cannot work with the store %s, because a service cannot complete its keys in a "+
+			"database transaction; write store: postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE, the database "+
+			"that has the service's own tables, or leave complete: upstream out", r.Name)
+	}
+	return nil
 }
 
 // Existing is Parse for a store that must exist already, outside of this process. inMemory is the error for one that

@@ -1,0 +1,96 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+)
+
+// Routes whose upstream completes the keys (HTTP.CompletedElsewhere), and the headers that hand the leases over. Whoever
+// has the token of a lease can complete its key, so that no client may send one or see one, on any route.
+
+// policy returns what the route overrides of the Guard's policy.
+func (r Route) policy() retrysafe.Policy {
+	if r.HTTP.CompletedElsewhere {
+		return r.Policy.CompletedElsewhere()
+	}
+	return r.Policy
+}
+
+// checkCompletedElsewhere refuses what such a route cannot keep.
+func (r Route) checkCompletedElsewhere(p retrysafe.Policy) error {
+	switch {
+	case !r.HTTP.CompletedElsewhere:
+		return nil
+	case r.Stream:
+		return errors.New("Stream and HTTP.CompletedElsewhere cannot be combined: the record decides which answer the " +
+			"client gets, and it is read when the upstream has answered")
+	case p.OnStoreError == retrysafe.FailOpen:
+		return errors.New("FailOpen and HTTP.CompletedElsewhere cannot be combined: while the store fails there is no " +
+			"lease under which the upstream could complete the key")
+	}
+	return nil
+}
+
+// checkHeaders refuses other uses of the headers that hand a lease over.
+func (r Route) checkHeaders() error {
+	for _, name := range []string{r.UpstreamKey, r.AttemptHeader} {
+		if isLeaseHeader(name) {
+			return fmt.Errorf("the header %s cannot be chosen: the proxy removes it from every request", name)
+		}
+	}
+	return nil
+}
+
+// handOver adds the lease of an attempt to the request that the upstream gets.
+func handOver(h http.Header, a *retrysafe.Attempt) {
+	if token := a.Control().Lease().Token(); token != "" {
+		h[httpsafe.LeaseHeader] = []string{token}
+		h[httpsafe.AttemptHeader] = []string{fmt.Sprint(a.Number())}
+	}
+}
+
+// isLeaseHeader reports whether a header or trailer hands a lease over. Letter case is ignored, and so is the difference
+// between "-" and "_", which gateway interfaces such as WSGI and CGI do not tell apart.
+func isLeaseHeader(name string) bool {
+	switch len(name) {
+	case len(httpsafe.LeaseHeader), len(httpsafe.AttemptHeader):
+		name = strings.ReplaceAll(name, "_", "-")
+		return strings.EqualFold(name, httpsafe.LeaseHeader) || strings.EqualFold(name, httpsafe.AttemptHeader)
+	}
+	return false
+}
+
+// hasLease reports whether there is a field that hands a lease over.
+func hasLease(h http.Header) bool {
+	for name := range h {
+		if isLeaseHeader(strings.TrimPrefix(name, http.TrailerPrefix)) {
+			return true
+		}
+	}
+	return false
+}
+
+// removeLease removes the fields that hand a lease over.
+func removeLease(h http.Header) {
+	for name := range h {
+		if isLeaseHeader(strings.TrimPrefix(name, http.TrailerPrefix)) {
+			delete(h, name)
+		}
+	}
+}
+
+// withoutLease returns the header of a request without the fields that hand a lease over. The request's own is not
+// changed, because it belongs to the code that calls the proxy.
+func withoutLease(h http.Header) http.Header {
+	if !hasLease(h) {
+		return h
+	}
+	h = h.Clone()
+	removeLease(h)
+	return h
+}
