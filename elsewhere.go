@@ -85,6 +85,7 @@ func (a *Attempt) undoDoubted() {
 
 var (
 	errReleasedElsewhere = errors.New("retrysafe: the process that does the work has released the key")
+	errNotCompleted      = errors.New("retrysafe: the work has succeeded, and the process that does it has not completed the key")
 	errUndecided         = errors.New("retrysafe: the store does not say whether the attempt has completed")
 )
 
@@ -133,7 +134,7 @@ func (e *ending) decide() (Record, error) {
 		}
 		if now != held {
 			if !e.result.Failed && (now != completed || e.isSaved(known)) {
-				e.report(CompletionMissing, nil)
+				e.report(CompletionMissing, errNotCompleted)
 			}
 			return known, e.lossOf(now)
 		}

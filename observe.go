@@ -95,7 +95,7 @@ const (
 	KeyPurged
 	// CompletionMissing is reported, before the end of the attempt, when work that another process should have completed
 	// has succeeded and the key was not completed: see AttemptControl.CompletedElsewhere. It is an error of that process:
-	// its own writes and the answer are not in one transaction. Fence, Attempt, Took.
+	// its own writes and the answer are not in one transaction. Fence, Attempt, Took, Err.
 	CompletionMissing
 )
 

@@ -26,6 +26,7 @@ type instruments struct {
 	attempts         metric.Float64Histogram
 	inFlight         metric.Int64UpDownCounter
 	zombies          metric.Int64Counter
+	uncompleted      metric.Int64Counter
 	saves            metric.Int64Counter
 	storeFailures    metric.Int64Counter
 	incomparable     metric.Int64Counter
@@ -61,6 +62,8 @@ func newInstruments(m *maker) instruments {
 			"Attempts whose lease this process extends: their work runs, or their end is being saved."),
 		zombies: m.counter("retrysafe.zombies", "{attempt}",
 			"Attempts that another attempt took over while they worked: nothing they did since then is saved."),
+		uncompleted: m.counter("retrysafe.completions.missing", "{attempt}",
+			"Attempts that have succeeded without the completion that another process should have committed with its work."),
 		saves: m.counter("retrysafe.saves", "{save}",
 			"Ends and steps of attempts whose saving failed: failed; and what happened to those ends afterwards: "+
 				"saved_late, given_up."),
@@ -91,7 +94,7 @@ func (o *Observer) zero(op *operation) {
 	for _, outcome := range saveOutcomes {
 		o.saves.Add(ctx, 0, op.outcome(outcome).add...)
 	}
-	for _, c := range []metric.Int64Counter{o.zombies, o.storeFailures, o.incomparable} {
+	for _, c := range []metric.Int64Counter{o.zombies, o.uncompleted, o.storeFailures, o.incomparable} {
 		c.Add(ctx, 0, op.plain.add...)
 	}
 	o.inFlight.Add(ctx, 0, op.plain.add...)
@@ -115,6 +118,8 @@ func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
 	case retrysafe.SaveAbandoned:
 		o.saves.Add(ctx, 1, o.operations.of(ctx).outcome(givenUp).add...)
 		o.end(ctx, e, endOfGivenUp(e.Err))
+	case retrysafe.CompletionMissing:
+		o.uncompleted.Add(ctx, 1, o.operations.of(ctx).plain.add...)
 	case retrysafe.StoreFailed:
 		o.storeFailed(ctx)
 	case retrysafe.FingerprintIncomparable:

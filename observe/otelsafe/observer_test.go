@@ -196,6 +196,20 @@ func TestCompletionsThatFail(t *testing.T) {
 	})
 }
 
+// Seen to fail with the case CompletionMissing taken out.
+func TestSuccessWithoutCompletionIsCounted(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.do(request, nil, answer)
+		k.metrics.want(map[string]float64{"retrysafe.completions.missing": 0})
+		k.do(retrysafe.Request{Key: retrysafe.Key{ID: "handed over"}}, nil,
+			func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+				a.Control().CompletedElsewhere()
+				return retrysafe.Result{}, nil
+			})
+		k.metrics.want(map[string]float64{"retrysafe.completions.missing": 1, attempts("succeeded"): 2, inFlight: 0})
+	})
+}
+
 // Seen to fail with the look at the context taken out of storeFailed.
 func TestStoreFailuresAreTheStores(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {

@@ -137,11 +137,7 @@ func (t Route) inForce() Route {
 	}
 	t.Lease.Value = policy.Lease
 	t.Timeout.Value = policy.Timeout
-	if t.completesUpstream() {
-		t.Abandoned.Default("rerun")
-		t.Attempts.Default(1)
-	}
-	t.Abandoned.Default("refuse")
+	t.Abandoned.Default(policy.OnAbandoned.String())
 	t.StoreError.Default("closed")
 	t.Ambiguous = Given(rules.Ambiguous.String())
 	t.TrustUnavailable.Set = true

@@ -63,6 +63,7 @@ routes:
     max_response: 2MiB
   POST /reports: {in_flight: status, scope_route: true, fingerprint: json, profile: ietf}
   POST /hooks: {key: {header: X-Delivery}, stream: true}
+  POST /charges: {complete: upstream, attempts: 3, timeout: 10s, lease: 20s}
   /static/: {guarded: false}
   /plain:
 `
@@ -106,8 +107,8 @@ func TestAFullFile(t *testing.T) {
 	want(t, "default lease", o.Default.Policy.Lease, 10*time.Second)
 	want(t, "body timeout", o.Default.BodyTimeout, 20*time.Second)
 
-	pay, refund, thing, report, hook, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
-		o.Routes[4], o.Routes[5], o.Routes[6]
+	pay, refund, thing, report, hook, charge, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
+		o.Routes[4], o.Routes[5], o.Routes[6], o.Routes[7]
 	want(t, "pattern", pay.Pattern, "POST /payments")
 	want(t, "required", pay.HTTP.Profile.Required, true)
 	want(t, "retention", pay.Policy.Retention,
@@ -135,6 +136,9 @@ func TestAFullFile(t *testing.T) {
 	want(t, "own profile", report.HTTP.Profile.Name, "ietf")
 	want(t, "header", fmt.Sprint(hook.HTTP.KeySource, hook.HTTP.Profile.Header), fmt.Sprint(nil, "X-Delivery"))
 	want(t, "stream", hook.Stream, true)
+	want(t, "completed upstream", charge.HTTP.CompletedElsewhere, true)
+	want(t, "attempts", charge.HTTP.Attempts, 3)
+	want(t, "a lease of its own", charge.Policy.Lease, 20*time.Second)
 	want(t, "unguarded", static.Unguarded, true)
 	want(t, "a pattern alone", plain.Pattern+fmt.Sprint(plain.Unguarded), "/plainfalse")
 }
@@ -158,6 +162,49 @@ func TestARetryWaitsByDefault(t *testing.T) {
 		!strings.Contains(shown, "in_flight: reject") {
 		t.Errorf("got\n%s", shown)
 	}
+}
+
+// On routes whose upstream completes the keys, releasing and running again are safe, and a lease is so long that there
+// are no heartbeats. What the file says comes first.
+//
+// Seen to fail with CompletedElsewhere taken out of policy, with checkComplete's first case always true, and with the
+// exceptions of completesUpstream taken out of checkRerun and warnings.
+func TestDefaultsWhereTheUpstreamCompletes(t *testing.T) {
+	c := mustParse(t, `upstream: http://x
+defaults: {complete: upstream, timeout: 20s}
+routes:
+  POST /a: {abandoned: rerun, ambiguous: release}
+  POST /b: {complete: proxy}
+  POST /c: {abandoned: refuse, ambiguous: unknown, lease: 5s}
+`)
+	if err := c.FillIn(); err != nil {
+		t.Fatal(err)
+	}
+	o, err := c.Proxy(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "completes upstream", c.CompletesUpstream(), true)
+	want(t, "warnings", len(c.Warnings()), 0)
+	for _, r := range []proxy.Route{o.Default, o.Routes[0]} {
+		want(t, "lease", r.Policy.Lease, time.Minute)
+		want(t, "abandoned", r.Policy.OnAbandoned.String(), "rerun")
+		want(t, "ambiguous", r.HTTP.Rules("", r.Policy).Ambiguous, retrysafe.AmbiguousRelease)
+	}
+	want(t, "lease of another route", o.Routes[1].Policy.WithDefaults().Lease, 30*time.Second)
+	want(t, "abandoned on another route", o.Routes[1].Policy.OnAbandoned.String(), "refuse")
+	want(t, "a lease of its own", o.Routes[2].Policy.Lease, 5*time.Second)
+	want(t, "abandoned by choice", o.Routes[2].Policy.OnAbandoned.String(), "refuse")
+	want(t, "ambiguous by choice", o.Routes[2].HTTP.Ambiguous, retrysafe.AmbiguousUnknown)
+	shown := c.Effective()
+	for _, line := range []string{"complete: upstream", "lease: 1m0s", "abandoned: rerun", "ambiguous: release"} {
+		if !strings.Contains(shown, line) {
+			t.Errorf("%s is not in\n%s", line, shown)
+		}
+	}
+	wantSameAgain(t, c)
+	none := mustParse(t, "upstream: http://x\nroutes:\n  POST /a: {complete: upstream, guarded: false}\n")
+	want(t, "completes upstream without a key", none.CompletesUpstream(), false)
 }
 
 // A profile brings its own retention; a route's goes before it. What a profile demands can be switched off. Seen to

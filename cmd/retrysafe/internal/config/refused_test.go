@@ -128,6 +128,17 @@ func TestWhatIsRefused(t *testing.T) {
 			"a rerun that the upstream cannot recognise", "routes:\n  POST /x:\n    abandoned: rerun\n", 3, 16,
 			"upstream_key: none",
 		},
+		{"attempts of a route that the proxy completes", "routes:\n  POST /x: {attempts: 3}\n", 2, 23, "complete: upstream"},
+		{"too many attempts", "routes:\n  POST /x: {complete: upstream, attempts: 11}\n", 2, 43, "1 to 10"},
+		{"another completion", "routes:\n  POST /x: {complete: service}\n", 2, 23, "proxy, upstream"},
+		{
+			"a stream that the upstream completes", "routes:\n  POST /x: {complete: upstream, stream: true}\n", 2, 41,
+			"leave stream",
+		},
+		{
+			"a route that runs without a lease", "defaults: {store_error: open}\nroutes:\n  POST /x: {complete: upstream}\n", 1, 25,
+			"leave store_error",
+		},
 		{"patterns that contradict each other", "routes:\n  POST /a/{x}: {}\n  /b: {}\n  /a/b: {}\n", 4, 3, "line 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -55,6 +55,21 @@ func TestCheckTriesWhatIsNamed(t *testing.T) {
 	clitest.WantText(t, "output", foreign.Stderr, "FAILED  store "+keys+": ", "ok      upstream")
 }
 
+// Where the upstream completes the keys, it must be able to. Seen to fail with CheckCompletion taken out of newPlan.
+func TestAStoreInWhichTheUpstreamCannotCompleteIsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "proxy.yaml")
+	text := "upstream: http://127.0.0.1:1\nroutes:\n  POST /charges: {complete: upstream}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{}, {"--check"}, {"--check", "--offline"}, {"--store=shards:?a=postgres://x@y/z&b=memory:"}} {
+		got := clitest.Run(t, append([]string{"proxy", "--config=" + file}, flags...)...)
+		clitest.Want(t, "exit code", got.Code, cli.ExitRefused)
+		clitest.WantText(t, "output", got.Stderr, "complete: upstream cannot work with the store", "write store: postgres://")
+	}
+}
+
 func TestCheckTriesAServer(t *testing.T) {
 	t.Parallel()
 	got := clitest.Run(t, "proxy", "--check", "--upstream="+clitest.NewAPI(t).URL,

@@ -60,7 +60,7 @@ func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 		case retrysafe.KeyResolved, retrysafe.KeyPurged:
 			level, message = slog.LevelInfo, "decision"
 		case retrysafe.WorkUnknown, retrysafe.LeaseTaken, retrysafe.SaveFailed, retrysafe.SavedLate, retrysafe.SaveAbandoned,
-			retrysafe.StoreFailed, retrysafe.RanUnprotected, retrysafe.FingerprintIncomparable:
+			retrysafe.CompletionMissing, retrysafe.StoreFailed, retrysafe.RanUnprotected, retrysafe.FingerprintIncomparable:
 		case retrysafe.SweepEnded:
 			if e.Err == nil {
 				return
@@ -75,12 +75,19 @@ func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 		if e.Err != nil {
 			attrs = append(attrs, slog.String("error", e.Err.Error()))
 		}
-		if isOutcomeUnknown(e.Kind) {
+		switch {
+		case isOutcomeUnknown(e.Kind):
 			attrs = append(attrs, do)
+		case e.Kind == retrysafe.CompletionMissing:
+			attrs = append(attrs, slog.String("do", "let the upstream call retrysafe.complete, with the header Retrysafe-Lease, "+
+				"in the transaction of its own writes: "+exactlyOncePage))
 		}
 		log.LogAttrs(ctx, level, message, attrs...)
 	})
 }
+
+// exactlyOncePage describes how a service completes its keys.
+const exactlyOncePage = "https://github.com/retrysafe/retrysafe/blob/main/docs/exactly-once.md"
 
 // outcomeUnknownPage describes what to do about keys whose outcome is unknown.
 const outcomeUnknownPage = "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"

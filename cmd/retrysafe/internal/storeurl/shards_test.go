@@ -51,6 +51,31 @@ func names(shards []ShardRef) string {
 	return strings.Join(all, " ")
 }
 
+// Seen to fail with CheckCompletion accepting every store, and only PostgreSQL, and with shards accepted unseen.
+func TestStoresInWhichAServiceCanCompleteKeys(t *testing.T) {
+	noSettings(t)
+	for url, refused := range map[string]string{
+		"postgres://u:secret@h/db":                        "",
+		"mysql://u:secret@h/db":                           "",
+		"shards:?a=postgres://u@h/db&b=postgres://u@i/db": "",
+		"memory:":                               "store memory:, because a service cannot",
+		"keys.db":                               "write store: postgres://",
+		"redis://h":                             "store redis://h",
+		"shards:?a=postgres://u@h/db&b=memory:": "shard b: complete: upstream cannot work with the store memory:",
+		"move:1?from=postgres://u@h/db&to=nats://h/bucket":     "shard to: complete: upstream",
+		"move:1?from=keys.db&to=postgres://u:secret@h/another": "shard from: complete: upstream",
+	} {
+		r, err := Parse(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = r.CheckCompletion()
+		if (err == nil) != (refused == "") || err != nil && (!strings.Contains(err.Error(), refused) || !cli.IsRefusal(err)) {
+			t.Errorf("%s: %v, want %q", url, err, refused)
+		}
+	}
+}
+
 // Seen to fail with each check of parseSharded, parseShards, parseMove and side taken out, and without the name in
 // parseInner.
 func TestShardedURLRefused(t *testing.T) {
