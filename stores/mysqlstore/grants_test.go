@@ -64,7 +64,7 @@ func TestGrantsAreNoMore(t *testing.T) {
 		"ALTER TABLE {{claims}} ADD x INT",
 		"ALTER TABLE {{results}} DROP PARTITION before_all",
 		"DROP PROCEDURE {{add_days}}",
-		"DROP PROCEDURE {{complete}}",
+		"DROP PROCEDURE {{store_complete}}",
 	} {
 		_, err := db.Exec(inDatabase(text, owner.options.Database))
 		if n := errorNumber(err); !slices.Contains([]int{tableDenied, columnDenied, procedureDenied}, n) {
@@ -87,7 +87,7 @@ func TestProcedureGivesNoRights(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	role, app := stranger(t, shared.Get(t).DSN(s.options.Database))
-	execute(t, s, "GRANT EXECUTE ON PROCEDURE {{complete}} TO '"+role+"'@'%'")
+	execute(t, s, "GRANT EXECUTE ON PROCEDURE {{store_complete}} TO '"+role+"'@'%'")
 	call := s.sql.complete.literal(rows{append(leaseValues(acquire(t, s, "k")), 3, 200, 0, 0, 0, 0, "", "")})
 	if _, err := openPool(t, app).Exec(call); errorNumber(err) != tableDenied {
 		t.Errorf("with the right to call it alone: got %v, want that the table is denied", err)

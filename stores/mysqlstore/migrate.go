@@ -25,6 +25,9 @@ type MigrateOptions struct {
 	Database string
 	// Role gets what a Store needs: see Grants. It must exist. Default: no account gets anything.
 	Role string
+	// ServiceRole gets what a service needs that calls the procedures: see ServiceGrants. It must exist. Default: no
+	// account gets anything.
+	ServiceRole string
 }
 
 // Migration is one step of the schema's history.
@@ -111,11 +114,9 @@ func Migrate(ctx context.Context, db *sql.DB, o MigrateOptions) (applied []Migra
 	if err != nil {
 		return nil, err
 	}
-	grants := ""
-	if o.Role != "" {
-		if grants, err = Grants(o.Database, o.Role); err != nil {
-			return nil, err
-		}
+	grants, err := allGrants(o.Database, o.Role, o.ServiceRole)
+	if err != nil {
+		return nil, err
 	}
 	conns := newConns(db, Options{Database: o.Database, Timeout: migrationWait})
 	conns.setup[len(conns.setup)-1] = "SET NAMES utf8mb4" // for the texts in views

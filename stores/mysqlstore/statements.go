@@ -7,6 +7,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +50,18 @@ const lateClock = clock + " + TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))"
 // tables are the names that statements use, without the prefix.
 var tables = []string{"claims", "older", "steps", "results", "migrations"}
 
+// Procedures that a Store calls, that a service calls, and that only these call.
+var (
+	storeProcedures   = []string{"add_days", "store_complete"}
+	serviceProcedures = []string{
+		"claim", "extend", "step", "save_step", "complete", "fail", "release", "child_key",
+	}
+	innerProcedures = []string{
+		"hash_key", "read_lease", "lease_lost", "ask_transaction", "check_options", "read_seconds", "make_meta", "read_meta",
+		"end_attempt", "end_http",
+	}
+)
+
 const prefix = "retrysafe_"
 
 // databaseName is what a database may be called: it becomes part of statements.
@@ -76,7 +89,7 @@ func checkDatabase(ctx context.Context, q queryer, name string) (string, error) 
 func inDatabase(text, database string) string {
 	var pairs []string
 	var texts []string
-	for _, name := range append([]string{"records", "add_days", "complete"}, tables...) {
+	for _, name := range slices.Concat([]string{"records"}, tables, storeProcedures, serviceProcedures, innerProcedures) {
 		pairs = append(pairs, "{{"+name+"}}", "`"+database+"`."+prefix+name)
 	}
 	for _, name := range tables {
@@ -150,7 +163,7 @@ func newStatements(database string) *statements {
 		dueClaims: plain("due_claims"), dueOlder: plain("due_older"),
 		sweepClaims: plain("sweep_claims"), sweepOlder: plain("sweep_older"),
 		deleteClaims: alone("delete_claims"), deleteOlder: alone("delete_older"), lookLater: plain("look_later"),
-		complete: calling("complete"), extend: alone("extend"), release: alone("release"),
+		complete: calling("store_complete"), extend: alone("extend"), release: alone("release"),
 		addDays: plain("add_days"), pastDays: plain("past_days"),
 		dayIsNeeded: plain("day_is_needed"), dropDay: plain("drop_day"),
 		purgeOlder: plain("purge_older"), countOlder: alone("count_older"), dropResults: alone("drop_results"),

@@ -111,8 +111,8 @@ func inProcedure(old, instead string) func(s *Store) error {
 		if err != nil {
 			return err
 		}
-		name := inDatabase("{{complete}}", s.options.Database)
-		for _, text := range all[0].statements() {
+		name := inDatabase("{{store_complete}}", s.options.Database)
+		for _, text := range all[1].statements() {
 			if _, after, is := strings.Cut(text, "CREATE PROCEDURE "+name); is && strings.Contains(after, old) {
 				text = "CREATE PROCEDURE IF NOT EXISTS " + name + "_mutant" + strings.ReplaceAll(after, old, instead)
 				_, err := s.db.Exec(text)

@@ -106,40 +106,6 @@ BEGIN
 END
 //
 
-DROP PROCEDURE IF EXISTS {{complete}}
-//
-
--- Completes an attempt that holds its key, as a transaction of its own. If the attempt does not hold it, the procedure
--- changes nothing and fails with SQLSTATE 45000: the program reads why. It runs with the rights of its caller.
-CREATE PROCEDURE {{complete}} (the_key BINARY(16), the_owner BINARY(16), the_fence BIGINT,
-	new_state INT, new_code INT, new_omitted INT, new_replay BIGINT, new_keep BIGINT, new_audit BIGINT,
-	new_meta LONGBLOB, new_body LONGBLOB) SQL SECURITY INVOKER MODIFIES SQL DATA
-BEGIN
-	DECLARE ended, due BIGINT;
-	DECLARE EXIT HANDLER FOR SQLEXCEPTION
-	BEGIN
-		ROLLBACK;
-		RESIGNAL;
-	END;
-	START TRANSACTION;
-	SELECT {{late}} INTO ended FROM {{claims}} FORCE INDEX (PRIMARY)
-		WHERE k = the_key AND owner = the_owner AND fence = the_fence AND state = 1 AND {{late}} < ends_at + keep_key
-		FOR UPDATE;
-	IF ended IS NULL THEN
-		SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'the attempt does not hold its key';
-	END IF;
-	SET due = (ended + GREATEST(new_keep, new_audit)) DIV 60000000;
-	-- Looking a little late costs nothing, and an unchanged value leaves the index alone.
-	UPDATE {{claims}} SET state = new_state, code = new_code, omitted = new_omitted, ends_at = ended,
-		keep_replay = new_replay, keep_key = new_keep, keep_audit = new_audit,
-		sweep_at = CASE WHEN sweep_at BETWEEN due AND due + 3 THEN sweep_at ELSE due END
-		WHERE k = the_key;
-	INSERT INTO {{results}} (ended_at, k, keep_until, meta, body)
-		VALUES (ended, the_key, ended + GREATEST(new_replay, new_audit), new_meta, new_body);
-	COMMIT;
-END
-//
-
 -- Shows all of it to people. Answers that are JSON are there as text, exactly as they were written.
 CREATE OR REPLACE SQL SECURITY INVOKER VIEW {{records}} AS
 SELECT LOWER(HEX(c.k)) AS digest, CONVERT(c.scope USING utf8mb4) AS scope, CONVERT(c.id USING utf8mb4) AS id,

@@ -8,4 +8,4 @@ GRANT SELECT, INSERT, DELETE ON {{results}} TO {{role}};
 GRANT SELECT ON {{migrations}} TO {{role}};
 GRANT SELECT ON {{records}} TO {{role}};
 GRANT EXECUTE ON PROCEDURE {{add_days}} TO {{role}};
-GRANT EXECUTE ON PROCEDURE {{complete}} TO {{role}};
+GRANT EXECUTE ON PROCEDURE {{store_complete}} TO {{role}};

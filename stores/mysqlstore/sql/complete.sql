@@ -1,2 +1,0 @@
--- Completes an attempt in one round trip, or fails.
-CALL {{complete}} ({{rows: ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?}})
