@@ -306,7 +306,8 @@ func TestTheServiceDies(t *testing.T) {
 // The service is paused, and wakes up after the proxy has given the attempt up: it cannot complete, and its transaction
 // is rolled back.
 //
-// Seen to fail with Release taken out of the root's conclude.go: two charges.
+// Seen to fail with Release taken out of the root's conclude.go: the second request was in flight, and the late
+// transaction counted.
 func TestTheServiceWakesUpTooLate(t *testing.T) {
 	t.Parallel()
 	b := newBank(t, func(r *proxy.Route) { r.Policy.Timeout = time.Second })

@@ -274,6 +274,19 @@ func TestAnAttemptWithoutAnAnswerIsGivenUp(t *testing.T) {
 			})
 		}
 	}
+	t.Run("not reached the second time", func(t *testing.T) { // seen to fail with the watch of the first kept
+		up := newUpstream(t, nil)
+		k := newKit(t, up.URL, func(s *setup) {
+			s.options.Default.HTTP = httpsafe.Options{CompletedElsewhere: true, Attempts: 2}
+		})
+		up.serve = func(http.ResponseWriter, *http.Request) {
+			up.Listener.Close()
+			panic(http.ErrAbortHandler)
+		}
+		got := k.post("/", "a=1", "k")
+		want(t, "problem", got.problem(t), problem{"upstream-unreachable", "no", true})
+		want(t, "asked", up.count(), 1)
+	})
 	t.Run("not reached", func(t *testing.T) {
 		var started atomic.Int64
 		k := newKit(t, "http://127.0.0.1:1", func(s *setup) {

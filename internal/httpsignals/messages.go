@@ -119,7 +119,7 @@ func byLink(r *http.Response) Set {
 			continue
 		}
 		switch slug {
-		case "upstream-unreachable", "overloaded", "auth-unavailable":
+		case "upstream-unreachable", "upstream-fenced", "overloaded", "auth-unavailable":
 			return Retry | Nothing
 		case "upstream-failed", "upstream-timeout":
 			return Stop
