@@ -188,6 +188,16 @@ func token(l retrysafe.Lease) string {
 	return "v1." + base64.RawURLEncoding.EncodeToString(raw)
 }
 
+// decodeOwner reads the owner from a token.
+func decodeOwner(t testing.TB, token string) []byte {
+	t.Helper()
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(token, "v1."))
+	if err != nil || len(raw) != 40 {
+		t.Fatalf("the token is %q", token)
+	}
+	return raw[16:32]
+}
+
 // sqlState is the SQLSTATE of an error; "" if it is not the server's.
 func sqlState(err error) string {
 	var my *mysql.MySQLError

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/go-sql-driver/mysql"
+	"github.com/go-sql-driver/mysql"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
@@ -19,7 +19,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torture.Main(tortured())
+	torture.Main(tortured(), torturedProcedures())
+	_ = mysql.SetLogger(&mysql.NopLogger{}) // it tells of each connection that a test kills
 	os.Exit(m.Run())
 }
 

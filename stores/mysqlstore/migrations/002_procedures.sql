@@ -82,7 +82,7 @@ CREATE PROCEDURE {{read_lease}} (lease LONGTEXT CHARACTER SET utf8mb4, OUT the_k
 	OUT the_fence BIGINT) SQL SECURITY INVOKER NO SQL
 BEGIN
 	DECLARE raw VARBINARY(60);
-	IF (CHAR_LENGTH(lease) = 57 AND BINARY LEFT(lease, 3) = 'v1.' AND lease REGEXP '^v1[.][A-Za-z0-9_-]+$') IS NOT TRUE THEN
+	IF (CHAR_LENGTH(lease) = 57 AND BINARY LEFT(lease, 3) = 'v1.' AND SUBSTRING(lease, 4) NOT REGEXP '[^A-Za-z0-9_-]') IS NOT TRUE THEN
 		SIGNAL SQLSTATE 'RS002' SET MYSQL_ERRNO = 50002, MESSAGE_TEXT =
 			'retrysafe: this is not a lease token: pass Retrysafe-Lease as it came, or the column lease of retrysafe_claim';
 	END IF;

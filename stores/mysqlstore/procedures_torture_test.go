@@ -1,0 +1,108 @@
+package mysqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
+	"github.com/retrysafe/retrysafe/internal/testing/torture"
+)
+
+// What it would see: TestTortureOfProceduresSeesMutants.
+func TestSoakTortureOfProcedures(t *testing.T) {
+	t.Parallel()
+	torturedProcedures().Torture(t, soak.Times(t, 50))
+}
+
+func TestTortureOfProceduresSeesMutants(t *testing.T) { torturedProcedures().SeesMutants(t) }
+
+// What it would see: TestRaceForProceduresSeesMutants.
+func TestSoakRaceForProcedures(t *testing.T) {
+	t.Parallel()
+	torturedProcedures().Race(t, soak.Times(t, 300))
+}
+
+func TestRaceForProceduresSeesMutants(t *testing.T) {
+	t.Parallel()
+	torturedProcedures().RaceSees(t, "claim that decides before it locks", 300)
+}
+
+// torturedProcedures is a store over the procedures, whose calls have the rights of a service's account alone.
+func torturedProcedures() torture.Subject {
+	return torture.Subject{
+		Name: "procedures",
+		Place: func(t *testing.T) string {
+			owner := openTest(t)
+			return shared.Get(t).DSN(owner.options.Database) + "\n" + serviceAt(t, owner, nil)
+		},
+		Open: func(ctx context.Context, place, mutant string) (retrysafe.Store, error) {
+			tables, service, _ := strings.Cut(place, "\n")
+			db, err := sql.Open("mysql", tables)
+			if err != nil {
+				return nil, err
+			}
+			db.SetMaxOpenConns(3)
+			owner, err := New(ctx, db, Options{})
+			if err == nil && mutant != "" {
+				err = breakProcedure(db, owner.options.Database, procedureMutations()[mutant])
+			}
+			if err != nil {
+				return nil, err
+			}
+			s := &serviceStore{Inspector: owner, Sweeper: owner, database: owner.options.Database}
+			if s.service, err = sql.Open("mysql", service); err == nil {
+				s.service.SetMaxOpenConns(6)
+				s.service.SetMaxIdleConns(6)
+			}
+			return s, err
+		},
+		Mutants:        slices.Sorted(maps.Keys(procedureMutations())),
+		FencesAreClock: true,
+		Unsure: func(err error) bool { // a connection to be made, just before the context says that its time is over
+			var n net.Error
+			return errors.As(err, &n) && n.Timeout()
+		},
+	}
+}
+
+// mutation takes a condition out of a procedure.
+type mutation struct{ procedure, old, instead string }
+
+func procedureMutations() map[string]mutation {
+	const holds = "c.owner = the_owner AND c.fence = the_fence AND "
+	return map[string]mutation{
+		"complete without fence and owner":   {"end_attempt", "c.owner = the_owner AND c.fence = the_fence AND ", ""},
+		"complete of an ended attempt":       {"end_attempt", "mine AND was_state = 1", "mine"},
+		"end of an attempt not saved":        {"end_attempt", "SET state = new_state,", "SET state = state,"},
+		"extend without fence and owner":     {"extend", holds, ""},
+		"save_step without fence and owner":  {"save_step", holds, ""},
+		"release without fence and owner":    {"release", holds, ""},
+		"claim that decides before it locks": {"claim", "IF NOT (expired OR", "IF FALSE AND (expired OR"},
+		"fence of a take-over too small":     {"claim", "GREATEST(r_fence + 1, time_read)", "r_fence"},
+		"time of a claim too late":           {"claim", "SET time_read = {{late}};\n\t\t\tSET r_state", "SET time_read = {{late}} + 30000;\n\t\t\tSET r_state"},
+	}
+}
+
+// breakProcedure replaces a procedure by one with a change. All processes of a mutant make the same one.
+func breakProcedure(db *sql.DB, database string, m mutation) error {
+	all, err := Migrations(database)
+	if err != nil {
+		return err
+	}
+	name, old, instead := inDatabase("{{"+m.procedure+"}}", database), inDatabase(m.old, database), inDatabase(m.instead, database)
+	for _, text := range all[1].statements() {
+		if _, after, is := strings.Cut(text, "CREATE PROCEDURE "+name+" "); is && strings.Contains(after, old) {
+			_, err := db.Exec("CREATE OR REPLACE PROCEDURE " + name + " " + strings.ReplaceAll(after, old, instead))
+			return err
+		}
+	}
+	return fmt.Errorf("the procedure %s does not say %q", m.procedure, m.old)
+}
