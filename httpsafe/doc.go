@@ -38,6 +38,8 @@
 //     it may be entered again after a 500. Under Refuse an ambiguous answer is stored.
 //   - A refusal in flight is not an answer of the operation. A guard behind this one, or a provider, may answer 4xx "in
 //     flight" under the same key. Such answers are recognised by the signals of the client, passed on and not kept.
+//   - If a service completes the key elsewhere, the record decides after the handler has returned. So nothing of its
+//     response is sent before, and the stored response replaces it for the first caller too.
 //   - Hosts are compared by name. A fingerprint holds the host's name, for APIs that tell tenants apart by it, but no
 //     port and no IP address, because clients that balance load retry at another address of the same service.
 //   - This package only says how many bytes an exchange takes and gives back (MemoryFunc). Asynchronous work takes some

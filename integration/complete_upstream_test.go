@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -26,11 +26,12 @@ import (
 // proxy's store.
 type bank struct {
 	*testing.T
-	pool      *pgxpool.Pool
+	db        *sql.DB
+	database  database
 	service   *httptest.Server
 	proxy     string // its URL
 	guard     *retrysafe.Guard
-	isolation pgx.TxIsoLevel
+	isolation sql.IsolationLevel
 	answer    string // what it stores
 	refuses   int    // the status with which it answers before its first write; 0: it works
 	complete  string // the statement that completes; empty: it forgets to
@@ -38,22 +39,63 @@ type bank struct {
 	mu     sync.Mutex
 	at     map[string]func(w http.ResponseWriter) // what happens at a point of the work, once for each request of the list
 	asked  int
-	lost   int // completions that were refused
+	lost   int // completions that were refused because the lease was lost
 	events map[retrysafe.EventKind]int
 }
 
-const completeKey = "SELECT retrysafe.complete($1, $2, 201, headers => ARRAY['Location: /charges/1'])"
+// database is what a service knows of its own.
+type database struct {
+	insert, complete, fail string
+	held                   int // the status of a retry while a transaction holds the record, and its state
+	state                  string
+	open                   func(t *testing.T) (*sql.DB, retrysafe.Store)
+}
+
+var databases = map[string]database{
+	"PostgreSQL": {
+		insert:   "INSERT INTO charges VALUES ($1)",
+		complete: "SELECT retrysafe.complete($1, $2, 201, headers => ARRAY['Location: /charges/1'])",
+		fail:     "SELECT retrysafe.fail($1, $2, 402)",
+		held:     409, state: "in-flight",
+		open: func(t *testing.T) (*sql.DB, retrysafe.Store) {
+			address := shared.Get(t).Database(t)
+			return openDB(t, "pgx", address), openPostgres(t, address)
+		},
+	},
+	"MariaDB": {
+		insert:   "INSERT INTO charges VALUES (?)",
+		complete: `CALL retrysafe_complete(?, ?, 201, '{"headers": ["Location: /charges/1"]}')`,
+		fail:     "CALL retrysafe_fail(?, ?, 402, NULL)",
+		held:     503, // a claim waits for the transaction, and is given up
+		open: func(t *testing.T) (*sql.DB, retrysafe.Store) {
+			db := openDB(t, "mysql", sharedMariaDB.Get(t).Database(t))
+			return db, openMySQLOn(t, db)
+		},
+	},
+}
+
+// onEach runs a test with each database.
+func onEach(t *testing.T, test func(t *testing.T, on database)) {
+	t.Parallel()
+	for name, d := range databases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, d)
+		})
+	}
+}
 
 // newBank starts the service, and a proxy in front of it.
-func newBank(t *testing.T, change ...func(r *proxy.Route)) *bank {
+func newBank(t *testing.T, on database, change ...func(r *proxy.Route)) *bank {
 	t.Helper()
-	address := shared.Get(t).Database(t)
-	store := openPostgres(t, address)
+	db, store := on.open(t)
 	b := &bank{
-		T: t, pool: openPool(t, address), isolation: pgx.ReadCommitted, answer: `{"charge":1}`, complete: completeKey,
+		T: t, db: db, database: on, isolation: sql.LevelReadCommitted, answer: `{"charge":1}`, complete: on.complete,
 		at: map[string]func(http.ResponseWriter){}, events: map[retrysafe.EventKind]int{},
 	}
-	b.exec("CREATE TABLE charges (name text NOT NULL)")
+	if _, err := db.Exec("CREATE TABLE charges (name text NOT NULL)"); err != nil {
+		t.Fatal(err)
+	}
 	b.service = httptest.NewServer(b)
 	t.Cleanup(b.service.Close)
 	b.guard = retrysafe.New(store, retrysafe.Options{
@@ -86,13 +128,6 @@ func newBank(t *testing.T, change ...func(r *proxy.Route)) *bank {
 		}
 	})
 	return b
-}
-
-func (b *bank) exec(statement string) {
-	b.Helper()
-	if _, err := b.pool.Exec(context.Background(), statement); err != nil {
-		b.Fatal(err)
-	}
 }
 
 // reach does what the test wants at a point of the work.
@@ -137,35 +172,46 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", b.refuses)
 		return
 	}
-	tx, err := b.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: b.isolation})
+	tx, err := b.db.BeginTx(ctx, &sql.TxOptions{Isolation: b.isolation})
 	if err != nil {
 		http.Error(w, err.Error(), 500)
 		return
 	}
-	defer func() { _ = tx.Rollback(ctx) }() // after COMMIT it does nothing
-	if _, err = tx.Exec(ctx, "INSERT INTO charges VALUES ($1)", string(name)); err == nil {
+	defer func() { _ = tx.Rollback() }() // after COMMIT it does nothing
+	if _, err = tx.ExecContext(ctx, b.database.insert, string(name)); err == nil {
 		b.reach("after the write", w)
 		if b.complete != "" {
-			_, err = tx.Exec(ctx, b.complete, r.Header.Get(httpsafe.LeaseHeader), b.answer)
+			_, err = tx.ExecContext(ctx, b.complete, r.Header.Get(httpsafe.LeaseHeader), b.answer)
 		}
 	}
 	if err == nil {
 		b.reach("before COMMIT", w)
-		err = tx.Commit(ctx)
+		err = tx.Commit()
 	}
-	if refused := new(pgconn.PgError); errors.As(err, &refused) {
+	if err != nil {
 		b.mu.Lock()
-		if refused.Code == "RS001" || refused.Code == "RS003" {
+		if state := sqlState(err); state == "RS001" || state == "RS003" {
 			b.lost++
 		}
 		b.mu.Unlock()
-		http.Error(w, refused.Message, 500)
+		http.Error(w, err.Error(), 500)
 		return
 	}
 	b.reach("after COMMIT", w)
 	w.WriteHeader(200) // which the client never sees: what is stored counts
 	io.WriteString(w, "from the service")
 	b.reach("in the answer", w)
+}
+
+// sqlState returns the SQLSTATE of an error of either server.
+func sqlState(err error) string {
+	if e := new(pgconn.PgError); errors.As(err, &e) {
+		return e.Code
+	}
+	if e := new(mysql.MySQLError); errors.As(err, &e) {
+		return string(e.SQLState[:])
+	}
+	return ""
 }
 
 // reply is what a client gets.
@@ -236,7 +282,7 @@ func (b *bank) untilCharged() {
 			b.Fatal(err)
 		case got.status == 201:
 			return
-		case got.status != 409:
+		case got.status != 409 && got.status != 503:
 			b.Fatalf("got %+v", got)
 		}
 		time.Sleep(100 * time.Millisecond) // between two tries
@@ -247,7 +293,7 @@ func (b *bank) untilCharged() {
 func (b *bank) wantCharges(want int) {
 	b.Helper()
 	var n int
-	if err := b.pool.QueryRow(context.Background(), "SELECT count(*) FROM charges").Scan(&n); err != nil {
+	if err := b.db.QueryRow("SELECT count(*) FROM charges").Scan(&n); err != nil {
 		b.Fatal(err)
 	}
 	if n != want {
@@ -256,7 +302,8 @@ func (b *bank) wantCharges(want int) {
 }
 
 // The service dies at each point. Before COMMIT nothing has happened, and a retry charges; after it the client gets the
-// answer, although the service never sent it. Isolation levels and attempts change nothing.
+// answer, although the service never sent it. Isolation levels and attempts change nothing,
+// and neither does the server.
 //
 // Seen to fail with completeElsewhere and lostOrCompleted taken out of the root's conclude.go (after COMMIT the client got
 // 200, or 503), with Release taken out of it (a retry was in flight), and with fences taken out of the proxy (502, unknown).
@@ -266,15 +313,14 @@ func TestTheServiceDies(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
-	for _, isolation := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
+	for name, on := range databases {
 		for point, committed := range map[string]bool{
 			"nowhere": true, "before the work": false, "after the write": false, "before COMMIT": false,
 			"after COMMIT": true, "in the answer": true,
 		} {
-			t.Run(fmt.Sprint(isolation, " ", point), func(t *testing.T) {
+			t.Run(name+" "+point, func(t *testing.T) {
 				t.Parallel()
-				b := newBank(t)
-				b.isolation = isolation
+				b := newBank(t, on)
 				b.once(point, crash)
 				if point == "in the answer" {
 					b.once(point, half)
@@ -294,9 +340,21 @@ func TestTheServiceDies(t *testing.T) {
 			})
 		}
 	}
+	for _, isolation := range []sql.IsolationLevel{sql.LevelRepeatableRead, sql.LevelSerializable} {
+		t.Run(isolation.String(), func(t *testing.T) {
+			t.Parallel()
+			b := newBank(t, databases["PostgreSQL"])
+			b.isolation = isolation
+			b.once("before COMMIT", crash)
+			b.once("after COMMIT", crash)
+			b.want(503, "released")
+			b.want(201, "executed")
+			b.wantEnd(2, 0)
+		})
+	}
 	t.Run("twice, with attempts", func(t *testing.T) {
 		t.Parallel()
-		b := newBank(t, func(r *proxy.Route) { r.HTTP.Attempts = 3 })
+		b := newBank(t, databases["PostgreSQL"], func(r *proxy.Route) { r.HTTP.Attempts = 3 })
 		b.times(2, "before COMMIT", crash)
 		b.want(201, "executed")
 		b.wantEnd(3, 0)
@@ -309,15 +367,16 @@ func TestTheServiceDies(t *testing.T) {
 // Seen to fail with Release taken out of the root's conclude.go: the second request was in flight, and the late
 // transaction counted.
 func TestTheServiceWakesUpTooLate(t *testing.T) {
-	t.Parallel()
-	b := newBank(t, func(r *proxy.Route) { r.Policy.Timeout = time.Second })
-	goOn := make(chan struct{})
-	b.once("after the write", func(http.ResponseWriter) { <-goOn })
-	b.want(503, "released")
-	b.want(201, "executed")
-	close(goOn)
-	b.service.Close() // waits for the request
-	b.wantEnd(2, 1)
+	onEach(t, func(t *testing.T, on database) {
+		b := newBank(t, on, func(r *proxy.Route) { r.Policy.Timeout = time.Second })
+		goOn := make(chan struct{})
+		b.once("after the write", func(http.ResponseWriter) { <-goOn })
+		b.want(503, "released")
+		b.want(201, "executed")
+		close(goOn)
+		b.service.Close() // waits for the request
+		b.wantEnd(2, 1)
+	})
 }
 
 func wait(t *testing.T, c <-chan struct{}) {
@@ -334,11 +393,14 @@ func wait(t *testing.T, c <-chan struct{}) {
 //
 // Seen to fail with stillInFlight taken out of the root's release (503, "nothing happened", before COMMIT).
 func TestTheServiceHoldsTheRecord(t *testing.T) {
-	t.Parallel()
+	onEach(t, func(t *testing.T, on database) { holdTheRecord(t, on) })
+}
+
+func holdTheRecord(t *testing.T, on database) {
 	for _, commits := range []bool{true, false} {
 		t.Run(fmt.Sprint("commits ", commits), func(t *testing.T) {
 			t.Parallel()
-			b := newBank(t, func(r *proxy.Route) { r.Policy.Timeout = time.Second })
+			b := newBank(t, on, func(r *proxy.Route) { r.Policy.Timeout = time.Second })
 			goOn := make(chan struct{})
 			b.once("before COMMIT", func(http.ResponseWriter) {
 				<-goOn
@@ -347,7 +409,7 @@ func TestTheServiceHoldsTheRecord(t *testing.T) {
 				}
 			})
 			b.want(409, "in-flight")
-			b.want(409, "in-flight")
+			b.want(on.held, on.state)
 			close(goOn)
 			b.untilCharged()
 			if commits {
@@ -364,19 +426,20 @@ func TestTheServiceHoldsTheRecord(t *testing.T) {
 //
 // Seen to fail with loseUnlessCompleted taken out of the root's beat: the upstream's request was canceled, LeaseTaken.
 func TestHeartbeatsBesideAHeldRecord(t *testing.T) {
-	t.Parallel()
-	b := newBank(t, func(r *proxy.Route) { r.Policy.Lease = 600 * time.Millisecond })
-	beats := func(http.ResponseWriter) { time.Sleep(time.Second) } // real heartbeats, to a real server
-	b.once("before COMMIT", beats)
-	b.once("after COMMIT", beats)
-	b.want(201, "executed")
-	b.wantEnd(1, 0)
+	onEach(t, func(t *testing.T, on database) {
+		b := newBank(t, on, func(r *proxy.Route) { r.Policy.Lease = 600 * time.Millisecond })
+		beats := func(http.ResponseWriter) { time.Sleep(time.Second) } // real heartbeats, to a real server
+		b.once("before COMMIT", beats)
+		b.once("after COMMIT", beats)
+		b.want(201, "executed")
+		b.wantEnd(1, 0)
+	})
 }
 
 // The service answers without having completed. It is reported, and charges once all the same.
 func TestTheServiceForgetsToComplete(t *testing.T) {
 	t.Parallel()
-	b := newBank(t)
+	b := newBank(t, databases["PostgreSQL"])
 	b.complete = ""
 	for _, state := range []string{"executed", "replayed", "replayed"} {
 		if got := b.want(200, state); got.body != "from the service" {
@@ -384,6 +447,8 @@ func TestTheServiceForgetsToComplete(t *testing.T) {
 		}
 	}
 	b.wantCharges(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if n := b.events[retrysafe.CompletionMissing]; n != 1 {
 		t.Errorf("%d completions were reported as missing", n)
 	}
@@ -391,11 +456,9 @@ func TestTheServiceForgetsToComplete(t *testing.T) {
 
 // A final failure that the service stores, and refusals before its first write.
 func TestTheServiceRefuses(t *testing.T) {
-	t.Parallel()
-	t.Run("fail", func(t *testing.T) {
-		t.Parallel()
-		b := newBank(t)
-		b.complete, b.answer = "SELECT retrysafe.fail($1, $2, 402)", `{"error":"declined"}`
+	onEach(t, func(t *testing.T, on database) {
+		b := newBank(t, on)
+		b.complete, b.answer = on.fail, `{"error":"declined"}`
 		for _, state := range []string{"executed", "replayed"} {
 			if got := b.want(402, state); got.body != b.answer {
 				t.Errorf("got %q", got.body)
@@ -409,15 +472,17 @@ func TestTheServiceRefuses(t *testing.T) {
 	}{400: {"executed replayed", 1}, 500: {"released released", 2}, 429: {"released released", 2}} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
-			b := newBank(t)
+			b := newBank(t, databases["PostgreSQL"])
 			b.refuses = status
 			for _, state := range strings.Fields(c.states) {
 				b.want(status, state)
 			}
+			b.wantCharges(0)
+			b.mu.Lock()
+			defer b.mu.Unlock()
 			if b.asked != c.asked || b.events[retrysafe.CompletionMissing] != 0 {
 				t.Errorf("asked %d times, events %v", b.asked, b.events)
 			}
-			b.wantCharges(0)
 		})
 	}
 }
@@ -425,7 +490,7 @@ func TestTheServiceRefuses(t *testing.T) {
 // A client leaves, and its retry gets the answer.
 func TestTheClientLeaves(t *testing.T) {
 	t.Parallel()
-	b := newBank(t)
+	b := newBank(t, databases["PostgreSQL"])
 	ctx, leave := context.WithCancel(context.Background())
 	left, goOn := make(chan struct{}), make(chan struct{})
 	b.once("after the write", func(http.ResponseWriter) { leave(); <-goOn })
@@ -445,7 +510,7 @@ func TestTheClientLeaves(t *testing.T) {
 // than what the proxy itself would store.
 func TestRetriesAtOnceAndALargeAnswer(t *testing.T) {
 	t.Parallel()
-	b := newBank(t, func(r *proxy.Route) { r.Policy.OnInFlight = retrysafe.Wait(30 * time.Second) })
+	b := newBank(t, databases["PostgreSQL"], func(r *proxy.Route) { r.Policy.OnInFlight = retrysafe.Wait(30 * time.Second) })
 	b.answer = strings.Repeat("x", 3<<20)
 	var all sync.WaitGroup
 	for range 5 {

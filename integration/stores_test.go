@@ -70,11 +70,12 @@ func openNewPostgres(t *testing.T) retrysafe.Store {
 
 func openMySQL(t *testing.T) retrysafe.Store {
 	t.Helper()
-	db, err := sql.Open("mysql", sharedMariaDB.Get(t).Database(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	return openMySQLOn(t, openDB(t, "mysql", sharedMariaDB.Get(t).Database(t)))
+}
+
+// openMySQLOn migrates a database and returns a store on it.
+func openMySQLOn(t *testing.T, db *sql.DB) retrysafe.Store {
+	t.Helper()
 	if _, err := mysqlstore.Migrate(t.Context(), db, mysqlstore.MigrateOptions{}); err != nil {
 		t.Fatal(err)
 	}
