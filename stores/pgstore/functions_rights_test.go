@@ -1,0 +1,266 @@
+package pgstore
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// serviceDatabase makes the schema keys of an owner, and returns how the superuser and a service with the grants alone
+// connect to its database. The service may create schemas and temporary tables there, as services often may.
+func serviceDatabase(t *testing.T) (super, service *pgxpool.Pool) {
+	t.Helper()
+	pg := shared.Get(t)
+	database := pg.Database(t)
+	owner, _ := stranger(t, database, "owner")
+	role, url := stranger(t, database, "service")
+	script, err := Script(ScriptOptions{Schema: "keys", Owner: owner, ServiceRole: role})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pg.PsqlAt(t, database, script)
+	pg.PsqlAt(t, database, "GRANT CREATE ON DATABASE "+databaseOf(t, database)+" TO "+pgx.Identifier{role}.Sanitize())
+	return openPool(t, database), openPool(t, url)
+}
+
+// one reads a value with a statement.
+func one[T any](t *testing.T, pool *pgxpool.Pool, text string, args ...any) (v T) {
+	t.Helper()
+	if err := pool.QueryRow(t.Context(), text, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return v
+}
+
+// inBlock runs a statement in a transaction block, as a service does.
+func inBlock(t *testing.T, pool *pgxpool.Pool, text string, args ...any) error {
+	t.Helper()
+	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), text, args...)
+		return err
+	})
+}
+
+// The functions that a service may call are those of the reference, docs/sql-functions.md, and three of which the view
+// of the records is made; all the others, and every table, are none of its business.
+//
+// Seen to fail with the REVOKE at the end of 003_functions.sql taken out, and with each function of service_grants.sql
+// left out.
+func TestServiceMayCallThePublicFunctions(t *testing.T) {
+	t.Parallel()
+	super, service := serviceDatabase(t)
+	const query = `SELECT proname, count(*) FROM pg_proc WHERE pronamespace = 'keys'::regnamespace
+		AND has_function_privilege(oid, 'EXECUTE') GROUP BY 1 ORDER BY 1`
+	rows, err := service.Query(t.Context(), query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (line string, err error) {
+		var name string
+		var n int
+		err = row.Scan(&name, &n)
+		return fmt.Sprint(name, " ", n), err
+	})
+	want := []string{
+		"as_json 1", "as_time 1", "child_key 1", "claim 2", "clock 1", "complete 3", "extend 1", "fail 3", "release 1",
+		"save_step 2", "step 1",
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("a service may call %v, %v; want %v", got, err, want)
+	}
+	lease := one[string](t, service, "SELECT lease FROM keys.claim('shop', 'order-17')")
+	for _, text := range []string{
+		"SELECT keys.extend($1, '1 minute')", "SELECT keys.save_step($1, 'charge', 'ch_1')",
+		"SELECT keys.step($1, 'charge')", "SELECT keys.child_key($1, 'capture')",
+		"SELECT keys.complete($1, '{}')",
+	} {
+		if err := inBlock(t, service, text, lease); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for id, text := range map[string]string{"fails": "SELECT keys.fail($1, '{}')", "free": "SELECT keys.release($1)"} {
+		lease := one[string](t, service, "SELECT lease FROM keys.claim('shop', $1)", id)
+		if err := inBlock(t, service, text, lease); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if n := one[int](t, super, "SELECT count(*) FROM keys.claims WHERE state > 2"); n != 2 {
+		t.Errorf("%d keys have ended, want 2", n)
+	}
+}
+
+// Everything else is refused, for want of rights.
+func TestServiceMayDoNothingElse(t *testing.T) {
+	t.Parallel()
+	super, service := serviceDatabase(t)
+	lease := one[string](t, service, "SELECT lease FROM keys.claim('shop', 'order-17')")
+	if err := inBlock(t, service, "SELECT keys.complete($1, 'secret')", lease); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := super.Exec(t.Context(), "ANALYZE"); err != nil {
+		t.Fatal(err)
+	}
+	const tables = "SELECT array_agg(relname::text) FROM pg_class WHERE relnamespace = 'keys'::regnamespace AND relkind IN ('r', 'p')"
+	var forbidden []string
+	for _, table := range one[[]string](t, super, tables) {
+		for _, text := range []string{
+			"SELECT * FROM %s", "INSERT INTO %s DEFAULT VALUES", "DELETE FROM %s", "COPY %s TO STDOUT",
+			"LOCK TABLE %s IN ACCESS SHARE MODE", "CREATE TABLE mine (LIKE %s INCLUDING STATISTICS)",
+			"CREATE TRIGGER mine BEFORE INSERT ON %s EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+			"CREATE RULE mine AS ON INSERT TO %s DO ALSO SELECT 1", "ALTER TABLE %s OWNER TO CURRENT_USER",
+			"GRANT SELECT ON %s TO CURRENT_USER", "DROP TABLE %s",
+		} {
+			forbidden = append(forbidden, fmt.Sprintf(text, "keys."+table))
+		}
+	}
+	owner := one[string](t, super, "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'keys'")
+	forbidden = append(forbidden,
+		"SELECT * FROM keys.records", "COPY (TABLE keys.records) TO STDOUT", "ALTER VIEW keys.records OWNER TO CURRENT_USER",
+		"UPDATE keys.claims SET state = 3", "UPDATE keys.results SET body = ''", "TRUNCATE keys.results",
+		"SELECT k FROM keys.claims FOR UPDATE", "WITH x AS (SELECT keys.clock()) SELECT body FROM x, keys.results",
+		"CREATE TABLE keys.mine ()", "CREATE FUNCTION keys.clock(integer) RETURNS integer RETURN $1",
+		"CREATE OR REPLACE FUNCTION keys.micros(i interval) RETURNS bigint LANGUAGE sql RETURN 1",
+		"ALTER FUNCTION keys.release(text) SECURITY INVOKER", "ALTER FUNCTION keys.release(text) RESET search_path",
+		"DROP FUNCTION keys.release(text)", "GRANT EXECUTE ON FUNCTION keys.micros(interval) TO CURRENT_USER",
+		"ALTER SCHEMA keys RENAME TO mine", "DROP SCHEMA keys CASCADE",
+		"SET ROLE "+owner, "SET SESSION AUTHORIZATION "+owner, "GRANT "+owner+" TO CURRENT_USER",
+		"REASSIGN OWNED BY "+owner+" TO CURRENT_USER", "ALTER ROLE "+owner+" PASSWORD 'x'",
+		"SELECT keys.add_days(0, 1)", "SELECT keys.micros('1 second')", "SELECT keys.digest('', '')",
+		"SELECT keys.lease_token(gen_random_uuid(), gen_random_uuid(), 1)",
+		"SELECT keys.claim_record('', 'k', '', '1 s', '1 s', false, NULL, NULL, NULL)",
+		"SELECT keys.end_attempt('', '', 3::smallint, 200, false, '', '', 1, 1, 1)",
+		"SELECT keys.end_http('', '', 3::smallint, '', 200, '', '{}', NULL)",
+		"SELECT keys.needs_transaction('x')", "SELECT keys.check_transaction()", "SELECT keys.lease_lost(NULL, '')",
+	)
+	for _, text := range forbidden {
+		err := inBlock(t, service, text)
+		if sqlState(err) != insufficientRights {
+			t.Errorf("%s: got %v, want that permission is denied", text, err)
+		}
+	}
+	// The statistics of the planner have samples of the tables.
+	if n := one[int](t, service, "SELECT count(*) FROM pg_stats WHERE schemaname = 'keys'"); n != 0 {
+		t.Errorf("a service can read %d columns of statistics", n)
+	}
+}
+
+// Another service's key is of no use without the request, and its lease cannot be made up. A token of a made-up owner or
+// fence changes nothing.
+//
+// Seen to fail with the columns of a mismatch not set to NULL in claim.
+func TestServiceCannotReadOthersAnswers(t *testing.T) {
+	t.Parallel()
+	super, service := serviceDatabase(t)
+	key := retrysafe.Key{Scope: "bank", ID: "order-17"}
+	lease := one[string](t, super, "SELECT lease FROM keys.claim('bank', 'order-17', sha256('the request'))")
+	if _, err := super.Exec(t.Context(), "SELECT keys.save_step($1, 'card', 'secret')", lease); err != nil {
+		t.Fatal(err)
+	}
+	guesses := func(when string) {
+		t.Helper()
+		for _, fingerprint := range []string{"''", "sha256('another request')"} {
+			row := one[string](t, service, "SELECT to_jsonb(c)::text FROM keys.claim('bank', 'order-17', "+fingerprint+
+				", take_over => true) c")
+			if !strings.Contains(row, `"verdict": "mismatch"`) || strings.Contains(row, "\\x") {
+				t.Errorf("%s: a claim with the fingerprint %s shows %s", when, fingerprint, row)
+			}
+		}
+		made := retrysafe.Lease{Key: key, Owner: retrysafe.NewOwner(), Fence: 1}
+		if err := super.QueryRow(t.Context(), "SELECT fence FROM keys.claims").Scan(&made.Fence); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{
+			"SELECT keys.step($1, 'card')", "SELECT keys.child_key($1, 'card')", "SELECT keys.complete($1, 'mine')",
+			"SELECT keys.save_step($1, 'card', 'mine')", "SELECT keys.extend($1, '0')", "SELECT keys.release($1)",
+		} {
+			if err := inBlock(t, service, text, made.Token()); sqlState(err) != "RS001" {
+				t.Errorf("%s: %s under a made-up lease: %v, want RS001", when, text, err)
+			}
+		}
+	}
+	guesses("pending")
+	if err := inBlock(t, super, "SELECT keys.complete($1, 'secret')", lease); err != nil {
+		t.Fatal(err)
+	}
+	guesses("done")
+}
+
+// The functions find nothing of the caller's in place of what they mean, and run nothing of it with their owner's rights:
+// neither by search_path, nor by temporary tables, operators, casts or settings.
+//
+// Seen to fail with SET search_path taken out of the functions.
+func TestServiceCannotBendTheFunctions(t *testing.T) {
+	t.Parallel()
+	super, service := serviceDatabase(t)
+	conn, err := service.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	const traps = `CREATE SCHEMA traps;
+		CREATE TABLE traps.sprung (who name, what text);
+		GRANT ALL ON SCHEMA traps TO PUBLIC; GRANT ALL ON traps.sprung TO PUBLIC;
+		CREATE FUNCTION traps.spring(what text) RETURNS void LANGUAGE sql AS
+			'INSERT INTO traps.sprung VALUES (current_user, what)';
+		CREATE FUNCTION traps.octet_length(bytea) RETURNS integer LANGUAGE sql AS
+			'SELECT traps.spring(''octet_length''); SELECT 1';
+		CREATE FUNCTION traps.sha256(bytea) RETURNS bytea LANGUAGE sql AS
+			'SELECT traps.spring(''sha256''); SELECT ''''::bytea';
+		CREATE FUNCTION traps.encode(bytea, text) RETURNS text LANGUAGE sql AS
+			'SELECT traps.spring(''encode''); SELECT ''''';
+		CREATE FUNCTION traps.same(uuid, uuid) RETURNS boolean LANGUAGE sql AS
+			'SELECT traps.spring(''=''); SELECT true';
+		CREATE FUNCTION traps.pg_notify(text, text) RETURNS void LANGUAGE sql AS
+			'SELECT traps.spring(''pg_notify'')';
+		CREATE OPERATOR traps.= (LEFTARG = uuid, RIGHTARG = uuid, FUNCTION = traps.same);
+		CREATE TEMP TABLE claims (k uuid, state smallint); CREATE TEMP TABLE results (k uuid);
+		CREATE FUNCTION pg_temp.octet_length(bytea) RETURNS integer LANGUAGE sql AS
+			'SELECT traps.spring(''temporary''); SELECT 1';
+		CREATE TYPE pg_temp.interval AS (i integer);
+		SET search_path = traps, pg_temp, pg_catalog;
+		SET transform_null_equals = on; SET default_tablespace = ''; SET enable_indexscan = off; SET lock_timeout = 1`
+	if _, err := conn.Exec(t.Context(), traps, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	var lease string
+	if err := conn.QueryRow(t.Context(), "SELECT lease FROM keys.claim('shop', 'order-17')").Scan(&lease); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		"SELECT keys.extend($1, '1 minute')", "SELECT keys.save_step($1, 'charge', 'ch_1')",
+		"SELECT keys.step($1, 'charge')", "SELECT keys.child_key($1, 'capture')",
+		"SELECT keys.complete($1, '{}', headers => ARRAY['Location: /17'])",
+	} {
+		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), text, lease)
+			return err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if n := one[int](t, super, "SELECT count(*) FROM traps.sprung"); n != 0 {
+		t.Errorf("%d times something of the service's ran inside of a function, as %s", n,
+			one[string](t, super, "SELECT string_agg(DISTINCT who || ' ' || what, ', ') FROM traps.sprung"))
+	}
+	if n := one[int](t, super, "SELECT count(*) FROM keys.claims WHERE state = 3"); n != 1 {
+		t.Errorf("%d keys have ended, want 1", n)
+	}
+}
+
+// refusalOf is all that the server says of an error.
+func refusalOf(err error) (state, text string) {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return "", fmt.Sprint(err)
+	}
+	return pg.Code, strings.Join([]string{pg.Message, pg.Detail, pg.Hint, pg.Where, pg.InternalQuery}, "\n")
+}
