@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
+	"log/slog"
 	"reflect"
 	"time"
 )
@@ -163,6 +165,15 @@ func (l Lease) Token() string {
 	bytes = binary.BigEndian.AppendUint64(bytes, uint64(l.Fence))
 	return "v1." + base64.RawURLEncoding.EncodeToString(bytes)
 }
+
+// String names the lease without its Owner, because whoever knows that can complete the key.
+func (l Lease) String() string { return fmt.Sprintf("lease of key %s with fence %d", l.Key, l.Fence) }
+
+// GoString hides the owner from %#v too.
+func (l Lease) GoString() string { return "retrysafe.Lease(" + l.String() + ")" }
+
+// LogValue hides the owner from log/slog.
+func (l Lease) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 // Sweeper is implemented by stores whose records do not vanish by themselves.
 type Sweeper interface {

@@ -17,7 +17,8 @@
 // The way of a request, in this order: proxy.go (options, constructor, entry), holder.go and admission.go (a slot and
 // memory, and deadlines for slow clients), router.go with lenient.go and patterns.go (which route?), route.go (has it
 // a key?), callers.go (limits of each caller), auth.go (may the caller still call?), then package httpsafe, and
-// forward.go (send to the upstream). elsewhere.go is about upstreams that complete the keys, and keeps leases from clients.
+// forward.go (send to the upstream). elsewhere.go is about upstreams that complete the keys, and keeps their leases from
+// clients.
 //
 // Around the upstream: transport.go (connections), once.go (never twice), watch.go (was anything sent?), answer.go
 // (read the answer), outcome.go (what 502, 503, 504 and 408 mean), rerun.go (may an abandoned request be sent

@@ -83,6 +83,15 @@ A file:
         timeout: 10m
         in_flight: wait:20s
 
+A file for a service that completes its keys in its own transactions (retrysafe.complete, in docs/exactly-once.md):
+
+    upstream: http://localhost:3000
+    store: postgres://app@db/shop
+    routes:
+      POST /charges:
+        complete: upstream
+        timeout: 20s
+
 The exit status is 0 after a normal shutdown, 1 after a failure, 2 if flags or file are wrong.`
 }
 
