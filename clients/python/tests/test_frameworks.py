@@ -35,9 +35,9 @@ class Django(Case):
     def pay(self, key, **options):
         with retrysafe.once(connection, "payments", key, transaction=transaction.atomic, **options) as op:
             if not op.done:
-                DjangoCharge.objects.create(id=key)
+                DjangoCharge.objects.bulk_create([DjangoCharge(id=key)])  # in an atomic block of Django's own
                 transaction.on_commit(lambda: self.committed.append(key))
-                self.assertEqual(self.charges(key), 0)
+                self.assertEqual((self.charges(key), self.committed), (0, []))
                 op.complete({"paid": key})
         return op
 

@@ -39,7 +39,7 @@ def run(*command, **options):
 
 
 class Package(unittest.TestCase):
-    # Seen to fail without include in pyproject.toml (the file is there twice) and without force-include.
+    # Seen to fail without include in pyproject.toml: the file is there twice.
     def test_build_install_import(self):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
