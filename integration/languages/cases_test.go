@@ -26,6 +26,11 @@ var cases = []struct {
 	{"a lost lease", (*shop).testLostLease},
 	{"the transaction runs again", (*shop).testSecondTransaction},
 	{"COMMIT before the answer", (*shop).testCommitsFirst},
+	{"the same answer", (*shop).testSameAnswer},
+	{"two at once", (*shop).testTwoAtOnce},
+	{"an error before the first write", (*shop).testEarlyError},
+	{"killed before COMMIT", (*shop).testKilledBeforeCommit},
+	{"killed after COMMIT", (*shop).testKilledAfterCommit},
 }
 
 // run runs the program of a page through what the page says of it.

@@ -73,6 +73,7 @@ type shop struct {
 	app      string // for the program's role, which has no right to the tables of the keys
 	proxied  string // for the proxy's role
 	service  *servers.Service
+	proxy    *servers.Service
 }
 
 // newDatabase makes a database as docs/exactly-once.md says.
@@ -95,13 +96,25 @@ func newDatabase(t *testing.T) *shop {
 	return s
 }
 
-// newShop starts the program.
+// newShop starts the program and the proxy.
 func newShop(t *testing.T, p program) *shop {
 	t.Helper()
 	command := p.command(t, p.source(t)) // installs what is missing, before the servers start
 	s := newDatabase(t)
 	s.service = servers.StartService(t, p.page, func(port string) []string {
 		return append(append([]string{"DATABASE_URL=" + s.app}, command...), port)
+	})
+	retrysafe, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(t.TempDir(), "proxy.yaml")
+	text := fmt.Sprintf("upstream: %s\nstore: %s\nscope: none\nroutes:\n  POST /charges:\n    complete: upstream\n", s.service.URL(), s.proxied)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.proxy = servers.StartService(t, "retrysafe", func(port string) []string {
+		return []string{retrysafe, "proxy", "--config=" + config, "--listen=127.0.0.1:" + port}
 	})
 	return s
 }
@@ -238,4 +251,22 @@ func (s *shop) start(to *servers.Service, customer string, amount int, header ..
 	got := make(chan answer, 1)
 	go func() { got <- s.send(to, customer, amount, header...) }()
 	return got
+}
+
+// order sends an order with the customer's name as its key, like a client that repeats it while it is told to.
+func (s *shop) order(customer string, amount int) answer {
+	s.Helper()
+	tick, late := time.NewTicker(50*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	for {
+		a := s.send(s.proxy, customer, amount, "Idempotency-Key", `"`+customer+`"`)
+		if a.status != http.StatusConflict && a.status != http.StatusServiceUnavailable {
+			return a
+		}
+		select {
+		case <-late:
+			s.Fatalf("%s: still %v", customer, a)
+		case <-tick.C:
+		}
+	}
 }

@@ -1,0 +1,86 @@
+//go:build unix
+
+package languages
+
+import (
+	"net/http"
+	"strings"
+)
+
+// A retry gets the bytes of the first answer, and a client neither sees nor chooses the lease.
+func (s *shop) testSameAnswer() {
+	forged := s.send(s.proxy, "same", 10, "Idempotency-Key", `"same"`, "Retrysafe-Lease", "v1.forged", "Retrysafe-Attempt", "7")
+	if again := s.order("same", 10); forged.status != http.StatusCreated || again.String() != forged.String() {
+		s.Errorf("the first answer is %v, the second %v; want the same 201", forged, again)
+	}
+	for name := range forged.header {
+		if strings.HasPrefix(name, "Retrysafe-") {
+			s.Errorf("the client got the header %s", name)
+		}
+	}
+	s.wantCharges("same", "10")
+}
+
+func (s *shop) testTwoAtOnce() {
+	release := s.hold(afterInsert)
+	first := s.start(s.proxy, "twins", 10, "Idempotency-Key", `"twins"`)
+	s.held(afterInsert, first)
+	second := s.start(s.proxy, "twins", 10, "Idempotency-Key", `"twins"`)
+	release()
+	a, b := <-first, <-second
+	if b.status == http.StatusConflict { // it was told to come again
+		b = s.order("twins", 10)
+	}
+	if a.status != http.StatusCreated || a.String() != b.String() {
+		s.Errorf("the answers are %v and %v; want the same 201", a, b)
+	}
+	s.wantCharges("twins", "10")
+}
+
+func (s *shop) testEarlyError() {
+	for range 2 {
+		if a := s.order("early", 0); a.status != http.StatusBadRequest || !strings.Contains(a.body, "amount must be positive") {
+			s.Errorf("an order over 0: %v", a)
+		}
+	}
+	s.wantCharges("early", "")
+}
+
+// kill kills the program while it waits at a place, and returns what the client of that request got.
+func (s *shop) kill(customer string, place int) answer {
+	s.Helper()
+	release := s.hold(place)
+	got := s.start(s.proxy, customer, 10, "Idempotency-Key", `"`+customer+`"`)
+	s.held(place, got)
+	s.service.Kill(s)
+	release()
+	a := <-got
+	s.service.Start(s)
+	return a
+}
+
+// Nothing has happened, so the retry runs.
+func (s *shop) testKilledBeforeCommit() {
+	a := s.kill("before", afterInsert)
+	if a.status != http.StatusServiceUnavailable {
+		s.Errorf("the client got %v, want 503", a)
+	}
+	s.wantCharges("before", "")
+	if b := s.order("before", 10); b.status != http.StatusCreated {
+		s.Errorf("the retry got %v", b)
+	}
+	s.wantCharges("before", "10")
+}
+
+// The work is done, so every request gets its answer, which the program never gave.
+func (s *shop) testKilledAfterCommit() {
+	a := s.kill("after", atCommit)
+	b := s.order("after", 10)
+	if a.status == http.StatusConflict { // the database took so long to commit that the client was told to come again
+		a = b
+	}
+	if a.status != http.StatusCreated || a.String() != b.String() {
+		s.Errorf("the client got %v, and the retry %v; want the same 201", a, b)
+	}
+	s.wantCharges("after", "10")
+}
