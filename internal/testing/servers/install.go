@@ -29,7 +29,8 @@ func Install() error {
 		_, sqs := installSQS()
 		_, dynamodb := installDynalite()
 		_, pg := installNodePostgres()
-		err = errors.Join(err, sqs, dynamodb, pg)
+		_, typescript := installNodeTypeScript()
+		err = errors.Join(err, sqs, dynamodb, pg, typescript)
 	}
 	return errors.Join(err, <-built)
 }

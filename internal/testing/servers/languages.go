@@ -50,6 +50,28 @@ func NodeModules(t testing.TB, folder string) string {
 	return filepath.Join(filepath.Dir(file), "node_modules")
 }
 
+// What npm installs for NodeTypeScript.
+//
+//go:embed nodets/package.json nodets/package-lock.json
+var nodeTypeScriptFiles embed.FS
+
+// NodeTypeScript returns a folder in which npm has installed the driver pg, its types, and TypeScript. The first call on
+// a machine installs them.
+func NodeTypeScript(t testing.TB) string {
+	t.Helper()
+	path, err := installNodeTypeScript()
+	check(t, err)
+	return path
+}
+
+func installNodeTypeScript() (string, error) {
+	file, err := installPackages("nodets", nodeTypeScriptFiles, "package.json", "package.json", "package-lock.json")
+	return filepath.Dir(file), err
+}
+
+// NPM returns the path of npm.
+func NPM(t testing.TB) string { return programPath(t, npm) }
+
 // Ruby returns the path of a Ruby that has the driver pg.
 func Ruby(t testing.TB) string { return programWith(t, ruby, rubyPostgres) }
 

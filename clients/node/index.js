@@ -1,0 +1,358 @@
+'use strict'
+// Runs an operation exactly once, in the PostgreSQL database that your tables are in. README.md shows how to use it.
+//
+// A key is claimed in a transaction of its own. Then the work and its answer commit together in one transaction, so that
+// after a crash both are there or neither is. The functions of the schema retrysafe decide everything; this file calls
+// them in the right order and turns their SQLSTATEs into classes.
+
+const { createHash, randomUUID } = require('node:crypto')
+const { setTimeout: sleep } = require('node:timers/promises')
+
+class RetrysafeError extends Error {
+  constructor (message, fields) {
+    super(message)
+    Object.defineProperty(this, 'name', { value: this.constructor.name, writable: true, configurable: true })
+    Object.assign(this, fields)
+  }
+}
+class InFlight extends RetrysafeError {}
+class Mismatch extends RetrysafeError {}
+class Abandoned extends RetrysafeError {}
+class OutcomeUnknown extends RetrysafeError {}
+class AnswerGone extends RetrysafeError {}
+class Misuse extends RetrysafeError {}
+class LeaseLost extends RetrysafeError {}
+class InvalidLease extends RetrysafeError {}
+class NoSuchClaim extends RetrysafeError {}
+class AnswerConflict extends RetrysafeError {}
+class NoTransaction extends RetrysafeError {}
+class InvalidArgument extends RetrysafeError {}
+
+// A final failure. Thrown in the work, it rolls the work back and is stored; every later call throws it again.
+class Failed extends RetrysafeError {
+  constructor (answer, { code = 422, contentType, headers } = {}) {
+    super(`the operation has failed for good, with the code ${code}`)
+    const [body, type] = encode(answer)
+    this.result = outcome(body, { code, contentType: contentType ?? type, headers, failed: true })
+  }
+}
+
+const errors = {
+  RS001: LeaseLost, RS002: InvalidLease, RS003: NoSuchClaim, RS004: AnswerConflict, RS005: NoTransaction, RS006: InvalidArgument,
+  '25P02': Misuse
+}
+const remedies = {
+  '25P02': 'an earlier statement of the transaction has failed and its error was caught: nothing can be committed',
+  '3F000': 'create the schema: retrysafe migrate up',
+  42883: 'create or update the schema: retrysafe migrate up',
+  42501: 'grant the functions to this role: retrysafe migrate print --service-role NAME'
+}
+
+// Claim is a key that was claimed. Its lease is a secret: whoever has it can complete the key. It is on the prototype, so
+// that console.log and JSON.stringify do not show it.
+class Claim {
+  #lease
+  constructor (lease, attempt, result) {
+    this.#lease = lease
+    this.attempt = attempt
+    this.result = result
+  }
+
+  get lease () { return this.#lease }
+}
+
+// Operation is what the work of once does with its key.
+class Operation extends Claim {
+  #o; #tx
+  constructor (o, held, tx) {
+    super(held.lease, held.attempt)
+    this.#o = o
+    this.#tx = tx
+  }
+
+  async complete (body, options) { await this.#end('complete', body, { code: 200, ...options }) }
+  async fail (body, options) { await this.#end('fail', body, { code: 422, ...options }) }
+
+  async #end (verb, body, options) {
+    const stored = await end(this.#open(), this.lease, verb, body, { ...options, schema: this.#o.schema })
+    this.result = outcome(stored, { ...options, failed: verb === 'fail', attempt: this.attempt })
+  }
+
+  async step (name, work) {
+    const tx = this.#open()
+    const row = await call(tx, this.#o.schema, ['step', 'child_key'], { lease: this.lease, name })
+    if (row.wrote) throw new Misuse('a step commits what the transaction has written: call op.step before the work writes')
+    if (row.step) return JSON.parse(row.step)
+    const result = JSON.stringify(await work(row.child_key)) ?? 'null'
+    await saveStep(tx, this.lease, name, result, this.#o)
+    await commit(tx)
+    await tx.query(this.#o.begin)
+    return JSON.parse(result)
+  }
+
+  async childKey (name) { return childKey(this.#open(), this.lease, name, this.#o) }
+  async extend (seconds) { return extend(this.#open() && this.#o.pool, this.lease, seconds, this.#o) }
+  close () { this.#tx = undefined }
+
+  #open () {
+    if (!this.#tx) throw new Misuse('the operation has ended: await everything that the work does before it returns')
+    return this.#tx
+  }
+}
+
+// once runs work(tx, op) in one transaction with the completion of its key, or returns the answer that is stored.
+async function once (pool, options, work) {
+  if (typeof work !== 'function') throw new InvalidArgument('once needs the work: a function of (tx, op)')
+  const o = settings(pool, { takeOver: true, ...options })
+  for (let left = o.tries; ; left--) {
+    const held = await take(o) // the same owner gets the same lease again
+    if (held.result) return final(held.result)
+    let result
+    try {
+      result = await attempt(o, held, work)
+    } catch (e) {
+      const sent = e instanceof Unanswered
+      const now = sent && await whatBecame(o, e.cause)
+      if (now.result) {
+        result = { ...now.result, replayed: now.attempt !== held.attempt }
+      } else if (left > 1 && (sent || e instanceof LeaseLost || isConflict(e))) {
+        await sleep(Math.random() * 50)
+        continue
+      } else {
+        // The lease runs out in any case: releasing it must not hide the error, nor wait for a server that is gone.
+        const released = release(pool, held.lease, o).catch(() => {})
+        await Promise.race([released, sleep(5000, undefined, { ref: false })])
+        throw sent ? e.cause : e
+      }
+    }
+    return final(result)
+  }
+}
+
+// claim claims a key in a transaction of its own, for work in a transaction that another library begins.
+async function claim (pool, options) { return take(settings(pool, options)) }
+
+class Unanswered extends Error {} // COMMIT was sent, and no answer came
+
+async function attempt (o, held, work) {
+  const tx = await o.pool.connect()
+  const op = new Operation(o, held, tx)
+  let broken
+  let committing = false
+  const note = (e) => { broken = e } // without a listener, a connection that breaks between two queries ends the process
+  tx.on('error', note)
+  try {
+    await tx.query(o.begin)
+    try {
+      const [body, contentType] = encode(await work(tx, op))
+      if (!op.result) await op.complete(body, { contentType })
+    } catch (e) {
+      if (!(e instanceof Failed)) throw e
+      await tx.query('ROLLBACK')
+      await tx.query(o.begin)
+      await op.fail(e.result.body, e.result)
+    }
+    committing = true
+    await commit(tx)
+    return op.result
+  } catch (e) {
+    if (committing && !(e instanceof Misuse) && !isRefusal(e)) {
+      note(e)
+      throw new Unanswered('', { cause: e })
+    }
+    await tx.query('ROLLBACK').catch(note)
+    throw e
+  } finally {
+    op.close()
+    tx.off('error', note)
+    tx.release(broken)
+  }
+}
+
+// commit commits. PostgreSQL answers COMMIT with ROLLBACK, and no error, if a statement has failed before.
+async function commit (tx) {
+  const { command } = await tx.query('COMMIT')
+  if (command !== 'COMMIT') throw new Misuse(remedies['25P02'])
+}
+
+// whatBecame asks the record what became of a COMMIT. As long as the server has not ended that transaction, claim finds
+// the row locked, and says in flight without an attempt.
+async function whatBecame (o, cause) {
+  for (const until = performance.now() + 15000; performance.now() < until; await sleep(100 + Math.random() * 200)) {
+    const row = await claimRow({ ...o, takeOver: false }).catch(() => {})
+    if (row && (row.verdict !== 'in_flight' || row.attempt)) return asClaim(row)
+  }
+  throw new OutcomeUnknown('the answer to COMMIT was lost, and the record cannot be asked: call again with the same key', { cause })
+}
+
+async function take (o) {
+  const until = performance.now() + o.wait * 1000
+  for (let pause = 25, tries = o.tries; ;) {
+    let row
+    try {
+      row = await claimRow(o)
+    } catch (e) {
+      if (--tries < 1 || !(isConflict(e) || isLost(e))) throw e
+      continue
+    }
+    switch (row.verdict) {
+      case 'acquired': case 'done': return asClaim(row)
+      case 'mismatch': throw new Mismatch('the key was first used for another request: use a new key for a new operation')
+      case 'abandoned': throw new Abandoned('an earlier attempt began and did not end: find out what it has done, or set takeOver')
+    }
+    const left = until - performance.now()
+    const retryAfter = Math.max(1, Math.ceil(Number(row.left)))
+    if (left <= 0) throw new InFlight(`another attempt at this operation is running: try again in ${retryAfter} s`, { retryAfter })
+    await sleep(Math.min(left, pause *= 1 + Math.random()))
+    pause = Math.min(pause, 500)
+  }
+}
+
+const claimRow = (o) => call(o.pool, o.schema, ['claim'], o.claim(o), 'verdict, lease, attempt, code, content_type, headers, ' +
+  'body, failed, extract(epoch FROM lease_left)::text AS left')
+
+function asClaim (row) {
+  const { lease, attempt, body, code, failed, content_type: contentType, headers } = row
+  const result = row.verdict === 'done' ? outcome(body, { code, contentType, headers, failed, attempt, replayed: true }) : undefined
+  return new Claim(lease ?? undefined, attempt, result)
+}
+
+function outcome (body, { code, contentType, headers, failed = false, replayed = false, attempt }) {
+  const type = contentType ?? 'application/json'
+  return { answer: body && decode(body, type), replayed, failed, attempt, code, contentType: type, headers: fields(headers), body }
+}
+
+// final returns a result, or throws what says that there is none.
+function final (result) {
+  if (result.failed) throw Object.assign(new Failed(null, result), { result })
+  if (!result.body) throw new AnswerGone('the operation has completed, and its answer is not kept any more', { result })
+  return result
+}
+
+async function complete (client, lease, body, options) { return end(client, lease, 'complete', body, options) }
+async function fail (client, lease, body, options) { return end(client, lease, 'fail', body, options) }
+
+async function end (client, lease, verb, body, { code, contentType, headers, keep, schema } = {}) {
+  inTransaction(client, verb)
+  const stored = bytes(body)
+  const lines = Object.entries(headers ?? {}).map(([name, value]) => `${name}: ${value}`)
+  await call(client, schema, [verb], { lease, body: stored, code, content_type: contentType, headers: lines, keep })
+  return stored
+}
+
+async function saveStep (client, lease, name, data, { schema } = {}) {
+  inTransaction(client, 'saveStep')
+  await call(client, schema, ['save_step'], { lease, name, data: bytes(data) })
+}
+const step = async (client, lease, name, { schema } = {}) => (await call(client, schema, ['step'], { lease, name })).step
+const childKey = async (client, lease, name, { schema } = {}) => (await call(client, schema, ['child_key'], { lease, name })).child_key
+const extend = async (client, lease, seconds, { schema } = {}) => { await call(client, schema, ['extend'], { lease, lease_for: seconds }) }
+const release = async (client, lease, { schema } = {}) => { await call(client, schema, ['release'], { lease }) }
+
+function inTransaction (client, verb) {
+  if (isPool(client) || client?.getTransactionStatus?.() === 'I') {
+    throw new NoTransaction(`${verb} needs the client of a transaction: take a client of the pool and BEGIN first`, { code: 'RS005' })
+  }
+}
+
+const types = {
+  scope: 'bytea', id: 'bytea', fingerprint: 'bytea', take_over: 'boolean', owner: 'uuid', lease: 'text', name: 'text', data: 'bytea',
+  body: 'bytea', code: 'integer', content_type: 'text', headers: 'text[]', lease_for: 'float8', keep: 'float8'
+}
+
+const defaults = ['code', 'content_type', 'keep'] // of arguments that may be left out
+
+// call calls functions of the schema with the same arguments, in one statement. It has no name, because PgBouncer changes
+// the server's connections, on which statements are prepared.
+async function call (client, schema = 'retrysafe', functions, given, columns) {
+  const names = Object.keys(given).filter((name) => given[name] !== undefined || !defaults.includes(name))
+  const values = names.map((name, i) => `${name} => ` +
+    (types[name] === 'float8' ? `make_interval(secs => $${i + 1}::float8)` : `$${i + 1}::${types[name]}`))
+  const calls = functions.map((f) => `"${schema.replaceAll('"', '""')}".${f}(${values})`)
+  const text = columns ? `SELECT ${columns} FROM ${calls}` : `SELECT ${calls}, pg_current_xact_id_if_assigned() IS NOT NULL AS wrote`
+  try {
+    const { rows } = await client.query(text, names.map((name) => given[name]))
+    return rows[0]
+  } catch (e) {
+    if (!e.severity) throw e // not of the server
+    const message = [e.message, remedies[e.code] ?? e.hint].filter(Boolean).join('. ')
+    throw new (errors[e.code] ?? RetrysafeError)(message, { code: e.code, severity: e.severity }) // e.where may have the lease
+  }
+}
+
+const isPool = (x) => typeof x?.totalCount === 'number'
+const isConflict = (e) => [e, e?.cause, e?.original].some((x) => x?.code === '40001' || x?.code === '40P01')
+const isLost = (e) => /^(08|57P0|ECONNRESET$|EPIPE$)/.test(e.code) || /^Connection terminated( unexpectedly)?$/.test(e.message)
+// isRefusal reports whether the server has refused a COMMIT. Of a server or a pooler that is going away, nothing is known.
+const isRefusal = (e) => e.severity === 'ERROR' && !/^(08|57|58|XX)/.test(e.code)
+
+const isolations = ['read committed', 'repeatable read', 'serializable']
+
+function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema }) {
+  const refuse = (message) => { throw new InvalidArgument(message) }
+  if (!isPool(pool)) refuse('the first argument must be a Pool of pg: the key is claimed on a connection of its own')
+  if (![scope, key].every((x) => typeof x === 'string' || x instanceof Uint8Array)) refuse('scope and key must be strings or Buffers')
+  if (![lease, keep, wait].every((x) => x >= 0 && Number.isFinite(x))) refuse('lease, keep and wait must be numbers of seconds')
+  if (!(tries >= 1)) refuse('tries must be 1 or more')
+  if (isolation !== undefined && !isolations.includes(isolation)) refuse(`isolation must be one of: ${isolations.join(', ')}`)
+  const given = { scope: bytes(scope), id: bytes(key), fingerprint: fingerprint(request), lease_for: lease, keep, owner: randomUUID() }
+  return {
+    pool, schema, wait, tries, takeOver, claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
+    begin: 'BEGIN' + (isolation ? ' ISOLATION LEVEL ' + isolation.toUpperCase() : '')
+  }
+}
+
+// bytes returns what is stored: bytes and strings as they are, and anything else as JSON.
+function bytes (x) {
+  if (x instanceof Uint8Array) return Buffer.from(x.buffer, x.byteOffset, x.byteLength)
+  return Buffer.from(typeof x === 'string' ? x : JSON.stringify(x) ?? 'null')
+}
+
+const isJSON = /^application\/(\S+\+)?json\b/i
+const encode = (x) => x instanceof Uint8Array ? [bytes(x), 'application/octet-stream'] : [Buffer.from(JSON.stringify(x) ?? 'null')]
+
+function decode (body, contentType) {
+  if (isJSON.test(contentType)) {
+    try { return JSON.parse(body) } catch { return body.toString() }
+  }
+  return contentType.startsWith('text/') ? body.toString() : body
+}
+
+// fields returns headers as an object with names in lower case, from such an object or from lines.
+function fields (headers = {}) {
+  const all = Array.isArray(headers) ? headers.map((line) => line.split(/:\s*(.*)/s, 2)) : Object.entries(headers)
+  const found = {}
+  for (const [name, value] of all) {
+    const key = name.toLowerCase()
+    found[key] = key in found ? `${found[key]}, ${value}` : String(value).trim()
+  }
+  return found
+}
+
+// fingerprint returns the SHA-256 of a request: of bytes, of a string in UTF-8, or of the canonical JSON of anything else.
+function fingerprint (request) {
+  if (request === undefined || request === null) return Buffer.alloc(0)
+  const plain = typeof request === 'string' || request instanceof Uint8Array
+  return createHash('sha256').update(plain ? request : canonical(request)).digest()
+}
+
+// canonical returns JSON with sorted names and without spaces, as the client for Python writes it.
+function canonical (x) {
+  if (typeof x?.toJSON === 'function') x = x.toJSON()
+  if (typeof x === 'bigint' || Number.isInteger(x)) return BigInt(x).toString()
+  if (typeof x === 'number') {
+    if (!Number.isFinite(x)) throw new InvalidArgument(`the request has the number ${x}, which JSON does not have`)
+    return Math.abs(x) < 1e-4 ? x.toExponential().replace(/e-(\d)$/, 'e-0$1') : String(x)
+  }
+  if (typeof x !== 'object' || x === null) return JSON.stringify(x) ?? 'null'
+  if (Array.isArray(x)) return `[${x.map(canonical)}]`
+  if (x instanceof Map || x instanceof Set) throw new InvalidArgument('the request has a Map or a Set, which JSON does not have')
+  const names = Object.keys(x).filter((name) => !['undefined', 'function', 'symbol'].includes(typeof x[name]))
+  names.sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+  return `{${names.map((name) => `${JSON.stringify(name)}:${canonical(x[name])}`)}}`
+}
+
+module.exports = {
+  once, claim, complete, fail, release, step, saveStep, childKey, extend, fingerprint, RetrysafeError, InFlight, Mismatch, Abandoned,
+  OutcomeUnknown, AnswerGone, Misuse, Failed, LeaseLost, InvalidLease, NoSuchClaim, AnswerConflict, NoTransaction, InvalidArgument
+}

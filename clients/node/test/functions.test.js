@@ -1,0 +1,95 @@
+'use strict'
+const { test } = require('node:test')
+const assert = require('node:assert/strict')
+const { createHash } = require('node:crypto')
+const { readFileSync } = require('node:fs')
+const { join } = require('node:path')
+const { Client } = require('pg')
+const retrysafe = require('retrysafe')
+const { url, newKey, newPool, rejection } = require('./kit')
+
+// inTx runs f in a transaction of a client of the pool.
+async function inTx (pool, f) {
+  const tx = await pool.connect()
+  try {
+    await tx.query('BEGIN')
+    const result = await f(tx)
+    await tx.query('COMMIT')
+    return result
+  } catch (e) {
+    await tx.query('ROLLBACK')
+    throw e
+  } finally {
+    tx.release()
+  }
+}
+
+// What a service behind the proxy does with the header Retrysafe-Lease.
+test('a service that completes a lease', async (t) => {
+  const pool = newPool(t)
+  const { claim, complete, fail, release, step, saveStep, childKey, extend } = retrysafe
+  const o = { scope: 'pay', key: newKey() }
+  let { lease } = await claim(pool, o)
+  const child = await childKey(pool, lease, 'charge')
+  await inTx(pool, (tx) => saveStep(tx, lease, 'one', { done: true }))
+  await inTx(pool, (tx) => saveStep(tx, lease, 'one', 'another')) // the first stays
+  await extend(pool, lease, 60)
+  await release(pool, lease)
+  assert((await rejection(childKey(pool, lease, ''))) instanceof retrysafe.InvalidArgument)
+  lease = (await claim(pool, o)).lease
+  assert.equal(String(await step(pool, lease, 'one')), '{"done":true}')
+  assert.equal(await step(pool, lease, 'two'), null)
+  assert.equal(await childKey(pool, lease, 'charge'), child)
+  const stored = await inTx(pool, (tx) => complete(tx, lease, { id: 17 }, { code: 201, headers: { Location: '/17' }, keep: 60 }))
+  assert.equal(String(stored), '{"id":17}')
+  const { result } = await claim(pool, o)
+  assert.deepEqual([result.answer, result.code, result.headers, result.body], [{ id: 17 }, 201, { location: '/17' }, stored])
+  const other = { scope: 'pay', key: newKey() }
+  const { lease: failing } = await claim(pool, other)
+  await inTx(pool, (tx) => fail(tx, failing, 'no money', { contentType: 'text/plain' }))
+  const failed = (await claim(pool, other)).result
+  assert.deepEqual([failed.answer, failed.code, failed.failed], ['no money', 422, true])
+})
+
+// Each SQLSTATE is a class. Its message has the database's hint. Seen to fail with the check of the transaction's status
+// taken out of inTransaction, on a server without its own check.
+test('the errors of the functions', async (t) => {
+  const pool = newPool(t)
+  const { claim, complete, saveStep, release, extend } = retrysafe
+  const { lease } = await claim(pool, { scope: 'pay', key: newKey() })
+  const ended = (await claim(pool, { scope: 'pay', key: newKey() })).lease
+  await inTx(pool, (tx) => complete(tx, ended, 'x'))
+  const never = 'v1.' + 'A'.repeat(54)
+  const client = new Client({ connectionString: url })
+  await client.connect()
+  t.after(() => client.end())
+  for (const [kind, code, says, call] of [
+    ['LeaseLost', 'RS001', /Roll back/, () => extend(pool, ended, 1)],
+    ['InvalidLease', 'RS002', /Retrysafe-Lease/, () => inTx(pool, (tx) => complete(tx, 'x', 'x'))],
+    ['InvalidLease', 'RS002', /Retrysafe-Lease/, () => release(pool, undefined)],
+    ['NoSuchClaim', 'RS003', /same database/, () => extend(pool, never, 1)],
+    ['AnswerConflict', 'RS004', /first answer stays/, () => inTx(pool, (tx) => complete(tx, ended, 'y'))],
+    ['NoTransaction', 'RS005', /BEGIN/, () => complete(client, lease, 'x')],
+    ['NoTransaction', 'RS005', /BEGIN/, () => complete(pool, lease, 'x')],
+    ['NoTransaction', 'RS005', /BEGIN/, () => saveStep(pool, lease, 'x', 'x')],
+    ['InvalidArgument', 'RS006', /release/, () => inTx(pool, (tx) => complete(tx, lease, 'x', { code: 500 }))]
+  ]) {
+    const e = await rejection(call())
+    assert(e instanceof retrysafe[kind] && e instanceof retrysafe.RetrysafeError, `${call}: got ${e}`)
+    assert.deepEqual([e.name, e.code], [kind, code])
+    assert.match(e.message, says)
+  }
+})
+
+// The file has what the client for Python takes for the same requests.
+test('fingerprints', () => {
+  const file = join(process.env.RETRYSAFE_TEST_DATA, 'fingerprints.json')
+  const { fingerprint } = retrysafe
+  for (const { request, canonical } of JSON.parse(readFileSync(file))) {
+    assert.deepEqual(fingerprint(request), createHash('sha256').update(canonical).digest(), canonical)
+  }
+  assert.deepEqual(fingerprint(undefined), Buffer.alloc(0))
+  assert.deepEqual(fingerprint(null), Buffer.alloc(0))
+  assert.deepEqual(fingerprint(Buffer.from('é')), fingerprint('é'))
+  assert.deepEqual(fingerprint({ a: 1n, at: new Date(0), gone: undefined, f () {} }), fingerprint({ at: '1970-01-01T00:00:00.000Z', a: 1 }))
+})
