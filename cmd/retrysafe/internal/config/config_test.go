@@ -167,8 +167,8 @@ func TestARetryWaitsByDefault(t *testing.T) {
 // On routes whose upstream completes the keys, releasing and running again are safe, and a lease is so long that there
 // are no heartbeats. What the file says comes first.
 //
-// Seen to fail with CompletedElsewhere taken out of policy, with checkComplete's first case always true, and with the
-// exceptions of completesUpstream taken out of checkRerun and warnings.
+// Seen to fail with CompletedElsewhere taken out of policy, and with the exceptions for such routes taken out of
+// checkRerun and warnings.
 func TestDefaultsWhereTheUpstreamCompletes(t *testing.T) {
 	c := mustParse(t, `upstream: http://x
 defaults: {complete: upstream, timeout: 20s}

@@ -205,6 +205,7 @@ func TestMetrics(t *testing.T) {
 		`retrysafe_wait_duration_seconds_count`:                                                                      1,
 		`retrysafe_saves_total{outcome="failed"}`:                                                                    0,
 		`retrysafe_zombies_total`:                                                                                    0,
+		`retrysafe_completions_missing_total`:                                                                        0,
 		`retrysafe_proxy_request_duration_seconds_count{outcome="answer_replayed",route="POST /payments"}`:           2,
 		`retrysafe_proxy_request_duration_seconds_count{outcome="wait_timed_out",route="POST /reports/{id}"}`:        1,
 		`retrysafe_proxy_request_duration_seconds_count{outcome="mismatch_refused",route="POST /payments"}`:          1,

@@ -3,10 +3,13 @@
 package proxycmd
 
 import (
+	"errors"
+	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
@@ -70,4 +73,17 @@ func TestNothingUnfinished(t *testing.T) {
 	if log := clitest.StartProxy(t, "--upstream="+up.URL, "--store="+file).Log(); strings.Contains(log, "WARN") {
 		t.Errorf("the log warns of something:\n%s", log)
 	}
+}
+
+// A service that answers without having completed its key is named by the key's digest, with what to do.
+//
+// Seen to fail with CompletionMissing taken out of each switch of logTrouble.
+func TestAMissingCompletionIsLogged(t *testing.T) {
+	var out strings.Builder
+	key := retrysafe.Key{Scope: "alice", ID: "secret-key"}
+	logTrouble(newLogger("json", &out), slog.String("do", "resolve it")).Observe(t.Context(), retrysafe.Event{
+		Kind: retrysafe.CompletionMissing, Key: key, Attempt: 2, Err: errors.New("not completed"),
+	})
+	clitest.WantText(t, "log", out.String(), `"level":"WARN"`, `"what":"completion_missing"`, `"key":"`+key.String()+`"`,
+		`"attempt":2`, `"error":"not completed"`, "retrysafe.complete", exactlyOncePage)
 }
