@@ -3,6 +3,7 @@ import datetime
 import hashlib
 import json
 import os
+import pathlib
 import unittest
 
 import psycopg
@@ -271,6 +272,13 @@ class Fingerprint(unittest.TestCase):
         self.assertEqual(retrysafe.fingerprint(None), b"")
         self.assertRaises(ValueError, retrysafe.fingerprint, float("nan"))
         self.assertRaisesRegex(TypeError, "datetime is not JSON", retrysafe.fingerprint, datetime.datetime(2026, 1, 1))
+
+    # The file has what the client for Node takes for the same requests.
+    def test_fingerprints_are_those_of_other_languages(self):
+        vectors = pathlib.Path(__file__).resolve().parents[2] / "testdata" / "fingerprints.json"
+        for vector in json.loads(vectors.read_text(encoding="utf-8")):
+            self.assertEqual(
+                retrysafe.fingerprint(vector["request"]), hashlib.sha256(vector["canonical"].encode()).digest(), vector)
 
 
 if __name__ == "__main__":
