@@ -51,8 +51,7 @@ test('a service that completes a lease', async (t) => {
   assert.deepEqual([failed.answer, failed.code, failed.failed], ['no money', 422, true])
 })
 
-// Each SQLSTATE is a class. Its message has the database's hint. Seen to fail with the check of the transaction's status
-// taken out of inTransaction, on a server without its own check.
+// Each SQLSTATE is a class. Its message has the database's hint. Seen to fail with isPool taken out of inTransaction.
 test('the errors of the functions', async (t) => {
   const pool = newPool(t)
   const { claim, complete, saveStep, release, extend } = retrysafe
@@ -81,7 +80,7 @@ test('the errors of the functions', async (t) => {
   }
 })
 
-// The file has what the client for Python takes for the same requests.
+// The file has what the client for Python takes for the same requests. Seen to fail with names sorted as JavaScript does.
 test('fingerprints', () => {
   const file = join(process.env.RETRYSAFE_TEST_DATA, 'fingerprints.json')
   const { fingerprint } = retrysafe

@@ -22,7 +22,6 @@ for (const [name, options] of Object.entries({
   'in repeatable read': { options: '-c default_transaction_isolation=repeatable\\ read' }
 })) {
   describe(name, () => {
-    // Seen to fail with the work's transaction committed before op.complete: two charges after an exception.
     test('the work runs once, and every call gets its bytes', async (t) => {
       const pool = newPool(t, options)
       const key = newKey()
@@ -168,7 +167,19 @@ test('the transaction runs again if the database refuses it', async (t) => {
   }
 })
 
-// An attempt that is so slow that another takes the key over commits nothing, and returns the answer of the other.
+// Seen to fail with isRefusal taken out: the work runs ten times.
+test('a COMMIT that the database refuses', async (t) => {
+  const pool = newPool(t)
+  await pool.query('CREATE TABLE IF NOT EXISTS orders (n integer UNIQUE DEFERRABLE INITIALLY DEFERRED)')
+  const key = newKey()
+  const work = charge(key, (tx) => tx.query('INSERT INTO orders VALUES (1), (1)'))
+  assert.equal((await rejection(once(pool, { scope: 'pay', key }, work))).code, '23505')
+  assert.deepEqual([work.runs, await charges(pool, key)], [1, 0])
+  assert.equal((await once(pool, { scope: 'pay', key }, () => 'free')).answer, 'free')
+})
+
+// An attempt that is so slow that another takes the key over commits nothing, and returns the answer of the other. Seen to
+// fail with COMMIT and BEGIN before op.complete: two charges; and with LeaseLost not tried again.
 test('a lease that is lost', async (t) => {
   const pool = newPool(t)
   const key = newKey()
@@ -186,7 +197,8 @@ test('a lease that is lost', async (t) => {
   assert.equal((await once(pool, { scope: 'pay', key: newKey(), lease: 0.2 }, extended)).attempt, 1)
 })
 
-// Seen to fail with each check taken out.
+// What cannot be right is refused, and nothing is committed. Seen to fail with isPool, with the command that COMMIT
+// answers, with row.wrote and with op.close taken out.
 test('wrong use', async (t) => {
   const pool = newPool(t)
   const { InvalidArgument, Misuse, RetrysafeError, NoTransaction } = retrysafe
