@@ -40,6 +40,7 @@ func TestDemoOnce(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
+	clitest.WantText(t, "output", output, "Exactly once, with a service", "  --store postgres://USER@HOST/DATABASE")
 	if pids := pidsIn(output); len(pids) != 3 {
 		t.Errorf("the proxy was started as %v, want 3 processes", pids)
 	}
@@ -187,11 +188,17 @@ type runningDemo struct {
 
 func startDemo(t *testing.T, args ...string) *runningDemo {
 	t.Helper()
+	return startDemoWith(t, nil, args...)
+}
+
+// startDemoWith is startDemo with more variables in the environment.
+func startDemoWith(t *testing.T, environment []string, args ...string) *runningDemo {
+	t.Helper()
 	d := &runningDemo{
 		t: t, temporary: t.TempDir(),
 		command: exec.CommandContext(t.Context(), clitest.Binary, append([]string{"demo"}, args...)...),
 	}
-	d.command.Env = append(os.Environ(), "TMPDIR="+d.temporary)
+	d.command.Env = append(append(os.Environ(), environment...), "TMPDIR="+d.temporary)
 	d.command.Stderr = &d.errors
 	d.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error

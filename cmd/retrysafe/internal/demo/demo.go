@@ -7,7 +7,8 @@
 //	stage.go    the API, the proxy and the client that all scenes use
 //	scenes.go   the scenes, and crash.go those that kill the proxy; act.go is what they are written with
 //	bank.go     the payments API, over the charges in ledger.go
-//	process.go  the proxy's process; client.go the clients
+//	exactlyonce.go  the scenes that kill a service in Python or Node, which service.go runs; its programs are in service
+//	process.go  the proxy's process, over child.go; client.go the clients
 //	verdict.go  the report
 //	byhand.go   what runs after the verdict, with counter.go; screen.go and tell.go print
 package demo
@@ -21,6 +22,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
 )
 
 // Options of a demo. Binary and Out are required.
@@ -48,8 +51,9 @@ type Options struct {
 
 // Store is what a proxy's --store says.
 type Store struct {
-	Name string // to show
-	URL  string // to use; may hold a password
+	Name     string             // to show
+	URL      string             // to use; may hold a password
+	Postgres *storeurl.Postgres // nil: the keys are elsewhere
 }
 
 var (
@@ -81,7 +85,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.Serve {
 		return s.serve(ctx)
 	}
-	report, err := s.play(ctx)
+	report, err := s.play(ctx, directory)
 	if ctx.Err() != nil {
 		return fmt.Errorf("demo: ended before the verdict: %w", context.Cause(ctx)) // the failure is a consequence of that
 	}
@@ -112,6 +116,15 @@ func publish(r *Report, out *screen, o Options) error {
 		}
 	}
 	r.show(out)
+	switch {
+	case r.LeftOut != "":
+		out.line("")
+		out.say("%s", r.LeftOut)
+	case o.Store.Postgres == nil && !o.WithoutProxy:
+		out.line("")
+		out.say(pointer)
+		out.paste(o.Program+` demo \`, "  --store postgres://USER@HOST/DATABASE")
+	}
 	if o.Keep != "" {
 		out.line("")
 		out.line("The files are in " + o.Keep)

@@ -28,14 +28,14 @@ routes:
 
 // process is the proxy as a process of the operating system, which can be killed.
 type process struct {
-	binary    string
-	directory string // absolute; the proxy runs in it
-	upstream  string // URL
-	store     Store
-	address   string // 127.0.0.1:41234; empty until the first start
+	binary        string
+	directory     string // absolute; the proxy runs in it
+	configuration string // its file
+	upstream      string // URL
+	store         Store
+	address       string // 127.0.0.1:41234; empty until the first start
 
-	command *exec.Cmd
-	ended   chan struct{} // closed once the child is gone
+	*child // nil until the first start
 }
 
 // arguments are what follows the program's name, as it is shown.
@@ -57,7 +57,7 @@ func (p *process) start(ctx context.Context) error {
 	if p.address != "" {
 		return p.startAt(ctx, p.address)
 	}
-	if err := os.WriteFile(p.file("proxy.yaml"), []byte(configuration), 0o600); err != nil {
+	if err := os.WriteFile(p.file("proxy.yaml"), []byte(p.configuration), 0o600); err != nil {
 		return fmt.Errorf("configure the proxy: %w", err)
 	}
 	address, err := freeAddress()
@@ -74,22 +74,12 @@ func (p *process) startAt(ctx context.Context, address string) error {
 		return fmt.Errorf("start the proxy: %w", err)
 	}
 	defer log.Close() // the child has its own
-	p.ended = nil
-	p.command = exec.Command(p.binary, append([]string{"--exit-with-stdin"}, p.settings(address)...)...)
-	p.command.Dir, p.command.Stdout, p.command.Stderr = p.directory, log, log
-	p.command.Env = append(withoutSettings(os.Environ()), "RETRYSAFE_STORE="+p.store.URL)
-	// The pipe closes when this process ends, even if it is killed, and the proxy ends with it.
-	if _, err := p.command.StdinPipe(); err != nil {
-		return fmt.Errorf("start the proxy: %w", err)
+	command := exec.Command(p.binary, append([]string{"--exit-with-stdin"}, p.settings(address)...)...)
+	command.Dir, command.Stdout, command.Stderr = p.directory, log, log
+	command.Env = append(withoutSettings(os.Environ()), "RETRYSAFE_STORE="+p.store.URL)
+	if p.child, err = startChild(command, "the proxy"); err != nil {
+		return err
 	}
-	if err := p.command.Start(); err != nil {
-		return fmt.Errorf("start the proxy: %w", err)
-	}
-	p.ended = make(chan struct{})
-	go func(command *exec.Cmd, ended chan struct{}) { // ends with the child
-		_ = command.Wait() // how it ended is in its log
-		close(ended)
-	}(p.command, p.ended)
 	return p.ready(ctx)
 }
 
@@ -130,24 +120,16 @@ func answers(ctx context.Context, url string) bool {
 
 // failed returns an error with the end of the proxy's log.
 func (p *process) failed(why error) error {
-	log, _ := os.ReadFile(p.file("proxy.log")) // without it the error is still useful
-	lines := bytes.Split(bytes.TrimSpace(log), []byte("\n"))
-	last := bytes.Join(lines[max(0, len(lines)-5):], []byte("\n  "))
 	return fmt.Errorf("the proxy cannot be started: %w; the end of its log:\n  %s\n"+
-		"To look closer, keep its files (--keep DIR), go there and run:\n  %s %s", why, last, p.binary,
-		strings.Join(p.arguments(p.address), " "))
+		"To look closer, keep its files (--keep DIR), go there and run:\n  %s %s", why, lastLines(p.file("proxy.log")),
+		p.binary, strings.Join(p.arguments(p.address), " "))
 }
 
-// pid of the running proxy.
-func (p *process) pid() int { return p.command.Process.Pid }
-
-// kill ends the proxy at once, as kill -9 does, and returns when it is gone. Killing what is gone does nothing.
-func (p *process) kill() {
-	if p.ended == nil {
-		return
-	}
-	p.command.Process.Kill() // fails only if it has ended
-	<-p.ended
+// lastLines returns the end of a log, indented.
+func lastLines(log string) []byte {
+	text, _ := os.ReadFile(log) // without it the error is still useful
+	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return bytes.Join(lines[max(0, len(lines)-5):], []byte("\n  "))
 }
 
 // freeAddress returns an address on which no process listens at the moment.

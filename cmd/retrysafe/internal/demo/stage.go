@@ -19,6 +19,7 @@ type stage struct {
 	server  *http.Server
 	proxy   *process // nil: the clients talk to the API itself
 	client  *client
+	service *service // in place of bank, api and server, in the scenes that have one
 }
 
 // openStage starts the API. The proxy comes later.
@@ -38,7 +39,9 @@ func openStage(o Options, directory string, out *screen) (*stage, error) {
 		if o.Store == (Store{}) {
 			o.Store = Store{Name: "keys.db", URL: "keys.db"}
 		}
-		s.proxy = &process{binary: o.Binary, directory: directory, upstream: "http://" + s.api, store: o.Store}
+		s.proxy = &process{
+			binary: o.Binary, directory: directory, configuration: configuration, upstream: "http://" + s.api, store: o.Store,
+		}
 	}
 	go func() { _ = s.server.Serve(listener) }() // until close
 	return s, nil
@@ -54,8 +57,8 @@ func (s *stage) close() {
 	_ = s.bank.ledger.close()
 }
 
-// play shows the problem, starts the proxy, and plays the scenes.
-func (s *stage) play(ctx context.Context) (*Report, error) {
+// play shows the problem, starts the proxy, and plays the scenes. The files are in directory.
+func (s *stage) play(ctx context.Context, directory string) (*Report, error) {
 	s.introduce()
 	before, err := s.problem(ctx)
 	if err != nil {
@@ -65,18 +68,40 @@ func (s *stage) play(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	report := &Report{Wrong: []string{}}
-	for i, next := range scenes() {
-		s.screen.title(fmt.Sprintf("%d. %s", i+1, next.name))
-		if err := s.playScene(ctx, next, report); err != nil {
-			return nil, fmt.Errorf("scene %d, %s: %w", i+1, next.name, err)
-		}
+	if err := s.playScenes(ctx, report, scenes()); err != nil {
+		return nil, err
 	}
-	rows, err := s.bank.ledger.rows(ctx)
+	more, err := s.playService(ctx, directory, report)
 	if err != nil {
 		return nil, err
 	}
-	report.close(len(rows) - before)
+	rows, err := s.rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report.close(len(rows) - before + more)
 	return report, nil
+}
+
+// playScenes plays scenes, and numbers them on from those in the report.
+func (s *stage) playScenes(ctx context.Context, report *Report, scenes []scene) error {
+	for _, next := range scenes {
+		number := len(report.Scenes) + 1
+		s.screen.title(fmt.Sprintf("%d. %s", number, next.name))
+		if err := s.playScene(ctx, next, report); err != nil {
+			return fmt.Errorf("scene %d, %s: %w", number, next.name, err)
+		}
+	}
+	return nil
+}
+
+// rows returns every charge, once none is running.
+func (s *stage) rows(ctx context.Context) ([]row, error) {
+	if s.service != nil {
+		return s.service.rows(ctx)
+	}
+	s.bank.settle()
+	return s.bank.ledger.rows(ctx)
 }
 
 // problem shows what happens without protection. It returns how many rows that made.
@@ -88,8 +113,7 @@ func (s *stage) problem(ctx context.Context) (rows int, err error) {
 	s.screen.got(s.client.sendAndLose(ctx, c))
 	s.screen.sent(c)
 	s.screen.got(s.client.send(ctx, c))
-	s.bank.settle()
-	all, err := s.bank.ledger.rows(ctx)
+	all, err := s.rows(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -16,6 +16,8 @@ type Report struct {
 	Total SceneReport `json:"total"`
 	// Wrong says in words what is not right.
 	Wrong []string `json:"wrong"`
+	// LeftOut says which scenes could not be played, and what they need.
+	LeftOut string `json:"left_out,omitempty"`
 }
 
 // SceneReport counts what happened in one scene. Charges are rows in the API's ledger; Expected is how many intents
@@ -33,8 +35,7 @@ type SceneReport struct {
 
 // judge counts the rows of one scene, and says what is wrong with them.
 func (a *act) judge(ctx context.Context, name string) (SceneReport, []string, error) {
-	a.bank.settle()
-	rows, err := a.bank.ledger.rows(ctx)
+	rows, err := a.rows(ctx)
 	if err != nil {
 		return SceneReport{}, nil, err
 	}
@@ -107,7 +108,7 @@ func (r *Report) show(s *screen) {
 	s.line(r.Total.line(s, " "))
 	s.line("")
 	s.line(s.paint(dim, "Charges are rows in the API's database. Lost: no answer reached the client."))
-	s.line(s.paint(dim, "Refusals: 409 still in flight, 422 another request, 500 outcome unknown."))
+	s.line(s.paint(dim, "Refusals: 409 in flight, 422 another request, 500 outcome unknown, 503 not run."))
 	s.line("")
 	if r.Right {
 		s.line(s.paint(green, fmt.Sprintf("Every intent was charged exactly once: %d intents, %d rows in the ledger.",

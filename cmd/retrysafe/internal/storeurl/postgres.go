@@ -167,3 +167,22 @@ func (p *Postgres) Param(param string) string {
 	}
 	return params.Get(param)
 }
+
+// DriverURL returns the URL for the driver of another language: without the parameters that are ours or pgx's, which
+// such a driver refuses.
+func (p *Postgres) DriverURL() string {
+	front, query, _ := strings.Cut(p.URL, "?")
+	params, _ := url.ParseQuery(query) // parsePostgres has read it
+	for param := range params {
+		switch param {
+		case "schema", "connections", "notify", "default_query_exec_mode", "statement_cache_capacity",
+			"description_cache_capacity":
+			params.Del(param)
+		default:
+			if strings.HasPrefix(param, "pool_") {
+				params.Del(param)
+			}
+		}
+	}
+	return strings.TrimSuffix(front+"?"+params.Encode(), "?")
+}

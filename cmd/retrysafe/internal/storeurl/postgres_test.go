@@ -158,3 +158,19 @@ func TestSQLiteURLs(t *testing.T) {
 		clitest.WantText(t, name, err.Error(), says)
 	}
 }
+
+// Seen to fail with each of the parameters left in the URL.
+func TestDriverURLHasOnlyWhatEveryDriverKnows(t *testing.T) {
+	noSettings(t)
+	for url, want := range map[string]string{
+		"postgres://u:p@h:5432/db": "postgres://u:p@h:5432/db",
+		"postgres://u@h/db?schema=mine&connections=3&pool_max_conns=9&default_query_exec_mode=exec": "postgres://u@h/db",
+		"postgresql:///db?host=%2Frun%2Fpg&sslmode=disable&statement_cache_capacity=0":              "postgresql:///db?host=%2Frun%2Fpg&sslmode=disable",
+	} {
+		r, err := Parse(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clitest.Want(t, url, r.Postgres.DriverURL(), want)
+	}
+}
