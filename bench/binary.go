@@ -31,7 +31,8 @@ func buildBinary(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-type binaryAsked struct{ Binary, Upstream, Store, Log string }
+// binaryAsked holds the parameters of the role. An empty Config is none.
+type binaryAsked struct{ Binary, Upstream, Store, Config, Log string }
 
 // binaryRole runs `retrysafe proxy` until stop is done.
 func binaryRole(stop context.Context, text json.RawMessage, ready func(any) error) (_ any, err error) {
@@ -48,8 +49,13 @@ func binaryRole(stop context.Context, text json.RawMessage, ready func(any) erro
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(in.Binary, "proxy", "--upstream", "http://"+in.Upstream, "--listen", addr, "--store", in.Store,
-		"--scope", "none")
+	args := []string{
+		"proxy", "--upstream", "http://" + in.Upstream, "--listen", addr, "--store", in.Store, "--scope", "none",
+	}
+	if in.Config != "" {
+		args = append(args, "--config", in.Config)
+	}
+	cmd := exec.Command(in.Binary, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	c, err := child.Start(cmd)
 	if err != nil {

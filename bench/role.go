@@ -47,6 +47,7 @@ func roles() map[string]role {
 		"pgdbos":      pgDBOSRole,
 		"mysqlpairs":  mysqlPairsRole,
 		"completions": completionsRole,
+		"service":     serviceRole,
 	}
 }
 

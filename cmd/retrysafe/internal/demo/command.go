@@ -31,7 +31,8 @@ mid-charge. At the end it counts the charges.
 It needs only this program: the API, the proxy and the clients use free ports of 127.0.0.1 and a temporary
 directory, which is removed at the end. After the verdict the API and the proxy run until Ctrl-C, and the demo
 prints commands to try and to test them; --serve skips the scenes. With --store URL the keys are on
-that server: PostgreSQL, MySQL, MariaDB, Redis, NATS or DynamoDB.`
+that server: PostgreSQL, MySQL, MariaDB, Redis, NATS or DynamoDB. With PostgreSQL, and Python or Node with a
+driver of it, two more scenes kill a service that completes its keys in its own transaction.`
 }
 
 // Run runs the demo until it ends or a signal arrives.

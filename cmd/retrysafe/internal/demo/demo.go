@@ -1,13 +1,14 @@
 // Package demo is the command retrysafe demo. It shows what goes wrong between a client and an API with a retrysafe
 // proxy between them, and counts the charges afterwards. The API and the clients run in this process; the proxy is a
-// process of its own, so that it can be killed.
+// process of its own, so that it can be killed. With keys in PostgreSQL, so is a service in Python or Node that completes
+// its keys in its own transaction.
 //
 //	command.go  the command line, and store.go the schema of --store
 //	demo.go     Run: the order of everything, and the directory with the files
 //	stage.go    the API, the proxy and the client that all scenes use
 //	scenes.go   the scenes, and crash.go those that kill the proxy; act.go is what they are written with
+//	once.go     the scenes that kill a service; service.go runs it, and its programs are in the folder service
 //	bank.go     the payments API, over the charges in ledger.go
-//	exactlyonce.go  the scenes that kill a service in Python or Node, which service.go runs; its programs are in service
 //	process.go  the proxy's process, over child.go; client.go the clients
 //	verdict.go  the report
 //	byhand.go   what runs after the verdict, with counter.go; screen.go and tell.go print
