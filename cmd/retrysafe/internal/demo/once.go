@@ -114,7 +114,7 @@ func killAfterCommit(ctx context.Context, a *act) error {
 	if err != nil {
 		return err
 	}
-	a.expect(first, http.StatusCreated, replayed)
+	a.expect(first, http.StatusCreated, executed)
 	a.expectSame(first, a.retry(ctx, c))
 	a.conclude("The answer was committed with the charge, so the proxy could send it in place of the service. No outcome " +
 		"is unknown.")

@@ -209,10 +209,14 @@ func (s *service) close() {
 // announcements are the lines that the service prints: that it is ready, or where it stands still.
 type announcements chan string
 
-// Write implements io.Writer. The service prints each line with one call. A line that no caller awaits is dropped.
+// Write implements io.Writer. A line that no caller awaits is dropped. Python may write the end of a line by itself.
 func (a announcements) Write(b []byte) (int, error) {
+	said := string(bytes.TrimSpace(b))
+	if said == "" {
+		return len(b), nil
+	}
 	select {
-	case a <- string(bytes.TrimSpace(b)):
+	case a <- said:
 	default:
 	}
 	return len(b), nil

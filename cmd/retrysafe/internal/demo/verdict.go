@@ -95,7 +95,7 @@ func (r *Report) close(rows int) {
 	r.Total.Name, r.Total.Right = "Sum", r.Right
 }
 
-const tableRow = "%s  %-24s %9v %5v %8v %9v  %9s  %s"
+const tableRow = "%-2s %-24s %9v %5v %8v %9v  %9s  %s"
 
 // show prints the table and the verdict.
 func (r *Report) show(s *screen) {
