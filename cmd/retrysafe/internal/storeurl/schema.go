@@ -2,7 +2,6 @@ package storeurl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -81,22 +80,17 @@ func (p *Postgres) with(ctx context.Context, do func(*pgxpool.Pool) error) error
 	return nil
 }
 
-var errNoServices = errors.New("--service-role is for PostgreSQL")
-
 // Label implements Schema.
 func (m *MySQL) Label() string { return "database " + m.config.DBName }
 
 // Migrate implements Schema.
 func (m *MySQL) Migrate(ctx context.Context, roles Roles) (applied []string, err error) {
-	if roles.Service != "" {
-		return nil, errNoServices
-	}
 	db, err := m.Connect()
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close()
-	all, err := mysqlstore.Migrate(ctx, db, mysqlstore.MigrateOptions{Role: roles.Proxy})
+	all, err := mysqlstore.Migrate(ctx, db, mysqlstore.MigrateOptions{Role: roles.Proxy, ServiceRole: roles.Service})
 	for _, migration := range all {
 		applied = append(applied, migration.Name)
 	}
@@ -124,9 +118,6 @@ func (m *MySQL) Version(ctx context.Context) (applied, newest int, err error) {
 
 // Script implements Schema.
 func (m *MySQL) Script(roles Roles) (string, error) {
-	if roles.Service != "" {
-		return "", errNoServices
-	}
 	if roles.Owner != "" {
 		return "", fmt.Errorf("in MySQL tables have no owner: leave --maintenance-role out")
 	}
@@ -138,10 +129,22 @@ func (m *MySQL) Script(roles Roles) (string, error) {
 	for _, migration := range migrations {
 		script.WriteString(migration.SQL + "\n")
 	}
-	if roles.Proxy == "" {
-		return script.String(), nil
+	if roles.Proxy+roles.Service != "" {
+		script.WriteString("DELIMITER ;\n")
 	}
-	grants, err := mysqlstore.Grants(m.config.DBName, roles.Proxy)
-	script.WriteString("DELIMITER ;\n" + grants)
-	return script.String(), err
+	if roles.Proxy != "" {
+		grants, err := mysqlstore.Grants(m.config.DBName, roles.Proxy)
+		if err != nil {
+			return "", err
+		}
+		script.WriteString(grants)
+	}
+	if roles.Service != "" {
+		grants, err := mysqlstore.ServiceGrants(m.config.DBName, roles.Service)
+		if err != nil {
+			return "", err
+		}
+		script.WriteString(grants)
+	}
+	return script.String(), nil
 }
