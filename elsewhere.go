@@ -85,7 +85,7 @@ func (a *Attempt) undoDoubted() {
 
 var (
 	errReleasedElsewhere = errors.New("retrysafe: the process that does the work has released the key")
-	errNotCompleted      = errors.New("retrysafe: the work has succeeded, and the process that does it has not completed the key")
+	errNotCompleted      = errors.New("retrysafe: the work has succeeded, and its process has not completed the key")
 	errUndecided         = errors.New("retrysafe: the store does not say whether the attempt has completed")
 )
 

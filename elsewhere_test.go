@@ -127,7 +127,8 @@ func TestWithoutACompletionTheWorkDecides(t *testing.T) {
 					k.Errorf("Do = %v, events %v", err, k.events)
 				}
 				k.wantAnswer(pay(), k.answer("second"), "second", false)
-				if err := k.store.Store.Complete(k.ctx, late, paid, retrysafe.Retention{}); !errors.Is(err, retrysafe.ErrLeaseLost) {
+				err = k.store.Store.Complete(k.ctx, late, paid, retrysafe.Retention{})
+				if !errors.Is(err, retrysafe.ErrLeaseLost) {
 					k.Errorf("the service completed late: %v", err)
 				}
 				k.wantRuns(c.runs)
@@ -252,7 +253,8 @@ func (s *locked) Release(ctx context.Context, l retrysafe.Lease) error {
 // request is in flight, after no more than the store's timeout; the transaction's end decides.
 //
 // Seen to fail with stillInFlight taken out of release, and out of completeElsewhere ("nothing happened", or success,
-// although the transaction was rolled back or committed later) and abandon, and with undecided attempts not ended in the background
+// although the transaction was rolled back or committed later) and abandon, and with undecided attempts not ended in the
+// background
 // (the key stays in flight).
 func TestAnOpenTransactionOfTheServiceIsInFlight(t *testing.T) {
 	for name, end := range map[string]error{

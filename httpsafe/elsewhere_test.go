@@ -33,7 +33,8 @@ func newElsewhere(t *testing.T, serve func(k *kit, l retrysafe.Lease), handler h
 
 // charged is what the service stores.
 func charged(k *kit, l retrysafe.Lease) {
-	r := httpsafe.NewResult(201, http.Header{"Content-Type": {"application/json"}, "Location": {"/charges/7"}}, []byte(`{"id":7}`))
+	header := http.Header{"Content-Type": {"application/json"}, "Location": {"/charges/7"}}
+	r := httpsafe.NewResult(201, header, []byte(`{"id":7}`))
 	if err := k.store.Store.Complete(context.Background(), l, r, retrysafe.Retention{}.WithDefaults()); err != nil {
 		k.Error(err)
 	}
@@ -324,7 +325,8 @@ func TestALargeStoredResponse(t *testing.T) {
 func TestAStoredResponseThatIsNotReplayable(t *testing.T) {
 	k := newElsewhere(t, func(k *kit, l retrysafe.Lease) {
 		keep := retrysafe.Retention{Replay: time.Nanosecond, Key: time.Hour}
-		if err := k.store.Store.Complete(context.Background(), l, httpsafe.NewResult(201, nil, []byte("x")), keep); err != nil {
+		r := httpsafe.NewResult(201, nil, []byte("x"))
+		if err := k.store.Store.Complete(context.Background(), l, r, keep); err != nil {
 			k.Error(err)
 		}
 		k.pass(time.Second)
@@ -347,7 +349,8 @@ func TestLeasesAreNeverStored(t *testing.T) {
 // Hijacking would go around the record. Seen to fail with the case taken out of Hijack (another error).
 func TestAnAttemptCompletedElsewhereCannotBeHijacked(t *testing.T) {
 	k := newElsewhere(t, charged, func(w http.ResponseWriter, _ *http.Request) {
-		if _, _, err := http.NewResponseController(w).Hijack(); err == nil || !strings.Contains(err.Error(), "record decides") {
+		_, _, err := http.NewResponseController(w).Hijack()
+		if err == nil || !strings.Contains(err.Error(), "record decides") {
 			t.Errorf("hijacked: %v", err)
 		}
 	})

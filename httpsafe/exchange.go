@@ -99,8 +99,8 @@ func (x *exchange) do(ctx context.Context) {
 // firstAgain is the pause before a request's second attempt.
 const firstAgain = 100 * time.Millisecond
 
-// runAgain prepares the exchange for another attempt, after a pause that doubles up to 1.6 s. The key was released, so that nothing
-// of the attempt before can count any more. It returns false if the client has left meanwhile.
+// runAgain prepares the exchange for another attempt, after a pause that doubles up to 1.6 s. The key was released, so
+// that nothing of the attempt before can count any more. It returns false if the client has left meanwhile.
 func (x *exchange) runAgain(ctx context.Context, n int) bool {
 	pause := time.NewTimer(firstAgain << min(n-1, 4))
 	defer pause.Stop()

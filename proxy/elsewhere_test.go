@@ -91,7 +91,8 @@ func wantNone(t *testing.T, where string, h http.Header, except string) {
 	t.Helper()
 	for name, values := range h {
 		like := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, http.TrailerPrefix), "_", "-"))
-		if (like == "retrysafe-lease" || like == "retrysafe-attempt") && (except == "" || fmt.Sprint(values) == "["+stolen+"]") {
+		is := like == "retrysafe-lease" || like == "retrysafe-attempt"
+		if is && (except == "" || fmt.Sprint(values) == "["+stolen+"]") {
 			t.Errorf("%s has %s: %q", where, name, values)
 		}
 		if name == "Trailer" && strings.Contains(strings.ToLower(strings.Join(values, ",")), "retrysafe") {
@@ -202,7 +203,8 @@ func TestWhatARouteCompletedElsewhereCannotHave(t *testing.T) {
 		"Attempts is 2: it must not": {HTTP: httpsafe.Options{Attempts: 2}},
 	} {
 		route.Pattern = "POST /x"
-		_, err := proxy.New(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}), httpsafe.ScopeNone(), proxy.Options{
+		guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+		_, err := proxy.New(guard, httpsafe.ScopeNone(), proxy.Options{
 			Upstream: proxy.Upstream{URL: mustURL("http://localhost:1")}, Routes: []proxy.Route{route},
 		})
 		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), `route "POST /x"`) {

@@ -47,7 +47,8 @@ var problems = []httpsafe.Problem{
 		Executed: "unknown",
 	},
 	{
-		Slug: UpstreamFenced, Status: http.StatusServiceUnavailable, Title: "The upstream did not answer, and nothing happened",
+		Slug: UpstreamFenced, Status: http.StatusServiceUnavailable,
+		Title: "The upstream did not answer, and nothing happened",
 		Detail: "The request was sent, but no complete answer came back. The operation was not executed, and what the " +
 			"upstream still does for this request is undone. Retry with the same key.",
 		Retryable: true, Executed: "no", RetryAfter: time.Second,

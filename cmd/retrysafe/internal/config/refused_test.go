@@ -136,8 +136,8 @@ func TestWhatIsRefused(t *testing.T) {
 			"leave stream",
 		},
 		{
-			"a route that runs without a lease", "defaults: {store_error: open}\nroutes:\n  POST /x: {complete: upstream}\n", 1, 25,
-			"leave store_error",
+			"a route that runs without a lease",
+			"defaults: {store_error: open}\nroutes:\n  POST /x: {complete: upstream}\n", 1, 25, "leave store_error",
 		},
 		{"patterns that contradict each other", "routes:\n  POST /a/{x}: {}\n  /b: {}\n  /a/b: {}\n", 4, 3, "line 2"},
 	} {
