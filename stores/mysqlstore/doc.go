@@ -61,6 +61,10 @@
 // Roles. Migrate needs to create tables. A Store needs the rights that Grants lists, and no right to create or drop
 // anything; then days are dropped only by a sweep of an account that may.
 //
+// Services. Procedures such as retrysafe_complete do for services in any language what InTx does for a Go program.
+// They run with the rights of their owner, and the account of a service needs what ServiceGrants lists. Their
+// reference is docs/store-mysql.md.
+//
 // # What it does not promise
 //
 // A server that acknowledges commits before they are on disk, or that fails over to a replica that lacks some, forgets
@@ -98,6 +102,16 @@
 //   - A procedure that makes partitions has the rights of its owner, so that a Store needs none to change tables.
 //   - Deletes are one row for each statement. For many rows the server may read the whole table and lock rows of
 //     others, and a DELETE takes no index hint on MariaDB.
+//   - An error in a procedure does not end the caller's transaction, so those that complete roll it back before
+//     they fail. Otherwise a service that ignores the error of a lost lease would commit its work, which another
+//     attempt may have done too.
+//   - The procedure of claims is a transaction of its own, with READ COMMITTED. SET TRANSACTION asks for that, and
+//     fails inside of a transaction, on MySQL and on MariaDB. A savepoint that is gone at once tells the others that
+//     they are outside of one. The variable in_transaction exists in MariaDB alone.
+//   - The procedures are a second migration, so that a database with the first one gets them. It gives the procedure
+//     that a Store calls another name; a program of before gets an error from the new one, and completes in its
+//     usual way.
+//   - Procedures have no default arguments: what is rarely needed is a JSON object, whose names are checked.
 //   - A savepoint marks the transaction of InTx: releasing it fails once the transaction has ended, by whatever
 //     statement.
 package mysqlstore

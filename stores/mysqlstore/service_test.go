@@ -50,12 +50,9 @@ func openService(t testing.TB, owner *Store, settings map[string]string) *servic
 func serviceAt(t testing.TB, owner *Store, settings map[string]string) string {
 	t.Helper()
 	role, at := stranger(t, shared.Get(t).DSN(owner.options.Database))
-	grants, err := ServiceGrants(owner.options.Database, role+"@%")
+	_, err := Migrate(context.Background(), owner.db, MigrateOptions{ServiceRole: role + "@%"})
 	if err != nil {
 		t.Fatal(err)
-	}
-	for text := range strings.SplitSeq(strings.TrimSuffix(strings.TrimSpace(comment.ReplaceAllString(grants, "")), ";"), ";\n") {
-		execute(t, owner, text)
 	}
 	return withSettings(t, at, settings)
 }
