@@ -33,12 +33,13 @@ const (
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // charge sends an order with its key, first to the first URL, until it has a final answer.
-func charge(ctx context.Context, order string, urls ...func() string) (a answer, err error) {
+// wait is how long it waits for each answer.
+func charge(ctx context.Context, order string, wait time.Duration, urls ...func() string) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for try := 0; ; try++ {
 		again, last := time.Duration(0), err
-		a, again, err = attempt(ctx, order, urls[try%len(urls)]())
+		a, again, err = attempt(ctx, order, wait, urls[try%len(urls)]())
 		switch {
 		case ctx.Err() != nil:
 			return a, fmt.Errorf("order %s has no final answer after %d attempts: %w", order, try, last)
@@ -55,8 +56,8 @@ func charge(ctx context.Context, order string, urls ...func() string) (a answer,
 }
 
 // attempt sends an order once. again is how long to wait before the next attempt; 0 if the answer is final.
-func attempt(ctx context.Context, order, url string) (a answer, again time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+func attempt(ctx context.Context, order string, wait time.Duration, url string) (a answer, again time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/charges",
 		strings.NewReader(`{"order": "`+order+`"}`))

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,17 +25,19 @@ type language struct {
 	// forks says that the program listens, and forks for each connection. Otherwise the program serves one connection,
 	// which is its standard input.
 	forks bool
+	// slow multiplies how long clients wait for an answer: they would start process after process otherwise. Default 1.
+	slow int
 }
 
 // languages are those of make test, followed by those of make languages.
 func languages() []language {
 	return append([]language{
-		{"Go, pgx", func(t *testing.T) []string { return []string{build(t, "./services/goservice")} }, false},
-		{"Python, psycopg", python("psycopg"), true},
-		{"Python, psycopg2", python("psycopg2"), true},
-		{"Node, pg", func(t *testing.T) []string {
+		{name: "Go, pgx", command: func(t *testing.T) []string { return []string{build(t, "./services/goservice")} }},
+		{name: "Python, psycopg", command: python("psycopg"), forks: true},
+		{name: "Python, psycopg2", command: python("psycopg2"), forks: true},
+		{name: "Node, pg", command: func(t *testing.T) []string {
 			return []string{"NODE_PATH=" + servers.NodePostgres(t), servers.Node(t), program("service.js")}
-		}, false},
+		}},
 	}, moreLanguages()...)
 }
 
@@ -81,8 +84,8 @@ func build(t *testing.T, pkg string) string {
 // start starts the service with a stand, and returns its URL. Environment is for each process of it.
 func (l language) start(s *stand, environment ...string) (url string) {
 	s.Helper()
+	args := slices.Concat(environment, l.command(s.T))
 	command := func(ctx context.Context) *exec.Cmd {
-		args := append(environment, l.command(s.T)...)
 		c := exec.CommandContext(ctx, "env", args...)
 		c.Stderr = &s.log
 		return c
