@@ -25,11 +25,15 @@ const (
 // anywhere is any moment.
 const anywhere = "anywhere"
 
+// Nothing is doubled, lost or unknown, and every client gets the stored answer, whatever is killed or paused at whatever
+// boundary.
+//
+// The control is seen to fail each time: there the completion is in a transaction of its own.
 func TestSoakKills(t *testing.T) {
 	c := &counts{}
 	rounds := soak.Times(t, 1)
 	t.Run("all", func(t *testing.T) {
-		for _, way := range []string{alone} {
+		for _, way := range []string{behindProxy, alone} {
 			t.Run(way+", services", func(t *testing.T) {
 				t.Parallel()
 				s := newStand(t, c, way, languages()...)
@@ -40,8 +44,16 @@ func TestSoakKills(t *testing.T) {
 				t.Parallel()
 				s := newStand(t, c, way, languages()...)
 				for range rounds {
-					s.hitAll(databaseKilled, 1, s.killDatabase)
-					s.hitAll(databasePaused, 1, s.pauseDatabase)
+					s.hitAll(databaseKilled, s.killDatabase)
+					if rounds > 1 {
+						s.hitAll(databasePaused, s.pauseDatabase)
+					}
+					if way == behindProxy {
+						s.hitAll(proxyKilled, s.killProxies)
+						s.hitAll(proxyPaused, s.pauseProxies)
+						s.hitClaims(proxyKilled, s.killProxies)
+						s.hitClaims(databaseKilled, s.killDatabase)
+					}
 				}
 				s.mustBeRight()
 			})
@@ -135,19 +147,17 @@ func (s *stand) signal(p *process, signal syscall.Signal) {
 	}
 }
 
-// hitAll lets n orders of each service stand at each boundary, and strikes. strike lets them proceed at some time.
-func (s *stand) hitAll(victim string, n int, strike func(proceed func())) {
+// hitAll lets an order of each service stand at each boundary, and strikes. strike lets them proceed at some time.
+func (s *stand) hitAll(victim string, strike func(proceed func())) {
 	s.Helper()
 	var all []*op
 	var arrivals []<-chan *process
 	var answers []chan struct{}
-	for range n {
-		for _, v := range s.services {
-			for _, b := range v.boundaries() {
-				o := s.begin(v, victim, b)
-				all = append(all, o)
-				arrivals = append(arrivals, s.arm(o.order, b))
-			}
+	for _, v := range s.services {
+		for _, b := range v.boundaries() {
+			o := s.begin(v, victim, b)
+			all = append(all, o)
+			arrivals = append(arrivals, s.arm(o.order, b))
 		}
 	}
 	for _, o := range all {
@@ -170,6 +180,66 @@ func (s *stand) hitAll(victim string, n int, strike func(proceed func())) {
 	}
 	for _, p := range standing {
 		<-p.ended
+	}
+}
+
+// hitClaims strikes while the claims of proxies wait in the database, because the test has locked the table.
+func (s *stand) hitClaims(victim string, strike func(proceed func())) {
+	s.Helper()
+	s.pool.Reset() // the server may have been killed
+	lock, err := s.pool.Begin(s.Context())
+	if err == nil {
+		_, err = lock.Exec(s.Context(), "LOCK TABLE retrysafe.claims IN SHARE MODE")
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	var all []*op
+	var answers []chan struct{}
+	for _, v := range s.services {
+		o := s.begin(v, victim, unclaimed)
+		all, answers = append(all, o), append(answers, o.start(s.Context()))
+	}
+	for late, waiting := time.Now().Add(patience), 0; waiting < len(all); {
+		err := s.pool.QueryRow(s.Context(), "SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted").Scan(&waiting)
+		if err != nil || time.Now().After(late) {
+			s.Fatalf("%d claims wait, want %d: %v", waiting, len(all), err)
+		}
+	}
+	for _, o := range all {
+		o.struck = true
+	}
+	strike(func() { _ = lock.Rollback(context.Background()) }) // an error means that the server was killed
+	for _, answered := range answers {
+		<-answered
+	}
+}
+
+// killProxies kills the first proxy of each service, and starts it again. The clients go to the second one.
+func (s *stand) killProxies(proceed func()) {
+	for _, v := range s.services {
+		v.proxies[0].kill()
+	}
+	proceed()
+	for _, v := range s.services {
+		v.proxies[0].start()
+	}
+}
+
+// pauseProxies pauses the first proxy of each service for longer than a lease. The services go on.
+func (s *stand) pauseProxies(proceed func()) {
+	for _, v := range s.services {
+		v.proxies[0].signal(syscall.SIGSTOP)
+	}
+	if rand.IntN(2) == 0 { // their leases are over by the time they proceed
+		pause(s.Context(), lease*3/2)
+		proceed()
+	} else {
+		proceed()
+		pause(s.Context(), lease*3/2)
+	}
+	for _, v := range s.services {
+		v.proxies[0].signal(syscall.SIGCONT)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"os"
 	"os/exec"
@@ -52,7 +53,10 @@ func program(name string) string { return filepath.Join("services", name) }
 // folder is where programs are built, as long as the tests run.
 var folder string
 
+// TestMain runs more tests at once than there are processors, because they mostly wait for leases to end.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "5")
 	var err error
 	if folder, err = os.MkdirTemp("", "retrysafe-exactlyonce-"); err != nil {
 		panic(err)
