@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
@@ -25,10 +26,14 @@ var isolations = map[string]map[string]string{
 	"serializable":    {"tx_isolation": "'SERIALIZABLE'"},
 }
 
-// The procedures do all that the contract asks for, and an account that may call them needs no other right.
-func TestContractOverProcedures(t *testing.T) {
+// The procedures do all that the contract asks for, and an account that may call them needs no other right. make test
+// shows that under the server's default isolation, and make soak under all.
+func TestSoakContractOverProcedures(t *testing.T) {
 	t.Parallel()
 	for name, settings := range isolations {
+		if name != "repeatable read" && soak.Times(t, 1) == 1 {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			owner := openTest(t)

@@ -19,7 +19,7 @@ import (
 // What it would see: TestTortureOfProceduresSeesMutants.
 func TestSoakTortureOfProcedures(t *testing.T) {
 	t.Parallel()
-	torturedProcedures().Torture(t, soak.Times(t, 50))
+	torturedProcedures().Torture(t, soak.Times(t, 25))
 }
 
 func TestTortureOfProceduresSeesMutants(t *testing.T) { torturedProcedures().SeesMutants(t) }
@@ -27,7 +27,7 @@ func TestTortureOfProceduresSeesMutants(t *testing.T) { torturedProcedures().See
 // What it would see: TestRaceForProceduresSeesMutants.
 func TestSoakRaceForProcedures(t *testing.T) {
 	t.Parallel()
-	torturedProcedures().Race(t, soak.Times(t, 300))
+	torturedProcedures().Race(t, soak.Times(t, 96))
 }
 
 func TestRaceForProceduresSeesMutants(t *testing.T) {
