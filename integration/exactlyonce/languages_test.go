@@ -26,8 +26,6 @@ type language struct {
 	// forks says that the program listens, and forks for each connection. Otherwise the program serves one connection,
 	// which is its standard input.
 	forks bool
-	// slow multiplies how long clients wait for an answer: they would start process after process otherwise. Default 1.
-	slow int
 }
 
 // languages are those of make test, followed by those of make languages.

@@ -135,7 +135,7 @@ func (s *stand) begin(v *service, victim, boundary string) *op {
 func (o *op) run(ctx context.Context, answered chan<- struct{}) {
 	defer close(answered)
 	var a answer
-	if a, o.err = charge(ctx, o.order, attemptTimeout*time.Duration(max(1, o.service.slow)), o.service.urls()...); o.err == nil {
+	if a, o.err = charge(ctx, o.order, attemptTimeout, o.service.urls()...); o.err == nil {
 		o.answers = append(o.answers, a)
 	}
 }
