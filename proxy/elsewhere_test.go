@@ -32,7 +32,7 @@ var leaseNames = []string{
 // HTTP/1 and HTTP/2, with a key or without, on a route of any kind.
 //
 // Seen to fail, in some of the cases each, with withoutLease and the first removeLease taken out of newHolder, with
-// removeLease taken out of Read, WriteHeader, Write, end and modify, and with "_" told from "-".
+// removeLease taken out of Read, WriteHeader, end and modify, and with "_" told from "-".
 func TestNobodyCanPassALease(t *testing.T) {
 	for _, version := range []string{"HTTP/1", "HTTP/2"} {
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

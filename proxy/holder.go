@@ -114,9 +114,7 @@ func (h *holder) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (h *holder) Write(p []byte) (int, error) {
 	if h.status == 0 {
-		h.status = http.StatusOK
-		h.answers()
-		removeLease(h.Header())
+		h.WriteHeader(http.StatusOK)
 	}
 	written := 0
 	for {

@@ -165,6 +165,7 @@ func TestDriverURLHasOnlyWhatEveryDriverKnows(t *testing.T) {
 	for url, want := range map[string]string{
 		"postgres://u:p@h:5432/db": "postgres://u:p@h:5432/db",
 		"postgres://u@h/db?schema=mine&connections=3&pool_max_conns=9&default_query_exec_mode=exec": "postgres://u@h/db",
+		"postgres://u@h/db?notify=postgres://u@direct/db&description_cache_capacity=0":              "postgres://u@h/db",
 		"postgresql:///db?host=%2Frun%2Fpg&sslmode=disable&statement_cache_capacity=0":              "postgresql:///db?host=%2Frun%2Fpg&sslmode=disable",
 	} {
 		r, err := Parse(url)
