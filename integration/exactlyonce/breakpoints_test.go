@@ -34,7 +34,6 @@ var boundaryNames = map[string]string{
 	completed: "after `complete`",
 	committed: "between COMMIT and the answer",
 	responded: "after the answer",
-	anywhere:  "at a random time",
 }
 
 // process is a process of a service that has told of a boundary.

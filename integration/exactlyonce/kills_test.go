@@ -24,9 +24,6 @@ const (
 	databasePaused = "database server, SIGSTOP past the lease"
 )
 
-// anywhere is any moment.
-const anywhere = "anywhere"
-
 // Nothing is doubled, lost or unknown, and every client gets the stored answer, whatever is killed or paused at whatever
 // boundary.
 //

@@ -53,11 +53,11 @@ func (s setting) String() string {
 	return s.isolation + map[bool]string{true: " through PgBouncer"}[s.bouncer]
 }
 
-// settings are three of the six in make test, in which each way and each isolation is; all of them in make soak.
-func settings(t testing.TB) (all []setting) {
+// settings are all six, or three of them, in which each way and each isolation is.
+func settings(isAll bool) (all []setting) {
 	for i, isolation := range isolations {
 		for _, bouncer := range []bool{false, true} {
-			if soak.Times(t, 1) > 1 || bouncer == (i != 1) {
+			if isAll || bouncer == (i != 1) {
 				all = append(all, setting{isolation, bouncer})
 			}
 		}
@@ -88,7 +88,7 @@ func (s setting) place(t testing.TB) (direct, through string) {
 // What breaks each rule is in storetest; see also TestFunctionsTortureSeesMutants.
 func TestSoakFunctionsContract(t *testing.T) {
 	t.Parallel()
-	for _, s := range settings(t) {
+	for _, s := range settings(soak.Times(t, 1) > 1) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			direct, through := s.place(t)

@@ -23,7 +23,7 @@ import (
 // What it would see: TestFunctionsTortureSeesMutants.
 func TestSoakFunctionsTorture(t *testing.T) {
 	t.Parallel()
-	for _, s := range settings(t) {
+	for _, s := range settings(soak.Times(t, 1) > 1) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			tortured := torturedFunctions()
@@ -38,7 +38,7 @@ func TestFunctionsTortureSeesMutants(t *testing.T) { torturedFunctions().SeesMut
 // What it would see: TestFunctionsRaceSeesMutants.
 func TestSoakFunctionsRace(t *testing.T) {
 	t.Parallel()
-	for _, s := range settings(t) {
+	for _, s := range settings(soak.Times(t, 1) > 1) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			tortured := torturedFunctions()

@@ -78,11 +78,6 @@ func Ruby(t testing.TB) string { return programWith(t, ruby, rubyPostgres) }
 // PHP returns the path of a PHP that has PDO's driver for PostgreSQL.
 func PHP(t testing.TB) string { return programWith(t, php, phpPostgres) }
 
-// Java returns the path of java, which also runs programs from source, and that of the JDBC driver for PostgreSQL.
-func Java(t testing.TB) (path, driver string) {
-	return programWith(t, java, javac, javaPostgres), javaPostgres.lookUp()
-}
-
 // Rails returns the path of a Ruby that has Rails, with Active Record for PostgreSQL, and Puma.
 func Rails(t testing.TB) string {
 	return programWith(t, ruby, rubyPostgres, railties, activeRecord, puma)
