@@ -114,6 +114,13 @@ const maxTries = 5
 func (s *Store) runAlone(op operation, err error) (again []operation) {
 	deadline := time.Now().Add(s.options.Timeout)
 	for tries := 0; tries < maxTries; tries++ {
+		if c, is := op.(*claim); is && errorNumber(err) == lockWaitTimeout {
+			if left, more := c.leaveHeld(); more {
+				return []operation{op}
+			} else if left {
+				return nil
+			}
+		}
 		if errorNumber(err) == lockWaitTimeout && time.Now().Before(deadline) && !op.base().gone.Load() {
 			tries = 0
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -38,6 +39,8 @@ type claim struct {
 	taken  *record // what decide has made of the row; nil: it may not have it, or there is none
 	absent bool    // decide has found no row
 	answer retrysafe.Claim
+	// abandoned is the record that the claim is about to take over; nil: it is not.
+	abandoned *record
 }
 
 // maxSteps bounds how often a key may change hands while one claim of it is being answered.
@@ -159,8 +162,33 @@ func (c *claim) afterFinding() (more bool) {
 		return false
 	}
 	if r.Expired(r.now) || v == retrysafe.Acquired {
+		c.abandoned = nil
+		if r.State == retrysafe.Pending && r.Owner != c.params.Owner && !r.Expired(r.now) {
+			c.abandoned = r
+		}
 		return c.continueWith(stepChange)
 	}
 	c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
 	return false
+}
+
+// heldLease is what LeaseLeft says of an abandoned record that a transaction holds.
+const heldLease = time.Second
+
+// leaveHeld has a claim go on that has waited for a record which a transaction holds. It may be that of a service which
+// has completed the key and is about to commit, or stands still there: the key is in flight until it ends. What the
+// claim was about to insert is there, and reading it waits for nobody; a take-over has its answer. It reports false if
+// the claim has to wait, because the record may be its own.
+func (c *claim) leaveHeld() (left, more bool) {
+	switch {
+	case c.step == stepInsert:
+		return true, c.continueWith(stepFind)
+	case c.abandoned == nil:
+		return false, false
+	}
+	held := c.abandoned.view(c.params.Key)
+	held.LeaseLeft, held.ReplayLeft, held.KeyLeft, held.AuditLeft = heldLease, 0, 0, 0
+	c.answer = retrysafe.Claim{Verdict: retrysafe.InFlight, Record: held}
+	close(c.done)
+	return true, false
 }

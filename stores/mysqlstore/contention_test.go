@@ -136,3 +136,34 @@ func TestDeadlockIsTriedAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A service that stands still between the completion of its key and COMMIT holds the record. Claims say that the key is
+// in flight, and do not wait for it: one that expects a new key, one that knows the record, and a take-over.
+// Seen to fail, by the deadline, with leaveHeld not called.
+func TestClaimsOfAHeldRecordAreInFlight(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	held := acquire(t, s, "held")
+	p := params("held")
+	p.TakeOver = true
+	claim := func(lease string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		c, err := s.Claim(ctx, p)
+		if err != nil || c.Verdict != retrysafe.InFlight || c.Record.LeaseLeft <= 0 {
+			t.Errorf("claim while the lease %s = %v with %v left, %v; want it in flight", lease, c.Verdict, c.Record.LeaseLeft, err)
+		}
+	}
+	unlock := lockRow(t, s, held.Key)
+	claim("runs")
+	unlock()
+	if err := s.Extend(t.Context(), held, 0); err != nil {
+		t.Fatal(err)
+	}
+	unlock = lockRow(t, s, held.Key)
+	claim("has run out")
+	unlock()
+	if c, err := s.Claim(t.Context(), p); err != nil || c.Verdict != retrysafe.Acquired {
+		t.Errorf("claim after that = %v, %v; want it taken over", c.Verdict, err)
+	}
+}

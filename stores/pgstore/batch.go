@@ -120,12 +120,9 @@ func (s *Store) runAlone(op operation, err error) (again []operation) {
 	for range maxTries {
 		if err != nil {
 			if c, is := op.(*claim); is && sqlState(err) == lockNotAvailable {
-				switch {
-				case c.step == stepInsert: // a record is there, and reading waits for nobody
-					c.step = stepFind
+				if left, more := c.leaveHeld(); more {
 					return []operation{op}
-				case c.abandoned != nil:
-					c.answerHeld()
+				} else if left {
 					return nil
 				}
 			}

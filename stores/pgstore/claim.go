@@ -147,12 +147,20 @@ func (c *claim) afterFinding() (more bool) {
 // heldLease is what LeaseLeft says of an abandoned record that a transaction holds.
 const heldLease = time.Second
 
-// answerHeld answers a take-over whose record a transaction holds for so long that the claim waits no longer. It may be
-// that of a service which has completed the key and is about to commit, or stands still there: the key is in flight
-// until it ends.
-func (c *claim) answerHeld() {
+// leaveHeld has a claim go on that has waited for a record which a transaction holds. It may be that of a service which
+// has completed the key and is about to commit, or stands still there: the key is in flight until it ends. What the
+// claim was about to insert is there, and reading it waits for nobody; a take-over has its answer. It reports false if
+// the claim has to wait, because the record may be its own.
+func (c *claim) leaveHeld() (left, more bool) {
+	switch {
+	case c.step == stepInsert:
+		return true, c.continueWith(stepFind)
+	case c.abandoned == nil:
+		return false, false
+	}
 	held := c.abandoned.view(c.params.Key)
 	held.LeaseLeft, held.ReplayLeft, held.KeyLeft, held.AuditLeft = heldLease, 0, 0, 0
 	c.answer = retrysafe.Claim{Verdict: retrysafe.InFlight, Record: held}
 	close(c.done)
+	return true, false
 }

@@ -63,7 +63,7 @@ func TestLaneThatIsHeldUpIsMadeUpFor(t *testing.T) {
 }
 
 // A service that stands still between the completion of its key and COMMIT holds the record. A take-over says that the
-// key is in flight, and does not wait for it. Seen to fail, by the deadline, with takesOver returning false.
+// key is in flight, and does not wait for it. Seen to fail, by the deadline, with takesOver returning false and with leaveHeld not called.
 func TestTakeOverOfAHeldRecordIsInFlight(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
