@@ -182,7 +182,7 @@ func TestPythonThatLacksAModuleIsNotFound(t *testing.T) {
 	if got := without.lookUp(); got != "" {
 		t.Errorf("lookUp = %q, want nothing", got)
 	}
-	want := []string{"python3-json", "python3-no_such_module", "python3-venv"}
+	want := []string{"python3-json", "python3-no-such-module", "python3-venv"}
 	if got := packages([]program{without}); !slices.Equal(got, want) {
 		t.Errorf("packages = %q, want %q", got, want)
 	}
