@@ -69,11 +69,13 @@ func TestTheStoredResponseReplacesTheHandlers(t *testing.T) {
 			w.WriteHeader(201)
 			io.WriteString(w, "else")
 		},
-		"nothing":          func(http.ResponseWriter, *http.Request) {},
-		"an error":         func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 500) },
-		"a bad request":    func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 400) },
-		"nothing happened": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "busy", 503) },
-		"ambiguous":        gaveUp,
+		"nothing":       func(http.ResponseWriter, *http.Request) {},
+		"an error":      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 500) },
+		"a bad request": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 400) },
+		"nothing happened": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+		},
+		"ambiguous": gaveUp,
 		"unknown": func(w http.ResponseWriter, r *http.Request) {
 			_ = httpsafe.Unknown(r.Context())
 			w.WriteHeader(502)

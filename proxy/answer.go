@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,7 +75,7 @@ func (f *forwarder) fetch(res *http.Response, entry *logEntry, whole bool) error
 	if body.more && whole {
 		err = drop(res, int64(body.buf.Len()))
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		body.release()
 		return &brokenAnswer{err}
 	}

@@ -27,10 +27,10 @@ func (r Route) checkCompletedElsewhere(p retrysafe.Policy) error {
 	case !r.HTTP.CompletedElsewhere:
 		return nil
 	case r.Stream:
-		return errors.New("Stream and HTTP.CompletedElsewhere cannot be combined: the record decides which answer the " +
+		return errors.New("HTTP.CompletedElsewhere and Stream cannot be combined: the record decides which answer the " +
 			"client gets, and it is read when the upstream has answered")
 	case p.OnStoreError == retrysafe.FailOpen:
-		return errors.New("FailOpen and HTTP.CompletedElsewhere cannot be combined: while the store fails there is no " +
+		return errors.New("HTTP.CompletedElsewhere and FailOpen cannot be combined: while the store fails there is no " +
 			"lease under which the upstream could complete the key")
 	}
 	return nil
