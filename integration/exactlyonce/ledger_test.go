@@ -33,8 +33,6 @@ func (c *count) add(o count) {
 	c.different += o.different
 }
 
-func (c count) wrong() int { return c.doubled + c.lost + c.unknown + c.different }
-
 // counts is the table.
 type counts struct {
 	mu  sync.Mutex

@@ -519,9 +519,11 @@ func headerOf(t *testing.T, meta string) http.Header {
 		if name != http.CanonicalHeaderKey(name) {
 			t.Errorf("%s is not canonical", name)
 		}
-		if h[name] = h[name]; has {
-			h[name] = append(h[name], v)
+		values := h[name]
+		if has {
+			values = append(values, v)
 		}
+		h[name] = values
 	}
 	return h
 }
