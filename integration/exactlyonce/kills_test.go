@@ -100,7 +100,7 @@ func (s *stand) hitServices(n int) {
 			}
 		}
 	}
-	atOnce(24, all, s.hitService)
+	atOnce(10, all, s.hitService)
 }
 
 // hitService kills or pauses the process that has reached the boundary with the order. A paused process has been told to
