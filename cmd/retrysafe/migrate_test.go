@@ -140,8 +140,6 @@ func TestQuickStartWithTwoRoles(t *testing.T) {
 
 // A service's role calls the functions and sees no table, whether migrate up or the script has granted it that; doing
 // so twice changes nothing.
-//
-// Seen to fail with ServiceRole left out of what the two pass to pgstore: permission denied for schema.
 func TestMigrateForAService(t *testing.T) {
 	t.Parallel()
 	pg := clitest.Postgres.Get(t)
@@ -168,8 +166,6 @@ func TestMigrateForAService(t *testing.T) {
 }
 
 // A service's account calls the procedures and sees no table, as migrate up or the script has granted it.
-//
-// Seen to fail with ServiceRole left out of what Migrate passes to mysqlstore, and with ServiceGrants left out of Script.
 func TestMigrateForAServiceOfMySQL(t *testing.T) {
 	t.Parallel()
 	server := clitest.MariaDB.Get(t)

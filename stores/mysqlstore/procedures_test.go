@@ -238,7 +238,7 @@ func TestTransactionFromBeforeTheClaim(t *testing.T) {
 }
 
 // Drivers of some languages turn autocommit off. A claim commits nevertheless, unless a transaction has begun: then it
-// refuses, and the transaction is as it was. Seen to fail with the handler for error 1568 taken out, and without SET
+// refuses, and the transaction is as it was. Seen to fail without SET
 // TRANSACTION.
 func TestWithoutAutocommit(t *testing.T) {
 	t.Parallel()

@@ -52,8 +52,7 @@ func inBlock(t *testing.T, pool *pgxpool.Pool, text string, args ...any) error {
 // The functions that a service may call are those of the reference, docs/sql-functions.md, and three of which the view
 // of the records is made; all the others, and every table, are none of its business.
 //
-// Seen to fail with the REVOKE at the end of 003_functions.sql taken out, and with each function of service_grants.sql
-// left out.
+// Seen to fail with the REVOKE at the end of 003_functions.sql taken out.
 func TestServiceMayCallThePublicFunctions(t *testing.T) {
 	t.Parallel()
 	super, service := serviceDatabase(t)
