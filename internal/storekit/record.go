@@ -73,6 +73,20 @@ func (r *Record) PendingUnder(l retrysafe.Lease) bool {
 	return r.State == retrysafe.Pending && r.ClaimedUnder(l)
 }
 
+// AbandonedByAnother reports whether a claim by owner that takes the record takes it over from another attempt.
+func (r *Record) AbandonedByAnother(owner retrysafe.Owner, now Instant) bool {
+	return r.State == retrysafe.Pending && r.Owner != owner && !r.Expired(now)
+}
+
+// heldLease is what LeaseLeft says of an abandoned record that a transaction holds.
+const heldLease = time.Second
+
+// HeldClaim answers a take-over whose record a transaction holds: the key is in flight until that ends.
+func HeldClaim(held retrysafe.Record) retrysafe.Claim {
+	held.LeaseLeft, held.ReplayLeft, held.KeyLeft, held.AuditLeft = heldLease, 0, 0, 0
+	return retrysafe.Claim{Verdict: retrysafe.InFlight, Record: held}
+}
+
 // Verdict is what a claim finds, of a record that has not expired. Acquired means that the claim may take the key.
 func (r *Record) Verdict(p *retrysafe.ClaimParams, now Instant) retrysafe.Verdict {
 	same := r.Fingerprint == p.Fingerprint

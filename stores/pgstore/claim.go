@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -132,8 +131,7 @@ func (c *claim) afterFinding() (more bool) {
 	case r.Expired(r.now) && (r.saved > 0 || r.Audited(r.now)):
 		return c.continueWith(stepArchive)
 	case r.Expired(r.now), v == retrysafe.Acquired:
-		c.abandoned = nil
-		if r.State == retrysafe.Pending && r.Owner != c.params.Owner && !r.Expired(r.now) {
+		if c.abandoned = nil; r.AbandonedByAnother(c.params.Owner, r.now) {
 			c.abandoned = r
 		}
 		return c.continueWith(stepAcquire)
@@ -143,9 +141,6 @@ func (c *claim) afterFinding() (more bool) {
 	c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
 	return false
 }
-
-// heldLease is what LeaseLeft says of an abandoned record that a transaction holds.
-const heldLease = time.Second
 
 // leaveHeld has a claim go on that has waited for a record which a transaction holds. It may be that of a service which
 // has completed the key and is about to commit, or stands still there: the key is in flight until it ends. What the
@@ -158,9 +153,7 @@ func (c *claim) leaveHeld() (left, more bool) {
 	case c.abandoned == nil:
 		return false, false
 	}
-	held := c.abandoned.view(c.params.Key)
-	held.LeaseLeft, held.ReplayLeft, held.KeyLeft, held.AuditLeft = heldLease, 0, 0, 0
-	c.answer = retrysafe.Claim{Verdict: retrysafe.InFlight, Record: held}
+	c.answer = storekit.HeldClaim(c.abandoned.view(c.params.Key))
 	close(c.done)
 	return true, false
 }
