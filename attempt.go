@@ -35,8 +35,9 @@ type Attempt struct {
 	called    map[string]*txSteps // names of steps, and the transactions in which they were called; see noteStep
 	calls     map[string]string   // see AttemptControl.NoteCall
 	capture   func() (Result, error)
-	saved     *Result // by AttemptControl.CompleteIn
-	inDoubt   bool    // see AttemptControl.InDoubt
+	inTx      *txSteps // the transaction that is open or was committed; see AttemptControl.BeginTx
+	saved     *Result  // by AttemptControl.CompleteIn
+	inDoubt   bool     // see AttemptControl.InDoubt
 	firstBeat firstBeat
 	timer     *time.Timer // of later heartbeats
 	state     attemptState

@@ -9,7 +9,8 @@ import (
 // AttemptControl is the part of an attempt that adapters and stores use and that work has no need of. It is a value
 // that refers to the attempt; get it with Attempt.Control. Its methods may be called from several goroutines.
 //
-// A store's InTx calls StepsInTx, runs the work's function, and then calls either RolledBack or CompleteIn.
+// A store's InTx calls BeginTx, runs the work's function, and then calls either RolledBack, also after a panic, or
+// CompleteIn.
 type AttemptControl struct{ a *Attempt }
 
 // Control returns what adapters and stores need of the attempt.
@@ -38,12 +39,32 @@ func (c AttemptControl) Completed() bool {
 	return c.a.saved != nil
 }
 
-// StepsInTx returns a context in which Step does not save results, but leaves them to the code that commits a database
-// transaction of the work: steps returns them. So the result of a step is saved if and only if what it wrote in the
-// transaction is.
-func (c AttemptControl) StepsInTx(ctx context.Context) (inside context.Context, steps func() []StepResult) {
-	kept := &txSteps{}
-	return context.WithValue(ctx, txStepsKey{}, kept), kept.all
+// BeginTx says that a database transaction of the work begins, which is to complete the attempt. Call it before the
+// transaction takes a connection. In the context that it returns, Step does not save results, but leaves them to the
+// code that commits the transaction: steps returns them. So the result of a step is saved if and only if what it wrote
+// in the transaction is. Until the transaction ends, Step refuses every other context.
+//
+// An attempt is completed once, so it has one such transaction; another may follow after RolledBack, or after an error
+// of CompleteIn that is not marked Unknown. For all others BeginTx returns an error. It is ErrLeaseLost if the attempt
+// has been completed; otherwise it is marked Unknown, because a corrected program can resume.
+func (c AttemptControl) BeginTx(ctx context.Context) (inside context.Context, steps func() []StepResult, err error) {
+	a := c.a
+	if name, ok := StepFrom(ctx); ok {
+		return nil, nil, Unknown(fmt.Errorf("retrysafe: a transaction that completes the attempt, inside of step %q: "+
+			"no step can be saved after it: call InTx outside of the step, or the step inside InTx", name))
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case a.saved != nil:
+		return nil, nil, fmt.Errorf("retrysafe: a second transaction in one attempt, which the first has completed: "+
+			"write everything in one InTx: %w", ErrLeaseLost)
+	case a.inTx != nil, a.inDoubt:
+		return nil, nil, Unknown(errors.New("retrysafe: a second transaction in one attempt, while the first is open or " +
+			"may have been committed: write everything in one InTx, with the transaction that its function is given"))
+	}
+	a.inTx = &txSteps{of: a}
+	return context.WithValue(ctx, txStepsKey{}, a.inTx), a.inTx.all, nil
 }
 
 // CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
@@ -57,12 +78,15 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 	a := c.a
 	r, err := c.captured()
 	if err != nil {
+		a.endTx()
 		return err
 	}
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
 	if err := save(a.lease, r, a.guard.policy.Retention); err != nil {
 		if kind, _ := markOf(err); kind == unknown {
 			c.InDoubt()
+		} else {
+			a.endTx()
 		}
 		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s, a.lease.Key) {
 			return fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
@@ -81,7 +105,17 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 
 // RolledBack says that a transaction which was to complete the attempt has been rolled back before CompleteIn. What the
 // work has answered inside of it is forgotten.
-func (c AttemptControl) RolledBack() { _, _ = c.captured() }
+func (c AttemptControl) RolledBack() {
+	_, _ = c.captured()
+	c.a.endTx()
+}
+
+// endTx notes that the transaction has been rolled back.
+func (a *Attempt) endTx() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.inTx = nil
+}
 
 // InDoubt says that a transaction of the work may have been committed without completing the attempt. From then on the
 // key is not released, even if the work reports that nothing happened: it is abandoned instead.

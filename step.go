@@ -25,12 +25,13 @@ import (
 //
 //   - ErrNoAttempt outside of an attempt
 //   - the error that run returned, which is not saved, so that Step may be called again
-//   - ErrLeaseLost, if another attempt has taken the key over
+//   - ErrLeaseLost, if another attempt has taken the key over, or if a transaction has completed this one (InTx of the
+//     stores): then no step can be saved any more, and run is not called
 //   - an error marked Unknown, if the store failed to save the result: the key is abandoned, and its next attempt
 //     resumes with this step
 //   - an error marked Unknown for a mistake in the program, because a corrected version can resume: a saved result
-//     cannot be decoded as T, a step of this name has already run or is running in this attempt, or the name begins
-//     with AuditStepPrefix
+//     cannot be decoded as T, a step of this name has already run or is running in this attempt, the name begins with
+//     AuditStepPrefix, or ctx is not the one that InTx gives while its transaction is open. run is not called
 //   - an error marked Terminal, if the result cannot be saved at all: it cannot be encoded, or is larger than
 //     Policy.MaxResult
 func Step[T any](
@@ -45,10 +46,9 @@ func Step[T any](
 		return result, Unknown(fmt.Errorf("retrysafe: step %q: names that begin with %q are reserved: rename it",
 			name, AuditStepPrefix))
 	}
-	kept := txStepsOf(ctx)
-	if !a.noteStep(name, kept) {
-		return result, Unknown(fmt.Errorf("retrysafe: a second step %q in one attempt: "+
-			"give each step a name of its own", name))
+	kept := txStepsOf(ctx, a)
+	if err := a.noteStep(name, kept); err != nil {
+		return result, err
 	}
 	done := false
 	defer func() {
@@ -98,13 +98,17 @@ type txStepsKey struct{}
 
 // txSteps are the steps of a transaction.
 type txSteps struct {
+	of    *Attempt
 	mu    sync.Mutex
 	steps []StepResult
 }
 
-func txStepsOf(ctx context.Context) *txSteps {
-	kept, _ := ctx.Value(txStepsKey{}).(*txSteps)
-	return kept
+// txStepsOf returns the steps of the transaction of a that ctx belongs to; nil if there is none.
+func txStepsOf(ctx context.Context, a *Attempt) *txSteps {
+	if kept, ok := ctx.Value(txStepsKey{}).(*txSteps); ok && kept.of == a { // not of a guard that has called this one
+		return kept
+	}
+	return nil
 }
 
 func (t *txSteps) add(s StepResult) {
@@ -145,20 +149,28 @@ func (a *Attempt) step(name string) ([]byte, bool) {
 	return nil, false
 }
 
-// noteStep notes that a step is called, and reports whether that is the first time: in the attempt, or in the
-// transaction kept, which may follow one that was rolled back.
-func (a *Attempt) noteStep(name string, kept *txSteps) bool {
+// noteStep notes that a step is called. It returns an error if that is not the first time in the attempt, or in the
+// transaction kept, which may follow one that was rolled back; and if the step's result could not be saved together
+// with what the step does.
+func (a *Attempt) noteStep(name string, kept *txSteps) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, again := a.called[name]
-	if again && (before == nil || before == kept) {
-		return false
+	switch {
+	case a.saved != nil:
+		return fmt.Errorf("retrysafe: step %q after the transaction that has completed the attempt: "+
+			"call it before InTx or inside: %w", name, ErrLeaseLost)
+	case kept != a.inTx:
+		return Unknown(fmt.Errorf("retrysafe: step %q does not belong to the transaction of the attempt: "+
+			"inside InTx, and nowhere else, call steps with the context that its function is given", name))
+	case again && (before == nil || before == kept):
+		return Unknown(fmt.Errorf("retrysafe: a second step %q in one attempt: give each step a name of its own", name))
 	}
 	if a.called == nil {
 		a.called = make(map[string]*txSteps)
 	}
 	a.called[name] = kept
-	return true
+	return nil
 }
 
 // forgetStep forgets that a step was called. It has failed and may be called again.

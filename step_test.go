@@ -312,7 +312,9 @@ func TestPanicAfterTheTransaction(t *testing.T) {
 }
 
 // Steps inside of a transaction are its own: they are run once in it, and again in the next one if it was rolled back.
-// Seen to fail with kept taken out of saveStep, and out of noteStep.
+// Seen to fail with kept taken out of saveStep, and out of noteStep. Steps with another context are refused while it is
+// open: seen to fail with inTx not looked at by noteStep. Steps of a Guard that is called inside are not its own: seen
+// to fail with of not looked at by txStepsOf.
 func TestStepsInTx(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		ran := map[string]int{}
@@ -329,8 +331,21 @@ func TestStepsInTx(t *testing.T) {
 		k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
 			step(ctx, "before")
 			for range 2 {
-				inside, steps := a.Control().StepsInTx(ctx)
+				inside, steps, err := a.Control().BeginTx(ctx)
+				if err != nil {
+					k.Fatal(err)
+				}
 				step(inside, "inside")
+				if _, err := retrysafe.Step(ctx, "outside", one); err == nil || !strings.Contains(err.Error(), "does not belong") {
+					k.Errorf("a step with another context: %v", err)
+				}
+				if _, err := k.guard.Do(inside, request("another", ""),
+					func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+						_, err := retrysafe.Step(ctx, "its own", one)
+						return retrysafe.Result{}, err
+					}); err != nil {
+					k.Error(err)
+				}
 				for _, again := range []string{"before", "inside"} {
 					if _, err := retrysafe.Step(inside, again, one); err == nil {
 						k.Errorf("a second step %s ran", again)
@@ -338,6 +353,10 @@ func TestStepsInTx(t *testing.T) {
 				}
 				if s := steps(); len(s) != 1 || s[0].Name != "inside" {
 					k.Errorf("the transaction has the steps %v", s)
+				}
+				a.Control().RolledBack()
+				if _, err := retrysafe.Step(inside, "late", one); err == nil {
+					k.Error("a step of a transaction that was rolled back ran")
 				}
 			}
 			if s := a.Steps(); len(s) != 1 || s[0].Name != "before" {
@@ -348,9 +367,26 @@ func TestStepsInTx(t *testing.T) {
 		if ran["before"] != 1 || ran["inside"] != 2 {
 			k.Errorf("ran %v", ran)
 		}
-		if n := k.store.count("checkpoint"); n != 1 {
-			k.Errorf("%d checkpoints, want 1", n)
+		if n := k.store.count("checkpoint"); n != 2 { // one of them is the other key's
+			k.Errorf("%d checkpoints, want 2", n)
 		}
+	})
+}
+
+// A transaction that completes the attempt inside of a step is refused: the step could not be saved. Seen to fail with
+// StepFrom taken out of BeginTx.
+func TestTransactionInsideAStepIsRefused(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+			_, err := retrysafe.Step(ctx, "charge", func(ctx context.Context, _ string) (int, error) {
+				_, _, err := a.Control().BeginTx(ctx)
+				return 0, err
+			})
+			if err == nil || !strings.Contains(err.Error(), `inside of step "charge"`) {
+				k.Errorf("got %v", err)
+			}
+			return retrysafe.Result{}, nil
+		})
 	})
 }
 

@@ -5,10 +5,15 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // transaction holds the effects of a function given to InTx until it is committed.
-type transaction struct{ effects []func() }
+type transaction struct {
+	store   *Store
+	end     context.Context
+	effects []func()
+}
 
 type transactionKey struct{}
 
@@ -21,52 +26,58 @@ type transactionKey struct{}
 // retrysafe.SetResult. Otherwise InTx fails and applies nothing. If f returns an error, InTx returns that error and
 // applies nothing, and what f has written of an HTTP response is forgotten.
 //
+// An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
+// InTx may be called again. Steps inside run with the context that f is given; others are refused meanwhile.
+//
 // InTx returns retrysafe.ErrNoAttempt outside of an attempt, and retrysafe.ErrLeaseLost if another attempt has taken
 // the key over; then nothing is applied. An attempt without protection, because the store failed when it began and the
 // policy was FailOpen, applies its effects and completes nothing.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context) error) error {
-	a, ok := retrysafe.AttemptFrom(ctx)
-	if !ok {
-		return retrysafe.ErrNoAttempt
-	}
-	tx := &transaction{}
-	inside, steps := a.Control().StepsInTx(context.WithValue(ctx, transactionKey{}, tx))
-	if err := f(inside); err != nil {
-		a.Control().RolledBack()
-		return err
-	}
-	if !a.Protected() {
-		s.commit(tx)
-		return nil
-	}
-	return a.Control().CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-		s.awaitOthers()
-		return s.interruptible("the commit of InTx", l, func() error {
-			// Only the work's end decides: a context that has ended since must not leave half of the steps behind.
-			ctx := context.WithoutCancel(ctx)
-			// A completion that is there already does not count, and Extend finds it.
-			if err := s.memory.Extend(ctx, l, time.Minute); err != nil {
-				return err
-			}
-			for _, step := range steps() {
-				if err := s.memory.Checkpoint(ctx, l, step); err != nil {
-					return err
-				}
-			}
-			if err := s.memory.Complete(ctx, l, r, keep); err != nil {
-				return err
-			}
-			tx.apply()
-			return nil
-		})
+	return storekit.InTx(ctx, s, func(ctx context.Context, _ *retrysafe.Attempt) (*transaction, error) {
+		// Only the work's end decides: a context that has ended since must not leave half of the steps behind.
+		return &transaction{store: s, end: context.WithoutCancel(ctx)}, nil
+	}, func(ctx context.Context, tx *transaction) error {
+		return f(context.WithValue(ctx, transactionKey{}, tx))
 	})
 }
 
-func (s *Store) commit(tx *transaction) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tx.apply()
+// Intact implements storekit.Tx.
+func (tx *transaction) Intact() error { return nil }
+
+// Complete implements storekit.Tx.
+func (tx *transaction) Complete(
+	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
+) error {
+	s := tx.store
+	s.awaitOthers()
+	return s.interruptible("the commit of InTx", l, func() error {
+		// A completion that is there already does not count, and Extend finds it.
+		if err := s.memory.Extend(tx.end, l, time.Minute); err != nil {
+			return err
+		}
+		for _, step := range steps {
+			if err := s.memory.Checkpoint(tx.end, l, step); err != nil {
+				return err
+			}
+		}
+		if err := s.memory.Complete(tx.end, l, r, keep); err != nil {
+			return err
+		}
+		tx.apply()
+		return nil
+	})
 }
+
+// Commit implements storekit.Tx.
+func (tx *transaction) Commit() error {
+	tx.store.mu.Lock()
+	defer tx.store.mu.Unlock()
+	tx.apply()
+	return nil
+}
+
+// Rollback implements storekit.Tx. Nothing is applied before the end.
+func (tx *transaction) Rollback() {}
 
 func (tx *transaction) apply() {
 	for _, effect := range tx.effects {

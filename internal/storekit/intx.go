@@ -18,21 +18,48 @@ type Tx interface {
 	Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error
 	// Commit commits without a completion.
 	Commit() error
+	// Rollback rolls back what is not committed. After Commit and Complete it does nothing.
+	Rollback()
 }
 
 // ErrEndedInside is the error of Intact if the function given to InTx has ended the transaction.
 var ErrEndedInside = errors.New("the transaction was ended inside InTx, by a statement or an ignored error: nothing " +
 	"was completed, and what was written may have been committed; leave COMMIT and ROLLBACK to InTx")
 
-// InTx runs f, and ends the transaction that has begun for it as every store's InTx promises: with the completion of
-// the attempt, or not at all. The caller rolls back what InTx has not committed, also after a panic of f.
-func InTx(ctx context.Context, a *retrysafe.Attempt, s retrysafe.Store, tx Tx, f func(context.Context) error) error {
-	inside, steps := a.Control().StepsInTx(ctx)
-	if err := f(inside); err != nil {
-		a.Control().RolledBack()
+// InTx begins a transaction, runs f in it, and ends it as every store's InTx promises: with the completion of the
+// attempt that ctx belongs to, or not at all, also after a panic of f. A second transaction of one attempt is refused
+// before it begins, because the first completes the attempt.
+func InTx[T Tx](
+	ctx context.Context, s retrysafe.Store, begin func(context.Context, *retrysafe.Attempt) (T, error),
+	f func(context.Context, T) error,
+) error {
+	a, ok := retrysafe.AttemptFrom(ctx)
+	if !ok {
+		return retrysafe.ErrNoAttempt
+	}
+	control := a.Control()
+	inside, steps, err := control.BeginTx(ctx)
+	if err != nil {
+		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
+	}
+	finished := false
+	defer func() {
+		if !finished { // an error of begin, or a panic
+			control.RolledBack()
+		}
+	}()
+	tx, err := begin(ctx, a)
+	if err != nil {
+		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
+	}
+	defer tx.Rollback()
+	err = f(inside, tx)
+	finished = true
+	if err != nil {
+		control.RolledBack()
 		if ended := tx.Intact(); errors.Is(ended, ErrEndedInside) {
 			// The work may call its error retryable. It is not: something may have been committed.
-			a.Control().InDoubt()
+			control.InDoubt()
 			return errors.Join(retrysafe.Unknown(ended), err)
 		}
 		return err
@@ -44,7 +71,7 @@ func InTx(ctx context.Context, a *retrysafe.Attempt, s retrysafe.Store, tx Tx, f
 		}
 		return tx.Commit()
 	}
-	return a.Control().CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	return control.CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 		err := intact(tx)
 		if err == nil {
 			err = tx.Complete(l, saved, r, keep)

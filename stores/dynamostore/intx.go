@@ -43,6 +43,9 @@ func (tx *Tx) Add(items ...types.TransactWriteItem) { tx.items = append(tx.items
 // saved already. f does not hold anything while it runs. A result of more than 32 KB is written before the transaction,
 // which then makes it visible.
 //
+// An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
+// InTx may be called again. Steps inside run with the context that f is given; others are refused meanwhile.
+//
 // Errors:
 //
 //   - what f returned: nothing is written, and what f has written of an HTTP response is forgotten
@@ -57,12 +60,9 @@ func (tx *Tx) Add(items ...types.TransactWriteItem) { tx.items = append(tx.items
 // seconds. An attempt without protection, because the store failed when it began and the policy was FailOpen, writes
 // what f added and completes nothing.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *Tx) error) error {
-	a, ok := retrysafe.AttemptFrom(ctx)
-	if !ok {
-		return retrysafe.ErrNoAttempt
-	}
-	t := &sharedTx{store: s, end: context.WithoutCancel(ctx)}
-	return storekit.InTx(ctx, a, s, t, func(ctx context.Context) error { return f(ctx, &t.tx) })
+	return storekit.InTx(ctx, s, func(ctx context.Context, _ *retrysafe.Attempt) (*sharedTx, error) {
+		return &sharedTx{store: s, end: context.WithoutCancel(ctx)}, nil
+	}, func(ctx context.Context, t *sharedTx) error { return f(ctx, &t.tx) })
 }
 
 // TxError is returned by InTx if DynamoDB has refused the transaction because of items that the work has added. Nothing
@@ -105,6 +105,9 @@ func (t *sharedTx) Intact() error {
 	}
 	return nil
 }
+
+// Rollback implements storekit.Tx. Nothing is written before the end.
+func (t *sharedTx) Rollback() {}
 
 // Commit implements storekit.Tx.
 func (t *sharedTx) Commit() error {

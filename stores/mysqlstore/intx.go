@@ -25,6 +25,9 @@ import (
 // retrysafe.SetResult. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
 // response is forgotten, so that the handler can answer with the error.
 //
+// An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
+// InTx may be called again. Steps inside run with the context that f is given; others are refused meanwhile.
+//
 // f must not end the transaction, by the methods of tx or by SQL. On MySQL each CREATE, ALTER, DROP, TRUNCATE, RENAME,
 // GRANT and LOCK TABLES commits it too. InTx notices, completes nothing and returns an error that is marked
 // retrysafe.Unknown, because what f wrote may have been committed, and the key is abandoned whatever the work returns.
@@ -39,23 +42,19 @@ import (
 //
 // The transaction has the isolation and the settings that the sessions of db have.
 func (s *Store) InTx(ctx context.Context, db *sql.DB, f func(ctx context.Context, tx *sql.Tx) error) error {
-	a, ok := retrysafe.AttemptFrom(ctx)
-	if !ok {
-		return retrysafe.ErrNoAttempt
-	}
 	// Only InTx ends the transaction: an end of ctx in between must not, unseen.
 	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	tx, err := db.BeginTx(end, nil)
-	if err != nil {
-		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(err))
-	}
-	defer func() { _ = tx.Rollback() }() // after a panic too; it does nothing after a commit
-	if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
-		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(err))
-	}
-	t := &sharedTx{store: s, tx: tx, end: end}
-	return storekit.InTx(ctx, a, s, t, func(ctx context.Context) error { return f(ctx, tx) })
+	return storekit.InTx(ctx, s, func(ctx context.Context, _ *retrysafe.Attempt) (*sharedTx, error) {
+		tx, err := db.BeginTx(end, nil)
+		if err != nil {
+			return nil, explain(err)
+		}
+		if _, err := tx.ExecContext(ctx, "SAVEPOINT "+savepoint); err != nil {
+			return nil, explain(errors.Join(err, tx.Rollback()))
+		}
+		return &sharedTx{store: s, tx: tx, end: end}, nil
+	}, func(ctx context.Context, t *sharedTx) error { return f(ctx, t.tx) })
 }
 
 // savepoint marks a transaction from its beginning. It is gone once the transaction has ended, by whatever statement.
@@ -118,6 +117,9 @@ func (t *sharedTx) Complete(
 
 // Commit implements storekit.Tx.
 func (t *sharedTx) Commit() error { return t.commit(nil) }
+
+// Rollback implements storekit.Tx.
+func (t *sharedTx) Rollback() { _ = t.tx.Rollback() }
 
 // commit commits. If the answer is lost, it reads what has become of the attempt under l; nil: there is nothing to
 // read.

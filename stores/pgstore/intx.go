@@ -26,6 +26,9 @@ import (
 // retrysafe.SetResult. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
 // response is forgotten, so that the handler can answer with the error.
 //
+// An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
+// InTx may be called again. Steps inside run with the context that f is given; others are refused meanwhile.
+//
 // f must not end the transaction. Commit and Rollback of tx refuse, and InTx then rolls back and returns an error. If
 // f has ended it all the same, by SQL, InTx completes nothing; its error is marked retrysafe.Unknown, because what f
 // wrote may have been committed, and the key is abandoned whatever the work returns. Begin makes savepoints, as in
@@ -82,18 +85,12 @@ const endTime = 10 * time.Second
 func (s *Store) inTx(ctx context.Context, begin func(context.Context) (transaction, error),
 	f func(context.Context, transaction) error,
 ) error {
-	a, ok := retrysafe.AttemptFrom(ctx)
-	if !ok {
-		return retrysafe.ErrNoAttempt
-	}
-	tx, err := begin(ctx)
-	if err != nil {
-		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(err))
-	}
 	end, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	defer func() { _ = tx.rollback(end) }() // after a panic too
-	return storekit.InTx(ctx, a, s, &sharedTx{tx, s, end}, func(ctx context.Context) error { return f(ctx, tx) })
+	return storekit.InTx(ctx, s, func(ctx context.Context, _ *retrysafe.Attempt) (*sharedTx, error) {
+		tx, err := begin(ctx)
+		return &sharedTx{tx, s, end}, explain(err)
+	}, func(ctx context.Context, t *sharedTx) error { return f(ctx, t.transaction) })
 }
 
 // sharedTx is a transaction that the writes of the work share with a completion. It implements storekit.Tx.
@@ -155,6 +152,9 @@ func (t *sharedTx) change(ctx context.Context, c *change) error {
 
 // Commit implements storekit.Tx.
 func (t *sharedTx) Commit() error { return t.commitWith(t.end, nil) }
+
+// Rollback implements storekit.Tx.
+func (t *sharedTx) Rollback() { _ = t.rollback(t.end) }
 
 // commitWith commits. If the answer is lost, it reads what has become of c; nil: there is nothing to read.
 func (t *sharedTx) commitWith(ctx context.Context, c *change) error {

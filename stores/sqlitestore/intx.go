@@ -28,6 +28,9 @@ import (
 // called retrysafe.SetResult. Otherwise InTx fails and rolls back. What a handler writes of its response after InTx
 // is an error, because the response is saved already.
 //
+// An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
+// InTx may be called again. Steps inside run with the context that f is given; others are refused meanwhile.
+//
 // No other operation writes to the file while f runs, so f should be short, must heed its context, and must not use
 // the store, which fails with ErrInsideTransaction. f must not end tx, by its methods or by SQL: InTx notices,
 // completes nothing and returns an error. If what f wrote may have been committed, that error is marked
@@ -39,36 +42,38 @@ import (
 // protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and completes
 // nothing.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx) error) error {
-	a, ok := retrysafe.AttemptFrom(ctx)
-	if !ok {
-		return retrysafe.ErrNoAttempt
-	}
+	return storekit.InTx(ctx, s, s.beginShared, func(ctx context.Context, t *sharedTx) error {
+		return f(context.WithValue(ctx, holderKey{}, s.writer), t.tx)
+	})
+}
+
+// beginShared begins a transaction on the connection that writes, which it checks out for the attempt.
+func (s *Store) beginShared(ctx context.Context, a *retrysafe.Attempt) (*sharedTx, error) {
 	returnConn, err := s.writer.checkOut(ctx, a.Control().Lease())
 	if err != nil {
-		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
+		return nil, err
 	}
-	defer returnConn()
 	commits, stop, err := countCommits(s.writer.conn)
 	if err != nil {
-		return fmt.Errorf("transaction of %s: %w", a.Key(), err)
+		returnConn()
+		return nil, err
 	}
 	release := sync.OnceFunc(func() {
 		stop()
 		returnConn()
 	})
-	defer release()
-	// Only this function ends the transaction: an end of ctx in between must not, unseen.
+	// Only InTx ends the transaction: an end of ctx in between must not, unseen.
 	tx, err := s.writer.conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
-		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
+		release()
+		return nil, explain(s.path, err)
 	}
-	defer tx.Rollback() // does nothing after a commit
 	t := &sharedTx{store: s, tx: tx, run: txRunner{tx, context.Background()}, release: release, commits: commits}
 	if _, err := t.run.exec("savepoint"); err != nil {
-		return fmt.Errorf("transaction of %s: %w", a.Key(), explain(s.path, err))
+		t.Rollback()
+		return nil, explain(s.path, err)
 	}
-	inside := context.WithValue(ctx, holderKey{}, s.writer)
-	return storekit.InTx(inside, a, s, t, func(ctx context.Context) error { return f(ctx, tx) })
+	return t, nil
 }
 
 // countCommits counts the commits on a connection until stop is called, which needs the connection as every other use
@@ -121,8 +126,7 @@ func (t *sharedTx) Intact() error {
 func (t *sharedTx) Complete(
 	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
 ) error {
-	defer t.release()
-	defer t.tx.Rollback()
+	defer t.Rollback()
 	s := t.store
 	c, now := newCompletion(l, r, keep), s.clock.now()
 	for _, step := range steps {
@@ -152,6 +156,12 @@ func (s *Store) explainChange(err error) error {
 
 // Commit implements storekit.Tx.
 func (t *sharedTx) Commit() error { return t.commit(func() bool { return false }) }
+
+// Rollback implements storekit.Tx.
+func (t *sharedTx) Rollback() {
+	_ = t.tx.Rollback()
+	t.release()
+}
 
 // commit commits. If SQLite answers with an error, committed says what has become of the transaction.
 func (t *sharedTx) commit(committed func() bool) error {

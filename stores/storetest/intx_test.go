@@ -19,25 +19,29 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-// faults are what a broken InTx may do, each with a rule that it breaks.
+// faults are what a broken InTx may do, for each rule that one breaks.
 var faults = map[string]string{
-	"the rows are forgotten":                       "intx-commits-both",
-	"the rows are kept after an error":             "intx-error",
-	"the rows are kept after a panic":              "intx-panic",
-	"an error of the completion is ignored":        "intx-other-store",
-	"a lost lease is ignored":                      "intx-lease-lost",
-	"a completion that is there already counts":    "intx-completed-already",
-	"a lease that has run out is lost":             "intx-late",
-	"steps inside are saved at once":               "intx-steps",
-	"f is called without an attempt":               "intx-no-attempt",
-	"the rows are committed before the result":     "intx-no-result",
-	"a failed statement takes the rows with it":    "intx-ignored-error",
-	"RolledBack is not called":                     "intx-forgets",
-	"an attempt without protection is refused":     "intx-unprotected",
-	"a second transaction at once is refused":      "intx-storm",
-	"an ended transaction is completed":            "intx-ended-inside/ROLLBACK,_then_returns_<nil>",
-	"a committed transaction is not in doubt":      "intx-ended-inside/COMMIT,_then_returns_the_work's_error",
-	"what follows an ended transaction is trusted": "intx-ended-inside/ROLLBACK;_BEGIN,_then_returns_<nil>",
+	"intx-commits-both":      "the rows are forgotten",
+	"intx-error":             "the rows are kept after an error",
+	"intx-panic":             "the rows are kept after a panic",
+	"intx-other-store":       "an error of the completion is ignored",
+	"intx-lease-lost":        "a lost lease is ignored",
+	"intx-completed-already": "a completion that is there already counts",
+	"intx-late":              "a lease that has run out is lost",
+	"intx-steps":             "steps inside are saved at once",
+	"intx-no-attempt":        "f is called without an attempt",
+	"intx-no-result":         "the rows are committed before the result",
+	"intx-ignored-error":     "a failed statement takes the rows with it",
+	"intx-forgets":           "RolledBack is not called",
+	"intx-unprotected":       "an attempt without protection is refused",
+	"intx-storm":             "a second transaction at once is refused",
+	"intx-ended-inside/ROLLBACK,_then_returns_<nil>":          "an ended transaction is completed",
+	"intx-ended-inside/COMMIT,_then_returns_the_work's_error": "a committed transaction is not in doubt",
+	"intx-ended-inside/ROLLBACK;_BEGIN,_then_returns_<nil>":   "what follows an ended transaction is trusted",
+	"intx-inside-intx":    "the engine is not told that a transaction begins",
+	"intx-twice":          "the engine is not told that a transaction begins",
+	"intx-step-outside":   "the engine is not told that a transaction begins",
+	"intx-after-rollback": "a transaction that was rolled back is the attempt's only one",
 }
 
 const faultEnv = "STORETEST_FAULT"
@@ -56,7 +60,7 @@ func TestEachRuleAboutInTxCanFail(t *testing.T) {
 		t.Fatalf("without a fault rules fail: %v", seen)
 	}
 	broken := map[string]bool{}
-	for fault, rule := range faults {
+	for rule, fault := range faults {
 		if got := runWith(t, fault); !got[rule] {
 			t.Errorf("%s, and %s does not fail", fault, rule)
 		}
@@ -112,12 +116,18 @@ func (s *txStore) inTx(ctx context.Context, f func(context.Context, func(string)
 	switch {
 	case !ok && s.fault == "f is called without an attempt":
 		return f(ctx, func(string) error { return nil })
-	case !ok:
-		return retrysafe.ErrNoAttempt
-	case !a.Protected() && s.fault == "an attempt without protection is refused":
+	case ok && !a.Protected() && s.fault == "an attempt without protection is refused":
 		return retrysafe.ErrNoAttempt
 	}
 	tx := &memoryTx{store: s, open: true}
+	if s.fault == "the engine is not told that a transaction begins" && ok {
+		if err := f(ctx, tx.exec); err != nil {
+			return err
+		}
+		return a.Control().CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+			return tx.Complete(l, nil, r, keep)
+		})
+	}
 	s.mu.Lock()
 	s.open++
 	refused := s.open > 1 && s.fault == "a second transaction at once is refused"
@@ -138,7 +148,7 @@ func (s *txStore) inTx(ctx context.Context, f func(context.Context, func(string)
 			}
 		}()
 	}
-	work := func(inside context.Context) error {
+	work := func(inside context.Context, _ *memoryTx) error {
 		if s.fault == "steps inside are saved at once" {
 			inside = ctx
 		}
@@ -151,12 +161,16 @@ func (s *txStore) inTx(ctx context.Context, f func(context.Context, func(string)
 		return err
 	}
 	if s.fault == "RolledBack is not called" {
-		if err := work(ctx); err != nil {
+		if err := work(ctx, tx); err != nil {
 			return err
 		}
-		work = func(context.Context) error { return nil }
+		work = func(context.Context, *memoryTx) error { return nil }
 	}
-	return storekit.InTx(ctx, a, s, tx, work)
+	err := storekit.InTx(ctx, s, func(context.Context, *retrysafe.Attempt) (*memoryTx, error) { return tx, nil }, work)
+	if err != nil && s.fault == "a transaction that was rolled back is the attempt's only one" {
+		_, _, _ = a.Control().BeginTx(ctx)
+	}
+	return err
 }
 
 // memoryTx is one transaction. Once f has ended it, each statement is committed at once until f says BEGIN.
@@ -235,6 +249,8 @@ func (t *memoryTx) complete(
 	}
 	return s.Complete(ctx, l, r, keep)
 }
+
+func (t *memoryTx) Rollback() {}
 
 func (t *memoryTx) Commit() error {
 	t.store.mu.Lock()

@@ -13,7 +13,7 @@ import (
 )
 
 func txRules() []txRule {
-	return slices.Concat(endRules(), lateRules(), misuseRules(), guardRules(), endedInsideRules())
+	return slices.Concat(endRules(), onceRules(), lateRules(), misuseRules(), guardRules(), endedInsideRules())
 }
 
 // endRules are about how f ends: its rows and the completion are committed together, or not at all.
@@ -69,6 +69,119 @@ func endRules() []txRule {
 					}
 				}
 				k.rows(0)
+			},
+		},
+	}
+}
+
+// onceRules are about attempts with more than one transaction, and about steps beside one.
+func onceRules() []txRule {
+	// again calls InTx a second time, and expects that f is not called.
+	again := func(k *txKit, ctx context.Context) error {
+		err := k.store.InTx(ctx, func(_ context.Context, exec func(string) error) error {
+			k.Error("the function of a second InTx was called")
+			return exec(insertRow)
+		})
+		if err == nil {
+			k.Error("a second InTx has returned nil")
+		}
+		return err
+	}
+	return []txRule{
+		{
+			"intx-inside-intx",
+			"InTx inside of InTx is refused before its function is called: the outer one decides", func(k *txKit) {
+				for _, outside := range []bool{false, true} {
+					_ = k.releasing("k", writeThen(func(ctx context.Context, _ func(string) error) error {
+						if outside {
+							a, _ := retrysafe.AttemptFrom(ctx)
+							ctx = a // as the function of a caller does that captures its own context
+						}
+						_ = again(k, ctx)
+						return errOfWork
+					}))
+					k.rows(0)
+				}
+				err := k.releasing("another", writeThen(func(ctx context.Context, _ func(string) error) error {
+					_ = again(k, ctx)
+					return nil
+				}))
+				if err != nil {
+					k.Errorf("the outer InTx: %v", err)
+				}
+				k.rows(1)
+				k.done("another")
+			},
+		},
+		{
+			"intx-twice",
+			"InTx after one that has completed the attempt is refused before its function is called", func(k *txKit) {
+				ran, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
+					if err := k.store.InTx(ctx, write); err != nil {
+						return err
+					}
+					if err := again(k, ctx); !errors.Is(err, retrysafe.ErrLeaseLost) {
+						k.Errorf("got %v, want ErrLeaseLost", err)
+					}
+					return nil
+				})
+				if !ran || err != nil {
+					k.Errorf("ran %v, got %v; want the first transaction's answer", ran, err)
+				}
+				k.rows(1)
+				k.done("k")
+			},
+		},
+		{
+			"intx-after-rollback",
+			"InTx may be called again after an error or a panic of its function", func(k *txKit) {
+				ran, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
+					fails := writeThen(func(context.Context, func(string) error) error { return errOfWork })
+					if err := k.store.InTx(ctx, fails); !errors.Is(err, errOfWork) {
+						k.Errorf("got %v, want what f returned", err)
+					}
+					func() {
+						defer func() { _ = recover() }()
+						_ = k.store.InTx(ctx, writeThen(func(context.Context, func(string) error) error { panic("of f") }))
+					}()
+					if err := retrysafe.SetResult(ctx, "answer"); err != nil {
+						return err
+					}
+					return k.store.InTx(ctx, write)
+				})
+				if !ran || err != nil {
+					k.Errorf("ran %v, got %v; want that the last transaction completes", ran, err)
+				}
+				k.rows(1)
+				k.done("k")
+			},
+		},
+		{
+			"intx-step-outside",
+			"a step that could not be saved with the transaction is refused before it runs: one with another context "+
+				"while it is open, and any after it", func(k *txKit) {
+				refused := func(ctx context.Context, name string) {
+					if _, err := retrysafe.Step(ctx, name, func(context.Context, string) (int, error) {
+						k.Errorf("the step %s was run", name)
+						return 0, nil
+					}); err == nil {
+						k.Errorf("the step %s has returned nil", name)
+					}
+				}
+				ran, err := k.do("k", func(ctx context.Context, _ *retrysafe.Attempt) error {
+					outside := ctx
+					err := k.store.InTx(ctx, writeThen(func(ctx context.Context, _ func(string) error) error {
+						refused(outside, "with another context")
+						return nil
+					}))
+					refused(ctx, "after InTx")
+					return err
+				})
+				if !ran || err != nil {
+					k.Errorf("ran %v, got %v; want that it completes", ran, err)
+				}
+				k.rows(1)
+				k.done("k")
 			},
 		},
 	}
