@@ -154,7 +154,7 @@ const (
 // compare collects what is compared of a request. body is its whole body; it may be nil if only the operation is
 // compared.
 func (f *fingerprinter) compare(c *compared, r *http.Request, body []byte) {
-	c.head = [headLen]string{"v2", r.Method, "", hostName(r.Host), r.URL.EscapedPath(), r.URL.RawQuery}
+	c.head = [headLen]string{"v2", r.Method, "", hostName(r.Host), targetOf(r), r.URL.RawQuery}
 	for name, values := range r.Header { // one pass is cheaper than a lookup for each of these fields
 		switch name {
 		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":

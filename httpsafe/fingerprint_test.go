@@ -2,6 +2,7 @@ package httpsafe_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -45,6 +46,18 @@ func TestOtherOperationUnderOneKey(t *testing.T) {
 			k.wantRuns(1)
 		}
 	}
+}
+
+// A request target such as "x:alice" has no path. Seen to fail with targetOf returning the path: the second request got
+// the answer of the first.
+func TestTargetsWithoutAPath(t *testing.T) {
+	k := newKit(t)
+	opaque := func(name string) func(*http.Request) {
+		return func(r *http.Request) { r.URL = &url.URL{Scheme: "x", Opaque: name} }
+	}
+	k.post("k", opaque("alice")).want(201)
+	k.post("k", opaque("bob")).wantProblem(422, httpsafe.KeyReused)
+	k.wantRuns(1)
 }
 
 // Headers that options name count with every method. Seen to fail with them left out of FingerprintNone.

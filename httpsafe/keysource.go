@@ -149,7 +149,7 @@ func (k BodyHash) Key(r *http.Request, body []byte) (string, error) {
 		return "", &KeyError{ReasonFormat}
 	}
 	part := fingerprint.JSONPart(body, k.Fields)
-	return retrysafe.BodyHashID(k.Secret, intent, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, part), nil
+	return retrysafe.BodyHashID(k.Secret, intent, r.Method, targetOf(r), r.URL.RawQuery, part), nil
 }
 
 // hasFields reports whether body has at least one of the fields that make the key. Requests without any of them must
@@ -200,6 +200,15 @@ func optionalHeader(r *http.Request, name string) (string, error) {
 func routeOf(r *http.Request) string {
 	if r.Pattern != "" {
 		return r.Pattern
+	}
+	return targetOf(r)
+}
+
+// targetOf returns the path of a request as it was written. A target such as "x:pay" has no path, but some frameworks
+// route by it.
+func targetOf(r *http.Request) string {
+	if r.URL.Opaque != "" {
+		return r.URL.Scheme + ":" + r.URL.Opaque
 	}
 	return r.URL.EscapedPath()
 }

@@ -25,6 +25,8 @@ const (
 	AuthUnavailable httpsafe.Slug = "auth-unavailable"
 	// MethodRefused: the proxy does not support the method.
 	MethodRefused httpsafe.Slug = "method-refused"
+	// TargetRefused: the request target has no path, so that no route can be found.
+	TargetRefused httpsafe.Slug = "target-refused"
 )
 
 // problems are the texts of the situations above. A title is constant; a detail names the next action.
@@ -66,6 +68,11 @@ var problems = []httpsafe.Problem{
 	{
 		Slug: MethodRefused, Status: http.StatusMethodNotAllowed, Title: "CONNECT is not supported",
 		Detail: "This proxy opens no tunnels to other hosts.", Executed: "no",
+	},
+	{
+		Slug: TargetRefused, Status: http.StatusBadRequest, Title: "The request target is not a path",
+		Detail:   "Send a path that begins with a slash, such as /payments. The request was not sent to the upstream.",
+		Executed: "no",
 	},
 }
 

@@ -118,12 +118,21 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodConnect:
 		p.options.WriteProblem(w, problem(MethodRefused))
+	case !hasPath(r):
+		p.options.WriteProblem(w, problem(TargetRefused))
 	case strings.HasPrefix(r.URL.Path, wellKnown) && p.servePage(w, r):
 	case isSafe(r.Method):
 		p.serveBounded(w, r, &p.admission.reads)
 	default:
 		p.serveBounded(w, r, &p.admission.effects)
 	}
+}
+
+// hasPath reports whether the request target is a path, alone or in an absolute URL, or the asterisk of OPTIONS (RFC
+// 9112, section 3.2). Anything else, such as "x:pay", matches no route, but some upstreams take it for a path.
+func hasPath(r *http.Request) bool {
+	path := r.URL.Path
+	return r.URL.Opaque == "" && (path == "" || path[0] == '/' || path == "*" && r.Method == http.MethodOptions)
 }
 
 // serveBounded serves a request if there is a slot for it.

@@ -278,6 +278,25 @@ func TestConnectIsRefused(t *testing.T) {
 	want(t, "asked", up.count(), 0)
 }
 
+// A request target without a path avoids what its route requires, if the upstream takes it for a path, and it would not
+// be part of the fingerprint. Flask and gunicorn run /pay for "x:pay".
+//
+// Seen to fail with the case of hasPath taken out of ServeHTTP: each is forwarded.
+func TestATargetWithoutAPathIsRefused(t *testing.T) {
+	up := newUpstream(t, ok)
+	k := newKit(t, up.URL, func(s *setup) {
+		s.options.Routes = []proxy.Route{{Pattern: "POST /pay", HTTP: httpsafe.Options{Required: true}}}
+	})
+	for _, target := range []string{"x:pay", "x:alice", "*"} {
+		for _, key := range []string{"", "k"} {
+			want(t, target, k.rawPost("x", target, key), 400)
+		}
+	}
+	want(t, "asked", up.count(), 0)
+	want(t, "an absolute URL", k.rawPost("x", "http://example.com/other", ""), 200)
+	want(t, "an absolute URL, of a route with a required key", k.rawPost("x", "http://example.com/pay", ""), 400)
+}
+
 // What follows such a request on its connection may be what a front end took for its body: it is not served.
 //
 // Seen to fail with the line of ServeHTTP taken out that ends the connection: the smuggled request reaches the
