@@ -35,7 +35,7 @@ var layers = []layer{
 	{folder: "integration/...", anything: true},
 	{folder: "bench/...", anything: true},
 
-	{folder: "proxy/...", may: []string{".", "fingerprint", "httpsafe", "client/httpclient"}},
+	{folder: "proxy/...", may: []string{".", "fingerprint", "httpsafe", "client/httpclient", "internal/caller"}},
 	{folder: "httpsafe/...", may: []string{
 		".", "fingerprint", "internal/caller", "internal/httpsignals", "internal/keytext",
 	}},

@@ -71,12 +71,22 @@ func (p Problem) with(name string, value any) Problem {
 	return p
 }
 
+// ProblemNoter is implemented by an http.ResponseWriter that is to know which problem an answer is, for example to log
+// it.
+type ProblemNoter interface {
+	// NoteProblem is called before the problem is written.
+	NoteProblem(Problem)
+}
+
 // WriteProblem answers with a problem as the middleware does: status, body, Link, Retry-After and the headers of the
 // profile. p.Type is set to the problem's fragment of the policy page.
 func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
 	o = o.WithDefaults()
 	profile := o.Profile
 	p = p.under(profile, o.PolicyURL)
+	if noter, ok := w.(ProblemNoter); ok {
+		noter.NoteProblem(p)
+	}
 	render := profile.RenderFunc
 	if render == nil {
 		render = ProblemJSON

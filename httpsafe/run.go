@@ -85,7 +85,7 @@ func isAbort(p any) bool {
 
 // Errors of work whose response is sent but not stored.
 var (
-	errReleased = errors.New("httpsafe: the response says that nothing happened")
+	errReleased = errors.New("httpsafe: the response is one that frees the key")
 	errUnknown  = errors.New("httpsafe: the response leaves open what happened")
 	errBusy     = errors.New("httpsafe: the response says that another attempt is in flight")
 	errAborted  = errors.New("httpsafe: the handler panicked")

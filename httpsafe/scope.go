@@ -21,7 +21,8 @@ type ScopeFunc func(*http.Request) (string, error)
 
 // ScopeCredential identifies callers by the SHA-256 of their Authorization header, or else of their X-API-Key header.
 // Use it for credentials that stay the same, such as API keys. A caller with a new credential is another caller: if
-// credentials change while clients still retry, take the identity of the caller from your authentication instead.
+// credentials change while clients still retry, take the identity of the caller from your authentication instead. A
+// bearer token that is a JWT with an expiration time is therefore refused with 401.
 //
 // An Authorization header that is new on each request (AWS signatures, Digest, OAuth 1.0a, Hawk, DPoP, Signature,
 // Negotiate and similar) cannot identify a caller; such requests are refused with 401.
@@ -90,10 +91,14 @@ func (c *config) callerOf(r *http.Request) (string, error) { return caller.Resol
 // tenants.
 func scopeUnresolved(err error) *Problem {
 	p := problem(retrysafe.SituationScopeUnresolved)
-	if errors.Is(err, caller.ErrPerRequest) {
-		p.Detail = "The Authorization header differs on each request, so it cannot identify the caller of a retry. " +
-			"The server needs a scope that stays the same: jwt, header:NAME, mtls or aws-access-key in the proxy; " +
-			"ScopeHeader, ScopeMTLS, ScopeAWSAccessKey or your own ScopeFunc in the library."
+	const remedy = "The server needs a scope that stays the same: jwt, header:NAME, mtls or aws-access-key in the proxy; " +
+		"ScopeHeader, ScopeMTLS, ScopeAWSAccessKey or your own ScopeFunc in the library."
+	switch {
+	case errors.Is(err, caller.ErrPerRequest):
+		p.Detail = "The Authorization header differs on each request, so it cannot identify the caller of a retry. " + remedy
+	case errors.Is(err, caller.ErrExpires):
+		p.Detail = "The Authorization header holds a token that expires. A retry with the token that replaces it would count " +
+			"as another caller's, and would run again. " + remedy
 	}
 	return &p
 }

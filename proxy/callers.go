@@ -7,6 +7,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/caller"
 )
 
 // enterCaller counts h, which has a slot, as a request of a caller. It reports whether the caller may have one more.
@@ -92,12 +93,16 @@ func (q *keyQuota) forget(now time.Time) {
 	delete(q.buckets, found)
 }
 
-// callerOf wraps a ScopeFunc so that the log entry of the request has the name of the caller.
+// callerOf wraps a ScopeFunc so that the log entry of the request has the name of the caller, or why there is none.
 func callerOf(scope httpsafe.ScopeFunc) httpsafe.ScopeFunc {
 	return func(r *http.Request) (string, error) {
 		name, err := scope(r)
-		if entry := logEntryOf(r.Context()); entry != nil && err == nil {
-			entry.caller = name
+		if entry := logEntryOf(r.Context()); entry != nil {
+			if _, unknown := caller.Resolve(name, err); unknown != nil {
+				entry.fail(unknown)
+			} else if err == nil {
+				entry.caller = name
+			}
 		}
 		return name, err
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // holder is one request that is being served, and the resources that it holds. It stands between the request and its
@@ -22,6 +24,7 @@ type holder struct {
 	body      io.ReadCloser
 	duplex    bool // the answer may be written while the body still comes: HTTP/2
 	status    int  // of the answer; 0: none yet
+	refusal   httpsafe.Slug
 
 	// Guarded by admission.mu.
 	slots    *resource // the kind of slot that it has; nil: none
@@ -110,6 +113,9 @@ func (h *holder) WriteHeader(status int) {
 	h.ResponseWriter.WriteHeader(status)
 	_ = h.pause(&h.out, 0, nil)
 }
+
+// NoteProblem implements httpsafe.ProblemNoter.
+func (h *holder) NoteProblem(p httpsafe.Problem) { h.refusal = p.Slug }
 
 // Write implements http.ResponseWriter.
 func (h *holder) Write(p []byte) (int, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // Observer is told what became of each request with a key, after it was answered. It is called by many goroutines at
@@ -38,7 +39,10 @@ type Event struct {
 	Attempt int
 	// Took is the time from the request's arrival to the end of its answer.
 	Took time.Duration
-	// Err is why neither the upstream nor AuthURL gave an answer, or else the error of the Guard's last event.
+	// Refusal is the slug of the problem with which the request was refused; empty if it was forwarded or replayed.
+	Refusal httpsafe.Slug
+	// Err is why the caller is unknown, or why neither the upstream nor AuthURL gave an answer, or else the error of the
+	// Guard's last event.
 	Err error
 }
 
@@ -65,7 +69,7 @@ type logEntry struct {
 	last    retrysafe.Event
 	attempt int
 	passed  bool  // the request has reached the forwarder
-	failure error // why another server gave no answer
+	failure error // why the caller is unknown, or another server gave no answer
 }
 
 type logEntryKey struct{}
@@ -112,7 +116,7 @@ func (entry *logEntry) pass() {
 	entry.passed = true
 }
 
-// fail notes why another server gave no answer. The entry may be nil.
+// fail notes why the caller is unknown, or why another server gave no answer. The entry may be nil.
 func (entry *logEntry) fail(err error) {
 	if entry == nil {
 		return
@@ -150,6 +154,7 @@ func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ 
 		Status:  entry.holder.status,
 		Attempt: entry.attempt,
 		Took:    time.Since(began),
+		Refusal: entry.holder.refusal,
 		Err:     entry.last.Err,
 	}
 	if entry.failure != nil {

@@ -120,9 +120,13 @@ func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *re
 // scopeUnresolved refuses a call whose caller is not known.
 func scopeUnresolved(err error) *refusal {
 	r := refuse(retrysafe.SituationScopeUnresolved.Advice())
-	if errors.Is(err, caller.ErrPerRequest) {
+	switch {
+	case errors.Is(err, caller.ErrPerRequest):
 		r.Detail = "The authorization metadata differs on each call and cannot identify the caller of a retry. " +
 			"Configure a scope that stays the same."
+	case errors.Is(err, caller.ErrExpires):
+		r.Detail = "The authorization metadata holds a token that expires. A retry with the token that replaces it would " +
+			"count as another caller's, and would run again. Configure a scope that stays the same."
 	}
 	return r
 }

@@ -4,7 +4,9 @@ package caller
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"strings"
 )
@@ -18,6 +20,9 @@ var (
 	// ErrPerRequest is the error for a credential that is new on each request. As the name of a caller it would make
 	// every retry a new caller, whose request runs again.
 	ErrPerRequest = errors.New("this credential differs on each request, so it cannot identify the caller")
+	// ErrExpires is the error for a JWT that expires. A client that has renewed its token between two attempts would be a
+	// new caller, whose request runs again.
+	ErrExpires = errors.New("this token expires, and the one that replaces it would be another caller")
 )
 
 // Resolve returns the name of the caller for what a scope function has returned: "" for ErrShared, and ErrUnnamed if
@@ -32,12 +37,31 @@ func Resolve(name string, err error) (string, error) {
 	return name, err
 }
 
-// Credential returns the name of the caller who sends this Authorization header, or ErrPerRequest.
+// Credential returns the name of the caller who sends this Authorization header, or ErrPerRequest or ErrExpires.
 func Credential(authorization string) (string, error) {
-	if isPerRequest(authorization) {
+	switch {
+	case isPerRequest(authorization):
 		return "", ErrPerRequest
+	case expires(authorization):
+		return "", ErrExpires
 	}
 	return Digest(authorization), nil
+}
+
+// expires reports whether an Authorization header holds a JWT with an expiration time (RFC 7519, section 4.1.4). A JWT
+// without one is as good as an API key.
+func expires(authorization string) bool {
+	token := authorization[strings.LastIndexByte(authorization, ' ')+1:]
+	_, rest, _ := strings.Cut(token, ".")
+	payload, _, isJWT := strings.Cut(rest, ".")
+	if !isJWT || !strings.HasPrefix(payload, "ey") { // how an object begins in base64url
+		return false
+	}
+	text, err := base64.RawURLEncoding.DecodeString(payload)
+	var claims struct {
+		Expires json.RawMessage `json:"exp"`
+	}
+	return err == nil && json.Unmarshal(text, &claims) == nil && claims.Expires != nil
 }
 
 // isPerRequest reports whether a client that repeats its request sends another credential: one that signs the request

@@ -1,6 +1,7 @@
 package caller_test
 
 import (
+	"encoding/base64"
 	"errors"
 	"testing"
 
@@ -57,10 +58,25 @@ func TestCredentialsOfOneRequest(t *testing.T) {
 	}
 	for _, value := range []string{
 		"Bearer abc", "bearer nonce=", "Basic dXNlcjpwYXNz", "OAuth 00Dxx!AQ", "Token abc", "ApiKey abc",
-		"GenieKey abc", "abc", "key signature",
+		"GenieKey abc", "abc", "key signature", "Bearer a.b.c", "Bearer eyJ.eyJ.eyJ", jwtOf(`{"sub":"a"}`), jwtOf(`["exp"]`),
 	} {
 		if got, err := caller.Credential(value); err != nil || got != caller.Digest(value) {
 			t.Errorf("%s: %q, %v", value, got, err)
+		}
+	}
+}
+
+// jwtOf returns an Authorization header with a JWT of those claims.
+func jwtOf(claims string) string {
+	return "Bearer eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".c2ln"
+}
+
+// A client renews a token that expires, and is another caller then. Seen to fail with the case of expires taken out of
+// Credential: an order whose token was renewed between two attempts was charged twice.
+func TestTokensThatExpire(t *testing.T) {
+	for _, claims := range []string{`{"sub":"a","exp":1763920000}`, `{ "exp" : 1.7e9 }`} {
+		if got, err := caller.Credential(jwtOf(claims)); !errors.Is(err, caller.ErrExpires) {
+			t.Errorf("%s: %q, %v", claims, got, err)
 		}
 	}
 }

@@ -32,6 +32,9 @@ func logRequests(log *slog.Logger, do slog.Attr) proxy.ObserverFunc {
 		if r.Kind != 0 {
 			attrs = append(attrs, slog.String("key", r.Key.String()), slog.Int("attempt", r.Attempt))
 		}
+		if r.Refusal != "" {
+			attrs = append(attrs, slog.String("problem", string(r.Refusal)))
+		}
 		attrs = append(attrs, slog.Duration("took", r.Took))
 		if r.Err != nil {
 			attrs = append(attrs, slog.String("error", r.Err.Error()))

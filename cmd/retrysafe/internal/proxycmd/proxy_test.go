@@ -4,6 +4,8 @@ package proxycmd
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -175,6 +177,30 @@ func TestClientsAreToldOfTheWait(t *testing.T) {
 	clitest.WantText(t, "policy", string(text), "wait 5s, then refused")
 }
 
+// A request whose caller cannot be identified is refused, and the log says why: the default scope is the credential. A
+// token that expires is refused because the client that renews it would be charged again.
+//
+// Seen to fail with entry.fail taken out of callerOf, with NoteProblem taken out of WriteProblem, and with the case of
+// expires taken out of caller.Credential (201).
+func TestUnknownCallersAreLogged(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	p := clitest.StartProxy(t, "--upstream="+up.URL, "--store=memory:")
+	expiring := "Bearer eyJhbGciOiJub25lIn0." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"a","exp":1}`)) + ".c2ln"
+	for _, c := range []struct{ authorization, why, answer string }{
+		{"", "exactly one Authorization or X-API-Key header is needed", "scope-unresolved"},
+		{expiring, "this token expires", "jwt, header:NAME"},
+	} {
+		got := p.MustPost("k", "b", "Authorization", c.authorization, "Cookie", "session=1")
+		clitest.Want(t, "status", got.StatusCode, 401)
+		clitest.WantText(t, "answer", got.Text, c.answer)
+		line := p.Line("request")
+		clitest.Want(t, "problem", line["problem"], any("scope-unresolved"))
+		clitest.WantText(t, "error", fmt.Sprint(line["error"]), c.why)
+	}
+	clitest.Want(t, "asked", up.Asked.Load(), 0)
+}
+
 // The log tells what happened, and neither keys nor credentials nor bodies.
 func TestTheLogKeepsSecrets(t *testing.T) {
 	t.Parallel()
@@ -184,17 +210,19 @@ func TestTheLogKeepsSecrets(t *testing.T) {
 	for _, step := range []struct {
 		key, body, what string
 		status          int
+		problem         any
 	}{
-		{secrets[0], secrets[2], "work_succeeded", 201},
-		{secrets[0], secrets[2], "answer_replayed", 201},
-		{secrets[0], secrets[2] + "!", "mismatch_refused", 422},
-		{secrets[0] + " b", "", "refused", 400},
+		{secrets[0], secrets[2], "work_succeeded", 201, nil},
+		{secrets[0], secrets[2], "answer_replayed", 201, nil},
+		{secrets[0], secrets[2] + "!", "mismatch_refused", 422, "key-reused"},
+		{secrets[0] + " b", "", "refused", 400, "key-malformed"},
 	} {
 		got := p.MustPost(step.key, step.body, "Authorization", "Bearer "+secrets[1])
 		clitest.Want(t, "status", got.StatusCode, step.status)
 		line := p.Line("request")
 		clitest.Want(t, "what", line["what"], any(step.what))
 		clitest.Want(t, "status", line["status"], any(float64(step.status)))
+		clitest.Want(t, "problem", line["problem"], step.problem)
 		if step.what != "refused" && len(line["key"].(string)) != 32 {
 			t.Errorf("no digest: %v", line)
 		}
