@@ -424,8 +424,8 @@ func TestPolicyForWorkCompletedElsewhere(t *testing.T) {
 	if p.Lease != time.Minute || !p.OnAbandoned.Equal(retrysafe.Rerun()) {
 		t.Errorf("lease %v, abandoned %v", p.Lease, p.OnAbandoned)
 	}
-	if p = (retrysafe.Policy{}).CompletedElsewhere(); p.Lease != 15*time.Minute {
-		t.Errorf("lease %v without a timeout of its own", p.Lease)
+	if p = (retrysafe.Policy{}).CompletedElsewhere(); p.Lease != 90*time.Second || p.Timeout != 30*time.Second {
+		t.Errorf("lease %v, timeout %v without a timeout of its own", p.Lease, p.Timeout)
 	}
 	p = retrysafe.Policy{Lease: time.Second, OnAbandoned: retrysafe.Refuse()}.CompletedElsewhere()
 	if p.Lease != time.Second || !p.OnAbandoned.Equal(retrysafe.Refuse()) {

@@ -167,14 +167,16 @@ func (p Policy) WithDefaults() Policy { return p.or(defaultPolicy()).ready() }
 
 // CompletedElsewhere returns p with what is not set filled in for work that another process completes in a transaction of
 // its own (see AttemptControl.CompletedElsewhere). OnAbandoned is Rerun: what the other process has not committed is
-// refused once the key is taken over. Lease is three times Timeout: a heartbeat writes to the record that the transaction
-// is about to complete, and a transaction that is serializable or a repeatable read would fail.
+// refused once the key is taken over. Timeout is 30 s, and Lease is three times Timeout: a heartbeat writes to the record
+// that the transaction is about to complete, and a transaction that is serializable or a repeatable read would fail. A
+// crash blocks the key for as long as the lease, so that Timeout should not be much longer than the work takes.
 func (p Policy) CompletedElsewhere() Policy {
 	if p.OnAbandoned.kind == 0 {
 		p.OnAbandoned = Rerun()
 	}
-	if timeout := orElse(p.Timeout, defaultPolicy().Timeout); p.Lease <= 0 && timeout > 0 {
-		p.Lease = 3 * timeout
+	p.Timeout = orElse(p.Timeout, 30*time.Second)
+	if p.Lease <= 0 && p.Timeout > 0 {
+		p.Lease = 3 * p.Timeout
 	}
 	return p
 }

@@ -144,6 +144,7 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 			Instead: "write ambiguous: store or unknown; or upstream_key: HEADER, for an upstream that recognises repeats by it",
 		})
 	}
+	all = append(all, t.leaseWarnings()...)
 	if method, _, path := splitPattern(t.Pattern.Value); path != "" && method == "" && t.Required.Value && !t.Methods.Set {
 		if open := without(commonMethods, t.rules().Methods); len(open) > 0 {
 			all = append(all, yamlfile.Fault{
@@ -156,6 +157,34 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 		}
 	}
 	return all
+}
+
+// longestBlock is how long a crash of proxy and service should block a key that the service completes, at most.
+const longestBlock = 2 * time.Minute
+
+// leaseWarnings are about the lease of a route whose upstream completes the keys.
+func (t Route) leaseWarnings() []yamlfile.Fault {
+	p := t.policy()
+	at := cmp.Or(t.Lease.At, t.Timeout.At, t.Complete.At)
+	switch {
+	case !t.completesUpstream():
+		return nil
+	case p.Lease > longestBlock:
+		return []yamlfile.Fault{{
+			At: at,
+			Message: fmt.Sprintf("the lease is %v: if proxy and service crash, retries of their requests get 409 for that long",
+				p.Lease),
+			Instead: "write timeout: 30s, or as long as the service really needs; the lease is three times as long",
+		}}
+	case p.Lease < p.Timeout:
+		return []yamlfile.Fault{{
+			At: at,
+			Message: fmt.Sprintf("the lease of %v is shorter than the timeout of %v: heartbeats then write to the record that "+
+				"the service completes, which fails a serializable or repeatable read transaction", p.Lease, p.Timeout),
+			Instead: "leave lease out: it is three times the timeout",
+		}}
+	}
+	return nil
 }
 
 // without returns the words of all that are not among others.

@@ -185,7 +185,7 @@ routes:
 		t.Fatal(err)
 	}
 	want(t, "completes upstream", c.CompletesUpstream(), true)
-	want(t, "warnings", len(c.Warnings()), 0)
+	want(t, "warnings, of a lease that needs heartbeats", len(c.Warnings()), 1)
 	for _, r := range []proxy.Route{o.Default, o.Routes[0]} {
 		want(t, "lease", r.Policy.Lease, time.Minute)
 		want(t, "abandoned", r.Policy.OnAbandoned.String(), "rerun")

@@ -235,6 +235,11 @@ func TestWarnings(t *testing.T) {
 		"upstream: http://x\nroutes:\n  /a: {}\n":                                                                     "[]",
 		"upstream: http://x\nroutes:\n  POST /a: {ambiguous: unknown}\n":                                              "[]",
 		"upstream: http://x\nroutes:\n  POST /a: {ambiguous: release, guarded: false}\n":                              "[]",
+		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream}\n":                                              "[]",
+		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, timeout: 1m}\n":                                 "[{3 42}]",
+		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, lease: 5m}\n":                                   "[{3 40}]",
+		"upstream: http://x\nroutes:\n  POST /a: {complete: upstream, lease: 5s}\n":                                   "[{3 40}]",
+		"upstream: http://x\nroutes:\n  POST /a: {timeout: 1m, lease: 5s}\n":                                          "[]",
 	} {
 		c := mustParse(t, source)
 		if err := c.FillIn(); err != nil {
