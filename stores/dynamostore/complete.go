@@ -18,12 +18,23 @@ type completion struct {
 	result  retrysafe.Result
 	keep    storekit.Keep
 	steps   []savedStep // saved along with the result, by InTx
-	token   string      // of the transaction
+	tokens  []string    // of the transactions that were asked for, the newest last; none: it is not part of one
 	large   bool        // the result does not fit into the record
 	content *parts      // holds the result; nil: it is in the record
 }
 
 func (c *completion) digest() string { return c.lease.Key.Digest().String() }
+
+// token is that of the transaction; "" if the completion is not part of one.
+func (c *completion) token() string {
+	if len(c.tokens) == 0 {
+		return ""
+	}
+	return c.tokens[len(c.tokens)-1]
+}
+
+// madeIn reports whether one of the transactions has completed the record that was found.
+func (c *completion) madeIn(found item) bool { return slices.Contains(c.tokens, textOf(found["tk"])) }
 
 // until is when nothing of the record is needed any more.
 func (c *completion) until(now storekit.Instant) storekit.Instant {
@@ -62,8 +73,8 @@ func (c *completion) write(now storekit.Instant) write {
 	if c.result.Omitted {
 		set("om", &types.AttributeValueMemberBOOL{Value: true})
 	}
-	if c.token != "" {
-		set("tk", text(c.token))
+	if c.token() != "" {
+		set("tk", text(c.token()))
 	}
 	switch {
 	case c.content != nil:

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 )
 
 var (
@@ -41,6 +44,20 @@ func explain(err error) error {
 		return fmt.Errorf("%w (the table's capacity is used up: raise it, or bill by request)", err)
 	}
 	return err
+}
+
+// isThrottled reports whether DynamoDB has refused a request for now: there were too many, or the transaction that it
+// repeats still runs.
+func isThrottled(err error) bool {
+	return retry.IsErrorThrottles(retry.DefaultThrottles).IsErrorThrottle(err) == aws.TrueTernary
+}
+
+// isRefused reports whether err is DynamoDB's refusal of a request, which has had no effect. The type of the error does
+// not tell: most of those that all services of AWS have in common, such as AccessDeniedException, have none.
+func isRefused(err error) bool {
+	var api smithy.APIError
+	var response *smithyhttp.ResponseError
+	return errors.As(err, &api) && errors.As(err, &response) && response.HTTPStatusCode()/100 == 4
 }
 
 // isTooLarge reports whether DynamoDB refuses an item because of its size.

@@ -118,26 +118,52 @@ func TestTransactionMayBeRepeated(t *testing.T) {
 	}
 }
 
-// If each answer is lost, the record says whether the transaction was made. Seen to fail with the read taken out of
-// doubt.
+// Once the answer to a transaction was lost, only the record says whether it was made: not a refusal of the request that
+// repeats it, and not the one of a later transaction. Seen to fail with the read taken out of settle; with an error of
+// DynamoDB's definite after a lost answer; with the last token compared alone; with the client's Retryer used, which
+// hides a lost answer behind the refusal of its own next request.
 func TestTransactionInDoubt(t *testing.T) {
 	t.Parallel()
-	s, p := openFaulty(t)
-	for what, made := range map[fault]bool{answerLost: true, lost: false} {
-		p.fault = func(operation string, _ int64) fault {
-			if operation == "TransactWriteItems" {
-				return what
+	for name, c := range map[string]struct {
+		faults []fault // of the first requests; the last one is that of all others too
+		made   bool
+		known  bool // what has become of it
+	}{
+		"made, and each answer is lost":                     {[]fault{answerLost}, true, true},
+		"not made, and each answer is lost":                 {[]fault{lost}, false, false},
+		"made, then the repetition is throttled":            {[]fault{answerLost, throttled}, true, true},
+		"made, then the repetition is denied":               {[]fault{answerLost, denied}, true, true},
+		"denied at once, which is definite":                 {[]fault{denied}, false, true},
+		"not made, then the repetition is denied":           {[]fault{lost, denied}, false, false},
+		"not made, then the repetition is throttled":        {[]fault{lost, throttled}, false, false},
+		"made late, while another transaction is asked for": {[]fault{late, conflict, none}, true, true},
+		"an error of the server, which may have made it":    {[]fault{unwell, throttled}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := startProxy(t)
+			client := connect(p.server.URL) // with the Retryer of the SDK
+			s := openOn(t, client, newTable(t, client))
+			var requests atomic.Int64
+			p.fault = func(operation string, _ int64) fault {
+				if operation != "TransactWriteItems" {
+					return none
+				}
+				return c.faults[min(int(requests.Add(1)), len(c.faults))-1]
 			}
-			return none
-		}
-		id := fmt.Sprint("key ", what)
-		if err := inAttempt(t, s, id, func(*Tx) {}); (err == nil) != made {
-			t.Errorf("fault %d: got %v", what, err)
-		}
-		want := map[bool]retrysafe.Verdict{true: retrysafe.Done, false: retrysafe.Abandoned}[made]
-		if c := claim(t, s, id); c.Verdict != want {
-			t.Errorf("fault %d: got %v, want %v", what, c.Verdict, want)
-		}
+			rows := newTable(t, client)
+			err := inAttempt(t, s, "k", func(tx *Tx) { tx.Add(row(rows)) })
+			if n := len(allItems(t, &Store{client: client, table: rows})); (n == 1) != c.made {
+				t.Errorf("%d rows, want %v", n, c.made)
+			}
+			if (err == nil) != c.made {
+				t.Errorf("InTx: got %v", err)
+			}
+			want := map[bool]retrysafe.Verdict{true: retrysafe.Done, false: retrysafe.Abandoned}[c.known]
+			if found := claim(t, s, "k"); found.Verdict != want {
+				t.Errorf("got %v, want %v", found.Verdict, want)
+			}
+		})
 	}
 }
 

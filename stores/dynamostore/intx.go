@@ -13,7 +13,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -52,13 +51,15 @@ func (tx *Tx) Add(items ...types.TransactWriteItem) { tx.items = append(tx.items
 //   - *TxError, if DynamoDB refused one of f's items, for example because its condition did not hold
 //   - retrysafe.ErrLeaseLost, if another attempt has taken the key over, or this one has completed
 //   - retrysafe.ErrNoAttempt outside of an attempt; an error if f added more than MaxTxItems
-//   - an error marked retrysafe.Unknown, if the answer was lost each time. The transaction may have been made then, and
-//     the key is abandoned unless it turns out that the work is completed.
+//   - an error marked retrysafe.Unknown, if an answer was lost and the record does not say that the transaction was made,
+//     whatever DynamoDB answered to the requests that followed. It may have been made, or may be yet, and the key is
+//     abandoned unless it turns out that the work is completed.
 //
 // After all of them but the last nothing was written. The transaction has a ClientRequestToken, so that repeating it
-// after a lost answer does not write twice. Transactions that write the same items at once are tried again for ten
-// seconds. An attempt without protection, because the store failed when it began and the policy was FailOpen, writes
-// what f added and completes nothing.
+// after a lost answer does not write twice. Transactions that write the same items at once, or for which the capacity
+// is used up, are tried again for some seconds. InTx repeats requests itself, and does not use the client's Retryer. An
+// attempt without protection, because the store failed when it began and the policy was FailOpen, writes what f added
+// and completes nothing.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *Tx) error) error {
 	return storekit.InTx(ctx, s, func(ctx context.Context, _ *retrysafe.Attempt) (*sharedTx, error) {
 		return &sharedTx{store: s, end: context.WithoutCancel(ctx)}, nil
@@ -96,6 +97,9 @@ type sharedTx struct {
 	store *Store
 	tx    Tx
 	end   context.Context // what ends the transaction runs with it, whatever has become of the caller
+	// lost is the first error of a request that has got no answer. A transaction that it asked for may have been made, or
+	// may be made later, so that nothing which is answered to another request is the last word.
+	lost error
 }
 
 // Intact implements storekit.Tx. Nothing has been written yet, so that nothing can have been committed.
@@ -118,11 +122,8 @@ func (t *sharedTx) Commit() error {
 	defer cancel()
 	for b := (backoff{}); ; {
 		reasons, err := t.send(ctx, newToken(), t.tx.items)
-		if !conflicted(reasons) {
-			return t.explain(reasons, err)
-		}
-		if b.wait(ctx) != nil {
-			return t.explain(reasons, err)
+		if t.lost != nil || !conflicted(reasons) || b.wait(ctx) != nil {
+			return t.settle(nil, t.explain(reasons, err))
 		}
 	}
 }
@@ -140,9 +141,27 @@ func (t *sharedTx) Complete(
 	for b := (backoff{}); ; {
 		again, err := t.complete(ctx, c)
 		if !again || b.wait(ctx) != nil {
-			return err
+			return t.settle(c, err)
 		}
 	}
+}
+
+// settle returns what has become of a transaction whose last request ended with err. If the answer to a request before
+// it was lost, only the record can tell: err is definite for its own request alone. c is nil if there is no record.
+func (t *sharedTx) settle(c *completion, err error) error {
+	if err == nil || t.lost == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(t.end, endTime)
+	defer cancel()
+	if c != nil {
+		found, readErr := t.store.get(ctx, recordKey(c.lease))
+		if readErr == nil && c.madeIn(found) {
+			return nil
+		}
+	}
+	return retrysafe.Unknown(fmt.Errorf("an answer to the transaction was lost, and it may have been made: %w; the last "+
+		"answer was: %v", t.lost, err)) //nolint:errorlint // err says that nothing was written, which is not known
 }
 
 // complete tries to make the transaction. again says that it was canceled for a reason that may be gone.
@@ -158,19 +177,16 @@ func (t *sharedTx) complete(ctx context.Context, c *completion) (again bool, err
 	if err != nil {
 		return false, explain(err)
 	}
-	c.token = newToken()
+	c.tokens = append(c.tokens, newToken())
 	w := c.write(now)
 	items := append(slices.Clone(t.tx.items), types.TransactWriteItem{Update: &types.Update{
 		TableName: &s.table, Key: recordKey(c.lease), UpdateExpression: &w.update, ConditionExpression: &w.condition,
 		ExpressionAttributeValues:           w.values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}})
-	reasons, err := t.send(ctx, c.token, items)
-	if err == nil {
-		return false, nil
-	}
-	if len(reasons) < len(items) {
-		return false, t.doubt(ctx, c, now, err)
+	reasons, err := t.send(ctx, c.token(), items)
+	if err == nil || len(reasons) < len(items) {
+		return false, t.explain(nil, err)
 	}
 	ours := reasons[len(items)-1]
 	switch {
@@ -212,7 +228,7 @@ func (t *sharedTx) refused(ctx context.Context, c *completion, found item, now s
 	switch {
 	case err != nil:
 		return false, err
-	case r != nil && r.token == c.token:
+	case c.madeIn(found):
 		return false, nil
 	case r == nil || !r.PendingUnder(c.lease):
 		return false, retrysafe.ErrLeaseLost
@@ -224,65 +240,51 @@ func (t *sharedTx) refused(ctx context.Context, c *completion, found item, now s
 	return again, retrysafe.ErrLeaseLost
 }
 
-// doubt handles an error after which the transaction may have been made.
-func (t *sharedTx) doubt(ctx context.Context, c *completion, now storekit.Instant, err error) error {
-	var refused *definite
-	if errors.As(err, &refused) {
-		return explain(refused.error)
-	}
-	if found, readErr := t.store.get(ctx, recordKey(c.lease)); readErr == nil && found != nil {
-		if r, decodeErr := decode(found, now); decodeErr == nil && r.token == c.token {
-			return nil
-		}
-	}
-	return retrysafe.Unknown(fmt.Errorf("the answer to the transaction was lost, and it may have been made: %w", err))
-}
-
 // explain is what the work is told of an error.
 func (t *sharedTx) explain(reasons []types.CancellationReason, err error) error {
-	var refused *definite
-	switch {
-	case err == nil:
-		return nil
-	case len(reasons) >= len(t.tx.items) && len(reasons) > 0:
+	if len(reasons) >= len(t.tx.items) && len(reasons) > 0 {
 		return &TxError{Reasons: reasons[:len(t.tx.items)], cause: err}
-	case errors.As(err, &refused):
-		return explain(refused.error)
 	}
-	return retrysafe.Unknown(err)
+	return explain(err)
 }
 
-// definite is an error after which nothing was written.
-type definite struct{ error }
+// maxLost is how often a transaction is asked for whose answers are lost.
+const maxLost = 5
 
-func (d *definite) Unwrap() error { return d.error }
-
-// send makes a transaction. If DynamoDB has canceled it, reasons says why. After an error that is not definite it may
-// have been made.
+// send makes a transaction. If DynamoDB has canceled it, reasons says why. It sets t.lost if a request gets no answer.
 func (t *sharedTx) send(ctx context.Context, token string, items []types.TransactWriteItem,
 ) (reasons []types.CancellationReason, err error) {
 	for b := (backoff{}); ; {
 		_, err = t.store.client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
 			TransactItems: items, ClientRequestToken: &token,
-		}, t.store.clock.measured)
+		}, t.store.clock.measured, oneRequest)
 		var canceled *types.TransactionCanceledException
-		var running *types.TransactionInProgressException
-		var api smithy.APIError
 		switch {
 		case err == nil:
 			return nil, nil
 		case errors.As(err, &canceled):
 			return canceled.CancellationReasons, err
-		case errors.As(err, &running):
-		case errors.As(err, &api) && api.ErrorFault() == smithy.FaultClient:
-			return nil, &definite{err}
+		case isThrottled(err):
+		case isRefused(err):
+			return nil, err
+		default:
+			if t.lost == nil {
+				t.lost = err
+			}
+			if b.tries >= maxLost {
+				return nil, err
+			}
 		}
 		// The same token and the same items: DynamoDB makes the transaction once.
-		if b.tries >= 5 || b.wait(ctx) != nil {
+		if b.wait(ctx) != nil {
 			return nil, err
 		}
 	}
 }
+
+// oneRequest makes a call send one request, so that each lost answer is seen here: the client's Retryer would hide one
+// behind the answer to its next request.
+func oneRequest(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // conflicted reports whether a transaction was canceled only because others wrote the same items, or because there were
 // too many.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -43,13 +44,30 @@ func inTx(s *Store, rows string) func(context.Context, func(context.Context, fun
 // nothing.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
-	p := startProxy(t)
-	client := connect(p.server.URL)
 	storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
+		p := startProxy(t)
+		client := connect(p.server.URL)
 		s, rows := openOn(t, client, newTable(t, client)), newTable(t, client)
 		return storetest.TxStore{
-			Store: s, InTx: inTx(s, rows),
+			Store: s, InTx: inTx(s, rows), LoseEnd: p.loseEnd,
 			Rows: func(t *testing.T) int { return len(allItems(t, &Store{client: client, table: rows})) },
 		}
 	}})
+}
+
+// loseEnd is what a storetest.TxStore needs.
+func (p *proxy) loseEnd(_ *testing.T, carriedOut bool) (heal func()) {
+	var ended, healed atomic.Bool
+	p.fault = func(operation string, _ int64) fault {
+		switch {
+		case healed.Load():
+			return none
+		case operation == "TransactWriteItems" && ended.CompareAndSwap(false, true):
+			return map[bool]fault{true: answerLost, false: lost}[carriedOut]
+		case ended.Load():
+			return denied
+		}
+		return none
+	}
+	return func() { healed.Store(true) }
 }

@@ -24,6 +24,7 @@ type proxy struct {
 	mu     sync.RWMutex
 	tokens map[string]bool // of the transactions that were made
 	calls  atomic.Int64
+	late   chan func() // requests that are still on their way
 
 	// fault is asked about each request, by the operation's name and how many there were before. nil: no faults.
 	fault func(operation string, n int64) fault
@@ -37,13 +38,16 @@ const (
 	lost             // the connection breaks, and the request has no effect
 	answerLost       // the connection breaks after the request has had its effect
 	throttled        // DynamoDB refuses it for now
+	denied           // DynamoDB refuses it for good
 	unwell           // an internal error of DynamoDB
+	late             // the connection breaks, and the request has its effect after the next one was answered
+	conflict         // DynamoDB cancels the transaction because another one writes the same items
 )
 
 // startProxy starts a proxy for the shared server.
 func startProxy(t testing.TB) *proxy {
 	t.Helper()
-	p := &proxy{t: t, target: shared.Get(t).URL(), tokens: map[string]bool{}}
+	p := &proxy{t: t, target: shared.Get(t).URL(), tokens: map[string]bool{}, late: make(chan func(), 10)}
 	p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(p.server.Close)
 	return p
@@ -68,6 +72,20 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	case throttled:
 		p.answer(w, 400, body{"__type": "x#ProvisionedThroughputExceededException", "message": "too many requests"})
 		return
+	case conflict:
+		p.answer(w, 400, body{
+			"__type": "x#TransactionCanceledException", "message": "Transaction cancelled",
+			"CancellationReasons": []body{{"Code": "TransactionConflict"}, {"Code": "None"}},
+		})
+		p.arrive()
+		return
+	case late:
+		header := r.Header.Clone()
+		p.late <- func() { p.handle(header, operation, request) }
+		panic(http.ErrAbortHandler)
+	case denied:
+		p.answer(w, 400, body{"__type": "x#AccessDeniedException", "message": "the credentials have expired"})
+		return
 	case unwell:
 		p.answer(w, 500, body{"__type": "x#InternalServerError", "message": "internal error"})
 		return
@@ -78,6 +96,15 @@ func (p *proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Date", date)
 	p.answer(w, status, answer)
+}
+
+// arrive lets a late request have its effect.
+func (p *proxy) arrive() {
+	select {
+	case request := <-p.late:
+		request()
+	default:
+	}
 }
 
 func (p *proxy) answer(w http.ResponseWriter, status int, answer body) {

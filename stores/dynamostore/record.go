@@ -42,7 +42,6 @@ type record struct {
 	version int64 // counts the writes since the last claim
 	steps   []savedStep
 	content *parts // holds Meta and Body; nil: they are in the item
-	token   string // of the transaction that completed the record
 }
 
 // savedStep is a step whose Data is in other items if parts is not nil.
@@ -129,7 +128,7 @@ func numberIn(v types.AttributeValue) (int64, error) {
 // decode reads a record at a time.
 func decode(from item, now storekit.Instant) (*record, error) {
 	d := reader{from: from}
-	r := &record{raw: from, version: d.number("ve"), token: textOf(from["tk"])}
+	r := &record{raw: from, version: d.number("ve")}
 	r.State = retrysafe.State(d.number("st"))
 	r.Fence = d.number("fe")
 	copy(r.Owner[:], bytesIn(from["ow"]))

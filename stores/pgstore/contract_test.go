@@ -41,21 +41,22 @@ func runContract(t *testing.T, url string, o Options, walks int) {
 }
 
 // Seen to fail with Intact returning nil: work that said ROLLBACK was completed, and work that said COMMIT ran twice;
-// with InDoubt doing nothing; with the rollback taken out of inTx; and with the completion's answer ignored. What
-// breaks each rule is in storetest.
+// with InDoubt doing nothing; with the rollback taken out of inTx; with the completion's answer ignored; and with resolve
+// returning an error without a mark. What breaks each rule is in storetest.
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
 	for _, withSQL := range []bool{false, true} {
 		t.Run(map[bool]string{false: "pgx", true: "sql"}[withSQL], func(t *testing.T) {
 			t.Parallel()
-			pool := openAt(t, shared.Get(t).Database(t), Options{}).pool
+			w := newWire(t, shared.Get(t).Database(t))
+			pool := openAt(t, w.url, Options{}).pool
 			storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
-				b := newBusiness(t, openOn(t, pool, Options{}), withSQL)
+				b := newBusiness(t, openOn(t, pool, Options{Timeout: time.Second}), withSQL)
 				empty(t, b.Store)
 				execute(t, b.Store, "DROP TABLE IF EXISTS storetest_rows")
 				execute(t, b.Store, "CREATE TABLE storetest_rows (id text)")
 				return storetest.TxStore{
-					Store: b.Store, InTx: b.plainInTx,
+					Store: b.Store, InTx: b.plainInTx, LoseEnd: w.loseEnd,
 					Rows: func(t *testing.T) int { return value[int](t, b.Store, "SELECT count(*) FROM storetest_rows") },
 				}
 			}})

@@ -231,8 +231,10 @@ func TestOutcomeIsReadOnceItIsThere(t *testing.T) {
 
 // wire passes bytes between a client and the server, and loses the COMMIT of a charge, or the answer to it.
 type wire struct {
-	url string
-	cut atomic.Int32
+	url  string
+	cut  atomic.Int32
+	ends atomic.Bool // after a cut nothing passes any more
+	down atomic.Bool
 }
 
 const (
@@ -266,8 +268,21 @@ func newWire(t *testing.T, server string) *wire {
 	return w
 }
 
+// loseEnd is what a storetest.TxStore needs.
+func (w *wire) loseEnd(_ *testing.T, carriedOut bool) (heal func()) {
+	w.ends.Store(true)
+	w.cut.Store(map[bool]int32{true: cutBehind, false: cutBefore}[carriedOut])
+	return func() {
+		w.ends.Store(false)
+		w.down.Store(false)
+	}
+}
+
 func (w *wire) serve(client net.Conn, to string) {
 	defer client.Close()
+	if w.down.Load() {
+		return
+	}
 	server, err := net.Dial("tcp", to)
 	if err != nil {
 		return
@@ -294,9 +309,16 @@ func (w *wire) serve(client net.Conn, to string) {
 			return
 		}
 		cut := int32(0)
-		charging = charging || bytes.Contains(buf[:n], []byte("INSERT INTO charges"))
+		if w.down.Load() {
+			return
+		}
+		charging = charging || bytes.Contains(buf[:n], []byte("INSERT INTO charges")) ||
+			bytes.Contains(buf[:n], []byte("INSERT INTO storetest_rows"))
 		if charging && bytes.Contains(buf[:n], []byte("commit\x00")) { // not that of a sweep beside it
 			cut, charging = w.cut.Swap(0), false
+		}
+		if cut != 0 && w.ends.Load() {
+			w.down.Store(true)
 		}
 		if cut == cutBefore {
 			return

@@ -138,7 +138,7 @@ func (t *sharedTx) Complete(
 	if err != nil {
 		return s.explainChange(err)
 	}
-	err = t.commit(func() bool { return s.completed(context.Background(), c.change) })
+	err = t.commit(func() (bool, error) { return s.completed(context.Background(), c.change) })
 	if err == nil {
 		s.watches.Wake(c.digest)
 		s.sweeper.saved([]deadline{{id, now + c.keep.Audit}})
@@ -155,7 +155,7 @@ func (s *Store) explainChange(err error) error {
 }
 
 // Commit implements storekit.Tx.
-func (t *sharedTx) Commit() error { return t.commit(func() bool { return false }) }
+func (t *sharedTx) Commit() error { return t.commit(func() (bool, error) { return false, nil }) }
 
 // Rollback implements storekit.Tx.
 func (t *sharedTx) Rollback() {
@@ -164,20 +164,28 @@ func (t *sharedTx) Rollback() {
 }
 
 // commit commits. If SQLite answers with an error, committed says what has become of the transaction.
-func (t *sharedTx) commit(committed func() bool) error {
+func (t *sharedTx) commit(committed func() (bool, error)) error {
 	err := t.tx.Commit()
-	if err == nil || committed() {
+	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("commit: %w", explain(t.store.path, err))
+	err = fmt.Errorf("commit: %w", explain(t.store.path, err))
+	done, readErr := committed()
+	switch {
+	case readErr != nil:
+		return retrysafe.Unknown(fmt.Errorf("%w; then asking what has become of it: %w", err, readErr))
+	case done:
+		return nil
+	}
+	return err
 }
 
 // completed reports whether the file says that the lease has completed.
-func (s *Store) completed(ctx context.Context, c change) (yes bool) {
-	err := s.readers.read(ctx, func(run runner, now instant) error {
+func (s *Store) completed(ctx context.Context, c change) (yes bool, err error) {
+	err = s.readers.read(ctx, func(run runner, now instant) error {
 		r, err := c.find(run, now)
 		yes = r != nil && r.State.Ended() && r.ClaimedUnder(c.lease)
 		return err
 	})
-	return yes && err == nil
+	return yes, err
 }

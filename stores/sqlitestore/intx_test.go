@@ -53,8 +53,8 @@ func guarded(t *testing.T, s *Store, work func(context.Context, *retrysafe.Attem
 	return err
 }
 
-// A commit that answers with an error has happened if the file says so. Seen to fail with the question taken out of
-// commit.
+// A commit that answers with an error has happened if the file says so; if the file cannot be read, it is unknown. Seen
+// to fail with the question taken out of commit, and with an error of the reader taken for "it has not".
 func TestInTxUnknownCommit(t *testing.T) {
 	s := business(t)
 	c, err := s.Claim(t.Context(), params("a"))
@@ -69,7 +69,7 @@ func TestInTxUnknownCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := &sharedTx{store: s, tx: tx}
-	done := func() bool { return s.completed(t.Context(), change{c.Lease, c.Lease.Key.Digest()}) }
+	done := func() (bool, error) { return s.completed(t.Context(), change{c.Lease, c.Lease.Key.Digest()}) }
 	if err := of.commit(done); !errors.Is(err, sql.ErrTxDone) {
 		t.Errorf("without the completion: got %v, want the error", err)
 	}
@@ -78,6 +78,12 @@ func TestInTxUnknownCommit(t *testing.T) {
 	}
 	if err := of.commit(done); err != nil {
 		t.Errorf("with the completion: got %v, want nil", err)
+	}
+	err = guarded(t, s, func(context.Context, *retrysafe.Attempt) error {
+		return of.commit(func() (bool, error) { return false, errors.New("the file cannot be read") })
+	})
+	if !errors.Is(err, retrysafe.ErrAbandoned) {
+		t.Errorf("without an answer of the file: got %v, want that the outcome is unknown", err)
 	}
 }
 

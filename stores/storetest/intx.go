@@ -21,6 +21,10 @@ type TxStore struct {
 	// not SQL, so that f has no means to end its own, exec returns an error that is errors.ErrUnsupported for COMMIT,
 	// ROLLBACK and BEGIN, and the rules about that check nothing.
 	InTx func(ctx context.Context, f func(ctx context.Context, exec func(sql string) error) error) error
+	// LoseEnd makes the request that ends the next transaction get no answer, after it was carried out if carriedOut, and
+	// makes the store fail in whatever it asks after that, until heal is called. Nil: it cannot be made to, and the rule
+	// about that checks nothing.
+	LoseEnd func(t *testing.T, carriedOut bool) (heal func())
 	// Rows counts what is committed in the table storetest_rows, which has one column, of text, and is empty at first.
 	Rows func(t *testing.T) int
 }

@@ -38,10 +38,11 @@ var faults = map[string]string{
 	"intx-ended-inside/ROLLBACK,_then_returns_<nil>":          "an ended transaction is completed",
 	"intx-ended-inside/COMMIT,_then_returns_the_work's_error": "a committed transaction is not in doubt",
 	"intx-ended-inside/ROLLBACK;_BEGIN,_then_returns_<nil>":   "what follows an ended transaction is trusted",
-	"intx-inside-intx":    "the engine is not told that a transaction begins",
-	"intx-twice":          "the engine is not told that a transaction begins",
-	"intx-step-outside":   "the engine is not told that a transaction begins",
-	"intx-after-rollback": "a transaction that was rolled back is the attempt's only one",
+	"intx-inside-intx":          "the engine is not told that a transaction begins",
+	"intx-twice":                "the engine is not told that a transaction begins",
+	"intx-step-outside":         "the engine is not told that a transaction begins",
+	"intx-after-rollback":       "a transaction that was rolled back is the attempt's only one",
+	"intx-in-doubt/carried_out": "a lost answer counts as a refusal",
 }
 
 const faultEnv = "STORETEST_FAULT"
@@ -97,6 +98,8 @@ type txStore struct {
 	mu   sync.Mutex
 	rows int
 	open int // transactions
+	// lose is what becomes of the next completion.
+	lose func(commit func() error) error
 }
 
 func newTxStore(fault string) *txStore {
@@ -104,11 +107,25 @@ func newTxStore(fault string) *txStore {
 }
 
 func (s *txStore) harness() storetest.TxStore {
-	return storetest.TxStore{Store: s, InTx: s.inTx, Rows: func(*testing.T) int {
+	return storetest.TxStore{Store: s, InTx: s.inTx, LoseEnd: s.loseEnd, Rows: func(*testing.T) int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.rows
 	}}
+}
+
+func (s *txStore) loseEnd(_ *testing.T, carriedOut bool) (heal func()) {
+	s.lose = func(commit func() error) error {
+		err := errors.New("the answer was lost")
+		if carriedOut {
+			err = errors.Join(err, commit())
+		}
+		if s.fault == "a lost answer counts as a refusal" {
+			return err
+		}
+		return retrysafe.Unknown(err)
+	}
+	return func() { s.lose = nil }
 }
 
 func (s *txStore) inTx(ctx context.Context, f func(context.Context, func(string) error) error) error {
@@ -219,6 +236,9 @@ func (t *memoryTx) Intact() error {
 func (t *memoryTx) Complete(
 	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
 ) error {
+	if t.store.lose != nil {
+		return t.store.lose(func() error { return errors.Join(t.complete(l, steps, r, keep), t.Commit()) })
+	}
 	err := t.complete(l, steps, r, keep)
 	lost := errors.Is(err, retrysafe.ErrLeaseLost)
 	if err != nil && t.store.fault != "an error of the completion is ignored" &&

@@ -13,7 +13,8 @@ import (
 )
 
 func txRules() []txRule {
-	return slices.Concat(endRules(), onceRules(), lateRules(), misuseRules(), guardRules(), endedInsideRules())
+	return slices.Concat(endRules(), onceRules(), lateRules(), misuseRules(), guardRules(), endedInsideRules(),
+		doubtRules())
 }
 
 // endRules are about how f ends: its rows and the completion are committed together, or not at all.
@@ -158,7 +159,7 @@ func onceRules() []txRule {
 		},
 		{
 			"intx-step-outside",
-			"a step that could not be saved with the transaction is refused before it runs: one with another context "+
+			"a step that could not be saved with the transaction is refused before it runs: one with another context " +
 				"while it is open, and any after it", func(k *txKit) {
 				refused := func(ctx context.Context, name string) {
 					if _, err := retrysafe.Step(ctx, name, func(context.Context, string) (int, error) {
