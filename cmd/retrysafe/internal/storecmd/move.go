@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -72,10 +71,7 @@ func (c moveCmd) Run(s *cli.Streams) error {
 
 // stagesOf returns the stages. Their URLs must be ones that a process can be given.
 func stagesOf(from, to storeurl.Ref) ([]stage, error) {
-	inner := strings.NewReplacer("%", "%25", "&", "%26")
-	url := func(stage int, from, to string) string {
-		return fmt.Sprintf("move:%d?from=%s&to=%s", stage, inner.Replace(from), inner.Replace(to))
-	}
+	url := storeurl.MoveURL
 	for n := 1; n <= 2; n++ {
 		if _, err := storeurl.Parse(url(n, from.URL, to.URL)); err != nil {
 			return nil, err

@@ -66,11 +66,11 @@ func hideIn(name, value string) string {
 	if name != "notify" {
 		return value
 	}
-	direct, err := url.QueryUnescape(value)
+	direct, err := url.PathUnescape(value)
 	if err != nil {
 		return hidden
 	}
-	return strings.ReplaceAll(hidePassword(direct), "&", "%26")
+	return inner.Replace(hidePassword(direct))
 }
 
 // parseProblem says what pgx did not like, without the URL, which has been shown.

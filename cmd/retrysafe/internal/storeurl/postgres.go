@@ -58,7 +58,7 @@ func parsePostgres(text string) (*Postgres, error) {
 		u.params.Set("pool_max_conns", strconv.Itoa(p.connections+spareConnections))
 	}
 	fillIn(u.params)
-	if p.pool, err = pgxpool.ParseConfig(u.front + "?" + u.params.Encode()); err != nil {
+	if p.pool, err = pgxpool.ParseConfig(u.front + "?" + encodeQuery(u.params)); err != nil {
 		return nil, u.refusef("%s", parseProblem(err))
 	}
 	if p.listen != nil && p.listen.Password == "" && p.listen.User == p.pool.ConnConfig.User {
@@ -70,13 +70,13 @@ func parsePostgres(text string) (*Postgres, error) {
 // parseNotify reads the URL of the connection that listens.
 func parseNotify(text string) (*pgx.ConnConfig, error) {
 	front, query, _ := strings.Cut(text, "?")
-	params, err := url.ParseQuery(query)
+	params, err := parseQuery(query)
 	if err != nil || !isPostgres(front) || !isClear(front) || !isClearQuery(query) {
 		return nil, fmt.Errorf("notify=%s… is not the URL of a direct connection to the same database, as in "+
 			"notify=postgres://USER@HOST/DATABASE", strings.SplitAfter(text, ":")[0])
 	}
 	fillIn(params)
-	config, err := pgx.ParseConfig(front + "?" + params.Encode())
+	config, err := pgx.ParseConfig(front + "?" + encodeQuery(params))
 	if err != nil {
 		return nil, fmt.Errorf("notify: %s", parseProblem(err))
 	}
@@ -161,7 +161,7 @@ func (p *Postgres) Drop() error {
 // Param returns a parameter of the URL; empty if it has none of that name.
 func (p *Postgres) Param(param string) string {
 	_, query, _ := strings.Cut(p.URL, "?")
-	params, err := url.ParseQuery(query)
+	params, err := parseQuery(query)
 	if err != nil {
 		return ""
 	}
@@ -172,7 +172,7 @@ func (p *Postgres) Param(param string) string {
 // such a driver refuses.
 func (p *Postgres) DriverURL() string {
 	front, query, _ := strings.Cut(p.URL, "?")
-	params, _ := url.ParseQuery(query) // parsePostgres has read it
+	params, _ := parseQuery(query) // parsePostgres has read it
 	for param := range params {
 		switch param {
 		case "schema", "connections", "notify", "default_query_exec_mode", "statement_cache_capacity",
@@ -184,5 +184,5 @@ func (p *Postgres) DriverURL() string {
 			}
 		}
 	}
-	return strings.TrimSuffix(front+"?"+params.Encode(), "?")
+	return strings.TrimSuffix(front+"?"+encodeQuery(params), "?")
 }

@@ -30,7 +30,7 @@ type serverURL struct {
 // readURL takes a URL apart. For the error, shape is how such a URL looks, and instead where else a password may be.
 func readURL(text, shape, instead string) (*serverURL, error) {
 	front, query, _ := strings.Cut(text, "?")
-	params, err := url.ParseQuery(query)
+	params, err := parseQuery(query)
 	if err != nil || !isClear(front) || !isClearQuery(query) {
 		return nil, cli.Refusef("the store's URL cannot be read: write %s?NAME=VALUE&… "+
 			"with %%40, %%2F, %%3A, %%3F, %%23 for the characters @/:?# in the password%s; there is: %s",
@@ -38,6 +38,28 @@ func readURL(text, shape, instead string) (*serverURL, error) {
 	}
 	return &serverURL{name: hidePassword(text), front: front, params: params}, nil
 }
+
+// parseQuery reads the parameters of a URL. A + is a +, as in libpq and as in a path: url.ParseQuery, which is for forms,
+// would open the file "shop eu.db" for shop+eu.db.
+func parseQuery(query string) (url.Values, error) {
+	params := url.Values{}
+	for pair := range strings.SplitSeq(query, "&") {
+		if pair == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(pair, "=")
+		name, nameErr := url.PathUnescape(name)
+		value, err := url.PathUnescape(value)
+		if err := cmp.Or(nameErr, err); err != nil {
+			return nil, err
+		}
+		params.Add(name, value)
+	}
+	return params, nil
+}
+
+// encodeQuery writes a space as %20, which parseQuery reads, and the drivers of every language.
+func encodeQuery(params url.Values) string { return strings.ReplaceAll(params.Encode(), "+", "%20") }
 
 // refusef is an error about the URL.
 func (u *serverURL) refusef(format string, args ...any) error {
@@ -93,7 +115,7 @@ func (u *serverURL) refuseOthers(known ...string) error {
 // withParam returns a URL that could be read, with another value of a parameter.
 func withParam(text, param, value string) string {
 	front, query, _ := strings.Cut(text, "?")
-	params, _ := url.ParseQuery(query)
+	params, _ := parseQuery(query)
 	params.Set(param, value)
-	return front + "?" + params.Encode()
+	return front + "?" + encodeQuery(params)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
 
-// Seen to fail with each parameter left to the client.
+// Seen to fail with each parameter left to the client, with a + read as a space, and with a space written as one.
 func TestServerURLs(t *testing.T) {
 	r, err := Parse("redis://u:secret@h:6380/2?prefix=shop:&wait=1&wait_timeout=2s&allow_eviction=true&addr=i:6380")
 	clitest.Must(t, err)
@@ -22,6 +22,19 @@ func TestServerURLs(t *testing.T) {
 	clitest.Want(t, "password", redis.client.Password, "secret")
 	clitest.Want(t, "name", r.Name,
 		"redis://u:xxxxx@h:6380/2?prefix=shop:&wait=1&wait_timeout=2s&allow_eviction=true&addr=i:6380")
+
+	r, err = Parse("redis://h?prefix=a+b%20c%2Bd:")
+	clitest.Must(t, err)
+	clitest.Want(t, "prefix", r.Place.(*redisKeys).options.Prefix, "a+b c+d:")
+
+	r, err = Parse("postgres://u:a+b%20c@h/db?password=d+e&options=-c%20geqo=off&schema=keys")
+	clitest.Must(t, err)
+	clitest.Want(t, "password", r.Postgres.pool.ConnConfig.Password, "d+e")
+	clitest.Want(t, "options", r.Postgres.pool.ConnConfig.RuntimeParams["options"], "-c geqo=off")
+	clitest.Want(t, "URL for drivers", r.Postgres.DriverURL(), "postgres://u:a+b%20c@h/db?options=-c%20geqo%3Doff&password=d%2Be")
+	other, err := r.Postgres.WithSchema("other")
+	clitest.Must(t, err)
+	clitest.Want(t, "options beside", other.pool.ConnConfig.RuntimeParams["options"], "-c geqo=off")
 
 	r, err = Parse("mariadb://u:secret@h/shop?connections=3&tls=skip-verify")
 	clitest.Must(t, err)

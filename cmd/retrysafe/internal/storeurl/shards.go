@@ -38,7 +38,7 @@ const (
 // parseSharded reads what follows "shards:" or "move:".
 func parseSharded(scheme, rest string) (Ref, error) {
 	before, query, _ := strings.Cut(rest, "?")
-	params, err := url.ParseQuery(query)
+	params, err := parseQuery(query)
 	if err != nil {
 		return Ref{}, cli.Refusef("store %s:… cannot be read; write %s or %s, and "+escaping, scheme, shardsForm, moveForm)
 	}
@@ -140,7 +140,7 @@ func (s *Sharded) name() string {
 	list := func(shards []ShardRef) string {
 		var parts []string
 		for _, one := range shards {
-			parts = append(parts, one.Name+"="+strings.ReplaceAll(one.Ref.Name, "&", "%26"))
+			parts = append(parts, inner.Replace(one.Name)+"="+inner.Replace(one.Ref.Name))
 		}
 		return strings.Join(parts, "&")
 	}
@@ -149,11 +149,19 @@ func (s *Sharded) name() string {
 	}
 	set := func(shards []ShardRef) string {
 		if len(shards) == 1 {
-			return strings.ReplaceAll(shards[0].Ref.Name, "&", "%26")
+			return inner.Replace(shards[0].Ref.Name)
 		}
-		return url.QueryEscape("shards:?" + list(shards))
+		return inner.Replace("shards:?" + list(shards))
 	}
 	return fmt.Sprintf("move:%d?from=%s&to=%s", s.Stage, set(s.Old), set(s.New))
+}
+
+// inner escapes a URL that is a parameter of another one.
+var inner = strings.NewReplacer("%", "%25", "&", "%26")
+
+// MoveURL is the URL of a store at a stage of a move.
+func MoveURL(stage int, from, to string) string {
+	return fmt.Sprintf("move:%d?from=%s&to=%s", stage, inner.Replace(from), inner.Replace(to))
 }
 
 // Open opens every store once, also one that has two names in a move, and returns what closes them.
