@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -121,13 +122,30 @@ func (o opened) each(ctx context.Context, visit func(retrysafe.Record) (bool, er
 	}
 }
 
-// has reports whether the store has a record of the key that says as much as r.
-func (o opened) has(ctx context.Context, r retrysafe.Record) (bool, error) {
-	found, err := o.reads.Inspect(ctx, r.Key.Digest())
-	if err != nil || len(found) == 0 {
-		return false, err
+// covers reports whether a record of the new store says all that the key's record in the old one does, so that the old
+// one is not needed. An unfinished one must have each step that the old one has: an attempt that resumes would run it
+// again. One that only people can read any more protects nothing.
+func covers(next, old retrysafe.Record) bool {
+	switch {
+	case next.KeyLeft == 0 && next.LeaseLeft == 0:
+		return false
+	case next.State.Ended():
+		return true
+	case old.State.Ended(), old.State == retrysafe.Pending && next.State != retrysafe.Pending:
+		return false
 	}
-	return found[0].State.Ended() || !r.State.Ended(), nil
+	return !slices.ContainsFunc(old.Steps, func(step retrysafe.StepResult) bool {
+		return !slices.ContainsFunc(next.Steps, func(s retrysafe.StepResult) bool { return s.Name == step.Name })
+	})
+}
+
+// newest returns the record of a key that takes part in claims; without a state if there is none.
+func (o opened) newest(ctx context.Context, d retrysafe.Digest) (retrysafe.Record, error) {
+	found, err := o.reads.Inspect(ctx, d)
+	if err != nil || len(found) == 0 {
+		return retrysafe.Record{}, err
+	}
+	return found[0], nil
 }
 
 // betweenClaims is how long the claim of a key in the second store may take.
@@ -174,8 +192,12 @@ func checkCovered(ctx context.Context, old, next opened) (check, error) {
 		if left == 0 {
 			return true, nil
 		}
-		covered, err := next.has(ctx, r)
-		if err == nil && !covered {
+		d := r.Key.Digest()
+		theirs, err := next.newest(ctx, d)
+		if err == nil && !r.State.Ended() && !theirs.State.Ended() {
+			r, err = old.newest(ctx, d) // with its steps
+		}
+		if err == nil && !covers(theirs, r) {
 			needed, longest = needed+1, max(longest, left)
 		}
 		return true, err

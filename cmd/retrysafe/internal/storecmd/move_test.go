@@ -4,9 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
 func emptyFile(t *testing.T) string {
@@ -45,5 +48,77 @@ func TestMoveRefuses(t *testing.T) {
 		got := run(t, args...)
 		clitest.Want(t, want+" exit code", got.Code, cli.ExitRefused)
 		clitest.WantText(t, want, got.Stderr, want)
+	}
+}
+
+// in opens the store in a file for a moment.
+func in(t *testing.T, path string, do func(s retrysafe.Store)) {
+	t.Helper()
+	s, err := sqlitestore.Open(path, sqlitestore.Options{})
+	clitest.Must(t, err)
+	do(s)
+	clitest.Must(t, s.Close())
+}
+
+// take claims a key for a day, saves steps, and leaves the key abandoned.
+func take(t *testing.T, s retrysafe.Store, id string, steps ...string) retrysafe.Lease {
+	t.Helper()
+	const day = 24 * time.Hour
+	c, err := s.Claim(t.Context(), retrysafe.ClaimParams{
+		Key: retrysafe.Key{ID: id}, Owner: retrysafe.NewOwner(), Lease: time.Minute,
+		Keep: retrysafe.Retention{Replay: day, Key: day, Audit: day},
+	})
+	clitest.Must(t, err)
+	for _, name := range steps {
+		clitest.Must(t, s.Checkpoint(t.Context(), c.Lease, retrysafe.StepResult{Name: name}))
+	}
+	clitest.Must(t, s.Extend(t.Context(), c.Lease, 0))
+	return c.Lease
+}
+
+// Stage 3 begins when the new store has all that the old one says of each key. Seen to fail with each case of covers
+// taken out.
+func TestLastStage(t *testing.T) {
+	end := func(keep time.Duration) func(s retrysafe.Store, l retrysafe.Lease) {
+		return func(s retrysafe.Store, l retrysafe.Lease) {
+			clitest.Must(t, s.Complete(t.Context(), l, retrysafe.Result{}, retrysafe.Retention{
+				Replay: keep, Key: keep, Audit: time.Hour,
+			}))
+		}
+	}
+	release := func(s retrysafe.Store, l retrysafe.Lease) { clitest.Must(t, s.Release(t.Context(), l)) }
+	for name, c := range map[string]struct {
+		old, next       []string // steps; nil: there is no record
+		endOld, endNext func(retrysafe.Store, retrysafe.Lease)
+		allowed         bool
+	}{
+		"the key is in the old store alone":           {old: []string{}},
+		"a step is in the old store alone":            {old: []string{"a", "b"}, next: []string{"a"}},
+		"the key was released in the old store alone": {old: []string{"a"}, endOld: release},
+		"the answer is in the old store alone":        {old: []string{"a"}, endOld: end(time.Hour), next: []string{"a"}},
+		"the new store gave the key back":             {old: []string{"a"}, next: []string{"a"}, endNext: release},
+		"people alone can read the new record":        {old: []string{}, next: []string{}, endNext: end(1)},
+		"both have the steps":                         {old: []string{"a"}, next: []string{"b", "a"}, allowed: true},
+		"the new store has the answer":                {old: []string{"a"}, next: []string{}, endNext: end(time.Hour), allowed: true},
+		"the old record protects nothing any more":    {old: []string{}, endOld: end(1), allowed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			from, to := emptyFile(t), emptyFile(t)
+			for path, side := range map[string]struct {
+				steps []string
+				end   func(retrysafe.Store, retrysafe.Lease)
+			}{from: {c.old, c.endOld}, to: {c.next, c.endNext}} {
+				in(t, path, func(s retrysafe.Store) {
+					if side.steps == nil {
+						return
+					}
+					if l := take(t, s, "k", side.steps...); side.end != nil {
+						side.end(s, l)
+					}
+				})
+			}
+			got := run(t, "--from="+from, "--to="+to, "--stage=3")
+			clitest.Want(t, "exit code", got.Code, map[bool]int{true: 0, false: 1}[c.allowed])
+		})
 	}
 }
