@@ -57,20 +57,16 @@ func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 		out.Unprotected, out.ReplayLeft = true, 0
 		return out, failureOf(r, cause)
 	}
-	err := a.call(func(ctx context.Context) error {
-		return a.guard.store.Complete(ctx, a.lease, r, a.guard.policy.Retention)
-	})
+	err := a.call(func(ctx context.Context) error { return a.save(ctx, &r) })
 	switch {
 	case errors.Is(err, ErrLeaseLost):
 		return a.lost()
 	case err != nil:
-		a.later(err, func(ctx context.Context) error {
-			return a.guard.store.Complete(ctx, a.lease, r, a.guard.policy.Retention)
-		})
-		return out, failureOf(r, cause)
+		a.later(err, func(ctx context.Context) error { return a.save(ctx, &r) })
+		return out, failureOf(out.Result, cause)
 	}
 	a.finish()
-	out.Stored = true
+	out.Result, out.Stored = r, true
 	a.report(endKind(r), cause)
 	return out, failureOf(r, cause)
 }
@@ -167,16 +163,42 @@ func endKind(r Result) EventKind {
 	return WorkSucceeded
 }
 
+// save completes the attempt with the result.
+func (a *Attempt) save(ctx context.Context, r *Result) error {
+	return r.saveBy(func(r Result) error {
+		return a.guard.store.Complete(ctx, a.lease, r, a.guard.policy.Retention)
+	})
+}
+
+// saveBy calls save with the result, and with less of it as long as the store says that it will never take it.
+func (r *Result) saveBy(save func(Result) error) error {
+	for {
+		if err := save(*r); !errors.Is(err, ErrResultTooLarge) || !r.shrink() {
+			return err
+		}
+	}
+}
+
 // fit removes from r what is larger than the limit. The rest is saved: that the work has run matters more than its
 // answer.
 func (e *engine) fit(r Result, limit int) Result {
-	if len(r.Meta)+len(r.Body) > limit {
-		r.Body, r.Omitted = nil, true
-	}
-	if len(r.Meta) > limit {
-		r.Meta = nil
+	for len(r.Meta)+len(r.Body) > limit && r.shrink() {
 	}
 	return r
+}
+
+// shrink drops the body, or what describes it. It reports false if both are gone.
+func (r *Result) shrink() bool {
+	switch {
+	case len(r.Body) > 0:
+		r.Body = nil
+	case len(r.Meta) > 0:
+		r.Meta = nil
+	default:
+		return false
+	}
+	r.Omitted = true
+	return true
 }
 
 // errorMeta marks a result made from an error, so that a replay gives an error again.

@@ -69,7 +69,8 @@ func (c AttemptControl) BeginTx(ctx context.Context) (inside context.Context, st
 
 // CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
 // write, writes it, and commits. When CompleteIn returns nil the attempt is over, and every request gets the saved
-// result, whatever the work returns afterwards.
+// result, whatever the work returns afterwards. After ErrResultTooLarge save is called again, with a smaller result: it
+// returns that before it has written anything.
 //
 // It returns ErrLeaseLost if the attempt has already been completed or taken over, the capture function's error, or
 // what save returned; then nothing is completed. After an error of save that is marked Unknown the attempt is in doubt.
@@ -82,7 +83,8 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 		return err
 	}
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
-	if err := save(a.lease, r, a.guard.policy.Retention); err != nil {
+	err = r.saveBy(func(r Result) error { return save(a.lease, r, a.guard.policy.Retention) })
+	if err != nil {
 		if kind, _ := markOf(err); kind == unknown {
 			c.InDoubt()
 		} else {

@@ -100,7 +100,8 @@ func (a *Attempt) completeElsewhere(r Result, cause error) (Outcome, error) {
 			return a.completedAs(known)
 		}
 		a.report(endKind(r), cause)
-		return Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: known.ReplayLeft}, failureOf(r, cause)
+		out := Outcome{Result: e.result, Stored: true, Attempt: a.number, ReplayLeft: known.ReplayLeft}
+		return out, failureOf(e.result, cause)
 	case errors.Is(err, errReleasedElsewhere) && r.Failed:
 		a.finish()
 		a.report(WorkReleased, errReleasedElsewhere)
@@ -139,9 +140,7 @@ func (e *ending) decide() (Record, error) {
 			return known, e.lossOf(now)
 		}
 		e.offered = true
-		err = e.call(func(ctx context.Context) error {
-			return e.guard.store.Complete(ctx, e.lease, e.result, e.guard.policy.Retention)
-		})
+		err = e.call(func(ctx context.Context) error { return e.save(ctx, &e.result) })
 		if err != nil && !errors.Is(err, ErrLeaseLost) {
 			return Record{}, err
 		}

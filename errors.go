@@ -26,6 +26,9 @@ var (
 	ErrLeaseLost = errors.New("retrysafe: lease lost")
 	// ErrStoreFull is returned when the store has reached its limit and takes no new keys. Nothing was run.
 	ErrStoreFull = errors.New("retrysafe: store is full")
+	// ErrResultTooLarge is returned by a Store that will never take a result or a step of that size. Nothing was changed.
+	// The Guard saves the result without its answer then, as one that is larger than Policy.MaxResult; Step fails.
+	ErrResultTooLarge = errors.New("retrysafe: larger than the store accepts")
 	// ErrStoreFailed is returned when the store failed before it could say whether the key is free. Nothing was run.
 	ErrStoreFailed = errors.New("retrysafe: store failed")
 	// ErrInvalidKey is returned for a key that is empty or too long. See Key.Validate.

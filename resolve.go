@@ -74,7 +74,7 @@ var (
 //
 // Errors:
 //
-//   - ErrInvalidResolution, if a field of r is missing or wrong
+//   - ErrInvalidResolution, if a field of r is missing or wrong, or if the store takes no Result of that size
 //   - ErrKeyUnknown, if the store has no record of the key
 //   - ErrNotAbandoned, with the record that was found, if an attempt's lease runs, if the key has ended or was
 //     released, or if another attempt or person was faster
@@ -189,7 +189,11 @@ func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record
 		// If this fails too, the lease runs out by itself.
 		_ = g.callStore(ctx, func(ctx context.Context) error { return g.store.Extend(ctx, c.Lease, 0) })
 		g.waiting.wake(known.Key)
-		return known, fmt.Errorf("resolve key %s: %w: %w", known.Key, ErrStoreFailed, err)
+		reason := ErrStoreFailed
+		if errors.Is(err, ErrResultTooLarge) {
+			reason = ErrInvalidResolution
+		}
+		return known, fmt.Errorf("resolve key %s: %w: %w", known.Key, reason, err)
 	}
 	g.waiting.wake(known.Key)
 	g.observe(ctx, Event{Kind: KeyResolved, Key: known.Key, Fence: c.Lease.Fence, Attempt: c.Record.Attempt})
@@ -270,7 +274,7 @@ func (g *Guard) saveWithRetries(ctx context.Context, save func(context.Context) 
 		if try > 0 && !g.background.sleep(firstPause<<try) {
 			break
 		}
-		if err = g.callStore(ctx, save); err == nil || errors.Is(err, ErrLeaseLost) {
+		if err = g.callStore(ctx, save); err == nil || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrResultTooLarge) {
 			break
 		}
 	}

@@ -33,7 +33,7 @@ import (
 //     cannot be decoded as T, a step of this name has already run or is running in this attempt, the name begins with
 //     AuditStepPrefix, or ctx is not the one that InTx gives while its transaction is open. run is not called
 //   - an error marked Terminal, if the result cannot be saved at all: it cannot be encoded, or is larger than
-//     Policy.MaxResult
+//     Policy.MaxResult or than the store accepts (ErrResultTooLarge)
 func Step[T any](
 	ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error),
 ) (T, error) {
@@ -229,6 +229,8 @@ func (a *Attempt) checkpoint(s StepResult) error {
 	case errors.Is(err, ErrLeaseLost):
 		a.lose()
 		return fmt.Errorf("save step %q: %w", s.Name, err)
+	case errors.Is(err, ErrResultTooLarge):
+		return Terminal(fmt.Errorf("retrysafe: save step %q, of %d bytes: %w", s.Name, len(s.Data), err))
 	}
 	a.report(SaveFailed, err)
 	return Unknown(fmt.Errorf("retrysafe: save step %q: %w", s.Name, err))

@@ -57,12 +57,16 @@ type Store interface {
 	// Checkpoint saves one step's result under the lease. A later attempt at the same key is handed the saved steps
 	// in the order in which they were saved. If the step's name is already saved, the first result stays.
 	//
-	// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
+	// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and
+	// ErrResultTooLarge for a step that the store will never take.
 	Checkpoint(ctx context.Context, l Lease, s StepResult) error
 
 	// Complete saves the result and ends the attempt. A lease that ran out may still complete, unless another
 	// attempt took over: then nothing is saved and it returns ErrLeaseLost, as it does after Release. When this
 	// lease has already completed, the first result stays, with its retention, and Complete returns nil.
+	//
+	// It returns ErrResultTooLarge for a result that the store will never take, however often it is called. The same
+	// result without Meta and Body is always taken.
 	Complete(ctx context.Context, l Lease, r Result, keep Retention) error
 
 	// Release gives the key up at once, without a result. If no steps were saved, the key is free for any request.

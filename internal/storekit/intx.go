@@ -14,7 +14,8 @@ type Tx interface {
 	// not, with an error that is ErrEndedInside if what was written may have been committed.
 	Intact() error
 	// Complete saves the steps and the result under the lease, and commits. It returns ErrLeaseLost if no row was changed,
-	// also if this lease has completed before: what was written is only good together with this completion.
+	// also if this lease has completed before: what was written is only good together with this completion. After
+	// ErrResultTooLarge, which it returns before it has written anything, it is called again with a smaller result.
 	Complete(l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention) error
 	// Commit commits without a completion.
 	Commit() error
@@ -64,15 +65,15 @@ func InTx[T Tx](
 		}
 		return err
 	}
-	saved := steps()
+	saved, ended := steps(), intact(tx)
 	if !a.Protected() {
-		if err := intact(tx); err != nil {
-			return err
+		if ended != nil {
+			return ended
 		}
 		return tx.Commit()
 	}
 	return control.CompleteIn(s, func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-		err := intact(tx)
+		err := ended
 		if err == nil {
 			err = tx.Complete(l, saved, r, keep)
 		}

@@ -17,7 +17,7 @@ func TestInTxContract(t *testing.T) {
 		execute(t, s, "DROP TABLE IF EXISTS storetest_rows")
 		execute(t, s, "CREATE TABLE storetest_rows (id text) ENGINE = InnoDB")
 		return storetest.TxStore{
-			Store: s,
+			Store: s, TooLarge: s.packet,
 			InTx: func(ctx context.Context, f func(context.Context, func(string) error) error) error {
 				return s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
 					return f(ctx, func(text string) error { _, err := tx.ExecContext(ctx, text); return err })

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // Errors of New, Migrate and a Store. They are wrapped in an error that says what to do; compare with errors.Is.
@@ -61,7 +63,8 @@ func isConnectionError(err error) bool {
 // explain adds to an error of the server what to do about it.
 func explain(err error) error {
 	if errors.Is(err, mysql.ErrPktTooLarge) {
-		return fmt.Errorf("%w; raise max_allowed_packet of the server, and maxAllowedPacket in the data source name", err)
+		return fmt.Errorf("%w: %w; raise max_allowed_packet of the server, and maxAllowedPacket in the data source name",
+			retrysafe.ErrResultTooLarge, err)
 	}
 	switch errorNumber(err) {
 	case noTable, unknownDatabase, noProcedure:
@@ -76,7 +79,7 @@ func explain(err error) error {
 	case rowFormatNeeded:
 		return fmt.Errorf("%w; set binlog_format to ROW or MIXED: InnoDB needs it for READ COMMITTED", err)
 	case packetTooLarge:
-		return fmt.Errorf("%w; raise max_allowed_packet of the server", err)
+		return fmt.Errorf("%w: %w; raise max_allowed_packet of the server", retrysafe.ErrResultTooLarge, err)
 	case changedSinceRead:
 		return fmt.Errorf("%w; a heartbeat has changed the record since the transaction began: nothing remains, so call "+
 			"InTx again, or use a lease three times as long as the transaction, or READ COMMITTED", err)

@@ -3,8 +3,9 @@ package mysqlstore
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // runner is a connection of the Store, or a transaction of the user.
@@ -14,7 +15,7 @@ type runner interface {
 }
 
 // errPacket is the error of a statement that the server would refuse for its length.
-var errPacket = errors.New("mysqlstore: longer than the server's max_allowed_packet")
+var errPacket = fmt.Errorf("mysqlstore: longer than the server's max_allowed_packet: %w", retrysafe.ErrResultTooLarge)
 
 // text fills rows into a statement.
 func (s *Store) text(st *statement, r rows) (string, error) {

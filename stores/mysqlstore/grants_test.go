@@ -31,7 +31,8 @@ func TestContractUnderTheGrants(t *testing.T) {
 			}
 			return openOn(t, openPool(t, app), Options{})
 		},
-		Walks: 6,
+		TooLarge: 16 << 20, // max_allowed_packet
+		Walks:    6,
 	})
 }
 

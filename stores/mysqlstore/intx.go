@@ -90,6 +90,9 @@ func (t *sharedTx) Complete(
 ) error {
 	ctx, cancel := context.WithTimeout(t.end, endTime)
 	defer cancel()
+	if err := t.store.fits(2 * (len(res.Meta) + len(res.Body))); err != nil { // before anything is written
+		return err
+	}
 	digest := l.Key.Digest()
 	locked, err := t.store.lockRows(ctx, t.tx, t.store.sql.lock, rows{{digest[:]}})
 	if err != nil {

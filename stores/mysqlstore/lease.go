@@ -64,8 +64,11 @@ func (r *record) saveSteps(w *writes, steps []retrysafe.StepResult) {
 
 // Complete saves the result and ends the attempt, even if its lease has run out. When this lease has already completed,
 // the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one has
-// released it. An answer with which the statement would be longer than max_allowed_packet is refused.
+// released it, and ErrResultTooLarge for an answer with which the statement would be longer than max_allowed_packet.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	if err := s.fits(len(r.Meta) + len(r.Body)); err != nil { // before it is copied
+		return fmt.Errorf("complete %s: %w", l.Key, err)
+	}
 	r = r.Clone()
 	kept := storekit.NewKeep(keep)
 	values := append(leaseValues(l), int64(r.State()), int64(r.Code), number(r.Omitted),

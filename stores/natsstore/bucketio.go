@@ -94,9 +94,9 @@ func (s *Store) split(ctx context.Context, d retrysafe.Digest, e *entry, ttl tim
 	e.parts.count = uint64((len(content) + s.limit - 1) / s.limit)
 	data = e.packHead(0)
 	if len(data) > s.limit {
-		return nil, fmt.Errorf("the record has %d bytes without its content, and %d fit into a message; raise "+
-			"max_payload, or shorten Retention.Audit, which keeps the %d older records of the key", len(data), s.limit,
-			len(e.older))
+		return nil, fmt.Errorf("%w: the record has %d bytes without its content, and %d fit into a message; raise "+
+			"max_payload, or shorten Retention.Audit, which keeps the %d older records of the key",
+			retrysafe.ErrResultTooLarge, len(data), s.limit, len(e.older))
 	}
 	for i := range e.parts.count {
 		part := content[:min(s.limit, len(content))]

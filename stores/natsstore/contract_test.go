@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
@@ -34,6 +35,7 @@ func runContractOn(t *testing.T, js jetstream.JetStream, again func() jetstream.
 		Reopen: func(*testing.T, retrysafe.Store) retrysafe.Store {
 			return open(t, again(), Options{Bucket: o.Bucket})
 		},
-		Walks: walks,
+		TooLarge: storekit.MaxContent + 1,
+		Walks:    walks,
 	})
 }

@@ -26,8 +26,12 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays. All
 // steps of a record are written again with each of them. The first one after a claim or a heartbeat costs a second
 // round trip, which reads when the lease ends.
-// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
+// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrResultTooLarge
+// for more than 256 MiB, or the bucket's MaxBytes if that is less, or if the names of steps fill a message.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
+	if err := storekit.CheckSize(len(step.Data), s.longest); err != nil {
+		return fmt.Errorf("natsstore: checkpoint %s: %w", l.Key, err)
+	}
 	step = step.Clone()
 	return s.underLease(ctx, "checkpoint", l, true, func(e *entry, now storekit.Instant) (*entry, bool, error) {
 		switch {
@@ -44,8 +48,11 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 
 // Complete saves the result and ends the attempt, even if its lease has run out. When this lease has already
 // completed, the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one
-// has released it.
+// has released it, and ErrResultTooLarge for more than 256 MiB, or the bucket's MaxBytes if that is less.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, res retrysafe.Result, keep retrysafe.Retention) error {
+	if err := storekit.CheckSize(len(res.Meta)+len(res.Body), s.longest); err != nil {
+		return fmt.Errorf("natsstore: complete %s: %w", l.Key, err)
+	}
 	return s.underLease(ctx, "complete", l, false, func(e *entry, now storekit.Instant) (*entry, bool, error) {
 		switch {
 		case e.live(now) && e.State.Ended() && e.ClaimedUnder(l):

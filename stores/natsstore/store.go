@@ -57,6 +57,7 @@ type Store struct {
 	clock      clock
 	replicated bool
 	limit      int // the largest value of an entry
+	longest    int // how many bytes a result or a step may have
 	guess      storekit.Guess
 	leases     leases
 }
@@ -94,6 +95,10 @@ func New(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error)
 	s.limit = int(s.conn.MaxPayload()) - headroom
 	if config.MaxMsgSize > 0 {
 		s.limit = min(s.limit, int(config.MaxMsgSize)-headroom)
+	}
+	s.longest = storekit.MaxContent
+	if config.MaxBytes > 0 {
+		s.longest = int(min(config.MaxBytes, storekit.MaxContent))
 	}
 	if s.limit < headroom {
 		return nil, fmt.Errorf("natsstore: bucket %s: %w: messages may have %d bytes; set max_payload of the server and "+

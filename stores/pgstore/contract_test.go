@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
@@ -36,7 +37,8 @@ func runContract(t *testing.T, url string, o Options, walks int) {
 			}
 			return openAt(t, old.pool.Config().ConnString(), o)
 		},
-		Walks: walks,
+		TooLarge: storekit.MaxContent + 1,
+		Walks:    walks,
 	})
 }
 
@@ -56,7 +58,7 @@ func TestInTxContract(t *testing.T) {
 				execute(t, b.Store, "DROP TABLE IF EXISTS storetest_rows")
 				execute(t, b.Store, "CREATE TABLE storetest_rows (id text)")
 				return storetest.TxStore{
-					Store: b.Store, InTx: b.plainInTx, LoseEnd: w.loseEnd,
+					Store: b.Store, InTx: b.plainInTx, LoseEnd: w.loseEnd, TooLarge: storekit.MaxContent + 1,
 					Rows: func(t *testing.T) int { return value[int](t, b.Store, "SELECT count(*) FROM storetest_rows") },
 				}
 			}})

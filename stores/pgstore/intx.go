@@ -143,6 +143,9 @@ func (t *sharedTx) Complete(
 
 // change runs the statement of a change as a part of the transaction.
 func (t *sharedTx) change(ctx context.Context, c *change) error {
+	if err := storekit.CheckSize(c.size, storekit.MaxContent); err != nil {
+		return err
+	}
 	n, err := t.exec(ctx, t.store.sql.steps[c.step].one, c.values...)
 	if err == nil && n == 0 {
 		return retrysafe.ErrLeaseLost

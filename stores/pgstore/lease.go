@@ -17,7 +17,8 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 }
 
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
-// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
+// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrResultTooLarge
+// for more than 256 MiB.
 //
 // Inside of InTx the step is saved when the transaction commits, and not otherwise.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
@@ -26,12 +27,14 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 
 func newCheckpoint(l retrysafe.Lease, step retrysafe.StepResult) *change {
 	name, data := binary(step.Name), binary(step.Data)
-	return newChange(l, stepCheckpoint, &name, &data)
+	c := newChange(l, stepCheckpoint, &name, &data)
+	c.size = len(data)
+	return c
 }
 
 // Complete saves the result and ends the attempt, even if its lease has run out. When this lease has already completed,
 // the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one has
-// released it.
+// released it, and ErrResultTooLarge for more than 256 MiB.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 	return s.underLease(ctx, "complete", newCompletion(l, r, keep))
 }
@@ -46,6 +49,7 @@ func newCompletion(l retrysafe.Lease, res retrysafe.Result, keep retrysafe.Reten
 	c := newChange(l, stepComplete, &v.state, &v.code, &v.omitted,
 		(*number)(&v.keep.Replay), (*number)(&v.keep.Key), (*number)(&v.keep.Audit), &v.meta, &v.body)
 	c.madeBefore = func(r *record) bool { return r != nil && r.State.Ended() && r.ClaimedUnder(l) }
+	c.size = len(res.Meta) + len(res.Body)
 	return c
 }
 
@@ -58,7 +62,11 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 }
 
 func (s *Store) underLease(ctx context.Context, verb string, c *change) error {
-	if err := s.do(ctx, c); err != nil {
+	err := storekit.CheckSize(c.size, storekit.MaxContent)
+	if err == nil {
+		err = s.do(ctx, c)
+	}
+	if err != nil {
 		return fmt.Errorf("%s %s: %w", verb, c.lease.Key, err)
 	}
 	return nil
@@ -68,6 +76,7 @@ func (s *Store) underLease(ctx context.Context, verb string, c *change) error {
 type change struct {
 	call
 	lease retrysafe.Lease
+	size  int // of a result or a step, in bytes
 	// madeBefore reports whether a change that has touched no row was made by an earlier call whose answer was lost.
 	// It gets the live record of the key, or nil. Without it there is no difference to see, and the lease is lost.
 	madeBefore func(r *record) bool

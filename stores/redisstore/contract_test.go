@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
@@ -18,6 +19,7 @@ func TestContract(t *testing.T) {
 		Reopen: func(t *testing.T, s retrysafe.Store) retrysafe.Store {
 			return openOn(t, connect(t, server.Address()), s.(*Store).options)
 		},
-		Walks: 6,
+		TooLarge: storekit.MaxContent + 1,
+		Walks:    6,
 	})
 }

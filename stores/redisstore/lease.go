@@ -19,8 +19,12 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 }
 
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
-// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
+// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrResultTooLarge
+// for more than 256 MiB, or about the server's proto-max-bulk-len if that is less.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
+	if err := storekit.CheckSize(len(step.Name)+len(step.Data), s.longest); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", l.Key, err)
+	}
 	return s.underLease(ctx, "checkpoint", s.scripts.checkpoint, l, func() []string {
 		return []string{step.Name, string(appendStep(nil, step))}
 	})
@@ -28,8 +32,11 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 
 // Complete saves the result and ends the attempt, even if its lease has run out. When this lease has already
 // completed, the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one
-// has released it.
+// has released it, and ErrResultTooLarge for as much as Checkpoint.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	if err := storekit.CheckSize(len(r.Meta)+len(r.Body), s.longest); err != nil {
+		return fmt.Errorf("complete %s: %w", l.Key, err)
+	}
 	return s.underLease(ctx, "complete", s.scripts.complete, l, func() []string {
 		k := storekit.NewKeep(keep)
 		flags := 0

@@ -20,6 +20,7 @@ const (
 	appendFsync    = "appendfsync"
 	evictionPolicy = "maxmemory-policy"
 	minReplicas    = "min-replicas-to-write"
+	longestValue   = "proto-max-bulk-len"
 )
 
 // master is what a server that takes writes says of itself.
@@ -41,6 +42,15 @@ func (m *master) major() int {
 // evicts reports whether the server is known to delete keys to make room for others.
 func (m *master) evicts() bool {
 	return cmp.Or(m.settings[evictionPolicy], "noeviction") != "noeviction"
+}
+
+// longest is how many bytes of a result or a step the server takes. It breaks the connection for a longer argument.
+func (m *master) longest() int {
+	const rest = 4 << 10 // what a step has beside its content
+	if n, err := strconv.Atoi(m.settings[longestValue]); err == nil {
+		return min(n-rest, storekit.MaxContent)
+	}
+	return storekit.MaxContent
 }
 
 // masters returns the servers that take writes: one, or those of a cluster.
@@ -93,7 +103,7 @@ func readMaster(ctx context.Context, address string, node rueidis.Client) (*mast
 			m.replicas, _ = strconv.Atoi(value)
 		}
 	}
-	get := node.B().ConfigGet().Parameter(appendOnly, appendFsync, evictionPolicy, minReplicas).Build()
+	get := node.B().ConfigGet().Parameter(appendOnly, appendFsync, evictionPolicy, minReplicas, longestValue).Build()
 	m.settings, m.unread = node.Do(ctx, get).AsStrMap()
 	if _, refused := rueidis.IsRedisErr(m.unread); m.unread != nil && !refused {
 		return nil, fmt.Errorf("%s: %w", address, m.unread)

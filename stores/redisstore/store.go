@@ -67,6 +67,7 @@ type Store struct {
 	client  rueidis.Client
 	options Options
 	scripts *scripts
+	longest int // see master
 	watches storekit.Watches
 	topics  topics
 }
@@ -106,7 +107,9 @@ func (s *Store) check(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("redisstore: read the settings of the server: %w", err)
 	}
+	s.longest = storekit.MaxContent
 	for _, m := range masters {
+		s.longest = min(s.longest, m.longest())
 		if m.version != "" && m.major() < 7 {
 			return fmt.Errorf("%w: %s runs version %s", ErrVersion, m.address, m.version)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
@@ -22,7 +23,8 @@ func TestContract(t *testing.T) {
 			}
 			return openAt(t, old.path, old.clock.aged)
 		},
-		Walks: 4, // with -race this driver is slow
+		TooLarge: storekit.MaxContent + 1,
+		Walks:    4, // with -race this driver is slow
 	})
 }
 
@@ -37,7 +39,7 @@ func TestInTxContract(t *testing.T) {
 			t.Fatal(err)
 		}
 		return storetest.TxStore{
-			Store: s,
+			Store: s, TooLarge: storekit.MaxContent + 1,
 			InTx: func(ctx context.Context, f func(context.Context, func(string) error) error) error {
 				return s.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 					return f(ctx, func(text string) error { _, err := tx.ExecContext(ctx, text); return err })

@@ -126,6 +126,9 @@ func (t *sharedTx) Intact() error {
 func (t *sharedTx) Complete(
 	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
 ) error {
+	if err := storekit.CheckSize(len(r.Meta)+len(r.Body), storekit.MaxContent); err != nil {
+		return err
+	}
 	defer t.Rollback()
 	s := t.store
 	c, now := newCompletion(l, r, keep), s.clock.now()

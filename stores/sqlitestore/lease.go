@@ -27,10 +27,14 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 }
 
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
-// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
+// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrResultTooLarge
+// for more than 256 MiB.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
 	if s.writer.heldBy(l) {
 		return fmt.Errorf("checkpoint %s: %w", l.Key, ErrInsideTransaction)
+	}
+	if err := storekit.CheckSize(len(step.Data), storekit.MaxContent); err != nil {
+		return fmt.Errorf("checkpoint %s: %w", l.Key, err)
 	}
 	c := newChange(l)
 	return s.underLease(ctx, "checkpoint", c, func(t *writeTx) error { return c.saveStep(t, t.now, step) })
@@ -60,8 +64,11 @@ func addStep(run runner, r *record, step retrysafe.StepResult) error {
 
 // Complete saves the result and ends the attempt, even if its lease has run out. When this lease has already completed,
 // the first result stays. It returns ErrLeaseLost if another attempt has taken the key over, or if this one has
-// released it.
+// released it, and ErrResultTooLarge for more than 256 MiB.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	if err := storekit.CheckSize(len(r.Meta)+len(r.Body), storekit.MaxContent); err != nil {
+		return fmt.Errorf("complete %s: %w", l.Key, err)
+	}
 	e := newCompletion(l, r, keep)
 	return s.underLease(ctx, "complete", e.change, e.write)
 }

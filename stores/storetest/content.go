@@ -118,6 +118,27 @@ var byteRules = []rule{
 	}},
 }
 
+var tooLargeRules = []rule{
+	{
+		"too-large",
+		"what the store will never take is refused with ErrResultTooLarge and changes nothing; without its content " +
+			"the result is taken", func(k *kit) {
+			l, large := k.take("k"), make([]byte, k.h.TooLarge)
+			for name, err := range map[string]error{
+				"Checkpoint": k.store.Checkpoint(k.ctx, l, retrysafe.StepResult{Name: "a", Data: large}),
+				"Complete":   k.store.Complete(k.ctx, l, retrysafe.Result{Body: large}, keepLonger),
+			} {
+				if !errors.Is(err, retrysafe.ErrResultTooLarge) {
+					k.Errorf("%s: got %v, want ErrResultTooLarge", name, err)
+				}
+			}
+			k.steps(k.acquire("k", by(l.Owner)).Record.Steps)
+			k.must("Complete", k.store.Complete(k.ctx, l, retrysafe.Result{Omitted: true}, keepLonger))
+			equal(k, "omitted", k.find(retrysafe.Done, "k").Result.Omitted, true)
+		},
+	},
+}
+
 // refused expects the error of a context that has ended.
 func (k *kit) refused(method string, err error) {
 	k.Helper()

@@ -25,6 +25,8 @@ type TxStore struct {
 	// makes the store fail in whatever it asks after that, until heal is called. Nil: it cannot be made to, and the rule
 	// about that checks nothing.
 	LoseEnd func(t *testing.T, carriedOut bool) (heal func())
+	// TooLarge is a number of bytes that the store will never take as a result: see Harness.TooLarge.
+	TooLarge int
 	// Rows counts what is committed in the table storetest_rows, which has one column, of text, and is empty at first.
 	Rows func(t *testing.T) int
 }

@@ -21,6 +21,7 @@ import (
 
 // faults are what a broken InTx may do, for each rule that one breaks.
 var faults = map[string]string{
+	"intx-too-large":         "a result that is too large fails the transaction",
 	"intx-commits-both":      "the rows are forgotten",
 	"intx-error":             "the rows are kept after an error",
 	"intx-panic":             "the rows are kept after a panic",
@@ -102,12 +103,15 @@ type txStore struct {
 	lose func(commit func() error) error
 }
 
+// tooLarge is a size that no txStore takes.
+const tooLarge = 1 << 16
+
 func newTxStore(fault string) *txStore {
 	return &txStore{Store: memstore.New(memstore.Options{}), fault: fault}
 }
 
 func (s *txStore) harness() storetest.TxStore {
-	return storetest.TxStore{Store: s, InTx: s.inTx, LoseEnd: s.loseEnd, Rows: func(*testing.T) int {
+	return storetest.TxStore{Store: s, InTx: s.inTx, LoseEnd: s.loseEnd, TooLarge: tooLarge, Rows: func(*testing.T) int {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return s.rows
@@ -252,6 +256,13 @@ func (t *memoryTx) complete(
 	l retrysafe.Lease, steps []retrysafe.StepResult, r retrysafe.Result, keep retrysafe.Retention,
 ) error {
 	ctx, s := context.Background(), t.store
+	switch {
+	case len(r.Body) < tooLarge:
+	case s.fault == "a result that is too large fails the transaction":
+		return errors.New("too large")
+	default:
+		return retrysafe.ErrResultTooLarge
+	}
 	if s.fault == "a lease that has run out is lost" {
 		if found, err := s.Inspect(ctx, l.Key.Digest()); err != nil || len(found) == 0 || found[0].LeaseLeft == 0 {
 			return retrysafe.ErrLeaseLost

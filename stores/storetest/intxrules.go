@@ -356,6 +356,30 @@ func guardRules() []txRule {
 			},
 		},
 		{
+			"intx-too-large",
+			"a result that the store will never take is saved without its content, with the rows", func(k *txKit) {
+				size := k.store.TooLarge
+				if size == 0 {
+					return
+				}
+				k.guard = retrysafe.New(k.store.Store, retrysafe.Options{Policy: retrysafe.Policy{MaxResult: 2 * size}})
+				_, err := k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
+					a.Control().Capture(func() (retrysafe.Result, error) {
+						return retrysafe.Result{Body: make([]byte, size)}, nil
+					})
+					return k.store.InTx(ctx, write)
+				})
+				if err != nil {
+					k.Errorf("got %v, want that it completes", err)
+				}
+				k.rows(1)
+				ran, err := k.do("k", k.writeInTx)
+				if ran || !errors.Is(err, retrysafe.ErrNotReplayable) {
+					k.Errorf("ran %v, got %v; want that it is done, without an answer", ran, err)
+				}
+			},
+		},
+		{
 			"intx-storm",
 			"of many transactions under few keys each key's commits once, and no other caller sees an error", func(k *txKit) {
 				const keys, callers = 8, 5

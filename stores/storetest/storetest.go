@@ -35,6 +35,10 @@ type Harness struct {
 	// Nil: the store does not outlive its process, and the rules for durability do not run.
 	Reopen func(t *testing.T, s retrysafe.Store) retrysafe.Store
 
+	// TooLarge is a number of bytes that the store will never take as a result, nor as a step. The rule about that makes
+	// a slice of so many zeros, which costs little as long as nothing reads it. 0: the store takes any.
+	TooLarge int
+
 	// Walks is how many random walks, each from a seed of its own, are compared with the model. Default 20.
 	Walks int
 }
@@ -77,6 +81,9 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 		retentionRules, expiryRules, byteRules, contextRules, concurrencyRules,
 	} {
 		rules = append(rules, table...)
+	}
+	if h.TooLarge > 0 {
+		rules = append(rules, tooLargeRules...)
 	}
 	if _, ok := s.(retrysafe.Sweeper); ok {
 		rules = append(rules, sweeperRules...)
