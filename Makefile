@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo licenses pack release test-newest clean languages
+.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo licenses pack release test-newest clean languages install
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -91,6 +91,9 @@ proto: ## generate code from the .proto files of tests and examples (needs proto
 
 demo: ## watch one charge happen although twenty clients retry it
 	go run ./cmd/retrysafe demo
+
+install: ## install the command from this checkout, with the commit in its version
+	go install -ldflags '-X $(ROOT)/cmd/retrysafe/internal/cli.commit=$(shell git describe --always --dirty)' ./cmd/retrysafe
 
 licenses: ## write cmd/retrysafe/licenses.txt after a change of dependencies
 	go run ./internal/release licenses

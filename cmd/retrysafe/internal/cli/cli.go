@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 )
 
 // What the process exits with.
@@ -57,11 +58,14 @@ func Exit(err error, stderr io.Writer) int {
 // PrintJSON prints v as a line of JSON.
 func PrintJSON(w io.Writer, v any) error { return json.NewEncoder(w).Encode(v) }
 
-// Version is the version that the module system or the build has given to this program.
+// commit is set by make install, because the go command stamps no commit into what it builds in a workspace.
+var commit string
+
+// Version is the version that the module system has given to this program, with the commit if make install built it.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(unknown)"
 	}
-	return info.Main.Version
+	return strings.TrimSpace(info.Main.Version + " " + commit)
 }

@@ -78,7 +78,7 @@ func tryStore(ctx context.Context, r storeurl.Ref) (found string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, closeStore()) }()
-	return "takes keys", newHealth(store).tryStore(ctx)
+	return "takes keys", takesKeys(ctx, store)
 }
 
 // try fetches the keys for tokens. Other scopes need nothing.

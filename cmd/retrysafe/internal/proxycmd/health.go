@@ -2,6 +2,7 @@ package proxycmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,10 +14,10 @@ import (
 
 // health serves /healthz and /readyz.
 type health struct {
-	store    retrysafe.Store
 	draining atomic.Bool
 
 	mu      sync.Mutex
+	store   retrysafe.Store // nil: not open yet
 	checked time.Time
 	result  error
 }
@@ -27,7 +28,12 @@ const (
 	checkLease   = 10 * time.Second
 )
 
-func newHealth(store retrysafe.Store) *health { return &health{store: store} }
+// opened says that the store is open. Until then the process is not ready.
+func (h *health) opened(store retrysafe.Store) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.store = store
+}
 
 func (h *health) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -52,21 +58,25 @@ func (h *health) ready(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
-// check claims a key in the store and releases it, as requests do.
+// check asks the store, unless it has just been asked.
 func (h *health) check(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.store == nil {
+		return errors.New("it is not open yet; the log says why")
+	}
 	if time.Since(h.checked) < checkEvery {
 		return h.result
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), checkTimeout)
 	defer stop()
-	h.result, h.checked = h.tryStore(ctx), time.Now()
+	h.result, h.checked = takesKeys(ctx, h.store), time.Now()
 	return h.result
 }
 
-func (h *health) tryStore(ctx context.Context) error {
-	claim, err := h.store.Claim(ctx, retrysafe.ClaimParams{
+// takesKeys claims a key in a store and releases it, as requests do.
+func takesKeys(ctx context.Context, store retrysafe.Store) error {
+	claim, err := store.Claim(ctx, retrysafe.ClaimParams{
 		Key:   retrysafe.Key{Scope: "retrysafe readiness", ID: retrysafe.NewOwner().String()},
 		Owner: retrysafe.NewOwner(),
 		Lease: checkLease,
@@ -75,5 +85,5 @@ func (h *health) tryStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return h.store.Release(ctx, claim.Lease)
+	return store.Release(ctx, claim.Lease)
 }

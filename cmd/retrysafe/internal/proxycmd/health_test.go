@@ -35,11 +35,15 @@ func (h *health) get(path string) (int, string) {
 	return w.Code, w.Body.String()
 }
 
-// Seen to fail with the release in tryStore taken out, and with the pause in check taken out.
+// Seen to fail with the release in takesKeys taken out, and with the pause in check taken out.
 func TestReadinessAsksTheStoreNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &sick{Store: memstore.New(memstore.Options{})}
-		h := newHealth(store)
+		h := &health{}
+		code, text := h.get("/readyz")
+		clitest.Want(t, "ready before the store is open", code, 503)
+		clitest.WantText(t, "text", text, "not open yet")
+		h.opened(store)
 		for range 10 {
 			code, _ := h.get("/readyz")
 			clitest.Want(t, "ready", code, 200)
@@ -50,7 +54,7 @@ func TestReadinessAsksTheStoreNowAndThen(t *testing.T) {
 
 		store.err = errors.New("disk full")
 		time.Sleep(checkEvery)
-		code, text := h.get("/readyz")
+		code, text = h.get("/readyz")
 		clitest.Want(t, "ready without a store", code, 503)
 		clitest.WantText(t, "text", text, "disk full")
 		code, _ = h.get("/healthz")

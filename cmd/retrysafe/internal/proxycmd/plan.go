@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
@@ -92,7 +93,12 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	if err != nil {
 		return fmt.Errorf("scope %s: %w", p.scope.scope, err)
 	}
-	store, closeStore, err := p.store.Open(ctx)
+	s := &service{plan: p, log: log, failed: make(chan error, 2)}
+	if err := s.listenForAdmin(); err != nil {
+		return err
+	}
+	defer s.close()
+	store, closeStore, err := p.openStore(ctx, log)
 	if err != nil {
 		return err
 	}
@@ -116,6 +122,31 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	}
 	stopKeys := p.serveKeys(log, store, seen.observer)
 	defer stopKeys()
-	s := &service{plan: p, log: log, guard: guard, handler: handler, health: newHealth(store), metrics: seen.metrics}
+	s.guard, s.handler = guard, handler
+	if seen.metrics != nil {
+		s.metrics.Store(&seen.metrics)
+	}
+	s.health.opened(store)
 	return s.serve(ctx)
+}
+
+// storePatience is how long a proxy that starts waits for the store's server, which may be starting too.
+const storePatience = time.Minute
+
+// openStore opens the store. It tries again for storePatience if the store's server cannot be reached.
+func (p *plan) openStore(ctx context.Context, log *slog.Logger) (retrysafe.Store, func() error, error) {
+	giveUp := time.Now().Add(storePatience)
+	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		store, closeStore, err := p.store.Open(ctx)
+		if err == nil || !storeurl.IsUnreachable(err) || time.Until(giveUp) < pause {
+			return store, closeStore, err
+		}
+		log.Warn("the store cannot be reached; trying again", "error", err, "in", pause.String(),
+			"until", giveUp.Format(time.RFC3339))
+		select {
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }

@@ -82,7 +82,7 @@ func TestAnOrderlyEndFinishesWhatNobodyWaitsFor(t *testing.T) {
 	clitest.WaitFor(t, up.Began, "the operation to run")
 	leave()
 	<-left
-	p.Signal(syscall.SIGINT)
+	p.Signal(syscall.SIGHUP) // a terminal is closed
 	p.Line("shutting down")
 	close(up.GoOn)
 	clitest.Want(t, "exit code", p.Exit(), cli.ExitOK)

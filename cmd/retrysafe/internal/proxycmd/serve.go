@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/retrysafe/retrysafe"
@@ -22,25 +23,27 @@ type service struct {
 	log     *slog.Logger
 	guard   *retrysafe.Guard
 	handler *proxy.Proxy
-	health  *health
-	metrics http.Handler // nil: none
+	health  health
+	metrics atomic.Pointer[http.Handler] // nil: none, or not yet
 
 	public, admin *http.Server
+	adminAddress  string
+	failed        chan error // what ended a server
 }
 
-// serve listens until the context ends or a signal arrives, and then shuts down.
+// serve listens until the context ends or a signal arrives, and then shuts down. A closed terminal (SIGHUP) is no reason
+// to cut operations off.
 func (s *service) serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 
-	failed := make(chan error, 2)
-	if err := s.listen(failed); err != nil {
+	if err := s.listen(); err != nil {
 		s.close()
 		return err
 	}
 	select {
-	case err := <-failed:
+	case err := <-s.failed:
 		s.close()
 		return err
 	case received := <-signals:
@@ -52,29 +55,33 @@ func (s *service) serve(ctx context.Context) error {
 	return s.shutdown(signals)
 }
 
-// listen starts both servers. Errors that end one of them later come through failed.
-func (s *service) listen(failed chan<- error) error {
+// listenForAdmin starts the server for health checks and metrics. It serves before the store is open.
+func (s *service) listenForAdmin() error {
+	if !s.config.Admin.Set {
+		return nil
+	}
+	listener, err := net.Listen("tcp", s.config.Admin.Value)
+	if err != nil {
+		return fmt.Errorf("listen for --admin: %w", err)
+	}
+	s.adminAddress = listener.Addr().String()
+	s.admin = &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: s.config.Limits.HeaderTimeout.Value}
+	go func() { s.failed <- ended(s.admin.Serve(listener)) }()
+	return nil
+}
+
+// listen starts the server for requests.
+func (s *service) listen() error {
 	listener, err := net.Listen("tcp", s.config.Listen.Value)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	s.public = s.newServer(s.handler)
-	admin := ""
-	if s.config.Admin.Set {
-		l, err := net.Listen("tcp", s.config.Admin.Value)
-		if err != nil {
-			listener.Close()
-			return fmt.Errorf("listen for --admin: %w", err)
-		}
-		admin = l.Addr().String()
-		s.admin = &http.Server{Handler: s.adminHandler(), ReadHeaderTimeout: s.config.Limits.HeaderTimeout.Value}
-		go func() { failed <- ended(s.admin.Serve(l)) }()
-	}
-	go func() { failed <- ended(s.serveOn(listener)) }()
+	go func() { s.failed <- ended(s.serveOn(listener)) }()
 	s.log.Info("listening",
 		"address", listener.Addr().String(),
 		"tls", s.tls != nil,
-		"admin", admin,
+		"admin", s.adminAddress,
 		"upstream", s.config.Upstream.URL.Value.String(),
 		"store", s.store.Name,
 		"scope", s.config.Scope.Value,
@@ -88,8 +95,14 @@ func (s *service) listen(failed chan<- error) error {
 func (s *service) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health.handler())
-	if s.metrics != nil {
-		mux.Handle("GET /metrics", s.metrics)
+	if s.config.Metrics.Value {
+		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+			if metrics := s.metrics.Load(); metrics != nil {
+				(*metrics).ServeHTTP(w, r)
+				return
+			}
+			http.Error(w, "the store is not open yet", http.StatusServiceUnavailable)
+		})
 	}
 	return mux
 }
@@ -157,5 +170,7 @@ func (s *service) close() {
 			server.Close()
 		}
 	}
-	s.handler.CloseIdleConnections()
+	if s.handler != nil {
+		s.handler.CloseIdleConnections()
+	}
 }

@@ -26,13 +26,22 @@ func (p *Postgres) Explain(err error) error {
 		return fmt.Errorf("store %s: schema %q was migrated by a newer retrysafe; use that version here too", p.Name,
 			p.Schema)
 	case errors.As(err, &connect):
-		return fmt.Errorf("store %s: cannot connect: %s", p.Name, p.connectProblem(err))
+		return &reworded{fmt.Sprintf("store %s: cannot connect: %s", p.Name, p.connectProblem(err)), err}
 	case errors.As(err, &server) && server.Code == insufficientRights:
 		return fmt.Errorf("store %s: %w; or let the owner of the schema run: retrysafe migrate up --store URL --role %s",
 			p.Name, err, p.pool.ConnConfig.User)
 	}
 	return fmt.Errorf("store %s: %w", p.Name, err)
 }
+
+// reworded is an error with another text.
+type reworded struct {
+	text  string
+	cause error
+}
+
+func (e *reworded) Error() string { return e.text }
+func (e *reworded) Unwrap() error { return e.cause }
 
 // SQLSTATEs of refused connections.
 const (
