@@ -90,6 +90,9 @@ func newKit(t *testing.T, upstream string, changes ...change) *kit {
 }
 
 func (k *kit) Observe(_ context.Context, r proxy.Event) {
+	if r.Begun {
+		return
+	}
 	k.mu.Lock()
 	k.events = append(k.events, r)
 	k.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
-// Observer is told what became of each request with a key, after it was answered. It is called by many goroutines at
-// once and must not block.
+// Observer is told when a request with a key is forwarded, and, after it was answered, what became of it. It is called by
+// many goroutines at once and must not block.
 type Observer interface {
 	Observe(ctx context.Context, e Event)
 }
@@ -27,6 +27,9 @@ func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 // Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the
 // key nor anything else that the client sent, apart from the method.
 type Event struct {
+	// Begun says that an attempt begins, and nothing became of it yet. If the process is killed, this is the last event of
+	// the request. Status, Took and Err are zero.
+	Begun bool
 	// Kind is that of the Guard's last event about the request. 0: it was refused before a key was found.
 	Kind   retrysafe.EventKind
 	Method string
@@ -48,8 +51,16 @@ type Event struct {
 
 // logEvents adds the Guard's events to the log entry of the request that they are about.
 func logEvents(ctx context.Context, e retrysafe.Event) {
-	if entry := logEntryOf(ctx); entry != nil {
-		entry.add(e)
+	entry := logEntryOf(ctx)
+	if entry == nil {
+		return
+	}
+	entry.add(e)
+	if (e.Kind == retrysafe.AttemptStarted || e.Kind == retrysafe.AttemptResumed) && entry.route.observer != nil {
+		entry.route.observer.Observe(ctx, Event{
+			Begun: true, Kind: e.Kind, Method: entry.holder.request.Method, Route: entry.route.pattern, Key: e.Key.Digest(),
+			Attempt: e.Attempt,
+		})
 	}
 }
 
@@ -62,6 +73,7 @@ type logEntry struct {
 	fetched fetchedBody
 	patient patientWriter
 	holder  *holder
+	route   *routeHandler
 	caller  string // the key's; empty: unknown, or all callers share one scope
 	charged bool   // to the caller's quota of keys
 

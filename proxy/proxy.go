@@ -32,7 +32,7 @@ type Options struct {
 	// PublicURL is how clients reach the proxy, such as "https://api.example.com". The types of problems are links to
 	// its policy page. Default: the links are relative.
 	PublicURL string
-	// Observer is told what became of each request with a key, after it was answered. Default: none.
+	// Observer is told when a request with a key is forwarded, and what became of it. Default: none.
 	Observer Observer
 	// ErrorLog gets the messages of net/http's ReverseProxy about broken connections. Default: they are discarded.
 	ErrorLog *log.Logger

@@ -21,12 +21,21 @@ import (
 func (r Route) version() string {
 	switch {
 	case r.HTTP.CompletedElsewhere:
-		return strings.TrimPrefix(r.HTTP.FingerprintVersion+"-complete-upstream", "-")
+		return strings.TrimPrefix(r.HTTP.FingerprintVersion+completedUpstream, "-")
 	case r.UpstreamKey == "":
 		return r.HTTP.FingerprintVersion
 	}
 	header := sha256.Sum256([]byte(http.CanonicalHeaderKey(r.UpstreamKey)))
 	return strings.TrimPrefix(fmt.Sprintf("%s-upstream-key-%x", r.HTTP.FingerprintVersion, header[:4]), "-")
+}
+
+// completedUpstream ends the version of requests whose upstream completes the keys.
+const completedUpstream = "-complete-upstream"
+
+// IsCompletedUpstream reports whether a record's fingerprint was made by a route with HTTP.CompletedElsewhere. If such a
+// record was abandoned, the upstream has not committed, and a retry runs the operation.
+func IsCompletedUpstream(f retrysafe.Fingerprint) bool {
+	return strings.HasSuffix("-"+httpsafe.FingerprintVersionOf(f), completedUpstream)
 }
 
 var errSentOtherwise = errors.New("proxy: the request is not sent again: the first one did not carry the key that " +

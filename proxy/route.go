@@ -125,7 +125,7 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serveKeyed serves a request that seems to have a key, and tells the observer what became of it.
 func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 	began := time.Now()
-	entry := &logEntry{Context: r.Context(), holder: hold}
+	entry := &logEntry{Context: r.Context(), holder: hold, route: h}
 	defer func() { // after a panic too, which is how a connection is cut
 		e, ok := entry.event(r, h.pattern, began)
 		h.settle(entry, e.Kind)

@@ -31,14 +31,17 @@ type Keys interface {
 	Purge(ctx context.Context, d Decision) (Purged, error)
 }
 
-// States of a record as operators see it: a pending record is in flight or abandoned.
+// States of a record as operators see it. A pending record is in flight, or its lease has run out: then it is abandoned,
+// or, if the service behind the proxy completes such keys in its own transaction, uncommitted. The retry of an
+// uncommitted key runs the operation, so that no operator has to decide.
 const (
-	Abandoned = "abandoned"
-	InFlight  = "in-flight"
-	Released  = "released"
-	Succeeded = "succeeded"
-	Failed    = "failed"
-	All       = "all" // only in a Query
+	Abandoned   = "abandoned"
+	Uncommitted = "uncommitted"
+	InFlight    = "in-flight"
+	Released    = "released"
+	Succeeded   = "succeeded"
+	Failed      = "failed"
+	All         = "all" // only in a Query
 )
 
 // Query selects records.
@@ -66,7 +69,10 @@ type Page struct {
 
 // Look names the key to show.
 type Look struct {
-	Digest string `json:"digest"`
+	// Key is a digest, in one of the forms of ParseDigest, or else the key that the client sent.
+	Key string `json:"key"`
+	// Scope is that of the client's key; nil: every record is read to find it.
+	Scope *string `json:"scope,omitempty"`
 	// Answer asks for the stored answer itself, and not only for its size.
 	Answer bool `json:"answer,omitempty"`
 }
@@ -130,6 +136,8 @@ type Step struct {
 // Answer is how the work ended.
 type Answer struct {
 	Code int `json:"code"`
+	// Closed: an operator has decided that the operation did not run and will not run under this key. There is no code.
+	Closed bool `json:"closed,omitempty"`
 	// Omitted: the work has run, and its answer was not kept.
 	Omitted bool `json:"omitted,omitempty"`
 	Bytes   int  `json:"bytes"`

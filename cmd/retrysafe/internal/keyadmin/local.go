@@ -3,12 +3,14 @@ package keyadmin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // Local works on a store that this process has open.
@@ -63,22 +65,79 @@ func (l Local) count(ctx context.Context) map[string]int64 {
 
 // Show implements Keys.
 func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
-	digest, err := ParseDigest(look.Digest)
+	found, err := l.find(ctx, look)
 	if err != nil {
 		return nil, err
-	}
-	found, err := l.Store.Inspect(ctx, digest)
-	if err != nil {
-		return nil, err
-	}
-	if len(found) == 0 {
-		return nil, noKey(digest)
 	}
 	records := make([]Record, len(found))
 	for i, r := range found {
 		records[i] = detailed(r, look.Answer)
 	}
 	return records, nil
+}
+
+// find returns the records of a key. A client's key may look like a digest: many are UUIDs.
+func (l Local) find(ctx context.Context, look Look) ([]retrysafe.Record, error) {
+	digest, err := ParseDigest(look.Key)
+	isDigest := err == nil
+	switch {
+	case look.Scope != nil:
+		digest = retrysafe.Key{Scope: *look.Scope, ID: look.Key}.Digest()
+	case !isDigest:
+		if digest, err = l.search(ctx, look.Key); err != nil {
+			return nil, err
+		}
+	}
+	found, err := l.Store.Inspect(ctx, digest)
+	if err == nil && len(found) == 0 && isDigest && look.Scope == nil {
+		if digest, err = l.search(ctx, look.Key); err == nil {
+			found, err = l.Store.Inspect(ctx, digest)
+		}
+	}
+	if err == nil && len(found) == 0 {
+		err = noSuchKey()
+	}
+	return found, err
+}
+
+// search reads every record to find the digest of a key that clients have sent.
+func (l Local) search(ctx context.Context, id string) (retrysafe.Digest, error) {
+	owners := map[retrysafe.Digest]string{}
+	for p := (retrysafe.ListParams{Limit: pageSize}); ; {
+		page, err := l.Store.List(ctx, p)
+		if err != nil {
+			return retrysafe.Digest{}, err
+		}
+		for _, r := range page {
+			if r.Key.ID == id {
+				owners[r.Key.Digest()] = r.Key.Scope
+			}
+		}
+		if len(page) < pageSize {
+			break
+		}
+		p.Before = page[len(page)-1].FirstFence
+	}
+	if len(owners) > 1 {
+		return retrysafe.Digest{}, &Error{
+			Code: CodeInvalid,
+			Message: fmt.Sprintf("%d callers have used this key; name one with --scope: %q", len(owners),
+				slices.Sorted(maps.Values(owners))),
+		}
+	}
+	for digest := range owners {
+		return digest, nil
+	}
+	return retrysafe.Digest{}, noSuchKey()
+}
+
+// noSuchKey does not repeat the key, which is a secret of the client.
+func noSuchKey() error {
+	return &Error{
+		Code: CodeNoKey,
+		Message: "the store has no record of this key, neither as a digest nor as a client's key: it was never claimed in " +
+			"this store, or its retention has ended",
+	}
 }
 
 // ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…), or with the
@@ -90,7 +149,7 @@ func ParseDigest(text string) (retrysafe.Digest, error) {
 		return d, &Error{
 			Code: CodeInvalid,
 			Message: "not the digest of a key: write the 32 hex digits that the log has as key=… and a refusal " +
-				"as instance, not the Idempotency-Key itself",
+				"as instance, not the Idempotency-Key itself; retrysafe keys show finds it by that",
 		}
 	}
 	return d, nil
@@ -98,7 +157,7 @@ func ParseDigest(text string) (retrysafe.Digest, error) {
 
 // storedStates are the states in which a store has the records of a Query.State; 0 is any.
 var storedStates = map[string]retrysafe.State{
-	All: 0, Abandoned: retrysafe.Pending, InFlight: retrysafe.Pending,
+	All: 0, Abandoned: retrysafe.Pending, Uncommitted: retrysafe.Pending, InFlight: retrysafe.Pending,
 	Released: retrysafe.Released, Succeeded: retrysafe.Succeeded, Failed: retrysafe.Failed,
 }
 
@@ -106,6 +165,8 @@ func stateOf(r retrysafe.Record) string {
 	switch {
 	case r.State == retrysafe.Pending && r.LeaseLeft > 0:
 		return InFlight
+	case r.State == retrysafe.Pending && proxy.IsCompletedUpstream(r.Fingerprint):
+		return Uncommitted
 	case r.State == retrysafe.Pending:
 		return Abandoned
 	}
@@ -138,6 +199,9 @@ func detailed(r retrysafe.Record, withAnswer bool) Record {
 
 func answerOf(r retrysafe.Result, whole bool) *Answer {
 	a := &Answer{Code: r.Code, Omitted: r.Omitted, Bytes: len(r.Body)}
+	if f := r.Failure(); f != nil && f.Resolved {
+		a.Code, a.Closed = 0, true
+	}
 	if !whole {
 		return a
 	}

@@ -38,7 +38,7 @@ func showAt(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	_, err = r.Show(context.Background(), Look{Digest: strings.Repeat("0", 32)})
+	_, err = r.Show(context.Background(), Look{Key: strings.Repeat("0", 32)})
 	if told := (*Error)(nil); !errors.As(err, &told) || told.Code != CodeNoKey {
 		t.Errorf("got %v, want %s", err, CodeNoKey)
 	}

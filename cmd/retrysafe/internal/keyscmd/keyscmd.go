@@ -36,9 +36,11 @@ Examples:
 
     retrysafe keys list --store keys.db
     retrysafe keys show 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db
+    retrysafe keys show order-17 --store keys.db     # the key that the client sent
     retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
 
-DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance.
+DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance. With the key that
+the client sent, keys show finds the digest; it reads every record for that, unless --scope is given.
 
 A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the
 file (keys.db.admin) that only the user who runs the proxy, and root, may open. Servers are used directly,

@@ -13,7 +13,7 @@ import (
 
 type listCmd struct {
 	storeFlags
-	State     string        `placeholder:"STATE" enum:"abandoned,in-flight,released,succeeded,failed,all" default:"abandoned" help:"abandoned (the outcome is unknown), in-flight, released, succeeded, failed or all. Default abandoned."`
+	State     string        `placeholder:"STATE" enum:"abandoned,uncommitted,in-flight,released,succeeded,failed,all" default:"abandoned" help:"abandoned (the outcome is unknown), uncommitted (the next retry runs it), in-flight, released, succeeded, failed or all. Default abandoned."`
 	Scope     *string       `placeholder:"SCOPE" help:"Only keys of this scope, as the list shows it."`
 	OlderThan time.Duration `placeholder:"5m" help:"Only keys that were first claimed at least this long ago."`
 	Limit     cli.Limit     `placeholder:"N" default:"100" help:"List at most this many, the newest first; 0 lists all. Default 100."`

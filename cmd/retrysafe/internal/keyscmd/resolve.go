@@ -20,7 +20,7 @@ import (
 
 // decisionFlags say who decides, and why.
 type decisionFlags struct {
-	Reason string `required:"" placeholder:"TEXT" help:"How you found out, for those who look at the key later. Kept with the key; clients never see it."`
+	Reason string `placeholder:"TEXT" help:"How you found out, for those who look at the key later. Kept with the key; clients never see it."`
 	By     string `placeholder:"NAME" help:"Who decides. Default: your user name and host."`
 	DryRun bool   `name:"dry-run" help:"Check everything, say what would be done, and change nothing."`
 	JSON   bool   `name:"json" help:"Print the result as JSON, an error too."`
@@ -29,7 +29,8 @@ type decisionFlags struct {
 // check refuses what the store would refuse too, before it is opened.
 func (f decisionFlags) check() error {
 	if strings.TrimSpace(f.Reason) == "" {
-		return cli.Refusef("--reason is empty: say how you found out what happened")
+		return cli.Refusef("--reason is missing or empty: say how you found out what happened, as in --reason 'no charge at " +
+			"the bank'; it is kept with the key. See --help")
 	}
 	return nil
 }
@@ -176,6 +177,10 @@ func printResolved(w io.Writer, d keyadmin.Decision, r keyadmin.Record) error {
 	text := "key " + r.Digest
 	if d.DryRun {
 		text = "dry run, nothing was changed. Otherwise: key " + r.Digest
+		if r.State == keyadmin.Uncommitted {
+			text = "nothing has to be decided: the service completes such keys in its own transaction and has not committed " +
+				"this one, so that the next retry runs the operation. A decision would replace what it answers.\n" + text
+		}
 	}
 	free := ""
 	if !d.DryRun {

@@ -17,15 +17,16 @@ import (
 
 type showCmd struct {
 	storeFlags
-	Digest string `arg:"" help:"The key's digest, from the log (key=…), a refusal (instance) or keys list."`
-	Answer bool   `help:"Print the stored answer too. It may hold what only its caller should see."`
-	JSON   bool   `name:"json" help:"Print JSON."`
+	Key    string  `arg:"" help:"The key's digest, from the log (key=…), a refusal (instance) or keys list; or the key that the client sent."`
+	Scope  *string `placeholder:"SCOPE" help:"The scope of the client's key, as keys list shows it. Without it every record is read."`
+	Answer bool    `help:"Print the stored answer too. It may hold what only its caller should see."`
+	JSON   bool    `name:"json" help:"Print JSON."`
 }
 
 // Run shows one key.
 func (c showCmd) Run(s *cli.Streams) error {
 	return c.with(func(ctx context.Context, keys keyadmin.Keys) error {
-		records, err := keys.Show(ctx, keyadmin.Look{Digest: c.Digest, Answer: c.Answer})
+		records, err := keys.Show(ctx, keyadmin.Look{Key: c.Key, Scope: c.Scope, Answer: c.Answer})
 		if err != nil {
 			return err
 		}
@@ -50,8 +51,11 @@ func meaning(r keyadmin.Record) string {
 	case keyadmin.Abandoned:
 		return "the operation started, and whether it completed is unknown; unless the route says otherwise, retries " +
 			"are refused"
+	case keyadmin.Uncommitted:
+		return "the service, which completes such keys in its own transaction, has not committed; the next retry runs the " +
+			"operation, and nobody has to decide"
 	case keyadmin.InFlight:
-		return "an attempt is working on it"
+		return "an attempt is working on it, or its process has ended; retries are told to wait until the lease ends"
 	case keyadmin.Released:
 		return "the next retry of the same request runs the operation"
 	}
@@ -76,7 +80,7 @@ func printKey(w io.Writer, r keyadmin.Record) error {
 	switch r.State {
 	case keyadmin.InFlight:
 		line("lease", "runs for another %s", seconds(r.LeaseLeft))
-	case keyadmin.Abandoned:
+	case keyadmin.Abandoned, keyadmin.Uncommitted:
 		line("lease", "has run out")
 	default:
 		line("ended", "%s ago", seconds(r.Ended))
@@ -123,6 +127,9 @@ func describeEntry(e retrysafe.AuditEntry) string {
 }
 
 func describeAnswer(a keyadmin.Answer) string {
+	if a.Closed {
+		return "closed by an operator: the operation was not executed, and a new key is needed"
+	}
 	text := fmt.Sprintf("code %d, %d bytes", a.Code, a.Bytes)
 	if a.Omitted {
 		text = fmt.Sprintf("code %d, not kept", a.Code)

@@ -20,9 +20,15 @@ func newLogger(format string, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, nil))
 }
 
-// logRequests writes a line for each request with a key. The key appears as its digest only.
+// logRequests writes a line when a request with a key is forwarded, which is the only one if the process is killed, and
+// a line when it was answered. The key appears as its digest only.
 func logRequests(log *slog.Logger, do slog.Attr) proxy.ObserverFunc {
 	return func(ctx context.Context, r proxy.Event) {
+		if r.Begun {
+			log.LogAttrs(ctx, slog.LevelInfo, "forwarded", slog.String("method", r.Method), slog.String("route", r.Route),
+				slog.String("key", r.Key.String()), slog.Int("attempt", r.Attempt))
+			return
+		}
 		attrs := []slog.Attr{
 			slog.String("method", r.Method),
 			slog.String("route", r.Route),
@@ -143,8 +149,9 @@ func logRisks(ctx context.Context, log *slog.Logger, store retrysafe.Store) {
 }
 
 // logUnfinished logs how many keys killed processes have left unfinished. In a store that only this process uses,
-// keys with a running lease are left over too; in a shared store, another process may be working on them.
-func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeurl.Ref) {
+// keys with a running lease are left over too; in a shared store, another process may be working on them. completes says
+// that there are routes whose upstream completes the keys.
+func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeurl.Ref, completes bool) {
 	inspector, ok := indexed(store)
 	if !ok {
 		return
@@ -157,9 +164,12 @@ func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store,
 	case err != nil:
 		log.Info("keys whose outcome is unknown were not counted", "error", err)
 	case stats.Abandoned > 0 || stats.Pending > 0 && ref.Place == nil:
-		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned,
-			"why", "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 "+
-				"until their lease ends",
+		why := "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their " +
+			"lease ends"
+		if completes {
+			why += "; those of routes with complete: upstream are no unknown outcomes, because their next retry runs the operation"
+		}
+		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned, "why", why,
 			whatToDo(ref))
 	}
 }

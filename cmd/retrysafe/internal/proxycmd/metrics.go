@@ -80,6 +80,9 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 
 // request times a request. Routes are those of the configuration, so they are few.
 func (m *metrics) request(ctx context.Context, e proxy.Event) {
+	if e.Begun {
+		return
+	}
 	route := e.Route
 	if route == "" {
 		route = "everything else"

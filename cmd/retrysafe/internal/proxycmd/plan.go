@@ -105,7 +105,7 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	defer func() { err = errors.Join(err, closeStore()) }()
 
 	logRisks(ctx, log, store)
-	logUnfinished(ctx, log, store, p.store) // before requests come
+	logUnfinished(ctx, log, store, p.store, p.config.CompletesUpstream()) // before requests come
 
 	seen, err := p.observe(store, log)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // Whether the API breaks off or the proxy dies: the outcome is unknown, the metric that the alert looks at counts it,
 // and the log says what to do.
 //
-// Seen to fail with the answer to a broken connection kept as a failure, with the records not counted at the start,
+// Seen to fail with the answer to a broken connection kept as a failure, without a line when a request is forwarded, with the records not counted at the start,
 // and with the advice left out of each line.
 func TestUnknownOutcomesOfBothKinds(t *testing.T) {
 	t.Parallel()
@@ -47,6 +47,8 @@ func TestUnknownOutcomesOfBothKinds(t *testing.T) {
 
 	go p.Post("killed", "amount=1", "X-Hold", "1") // dies with the proxy
 	clitest.WaitFor(t, up.Began, "the operation to run")
+	begun := p.Line("forwarded")
+	clitest.Want(t, "method of what was forwarded", begun["method"], any("POST"))
 	p.Signal(syscall.SIGKILL)
 	p.Exit()
 	close(up.GoOn)
@@ -57,6 +59,7 @@ func TestUnknownOutcomesOfBothKinds(t *testing.T) {
 	clitest.Want(t, "status after the kill", p.MustPost("killed", "amount=1", "X-Hold", "1").StatusCode, 500)
 	refused := p.Line("request")
 	clitest.Want(t, "what", refused["what"], any("abandoned_refused"))
+	clitest.Want(t, "key of what was forwarded before the kill", begun["key"], refused["key"])
 	clitest.WantText(t, "advice", refused["do"].(string), page)
 	scrapeOf(p).want(t, map[string]float64{`retrysafe_store_records{state="abandoned"}`: 2})
 	clitest.Want(t, "asked", up.Asked.Load(), 2)
