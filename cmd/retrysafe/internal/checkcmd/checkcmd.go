@@ -31,9 +31,10 @@ import (
 
 // Cmd is the command line of retrysafe check.
 type Cmd struct {
-	Store string        `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path, or the URL of a server."`
-	For   time.Duration `default:"2s" placeholder:"2s" help:"How long each latency is measured, for each number of callers: 100ms to 10m. Default 2s."`
-	JSON  bool          `name:"json" help:"Print the result as JSON."`
+	Store  string        `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: a path, or the URL of a server."`
+	For    time.Duration `default:"2s" placeholder:"2s" help:"How long each latency is measured, for each number of callers: 100ms to 10m. Default 2s."`
+	Strict bool          `help:"Exit with status 1 too if a setting can lose keys, or if the settings cannot be read."`
+	JSON   bool          `name:"json" help:"Print the result as JSON."`
 }
 
 // Help says what is checked, and what it leaves behind.
@@ -53,9 +54,10 @@ Examples:
     retrysafe check --store redis://cache:6379
     retrysafe check --store postgres://app@db/shop --for 10s
     retrysafe check --store keys.db --json
+    retrysafe check --store postgres://app@db/shop --strict    # in a pipeline
 
-The exit status is 0 if the store keeps the contract, whatever its settings may lose, 1 if it does not or
-cannot be reached, 2 if flags are wrong.`
+The exit status is 0 if the store keeps the contract, whatever its settings may lose (unless --strict), 1 if it
+does not or cannot be reached, 2 if flags are wrong.`
 }
 
 const (
@@ -97,6 +99,9 @@ func (c Cmd) Run(s *cli.Streams) (err error) {
 	}
 	if err == nil && r.Failed > 0 {
 		err = fmt.Errorf("store %s breaks %d of the %d rules above: do not use it", ref.Name, r.Failed, len(r.Contract))
+	}
+	if err == nil && c.Strict && (len(r.Settings.Risks) > 0 || r.Settings.Problem != "") {
+		err = fmt.Errorf("store %s has settings that can lose keys, or that cannot be read: see above (--strict)", ref.Name)
 	}
 	return err
 }

@@ -148,12 +148,15 @@ func TestReportOfABrokenStore(t *testing.T) {
 	})
 }
 
-// Seen to fail with the risks not printed, and with another exit code for a store that cannot be read.
+// Seen to fail with the risks not printed, with Strict not looked at, and with another exit code for a store that cannot be read.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	got := clitest.Run(t, "check", "--store=memory:", "--for=100ms")
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	clitest.WantText(t, "output", got.Stdout, "store memory:", "ok      a new key", "RISK    memory", "callers", "\n  16 ")
+	strict := clitest.Run(t, "check", "--store=memory:", "--for=100ms", "--strict")
+	clitest.Want(t, "exit code with --strict", strict.Code, cli.ExitFailed)
+	clitest.WantText(t, "output", strict.Stdout+strict.Stderr, "RISK    memory", "(--strict)")
 
 	got = clitest.Run(t, "check", "--store="+filepath.Join(t.TempDir(), "keys.db"), "--for=100ms", "--json")
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)

@@ -3,6 +3,7 @@
 package proxycmd
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -53,6 +54,25 @@ func TestCheckTriesWhatIsNamed(t *testing.T) {
 	foreign := clitest.Run(t, append(flags, "--upstream="+up.URL)...)
 	clitest.Want(t, "exit code with a file that is no store", foreign.Code, cli.ExitFailed)
 	clitest.WantText(t, "output", foreign.Stderr, "FAILED  store "+keys+": ", "ok      upstream")
+}
+
+// A misspelt variable is not in force, and a proxy in front of itself answers nothing.
+//
+// Seen to fail with each of the two checks taken out: the first says "no upstream", or nothing if the file has one.
+func TestVariablesAndUpstreamsThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	err := checkVariables([]string{"RETRYSAFE_UPSTREM=http://x", "RETRYSAFE_STORE=memory:"})
+	clitest.WantText(t, "error", fmt.Sprint(err), "RETRYSAFE_UPSTREM is unknown", "RETRYSAFE_UPSTREAM?")
+	if err := checkVariables([]string{"RETRYSAFE_UPSTREAM=http://x", "RETRYSAFE_TEST_POSTGRES=x", "UPSTREM="}); err != nil {
+		t.Error(err)
+	}
+	for _, listen := range []string{":8080", "127.0.0.1:8080", "0.0.0.0:8080"} {
+		got := clitest.Run(t, "proxy", "--check", "--offline", "--upstream=http://localhost:8080", "--listen="+listen)
+		clitest.Want(t, "exit code", got.Code, cli.ExitRefused)
+		clitest.WantText(t, "output", got.Stderr, "is this proxy itself")
+	}
+	other := clitest.Run(t, "proxy", "--check", "--offline", "--upstream=http://api.example.com:8080", "--listen=:8080")
+	clitest.Want(t, "exit code for another host", other.Code, cli.ExitOK)
 }
 
 // Where the upstream completes the keys, it must be able to. Seen to fail with CheckCompletion taken out of newPlan.

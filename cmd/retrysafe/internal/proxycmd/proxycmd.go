@@ -15,10 +15,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // Cmd is the command line of retrysafe proxy. Its flags override the file. An empty flag is not set.
@@ -101,7 +107,7 @@ func (p Cmd) Run(s *cli.Streams) error {
 		return cli.Refusef("--offline needs --check: write --check --offline")
 	}
 	c, err := p.configuration()
-	if err != nil {
+	if err = errors.Join(checkVariables(os.Environ()), err); err != nil {
 		return cli.Refuse(err)
 	}
 	plan, err := newPlan(c)
@@ -150,7 +156,41 @@ func (p Cmd) configuration() (*config.Config, error) {
 	if err := c.FillIn(); err != nil {
 		return nil, err
 	}
+	if isSelf(c.Upstream.URL.Value, c.Listen.Value) {
+		return nil, c.Locate(c.Upstream.URL.At, fmt.Errorf("the upstream %s is this proxy itself, which listens at %s: name "+
+			"the service behind it", c.Upstream.URL.Value, c.Listen.Value))
+	}
 	return c, nil
+}
+
+// checkVariables refuses misspelt environment variables: a setting that is not in force would go unnoticed.
+func checkVariables(environ []string) error {
+	var known []string
+	for f := range reflect.TypeFor[Cmd]().Fields() {
+		if name := f.Tag.Get("env"); name != "" {
+			known = append(known, name)
+		}
+	}
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if near := yamlfile.Nearest(name, known); strings.HasPrefix(name, "RETRYSAFE_") && near != "" && near != name {
+			return fmt.Errorf("the environment variable %s is unknown; did you mean %s?", name, near)
+		}
+	}
+	return nil
+}
+
+// isSelf reports whether an upstream is the address at which the proxy listens, on this machine.
+func isSelf(upstream *url.URL, listen string) bool {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || upstream.Port() != port {
+		return false
+	}
+	local := func(host string) bool {
+		ip := net.ParseIP(host)
+		return host == "" || host == "localhost" || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	}
+	return local(host) && local(upstream.Hostname()) || host == upstream.Hostname()
 }
 
 // override puts the flags that are set into c.
