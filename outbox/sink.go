@@ -19,8 +19,9 @@ type Sink interface {
 	// A message without a result, because the slice is too short, is retried.
 	//
 	// Send may send the messages in any order and concurrently: a batch never holds two messages of the same Aggregate.
-	// Each message must carry its Key to the receiver. ctx ends before the relay's lease on the batch expires; messages
-	// not sent by then are retried. Send must not change or keep the batch.
+	// Each message must carry its Key to the receiver. ctx ends before the relay's lease on the batch expires: Send then
+	// returns, with an error, never nil, for each message that the receiver has not accepted. Send must not change or
+	// keep the batch. Package sinktest checks an implementation.
 	Send(ctx context.Context, batch []Delivery) []error
 }
 

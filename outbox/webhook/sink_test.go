@@ -8,10 +8,12 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/outbox/sinktest"
 )
 
 // deliver sends one message to a handler.
@@ -174,4 +176,23 @@ func TestErrorsHideTheURL(t *testing.T) {
 	if err == nil || strings.Contains(err.Error(), "sesame") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Seen to fail with nil for a request that the end of the context had interrupted.
+func TestSinkTellsWhatItHasNotSent(t *testing.T) {
+	var mu sync.Mutex
+	var keys []string
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		keys = append(keys, r.Header.Get(HeaderID))
+	}))
+	defer server.Close()
+	sinktest.Run(t, NewSink(To(server.URL, parse(t, vectorShared)), SinkOptions{AllowHTTP: true, AllowPrivate: true}),
+		func() outbox.Message { return outbox.Message{} },
+		func() []string {
+			mu.Lock()
+			defer mu.Unlock()
+			return keys
+		})
 }

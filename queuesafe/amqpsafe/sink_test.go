@@ -11,6 +11,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/outbox/sinktest"
 	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/queuesafe/amqpsafe"
 )
@@ -201,4 +202,26 @@ func TestNothingIsSentAfterTheContext(t *testing.T) {
 	if n, err := c.QueuePurge(k.queue, false); n != 1 || err != nil {
 		t.Errorf("%d messages were sent, %v", n, err)
 	}
+}
+
+// Seen to fail with the answers of outbox.Each dropped.
+func TestSinkTellsWhatItHasNotSent(t *testing.T) {
+	k := newKit(t)
+	c := k.channel()
+	if _, err := c.QueueDeclare(k.queue, true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	sinktest.Run(t, k.sink(amqpsafe.SinkOptions{}), func() outbox.Message { return outbox.Message{Topic: k.queue} },
+		func() (keys []string) {
+			for {
+				d, ok, err := c.Get(k.queue, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !ok {
+					return keys
+				}
+				keys = append(keys, d.MessageId)
+			}
+		})
 }

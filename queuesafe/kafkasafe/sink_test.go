@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/outbox/sinktest"
 	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/queuesafe/kafkasafe"
 )
@@ -168,4 +169,22 @@ func TestSinkEndsWithItsContext(t *testing.T) {
 	if !errors.Is(answers[0], context.DeadlineExceeded) || answers[1] != nil {
 		t.Errorf("answers: %v", answers)
 	}
+}
+
+// Seen to fail with nil for the records without an answer when the context ends.
+func TestSinkTellsWhatItHasNotSent(t *testing.T) {
+	k := newKit(t, 3)
+	sink, err := k.sink()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := k.newClient(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	sinktest.Run(t, sink, func() outbox.Message { return outbox.Message{Topic: topic} }, func() (keys []string) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		for _, r := range reader.PollFetches(ctx).Records() {
+			keys = append(keys, header(r, queuesafe.KeyHeader))
+		}
+		return keys
+	})
 }

@@ -3,6 +3,8 @@ package natssafe
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -45,13 +47,19 @@ var _ outbox.Sink = (*Sink)(nil)
 // duplicates (two minutes by default), and its header Idempotency-Key, by which receivers recognise later copies.
 //
 // A message that no stream accepts is not sent and will be retried. Errors are permanent for messages that are too
-// large, or whose subject or header names are invalid.
+// large, or whose subject or header names are invalid, and for headers whose names begin with "Nats-": the server takes
+// them for instructions, such as Nats-Rollup, which deletes the earlier messages.
 func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	var options []jetstream.PublishOpt
 	if s.options.Stream != "" {
 		options = append(options, jetstream.WithExpectStream(s.options.Stream))
 	}
 	return outbox.Each(s.options.Parallel, func(ctx context.Context, d outbox.Delivery) error {
+		for name := range d.Header {
+			if strings.HasPrefix(strings.ToLower(name), "nats-") {
+				return outbox.Permanent(fmt.Errorf("natssafe: the header %q would be an instruction to the server", name))
+			}
+		}
 		_, err := s.js.PublishMsg(ctx, s.message(d.Message), options...)
 		return classify(err)
 	}).Send(ctx, batch)

@@ -62,10 +62,16 @@ func (s *Sink) Send(ctx context.Context, batch []outbox.Delivery) []error {
 	for i := range numbers {
 		numbers[i].ID = int64(i)
 	}
-	outbox.Each(parallelBatches, func(ctx context.Context, d outbox.Delivery) error {
-		s.send(ctx, requests[d.ID], answers)
-		return nil
+	failed := outbox.Each(parallelBatches, func(ctx context.Context, d outbox.Delivery) error {
+		return s.send(ctx, requests[d.ID], answers)
 	}).Send(ctx, numbers)
+	for n, err := range failed { // also a request for which there was no time, and send was not called
+		if err != nil {
+			for _, i := range requests[n].at {
+				answers[i] = err
+			}
+		}
+	}
 	return answers
 }
 
@@ -163,19 +169,20 @@ func unsendable(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
 }
 
-func (s *Sink) send(ctx context.Context, r request, answers []error) {
+// send sends a request, and saves SQS's answer to each message. It returns an error if the request has failed.
+func (s *Sink) send(ctx context.Context, r request, answers []error) error {
 	out, err := s.client.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &r.queue, Entries: r.entries})
 	var tooLong *types.BatchRequestTooLong
 	if errors.As(err, &tooLong) && len(r.entries) == 1 {
 		err = outbox.Permanent(err)
 	}
+	if err != nil {
+		return err
+	}
 	for i, e := range r.entries {
-		if err != nil {
-			answers[r.at[i]] = err
-			continue
-		}
 		answers[r.at[i]] = sent(out, aws.ToString(e.Id))
 	}
+	return nil
 }
 
 func sent(out *sqs.SendMessageBatchOutput, id string) error {

@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/retrysafe/retrysafe/outbox"
+	"github.com/retrysafe/retrysafe/outbox/sinktest"
 	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/queuesafe/sqssafe"
 )
@@ -47,6 +49,25 @@ func TestSink(t *testing.T) {
 	if k.Saw(queuesafe.Processed) != 25 || k.Saw(queuesafe.Duplicate) != 25 {
 		t.Errorf("%+v", k.Events())
 	}
+}
+
+// Seen to fail with the answers of outbox.Each dropped: requests for which there was no time counted as accepted.
+func TestSinkTellsWhatItHasNotSent(t *testing.T) {
+	k := newKit(t, "")
+	sinktest.Run(t, sqssafe.NewSink(k.client, sqssafe.SinkOptions{}),
+		func() outbox.Message { return outbox.Message{Topic: k.queue, Body: []byte("paid")} },
+		func() (keys []string) {
+			out, err := k.sender.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
+				QueueUrl: &k.queue, MaxNumberOfMessages: 10, MessageAttributeNames: []string{"All"},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range out.Messages {
+				keys = append(keys, aws.ToString(m.MessageAttributes[queuesafe.KeyHeader].StringValue))
+			}
+			return keys
+		})
 }
 
 func TestSinkSendsToFIFO(t *testing.T) {
