@@ -40,10 +40,10 @@ func one[T any](t *testing.T, pool *pgxpool.Pool, text string, args ...any) (v T
 	return v
 }
 
-// inBlock runs a statement in a transaction block, as a service does.
+// inBlock runs a statement in a transaction block that has written something, as a service does.
 func inBlock(t *testing.T, pool *pgxpool.Pool, text string, args ...any) error {
 	t.Helper()
-	return pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(t.Context(), pool, pgx.TxOptions{BeginQuery: "BEGIN; SELECT pg_current_xact_id()"}, func(tx pgx.Tx) error {
 		_, err := tx.Exec(t.Context(), text, args...)
 		return err
 	})
@@ -69,8 +69,8 @@ func TestServiceMayCallThePublicFunctions(t *testing.T) {
 		return fmt.Sprint(name, " ", n), err
 	})
 	want := []string{
-		"as_json 1", "as_time 1", "child_key 1", "claim 2", "clock 1", "complete 3", "extend 1", "fail 3", "release 1",
-		"save_step 2", "step 1",
+		"as_json 1", "as_time 1", "child_key 1", "claim 2", "clock 1", "complete 3", "extend 1", "fail 3",
+		"hold 1", "release 1", "save_step 2", "step 1",
 	}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("a service may call %v, %v; want %v", got, err, want)
@@ -79,7 +79,7 @@ func TestServiceMayCallThePublicFunctions(t *testing.T) {
 	for _, text := range []string{
 		"SELECT keys.extend($1, '1 minute')", "SELECT keys.save_step($1, 'charge', 'ch_1')",
 		"SELECT keys.step($1, 'charge')", "SELECT keys.child_key($1, 'capture')",
-		"SELECT keys.complete($1, '{}')",
+		"SELECT keys.hold($1), keys.complete($1, '{}')",
 	} {
 		if err := inBlock(t, service, text, lease); err != nil {
 			t.Errorf("%s: %v", text, err)
@@ -137,7 +137,7 @@ func TestServiceMayDoNothingElse(t *testing.T) {
 		"SELECT keys.claim_record('', 'k', '', '1 s', '1 s', false, NULL, NULL, NULL)",
 		"SELECT keys.end_attempt('', '', 3::smallint, 200, false, '', '', 1, 1, 1)",
 		"SELECT keys.end_http('', '', 3::smallint, '', 200, '', '{}', NULL)",
-		"SELECT keys.needs_transaction('x')", "SELECT keys.check_transaction()", "SELECT keys.lease_lost(NULL, '')",
+		"SELECT keys.needs_transaction('x')", "SELECT keys.check_hold()", "SELECT keys.mark_ended(gen_random_uuid(), 1)", "SELECT keys.check_transaction()", "SELECT keys.lease_lost(NULL, '')",
 	)
 	for _, text := range forbidden {
 		err := inBlock(t, service, text)
@@ -236,7 +236,7 @@ func TestServiceCannotBendTheFunctions(t *testing.T) {
 	for _, text := range []string{
 		"SELECT keys.extend($1, '1 minute')", "SELECT keys.save_step($1, 'charge', 'ch_1')",
 		"SELECT keys.step($1, 'charge')", "SELECT keys.child_key($1, 'capture')",
-		"SELECT keys.complete($1, '{}', headers => ARRAY['Location: /17'])",
+		"SELECT keys.hold($1), keys.complete($1, '{}', headers => ARRAY['Location: /17'])",
 	} {
 		err := pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 			_, err := tx.Exec(t.Context(), text, lease)

@@ -25,9 +25,9 @@ type byFunctions struct {
 }
 
 // openFunctions returns a store over the functions of a database that is there.
-func openFunctions(t testing.TB, url string, programs *Store) byFunctions {
+func openFunctions(t testing.TB, url string, hold bool, programs *Store) byFunctions {
 	t.Helper()
-	calls := &sqlfunctions.Store{DB: openSQL(t, url), Schema: programs.options.Schema, Records: true, Results: true}
+	calls := &sqlfunctions.Store{DB: openSQL(t, url), Schema: programs.options.Schema, Records: true, Results: true, Hold: hold}
 	return byFunctions{calls, programs, programs, programs, programs}
 }
 
@@ -93,12 +93,12 @@ func TestSoakFunctionsContract(t *testing.T) {
 			t.Parallel()
 			direct, through := s.place(t)
 			programs := openOn(t, openPool(t, direct), Options{})
-			calls := openFunctions(t, through, programs)
+			calls := openFunctions(t, through, s.bouncer, programs)
 			storetest.Run(t, storetest.Harness{
 				Open: func(t *testing.T) retrysafe.Store { empty(t, programs); return calls },
 				Age:  func(t *testing.T, _ retrysafe.Store, d time.Duration) { age(t, programs, d) },
 				Reopen: func(t *testing.T, _ retrysafe.Store) retrysafe.Store {
-					return openFunctions(t, through, programs)
+					return openFunctions(t, through, s.bouncer, programs)
 				},
 				Walks: 1,
 			})

@@ -26,6 +26,8 @@ type Store struct {
 	// Results has Complete keep every field of a Result. It calls end_attempt for that, which services may not. Otherwise
 	// answers have the code 200 or 422, and no Meta.
 	Results bool
+	// Hold has Complete call hold first, which refuses most of what complete refuses.
+	Hold bool
 	// NoCancel leaves a call running whose context ends, as clients do that cannot cancel a statement. PgBouncer 1.18 ends
 	// itself ("bad client state") if a client is killed after it has sent many requests to cancel.
 	NoCancel bool
@@ -218,7 +220,14 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Res
 		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, "SELECT "+s.Schema+"."+query, args...); err != nil {
+		first := "SELECT pg_current_xact_id(), $1::text" // a transaction that has written
+		if s.Hold {
+			first = "SELECT " + s.Schema + ".hold($1)"
+		}
+		if _, err = tx.ExecContext(ctx, first, l.Token()); err == nil {
+			_, err = tx.ExecContext(ctx, "SELECT "+s.Schema+"."+query, args...)
+		}
+		if err != nil {
 			return errors.Join(err, tx.Rollback())
 		}
 		return tx.Commit()

@@ -4,6 +4,7 @@ GRANT USAGE ON SCHEMA {{schema}} TO {{role}};
 GRANT EXECUTE ON FUNCTION
 	{{schema}}.claim(text, text, bytea, interval, interval, boolean, uuid, interval, interval),
 	{{schema}}.claim(bytea, bytea, bytea, interval, interval, boolean, uuid, interval, interval),
+	{{schema}}.hold(text),
 	{{schema}}.extend(text, interval),
 	{{schema}}.step(text, text),
 	{{schema}}.save_step(text, text, text),
