@@ -35,7 +35,8 @@ func TestRaceForProceduresSeesMutants(t *testing.T) {
 	torturedProcedures().RaceSees(t, "claim that decides before it locks", 300)
 }
 
-// torturedProcedures is a store over the procedures, whose calls have the rights of a service's account alone.
+// torturedProcedures is a store over the procedures, whose calls have the rights of a service's account alone, unless a
+// record is of another request.
 func torturedProcedures() torture.Subject {
 	return torture.Subject{
 		Name: "procedures",
@@ -58,11 +59,14 @@ func torturedProcedures() torture.Subject {
 				return nil, err
 			}
 			s := &serviceStore{Inspector: owner, Sweeper: owner, database: owner.options.Database}
-			if s.service, err = sql.Open("mysql", service); err == nil {
-				s.service.SetMaxOpenConns(6)
-				s.service.SetMaxIdleConns(6)
+			for dsn, pool := range map[string]**sql.DB{service: &s.service, tables: &s.tables} {
+				if *pool, err = sql.Open("mysql", dsn); err != nil {
+					return nil, err
+				}
+				(*pool).SetMaxOpenConns(6)
+				(*pool).SetMaxIdleConns(6)
 			}
-			return s, err
+			return s, nil
 		},
 		Mutants:        slices.Sorted(maps.Keys(procedureMutations())),
 		FencesAreClock: true,
@@ -85,9 +89,9 @@ func procedureMutations() map[string]mutation {
 		"extend without fence and owner":     {"extend", holds, ""},
 		"save_step without fence and owner":  {"save_step", holds, ""},
 		"release without fence and owner":    {"release", holds, ""},
-		"claim that decides before it locks": {"claim", "IF NOT (expired OR", "IF FALSE AND (expired OR"},
-		"fence of a take-over too small":     {"claim", "GREATEST(r_fence + 1, time_read)", "r_fence"},
-		"time of a claim too late":           {"claim", "SET time_read = {{late}};\n\t\t\tSET r_state", "SET time_read = {{late}} + 30000;\n\t\t\tSET r_state"},
+		"claim that decides before it locks": {"claim_record", "IF NOT (expired OR", "IF FALSE AND (expired OR"},
+		"fence of a take-over too small":     {"claim_record", "GREATEST(r_fence + 1, time_read)", "r_fence"},
+		"time of a claim too late":           {"claim_record", "SET time_read = {{late}};\n\t\t\tSET r_state", "SET time_read = {{late}} + 30000;\n\t\t\tSET r_state"},
 	}
 }
 
@@ -98,7 +102,11 @@ func breakProcedure(db *sql.DB, database string, m mutation) error {
 		return err
 	}
 	name, old, instead := inDatabase("{{"+m.procedure+"}}", database), inDatabase(m.old, database), inDatabase(m.instead, database)
-	for _, text := range all[1].statements() {
+	var statements []string
+	for _, migration := range all {
+		statements = append(statements, migration.statements()...)
+	}
+	for _, text := range slices.Backward(statements) {
 		if _, after, is := strings.Cut(text, "CREATE PROCEDURE "+name+" "); is && strings.Contains(after, old) {
 			_, err := db.Exec("CREATE OR REPLACE PROCEDURE " + name + " " + strings.ReplaceAll(after, old, instead))
 			return err

@@ -29,9 +29,11 @@ type serviceStore struct {
 	retrysafe.Sweeper
 	database string
 	service  *sql.DB // of an account that may call the procedures, and nothing else
-	// tables is the pool of the tables' owner. Complete calls the procedure inside of the public one with it, because the
-	// contract has results that are not HTTP's. If it is nil, Complete calls the public one.
+	// tables is the pool of the tables' owner. Claim calls the procedure inside of the public one with it if the record is of
+	// another request, because the contract shows that too.
 	tables *sql.DB
+	// results has Complete do so too, because the contract has results that are not HTTP's.
+	results bool
 }
 
 // openService returns a store over the procedures, whose sessions have these settings.
@@ -41,6 +43,7 @@ func openService(t testing.TB, owner *Store, settings map[string]string) *servic
 		Inspector: owner, Sweeper: owner, database: owner.options.Database,
 		service: openPool(t, serviceAt(t, owner, settings)),
 		tables:  openPool(t, withSettings(t, shared.Get(t).DSN(owner.options.Database), settings)),
+		results: true,
 	}
 	s.service.SetMaxIdleConns(40)
 	return s
@@ -76,9 +79,13 @@ type claimed struct {
 func (c *claimed) heldUp() bool { return c.verdict == "in_flight" && c.leaseLeft.String == "1.000000" }
 
 func callClaim(ctx context.Context, db *sql.DB, database string, scope, id, fingerprint string, options any) (c claimed, err error) {
+	return scanClaim(db.QueryRowContext(ctx, inDatabase("CALL {{claim}} (?, ?, ?, ?)", database),
+		[]byte(scope), []byte(id), []byte(fingerprint), options))
+}
+
+func scanClaim(row *sql.Row) (c claimed, err error) {
 	var state sql.NullString
-	err = db.QueryRowContext(ctx, inDatabase("CALL {{claim}} (?, ?, ?, ?)", database),
-		[]byte(scope), []byte(id), []byte(fingerprint), options).Scan(
+	err = row.Scan(
 		&c.verdict, &c.lease, &c.attempt, &c.code, &c.contentType, &c.headers, &c.body, &c.failed, &c.omitted, &c.leaseLeft,
 		&state, &c.fence, &c.firstFence, &c.fingerprint, &c.steps, &c.meta, &c.age, &c.endedAge, &c.replayLeft, &c.keyLeft,
 		&c.auditLeft)
@@ -113,6 +120,13 @@ func (s *serviceStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (_ re
 	for again := true; again; again = c.heldUp() { // on a busy machine a second may be too short for many claims at once
 		if c, err = callClaim(ctx, s.service, s.database, p.Key.Scope, p.Key.ID, string(p.Fingerprint), options); err != nil {
 			return retrysafe.Claim{}, storeError(ctx, err)
+		}
+		if c.verdict == "mismatch" {
+			c, err = scanClaim(s.tables.QueryRowContext(ctx, inDatabase("CALL {{claim_record}} (?, ?, ?, ?, TRUE)", s.database),
+				[]byte(p.Key.Scope), []byte(p.Key.ID), []byte(p.Fingerprint), options))
+			if err != nil {
+				return retrysafe.Claim{}, storeError(ctx, err)
+			}
 		}
 	}
 	r := retrysafe.Record{
@@ -244,7 +258,7 @@ func (s *serviceStore) Checkpoint(ctx context.Context, l retrysafe.Lease, step r
 
 // Complete implements retrysafe.Store.
 func (s *serviceStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
-	if s.tables == nil {
+	if !s.results {
 		options := fmt.Sprintf(`{"keep": %s}`, seconds(keep.WithDefaults().Replay))
 		return s.call(ctx, s.service, "CALL {{complete}} (?, ?, NULL, ?)", token(l), notNil(r.Body), options)
 	}

@@ -58,7 +58,7 @@ var (
 	}
 	innerProcedures = []string{
 		"hash_key", "read_lease", "lease_lost", "ask_transaction", "check_options", "read_seconds", "make_meta", "read_meta",
-		"end_attempt", "end_http",
+		"end_attempt", "end_http", "claim_record",
 	}
 )
 
