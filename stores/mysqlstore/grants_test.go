@@ -8,13 +8,28 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // An account that has nothing but the grants can do all that the contract asks for.
 func TestContractUnderTheGrants(t *testing.T) {
 	t.Parallel()
-	owner, app := granted(t)
+	owner, app := granted(t, shared.Get(t))
+	runContract(t, owner, app, 6)
+}
+
+// The contract, on a server whose clock is an hour behind those of the clients. Seen to fail with the time of the program
+// in extend.sql in place of the server's.
+func TestContractWithWrongServerClock(t *testing.T) {
+	t.Parallel()
+	owner, app := granted(t, servers.StartMariaDB(t, servers.MariaDBOptions{
+		Env: servers.FakeTime(t, -time.Hour), Settings: shared.Options.Settings,
+	}))
+	runContract(t, owner, app, 1)
+}
+
+func runContract(t *testing.T, owner *Store, app string, walks int) {
 	db := openPool(t, app)
 	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T) retrysafe.Store {
@@ -32,14 +47,14 @@ func TestContractUnderTheGrants(t *testing.T) {
 			return openOn(t, openPool(t, app), Options{})
 		},
 		TooLarge: 16 << 20, // max_allowed_packet
-		Walks:    6,
+		Walks:    walks,
 	})
 }
 
 // granted returns a store of the tables' owner, and the data source name of an account with the grants.
-func granted(t *testing.T) (owner *Store, app string) {
+func granted(t *testing.T, server *servers.MariaDB) (owner *Store, app string) {
 	t.Helper()
-	dsn := shared.Get(t).Database(t)
+	dsn := server.Database(t)
 	role, app := stranger(t, dsn)
 	db := openPool(t, dsn)
 	if _, err := Migrate(t.Context(), db, MigrateOptions{Role: role + "@%"}); err != nil {
@@ -52,7 +67,7 @@ func granted(t *testing.T) (owner *Store, app string) {
 // migrations, and with the limit of 14 days taken out of the procedure.
 func TestGrantsAreNoMore(t *testing.T) {
 	t.Parallel()
-	owner, app := granted(t)
+	owner, app := granted(t, shared.Get(t))
 	db := openPool(t, app)
 	for _, text := range []string{
 		"CREATE TABLE mine (id INT)",

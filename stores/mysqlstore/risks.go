@@ -9,8 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Risks implements retrysafe.RiskReporter. It reads the server's variables and the engines of the tables. It does not know
-// whether a server with a binary log has replicas.
+// Risks implements retrysafe.RiskReporter. It reads the server's variables and the engines of the tables, and, if its account
+// may read the tables of accounts, who has more rights than ServiceGrants. It does not know whether a server with a binary
+// log has replicas.
 func (s *Store) Risks(ctx context.Context) (risks []retrysafe.Risk, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		v, err := s.variables(ctx, c)
@@ -24,6 +25,18 @@ func (s *Store) Risks(ctx context.Context) (risks []retrysafe.Risk, err error) {
 				Setting: "tables with another engine than InnoDB: " + others,
 				Loses:   "Their changes are not rolled back, and a crash loses them.",
 				Remedy:  "Convert them with ALTER TABLE … ENGINE = InnoDB.",
+			})
+		}
+		if err != nil {
+			return err
+		}
+		wide, err := s.wideRights(ctx, c)
+		for _, account := range wide {
+			risks = append(risks, retrysafe.Risk{
+				Setting: "rights of " + account + " to the tables",
+				Loses: "The account calls the procedures as a service does, and can read all answers and leases, as after " +
+					"GRANT ALL ON " + s.options.Database + ".*.",
+				Remedy: "Give Retrysafe a database of its own on this server, or grant the account its own tables one by one.",
 			})
 		}
 		return err
@@ -72,8 +85,12 @@ func (v variables) risks() (risks []retrysafe.Risk) {
 		}
 	}
 	const flush = "innodb_flush_log_at_trx_commit"
+	crashes := "the server or its machine crashes" // 0
+	if v.is(flush, "2") {
+		crashes = "the machine crashes or loses its power" // the operating system has what was committed
+	}
 	add(!v.is(flush, "1", "3"), flush+" = "+v[flush],
-		"If the server or its machine crashes, claims and completions of the last second are lost.",
+		"If "+crashes+", claims and completions of the last second may be lost.",
 		"Set innodb_flush_log_at_trx_commit to 1.")
 	add(v.is("innodb_flush_method", "nosync", "O_DIRECT_NO_FSYNC"), "innodb_flush_method = "+v["innodb_flush_method"],
 		"If the machine loses its power, claims and completions may be lost.", "Set innodb_flush_method to O_DIRECT.")
@@ -106,13 +123,27 @@ func (v variables) risks() (risks []retrysafe.Risk) {
 func (s *Store) engines(ctx context.Context, c *conn) (others string, err error) {
 	text := "SELECT CONCAT(table_name, ' (', engine, ')') FROM information_schema.tables " +
 		"WHERE table_schema = {{database_text}} AND table_name IN ({{tables_text}}) AND engine <> 'InnoDB'"
+	names, err := s.names(ctx, c, text)
+	return strings.Join(names, ", "), err
+}
+
+// wideRights lists the accounts of services that can read the tables. It lists none if the Store's own account may not
+// read who has which rights.
+func (s *Store) wideRights(ctx context.Context, c *conn) (accounts []string, err error) {
+	accounts, err = s.names(ctx, c, sqlFile("wide_rights"))
+	if n := errorNumber(err); n == tableDenied || n == columnDenied {
+		return nil, nil
+	}
+	return accounts, err
+}
+
+func (s *Store) names(ctx context.Context, c *conn, text string) (names []string, err error) {
 	selected, err := c.QueryContext(ctx, inDatabase(text, s.options.Database))
-	var names []string
 	err = readRows(selected, err, func(row *sql.Rows) error {
 		var name string
 		err := row.Scan(&name)
 		names = append(names, name)
 		return err
 	})
-	return strings.Join(names, ", "), err
+	return names, err
 }

@@ -46,6 +46,43 @@ func TestRisks(t *testing.T) {
 	}
 }
 
+// With 2 the operating system has what was committed: only a machine that crashes loses it.
+func TestWhatFlushingLoses(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{"0": "the server or its machine crashes", "2": "the machine crashes or loses its power"} {
+		got := variables{"innodb_flush_log_at_trx_commit": value, "innodb_doublewrite": "ON"}.risks()
+		if len(got) != 1 || !strings.HasPrefix(got[0].Loses, "If "+want) {
+			t.Errorf("%s: %+v, want that it loses something if %s", value, got, want)
+		}
+	}
+}
+
+// The account of a service that can read the tables is named, whatever grant lets it. Seen to fail with each of the three
+// tables taken out of wide_rights.sql.
+func TestWideRightsAreRisks(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, nil)
+	account := "'" + strings.TrimSuffix(value[string](t, &Store{db: s.db, options: s.owner.options}, "SELECT CURRENT_USER()"), "@%") + "'@'%'"
+	named := func() (so bool) {
+		return slices.ContainsFunc(risksOf(t, s.owner), func(r string) bool { return strings.Contains(r, account) })
+	}
+	if named() {
+		t.Error("an account with the service grants is named")
+	}
+	database := s.owner.options.Database
+	for _, on := range []string{"*.*", "`" + database + "`.*", "`" + database[:4] + "%`.*", "{{results}}", "{{records}}"} {
+		execute(t, s.owner, "GRANT SELECT ON "+on+" TO "+account)
+		if !named() {
+			t.Errorf("with SELECT ON %s the account is not named", on)
+		}
+		execute(t, s.owner, "REVOKE SELECT ON "+on+" FROM "+account)
+	}
+	_, app := granted(t, shared.Get(t))
+	if _, err := openOn(t, openPool(t, app), Options{}).Risks(t.Context()); err != nil {
+		t.Errorf("Risks under the grants: %v", err)
+	}
+}
+
 func risksOf(t *testing.T, s *Store) (settings []string) {
 	t.Helper()
 	risks, err := s.Risks(t.Context())
