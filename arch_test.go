@@ -58,7 +58,7 @@ var layers = []layer{
 	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},
 	{folder: "stores/memstore/...", may: []string{".", "internal/storekit"}},
 	{folder: "stores/...", may: []string{".", "internal/storekit"}, thirdParty: true},
-	{folder: "retrysafetest/...", may: []string{".", "internal/storekit", "stores/memstore"}},
+	{folder: "retrysafetest/...", may: []string{".", "internal/storekit", "queuesafe", "stores/memstore"}},
 	{folder: "fingerprint/...", may: []string{"."}},
 
 	{folder: "probe"},

@@ -34,13 +34,15 @@ const (
 // String returns "store", "release" or "unknown".
 func (p AmbiguousPolicy) String() string { return name(int(p), "store", "release", "unknown") }
 
-// Or returns p, or the default under policy if p is zero: AmbiguousUnknown if policy resumes abandoned keys, because
-// work that may be entered again after a crash may be entered again after a server error too, and AmbiguousStore
-// otherwise.
+// Or returns p, or the default under policy if p is zero: AmbiguousStore under Refuse. Work that may be entered again
+// after a crash may be entered again after a server error too: it is AmbiguousUnknown under Rerun and Reconcile, and
+// AmbiguousRelease under RerunTx. What work means by an error without a mark follows the same rule.
 func (p AmbiguousPolicy) Or(policy Policy) AmbiguousPolicy {
 	switch {
 	case p != 0:
 		return p
+	case policy.OnAbandoned.kind == abandonedRerunTx:
+		return AmbiguousRelease
 	case policy.OnAbandoned.Resumes():
 		return AmbiguousUnknown
 	}
@@ -59,4 +61,17 @@ func (p AmbiguousPolicy) Apply(c Class) Class {
 		return ClassUnknown
 	}
 	return ClassStore
+}
+
+// classOf returns the class of an error that the work returned. An error without a mark is ambiguous; if the Guard has
+// ended the work's context before, as after Policy.Timeout, most likely the work was interrupted.
+func (a *Attempt) classOf(err error) Class {
+	class, _ := markOf(err)
+	switch {
+	case class != 0:
+		return class
+	case a.Err() != nil:
+		return ClassUnknown
+	}
+	return AmbiguousPolicy(0).Or(a.guard.policy).Apply(ClassAmbiguous)
 }

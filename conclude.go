@@ -30,15 +30,16 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	if saved != nil {
 		return a.concluded(*saved)
 	}
-	kind, code := markOf(err)
-	switch {
-	case err == nil:
+	if err == nil {
 		return a.complete(r, nil)
-	case kind == retryable && !inDoubt:
+	}
+	switch class := a.classOf(err); {
+	case class == ClassRelease && !inDoubt:
 		return a.release(err)
-	case kind == retryable, kind == unknown:
+	case class == ClassRelease, class == ClassUnknown:
 		return a.abandon(err)
 	}
+	_, code := markOf(err)
 	return a.complete(failureResult(code, err.Error()), err)
 }
 

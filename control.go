@@ -85,7 +85,7 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
 	err = r.saveBy(func(r Result) error { return save(a.lease, r, a.guard.policy.Retention) })
 	if err != nil {
-		if kind, _ := markOf(err); kind == unknown {
+		if class, _ := markOf(err); class == ClassUnknown {
 			c.InDoubt()
 		} else {
 			a.endTx()

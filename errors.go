@@ -75,24 +75,24 @@ type Failure struct {
 // Error returns Message.
 func (f *Failure) Error() string { return f.Message }
 
-// Terminal marks err as final: it is saved as the key's failure, and every retry gets it. Errors without a mark are
-// treated the same. Terminal(nil) is nil.
+// Terminal marks err as final: it is saved as the key's failure, and every retry gets it. What an error without a mark
+// means is said at Work. Terminal(nil) is nil.
 func Terminal(err error) error { return TerminalCode(0, err) }
 
 // TerminalCode marks err as final, like Terminal, and gives it a code that every retry finds in Failure.Code. The code
 // must fit 32 bits.
-func TerminalCode(code int, err error) error { return mark(err, terminal, code) }
+func TerminalCode(code int, err error) error { return mark(err, ClassStore, code) }
 
 // Retryable marks err as the work's report that nothing happened: the key is released, and the next request with it
 // runs the work again (or, after saved steps, resumes it).
 //
-// A mark applies to one attempt and does not leave Guard.Do. Work that returns an error of another Guard's Do has
-// failed for good, unless it marks that error itself.
-func Retryable(err error) error { return mark(err, retryable, 0) }
+// A mark applies to one attempt and does not leave Guard.Do. An error of another Guard's Do that the work returns has no
+// mark, unless the work gives it one.
+func Retryable(err error) error { return mark(err, ClassRelease, 0) }
 
 // Unknown marks err as the work's report that it cannot tell what happened: the key is abandoned at once, and
 // Policy.OnAbandoned decides what the next request gets.
-func Unknown(err error) error { return mark(err, unknown, 0) }
+func Unknown(err error) error { return mark(err, ClassUnknown, 0) }
 
 // workError is the error that Do returns for work that released or abandoned its key. It hides two things from the
 // caller. The mark is one: it applied to this attempt. Errors of other Guards are the other: work may have called a
@@ -127,39 +127,27 @@ type callerLeft struct{ error }
 
 func (c *callerLeft) Unwrap() error { return c.error }
 
-// markKind is what the mark of an error says about the work.
-type markKind uint8
-
-const (
-	terminal markKind = iota
-	retryable
-	unknown
-)
-
-// marked is an error with a mark. It prints as the error inside.
+// marked is an error with a mark, which says what the error means for the key. It prints as the error inside.
 type marked struct {
 	error
-	kind markKind
-	code int
+	class Class
+	code  int
 }
 
 func (m *marked) Unwrap() error { return m.error }
 
-func mark(err error, kind markKind, code int) error {
+func mark(err error, class Class, code int) error {
 	if err == nil {
 		return nil
 	}
-	return &marked{error: err, kind: kind, code: code}
+	return &marked{error: err, class: class, code: code}
 }
 
-// markOf returns the outermost mark of err and its code; an error without a mark is terminal.
-func markOf(err error) (markKind, int) {
-	if err == nil {
-		return terminal, 0
-	}
+// markOf returns the class and the code of err's outermost mark; 0 without one.
+func markOf(err error) (Class, int) {
 	var m *marked
 	if errors.As(err, &m) {
-		return m.kind, m.code
+		return m.class, m.code
 	}
-	return terminal, 0
+	return 0, 0
 }

@@ -49,9 +49,12 @@ type Request struct {
 // Work is an operation. What it returns says how it ended:
 //
 //   - a Result and nil: saved and replayed (as a failure, if Result.Failed is set)
-//   - an error, or Terminal(err): saved as a failure, and replayed as the same *Failure
+//   - Terminal(err): it failed for good; saved as a failure, and replayed as the same *Failure
 //   - Retryable(err): nothing happened; the key is released
 //   - Unknown(err): it is not known what happened; the key is abandoned
+//   - an error without a mark: the same as Unknown if the context has ended before, for example after Policy.Timeout.
+//     Otherwise Policy.OnAbandoned decides: it is Terminal under Refuse, Unknown under Rerun and Reconcile, and
+//     Retryable under RerunTx.
 //
 // After a panic or runtime.Goexit it is unknown what happened, as after a crash: the key is abandoned, as with Unknown,
 // and the panic continues. If the work had completed the attempt in a transaction of its own before, that result stays.
@@ -123,7 +126,7 @@ func (g *Guard) Store() Store { return g.store }
 //   - *Failure, if the work failed for good, for this request or before
 //   - ErrStoreFailed or ErrStoreFull, with the store's error, or with that of ctx if it had ended; nothing was run
 //   - the error of ctx, if it ended while Do waited for another attempt
-//   - the work's own error, if the work marked it Retryable, and with ErrAbandoned if the work marked it Unknown.
+//   - the work's own error, if the work marked it Retryable, and with ErrAbandoned if it left the outcome unknown.
 //     errors.Is and errors.As find what is inside, but neither the mark nor errors of other Guards that the work has
 //     called, because both apply to their own attempt.
 //

@@ -136,14 +136,56 @@ func TestFailureIsReplayed(t *testing.T) {
 	})
 }
 
-// Seen to fail with markOf's default changed to retryable.
-func TestUnclassifiedErrorIsFinal(t *testing.T) {
-	bubble(t, retrysafe.Policy{}, func(k *kit) {
-		for range 3 {
-			k.guard.Do(k.ctx, pay(), k.failing(context.DeadlineExceeded))
-		}
-		k.wantRuns(1)
-	})
+// What an error without a mark means is for OnAbandoned to say, unless the work's time was over. A mark always counts.
+// Seen to fail with ClassStore for each of them; the timeouts alone with the look at the context taken out of classOf,
+// and the last with no look at InDoubt in conclude.
+func TestErrorWithoutAMark(t *testing.T) {
+	bank := errors.New("connection reset")
+	nothing := func(context.Context, *retrysafe.Attempt, retrysafe.Record) (*retrysafe.Result, error) {
+		return nil, nil
+	}
+	late := func(ctx context.Context, _ *retrysafe.Attempt) error { <-ctx.Done(); return ctx.Err() }
+	for _, c := range []struct {
+		name   string
+		policy retrysafe.AbandonedPolicy
+		fail   func(context.Context, *retrysafe.Attempt) error
+		end    retrysafe.EventKind
+		again  bool // a retry runs the work
+	}{
+		{"refuse", retrysafe.Refuse(), nil, retrysafe.WorkFailed, false},
+		{"rerun", retrysafe.Rerun(), nil, retrysafe.WorkUnknown, true},
+		{"reconcile", retrysafe.Reconcile(nothing), nil, retrysafe.WorkUnknown, true},
+		{"rerun tx", retrysafe.RerunTx(), nil, retrysafe.WorkReleased, true},
+		{"refuse, timeout", retrysafe.Refuse(), late, retrysafe.WorkUnknown, false},
+		{"rerun, timeout", retrysafe.Rerun(), late, retrysafe.WorkUnknown, true},
+		{"rerun tx, timeout", retrysafe.RerunTx(), late, retrysafe.WorkUnknown, true},
+		{"rerun tx, terminal", retrysafe.RerunTx(), func(context.Context, *retrysafe.Attempt) error {
+			return retrysafe.Terminal(bank)
+		}, retrysafe.WorkFailed, false},
+		{"rerun tx, in doubt", retrysafe.RerunTx(), func(_ context.Context, a *retrysafe.Attempt) error {
+			a.Control().InDoubt()
+			return bank
+		}, retrysafe.WorkUnknown, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, retrysafe.Policy{OnAbandoned: c.policy, Timeout: time.Minute}, func(k *kit) {
+				_, err := k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+					k.ran.Add(1)
+					if c.fail == nil {
+						return retrysafe.Result{}, bank
+					}
+					return retrysafe.Result{}, c.fail(ctx, a)
+				})
+				if err == nil || k.saw(c.end) != 1 {
+					t.Errorf("Do = %v, and no %v", err, c.end)
+				}
+				_, err = k.guard.Do(k.ctx, pay(), k.answer("again"))
+				if again := err == nil; again != c.again || k.ran.Load() != map[bool]int64{false: 1, true: 2}[again] {
+					t.Errorf("the retry got %v after %d runs; want another run: %v", err, k.ran.Load(), c.again)
+				}
+			})
+		})
+	}
 }
 
 func TestRetryableErrorFreesTheKey(t *testing.T) {

@@ -26,7 +26,8 @@ type Policy struct {
 	// choose Wait(5 * time.Second) or so: few client libraries retry a 409.
 	OnInFlight InFlightPolicy
 	// OnAbandoned says what a request gets whose key was abandoned: the process died while the work ran, the work
-	// panicked, or it returned an error marked Unknown. An error without a mark is final under every policy. Default
+	// panicked, it returned an error marked Unknown, or it returned an error without a mark after its context had ended.
+	// It also says what any other error without a mark means: see Refuse, Rerun, RerunTx and Reconcile. Default
 	// Refuse().
 	OnAbandoned AbandonedPolicy
 	// OnStoreError says what a request gets when the store fails before the key is claimed. Default FailClosed.
@@ -70,8 +71,8 @@ func (p InFlightPolicy) Equal(q InFlightPolicy) bool {
 	return p == q || p.kind != inFlightWait && q.kind != inFlightWait
 }
 
-// AbandonedPolicy says what a request gets whose key was abandoned. It is made by Refuse, Rerun or Reconcile; the zero
-// policy means the default.
+// AbandonedPolicy says what a request gets whose key was abandoned. It is made by Refuse, Rerun, RerunTx or
+// Reconcile; the zero policy means the default.
 type AbandonedPolicy struct {
 	kind      abandonedKind
 	reconcile ReconcileFunc
@@ -83,6 +84,7 @@ const (
 	abandonedRefuse abandonedKind = iota + 1
 	abandonedRerun
 	abandonedReconcile
+	abandonedRerunTx
 )
 
 // ReconcileFunc asks other systems what became of an abandoned operation. It runs inside an attempt that has taken the
@@ -94,35 +96,46 @@ const (
 type ReconcileFunc func(ctx context.Context, a *Attempt, abandoned Record) (*Result, error)
 
 // Refuse answers ErrAbandoned until a person resolves the key with Guard.Resolve or the command "retrysafe keys
-// resolve". It is the safe choice when nothing is known about the work.
+// resolve". It is the safe choice when nothing is known about the work. An error that the work returns without a mark is
+// final, because another attempt would never be allowed to find out what the first one did.
 func Refuse() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRefuse} }
 
 // Rerun takes the key over and runs the work again, from its saved steps on. Use it only for work that is safe to enter
-// again: everything in one database transaction, or every effect in a step whose child key the other system recognises.
-// Under Rerun an answer of ClassAmbiguous, such as 500 over HTTP, abandons the key too, unless the adapter's option
-// Ambiguous says otherwise; an error that the work returns without a mark is final.
+// again, because every effect is in a step whose child key the other system recognises, or in InTx. See RerunTx for work
+// without other effects than those of its transaction.
+//
+// Under Rerun and Reconcile an error without a mark abandons the key, and so does an answer of ClassAmbiguous, such as
+// 500 over HTTP, unless the adapter's option Ambiguous says otherwise: the next request with the key runs the work
+// again. Mark an error that another attempt would only repeat with Terminal.
 func Rerun() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRerun} }
+
+// RerunTx is Rerun for work all of whose effects are in one database transaction, which also completes the key: a
+// store's InTx. An attempt that has not completed its key has then done nothing. So an error without a mark, and an
+// answer of ClassAmbiguous such as 500 over HTTP, release the key: for HTTP, RPC and queues alike, without Retryable,
+// httpsafe.Release or AmbiguousRelease. If a database does not say whether it has committed, the key is abandoned, and
+// the next request takes it over.
+//
+// Do not use it for work with any other effect, such as a call to another service or a mail: use steps and Rerun.
+func RerunTx() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRerunTx} }
 
 // Reconcile takes the key over and calls f, which finds out what the abandoned attempt did.
 func Reconcile(f ReconcileFunc) AbandonedPolicy {
 	return AbandonedPolicy{kind: abandonedReconcile, reconcile: f}
 }
 
-// String returns "refuse", "rerun" or "reconcile".
+// String returns "refuse", "rerun", "reconcile" or "rerun_tx".
 func (p AbandonedPolicy) String() string {
 	if p.kind == 0 {
 		return "refuse"
 	}
-	return name(int(p.kind), "refuse", "rerun", "reconcile")
+	return name(int(p.kind), "refuse", "rerun", "reconcile", "rerun_tx")
 }
 
-// Resumes reports whether a retry may run an abandoned operation again: true for Rerun and Reconcile, false for Refuse
-// and the zero policy.
-func (p AbandonedPolicy) Resumes() bool {
-	return p.kind == abandonedRerun || p.kind == abandonedReconcile
-}
+// Resumes reports whether a retry may run an abandoned operation again: false for Refuse and the zero policy,
+// true for the others.
+func (p AbandonedPolicy) Resumes() bool { return p.kind > abandonedRefuse }
 
-// Equal reports whether p and q are of one kind: both Refuse (or zero), both Rerun, or both Reconcile. The functions of
+// Equal reports whether p and q are of one kind: both Refuse (or zero), both Rerun, and so on. The functions of
 // two Reconcile policies are not compared, because functions cannot be.
 func (p AbandonedPolicy) Equal(q AbandonedPolicy) bool {
 	return max(p.kind, abandonedRefuse) == max(q.kind, abandonedRefuse)

@@ -252,6 +252,7 @@ func TestAmbiguousPolicy(t *testing.T) {
 		{0, retrysafe.Refuse(), retrysafe.AmbiguousStore},
 		{0, retrysafe.Rerun(), retrysafe.AmbiguousUnknown},
 		{0, retrysafe.Reconcile(nil), retrysafe.AmbiguousUnknown},
+		{0, retrysafe.RerunTx(), retrysafe.AmbiguousRelease},
 		{retrysafe.AmbiguousRelease, retrysafe.Rerun(), retrysafe.AmbiguousRelease},
 	} {
 		if got := c.given.Or(retrysafe.Policy{OnAbandoned: c.abandoned}); got != c.want {
@@ -262,8 +263,11 @@ func TestAmbiguousPolicy(t *testing.T) {
 
 // TestPoliciesAreCompared checks Equal, which the zero policies take for their defaults.
 func TestPoliciesAreCompared(t *testing.T) {
-	abandoned := []retrysafe.AbandonedPolicy{retrysafe.Refuse(), retrysafe.Rerun(), retrysafe.Reconcile(nil)}
-	inFlight := []retrysafe.InFlightPolicy{retrysafe.Reject(), retrysafe.Wait(time.Second), retrysafe.Wait(time.Minute)}
+	abandoned := []retrysafe.AbandonedPolicy{
+		retrysafe.Refuse(), retrysafe.Rerun(), retrysafe.Reconcile(nil), retrysafe.RerunTx(),
+	}
+	inFlight := []retrysafe.InFlightPolicy{retrysafe.Reject(), retrysafe.Wait(time.Second), retrysafe.Wait(time.Minute),
+		retrysafe.Wait(time.Hour)}
 	for i := range abandoned {
 		for j := range abandoned {
 			if abandoned[i].Equal(abandoned[j]) != (i == j) || inFlight[i].Equal(inFlight[j]) != (i == j) {

@@ -36,14 +36,15 @@ type Options struct {
 	// hashes.
 	Secret []byte
 
-	// MaxAttempts is how many attempts a key gets. A message after so many attempts that never ended, for example
-	// because the handler crashes the process, is Poison. It limits the policies Rerun and Reconcile, and retries after
+	// MaxAttempts is how many attempts a key gets. A message after so many attempts without a known outcome, for example
+	// because the handler crashes the process or returns an error without a mark under Rerun, is Poison. It limits the policies Rerun and Reconcile, and retries after
 	// saved steps. A key that a person has released (retrysafe.ResolveRelease) gets as many attempts again. Default 10;
 	// negative: no limit.
 	MaxAttempts int
 	// MaxDeliveries is how often a message may be delivered before it is given up in the situations Retryable and
 	// Unknown. In other situations neither message nor handler is at fault: they never make a dead letter, although
-	// brokers count those deliveries too. Default 20; negative: no limit.
+	// brokers count those deliveries too. Default 1000, which takes about 15 hours with the default delays, so that a
+	// downstream service that is away for a night makes no dead letters; negative: no limit.
 	MaxDeliveries int
 	// MinDelay and MaxDelay bound the delay before the next delivery. It doubles with each delivery, and a random part
 	// of up to a quarter is subtracted. Default 1 s and 1 min.
@@ -58,7 +59,7 @@ func (o Options) withDefaults() Options {
 		o.Key = FirstKey(KeyByHeader(KeyHeader), KeyByID(), KeyByPosition())
 	}
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, 10)
-	o.MaxDeliveries = cmp.Or(o.MaxDeliveries, 20)
+	o.MaxDeliveries = cmp.Or(o.MaxDeliveries, 1000)
 	o.MinDelay = cmp.Or(max(o.MinDelay, 0), time.Second)
 	o.MaxDelay = max(cmp.Or(o.MaxDelay, time.Minute), o.MinDelay)
 	return o

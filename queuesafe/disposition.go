@@ -46,8 +46,8 @@ const (
 	InFlight
 	// Retryable: the handler reported that nothing happened. Later; Dead after Options.MaxDeliveries.
 	Retryable
-	// Unknown: an attempt started, whether it completed is unknown, and the policy is not to run it again. Later, so
-	// that an operator can resolve the key; Dead after Options.MaxDeliveries.
+	// Unknown: an attempt started, and whether it completed is unknown. Later: the next delivery takes the key over, or,
+	// under Refuse, an operator can resolve the key meanwhile. Dead after Options.MaxDeliveries.
 	Unknown
 	// Unsaved: the handler ran, but saving its end failed; saving is retried in the background. Later.
 	Unsaved
@@ -57,7 +57,7 @@ const (
 	Stopping
 	// Failed: the handler failed for good, now or before. Dead.
 	Failed
-	// Poison: the key has had Options.MaxAttempts attempts, none of which ended. It ends as failed, without another
+	// Poison: the key has had Options.MaxAttempts attempts, none with a known outcome. It ends as failed, without another
 	// attempt. Dead.
 	Poison
 	// NoKey: the message has no key, or an invalid one. Dead.
@@ -82,12 +82,12 @@ var rules = [...]rule{
 	Unprotected: {name: "unprotected", action: Ack, because: "the policy is to run without the store"},
 	InFlight:    {name: "in_flight", action: Later, because: "the other attempt may still fail"},
 	Retryable:   {name: "retryable", action: Later, limited: true, because: "nothing happened"},
-	Unknown:     {name: "unknown", action: Later, limited: true, because: "an operator has to find out what happened"},
+	Unknown:     {name: "unknown", action: Later, limited: true, because: "the next delivery runs it again, or an operator finds out what happened"},
 	Unsaved:     {name: "unsaved", action: Later, because: "the key has not ended yet"},
 	StoreDown:   {name: "store_down", action: Later, because: "nothing ran"},
 	Stopping:    {name: "stopping", action: Later, atOnce: true, because: "nothing ran"},
 	Failed:      {name: "failed", action: Dead, because: "the handler failed for good"},
-	Poison:      {name: "poison", action: Dead, because: "its attempts never end"},
+	Poison:      {name: "poison", action: Dead, because: "no attempt had a known outcome"},
 	NoKey:       {name: "no_key", action: Dead, because: "another delivery would have no key either"},
 	Mismatch:    {name: "mismatch", action: Dead, because: "the key was used for another message"},
 }

@@ -46,8 +46,11 @@ func (h Header) Values(name string) []string {
 }
 
 // Handler does the work of a message. Its context is that of an attempt: see retrysafe.Work, also for the meaning of
-// errors. In short: nil means that the message is done; an error that it has failed for good and becomes a dead letter;
-// retrysafe.Retryable(err) that nothing happened and the message is to be delivered again.
+// errors. In short: nil means that the message is done; retrysafe.Terminal(err) that it has failed for good and becomes a
+// dead letter; retrysafe.Retryable(err) that nothing happened and the message is to be delivered again. An error without
+// a mark has the message delivered again if the policy is to run it again (RerunTx, Rerun or Reconcile), and makes a
+// dead letter of it under Refuse, the default.
 //
-// A store's InTx inside a Handler commits the handler's writes and the end of the key together.
+// A store's InTx inside a Handler commits the handler's writes and the end of the key together. With that, and no other
+// effect, choose RerunTx.
 type Handler func(ctx context.Context, m Message) error

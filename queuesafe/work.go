@@ -10,7 +10,7 @@ import (
 
 // errPoison ends a key whose attempts never end. The record holds poisonCode, which distinguishes it from a handler's
 // failure.
-var errPoison = errors.New("too many attempts that never ended")
+var errPoison = errors.New("too many attempts without a known outcome")
 
 // poisonCode is the Failure.Code of Poison. It fits 32 bits, and no handler has reason to use it.
 const poisonCode = 0x7e7501

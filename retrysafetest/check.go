@@ -49,9 +49,14 @@ func Check(t testing.TB, s Subject) {
 	if !c.complete() {
 		return
 	}
-	for _, check := range []func() (fault string){c.first, c.retries, c.atOnce, c.withoutKey, c.killed, c.paused} {
+	c.run(c.first, c.retries, c.atOnce, c.withoutKey, c.killed, c.paused)
+}
+
+func (c *checker) run(checks ...func() (fault string)) {
+	c.Helper()
+	for _, check := range checks {
 		if fault := check(); fault != "" {
-			t.Error("retrysafetest: " + fault)
+			c.Error("retrysafetest: " + fault)
 			return
 		}
 	}

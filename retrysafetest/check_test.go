@@ -154,8 +154,9 @@ var rerun = retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}
 func TestCheckPasses(t *testing.T) {
 	same := func(child string) string { return child }
 	for name, change := range map[string]func(c *setup){
-		"InTx, refuse": func(*setup) {},
-		"InTx, rerun":  func(c *setup) { c.policy = rerun },
+		"InTx, refuse":   func(*setup) {},
+		"InTx, rerun":    func(c *setup) { c.policy = rerun },
+		"InTx, rerun tx": func(c *setup) { c.policy.OnAbandoned = retrysafe.RerunTx() },
 		"plain, refuse": func(c *setup) {
 			c.handler = func(s *shop) http.HandlerFunc { return s.plain }
 		},

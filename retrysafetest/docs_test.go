@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/queuesafe"
 	"github.com/retrysafe/retrysafe/retrysafetest"
 )
 
@@ -96,7 +97,7 @@ func TestPay(t *testing.T) {
 	store := retrysafetest.NewStore()
 	payments := &fakePayments{Store: store}
 	guard := retrysafe.New(store, retrysafe.Options{
-		Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()},
+		Policy: retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()},
 	})
 	retrysafetest.Check(t, retrysafetest.Subject{
 		Guard:   guard,
@@ -108,6 +109,29 @@ func TestPay(t *testing.T) {
 			return r
 		},
 		Effects: func() int { return len(payments.rows) },
+	})
+}
+
+func TestCharge(t *testing.T) {
+	store := retrysafetest.NewStore()
+	payments := &fakePayments{Store: store}
+	guard := retrysafe.New(store, retrysafe.Options{
+		Policy: retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()},
+	})
+	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	retrysafetest.CheckConsumer(t, retrysafetest.ConsumerSubject{
+		Guard:    guard,
+		Consumer: consumer,
+		Handler: func(ctx context.Context, m queuesafe.Message) error {
+			return payments.InTx(ctx, func(ctx context.Context) error {
+				return payments.Insert(ctx, 4200)
+			})
+		},
+		NewMessage: func(key string) queuesafe.Message { return queuesafe.Message{ID: key} },
+		Effects:    func() int { return len(payments.rows) },
 	})
 }
 
@@ -169,7 +193,7 @@ func (p insertsOutside) Insert(_ context.Context, amount int64) error {
 func TestTheFailureOfThePage(t *testing.T) {
 	store := retrysafetest.NewStore()
 	payments := &fakePayments{Store: store}
-	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
+	guard := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()}})
 	r := &recorder{TB: t}
 	retrysafetest.Check(r, retrysafetest.Subject{
 		Guard: guard, Handler: newHandler(guard, insertsOutside{payments}), Effects: func() int { return len(payments.rows) },

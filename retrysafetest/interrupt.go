@@ -125,6 +125,22 @@ func (s *Store) reach(where string, l retrysafe.Lease) *interruption {
 	return p
 }
 
+// failCommit makes the next commit of InTx fail.
+func (s *Store) failCommit(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+// commitFailed reports whether a commit has failed since failCommit, and lets commits succeed.
+func (s *Store) commitFailed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	failed := s.fail == nil
+	s.fail = nil
+	return failed
+}
+
 // gate holds attempts before their end until as many have claimed as are meant to overlap.
 type gate struct {
 	missing int

@@ -51,6 +51,10 @@ func (tx *transaction) Complete(
 	s := tx.store
 	s.awaitOthers()
 	return s.interruptible("the commit of InTx", l, func() error {
+		if err := s.fail; err != nil {
+			s.fail = nil
+			return err
+		}
 		// A completion that is there already does not count, and Extend finds it.
 		if err := s.memory.Extend(tx.end, l, time.Minute); err != nil {
 			return err

@@ -65,7 +65,7 @@ func (c *checker) whyAgain() string {
 	case replays > 0:
 		return "The answer was replayed, so the effect is made outside of httpsafe.Middleware: move it inside."
 	}
-	return "The key was free again: an answer that says that nothing happened (429, 503, httpsafe.Release) must not " +
+	return "The key was free again: an answer that says that nothing happened (429, 503, httpsafe.Release, retrysafe.Retryable) must not " +
 		"follow an effect."
 }
 
@@ -183,9 +183,9 @@ func (c *checker) judge(effects int, retry, settled answer) (fault string) {
 	case settled.ok() && effects == 0:
 		return fmt.Sprintf("the answer is %v, and there is no effect: the answer was saved without it. "+
 			"Do both in one InTx.", settled)
-	case !settled.ok() && policy.Equal(retrysafe.Rerun()):
-		return fmt.Sprintf("the policy for abandoned keys is rerun, and the retry got %v, then %v. "+
-			"Can the handler run again?", retry, settled)
+	case !settled.ok() && (policy.Equal(retrysafe.Rerun()) || policy.Equal(retrysafe.RerunTx())):
+		return fmt.Sprintf("the policy for abandoned keys is %s, and the retry got %v, then %v. "+
+			"Can the handler run again?", policy, retry, settled)
 	}
 	return ""
 }

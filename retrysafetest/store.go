@@ -24,6 +24,7 @@ type Store struct {
 	planned *interruption
 	stopped map[retrysafe.Owner]error // attempts that were killed or are paused, and what their calls return
 	gate    *gate
+	fail    error                  // what the next commit of InTx returns; nothing is committed then
 	keys    map[retrysafe.Key]bool // claimed since the last call of watchKeys
 	replays int                    // claims answered from the record since then
 }

@@ -61,9 +61,9 @@ func (s *shop) close() error {
 
 // handler guards orders. Failed work was rolled back.
 func (s *shop) handler() http.Handler {
-	orders := s.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
+	orders := s.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()})
 	safe := httpsafe.Middleware(orders, httpsafe.ScopeCredential(),
-		httpsafe.Options{Required: true, Ambiguous: retrysafe.AmbiguousRelease})
+		httpsafe.Options{Required: true})
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders", safe(http.HandlerFunc(s.order)))
 	return mux

@@ -40,9 +40,9 @@ func (h *warehouse) close() error {
 // handler accepts signed webhooks. A repeated webhook gets the same answer and packs no second parcel.
 func (h *warehouse) handler() http.Handler {
 	verify := webhook.Verify(h.secrets, webhook.VerifyOptions{})
-	hooks := h.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
+	hooks := h.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()})
 	once := httpsafe.Middleware(hooks, httpsafe.ScopeNone(), httpsafe.Options{
-		Profile: httpsafe.IETF().WithHeader(webhook.HeaderID), Required: true, Ambiguous: retrysafe.AmbiguousRelease,
+		Profile: httpsafe.IETF().WithHeader(webhook.HeaderID), Required: true,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /hooks", verify(once(http.HandlerFunc(h.pack))))

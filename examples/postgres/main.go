@@ -53,13 +53,12 @@ func run(ctx context.Context, url string) error {
 	return errors.Join(server.ListenAndServe(), guard.Shutdown(ctx), store.Close())
 }
 
-// handler guards payments. Failed work was rolled back, so a failed attempt releases its key (AmbiguousRelease), and
-// an attempt that was interrupted by a crash runs again (Rerun).
+// handler guards payments. All that pay does is in one transaction, so an attempt that has failed, or was interrupted by
+// a crash, has done nothing (RerunTx).
 func handler(guard *retrysafe.Guard, store *pgstore.Store) http.Handler {
-	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
+	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()})
 	safe := httpsafe.Middleware(guarded, httpsafe.ScopeCredential(), httpsafe.Options{
-		Required:  true, // without a key there would be no attempt for InTx
-		Ambiguous: retrysafe.AmbiguousRelease,
+		Required: true, // without a key there would be no attempt for InTx
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", safe(pay(store)))

@@ -61,10 +61,9 @@ func run(ctx context.Context, url string) error {
 
 // handler guards payments. The example postgres explains the policies.
 func handler(guard *retrysafe.Guard, store *pgstore.Store, db *sql.DB) http.Handler {
-	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
+	guarded := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()})
 	safe := httpsafe.Middleware(guarded, httpsafe.ScopeCredential(), httpsafe.Options{
-		Required:  true,
-		Ambiguous: retrysafe.AmbiguousRelease,
+		Required: true,
 	})
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", safe(pay(store, db)))

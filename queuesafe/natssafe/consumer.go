@@ -29,14 +29,16 @@ type Consumer struct {
 	running  sync.WaitGroup
 }
 
-// Options of a Consumer. Options{} works.
+// Options of a Consumer. Set DeadLetters or DropDead.
 type Options struct {
 	// Parallel is how many handlers run at once. Default 16.
 	Parallel int
 	// DeadLetters is the subject to which a copy of a message is published that is given up, before it is terminated.
 	// It must belong to a stream that this consumer does not consume from; without such a stream the message is
-	// delivered again. Default: no copies; the server publishes an advisory about a message that is given up.
+	// delivered again.
 	DeadLetters string
+	// DropDead removes messages that are given up, without a dead letter. The server publishes an advisory about each.
+	DropDead bool
 }
 
 // ConsumerConfig returns the configuration for a durable pull consumer: each message is acknowledged explicitly,
@@ -51,8 +53,8 @@ func ConsumerConfig(durable string) jetstream.ConsumerConfig {
 // NewConsumer returns a Consumer that pulls from a JetStream consumer. Many Consumers, in many processes, may share a
 // JetStream consumer.
 //
-// It returns an error if the JetStream consumer has no explicit acknowledgement, or if its MaxDeliver would give
-// messages up before this Consumer does: see ConsumerConfig.
+// It returns an error if neither DeadLetters nor DropDead is set, if the JetStream consumer has no explicit
+// acknowledgement, or if its MaxDeliver would give messages up before this Consumer does: see ConsumerConfig.
 func NewConsumer(js jetstream.JetStream, pull jetstream.Consumer, c *queuesafe.Consumer, h queuesafe.Handler,
 	o Options,
 ) (*Consumer, error) {
@@ -60,6 +62,9 @@ func NewConsumer(js jetstream.JetStream, pull jetstream.Consumer, c *queuesafe.C
 	config := info.Config
 	limit := c.MaxDeliveries()
 	switch {
+	case o.DeadLetters == "" && !o.DropDead:
+		return nil, errors.New("natssafe: messages that are given up would be lost: set DeadLetters, the subject of a " +
+			"stream that keeps them, or DropDead")
 	case config.AckPolicy != jetstream.AckExplicitPolicy:
 		return nil, fmt.Errorf("natssafe: the consumer %s has AckPolicy %v; it needs AckExplicitPolicy", info.Name,
 			config.AckPolicy)

@@ -201,7 +201,7 @@ func TestMessageOnItsWayWhenTheConsumerStopsIsGivenBack(t *testing.T) {
 
 func TestConsumersThatWouldLoseMessagesAreRefused(t *testing.T) {
 	k := newKit(t)
-	k.config.MaxDeliver = 20
+	k.Core.MaxDeliveries, k.config.MaxDeliver = 20, 20
 	if _, _, err := k.newConsumer(succeed); err == nil {
 		k.Error("a server that gives up before the consumer does is not an error")
 	}
@@ -212,6 +212,14 @@ func TestConsumersThatWouldLoseMessagesAreRefused(t *testing.T) {
 	k.Core.MaxDeliveries = -1
 	if _, _, err := k.newConsumer(succeed); err == nil {
 		k.Error("a server that gives up, with a consumer that never does, is not an error")
+	}
+	k.config.MaxDeliver, k.o = -1, natssafe.Options{}
+	if _, _, err := k.newConsumer(succeed); err == nil {
+		k.Error("messages that are given up are lost, and that is no error")
+	}
+	k.o.DropDead = true
+	if _, _, err := k.newConsumer(succeed); err != nil {
+		k.Error(err)
 	}
 }
 

@@ -17,7 +17,7 @@
 //
 // Messages that are given up go to Options.DeadLetters. Without it they are left to the queue's redrive policy: each
 // delivery has the same result, at the cost of one read, until SQS has counted maxReceiveCount deliveries. SQS also
-// counts deliveries that found the key in flight: set maxReceiveCount well above queuesafe.Options.MaxDeliveries.
+// counts deliveries that found the key in flight: set maxReceiveCount to 1000, its maximum.
 //
 // A message's ID is SQS's MessageId, which is the same on every delivery. A producer that sends a message again gets
 // another ID, unless the queue is FIFO and it does so within five minutes: let it send the attribute Idempotency-Key,

@@ -39,8 +39,8 @@ func Open(path string) (*Till, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	t := &Till{db: db, store: store}
-	// Everything in Charge happens in one transaction, so an attempt that was interrupted by a crash may run again.
-	t.guard = retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}})
+	// Everything in Charge happens in one transaction, so an attempt that failed or was interrupted has done nothing.
+	t.guard = retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()}})
 	t.Consumer, err = queuesafe.New(t.guard, "till", queuesafe.Options{
 		Key:      queuesafe.KeyByField("/order"), // the same key if a producer sends an order twice
 		Observer: queuesafe.ObserverFunc(report),
@@ -59,13 +59,12 @@ func (t *Till) Charge(ctx context.Context, m queuesafe.Message) error {
 		Cents int64
 	}
 	if err := json.Unmarshal(m.Body, &order); err != nil || order.Cents <= 0 {
-		return errors.New("the order has no price")
+		return retrysafe.Terminal(errors.New("the order has no price"))
 	}
-	err := t.store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return t.store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO charges (order_id, cents) VALUES (?, ?)", order.Order, order.Cents)
 		return err
 	})
-	return retrysafe.Retryable(err)
 }
 
 // Charges returns the number of charged orders and the number of charges.
