@@ -2,6 +2,7 @@ package grpcsafe_test
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
@@ -28,6 +29,10 @@ func ExampleUnaryServerInterceptor() {
 		grpc.StreamInterceptor(grpcsafe.StreamServerInterceptor(options)),
 	)
 	defer server.Stop()
+	// Register the services here.
+	if err := grpcsafe.CheckServer(options, server.GetServiceInfo()); err != nil {
+		fmt.Println(err) // a method that the server does not have would guard nothing
+	}
 }
 
 func authenticate(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

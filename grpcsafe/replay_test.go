@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/retrysafe/retrysafe"
@@ -183,10 +185,10 @@ func TestUnknownTypeIsSaid(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// Seen to fail with ThreeClasses storing UNAVAILABLE, and releasing INTERNAL.
+// Seen to fail with ThreeClasses storing RESOURCE_EXHAUSTED, and releasing INTERNAL.
 func TestClasses(t *testing.T) {
 	released := []codes.Code{
-		codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated,
+		codes.ResourceExhausted, codes.Unauthenticated,
 		codes.PermissionDenied, codes.Aborted,
 	}
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
@@ -201,6 +203,34 @@ func TestClasses(t *testing.T) {
 			again.wantReplayed(true)
 			k.wantRuns(1)
 		}
+	}
+}
+
+// A handler that returns the error of a call which it made passes on the UNAVAILABLE of a connection that broke after the
+// effect. With a RetryInfo it says that nothing happened, and a Class of the server's own decides by the code.
+//
+// Seen to fail with class returning ThreeClasses(c): three effects.
+func TestUnavailable(t *testing.T) {
+	later, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		answer *status.Status
+		class  rpcsafe.ClassFunc
+		runs   int64
+	}{
+		{status.New(codes.Unavailable, "broken"), nil, 1},
+		{later, nil, 3},
+		{status.New(codes.Unavailable, "broken"), rpcsafe.ThreeClasses, 3},
+	} {
+		k := newKit(t)
+		k.options.Class = c.class
+		k.work = func(context.Context, *shoppb.CreateRequest) (proto.Message, error) { return nil, c.answer.Err() }
+		for range 3 {
+			k.create("k").wantCode(codes.Unavailable)
+		}
+		k.wantRuns(c.runs)
 	}
 }
 

@@ -2,6 +2,7 @@ package grpcsafe
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -61,6 +62,19 @@ func StreamServerInterceptor(o rpcsafe.Options) grpc.StreamServerInterceptor {
 		}
 		return handler(server, stream)
 	}
+}
+
+// CheckServer returns an error if o.Methods or o.Required name a method that the server does not have: it is misspelt, and
+// guards nothing. Call it when all services are registered, before Serve, with the server's GetServiceInfo.
+func CheckServer(o rpcsafe.Options, services map[string]grpc.ServiceInfo) error {
+	var known []string
+	for service, info := range services {
+		for _, m := range info.Methods {
+			known = append(known, service+"/"+m.Name)
+		}
+	}
+	slices.Sort(known)
+	return o.CheckMethods(known)
 }
 
 // serve calls the handler with a stream that holds its header and trailer back.

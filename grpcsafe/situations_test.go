@@ -386,6 +386,8 @@ func TestOptionsAreChecked(t *testing.T) {
 	for name, o := range map[string]rpcsafe.Options{
 		"a method":      {Methods: []string{"Create"}},
 		"required":      {Required: []string{"a/b/c"}},
+		"not guarded":   {Methods: []string{"a.B/C"}, Required: []string{"a.B/D"}},
+		"not all":       {Methods: []string{"a.B/C"}, Required: []string{"a.B/*"}},
 		"a binary key":  {KeyHeader: "key-bin"},
 		"a header":      {Marker: "a b"},
 		"a field":       {KeyField: "/request_id"},
@@ -400,6 +402,13 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 	if err := (rpcsafe.Options{}).Validate(); err != nil {
 		t.Error(err)
+	}
+	services := map[string]grpc.ServiceInfo{"a.B": {Methods: []grpc.MethodInfo{{Name: "C"}}}}
+	for method, ok := range map[string]bool{"a.B/C": true, "a.B/*": true, "*": true, "a.B/c": false, "a.C/*": false} {
+		err := grpcsafe.CheckServer(rpcsafe.Options{Methods: []string{method}, Required: []string{method}}, services)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "it has a.B/C") {
+			t.Errorf("%s: %v", method, err)
+		}
 	}
 	defer func() {
 		if recover() == nil {

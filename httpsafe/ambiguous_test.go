@@ -3,11 +3,16 @@ package httpsafe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // TestAmbiguousAnswersAreNotClassified: whatever a profile does with statuses, an answer that is made up because
@@ -99,4 +104,58 @@ func TestDefaultOfAmbiguous(t *testing.T) {
 		k.post("k").want(c.retry)
 		k.wantRuns(c.runs)
 	}
+}
+
+// TestUnavailableAfterAnEffect: a bare 503 or 408 says nothing about the work. http.TimeoutHandler and frameworks answer
+// so while it still runs. With a Retry-After, or if the deployment vouches for it, the status means what the profile says.
+//
+// Seen to fail with statusClass returning the profile's class: three effects for one key.
+func TestUnavailableAfterAnEffect(t *testing.T) {
+	for _, status := range []int{http.StatusServiceUnavailable, http.StatusRequestTimeout} {
+		for _, c := range []struct {
+			retryAfter string
+			trusted    bool
+			runs       int64
+		}{{"", false, 1}, {"1", false, 3}, {"", true, 3}} {
+			k := newKit(t)
+			k.options.TrustUnavailable = c.trusted
+			k.handler = func(w http.ResponseWriter, r *http.Request) {
+				if c.retryAfter != "" {
+					w.Header().Set("Retry-After", c.retryAfter)
+				}
+				w.WriteHeader(status)
+			}
+			for range 3 {
+				k.post("k").want(status)
+			}
+			k.wantRuns(c.runs)
+		}
+	}
+}
+
+// A timeout of the handler's own, inside of other middleware: the client is answered while the work goes on.
+//
+// Seen to fail as TestUnavailableAfterAnEffect: a second charge begins beside the first.
+func TestTimeoutHandlerInside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newKit(t)
+		charge := k.handler
+		slow := http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			charge(w, r)
+		}), time.Millisecond, "too slow")
+		k.handler = func(w http.ResponseWriter, r *http.Request) { slow.ServeHTTP(w, r) }
+		first := k.post("k").want(503)
+		time.Sleep(2 * time.Second)
+		k.post("k").wantReplayOf(first)
+		k.wantRuns(1)
+	})
+	defer func() {
+		if p := fmt.Sprint(recover()); !strings.Contains(p, "http.TimeoutHandler") {
+			t.Errorf("panic %v", p)
+		}
+	}()
+	g := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
+	httpsafe.Middleware(g, httpsafe.ScopeNone(), httpsafe.Options{})(http.TimeoutHandler(http.NotFoundHandler(), 1, ""))
+	t.Error("http.TimeoutHandler was accepted")
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// ClassFunc returns the class of a final status, 200 to 999: ClassStore, ClassRelease or ClassAmbiguous. It judges only
-// what the handler has answered. A response that was made up because the outcome is unknown (see Ambiguous) is never
+// ClassFunc returns the class of a final status, 200 to 999: ClassStore, ClassRelease or ClassAmbiguous. It is not asked
+// about 502 and 504, nor about 408 and 503 without Retry-After (see Options.TrustUnavailable). It judges only what the
+// handler has answered. A response that was made up because the outcome is unknown (see Ambiguous) is never
 // judged by its status, and a 4xx by which another layer says that it is working under the key is never kept.
 type ClassFunc func(status int) retrysafe.Class
 
@@ -20,7 +21,8 @@ const (
 )
 
 // ThreeClasses is the default: refusals that assert that nothing happened (401, 403, 407, 408, 421, 423, 425, 429,
-// 503, 511) release the key, other server errors are ambiguous, everything else is stored.
+// 503, 511) release the key, other server errors are ambiguous, everything else is stored. For 408 and 503 this holds
+// with a Retry-After or with Options.TrustUnavailable only.
 func ThreeClasses(status int) retrysafe.Class {
 	switch {
 	case assertsNothingHappened(status):
@@ -66,6 +68,30 @@ func StoreUnlessFailed(status int) retrysafe.Class {
 		return retrysafe.ClassRelease
 	}
 	return retrysafe.ClassStore
+}
+
+// statusClass returns the class of a status without its header. Statuses that also come from something around the work
+// are ambiguous in every profile: http.TimeoutHandler answers 503 while its handler still runs, frameworks answer 408 or
+// 504 then, and a gateway in front of a service answers 502 or 503 after the service got the request.
+func (o Options) statusClass(status int) retrysafe.Class {
+	switch status {
+	case http.StatusServiceUnavailable, http.StatusRequestTimeout:
+		if !o.TrustUnavailable {
+			return retrysafe.ClassAmbiguous
+		}
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return retrysafe.ClassAmbiguous
+	}
+	return o.Profile.Class(status)
+}
+
+// class returns the class of a response. A Retry-After shows that its author has decided about it, so that the status has
+// the meaning of the profile.
+func (o Options) class(p *response) retrysafe.Class {
+	if p.status == http.StatusServiceUnavailable || p.status == http.StatusRequestTimeout {
+		o.TrustUnavailable = o.TrustUnavailable || p.has("Retry-After")
+	}
+	return o.statusClass(p.status)
 }
 
 // assertsNothingHappened reports whether a server sends the status only if it has not started to process the request.

@@ -2,6 +2,7 @@ package httpsafe_test
 
 import (
 	"errors"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -119,4 +120,24 @@ func FuzzParseKey(f *testing.F) {
 			t.Errorf("%q was read as %q, and that, quoted, as %q, %v", value, key, again, err)
 		}
 	})
+}
+
+// A required key is required of each method that has an effect: PUT and DELETE without one passed through unguarded.
+//
+// Seen to fail with requiredMethods returning the profile's methods.
+func TestRequiredGuardsEveryMethodWithAnEffect(t *testing.T) {
+	for _, name := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		k := newKit(t)
+		k.options.Required = true
+		k.post("", method(name)).wantProblem(400, httpsafe.KeyMissing)
+		k.wantRuns(0)
+		k.post("k", method(name)).want(201)
+		k.post("k", method(name)).want(201)
+		k.wantRuns(1)
+	}
+	k := newKit(t)
+	k.options.Required, k.options.Profile = true, httpsafe.IETF()
+	k.options.Profile.Methods = []string{http.MethodPost}
+	k.post("", method(http.MethodPut)).want(201) // methods that were chosen
+	k.post("", method(http.MethodGet)).want(201)
 }

@@ -2,6 +2,7 @@ package httpsafe
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 
@@ -15,8 +16,9 @@ import (
 // because the bytes are stored as the handler wrote them. Place it outside of whatever evaluates If-Match. The limit
 // on stored responses is the Guard's Policy.MaxResult.
 //
-// Never wrap http.TimeoutHandler in it: that answers 503 while its handler is still running, and 503 says that
-// nothing happened and frees the key. Put it around the Middleware instead, or limit the work by Policy.Timeout.
+// Never wrap http.TimeoutHandler in it: that answers 503 while its handler is still running, so that the record says
+// nothing about the work. Put it around the Middleware instead, or limit the work by Policy.Timeout. The returned function
+// panics if it is given one.
 //
 // If a Middleware is called inside of another one that has claimed the same key, it passes the request on: the
 // handler runs in the attempt of the outer one.
@@ -31,6 +33,10 @@ func Middleware(g *retrysafe.Guard, scope ScopeFunc, o Options) func(http.Handle
 	}
 	c := newConfig(g, scope, o)
 	return func(next http.Handler) http.Handler {
+		if reflect.TypeOf(next) == reflect.TypeOf(http.TimeoutHandler(nil, 0, "")) {
+			panic("httpsafe: http.TimeoutHandler inside of the Middleware answers while its handler still runs: put it around " +
+				"the Middleware, or limit the work by Policy.Timeout")
+		}
 		m := &middleware{config: c, next: next}
 		m.exchanges.New = func() any { return newExchange(m) }
 		m.memories.New = func() any { return new(memory) }

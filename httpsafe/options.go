@@ -23,7 +23,8 @@ type Options struct {
 
 	// KeySource finds keys elsewhere than where the Profile has them, or makes them from the request. Default: none.
 	KeySource KeySource
-	// Required refuses requests without a key, also where the Profile lets them pass.
+	// Required refuses requests without a key, also where the Profile lets them pass. It guards PUT and DELETE too, which
+	// most profiles leave alone, unless Profile.Methods was changed.
 	Required bool
 	// MaxKeyAge refuses a UUIDv7 key that is older than this and has no record: the record may have been deleted.
 	// Default: no limit.
@@ -58,6 +59,11 @@ type Options struct {
 	// Ambiguous says what becomes of ambiguous responses. The default depends on the
 	// Guard: see retrysafe.AmbiguousPolicy.Or.
 	Ambiguous retrysafe.AmbiguousPolicy
+	// TrustUnavailable classifies 503 and 408 as the profile does: most free the key. Default: they do so only with a
+	// Retry-After, and are ambiguous without, because they may have been sent while or after the work had its effect: by
+	// http.TimeoutHandler, a framework's timeout, or a gateway in front of the service. 502 and 504 are always ambiguous.
+	// A handler that knows that nothing happened calls Release, whatever it answers.
+	TrustUnavailable bool
 	// CompletedElsewhere says that the handler hands the work over to a service, which completes the key in its own
 	// database transaction: through the SQL functions of pgstore or mysqlstore, with the token of the attempt's lease
 	// (retrysafe.Lease.Token of AttemptFrom(ctx).Control().Lease()). Then the record decides what the client gets. If the
@@ -174,6 +180,9 @@ func (o Options) WithDefaults() Options {
 	if o.KeySource == nil && (p.BodyField != "" || p.QueryField != "") {
 		o.KeySource = KeyInBody{Pointer: p.BodyField, Query: p.QueryField}
 	}
+	if o.Required {
+		p.Methods = p.requiredMethods()
+	}
 	o.Required = o.Required || p.Required
 	if o.Fingerprint.isZero() {
 		o.Fingerprint = FingerprintRaw()
@@ -188,6 +197,22 @@ func (o Options) WithDefaults() Options {
 		o.PolicyURL = defaultPolicyURL
 	}
 	return o
+}
+
+// requiredMethods returns the methods that are guarded where a key is required: all that have an effect, unless the
+// profile's methods were changed.
+func (p Profile) requiredMethods() []string {
+	published, err := ProfileByName(p.Name)
+	if err != nil || !slices.Equal(p.Methods, published.Methods) {
+		return p.Methods
+	}
+	all := slices.Clone(p.Methods)
+	for _, m := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if !slices.Contains(all, m) {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // ambiguous returns what is in force for ambiguous responses under a policy.

@@ -44,7 +44,7 @@ func (r *recorder) class(p *response) retrysafe.Class {
 	case p.saysInFlight():
 		return classBusy
 	}
-	return r.m.Ambiguous.Apply(r.m.Profile.Class(p.status))
+	return r.m.Ambiguous.Apply(r.m.class(p))
 }
 
 // saysInFlight reports whether a response is the refusal of another layer that works under the same key: a guard of

@@ -64,7 +64,7 @@ func TestRetryAdvice(t *testing.T) {
 			{"a success", answering(201), retrysafe.Refuse(), "", ""},
 			{"a conflict", answering(404), retrysafe.Refuse(), "", ""},
 			{"a stored failure", answering(500), retrysafe.Refuse(), "false", "false"},
-			{"a released failure", answering(503), retrysafe.Refuse(), "", ""},
+			{"a released failure", answering(429), retrysafe.Refuse(), "", ""},
 			{"an unknown outcome", unsure, retrysafe.Refuse(), "false", "false"},
 			{"an unknown outcome that is resumed", unsure, retrysafe.Rerun(), "true", "true"},
 			{"one with a word of its own", func(w http.ResponseWriter, r *http.Request) {
@@ -113,7 +113,7 @@ func TestRepeatabilityResult(t *testing.T) {
 	}{
 		{"a success", answering(201), "accepted", "accepted"},
 		{"a failure", answering(500), "accepted", "accepted"},
-		{"nothing happened", answering(503), "rejected", "rejected"},
+		{"nothing happened", answering(429), "rejected", "rejected"},
 		{"unknown outcome", unsure, "accepted", "accepted"},
 	} {
 		k := newKit(t)

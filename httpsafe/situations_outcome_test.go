@@ -89,7 +89,10 @@ func s16(k *kit) {
 
 func s17(k *kit) {
 	inner := k.handler
-	k.handler = func(w http.ResponseWriter, r *http.Request) { http.Error(w, "later", http.StatusServiceUnavailable) }
+	k.handler = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		http.Error(w, "later", http.StatusServiceUnavailable)
+	}
 	k.post("k").want(503).wantBody("later\n").wantState("released")
 	k.handler = func(w http.ResponseWriter, r *http.Request) {
 		if err := httpsafe.Release(r.Context()); err != nil {

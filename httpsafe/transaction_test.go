@@ -81,6 +81,7 @@ func TestNothingWrittenInATransaction(t *testing.T) {
 				t.Errorf("error %v", err)
 			}
 			if !silent {
+				w.Header().Set("Retry-After", "1")
 				http.Error(w, "nothing was paid", http.StatusServiceUnavailable)
 			}
 		}
@@ -155,6 +156,7 @@ func TestTransactionInDoubtIsNotReleased(t *testing.T) {
 			func() { w.WriteHeader(http.StatusCreated) }); err == nil {
 			t.Error("InTx has returned nil")
 		}
+		w.Header().Set("Retry-After", "1")
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	}
 	k.post("k").want(503).wantState("unknown")

@@ -21,7 +21,7 @@
 // clients.
 //
 // Around the upstream: transport.go (connections), once.go (never twice), watch.go (was anything sent?), answer.go
-// (read the answer), outcome.go (what 502, 503, 504 and 408 mean), rerun.go (may an abandoned request be sent
+// (read the answer), outcome.go (answers that say that nothing happened), rerun.go (may an abandoned request be sent
 // again?).
 //
 // Besides: limits.go (defaults), problems.go (refusals of the proxy itself), pages.go (policy and status pages),
@@ -30,8 +30,7 @@
 // # Design
 //
 //   - 502, 503, 504 and 408 may come from a gateway in between, also after the API got the request. So they are
-//     ambiguous in every profile, unless the answer says that nothing happened. TrustUnavailable is for upstreams
-//     without a gateway in front.
+//     ambiguous in every profile (httpsafe.Options.TrustUnavailable), unless the answer says that nothing happened.
 //   - HTTP/2 refusals are recognised by error texts, because net/http has no type for REFUSED_STREAM and GOAWAY once a
 //     body was sent. The texts are compared from their beginning, and a test sends the frames. A text that changes
 //     means an unknown outcome, never a free key.

@@ -152,7 +152,7 @@ func (f *forwarder) modify(res *http.Response) error {
 		}
 		removeLease(res.Trailer) // which came with the body
 	}
-	if f.route.saysNothingHappened(res, entry.fetched.read) {
+	if saysNothingHappened(res, entry.fetched.read) {
 		return httpsafe.Release(res.Request.Context())
 	}
 	return nil

@@ -155,7 +155,7 @@ func TestWhatAGatewayMayHaveMadeUp(t *testing.T) {
 	released := http.Header{"Idempotency-Status": {"released"}}
 	notExecuted := http.Header{"Content-Type": {problemJSON + "; charset=utf-8"}}
 	no, unknown := `{"status":502,"executed":"no"}`, `{"status":502,"executed":"unknown"}`
-	trust := func(s *setup) { s.options.Default.TrustUnavailable = true }
+	trust := func(s *setup) { s.options.Default.HTTP.TrustUnavailable = true }
 	release := func(s *setup) { s.options.Default.HTTP.Ambiguous = retrysafe.AmbiguousRelease }
 	stream := func(s *setup) { s.options.Default.Stream = true }
 	profile := func(p httpsafe.Profile) change { return func(s *setup) { s.options.Default.HTTP.Profile = p } }

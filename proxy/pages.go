@@ -10,11 +10,10 @@ import (
 
 const wellKnown = "/.well-known/idempotency-"
 
-// published returns a route's options as they are in force: with the addresses of the proxy's own pages, the classes
-// of an upstream's statuses, and how requests are sent.
+// published returns a route's options as they are in force: with the addresses of the proxy's own pages, and how
+// requests are sent.
 func (o Options) published(r Route) httpsafe.Options {
 	h := r.HTTP.WithDefaults()
-	h.Profile.Class = r.class(h.Profile.Class)
 	h.FingerprintVersion = r.version()
 	h.BufferFlushes = !r.Stream
 	h.PolicyURL = o.PublicURL + PolicyPath

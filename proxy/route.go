@@ -35,11 +35,6 @@ type Route struct {
 	UpstreamKey string
 	// AttemptHeader is the header in which the upstream gets the number of the attempt, from 1. Default: none.
 	AttemptHeader string
-	// TrustUnavailable classifies the upstream's 503 and 408 as the profile does: most free the key. Default: a
-	// gateway in between may have sent them after the upstream got the request, so they are ambiguous
-	// (HTTP.Ambiguous) unless the answer has a Retry-After. 502 and 504 are always ambiguous. An answer that says
-	// that nothing happened (Idempotency-Status: released, or a problem with "executed": "no") frees the key.
-	TrustUnavailable bool
 	// BodyTimeout bounds how long the body of a request with a key may take to arrive. The body of a request without
 	// a key is streamed; it bounds each pause in it, until the answer begins. Default 30 s; negative: no limit.
 	BodyTimeout time.Duration

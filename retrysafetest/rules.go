@@ -65,7 +65,8 @@ func (c *checker) whyAgain() string {
 	case replays > 0:
 		return "The answer was replayed, so the effect is made outside of httpsafe.Middleware: move it inside."
 	}
-	return "The key was free again: an answer that says that nothing happened (429, 503, httpsafe.Release, retrysafe.Retryable) must not " +
+	return "The key was free again: an answer that says that nothing happened (429, 503 with Retry-After, httpsafe.Release, " +
+		"retrysafe.Retryable) must not " +
 		"follow an effect."
 }
 

@@ -10,8 +10,8 @@ import (
 // numbers.
 type ClassFunc func(code.Code) retrysafe.Class
 
-// ThreeClasses is the default ClassFunc. Codes that assert that nothing happened (UNAVAILABLE, RESOURCE_EXHAUSTED,
-// UNAUTHENTICATED, PERMISSION_DENIED, ABORTED) release the key; UNKNOWN, INTERNAL, DATA_LOSS, DEADLINE_EXCEEDED and
+// ThreeClasses is the default ClassFunc. Codes that assert that nothing happened (UNAVAILABLE with a RetryInfo,
+// RESOURCE_EXHAUSTED, UNAUTHENTICATED, PERMISSION_DENIED, ABORTED) release the key; UNKNOWN, INTERNAL, DATA_LOSS, DEADLINE_EXCEEDED and
 // CANCELLED are ambiguous; answers with any other code are stored.
 func ThreeClasses(c code.Code) retrysafe.Class {
 	switch c {
@@ -23,4 +23,18 @@ func ThreeClasses(c code.Code) retrysafe.Class {
 		return retrysafe.ClassStore
 	}
 	return retrysafe.ClassAmbiguous
+}
+
+// class returns the class of an answer. Unless o.Class was set, a bare UNAVAILABLE is ambiguous: a handler that returns the
+// error of a call it made passes on the UNAVAILABLE of a connection that broke after its effect. With a RetryInfo the
+// handler has decided about it, as with Retry-After over HTTP.
+func (o Options) class(reply Reply) retrysafe.Class {
+	c := reply.code()
+	if o.Class != nil {
+		return o.Class(c)
+	}
+	if _, asksToWait, _ := waitFor(reply); c == code.Code_UNAVAILABLE && !asksToWait {
+		return retrysafe.ClassAmbiguous
+	}
+	return ThreeClasses(c)
 }

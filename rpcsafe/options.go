@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,7 +60,8 @@ type Options struct {
 	// QuotaFunc may refuse a call with RESOURCE_EXHAUSTED before its key is claimed. Default: none.
 	QuotaFunc QuotaFunc
 
-	// Class decides what an answer means for its key. Default ThreeClasses.
+	// Class decides what an answer means for its key. Default: ThreeClasses, except that UNAVAILABLE is ambiguous without
+	// a RetryInfo, because it may be that of a connection to another service which broke after the effect.
 	Class ClassFunc
 	// Ambiguous decides what an ambiguous answer means for its key. Default: retrysafe.AmbiguousStore if the Guard
 	// refuses abandoned keys, and retrysafe.AmbiguousUnknown if it resumes them (Rerun, Reconcile).
@@ -111,11 +113,28 @@ func (o Options) Validate() error {
 	if o.MaxKey > retrysafe.MaxKeyBytes {
 		fail("MaxKey is %d bytes: at most %d are possible", o.MaxKey, retrysafe.MaxKeyBytes)
 	}
+	for _, m := range o.Required {
+		if o.Methods != nil && !o.Methods.have(m) {
+			fail("Required has %q, which Methods do not guard: calls without a key would pass", m)
+		}
+	}
 	errs = append(errs, o.Methods.validate(), o.Required.validate(), o.Fingerprint.err)
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("rpcsafe: %w", err)
 	}
 	return nil
+}
+
+// CheckMethods returns an error if Methods or Required name a method or a service that is not in known, the full names of
+// the methods that the server has: it is misspelt, and guards nothing.
+func (o Options) CheckMethods(known []string) error {
+	var errs []error
+	for _, m := range append(o.Methods[:len(o.Methods):len(o.Methods)], o.Required...) {
+		if !slices.ContainsFunc(known, Methods{m}.have) {
+			errs = append(errs, fmt.Errorf("rpcsafe: the server has no method %q; it has %s", m, strings.Join(known, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (o Options) withDefaults() Options {
@@ -127,9 +146,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Fingerprint.name == "" {
 		o.Fingerprint = FingerprintMessage()
-	}
-	if o.Class == nil {
-		o.Class = ThreeClasses
 	}
 	if o.Types == nil {
 		o.Types = protoregistry.GlobalTypes

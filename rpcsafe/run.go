@@ -105,7 +105,7 @@ func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	}
 	class := r.override
 	if class == 0 {
-		class = r.s.o.Class(reply.code())
+		class = r.s.o.class(reply)
 	}
 	switch r.s.ambiguous().Apply(class) {
 	case retrysafe.ClassRelease:

@@ -115,8 +115,6 @@ func (c *Config) route(t Route, secret []byte) proxy.Route {
 		UpstreamKey:   t.UpstreamKey.Value,
 		AttemptHeader: t.AttemptHeader.Value,
 		BodyTimeout:   c.Limits.BodyTimeout.Value,
-
-		TrustUnavailable: t.TrustUnavailable.Value,
 	}
 }
 
@@ -209,6 +207,7 @@ func (t Route) http(secret []byte) httpsafe.Options {
 		RespondAsync:   t.InFlight.Value.Kind == "status",
 		Fingerprint:    t.Fingerprint.Value.method(),
 
+		TrustUnavailable:   t.TrustUnavailable.Value,
 		CompletedElsewhere: t.completesUpstream(),
 		Attempts:           t.Attempts.Value,
 	}

@@ -117,7 +117,7 @@ func TestAFullFile(t *testing.T) {
 	want(t, "timeout", pay.Policy.Timeout, 2*time.Minute)
 	want(t, "in flight", pay.Policy.OnInFlight, retrysafe.Wait(10*time.Second))
 	want(t, "ambiguous", pay.HTTP.Ambiguous, retrysafe.AmbiguousUnknown)
-	want(t, "trust", fmt.Sprint(pay.TrustUnavailable, refund.TrustUnavailable), "true false")
+	want(t, "trust", fmt.Sprint(pay.HTTP.TrustUnavailable, refund.HTTP.TrustUnavailable), "true false")
 	want(t, "ambiguous after a rerun", refund.HTTP.Ambiguous.Or(refund.Policy), retrysafe.AmbiguousUnknown)
 	want(t, "ambiguous by default", thing.HTTP.Ambiguous.Or(thing.Policy), retrysafe.AmbiguousStore)
 	want(t, "fingerprint", pay.HTTP.Fingerprint.String(), "JSON without /sent_at")
