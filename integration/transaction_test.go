@@ -68,6 +68,7 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return nil
 	})
 	if err != nil {
+		w.Header().Set("Retry-After", "1") // nothing happened: the key is free again
 		http.Error(w, "try again", http.StatusServiceUnavailable)
 	}
 }

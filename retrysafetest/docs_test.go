@@ -51,6 +51,7 @@ func pay(payments Payments) http.Handler {
 			return nil
 		})
 		if err != nil { // nothing was saved
+			w.Header().Set("Retry-After", "1") // nothing happened: the key is free again
 			http.Error(w, "nothing was paid; try again", http.StatusServiceUnavailable)
 		}
 	})

@@ -60,6 +60,7 @@ func (s *service) make(w http.ResponseWriter, r *http.Request) {
 	})
 	if err != nil {
 		log.Printf("%s: rolled back: %v", s.name, err)
+		w.Header().Set("Retry-After", "1") // nothing happened: the key is free again
 		http.Error(w, "nothing was done; try again", http.StatusServiceUnavailable)
 		return
 	}

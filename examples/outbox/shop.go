@@ -79,6 +79,7 @@ func (s *shop) order(w http.ResponseWriter, r *http.Request) {
 		return s.save(ctx, tx, w, order.Book)
 	})
 	if err != nil {
+		w.Header().Set("Retry-After", "1") // nothing happened: the key is free again
 		http.Error(w, "nothing was ordered; try again", http.StatusServiceUnavailable)
 		return
 	}

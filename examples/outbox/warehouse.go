@@ -61,6 +61,7 @@ func (h *warehouse) pack(w http.ResponseWriter, r *http.Request) {
 		return err
 	})
 	if err != nil {
+		w.Header().Set("Retry-After", "1") // nothing happened: the key is free again
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 	}
 }

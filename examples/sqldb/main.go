@@ -90,6 +90,7 @@ func pay(store *pgstore.Store, db *sql.DB) http.Handler {
 		})
 		if err != nil {
 			log.Printf("payment rolled back: %v", err)
+			w.Header().Set("Retry-After", "1") // nothing happened: the key is free again
 			http.Error(w, "nothing was paid; try again", http.StatusServiceUnavailable)
 		}
 	})

@@ -111,6 +111,7 @@ func (s effectStore) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(http.StatusNoContent)
 	if err := s.inTx(r.Context(), fmt.Sprintf("INSERT INTO effects VALUES (%d, %s)", id, s.now)); err != nil {
+		w.Header().Set("Retry-After", "1") // nothing happened: the key is free again
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 	}
 }
