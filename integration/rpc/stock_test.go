@@ -19,6 +19,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
+	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // stock is a typical service config: grpc-go retries by itself and ignores keys. patient tests pushback: its test
@@ -49,7 +50,8 @@ type stockOutcome struct {
 func stockCases() []stockCase {
 	unavailable := said{status: &spb.Status{Code: int32(codes.Unavailable)}}
 	return []stockCase{
-		{"not done", stock, func(s *stockStand) answer {
+		{"not done", stock, func(s *stockStand) answer { // by the codes alone
+			s.grpc.Class, s.connect.Class = rpcsafe.ThreeClasses, rpcsafe.ThreeClasses
 			s.work = func(context.Context) said {
 				if s.ran.Load() < 3 {
 					return unavailable
