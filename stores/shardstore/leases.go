@@ -2,6 +2,7 @@ package shardstore
 
 import (
 	"crypto/sha256"
+	"maps"
 	"sync"
 	"time"
 
@@ -9,11 +10,12 @@ import (
 )
 
 // leases are those that the attempts of this process hold in the second store of a move, found by the lease in the
-// store that decides. The zero value has none.
+// store that decides, and those that it has tried to give back without an answer. The zero value has none.
 type leases struct {
-	mu     sync.Mutex
-	second map[leaseID]*held
-	clear  time.Time // when to look next for those that nobody will ask for
+	mu       sync.Mutex
+	second   map[leaseID]*held
+	returned map[leaseID]*returned
+	clear    time.Time // when to look next for those that nobody will ask for
 }
 
 type leaseID struct {
@@ -25,6 +27,13 @@ type leaseID struct {
 type held struct {
 	lease retrysafe.Lease
 	until time.Time // when it runs out, unless it is extended
+}
+
+// returned is a lease whose return got no answer: the call may arrive late, and end the lease of whoever claims the key
+// under it again. So nobody works under it any more.
+type returned struct {
+	tookOver bool // as in part
+	until    time.Time
 }
 
 // forgetAfter is how long after its end a lease is known: an attempt whose heartbeats failed may still complete.
@@ -41,18 +50,40 @@ func (h *leases) keep(first, second retrysafe.Lease, d time.Duration) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.tidy(now)
+	h.second[idOf(first)] = &held{second, now.Add(d)}
+}
+
+// tidy forgets what nobody will ask for.
+func (h *leases) tidy(now time.Time) {
 	if h.second == nil {
 		h.second = make(map[leaseID]*held)
 	}
-	if now.After(h.clear) {
-		for id, l := range h.second {
-			if now.Sub(l.until) > forgetAfter {
-				delete(h.second, id)
-			}
-		}
-		h.clear = now.Add(forgetEvery)
+	if h.returned == nil {
+		h.returned = make(map[leaseID]*returned)
 	}
-	h.second[idOf(first)] = &held{second, now.Add(d)}
+	if now.Before(h.clear) {
+		return
+	}
+	maps.DeleteFunc(h.second, func(_ leaseID, l *held) bool { return now.Sub(l.until) > forgetAfter })
+	maps.DeleteFunc(h.returned, func(_ leaseID, l *returned) bool { return now.Sub(l.until) > forgetAfter })
+	h.clear = now.Add(forgetEvery)
+}
+
+// doubt notes that a lease was given back without an answer.
+func (h *leases) doubt(l retrysafe.Lease, tookOver bool) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tidy(now)
+	h.returned[idOf(l)] = &returned{tookOver, now}
+}
+
+// doubted returns what is known of a lease that was given back without an answer; nil if this one was not.
+func (h *leases) doubted(l retrysafe.Lease) *returned {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.returned[idOf(l)]
 }
 
 func (h *leases) of(first retrysafe.Lease) (retrysafe.Lease, bool) {

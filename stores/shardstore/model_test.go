@@ -38,6 +38,7 @@ type world struct {
 	active    [2]string // keys that are worked on
 	faults    int       // of 100 calls, how many fail
 	takesOver bool      // the policy is Rerun
+	late      []late    // calls that are still on their way
 	wrong     string
 	log       []string
 	seen      map[string]int // how often something happened that walks are for
@@ -94,7 +95,14 @@ const (
 	happens mode = iota
 	fails        // without effect
 	loses        // the answer
+	delays       // it happens some time after the caller has given up
 )
+
+// late is a call that its caller has given up, and that happens all the same after so many steps of the schedule.
+type late struct {
+	steps int
+	do    func()
+}
 
 // call stops until the schedule says how a call goes.
 func (p *process) call(what string, do func() error) error {
@@ -110,6 +118,14 @@ func (p *process) call(what string, do func() error) error {
 	p.waiting = false
 	if p.dead || m == fails {
 		p.world.logf("%s %s fails", p.name, what)
+		return errLost
+	}
+	if m == delays {
+		p.world.logf("%s %s, which will happen later", p.name, what)
+		p.world.late = append(p.world.late, late{1 + p.world.random.IntN(60), func() {
+			p.world.logf("%s %s, late: %v", p.name, what, do())
+			p.world.seen["late"]++
+		}})
 		return errLost
 	}
 	err := do()
@@ -130,6 +146,9 @@ func (w *world) fail(format string, args ...any) {
 	}
 }
 
+// onTheWay is the context of a call that is on its way: a caller that gives it up does not stop it.
+var onTheWay = context.Background()
+
 // gated is a store as one process sees it.
 type gated struct {
 	*memstore.Store
@@ -139,7 +158,7 @@ type gated struct {
 
 func (g *gated) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
 	err = g.by.call(fmt.Sprint("claims ", p.Key.ID, " in ", g.name, " by ", p.Owner.String()[:4], p.TakeOver), func() error {
-		c, err = g.Store.Claim(ctx, p)
+		c, err = g.Store.Claim(onTheWay, p)
 		g.by.world.logf("  %v attempt %d, %d steps", c.Verdict, c.Record.Attempt, len(c.Record.Steps))
 		return err
 	})
@@ -151,25 +170,25 @@ func (g *gated) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe
 
 func (g *gated) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
 	return g.by.call(fmt.Sprint("extends ", l.Key.ID, " in ", g.name, " by ", d), func() error {
-		return g.Store.Extend(ctx, l, d)
+		return g.Store.Extend(onTheWay, l, d)
 	})
 }
 
 func (g *gated) Checkpoint(ctx context.Context, l retrysafe.Lease, s retrysafe.StepResult) error {
 	return g.by.call(fmt.Sprint("checkpoints ", l.Key.ID, " in ", g.name), func() error {
-		return g.Store.Checkpoint(ctx, l, s)
+		return g.Store.Checkpoint(onTheWay, l, s)
 	})
 }
 
 func (g *gated) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 	return g.by.call(fmt.Sprint("completes ", l.Key.ID, " in ", g.name), func() error {
-		return g.Store.Complete(ctx, l, r, keep)
+		return g.Store.Complete(onTheWay, l, r, keep)
 	})
 }
 
 func (g *gated) Release(ctx context.Context, l retrysafe.Lease) error {
 	return g.by.call(fmt.Sprint("releases ", l.Key.ID, " in ", g.name), func() error {
-		return g.Store.Release(ctx, l)
+		return g.Store.Release(onTheWay, l)
 	})
 }
 
@@ -426,7 +445,7 @@ func (w *world) run(steps, low, high int) {
 		case p.waiting:
 			m := happens
 			if n >= 100-w.faults {
-				m = []mode{fails, loses}[w.random.IntN(2)]
+				m = []mode{fails, loses, delays}[w.random.IntN(3)]
 			}
 			p.next <- m
 		case !p.busy:
@@ -434,7 +453,20 @@ func (w *world) run(steps, low, high int) {
 			go p.request(w.pick())
 		}
 		w.wait()
+		w.arrive(1)
 		w.sleep(time.Duration(1+w.random.IntN(100)) * time.Microsecond)
+	}
+}
+
+// arrive lets the late calls happen that are due after so many steps.
+func (w *world) arrive(steps int) {
+	for i := 0; i < len(w.late); {
+		if w.late[i].steps -= steps; w.late[i].steps > 0 {
+			i++
+			continue
+		}
+		w.late[i].do()
+		w.late = slices.Delete(w.late, i, i+1)
 	}
 }
 
@@ -492,6 +524,7 @@ func (w *world) drain() {
 // forget lets every record expire.
 func (w *world) forget() {
 	w.drain()
+	w.arrive(1000) // no call is late by a retention
 	w.sleep(modelKey + 2*modelLease)
 	for id, t := range w.keys {
 		w.keys[id] = newTruth(t.fence)
@@ -540,9 +573,9 @@ func walk(t *testing.T, seed uint64, m mutant, seen map[string]int) (wrong strin
 }
 
 // Whatever the order of calls, with processes at two stages that follow each other, with crashes between any two calls,
-// failed calls and lost answers, and with one store's clock behind that of the other: no key runs again after it has
-// ended or beside a running attempt, none whose outcome is unknown runs unasked, every answer is the first one, no
-// saved step is lost, and fences grow.
+// failed calls, lost answers, calls that happen after their callers have given them up, and with one store's clock
+// behind that of the other: no key runs again after it has ended or beside a running attempt, none whose outcome is
+// unknown runs unasked, every answer is the first one, no saved step is lost, and fences grow.
 func TestSoakMove(t *testing.T) {
 	walks, seen := soak.Times(t, 120), map[string]int{}
 	for seed := range uint64(walks) {
@@ -551,7 +584,7 @@ func TestSoakMove(t *testing.T) {
 		}
 	}
 	for what, least := range map[string]int{
-		"started": 1000, "answered": 2000, "taken over": 200, "undone": 15, "killed": 1500,
+		"started": 1000, "answered": 2000, "taken over": 200, "undone": 15, "killed": 1500, "late": 500,
 	} {
 		if n := seen[what]; n < least*walks/100 {
 			t.Errorf("%s: %d times in %d walks, want %d in 100", what, n, walks, least)
@@ -599,16 +632,27 @@ func (s freeing) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration)
 	return s.Store.Extend(ctx, l, d)
 }
 
+// forgetting forgets which leases it has given back without an answer.
+type forgetting struct{ *Store }
+
+func (s forgetting) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	s.leases.returned = nil
+	return s.Store.Claim(ctx, p)
+}
+
 // The walks find each of these mistakes.
 func TestMoveModelSeesMutants(t *testing.T) {
 	for name, m := range map[string]mutant{
-		"stage 1 is left out: 0 beside 2":           {stages: []int{0, 0, 2, 3}},
-		"stage 2 is left out: 1 beside 3":           {stages: []int{0, 1, 3, 3}},
-		"the new store decides at stage 1":          {stages: []int{0, 2, 2, 3}},
-		"the old store decides at stage 2":          {stages: []int{0, 1, 1, 3}},
-		"the old store is dropped too early":        {early: true},
-		"the other store's refusal is ignored":      {wrap: func(g *gated) retrysafe.Store { return careless{g} }},
-		"the other store is completed first":        {change: func(s *Store) retrysafe.Store { return backwards{s} }},
+		"stage 1 is left out: 0 beside 2":      {stages: []int{0, 0, 2, 3}},
+		"stage 2 is left out: 1 beside 3":      {stages: []int{0, 1, 3, 3}},
+		"the new store decides at stage 1":     {stages: []int{0, 2, 2, 3}},
+		"the old store decides at stage 2":     {stages: []int{0, 1, 1, 3}},
+		"the old store is dropped too early":   {early: true},
+		"the other store's refusal is ignored": {wrap: func(g *gated) retrysafe.Store { return careless{g} }},
+		"the other store is completed first":   {change: func(s *Store) retrysafe.Store { return backwards{s} }},
+		"a lease that is given back in doubt is used again": {change: func(s *Store) retrysafe.Store {
+			return forgetting{s}
+		}},
 		"what was taken over is given back as free": {change: func(s *Store) retrysafe.Store { return freeing{s} }},
 		"no waiting for clocks": {change: func(s *Store) retrysafe.Store {
 			s.sleep = func(context.Context, time.Duration) error { return nil }

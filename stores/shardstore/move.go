@@ -56,8 +56,13 @@ type part struct {
 
 // claimBoth claims a key that moves. Only who has it in both stores works on it.
 func (s *Store) claimBoth(ctx context.Context, at placement, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	late := false
 	for range rounds {
 		c, err := s.claimFirst(ctx, at, p)
+		if errors.Is(err, errApart) && !late {
+			late = true // perhaps one fence is that of an earlier claim, whose answer was lost: it was given back
+			continue
+		}
 		if err != nil || c.Verdict != 0 {
 			return c, err
 		}
@@ -71,7 +76,7 @@ func (s *Store) claimBoth(ctx context.Context, at placement, p retrysafe.ClaimPa
 func (s *Store) claimFirst(ctx context.Context, at placement, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	asked := p
 	asked.TakeOver = false
-	first, err := claimIn(ctx, at.first, asked)
+	first, err := s.claimIn(ctx, at.first, asked)
 	if err != nil || first.Verdict == retrysafe.Done {
 		return first.Claim, err
 	}
@@ -88,7 +93,7 @@ func (s *Store) claimFirst(ctx context.Context, at placement, p retrysafe.ClaimP
 	case first.Verdict == retrysafe.InFlight, !p.TakeOver, p.Fingerprint != first.Record.Fingerprint:
 		return first.Claim, nil
 	}
-	if first, err = claimIn(ctx, at.first, p); err != nil || first.Verdict != retrysafe.Acquired {
+	if first, err = s.claimIn(ctx, at.first, p); err != nil || first.Verdict != retrysafe.Acquired {
 		return retrysafe.Claim{}, err
 	}
 	first.tookOver = true
@@ -106,7 +111,7 @@ func (s *Store) claimSecond(
 	case err == nil && second.Verdict == retrysafe.Acquired:
 		return s.acquired(ctx, p, first, second, again)
 	case !again: // otherwise the attempt may be working already, and what it has is not given back
-		first.giveBack(ctx)
+		_ = s.giveBack(ctx, first)
 	}
 	return second.Claim, err
 }
@@ -120,14 +125,14 @@ func (s *Store) takeSecond(ctx context.Context, at placement, p retrysafe.ClaimP
 	overrules := s.stage == OldDecides
 	anew := overrules && first.Record.Attempt == 1 && len(first.Record.Steps) == 0
 	for range rounds {
-		second, err := claimIn(ctx, at.second, q)
+		second, err := s.claimIn(ctx, at.second, q)
 		if err != nil {
 			return second, err
 		}
 		r, abandoned := second.Record, second.Verdict == retrysafe.Abandoned
 		switch {
 		case second.Verdict == retrysafe.Acquired && anew && (r.Attempt > 1 || len(r.Steps) > 0):
-			err = at.second.wipe(ctx, r, q.Owner)
+			err = s.wipe(ctx, at.second, r, q.Owner)
 		case second.Verdict == retrysafe.Acquired:
 			second.tookOver = q.TakeOver || mayHaveTakenOver(p, second)
 			return second, nil
@@ -135,7 +140,7 @@ func (s *Store) takeSecond(ctx context.Context, at placement, p retrysafe.ClaimP
 			q.TakeOver = true
 			continue
 		case overrules && (abandoned || r.State == retrysafe.Released):
-			err = at.second.wipe(ctx, r, retrysafe.NewOwner())
+			err = s.wipe(ctx, at.second, r, retrysafe.NewOwner())
 		default:
 			return second, nil
 		}
@@ -165,8 +170,8 @@ func (s *Store) acquired(
 		err = cmp.Or(second.renew(ctx, p), first.renew(ctx, p))
 	}
 	if err != nil && !again {
-		second.giveBack(ctx)
-		first.giveBack(ctx)
+		_ = s.giveBack(ctx, second)
+		_ = s.giveBack(ctx, first)
 	}
 	switch {
 	case errors.Is(err, retrysafe.ErrLeaseLost):
@@ -205,11 +210,15 @@ func (s *Store) waitForClocks(ctx context.Context, p retrysafe.ClaimParams, a, b
 	case wait <= 0:
 		return nil
 	case wait > longest:
-		return fmt.Errorf("claim %s: the clock of shard %s is %v behind that of shard %s, and a move can wait for %v: "+
-			"set the clocks", p.Key, a.of.Name, wait.Round(time.Millisecond), b.of.Name, longest)
+		return fmt.Errorf("claim %s: %w: that of shard %s is %v behind that of shard %s, and a move can wait for %v: set the "+
+			"clocks; if they agree, an answer of a store was late, and the next request gets the key", p.Key, errApart,
+			a.of.Name, wait.Round(time.Millisecond), b.of.Name, longest)
 	}
 	return s.sleep(ctx, wait)
 }
+
+// errApart is the error of a claim with fences that are further apart than a claim can wait for.
+var errApart = errors.New("the clocks of the stores differ")
 
 // maxWait is how far a clock may be behind.
 const maxWait = time.Second

@@ -1,18 +1,39 @@
 package shardstore
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
 
-// claimIn claims in one store.
-func claimIn(ctx context.Context, of *shard, p retrysafe.ClaimParams) (part, error) {
-	c, err := of.claim(ctx, p)
-	return part{of: of, Claim: c, at: time.Now()}, err
+// claimIn claims in one store. A lease that the owner has given back without an answer does not count: it is given back
+// again, and the next one has a larger fence, which a late call does not name. A key that was taken over is never
+// claimed twice by one owner then, because a take-over that is given back keeps its fence.
+func (s *Store) claimIn(ctx context.Context, of *shard, p retrysafe.ClaimParams) (part, error) {
+	for {
+		c, err := of.claim(ctx, p)
+		got := part{of: of, Claim: c, at: time.Now()}
+		if err != nil || c.Verdict != retrysafe.Acquired {
+			return got, err
+		}
+		before := s.leases.doubted(c.Lease)
+		if before == nil {
+			return got, nil
+		}
+		got.tookOver = before.tookOver
+		if err := s.giveBack(ctx, got); err != nil || before.tookOver {
+			return part{}, of.explain(fmt.Errorf("claim %s: %w", p.Key, cmp.Or(err, errGivenBack)))
+		}
+	}
 }
+
+// errGivenBack is returned for a claim of an owner whose take-over was given back without an answer.
+var errGivenBack = errors.New("this attempt has given its claim back, and got no answer to that: send the request again")
 
 // look returns what a claim of the key would be told if it did not take it: Done, InFlight or Abandoned; Acquired if
 // the key is free or released.
@@ -41,27 +62,33 @@ func briefly() retrysafe.Retention { return retrysafe.Retention{Replay: 1, Key: 
 
 // wipe deletes an unfinished record, if nobody has taken it meanwhile: the owner claims it, with a retention that ends
 // at once.
-func (s *shard) wipe(ctx context.Context, r retrysafe.Record, o retrysafe.Owner) error {
+func (s *Store) wipe(ctx context.Context, of *shard, r retrysafe.Record, o retrysafe.Owner) error {
 	p := retrysafe.ClaimParams{
 		Key: r.Key, Fingerprint: r.Fingerprint, Owner: o, Lease: time.Minute, Keep: briefly(), TakeOver: true,
 	}
-	c, err := s.claim(ctx, p)
-	if err != nil || c.Verdict != retrysafe.Acquired {
+	got, err := s.claimIn(ctx, of, p)
+	if err != nil || got.Verdict != retrysafe.Acquired {
 		return err
 	}
-	return s.explain(s.Store.Release(ctx, c.Lease))
+	return s.giveBack(ctx, got)
 }
 
-// giveBack returns the key to the state before the claim. If that fails, the lease runs out.
-func (c *part) giveBack(ctx context.Context) {
+// giveBack returns the key to the state before the claim. If that fails, the lease runs out, or the call arrives late:
+// then the lease counts for nothing, also if the owner claims it again.
+func (s *Store) giveBack(ctx context.Context, c part) (err error) {
 	const patience = time.Second // whether or not the caller still waits
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer stop()
 	if c.tookOver {
-		_ = c.of.Store.Extend(ctx, c.Lease, 0)
-		return
+		err = c.of.Store.Extend(ctx, c.Lease, 0)
+	} else {
+		err = c.of.Store.Release(ctx, c.Lease)
 	}
-	_ = c.of.Store.Release(ctx, c.Lease)
+	if err == nil || errors.Is(err, retrysafe.ErrLeaseLost) {
+		return nil
+	}
+	s.leases.doubt(c.Lease, c.tookOver)
+	return c.of.explain(err)
 }
 
 // renew makes the lease run afresh.
