@@ -78,7 +78,7 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	var rules []rule
 	for _, table := range [][]rule{
 		claimRules, recordRules, takeOverRules, leaseRules, fenceRules, stepRules, completeRules, releaseRules,
-		retentionRules, expiryRules, byteRules, contextRules, concurrencyRules,
+		retentionRules, expiryRules, byteRules, contextRules, concurrencyRules, lateCallRules(),
 	} {
 		rules = append(rules, table...)
 	}
