@@ -54,14 +54,18 @@ type claiming struct {
 
 // try makes one step: it writes what the last look calls for, and looks again if the key has changed meanwhile.
 func (t *claiming) try(ctx context.Context) (c retrysafe.Claim, done bool, err error) {
+	offset := t.clock.offset()
 	if t.now, err = t.serverTime(ctx); err != nil {
 		return c, false, err
 	}
-	offset := t.clock.offset()
 	if !t.looked && !t.guess.New() {
 		if err := t.look(ctx); err != nil {
 			return c, false, err
 		}
+	}
+	if !t.clock.was(offset) { // the answer to the look shows that now is wrong: nothing is judged by it
+		t.looked = false
+		return c, false, nil
 	}
 	verdict := retrysafe.Acquired
 	if t.looked {
@@ -74,6 +78,7 @@ func (t *claiming) try(ctx context.Context) (c retrysafe.Claim, done bool, err e
 	taken := t.found
 	if verdict == retrysafe.Acquired && !t.made(taken) {
 		if taken, err = t.take(ctx); err != nil || taken == nil {
+			t.looked = t.looked && t.clock.was(offset)
 			return c, false, err
 		}
 	}

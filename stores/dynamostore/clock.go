@@ -36,6 +36,7 @@ type clock struct {
 
 	mu     sync.Mutex
 	known  bool
+	agreed bool          // the last two answers tell the same offset: one of them may be wrong
 	lo, hi time.Duration // the offset from mono to the time since 1970 is between them
 	at     ticks         // when that was so
 	told   time.Duration // the last time that was told
@@ -81,7 +82,7 @@ func (c *clock) tell() (t storekit.Instant, ok bool) {
 		c.told = step
 	}
 	inexact := (c.hi-c.lo)/2 + drift(now.mono-c.at.mono)
-	return c.told.Microseconds(), c.known && inexact <= c.tolerance && !c.stood(now)
+	return c.told.Microseconds(), c.known && c.agreed && inexact <= c.tolerance && !c.stood(now)
 }
 
 // stood reports whether the monotonic clock stood still, or the wall clock was set, since the last answer. Then the
@@ -98,7 +99,12 @@ func (c *clock) offset() time.Duration {
 }
 
 // was reports whether a time that was told with this offset is right by what has been learned since.
-func (c *clock) was(offset time.Duration) bool { return (c.offset() - offset).Abs() <= c.tolerance }
+func (c *clock) was(offset time.Duration) bool {
+	now := c.offset()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.agreed && (now-offset).Abs() <= c.tolerance
+}
 
 // observe takes note of an answer whose Date is date, and which was asked for and came at these times.
 func (c *clock) observe(date time.Time, asked, came ticks) {
@@ -107,14 +113,16 @@ func (c *clock) observe(date time.Time, asked, came ticks) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.known || c.stood(came) {
-		c.known, c.lo, c.hi, c.at = true, lo, hi, came
+		c.known, c.agreed, c.lo, c.hi, c.at = true, false, lo, hi, came
 		return
 	}
 	wider := max(0, drift(came.mono-c.at.mono))
 	c.lo, c.hi, c.at = max(lo, c.lo-wider), min(hi, c.hi+wider), came
-	switch gap := c.lo - c.hi; {
-	case gap > c.tolerance:
-		c.lo, c.hi = lo, hi // one of the clocks has been set
+	gap := c.lo - c.hi
+	c.agreed = gap <= c.tolerance
+	switch {
+	case !c.agreed:
+		c.lo, c.hi = lo, hi // one of the clocks has been set, or one answer is wrong: the next one says which
 	case gap > 0:
 		c.lo, c.hi = c.hi, c.lo // the servers disagree a little, and the time is between theirs
 	}

@@ -3,8 +3,10 @@ package dynamostore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +105,7 @@ func TestClockDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	f, c := newFakeTime()
 	f.answer(c, 400*time.Millisecond)
+	f.answer(c, 400*time.Millisecond)
 	last := int64(0)
 	for range 1000 {
 		now, ok := c.tell()
@@ -160,6 +163,109 @@ func TestClocksAnHourApart(t *testing.T) {
 		}
 		if c := claim(t, pair[1], id); c.Verdict != retrysafe.Abandoned {
 			t.Errorf("after the lease was ended: got %v, want abandoned", c.Verdict)
+		}
+	}
+}
+
+// machine is a machine whose requests tell it the server's time wrongly by a shift, and whose clocks can stand still.
+type machine struct {
+	http.RoundTripper
+	ticks func() ticks
+	slept time.Duration
+	shift func(r *http.Request) time.Duration // is asked before each request
+}
+
+func (m *machine) read() ticks {
+	now := m.ticks()
+	now.wall += m.slept
+	return now
+}
+
+func (m *machine) RoundTrip(r *http.Request) (*http.Response, error) {
+	by := m.shift(r)
+	response, err := m.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	date, err := http.ParseTime(response.Header.Get("Date"))
+	response.Header.Set("Date", date.Add(by).Format(http.TimeFormat))
+	return response, err
+}
+
+func (m *machine) open(t *testing.T, table string) *Store {
+	t.Helper()
+	m.RoundTripper, m.ticks = http.DefaultTransport, machineTime()
+	client := connect(shared.Get(t).URL(), func(o *dynamodb.Options) { o.HTTPClient = &http.Client{Transport: m} })
+	s, err := open(t.Context(), client, Options{Table: table}, newClock(DefaultMaxSkew/2, m.read))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// One answer with a wrong Date, whichever it is, does not make a running lease look over, and one that is over is not
+// given to two. Seen to fail with an offset that counts before a second answer has told the same, and, for two wrong
+// answers in a row, with a claim that judges what it has read by a time that it was told before.
+func TestWrongDates(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	for _, wrong := range []int{1, 2} { // answers in a row
+		for first := range 6 {
+			for _, known := range []bool{true, false} {
+				l := take(t, s, fmt.Sprint(wrong, first, known))
+				n := 0
+				m := &machine{shift: func(*http.Request) time.Duration {
+					if n++; n > first && n <= first+wrong {
+						return time.Hour
+					}
+					return 0
+				}}
+				other := m.open(t, s.table)
+				other.guess.Learn(!known)
+				c, err := other.Claim(t.Context(), retrysafe.ClaimParams{
+					Key: l.Key, Owner: retrysafe.NewOwner(), Lease: time.Minute, TakeOver: true,
+				})
+				if err != nil || c.Verdict != retrysafe.InFlight {
+					t.Errorf("%d wrong answers after %d: got %v, %v; want in flight", wrong, first, c.Verdict, err)
+				}
+			}
+		}
+	}
+}
+
+// The retention of an attempt counts from its end, also if the machine stood still between the time that it was told and
+// the request that ends the attempt. Seen to fail with recount doing nothing.
+func TestRetentionCountsFromAfterAPause(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	keep := retrysafe.Retention{Replay: 3 * time.Hour, Key: 4 * time.Hour, Audit: 5 * time.Hour}
+	for name, end := range map[string]func(s *Store, l retrysafe.Lease) error{
+		"completed": func(s *Store, l retrysafe.Lease) error {
+			return s.Complete(t.Context(), l, retrysafe.Result{Body: []byte("answer")}, keep)
+		},
+		"released": func(s *Store, l retrysafe.Lease) error { return s.Release(t.Context(), l) },
+	} {
+		sleeps, shift := false, -time.Hour
+		m := &machine{}
+		m.shift = func(r *http.Request) time.Duration {
+			if sleeps && strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".UpdateItem") {
+				m.slept, shift = time.Hour, 0 // an hour passes before the request arrives
+			}
+			return shift
+		}
+		before := m.open(t, s.table)
+		c, err := before.Claim(t.Context(), retrysafe.ClaimParams{
+			Key: retrysafe.Key{ID: name}, Owner: retrysafe.NewOwner(), Lease: time.Minute, Keep: keep,
+		})
+		if err == nil {
+			err = before.Checkpoint(t.Context(), c.Lease, retrysafe.StepResult{Name: "a"})
+		}
+		if sleeps = true; err == nil {
+			err = end(before, c.Lease)
+		}
+		found, inspectErr := s.Inspect(t.Context(), c.Lease.Key.Digest())
+		if err != nil || inspectErr != nil || len(found) != 1 || (found[0].KeyLeft-keep.Key).Abs() > 20*time.Second {
+			t.Errorf("%s: got %v, %v, %+v; want that the key is taken for %v", name, err, inspectErr, found, keep.Key)
 		}
 	}
 }

@@ -185,7 +185,12 @@ func (t *sharedTx) complete(ctx context.Context, c *completion) (again bool, err
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}})
 	reasons, err := t.send(ctx, c.token(), items)
-	if err == nil || len(reasons) < len(items) {
+	if err == nil {
+		c.steps = nil // they are saved
+		_ = s.recount(ctx, c.lease, now, c.write)
+		return false, nil
+	}
+	if len(reasons) < len(items) {
 		return false, t.explain(nil, err)
 	}
 	ours := reasons[len(items)-1]

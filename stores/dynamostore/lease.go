@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -180,7 +181,7 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Res
 		found, ok, err := s.write(ctx, recordKey(l), w)
 		switch {
 		case ok:
-			return true, c.keepSteps(ctx, found, now)
+			return true, cmp.Or(s.recount(ctx, l, now, c.write), c.keepSteps(ctx, found, now))
 		case err == nil:
 			return true, c.notSaved(ctx, found, now)
 		case isTooLarge(err) && c.content == nil:
@@ -201,16 +202,13 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 	return s.underLease(ctx, "release", l, func(now storekit.Instant) (bool, error) {
 		w := forget(l, now)
 		if stepped {
-			w = write{
-				update:    "SET st = :released, en = :now, ex = kk + :now, expires_at = kt + :seconds, ve = ve + :one REMOVE ov",
-				condition: underLease + " AND attribute_exists(sp)",
-				values: held(l, now, item{
-					":released": number(int64(retrysafe.Released)), ":seconds": number(seconds(now)), ":one": number(1),
-				}),
-			}
+			w = released(l, now)
 		}
 		found, ok, err := s.write(ctx, recordKey(l), w)
-		if ok || err != nil {
+		switch {
+		case ok && stepped:
+			return true, s.recount(ctx, l, now, func(now storekit.Instant) write { return released(l, now) })
+		case ok, err != nil:
 			return true, err
 		}
 		r, err := live(found, now)
@@ -223,6 +221,33 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 		stepped = len(r.steps) > 0
 		return false, nil
 	})
+}
+
+// released releases a key with steps.
+func released(l retrysafe.Lease, now storekit.Instant) write {
+	return write{
+		update:    "SET st = :state, en = :now, ex = kk + :now, expires_at = kt + :seconds, ve = ve + :one REMOVE ov",
+		condition: underLease + " AND attribute_exists(sp)",
+		values: held(l, now, item{
+			":state": number(int64(retrysafe.Released)), ":seconds": number(seconds(now)), ":one": number(1),
+		}),
+	}
+}
+
+// recount makes the retention of an attempt that has just ended count from now, if more than Options.MaxSkew has passed
+// since the time at which its record says that it has ended: the machine may have stood still before the request left.
+// again is what ended the attempt.
+func (s *Store) recount(
+	ctx context.Context, l retrysafe.Lease, ended storekit.Instant, again func(now storekit.Instant) write,
+) error {
+	now, err := s.serverTime(ctx)
+	if err != nil || now-ended <= s.skew {
+		return err
+	}
+	w := again(now)
+	w.condition = "ow = :owner AND fe = :fence AND st = :state AND st <> :pending AND en < :now"
+	_, _, err = s.write(ctx, recordKey(l), w)
+	return err
 }
 
 // forget releases a key without steps. Its fence stays, so that the next one is larger whatever a clock says.

@@ -88,7 +88,7 @@ func openPlace(ctx context.Context, place, mutant string, c *clock) (*Store, err
 // exactClock is a clock that knows its offset, because the server is on the same machine.
 func exactClock() *clock {
 	c := newClock(time.Hour, machineTime())
-	c.known, c.at = true, c.local()
+	c.known, c.agreed, c.at = true, true, c.local()
 	c.lo = c.at.wall - c.at.mono
 	c.hi = c.lo
 	return c
