@@ -233,8 +233,8 @@ func TestWrongDates(t *testing.T) {
 	}
 }
 
-// The retention of an attempt counts from its end, also if the machine stood still between the time that it was told and
-// the request that ends the attempt. Seen to fail with recount doing nothing.
+// The retention of an attempt counts from its end, also if the machine stood still between the time that it was told
+// and the request that ends the attempt. Seen to fail with recount doing nothing.
 func TestRetentionCountsFromAfterAPause(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

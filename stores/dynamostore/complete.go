@@ -88,10 +88,10 @@ func (c *completion) write(now storekit.Instant) write {
 		}
 	}
 	if len(c.steps) == 0 {
-		w.update += " REMOVE ov, kt"
+		w.update += " REMOVE ov, kt, ro"
 		return w
 	}
-	w.update += ", sp = list_append(if_not_exists(sp, :none), :steps) REMOVE ov, kt ADD sn :names"
+	w.update += ", sp = list_append(if_not_exists(sp, :none), :steps) REMOVE ov, kt, ro ADD sn :names"
 	w.values[":none"], w.values[":steps"], w.values[":names"] = encodeSteps(nil), encodeSteps(c.steps), stepNames(c.steps)
 	for i, step := range c.steps {
 		name := fmt.Sprintf(":name%d", i)
@@ -127,5 +127,5 @@ func (c *completion) notSaved(ctx context.Context, found item, now storekit.Inst
 
 func tooManySteps(err error) error {
 	return fmt.Errorf("%w: the record has so many steps that nothing more fits into its item: save fewer or smaller "+
-		"steps: %w", ErrTooLarge, err)
+		"steps: %w", retrysafe.ErrResultTooLarge, err)
 }

@@ -16,6 +16,7 @@ func TestContract(t *testing.T) {
 		Reopen: func(t *testing.T, s retrysafe.Store) retrysafe.Store {
 			return openOn(t, connect(shared.Get(t).URL()), s.(*Store).table)
 		},
-		Walks: 3,
+		TooLarge: MaxBytes + 1,
+		Walks:    3,
 	})
 }

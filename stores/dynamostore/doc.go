@@ -38,7 +38,7 @@
 //
 // Large answers are written before the completion, in items of 384 KB under a name that is drawn anew for each call;
 // the completion names them, and only then can they be seen. What no record names is deleted by the time to live.
-// Larger than MaxBytes is refused with ErrTooLarge.
+// Larger than MaxBytes is refused with retrysafe.ErrResultTooLarge.
 //
 // Fences. The next fence of a key is at least one more, and at least the clock in microseconds. A key that was released
 // without steps leaves its fence behind for an hour, so that a process whose clock is behind does not give a smaller
@@ -55,7 +55,7 @@
 //   - The times of two processes may differ by MaxSkew: a retention is exact only to that.
 //   - A step of more than 4 KB is kept for a year longer than its record would have been when it was saved. An attempt
 //     that is extended for longer than that loses it; claims then return ErrPartMissing.
-//   - Steps share the item with the record, and 400 KB: about 80 of 4 KB. More fail with ErrTooLarge.
+//   - Steps share the item with the record, and 400 KB: about 80 of 4 KB. More fail with retrysafe.ErrResultTooLarge.
 //
 // # What it was tested on
 //

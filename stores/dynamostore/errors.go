@@ -17,9 +17,6 @@ var (
 	// Options.MaxSkew, or have no Date. Nothing was changed. Raise MaxSkew in all processes, or find out what makes the
 	// answers slow.
 	ErrClockSkew = errors.New("dynamostore: DynamoDB's time is not known exactly enough for Options.MaxSkew")
-	// ErrTooLarge is returned by Checkpoint, Complete and InTx for what exceeds MaxBytes, and for a record with so many
-	// steps that they do not fit into one item of 400 KB. Nothing was changed.
-	ErrTooLarge = errors.New("dynamostore: too large")
 	// ErrPartMissing is returned when a part of a large answer or step is not in the table although the record names it:
 	// something else than a Store has deleted it. The record itself is whole, and its work does not run again.
 	ErrPartMissing = errors.New("dynamostore: a part of a record is missing from the table")

@@ -118,8 +118,8 @@ func TestTransactionMayBeRepeated(t *testing.T) {
 	}
 }
 
-// Once the answer to a transaction was lost, only the record says whether it was made: not a refusal of the request that
-// repeats it, and not the one of a later transaction. Seen to fail with the read taken out of settle; with an error of
+// Once the answer to a transaction was lost, only the record says whether it was made: not a refusal of the request
+// that repeats it, and not the one of a later transaction. Seen to fail with the read taken out of settle; with an error of
 // DynamoDB's definite after a lost answer; with the last token compared alone; with the client's Retryer used, which
 // hides a lost answer behind the refusal of its own next request.
 func TestTransactionInDoubt(t *testing.T) {
@@ -267,8 +267,8 @@ func TestLargeResults(t *testing.T) {
 	}
 	larger := retrysafe.Result{Body: make([]byte, MaxBytes+1)}
 	err := s.Complete(t.Context(), take(t, s, "other"), larger, retrysafe.Retention{})
-	if !errors.Is(err, ErrTooLarge) {
-		t.Errorf("with more than MaxBytes: got %v, want ErrTooLarge", err)
+	if !errors.Is(err, retrysafe.ErrResultTooLarge) {
+		t.Errorf("with more than MaxBytes: got %v, want retrysafe.ErrResultTooLarge", err)
 	}
 }
 
@@ -286,8 +286,9 @@ func TestManySteps(t *testing.T) {
 		}
 	}
 	name := strings.Repeat("n", 300_000)
-	if err := s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: name}); !errors.Is(err, ErrTooLarge) {
-		t.Errorf("a step whose name fills the item: got %v, want ErrTooLarge", err)
+	err := s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: name})
+	if !errors.Is(err, retrysafe.ErrResultTooLarge) {
+		t.Errorf("a step whose name fills the item: got %v, want retrysafe.ErrResultTooLarge", err)
 	}
 	want := make([]byte, maxInlineResult)
 	if err := s.Complete(t.Context(), l, retrysafe.Result{Body: want}, retrysafe.Retention{}); err != nil {
@@ -296,6 +297,29 @@ func TestManySteps(t *testing.T) {
 	found, err := s.Inspect(t.Context(), l.Key.Digest())
 	if err != nil || len(found) != 1 || len(found[0].Steps) != many || !bytes.Equal(found[0].Result.Body, want) {
 		t.Errorf("got %d records, %v; want one with %d steps and the result", len(found), err, many)
+	}
+}
+
+// A record whose item is full of steps can still be completed, with an answer too. Seen to fail without room.
+func TestFullItem(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	l := take(t, s, "k")
+	for n, size := range []int{190_000, 9_000, 500, 40, 1} { // each name is in the item twice
+		for i := range 50 {
+			name := strings.Repeat(string(rune('a'+n)), size) + fmt.Sprintf("%02d", i)
+			err := s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: name})
+			if errors.Is(err, retrysafe.ErrResultTooLarge) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	answer := retrysafe.Result{Body: make([]byte, maxInlineResult)}
+	if err := s.Complete(t.Context(), l, answer, retrysafe.Retention{}); err != nil {
+		t.Errorf("Complete: %v", err)
 	}
 }
 

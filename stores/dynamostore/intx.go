@@ -51,9 +51,9 @@ func (tx *Tx) Add(items ...types.TransactWriteItem) { tx.items = append(tx.items
 //   - *TxError, if DynamoDB refused one of f's items, for example because its condition did not hold
 //   - retrysafe.ErrLeaseLost, if another attempt has taken the key over, or this one has completed
 //   - retrysafe.ErrNoAttempt outside of an attempt; an error if f added more than MaxTxItems
-//   - an error marked retrysafe.Unknown, if an answer was lost and the record does not say that the transaction was made,
-//     whatever DynamoDB answered to the requests that followed. It may have been made, or may be yet, and the key is
-//     abandoned unless it turns out that the work is completed.
+//   - an error marked retrysafe.Unknown, if an answer was lost and the record does not say that the transaction was
+//     made, whatever DynamoDB answered to the requests that followed. It may have been made, or may be yet, and the key
+//     is abandoned unless it turns out that the work is completed.
 //
 // After all of them but the last nothing was written. The transaction has a ClientRequestToken, so that repeating it
 // after a lost answer does not write twice. Transactions that write the same items at once, or for which the capacity
@@ -200,7 +200,7 @@ func (t *sharedTx) complete(ctx context.Context, c *completion) (again bool, err
 	case aws.ToString(ours.Code) == "ValidationError" && strings.Contains(aws.ToString(ours.Message), "allowed size"):
 		if c.content == nil {
 			c.large = true
-			return true, fmt.Errorf("%w: %w", ErrTooLarge, err)
+			return true, fmt.Errorf("%w: %w", retrysafe.ErrResultTooLarge, err)
 		}
 		return false, tooManySteps(err)
 	}

@@ -49,7 +49,7 @@ func TestInTxContract(t *testing.T) {
 		client := connect(p.server.URL)
 		s, rows := openOn(t, client, newTable(t, client)), newTable(t, client)
 		return storetest.TxStore{
-			Store: s, InTx: inTx(s, rows), LoseEnd: p.loseEnd,
+			Store: s, InTx: inTx(s, rows), LoseEnd: p.loseEnd, TooLarge: MaxBytes + 1,
 			Rows: func(t *testing.T) int { return len(allItems(t, &Store{client: client, table: rows})) },
 		}
 	}})

@@ -67,8 +67,8 @@ func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease,
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays. It
 // is one conditional UpdateItem; a step of more than 4 KB costs a read, and a write for each 384 KB, besides.
 //
-// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrTooLarge for a
-// step of more than MaxBytes.
+// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrResultTooLarge
+// for a step of more than MaxBytes, and for one with which the steps do not fit into one item of 400 KB.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
 	saved := savedStep{StepResult: step}
 	split := len(step.Data) > maxInlineStep
@@ -79,11 +79,11 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 			}
 		}
 		found, ok, err := s.write(ctx, recordKey(l), write{
-			update:    "SET sp = list_append(if_not_exists(sp, :none), :steps), ve = ve + :one ADD sn :names",
+			update:    "SET sp = list_append(if_not_exists(sp, :none), :steps), ro = :room, ve = ve + :one ADD sn :names",
 			condition: underLease + " AND (attribute_not_exists(sn) OR NOT contains(sn, :name))",
 			values: held(l, now, item{
 				":none": encodeSteps(nil), ":steps": encodeSteps([]savedStep{saved}), ":one": number(1),
-				":names": stepNames([]savedStep{saved}), ":name": bytesOf(stepName(step.Name)),
+				":names": stepNames([]savedStep{saved}), ":name": bytesOf(stepName(step.Name)), ":room": bytesOf(room[:]),
 			}),
 		})
 		switch {
@@ -100,6 +100,10 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 		return true, err
 	})
 }
+
+// room is kept free in the item of a record with steps, so that the end of the attempt fits into it: what that adds
+// takes less, if the answer is in parts.
+var room [256]byte
 
 // split saves a step in parts, if the lease holds.
 func (s *Store) split(ctx context.Context, l retrysafe.Lease, step *savedStep, now storekit.Instant) error {
@@ -168,8 +172,8 @@ func (s *Store) read(ctx context.Context, l retrysafe.Lease, now storekit.Instan
 // the first result stays. It is one conditional UpdateItem; a result of more than 32 KB costs a write for each 384 KB
 // besides.
 //
-// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has released it, and ErrTooLarge
-// for a result of more than MaxBytes.
+// It returns ErrLeaseLost if another attempt has taken the key over, or if this one has released it, and
+// ErrResultTooLarge for a result of more than MaxBytes.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 	c := &completion{store: s, lease: l, result: r, keep: s.padded(keep)}
 	return s.underLease(ctx, "complete", l, func(now storekit.Instant) (bool, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
@@ -66,7 +67,7 @@ func (s *Store) save(ctx context.Context, digest string, fence int64, data []byt
 ) (*parts, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d (dynamostore.MaxBytes); lower Policy.MaxResult, or keep the "+
-			"content elsewhere and save a reference", ErrTooLarge, len(data), MaxBytes)
+			"content elsewhere and save a reference", retrysafe.ErrResultTooLarge, len(data), MaxBytes)
 	}
 	var drawn [8]byte
 	_, _ = rand.Read(drawn[:]) // never returns an error
