@@ -4,209 +4,143 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/stores/shardstore"
 )
 
-// opened is one side of a move.
-type opened struct {
-	name  string // old or new
-	store retrysafe.Store
-	reads retrysafe.Inspector
+// side is one side of a move.
+type side struct {
+	name   string // old or new
+	shards []shardstore.Shard
+	all    *shardstore.Store // the shards as one store
 }
 
-func openSide(ctx context.Context, name string, ref storeurl.Ref) (opened, func() error, error) {
-	s, closeStore, err := ref.Open(ctx)
-	if err != nil {
-		return opened{}, nil, fmt.Errorf("the %s store: %w", name, err)
-	}
-	reads, ok := s.(retrysafe.Inspector)
-	if !ok {
-		return opened{}, nil, errors.Join(fmt.Errorf("the %s store %s cannot be listed: %w", name, ref.Name,
-			errors.ErrUnsupported), closeStore())
-	}
-	return opened{name, s, reads}, closeStore, nil
-}
-
-// check finds out whether processes may go on to a stage.
-func (c moveCmd) check(ctx context.Context, from, to storeurl.Ref) (checks []check, err error) {
-	old, closeOld, err := openSide(ctx, "old", from)
+// check finds out whether processes may go on to a stage. It writes to progress how far it is, if that takes long.
+func (c moveCmd) check(ctx context.Context, from, to storeurl.Ref, progress io.Writer) (checks []check, err error) {
+	oldShards, newShards, closeAll, err := storeurl.OpenSides(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeOld()) }()
-	next, closeNext, err := openSide(ctx, "new", to)
-	if err != nil {
+	defer func() { err = errors.Join(err, closeAll()) }()
+	old, next := side{name: "old", shards: oldShards}, side{name: "new", shards: newShards}
+	if old.all, err = shardstore.New(oldShards, shardstore.Options{}); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, closeNext()) }()
-
-	if c.Stage < 3 {
-		clocks, err := checkClocks(ctx, old, next)
-		if err != nil {
-			return nil, err
-		}
-		checks = append(checks, clocks)
+	if next.all, err = shardstore.New(newShards, shardstore.Options{}); err != nil {
+		return nil, err
 	}
-	var more check
-	switch c.Stage {
-	case 2:
-		more, err = c.checkMirrored(ctx, old, next)
-	case 3:
-		more, err = checkCovered(ctx, old, next)
-	default:
-		return checks, nil
+	if checks, err = checkStores(ctx, old, next); err != nil || c.Stage == 1 {
+		return checks, err
 	}
-	return append(checks, more), err
+	p := &pass{old: old.all, next: next.all, quiet: c.Quiet, progress: progress}
+	if c.Stage == 2 {
+		mirrored, err := p.mirrored(ctx)
+		return append(checks, mirrored), err
+	}
+	covered, err := p.covered(ctx)
+	return append(checks, covered), err
 }
 
 // skewAllowed is how far the clocks of the stores may differ: claims wait for the one that is behind.
 const skewAllowed = 500 * time.Millisecond
 
-// checkClocks claims a key of its own in both stores, whose fences are their clocks in microseconds.
-func checkClocks(ctx context.Context, old, next opened) (check, error) {
-	first, at, err := old.clock(ctx)
-	if err != nil {
-		return check{}, err
-	}
-	second, then, err := next.clock(ctx)
-	if err != nil {
-		return check{}, err
-	}
-	skew := time.Duration(second-first)*time.Microsecond - then.Sub(at)
-	c := check{"both stores can be written to, and their clocks agree", skew.Abs() <= skewAllowed, ""}
-	c.Detail = fmt.Sprintf("the new store's clock differs by %v; up to %v is allowed, and claims take that much longer",
-		skew.Round(time.Millisecond), skewAllowed)
-	return c, nil
+// probe is one store, and a key that only this check knows, claimed in it.
+type probe struct {
+	names []string // of the store, as in "old shard a"
+	store retrysafe.Store
+	reads retrysafe.Inspector
+	lease retrysafe.Lease
+	ahead time.Duration // the store's clock, compared with that of this machine
 }
 
-// clock returns the store's clock in microseconds, and when it showed that.
-func (o opened) clock(ctx context.Context) (micros int64, at time.Time, err error) {
-	const brief = time.Second
-	before := time.Now()
-	c, err := o.store.Claim(ctx, retrysafe.ClaimParams{
-		Key:   retrysafe.Key{Scope: "retrysafe store move", ID: retrysafe.NewOwner().String()},
-		Owner: retrysafe.NewOwner(), Lease: brief, Keep: retrysafe.Retention{Replay: brief, Key: brief, Audit: brief},
-	})
-	after := time.Now()
-	if err == nil {
-		err = o.store.Release(ctx, c.Lease)
-	}
-	if err != nil {
-		return 0, after, fmt.Errorf("the %s store cannot be written to: %w", o.name, err)
-	}
-	return c.Lease.Fence, before.Add(after.Sub(before) / 2), nil
-}
-
-// each calls visit for the records of a store, the newest first, until it returns false.
-func (o opened) each(ctx context.Context, visit func(retrysafe.Record) (bool, error)) error {
-	p := retrysafe.ListParams{Limit: 1000}
-	for {
-		page, err := o.reads.List(ctx, p)
-		if err != nil {
-			return fmt.Errorf("the %s store: %w", o.name, err)
+// checkStores claims a key of its own in each store: to see that it can be written to, that no other store shows the
+// key, and, since fences are clocks in microseconds, how far the clocks differ.
+func checkStores(ctx context.Context, old, next side) (checks []check, err error) {
+	var probes []*probe
+	defer func() {
+		for _, p := range probes {
+			err = errors.Join(err, p.store.Release(context.WithoutCancel(ctx), p.lease))
 		}
-		for _, r := range page {
-			p.Before = r.FirstFence
-			if goOn, err := visit(r); err != nil || !goOn {
-				return err
+	}()
+	for _, s := range []side{old, next} {
+		for _, shard := range s.shards {
+			name := fmt.Sprintf("%s shard %s", s.name, shard.Name)
+			if i := slices.IndexFunc(probes, func(p *probe) bool { return p.store == shard.Store }); i >= 0 {
+				probes[i].names = append(probes[i].names, name) // it stays
+				continue
+			}
+			p, err := newProbe(ctx, name, shard.Store)
+			if err != nil {
+				return nil, err
+			}
+			probes = append(probes, p)
+		}
+	}
+	different := check{"every store can be written to, and no two are the same one", true, fmt.Sprintf("%d stores", len(probes))}
+	clocks := check{"their clocks agree", true, "there is one store"}
+	widest := time.Duration(-1)
+	for i, p := range probes {
+		for _, q := range probes[:i] {
+			same, err := p.sees(ctx, q)
+			if err != nil {
+				return nil, err
+			}
+			if same {
+				different.OK = false
+				different.Detail = fmt.Sprintf("%s and %s are one store under two URLs", q, p)
+			}
+			if skew := p.ahead - q.ahead; skew.Abs() > widest {
+				widest = skew.Abs()
+				clocks.OK = widest <= skewAllowed
+				clocks.Detail = fmt.Sprintf("the clock of %s is ahead of that of %s by %v; up to %v is allowed, and claims take "+
+					"that much longer", p, q, skew.Round(time.Millisecond), skewAllowed)
 			}
 		}
-		if len(page) < p.Limit {
-			return nil
-		}
 	}
+	return []check{different, clocks}, nil
 }
 
-// covers reports whether a record of the new store says all that the key's record in the old one does, so that the old
-// one is not needed. An unfinished one must have each step that the old one has: an attempt that resumes would run it
-// again. One that only people can read any more protects nothing.
-func covers(next, old retrysafe.Record) bool {
-	switch {
-	case next.KeyLeft == 0 && next.LeaseLeft == 0:
-		return false
-	case next.State.Ended():
-		return true
-	case old.State.Ended(), old.State == retrysafe.Pending && next.State != retrysafe.Pending:
-		return false
+// newProbe claims a key. The first claim of a store may take long, because it connects: the second one tells the time.
+func newProbe(ctx context.Context, name string, store retrysafe.Store) (*probe, error) {
+	reads, ok := store.(retrysafe.Inspector)
+	if !ok {
+		return nil, fmt.Errorf("the %s cannot be listed: %w", name, errors.ErrUnsupported)
 	}
-	return !slices.ContainsFunc(old.Steps, func(step retrysafe.StepResult) bool {
-		return !slices.ContainsFunc(next.Steps, func(s retrysafe.StepResult) bool { return s.Name == step.Name })
-	})
+	p := &probe{names: []string{name}, store: store, reads: reads}
+	const brief = time.Minute
+	params := retrysafe.ClaimParams{
+		Key:   retrysafe.Key{Scope: "retrysafe store move", ID: retrysafe.NewOwner().String()},
+		Owner: retrysafe.NewOwner(), Lease: brief, Keep: retrysafe.Retention{Replay: brief, Key: brief, Audit: brief},
+	}
+	for range 2 {
+		before := time.Now()
+		c, err := store.Claim(ctx, params)
+		after := time.Now()
+		if err == nil && p.lease.Fence == 0 {
+			err = store.Release(ctx, c.Lease)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the %s cannot be written to: %w", name, err)
+		}
+		p.lease = c.Lease
+		p.ahead = time.UnixMicro(c.Lease.Fence).Sub(before.Add(after.Sub(before) / 2))
+	}
+	return p, nil
 }
 
-// newest returns the record of a key that takes part in claims; without a state if there is none.
-func (o opened) newest(ctx context.Context, d retrysafe.Digest) (retrysafe.Record, error) {
-	found, err := o.reads.Inspect(ctx, d)
-	if err != nil || len(found) == 0 {
-		return retrysafe.Record{}, err
+func (p *probe) String() string { return strings.Join(p.names, ", ") }
+
+// sees reports whether a store has the key of the other one's probe.
+func (p *probe) sees(ctx context.Context, other *probe) (bool, error) {
+	found, err := p.reads.Inspect(ctx, other.lease.Key.Digest())
+	if err != nil {
+		return false, fmt.Errorf("the %s: %w", p, err)
 	}
-	return found[0], nil
-}
-
-// betweenClaims is how long the claim of a key in the second store may take.
-const betweenClaims = time.Second
-
-// checkMirrored looks for keys that were claimed in the old store alone: a process at stage 0 does that.
-func (c moveCmd) checkMirrored(ctx context.Context, old, next opened) (check, error) {
-	var seen, missing int
-	err := old.each(ctx, func(r retrysafe.Record) (bool, error) {
-		switch {
-		case r.Age < betweenClaims:
-			return true, nil
-		case r.Age > c.Quiet && r.LeaseLeft == 0:
-			// Claims of the last minute come first. A long attempt may be further behind: its lease runs.
-			return r.Age < 24*time.Hour, nil
-		}
-		seen++
-		known, err := next.knows(ctx, r)
-		if !known {
-			missing++
-		}
-		return true, err
-	})
-	found := check{Name: "every key that is in use is in both stores", OK: missing == 0}
-	found.Detail = fmt.Sprintf("%d keys were claimed within %v or are being worked on, of which the new store lacks %d",
-		seen, c.Quiet, missing)
-	if missing > 0 {
-		found.Detail += ": a process is at stage 0, or was until a moment ago"
-	}
-	return found, err
-}
-
-func (o opened) knows(ctx context.Context, r retrysafe.Record) (bool, error) {
-	found, err := o.reads.Inspect(ctx, r.Key.Digest())
-	return len(found) > 0, err
-}
-
-// checkCovered looks for keys that the old store alone protects.
-func checkCovered(ctx context.Context, old, next opened) (check, error) {
-	var needed int
-	var longest time.Duration
-	err := old.each(ctx, func(r retrysafe.Record) (bool, error) {
-		left := max(r.KeyLeft, r.LeaseLeft)
-		if left == 0 {
-			return true, nil
-		}
-		d := r.Key.Digest()
-		theirs, err := next.newest(ctx, d)
-		if err == nil && !r.State.Ended() && !theirs.State.Ended() {
-			r, err = old.newest(ctx, d) // with its steps
-		}
-		if err == nil && !covers(theirs, r) {
-			needed, longest = needed+1, max(longest, left)
-		}
-		return true, err
-	})
-	found := check{Name: "the old store is not needed any more", OK: needed == 0}
-	found.Detail = "the new store has all of its keys"
-	if needed > 0 {
-		found.Detail = fmt.Sprintf("%d keys are in the old store alone: it is needed for another %s, until %s", needed,
-			cli.Span(longest), time.Now().Add(longest).UTC().Format(time.RFC3339))
-	}
-	return found, err
+	return len(found) > 0, nil
 }

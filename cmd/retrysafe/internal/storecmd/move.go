@@ -62,7 +62,7 @@ func (c moveCmd) Run(s *cli.Streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	checks, err := c.check(ctx, from, to)
+	checks, err := c.check(ctx, from, to, s.Err)
 	if err != nil {
 		return err
 	}

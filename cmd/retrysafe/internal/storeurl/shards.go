@@ -96,10 +96,23 @@ func (s *Sharded) parseMove(before string, params url.Values) (err error) {
 			return cli.Refusef("a move has one store in %s: write %s; "+escaping, name, moveForm)
 		}
 	}
-	if s.Old, err = side("from", params.Get("from")); err != nil {
+	from, err := parseInner("from", params.Get("from"))
+	if err != nil {
 		return err
 	}
-	if s.New, err = side("to", params.Get("to")); err != nil {
+	to, err := parseInner("to", params.Get("to"))
+	if err != nil {
+		return err
+	}
+	return s.setSides(from, to)
+}
+
+// setSides sets the shards of both sides of a move.
+func (s *Sharded) setSides(from, to Ref) (err error) {
+	if s.Old, err = side("from", from); err != nil {
+		return err
+	}
+	if s.New, err = side("to", to); err != nil {
 		return err
 	}
 	// One store is one shard: what is a single store on one side has the name that it has on the other.
@@ -109,11 +122,7 @@ func (s *Sharded) parseMove(before string, params url.Values) (err error) {
 }
 
 // side reads one side of a move: shards, or a single store.
-func side(name, text string) ([]ShardRef, error) {
-	ref, err := parseInner(name, text)
-	if err != nil {
-		return nil, err
-	}
+func side(name string, ref Ref) ([]ShardRef, error) {
 	shards, ok := ref.Place.(*Sharded)
 	switch {
 	case !ok:
@@ -164,45 +173,72 @@ func MoveURL(stage int, from, to string) string {
 	return fmt.Sprintf("move:%d?from=%s&to=%s", stage, inner.Replace(from), inner.Replace(to))
 }
 
-// Open opens every store once, also one that has two names in a move, and returns what closes them.
-func (s *Sharded) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
-	opened := map[string]retrysafe.Store{}
-	var closers []func() error
-	closeAll := func() error {
-		var errs []error
-		for _, c := range closers {
-			errs = append(errs, c())
-		}
-		return errors.Join(errs...)
-	}
-	open := func(refs []ShardRef) (shards []shardstore.Shard, err error) {
-		for _, one := range refs {
-			if opened[one.Ref.URL] == nil {
-				store, closeStore, err := one.Ref.Open(ctx)
-				if err != nil {
-					return nil, fmt.Errorf("shard %s: %w", one.Name, err)
-				}
-				opened[one.Ref.URL], closers = store, append(closers, closeStore)
-			}
-			shards = append(shards, shardstore.Shard{Name: one.Name, Store: opened[one.Ref.URL]})
-		}
-		return shards, nil
-	}
-	store, err := s.build(open)
-	if err != nil {
-		return nil, nil, errors.Join(err, closeAll())
-	}
-	return store, closeAll, nil
+// opener opens each store once, also one that has two names in a move.
+type opener struct {
+	opened  map[string]retrysafe.Store
+	closers []func() error
 }
 
-func (s *Sharded) build(open func([]ShardRef) ([]shardstore.Shard, error)) (*shardstore.Store, error) {
-	old, err := open(s.Old)
+func (o *opener) open(ctx context.Context, refs []ShardRef) (shards []shardstore.Shard, err error) {
+	for _, one := range refs {
+		if o.opened[one.Ref.URL] == nil {
+			store, closeStore, err := one.Ref.Open(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("shard %s: %w", one.Name, err)
+			}
+			if o.opened == nil {
+				o.opened = map[string]retrysafe.Store{}
+			}
+			o.opened[one.Ref.URL], o.closers = store, append(o.closers, closeStore)
+		}
+		shards = append(shards, shardstore.Shard{Name: one.Name, Store: o.opened[one.Ref.URL]})
+	}
+	return shards, nil
+}
+
+func (o *opener) close() error {
+	var errs []error
+	for _, c := range o.closers {
+		errs = append(errs, c())
+	}
+	return errors.Join(errs...)
+}
+
+// OpenSides opens the shards of both sides of a move, and returns what closes them. A store that is no set of shards is
+// one; a store that is on both sides is the same in both.
+func OpenSides(ctx context.Context, from, to Ref) (old, next []shardstore.Shard, closeAll func() error, err error) {
+	s := &Sharded{}
+	if err := s.setSides(from, to); err != nil {
+		return nil, nil, nil, err
+	}
+	o := &opener{}
+	if old, err = o.open(ctx, s.Old); err == nil {
+		next, err = o.open(ctx, s.New)
+	}
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, o.close())
+	}
+	return old, next, o.close, nil
+}
+
+// Open opens every store once, also one that has two names in a move, and returns what closes them.
+func (s *Sharded) Open(ctx context.Context) (retrysafe.Store, func() error, error) {
+	o := &opener{}
+	store, err := s.build(ctx, o)
+	if err != nil {
+		return nil, nil, errors.Join(err, o.close())
+	}
+	return store, o.close, nil
+}
+
+func (s *Sharded) build(ctx context.Context, all *opener) (*shardstore.Store, error) {
+	old, err := all.open(ctx, s.Old)
 	if err != nil {
 		return nil, err
 	}
 	o := shardstore.Options{}
 	if s.Stage > 0 {
-		to, err := open(s.New)
+		to, err := all.open(ctx, s.New)
 		if err != nil {
 			return nil, err
 		}
