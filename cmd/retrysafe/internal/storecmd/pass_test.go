@@ -30,8 +30,8 @@ func put(t *testing.T, s retrysafe.Store, lease, keep time.Duration) {
 }
 
 // What is in the old store alone keeps processes from going on only if it shows a process at the stage before, or if it
-// protects a key for longer than a moment. Seen to fail with each case of mirrored and of covered taken out, and with
-// waitFor returning false.
+// protects a key for longer than a moment. Seen to fail with waitFor returning false, with abandoned and with running
+// keys counted as those of a process at stage 0, and with each limit of age taken out.
 func TestPass(t *testing.T) {
 	for name, c := range map[string]struct {
 		lease, keep time.Duration // of the key in the old store
@@ -104,8 +104,8 @@ func TestPassRefusesWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// Each shard is written to, compared with each other one, and asked for its clock. Seen to fail with each of the three
-// taken out, and with the first shard of each side looked at alone.
+// Each shard is written to, compared with each other one, and asked for its clock. Seen to fail with the first shard of
+// each side looked at alone, and with the clocks ignored.
 func TestEveryShardIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, ahead := time.Now(), time.Duration(0)
