@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,8 @@ func (e *engine) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		e.background.stop()
-		return ctx.Err()
+		return fmt.Errorf("retrysafe: Shutdown gave up on operations that still run or are being saved, whose keys become "+
+			"abandoned; stop the server or the consumers first, then call Shutdown, then close the store: %w", ctx.Err())
 	}
 }
 

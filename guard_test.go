@@ -372,3 +372,20 @@ func TestNegativeLeaseIsTheDefault(t *testing.T) {
 		t.Errorf("Lease = %v", got)
 	}
 }
+
+// A duration without a unit is nanoseconds. Seen to fail with the loop taken out of Validate.
+func TestDurationsWithoutAUnit(t *testing.T) {
+	for name, p := range map[string]retrysafe.Policy{
+		"Lease": {Lease: 30}, "Timeout": {Timeout: 5}, "Wait": {OnInFlight: retrysafe.Wait(5)},
+		"Retention.Key":    {Retention: retrysafe.Retention{Key: 24}},
+		"Retention.Replay": {Retention: retrysafe.Retention{Replay: 86_400}},
+	} {
+		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "unit") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	p := retrysafe.Policy{Timeout: -1, OnInFlight: retrysafe.Wait(0), Retention: retrysafe.Retention{Replay: time.Millisecond}}
+	if err := p.Validate(); err != nil {
+		t.Error(err)
+	}
+}

@@ -164,12 +164,25 @@ func (p StoreErrorPolicy) String() string {
 // shortestLease is a hundred times what a local store takes: anything shorter is a mistake.
 const shortestLease = 10 * time.Millisecond
 
-// Validate returns an error if Lease is set and too short for heartbeats to keep it alive. New and With panic with that
+// Validate returns an error if Lease is set and too short for heartbeats to keep it alive, or if another duration is so
+// short that its unit must be missing. New and With panic with that
 // error; call Validate where a configuration is read.
 func (p Policy) Validate() error {
 	if p.Lease > 0 && p.Lease < shortestLease {
 		return fmt.Errorf("retrysafe: Policy.Lease is %v; it must be at least %v "+
 			"(is the unit missing, as in 30*time.Second?)", p.Lease, shortestLease)
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"Timeout", p.Timeout}, {"OnInFlight: Wait", p.OnInFlight.max}, {"Retention.Replay", p.Retention.Replay},
+		{"Retention.Key", p.Retention.Key}, {"Retention.Audit", p.Retention.Audit},
+	} {
+		if d.value > 0 && d.value < time.Millisecond {
+			return fmt.Errorf("retrysafe: Policy.%s is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)",
+				d.name, d.value)
+		}
 	}
 	return nil
 }

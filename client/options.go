@@ -76,7 +76,8 @@ func (o Options) WithDefaults() Options {
 }
 
 // Validate returns what is wrong with the options, all faults joined: a Horizon of half the server's retention or
-// more, a retention that is not known, a negative number of attempts.
+// more, a retention that is not known, a negative number of attempts, a duration that is so short that its unit must be
+// missing.
 func (o Options) Validate() error {
 	o = o.WithDefaults()
 	var all []error
@@ -85,6 +86,15 @@ func (o Options) Validate() error {
 	} else if o.Horizon < 0 || o.Horizon >= o.Retention/2 {
 		all = append(all, fmt.Errorf("client: Horizon is %v, it must be below half of the server's retention of %v",
 			o.Horizon, o.Retention))
+	}
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{{"AttemptTimeout", o.AttemptTimeout}, {"MaxInFlight", o.MaxInFlight}, {"Retention", o.Retention}} {
+		if d.value > 0 && d.value < time.Millisecond {
+			all = append(all, fmt.Errorf("client: %s is %v, it must be at least 1ms (is the unit missing, as in 30*time.Second?)",
+				d.name, d.value))
+		}
 	}
 	if o.Attempts < 0 || o.MaxInFlight < 0 || o.ResumeConcurrency < 0 {
 		all = append(all, errors.New("client: Attempts, MaxInFlight and ResumeConcurrency must not be negative"))

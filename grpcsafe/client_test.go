@@ -328,6 +328,7 @@ func TestClientOptionsAreChecked(t *testing.T) {
 		"a long horizon": {Options: client.Options{Retention: time.Hour, Horizon: time.Hour / 2}},
 		"attempts":       {Options: client.Options{Attempts: -1}},
 		"in flight":      {Options: client.Options{MaxInFlight: -1}},
+		"no unit":        {Options: client.Options{AttemptTimeout: 8}},
 		"a method":       {Methods: []string{"Create"}},
 		"a field":        {KeyField: "a b"},
 	} {
