@@ -13,6 +13,8 @@ import (
 //
 // A key that is likely to be new is inserted at once, and read only if a record is there. A key that is likely to be
 // known is read first, which writes nothing and waits for no sync.
+//
+// It returns an error that is retrysafe.ErrStoreFull if the server has no room for a new key.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c, err := newClaim(p)
 	if err != nil {
@@ -22,6 +24,9 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 		c.step = stepFind
 	}
 	if err := s.do(ctx, c); err != nil {
+		if n := errorNumber(err); (n == tableFull || n == diskFull) && c.step == stepInsert { // which has inserted nothing
+			err = fmt.Errorf("%w: %w", retrysafe.ErrStoreFull, err)
+		}
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
 	}
 	s.guess.Learn(c.answer.Verdict == retrysafe.Acquired && c.answer.Record.Attempt == 1)

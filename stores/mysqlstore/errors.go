@@ -24,11 +24,13 @@ var (
 
 // Numbers of errors of the server that mean something here.
 const (
+	diskFull           = 1021
 	noDatabaseSelected = 1046
 	unknownDatabase    = 1049
 	shuttingDown       = 1053
 	tableDenied        = 1142
 	columnDenied       = 1143
+	tableFull          = 1114
 	noTable            = 1146
 	packetTooLarge     = 1153
 	lockWaitTimeout    = 1205
@@ -78,6 +80,8 @@ func explain(err error) error {
 			"set rejectReadOnly=true in the data source name so that connections to the old one are not used again", err)
 	case rowFormatNeeded:
 		return fmt.Errorf("%w; set binlog_format to ROW or MIXED: InnoDB needs it for READ COMMITTED", err)
+	case tableFull, diskFull:
+		return fmt.Errorf("%w; make room on the server's disk, or let its tablespace grow", err)
 	case packetTooLarge:
 		return fmt.Errorf("%w: %w; raise max_allowed_packet of the server", retrysafe.ErrResultTooLarge, err)
 	case changedSinceRead:

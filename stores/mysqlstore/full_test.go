@@ -1,0 +1,57 @@
+package mysqlstore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+)
+
+// A server whose tablespace is full refuses new keys, and goes on serving those that it has accepted, with small answers.
+//
+// Seen to fail with the errors of a full table not read as ErrStoreFull.
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	s := openAt(t, servers.StartMariaDB(t, servers.MariaDBOptions{Settings: map[string]string{
+		"innodb-file-per-table": "OFF", "innodb-data-file-path": "ibdata1:12M:autoextend:max:20M",
+	}}).Database(t), Options{})
+	var leases []retrysafe.Lease
+	for i := range 40 {
+		leases = append(leases, acquire(t, s, fmt.Sprint("early ", i)))
+	}
+	execute(t, s, "CREATE TABLE filler (b varbinary(8000)) ENGINE = InnoDB")
+	full := func(err error) bool { return errorNumber(err) == tableFull }
+	for _, n := range []int{8000, 500} {
+		var err error
+		for err == nil {
+			_, err = s.db.ExecContext(ctx, "INSERT INTO filler VALUES (REPEAT('x', ?))", n)
+		}
+		if !full(err) {
+			t.Fatalf("filling the server: %v", err)
+		}
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		_, err = s.Claim(ctx, params(fmt.Sprint("late ", i)))
+	}
+	if !errors.Is(err, retrysafe.ErrStoreFull) || !full(err) {
+		t.Errorf("Claim of a new key = %v, want ErrStoreFull", err)
+	}
+	for i, l := range leases {
+		err := errors.Join(s.Extend(ctx, l, time.Minute), wantVerdict(s, params(l.Key.ID), retrysafe.InFlight))
+		want := retrysafe.Done
+		if i%2 == 0 {
+			err = errors.Join(err, complete(s, l))
+		} else {
+			want = retrysafe.Acquired
+			err = errors.Join(err, s.Release(ctx, l))
+		}
+		if err = errors.Join(err, wantVerdict(s, params(l.Key.ID), want)); err != nil {
+			t.Errorf("%s: %v", l.Key.ID, err)
+		}
+	}
+}
