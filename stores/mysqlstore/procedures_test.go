@@ -387,7 +387,8 @@ func TestServiceGrantsAreNoMore(t *testing.T) {
 		"CREATE TABLE mine (id INT)", "CREATE PROCEDURE mine () SELECT 1", "CREATE VIEW mine AS SELECT 1",
 		"CALL {{add_days}} (1)", "CALL {{store_complete}} ('', '', 1, 3, 200, 0, 1, 1, 1, '', '')",
 		"CALL {{end_attempt}} ('', '', 3, 200, 0, '', '', 1, 1, 1)", "CALL {{end_http}} ('', '', 3, '', 200, NULL)",
-		"CALL {{lease_lost}} ('', '')", "CALL {{hash_key}} ('', '', NULL, @x)", "CALL {{read_lease}} ('', @x, @x, @x)")
+		"CALL {{lease_lost}} ('', '')", "CALL {{claim_record}} ('', 'k', '', NULL, TRUE)",
+		"CALL {{hash_key}} ('', '', NULL, @x)", "CALL {{read_lease}} ('', @x, @x, @x)")
 	for _, name := range slices.Concat(storeProcedures, serviceProcedures, innerProcedures) {
 		texts = append(texts, "DROP PROCEDURE {{"+name+"}}", "ALTER PROCEDURE {{"+name+"}} SQL SECURITY INVOKER")
 	}
