@@ -18,8 +18,9 @@ export interface ClaimOptions {
   /** For how many seconds to wait for an attempt that runs, before InFlight is thrown. Default 0. */
   wait?: number
   /**
-   * Whether to run if an earlier attempt began and its lease ran out; otherwise Abandoned is thrown. Default: true in
-   * once, whose work is in the transaction, and false in claim.
+   * Whether to run if an earlier attempt began and did not end; otherwise Abandoned is thrown. Default: true in once, whose
+   * work is in the transaction, and false in claim. With false, once calls the work a single time: after a crash and after
+   * an exception, later calls throw Abandoned, because an effect outside of the transaction may have happened.
    */
   takeOver?: boolean
   /** How often the transaction is run, if it fails with 40001 or 40P01 or the lease is lost. Default 10. */
@@ -102,7 +103,7 @@ export interface Operation {
 /**
  * Runs work(tx, op) in one transaction with the completion of its key, and returns what it returned, as JSON brings it
  * back. If the key was completed before, returns the stored answer, and the work does not run. An exception of the work
- * rolls the transaction back, gives the key up, and is thrown.
+ * rolls the transaction back, gives the key up (unless takeOver is false), and is thrown.
  *
  * tx is a client of the pool with a transaction, which once commits. The work runs again if the database refuses the
  * transaction with 40001 or 40P01, so it must not have effects outside of the transaction, except in steps.
@@ -150,7 +151,7 @@ export class RetrysafeError extends Error {
 export class InFlight extends RetrysafeError { readonly retryAfter: number }
 /** The key was first used for a different request. */
 export class Mismatch extends RetrysafeError {}
-/** An earlier attempt began and its lease ran out, and takeOver is off. */
+/** An earlier attempt began and did not end, or its work threw, and takeOver is off. */
 export class Abandoned extends RetrysafeError {}
 /** The answer to COMMIT was lost and the record could not be asked. Call again with the same key. */
 export class OutcomeUnknown extends RetrysafeError {}

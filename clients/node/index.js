@@ -104,24 +104,27 @@ class Operation extends Claim {
 async function once (pool, options, work) {
   if (typeof work !== 'function') throw new InvalidArgument('once needs the work: a function of (tx, op)')
   const o = settings(pool, { takeOver: true, ...options })
+  let began = false
+  const begin = (tx, op) => { began = true; return work(tx, op) }
   for (let left = o.tries; ; left--) {
     const held = await take(o) // the same owner gets the same lease again
     if (held.result) return final(held.result)
     let result
     try {
-      result = await attempt(o, held, work)
+      result = await attempt(o, held, begin)
     } catch (e) {
       const sent = e instanceof Unanswered
       const now = sent && await whatBecame(o, e.cause)
       if (now.result) {
         result = { ...now.result, replayed: now.attempt !== held.attempt }
-      } else if (left > 1 && (sent || e instanceof LeaseLost || isConflict(e))) {
+      } else if (left > 1 && o.takeOver && (sent || e instanceof LeaseLost || isConflict(e))) {
         await sleep(Math.random() * 50)
         continue
       } else {
-        // The lease runs out in any case: releasing it must not hide the error, nor wait for a server that is gone.
-        const released = release(pool, held.lease, o).catch(() => {})
-        await Promise.race([released, sleep(5000, undefined, { ref: false })])
+        // Without takeOver, what the work has done outside of the transaction may have happened: the key stays taken.
+        // The lease runs out in any case: ending it must not hide the error, nor wait for a server that is gone.
+        const ended = began && !o.takeOver ? extend(pool, held.lease, 0, o) : release(pool, held.lease, o)
+        await Promise.race([ended.catch(() => {}), sleep(5000, undefined, { ref: false })])
         throw sent ? e.cause : e
       }
     }

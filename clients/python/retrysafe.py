@@ -3,7 +3,8 @@
     def pay(conn, order, amount):
         with retrysafe.once(conn, "payments", order, {"order": order, "amount": amount}) as op:
             if not op.done:
-                op.conn.execute("INSERT INTO charges (order_id, amount) VALUES (%s, %s)", (order, amount))
+                with op.conn.cursor() as cursor:
+                    cursor.execute("INSERT INTO charges (order_id, amount) VALUES (%s, %s)", (order, amount))
                 op.complete({"order": order, "status": "paid"})
         return op.answer
 
@@ -42,6 +43,7 @@ _IDLE, _IN_ERROR, _CLOSED = 0, 3, 4  # transaction_status: the numbers are libpq
 _RETRYABLE = ("40001", "40P01")  # serialization failure, deadlock
 _TRIES = 10
 _ASK_FOR = 15.0  # seconds in which the record is asked what became of a COMMIT
+_in_use: Dict[int, object] = {}  # the connections that have a claim or a block, by id
 
 
 class Error(Exception):
@@ -63,7 +65,7 @@ class Mismatch(Error):
 
 
 class Abandoned(Error):
-    """Abandoned is raised, with take_over=False, if an earlier attempt began and its lease ran out."""
+    """Abandoned is raised, with take_over=False, if an earlier attempt began and did not end, or raised an exception."""
 
 
 class OutcomeUnknown(Error):
@@ -126,6 +128,7 @@ class Operation:
         self._answer: Optional[bytes] = None
         self._released = False
         self._claim: Dict[str, Any] = {}  # the arguments of claim
+        self._began = False  # whether the work may have done something
         self._connect: Connect = lambda: None
         self.lease = ""  # the right to complete the key: keep it out of logs; empty if replayed
         self.attempt = 0  # 1 is the first
@@ -221,6 +224,16 @@ class Operation:
             self._answer = None if body is None else bytes(body)
         return str(verdict)
 
+    def _give_up(self, conn: Any) -> None:
+        """Release the key after the work was rolled back. With take_over=False that is not enough: what the work has
+        done outside of the transaction may have happened, so the key stays taken, and later calls raise Abandoned."""
+        keep = self._began and not self._released and not self._claim["take_over"]
+        with suppress(Exception):  # the lease runs out in any case
+            if keep:
+                _alone(conn, self._schema, "extend", lease=self.lease, lease_for=timedelta(0))
+            else:
+                _alone(conn, self._schema, "release", lease=self.lease)
+
     def _was_committed(self) -> bool:
         """Ask the record what became of a COMMIT whose answer was lost. A claim of the same owner gets the answer that
         was committed, or the same lease if nothing was. It waits for a transaction that still has the row."""
@@ -233,10 +246,11 @@ class Operation:
                 if row[0] == "done":
                     return bool(self._take(row))
                 if row[0] == "acquired":
+                    if row[1] == self.lease:
+                        self._give_up(other)
+                        return False
                     with suppress(Exception):
                         _alone(other, self._schema, "release", lease=row[1])
-                    if row[1] == self.lease:
-                        return False
                     break  # the key was released or has expired since
             if time.monotonic() > limit:
                 break
@@ -254,6 +268,14 @@ def claim(
     complete, or call release. The arguments are those of once, and take_over is off: work that is not in the
     transaction of complete may have been done by the attempt that died."""
     driver = _driver(conn)
+    with _exclusive(driver):
+        return _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema)
+
+
+def _claim(
+    driver: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, lease: Seconds, keep: Seconds,
+    take_over: bool, wait: float, connect: Optional[Connect], schema: str,
+) -> Operation:
     if _status(driver) != _IDLE:
         raise Misuse("the connection is in a transaction, and the claim would be rolled back with it: "
                      "COMMIT first, or use another connection")
@@ -292,39 +314,44 @@ def once(
     """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
 
     The key is claimed in a transaction of its own. The block checks op.done, does its work through op.conn, and calls
-    op.complete or op.fail; the transaction commits at its end. An exception rolls it back and releases the key.
+    op.complete or op.fail; the transaction commits at its end. An exception rolls it back and releases the key, or
+    leaves it abandoned with take_over=False.
 
-    conn         a connection of psycopg 3 or psycopg2, or of Django or SQLAlchemy on one of them; in no transaction
+    conn         a connection of psycopg 3 or psycopg2, or of Django or SQLAlchemy on one of them; in no transaction, and
+                 used by nothing else until the block has ended
     scope, key   what names the operation: the caller or kind of operation, and the key within it
     request      what the operation is: bytes, a str, or anything that becomes JSON. The same key with another request
                  raises Mismatch. See fingerprint
     lease        for how many seconds other calls get InFlight if this process dies
     keep         for how many seconds later calls get the answer
-    take_over    whether to run the work if an earlier attempt began and its lease ran out. It is safe for work that is in
-                 the transaction. Otherwise Abandoned is raised
+    take_over    whether to run the work if an earlier attempt began and did not end. It is safe for work that is in the
+                 transaction. With False the work begins once, unless op.release says that nothing happened: after a
+                 crash and after an exception, later calls raise Abandoned
     wait         for how many seconds to wait for an attempt that runs, before InFlight is raised
     transaction  a function that returns the context manager of the transaction, if a framework must know of it:
                  django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
     connect      a function that returns another connection, used if the answer to COMMIT was lost, and by op.extend
     schema       the schema of Retrysafe
     """
-    op = claim(conn, scope, key, request, lease=lease, keep=keep, take_over=take_over, wait=wait, connect=connect, schema=schema)
-    if op.done:
-        yield op
-        return
-    own = functools.partial(_transaction, op._conn)
-    try:
-        try:
-            with _committed(op, transaction or own):
-                yield op
-        except Failed as failure:
-            with _committed(op, own):
-                op.fail(failure.answer, failure.code, failure.content_type)
-    except BaseException as e:
-        with suppress(Exception):  # the lease runs out in any case
-            _alone(op._conn, schema, "release", lease=op.lease)
-        if not isinstance(e, _Released):
-            raise
+    driver = _driver(conn)
+    with _exclusive(driver):
+        op = _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema)
+        if not op.done:
+            own = functools.partial(_transaction, driver)
+            try:
+                try:
+                    with _committed(op, transaction or own):
+                        op._began = True
+                        yield op
+                except Failed as failure:
+                    with _committed(op, own):
+                        op.fail(failure.answer, failure.code, failure.content_type)
+            except BaseException as e:
+                op._give_up(driver)
+                if not isinstance(e, _Released):
+                    raise
+            return
+    yield op
 
 
 def run(
@@ -343,7 +370,8 @@ def run(
                         op.complete(answer)
             break
         except Exception as e:
-            if not more or not (isinstance(e, LeaseLost) or _sqlstate(e) in _RETRYABLE):
+            again = isinstance(e, LeaseLost) or _sqlstate(e) in _RETRYABLE
+            if not more or not again or not options.get("take_over", True):
                 raise
             time.sleep(random.uniform(0, 0.05))
     if op.failed:
@@ -427,6 +455,18 @@ def release(conn: Any, lease: str, *, schema: str = "retrysafe") -> None:
     _call(_driver(conn), schema, "release", lease=lease)
 
 
+@contextmanager
+def _exclusive(conn: Any) -> Iterator[None]:
+    """Keep a connection for one claim or block. Another one on it would commit what this one has written."""
+    mine = object()
+    if _in_use.setdefault(id(conn), mine) is not mine:  # one step, also for threads
+        raise Misuse("the connection is used by another claim or block of once: each thread needs a connection of its own")
+    try:
+        yield
+    finally:
+        del _in_use[id(conn)]
+
+
 class _Released(Exception):
     """_Released rolls a block back because of op.release."""
 
@@ -505,7 +545,7 @@ _TYPES = {
 def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any, ...]:
     """Call a function of the schema. Errors do not have the text of the statement, because psycopg2 writes the lease
     into it."""
-    given = {name: value for name, value in arguments.items() if value is not None}
+    given = {name: value for name, value in arguments.items() if value is not None or name == "lease"}
     columns = "verdict, lease, attempt, code, content_type, headers, body, failed, lease_left" if function == "claim" else "*"
     sql = "SELECT {} FROM {}.{}({})".format(
         columns, '"' + schema.replace('"', '""').replace("%", "%%") + '"', function,

@@ -3,7 +3,7 @@ const { test, before } = require('node:test')
 const assert = require('node:assert/strict')
 const { once: event } = require('node:events')
 const { Pool } = require('pg')
-const { once, OutcomeUnknown } = require('retrysafe')
+const { once, Abandoned, OutcomeUnknown } = require('retrysafe')
 const { url, newKey, newPool, createTable, charge, charges, startWire, rejection } = require('./kit')
 
 before(async () => {
@@ -43,6 +43,16 @@ for (const [name, runs, cut] of [
     assert.deepEqual(second, { ...first, replayed: true })
   })
 }
+
+// Seen to fail with the work run again, and with the key given up.
+test('COMMIT does not arrive, and the work may have effects elsewhere', async (t) => {
+  const wire = await startWire(t, ({ client }) => client.destroy())
+  const o = { scope: 'pay', key: newKey(), takeOver: false }
+  const work = charge(o.key)
+  await rejection(once(newPool(t, { connectionString: wire.url }), o, work))
+  assert(await rejection(once(newPool(t), o, work)) instanceof Abandoned)
+  assert.equal(work.runs, 1)
+})
 
 test('the record cannot be asked', async (t) => {
   const wire = await startWire(t, ({ client }) => {

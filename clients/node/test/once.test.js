@@ -60,6 +60,19 @@ for (const [name, options] of Object.entries({
       assert.equal(await charges(pool, key), 1)
     })
 
+    // What the work has done outside of the database may have happened. Seen to fail with the key given up, and with the
+    // work run again after 40001.
+    test('an exception without takeOver keeps the key', async (t) => {
+      const pool = newPool(t, options)
+      for (const error of [new Error('out of paper'), Object.assign(new Error('again'), { code: '40001' })]) {
+        const o = { scope: 'pay', key: newKey(), takeOver: false }
+        const work = charge(o.key, () => { throw error })
+        assert.equal(await rejection(once(pool, o, work)), error)
+        assert(await rejection(once(pool, o, work)) instanceof retrysafe.Abandoned)
+        assert.deepEqual([work.runs, await charges(pool, o.key)], [1, 0])
+      }
+    })
+
     // Seen to fail with step's COMMIT taken out.
     test('steps are done once, under a key of their own', async (t) => {
       const pool = newPool(t, options)

@@ -62,6 +62,28 @@ class Once(Case):
             self.assertFalse(pay(conn, key).replayed)
             self.assertEqual(self.charges(key), 1)
 
+    # What the block has done outside of the database may have happened. Seen to fail with the key released: the next
+    # call runs.
+    @each
+    def test_an_exception_without_take_over_keeps_the_key(self, name, conn):
+        for released, error, then, runs in [
+            (False, ValueError, retrysafe.Abandoned, 1),
+            (False, psycopg.errors.SerializationFailure, retrysafe.Abandoned, 1),
+            (True, ValueError, ValueError, 2),  # the program says that nothing happened
+        ]:
+            ran = []
+
+            def work(op):
+                ran.append(1)
+                if released:
+                    op.release()
+                raise error
+
+            key = f"{name} {error} {released}"
+            for expected in error, then:
+                self.assertRaises(expected, retrysafe.run, conn, "payments", key, None, work, take_over=False)
+            self.assertEqual(len(ran), runs, key)
+
     @each
     def test_a_statement_that_fails(self, name, conn):
         with self.assertRaisesRegex(Exception, "null value"), retrysafe.once(conn, "payments", name) as op:
@@ -115,6 +137,18 @@ class Once(Case):
                 getattr(conn, end)()
             pay(conn, key)
             self.assertEqual(self.charges(key), 1)
+
+    # Two threads in blocks on one connection would commit each other's work. Seen to fail without _exclusive: the charge
+    # of the failed block is committed, if the other one begins between its claim and its first statement.
+    @each
+    def test_a_connection_that_another_block_uses(self, name, conn):
+        with retrysafe.once(conn, "payments", name) as op:
+            for other in lambda: pay(conn, name + " 2"), lambda: retrysafe.claim(conn, "payments", name + " 2"):
+                self.assertRaisesRegex(retrysafe.Misuse, "each thread needs a connection of its own", other)
+            charge(op, name)
+            op.complete("{}")
+        self.assertFalse(pay(conn, name + " 2").replayed)
+        self.assertEqual((self.charges(name), self.charges(name + " 2")), (1, 1))
 
     # Seen to fail with the check taken out of claim: after the rollback, the key is free and charged again.
     @each
@@ -272,6 +306,15 @@ class LostCommit(Case):
             with self.assertRaises((psycopg.OperationalError, psycopg2.OperationalError, psycopg2.InterfaceError)):
                 self.lose(network, conn, key)
             self.assertEqual((self.charges(key), self.records(key)), (0, []))  # released
+
+        self.cut(True, test)
+
+    # Seen to fail with the key released by _was_committed.
+    def test_that_was_not_committed_without_take_over(self):
+        def test(key, network, conn):
+            with self.assertRaises((psycopg.OperationalError, psycopg2.OperationalError, psycopg2.InterfaceError)):
+                self.lose(network, conn, key, take_over=False)
+            self.assertRaises(retrysafe.Abandoned, pay, self.admin, key, take_over=False)
 
         self.cut(True, test)
 

@@ -2,12 +2,16 @@
 
 import pathlib
 import re
+import textwrap
 import types
 import unittest
 
+import retrysafe
 from tests.kit import Case, DRIVERS
 
-PAGE = (pathlib.Path(__file__).resolve().parents[3] / "docs" / "python.md").read_text()
+HERE = pathlib.Path(__file__).resolve()
+PAGE = (HERE.parents[3] / "docs" / "python.md").read_text()
+README = (HERE.parents[1] / "README.md").read_text()
 
 
 class Message(types.SimpleNamespace):
@@ -18,6 +22,19 @@ class Message(types.SimpleNamespace):
 
 
 class Page(Case):
+    # Seen to fail with conn.execute, which psycopg2 does not have.
+    def test_the_first_programs_of_the_readme_and_of_the_module(self):
+        self.admin.execute("DROP TABLE charges; CREATE TABLE charges (order_id text, amount int)")
+        in_readme = re.search(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL).group(1)
+        in_module = textwrap.dedent(retrysafe.__doc__.split("\n\n")[1])
+        for n, program in enumerate([in_readme, in_module]):
+            for driver, connect in DRIVERS.items():
+                page, order = {"retrysafe": retrysafe}, f"{driver} {n}"
+                exec(compile(program, "README.md", "exec"), page)
+                for _ in range(2):
+                    self.assertEqual(page["pay"](self.opened(connect()), order, 7).decode(), f'{{"order":"{order}","status":"paid"}}')
+        self.assertEqual(self.admin.execute("SELECT count(*) FROM charges").fetchone(), (4,))
+
     def test_the_programs_of_the_page(self):
         programs = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
         self.assertEqual(len(programs), 6)
