@@ -96,7 +96,9 @@ export interface Operation {
   step<T> (name: string, work: (childKey: string) => T | Promise<T>): Promise<T>
   /** Returns the idempotency key for a call to another system: the same in each attempt at the operation. */
   childKey (name: string): Promise<string>
-  /** Makes the lease run for so many seconds from now. It takes a second connection of the pool. */
+  /**
+   * Makes the lease run for so many seconds from now. Once the work has written, it takes a second connection of the pool.
+   */
   extend (seconds: number): Promise<void>
 }
 
@@ -118,6 +120,11 @@ export function once<T> (
  */
 export function claim (pool: Pool, options: ClaimOptions): Promise<Claim>
 
+/**
+ * Makes COMMIT of the transaction that is open on the client fail unless it has completed, failed or released the key: call
+ * it first.
+ */
+export function hold (client: ClientBase, lease: string, options?: SchemaOptions): Promise<void>
 /**
  * Completes the key of a lease in the transaction that is open on the client, and returns the bytes that are stored. A
  * string or bytes are stored as they are, and anything else as JSON. Throws LeaseLost if another attempt has taken the key
@@ -172,7 +179,7 @@ export class InvalidLease extends RetrysafeError {}
 export class NoSuchClaim extends RetrysafeError {}
 /** RS004: the key was completed with another answer, or by an earlier transaction. */
 export class AnswerConflict extends RetrysafeError {}
-/** RS005: complete, fail or saveStep was called outside of a transaction. */
+/** RS005, RS008: hold, complete, fail or saveStep was called outside of a transaction. */
 export class NoTransaction extends RetrysafeError {}
 /** RS006, and arguments of this module: the message says which one cannot be used, and why. */
 export class InvalidArgument extends RetrysafeError {}

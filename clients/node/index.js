@@ -39,7 +39,7 @@ class Failed extends RetrysafeError {
 
 const errors = {
   RS001: LeaseLost, RS002: InvalidLease, RS003: NoSuchClaim, RS004: AnswerConflict, RS005: NoTransaction, RS006: InvalidArgument,
-  '25P02': Misuse
+  RS008: NoTransaction, '25P02': Misuse
 }
 const remedies = {
   '25P02': 'an earlier statement of the transaction has failed and its error was caught: nothing can be committed',
@@ -63,35 +63,57 @@ class Claim {
 
 // Operation is what the work of once does with its key.
 class Operation extends Claim {
-  #o; #tx
+  #o; #tx; #heldBy
   constructor (o, held, tx) {
     super(held.lease, held.attempt)
     this.#o = o
     this.#tx = tx
   }
 
+  // begin begins the transaction that must end the attempt.
+  async begin () {
+    await this.#open().query(this.#o.begin)
+    this.#heldBy = (await call(this.#tx, this.#o.schema, ['hold'], { lease: this.lease })).xid
+  }
+
   async complete (body, options) { await this.#end('complete', body, { code: 200, ...options }) }
   async fail (body, options) { await this.#end('fail', body, { code: 422, ...options }) }
 
   async #end (verb, body, options) {
-    const stored = await end(this.#open(), this.lease, verb, body, { ...options, schema: this.#o.schema })
+    const { stored, xid } = await end(this.#open(), this.lease, verb, body, { ...options, schema: this.#o.schema })
+    if (xid !== this.#heldBy) throw new Misuse('the work has ended its transaction itself: leave COMMIT and ROLLBACK to once')
     this.result = outcome(stored, { ...options, failed: verb === 'fail', attempt: this.attempt })
   }
 
   async step (name, work) {
     const tx = this.#open()
+    if (await hasWritten(tx, this.#o)) throw new Misuse('a step is a transaction of its own: call op.step before the work writes')
     const row = await call(tx, this.#o.schema, ['step', 'child_key'], { lease: this.lease, name })
-    if (row.wrote) throw new Misuse('a step commits what the transaction has written: call op.step before the work writes')
     if (row.step) return JSON.parse(row.step)
-    const result = JSON.stringify(await work(row.child_key)) ?? 'null'
-    await saveStep(tx, this.lease, name, result, this.#o)
-    await commit(tx)
+    await tx.query('ROLLBACK') // the transaction of the step commits, and need not complete the key
     await tx.query(this.#o.begin)
+    let result
+    try {
+      result = JSON.stringify(await work(row.child_key)) ?? 'null'
+      await saveStep(tx, this.lease, name, result, this.#o)
+      await commit(tx)
+    } catch (e) {
+      await tx.query('ROLLBACK').then(() => this.begin()).catch(() => {})
+      throw e
+    }
+    await this.begin()
     return JSON.parse(result)
   }
 
   async childKey (name) { return childKey(this.#open(), this.lease, name, this.#o) }
-  async extend (seconds) { return extend(this.#open() && this.#o.pool, this.lease, seconds, this.#o) }
+  async extend (seconds) {
+    const tx = this.#open()
+    if (await hasWritten(tx, this.#o)) return extend(this.#o.pool, this.lease, seconds, this.#o)
+    await tx.query('ROLLBACK') // an extension counts from its COMMIT
+    await extend(tx, this.lease, seconds, this.#o)
+    await this.begin()
+  }
+
   close () { this.#tx = undefined }
 
   #open () {
@@ -145,14 +167,14 @@ async function attempt (o, held, work) {
   const note = (e) => { broken = e } // without a listener, a connection that breaks between two queries ends the process
   tx.on('error', note)
   try {
-    await tx.query(o.begin)
+    await op.begin()
     try {
       const [body, contentType] = encode(await work(tx, op))
       if (!op.result) await op.complete(body, { contentType })
     } catch (e) {
       if (!(e instanceof Failed)) throw e
       await tx.query('ROLLBACK')
-      await tx.query(o.begin)
+      await op.begin()
       await op.fail(e.result.body, e.result)
     }
     committing = true
@@ -170,6 +192,13 @@ async function attempt (o, held, work) {
     tx.off('error', note)
     tx.release(broken)
   }
+}
+
+// hasWritten reports whether a transaction has written anything but the hold. What it writes to, it has locked.
+async function hasWritten (tx, { schema = 'retrysafe' }) {
+  const { rows } = await tx.query('SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> ' +
+    "to_regnamespace($1) WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1", [quoted(schema)])
+  return rows.length > 0
 }
 
 // commit commits. PostgreSQL answers COMMIT with ROLLBACK, and no error, if a statement has failed before.
@@ -232,15 +261,19 @@ function final (result) {
   return result
 }
 
-async function complete (client, lease, body, options) { return end(client, lease, 'complete', body, options) }
-async function fail (client, lease, body, options) { return end(client, lease, 'fail', body, options) }
+async function hold (client, lease, { schema } = {}) {
+  inTransaction(client, 'hold')
+  await call(client, schema, ['hold'], { lease })
+}
+async function complete (client, lease, body, options) { return (await end(client, lease, 'complete', body, options)).stored }
+async function fail (client, lease, body, options) { return (await end(client, lease, 'fail', body, options)).stored }
 
 async function end (client, lease, verb, body, { code, contentType, headers, keep, schema } = {}) {
   inTransaction(client, verb)
   const stored = bytes(body)
   const lines = Object.entries(headers ?? {}).map(([name, value]) => `${name}: ${value}`)
-  await call(client, schema, [verb], { lease, body: stored, code, content_type: contentType, headers: lines, keep })
-  return stored
+  const { xid } = await call(client, schema, [verb], { lease, body: stored, code, content_type: contentType, headers: lines, keep })
+  return { stored, xid }
 }
 
 async function saveStep (client, lease, name, data, { schema } = {}) {
@@ -271,8 +304,8 @@ async function call (client, schema = 'retrysafe', functions, given, columns) {
   const names = Object.keys(given).filter((name) => given[name] !== undefined || !defaults.includes(name))
   const values = names.map((name, i) => `${name} => ` +
     (types[name] === 'float8' ? `make_interval(secs => $${i + 1}::float8)` : `$${i + 1}::${types[name]}`))
-  const calls = functions.map((f) => `"${schema.replaceAll('"', '""')}".${f}(${values})`)
-  const text = columns ? `SELECT ${columns} FROM ${calls}` : `SELECT ${calls}, pg_current_xact_id_if_assigned() IS NOT NULL AS wrote`
+  const calls = functions.map((f) => `${quoted(schema)}.${f}(${values})`)
+  const text = columns ? `SELECT ${columns} FROM ${calls}` : `SELECT ${calls}, pg_current_xact_id_if_assigned()::text AS xid`
   try {
     const { rows } = await client.query(text, names.map((name) => given[name]))
     return rows[0]
@@ -283,6 +316,7 @@ async function call (client, schema = 'retrysafe', functions, given, columns) {
   }
 }
 
+const quoted = (schema) => `"${schema.replaceAll('"', '""')}"`
 const isPool = (x) => typeof x?.totalCount === 'number'
 const isConflict = (e) => [e, e?.cause, e?.original].some((x) => x?.code === '40001' || x?.code === '40P01')
 const isLost = (e) => /^(08|57P0|ECONNRESET$|EPIPE$)/.test(e.code) || /^Connection terminated( unexpectedly)?$/.test(e.message)
@@ -356,6 +390,6 @@ function canonical (x) {
 }
 
 module.exports = {
-  once, claim, complete, fail, release, step, saveStep, childKey, extend, fingerprint, RetrysafeError, InFlight, Mismatch, Abandoned,
+  once, claim, hold, complete, fail, release, step, saveStep, childKey, extend, fingerprint, RetrysafeError, InFlight, Mismatch, Abandoned,
   OutcomeUnknown, AnswerGone, Misuse, Failed, LeaseLost, InvalidLease, NoSuchClaim, AnswerConflict, NoTransaction, InvalidArgument
 }

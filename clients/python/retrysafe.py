@@ -31,7 +31,7 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, List, Optional
 __version__ = "0.1.0"
 __all__ = [
     "once", "run", "idempotent", "claim", "Operation", "fingerprint",
-    "complete", "fail", "step", "save_step", "child_key", "extend", "release",
+    "hold", "complete", "fail", "step", "save_step", "child_key", "extend", "release",
     "Error", "InFlight", "Mismatch", "Abandoned", "OutcomeUnknown", "AnswerGone", "Misuse", "Failed",
     "LeaseLost", "InvalidLease", "NoSuchClaim", "AnswerConflict", "NoTransaction", "InvalidArgument",
 ]
@@ -107,7 +107,7 @@ class AnswerConflict(Error):
 
 
 class NoTransaction(Error):
-    """NoTransaction is raised by complete, fail and save_step outside of a transaction."""
+    """NoTransaction is raised by hold, complete, fail and save_step outside of a transaction."""
 
 
 class InvalidArgument(Error):
@@ -116,7 +116,7 @@ class InvalidArgument(Error):
 
 _ERRORS: Dict[Optional[str], Type[Error]] = {
     "RS001": LeaseLost, "RS002": InvalidLease, "RS003": NoSuchClaim,
-    "RS004": AnswerConflict, "RS005": NoTransaction, "RS006": InvalidArgument,
+    "RS004": AnswerConflict, "RS005": NoTransaction, "RS006": InvalidArgument, "RS008": NoTransaction,
 }
 
 
@@ -129,6 +129,7 @@ class Operation:
         self._released = False
         self._claim: Dict[str, Any] = {}  # the arguments of claim
         self._began = False  # whether the work may have done something
+        self._held_by: Optional[str] = None  # the transaction that must end the attempt
         self._connect: Connect = lambda: None
         self.lease = ""  # the right to complete the key: keep it out of logs; empty if replayed
         self.attempt = 0  # 1 is the first
@@ -178,7 +179,10 @@ class Operation:
         self._end("fail", answer, code, content_type, headers, keep)
 
     def _end(self, verb: str, answer: Any, code: int, kind: str, headers: Sequence[str], keep: Optional[Seconds]) -> None:
-        self._answer = _end(self.conn, self._schema, verb, self.lease, answer, code, kind, headers, keep)
+        body, ended_by = _end(self.conn, self._schema, verb, self.lease, answer, code, kind, headers, keep)
+        if ended_by != self._held_by:  # what the work wrote before may be gone
+            raise Misuse("the block has ended its transaction itself: leave COMMIT and ROLLBACK to once")
+        self._answer = body
         self.done, self.failed, self.code, self.content_type = True, verb == "fail", code, kind
         self.headers = list(headers)
 
@@ -187,10 +191,13 @@ class Operation:
         self._released = True
 
     def extend(self, lease: Seconds) -> None:
-        """Make the lease run for so many seconds from now. Inside of a transaction it opens another connection, because
-        an extension counts from its COMMIT."""
-        if _status(self.conn) == _IDLE:
+        """Make the lease run for so many seconds from now. Once the block has written, it opens another connection,
+        because an extension counts from its COMMIT."""
+        if _status(self.conn) == _IDLE or not self._has_written():
+            self._conn.rollback()
             _alone(self._conn, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
+            if self._held_by:
+                self._hold()
             return
         with closing(_driver(self._connect())) as other:
             _alone(other, self._schema, "extend", lease=self.lease, lease_for=_interval(lease))
@@ -198,16 +205,35 @@ class Operation:
     def step(self, name: str, work: Callable[[], Any]) -> bytes:
         """Return the saved result of a part of the work, or run that part and commit its result together with what it
         has written. After a crash, the next attempt gets the saved results. A step that calls another system sends
-        child_key(name) as the idempotency key. Steps come before the first statement of the block."""
-        if _status(self.conn) != _IDLE:
-            raise Misuse("a step is a transaction of its own: call op.step before the first statement of the block")
-        (saved,) = _alone(self._conn, self._schema, "step", lease=self.lease, name=name)
+        child_key(name) as the idempotency key. Steps come before the block writes."""
+        if self._has_written():
+            raise Misuse("a step is a transaction of its own: call op.step before the block writes")
+        saved = step(self._conn, self.lease, name, schema=self._schema)
         if saved is not None:
-            return bytes(saved)
-        with _transaction(self._conn):
-            result = _bytes(work())
-            save_step(self._conn, self.lease, name, result, schema=self._schema)
+            return saved
+        self._conn.rollback()  # the transaction of the step commits, and need not complete the key
+        try:
+            with _transaction(self._conn):
+                result = _bytes(work())
+                save_step(self._conn, self.lease, name, result, schema=self._schema)
+        except BaseException:
+            with suppress(Exception):
+                self._hold()
+            raise
+        self._hold()
         return result
+
+    def _hold(self) -> None:
+        self._held_by = hold(self._conn, self.lease, schema=self._schema)
+
+    def _has_written(self) -> bool:
+        """Report whether the transaction has written anything but the hold. What it writes to, it has locked."""
+        with self.conn.cursor() as cursor:
+            cursor.execute(
+                "SELECT FROM pg_locks JOIN pg_class ON pg_class.oid = relation AND relnamespace <> to_regnamespace(%s)"
+                " WHERE locktype = 'relation' AND pid = pg_backend_pid() AND mode <> 'AccessShareLock' LIMIT 1",
+                [_quoted(self._schema)])
+            return bool(cursor.rowcount)
 
     def child_key(self, name: str) -> str:
         """Return the idempotency key for a call to another system: the same in each attempt at this operation."""
@@ -340,7 +366,7 @@ def once(
             own = functools.partial(_transaction, driver)
             try:
                 try:
-                    with _committed(op, transaction or own):
+                    with _committed(op, transaction or own):  # which has called hold
                         op._began = True
                         yield op
                 except Failed as failure:
@@ -412,13 +438,19 @@ def fingerprint(request: Any) -> bytes:
     return b"" if request is None else hashlib.sha256(_bytes(request, sort_keys=True)).digest()
 
 
+def hold(conn: Any, lease: str, *, schema: str = "retrysafe") -> str:
+    """Make COMMIT of the transaction that is open on conn fail unless it has completed, failed or released the key: call
+    it first. It returns the transaction's ID."""
+    return str(_call(_in_transaction(conn, "hold"), schema, "hold", lease=lease)[0])
+
+
 def complete(
     conn: Any, lease: str, answer: Any, code: int = 200, content_type: str = "application/json",
     headers: Sequence[str] = (), keep: Optional[Seconds] = None, *, schema: str = "retrysafe",
 ) -> bytes:
     """Complete the key of a lease in the transaction that is open on conn, and return the bytes that were stored. conn is
     a connection or a cursor. It raises LeaseLost if another attempt has taken the key over: roll back."""
-    return _end(conn, schema, "complete", lease, answer, code, content_type, headers, keep)
+    return _end(conn, schema, "complete", lease, answer, code, content_type, headers, keep)[0]
 
 
 def fail(
@@ -426,7 +458,7 @@ def fail(
     headers: Sequence[str] = (), keep: Optional[Seconds] = None, *, schema: str = "retrysafe",
 ) -> bytes:
     """Store a final failure, as complete stores a success."""
-    return _end(conn, schema, "fail", lease, answer, code, content_type, headers, keep)
+    return _end(conn, schema, "fail", lease, answer, code, content_type, headers, keep)[0]
 
 
 def step(conn: Any, lease: str, name: str, *, schema: str = "retrysafe") -> Optional[bytes]:
@@ -478,6 +510,7 @@ def _committed(op: Operation, transaction: Callable[[], ContextManager[Any]]) ->
     committing = False
     try:
         with transaction():
+            op._hold()
             yield
             if op._released:
                 raise _Released
@@ -546,9 +579,11 @@ def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any,
     """Call a function of the schema. Errors do not have the text of the statement, because psycopg2 writes the lease
     into it."""
     given = {name: value for name, value in arguments.items() if value is not None or name == "lease"}
-    columns = "verdict, lease, attempt, code, content_type, headers, body, failed, lease_left" if function == "claim" else "*"
+    columns = {
+        "claim": "verdict, lease, attempt, code, content_type, headers, body, failed, lease_left", "step": "*", "child_key": "*",
+    }.get(function, "pg_current_xact_id_if_assigned()::text")
     sql = "SELECT {} FROM {}.{}({})".format(
-        columns, '"' + schema.replace('"', '""').replace("%", "%%") + '"', function,
+        columns, _quoted(schema).replace("%", "%%"), function,
         ", ".join(f"{name} => %s::{_TYPES[name]}" for name in given))
     psycopg3 = hasattr(conn, "pgconn")
     plain = {"row_factory": _rows} if psycopg3 else {"cursor_factory": sys.modules["psycopg2.extensions"].cursor}
@@ -564,6 +599,10 @@ def _call(conn: Any, schema: str, function: str, **arguments: Any) -> Tuple[Any,
         error = _ERRORS.get(code, Error)("; ".join(filter(None, [diag.message_primary, diag.message_hint])))
         error.sqlstate = code
     raise error
+
+
+def _quoted(schema: str) -> str:
+    return '"' + schema.replace('"', '""') + '"'
 
 
 def _rows(cursor: Any) -> Callable[[Sequence[Any]], Sequence[Any]]:
@@ -619,11 +658,12 @@ def _status(conn: Any) -> int:
 def _end(
     conn: Any, schema: str, verb: str, lease: str, answer: Any, code: int, content_type: str,
     headers: Sequence[str], keep: Optional[Seconds],
-) -> bytes:
+) -> Tuple[bytes, str]:
+    """Complete or fail a key, and return the bytes that were stored and the transaction's ID."""
     body = _bytes(answer)
-    _call(_in_transaction(conn, verb), schema, verb, lease=lease, body=body, code=code, content_type=content_type,
-          headers=list(headers), keep=None if keep is None else _interval(keep))
-    return body
+    row = _call(_in_transaction(conn, verb), schema, verb, lease=lease, body=body, code=code, content_type=content_type,
+                headers=list(headers), keep=None if keep is None else _interval(keep))
+    return body, row[0]
 
 
 def _bytes(value: Any, sort_keys: bool = False) -> bytes:

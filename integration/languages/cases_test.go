@@ -29,6 +29,7 @@ var cases = []struct {
 	{"the same answer", (*shop).testSameAnswer},
 	{"two at once", (*shop).testTwoAtOnce},
 	{"an error before the first write", (*shop).testEarlyError},
+	{"the database breaks the connection", (*shop).testBrokenConnection},
 	{"killed before COMMIT", (*shop).testKilledBeforeCommit},
 	{"killed after COMMIT", (*shop).testKilledAfterCommit},
 }

@@ -51,7 +51,7 @@ var binary = sync.OnceValues(func() (string, error) {
 type program struct {
 	page string // the name of the page, and of the program's folder
 	file string // in that folder
-	// command returns the command that runs the program, without the port, which is added to it.
+	// command returns the command that runs the program. The port is its last argument, and in the variable PORT.
 	command func(t *testing.T, file string) []string
 }
 
@@ -69,9 +69,10 @@ func (p program) source(t *testing.T) string {
 type shop struct {
 	*testing.T
 	pg       *servers.Postgres
-	database string // its URL, for the superuser
-	app      string // for the program's role, which has no right to the tables of the keys
-	proxied  string // for the proxy's role
+	database string   // its URL, for the superuser
+	app      string   // for the program's role, which has no right to the tables of the keys
+	proxied  string   // for the proxy's role
+	network  *network // between the program and the database
 	service  *servers.Service
 	proxy    *servers.Service
 }
@@ -79,7 +80,7 @@ type shop struct {
 // newDatabase makes a database as docs/exactly-once.md says.
 func newDatabase(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{T: t, pg: shared.Get(t)}
+	s := &shop{T: t, pg: shared.Get(t), network: &network{}}
 	s.database = s.pg.Database(t)
 	s.app, s.proxied = s.role("app"), s.role("proxy")
 	app := user(t, s.app)
@@ -101,8 +102,9 @@ func newShop(t *testing.T, p program) *shop {
 	t.Helper()
 	command := p.command(t, p.source(t)) // installs what is missing, before the servers start
 	s := newDatabase(t)
+	database := s.network.through(s, s.app)
 	s.service = servers.StartService(t, p.page, func(port string) []string {
-		return append(append([]string{"DATABASE_URL=" + s.app}, command...), port)
+		return append(append([]string{"DATABASE_URL=" + database, "PORT=" + port}, command...), port)
 	})
 	retrysafe, err := binary()
 	if err != nil {

@@ -46,6 +46,32 @@ func (s *shop) testEarlyError() {
 	s.wantCharges("early", "")
 }
 
+// The program survives the loss of a connection, in a statement and while the connection is idle, and answers 500.
+//
+// Seen to fail in Express without the listeners for errors: the process ends.
+func (s *shop) testBrokenConnection() {
+	release := s.hold(afterInsert)
+	got := s.start(s.proxy, "broken", 10, "Idempotency-Key", `"broken"`)
+	s.held(afterInsert, got)
+	s.network.cut()
+	if a := <-got; a.status != http.StatusInternalServerError {
+		s.Errorf("the client got %v, want 500", a)
+	}
+	release()
+	s.wantCharges("broken", "")
+	a := s.order("broken", 10)
+	s.network.cut()
+	for range 10 { // a pool may not notice before it uses a connection
+		if a.status != http.StatusCreated {
+			a = s.order("broken", 10)
+		}
+	}
+	if b := s.order("again", 10); a.status != http.StatusCreated || b.status == 0 {
+		s.Errorf("the retry got %v, and the next order %v", a, b)
+	}
+	s.wantCharges("broken", "10")
+}
+
 // kill kills the program while it waits at a place, and returns what the client of that request got.
 func (s *shop) kill(customer string, place int) answer {
 	s.Helper()

@@ -18,6 +18,7 @@ def handle(conn, message):
         return verdict == "done"  # in_flight: another consumer has it; the broker delivers it again later
     try:
         with conn.transaction():
+            conn.execute("SELECT retrysafe.hold(%s)", [lease])  # nothing commits without complete
             conn.execute(
                 "INSERT INTO charges (customer, amount) VALUES (%s, %s)",
                 [message["customer"], message["amount"]],

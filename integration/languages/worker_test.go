@@ -4,15 +4,17 @@ package languages
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// worker is a process of the queue consumer.
+// worker is a process that reads its orders from standard input.
 type worker struct {
 	*testing.T
 	command *exec.Cmd
@@ -20,10 +22,10 @@ type worker struct {
 	says    chan answer // a line for each message; closed when the process has ended
 }
 
-func newWorker(t *testing.T, s *shop) *worker {
+func newWorker(t *testing.T, s *shop, program string) *worker {
 	t.Helper()
 	w := &worker{T: t, says: make(chan answer, 1)}
-	w.command = exec.CommandContext(t.Context(), servers.PythonWith(t, "psycopg"), "-B", "worker.py")
+	w.command = exec.CommandContext(t.Context(), servers.PythonWith(t, "psycopg"), "-B", program)
 	w.command.Env = append(os.Environ(), "DATABASE_URL="+s.app)
 	out, err := w.command.StdoutPipe()
 	if err != nil {
@@ -68,7 +70,7 @@ func (w *worker) want(message, verdict string) {
 func TestQueueConsumerOfThePage(t *testing.T) {
 	s := newDatabase(t)
 	const first, second = `{"id": "m1", "customer": "alice", "amount": 10}`, `{"id": "m2", "customer": "bob", "amount": 20}`
-	a, b := newWorker(t, s), newWorker(t, s)
+	a, b := newWorker(t, s, "worker.py"), newWorker(t, s, "worker.py")
 	a.want(first, "acknowledged")
 	b.want(first, "acknowledged")
 	s.wantCharges("alice", "10")
@@ -88,6 +90,35 @@ func TestQueueConsumerOfThePage(t *testing.T) {
 
 	const unfit = `{"id": "m3", "customer": "carol", "amount": null}`
 	b.want(unfit, "")
-	newWorker(t, s).want(unfit, "")
+	newWorker(t, s, "worker.py").want(unfit, "")
 	s.wantCharges("carol", "")
+}
+
+// The program of docs/when-you-do-not-need-it.md charges each order once, and gives the same answer to all, although it
+// is killed in its work and in its COMMIT.
+//
+// Seen to fail without conn.transaction().
+func TestTwentyLinesOfYourOwn(t *testing.T) {
+	s := newDatabase(t)
+	s.sql(read(t, "answers.sql") + "GRANT SELECT, INSERT, UPDATE ON answers TO " + user(t, s.app))
+	for n, place := range []int{afterInsert, atCommit, afterInsert, atCommit} {
+		customer := fmt.Sprint("customer ", n)
+		order := fmt.Sprintf(`{"id": %q, "customer": %q, "amount": 10}`, customer, customer)
+		release := s.hold(place)
+		a, b, c := newWorker(t, s, "own_worker.py"), newWorker(t, s, "own_worker.py"), newWorker(t, s, "own_worker.py")
+		a.deliver(order)
+		s.held(place, a.says)
+		if err := a.command.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-a.says
+		b.deliver(order)
+		c.deliver(order)
+		release()
+		if first, second := (<-b.says).body, (<-c.says).body; first != second || !strings.HasPrefix(first, `200 {"id": `) {
+			t.Errorf("the answers are %q and %q, want the same 200", first, second)
+		}
+		s.wantCharges(customer, "10")
+		c.want(fmt.Sprintf(`{"id": %q, "customer": %q, "amount": 11}`, customer, customer), "422 the key was used for another request")
+	}
 }

@@ -1,7 +1,6 @@
 'use strict'
 const { test, before } = require('node:test')
 const assert = require('node:assert/strict')
-const { once: event } = require('node:events')
 const { Pool } = require('pg')
 const { once, Abandoned, OutcomeUnknown } = require('retrysafe')
 const { url, newKey, newPool, createTable, charge, charges, startWire, rejection } = require('./kit')
@@ -73,7 +72,7 @@ test('the connection breaks in the work', async (t) => {
   const key = newKey()
   const e = await rejection(once(pool, { scope: 'pay', key }, charge(key, async (tx) => {
     const { rows: [{ pid }] } = await tx.query('SELECT pg_backend_pid() AS pid')
-    const broke = event(tx, 'end')
+    const broke = new Promise((resolve) => tx.once('end', resolve)) // it may break before the query has ended
     await pool.query('SELECT pg_terminate_backend($1)', [pid])
     await broke
   })))

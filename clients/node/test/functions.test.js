@@ -40,7 +40,9 @@ test('a service that completes a lease', async (t) => {
   assert.equal(String(await step(pool, lease, 'one')), '{"done":true}')
   assert.equal(await step(pool, lease, 'two'), null)
   assert.equal(await childKey(pool, lease, 'charge'), child)
-  const stored = await inTx(pool, (tx) => complete(tx, lease, { id: 17 }, { code: 201, headers: { Location: '/17' }, keep: 60 }))
+  const forgets = await rejection(inTx(pool, (tx) => retrysafe.hold(tx, lease)))
+  assert.equal(forgets.code, 'RS008')
+  const stored = await inTx(pool, async (tx) => await retrysafe.hold(tx, lease) ?? complete(tx, lease, { id: 17 }, { code: 201, headers: { Location: '/17' }, keep: 60 }))
   assert.equal(String(stored), '{"id":17}')
   const { result } = await claim(pool, o)
   assert.deepEqual([result.answer, result.code, result.headers, result.body], [{ id: 17 }, 201, { location: '/17' }, stored])
@@ -70,6 +72,7 @@ test('the errors of the functions', async (t) => {
     ['AnswerConflict', 'RS004', /first answer stays/, () => inTx(pool, (tx) => complete(tx, ended, 'y'))],
     ['NoTransaction', 'RS005', /BEGIN/, () => complete(client, lease, 'x')],
     ['NoTransaction', 'RS005', /BEGIN/, () => complete(pool, lease, 'x')],
+    ['NoTransaction', 'RS005', /BEGIN/, () => retrysafe.hold(client, lease)],
     ['NoTransaction', 'RS005', /BEGIN/, () => saveStep(pool, lease, 'x', 'x')],
     ['InvalidArgument', 'RS006', /release/, () => inTx(pool, (tx) => complete(tx, lease, 'x', { code: 500 }))]
   ]) {

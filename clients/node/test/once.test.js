@@ -99,6 +99,19 @@ for (const [name, options] of Object.entries({
       assert.equal(await charges(pool, key + 'b'), 1)
     })
 
+    // Seen to fail, in repeatable read, with another connection for each extension.
+    test('the lease is extended before the work writes, and after', async (t) => {
+      const key = newKey()
+      const pool = newPool(t, options)
+      const work = charge(key, async (tx, op) => { if (!/repeatable|serializable/.test(options.options) && options.max !== 1) await op.extend(60) })
+      const extended = async (tx, op) => {
+        await op.extend(60)
+        return work(tx, op)
+      }
+      assert.equal((await once(pool, { scope: 'pay', key }, extended)).attempt, 1)
+      assert.deepEqual([work.runs, await charges(pool, key)], [1, 1])
+    })
+
     test('a final failure is thrown by each call', async (t) => {
       const pool = newPool(t, options)
       const key = newKey()
@@ -211,7 +224,7 @@ test('a lease that is lost', async (t) => {
 })
 
 // What cannot be right is refused, and nothing is committed. Seen to fail with isPool, with the command that COMMIT
-// answers, with row.wrote and with op.close taken out.
+// answers, with hold, with #heldBy, with hasWritten and with op.close taken out.
 test('wrong use', async (t) => {
   const pool = newPool(t)
   const { InvalidArgument, Misuse, RetrysafeError, NoTransaction } = retrysafe
@@ -231,8 +244,17 @@ test('wrong use', async (t) => {
     [InvalidArgument, /NaN/, () => once(pool, { ...o(), request: [NaN] }, () => {})],
     [InvalidArgument, /code 404/, () => once(pool, o(), (tx, op) => op.complete('', { code: 404 }))],
     [RetrysafeError, /retrysafe migrate up/, () => once(pool, { ...o(), schema: 'no"where' }, () => {})],
-    [NoTransaction, /BEGIN/, () => once(pool, o(), (tx) => tx.query('COMMIT'))],
+    [Error, /has not completed the key/, () => once(pool, o(), async (tx) => {
+      await tx.query("INSERT INTO charges (key) VALUES ('wrong')")
+      await tx.query('COMMIT')
+    })],
     [NoTransaction, /BEGIN/, () => once(pool, o(), (tx) => tx.query('ROLLBACK'))],
+    [Misuse, /leave COMMIT/, () => once(pool, o(), async (tx) => { // the first charge is gone
+      await tx.query("INSERT INTO charges (key) VALUES ('wrong')")
+      await tx.query('ROLLBACK')
+      await tx.query('BEGIN')
+      await tx.query("INSERT INTO charges (key) VALUES ('wrong')")
+    })],
     [Misuse, /has failed and its error was caught/, () => once(pool, o(), async (tx) => { await tx.query('SELECT 1/0').catch(() => {}) })],
     [Misuse, /has failed and its error was caught/, () => once(pool, o(), async (tx, op) => {
       await op.complete('done')

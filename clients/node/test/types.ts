@@ -1,6 +1,6 @@
 // What TypeScript says of the types: integration/clientlibs compiles this file with --strict.
 import { Pool } from 'pg'
-import retrysafe, { once, claim, complete, step, Failed, InFlight, type Result, type Operation } from 'retrysafe'
+import retrysafe, { once, claim, hold, complete, step, Failed, InFlight, type Result, type Operation } from 'retrysafe'
 
 const pool = new Pool()
 
@@ -18,6 +18,7 @@ async function all (): Promise<void> {
   const held = await claim(pool, { scope: Buffer.from('a'), key: 'b' })
   const code: number | undefined = held.result?.code
   const tx = await pool.connect()
+  await hold(tx, held.lease)
   const stored: Buffer = await complete(tx, held.lease, { id, code }, { headers: { location: '/17' } })
   const saved: Buffer | null = await step(tx, held.lease, 'mail')
   try {
@@ -31,5 +32,7 @@ async function all (): Promise<void> {
   await once(pool, { scope: 'a', key: 'a', isolation: 'none' }, () => 1)
   // @ts-expect-error: a pool has no transaction
   await complete(pool, held.lease, 'x')
+  // @ts-expect-error: a pool has no transaction
+  await hold(pool, held.lease)
 }
 void all()

@@ -30,6 +30,11 @@ class Functions(Case):
             stored = getattr(retrysafe, verb)(cursor, lease, {"n": n}, headers=["X: y"], keep=datetime.timedelta(hours=1))
             conn.rollback()
             self.assertEqual((stored, self.records(key)), (b'{"n":%d}' % n, ["pending"]))
+            retrysafe.hold(cursor, lease)
+            with self.assertRaisesRegex(Exception, "has not completed the key"):
+                conn.commit()
+            conn.rollback()
+            retrysafe.hold(conn, lease)
             getattr(retrysafe, verb)(conn, lease, {"n": n}, headers=["X: y"])
             getattr(retrysafe, verb)(conn, lease, {"n": n}, headers=["X: y"])  # again, with the same answer
             conn.commit()
@@ -89,7 +94,7 @@ class Functions(Case):
             lease = retrysafe.claim(conn, "payments", f"{self.id()} {driver}").lease
             for call in (
                 lambda: retrysafe.complete(conn, lease, ""), lambda: retrysafe.fail(conn, lease, ""),
-                lambda: retrysafe.save_step(conn, lease, "a", "b"),
+                lambda: retrysafe.save_step(conn, lease, "a", "b"), lambda: retrysafe.hold(conn, lease),
             ):
                 self.assertRaisesRegex(retrysafe.NoTransaction, "BEGIN first", call)
 
@@ -150,7 +155,7 @@ class Long(Case):
                 self.assertEqual(self.charges(name), 1)
                 op.extend(60)
                 charge(op, name)
-                self.assertRaisesRegex(retrysafe.Misuse, "before the first statement", op.step, "late", str)
+                self.assertRaisesRegex(retrysafe.Misuse, "before the block writes", op.step, "late", str)
                 if not faults:
                     faults.append(1)
                     raise ConnectionError("after the step is saved")
@@ -168,7 +173,8 @@ class Long(Case):
         self.assertEqual(op.child_key("charge"), os.environ["RETRYSAFE_TEST_CHILD_KEY"])
         self.assertEqual(retrysafe.child_key(self.admin, op.lease, "charge"), op.child_key("charge"))
 
-    # Seen to fail with the connection of the block in a transaction too: what the block has written is committed.
+    # Seen to fail with the connection of the block in a transaction too: what the block has written is committed; and
+    # without the hold after it: what a helper commits is.
     @each
     def test_extend(self, name, conn):
         with retrysafe.once(conn, "payments", name, lease=5) as op:

@@ -5,7 +5,8 @@ const http = require('node:http');
 const net = require('node:net');
 const { Client } = require('pg');
 
-const apart = process.env.COMPLETE === 'apart'; // the control: complete in a transaction of its own
+const how = process.env.COMPLETE; // which mistake it makes; "inside" is none
+const apart = how === 'apart'; // the control: complete in a transaction of its own
 
 // The connection to the test.
 class Boundaries {
@@ -35,14 +36,18 @@ async function claim(db, order, test, res) {
 
 async function charge(db, lease, order, test) {
   await db.query('BEGIN');
+  if (!apart) await db.query('SELECT retrysafe.hold($1)', [lease]);
   const { rows: [{ amount }] } = await db.query("SELECT amount FROM prices WHERE article = 'book'");
   await test.reach('begun');
   const { rows: [{ id }] } = await db.query(
     'INSERT INTO charges (order_id, amount) VALUES ($1, $2) RETURNING id', [order, amount]);
   if (apart) await db.query('COMMIT; BEGIN');
+  if (how === 'helper commits') await db.query('COMMIT');
   await test.reach('written');
   const answer = JSON.stringify({ charge: Number(id), order });
-  await db.query('SELECT retrysafe.complete($1, $2, 201)', [lease, answer]);
+  if (!['answers 500', 'forgets complete'].includes(how)) {
+    await db.query('SELECT retrysafe.complete($1, $2, 201)', [lease, answer]);
+  }
   await test.reach('completed');
   await db.query('COMMIT');
   return answer;
@@ -68,7 +73,7 @@ const server = http.createServer(async (req, res) => {
       await test.reach('claimed');
       const answer = await charge(db, lease, order, test);
       await test.reach('committed');
-      await respond(res, 201, answer);
+      await respond(res, how === 'answers 500' ? 500 : 201, answer);
     }
   } catch (error) {
     await respond(res, 500, JSON.stringify({ error: error.message }));

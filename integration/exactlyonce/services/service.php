@@ -51,6 +51,9 @@ function claim(PDO $db, string $order, Boundaries $test, $client): ?string
 function charge(PDO $db, string $lease, string $order, Boundaries $test): string
 {
     $db->beginTransaction();
+    if (!APART) {
+        $db->prepare('SELECT retrysafe.hold(?)')->execute([$lease]);
+    }
     $amount = $db->query("SELECT amount FROM prices WHERE article = 'book'")->fetchColumn();
     $test->reach('begun');
     $insert = $db->prepare('INSERT INTO charges (order_id, amount) VALUES (?, ?) RETURNING id');

@@ -1,9 +1,11 @@
 """A service that charges exactly once, with the driver that the first argument names: psycopg or psycopg2.
+COMPLETE says which mistake it makes; "inside" is none.
 
 It forks a process for each request. Each process tells the test at which boundary it is, and waits until the test lets
 it continue, so that the test can kill it there.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -14,7 +16,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ForkingMixIn
 
 driver = importlib.import_module(sys.argv[1])
-APART = os.environ["COMPLETE"] == "apart"  # the control: complete in a transaction of its own
+HOW = os.environ["COMPLETE"]
+APART = HOW == "apart"  # the control: complete in a transaction of its own
+
+
+def helper(db, cursor, order, amount):
+    """Inserts the charge; in its own block if it is the helper that makes this mistake. That of psycopg2 commits."""
+    with contextlib.nullcontext() if HOW != "helper block" else db.transaction() if sys.argv[1] == "psycopg" else db:
+        cursor.execute("INSERT INTO charges (order_id, amount) VALUES (%s, %s) RETURNING id", (order, amount))
+        return cursor.fetchone()[0]
 
 
 class Boundaries:
@@ -42,7 +52,7 @@ class Service(BaseHTTPRequestHandler):
                 test.reach("claimed")
                 answer = self.charge(db, lease, order, test)
                 test.reach("committed")
-                self.respond(201, answer)
+                self.respond(500 if HOW == "answers 500" else 201, answer)
         except driver.Error as error:
             self.respond(500, json.dumps({"error": str(error)}))
         test.reach("responded")
@@ -66,18 +76,20 @@ class Service(BaseHTTPRequestHandler):
 
     def charge(self, db, lease, order, test):
         with db.cursor() as cursor:
+            if not APART:
+                cursor.execute("SELECT retrysafe.hold(%s)", (lease,))
             cursor.execute("SELECT amount FROM prices WHERE article = 'book'")
             (amount,) = cursor.fetchone()
             test.reach("begun")
-            cursor.execute(
-                "INSERT INTO charges (order_id, amount) VALUES (%s, %s) RETURNING id", (order, amount)
-            )
-            (charge,) = cursor.fetchone()
-            if APART:
+            charge = helper(db, cursor, order, amount)
+            if HOW in ("apart", "helper commits", "answers 500", "forgets complete"):
                 db.commit()
+            if HOW.startswith("helper"):
+                raise driver.Error("out of stock")
             test.reach("written")
             answer = json.dumps({"charge": charge, "order": order})
-            cursor.execute("SELECT retrysafe.complete(%s, %s, 201)", (lease, answer))
+            if HOW not in ("answers 500", "forgets complete"):
+                cursor.execute("SELECT retrysafe.complete(%s, %s, 201)", (lease, answer))
             test.reach("completed")
         db.commit()
         return answer

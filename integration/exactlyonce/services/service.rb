@@ -43,6 +43,7 @@ end
 
 def charge(db, lease, order, test)
   db.exec("BEGIN")
+  db.exec_params("SELECT retrysafe.hold($1)", [lease]) unless APART
   amount = db.exec("SELECT amount FROM prices WHERE article = 'book'")[0]["amount"]
   test.reach("begun")
   id = db.exec_params("INSERT INTO charges (order_id, amount) VALUES ($1, $2) RETURNING id", [order, amount])[0]["id"]

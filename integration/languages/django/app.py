@@ -1,8 +1,7 @@
-"""The program of docs/frameworks/django.md: a Django service behind `retrysafe proxy`."""
+"""A Django service behind `retrysafe proxy`, in one file."""
 
 import json
 import os
-import sys
 from urllib.parse import urlsplit
 
 import django
@@ -19,6 +18,7 @@ database = urlsplit(os.environ["DATABASE_URL"])
 settings.configure(
     ALLOWED_HOSTS=["*"],
     ROOT_URLCONF=__name__,
+    SECRET_KEY=os.environ.get("SECRET_KEY", "for development only"),
     DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
     DATABASES={
         "default": {
@@ -27,6 +27,7 @@ settings.configure(
             "PORT": database.port,
             "NAME": database.path[1:],
             "USER": database.username,
+            "PASSWORD": database.password,
         }
     },
 )
@@ -40,29 +41,26 @@ class Charge(models.Model):
     class Meta:
         app_label = "shop"
         db_table = "charges"
+        managed = False
 
 
-# page: begin
 @csrf_exempt
 @require_POST
 def create_charge(request):
-    order = json.loads(request.body)
+    order, lease = json.loads(request.body), request.headers["Retrysafe-Lease"]
     if order["amount"] <= 0:
         return JsonResponse({"error": "amount must be positive"}, status=400)
 
-    with transaction.atomic(durable=True):
+    with transaction.atomic(durable=True), connection.cursor() as cursor:
+        cursor.execute("SELECT retrysafe.hold(%s)", [lease])  # nothing commits without complete
         charge = Charge.objects.create(customer=order["customer"], amount=order["amount"])
         answer = json.dumps({"id": charge.id, "amount": charge.amount})
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT retrysafe.complete(%s, %s, 201)",
-                [request.headers["Retrysafe-Lease"], answer],
-            )
+        cursor.execute("SELECT retrysafe.complete(%s, %s, 201)", [lease, answer])
     # The block has ended: charge and answer are committed together.
     return HttpResponse(answer, content_type="application/json", status=201)
-# page: end
 
 
 urlpatterns = [path("charges", create_charge)]
 
-serve(get_wsgi_application(), listen="127.0.0.1:" + sys.argv[1])
+if __name__ == "__main__":
+    serve(get_wsgi_application(), listen="127.0.0.1:" + os.environ.get("PORT", "3000"))

@@ -15,10 +15,12 @@ app.post('/charges', async (req, res) => {
   if (!(amount > 0)) {
     return res.status(400).json({ error: 'amount must be positive' });
   }
+  const lease = req.get('Retrysafe-Lease');
   const answer = await prisma.$transaction(async (tx) => {
+    await tx.$executeRaw`SELECT retrysafe.hold(${lease})`; // nothing commits without complete
     const charge = await tx.charge.create({ data: { customer, amount } });
     const answer = JSON.stringify({ id: Number(charge.id), amount });
-    await tx.$executeRaw`SELECT retrysafe.complete(${req.get('Retrysafe-Lease')}, ${answer}, 201)`;
+    await tx.$executeRaw`SELECT retrysafe.complete(${lease}, ${answer}, 201)`;
     return answer;
   });
   // The transaction is committed: charge and answer are saved together.

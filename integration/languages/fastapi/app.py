@@ -1,8 +1,7 @@
-"""The program of docs/frameworks/fastapi.md: a FastAPI service with SQLAlchemy behind `retrysafe proxy`."""
+"""A FastAPI service with SQLAlchemy behind `retrysafe proxy`."""
 
 import json
 import os
-import sys
 
 import uvicorn
 from fastapi import FastAPI, Header, Response
@@ -12,7 +11,8 @@ from sqlalchemy import BigInteger, Column, Text, create_engine, text
 from sqlalchemy.orm import declarative_base, sessionmaker
 
 app = FastAPI()
-Session = sessionmaker(create_engine(os.environ["DATABASE_URL"].replace("postgres://", "postgresql+psycopg2://")))
+engine = create_engine(os.environ["DATABASE_URL"].replace("postgres://", "postgresql+psycopg2://"))
+Session = sessionmaker(engine)
 
 
 class Charge(declarative_base()):
@@ -22,7 +22,6 @@ class Charge(declarative_base()):
     amount = Column(BigInteger)
 
 
-# page: begin
 class Order(BaseModel):
     customer: str
     amount: int
@@ -34,6 +33,8 @@ def create_charge(order: Order, retrysafe_lease: str = Header()):
         return JSONResponse({"error": "amount must be positive"}, status_code=400)
 
     with Session.begin() as session:
+        # From here on nothing commits without complete.
+        session.execute(text("SELECT retrysafe.hold(:lease)"), {"lease": retrysafe_lease})
         charge = Charge(customer=order.customer, amount=order.amount)
         session.add(charge)
         session.flush()  # sends the INSERT, so that complete is the last statement
@@ -44,8 +45,7 @@ def create_charge(order: Order, retrysafe_lease: str = Header()):
         )
     # The block has ended: charge and answer are committed together.
     return Response(answer, status_code=201, media_type="application/json")
-# page: end
 
 
 if __name__ == "__main__":
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]))
+    uvicorn.run(app, host="127.0.0.1", port=int(os.environ.get("PORT", "3000")))

@@ -25,10 +25,12 @@ Route::post('/charges', function (Request $request) {
         return response()->json(['error' => 'amount must be positive'], 400);
     }
     $answer = DB::transaction(function () use ($request) {
+        $lease = $request->header('Retrysafe-Lease');
+        DB::select('SELECT retrysafe.hold(?)', [$lease]); // nothing commits without complete
         $amount = $request->input('amount');
         $id = DB::table('charges')->insertGetId(['customer' => $request->input('customer'), 'amount' => $amount]);
         $answer = json_encode(['id' => $id, 'amount' => $amount]);
-        DB::select('SELECT retrysafe.complete(?, ?, 201)', [$request->header('Retrysafe-Lease'), $answer]);
+        DB::select('SELECT retrysafe.complete(?, ?, 201)', [$lease, $answer]);
 
         return $answer;
     });

@@ -26,12 +26,12 @@ class ChargesController < ActionController::API
       return render json: { error: "amount must be positive" }, status: :bad_request
     end
 
+    lease = request.headers["Retrysafe-Lease"]
     answer = Charge.transaction do
+      Charge.connection.exec_query("SELECT retrysafe.hold($1)", "hold", [lease]) # nothing commits without complete
       charge = Charge.create!(customer: params[:customer], amount: params[:amount])
       answer = { id: charge.id, amount: charge.amount }.to_json
-      Charge.connection.execute(
-        Charge.sanitize_sql(["SELECT retrysafe.complete(?, ?, 201)", request.headers["Retrysafe-Lease"], answer])
-      )
+      Charge.connection.exec_query("SELECT retrysafe.complete($1, $2, 201)", "complete", [lease, answer])
       answer
     end
     # The transaction is committed: charge and answer are saved together.

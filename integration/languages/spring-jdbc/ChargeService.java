@@ -24,6 +24,7 @@ public class ChargeService {
     // page: begin
     String charge(String lease, String customer, long amount) {
         return transaction.execute(status -> {
+            jdbc.queryForList("SELECT retrysafe.hold(?)", lease); // nothing commits without complete
             long id = jdbc.queryForObject(
                 "INSERT INTO charges (customer, amount) VALUES (?, ?) RETURNING id", Long.class, customer, amount);
             String answer = String.format("{\"id\": %d, \"amount\": %d}", id, amount);

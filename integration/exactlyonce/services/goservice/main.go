@@ -107,6 +107,12 @@ func (s *service) charge(ctx context.Context, lease string) (answer string, err 
 	if err != nil {
 		return "", err
 	}
+	apart := os.Getenv("COMPLETE") == "apart" // the control: complete in a transaction of its own
+	if !apart {
+		if _, err := tx.Exec(ctx, "SELECT retrysafe.hold($1)", lease); err != nil {
+			return "", err
+		}
+	}
 	var amount, charge int
 	if err := tx.QueryRow(ctx, "SELECT amount FROM prices WHERE article = 'book'").Scan(&amount); err != nil {
 		return "", err
@@ -117,7 +123,7 @@ func (s *service) charge(ctx context.Context, lease string) (answer string, err 
 	if err != nil {
 		return "", err
 	}
-	if os.Getenv("COMPLETE") == "apart" { // the control: complete in a transaction of its own
+	if apart {
 		if err := tx.Commit(ctx); err != nil {
 			return "", err
 		}
