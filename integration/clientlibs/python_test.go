@@ -49,7 +49,7 @@ func pythonTests(t *testing.T, kills int, modules ...string) {
 }
 
 func TestPythonClient(t *testing.T) {
-	pythonTests(t, 0, "tests.test_once", "tests.test_functions", "tests.test_frameworks", "tests.test_page")
+	pythonTests(t, 0, "tests.test_once", "tests.test_functions", "tests.test_frameworks", "tests.test_page", "tests.test_testing")
 }
 
 // The wheel is built, installed and imported, and its types are checked.

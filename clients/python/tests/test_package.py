@@ -48,8 +48,8 @@ class Package(unittest.TestCase):
             (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
             self.assertEqual(wheel.name, "retrysafe-0.1.0-py3-none-any.whl")
             self.assertEqual(
-                [name for name in zipfile.ZipFile(wheel).namelist() if "dist-info" not in name],
-                ["retrysafe/__init__.py", "retrysafe/py.typed"])
+                sorted(name for name in zipfile.ZipFile(wheel).namelist() if "dist-info" not in name),
+                ["retrysafe/__init__.py", "retrysafe/py.typed", "retrysafe/testing.py"])
             with tarfile.open(source) as files:
                 names = {name.split("/", 1)[1] for name in files.getnames()}
             self.assertLessEqual({"retrysafe.py", "py.typed", "LICENSE", "README.md", "tests/test_once.py"}, names)
@@ -57,7 +57,7 @@ class Package(unittest.TestCase):
             python = folder / "venv" / "bin" / "python"
             run(python, "-m", "pip", "install", "--no-index", "--no-deps", wheel)
             self.assertEqual(
-                run(python, "-c", "import retrysafe; print(retrysafe.__version__, retrysafe.__file__)", cwd=folder).split(),
+                run(python, "-c", "import retrysafe, retrysafe.testing; print(retrysafe.__version__, retrysafe.__file__)", cwd=folder).split(),
                 ["0.1.0", str(next(folder.glob("venv/lib/python3*/site-packages/retrysafe/__init__.py")))])
             (folder / "typed.py").write_text(TYPED)
             checked = subprocess.run(
@@ -67,14 +67,16 @@ class Package(unittest.TestCase):
             self.assertIn('def (*Any, **Any) -> builtins.bytes', checked.stdout)
             self.assertIn('Argument 2 to "complete" has incompatible type "int"; expected "str"', checked.stdout)
             self.assertIn("Found 1 error", checked.stdout)
-            run(python, "-m", "mypy", "--strict", "--python-version", "3.9", "--cache-dir", folder / "cache", ROOT / "retrysafe.py")
+            run(python, "-m", "mypy", "--strict", "--python-version", "3.9", "--cache-dir", folder / "cache", ROOT / "retrysafe.py",
+                ROOT / "retrysafe_testing.py")
 
     def test_the_licence_is_that_of_the_project(self):
         self.assertEqual((ROOT / "LICENSE").read_text(), (ROOT.parents[1] / "LICENSE").read_text())
 
     # Python 3.9 is the oldest that is supported; the tests run with the one that is there.
     def test_the_grammar_is_that_of_the_oldest_version(self):
-        ast.parse((ROOT / "retrysafe.py").read_text(), feature_version=(3, 9))
+        for name in "retrysafe.py", "retrysafe_testing.py":
+            ast.parse((ROOT / name).read_text(), feature_version=(3, 9))
 
 
 if __name__ == "__main__":
