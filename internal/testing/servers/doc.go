@@ -11,6 +11,7 @@
 //	rabbit := servers.StartRabbitMQ(t, servers.RabbitMQOptions{})
 //	nats := servers.StartNATS(t, servers.NATSOptions{})
 //	redis := servers.StartRedis(t, servers.RedisOptions{})
+//	valkey := servers.StartRedis(t, servers.RedisOptions{Valkey: true})
 //	cluster := servers.StartRedisCluster(t, servers.RedisClusterOptions{})
 //	sentinel := servers.StartRedisSentinel(t, servers.RedisSentinelOptions{})
 //	dynamodb := servers.StartDynalite(t, servers.DynaliteOptions{})

@@ -7,12 +7,13 @@ policy=$1
 shift
 mark='# retrysafe: while test servers are installed'
 output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+list=$(mktemp)
+trap 'rm -f "$output" "$list"' EXIT
 trap 'exit 1' HUP INT TERM
 
 # An existing policy of the machine is kept, unless it is ours and was left by an interrupted installation.
 if [ ! -e "$policy" ] || grep -qF "$mark" "$policy"; then
-	trap 'rm -f "$output" "$policy"' EXIT
+	trap 'rm -f "$output" "$list" "$policy"' EXIT
 	printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
 	chmod 755 "$policy"
 fi
@@ -37,5 +38,15 @@ install() {
 	apt install -y --no-install-recommends "$@"
 }
 
-# An update finds packages that are missing from the lists, or that have moved.
-install "$@" >/dev/null || { apt update && install "$@"; }
+# Adds the backports of this release to the sources of this script only. The next update of the machine forgets them.
+backports() {
+	chmod 644 "$list" # apt-get reads it as another user
+	if [ -e /etc/apt/sources.list ]; then cat /etc/apt/sources.list >"$list"; fi
+	apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+		awk '$2 !~ /-/ { print "deb", $1, $2 "-backports main" }' | sort -u >>"$list"
+	apt -o "Dir::Etc::sourcelist=$list" update && install -o "Dir::Etc::sourcelist=$list" "$@"
+}
+
+# An update finds packages that are missing from the lists, or that have moved. A release that is older than a package
+# may have it in its backports.
+install "$@" >/dev/null || { apt update && install "$@" >/dev/null; } || backports "$@"

@@ -125,6 +125,20 @@ func TestInstallUpdatesTheListsWhenAPackageIsNotFound(t *testing.T) {
 	}
 }
 
+// A package that a release has only in its backports comes from there, and the machine's own sources stay as they are.
+// Seen to fail with backports not called, and with the release's other suites taken for releases.
+func TestInstallLooksIntoBackports(t *testing.T) {
+	t.Parallel()
+	i := newInstallation(t, `case $* in
+		*indextargets*) printf '%s\n' 'http://a/debian/ old' 'http://a/security/ old-security' ;;
+		*sourcelist=*) l=${*#*sourcelist=}; grep backports "${l%% *}" >>"$CALLS" ;;
+		*) [ "${*#*update}" != "$*" ] ;; esac`)
+	check(t, i.run())
+	if got, want := i.read(i.calls), "deb http://a/debian/ old-backports main\n"; got != want+want {
+		t.Errorf("apt-get was called with the sources %q, want twice %q", got, want)
+	}
+}
+
 // Seen to fail with the trap taken out.
 func TestInstallThatFailsLeavesNoPolicy(t *testing.T) {
 	t.Parallel()

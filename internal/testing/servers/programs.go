@@ -35,6 +35,8 @@ var (
 	}
 	redisServer   = program{name: "redis-server", pkg: "redis-server"}
 	redisSentinel = program{name: "redis-sentinel", pkg: "redis-sentinel"}
+	// Debian 12 has it in its backports.
+	valkeyServer = program{name: "valkey-server", pkg: "valkey-server"}
 	// redis-tools also has redis-benchmark.
 	redisCLI = program{name: "redis-cli", pkg: "redis-tools"}
 	// Its installation makes the user mysql.
@@ -74,8 +76,8 @@ var (
 // allPrograms returns the programs that Install installs.
 func allPrograms() []program {
 	return []program{
-		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, redisCLI, mariadb, mariadbInstall, mariadbClient,
-		faketime, promtool, ps, ipCommand, nsenter, npm, curl, python, node,
+		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, valkeyServer, redisCLI, mariadb, mariadbInstall,
+		mariadbClient, faketime, promtool, ps, ipCommand, nsenter, npm, curl, python, node,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Redis is a Redis server. Its dump and its append-only file are in its own folder, so that a server which was killed
+// Redis is a server of Redis or Valkey. Its dump and its append-only file are in its own folder, so that a server which was killed
 // starts again with what it had written.
 type Redis struct{ *Instance }
 
@@ -27,6 +27,8 @@ type RedisOptions struct {
 	Settings map[string]string
 	// Env is added to the server's environment: see FakeTime.
 	Env []string
+	// Valkey starts Valkey 7.2 or newer instead of Redis.
+	Valkey bool
 }
 
 // StartRedis starts a server for one test and ends it with the test.
@@ -84,8 +86,16 @@ func (r *Redis) configure(o RedisOptions) error {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&conf, "%s %s\n", name, all[name])
 	}
+	program := redisServer
+	if o.Valkey {
+		program = valkeyServer
+	}
+	server, err := findProgram(program)
+	if err != nil {
+		return err
+	}
 	path := filepath.Join(r.folder.path, "redis.conf")
-	r.command = append(slices.Clone(o.Env), redisServer.lookUp(), path)
+	r.command = append(slices.Clone(o.Env), server, path)
 	r.stop, r.ready = syscall.SIGTERM, r.pong
 	return r.folder.owner.write(path, conf.String())
 }

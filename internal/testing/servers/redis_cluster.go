@@ -31,6 +31,8 @@ type RedisClusterOptions struct {
 	Replicas int
 	// Settings are added to each node's redis.conf: see RedisOptions.
 	Settings map[string]string
+	// Valkey starts Valkey instead of Redis.
+	Valkey bool
 }
 
 // StartRedisCluster starts a cluster for one test and ends it with the test. It takes about three seconds.
@@ -52,7 +54,7 @@ func LaunchRedisCluster(o RedisClusterOptions) (*RedisCluster, error) {
 	}
 	nodes, err := launchReplicated("redis-cluster", o.Masters*(1+o.Replicas), func(r *Redis) (RedisOptions, error) {
 		bus, err := r.reserveMore()
-		return RedisOptions{Settings: with(o.Settings, map[string]string{
+		return RedisOptions{Valkey: o.Valkey, Settings: with(o.Settings, map[string]string{
 			"cluster-enabled":      "yes",
 			"cluster-config-file":  "nodes.conf",
 			"cluster-port":         strconv.Itoa(bus),

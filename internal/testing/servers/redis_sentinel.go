@@ -29,6 +29,8 @@ type RedisSentinelOptions struct {
 	Replicas int
 	// Settings are added to each server's redis.conf: see RedisOptions.
 	Settings map[string]string
+	// Valkey starts Valkey instead of Redis; the Sentinels are those of Redis.
+	Valkey bool
 	// DownAfter is how long a server must be silent before the Sentinels take it for down, and promote a replica by
 	// themselves. Default one minute, so that a busy machine does not start a failover that no test asked for: call
 	// Failover.
@@ -52,7 +54,7 @@ func StartRedisSentinel(t testing.TB, o RedisSentinelOptions) *RedisSentinel {
 // process.
 func LaunchRedisSentinel(o RedisSentinelOptions) (*RedisSentinel, error) {
 	nodes, err := launchReplicated("redis", 1+cmp.Or(o.Replicas, 2), func(*Redis) (RedisOptions, error) {
-		return RedisOptions{Settings: o.Settings}, nil
+		return RedisOptions{Settings: o.Settings, Valkey: o.Valkey}, nil
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package servers_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
@@ -8,7 +9,18 @@ import (
 
 func TestRedisIsKilledPausedAndRestarted(t *testing.T) {
 	t.Parallel()
-	r := servers.StartRedis(t, servers.RedisOptions{Settings: map[string]string{"maxmemory-policy": "allkeys-lru"}})
+	for _, valkey := range []bool{false, true} {
+		testRedis(t, valkey)
+	}
+}
+
+func testRedis(t *testing.T, valkey bool) {
+	r := servers.StartRedis(t, servers.RedisOptions{
+		Settings: map[string]string{"maxmemory-policy": "allkeys-lru"}, Valkey: valkey,
+	})
+	if strings.Contains(r.Command(t, "INFO", "server"), "valkey") != valkey {
+		t.Error("the wrong server has started")
+	}
 	want(t, r.Command(t, "CONFIG", "GET", "maxmemory-policy"), "maxmemory-policy\nallkeys-lru")
 	want(t, r.Command(t, "CONFIG", "GET", "appendfsync"), "appendfsync\nalways")
 	want(t, r.Command(t, "SET", "k", "kept"), "OK")
