@@ -36,6 +36,9 @@ func (a *Attempt) ask() (standing, Record, error) {
 		c, err = a.guard.store.Claim(ctx, p)
 		return err
 	})
+	if c.Doubted {
+		a.doubt()
+	}
 	switch {
 	case errors.Is(err, ErrStoreFull): // the key is free, and there is no room to claim it
 		return freed, Record{}, nil

@@ -234,7 +234,7 @@ func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 	call := g.callContextFrom(ctx, q.asked)
 	defer call.End(nil)
 	c, err := g.store.Claim(call, q.ClaimParams)
-	q.doubted = q.doubted || err != nil
+	q.doubted = q.doubted || err != nil || c.Doubted
 	if err == nil && c.Verdict == Acquired {
 		if took := time.Since(q.asked); took > g.beatEvery() {
 			err = fmt.Errorf("the answer to a claim took %v, too long for a lease of %v", took, q.Lease)

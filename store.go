@@ -117,6 +117,9 @@ type Claim struct {
 	// Record is what the store knows of the key. If Verdict is Acquired, it is the record after the claim: its
 	// Steps are those that earlier attempts have saved.
 	Record Record
+	// Doubted says that the store has sent the claim more than once, because a connection broke. The first copy may
+	// reach it late, and take the key for nobody after this attempt has released it: a Guard then undoes that claim.
+	Doubted bool
 }
 
 // clone returns a copy that shares no memory with c.
@@ -238,6 +241,14 @@ type FullScanner interface {
 	// ScansFully reports whether List and Stats read every record. Then programs do not call them regularly, as for
 	// metrics: it would cost more than the claims.
 	ScansFully() bool
+}
+
+// Walker is implemented by Inspectors whose List reads every record, so that a listing of all pages would cost the square
+// of their number.
+type Walker interface {
+	// Walk calls visit for each record that List shows, in any order, until visit returns an error, which Walk returns. It
+	// passes over the store once. A record that changes meanwhile may come twice, or be missing.
+	Walk(ctx context.Context, visit func(Record) error) error
 }
 
 // ListParams selects the records that Inspector.List returns.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 var ctx = context.Background()
@@ -213,5 +214,12 @@ func TestDefaults(t *testing.T) {
 	s := memstore.New(memstore.Options{MaxKeys: -1, MaxBytes: -1})
 	for i := range 1000 {
 		take(t, s, fmt.Sprint(i))
+	}
+}
+
+// Seen to fail with the limits checked before known keys are answered.
+func TestFullStoreServesWhatItHasAccepted(t *testing.T) {
+	for _, o := range []memstore.Options{{MaxKeys: 5}, {MaxBytes: 5000}} {
+		storetest.RunFull(t, storetest.Harness{Open: func(*testing.T) retrysafe.Store { return memstore.New(o) }}, nil)
 	}
 }

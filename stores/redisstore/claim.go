@@ -38,13 +38,16 @@ func (s *Store) claim(ctx context.Context, p *retrysafe.ClaimParams) (c retrysaf
 	}
 	key := s.key(p.Key.Digest())
 	args := []string{string(p.Owner[:]), micros(lease), micros(keep.Key), packKeep(keep), tail, takeOver}
-	answer, err := s.run(ctx, s.scripts.claim, key, args...)
+	sent := call{what: s.scripts.claim, key: key, args: args}
+	answer, err := s.send(ctx, &sent)
 	if err == nil && isZero(answer) { // the record that is there moves to the older ones
-		answer, err = s.run(ctx, s.scripts.claim.withOlder(), key, args...)
+		sent.what = s.scripts.claim.withOlder()
+		answer, err = s.send(ctx, &sent)
 	}
 	if err != nil {
 		return c, err
 	}
+	defer func() { c.Doubted = sent.doubted }()
 	if answer.IsInt64() {
 		now, err := answer.AsInt64()
 		return newClaim(p, now, now, lease, keep), err

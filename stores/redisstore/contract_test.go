@@ -6,12 +6,15 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-func TestContract(t *testing.T) {
-	t.Parallel()
-	server := shared.Get(t)
+func TestContract(t *testing.T) { onBoth(t, testContract) }
+
+func testContract(t *testing.T, o servers.RedisOptions) {
+	o.Settings = shared.Options.Settings
+	server := servers.StartRedis(t, o)
 	client := connect(t, server.Address())
 	storetest.Run(t, storetest.Harness{
 		Open: func(t *testing.T) retrysafe.Store { return openOn(t, client, Options{}) },

@@ -1,6 +1,5 @@
 // Package redisstore keeps records in Redis 7 or Valkey, alone, in a Cluster or behind Sentinel, for any number of
-// processes at once. Each call is one script and one round trip. Its tests run Redis 7.0; Valkey speaks the same
-// protocol and is not tested.
+// processes at once. Each call is one script and one round trip. Its tests run Redis 7.0 and Valkey 8.0.
 //
 //	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}, DisableCache: true})
 //	if err != nil {
@@ -24,7 +23,8 @@
 // The scripts. Each method is one Lua script that names one key, so that it is atomic, and so that a Cluster runs it
 // also while it moves the key's slot. Calls that need the older records name the list too, and wait while the two keys
 // are on different servers: Inspect, Purge, and a claim that moves a record there, which takes a second round trip. A
-// claim of a key that has ended or is in flight writes nothing, and waits for no disk. Heartbeats and steps change
+// claim of a key that has ended or is in flight writes nothing, and waits for no disk, unless calls wait for replicas.
+// Heartbeats and steps change
 // their part of the record in place; the answer is written once.
 //
 // The clock is the server's (TIME). Leases and windows are compared with it inside the scripts. Fences are its
@@ -41,18 +41,21 @@
 // end of a marked attempt is published (SPUBLISH); the usual completion pays nothing. A key that does not exist yet is
 // marked for an hour. A subscription that breaks, or whose slot moves, is made again, and wakes its watches.
 //
-// Repeating. All methods may be repeated, and so the client sends a call again after a broken connection, and while the
-// server reads its files or its cluster is down, until the context ends. Options.Timeout bounds calls whose context has
-// no deadline.
+// Repeating. All methods may be repeated, and so a call is sent again after a broken connection, and while the server
+// reads its files or its cluster is down, until the context ends. The first copy of such a call may arrive late. Fences
+// guard against that, except for a claim, which could take the key after the second copy's attempt has released it. So
+// Claim.Doubted says that it was sent again, and a Guard undoes what arrives late. Options.Timeout bounds calls whose
+// context has no deadline.
 //
 // Memory. A record of a small JSON API takes about 410 bytes (MEMORY USAGE): 97 of the header, those of its content,
 // and about 120 of Redis. A server that has reached maxmemory refuses new keys with retrysafe.ErrStoreFull. It goes on
-// to answer keys that are there, and accepts the results of attempts that run.
+// to answer keys that are there, and serves attempts that it has accepted: claims again, take-overs, heartbeats, steps,
+// completions and releases. They take memory beyond maxmemory, for which the machine needs room.
 //
 // Roles. A user needs these rights, with the prefix in place of retrysafe: and without the last four on a server that
 // is neither a cluster nor waits for replicas: ~retrysafe:* &retrysafe:* +evalsha +eval +time +get +set +getrange
 // +setrange +append +pexpireat +pexpiretime +lpush +lrange +lset +lindex +rpop +spublish +ssubscribe +sunsubscribe
-// +scan +memory|usage +info +config|get +wait +role +cluster|slots +asking. Without +info and +config|get the store
+// +scan +memory|usage +info +config|get +ping +wait +role +cluster|slots +asking. Without +info and +config|get the store
 // works and reports that it cannot know its risks.
 //
 // # What it does not promise
@@ -77,7 +80,7 @@
 //   - claim.go, lease.go: the five methods. scripts.go, lua/: the scripts, and how they are sent.
 //   - record.go: the layout of a record. What it means is in internal/storekit.
 //   - replicas.go: calls that wait for replicas.
-//   - watch.go: Watch. inspect.go, scan.go: Inspect, List, Stats. purge.go: Purge.
+//   - watch.go: Watch. inspect.go, scan.go: Inspect, List, Walk, Stats. purge.go: Purge.
 //   - masters.go, risks.go: what servers say of their settings.
 //
 // # Design
@@ -89,12 +92,14 @@
 //     older records is apart, because it takes no part in claims and is rarely there. The price is that an answer
 //     stays in memory as long as its key is taken, also after Replay and Audit have passed.
 //   - Hex digests in the names of keys cost 16 bytes a record more than base64, and can be pasted from a log.
-//   - claim.lua begins without the shebang that the other scripts have: Redis would refuse a whole script that may
-//     write when it is full, and then no ended key could be answered.
+//   - claim.lua begins without the shebang that the other scripts have. With it, a full server would refuse the whole
+//     script, and no ended key could be answered, or accept it, and take new keys. Without it, a full server refuses
+//     SET unless the script has written before, as it does for keys that are there.
 //   - Watches have a channel for each key rather than one for all: a process gets no message about keys that it does
 //     not wait for. Sharded channels, which reach only the shard that has the key, need Redis 7.
-//   - WAIT runs on a connection of its own, because it holds up what follows on the same connection. It follows calls
-//     that write nothing too: an answer must not rest on another caller's write that may still be lost.
+//   - WAIT runs on a connection of its own, because it holds up what follows on the same connection. Every call writes
+//     before it: an answer must not rest on another caller's write that may still be lost, and since Redis 7.2 WAIT
+//     waits for the last write of its connection only.
 //   - List and Stats read every key. An index by time would be written by every claim, and in a Cluster it would be in
 //     another slot than the record.
 package redisstore

@@ -31,6 +31,8 @@ func explain(err error) error {
 	}
 	text := e.Error()
 	switch {
+	case strings.HasPrefix(text, "FORMAT"): // of a script
+		return errFormat
 	case strings.HasPrefix(text, "OOM"):
 		return fmt.Errorf("%w: the server has reached maxmemory; raise it, or shorten the Retention: %w",
 			retrysafe.ErrStoreFull, err)

@@ -38,9 +38,10 @@ func TestFailoverLosesWhatNoReplicaHasReceived(t *testing.T) {
 
 // With WaitReplicas: 1, a claim is acknowledged once a replica has confirmed it, and survives the promotion of that
 // replica. Seen to fail with WaitReplicas left unread: all claims were acknowledged, lost and doubled.
-func TestFailoverKeepsWhatTheReplicaHasConfirmed(t *testing.T) {
-	t.Parallel()
-	failOver(t,
+func TestFailoverKeepsWhatTheReplicaHasConfirmed(t *testing.T) { onBoth(t, testFailoverKeeps) }
+
+func testFailoverKeeps(t *testing.T, o servers.RedisOptions) {
+	failOverOn(t, o,
 		failover{name: "no replica confirms", wait: 1, cut: 2},
 		failover{name: "one replica confirms", wait: 1, cut: 1, want: tally{acknowledged: attempts}})
 }
@@ -62,7 +63,12 @@ func TestWAITIsNoConsensus(t *testing.T) {
 // failOver counts what a master, two replicas and three Sentinels keep in each case.
 func failOver(t *testing.T, cases ...failover) {
 	t.Helper()
-	group := startGroup(t)
+	failOverOn(t, servers.RedisOptions{}, cases...)
+}
+
+func failOverOn(t *testing.T, o servers.RedisOptions, cases ...failover) {
+	t.Helper()
+	group := startGroup(t, o)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			group.Repair(t)
@@ -97,7 +103,7 @@ func failOver(t *testing.T, cases ...failover) {
 // Seen to fail, for the store that waits, with WaitReplicas left unread.
 func TestMasterThatComesBack(t *testing.T) {
 	t.Parallel()
-	group := startGroup(t)
+	group := startGroup(t, servers.RedisOptions{})
 	old := group.Master(t)
 	stale := openOn(t, connect(t, old.Address()), Options{Prefix: "one:"})
 	waiting := openOn(t, connect(t, old.Address()),
@@ -133,9 +139,11 @@ func indexOfMaster(t testing.TB, group *servers.RedisSentinel, old *servers.Redi
 	})
 }
 
-func startGroup(t testing.TB) *servers.RedisSentinel {
+func startGroup(t testing.TB, o servers.RedisOptions) *servers.RedisSentinel {
 	t.Helper()
-	return servers.StartRedisSentinel(t, servers.RedisSentinelOptions{Settings: map[string]string{"appendfsync": "no"}})
+	return servers.StartRedisSentinel(t, servers.RedisSentinelOptions{
+		Settings: map[string]string{"appendfsync": "no"}, Valkey: o.Valkey,
+	})
 }
 
 // surviving claims the keys again, as retries of their requests would, and counts those that are free: their work runs a

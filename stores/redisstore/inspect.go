@@ -84,9 +84,33 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	return page.records(), nil
 }
 
+// Walk visits each record, as List shows it, a thousand at a time.
+func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	err := s.scan(ctx, false, func(b batch) error {
+		all := page{params: storekit.ListParams(retrysafe.ListParams{}), whole: true}
+		if err := all.add(b); err != nil {
+			return err
+		}
+		for _, r := range all.found {
+			if err := visit(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("walk: %w", explain(err))
+	}
+	return nil
+}
+
 // page is the newest records of those that have been seen.
 type page struct {
 	params retrysafe.ListParams
+	whole  bool // it has no end
 	found  []retrysafe.Record
 }
 
@@ -102,7 +126,7 @@ func (p *page) add(b batch) error {
 			p.found = append(p.found, v)
 		}
 	}
-	if len(p.found) > 10*p.params.Limit {
+	if !p.whole && len(p.found) > 10*p.params.Limit {
 		p.trim()
 	}
 	return nil

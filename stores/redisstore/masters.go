@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -26,7 +28,9 @@ const (
 // master is what a server that takes writes says of itself.
 type master struct {
 	address  string
+	silent   bool              // it does not answer, and may be a replica
 	version  string            // "" if it does not say
+	replica  bool              // it takes no writes
 	replicas int               // how many are connected
 	settings map[string]string // empty if they could not be read
 	unread   error             // why they could not be
@@ -53,31 +57,41 @@ func (m *master) longest() int {
 	return storekit.MaxContent
 }
 
-// masters returns the servers that take writes: one, or those of a cluster.
-func (s *Store) masters(ctx context.Context) (map[string]rueidis.Client, error) {
+// roleTimeout bounds the question for its role that goes to each server of a cluster: one of them may be down.
+const roleTimeout = 2 * time.Second
+
+// masters returns the servers that take writes: one, or those of a cluster. silent are those that do not answer, which
+// may be masters or replicas.
+func (s *Store) masters(ctx context.Context) (masters map[string]rueidis.Client, silent map[string]error) {
 	if s.client.Mode() != rueidis.ClientModeCluster {
 		// Nodes of a client behind Sentinel would be connections to the present master only.
 		return map[string]rueidis.Client{"the server": s.client}, nil
 	}
-	nodes := s.client.Nodes()
-	for address, node := range nodes {
-		role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", address, err)
-		}
-		if name, err := role[0].ToString(); err != nil || name != "master" {
-			delete(nodes, address)
-		}
+	masters, silent = map[string]rueidis.Client{}, map[string]error{}
+	ctx, cancel := context.WithTimeout(ctx, roleTimeout)
+	defer cancel()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for address, node := range s.client.Nodes() {
+		all.Go(func() {
+			role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				silent[address] = err
+			} else if name, err := role[0].ToString(); err == nil && name == "master" {
+				masters[address] = node
+			}
+		})
 	}
-	return nodes, nil
+	all.Wait()
+	return masters, silent
 }
 
-// readMasters reads what the masters say of themselves, in the order of their addresses.
+// readMasters reads what the masters say of themselves, in the order of their addresses. It returns an error if no
+// server answers.
 func (s *Store) readMasters(ctx context.Context) ([]*master, error) {
-	nodes, err := s.masters(ctx)
-	if err != nil {
-		return nil, err
-	}
+	nodes, silent := s.masters(ctx)
 	var all []*master
 	for _, address := range slices.Sorted(maps.Keys(nodes)) {
 		m, err := readMaster(ctx, address, nodes[address])
@@ -86,7 +100,21 @@ func (s *Store) readMasters(ctx context.Context) ([]*master, error) {
 		}
 		all = append(all, m)
 	}
+	if len(all) == 0 {
+		return nil, errSilent(silent)
+	}
+	for _, address := range slices.Sorted(maps.Keys(silent)) {
+		all = append(all, &master{address: address, silent: true})
+	}
 	return all, nil
+}
+
+// errSilent is the error of servers that do not answer; nil if there are none.
+func errSilent(silent map[string]error) error {
+	for _, address := range slices.Sorted(maps.Keys(silent)) {
+		return fmt.Errorf("%s: %w", address, silent[address])
+	}
+	return nil
 }
 
 func readMaster(ctx context.Context, address string, node rueidis.Client) (*master, error) {
@@ -99,6 +127,8 @@ func readMaster(ctx context.Context, address string, node rueidis.Client) (*mast
 		switch name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); name {
 		case "redis_version":
 			m.version = value
+		case "role":
+			m.replica = value != "master"
 		case "connected_slaves":
 			m.replicas, _ = strconv.Atoi(value)
 		}

@@ -35,6 +35,12 @@ func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 // diskRisks are what a crash of the server may lose.
 func (m *master) diskRisks() []retrysafe.Risk {
 	switch {
+	case m.silent:
+		return []retrysafe.Risk{{
+			Setting: m.address + " does not answer",
+			Loses:   "Whether it loses claims depends on settings that cannot be read.",
+			Remedy:  "Start it, or remove it from the cluster.",
+		}}
 	case m.unread != nil:
 		return []retrysafe.Risk{{
 			Setting: "CONFIG GET is refused",

@@ -23,33 +23,40 @@ type batch struct {
 	bytes int64    // what they take, if the scan was asked for it
 }
 
-// scan passes all records of all masters to each, in batches. A record may be passed twice.
+// scan passes all records of all masters to each, in batches. A record may be passed twice. A server that does not
+// answer one step within Options.Timeout ends the scan, however long that may take as a whole.
 func (s *Store) scan(ctx context.Context, bytes bool, each func(batch) error) error {
-	masters, err := s.masters(ctx)
-	if err != nil {
+	masters, silent := s.masters(ctx)
+	if err := errSilent(silent); err != nil {
 		return err
 	}
 	for _, node := range masters {
-		var cursor uint64
-		for {
-			step := node.B().Scan().Cursor(cursor).Match(s.options.Prefix + "{*").Count(scanCount).Build()
-			entry, err := node.Do(ctx, step).AsScanEntry()
-			if err != nil {
-				return err
-			}
-			b, err := s.readBatch(ctx, node, entry.Elements, bytes)
-			if err == nil {
+		for cursor, more := uint64(0), true; more; more = cursor != 0 {
+			var b batch
+			var err error
+			if b, cursor, err = s.step(ctx, node, cursor, bytes); err == nil {
 				err = each(b)
 			}
 			if err != nil {
 				return err
 			}
-			if cursor = entry.Cursor; cursor == 0 {
-				break
-			}
 		}
 	}
 	return nil
+}
+
+// step makes one step of a scan of one server, and returns the cursor of the next one.
+func (s *Store) step(ctx context.Context, node rueidis.Client, cursor uint64, bytes bool) (
+	b batch, next uint64, err error,
+) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	command := node.B().Scan().Cursor(cursor).Match(s.options.Prefix + "{*").Count(scanCount).Build()
+	entry, err := node.Do(ctx, command).AsScanEntry()
+	if err == nil {
+		b, err = s.readBatch(ctx, node, entry.Elements, bytes)
+	}
+	return b, entry.Cursor, settled(ctx, err)
 }
 
 // readBatch reads the heads of these keys' records from one server.

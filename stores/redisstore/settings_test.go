@@ -66,12 +66,22 @@ func TestRisks(t *testing.T) {
 func TestRisksOfReplicas(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)
-	startReplica(t, r)
+	startReplica(t, r, servers.RedisOptions{})
 	client := connect(t, r.Address())
 	s, waiting := openOn(t, client, Options{}), openOn(t, client, Options{WaitReplicas: 1})
 	wantRisks(t, s, "asynchronous replicas", "min-replicas-to-write 0")
 	r.Command(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	wantRisks(t, waiting, "WaitReplicas 1")
+}
+
+// A store on a replica could not claim anything. Seen to fail with the role not read.
+func TestReplicaIsRefused(t *testing.T) {
+	t.Parallel()
+	replica := startReplica(t, startSet(t, nil), servers.RedisOptions{})
+	_, err := New(context.Background(), connect(t, replica.Address()), Options{})
+	if err == nil || !strings.Contains(err.Error(), "replica") {
+		t.Errorf("New: %v, want an error that says replica", err)
+	}
 }
 
 // The policies that delete keys which have an expiry delete records too. Seen to fail with evicts returning false.
@@ -105,6 +115,7 @@ var rights = []string{
 	"~retrysafe:*", "&retrysafe:*", "+evalsha", "+eval", "+time", "+get", "+set", "+getrange", "+setrange", "+append",
 	"+pexpireat", "+pexpiretime", "+lpush", "+lrange", "+lset", "+lindex", "+rpop", "+spublish", "+ssubscribe",
 	"+sunsubscribe", "+scan", "+memory|usage", "+info", "+config|get", "+wait", "+role", "+cluster|slots", "+asking",
+	"+ping",
 }
 
 // A user with the documented rights can do everything. Seen to fail with any one of them taken out, apart from those of

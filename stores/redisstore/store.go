@@ -22,7 +22,7 @@ type Options struct {
 	// trip from the server to its replicas, and of one connection for each call that runs. Default 0: calls wait for
 	// no replica.
 	WaitReplicas int
-	// WaitTimeout is how long a call waits for replicas. Default 1 s.
+	// WaitTimeout is how long a call waits for replicas, in whole milliseconds. Default 1 s.
 	WaitTimeout time.Duration
 	// Timeout ends calls whose context has no deadline, so that a server which does not answer holds up no caller for
 	// ever. Whether such a call has happened is unknown. Default 30 s.
@@ -55,6 +55,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.WaitTimeout <= 0 {
 		o.WaitTimeout = defaultWaitTimeout
 	}
+	o.WaitTimeout = max(o.WaitTimeout, time.Millisecond) // the unit of WAIT, to which 0 is for ever
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
 	}
@@ -78,6 +79,7 @@ var (
 	_ retrysafe.Inspector    = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
 	_ retrysafe.FullScanner  = (*Store)(nil)
+	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 
@@ -85,14 +87,15 @@ var (
 // closes the client when the store is no longer used.
 //
 // It reads the settings of every master. It returns ErrEviction if one of them deletes keys to make room, unless
-// Options.AllowEviction is set, and ErrVersion if one is older than Redis 7. A server that does not let the store read
-// its settings is accepted; Risks then says so, and names every other setting that can lose a claim.
+// Options.AllowEviction is set, ErrVersion if one is older than Redis 7, and an error if the server is a replica. A
+// server that does not let the store read its settings is accepted, and so is one of a Cluster that is down; Risks then
+// says so, and names every other setting that can lose a claim.
 func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, options: o, scripts: newScripts()}
+	s := &Store{client: client, options: o, scripts: newScripts(o.WaitReplicas > 0)}
 	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
@@ -110,6 +113,10 @@ func (s *Store) check(ctx context.Context) error {
 	s.longest = storekit.MaxContent
 	for _, m := range masters {
 		s.longest = min(s.longest, m.longest())
+		if m.replica {
+			return fmt.Errorf("redisstore: %s is a replica, which takes no claims; connect to its master, or to its Sentinels",
+				m.address)
+		}
 		if m.version != "" && m.major() < 7 {
 			return fmt.Errorf("%w: %s runs version %s", ErrVersion, m.address, m.version)
 		}

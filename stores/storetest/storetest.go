@@ -5,8 +5,8 @@
 //		storetest.Run(t, storetest.Harness{Open: open, Age: age, Reopen: reopen})
 //	}
 //
-// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector and
-// Purger run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
+// Each rule is a subtest with a name and the sentence that it checks. Rules for Sweeper, Watcher, Inspector, Walker
+// and Purger run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
 // passes by Harness.Age. Run the suite with -race.
 //
 // RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes. A
@@ -93,6 +93,9 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	}
 	if _, ok := s.(retrysafe.Inspector); ok {
 		rules = append(rules, inspectorRules...)
+	}
+	if _, ok := s.(retrysafe.Walker); ok {
+		rules = append(rules, walkerRules...)
 	}
 	_, purges := s.(retrysafe.Purger)
 	if _, inspects := s.(retrysafe.Inspector); purges && inspects {

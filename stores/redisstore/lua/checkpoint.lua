@@ -2,6 +2,7 @@
 -- Saves a step behind those that are there. ARGV: 1 owner and fence, 2 the step's name, 3 the step packed.
 -- Returns 1, or 0 if the lease is lost.
 local h = redis.call('GETRANGE', KEYS[1], 0, 96)
+if h ~= '' and h:byte(1) ~= 1 then return redis.error_reply('FORMAT of a record is unknown') end
 if h:sub(4, 27) ~= ARGV[1] or h:byte(2) ~= 1 then return 0 end
 local t = redis.call('TIME')
 local ended, _, key = struct.unpack('>I8I8I8', h, 28)

@@ -11,6 +11,7 @@ if ends > 9007199254740991 then ends = 9007199254740991 end
 local expire = math.floor((ends + ARGV[3]) / 1000) + 600000
 local fence, flags = now, '\0'
 if v then
+	if v:byte(1) ~= 1 then return redis.error_reply('FORMAT of a record is unknown') end
 	local state = v:byte(2)
 	local last = struct.unpack('>I8', v, 20)
 	if last >= fence then fence = last + 1 end
@@ -39,6 +40,8 @@ if v then
 				v = '\1\1' .. flags .. ARGV[1] .. struct.pack('>I8I8', fence, ends) .. ARGV[4] .. v:sub(60, 75)
 					.. struct.pack('>I4', struct.unpack('>I4', v, 76) + 1) .. v:sub(80)
 			end
+			-- A full server refuses SET, unless the script has written before. What it has accepted goes on.
+			redis.call('PEXPIREAT', KEYS[1], expire)
 			redis.call('SET', KEYS[1], v, 'PXAT', expire)
 			return {now, 1, v}
 		end

@@ -3,6 +3,7 @@
 -- and Audit windows in microseconds, 5 the three windows packed, 6 code and length of Meta packed, 7 Meta and Body.
 -- Returns 1, or 0 if the lease is lost.
 local v = redis.call('GET', KEYS[1])
+if v and v:byte(1) ~= 1 then return redis.error_reply('FORMAT of a record is unknown') end
 if not v or v:sub(4, 27) ~= ARGV[1] then return 0 end
 local state = v:byte(2)
 if state == 0 or state == 2 then return 0 end

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Makes a lease run afresh. ARGV: 1 owner and fence, 2 microseconds from now. Returns 1, or 0 if the lease is lost.
 local h = redis.call('GETRANGE', KEYS[1], 0, 58)
+if h ~= '' and h:byte(1) ~= 1 then return redis.error_reply('FORMAT of a record is unknown') end
 if h:sub(4, 27) ~= ARGV[1] or h:byte(2) ~= 1 then return 0 end
 local t = redis.call('TIME')
 local now = t[1] * 1000000 + t[2]

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Gives a key up. ARGV: 1 owner and fence. Returns 1, also if no attempt has the key, or 0 if the lease is lost.
 local h = redis.call('GETRANGE', KEYS[1], 0, 96)
+if h ~= '' and h:byte(1) ~= 1 then return redis.error_reply('FORMAT of a record is unknown') end
 local state = h:byte(2)
 if not state or state == 0 or state == 2 then return 1 end
 local t = redis.call('TIME')
