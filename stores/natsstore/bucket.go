@@ -16,8 +16,9 @@ type BucketOptions struct {
 	// Replicas is how many servers hold each record: 1, 3 or 5. Default 1, which survives neither the loss of its
 	// server's disk nor, without sync_interval: always, a power failure.
 	Replicas int
-	// MaxBytes is the space that the bucket may take on each server. In a full bucket, claims of new keys return
-	// retrysafe.ErrStoreFull; nothing is deleted early. Default: no limit but the account's.
+	// MaxBytes is the space that the bucket may take on each server. When seven eighths of it are taken, claims of new
+	// keys return retrysafe.ErrStoreFull; nothing is deleted early. The rest is for keys that were accepted: their
+	// heartbeats, steps and results. Default: no limit but those of the account and the server, which refuse results too.
 	MaxBytes int64
 	// Storage of the records. Default jetstream.FileStorage. Records in memory are lost with their servers.
 	Storage jetstream.StorageType

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 func TestBucketMustExist(t *testing.T) {
@@ -113,6 +114,15 @@ func TestFullBucketRefusesNewKeys(t *testing.T) {
 	if _, err := s.Claim(t.Context(), params("another")); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
+}
+
+// Seen to fail without checkRoom, which leaves no reserve, and with a new key that is expected refused before it is read.
+func TestFullBucketServesWhatItHasAccepted(t *testing.T) {
+	t.Parallel()
+	js := connect(t, shared.Get(t).URL())
+	storetest.RunFull(t, storetest.Harness{Open: func(t *testing.T) retrysafe.Store {
+		return open(t, js, Options{Bucket: newBucket(t, js, BucketOptions{MaxBytes: 64_000})})
+	}}, nil)
 }
 
 // Seen to fail with each case of risksOf taken out.

@@ -23,12 +23,12 @@ const endedHeader = "Retrysafe-Ended"
 func (s *Store) read(ctx context.Context, d retrysafe.Digest) (*entry, error) {
 	msg, err := s.reads.GetLastMsgForSubject(ctx, s.recordSubject(d))
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return &entry{}, s.leases.check(d, 0)
+		return &entry{}, s.leases.check(d, 0, s.replicated)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.leases.check(d, msg.Sequence); err != nil {
+	if err := s.leases.check(d, msg.Sequence, s.replicated); err != nil {
 		return nil, err
 	}
 	at := instantOf(msg.Time)
@@ -73,6 +73,7 @@ func (s *Store) write(ctx context.Context, d retrysafe.Digest, e *entry, rev uin
 // publish stores a message.
 func (s *Store) publish(ctx context.Context, subject string, data []byte, ttl time.Duration, header nats.Header,
 ) (*jetstream.PubAck, error) {
+	s.clock.room.left.Add(-int64(len(subject) + len(data) + headroom/8)) // about
 	header[jetstream.ExpectedStreamHeader] = []string{streamName(s.options.Bucket)}
 	if ttl > 0 {
 		header[jetstream.MsgTTLHeader] = []string{ttl.String()}

@@ -12,7 +12,7 @@ import (
 // Claim takes the key for one attempt, or reports who has it. A claim of a new key costs one round trip, one of a known
 // key that is taken another one.
 //
-// It returns retrysafe.ErrStoreFull if the bucket, the account or the server has no room, and an error that wraps the
+// It returns retrysafe.ErrStoreFull if the bucket, the account or the server has no room for a new key, and an error that wraps the
 // last one of the servers if a majority of them does not answer within Options.Timeout.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
 	d := p.Key.Digest()
@@ -43,6 +43,11 @@ func (s *Store) claim(ctx context.Context, d retrysafe.Digest, first *entry, p *
 				return e.next(now), false, nil
 			}
 			return nil, false, nil
+		}
+		if !e.live(now) {
+			if err := s.checkRoom(ctx); err != nil {
+				return nil, false, err
+			}
 		}
 		next := e.next(now)
 		next.acquire(p, now, s.clock.current(ctx).high(time.Now()))

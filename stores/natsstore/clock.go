@@ -28,6 +28,7 @@ type clock struct {
 	asking sync.Mutex
 	mu     sync.Mutex
 	last   reading
+	room   room // as of the last answer
 }
 
 // reading is one answer of the server: its clock showed ts at some moment between asked and answered.
@@ -70,6 +71,7 @@ func (c *clock) ask(ctx context.Context) (reading, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last = r
+	c.room.set(info)
 	return r, nil
 }
 

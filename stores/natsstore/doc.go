@@ -75,13 +75,14 @@
 //
 // A notice for waiters may be lost while the leader changes. A Guard that waits asks every two seconds too.
 //
-// List and Stats read the whole bucket: it has no index.
+// List and Stats read the whole bucket, for each page: it has no index. Walk reads it once for all records.
 //
 // # Where things are
 //
 //   - store.go: Options, New. bucket.go: CreateBucket, and which configurations are refused. risks.go: Risks.
 //   - claim.go, lease.go: the five methods. update.go: read, decide, write, and again.
 //   - entry.go: what is kept of a key. codec.go: how it is packed. What a record means is in internal/storekit.
+//   - room.go: the space that is kept for keys that were accepted.
 //   - bucketio.go: reading and writing entries and their parts. leases.go: the entries that this process wrote last.
 //   - clock.go: the server's clock. errors.go: the errors, and which of them pass.
 //   - watch.go, inspect.go, purge.go: Watcher, Inspector, Purger.

@@ -39,20 +39,33 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	p = storekit.ListParams(p)
 	var found []retrysafe.Record
-	err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) {
+	err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) error {
 		if r.FirstFence >= p.Before || p.State != 0 && r.State != p.State || p.Scope != nil && k.Scope != *p.Scope {
-			return
+			return nil
 		}
 		r.Meta, r.Body = nil, nil
 		found = append(found, r.View(k, now))
 		if len(found) >= 4*p.Limit {
 			found = firstPage(found, p.Limit)
 		}
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("natsstore: list: %w", err)
 	}
 	return firstPage(found, p.Limit), nil
+}
+
+// Walk visits each record once, as List shows it.
+func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) error {
+		r.Meta, r.Body = nil, nil
+		return visit(r.View(k, now))
+	})
+	if err != nil {
+		return fmt.Errorf("natsstore: walk: %w", err)
+	}
+	return nil
 }
 
 // firstPage returns the newest of the records, and those with the same FirstFence as the last of them.
@@ -68,7 +81,7 @@ func firstPage(found []retrysafe.Record, limit int) []retrysafe.Record {
 // server, with entries of released keys and expired records, which the servers delete an hour after they have ended.
 func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	var stats retrysafe.Stats
-	err := s.scan(ctx, func(_ retrysafe.Key, r *record, now storekit.Instant) {
+	err := s.scan(ctx, func(_ retrysafe.Key, r *record, now storekit.Instant) error {
 		switch r.State {
 		case retrysafe.Pending:
 			stats.Pending++
@@ -82,6 +95,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 		case retrysafe.Failed:
 			stats.Failed++
 		}
+		return nil
 	})
 	if err == nil {
 		var info *jetstream.StreamInfo
@@ -96,7 +110,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 }
 
 // scan visits each record that people may read.
-func (s *Store) scan(ctx context.Context, visit func(k retrysafe.Key, r *record, now storekit.Instant)) error {
+func (s *Store) scan(ctx context.Context, visit func(retrysafe.Key, *record, storekit.Instant) error) error {
 	r, err := s.clock.ask(ctx)
 	if err != nil {
 		return err
@@ -131,7 +145,7 @@ func (s *Store) scan(ctx context.Context, visit func(k retrysafe.Key, r *record,
 }
 
 func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant,
-	visit func(k retrysafe.Key, r *record, now storekit.Instant),
+	visit func(retrysafe.Key, *record, storekit.Instant) error,
 ) error {
 	e, _, err := unpackHead(v.Value(), instantOf(v.Created()))
 	if err != nil {
@@ -140,7 +154,9 @@ func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant,
 	now = max(now, e.at)
 	for _, r := range e.all() {
 		if r.State != 0 && r.Readable(now) {
-			visit(e.key, r, now)
+			if err := visit(e.key, r, now); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

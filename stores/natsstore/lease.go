@@ -73,6 +73,11 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, res retrysafe.R
 func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 	return s.underLease(ctx, "release", l, false, func(e *entry, now storekit.Instant) (*entry, bool, error) {
 		switch {
+		case (!e.live(now) || e.State == retrysafe.Released) && s.replicated:
+			// No attempt has the key, or a leader that was cut off does not know of it: see Store.claim.
+			next := e.next(now)
+			next.key, next.Fence = l.Key, max(e.Fence, l.Fence)
+			return next, false, nil
 		case !e.live(now) || e.State == retrysafe.Released:
 			return nil, false, nil // no attempt has the key
 		case !e.PendingUnder(l):

@@ -74,12 +74,12 @@ func (l *leases) drop(d retrysafe.Digest) {
 	delete(l.byKey, d)
 }
 
-// check returns errOld if a server has answered with an older version than this process has written lately. An entry
-// that is gone may have been deleted by a person.
-func (l *leases) check(d retrysafe.Digest, rev uint64) error {
+// check returns errOld if a server has answered with an older version than this process has written lately. rev is 0 if
+// it has none. From a single server that means that a person has deleted the entry.
+func (l *leases) check(d retrysafe.Digest, rev uint64, replicated bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.byKey[d]; ok && rev > 0 && rev < known.entry.rev && time.Since(known.since) < reign {
+	if known, ok := l.byKey[d]; ok && (rev > 0 || replicated) && rev < known.entry.rev && time.Since(known.since) < reign {
 		return errOld
 	}
 	return nil
