@@ -38,6 +38,50 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	}
 }
 
+// Walk visits each record that List shows, one shard after the other: in one pass if the shard is a retrysafe.Walker, and
+// page by page otherwise.
+//
+// It returns errors.ErrUnsupported if a shard is not an Inspector.
+func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	for _, of := range s.all {
+		err := of.walk(ctx, func(r retrysafe.Record) error {
+			if shown, err := s.shown(ctx, of, r.Key.Digest()); err != nil || !shown {
+				return err
+			}
+			return visit(r)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (of *shard) walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	if w, ok := of.Store.(retrysafe.Walker); ok {
+		return w.Walk(ctx, visit)
+	}
+	inspector, ok := of.Store.(retrysafe.Inspector)
+	if !ok {
+		return of.unsupported("retrysafe.Inspector")
+	}
+	for p := (retrysafe.ListParams{Limit: 1000}); ; {
+		page, err := inspector.List(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			p.Before = r.FirstFence
+			if err := visit(r); err != nil {
+				return err
+			}
+		}
+		if len(page) < p.Limit {
+			return nil
+		}
+	}
+}
+
 // pages reads the listing of one shard page by page.
 type pages struct {
 	of    *shard

@@ -43,6 +43,7 @@ var (
 	_ retrysafe.Sweeper      = (*Store)(nil)
 	_ retrysafe.Watcher      = (*Store)(nil)
 	_ retrysafe.Inspector    = (*Store)(nil)
+	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )

@@ -117,8 +117,14 @@ func send(ctx context.Context, to chan<- retrysafe.Record, r retrysafe.Record) e
 	}
 }
 
-// list sends the records of the old store, the newest first.
+// list sends the records of the old store, in one pass over it.
 func (p *pass) list(ctx context.Context, found chan<- retrysafe.Record) error {
+	if w, ok := p.old.(retrysafe.Walker); ok {
+		if err := w.Walk(ctx, func(r retrysafe.Record) error { return send(ctx, found, r) }); err != nil {
+			return fmt.Errorf("the old store: %w", err)
+		}
+		return nil
+	}
 	params := retrysafe.ListParams{Limit: 1000}
 	for {
 		page, err := p.old.List(ctx, params)
