@@ -76,7 +76,7 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 			h[c.Profile.OriginalHeader] = v.add(id)
 		}
 	}
-	trailers = trailers && acceptsTrailers(r)
+	trailers = trailers && r.ProtoAtLeast(1, 1) // whether TE asked for them or not, as the first answer did
 	decoded, isDecoded := int64(0), false
 	if !result.Omitted && !trailers && refusesCoding(r, h) {
 		if decoded, isDecoded = gunzippedSize(result.Body); isDecoded {
@@ -181,18 +181,6 @@ func (c *config) setStored(h http.Header, v *replayValues, omitted bool) (locati
 		}
 	}
 	return location, trailers && !omitted
-}
-
-func acceptsTrailers(r *http.Request) bool {
-	for _, line := range r.Header["Te"] {
-		for element := range strings.SplitSeq(line, ",") {
-			coding, _, _ := strings.Cut(element, ";")
-			if strings.EqualFold(strings.TrimSpace(coding), "trailers") {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // announceTrailers says which fields follow the body.

@@ -106,7 +106,7 @@ func TestOverTheWire(t *testing.T) {
 				{"sniffed", "a content type found by looking is the same on replay", wireSniffed},
 				{"headers", "fields with several lines keep them; those of one response are not replayed", wireHeaders},
 				{"interim", "interim responses pass, and are not replayed", wireInterim},
-				{"trailers", "trailers are replayed to who asks for them", wireTrailers},
+				{"trailers", "trailers are replayed", wireTrailers},
 				{"flush", "flushed bytes reach the client while the handler runs", wireFlush},
 				{"panic", "a panic ends the connection and is logged with its stack", wirePanic},
 				{"abort", "an aborted response is cut off, and its outcome unknown", wireAbort},
