@@ -30,8 +30,9 @@
 // A Claim takes the key in the store that decides, the first one, and then in the other, the second one. Only who has
 // it in both works on it; what was taken first is given back otherwise. A key that is abandoned is looked up in the
 // second store before it is taken over. Extend, Complete and Release go to the first store, which answers, and then
-// to the second one. Checkpoint and Release succeed only if both do. A lease that could not be extended in the second
-// store runs out there, and an answer that could not be saved there is found in the first one.
+// to the second one. Checkpoint and Release succeed only if both do, and so does Extend at stage 2, which extends the
+// lease in the old store first. A lease that could not be extended in the new store at stage 1 runs out there, and an
+// answer that could not be saved in the second store is found in the first one.
 //
 // Why no work runs twice:
 //
@@ -42,7 +43,8 @@
 //   - An answer is acknowledged once the store that decides has it. A process for which the other one decides finds it
 //     there when it claims the key in its second store, and gives back what it took first.
 //   - At stage 1 a record that the new store has and that is unfinished counts for nothing if the old store begins the
-//     key anew: every attempt of stages 0, 1 and 2 is claimed in the old store. At stage 2 the opposite does not hold,
+//     key anew: every attempt of stages 0, 1 and 2 is claimed in the old store, and its lease runs there at least until
+//     it runs in the new one. At stage 2 the opposite does not hold,
 //     because the new store does not know what was claimed before the move. So an unfinished record in the old store is
 //     obeyed: if it is abandoned, so is the key.
 //   - Attempts at stage 0 save steps in the old store alone, those at stage 3 in the new one alone. So a claim in both
@@ -52,6 +54,10 @@
 //   - The last stage must not begin before the answers of stages 0 and 1 have expired, or are in the new store: one
 //     retention after the last process has left stage 1. The command "retrysafe store move" looks. The same holds for a
 //     way back: one retention after the last process has left stage 2, before a process returns to stage 0.
+//
+// Every call may arrive late, after its caller has given it up. So a lease that was given back without an answer counts
+// for nothing any more: if its owner claims again, it is given back once more, and the next lease has a larger fence,
+// which the late call does not name. A take-over that was given back without an answer is refused to the same owner.
 //
 // Fences are those of the store that decides. So that they grow when the other one decides, a claim waits until the
 // clocks of both stores have passed both fences, up to a second; then it fails, and names the clock that is behind.

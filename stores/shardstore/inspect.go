@@ -3,7 +3,9 @@ package shardstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -70,20 +72,61 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	return sum, nil
 }
 
-// Purge purges the key on its shard, during a move on both. It returns errors.ErrUnsupported if a shard of the key is
-// not a Purger.
+// Purge purges the key on its shard, during a move on both. A record that has ended in one of them alone is ended in
+// the other too, because it has the steps of the attempt. It returns errors.ErrUnsupported if a shard of the key is not
+// a Purger, and retrysafe.ErrNotEnded if the other record's lease still runs: then repeat the call after that.
 func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
 	at := s.place(d)
 	err := at.first.purge(ctx, d, step)
-	nothing := errors.Is(err, retrysafe.ErrKeyUnknown) || errors.Is(err, retrysafe.ErrNotEnded)
-	if at.second == nil || err != nil && !nothing {
+	if at.second == nil || err != nil && !nothingEnded(err) {
 		return err
 	}
 	other := at.second.purge(ctx, d, step)
-	if errors.Is(other, retrysafe.ErrKeyUnknown) || errors.Is(other, retrysafe.ErrNotEnded) {
+	switch {
+	case err == nil && errors.Is(other, retrysafe.ErrNotEnded):
+		return s.purgeLike(ctx, d, at.first, at.second, step)
+	case other == nil && errors.Is(err, retrysafe.ErrNotEnded):
+		return s.purgeLike(ctx, d, at.second, at.first, step)
+	case err != nil && other != nil && !errors.Is(err, retrysafe.ErrNotEnded):
+		return other
+	case nothingEnded(other):
 		return err
 	}
 	return other
+}
+
+func nothingEnded(err error) bool {
+	return errors.Is(err, retrysafe.ErrKeyUnknown) || errors.Is(err, retrysafe.ErrNotEnded)
+}
+
+// purgeLike ends a key's unfinished record in one shard as it has ended in another one, where it is purged, and purges
+// it.
+func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *shard, step retrysafe.StepResult) error {
+	known, err := ended.inspect(ctx, d)
+	if err != nil || len(known) == 0 {
+		return err
+	}
+	unfinished, err := of.inspect(ctx, d)
+	if err != nil || len(unfinished) == 0 {
+		return err
+	}
+	r, after := unfinished[0], known[0]
+	keep := retrysafe.Retention{Replay: 1, Key: max(1, after.KeyLeft), Audit: max(1, after.AuditLeft)}
+	got, err := s.claimIn(ctx, of, retrysafe.ClaimParams{
+		Key: r.Key, Fingerprint: r.Fingerprint, Owner: retrysafe.NewOwner(), Lease: time.Minute, Keep: keep, TakeOver: true,
+	})
+	switch {
+	case err != nil:
+		return err
+	case got.Verdict == retrysafe.InFlight:
+		return of.explain(fmt.Errorf("purge %s: %w: its lease runs for another %v; repeat the call then", d,
+			retrysafe.ErrNotEnded, got.Record.LeaseLeft))
+	case got.Verdict == retrysafe.Acquired:
+		if err := of.Store.Complete(ctx, got.Lease, after.Result, keep); err != nil {
+			return of.explain(err)
+		}
+	}
+	return of.purge(ctx, d, step)
 }
 
 func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {

@@ -157,7 +157,8 @@ type gated struct {
 }
 
 func (g *gated) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
-	err = g.by.call(fmt.Sprint("claims ", p.Key.ID, " in ", g.name, " by ", p.Owner.String()[:4], p.TakeOver), func() error {
+	what := fmt.Sprint("claims ", p.Key.ID, " in ", g.name, " by ", p.Owner.String()[:4], " ", p.TakeOver)
+	err = g.by.call(what, func() error {
 		c, err = g.Store.Claim(onTheWay, p)
 		g.by.world.logf("  %v attempt %d, %d steps", c.Verdict, c.Record.Attempt, len(c.Record.Steps))
 		return err

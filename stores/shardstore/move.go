@@ -210,8 +210,8 @@ func (s *Store) waitForClocks(ctx context.Context, p retrysafe.ClaimParams, a, b
 	case wait <= 0:
 		return nil
 	case wait > longest:
-		return fmt.Errorf("claim %s: %w: that of shard %s is %v behind that of shard %s, and a move can wait for %v: set the "+
-			"clocks; if they agree, an answer of a store was late, and the next request gets the key", p.Key, errApart,
+		return fmt.Errorf("claim %s: %w: that of shard %s is %v behind that of shard %s, and a move can wait for %v: set "+
+			"the clocks; if they agree, an answer of a store was late, and the next request gets the key", p.Key, errApart,
 			a.of.Name, wait.Round(time.Millisecond), b.of.Name, longest)
 	}
 	return s.sleep(ctx, wait)

@@ -33,7 +33,8 @@ func (s *Store) claimIn(ctx context.Context, of *shard, p retrysafe.ClaimParams)
 }
 
 // errGivenBack is returned for a claim of an owner whose take-over was given back without an answer.
-var errGivenBack = errors.New("this attempt has given its claim back, and got no answer to that: send the request again")
+var errGivenBack = errors.New("this attempt has given its claim back, and got no answer to that: send the request " +
+	"again")
 
 // look returns what a claim of the key would be told if it did not take it: Done, InFlight or Abandoned; Acquired if
 // the key is free or released.

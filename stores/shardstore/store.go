@@ -140,10 +140,19 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 // Extend implements retrysafe.Store, on the key's shard; during a move on both.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
 	at := s.place(l.Key.Digest())
+	other, held := s.second(at, l)
+	oldFirst := held && s.stage == NewDecides && d > 0
+	if oldFirst {
+		// The old store must not forget an attempt that the new one knows: at stage 1 it would begin the key anew.
+		if err := at.second.Store.Extend(ctx, other, d); err != nil {
+			return at.second.explain(err)
+		}
+	}
 	err := at.first.Store.Extend(ctx, l, d)
-	if other, held := s.second(at, l); held && err == nil {
-		// The store that decides has answered. If this fails, the lease runs out there, which changes nothing.
-		_ = at.second.Store.Extend(ctx, other, d)
+	if held && err == nil {
+		if !oldFirst {
+			_ = at.second.Store.Extend(ctx, other, d) // if this fails, the lease runs out there, which changes nothing
+		}
 		s.leases.extend(l, d)
 	}
 	return at.first.explain(err)
