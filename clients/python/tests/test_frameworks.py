@@ -78,6 +78,10 @@ class Django(Case):
         for n, conn in enumerate([connection, connection.cursor()]):
             lease = retrysafe.claim(self.admin, "payments", f"5 {n}").lease
             self.assertRaises(retrysafe.NoTransaction, retrysafe.complete, conn, lease, "")
+            # A view with ATOMIC_REQUESTS that returns an error commits. Seen to fail without hold.
+            with self.assertRaisesRegex(django.db.Error, "has not completed the key"), transaction.atomic():
+                retrysafe.hold(conn, lease)
+                DjangoCharge.objects.create(id="5")
             with transaction.atomic():
                 DjangoCharge.objects.create(id="5")
                 self.assertEqual(retrysafe.complete(conn, lease, {"paid": 5}), b'{"paid":5}')
@@ -142,7 +146,13 @@ class SQLAlchemy(Case):
 
     def test_behind_the_proxy(self):
         lease = retrysafe.claim(self.admin, "payments", "8").lease
-        with sqlalchemy.orm.Session(self.engine(), future=True) as session, session.begin():
+        engine = self.engine()
+        with self.assertRaisesRegex(sqlalchemy.exc.DBAPIError, "has not completed the key"):
+            with sqlalchemy.orm.Session(engine, future=True) as session, session.begin():
+                retrysafe.hold(session, lease)
+                session.add(Charge(id="8"))
+        with sqlalchemy.orm.Session(engine, future=True) as session, session.begin():
+            retrysafe.hold(session, lease)
             session.add(Charge(id="8"))
             retrysafe.complete(session, lease, "")
             retrysafe.complete(session.connection(), lease, "")
