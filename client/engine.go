@@ -74,6 +74,7 @@ type call struct {
 	entry   Entry
 	digest  retrysafe.Digest
 
+	began        time.Time // in this process
 	attempts     int
 	waited       int       // attempts that were told that another one is at work
 	waitingSince time.Time // when the first of them was answered; zero: there is none
@@ -91,13 +92,13 @@ type call struct {
 // Without an answer done is nil, and err is an *OutcomeUnknownError, a *NotReplayableError, or says why nothing was
 // sent or has run: ErrKeyRequired, ErrUnnamedCall, retrysafe.ErrMismatch, an error of the Exchange, Reply.Err.
 func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func() error, err error) {
-	c := &call{e: e, ctx: ctx, request: r, x: x}
-	c.entry = Entry{Method: r.Method, Credential: CredentialFrom(ctx), BegunAt: time.Now()}
+	c := &call{e: e, ctx: ctx, request: r, x: x, began: time.Now()}
+	c.entry = Entry{Method: r.Method, Credential: CredentialFrom(ctx), BegunAt: c.began}
 	if err := c.chooseKey(); err != nil {
 		return nil, err
 	}
 	c.digest = retrysafe.Key{Scope: retrysafe.Scope(r.Origin, c.entry.Credential), ID: c.entry.Key}.Digest()
-	c.entry.ID = c.digest.String()
+	c.entry.ID = e.entryID(r.Origin, c.entry.Credential, c.entry.Key)
 	if resumed, ok := ctx.Value(resumptionContext{}).(*resumption); ok && resumed.engine == e {
 		return c.resume(resumed)
 	}
@@ -138,7 +139,7 @@ func joined(err, further error) error {
 
 // try sends the request until the outcome is known, or until there is nothing more to be tried.
 func (c *call) try() error {
-	if time.Since(c.entry.BegunAt) >= c.e.options.Horizon {
+	if c.pastHorizon(0) {
 		return c.unknown(Reply{}, GaveUpHorizon)
 	}
 	for {
@@ -172,6 +173,18 @@ func (c *call) try() error {
 			return c.interrupted(r, err)
 		}
 	}
+}
+
+// clockStep is how far in the future an intent may have begun: the clock was corrected by so much since.
+const clockStep = time.Minute
+
+// pastHorizon reports whether the horizon is past after a wait. The wall clock counts, because the monotonic one stands
+// still while the machine sleeps; so does the time in this process, because the wall clock may be set back. If the
+// intent began in the future, the clock was wrong then or is wrong now, and the intent's age is unknown.
+func (c *call) pastHorizon(wait time.Duration) bool {
+	now := time.Now()
+	age := now.Round(0).Sub(c.entry.BegunAt.Round(0))
+	return age < -clockStep || max(age, now.Sub(c.began))+wait >= c.e.options.Horizon
 }
 
 // attempt sends once and notes what the reply proves.

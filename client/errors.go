@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -105,19 +106,20 @@ func (e *OutcomeUnknownError) Unwrap() []error { return withCause(ErrOutcomeUnkn
 
 // NotReplayableError is the error for an intent that has run and ended, and whose answer the server can give again
 // only in part: the body was too large to keep, was streamed, or is past its retention. This client has not seen the
-// first answer.
+// first answer. It is also the error if the answer was a redirect and following it has failed; Err says why.
 //
 // Nothing is left to retry: a new key would run the operation a second time. Read what the operation made with another
 // request, at the header's Location if the server names one.
 type NotReplayableError struct {
-	// Digest names the key in logs, see OutcomeUnknownError.
+	// Digest names the key in logs, see OutcomeUnknownError; zero if following a redirect has failed.
 	Digest retrysafe.Digest
 	// Method and Origin of the request, see Event.
 	Method, Origin string
 	// Status and Header of the HTTP answer, as far as they were kept; without the key, if it was echoed.
 	Status int
 	Header http.Header
-	// Err is the answer over gRPC, whose reason is IDEMPOTENT_RESPONSE_NOT_KEPT; nil over HTTP.
+	// Err is the answer over gRPC, whose reason is IDEMPOTENT_RESPONSE_NOT_KEPT. Over HTTP it is why a redirect could not
+	// be followed, or nil.
 	Err error
 }
 
@@ -125,10 +127,14 @@ type NotReplayableError struct {
 func (e *NotReplayableError) Error() string {
 	ended := fmt.Sprintf("status %d", e.Status)
 	if e.Err != nil {
-		ended = e.Err.Error()
+		ended = strings.TrimPrefix(ended+", "+e.Err.Error(), "status 0, ")
 	}
-	return fmt.Sprintf("%v: %s %s under key %s: %s; read the result with another request, and do not send a new key",
-		ErrNotReplayable, e.Method, e.Origin, e.Digest, ended)
+	under := ""
+	if e.Digest != (retrysafe.Digest{}) {
+		under = " under key " + e.Digest.String()
+	}
+	return fmt.Sprintf("%v: %s %s%s: %s; read the result with another request, and do not send a new key",
+		ErrNotReplayable, e.Method, e.Origin, under, ended)
 }
 
 // Unwrap returns ErrNotReplayable and Err.

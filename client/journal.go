@@ -26,13 +26,15 @@ type Journal interface {
 	End(ctx context.Context, id string) error
 	// GiveUp keeps an entry for people, with the reason why it is not sent any more. A missing entry is no error.
 	GiveUp(ctx context.Context, id, why string) error
+	// Find returns the entry of an ID; nil if there is none.
+	Find(ctx context.Context, id string) (*Entry, error)
 	// Entries returns all entries, the oldest first, also those that are given up.
 	Entries(ctx context.Context) ([]Entry, error)
 }
 
 // Entry is an intent as a journal keeps it: its request, exactly as it is sent.
 type Entry struct {
-	// ID names the entry: the digest of origin, credential and key.
+	// ID names the entry: the digest of origin, credential and key, and of the client's name if it has one.
 	ID string `json:"id"`
 	// Intent is the text of WithIntent's; empty without.
 	Intent string `json:"intent,omitempty"`
@@ -50,6 +52,15 @@ type Entry struct {
 	BegunAt time.Time `json:"begun_at"`
 	// GivenUp says why the entry is not sent any more; empty: it is pending.
 	GivenUp string `json:"given_up,omitempty"`
+}
+
+// entryID returns the ID of an intent's entry.
+func (e *Engine) entryID(origin, credential, key string) string {
+	scope := []string{origin, credential}
+	if e.options.Name != "" {
+		scope = append(scope, e.options.Name)
+	}
+	return retrysafe.Key{Scope: retrysafe.Scope(scope...), ID: key}.Digest().String()
 }
 
 // String names the entry without its key.

@@ -42,6 +42,10 @@ type Options struct {
 	// Budget bounds retries, separately for each server.
 	Budget RetryBudget
 
+	// Name of the client, for clients that share a Journal: Resume sends what a client of the same name has begun.
+	// Without names it would send another client's requests with this one's credential. Do not change it while intents
+	// are pending. Default: none.
+	Name string
 	// Journal keeps intents while their outcome is unknown. Default: none; an intent that a crash interrupts is
 	// forgotten. After a restart the transport's Resume sends again what was pending.
 	Journal Journal

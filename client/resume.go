@@ -19,11 +19,12 @@ type Resumed[Response any] struct {
 	Err error
 }
 
-// Resume sends what a journal has pending again, for a transport. mine says which entries are the transport's, send
-// sends one of them with the ctx given, through the same Engine. Each transport has a Resume of its own that calls
+// Resume sends what a journal has pending again, for a transport. origin returns where an entry goes, see
+// Request.Origin, or an empty string if the entry is another transport's; entries of clients with another
+// Options.Name are left alone too. send sends one of them with the ctx given, through the same Engine. Each transport has a Resume of its own that calls
 // this one and says what it does.
 func Resume[Response any](
-	ctx context.Context, e *Engine, mine func(Entry) bool,
+	ctx context.Context, e *Engine, origin func(Entry) string,
 	send func(ctx context.Context, e Entry) (Response, error), result func(ctx context.Context, r Resumed[Response]) error,
 ) error {
 	if e.options.Journal == nil {
@@ -37,7 +38,10 @@ func Resume[Response any](
 		server *waitingServer
 		err    error
 	}
-	queue, ended := newResumeQueue(entries, mine), make(chan end)
+	queue, ended := newResumeQueue(entries, func(known Entry) bool {
+		to := origin(known)
+		return to != "" && known.ID == e.entryID(to, known.Credential, known.Key)
+	}), make(chan end)
 	var failed []error
 	for underWay := 0; ; underWay-- {
 		for ; underWay < e.options.ResumeConcurrency && ctx.Err() == nil; underWay++ {
@@ -75,6 +79,10 @@ func resumeEntry[Response any](
 		return nil
 	}
 	defer ended()
+	// Another client may have ended it since the entries were read: its result has been handed over.
+	if now, err := e.options.Journal.Find(ctx, entry.ID); now == nil || now.GivenUp != "" {
+		return err
+	}
 	r := &resumption{engine: e, entry: entry}
 	inside := context.WithValue(withNamed(WithCredential(ctx, entry.Credential), &named{}), resumptionContext{}, r)
 	response, err := send(inside, entry)

@@ -29,7 +29,7 @@ func (c *call) mayRetry(r Reply) (wait time.Duration, why string) {
 		return 0, GaveUpAttempts
 	case r.RetryAfter > o.MaxRetryAfter:
 		return 0, GaveUpRetryAfter
-	case time.Since(c.entry.BegunAt)+wait >= o.Horizon:
+	case c.pastHorizon(wait):
 		return 0, GaveUpHorizon
 	case hasDeadline && time.Until(deadline) <= wait:
 		return 0, GaveUpContext

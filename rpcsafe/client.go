@@ -129,8 +129,13 @@ type Invoke func(ctx context.Context, method string, in, out proto.Message, md M
 func (c *Client) Resume(ctx context.Context, target string, invoke Invoke,
 	result func(ctx context.Context, r Resumed) error,
 ) error {
-	mine := func(e client.Entry) bool { return strings.HasPrefix(e.Method, "/") && e.URL == target }
-	return client.Resume(ctx, c.engine, mine, func(ctx context.Context, e client.Entry) (proto.Message, error) {
+	origin := func(e client.Entry) string {
+		if !strings.HasPrefix(e.Method, "/") || e.URL != target {
+			return ""
+		}
+		return target
+	}
+	return client.Resume(ctx, c.engine, origin, func(ctx context.Context, e client.Entry) (proto.Message, error) {
 		method, err := methodNamed(e.Method)
 		if err != nil {
 			return nil, fmt.Errorf("rpcsafe: %v: %w", e, err)

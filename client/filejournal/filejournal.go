@@ -79,10 +79,16 @@ func Open(path string, o Options) (*Journal, error) {
 }
 
 // lasting returns the absolute path of a file with its links resolved: it stays right when the process changes its
-// folder, and one file has one lock whatever name it was opened by.
+// folder, and one file has one lock whatever name it was opened by. It creates the file: a link to one that does not
+// exist cannot be resolved.
 func lasting(path string) (string, error) {
-	if target, err := filepath.EvalSymlinks(path); err == nil { // else there is no file yet
-		path = target
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return "", err
+	}
+	path, err = filepath.EvalSymlinks(path)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
 	}
 	return filepath.Abs(path)
 }
@@ -200,6 +206,18 @@ func (j *Journal) change(id string, l logLine) error {
 		return j.broken
 	}
 	return j.append(l)
+}
+
+// Find implements Journal.
+func (j *Journal) Find(_ context.Context, id string) (*client.Entry, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	kept := j.entries[id]
+	if kept == nil {
+		return nil, j.broken
+	}
+	known := kept.Entry
+	return &known, j.broken
 }
 
 // Entries implements Journal.

@@ -67,6 +67,19 @@ func TestOneProcessHasTheJournal(t *testing.T) {
 	openJournal(t, path, filejournal.Options{})
 }
 
+// A link to a file that does not exist yet is the same journal as that file. Seen to fail with the file not created
+// before its links are resolved: both had it.
+func TestADanglingLinkIsTheSameJournal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	if err := os.Symlink(path, path+".link"); err != nil {
+		t.Fatal(err)
+	}
+	openJournal(t, path+".link", filejournal.Options{})
+	if _, err := filejournal.Open(path, filejournal.Options{}); !errors.Is(err, filejournal.ErrInUse) {
+		t.Errorf("opened twice: %v", err)
+	}
+}
+
 // Bodies may be secret. Seen to fail with Chmod taken out of load, for a file that was there already.
 func TestTheJournalIsItsOwnersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")

@@ -27,10 +27,11 @@ func New(o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{transport: t, http: http.Client{Transport: t, Jar: o.Jar}}, nil
+	return &Client{transport: t, http: http.Client{Transport: t, Jar: o.Jar, CheckRedirect: t.checkRedirect}}, nil
 }
 
-// Do sends a request as http.Client does, with the key of ctx (client.WithIntent, client.WithKey), and as often as
+// Do sends a request as http.Client does, except that it follows no redirect of a request with a key but a 307 or 308 to
+// the same origin: the 303 is the answer. It sends the request with the key of ctx (client.WithIntent, client.WithKey), and as often as
 // Transport does. The caller closes the response's body; with a journal, that says that the caller has the answer, and
 // the intent is forgotten. The error of Close may be the journal's: an intent that could not be forgotten is only sent
 // and answered again.
@@ -68,7 +69,8 @@ type Resumed = client.Resumed[*http.Response]
 // Resume sends what the journal has pending again, with the same key and the same bytes, and hands what comes of each
 // to result. Call it after a start, and then from time to time. When result returns nil, a final answer is forgotten;
 // if it returns an error, or the process ends, the intent is resumed again, and the server gives the same answer
-// again. Intents that this Client is sending right now are left alone, as are those of gRPC in the same journal.
+// again. Intents that this Client is sending right now are left alone, as are those of gRPC and of clients with another Options.Name in
+// the same journal.
 //
 // Options.ResumeConcurrency intents are sent at once, and result is called by as many goroutines at once. The oldest
 // are begun first, but servers share the places, so that a server which does not answer holds up its own intents only.
@@ -82,8 +84,14 @@ type Resumed = client.Resumed[*http.Response]
 //
 // Resume returns the journal's error or the context's, joined with those of result. Without a Journal it does nothing.
 func (c *Client) Resume(ctx context.Context, result func(ctx context.Context, r Resumed) error) error {
-	overHTTP := func(e client.Entry) bool { return !strings.HasPrefix(e.Method, "/") }
-	return client.Resume(ctx, c.transport.engine, overHTTP, c.transport.again, func(ctx context.Context, r Resumed) error {
+	origin := func(e client.Entry) string {
+		u, err := url.Parse(e.URL)
+		if err != nil || strings.HasPrefix(e.Method, "/") { // a call over gRPC
+			return ""
+		}
+		return originOf(u)
+	}
+	return client.Resume(ctx, c.transport.engine, origin, c.transport.again, func(ctx context.Context, r Resumed) error {
 		if r.Response != nil {
 			defer r.Response.Body.Close()
 		}

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
@@ -329,6 +331,50 @@ func TestARedirectAfterAnother(t *testing.T) {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("status %d of %s", response.StatusCode, response.Request.URL)
+	}
+}
+
+// A 303 is the answer: the operation has ended, whatever becomes of the page that it names. Seen to fail with
+// CheckRedirect left out of New, and with afterRedirect returning err.
+func TestARedirectIsTheAnswer(t *testing.T) {
+	charges := 0
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /charges", func(w http.ResponseWriter, _ *http.Request) {
+		charges++
+		w.Header().Set("Location", "/charges/1")
+		w.WriteHeader(http.StatusSeeOther)
+	})
+	mux.HandleFunc("GET /charges/1", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	mux.Handle("GET /moved", http.RedirectHandler("/there", http.StatusFound))
+	mux.HandleFunc("GET /there", func(http.ResponseWriter, *http.Request) {})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	journal := openJournal(t, filepath.Join(t.TempDir(), "journal"), filejournal.Options{})
+	o := httpclient.Options{Options: client.Options{Journal: journal}}
+	caller, err := httpclient.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := caller.Do(t.Context(), chargeAt(t.Context(), server.URL+"/charges"))
+	if err != nil || response.StatusCode != http.StatusSeeOther || response.Header.Get("Location") != "/charges/1" {
+		t.Fatalf("Client.Do = %v, %v", response, err)
+	}
+	response.Body.Close()
+	plain := http.Client{Transport: newTransport(t, o)}
+	_, err = plain.Do(chargeAt(t.Context(), server.URL+"/charges"))
+	var ended *client.NotReplayableError
+	if !errors.As(err, &ended) || ended.Status != http.StatusSeeOther || ended.Header.Get("Location") != "/charges/1" {
+		t.Errorf("http.Client.Do = %v", err)
+	}
+	if all, err := journal.Entries(t.Context()); len(all) != 0 || err != nil || charges != 2 {
+		t.Errorf("%d entries are left, %v, after %d charges", len(all), err, charges)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/moved", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response, err = caller.Do(t.Context(), request); err != nil || response.Request.URL.Path != "/there" {
+		t.Errorf("without a key: %v, %v", response, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -45,6 +46,10 @@ func NewTransport(o Options) (*Transport, error) {
 // the profile's form; client.ErrKeyRequired; client.ErrUnnamedCall; ErrBodyTooLarge; ErrRedirected;
 // retrysafe.ErrMismatch for a key or an operation that was used for another request before. Unless the error is one of
 // the first two, nothing was sent, or what was sent did not run.
+//
+// An http.Client with a Transport follows redirects as its CheckRedirect says: a 303 after a request with a key by a GET.
+// If that fails, the error is client.ErrNotReplayable too, with the status and the Location of the redirect. Let
+// CheckRedirect return http.ErrUseLastResponse to get the redirect itself, as Client does.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !slices.Contains(t.options.Methods, r.Method) {
 		return t.pass(r)
@@ -54,12 +59,43 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // pass sends a request that gets no key: once, if it may have an effect.
 func (t *Transport) pass(r *http.Request) (*http.Response, error) {
-	if r.Method == "" || isSafe(r.Method) {
-		return t.options.Base.RoundTrip(r)
+	if r.Method != "" && !isSafe(r.Method) {
+		r = r.Clone(r.Context())
+		SendOnce(r)
 	}
-	once := r.Clone(r.Context())
-	SendOnce(once)
-	return t.options.Base.RoundTrip(once)
+	response, err := t.options.Base.RoundTrip(r)
+	if err != nil {
+		return nil, t.afterRedirect(r, err)
+	}
+	return response, nil
+}
+
+// checkRedirect keeps http.Client from following the redirect of a request with a key: it is the answer.
+func (t *Transport) checkRedirect(r *http.Request, via []*http.Request) error {
+	switch {
+	case slices.Contains(t.options.Methods, via[len(via)-1].Method):
+		return http.ErrUseLastResponse
+	case len(via) >= maxHops:
+		return fmt.Errorf("httpclient: stopped after %d redirects", maxHops)
+	}
+	return nil
+}
+
+// afterRedirect returns the error of a request that may follow a redirect. If the redirect was the answer to a request
+// with a key, that operation has ended, and its answer is lost: http.Client drops it when it follows.
+func (t *Transport) afterRedirect(r *http.Request, err error) error {
+	for answer := r.Response; answer != nil && answer.Request != nil; answer = answer.Request.Response {
+		if from := answer.Request; slices.Contains(t.options.Methods, from.Method) {
+			header := answer.Header.Clone()
+			for _, name := range t.carrier.aliases {
+				header.Del(name)
+			}
+			return &client.NotReplayableError{
+				Method: from.Method, Origin: originOf(from.URL), Status: answer.StatusCode, Header: header, Err: err,
+			}
+		}
+	}
+	return err
 }
 
 // do sends a request that gets a key.

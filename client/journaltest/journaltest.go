@@ -25,7 +25,7 @@ func Run(t *testing.T, fresh func(t *testing.T) OpenFunc) {
 		name, sentence string
 		check          func(t *testing.T, open OpenFunc)
 	}{
-		{"kept", "an entry is there after a restart, byte for byte", kept},
+		{"kept", "an entry is there after a restart, byte for byte, also one that began in the future", kept},
 		{"known", "an entry that is there already is returned and left as it is", known},
 		{"ended", "an entry that ended is gone, and ending it again is no error", ended},
 		{"given up", "an entry that was given up stays, with the reason", givenUp},
@@ -81,11 +81,13 @@ func kept(t *testing.T, open OpenFunc) {
 	large := entry(3)
 	large.Body = []byte(strings.Repeat("\n\x00x", 700<<10))
 	large.BegunAt = bare.BegunAt.Add(time.Second)
+	ahead := entry(5) // by a clock that was wrong then: the client must see that
+	ahead.BegunAt = time.Date(2199, 1, 1, 0, 0, 0, 123e6, time.UTC)
 	long := entry(4) // gRPC's methods have the names of their packages
 	long.Method, long.URL = "/"+strings.Repeat("bank.v1.", 60)+"Charges/Create", long.URL+strings.Repeat("c", 10_000)
 	long.Credential, long.Intent = strings.Repeat("till", 600), strings.Repeat("Ω", 40_000)
 	long.BegunAt = large.BegunAt.Add(time.Second)
-	want := []client.Entry{full, bare, large, long}
+	want := []client.Entry{full, bare, large, long, ahead}
 	j := open()
 	for _, e := range want {
 		begin(t, j, e)
@@ -132,6 +134,12 @@ func ended(t *testing.T, open OpenFunc) {
 	}
 	if got := entries(t, j); len(got) != 1 || got[0].ID != entry(2).ID {
 		t.Errorf("%v", got)
+	}
+	if got, err := j.Find(context.Background(), entry(1).ID); got != nil || err != nil {
+		t.Errorf("found %v, %v", got, err)
+	}
+	if got, err := j.Find(context.Background(), entry(2).ID); err != nil || got == nil || !same(*got, entry(2)) {
+		t.Errorf("found %v, %v", got, err)
 	}
 	begin(t, j, entry(1)) // a key may be used again once it is forgotten
 }

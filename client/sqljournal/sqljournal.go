@@ -110,9 +110,9 @@ func (j *Journal) Begin(ctx context.Context, e client.Entry) (*client.Entry, err
 		body = []byte{}
 	}
 	for range beginTries {
-		known, findErr := j.find(ctx, e.ID)
+		known, findErr := j.Find(ctx, e.ID)
 		if known != nil || findErr != nil {
-			return known, wrapSQL("begin", findErr)
+			return known, findErr
 		}
 		err = j.write(ctx, j.begin, j.client, e.ID, e.Intent, e.Key, e.Method, e.URL, e.Credential, string(header), body,
 			e.BegunAt.UnixMilli(), e.GivenUp)
@@ -125,13 +125,13 @@ func (j *Journal) Begin(ctx context.Context, e client.Entry) (*client.Entry, err
 	return nil, wrapSQL("begin", err)
 }
 
-// find returns an entry; nil if there is none.
-func (j *Journal) find(ctx context.Context, id string) (*client.Entry, error) {
+// Find implements Journal.
+func (j *Journal) Find(ctx context.Context, id string) (*client.Entry, error) {
 	e, err := scanEntry(j.db.QueryRowContext(ctx, j.get, j.client, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
-	return e, err
+	return e, wrapSQL("find", err)
 }
 
 // End implements Journal.
