@@ -11,7 +11,7 @@ import (
 // ScopeFunc is an rpcsafe.ScopeFunc that is also given the request, for its header and peer.
 type ScopeFunc func(ctx context.Context, request connect.AnyRequest) (string, error)
 
-// ScopeCredential names callers by the SHA-256 of their Authorization header, or else of their X-API-Key header. A
+// ScopeCredential names callers by the SHA-256 of their Authorization header or X-API-Key header, or of both. A
 // rotated credential is a different caller: where credentials change between a call and its retry, name the caller by
 // the identity that authentication has established. Calls whose Authorization is made anew for each call (AWS
 // signatures, Digest, Hawk, DPoP and similar schemes) are refused.

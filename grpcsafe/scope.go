@@ -13,7 +13,7 @@ import (
 	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
-// ScopeCredential names callers by the SHA-256 of their authorization metadata, or else of their x-api-key. A rotated
+// ScopeCredential names callers by the SHA-256 of their authorization metadata or x-api-key, or of both. A rotated
 // credential is a different caller: where credentials change between a call and its retry, name the caller by the
 // identity that authentication has established. Calls whose authorization is made anew for each call (AWS signatures,
 // Digest, Hawk, DPoP and similar schemes) are refused.

@@ -19,22 +19,16 @@ import (
 // others. The name may be stored, so do not return a credential itself.
 type ScopeFunc func(*http.Request) (string, error)
 
-// ScopeCredential identifies callers by the SHA-256 of their Authorization header, or else of their X-API-Key header.
-// Use it for credentials that stay the same, such as API keys. A caller with a new credential is another caller: if
-// credentials change while clients still retry, take the identity of the caller from your authentication instead. A
-// bearer token that is a JWT with an expiration time is therefore refused with 401.
+// ScopeCredential identifies callers by the SHA-256 of their Authorization header or X-API-Key header; of both if a
+// request has both. Use it for credentials that stay the same, such as API keys. A caller with a new credential is
+// another caller: if credentials change while clients still retry, take the identity of the caller from your
+// authentication instead. A bearer token that is a JWT with an expiration time is therefore refused with 401.
 //
 // An Authorization header that is new on each request (AWS signatures, Digest, OAuth 1.0a, Hawk, DPoP, Signature,
 // Negotiate and similar) cannot identify a caller; such requests are refused with 401.
 func ScopeCredential() ScopeFunc {
 	return func(r *http.Request) (string, error) {
-		if values := r.Header["Authorization"]; len(values) == 1 && values[0] != "" {
-			return caller.Credential(values[0])
-		}
-		if values := r.Header["X-Api-Key"]; len(values) == 1 && values[0] != "" {
-			return caller.Digest(values[0]), nil
-		}
-		return "", errors.New("httpsafe: exactly one Authorization or X-API-Key header is needed to identify the caller")
+		return caller.Credentials(r.Header["Authorization"], r.Header["X-Api-Key"])
 	}
 }
 

@@ -2,7 +2,6 @@ package rpcsafe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/retrysafe/retrysafe/internal/caller"
@@ -25,17 +24,11 @@ func ScopeNone() ScopeFunc {
 // Values returns the values of a call's metadata entry or header.
 type Values func(name string) []string
 
-// Credential names the caller by the SHA-256 of its Authorization entry, or else of its X-API-Key entry. It returns
-// an error if neither has exactly one value, or if the credential is made anew for each call (AWS signatures, Digest,
+// Credential names the caller by the SHA-256 of its Authorization entry or X-API-Key entry; of both if a call has both.
+// It returns an error if there is neither, if one has several values, or if the credential is made anew for each call (AWS signatures, Digest,
 // Hawk, DPoP and similar schemes) and cannot identify the caller of a retry.
 func (v Values) Credential() (string, error) {
-	if values := v("Authorization"); len(values) == 1 && values[0] != "" {
-		return caller.Credential(values[0])
-	}
-	if values := v("X-Api-Key"); len(values) == 1 && values[0] != "" {
-		return caller.Digest(values[0]), nil
-	}
-	return "", errors.New("rpcsafe: the scope needs exactly one Authorization or X-API-Key entry")
+	return caller.Credentials(v("Authorization"), v("X-Api-Key"))
 }
 
 // Single returns the one value of a metadata entry. It returns an error if there is none, or more than one.

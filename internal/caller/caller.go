@@ -37,15 +37,33 @@ func Resolve(name string, err error) (string, error) {
 	return name, err
 }
 
-// Credential returns the name of the caller who sends this Authorization header, or ErrPerRequest or ErrExpires.
-func Credential(authorization string) (string, error) {
+// Credentials returns the name of the caller who sends these values of Authorization and X-API-Key. If there are both,
+// both count, because the service may look at either. It returns an error if one of the fields has several values, or if
+// there is no credential; ErrPerRequest or ErrExpires if one does not stay the same.
+func Credentials(authorization, apiKey []string) (string, error) {
+	bearer, err1 := single(authorization)
+	key, err2 := single(apiKey)
 	switch {
-	case isPerRequest(authorization):
+	case err1 != nil || err2 != nil || bearer+key == "":
+		return "", errors.New("one Authorization or X-API-Key, or one of each, is needed to identify the caller")
+	case isPerRequest(bearer):
 		return "", ErrPerRequest
-	case expires(authorization):
+	case expires(bearer):
 		return "", ErrExpires
+	case bearer != "" && key != "":
+		return Digest(Digest(bearer) + key), nil // the first part has a fixed length, so that no two pairs are alike
 	}
-	return Digest(authorization), nil
+	return Digest(bearer + key), nil
+}
+
+func single(values []string) (string, error) {
+	switch len(values) {
+	case 0:
+		return "", nil
+	case 1:
+		return values[0], nil
+	}
+	return "", errors.New("several values")
 }
 
 // expires reports whether an Authorization header holds a JWT with an expiration time (RFC 7519, section 4.1.4). A JWT

@@ -52,7 +52,7 @@ func TestCredentialsOfOneRequest(t *testing.T) {
 		"EG1-HMAC-SHA256 client_token=a;nonce=b;signature=c", "TC3-HMAC-SHA256 Credential=a/b, Signature=c",
 		`Acme key="k", ts="1", nonce="n"`,
 	} {
-		if got, err := caller.Credential(value); !errors.Is(err, caller.ErrPerRequest) {
+		if got, err := caller.Credentials([]string{value}, nil); !errors.Is(err, caller.ErrPerRequest) {
 			t.Errorf("%s: %q, %v", value, got, err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestCredentialsOfOneRequest(t *testing.T) {
 		"Bearer abc", "bearer nonce=", "Basic dXNlcjpwYXNz", "OAuth 00Dxx!AQ", "Token abc", "ApiKey abc",
 		"GenieKey abc", "abc", "key signature", "Bearer a.b.c", "Bearer eyJ.eyJ.eyJ", jwtOf(`{"sub":"a"}`), jwtOf(`["exp"]`),
 	} {
-		if got, err := caller.Credential(value); err != nil || got != caller.Digest(value) {
+		if got, err := caller.Credentials([]string{value}, nil); err != nil || got != caller.Digest(value) {
 			t.Errorf("%s: %q, %v", value, got, err)
 		}
 	}
@@ -72,10 +72,10 @@ func jwtOf(claims string) string {
 }
 
 // A client renews a token that expires, and is another caller then. Seen to fail with the case of expires taken out of
-// Credential: an order whose token was renewed between two attempts was charged twice.
+// Credentials: an order whose token was renewed between two attempts was charged twice.
 func TestTokensThatExpire(t *testing.T) {
 	for _, claims := range []string{`{"sub":"a","exp":1763920000}`, `{ "exp" : 1.7e9 }`} {
-		if got, err := caller.Credential(jwtOf(claims)); !errors.Is(err, caller.ErrExpires) {
+		if got, err := caller.Credentials([]string{jwtOf(claims)}, nil); !errors.Is(err, caller.ErrExpires) {
 			t.Errorf("%s: %q, %v", claims, got, err)
 		}
 	}
@@ -92,5 +92,38 @@ func TestAWSAccessKey(t *testing.T) {
 		if got, ok := caller.AWSAccessKey(value); ok != (want != "") || ok && got != want {
 			t.Errorf("%s: %q, %v", value, got, ok)
 		}
+	}
+}
+
+// Seen to fail with the key not counting beside an Authorization: bob was alice.
+func TestCredentials(t *testing.T) {
+	names := map[string]string{}
+	for _, c := range []struct {
+		what                  string
+		authorization, apiKey []string
+		fail                  bool
+	}{
+		{"authorization", []string{"Bearer t"}, nil, false},
+		{"key", nil, []string{"alice"}, false},
+		{"both", []string{"Bearer t"}, []string{"alice"}, false},
+		{"both, another key", []string{"Bearer t"}, []string{"bob"}, false},
+		{"both, moved", []string{"Bearer ta"}, []string{"lice"}, false},
+		{"none", nil, nil, true},
+		{"empty", []string{""}, nil, true},
+		{"two authorizations", []string{"Bearer t", "Bearer u"}, []string{"alice"}, true},
+		{"two keys", []string{"Bearer t"}, []string{"alice", "bob"}, true},
+		{"signed", []string{"AWS4-HMAC-SHA256 Credential=a/b, Signature=c"}, []string{"alice"}, true},
+	} {
+		name, err := caller.Credentials(c.authorization, c.apiKey)
+		if c.fail != (err != nil) {
+			t.Errorf("%s: %q, %v", c.what, name, err)
+		}
+		if other, ok := names[name]; ok && err == nil {
+			t.Errorf("%s and %s are one caller", c.what, other)
+		}
+		names[name] = c.what
+	}
+	if name, err := caller.Credentials([]string{"Bearer t"}, []string{""}); err != nil || name != caller.Digest("Bearer t") {
+		t.Errorf("an empty key beside an Authorization: %q, %v", name, err)
 	}
 }

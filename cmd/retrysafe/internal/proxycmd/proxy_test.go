@@ -181,7 +181,7 @@ func TestClientsAreToldOfTheWait(t *testing.T) {
 // token that expires is refused because the client that renews it would be charged again.
 //
 // Seen to fail with entry.fail taken out of callerOf, with NoteProblem taken out of WriteProblem, and with the case of
-// expires taken out of caller.Credential (201).
+// expires taken out of caller.Credentials (201).
 func TestUnknownCallersAreLogged(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)
