@@ -22,6 +22,7 @@ type Attempt struct {
 	number  int
 	tries   int // see AttemptControl.Tries
 	began   time.Time
+	ended   time.Time // set when the work has returned
 
 	inherited []StepResult // saved by earlier attempts
 
@@ -43,6 +44,8 @@ type Attempt struct {
 	state     attemptState
 	givenUp   bool
 	taken     bool // LeaseTaken was told
+
+	saveFailed bool // a call to save the end has failed
 }
 
 type attemptState uint8

@@ -1,10 +1,12 @@
 package retrysafe
 
 import (
+	"container/heap"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,25 +15,37 @@ type background struct {
 	ctx   context.Context
 	stop  context.CancelFunc
 	tasks *sync.WaitGroup
-	undos chan struct{} // holds a value for each claim that is being undone
+
+	failing atomic.Bool // a call to the store has failed since all was repeated
+
+	mu       sync.Mutex
+	repeated time.Time // when all was repeated
+	undos    undoQueue
+	undoing  int         // goroutines that take claims from undos
+	timer    *time.Timer // of the first claim in undos
 }
 
 const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = 5 * time.Second
-	maxUndos   = 256
+	firstPause    = 50 * time.Millisecond
+	lastPause     = 5 * time.Second
+	lastUndoPause = 30 * time.Second
+	// maxUndos bounds the claims that wait to be undone: about 64 MiB. The leases of further claims run out.
+	maxUndos = 1 << 17
+	// maxUndoing is how many claims are undone at once. Stores for many processes send those together.
+	maxUndoing = 128
 )
 
 func newBackground() background {
 	ctx, stop := context.WithCancel(context.Background())
-	return background{ctx: ctx, stop: stop, tasks: &sync.WaitGroup{}, undos: make(chan struct{}, maxUndos)}
+	return background{ctx: ctx, stop: stop, tasks: &sync.WaitGroup{}}
 }
 
-// start calls try, with growing pauses, until it reports that it is done or the Guard is shut down; then it calls end.
-func (b *background) start(try func() (done bool), end func()) {
+// start calls try, with growing pauses or when now has a value, until it reports that it is done or the Guard is shut
+// down; then it calls end.
+func (b *background) start(now <-chan struct{}, try func() (done bool), end func()) {
 	b.tasks.Go(func() {
 		defer end()
-		for pause := firstPause; b.sleep(pause); pause = min(2*pause, lastPause) {
+		for pause := firstPause; b.sleepUntil(now, pause); pause = min(2*pause, lastPause) {
 			if try() {
 				return
 			}
@@ -40,11 +54,16 @@ func (b *background) start(try func() (done bool), end func()) {
 }
 
 // sleep waits for a random time between half of d and d. It returns false if the Guard is shut down.
-func (b *background) sleep(d time.Duration) bool {
+func (b *background) sleep(d time.Duration) bool { return b.sleepUntil(nil, d) }
+
+// sleepUntil is sleep that a value in now ends.
+func (b *background) sleepUntil(now <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(d/2 + rand.N(d/2))
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return true
+	case <-now:
 		return true
 	case <-b.ctx.Done():
 		return false
@@ -53,47 +72,182 @@ func (b *background) sleep(d time.Duration) bool {
 
 func (b *background) wait() { b.tasks.Wait() }
 
+// heard notes whether a call to the store has failed. When a call succeeds after that, all that waits to be repeated is
+// repeated at once: until then other processes find the keys in question in flight, or abandoned.
+func (e *engine) heard(err error) {
+	b := &e.background
+	switch {
+	case err != nil && !errors.Is(err, ErrLeaseLost) && !errors.Is(err, ErrStoreFull):
+		b.failing.Store(true)
+		return
+	case err != nil || !b.failing.Load():
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if now.Sub(b.repeated) < 4*firstPause { // a store that fails now and then
+		return
+	}
+	b.repeated = now
+	b.failing.Store(false)
+	e.unsaved.saveAll()
+	for _, u := range b.undos {
+		if !u.undone {
+			u.due = now
+		}
+	}
+	heap.Init(&b.undos)
+	e.undoDue()
+}
+
+// undo is a claim whose answer was lost.
+type undo struct {
+	guard  *Guard
+	params ClaimParams
+	due    time.Time
+	pause  time.Duration // until the next try
+	undone bool          // at least once
+	until  time.Time     // until then the claim may still reach the store
+}
+
+// undoQueue holds claims to undo, the next one first. It implements heap.Interface.
+type undoQueue []*undo
+
+func (q undoQueue) Len() int           { return len(q) }
+func (q undoQueue) Less(i, j int) bool { return q[i].due.Before(q[j].due) }
+func (q undoQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+
+// Push implements heap.Interface.
+func (q *undoQueue) Push(u any) { *q = append(*q, u.(*undo)) }
+
+// Pop implements heap.Interface.
+func (q *undoQueue) Pop() any {
+	last := len(*q) - 1
+	u := (*q)[last]
+	(*q)[last] = nil
+	*q = (*q)[:last]
+	return u
+}
+
 // undoClaim gives up a claim whose answer was lost. The claim may have been made: it would then block its key for a
 // lease and leave it abandoned, although nothing has run. undoClaim claims again as the same owner, which shows whether
-// it was made, and gives the claim back. It tries no longer than the lease would last, and for maxUndos claims at once;
-// the leases of further claims run out.
-func (g *Guard) undoClaim(ctx context.Context, p ClaimParams) {
-	select {
-	case g.background.undos <- struct{}{}:
+// it was made, and gives the claim back. It tries until it succeeds, because the end of the lease does not free the key;
+// and then a few times more for as long as the lease would last, because the claim may have been delayed on its way to
+// the store and arrive after it has been undone.
+func (g *Guard) undoClaim(p ClaimParams) {
+	b := &g.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.undos) >= maxUndos || b.ctx.Err() != nil {
+		return
+	}
+	now := time.Now()
+	b.tasks.Add(1)
+	due := now.Add(firstPause/2 + rand.N(firstPause/2))
+	heap.Push(&b.undos, &undo{guard: g, params: p, due: due, pause: firstPause, until: now.Add(p.Lease)})
+	g.undoDue()
+}
+
+// undoDue starts a goroutine if a claim is due to be undone, or else the timer for the next one. Call it with the lock.
+func (e *engine) undoDue() {
+	b := &e.background
+	if len(b.undos) == 0 || b.undoing == maxUndoing {
+		return
+	}
+	switch d := time.Until(b.undos[0].due); {
+	case d <= 0:
+		b.undoing++
+		go e.undoNext()
+	case b.timer == nil:
+		b.timer = time.AfterFunc(d, func() {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			e.undoDue()
+		})
 	default:
-		return
+		b.timer.Reset(d)
 	}
-	parent := context.WithoutCancel(ctx)
-	giveUpAt := time.Now().Add(p.Lease)
-	g.background.start(func() bool {
-		return g.undo(parent, p) == nil || time.Now().After(giveUpAt)
-	}, func() { g.undoAgain(parent, p, p.Lease/16, giveUpAt) })
 }
 
-// undoAgain undoes a claim once more, after pauses that double, for as long as its lease would last: the claim may have
-// been delayed on its way to the store, and arrive after it has been undone.
-func (g *Guard) undoAgain(parent context.Context, p ClaimParams, pause time.Duration, giveUpAt time.Time) {
-	if time.Until(giveUpAt) < pause {
-		<-g.background.undos
-		return
-	}
-	time.AfterFunc(pause, func() {
-		if !g.enter() {
-			return
+// undoNext undoes claims as long as any are due.
+func (e *engine) undoNext() {
+	b := &e.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.undos) > 0 && time.Until(b.undos[0].due) <= 0 {
+		u := heap.Pop(&b.undos).(*undo)
+		e.undoDue()
+		b.mu.Unlock()
+		err := u.try()
+		b.mu.Lock()
+		switch u.plan(err); {
+		case b.ctx.Err() == nil && !u.due.IsZero():
+			heap.Push(&b.undos, u)
+		case !u.undone:
+			b.tasks.Done()
 		}
-		defer g.leave()
-		_ = g.undo(parent, p)
-		g.undoAgain(parent, p, 2*pause, giveUpAt)
-	})
+	}
+	b.undoing--
+	e.undoDue()
 }
 
-func (g *Guard) undo(parent context.Context, p ClaimParams) error {
-	call := g.callContext(parent)
+func (u *undo) try() error {
+	if u.undone {
+		if !u.guard.enter() { // after Shutdown the store may be closed
+			return nil
+		}
+		defer u.guard.leave()
+	}
+	return u.guard.undo(u.params)
+}
+
+// plan sets when the claim is to be undone again; the zero time if it is not.
+func (u *undo) plan(err error) {
+	now := time.Now()
+	switch {
+	case err != nil && !u.undone && now.After(u.until) && u.guard.isClosed(): // Shutdown waits no longer
+		u.due = time.Time{}
+		return
+	case err != nil && !u.undone:
+		u.due, u.pause = now.Add(u.pause/2+rand.N(u.pause/2)), min(2*u.pause, lastUndoPause)
+		return
+	case !u.undone:
+		u.undone, u.pause = true, u.params.Lease/16
+		if more := now.Add(4 * u.pause); more.After(u.until) { // the store was away for as long
+			u.until = more
+		}
+		u.guard.background.tasks.Done()
+	}
+	if u.due = now.Add(u.pause); u.due.After(u.until) {
+		u.due = time.Time{}
+	}
+	u.pause *= 2
+}
+
+// dropUndos forgets the claims that wait to be undone.
+func (e *engine) dropUndos() {
+	b := &e.background
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, u := range b.undos {
+		if !u.undone {
+			b.tasks.Done()
+		}
+	}
+	b.undos = nil
+}
+
+func (g *Guard) undo(p ClaimParams) error {
+	call := g.callContext(context.Background())
 	defer call.End(nil)
 	c, err := g.store.Claim(call, p)
 	if err == nil && c.Verdict == Acquired {
-		err = g.restore(call, p, c)
+		if err = g.restore(call, p, c); err == nil {
+			g.waiting.wake(p.Key)
+		}
 	}
+	g.heard(err)
 	if errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrStoreFull) {
 		return nil // then this owner holds nothing
 	}

@@ -43,8 +43,8 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	return a.complete(failureResult(code, err.Error()), err)
 }
 
-// complete saves the result. If the store fails, the caller gets the result all the same, because the work is done, and
-// saving goes on in the background.
+// complete saves the result. If the store fails, saving goes on in the background, and the caller waits for it as long
+// as the policy says. After that it gets the result all the same, because the work is done.
 func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
 	if a.isElsewhere() {
@@ -63,7 +63,15 @@ func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 	case errors.Is(err, ErrLeaseLost):
 		return a.lost()
 	case err != nil:
-		a.later(err, func(ctx context.Context) error { return a.save(ctx, &r) })
+		end := a.guard.unsaved.add(a, &r)
+		kept := *end.result // save may make it smaller
+		a.later(end, err, func(ctx context.Context) error { return a.save(ctx, &kept) })
+		if out.Stored, err = end.hold(); err != nil {
+			return a.refusal(err)
+		}
+		if out.Stored {
+			out.Result = kept.Clone()
+		}
 		return out, failureOf(out.Result, cause)
 	}
 	a.finish()
@@ -93,16 +101,20 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 	switch {
 	case errors.Is(err, ErrLeaseLost):
 		return a.lostOrCompleted()
-	case err != nil && a.isElsewhere(): // the other process may be about to complete
-		a.later(err, give)
-		a.undoDoubted()
-		return a.stillInFlight()
 	case err != nil:
-		a.later(err, give)
-	default:
-		a.finish()
-		a.report(WorkReleased, cause)
+		end := a.guard.unsaved.add(a, nil)
+		a.later(end, err, give)
+		a.undoDoubted()
+		if a.isElsewhere() { // the other process may be about to complete
+			return a.refusal(ErrInFlight)
+		}
+		if _, err := end.hold(); err != nil {
+			return a.refusal(err)
+		}
+		return out, &workError{cause}
 	}
+	a.finish()
+	a.report(WorkReleased, cause)
 	a.undoDoubted()
 	return out, &workError{cause}
 }
@@ -116,8 +128,10 @@ func (a *Attempt) abandon(cause error) (Outcome, error) {
 		case errors.Is(err, ErrLeaseLost):
 			return a.lostOrCompleted()
 		case err != nil && a.isElsewhere(): // the other process may be about to complete
-			a.later(err, func(ctx context.Context) error { return a.guard.store.Extend(ctx, a.lease, 0) })
-			return a.stillInFlight()
+			a.later(a.guard.unsaved.add(a, nil), err, func(ctx context.Context) error {
+				return a.guard.store.Extend(ctx, a.lease, 0)
+			})
+			return a.refusal(ErrInFlight)
 		}
 	}
 	a.report(WorkUnknown, cause)
@@ -128,18 +142,32 @@ func (a *Attempt) abandon(cause error) (Outcome, error) {
 func (a *Attempt) lost() (Outcome, error) {
 	a.finish()
 	a.reportTaken()
+	return a.refusal(ErrLeaseLost)
+}
+
+// refusal answers the caller of an attempt whose end the store has refused, or does not know yet.
+func (a *Attempt) refusal(reason error) (Outcome, error) {
 	known := Record{Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, State: Pending}
-	return Outcome{Attempt: a.number}, &Refusal{Reason: ErrLeaseLost, Record: known}
+	return Outcome{Attempt: a.number}, &Refusal{Reason: reason, Record: known}
 }
 
 // later repeats save in the background until it succeeds or the lease is lost. Heartbeats keep the lease alive
-// meanwhile.
-func (a *Attempt) later(err error, save func(context.Context) error) {
+// meanwhile, and requests of this process that come for the key find end.
+func (a *Attempt) later(end *unsavedEnd, err error, save func(context.Context) error) {
+	a.mu.Lock()
+	a.saveFailed = true
+	a.mu.Unlock()
 	a.report(SaveFailed, err)
-	a.guard.background.start(func() bool {
-		err = a.call(save)
-		return err == nil || errors.Is(err, ErrLeaseLost)
+	a.guard.waiting.wake(a.lease.Key)
+	a.guard.background.start(end.retry, func() bool {
+		if err = a.call(save); err == nil || errors.Is(err, ErrLeaseLost) {
+			return true
+		}
+		end.hasFailed()
+		return false
 	}, func() {
+		end.err = err
+		a.guard.unsaved.remove(end)
 		a.finish()
 		kind := SavedLate
 		if errors.Is(err, ErrLeaseLost) && a.isElsewhere() { // it was completed, or the key is another attempt's to end
@@ -149,12 +177,15 @@ func (a *Attempt) later(err error, save func(context.Context) error) {
 			kind = SaveAbandoned
 		}
 		a.report(kind, err)
+		close(end.over)
 	})
 }
 
 // call makes one call to the store, bounded in time, whether or not the caller still waits.
 func (a *Attempt) call(f func(context.Context) error) error {
-	return a.guard.callStore(&a.caller, f)
+	err := a.guard.callStore(&a.caller, f)
+	a.guard.heard(err)
+	return err
 }
 
 func endKind(r Result) EventKind {

@@ -127,6 +127,14 @@ func (c AttemptControl) InDoubt() {
 	c.a.inDoubt = true
 }
 
+// SaveFailed reports whether a call to save the end of the attempt has failed. Then the store may still read the result
+// after Do has returned.
+func (c AttemptControl) SaveFailed() bool {
+	c.a.mu.Lock()
+	defer c.a.mu.Unlock()
+	return c.a.saveFailed
+}
+
 // CompletedElsewhere says that another process does the work and completes the attempt, under the same lease, in a
 // transaction of its own: see Lease.Token. From then on the record decides how the attempt ended, not what the work
 // returns. The Guard asks for the record before it saves a result, and when the store says that the lease is lost.

@@ -55,7 +55,7 @@ func (a *Attempt) ask() (standing, Record, error) {
 		return taken, c.Record, nil
 	}
 	if a.call(func(ctx context.Context) error { return a.guard.restore(ctx, p, c) }) != nil {
-		a.guard.undoClaim(&a.caller, p)
+		a.guard.undoClaim(p)
 	}
 	return freed, c.Record, nil
 }
@@ -82,7 +82,7 @@ func (a *Attempt) undoDoubted() {
 	doubted := a.doubted
 	a.mu.Unlock()
 	if doubted {
-		a.guard.undoClaim(&a.caller, a.claimParams())
+		a.guard.undoClaim(a.claimParams())
 	}
 }
 
@@ -112,11 +112,11 @@ func (a *Attempt) completeElsewhere(r Result, cause error) (Outcome, error) {
 	case errors.Is(err, ErrLeaseLost):
 		return a.lost()
 	}
-	a.later(err, func(context.Context) error {
+	a.later(a.guard.unsaved.add(a, nil), err, func(context.Context) error {
 		_, err := e.decide()
 		return err
 	})
-	return a.stillInFlight()
+	return a.refusal(ErrInFlight)
 }
 
 // ending is the end of an attempt whose work has returned a result.
@@ -191,24 +191,17 @@ func (a *Attempt) lostOrCompleted() (Outcome, error) {
 	now, known, err := a.ask()
 	switch {
 	case err != nil:
-		a.later(err, func(context.Context) error {
+		a.later(a.guard.unsaved.add(a, nil), err, func(context.Context) error {
 			now, _, err := a.ask()
 			return errors.Join(err, a.lossOf(now))
 		})
-		return a.stillInFlight()
+		return a.refusal(ErrInFlight)
 	case now == completed:
 		a.finish()
 		return a.completedAs(known)
 	}
 	_ = a.lossOf(now)
 	return a.lost()
-}
-
-// stillInFlight returns the error of an attempt whose end is not known yet: a retry gets the answer, or runs the work
-// once the key is free.
-func (a *Attempt) stillInFlight() (Outcome, error) {
-	known := Record{Key: a.lease.Key, Fence: a.lease.Fence, Attempt: a.number, State: Pending}
-	return Outcome{Attempt: a.number}, &Refusal{Reason: ErrInFlight, Record: known}
 }
 
 // loseUnlessCompleted ends the work's context if another attempt has taken the key over. If the attempt was completed,

@@ -18,6 +18,7 @@ type engine struct {
 	storeTimeout time.Duration
 	waiting      waiting
 	background   background
+	unsaved      unsaved
 	sweeps       sweeps
 
 	gate    sync.RWMutex
@@ -30,6 +31,7 @@ func newEngine(s Store, o Options) *engine {
 		store:        s,
 		storeTimeout: orElse(o.StoreTimeout, 5*time.Second),
 		background:   newBackground(),
+		unsaved:      unsaved{limit: orElse(o.MaxUnsaved, 64<<20)},
 		sweeps:       sweeps{every: orElse(o.SweepEvery, time.Minute)},
 	}
 	if o.Observer != nil {
@@ -59,6 +61,7 @@ func (e *engine) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		e.background.stop()
+		e.dropUndos()
 		return fmt.Errorf("retrysafe: Shutdown gave up on operations that still run or are being saved, whose keys become "+
 			"abandoned; stop the server or the consumers first, then call Shutdown, then close the store: %w", ctx.Err())
 	}
@@ -73,6 +76,12 @@ func (e *engine) enter() bool {
 	e.running.Add(1)
 	e.sweeps.maybe(e)
 	return true
+}
+
+func (e *engine) isClosed() bool {
+	e.gate.RLock()
+	defer e.gate.RUnlock()
+	return e.closed
 }
 
 func (e *engine) leave() { e.running.Done() }

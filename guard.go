@@ -33,6 +33,9 @@ type Options struct {
 	// SweepEvery is how often requests start a sweep in the background, if the store is a Sweeper. Default 1 min;
 	// negative: never, for programs in which something else sweeps.
 	SweepEvery time.Duration
+	// MaxUnsaved bounds the memory that results take while the store fails to save them, in bytes. Results beyond it are
+	// saved without their answer (Result.Omitted): a retry is told how the work ended. Default 64 MiB.
+	MaxUnsaved int
 }
 
 // Request names an operation by its key, and identifies what the caller asks for by a fingerprint.
@@ -44,6 +47,17 @@ type Request struct {
 	Fingerprint Fingerprint
 	// WaitAtMost shortens the wait of a Wait policy for this request. 0: as the policy says.
 	WaitAtMost time.Duration
+	// WaitContext ends the wait of a Wait policy for this request when it ends. Adapters set it, and give Do a context
+	// that does not end, where a caller that seems to have left may still read its answer: such a caller does not wait,
+	// and its work runs. nil: the context given to Do.
+	WaitContext context.Context
+}
+
+func (r Request) waitContext(ctx context.Context) context.Context {
+	if r.WaitContext != nil {
+		return r.WaitContext
+	}
+	return ctx
 }
 
 // Work is an operation. What it returns says how it ended:
@@ -152,11 +166,15 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 	q := g.claimRequest(r)
 	var abandoned Record
 	c, err := g.claim(ctx, &q)
-	if err != nil {
-		return g.withoutClaim(ctx, r, work, err)
-	}
 	for range maxRounds {
-		switch {
+		switch end := unsavedEndOf(err); {
+		case end != nil:
+			if out, err, answered := g.whileUnsaved(ctx, r, &q, end); answered {
+				return out, err
+			}
+			c, err = g.claim(ctx, &q)
+		case err != nil && !q.isKnown:
+			return g.withoutClaim(ctx, r, work, err)
 		case err != nil: // the key is known to be taken: nothing may run beside the attempt that has it
 			return Outcome{}, err
 		case c.Verdict == Acquired:
@@ -175,7 +193,7 @@ func (g *Guard) decide(ctx context.Context, r Request, work Work) (Outcome, erro
 			q.Fingerprint = c.Record.Fingerprint
 			c, err = g.claim(ctx, &q)
 		default:
-			c, err = g.whileInFlight(ctx, g.patience(r)-time.Since(q.began), &q, c)
+			c, err = g.whileInFlight(ctx, r, &q, c)
 		}
 	}
 	return g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
@@ -187,6 +205,7 @@ type claimRequest struct {
 	began   time.Time // of the first claim
 	asked   time.Time // when the last claim was sent; a lease that it acquired began no earlier
 	doubted bool      // an answer was lost, so that the store may still receive that claim later
+	isKnown bool      // the store, or this process, has said that the key is taken
 }
 
 func (g *Guard) claimRequest(r Request) claimRequest {
@@ -205,13 +224,24 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 	if err := ctx.Err(); err != nil {
 		return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, &callerLeft{err})
 	}
+	if q.began.IsZero() {
+		q.began = time.Now()
+	}
+	if err := g.unsaved.check(q.Key); err != nil {
+		q.isKnown = true
+		return Claim{}, err
+	}
 	c, err := g.claimOnce(ctx, q)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrStoreFull) {
 		c, err = g.claimOnce(ctx, q)
 	}
 	switch {
 	case err == nil:
-		return c, nil
+		q.isKnown = true
+		if c.Verdict == Abandoned { // perhaps by an attempt that has ended meanwhile
+			err = g.unsaved.check(q.Key)
+		}
+		return c, err
 	case errors.Is(err, ErrStoreFull):
 		return Claim{}, fmt.Errorf("claim key %s: %w", q.Key, err)
 	case ctx.Err() != nil: // which says nothing about the store
@@ -219,7 +249,7 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 	default:
 		g.observe(ctx, Event{Kind: StoreFailed, Key: q.Key, Err: err})
 	}
-	g.undoClaim(ctx, q.ClaimParams)
+	g.undoClaim(q.ClaimParams)
 	return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, err)
 }
 
@@ -228,12 +258,10 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 // that happened, and renews the lease.
 func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 	q.asked = time.Now()
-	if q.began.IsZero() {
-		q.began = q.asked
-	}
 	call := g.callContextFrom(ctx, q.asked)
 	defer call.End(nil)
 	c, err := g.store.Claim(call, q.ClaimParams)
+	g.heard(err)
 	q.doubted = q.doubted || err != nil || c.Doubted
 	if err == nil && c.Verdict == Acquired {
 		// The wall clock counts too: the monotonic one may stand still while the machine sleeps.

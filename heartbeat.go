@@ -89,6 +89,7 @@ func (a *Attempt) workEnded() (saved *Result, inDoubt bool) {
 	if a.state == working {
 		a.state = saving
 	}
+	a.ended = time.Now()
 	return a.saved, a.inDoubt
 }
 
@@ -133,7 +134,9 @@ func (a *Attempt) takeBack() {
 func (a *Attempt) extend(d time.Duration) error {
 	ctx := newCallContext(&a.caller, min(a.guard.storeTimeout, a.guard.beatEvery()))
 	defer ctx.End(nil)
-	return a.guard.store.Extend(ctx, a.lease, d)
+	err := a.guard.store.Extend(ctx, a.lease, d)
+	a.guard.heard(err)
+	return err
 }
 
 func (a *Attempt) is(s attemptState) bool {

@@ -32,6 +32,11 @@ type Policy struct {
 	OnAbandoned AbandonedPolicy
 	// OnStoreError says what a request gets when the store fails before the key is claimed. Default FailClosed.
 	OnStoreError StoreErrorPolicy
+	// HoldUnsaved is how long after the end of the work its caller waits for the answer if the store fails to save it.
+	// After that it gets the answer unsaved (Outcome.Stored is false), and so do retries in this process: if the process
+	// ends before the answer is saved, the outcome of the key is unknown nevertheless. Default 5 s; negative: not at
+	// all.
+	HoldUnsaved time.Duration
 }
 
 // InFlightPolicy says what a request gets while another attempt works on its key. It is made by Reject or Wait; the
@@ -214,6 +219,7 @@ func (p Policy) or(base Policy) Policy {
 	p.MaxResult = orElse(p.MaxResult, base.MaxResult)
 	p.Retention = p.Retention.or(base.Retention)
 	p.OnStoreError = orElse(p.OnStoreError, base.OnStoreError)
+	p.HoldUnsaved = orElse(p.HoldUnsaved, base.HoldUnsaved)
 	if p.OnInFlight.kind == 0 {
 		p.OnInFlight = base.OnInFlight
 	}
@@ -237,6 +243,7 @@ func defaultPolicy() Policy {
 		OnInFlight:   Reject(),
 		OnAbandoned:  Refuse(),
 		OnStoreError: FailClosed,
+		HoldUnsaved:  5 * time.Second,
 	}
 }
 

@@ -93,6 +93,8 @@ func (r Result) Clone() Result {
 	return r
 }
 
+func (r Result) size() int { return len(r.Meta) + len(r.Body) }
+
 // StepResult is the saved result of a named part of the work.
 type StepResult struct {
 	Name string

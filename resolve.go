@@ -251,7 +251,7 @@ func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
 	ctx = context.WithoutCancel(ctx)
 	err := g.callStore(ctx, func(ctx context.Context) error { return g.restore(ctx, p, c) })
 	if err != nil && !errors.Is(err, ErrLeaseLost) {
-		g.undoClaim(ctx, p)
+		g.undoClaim(p)
 	}
 	g.waiting.wake(p.Key)
 }

@@ -86,36 +86,6 @@ func TestOpenWhenTheStoreFails(t *testing.T) {
 	})
 }
 
-// Seen to fail with later taken out of complete: the key was abandoned and the retry refused.
-func TestFinishedWorkIsSavedInTheEnd(t *testing.T) {
-	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
-		k.store.down("complete")
-		out, err := k.guard.Do(k.ctx, pay(), k.answer("done"))
-		if err != nil || string(out.Result.Body) != "done" || out.Stored {
-			k.Errorf("Do = %+v, %v; want the answer, not stored", out, err)
-		}
-		time.Sleep(10 * time.Minute)
-		k.wantRefusal(pay(), retrysafe.ErrInFlight) // heartbeats keep it
-		k.store.up()
-		time.Sleep(10 * time.Second)
-		k.wantAnswer(pay(), k.answer("again"), "done", true)
-		if k.saw(retrysafe.SaveFailed) != 1 || k.saw(retrysafe.SavedLate) != 1 {
-			k.Error("the observer was not told")
-		}
-	})
-}
-
-func TestReleaseIsMadeInTheEnd(t *testing.T) {
-	bubble(t, retrysafe.Policy{Lease: 30 * time.Second}, func(k *kit) {
-		k.store.down("release")
-		k.guard.Do(k.ctx, pay(), k.failing(retrysafe.Retryable(errors.New("busy"))))
-		time.Sleep(time.Minute)
-		k.store.up()
-		time.Sleep(10 * time.Second)
-		k.wantAnswer(pay(), k.answer("second"), "second", false)
-	})
-}
-
 func TestShutdownGivesUpWhatCannotBeSaved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKit(t, retrysafe.Policy{})

@@ -35,20 +35,22 @@ const (
 var errWaited = errors.New("retrysafe: waited long enough")
 
 // whileInFlight answers a request whose key another attempt works on: by refusing it, or by waiting until the store's
-// answer changes, but no longer than limit.
-func (g *Guard) whileInFlight(ctx context.Context, limit time.Duration, q *claimRequest, c Claim) (Claim, error) {
+// answer changes.
+func (g *Guard) whileInFlight(ctx context.Context, r Request, q *claimRequest, c Claim) (Claim, error) {
 	if g.policy.OnInFlight.kind != inFlightWait {
 		_, err := g.refuse(ctx, InFlightRefused, ErrInFlight, c.Record)
 		return c, err
 	}
-	wait, stop := context.WithTimeoutCause(ctx, limit, errWaited)
+	limit := g.patience(r) - time.Since(q.began)
+	caller := r.waitContext(ctx)
+	wait, stop := context.WithTimeoutCause(caller, limit, errWaited)
 	defer stop()
 	c, err := g.wait(wait, q, c)
 	switch {
-	case err == nil || ctx.Err() == nil && wait.Err() == nil:
+	case err == nil || caller.Err() == nil && wait.Err() == nil:
 		return c, err
-	case ctx.Err() != nil:
-		return c, &callerLeft{ctx.Err()}
+	case caller.Err() != nil:
+		return c, &callerLeft{caller.Err()}
 	}
 	_, err = g.refuse(ctx, WaitTimedOut, ErrWaitTimeout, c.Record)
 	return c, err

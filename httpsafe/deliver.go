@@ -85,9 +85,10 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 	if before == recording {
 		var buf [96]byte
 		f := x.fateOf(err)
-		rec.send(p, x.m.appendStatus(buf[:0], out, f), f)
+		unsaved := f == kept && !out.Stored && !out.Unprotected
+		rec.send(p, x.m.appendStatus(buf[:0], out, f), f, unsaved)
 	}
-	if out.Stored || out.Unprotected || out.Result.Code == 0 { // else the record is still being saved from this memory
+	if !rec.ctx.Control().SaveFailed() { // else the store may still read from this memory
 		x.m.putMemory(rec.current.memory)
 	}
 	rec.current.memory, rec.sealed.memory = nil, nil
@@ -132,8 +133,8 @@ func (c *config) retryAdvice(status int, f fate) string {
 	return "false"
 }
 
-// send sends a recorded response.
-func (r *recorder) send(p *response, status []byte, f fate) {
+// send sends a recorded response. A client must see that it is not saved.
+func (r *recorder) send(p *response, status []byte, f fate, unsaved bool) {
 	h := r.w.Header()
 	p.restore(h)
 	if advice := r.m.retryAdvice(p.status, f); advice != "" && len(h[r.m.Profile.RetryHeader]) == 0 {
@@ -142,7 +143,7 @@ func (r *recorder) send(p *response, status []byte, f fate) {
 	length := p.lengthToSend()
 	text := string(strconv.AppendInt(status, length, 10)) // one allocation for both values
 	r.values[0], r.values[1] = text[:len(status)], text[len(status):]
-	if r.m.Profile.StatusHeader {
+	if r.m.Profile.StatusHeader || unsaved && !r.m.Profile.HideStatus {
 		h["Idempotency-Status"] = r.values[0:1:1]
 	}
 	r.m.setEcho(h, r.echo)

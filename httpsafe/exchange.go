@@ -85,10 +85,16 @@ func (x *exchange) serve() {
 }
 
 // do asks the guard and answers. A panic of the handler continues when the guard has recorded it.
+//
+// ctx ends when the client has closed its connection, and also when it has only closed its sending half and still reads.
+// Either way the request has arrived: it is claimed and runs, but does not wait for another attempt. To stop in the
+// middle of a claim would also leave the key taken by nobody until that is undone.
 func (x *exchange) do(ctx context.Context) {
-	out, err := x.m.guard.Do(ctx, x.request, x.work)
+	x.request.WaitContext = ctx
+	claims := context.WithoutCancel(ctx)
+	out, err := x.m.guard.Do(claims, x.request, x.work)
 	for n := 1; n < x.m.Attempts && errors.Is(err, errFreed) && x.runAgain(ctx, n); n++ {
-		out, err = x.m.guard.Do(ctx, x.request, x.work)
+		out, err = x.m.guard.Do(claims, x.request, x.work)
 	}
 	x.answer(out, err)
 	if x.panicked != nil {
@@ -169,7 +175,8 @@ func (x *exchange) isInside() bool {
 	return ok && a.Key() == x.request.Key
 }
 
-// refusedByQuota refuses a caller that has used up its quota. It reports whether it has answered.
+// refusedByQuota refuses a new key of a caller that has used up its quota; a known key gets its answer. It reports
+// whether it has answered.
 func (x *exchange) refusedByQuota() bool {
 	if x.m.QuotaFunc == nil {
 		return false
@@ -180,8 +187,30 @@ func (x *exchange) refusedByQuota() bool {
 	}
 	p := problem(retrysafe.SituationQuotaExceeded)
 	p.RetryAfter = wait
+	switch known, err := x.lookUp(); {
+	case err != nil: // the operation may have run
+		p.Executed = retrysafe.ExecutedUnknown.String()
+	case known.State == retrysafe.Pending && known.LeaseLeft > 0: // it does not wait beyond its quota
+		x.adviseOn(retrysafe.ErrInFlight, known)
+		return true
+	case known.KeyLeft > 0:
+		return false
+	}
 	x.m.WriteProblem(x.w, p)
 	return true
+}
+
+// lookUp returns the record of the key without claiming it; a zero one if there is none.
+func (x *exchange) lookUp() (retrysafe.Record, error) {
+	inspector, ok := x.m.guard.Store().(retrysafe.Inspector)
+	if !ok {
+		return retrysafe.Record{}, errors.ErrUnsupported
+	}
+	records, err := inspector.Inspect(x.r.Context(), x.request.Key.Digest())
+	if err != nil || len(records) == 0 {
+		return retrysafe.Record{}, err
+	}
+	return records[0], nil
 }
 
 // takeFingerprint computes the fingerprint of the request. It reads the body unless the handler is to stream it.

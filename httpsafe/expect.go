@@ -12,14 +12,10 @@ func (x *exchange) answerUnread() bool {
 	if x.spooled || x.m.waits || !strings.EqualFold(first(x.r.Header["Expect"]), "100-continue") {
 		return false
 	}
-	inspector, ok := x.m.guard.Store().(retrysafe.Inspector)
-	if !ok {
+	known, err := x.lookUp()
+	if err != nil || known.State != retrysafe.Pending || known.LeaseLeft <= 0 {
 		return false
 	}
-	records, err := inspector.Inspect(x.r.Context(), x.request.Key.Digest())
-	if err != nil || len(records) == 0 || records[0].State != retrysafe.Pending || records[0].LeaseLeft <= 0 {
-		return false
-	}
-	x.adviseOn(retrysafe.ErrInFlight, records[0])
+	x.adviseOn(retrysafe.ErrInFlight, known)
 	return true
 }

@@ -39,6 +39,14 @@ type faultyStore struct {
 	claimErr, completeErr error
 	completions, releases atomic.Int64
 	beforeComplete        func()
+	beforeClaim           func()
+}
+
+func (s *faultyStore) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	if err, _ := s.faults(); err != nil {
+		return nil, err
+	}
+	return s.Store.Inspect(ctx, d)
 }
 
 var errDown = errors.New("store is down")
@@ -58,6 +66,9 @@ func (s *faultyStore) faults() (claim, complete error) {
 func (s *faultyStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	if err, _ := s.faults(); err != nil {
 		return retrysafe.Claim{}, err
+	}
+	if s.beforeClaim != nil {
+		s.beforeClaim()
 	}
 	return s.Store.Claim(ctx, p)
 }

@@ -116,13 +116,16 @@ func TestAnAnswerWithoutMemoryIsPassedOn(t *testing.T) {
 	}
 }
 
-// Seen to fail with replay taking no memory: 200 instead of 503.
+// Seen to fail with replay taking no memory: 200 instead of 503; and with the problem passed on as MemoryFunc returned
+// it: "executed" was "no".
 func TestAReplayIsCounted(t *testing.T) {
 	k, b := newBudgetKit(t, 1<<20)
 	k.handler = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, strings.Repeat("1", 20_000)) }
 	k.post("k").want(200)
 	b.limit = 10_000
-	k.post("k").want(503)
+	if p := k.post("k").wantProblem(503, "no-memory"); p["executed"] != "yes" || p["retryable"] != true {
+		t.Errorf("problem %v", p)
+	}
 	b.limit = 1 << 20
 	if got := k.post("k").want(200); len(got.body) != 20_000 {
 		t.Errorf("the replay has %d bytes", len(got.body))

@@ -22,6 +22,12 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 	}
 	if n := len(out.Result.Body); n > uncounted {
 		if p := x.account.take(n); p != nil { // it is held until the client has read it
+			p.Executed = retrysafe.ExecutedYes.String()
+			if out.Result.Failed {
+				p.Executed = retrysafe.ExecutedUnknown.String()
+			}
+			p.Detail = "The operation has ended, and there is no memory for its answer at the moment. " +
+				"Retry with the same key to get it."
 			x.refuse(*p)
 			return
 		}
@@ -60,7 +66,7 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	if result.Omitted && location && c.Profile.Location303 {
 		status = http.StatusSeeOther
 	}
-	if c.Profile.StatusHeader || result.Omitted && !c.Profile.HideStatus { // a client must see that the body is missing
+	if c.Profile.StatusHeader || (result.Omitted || !out.Stored) && !c.Profile.HideStatus { // a client must see that
 		h["Idempotency-Status"] = v.add(v.status)
 	}
 	first := out.CompletedElsewhere // otherwise it is a replay
@@ -134,7 +140,11 @@ func (v *replayValues) build(out retrysafe.Outcome) {
 	default:
 		b = append(b, "replayed"...)
 	}
-	b = appendExpiry(b, out.ReplayLeft)
+	if out.Stored {
+		b = appendExpiry(b, out.ReplayLeft)
+	} else {
+		b = append(b, "; stored=?0"...)
+	}
 	status := len(b)
 	length := len(out.Result.Body)
 	if out.Result.Omitted {

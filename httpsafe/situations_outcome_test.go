@@ -73,9 +73,11 @@ func s15(k *kit) {
 }
 
 func s16(k *kit) {
+	k.policy.HoldUnsaved = -1
 	k.store.fail(nil, errDown)
 	k.post("k").want(201).wantBody(`{"paid":17}`).wantState("executed; stored=?0")
-	k.post("k").wantProblem(409, httpsafe.RequestInFlight)
+	k.post("k").want(201).wantBody(`{"paid":17}`).wantState("replayed; stored=?0")
+	k.post("k", body("18")).wantProblem(422, httpsafe.KeyReused)
 	k.store.fail(nil, nil)
 	if err := k.guard.Shutdown(context.Background()); err != nil {
 		k.Fatal(err)
@@ -85,6 +87,18 @@ func s16(k *kit) {
 	later.post("k").want(201).wantBody(`{"paid":17}`).wantState("replayed; exp=@EXP")
 	k.wantRuns(1)
 	later.wantRuns(0)
+
+	// A profile without the status names it all the same. Seen to fail with either condition on Stored taken out.
+	silent := newKit(k.T)
+	silent.policy.HoldUnsaved, silent.options.Profile = -1, httpsafe.Stripe()
+	silent.store.fail(nil, errDown)
+	silent.post("k").want(201).wantHeader("Idempotency-Status", "executed; stored=?0")
+	silent.post("k").want(201).wantHeader("Idempotency-Status", "replayed; stored=?0")
+	silent.store.fail(nil, nil)
+	if err := silent.guard.Shutdown(context.Background()); err != nil {
+		k.Fatal(err)
+	}
+	silent.post("k2").want(503)
 }
 
 func s17(k *kit) {

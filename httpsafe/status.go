@@ -164,6 +164,8 @@ func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, know
 	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // no handler's work
 		x.explain(retrysafe.Outcome{Stored: true, ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
 	default:
-		x.m.writeStored(w, r, retrysafe.Outcome{Result: known.Result, Age: known.Age, ReplayLeft: known.ReplayLeft})
+		x.m.writeStored(w, r, retrysafe.Outcome{
+			Result: known.Result, Stored: true, Age: known.Age, ReplayLeft: known.ReplayLeft,
+		})
 	}
 }
