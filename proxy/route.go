@@ -82,7 +82,11 @@ func newRouteHandler(
 		options:     o,
 		rules:       o.Rules(r.Pattern, own.Policy()),
 	}
-	if err := common.admission.limits.fits(r.Pattern, max(o.MaxRequestBody, int64(own.Policy().MaxResult))); err != nil {
+	most := max(o.MaxRequestBody, int64(own.Policy().MaxResult))
+	if o.CompletedElsewhere { // the service may save an answer as large as the SQL functions accept
+		most = max(most, 16<<20)
+	}
+	if err := common.admission.limits.fits(r.Pattern, most); err != nil {
 		return nil, err
 	}
 	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)

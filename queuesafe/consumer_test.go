@@ -162,11 +162,11 @@ func TestUnknownOutcomeWaitsForSomebodyThenIsDead(t *testing.T) {
 func TestUnsavedEndIsNotAcknowledged(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 		k.store.completeDown.Store(true)
-		d := k.handle(order(1), nil)
-		if d.Situation != queuesafe.Unsaved || d.Action != queuesafe.Later {
-			k.Errorf("the message is %v: %v", d.Situation, d.Action)
+		for i := range 2 { // the second delivery finds the end in memory
+			if d := k.handle(order(i+1), nil); d.Situation != queuesafe.Unsaved || d.Action != queuesafe.Later {
+				k.Errorf("delivery %d is %v: %v", i+1, d.Situation, d.Action)
+			}
 		}
-		k.want(k.handle(order(2), nil), queuesafe.InFlight, queuesafe.Later)
 		k.store.completeDown.Store(false)
 		time.Sleep(time.Minute)
 		k.want(k.handle(order(3), nil), queuesafe.Duplicate, queuesafe.Ack)

@@ -269,3 +269,28 @@ func TestAReadingThatFails(t *testing.T) {
 		})
 	}
 }
+
+// Seen to fail with WatchGuard exporting nothing.
+func TestUnsavedEndsAreCounted(t *testing.T) {
+	m, store := newMeter(t), &faulty{Store: memstore.New(memstore.Options{})}
+	g := retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{HoldUnsaved: -1}})
+	stop, err := otelsafe.WatchGuard(g, otelsafe.Options{MeterProvider: m.provider})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.want(map[string]float64{"retrysafe.attempts.unsaved": 0})
+	store.completes.Store(true)
+	for _, id := range []string{"a", "b"} {
+		g.Do(t.Context(), retrysafe.Request{Key: retrysafe.Key{ID: id}},
+			func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) { return retrysafe.Result{}, nil })
+	}
+	m.want(map[string]float64{"retrysafe.attempts.unsaved": 2})
+	store.completes.Store(false)
+	if err := g.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.want(map[string]float64{"retrysafe.attempts.unsaved": 0})
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

@@ -158,6 +158,7 @@ func (t Route) policy() retrysafe.Policy {
 		OnInFlight:   retrysafe.Reject(),
 		OnAbandoned:  retrysafe.Refuse(),
 		OnStoreError: retrysafe.FailClosed,
+		HoldUnsaved:  t.HoldUnsaved.Value,
 	}
 	if t.InFlight.Value.Kind == "wait" {
 		p.OnInFlight = retrysafe.Wait(t.InFlight.Value.Wait)

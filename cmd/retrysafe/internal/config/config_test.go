@@ -147,7 +147,7 @@ func TestAFullFile(t *testing.T) {
 //
 // Seen to fail with nothing filled in: the library's default refuses at once.
 func TestARetryWaitsByDefault(t *testing.T) {
-	c := mustParse(t, "upstream: http://x\nroutes:\n  POST /a: {in_flight: reject}\n  POST /b: {}\n")
+	c := mustParse(t, "upstream: http://x\nroutes:\n  POST /a: {in_flight: reject, hold_unsaved: 1ms}\n  POST /b: {}\n")
 	if err := c.FillIn(); err != nil {
 		t.Fatal(err)
 	}
@@ -158,6 +158,8 @@ func TestARetryWaitsByDefault(t *testing.T) {
 	want(t, "default", o.Default.Policy.OnInFlight, retrysafe.Wait(5*time.Second))
 	want(t, "a route that says so", o.Routes[0].Policy.OnInFlight, retrysafe.Reject())
 	want(t, "a route that says nothing", o.Routes[1].Policy.OnInFlight, retrysafe.Wait(5*time.Second))
+	want(t, "held back on a route that says so", o.Routes[0].Policy.HoldUnsaved, time.Millisecond)
+	want(t, "held back on a route that says nothing", o.Routes[1].Policy.HoldUnsaved, 5*time.Second)
 	if shown := c.Effective(); strings.Count(shown, "in_flight: 'wait:5s'") != 2 ||
 		!strings.Contains(shown, "in_flight: reject") {
 		t.Errorf("got\n%s", shown)

@@ -29,7 +29,9 @@ type Route struct {
 	InFlight   Setting[InFlight] `yaml:"in_flight" form:"in flight" default:"wait:5s"`
 	Abandoned  Setting[string]   `yaml:"abandoned" form:"refuse|rerun"`
 	StoreError Setting[string]   `yaml:"store_error" form:"closed|open"`
-	Ambiguous  Setting[string]   `yaml:"ambiguous" form:"store|release|unknown"`
+	// HoldUnsaved is how long an answer is held back while the store fails to save it.
+	HoldUnsaved Setting[time.Duration] `yaml:"hold_unsaved" default:"5s"`
+	Ambiguous   Setting[string]        `yaml:"ambiguous" form:"store|release|unknown"`
 	// Complete says who completes the keys: the upstream does so in transactions of its own.
 	Complete Setting[string] `yaml:"complete" form:"proxy|upstream"`
 	Attempts Setting[int]    `yaml:"attempts" form:"attempts"`

@@ -78,6 +78,12 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	)
 }
 
+// watch adds the metric of the ends that the guard has failed to save.
+func (m *metrics) watch(g *retrysafe.Guard) error {
+	_, err := otelsafe.WatchGuard(g, otelsafe.Options{MeterProvider: m.provider}) // until the provider is shut down
+	return err
+}
+
 // request times a request. Routes are those of the configuration, so they are few.
 func (m *metrics) request(ctx context.Context, e proxy.Event) {
 	if e.Begun {

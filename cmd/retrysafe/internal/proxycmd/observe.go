@@ -15,6 +15,7 @@ type observation struct {
 	observer retrysafe.Observer
 	requests proxy.ObserverFunc
 	metrics  http.Handler // nil: none
+	watch    func(*retrysafe.Guard) error
 	close    func() error
 }
 
@@ -23,7 +24,10 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 	do := whatToDo(p.store)
 	trouble, requests := logTrouble(log, do), logRequests(log, do)
 	if !p.config.Metrics.Value {
-		return observation{store: store, observer: trouble, requests: requests, close: func() error { return nil }}, nil
+		return observation{
+			store: store, observer: trouble, requests: requests, close: func() error { return nil },
+			watch: func(*retrysafe.Guard) error { return nil },
+		}, nil
 	}
 	m, err := newMetrics(store, log)
 	if err != nil {
@@ -40,6 +44,7 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 			m.request(ctx, e)
 		},
 		metrics: m.handler(),
+		watch:   m.watch,
 		close:   m.close,
 	}, nil
 }

@@ -113,7 +113,12 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, seen.close()) }()
 
-	guard := retrysafe.New(seen.store, retrysafe.Options{Observer: seen.observer})
+	guard := retrysafe.New(seen.store, retrysafe.Options{
+		Observer: seen.observer, MaxUnsaved: int(p.options.Limits.Memory),
+	})
+	if err := seen.watch(guard); err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
 	p.options.Observer = seen.requests
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	handler, err := proxy.New(guard, scope, p.options)
