@@ -45,7 +45,7 @@ func Credentials(authorization, apiKey []string) (string, error) {
 	key, err2 := single(apiKey)
 	switch {
 	case err1 != nil || err2 != nil || bearer+key == "":
-		return "", errors.New("one Authorization or X-API-Key, or one of each, is needed to identify the caller")
+		return "", errors.New("exactly one Authorization or X-API-Key header is needed to identify the caller, or one of each")
 	case isPerRequest(bearer):
 		return "", ErrPerRequest
 	case expires(bearer):

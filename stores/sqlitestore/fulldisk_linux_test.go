@@ -8,7 +8,8 @@ import (
 )
 
 // The child may write no file beyond a size, as on a full disk: the kernel refuses in the middle of a write. Seen to
-// fail with errors of COMMIT ignored.
+// fail with errors of COMMIT ignored, and with the Guard's check for unsaved ends taken out of its claims: the outcome
+// of work that ended on the full disk was unknown.
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	cmd, out := startChild(t, "limited", path)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -22,6 +23,7 @@ func writeInSmallSpace(path string) error {
 	if err != nil {
 		return err
 	}
+	answered := newUnsaved(s)
 	if err := limitFiles(200_000); err != nil {
 		return err
 	}
@@ -42,8 +44,14 @@ func writeInSmallSpace(path string) error {
 	if err := s.Complete(ctx, held.Lease, retrysafe.Result{}, retrysafe.Retention{}); err == nil {
 		return errors.New("a completion succeeded on the full disk")
 	}
+	if err := answered.retry(ctx, false); err != nil {
+		return fmt.Errorf("an answer on the full disk: %w", err)
+	}
 	if err := limitFiles(1 << 30); err != nil {
 		return err
+	}
+	if err := answered.retry(ctx, true); err != nil {
+		return fmt.Errorf("an answer with space again: %w", err)
 	}
 	if err := s.Complete(ctx, held.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
 		return fmt.Errorf("with space again: %w", err)
@@ -60,5 +68,55 @@ func writeInSmallSpace(path string) error {
 		return errors.New("nothing fitted")
 	}
 	fmt.Println("recovered")
+	return nil
+}
+
+// unsaved is an operation that ends while the disk is full.
+type unsaved struct {
+	store *Store
+	guard *retrysafe.Guard
+	key   retrysafe.Key
+	full  chan struct{}
+	ended chan error
+}
+
+// newUnsaved claims a key, and waits with the work until retry.
+func newUnsaved(s *Store) *unsaved {
+	u := &unsaved{store: s, key: retrysafe.Key{ID: "answered"}, full: make(chan struct{}), ended: make(chan error, 1)}
+	u.guard = retrysafe.New(s, retrysafe.Options{SweepEvery: -1, Policy: retrysafe.Policy{
+		Lease: 100 * time.Millisecond, HoldUnsaved: -1,
+	}})
+	began := make(chan struct{})
+	go func() {
+		_, err := u.guard.Do(context.Background(), retrysafe.Request{Key: u.key}, func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			close(began)
+			<-u.full
+			return retrysafe.Result{Body: []byte("charged")}, nil
+		})
+		u.ended <- err
+	}()
+	<-began
+	return u
+}
+
+// retry lets the work end, and asks for its answer after its lease has run out.
+func (u *unsaved) retry(ctx context.Context, stored bool) error {
+	if !stored {
+		close(u.full)
+		if err := <-u.ended; err != nil {
+			return err
+		}
+		for left := time.Hour; left > 0; {
+			records, err := u.store.Inspect(ctx, u.key.Digest())
+			if err != nil {
+				return err
+			}
+			left = records[0].LeaseLeft
+		}
+	}
+	out, err := u.guard.Do(ctx, retrysafe.Request{Key: u.key}, nil)
+	if err != nil || string(out.Result.Body) != "charged" || !out.Replayed || out.Stored != stored {
+		return fmt.Errorf("got %+v, %w", out, err)
+	}
 	return nil
 }
