@@ -13,8 +13,7 @@ import (
 // second one is refused, although its answer is the same. Within a transaction the same call twice is nothing, also after
 // a savepoint.
 //
-// Seen to fail with the check of ended_here taken out: two charges; and with the transaction's number compared with xmin
-// of the record, which a savepoint has written under a number of its own.
+// Seen to fail with a mark that a session keeps (false as the last argument of set_config in mark_ended): two charges.
 func TestCompleteIsRefusedInASecondTransaction(t *testing.T) {
 	ctx := context.Background()
 	s := openTest(t)

@@ -46,7 +46,7 @@ func TestOpenCompletionHoldsUpItsKeyOnly(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-			if _, err := tx.Exec(ctx, "SELECT retrysafe.complete($1, 'answer')", c.Lease.Token()); err != nil {
+			if _, err := tx.Exec(ctx, "SELECT retrysafe.hold($1), retrysafe.complete($1, 'answer')", c.Lease.Token()); err != nil {
 				t.Fatal(err)
 			}
 			const claim = "SELECT verdict FROM retrysafe.claim('tenant', 'held', 'raw1:one', take_over => true)"
@@ -198,7 +198,7 @@ func TestFunctionsMakePartitions(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := pgx.BeginTxFunc(t.Context(), service, pgx.TxOptions{IsoLevel: pgx.TxIsoLevel(isolation)}, func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), "SELECT keys.complete($1, '')", lease)
+			_, err := tx.Exec(t.Context(), "SELECT keys.hold($1), keys.complete($1, '')", lease)
 			return err
 		})
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 // A transaction that has called hold commits if it ends the attempt, and not otherwise; whatever comes in between, its
 // COMMIT is refused rather than the work committed without the key.
 //
-// Seen to fail with the condition taken out of check_hold, with the mark made although release touched no row, with a
-// mark that a session keeps (false as the last argument of set_config), and with the fence left out of the mark.
+// Seen to fail with the condition taken out of check_hold; with a look at the record in place of the mark, which another
+// transaction may have ended; and with the fence left out of the mark.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	const hold, complete, charge = "SELECT retrysafe.hold('A')", "SELECT retrysafe.complete('A', '{}')", "INSERT INTO charges VALUES ('a')"
@@ -154,7 +154,7 @@ func TestHoldAlone(t *testing.T) {
 // Whatever a transaction does, in whatever order: if it called hold and that was not rolled back, it commits only if it
 // has ended the attempt, and that was not rolled back.
 //
-// Seen to fail with the mark made by set_config(…, false): it outlived savepoints that were rolled back.
+// Seen to fail with the condition taken out of check_hold.
 func TestHoldWalks(t *testing.T) {
 	t.Parallel()
 	direct, through := setting{isolation: "read committed", bouncer: true}.place(t)

@@ -137,7 +137,8 @@ func TestServiceMayDoNothingElse(t *testing.T) {
 		"SELECT keys.claim_record('', 'k', '', '1 s', '1 s', false, NULL, NULL, NULL)",
 		"SELECT keys.end_attempt('', '', 3::smallint, 200, false, '', '', 1, 1, 1)",
 		"SELECT keys.end_http('', '', 3::smallint, '', 200, '', '{}', NULL)",
-		"SELECT keys.needs_transaction('x')", "SELECT keys.check_hold()", "SELECT keys.mark_ended(gen_random_uuid(), 1)", "SELECT keys.check_transaction()", "SELECT keys.lease_lost(NULL, '')",
+		"SELECT keys.check_hold()", "SELECT keys.mark_ended(gen_random_uuid(), 1)", "SELECT keys.durable()",
+		"SELECT keys.owner_only('keys.claims')", "SELECT keys.lease_lost(NULL, '')",
 	)
 	for _, text := range forbidden {
 		err := inBlock(t, service, text)
@@ -149,6 +150,50 @@ func TestServiceMayDoNothingElse(t *testing.T) {
 	if n := one[int](t, service, "SELECT count(*) FROM pg_stats WHERE schemaname = 'keys'"); n != 0 {
 		t.Errorf("a service can read %d columns of statistics", n)
 	}
+}
+
+// Rights that a service has been given too many of are taken back with its grants, and those that ALTER DEFAULT
+// PRIVILEGES gives are taken from each new partition. A role that owns the tables keeps them.
+//
+// Seen to fail with REVOKE taken out of service_grants.sql, with owner_only taken out of add_days, and with the condition
+// about the owner taken out.
+func TestServiceLosesWhatItHadTooMuch(t *testing.T) {
+	t.Parallel()
+	super, service := serviceDatabase(t)
+	role := one[string](t, service, "SELECT quote_ident(current_user)")
+	owner := one[string](t, super, "SELECT nspowner::regrole::text FROM pg_namespace WHERE nspname = 'keys'")
+	for _, text := range []string{
+		"GRANT ALL ON ALL TABLES IN SCHEMA keys TO " + role, "GRANT CREATE ON SCHEMA keys TO " + role,
+		"ALTER DEFAULT PRIVILEGES FOR ROLE " + owner + " GRANT ALL ON TABLES TO " + role + ", PUBLIC",
+		"DO $$ DECLARE part regclass; BEGIN FOR part IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'keys.results'::regclass LOOP " +
+			"EXECUTE 'DROP TABLE ' || part; END LOOP; END $$",
+	} {
+		if _, err := super.Exec(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if one[int](t, service, "SELECT count(*) FROM keys.claims") != 0 {
+		t.Fatal("there are claims")
+	}
+	name := one[string](t, service, "SELECT current_user::text")
+	if _, err := Migrate(t.Context(), super, MigrateOptions{Schema: "keys", ServiceRole: name}); err != nil {
+		t.Fatal(err)
+	}
+	const may = "SELECT coalesce(string_agg(relname, ', '), '') FROM pg_class WHERE relnamespace = 'keys'::regnamespace AND " +
+		"relkind IN ('r', 'p', 'v') AND has_table_privilege(oid, 'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER')"
+	if got := one[string](t, service, may); got != "" {
+		t.Errorf("the service still has rights to %s", got)
+	}
+	if one[bool](t, service, "SELECT has_schema_privilege('keys', 'CREATE')") {
+		t.Error("the service may still create")
+	}
+	if n := one[int](t, super, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'keys.results'::regclass"); n < daysAhead {
+		t.Errorf("%d days, want %d", n, daysAhead)
+	}
+	if _, err := Migrate(t.Context(), super, MigrateOptions{Schema: "keys", ServiceRole: strings.Trim(owner, `"`)}); err != nil {
+		t.Fatal(err)
+	}
+	_ = one[string](t, service, "SELECT lease FROM keys.claim('shop', 'order-17')")
 }
 
 // Another service's key is of no use without the request, and its lease cannot be made up. A token of a made-up owner or

@@ -17,7 +17,8 @@ func Grants(schema, role string) (string, error) { return grantsIn("grants", sch
 
 // ServiceGrants returns the statements that give a role what a service needs that calls the SQL functions, such as
 // retrysafe.complete: it can claim keys whose scope and ID it knows, and end the attempts whose lease tokens it has. It
-// can read and write no table, and so no answer of another service. Execute them again after each migration; doing so
+// can read and write no table, and so no answer of another service: rights to the tables that the role has been given are
+// taken back, unless it owns them. Execute them again after each migration; doing so
 // twice changes nothing. An empty schema is "retrysafe". It returns an error if schema or role cannot be a name.
 func ServiceGrants(schema, role string) (string, error) {
 	return grantsIn("service_grants", schema, role)
@@ -33,7 +34,7 @@ func grantsIn(file, schema, role string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return strings.ReplaceAll(inSchema(sqlFile(file), schema), "{{role}}", name), nil
+	return strings.NewReplacer("{{role}}", name, "{{role_text}}", literal(role)).Replace(inSchema(sqlFile(file), schema)), nil
 }
 
 // allGrants returns the Grants of a role and the ServiceGrants of another one. Roles that are empty get nothing.
@@ -54,6 +55,9 @@ func allGrants(schema, role, serviceRole string) (string, error) {
 	}
 	return all, nil
 }
+
+// literal quotes a text.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // maxName is how long PostgreSQL lets a name be, in bytes. It cuts off what is more.
 const maxName = 63

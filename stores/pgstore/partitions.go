@@ -69,15 +69,22 @@ func (s *Store) pastDays(ctx context.Context) ([]day, error) {
 // dropDay drops a partition unless something in it may still be read. The partition is detached concurrently before,
 // because dropping an attached one would lock out all other operations.
 func (s *Store) dropDay(ctx context.Context, d day) error {
-	needed := false
+	needed, written := false, false
+	// A completion that is not committed yet does not show. The question for writers comes first: none begins on a past
+	// day, so whatever has been written is there for the second one.
+	const writers = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'relation' AND mode = 'RowExclusiveLock' AND " +
+		"relation = '{{schema}}.{{day}}'::regclass AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))"
 	const text = "SELECT EXISTS (SELECT FROM {{schema}}.{{day}} WHERE keep_until > {{schema}}.clock())"
-	err := s.pool.QueryRow(ctx, s.onDay(text, d)).Scan(&needed)
+	err := s.pool.QueryRow(ctx, s.onDay(writers, d)).Scan(&written)
+	if err == nil {
+		err = s.pool.QueryRow(ctx, s.onDay(text, d)).Scan(&needed)
+	}
 	switch {
 	case err != nil:
 		return err
 	case needed && d.pending: // it was detached by hand too early: its answers are missing until that is finished
 		return errors.New("its detaching was interrupted, and it still holds answers: finish or undo that by hand")
-	case needed:
+	case needed, written:
 		return nil
 	}
 	if d.attached {

@@ -42,8 +42,7 @@ func Script(o ScriptOptions) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		literal := "'" + strings.ReplaceAll(o.Owner, "'", "''") + "'"
-		text := strings.NewReplacer("{{owner}}", owner, "{{owner_text}}", literal)
+		text := strings.NewReplacer("{{owner}}", owner, "{{owner_text}}", literal(o.Owner))
 		b.WriteString(text.Replace(inSchema(sqlFile("owner"), o.Schema)) + "\n")
 	}
 	b.WriteString(prepareSQL(o.Schema))
