@@ -69,7 +69,7 @@ class Functions(Case):
             (retrysafe.NoSuchClaim, "RS003", "no such claim; .*Roll back", lambda: retrysafe.complete(conn, "v1." + "A" * 54, "")),
             (retrysafe.InvalidArgument, "RS006", "code 99; ", lambda: retrysafe.complete(conn, lease, "", 99)),
             (retrysafe.AnswerConflict, "RS004", "another answer; ",
-             lambda: [retrysafe.complete(conn, lease, a) for a in "ab"]),
+             lambda: [retrysafe.hold(conn, lease)] + [retrysafe.complete(conn, lease, a) for a in "ab"]),
             (retrysafe.Error, "42883", "does not exist", lambda: retrysafe.complete(conn, lease, "", schema="public")),
             (retrysafe.Error, "3F000", "does not exist", lambda: retrysafe.complete(conn, lease, "", schema='no "such" %s')),
         ]:

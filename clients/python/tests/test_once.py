@@ -263,6 +263,7 @@ class Others(Case):
         waiter = threading.Thread(target=wait)
         waiter.start()
         waits.wait()
+        retrysafe.hold(other, op.lease)  # a transaction that writes nothing else
         retrysafe.complete(other, op.lease, "theirs")
         other.commit()
         waiter.join()

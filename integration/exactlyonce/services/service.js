@@ -41,7 +41,10 @@ async function charge(db, lease, order, test) {
   await test.reach('begun');
   const { rows: [{ id }] } = await db.query(
     'INSERT INTO charges (order_id, amount) VALUES ($1, $2) RETURNING id', [order, amount]);
-  if (apart) await db.query('COMMIT; BEGIN');
+  if (apart) {
+    await db.query('COMMIT; BEGIN');
+    await db.query('SELECT retrysafe.hold($1)', [lease]);
+  }
   if (how === 'helper commits') await db.query('COMMIT');
   await test.reach('written');
   const answer = JSON.stringify({ charge: Number(id), order });

@@ -62,6 +62,7 @@ function charge(PDO $db, string $lease, string $order, Boundaries $test): string
     if (APART) {
         $db->commit();
         $db->beginTransaction();
+        $db->prepare('SELECT retrysafe.hold(?)')->execute([$lease]);
     }
     $test->reach('written');
     $db->prepare('SELECT retrysafe.complete(?, ?, 201)')->execute([$lease, $answer]);

@@ -84,6 +84,8 @@ class Service(BaseHTTPRequestHandler):
             charge = helper(db, cursor, order, amount)
             if HOW in ("apart", "helper commits", "answers 500", "forgets complete"):
                 db.commit()
+            if APART:
+                cursor.execute("SELECT retrysafe.hold(%s)", (lease,))
             if HOW.startswith("helper"):
                 raise driver.Error("out of stock")
             test.reach("written")

@@ -48,6 +48,7 @@ def charge(db, lease, order, test)
   test.reach("begun")
   id = db.exec_params("INSERT INTO charges (order_id, amount) VALUES ($1, $2) RETURNING id", [order, amount])[0]["id"]
   db.exec("COMMIT; BEGIN") if APART
+  db.exec_params("SELECT retrysafe.hold($1)", [lease]) if APART
   test.reach("written")
   answer = { charge: id.to_i, order: order }.to_json
   db.exec_params("SELECT retrysafe.complete($1, $2, 201)", [lease, answer])

@@ -130,6 +130,9 @@ func (s *service) charge(ctx context.Context, lease string) (answer string, err 
 		if tx, err = s.db.Begin(ctx); err != nil {
 			return "", err
 		}
+		if _, err := tx.Exec(ctx, "SELECT retrysafe.hold($1)", lease); err != nil {
+			return "", err
+		}
 	}
 	s.test.reach("written")
 	answer = fmt.Sprintf(`{"charge": %d, "order": %q}`, charge, s.order)
