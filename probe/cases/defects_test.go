@@ -272,7 +272,7 @@ func (p *page) differs(t *testing.T, d defect, report *probe.Report) string {
 	if updates() {
 		p.lines[at] = "| " + strings.Join(want, " | ") + " |"
 	} else if !slices.Equal(found, want) {
-		return fmt.Sprintf("row %s of %s:\n%q\nThe cases say:\n%q\ngo test ./probe -run TestDefects -update writes "+
+		return fmt.Sprintf("row %s of %s:\n%q\nThe cases say:\n%q\ngo test ./probe/cases -run TestDefects -update writes "+
 			"it anew", d.row, defectsPage, found, want)
 	}
 	return ""
