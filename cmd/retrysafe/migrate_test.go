@@ -186,6 +186,13 @@ func TestMigrateForAServiceOfMySQL(t *testing.T) {
 		if strings.Contains(grants, "SELECT") || strings.Contains(grants, "INSERT") {
 			t.Errorf("migrate %s grants a service tables: %s", how, grants)
 		}
+		clitest.Want(t, "warnings", got.Stderr, "")
+		got = clitest.Run(t, "migrate", "status", "--store="+url)
+		clitest.Want(t, "exit code of status: "+got.Stderr, got.Code, cli.ExitOK)
+		server.SQL(t, "GRANT ALL ON "+config.DBName+".* TO "+service)
+		got = clitest.Run(t, "migrate", "up", "--store="+url)
+		clitest.Want(t, "exit code: "+got.Stderr, got.Code, cli.ExitOK)
+		clitest.WantText(t, "warnings after GRANT ALL", got.Stderr, service, "can read the answers and leases of all services")
 	}
 }
 

@@ -34,7 +34,8 @@ type MigrateOptions struct {
 type Migration struct {
 	Version int
 	Name    string
-	// SQL is for the program mysql or mariadb: the statements end with //, after a line DELIMITER //.
+	// SQL is for the program mysql or mariadb: the statements end with //, after a line DELIMITER //. The last one records
+	// the version.
 	SQL string
 	// Oldest is the schema version that a program must know at least to work with a schema of this Version. Such
 	// programs need not be stopped while it is applied, and a deployment can go back to them.
@@ -73,14 +74,22 @@ func Migrations(database string) ([]Migration, error) {
 		if m.Oldest, err = strconv.Atoi(mark[1]); err != nil {
 			return nil, err
 		}
+		if i == 0 {
+			m.SQL = strings.Replace(m.SQL, delimiter, delimiter+inDatabase(sqlFile("prepare"), database)+"\n//\n\n", 1)
+		}
+		m.SQL += inDatabase(fmt.Sprintf("\nINSERT INTO {{migrations}} (version, name, oldest) VALUES (%d, '%s', %d)\n//\n",
+			m.Version, m.Name, m.Oldest), database)
 		all = append(all, m)
 	}
 	return all, nil
 }
 
+// delimiter is the line of a migration after which its statements begin.
+const delimiter = "DELIMITER //\n"
+
 // statements are the parts of a migration that are executed one by one.
 func (m Migration) statements() (parts []string) {
-	_, text, _ := strings.Cut(m.SQL, "DELIMITER //\n")
+	_, text, _ := strings.Cut(m.SQL, delimiter)
 	for _, part := range strings.Split(text, "\n//\n") {
 		if part = strings.TrimSpace(part); part != "" {
 			parts = append(parts, part)
@@ -145,16 +154,9 @@ func migrate(ctx context.Context, conn *conn, database string, all []Migration) 
 	if v.applied > len(all) && !v.fits(len(all)) {
 		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, v.applied, len(all))
 	}
-	if v.applied == 0 {
-		if err := runAll(ctx, conn, []string{inDatabase(sqlFile("prepare"), database)}); err != nil {
-			return nil, err
-		}
-	}
 	all = all[min(v.applied, len(all)):]
 	for _, m := range all {
-		mark := fmt.Sprintf("INSERT INTO {{migrations}} (version, name, oldest) VALUES (%d, '%s', %d)",
-			m.Version, m.Name, m.Oldest)
-		if err := runAll(ctx, conn, append(m.statements(), inDatabase(mark, database))); err != nil {
+		if err := runAll(ctx, conn, m.statements()); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}

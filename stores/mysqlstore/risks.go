@@ -30,7 +30,7 @@ func (s *Store) Risks(ctx context.Context) (risks []retrysafe.Risk, err error) {
 		if err != nil {
 			return err
 		}
-		wide, err := s.wideRights(ctx, c)
+		wide, err := wideRights(ctx, c, s.options.Database)
 		for _, account := range wide {
 			risks = append(risks, retrysafe.Risk{
 				Setting: "rights of " + account + " to the tables",
@@ -123,22 +123,31 @@ func (v variables) risks() (risks []retrysafe.Risk) {
 func (s *Store) engines(ctx context.Context, c *conn) (others string, err error) {
 	text := "SELECT CONCAT(table_name, ' (', engine, ')') FROM information_schema.tables " +
 		"WHERE table_schema = {{database_text}} AND table_name IN ({{tables_text}}) AND engine <> 'InnoDB'"
-	names, err := s.names(ctx, c, text)
+	names, err := namesIn(ctx, c, text, s.options.Database)
 	return strings.Join(names, ", "), err
 }
 
-// wideRights lists the accounts of services that can read the tables. It lists none if the Store's own account may not
-// read who has which rights.
-func (s *Store) wideRights(ctx context.Context, c *conn) (accounts []string, err error) {
-	accounts, err = s.names(ctx, c, sqlFile("wide_rights"))
+// WideRights returns the accounts that have been given ServiceGrants and can read the tables nevertheless, and so the
+// answers and leases of all services: by other grants, such as GRANT ALL ON shop.*. It returns none if the account of db
+// may not read the server's tables of accounts. An empty database is the selected one.
+func WideRights(ctx context.Context, db *sql.DB, database string) (accounts []string, err error) {
+	if database, err = checkDatabase(ctx, db, database); err != nil {
+		return nil, err
+	}
+	return wideRights(ctx, db, database)
+}
+
+func wideRights(ctx context.Context, q runner, database string) (accounts []string, err error) {
+	accounts, err = namesIn(ctx, q, sqlFile("wide_rights"), database)
 	if n := errorNumber(err); n == tableDenied || n == columnDenied {
 		return nil, nil
 	}
 	return accounts, err
 }
 
-func (s *Store) names(ctx context.Context, c *conn, text string) (names []string, err error) {
-	selected, err := c.QueryContext(ctx, inDatabase(text, s.options.Database))
+// namesIn reads the only column of a query.
+func namesIn(ctx context.Context, q runner, text, database string) (names []string, err error) {
+	selected, err := q.QueryContext(ctx, inDatabase(text, database))
 	err = readRows(selected, err, func(row *sql.Rows) error {
 		var name string
 		err := row.Scan(&name)

@@ -100,6 +100,24 @@ func (m *MySQL) Migrate(ctx context.Context, roles Roles) (applied []string, err
 	return applied, err
 }
 
+// Warnings says which services can do more than Migrate has granted them.
+func (m *MySQL) Warnings(ctx context.Context) (lines []string, err error) {
+	db, err := m.Connect()
+	if err != nil {
+		return nil, err
+	}
+	defer db.Close()
+	wide, err := mysqlstore.WideRights(ctx, db, "")
+	for _, account := range wide {
+		lines = append(lines, account+" can read the answers and leases of all services by another grant; take that back, "+
+			"or give Retrysafe a database of its own on this server")
+	}
+	if err != nil {
+		err = m.Explain(err)
+	}
+	return lines, err
+}
+
 // Version implements Schema.
 func (m *MySQL) Version(ctx context.Context) (applied, newest int, err error) {
 	db, err := m.Connect()
