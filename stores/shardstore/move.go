@@ -181,6 +181,7 @@ func (s *Store) acquired(
 	}
 	s.leases.keep(first.Lease, second.Lease, p.Lease)
 	first.Record, first.Record.Fence = known, first.Lease.Fence
+	first.Doubted = first.Doubted || second.Doubted
 	return first.Claim, nil
 }
 

@@ -53,6 +53,20 @@ func TestAProxyWaitsForItsStore(t *testing.T) {
 	}
 }
 
+// A proxy on a server that can lose keys says so when it starts. Seen to fail with logRisks not called, and with the
+// settings of appendonly not read by redisstore.
+func TestAProxyWarnsOfAStoreThatCanLoseKeys(t *testing.T) {
+	t.Parallel()
+	redis := servers.StartRedis(t, servers.RedisOptions{Settings: map[string]string{"appendonly": "no"}})
+	p := clitest.Launch(t, "--upstream=http://127.0.0.1:1", "--store="+redis.URL())
+	warning := p.Line("the store can lose keys")
+	clitest.Want(t, "setting", warning["setting"], any("appendonly no"))
+	clitest.Want(t, "level", warning["level"], any("WARN"))
+	p.Line("listening")
+	p.Signal(syscall.SIGTERM)
+	clitest.Want(t, "exit code", p.Exit(), cli.ExitOK)
+}
+
 // What waiting does not cure ends the proxy at once, with what to do.
 func TestAStoreThatRefusesEndsTheProxy(t *testing.T) {
 	t.Parallel()

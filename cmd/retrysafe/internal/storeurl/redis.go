@@ -42,6 +42,7 @@ func parseRedis(text string) (Ref, error) {
 	if r.options.AllowEviction, err = u.takeSwitch("allow_eviction"); err != nil {
 		return Ref{}, err
 	}
+	user, password := u.take("sentinel_user", ""), u.take("sentinel_password", "")
 	if err := u.refuseOthers("addr", "master_set", "db", "dial_timeout", "write_timeout", "skip_verify", "client_name"); err != nil {
 		return Ref{}, err
 	}
@@ -51,6 +52,7 @@ func parseRedis(text string) (Ref, error) {
 	r.client.ClientName = cmp.Or(r.client.ClientName, "retrysafe")
 	r.client.Dialer.Timeout = cmp.Or(r.client.Dialer.Timeout, connectTimeout)
 	r.client.DisableCache = true
+	r.client.Sentinel.Username, r.client.Sentinel.Password = user, password
 	// A client that misses the one notification of a failover, or of slots that moved, finds out by itself.
 	r.client.Sentinel.TopologyRefreshInterval = refreshInterval
 	r.client.ClusterOption.ShardsRefreshInterval = refreshInterval

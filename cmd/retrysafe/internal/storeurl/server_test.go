@@ -1,11 +1,14 @@
 package storeurl
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // Seen to fail with each parameter left to the client, with a + read as a space, and with a space written as one.
@@ -92,5 +95,31 @@ func TestServerURLsThatAreRefused(t *testing.T) {
 			continue
 		}
 		clitest.WantText(t, url, err.Error(), says)
+	}
+}
+
+// Sentinels that ask for a password of their own get it, and it is not printed. Seen to fail with the parameters not
+// handed to the client, and with the name that is printed taken from the URL as it is.
+func TestSentinelPassword(t *testing.T) {
+	t.Parallel()
+	group := servers.StartRedisSentinel(t, servers.RedisSentinelOptions{Replicas: 1})
+	for _, s := range group.Sentinels {
+		s.Command(t, "ACL", "SETUSER", "app", "on", ">s3cret", "&*", "+@all")
+	}
+	url := func(password string) string {
+		addresses := group.SentinelAddresses()
+		return "redis://" + addresses[0] + "?addr=" + addresses[1] + "&master_set=" + group.MasterSet() +
+			"&sentinel_user=app&sentinel_password=" + password
+	}
+	for password, works := range map[string]bool{"s3cret": true, "s3cret-not": false} {
+		ref, err := Parse(url(password))
+		clitest.Must(t, err)
+		_, closeStore, err := ref.Open(t.Context())
+		if (err == nil) != works || strings.Contains(fmt.Sprint(ref.Name, err), "s3cret") {
+			t.Errorf("Open %s: %v, want it to work: %v", ref.Name, err, works)
+		}
+		if err == nil {
+			clitest.Must(t, closeStore())
+		}
 	}
 }
