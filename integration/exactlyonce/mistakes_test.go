@@ -3,7 +3,9 @@
 package exactlyonce
 
 import (
+	"net/http"
 	"testing"
+	"time"
 )
 
 // mistakes are what services do wrong, as the variable COMPLETE names it: a helper commits, and the work fails later; the
@@ -34,20 +36,21 @@ func TestMistakesChargeNothingTwice(t *testing.T) {
 		o := s.begin(v, "", "")
 		var charged int
 		var answers []answer
-		for range 3 {
+		for late := time.Now().Add(patience); len(answers) < 3; {
 			a, _, err := attempt(t.Context(), o.order, attemptTimeout, v.proxies[0].address())
-			if err != nil {
-				t.Errorf("%s: %v", v.name, err)
+			if err == nil && a.code != http.StatusServiceUnavailable { // on a busy machine, a process may start too late
+				answers = append(answers, a)
+			} else if time.Now().After(late) {
+				t.Fatalf("%s: %v %v", v.name, a, err)
 			}
-			answers = append(answers, a)
 		}
 		err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM charges WHERE order_id = $1", o.order).Scan(&charged)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, a := range answers {
-			done := charged == 1 && a == answers[0] && a.code == 201
-			refused := charged == 0 && a.code == 500
+			done := charged == 1 && a == answers[0] && a.code == http.StatusCreated
+			refused := charged == 0 && a.code == http.StatusInternalServerError
 			if !done && !refused {
 				t.Errorf("%s: %d charges, and the answers are %v", v.name, charged, answers)
 				break

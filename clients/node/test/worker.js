@@ -3,7 +3,7 @@
 // answer. MODE apart is the control: the work commits before its key is completed.
 
 const { Pool } = require('pg')
-const { once, claim, complete, LeaseLost } = require('retrysafe')
+const { once, claim, hold, complete, LeaseLost } = require('retrysafe')
 const { url } = require('./kit')
 
 const [mode, first, count] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])]
@@ -21,9 +21,15 @@ async function apart (o) {
   await insert(pool, o.key)
   die(0.5)
   const tx = await pool.connect()
-  await tx.query('BEGIN')
-  await complete(tx, held.lease, 'done')
-  await tx.query('COMMIT')
+  try {
+    await tx.query('BEGIN')
+    await hold(tx, held.lease)
+    await complete(tx, held.lease, 'done')
+    await tx.query('COMMIT')
+  } catch (e) {
+    tx.release(e)
+    throw e
+  }
   tx.release()
 }
 
