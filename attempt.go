@@ -38,12 +38,15 @@ type Attempt struct {
 	capture   func() (Result, error)
 	inTx      *txSteps // the transaction that is open or was committed; see AttemptControl.BeginTx
 	saved     *Result  // by AttemptControl.CompleteIn
-	inDoubt   bool     // see AttemptControl.InDoubt
-	firstBeat firstBeat
-	timer     *time.Timer // of later heartbeats
-	state     attemptState
-	givenUp   bool
-	taken     bool // LeaseTaken was told
+	open      *OpenTx  // see AttemptControl.CompleteOpen
+	// rolledBack: the last transaction of CompleteOpen was not committed.
+	rolledBack bool
+	inDoubt    bool // see AttemptControl.InDoubt
+	firstBeat  firstBeat
+	timer      *time.Timer // of later heartbeats
+	state      attemptState
+	givenUp    bool
+	taken      bool // LeaseTaken was told
 
 	saveFailed bool // a call to save the end has failed
 }

@@ -25,11 +25,16 @@ func (a *Attempt) do(work Work) (Outcome, error) {
 
 // conclude saves how the work ended.
 func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
+	settled := a.settle()
 	saved, inDoubt := a.workEnded()
 	defer a.context.End(nil)
-	if saved != nil {
+	switch {
+	case !settled:
+		return a.concludeOpen(r, err)
+	case saved != nil:
 		return a.concluded(*saved)
 	}
+	err = a.unlessLost(r, err)
 	if err == nil {
 		return a.complete(r, nil)
 	}

@@ -32,8 +32,10 @@ func (c AttemptControl) Capture(f func() (Result, error)) {
 	c.a.capture = f
 }
 
-// Completed reports whether the work has completed the attempt inside a transaction of its own, by CompleteIn.
+// Completed reports whether the work has completed the attempt inside a transaction of its own, by CompleteIn or by
+// CompleteOpen. After CompleteOpen it asks the store, and reports false if that does not know.
 func (c AttemptControl) Completed() bool {
+	c.a.settle()
 	c.a.mu.Lock()
 	defer c.a.mu.Unlock()
 	return c.a.saved != nil
@@ -53,15 +55,16 @@ func (c AttemptControl) BeginTx(ctx context.Context) (inside context.Context, st
 		return nil, nil, Unknown(fmt.Errorf("retrysafe: a transaction that completes the attempt, inside of step %q: "+
 			"no step can be saved after it: call InTx outside of the step, or the step inside InTx", name))
 	}
+	a.settle()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.saved != nil:
 		return nil, nil, fmt.Errorf("retrysafe: a second transaction in one attempt, which the first has completed: "+
-			"write everything in one InTx: %w", ErrLeaseLost)
+			"write everything in one, and call InTx or CompleteTx once: %w", ErrLeaseLost)
 	case a.inTx != nil, a.inDoubt:
 		return nil, nil, Unknown(errors.New("retrysafe: a second transaction in one attempt, while the first is open or " +
-			"may have been committed: write everything in one InTx, with the transaction that its function is given"))
+			"may have been committed: write everything in one, and call InTx or CompleteTx once"))
 	}
 	a.inTx = &txSteps{of: a}
 	return context.WithValue(ctx, txStepsKey{}, a.inTx), a.inTx.all, nil
@@ -77,24 +80,12 @@ func (c AttemptControl) BeginTx(ctx context.Context) (inside context.Context, st
 // If s is another store than the Guard's, which has no such attempt, an ErrLeaseLost of save says so.
 func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) error) error {
 	a := c.a
-	r, err := c.captured()
-	if err != nil {
-		a.endTx()
-		return err
-	}
-	r = a.guard.fit(r, a.guard.policy.MaxResult)
-	err = r.saveBy(func(r Result) error { return save(a.lease, r, a.guard.policy.Retention) })
+	r, err := c.complete(s, save)
 	if err != nil {
 		if class, _ := markOf(err); class == ClassUnknown {
 			c.InDoubt()
 		} else {
 			a.endTx()
-		}
-		if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s, a.lease.Key) {
-			return fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
-				"make the Guard with the store whose transaction completes the attempt, or, if the Guard's has shards, begin "+
-				"the transaction in the one that has the key: its method StoreOf returns it (or, if that store is inside of "+
-				"the Guard's, another attempt has taken over): %w", s, a.guard.store, err)
 		}
 		return err
 	}
@@ -103,6 +94,24 @@ func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) 
 	a.mu.Unlock()
 	a.finish()
 	return nil
+}
+
+// complete lets save write the result that the work has given so far, and returns it.
+func (c AttemptControl) complete(s Store, save func(Lease, Result, Retention) error) (Result, error) {
+	a := c.a
+	r, err := c.captured()
+	if err != nil {
+		return r, err
+	}
+	r = a.guard.fit(r, a.guard.policy.MaxResult)
+	err = r.saveBy(func(r Result) error { return save(a.lease, r, a.guard.policy.Retention) })
+	if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s, a.lease.Key) {
+		err = fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
+			"make the Guard with the store whose transaction completes the attempt, or, if the Guard's has shards, begin "+
+			"the transaction in the one that has the key: its method StoreOf returns it (or, if that store is inside of "+
+			"the Guard's, another attempt has taken over): %w", s, a.guard.store, err)
+	}
+	return r, err
 }
 
 // RolledBack says that a transaction which was to complete the attempt has been rolled back before CompleteIn. What the

@@ -41,7 +41,7 @@ func (a *Attempt) beat() {
 		a.takeBack()
 	case err == nil:
 		a.plan(a.guard.beatEvery() - time.Since(asked))
-	case errors.Is(err, ErrLeaseLost) && a.isElsewhere():
+	case errors.Is(err, ErrLeaseLost) && (a.isElsewhere() || a.openTx() != nil):
 		a.loseUnlessCompleted()
 	case errors.Is(err, ErrLeaseLost):
 		a.lose()

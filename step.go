@@ -153,16 +153,18 @@ func (a *Attempt) step(name string) ([]byte, bool) {
 // transaction kept, which may follow one that was rolled back; and if the step's result could not be saved together
 // with what the step does.
 func (a *Attempt) noteStep(name string, kept *txSteps) error {
+	a.settle()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, again := a.called[name]
 	switch {
 	case a.saved != nil:
 		return fmt.Errorf("retrysafe: step %q after the transaction that has completed the attempt: "+
-			"call it before InTx or inside: %w", name, ErrLeaseLost)
+			"call it before InTx or inside, and before CompleteTx: %w", name, ErrLeaseLost)
 	case kept != a.inTx:
 		return Unknown(fmt.Errorf("retrysafe: step %q does not belong to the transaction of the attempt: "+
-			"inside InTx, and nowhere else, call steps with the context that its function is given", name))
+			"inside InTx, and nowhere else, call steps with the context that its function is given, and none after "+
+			"CompleteTx", name))
 	case again && (before == nil || before == kept):
 		return Unknown(fmt.Errorf("retrysafe: a second step %q in one attempt: give each step a name of its own", name))
 	}

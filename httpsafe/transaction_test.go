@@ -354,3 +354,55 @@ func TestSavingGoesOnFromOwnMemory(t *testing.T) {
 	later.store = k.store
 	later.post("slow").wantBody("slow").wantState("replayed; exp=@EXP")
 }
+
+// A handler that commits its own transaction after CompleteTx: the response written before CompleteTx is the answer if
+// the transaction is committed, and is forgotten if it is not. Seen to fail with Completed not asking for the record:
+// what was written after the commit was discarded without an error.
+func TestResponseOfATransactionThatTheHandlerCommits(t *testing.T) {
+	for _, c := range []struct {
+		commit bool
+		after  string // what the handler answers then
+		want   int
+		state  string
+	}{
+		{commit: true, want: 201, state: "executed; exp=@EXP"},
+		{commit: true, after: "afterthought", want: 201, state: "executed; exp=@EXP"},
+		{after: "conflict", want: 409, state: "executed; exp=@EXP"},
+		{want: 500, state: "unknown"},
+	} {
+		k := newKit(t)
+		k.options.Ambiguous = retrysafe.AmbiguousUnknown
+		k.handler = func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusCreated)
+			io.WriteString(w, "paid")
+			commit := func() error { return errRollback }
+			a, _ := retrysafe.AttemptFrom(r.Context())
+			if err := a.Control().CompleteOpen(r.Context(), k.store, retrysafe.OpenTx{
+				Save: func(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+					commit = func() error { return k.store.Store.Complete(context.Background(), l, r, keep) }
+					return nil
+				},
+			}); err != nil {
+				t.Error(err)
+			}
+			if c.commit {
+				if err := commit(); err != nil {
+					t.Error(err)
+				}
+			}
+			if c.after != "" {
+				w.WriteHeader(http.StatusConflict)
+				if _, err := io.WriteString(w, c.after); (err != nil) != c.commit {
+					t.Errorf("write after the end of the transaction: %v", err)
+				}
+			}
+		}
+		first := k.post("k").want(c.want).wantState(c.state)
+		if c.state == "unknown" {
+			k.post("k").want(500).wantState("unknown")
+			continue
+		}
+		k.post("k").wantReplayOf(first)
+		k.wantRuns(1)
+	}
+}

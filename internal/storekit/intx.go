@@ -91,3 +91,32 @@ func intact(tx Tx) error {
 	}
 	return err
 }
+
+// ErrNoTx is the error of OpenTx.Save if the work has ended the transaction before.
+var ErrNoTx = errors.New("the transaction had ended before CompleteTx: nothing was completed, and what was written " +
+	"may have been committed; call CompleteTx before Commit, and no statement that commits")
+
+// CompleteTx writes the completion of the attempt that ctx belongs to into tx, as every store's CompleteTx promises. If
+// it returns an error other than ErrNoAttempt, it has called rollback, so that what was written cannot be committed.
+// tx.Save returns ErrLeaseLost if it has changed no row, also if this lease has completed before, and ErrNoTx if there
+// is no transaction.
+func CompleteTx(ctx context.Context, s retrysafe.Store, tx retrysafe.OpenTx, rollback func()) error {
+	a, ok := retrysafe.AttemptFrom(ctx)
+	if !ok {
+		return retrysafe.ErrNoAttempt
+	}
+	control := a.Control()
+	err := ctx.Err() // a transaction that was begun with it is rolled back
+	if err == nil {
+		err = control.CompleteOpen(ctx, s, tx)
+	}
+	if err == nil {
+		return nil
+	}
+	rollback()
+	if errors.Is(err, ErrNoTx) {
+		control.InDoubt()
+		err = retrysafe.Unknown(err)
+	}
+	return fmt.Errorf("complete %s: %w", a.Key(), err)
+}

@@ -11,12 +11,13 @@ import (
 func TestInTxContract(t *testing.T) {
 	t.Parallel()
 	db := openAt(t, shared.Get(t).Database(t), Options{}).db
-	storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
+	h := storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
 		s := openOn(t, db, Options{})
 		empty(t, s)
 		execute(t, s, "DROP TABLE IF EXISTS storetest_rows")
 		execute(t, s, "CREATE TABLE storetest_rows (id text) ENGINE = InnoDB")
 		return storetest.TxStore{
+			Begin: func(ctx context.Context) (storetest.UserTx, error) { return storetest.BeginSQL(ctx, db, s.CompleteTx) },
 			Store: s, TooLarge: s.packet,
 			InTx: func(ctx context.Context, f func(context.Context, func(string) error) error) error {
 				return s.InTx(ctx, db, func(ctx context.Context, tx *sql.Tx) error {
@@ -25,5 +26,7 @@ func TestInTxContract(t *testing.T) {
 			},
 			Rows: func(t *testing.T) int { return value[int](t, s, "SELECT count(*) FROM storetest_rows") },
 		}
-	}})
+	}}
+	storetest.RunInTx(t, h)
+	storetest.RunCompleteTx(t, h)
 }

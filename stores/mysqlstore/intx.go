@@ -90,6 +90,20 @@ func (t *sharedTx) Complete(
 ) error {
 	ctx, cancel := context.WithTimeout(t.end, endTime)
 	defer cancel()
+	if err := t.write(ctx, l, steps, res, keep); err != nil {
+		return err
+	}
+	if err := t.commit(&l); err != nil {
+		return err
+	}
+	t.store.watches.Wake(l.Key.Digest())
+	return nil
+}
+
+// write saves the steps and the result.
+func (t *sharedTx) write(
+	ctx context.Context, l retrysafe.Lease, steps []retrysafe.StepResult, res retrysafe.Result, keep retrysafe.Retention,
+) error {
 	if err := t.store.fits(2 * (len(res.Meta) + len(res.Body))); err != nil { // before anything is written
 		return err
 	}
@@ -111,10 +125,6 @@ func (t *sharedTx) Complete(
 		}
 		return explain(err)
 	}
-	if err := t.commit(&l); err != nil {
-		return err
-	}
-	t.store.watches.Wake(digest)
 	return nil
 }
 

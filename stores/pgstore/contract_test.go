@@ -52,19 +52,45 @@ func TestInTxContract(t *testing.T) {
 			t.Parallel()
 			w := newWire(t, shared.Get(t).Database(t))
 			pool := openAt(t, w.url, Options{}).pool
-			storetest.RunInTx(t, storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
+			h := storetest.TxHarness{Open: func(t *testing.T) storetest.TxStore {
 				b := newBusiness(t, openOn(t, pool, Options{Timeout: time.Second}), withSQL)
 				empty(t, b.Store)
 				execute(t, b.Store, "DROP TABLE IF EXISTS storetest_rows")
 				execute(t, b.Store, "CREATE TABLE storetest_rows (id text)")
 				return storetest.TxStore{
-					Store: b.Store, InTx: b.plainInTx, LoseEnd: w.loseEnd, TooLarge: storekit.MaxContent + 1,
+					Store: b.Store, InTx: b.plainInTx, Begin: b.begin, LoseEnd: w.loseEnd, TooLarge: storekit.MaxContent + 1,
 					Rows: func(t *testing.T) int { return value[int](t, b.Store, "SELECT count(*) FROM storetest_rows") },
 				}
-			}})
+			}}
+			storetest.RunInTx(t, h)
+			storetest.RunCompleteTx(t, h)
 		})
 	}
 }
+
+// begin begins a transaction as a user does.
+func (b business) begin(ctx context.Context) (storetest.UserTx, error) {
+	if b.db != nil {
+		return storetest.BeginSQL(ctx, b.db, b.CompleteSQLTx)
+	}
+	tx, err := b.pool.Begin(ctx)
+	return userPgxTx{tx, b.Store}, err
+}
+
+// userPgxTx implements storetest.UserTx.
+type userPgxTx struct {
+	tx    pgx.Tx
+	store *Store
+}
+
+func (t userPgxTx) Exec(text string) error {
+	_, err := t.tx.Exec(context.Background(), text)
+	return err
+}
+
+func (t userPgxTx) Complete(ctx context.Context) error { return t.store.CompleteTx(ctx, t.tx) }
+func (t userPgxTx) Commit() error                      { return t.tx.Commit(context.Background()) }
+func (t userPgxTx) Rollback() error                    { return t.tx.Rollback(context.Background()) }
 
 // plainInTx is InTx, or InSQLTx, for a function that knows no driver.
 func (b business) plainInTx(ctx context.Context, f func(context.Context, func(string) error) error) error {

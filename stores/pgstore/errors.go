@@ -29,6 +29,7 @@ const (
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
 	failedTransaction    = "25P02" // a statement of it has failed
+	noTransaction        = "25P01"
 	undefinedTable       = "42P01"
 	invalidSchemaName    = "3F000"
 	insufficientRights   = "42501"

@@ -124,21 +124,26 @@ func (t *sharedTx) Complete(
 ) error {
 	ctx, cancel := context.WithTimeout(t.end, endTime)
 	defer cancel()
+	c := newCompletion(l, r, keep)
+	if err := t.write(ctx, c, steps...); err != nil {
+		return err
+	}
+	return t.commitWith(ctx, c)
+}
+
+// write saves steps, and then the result.
+func (t *sharedTx) write(ctx context.Context, c *change, steps ...retrysafe.StepResult) error {
 	if !t.store.grown.Load() {
 		if _, err := t.exec(ctx, t.store.sql.plannerSettings, nil); err != nil {
 			return explain(err)
 		}
 	}
 	for _, step := range steps {
-		if err := t.change(ctx, newCheckpoint(l, step)); err != nil {
+		if err := t.change(ctx, newCheckpoint(c.lease, step)); err != nil {
 			return err
 		}
 	}
-	c := newCompletion(l, r, keep)
-	if err := t.change(ctx, c); err != nil {
-		return err
-	}
-	return t.commitWith(ctx, c)
+	return t.change(ctx, c)
 }
 
 // change runs the statement of a change as a part of the transaction.

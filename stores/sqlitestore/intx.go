@@ -130,23 +130,37 @@ func (t *sharedTx) Complete(
 		return err
 	}
 	defer t.Rollback()
-	s := t.store
-	c, now := newCompletion(l, r, keep), s.clock.now()
-	for _, step := range steps {
-		if err := c.saveStep(t.run, now, step); err != nil {
-			return s.explainChange(err)
-		}
-	}
-	id, err := c.save(t.run, now)
+	s, c := t.store, newCompletion(l, r, keep)
+	due, err := s.writeIn(t.run, c, steps)
 	if err != nil {
-		return s.explainChange(err)
+		return err
 	}
 	err = t.commit(func() (bool, error) { return s.completed(context.Background(), c.change) })
 	if err == nil {
-		s.watches.Wake(c.digest)
-		s.sweeper.saved([]deadline{{id, now + c.keep.Audit}})
+		s.committed(c.digest, due)
 	}
 	return err
+}
+
+// writeIn saves the steps and the result in a transaction, and returns when the record is due.
+func (s *Store) writeIn(run runner, c *completion, steps []retrysafe.StepResult) (deadline, error) {
+	now := s.clock.now()
+	for _, step := range steps {
+		if err := c.saveStep(run, now, step); err != nil {
+			return deadline{}, s.explainChange(err)
+		}
+	}
+	id, err := c.save(run, now)
+	if err != nil {
+		return deadline{}, s.explainChange(err)
+	}
+	return deadline{id, now + c.keep.Audit}, nil
+}
+
+// committed is called once a transaction with a completion is on disk.
+func (s *Store) committed(d retrysafe.Digest, due deadline) {
+	s.watches.Wake(d)
+	s.sweeper.saved([]deadline{due})
 }
 
 // explainChange explains an error of SQLite, and leaves an answer as it is.

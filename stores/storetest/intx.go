@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -25,6 +26,8 @@ type TxStore struct {
 	// makes the store fail in whatever it asks after that, until heal is called. Nil: it cannot be made to, and the rule
 	// about that checks nothing.
 	LoseEnd func(t *testing.T, carriedOut bool) (heal func())
+	// Begin begins a transaction as a user's program does. Only RunCompleteTx calls it.
+	Begin func(ctx context.Context) (UserTx, error)
 	// TooLarge is a number of bytes that the store will never take as a result: see Harness.TooLarge.
 	TooLarge int
 	// Rows counts what is committed in the table storetest_rows, which has one column, of text, and is empty at first.
@@ -43,7 +46,12 @@ type txRule struct {
 // RunInTx checks each rule about a store's InTx in a subtest.
 func RunInTx(t *testing.T, h TxHarness) {
 	t.Helper()
-	for _, r := range txRules() {
+	runTx(t, h, txRules())
+}
+
+func runTx(t *testing.T, h TxHarness, rules []txRule) {
+	t.Helper()
+	for _, r := range rules {
 		t.Run(r.name, func(t *testing.T) {
 			defer func() {
 				if t.Failed() {
@@ -79,6 +87,18 @@ func writeThen(more inTx) inTx {
 }
 
 func write(_ context.Context, exec func(string) error) error { return exec(insertRow) }
+
+// takeOver makes another attempt take over the key of a.
+func (k *txKit) takeOver(ctx context.Context, a *retrysafe.Attempt) {
+	k.Helper()
+	p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Hour, TakeOver: true}
+	if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
+		k.Fatal(err)
+	}
+	if c, err := k.store.Claim(ctx, p); err != nil || c.Verdict != retrysafe.Acquired {
+		k.Fatalf("take over: got %v, %v", c.Verdict, err)
+	}
+}
 
 // writeInTx is work that writes one row in a transaction.
 func (k *txKit) writeInTx(ctx context.Context, _ *retrysafe.Attempt) error {

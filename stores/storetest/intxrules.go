@@ -195,13 +195,7 @@ func lateRules() []txRule {
 			"intx-lease-lost",
 			"if another attempt has the key, nothing of f remains and InTx returns ErrLeaseLost", func(k *txKit) {
 				_, _ = k.do("k", func(ctx context.Context, a *retrysafe.Attempt) error {
-					p := retrysafe.ClaimParams{Key: a.Key(), Owner: retrysafe.NewOwner(), Lease: time.Hour, TakeOver: true}
-					if err := k.store.Extend(ctx, a.Control().Lease(), 0); err != nil {
-						k.Fatal(err)
-					}
-					if c, err := k.store.Claim(ctx, p); err != nil || c.Verdict != retrysafe.Acquired {
-						k.Fatalf("take over: got %v, %v", c.Verdict, err)
-					}
+					k.takeOver(ctx, a)
 					err := k.store.InTx(ctx, write)
 					if !errors.Is(err, retrysafe.ErrLeaseLost) || strings.Contains(err.Error(), "another store") {
 						k.Errorf("InTx: got %v, want ErrLeaseLost", err)

@@ -9,8 +9,9 @@
 // and Purger run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
 // passes by Harness.Age. Run the suite with -race.
 //
-// RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes. A
-// store without it does not call it.
+// RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes, and
+// RunCompleteTx those for stores with CompleteTx, where the work ends the transaction. A store without them does not call
+// them.
 package storetest
 
 import (
