@@ -31,6 +31,11 @@ func TestInFlightOfAnotherLayerIsNoAnswer(t *testing.T) {
 		{"adyen", "Transient-Error", "true", `{"status":422,"errorCode":"704","errorType":"validation"}`, 422, false},
 		{"paypal", "X", "", `{"name":"RESOURCE_CONFLICT","details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`, 409, false},
 		{"aws", "X-Amzn-Errortype", "IdempotentRequestInProgressException:http://internal/", "{}", 400, false},
+		{
+			"the draft", "Content-Type", "application/problem+json", `{"type":"https://developer.example.com/idempotency",` +
+				`"title":"A request is outstanding for this Idempotency-Key","status":409}`, 409, false,
+		},
+		{"the draft, as JSON", "Retry-After", "1", `{"error":"A request is outstanding for this idempotency key."}`, 409, false},
 		{"repeatability", "Repeatability-Result", "rejected", `{}`, 409, false},
 		{"compressed", "Content-Encoding", "gzip", gzipped(problem), 409, false},
 		{"a conflict", "Content-Type", "application/json", `{"code":"insufficient_stock"}`, 409, true},

@@ -27,6 +27,10 @@ func (m *messages) collect(v any, depth int) {
 			switch name {
 			case "code", "type", "__type", "reason", "issue", "errorCode", "error_codes":
 				m.add(value)
+			case "title", "detail", "message", "error":
+				if text, ok := value.(string); ok && isOutstanding(text) {
+					m.add("request-in-flight")
+				}
 			case ConflictingID:
 				m.created = true
 			}
@@ -37,6 +41,13 @@ func (m *messages) collect(v any, depth int) {
 			m.collect(value, depth+1)
 		}
 	}
+}
+
+// isOutstanding reports whether a text is that of the IETF draft's own example for an attempt in flight, which services
+// copy.
+func isOutstanding(text string) bool {
+	const outstanding = "a request is outstanding for this idempotency"
+	return len(text) >= len(outstanding) && strings.EqualFold(text[:len(outstanding)], outstanding)
 }
 
 func (m *messages) add(value any) {

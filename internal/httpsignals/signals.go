@@ -69,6 +69,9 @@ func IsInFlight(r *http.Response, body []byte) bool {
 func (s *Response) readBody(r *http.Response, body []byte) {
 	v := decoded(body)
 	found := byBody(r, body, v, s.Set) | byLink(r)
+	if saysExecuted(r, v) { // a refusal of a retry, such as one beyond a quota
+		found &^= Nothing
+	}
 	if found&Unknown != 0 && s.Set&Unknown == 0 && (found|s.Set)&Retry != 0 {
 		found |= Resumes // a middleware's header field takes precedence over its body
 	}
@@ -175,6 +178,13 @@ func byProblem(v any) (s Set) {
 		s |= Nothing
 	}
 	return s
+}
+
+// saysExecuted reports whether a problem of ours says that the operation was or may have been executed, whatever its
+// code says of requests in general.
+func saysExecuted(r *http.Response, v any) bool {
+	o, _ := v.(map[string]any)
+	return isProblem(r) && (o["executed"] == "yes" || o["executed"] == "unknown")
 }
 
 // inMilliseconds returns the milliseconds of a problem of ours if they agree with Retry-After, which is rounded up to
