@@ -21,8 +21,8 @@
 // context inside a handler: it is that of the attempt, which a store's InTx and child keys need.
 //
 // Handlers that return messages to publish need Options.Publisher: the router would publish them after the key has
-// ended, and a crash in between would lose them, because the redelivery is a duplicate. An outbox saves them in the
-// transaction of the business write.
+// ended, and a crash in between would lose them, because the redelivery is a duplicate. For the same reason InTx is
+// refused in them. An outbox saves messages in the transaction of the business write.
 //
 // All of the package is in middleware.go.
 //

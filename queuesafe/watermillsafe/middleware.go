@@ -21,8 +21,8 @@ type Options struct {
 	// Publisher publishes the messages that handlers return, before the key ends, to the topic that the router would
 	// publish to. Their UUIDs are child keys of the attempt, so that a message which a second attempt publishes again
 	// has the same UUID. A copy of the received message loses its metadata Idempotency-Key; one that the handler has
-	// set is kept. Default: the middleware returns ErrPublishes for handlers that have a topic to publish to, and does
-	// not run them.
+	// set is kept. A store's InTx is refused in such handlers with ErrInTx: it would end the key first. Default: the
+	// middleware returns ErrPublishes for handlers that have a topic to publish to, and does not run them.
 	Publisher message.Publisher
 	// Delivery returns the number of this delivery of a message, counted from 1, or 0 if the subscriber does not count.
 	// Default: 0, with which queuesafe.Options.MaxDeliveries is not enforced.
@@ -32,6 +32,11 @@ type Options struct {
 // ErrPublishes is returned by the middleware for a handler that has a topic to publish to, if Options.Publisher is not
 // set.
 var ErrPublishes = errors.New("watermillsafe: a handler that publishes needs Options.Publisher")
+
+// ErrInTx is returned by a store's InTx, which then is rolled back, in a handler that has a topic to publish to: the key
+// would end with the transaction, and a failure or a crash before the messages are published would lose them.
+var ErrInTx = errors.New("watermillsafe: a handler that publishes cannot use InTx: save the messages in an outbox in " +
+	"the transaction, and make the handler one without a topic to publish to")
 
 // Error is returned by the middleware for a message that must not be acknowledged.
 type Error struct {
@@ -71,6 +76,9 @@ func (o Options) handle(c *queuesafe.Consumer, m *message.Message, next message.
 	}
 	d := c.Handle(ctx, o.messageOf(m), func(ctx context.Context, received queuesafe.Message) error {
 		m.SetContext(ctx)
+		if a, ok := retrysafe.AttemptFrom(ctx); ok && topic != "" {
+			a.Control().Capture(func() (retrysafe.Result, error) { return retrysafe.Result{}, ErrInTx })
+		}
 		produced, err := next(m)
 		if err != nil {
 			return err
