@@ -8,9 +8,11 @@ import (
 )
 
 // WithIntent returns a context whose request has the intent's key, which is the same whatever transport carries it. A
-// journal keeps the intent's text beside it. As with WithKey, it is the key of one request.
+// journal keeps the intent's text beside it. As with WithKey, it is the key of one request. A request for an intent
+// without Params is refused with an error that is retrysafe.ErrInvalidKey: all requests of that operation would share
+// one key, and the second charge would get the answer of the first.
 func WithIntent(ctx context.Context, i retrysafe.Intent) context.Context {
-	return withNamed(ctx, &named{key: i.Key(), intent: i.String(), derived: true})
+	return withNamed(ctx, &named{key: i.Key(), intent: i.String(), derived: true, broad: len(i.Params) == 0})
 }
 
 // WithKey returns a context whose request has this key: one that the caller has kept since before the first attempt.
@@ -56,6 +58,7 @@ type (
 type named struct {
 	key, intent, operation string
 	derived                bool               // the key is that of an intent
+	broad                  bool               // the intent has no Params
 	within                 *retrysafe.Attempt // that the context was made in; nil: none
 
 	mu    sync.Mutex

@@ -14,6 +14,9 @@ func (c *call) chooseKey() error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("client: the key of the request: %w", err)
+	case n.broad:
+		return fmt.Errorf("client: the intent %s has no Params, so that all its requests would share one key: add what "+
+			"distinguishes them, such as an order number: %w", n.intent, retrysafe.ErrInvalidKey)
 	case key != "" && n.key != "" && key != n.key:
 		return fmt.Errorf("client: the request has another key than its context: %w", retrysafe.ErrMismatch)
 	case key == "":

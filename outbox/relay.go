@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// RelayOptions are the options of a Relay. RelayOptions{} works.
+// RelayOptions are the options of a Relay. RelayOptions{} works. A negative duration counts as not set, except for
+// Retention.
 type RelayOptions struct {
 	// Batch is the maximum number of messages taken and sent together. Default 100.
 	Batch int
@@ -51,12 +52,18 @@ type Relay struct {
 // NewRelay returns a relay. It does nothing until Run is called.
 func NewRelay(box *Outbox, sink Sink, o RelayOptions) *Relay {
 	o.Batch, o.Workers = max(cmp.Or(o.Batch, 100), 1), max(o.Workers, 1)
-	o.Lease, o.Idle = cmp.Or(o.Lease, time.Minute), cmp.Or(o.Idle, 500*time.Millisecond)
-	o.FirstDelay, o.MaxDelay = cmp.Or(o.FirstDelay, time.Second), cmp.Or(o.MaxDelay, 10*time.Minute)
+	for d, standard := range map[*time.Duration]time.Duration{
+		&o.Lease: time.Minute, &o.Idle: 500 * time.Millisecond, &o.FirstDelay: time.Second, &o.MaxDelay: 10 * time.Minute,
+		&o.SweepEvery: time.Minute,
+	} {
+		if *d <= 0 { // a negative one would panic in a ticker
+			*d = standard
+		}
+	}
 	if o.MaxTries = cmp.Or(o.MaxTries, 20); o.MaxTries < 0 {
 		o.MaxTries = math.MaxInt
 	}
-	o.Retention, o.SweepEvery = cmp.Or(o.Retention, 24*time.Hour), cmp.Or(o.SweepEvery, time.Minute)
+	o.Retention = cmp.Or(o.Retention, 24*time.Hour)
 	return &Relay{box: box, sink: sink, o: o, wake: make(chan struct{}, o.Workers)}
 }
 

@@ -63,6 +63,17 @@ func TestNoLimitOfTries(t *testing.T) {
 	}
 }
 
+// Seen to fail with zero alone taken for not set: wait and sweep panicked.
+func TestNegativeDurationsAreNotSet(t *testing.T) {
+	r := NewRelay(nil, nil, RelayOptions{
+		Batch: -1, Workers: -1, Lease: -1, Idle: -1, FirstDelay: -1, MaxDelay: -1, SweepEvery: -1,
+	})
+	want := NewRelay(nil, nil, RelayOptions{Batch: 1})
+	if r.o != want.o {
+		t.Errorf("the options are %+v, want %+v", r.o, want.o)
+	}
+}
+
 func TestEventKindsHaveNames(t *testing.T) {
 	seen := map[string]bool{"unknown": true}
 	for k := MessageSent; k <= DatabaseFailed; k++ {

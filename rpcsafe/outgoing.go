@@ -79,6 +79,10 @@ func (x *exchangeOut) Journal(e *client.Entry) error {
 	if x.request == nil {
 		return errors.New("rpcsafe: the request is not a protobuf message and cannot be kept in a journal")
 	}
+	if _, err := methodNamed(e.Method); err != nil {
+		return fmt.Errorf("rpcsafe: Resume could not make the call from a journal, because the descriptor of %s is not "+
+			"linked into the program: %w", e.Method, err)
+	}
 	e.URL, e.Body, e.Header = x.call.Target, []byte(deterministic(x.request)), http.Header{}
 	if x.header != "" {
 		e.Header[x.c.o.KeyHeader] = []string{x.header}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -137,5 +140,27 @@ func TestBytesOfAnotherSchemaAreReplayed(t *testing.T) {
 	}
 	if got, err := proto.Marshal(reply.Message); err != nil || !bytes.Equal(got, stored) {
 		t.Errorf("%q became %q, %v", stored, got, err)
+	}
+}
+
+// A call that Resume could not make is refused before it is sent: nobody would ever learn its outcome. Seen to fail with
+// methodNamed left out of Journal.
+func TestAJournalRefusesCallsThatCannotBeResumed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal")
+	journal, err := filejournal.Open(path, filejournal.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer journal.Close()
+	c := NewClient(ClientOptions{Options: client.Options{Journal: journal}})
+	sent := 0
+	err = c.Call(t.Context(), Outgoing{
+		Method: "/elsewhere.v1.Unknown/Charge", Target: "dns:///bank", Request: &shoppb.Thing{},
+	}, func(context.Context, proto.Message, string) (Reply, error) {
+		sent++
+		return Reply{}, nil
+	})
+	if all, failed := journal.Entries(t.Context()); err == nil || sent != 0 || len(all) != 0 || failed != nil {
+		t.Errorf("%v, sent %d times, %v in the journal, %v", err, sent, all, failed)
 	}
 }

@@ -289,6 +289,19 @@ func TestOneKeyIsForOneRequest(t *testing.T) {
 	}
 }
 
+// Seen to fail with broad not looked at: the second charge got the answer of the first.
+func TestAnIntentWithoutParamsIsRefused(t *testing.T) {
+	base := &script{answers: []answerFunc{reply(201)}}
+	caller := http.Client{Transport: newTransport(t, httpclient.Options{Base: base})}
+	response, err := caller.Do(charge(client.WithIntent(t.Context(), retrysafe.Intent{Operation: "charge"})))
+	if err == nil {
+		response.Body.Close()
+	}
+	if !errors.Is(err, retrysafe.ErrInvalidKey) || len(base.sent) != 0 {
+		t.Errorf("%v, sent %d times", err, len(base.sent))
+	}
+}
+
 func TestIntentKeysAreDeterministic(t *testing.T) {
 	charge := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
 	if key := charge.Key(); !regexp.MustCompile("^" + uuid8 + "$").MatchString(key) {
