@@ -31,6 +31,8 @@ const (
 	failedTransaction    = "25P02" // a statement of it has failed
 	noTransaction        = "25P01"
 	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	undefinedFunction    = "42883"
 	invalidSchemaName    = "3F000"
 	insufficientRights   = "42501"
 	noSuchPrepared       = "26000"
@@ -66,7 +68,8 @@ func explain(err error) error {
 		return fmt.Errorf("%w; it is a standby, or default_transaction_read_only is on: name all hosts and "+
 			"target_session_attrs=read-write in the URL of the pool", err)
 	case insufficientRights:
-		return fmt.Errorf("%w; `retrysafe migrate print --role NAME` shows the grants that the role needs", err)
+		return fmt.Errorf("%w; `retrysafe migrate print --role NAME` shows the grants that the role of a proxy, or of a "+
+			"program in Go, needs; a service that calls the SQL functions has other ones (--service-role), and opens no store", err)
 	}
 	if isPreparedElsewhere(err) {
 		return fmt.Errorf("%w; pgx has prepared the statement on another connection of the server's: behind "+

@@ -176,6 +176,18 @@ func TestServiceLosesWhatItHadTooMuch(t *testing.T) {
 		t.Fatal("there are claims")
 	}
 	name := one[string](t, service, "SELECT current_user::text")
+	s := openOn(t, super, Options{Schema: "keys"})
+	risks := func() string {
+		t.Helper()
+		risks, err := s.Risks(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprint(risks)
+	}
+	if !strings.Contains(risks(), "rights of role "+role) {
+		t.Errorf("the risks do not name the service: %s", risks())
+	}
 	if _, err := Migrate(t.Context(), super, MigrateOptions{Schema: "keys", ServiceRole: name}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +201,9 @@ func TestServiceLosesWhatItHadTooMuch(t *testing.T) {
 	}
 	if n := one[int](t, super, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'keys.results'::regclass"); n < daysAhead {
 		t.Errorf("%d days, want %d", n, daysAhead)
+	}
+	if strings.Contains(risks(), "rights of role") {
+		t.Errorf("without wide rights: %s", risks())
 	}
 	if _, err := Migrate(t.Context(), super, MigrateOptions{Schema: "keys", ServiceRole: strings.Trim(owner, `"`)}); err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, all []Migration) ([]
 	all = all[min(v.applied, len(all)):]
 	for _, m := range all {
 		if err := run(ctx, tx, m.SQL); err != nil {
-			return nil, fmt.Errorf("%s: %w", m.Name, err)
+			return nil, fmt.Errorf("%s: %w", m.Name, explainMigration(err))
 		}
 		mark := inSchema("INSERT INTO {{schema}}.migrations (version, name, oldest) VALUES ($1, $2, $3)", schema)
 		if _, err := tx.Exec(ctx, mark, m.Version, m.Name, m.Oldest); err != nil {
@@ -135,7 +135,17 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, all []Migration) ([]
 		}
 	}
 	_, err = tx.Exec(ctx, newStatements(schema).addDays, daysAhead)
-	return all, explain(err)
+	return all, explainMigration(err)
+}
+
+// explainMigration is explain for statements that find the schema, and not what is to be in it.
+func explainMigration(err error) error {
+	switch sqlState(err) {
+	case undefinedTable, undefinedColumn, undefinedFunction:
+		return fmt.Errorf("%w; has an unreleased build made the schema? Its tables are others: drop the schema, with its "+
+			"keys, or use another one", err)
+	}
+	return explain(err)
 }
 
 // run executes several statements at once.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe/internal/testing/sqlfunctions"
 )
 
 // Seen to fail with the advisory lock taken out of prepare: CREATE SCHEMA collided; and with pgx.BeginFunc, where the
@@ -144,6 +146,29 @@ func TestScriptUpgrades(t *testing.T) {
 		if err := CheckSchema(t.Context(), pool, ""); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// Seen to fail with a blank added to 001_records.sql.
+func TestMigrationsStay(t *testing.T) {
+	sqlfunctions.Migrations(t, migrationFiles, "migrations/*.sql", map[string]string{
+		"migrations/001_records.sql":   "2daff4508fa42d9e",
+		"migrations/002_few_days.sql":  "ebf6424b7530ccad",
+		"migrations/003_functions.sql": "7e3bb4361abb1696",
+		"migrations/004_hold.sql":      "703b8e5ba26d5ab9",
+	})
+}
+
+// The schema of a build that was never released had other tables. Seen to fail with the hint taken out of migrate.
+func TestUnreleasedSchemaIsNamed(t *testing.T) {
+	t.Parallel()
+	pool := openPool(t, shared.Get(t).Database(t))
+	migrateTo(t, pool, 1)
+	if _, err := pool.Exec(t.Context(), "ALTER TABLE retrysafe.locks RENAME TO chores"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Migrate(t.Context(), pool, MigrateOptions{}); err == nil || !strings.Contains(err.Error(), "unreleased build") {
+		t.Errorf("Migrate = %v, want that it names an unreleased build", err)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/retrysafe/retrysafe"
 )
 
 // Risks returns the settings of the server, of the database and of the pool's connections with which an acknowledged
-// claim or completion can be lost. It implements retrysafe.RiskReporter, needs no rights, and changes nothing. It
+// claim or completion can be lost, and the roles of services that can read the tables. It implements retrysafe.RiskReporter, needs no rights, and changes nothing. It
 // cannot see settings that are changed later, nor a failover to a server that does not replicate from this one.
 func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 	var (
@@ -37,5 +39,19 @@ func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 		"If the server fails over to a standby that lacks some commits, their claims are lost.",
 		"Set synchronous_standby_names, and synchronous_commit to on or remote_apply, "+
 			"or treat keys claimed just before a failover as outcome unknown.")
+	rows, err := s.pool.Query(ctx, s.sql.wideRights)
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: read the rights of roles: %w", err)
+	}
+	wide, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: read the rights of roles: %w", err)
+	}
+	for _, role := range wide {
+		add(true, "rights of role "+role+" to the tables",
+			"The role calls the functions as a service does, and can read all answers and leases.",
+			"Run `retrysafe migrate up --service-role` with it, which takes its own rights back; "+
+				"what it has as a superuser or through another role, REVOKE yourself.")
+	}
 	return risks, nil
 }

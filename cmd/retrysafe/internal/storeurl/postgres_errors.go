@@ -28,8 +28,9 @@ func (p *Postgres) Explain(err error) error {
 	case errors.As(err, &connect):
 		return &reworded{fmt.Sprintf("store %s: cannot connect: %s", p.Name, p.connectProblem(err)), err}
 	case errors.As(err, &server) && server.Code == insufficientRights:
-		return fmt.Errorf("store %s: %w; or let the owner of the schema run: retrysafe migrate up --store URL --role %s",
-			p.Name, err, p.pool.ConnConfig.User)
+		return fmt.Errorf("store %s: %w. If %s is the role of a proxy, let the owner of the schema run: retrysafe migrate up "+
+			"--store URL --role %[3]s (it can read all answers then). If it is the role of a service, name the proxy's role in "+
+			"the URL instead", p.Name, err, p.pool.ConnConfig.User)
 	}
 	return fmt.Errorf("store %s: %w", p.Name, err)
 }
