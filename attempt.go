@@ -105,7 +105,7 @@ func (a *Attempt) Key() Key { return a.lease.Key }
 func (a *Attempt) Fence() int64 { return a.lease.Fence }
 
 // Number returns which attempt at the key this is: 1 is the first, and more follow after a take-over or after a release
-// with saved steps.
+// with saved steps. After a release without saved steps it is 1 again, so 1 does not mean that nothing was tried before.
 func (a *Attempt) Number() int { return a.number }
 
 // Protected reports whether the key is claimed: true, unless the store failed and the policy is FailOpen.
