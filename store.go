@@ -251,6 +251,29 @@ type Walker interface {
 	Walk(ctx context.Context, visit func(Record) error) error
 }
 
+// Walk calls visit for each record that in lists, until visit returns an error, which Walk returns: in one pass if in is a
+// Walker, and page by page otherwise.
+func Walk(ctx context.Context, in Inspector, visit func(Record) error) error {
+	if w, ok := in.(Walker); ok {
+		return w.Walk(ctx, visit)
+	}
+	for p := (ListParams{Limit: 1000}); ; {
+		page, err := in.List(ctx, p)
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			p.Before = r.FirstFence
+			if err := visit(r); err != nil {
+				return err
+			}
+		}
+		if len(page) < p.Limit {
+			return nil
+		}
+	}
+}
+
 // ListParams selects the records that Inspector.List returns.
 type ListParams struct {
 	// State selects records in this state; 0: in any.

@@ -178,7 +178,9 @@ func TestStreams(t *testing.T) {
 
 func TestClassesAndTheHandlersWord(t *testing.T) {
 	k := newKit(t)
-	k.work = func(context.Context, *in) (*out, error) { return nil, connect.NewError(connect.CodeResourceExhausted, nil) }
+	k.work = func(context.Context, *in) (*out, error) {
+		return nil, connect.NewError(connect.CodeResourceExhausted, nil)
+	}
 	k.create("a")
 	k.create("a")
 	k.wantRuns(2) // released

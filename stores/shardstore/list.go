@@ -58,28 +58,11 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 }
 
 func (of *shard) walk(ctx context.Context, visit func(retrysafe.Record) error) error {
-	if w, ok := of.Store.(retrysafe.Walker); ok {
-		return w.Walk(ctx, visit)
-	}
 	inspector, ok := of.Store.(retrysafe.Inspector)
 	if !ok {
 		return of.unsupported("retrysafe.Inspector")
 	}
-	for p := (retrysafe.ListParams{Limit: 1000}); ; {
-		page, err := inspector.List(ctx, p)
-		if err != nil {
-			return err
-		}
-		for _, r := range page {
-			p.Before = r.FirstFence
-			if err := visit(r); err != nil {
-				return err
-			}
-		}
-		if len(page) < p.Limit {
-			return nil
-		}
-	}
+	return retrysafe.Walk(ctx, inspector, visit)
 }
 
 // pages reads the listing of one shard page by page.

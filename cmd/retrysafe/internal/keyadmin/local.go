@@ -103,20 +103,14 @@ func (l Local) find(ctx context.Context, look Look) ([]retrysafe.Record, error) 
 // search reads every record to find the digest of a key that clients have sent.
 func (l Local) search(ctx context.Context, id string) (retrysafe.Digest, error) {
 	owners := map[retrysafe.Digest]string{}
-	for p := (retrysafe.ListParams{Limit: pageSize}); ; {
-		page, err := l.Store.List(ctx, p)
-		if err != nil {
-			return retrysafe.Digest{}, err
+	err := retrysafe.Walk(ctx, l.Store, func(r retrysafe.Record) error {
+		if r.Key.ID == id {
+			owners[r.Key.Digest()] = r.Key.Scope
 		}
-		for _, r := range page {
-			if r.Key.ID == id {
-				owners[r.Key.Digest()] = r.Key.Scope
-			}
-		}
-		if len(page) < pageSize {
-			break
-		}
-		p.Before = page[len(page)-1].FirstFence
+		return nil
+	})
+	if err != nil {
+		return retrysafe.Digest{}, err
 	}
 	if len(owners) > 1 {
 		return retrysafe.Digest{}, &Error{

@@ -119,28 +119,11 @@ func send(ctx context.Context, to chan<- retrysafe.Record, r retrysafe.Record) e
 
 // list sends the records of the old store, in one pass over it.
 func (p *pass) list(ctx context.Context, found chan<- retrysafe.Record) error {
-	if w, ok := p.old.(retrysafe.Walker); ok {
-		if err := w.Walk(ctx, func(r retrysafe.Record) error { return send(ctx, found, r) }); err != nil {
-			return fmt.Errorf("the old store: %w", err)
-		}
-		return nil
+	err := retrysafe.Walk(ctx, p.old, func(r retrysafe.Record) error { return send(ctx, found, r) })
+	if err != nil {
+		return fmt.Errorf("the old store: %w", err)
 	}
-	params := retrysafe.ListParams{Limit: 1000}
-	for {
-		page, err := p.old.List(ctx, params)
-		if err != nil {
-			return fmt.Errorf("the old store: %w", err)
-		}
-		for _, r := range page {
-			params.Before = r.FirstFence
-			if err := send(ctx, found, r); err != nil {
-				return err
-			}
-		}
-		if len(page) < params.Limit {
-			return nil
-		}
-	}
+	return nil
 }
 
 // report says each second how far the pass is, until the function that it returns is called.
