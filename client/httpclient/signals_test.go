@@ -231,8 +231,8 @@ func TestSignals(t *testing.T) {
 		{signal: "refused", status: unknown, sent: 2, answers: []answerFunc{lost, reply(403)}},
 		{signal: "told-to-retry", status: 201, sent: 2, answers: []answerFunc{problemOf(503, "store-unavailable")}},
 		{signal: "told-to-retry", status: 503, sent: 4, answers: repeat(4, problemOf(503, "store-unavailable"))},
-		{signal: "told-to-retry", status: unknown, sent: 4, answers: append([]answerFunc{lost}, repeat(3, reply(429,
-			isAProblem, `{"code":"key-quota","retryable":true,"executed":"unknown"}`))...)},
+		{signal: "told-to-retry", status: unknown, sent: 4, answers: repeat(4, reply(503, // it may have run before
+			isAProblem, `{"code":"store-unavailable","retryable":true,"executed":"unknown"}`))},
 		{signal: "told-to-retry", status: 201, sent: 2, answers: []answerFunc{problemOf(400, "body-unreadable")}},
 		{signal: "told-to-retry", status: 201, sent: 2, answers: []answerFunc{reply(422, "Transient-Error: true")}},
 		{signal: "told-to-retry", status: unknown, sent: 4, answers: repeat(4, reply(409, "Stripe-Should-Retry: true"))},
