@@ -247,6 +247,10 @@ func TestMisuseOfProcedures(t *testing.T) {
 		{text: `{{complete}} (?, '', NULL, '{"content_type": 1}')`, lease: held, state: "RS006", says: "content_type"},
 		{text: `{{complete}} (?, '', NULL, '{"headers": "A: b"}')`, lease: held, state: "RS006", says: "array"},
 		{text: `{{complete}} (?, '', NULL, '{"headers": [1]}')`, lease: held, state: "RS006", says: "not a line"},
+		// Some servers take every byte but letters and digits for the same one.
+		{text: `{{complete}} (?, '', NULL, '{"headers": ["Retrysafe.Lease: a"]}')`, lease: held, state: "RS006", says: "retrysafe.lease"},
+		{text: `{{complete}} (?, '', NULL, '{"headers": ["retrysafe_lease: a"]}')`, lease: held, state: "RS006", says: "retrysafe_lease"},
+		{text: `{{complete}} (?, '', NULL, '{"headers": ["Idempotency_Status: a"]}')`, lease: held, state: "RS006", says: "cannot be stored"},
 		{text: `{{claim}} ('', ?, NULL, '{"owner": "me"}')`, lease: "k", state: "RS006", says: "UUID", outside: true},
 		{text: `{{claim}} ('', ?, NULL, '{"take_over": 1}')`, lease: "k", state: "RS006", says: "take_over", outside: true},
 		{text: `{{claim}} ('', ?, NULL, '{"lease": 1}')`, lease: "k", state: "RS006", says: `no option "lease"`, outside: true},

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Each misuse is refused with an SQLSTATE of its own, a message that says what is wrong, and a hint that says what to
-// do. None of it shows the key, the token, the owner, or the answer.
+// Each misuse that sqlfunctions.Rules does not have, or of which it does not have the hint, is refused with an SQLSTATE of
+// its own, a message that says what is wrong, and a hint that says what to do. None of it shows the key, the token, the owner, or the answer.
 //
 // Seen to fail with each check of the functions taken out, and with the token added to the message of read_lease.
 func TestMisuseOfFunctions(t *testing.T) {
@@ -21,12 +21,11 @@ func TestMisuseOfFunctions(t *testing.T) {
 	claim := func(id string) string {
 		return one[string](t, s.pool, "SELECT lease FROM retrysafe.claim('secret-scope', $1)", "secret-"+id)
 	}
-	lease, ended, failed, taken := claim("pending"), claim("ended"), claim("failed"), claim("taken")
+	lease, ended, taken := claim("pending"), claim("ended"), claim("taken")
 	released, swept, stepped := claim("released"), claim("swept"), claim("stepped")
 	never := retrysafe.Lease{Key: retrysafe.Key{ID: "secret-never"}, Owner: retrysafe.NewOwner(), Fence: 1}.Token()
 	for _, c := range []struct{ text, lease string }{
 		{"SELECT retrysafe.complete($1, 'secret-answer', keep => '1 hour')", ended},
-		{"SELECT retrysafe.fail($1, 'secret-answer')", failed},
 		{"SELECT retrysafe.extend($1, '0')", taken},
 		{"SELECT retrysafe.release($1)", released},
 		{"SELECT retrysafe.release($1)", swept},
@@ -49,37 +48,13 @@ func TestMisuseOfFunctions(t *testing.T) {
 		state string
 		says  string
 	}{
-		{"complete($1, '{}')", "", "RS002", "not a lease token"},
-		{"complete($1, '{}')", nil, "RS002", "not a lease token"},
 		{"complete($1, '{}')", "secret-token", "RS002", "Retrysafe-Lease"},
-		{"complete($1, '{}')", lease + "x", "RS002", "not a lease token"},
-		{"complete($1, '{}')", lease[:len(lease)-1], "RS002", "not a lease token"},
-		{"complete($1, '{}')", "v2" + lease[2:], "RS002", "not a lease token"},
-		{"complete($1, '{}')", lease[:20] + "+" + lease[21:], "RS002", "not a lease token"},
-		{"complete($1, '{}')", lease + "\n", "RS002", "not a lease token"},
-		{"extend($1, '1 s')", "x", "RS002", "not a lease token"},
-		{"release($1)", "x", "RS002", "not a lease token"},
-		{"step($1, 'a')", "x", "RS002", "not a lease token"},
-		{"child_key($1, 'a')", "x", "RS002", "not a lease token"},
-		{"save_step($1, 'a', 'b')", "x", "RS002", "not a lease token"},
-		{"fail($1, 'b')", "x", "RS002", "not a lease token"},
 		{"hold($1)", "x", "RS002", "not a lease token"},
 
-		{"complete($1, '{}')", never, "RS003", "no such claim"},
-		{"fail($1, '{}')", never, "RS003", "no such claim"},
 		{"extend($1, '1 s')", never, "RS003", "same database and schema"},
-		{"save_step($1, 'a', 'b')", never, "RS003", "no such claim"},
-		{"step($1, 'a')", never, "RS003", "no such claim"},
-		{"child_key($1, 'a')", never, "RS003", "no such claim"},
 		{"complete($1, '{}')", swept, "RS003", "given up"},
 
-		{"complete($1, '{}')", taken, "RS001", "lease is lost"},
-		{"fail($1, '{}')", taken, "RS001", "lease is lost"},
 		{"extend($1, '1 s')", taken, "RS001", "taken the key over"},
-		{"release($1)", taken, "RS001", "lease is lost"},
-		{"save_step($1, 'a', 'b')", taken, "RS001", "lease is lost"},
-		{"step($1, 'a')", taken, "RS001", "lease is lost"},
-		{"child_key($1, 'a')", taken, "RS001", "lease is lost"},
 		{"complete($1, '{}')", released, "RS001", "given up"},
 		{"complete($1, '{}')", stepped, "RS001", "given up"},
 		{"extend($1, '1 s')", released, "RS001", "given up"},
@@ -89,15 +64,8 @@ func TestMisuseOfFunctions(t *testing.T) {
 		{"save_step($1, 'a', 'b')", ended, "RS001", "has ended"},
 		{"step($1, 'a')", ended, "RS001", "has ended"},
 
-		{"complete($1, 'another')", ended, "RS004", "another answer"},
-		{"complete($1, 'secret-answer', 201)", ended, "RS004", "another answer"},
-		{"complete($1, 'secret-answer', content_type => 'text/plain')", ended, "RS004", "another answer"},
-		{"complete($1, 'secret-answer', headers => ARRAY['A: b'])", ended, "RS004", "another answer"},
-		{"fail($1, 'secret-answer')", ended, "RS004", "another answer"},
 		{"complete($1, 'secret-answer')", ended, "RS004", "an earlier transaction"},
-		{"complete($1, 'secret-answer')", failed, "RS004", "another answer"},
 
-		{"complete($1, NULL::text)", lease, "RS006", "body is NULL"},
 		{"complete($1, NULL::jsonb)", lease, "RS006", "body is NULL"},
 		{"complete($1, '', NULL)", lease, "RS006", "code NULL"},
 		{"complete($1, '', 199)", lease, "RS006", "code 199"},
@@ -105,37 +73,14 @@ func TestMisuseOfFunctions(t *testing.T) {
 		{"complete($1, '', 999999)", lease, "RS006", "code 999999"},
 		{"fail($1, '', 200)", lease, "RS006", "call complete"},
 		{"fail($1, '', 600)", lease, "RS006", "from 400 to 599"},
-		{"complete($1, '', keep => '0')", lease, "RS006", "keep is not positive"},
-		{"complete($1, '', keep => '-1 hour')", lease, "RS006", "keep is not positive"},
 		{"complete($1, '" + large + "')", lease, "RS006", "limit is 16777216"},
 		{"complete($1, '', content_type => E'a\\r\\nb')", lease, "RS006", "content type has a control character"},
-		{"complete($1, '', headers => ARRAY['no colon'])", lease, "RS006", "header line"},
-		{"complete($1, '', headers => ARRAY[': secret'])", lease, "RS006", "header line"},
-		{"complete($1, '', headers => ARRAY['a b: secret'])", lease, "RS006", "header line"},
-		{"complete($1, '', headers => ARRAY[NULL])", lease, "RS006", "header line"},
 		{"complete($1, '', headers => ARRAY[E'A: secret\\nSet-Cookie: x'])", lease, "RS006", "control characters"},
-		{"complete($1, '', headers => ARRAY['Content-Length: 1'])", lease, "RS006", "content-length cannot be stored"},
-		{"complete($1, '', headers => ARRAY['SET-COOKIE: secret'])", lease, "RS006", "set-cookie cannot be stored"},
-		{"complete($1, '', headers => ARRAY['Retrysafe-Lease: secret'])", lease, "RS006", "cannot be stored"},
 		{"complete($1, '', headers => ARRAY['Content-type: a/b'])", lease, "RS006", "argument content_type"},
 		{"complete($1, '', headers => ARRAY['A: " + strings.Repeat("secret", 1<<14) + "'])", lease, "RS006", "limit is 65536"},
-		{"extend($1, NULL)", lease, "RS006", "lease_for is negative or NULL"},
-		{"extend($1, '-1 s')", lease, "RS006", "lease_for is negative or NULL"},
-		{"save_step($1, '', 'x')", lease, "RS006", "name"},
-		{"save_step($1, NULL, 'x')", lease, "RS006", "name"},
 		{"save_step($1, '" + strings.Repeat("secret", 500) + "', 'x')", lease, "RS006", "limit is 2048"},
-		{"save_step($1, 'a', NULL::bytea)", lease, "RS006", "name and data"},
 		{"save_step($1, 'a', '" + large + "')", lease, "RS006", "limit is 16777216"},
-		{"child_key($1, '')", lease, "RS006", "needs a name"},
-		{"child_key($1, NULL)", lease, "RS006", "needs a name"},
-		{"claim($1, '')", "secret", "RS006", "1 to 1024 bytes"},
-		{"claim($1, NULL)", "secret", "RS006", "1 to 1024 bytes"},
-		{"claim($1, 'id')", nil, "RS006", "1 to 1024 bytes"},
-		{"claim($1, 'id')", strings.Repeat("secret", 200), "RS006", "up to 1024"},
-		{"claim('', $1)", strings.Repeat("secret", 200), "RS006", "1 to 1024 bytes"},
-		{"claim($1, 'id', lease_for => '0')", "secret", "RS006", "must be positive"},
 		{"claim($1, 'id', lease_for => NULL)", "secret", "RS006", "must be positive"},
-		{"claim($1, 'id', keep => '-1 s')", "secret", "RS006", "must be positive"},
 		{"claim($1, 'id', keep => NULL)", "secret", "RS006", "must be positive"},
 		{"claim($1, 'id', fingerprint => '" + strings.Repeat("secret", 1000) + "')", "secret", "RS006", "4096"},
 	} {

@@ -1,5 +1,6 @@
 // Package sqlfunctions is a retrysafe.Store that makes every call through the SQL functions of a PostgreSQL schema, as a
-// service in another language does, so that the tests of the Store contract test the functions.
+// service in another language does, so that the tests of the Store contract test the functions; and the rules that the
+// functions and the procedures of MySQL have in common.
 package sqlfunctions
 
 import (
