@@ -42,6 +42,7 @@ func TestSoakClusterOutlivesItsLeader(t *testing.T) {
 			for range soak.Times(t, 1) {
 				i := l.leader()
 				fault.begin(l.cluster.Nodes[i], t)
+				l.forget()
 				l.fault.Add(1)
 				l.untilDone("with two servers", 100, (i+1)%3, (i+2)%3)
 				if fault.away {
@@ -195,6 +196,13 @@ func (l *load) note(n int64, change func(*fate)) *fate {
 	}
 	change(l.keys[n])
 	return l.keys[n]
+}
+
+// forget begins to count anew, for a fault of another server.
+func (l *load) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed, l.answered = [3]int{}, [3]int{}
 }
 
 // untilDone waits until clients beside each of the servers have completed this many more keys.
