@@ -31,10 +31,12 @@
 //
 // The clock. DynamoDB's conditions have none, and the machine's is not trusted. The Date of each answer, which has
 // whole seconds, bounds the offset between the process's monotonic clock and DynamoDB's from both sides; a few answers
-// around the turn of a second bound it to milliseconds. If the offset is not known to half of Options.MaxSkew, the
-// Store asks for the time, and refuses with ErrClockSkew if that does not help. Each lease is written longer by
-// MaxSkew, so that no process sees it end before its holder does. If an answer shows that the time in its request was
-// wrong, a claim or a heartbeat is repeated.
+// around the turn of a second bound it to milliseconds. An offset counts when two answers in a row agree on it, because
+// one Date may be wrong. If the offset is not known to half of Options.MaxSkew, the Store asks for the time, and
+// refuses with ErrClockSkew if that does not help. Each lease is written longer by MaxSkew, so that no process sees it
+// end before its holder does. If an answer shows that the time in its request was wrong, a claim or a heartbeat is
+// repeated; the end of an attempt whose time was older than MaxSkew is written again, so that its retention counts from
+// its end.
 //
 // Large answers are written before the completion, in items of 384 KB under a name that is drawn anew for each call;
 // the completion names them, and only then can they be seen. What no record names is deleted by the time to live.
