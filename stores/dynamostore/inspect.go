@@ -132,17 +132,37 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		in.ExpressionAttributeValues[":scope"] = bytesOf([]byte(*p.Scope))
 	}
 	page := listing{limit: p.Limit, seen: map[string]bool{}}
-	err := s.scan(ctx, in, func(i item, now storekit.Instant) error {
-		r, err := decode(i, now)
-		if err == nil && r.Readable(now) {
-			page.add(r, now)
-		}
-		return err
+	err := s.scanReadable(ctx, in, func(r *record, now storekit.Instant) error {
+		page.add(r, now)
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", explain(err))
 	}
 	return page.end(), nil
+}
+
+// Walk visits the records that List shows, in one pass over the table.
+func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
+	in := s.scanRecords("ff > :free", item{})
+	err := s.scanReadable(ctx, in, func(r *record, now storekit.Instant) error { return visit(r.View(r.key, now)) })
+	if err != nil {
+		return fmt.Errorf("walk: %w", explain(err))
+	}
+	return nil
+}
+
+// scanReadable is scan for the records that people can read.
+func (s *Store) scanReadable(
+	ctx context.Context, in *dynamodb.ScanInput, each func(r *record, now storekit.Instant) error,
+) error {
+	return s.scan(ctx, in, func(i item, now storekit.Instant) error {
+		r, err := decode(i, now)
+		if err != nil || !r.Readable(now) {
+			return err
+		}
+		return each(r, now)
+	})
 }
 
 // scanRecords reads records, older ones included, that a condition selects, without content.

@@ -63,7 +63,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Store implements retrysafe.Store, Sweeper, Inspector, Purger and RiskReporter. It is safe for concurrent use. It
+// Store implements retrysafe.Store, Sweeper, Inspector, Walker, Purger and RiskReporter. It is safe for concurrent use. It
 // starts no goroutine, and needs no Close.
 //
 // It is not a Watcher, because DynamoDB cannot notify: requests that wait for another attempt poll.
@@ -79,6 +79,7 @@ var (
 	_ retrysafe.Store        = (*Store)(nil)
 	_ retrysafe.Sweeper      = (*Store)(nil)
 	_ retrysafe.Inspector    = (*Store)(nil)
+	_ retrysafe.Walker       = (*Store)(nil)
 	_ retrysafe.Purger       = (*Store)(nil)
 	_ retrysafe.FullScanner  = (*Store)(nil)
 	_ retrysafe.RiskReporter = (*Store)(nil)
