@@ -32,6 +32,8 @@ import (
 //   - an error marked Unknown for a mistake in the program, because a corrected version can resume: a saved result
 //     cannot be decoded as T, a step of this name has already run or is running in this attempt, the name begins with
 //     AuditStepPrefix, or ctx is not the one that InTx gives while its transaction is open. run is not called
+//   - an error marked Terminal before run is called, if T is a struct without exported fields, of which JSON would keep
+//     nothing
 //   - an error marked Terminal, if the result cannot be saved at all: it cannot be encoded, or is larger than
 //     Policy.MaxResult or than the store accepts (ErrResultTooLarge)
 func Step[T any](
@@ -45,6 +47,9 @@ func Step[T any](
 	if (StepResult{Name: name}).isAudit() {
 		return result, Unknown(fmt.Errorf("retrysafe: step %q: names that begin with %q are reserved: rename it",
 			name, AuditStepPrefix))
+	}
+	if err := keepsContent[T](); err != nil {
+		return result, Terminal(fmt.Errorf("retrysafe: step %q: %w", name, err))
 	}
 	kept := txStepsOf(ctx, a)
 	if err := a.noteStep(name, kept); err != nil {

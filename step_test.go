@@ -574,3 +574,35 @@ func TestAContextKnowsItsStep(t *testing.T) {
 		want(k.ctx, "")
 	})
 }
+
+// A struct of which JSON keeps nothing is refused before anything runs: every retry would get an empty one. Seen to fail
+// without keepsContent in Step and in Do.
+func TestTypesThatLoseTheirContentAreRefused(t *testing.T) {
+	type hidden struct{ id string }
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		_, err := retrysafe.Do(k.ctx, k.guard, pay(), func(context.Context, *retrysafe.Attempt) (*hidden, error) {
+			k.ran.Add(1)
+			return &hidden{"ch_1"}, nil
+		})
+		if err == nil || !strings.Contains(err.Error(), "no exported field") {
+			k.Errorf("Do = %v", err)
+		}
+		_, err = retrysafe.Do(k.ctx, k.guard, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (int, error) {
+			if _, err := retrysafe.Step(ctx, "time", func(context.Context, string) (time.Time, error) {
+				return time.Now(), nil
+			}); err != nil {
+				k.Errorf("a type that encodes itself: %v", err)
+			}
+			_, err := retrysafe.Step(ctx, "charge", func(context.Context, string) (hidden, error) {
+				k.ran.Add(1)
+				return hidden{"ch_1"}, nil
+			})
+			return 0, err
+		})
+		var failure *retrysafe.Failure
+		if !errors.As(err, &failure) || !strings.Contains(failure.Message, "no exported field") {
+			k.Errorf("Step = %v, want a final failure", err)
+		}
+		k.wantRuns(0)
+	})
+}
