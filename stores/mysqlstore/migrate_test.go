@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
+
+	"github.com/retrysafe/retrysafe/internal/testing/sqlfunctions"
 )
 
 func TestMigrateAtOnce(t *testing.T) {
@@ -74,6 +76,16 @@ func TestNewerSchema(t *testing.T) {
 			t.Errorf("Migrate, with oldest %d = %v, %v", oldest, applied, err)
 		}
 	}
+}
+
+// Seen to fail with a blank added to a migration.
+func TestMigrationsStayAsTheyAre(t *testing.T) {
+	t.Parallel()
+	sqlfunctions.Migrations(t, migrationFiles, "migrations/*.sql", map[string]string{
+		"migrations/001_records.sql":    "0c44c10463821070",
+		"migrations/002_procedures.sql": "3b9c61a13c4a9e50",
+		"migrations/003_repairs.sql":    "022d0a8e16570ba9",
+	})
 }
 
 func TestMissingSchemaIsRefused(t *testing.T) {
