@@ -78,14 +78,11 @@ func (c migrateUp) Run(s *cli.Streams) error {
 		if c.ServiceRole != "" {
 			fmt.Fprintf(s.Out, "%s: role %s may call the functions\n", schema.Label(), c.ServiceRole)
 		}
-		if m, is := schema.(*storeurl.MySQL); is {
-			warnings, err := m.Warnings(ctx)
-			for _, w := range warnings {
-				fmt.Fprintf(s.Err, "warning: %s: %s\n", schema.Label(), w)
-			}
-			return err
+		warnings, err := schema.Warnings(ctx)
+		for _, w := range warnings {
+			fmt.Fprintf(s.Err, "warning: %s: %s\n", schema.Label(), w)
 		}
-		return nil
+		return err
 	}, storeurl.Place.Prepare)
 }
 

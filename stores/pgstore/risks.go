@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -39,13 +40,9 @@ func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 		"If the server fails over to a standby that lacks some commits, their claims are lost.",
 		"Set synchronous_standby_names, and synchronous_commit to on or remote_apply, "+
 			"or treat keys claimed just before a failover as outcome unknown.")
-	rows, err := s.pool.Query(ctx, s.sql.wideRights)
+	wide, err := WideRights(ctx, s.pool, s.options.Schema)
 	if err != nil {
-		return nil, fmt.Errorf("pgstore: read the rights of roles: %w", err)
-	}
-	wide, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("pgstore: read the rights of roles: %w", err)
+		return nil, err
 	}
 	for _, role := range wide {
 		add(true, "rights of role "+role+" to the tables",
@@ -54,4 +51,20 @@ func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 				"what it has as a superuser or through another role, REVOKE yourself.")
 	}
 	return risks, nil
+}
+
+// WideRights returns the roles that have been given ServiceGrants and can read the tables nevertheless, and so the answers
+// and leases of all services: by another grant, by a role that they are in, or as superusers.
+func WideRights(ctx context.Context, pool *pgxpool.Pool, schema string) (roles []string, err error) {
+	if schema, err = checkSchema(schema); err != nil {
+		return nil, err
+	}
+	rows, err := pool.Query(ctx, inSchema(sqlFile("wide_rights"), schema))
+	if err == nil {
+		roles, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pgstore: read the rights of roles: %w", err)
+	}
+	return roles, nil
 }

@@ -39,10 +39,10 @@ func (s step) takesKey() bool { return s == stepArchive || s == stepWatch || s =
 type statements struct {
 	steps [stepCount]statement
 
-	plannerSettings, markTx, isMarked, stateOf                         string
-	inspect, purge, list, stats, bytes, pendingAges, risks, wideRights string
-	sweepClaims, sweepOlder, oldestDue                                 string
-	addDays, pastDays, takeSweepLock, releaseSweepLock                 string
+	plannerSettings, markTx, isMarked, stateOf             string
+	inspect, purge, list, stats, bytes, pendingAges, risks string
+	sweepClaims, sweepOlder, oldestDue                     string
+	addDays, pastDays, takeSweepLock, releaseSweepLock     string
 }
 
 // statement is a text that takes rows as its arguments: a column of each as an array, or the values of one.
@@ -93,7 +93,7 @@ func newStatements(schema string) *statements {
 		plannerSettings: text("planner_settings"),
 		markTx:          text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"),
-		pendingAges: text("pending_ages"), risks: text("risks"), wideRights: text("wide_rights"),
+		pendingAges: text("pending_ages"), risks: text("risks"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),
 		addDays: text("add_days"), pastDays: text("past_days"),
 		takeSweepLock: text("take_sweep_lock"), releaseSweepLock: text("release_sweep_lock"),

@@ -22,6 +22,8 @@ type Schema interface {
 	// Version returns the version that is there and the newest that this program knows, and an error if it cannot work
 	// with the one that is there.
 	Version(ctx context.Context) (applied, newest int, err error)
+	// Warnings says which services can do more than Migrate has granted them.
+	Warnings(ctx context.Context) (lines []string, err error)
 	// Script returns what Migrate executes, for the database's own client.
 	Script(roles Roles) (string, error)
 }
@@ -100,7 +102,19 @@ func (m *MySQL) Migrate(ctx context.Context, roles Roles) (applied []string, err
 	return applied, err
 }
 
-// Warnings says which services can do more than Migrate has granted them.
+// Warnings implements Schema.
+func (p *Postgres) Warnings(ctx context.Context) (lines []string, err error) {
+	return lines, p.with(ctx, func(pool *pgxpool.Pool) error {
+		wide, err := pgstore.WideRights(ctx, pool, p.Schema)
+		for _, role := range wide {
+			lines = append(lines, "role "+role+" can read the answers and leases of all services; name it with --service-role to "+
+				"take its own rights back, and REVOKE what it has through another role or as a superuser")
+		}
+		return err
+	})
+}
+
+// Warnings implements Schema.
 func (m *MySQL) Warnings(ctx context.Context) (lines []string, err error) {
 	db, err := m.Connect()
 	if err != nil {
