@@ -164,7 +164,9 @@ func (f *fingerprinter) compare(c *compared, r *http.Request, body []byte) {
 		case "Content-Encoding":
 			c.head[headersPart+1] = joined(values)
 		case "Content-Range":
-			c.head[headersPart+2] = joined(values)
+			c.head[headersPart+2] += joined(values)
+		case "Range": // the answer may be a part
+			c.head[headersPart+2] += "range " + joined(values)
 		case "If-Match":
 			c.head[headersPart+3] = joined(values)
 		case "If-None-Match":

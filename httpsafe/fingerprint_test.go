@@ -30,6 +30,7 @@ func TestOtherOperationUnderOneKey(t *testing.T) {
 			{"override", []func(*http.Request){header("X-HTTP-Method", "DELETE")}, false},
 			{"override", []func(*http.Request){header("X-Method-Override", "DELETE")}, false},
 			{"path", []func(*http.Request){target("/refunds")}, false},
+			{"range", []func(*http.Request){header("Range", "bytes=0-9")}, name == "none"},
 			{"query", []func(*http.Request){target("/payments?n=2")}, false},
 			{"method", []func(*http.Request){method("PATCH")}, false},
 		} {

@@ -96,7 +96,7 @@ func (p *response) result(c *config, r *http.Request, k *checks) retrysafe.Resul
 	p.meta = append(p.meta[:0], metaVersion...)
 	for _, f := range p.fields {
 		switch {
-		case f.trailer && isFieldName(f.name):
+		case f.trailer && isFieldName(f.name) && c.fields.stores(f.name, connection):
 			p.meta = appendMetaField(p.meta, trailerMark, f.name, f.values)
 		case !f.trailer && c.fields.stores(f.name, connection):
 			p.meta = appendMetaField(p.meta, 0, f.name, f.values)

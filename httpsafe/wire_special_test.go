@@ -51,6 +51,7 @@ func wireTrailers(w *wire) {
 		io.WriteString(out, "body")
 		out.Header().Set("Checksum", "c1")
 		out.Header().Set(http.TrailerPrefix+"Late", "l1")
+		out.Header().Set(http.TrailerPrefix+"Set-Cookie", "session=1")
 	}
 	wantTrailers := func(a *answer, want string) {
 		w.Helper()
@@ -60,7 +61,11 @@ func wireTrailers(w *wire) {
 		a.want(200).wantBody("body").wantHeader("Checksum", "")
 	}
 	wantTrailers(w.post("k"), "c1l1")
-	wantTrailers(w.post("k"), "c1l1")
+	again := w.post("k")
+	wantTrailers(again, "c1l1")
+	if again.Trailer.Get("Set-Cookie") != "" { // seen to fail with stores left out for trailers in result
+		w.Errorf("trailers %v: a cookie belongs to the first answer alone", again.Trailer)
+	}
 	replay := w.post("k", header("Te", "trailers"))
 	wantTrailers(replay, "c1l1")
 	w.wantRuns(1)

@@ -54,12 +54,17 @@ func handOver(h http.Header, a *retrysafe.Attempt) {
 	}
 }
 
-// isLeaseHeader reports whether a header or trailer hands a lease over. Letter case is ignored, and so is the difference
-// between "-" and "_", which gateway interfaces such as WSGI and CGI do not tell apart.
+// isLeaseHeader reports whether a header or trailer hands a lease over. Letter case is ignored, and so is which byte stands
+// between the words: WSGI and CGI read "-" and "_" alike, and PHP reads any byte but a letter or digit as "_".
 func isLeaseHeader(name string) bool {
 	switch len(name) {
 	case len(httpsafe.LeaseHeader), len(httpsafe.AttemptHeader):
-		name = strings.ReplaceAll(name, "_", "-")
+		name = strings.Map(func(c rune) rune {
+			if 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
+				return c
+			}
+			return '-'
+		}, name)
 		return strings.EqualFold(name, httpsafe.LeaseHeader) || strings.EqualFold(name, httpsafe.AttemptHeader)
 	}
 	return false

@@ -25,7 +25,7 @@ import (
 const stolen = "v1.stolen"
 
 var leaseNames = []string{
-	"Retrysafe-Lease", "Retrysafe-Attempt", "retrysafe-lease", "Retrysafe_Lease", "RETRYSAFE_ATTEMPT", "Retrysafe-lease",
+	"Retrysafe-Lease", "Retrysafe-Attempt", "retrysafe-lease", "Retrysafe_Lease", "RETRYSAFE_ATTEMPT", "Retrysafe-lease", "Retrysafe.Lease",
 }
 
 // No client can send a lease to an upstream, or get one from it: as a header, as a trailer, in an interim response, over
