@@ -242,6 +242,10 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 			err = g.unsaved.check(q.Key)
 		}
 		return c, err
+	case errors.Is(err, ErrNotReplayable): // also under FailOpen nothing runs for a key that has a record
+		q.isKnown = true
+		_, err = g.refuse(ctx, NotReplayableRefused, ErrNotReplayable, Record{Key: q.Key})
+		return Claim{}, err
 	case errors.Is(err, ErrStoreFull):
 		return Claim{}, fmt.Errorf("claim key %s: %w", q.Key, err)
 	case ctx.Err() != nil: // which says nothing about the store

@@ -168,8 +168,17 @@ func notAbandoned(known Record) error {
 func (g *Guard) resolve(ctx context.Context, known Record, r Resolution) (Record, error) {
 	keep := r.Retention.or(g.policy.Retention).WithDefaults().atLeast(known)
 	q := g.claimRequest(Request{Key: known.Key, Fingerprint: known.Fingerprint})
-	q.TakeOver, q.Keep = true, keep
+	q.Keep = keep
 	c, err := g.claim(ctx, &q)
+	if err == nil && c.Verdict == Acquired { // the late attempt has released the key: there is nothing to decide
+		g.putBack(ctx, q.ClaimParams, c)
+		known.State = Released
+		return known, notAbandoned(known)
+	}
+	if err == nil && c.Verdict == Abandoned {
+		q.TakeOver = true
+		c, err = g.claim(ctx, &q)
+	}
 	switch {
 	case err != nil:
 		return known, err
@@ -219,11 +228,17 @@ func (g *Guard) carryOut(ctx context.Context, c Claim, r Resolution, keep Retent
 		return ended, err
 	}
 	ended.Steps = append(slices.Clip(ended.Steps), entry)
+	answerLost := false
 	return ended, g.saveWithRetries(ctx, func(ctx context.Context) error {
-		if r.Action == ResolveRelease {
-			return g.store.Release(ctx, c.Lease)
+		if r.Action != ResolveRelease {
+			return g.store.Complete(ctx, c.Lease, ended.Result, keep)
 		}
-		return g.store.Complete(ctx, c.Lease, ended.Result, keep)
+		err := g.store.Release(ctx, c.Lease)
+		if answerLost && errors.Is(err, ErrLeaseLost) { // a request has taken the released key
+			return nil
+		}
+		answerLost = err != nil
+		return err
 	})
 }
 

@@ -38,6 +38,47 @@ func TestResolveWithLostAnswers(t *testing.T) {
 	}
 }
 
+// A key that its late attempt has released, with its steps, is free: there is nothing to decide. It is released while
+// Resolve looks, which is when it matters.
+//
+// Seen to fail with the claim without TakeOver left out of resolve: the decision was carried out.
+func TestResolveOfAKeyThatItsAttemptReleases(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		lease := k.crash(retrysafe.StepResult{Name: "reserve", Data: []byte(`"r-1"`)})
+		released := false
+		k.store.on("claim", func() (bool, error) {
+			if !released {
+				released = true
+				if err := k.store.Store.Release(k.ctx, lease); err != nil {
+					k.Error(err)
+				}
+			}
+			return true, nil
+		})
+		known, err := k.guard.Resolve(k.ctx, pay().Key.Digest(), decision(retrysafe.ResolveFail))
+		if !errors.Is(err, retrysafe.ErrNotAbandoned) || known.State != retrysafe.Released {
+			k.Errorf("Resolve = %v, %v", known.State, err)
+		}
+		k.wantAnswer(pay(), k.answer("paid"), "paid", false)
+	})
+}
+
+// The answer to the release is lost, and a request has the key before it is repeated: the decision was carried out.
+//
+// Seen to fail with answerLost taken out of carryOut: ErrNotAbandoned.
+func TestResolveReleasesAndLosesTheAnswer(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.crash(retrysafe.StepResult{Name: "reserve", Data: []byte(`"r-1"`)})
+		k.loses("release", 1)
+		go func() {
+			time.Sleep(time.Millisecond) // before the repeat
+			k.wantAnswer(pay(), k.answer("paid"), "paid", false)
+		}()
+		k.resolve(decision(retrysafe.ResolveRelease))
+		k.wantAnswer(pay(), k.answer("must not run"), "paid", true)
+	})
+}
+
 // If the store fails in between, the key is abandoned at once, as it was, and the next person sees what was tried.
 // Seen to fail with the Extend taken out of resolve: the key was in flight for another 30 s.
 func TestResolveAbandonsAgain(t *testing.T) {

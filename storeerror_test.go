@@ -3,6 +3,7 @@ package retrysafe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -300,5 +301,18 @@ func TestResolutionLargerThanTheStoreTakes(t *testing.T) {
 		if _, err := g.Resolve(k.ctx, pay().Key.Digest(), r); err != nil {
 			k.Error(err)
 		}
+	})
+}
+
+// A record whose content is lost is a record: nothing runs, not even unprotected.
+//
+// Seen to fail with the case of ErrNotReplayable taken out of claim: the completed operation ran again.
+func TestALostAnswerRunsNothing(t *testing.T) {
+	bubble(t, retrysafe.Policy{OnStoreError: retrysafe.FailOpen}, func(k *kit) {
+		k.store.on("claim", func() (bool, error) {
+			return false, fmt.Errorf("a part is missing: %w", retrysafe.ErrNotReplayable)
+		})
+		k.wantRefusal(pay(), retrysafe.ErrNotReplayable)
+		k.wantRuns(0)
 	})
 }

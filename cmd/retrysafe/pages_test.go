@@ -44,7 +44,8 @@ func allBlocks(t *testing.T) (all []pages.Block) {
 // otherCommands are those of other people, which are run by the tests that follow the guides and not looked into
 // here.
 var otherCommands = []string{
-	"aws", "cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "psql", "redis-cli", "rm",
+	"aws", "cat", "cd", "chmod", "cp", "createdb", "curl", "docker", "export", "git", "kill", "ls", "mkdir", "node", "npm", "pip", "psql", "python3",
+	"redis-cli", "rm",
 	"sqlite3", "sudo", "systemctl",
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 var (
@@ -18,8 +20,9 @@ var (
 	// answers slow.
 	ErrClockSkew = errors.New("dynamostore: DynamoDB's time is not known exactly enough for Options.MaxSkew")
 	// ErrPartMissing is returned when a part of a large answer or step is not in the table although the record names it:
-	// something else than a Store has deleted it. The record itself is whole, and its work does not run again.
-	ErrPartMissing = errors.New("dynamostore: a part of a record is missing from the table")
+	// something else than a Store has deleted it. The record itself is whole, and its work does not run again. It wraps
+	// retrysafe.ErrNotReplayable.
+	ErrPartMissing = fmt.Errorf("dynamostore: a part of a record is missing from the table: %w", retrysafe.ErrNotReplayable)
 
 	// errContended is returned when other writes to the same key were always faster.
 	errContended = errors.New("the key has changed each time between reading and writing it: call again")
