@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -22,6 +23,9 @@ import (
 //		return err
 //	}
 //	defer tx.Rollback(ctx)
+//	if err := store.HoldTx(ctx, tx); err != nil { // the commit needs CompleteTx from now on
+//		return err
+//	}
 //	if err := queries.WithTx(tx).InsertCharge(ctx, charge); err != nil {
 //		return err
 //	}
@@ -54,6 +58,42 @@ func (s *Store) CompleteSQLTx(ctx context.Context, tx *sql.Tx) error {
 	return s.completeTx(ctx, sqlTx{tx})
 }
 
+// HoldTx lets a transaction of the caller commit only if CompleteTx is called in it: otherwise Commit fails with the
+// SQLSTATE RS008, and what was written is gone. Call it as the first statement, where a path through the work might commit
+// and forget CompleteTx, or where a helper might commit before it. It takes one round trip and locks nothing.
+//
+// It returns retrysafe.ErrLeaseLost if another attempt has taken the key over or if the key has been completed, and
+// retrysafe.ErrNoAttempt outside of an attempt. It may be repeated. For an attempt without protection it does nothing.
+func (s *Store) HoldTx(ctx context.Context, tx pgx.Tx) error { return s.holdTx(ctx, pgxTx{tx}) }
+
+// HoldSQLTx is HoldTx for users of database/sql.
+func (s *Store) HoldSQLTx(ctx context.Context, tx *sql.Tx) error { return s.holdTx(ctx, sqlTx{tx}) }
+
+func (s *Store) holdTx(ctx context.Context, tx transaction) error {
+	a, ok := retrysafe.AttemptFrom(ctx)
+	switch {
+	case !ok:
+		return retrysafe.ErrNoAttempt
+	case !a.Protected():
+		return nil
+	}
+	_, err := tx.exec(ctx, s.sql.hold, a.Control().Lease().Token())
+	switch sqlState(err) {
+	case "":
+		return err
+	case leaseLost, noSuchClaim, completedBefore:
+		return fmt.Errorf("hold %s: %w: %w", a.Key(), retrysafe.ErrLeaseLost, err)
+	}
+	return fmt.Errorf("hold %s: %w", a.Key(), explain(err))
+}
+
+// SQLSTATEs of the function hold.
+const (
+	leaseLost       = "RS001"
+	noSuchClaim     = "RS003"
+	completedBefore = "RS004"
+)
+
 func (s *Store) completeTx(ctx context.Context, tx transaction) error {
 	t := &sharedTx{tx, s, context.WithoutCancel(ctx)}
 	return storekit.CompleteTx(ctx, s, retrysafe.OpenTx{Save: t.save}, t.Rollback)
@@ -67,6 +107,9 @@ func (t *sharedTx) save(l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Re
 	_, err := t.exec(ctx, "SAVEPOINT retrysafe_complete_tx")
 	if err == nil {
 		err = t.write(ctx, newCompletion(l, r, keep))
+	}
+	if err == nil { // for HoldTx
+		_, err = t.exec(ctx, t.store.sql.markEnded, l.Token())
 	}
 	if sqlState(err) == noTransaction || errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, sql.ErrTxDone) {
 		return errors.Join(storekit.ErrNoTx, err)

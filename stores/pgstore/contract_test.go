@@ -3,6 +3,7 @@ package pgstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"testing"
 	"time"
 
@@ -102,4 +103,73 @@ func (b business) plainInTx(ctx context.Context, f func(context.Context, func(st
 	return b.InTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		return f(ctx, func(text string) error { _, err := tx.Exec(ctx, text); return err })
 	})
+}
+
+// A transaction of the caller's that is held commits with CompleteTx only, and a second attempt cannot hold a key that
+// was completed.
+//
+// Seen to fail with the statement hold left out (the first commits without CompleteTx), and with mark_ended left out of
+// save (no transaction commits).
+func TestHoldTx(t *testing.T) {
+	t.Parallel()
+	for _, withSQL := range []bool{false, true} {
+		b := newBusiness(t, openTest(t), withSQL)
+		execute(t, b.Store, "CREATE TABLE held (id text)")
+		guard := retrysafe.New(b.Store, retrysafe.Options{})
+		work := func(end func(ctx context.Context, tx storetest.UserTx) error) retrysafe.Work {
+			return func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+				tx, err := b.begin(ctx)
+				if err != nil {
+					return retrysafe.Result{}, err
+				}
+				defer tx.Rollback()
+				if err := b.hold(ctx, tx); err != nil {
+					return retrysafe.Result{}, retrysafe.Retryable(err)
+				}
+				if err := tx.Exec("INSERT INTO held VALUES ('x')"); err != nil {
+					return retrysafe.Result{}, err
+				}
+				if err := retrysafe.SetResult(ctx, "held"); err != nil {
+					return retrysafe.Result{}, err
+				}
+				return retrysafe.Result{}, retrysafe.Retryable(end(ctx, tx))
+			}
+		}
+		key := retrysafe.Request{Key: retrysafe.Key{ID: "k"}, Fingerprint: "f"}
+		_, err := guard.Do(t.Context(), key, work(func(_ context.Context, tx storetest.UserTx) error { return tx.Commit() }))
+		if sqlState(err) != "RS008" {
+			t.Errorf("commit without CompleteTx: %v", err)
+		}
+		if n := value[int](t, b.Store, "SELECT count(*) FROM held"); n != 0 {
+			t.Errorf("%d rows were committed without CompleteTx", n)
+		}
+		for range 2 { // the second gets the answer
+			out, err := guard.Do(t.Context(), key, work(func(ctx context.Context, tx storetest.UserTx) error {
+				return errors.Join(b.hold(ctx, tx), tx.Complete(ctx), tx.Commit())
+			}))
+			if err != nil || string(out.Result.Body) != `"held"` {
+				t.Errorf("commit after CompleteTx: %+v, %v", out, err)
+			}
+		}
+		if n := value[int](t, b.Store, "SELECT count(*) FROM held"); n != 1 {
+			t.Errorf("%d rows, want 1", n)
+		}
+		if err := b.hold(t.Context(), nil); !errors.Is(err, retrysafe.ErrNoAttempt) {
+			t.Errorf("outside of an attempt: %v", err)
+		}
+		execute(t, b.Store, "DROP TABLE held")
+	}
+}
+
+// hold is HoldTx or HoldSQLTx.
+func (b business) hold(ctx context.Context, tx storetest.UserTx) error {
+	if b.db != nil {
+		inner, _ := tx.(interface{ Unwrap() *sql.Tx })
+		if inner == nil {
+			return b.HoldSQLTx(ctx, nil)
+		}
+		return b.HoldSQLTx(ctx, inner.Unwrap())
+	}
+	inner, _ := tx.(userPgxTx)
+	return b.HoldTx(ctx, inner.tx)
 }

@@ -40,6 +40,7 @@ type statements struct {
 	steps [stepCount]statement
 
 	plannerSettings, markTx, isMarked, stateOf             string
+	hold, markEnded                                        string
 	inspect, purge, list, stats, bytes, pendingAges, risks string
 	sweepClaims, sweepOlder, oldestDue                     string
 	addDays, pastDays, takeSweepLock, releaseSweepLock     string
@@ -92,6 +93,7 @@ func newStatements(schema string) *statements {
 	q := &statements{
 		plannerSettings: text("planner_settings"),
 		markTx:          text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
+		hold: text("hold"), markEnded: text("mark_ended"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"),
 		pendingAges: text("pending_ages"), risks: text("risks"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),

@@ -35,6 +35,9 @@ func (t sqlTx) Exec(text string) error {
 	return err
 }
 
+// Unwrap returns the transaction of database/sql.
+func (t sqlTx) Unwrap() *sql.Tx { return t.Tx }
+
 func (t sqlTx) Complete(ctx context.Context) error { return t.completeTx(ctx, t.Tx) }
 
 // RunCompleteTx checks each rule about a store's CompleteTx in a subtest. The TxStore must have Begin.

@@ -9,6 +9,7 @@ const INSERT = `INSERT INTO shop.charges (customer, order_id, amount)
 
 async function charge({ customer, order, amount }, lease) {
   const body = await transaction(async (tx) => {
+    await tx.query("SELECT retrysafe.hold($1)", [lease]); // COMMIT fails without complete
     const { rows } = await tx.query(INSERT, [customer, order, amount]);
     const body = JSON.stringify({ ...rows[0], customer, order, amount });
     await reach("INSERT");
@@ -26,6 +27,7 @@ async function chargeInTwoTransactions({ customer, order, amount }, lease) {
   });
   await reach("COMMIT");
   await transaction(async (tx) => {
+    await tx.query("SELECT retrysafe.hold($1)", [lease]);
     await tx.query("SELECT retrysafe.complete($1, $2, 201)", [lease, body]);
   });
   return body;

@@ -16,8 +16,9 @@ INSERT = """INSERT INTO shop.charges (customer, order_id, amount)
             VALUES (%(customer)s, %(order)s, %(amount)s) RETURNING id"""
 
 
-def charge(order, lease):
+def charge(order, lease):  # lease: the request's header Retrysafe-Lease
     with psycopg.connect(DATABASE) as db, db.cursor() as tx:
+        tx.execute("SELECT retrysafe.hold(%s)", [lease])  # COMMIT fails without complete
         tx.execute(INSERT, order)
         body = json.dumps({"id": tx.fetchone()[0], **order})
         reach("INSERT")
@@ -32,6 +33,7 @@ def charge_in_two_transactions(order, lease):
         body = json.dumps({"id": tx.fetchone()[0], **order})
     reach("COMMIT")
     with psycopg.connect(DATABASE) as db, db.cursor() as tx:
+        tx.execute("SELECT retrysafe.hold(%s)", [lease])
         tx.execute("SELECT retrysafe.complete(%s, %s, 201)", [lease, body])
     return body
 

@@ -1,0 +1,2 @@
+-- Lets the transaction commit only if it completes the attempt.
+SELECT {{schema}}.hold($1)
