@@ -101,6 +101,7 @@ func (s *Store) run(ops []operation) (again []operation) {
 func (b *batch) anew() *batch {
 	n := new(batch)
 	for _, op := range b.ops {
+		op.base().sentAgain = true
 		n.add(op)
 	}
 	return n

@@ -30,6 +30,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
 	}
 	s.guess.Learn(c.answer.Verdict == retrysafe.Acquired && c.answer.Record.Attempt == 1)
+	c.answer.Doubted = c.sentAgain
 	return c.answer, nil
 }
 

@@ -41,6 +41,9 @@ type call struct {
 	inserted bool    // it has; otherwise it may have, which stepFind shows
 	found    *record // what stepFind has read; nil: there is no record
 
+	// sentAgain says that the step was sent more than once: the server may receive the first copy later.
+	sentAgain bool
+
 	err  error
 	done chan struct{}
 	// gone is set when the caller waits no longer; in is the batch that the operation is in.

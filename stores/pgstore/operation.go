@@ -29,6 +29,9 @@ type call struct {
 	made  bool    // the statement has changed the key's row
 	found *record // what find.sql has read; nil: there is no record
 
+	// sentAgain says that the step was sent more than once: the server may receive the first copy later.
+	sentAgain bool
+
 	err  error
 	done chan struct{}
 	// gone is set when the caller waits no longer; in is the batch that the operation is in.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,22 +13,34 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
-// Seen to fail with the second send taken out of run: the pool's connections were those of the old server.
+// Claims that were sent a second time say so: the first copy may reach the server after the attempt has released the key.
+//
+// Seen to fail with the second send taken out of run: the pool's connections were those of the old server; and with
+// sentAgain left out of anew.
 func TestRestartGoesUnnoticed(t *testing.T) {
 	t.Parallel()
 	pg := servers.StartPostgres(t, servers.PostgresOptions{Settings: map[string]string{"fsync": "off"}})
 	s := openAt(t, pg.Database(t), Options{})
-	claims := func(round int) {
+	claims := func(round int) (doubted int64) {
 		t.Helper()
+		var n atomic.Int64
 		together(t, 40, func(i int) error {
-			_, err := s.Claim(context.Background(), params(fmt.Sprint(round, " ", i)))
+			c, err := s.Claim(context.Background(), params(fmt.Sprint(round, " ", i)))
+			if c.Doubted {
+				n.Add(1)
+			}
 			return err
 		})
+		return n.Load()
 	}
-	claims(0)
+	if n := claims(0); n != 0 {
+		t.Errorf("%d claims were doubted without a reason", n)
+	}
 	for round := range 2 {
 		pg.Restart(t)
-		claims(round + 1)
+		if claims(round+1) == 0 {
+			t.Error("no claim that was sent again was doubted")
+		}
 	}
 }
 
