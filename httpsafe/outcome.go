@@ -44,7 +44,11 @@ func (r *recorder) class(p *response) retrysafe.Class {
 	case p.saysInFlight():
 		return classBusy
 	}
-	return r.m.Ambiguous.Apply(r.m.class(p))
+	class := r.m.class(p)
+	if class == retrysafe.ClassAmbiguous && r.ctx.Err() != nil && r.m.Ambiguous == retrysafe.AmbiguousStore {
+		return retrysafe.ClassUnknown // most likely the work was interrupted, as by Policy.Timeout
+	}
+	return r.m.Ambiguous.Apply(class)
 }
 
 // saysInFlight reports whether a response is the refusal of another layer that works under the same key: a guard of

@@ -103,11 +103,14 @@ func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	if r.attempt.Control().Completed() && r.sealed.Message != nil { // by a transaction, which has saved the answer
 		return retrysafe.Result{}, r.sealed, nil
 	}
-	class := r.override
+	class, policy := r.override, r.s.ambiguous()
 	if class == 0 {
 		class = r.s.o.class(reply)
 	}
-	switch r.s.ambiguous().Apply(class) {
+	if class == retrysafe.ClassAmbiguous && r.attempt.Err() != nil && policy == retrysafe.AmbiguousStore {
+		class = retrysafe.ClassUnknown // most likely the work was interrupted, as by Policy.Timeout
+	}
+	switch policy.Apply(class) {
 	case retrysafe.ClassRelease:
 		return retrysafe.Result{}, reply, retrysafe.Retryable(errReleased)
 	case retrysafe.ClassUnknown:
