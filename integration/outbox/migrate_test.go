@@ -95,6 +95,7 @@ func TestSaveInTheTransactionThatCompletes(t *testing.T) {
 		h := httpsafe.Middleware(guard, httpsafe.ScopeNone(),
 			httpsafe.Options{})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := inTx(w, r); err != nil {
+				w.Header().Set("Retry-After", "1")
 				http.Error(w, "try again", http.StatusServiceUnavailable)
 			}
 		}))
