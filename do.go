@@ -48,13 +48,18 @@ func Do[T any](
 }
 
 // keepsContent returns an error if T is a struct whose content JSON drops: it has fields, none of them is exported, and
-// it does not encode itself.
+// it does not encode itself. An interface is refused, too: JSON gives back another type than was saved, and of a large
+// integer a rounded float64.
 func keepsContent[T any]() error {
 	t := reflect.TypeFor[T]()
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t.Kind() != reflect.Struct || t.NumField() == 0 {
+	switch {
+	case t.Kind() == reflect.Interface:
+		return fmt.Errorf("%v is an interface, and what JSON decodes into it is of another type than what was saved: use a "+
+			"concrete type, such as a struct or json.RawMessage", t)
+	case t.Kind() != reflect.Struct || t.NumField() == 0:
 		return nil
 	}
 	for i := range t.NumField() {

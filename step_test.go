@@ -81,6 +81,11 @@ func TestUnfinishedStepRunsAgainWithTheSameChildKey(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}, func(k *kit) {
 		var keys []string
 		work := func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+			if _, err := retrysafe.Step(ctx, "id", func(context.Context, string) (any, error) {
+				return int64(1)<<60 + 1, nil
+			}); err == nil || !strings.Contains(err.Error(), "is an interface") {
+				k.Errorf("a type that loses digits: %v", err)
+			}
 			_, err := retrysafe.Step(ctx, "charge", func(_ context.Context, childKey string) (int, error) {
 				keys = append(keys, childKey)
 				if len(keys) == 1 {
