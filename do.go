@@ -12,7 +12,7 @@ import (
 // that the first caller and every retry get the same.
 //
 // Errors are those of Guard.Do, an error before anything runs if T is a struct without exported fields, of which JSON
-// would keep nothing, and ErrNotReplayable if the work has run but its value was not kept: it was larger than
+// would keep nothing, or an interface, which JSON would bring back as another type, and ErrNotReplayable if the work has run but its value was not kept: it was larger than
 // Policy.MaxResult, or cannot be encoded. The caller for whom the work ran gets the value itself then.
 func Do[T any](
 	ctx context.Context, g *Guard, r Request, work func(ctx context.Context, a *Attempt) (T, error),

@@ -33,7 +33,7 @@ import (
 //     cannot be decoded as T, a step of this name has already run or is running in this attempt, the name begins with
 //     AuditStepPrefix, or ctx is not the one that InTx gives while its transaction is open. run is not called
 //   - an error marked Terminal before run is called, if T is a struct without exported fields, of which JSON would keep
-//     nothing
+//     nothing, or an interface, which JSON would bring back as another type
 //   - an error marked Terminal, if the result cannot be saved at all: it cannot be encoded, or is larger than
 //     Policy.MaxResult or than the store accepts (ErrResultTooLarge)
 func Step[T any](
