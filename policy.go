@@ -181,8 +181,11 @@ func (p Policy) Validate() error {
 		name  string
 		value time.Duration
 	}{
-		{"Timeout", p.Timeout}, {"OnInFlight: Wait", p.OnInFlight.max}, {"Retention.Replay", p.Retention.Replay},
-		{"Retention.Key", p.Retention.Key}, {"Retention.Audit", p.Retention.Audit},
+		{"Timeout", p.Timeout},
+		{"OnInFlight: Wait", p.OnInFlight.max},
+		{"Retention.Replay", p.Retention.Replay},
+		{"Retention.Key", p.Retention.Key},
+		{"Retention.Audit", p.Retention.Audit},
 	} {
 		if d.value > 0 && d.value < time.Millisecond {
 			return fmt.Errorf("retrysafe: Policy.%s is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)",

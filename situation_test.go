@@ -266,8 +266,10 @@ func TestPoliciesAreCompared(t *testing.T) {
 	abandoned := []retrysafe.AbandonedPolicy{
 		retrysafe.Refuse(), retrysafe.Rerun(), retrysafe.Reconcile(nil), retrysafe.RerunTx(),
 	}
-	inFlight := []retrysafe.InFlightPolicy{retrysafe.Reject(), retrysafe.Wait(time.Second), retrysafe.Wait(time.Minute),
-		retrysafe.Wait(time.Hour)}
+	inFlight := []retrysafe.InFlightPolicy{
+		retrysafe.Reject(), retrysafe.Wait(time.Second), retrysafe.Wait(time.Minute),
+		retrysafe.Wait(time.Hour),
+	}
 	for i := range abandoned {
 		for j := range abandoned {
 			if abandoned[i].Equal(abandoned[j]) != (i == j) || inFlight[i].Equal(inFlight[j]) != (i == j) {

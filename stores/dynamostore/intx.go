@@ -161,7 +161,7 @@ func (t *sharedTx) settle(c *completion, err error) error {
 		}
 	}
 	return retrysafe.Unknown(fmt.Errorf("an answer to the transaction was lost, and it may have been made: %w; the last "+
-		"answer was: %v", t.lost, err)) //nolint:errorlint // err says that nothing was written, which is not known
+		"answer was: %v", t.lost, err))
 }
 
 // complete tries to make the transaction. again says that it was canceled for a reason that may be gone.

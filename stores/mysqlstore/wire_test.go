@@ -58,7 +58,7 @@ func (c *cutConn) Write(b []byte) (int, error) {
 			if _, err := c.Conn.Write(b); err != nil {
 				return 0, err
 			}
-			if _, err := c.Conn.Read(make([]byte, 100)); err != nil { // the server has answered
+			if _, err := c.Read(make([]byte, 100)); err != nil { // the server has answered
 				return 0, err
 			}
 		}
