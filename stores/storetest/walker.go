@@ -21,7 +21,9 @@ var walkerRules = []rule{
 			k.finish("again", "first", retrysafe.Retention{Replay: time.Minute, Key: time.Minute, Audit: auditTime})
 			k.age(2 * time.Minute)
 			k.take("again")
-			names := func(r retrysafe.Record) string { return fmt.Sprint(r.Key.ID, r.State, r.Fence, string(r.Result.Body), r.Steps) }
+			names := func(r retrysafe.Record) string {
+				return fmt.Sprint(r.Key.ID, r.State, r.Fence, string(r.Result.Body), r.Steps)
+			}
 			visited, listed := map[string]bool{}, map[string]bool{}
 			k.must("Walk", w.Walk(k.ctx, func(r retrysafe.Record) error { visited[names(r)] = true; return nil }))
 			for _, r := range k.page(retrysafe.ListParams{}, 12) {
