@@ -257,8 +257,8 @@ func (g *Guard) undo(p ClaimParams) error {
 // restore returns a claimed key to the state before the claim: a key that an earlier attempt abandoned stays
 // abandoned, and one that a person has released stays released.
 func (g *Guard) restore(ctx context.Context, p ClaimParams, c Claim) error {
-	if p.TakeOver && c.Record.Attempt > 1 {
-		if c.Record.releasedAt() != c.Record.Attempt-1 {
+	if c.Record.Attempt > 1 {
+		if p.TakeOver && c.Record.releasedAt() != c.Record.Attempt-1 {
 			return g.store.Extend(ctx, c.Lease, 0)
 		}
 		// Without this entry the next claim that is given back could not tell that the key was released, because this

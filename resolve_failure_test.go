@@ -3,6 +3,7 @@ package retrysafe_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,9 +11,10 @@ import (
 )
 
 // loses makes the first answers of a method get lost, after the call has taken effect.
-func (k *kit) loses(method string, n int) {
+func (k *kit) loses(method string, n int64) {
+	var calls atomic.Int64
 	k.store.on(method, func() (bool, error) {
-		if n--; n >= 0 {
+		if calls.Add(1) <= n {
 			return true, errDown
 		}
 		return true, nil
