@@ -9,7 +9,8 @@ const INSERT = `INSERT INTO shop.charges (customer, order_id, amount)
 
 async function charge({ customer, order, amount }, lease) {
   const body = await transaction(async (tx) => {
-    await tx.query("SELECT retrysafe.hold($1)", [lease]); // COMMIT fails without complete
+    // COMMIT fails unless complete was called.
+    await tx.query("SELECT retrysafe.hold($1)", [lease]);
     const { rows } = await tx.query(INSERT, [customer, order, amount]);
     const body = JSON.stringify({ ...rows[0], customer, order, amount });
     await reach("INSERT");

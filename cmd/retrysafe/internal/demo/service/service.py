@@ -18,7 +18,8 @@ INSERT = """INSERT INTO shop.charges (customer, order_id, amount)
 
 def charge(order, lease):  # lease: the request's header Retrysafe-Lease
     with psycopg.connect(DATABASE) as db, db.cursor() as tx:
-        tx.execute("SELECT retrysafe.hold(%s)", [lease])  # COMMIT fails without complete
+        # COMMIT fails unless complete was called.
+        tx.execute("SELECT retrysafe.hold(%s)", [lease])
         tx.execute(INSERT, order)
         body = json.dumps({"id": tx.fetchone()[0], **order})
         reach("INSERT")
