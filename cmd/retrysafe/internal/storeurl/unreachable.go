@@ -11,7 +11,7 @@ import (
 )
 
 // IsUnreachable reports whether a store could not be opened because its server does not answer, or not yet. Any other
-// error stays until somebody corrects the configuration or the server.
+// error stays until the configuration or the server is corrected.
 func IsUnreachable(err error) bool {
 	if answer := (*pgconn.PgError)(nil); errors.As(err, &answer) {
 		return answer.Code == cannotConnectNow
