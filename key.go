@@ -63,8 +63,8 @@ func (k Key) Digest() Digest {
 }
 
 // Child derives the key ID for a downstream call: SHA-256 over the length-prefixed scope, ID and name, its first 32
-// hex digits. The same key and name give the same child on every attempt. The parent cannot be read from it, but whoever
-// knows the scope can find an ID that can be guessed, such as "order-17", by trying: a child key is not a secret.
+// hex digits. The same key and name give the same child on every attempt. The parent cannot be read from it, but
+// anyone who knows the scope can find an ID that can be guessed, such as "order-17", by trying: it is no secret.
 func (k Key) Child(name string) string {
 	var buf [256]byte
 	sum := sha256.Sum256(appendParts(buf[:0], k.Scope, k.ID, name))

@@ -112,7 +112,7 @@ func TestFunctionsReadBackslashes(t *testing.T) {
 	}
 }
 
-// Keys can be claimed while another transaction makes partitions, or holds up whoever wants to.
+// Keys can be claimed while another transaction makes partitions, or keeps others from making them.
 //
 // Seen to fail with the handler of lock_not_available taken out of claim, 55P03: VACUUM and DETACH lock the table of
 // answers.

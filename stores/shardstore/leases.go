@@ -29,8 +29,8 @@ type held struct {
 	until time.Time // when it runs out, unless it is extended
 }
 
-// returned is a lease whose return got no answer: the call may arrive late, and end the lease of whoever claims the key
-// under it again. So nobody works under it any more.
+// returned is a lease whose return got no answer: the call may arrive late, and end the lease of a request that claims
+// the key under it again. So nobody works under it any more.
 type returned struct {
 	tookOver bool // as in part
 	until    time.Time

@@ -358,7 +358,7 @@ func (s service) keep() {
 	}
 }
 
-// Another service's key is of no use without the request, and its lease cannot be made up.
+// Another service's key opens nothing without the request, and its lease cannot be made up.
 func (s service) another() {
 	ids := []string{"pending", "abandoned", "released", "done"}
 	for _, id := range ids {

@@ -78,22 +78,24 @@ func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
 
 // find returns the records of a key. A client's key may look like a digest: many are UUIDs.
 func (l Local) find(ctx context.Context, look Look) ([]retrysafe.Record, error) {
-	digest, err := ParseDigest(look.Key)
-	isDigest := err == nil
-	switch {
-	case look.Scope != nil:
-		digest = retrysafe.Key{Scope: *look.Scope, ID: look.Key}.Digest()
-	case !isDigest:
-		if digest, err = l.search(ctx, look.Key); err != nil {
-			return nil, err
+	if look.Scope != nil {
+		return l.inspect(ctx, retrysafe.Key{Scope: *look.Scope, ID: look.Key}.Digest())
+	}
+	if digest, err := ParseDigest(look.Key); err == nil {
+		if found, err := l.Store.Inspect(ctx, digest); err != nil || len(found) > 0 {
+			return found, err
 		}
 	}
+	digest, err := l.search(ctx, look.Key)
+	if err != nil {
+		return nil, err
+	}
+	return l.inspect(ctx, digest)
+}
+
+// inspect returns the records of a key, of which there is one at least.
+func (l Local) inspect(ctx context.Context, digest retrysafe.Digest) ([]retrysafe.Record, error) {
 	found, err := l.Store.Inspect(ctx, digest)
-	if err == nil && len(found) == 0 && isDigest && look.Scope == nil {
-		if digest, err = l.search(ctx, look.Key); err == nil {
-			found, err = l.Store.Inspect(ctx, digest)
-		}
-	}
 	if err == nil && len(found) == 0 {
 		err = noSuchKey()
 	}
