@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo licenses pack release test-newest clean languages install
+.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -22,7 +22,7 @@ help: ## list the targets
 test: servers race tidy ## vet, unit tests with the race detector in every module, end-to-end tests
 
 test-core: ## the library without servers: the engine, its stores in memory, the middleware, the proxy; less than a minute
-	go test -race $(TESTFLAGS) . ./client/... ./httpsafe/... ./stores/... ./proxy
+	go test -race $(TESTFLAGS) . ./client/... ./httpkey ./httpsafe/... ./stores/... ./proxy
 
 # A test that needs a server waits until it is installed, or installs it, or says what to install. This saves it the wait.
 servers: # install the servers that tests need, in the background
@@ -91,6 +91,9 @@ proto: ## generate code from the .proto files of tests and examples (needs proto
 
 demo: ## watch one charge happen although twenty clients retry it
 	go run ./cmd/retrysafe demo
+
+pictures: ## draw the pictures of README.md into docs/pictures
+	go run ./internal/testing/pictures
 
 install: ## install the command from this checkout, with the commit in its version
 	go install -ldflags '-X $(ROOT)/cmd/retrysafe/internal/cli.commit=$(shell git describe --always --dirty)' ./cmd/retrysafe

@@ -2,13 +2,16 @@ package retrysafe_test
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,14 +38,20 @@ var layers = []layer{
 	{folder: "integration/...", anything: true},
 	{folder: "bench/...", anything: true},
 
-	{folder: "proxy/...", may: []string{".", "fingerprint", "httpsafe", "client/httpclient", "internal/caller"}},
+	{folder: "proxy/...", may: []string{
+		".", "fingerprint", "httpkey", "httpsafe", "client/httpclient", "internal/caller",
+	}},
 	{folder: "httpsafe/...", may: []string{
-		".", "fingerprint", "internal/caller", "internal/httpsignals", "internal/keytext",
+		".", "fingerprint", "httpkey", "internal/caller", "internal/httpsignals", "internal/keytext",
 	}},
 	{folder: "client/httpclient/...", may: []string{
-		".", "fingerprint", "httpsafe", "internal/httpsignals", "internal/keytext",
+		".", "fingerprint", "httpkey", "internal/httpsignals", "internal/jsonpointer", "internal/keytext",
 	}},
+	{folder: "httpkey/...", may: []string{"fingerprint", "internal/jsonpointer", "internal/keytext"}},
 	{folder: "client/...", may: []string{".", "internal/keytext", "internal/retry"}},
+	{folder: "rpcsafe/rpctest/...", may: []string{
+		".", "client", "internal/testing/shoppb", "stores/memstore",
+	}, thirdParty: true},
 	{folder: "rpcsafe/...", may: []string{
 		".", "client", "fingerprint", "internal/caller", "internal/keytext",
 	}, thirdParty: true},
@@ -59,7 +68,7 @@ var layers = []layer{
 	{folder: "stores/memstore/...", may: []string{".", "internal/storekit"}},
 	{folder: "stores/...", may: []string{".", "internal/storekit"}, thirdParty: true},
 	{folder: "retrysafetest/...", may: []string{".", "internal/storekit", "queuesafe", "stores/memstore"}},
-	{folder: "fingerprint/...", may: []string{"."}},
+	{folder: "fingerprint/...", may: []string{".", "internal/jsonpointer"}},
 
 	{folder: "probe"},
 	{folder: "probe/wire/..."},
@@ -67,6 +76,8 @@ var layers = []layer{
 	{folder: "probe/cases/..."},
 	{folder: "probe/report/..."},
 	{folder: "probe/internal/..."},
+	{folder: "probe/draft/...", may: []string{"internal/yamlfile"}, thirdParty: true},
+	{folder: "probe/recipe/...", may: []string{"internal/yamlfile"}, thirdParty: true},
 	{folder: "probe/...", thirdParty: true},
 
 	{folder: "internal/storekit", may: []string{"."}},
@@ -74,6 +85,7 @@ var layers = []layer{
 	{folder: "internal/httpsignals", may: []string{"internal/retry"}},
 	{folder: "internal/release/...", thirdParty: true},
 	{folder: "internal/testing/...", anything: true},
+	{folder: "internal/yamlfile", thirdParty: true},
 	{folder: "internal/..."},
 
 	{folder: ".", may: []string{"internal/keytext", "internal/lazyctx", "internal/timerqueue"}},
@@ -82,6 +94,7 @@ var layers = []layer{
 // testTools are folders that only tests and each other import: nothing that ships may depend on them.
 var testTools = []string{
 	"internal/testing", "integration", "bench", "cmd/retrysafe/internal/clitest", "queuesafe/internal/queuetest",
+	"rpcsafe/rpctest",
 }
 
 // Seen to fail with an import of memstore added to guard.go, and one of httpsafe to memstore; with an import of
@@ -166,7 +179,7 @@ func TestWorkspaceListsEveryModule(t *testing.T) {
 }
 
 // make soak finds the tests that can be made longer by their names.
-// Seen to fail with TestTorture for TestSoakTorture in stores/pgstore.
+// Seen to fail with "TestTorture" for "TestSoakTorture" in stores/pgstore.
 func TestLongTestsAreNamedSo(t *testing.T) {
 	for _, file := range goFiles(t) {
 		for _, d := range file.syntax.Decls {
@@ -185,6 +198,193 @@ func TestLongTestsAreNamedSo(t *testing.T) {
 			})
 		}
 	}
+}
+
+// givenOutside are folders whose constructors are given something outside of the program in their options: URLs and
+// patterns of a configuration, the stores that a deployment names, a MeterProvider.
+var givenOutside = []string{"proxy", "stores/shardstore", "observe/otelsafe"}
+
+// Constructors, which are functions with options that return a value, follow the rule of ARCHITECTURE.md. Seen to fail
+// with the client.NewEngine, httpclient.New and queuesafe.New that returned an error, and with "panics" taken out of the
+// comment of httpsafe.Middleware.
+func TestConstructorsReportMistakesAlike(t *testing.T) {
+	outside := []string{"context.Context", "*sql.DB", "jetstream.JetStream", "*kgo.Client"}
+	for _, file := range goFiles(t) {
+		folder := path.Dir(file.path)
+		if strings.HasSuffix(file.path, "_test.go") || layerOf(folder).anything || strings.Contains(folder, "internal") {
+			continue
+		}
+		for _, d := range file.syntax.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !f.Name.IsExported() || f.Type.Results == nil {
+				continue
+			}
+			given, results := typesOf(f.Type.Params), typesOf(f.Type.Results)
+			hasOptions := func(typ string) bool { return strings.HasSuffix(typ, "Options") }
+			if !slices.ContainsFunc(given, hasOptions) || results[0] == "string" || results[0] == "error" {
+				continue
+			}
+			fails := results[len(results)-1] == "error"
+			isOutside := func(typ string) bool { return slices.Contains(outside, typ) }
+			if fails && f.Name.Name != "Open" && !slices.ContainsFunc(given, isOutside) && !slices.Contains(givenOutside, folder) {
+				t.Errorf("%s: %s returns an error although it is given nothing outside of the program: let it panic, and "+
+					"Options.Validate return the error", file.path, f.Name)
+			}
+			panics := false
+			ast.Inspect(f.Body, func(n ast.Node) bool {
+				called, ok := n.(*ast.CallExpr)
+				panics = panics || ok && types.ExprString(called.Fun) == "panic"
+				return true
+			})
+			if says := strings.Contains(f.Doc.Text(), "panics"); panics && !says || fails && says {
+				t.Errorf("%s: %s returns an error: %t, panics: %t, and says that it panics: %t", file.path, f.Name, fails, panics,
+					says)
+			}
+		}
+	}
+}
+
+// Texts of errors begin as ARCHITECTURE.md says. Seen to fail with the name taken out of pgstore.ErrClosed and of a
+// panic of queuesafe.New, with "pgstore: " before "claim" in claim.go, and with "demo: " before a text of the demo.
+func TestErrorTextsBeginAlike(t *testing.T) {
+	n := 0
+	for _, file := range goFiles(t) {
+		folder, name := path.Dir(file.path), file.syntax.Name.Name
+		top, _, _ := strings.Cut(folder, "/")
+		hidden := top == "cmd" || top == "probe" || strings.Contains(folder, "internal")
+		if strings.HasSuffix(file.path, "_test.go") || within(folder, "stores/storetest") || within(folder, "rpcsafe/rpctest") || // they play work that panics
+			within(folder, "internal/testing") || slices.Contains([]string{"bench", "examples", "integration"}, top) {
+			continue
+		}
+		ast.Inspect(file.syntax, func(node ast.Node) bool {
+			if spec, ok := node.(*ast.ValueSpec); ok && len(spec.Values) == 1 && ast.IsExported(spec.Names[0].Name) {
+				text, ok := errorText(spec.Values[0])
+				if n++; ok && !hidden && !strings.HasPrefix(text, name+": ") {
+					t.Errorf("%s: the text of %s does not begin with %q: %q", file.path, spec.Names[0].Name, name+": ", text)
+				}
+			}
+			x, _ := node.(ast.Expr)
+			text, ok := errorText(x)
+			if !ok {
+				return true
+			}
+			n++
+			before, after, _ := strings.Cut(text, ": ")
+			verb, _, _ := strings.Cut(after, " ")
+			switch isPanic := types.ExprString(x.(*ast.CallExpr).Fun) == "panic"; {
+			case hidden && before == name && !isPanic:
+				t.Errorf("%s: %q begins with the name of a package that users do not know", file.path, text)
+			case isPanic && !hidden && before != name:
+				t.Errorf("%s: the panic %q does not begin with %q", file.path, text, name+": ")
+			case within(folder, "stores") && before == name && slices.Contains(storeMethods, verb):
+				t.Errorf("%s: %q begins with the name of the package, and is of a method", file.path, text)
+			}
+			return true
+		})
+	}
+	if n < 500 {
+		t.Errorf("%d texts found, want all of them", n)
+	}
+}
+
+// storeMethods begin the texts of what methods of a store return.
+var storeMethods = []string{
+	"claim", "extend", "checkpoint", "complete", "release", "inspect", "list", "walk", "stats", "sweep", "purge", "watch",
+}
+
+// errorText returns the text of errors.New, fmt.Errorf, or of a panic with a text.
+func errorText(x ast.Expr) (text string, ok bool) {
+	call, ok := x.(*ast.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return "", false
+	}
+	switch types.ExprString(call.Fun) {
+	case "errors.New", "fmt.Errorf", "panic":
+		return beginning(call.Args[0])
+	}
+	return "", false
+}
+
+// beginning returns the first literal of a text.
+func beginning(x ast.Expr) (text string, ok bool) {
+	switch x := x.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(x.Value)
+		return text, err == nil
+	case *ast.BinaryExpr:
+		return beginning(x.X)
+	case *ast.CallExpr:
+		if types.ExprString(x.Fun) == "fmt.Sprintf" {
+			return beginning(x.Args[0])
+		}
+	}
+	return "", false
+}
+
+// A [Name] in a doc comment of a public package is a link: go doc leaves the brackets where the package has no such
+// name. It does not look into other packages. Seen to fail with [Guard.Purge] written "[Guard.Purged]" in resolve.go.
+func TestDocLinksLeadSomewhere(t *testing.T) {
+	packages := map[string][]*ast.File{}
+	var set *token.FileSet
+	for _, file := range goFiles(t) {
+		folder := path.Dir(file.path)
+		if !strings.HasSuffix(file.path, "_test.go") && !layerOf(folder).anything && !strings.Contains(folder, "internal") {
+			packages[folder] = append(packages[folder], file.syntax)
+			set = file.set
+		}
+	}
+	notLinked := regexp.MustCompile(`\\\[(\w+\.)?[A-Z]\w+(\.[A-Z]\w+)?\]`)
+	links := 0
+	for folder, files := range packages {
+		p, err := doc.NewFromFiles(set, files, path.Join(module, folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range docsOf(p) {
+			// In Markdown a link is followed by its target, and the bracket of other text has a backslash.
+			markdown := string(p.Markdown(text))
+			links += strings.Count(markdown, "](")
+			for _, name := range notLinked.FindAllString(markdown, -1) {
+				t.Errorf("%s: the doc link %s leads nowhere", folder, name[1:])
+			}
+		}
+	}
+	if links < 300 {
+		t.Errorf("%d doc links found, want all of them", links)
+	}
+}
+
+// docsOf returns the doc comments of a package.
+func docsOf(p *doc.Package) []string {
+	all := []string{p.Doc}
+	values := func(of []*doc.Value) {
+		for _, v := range of {
+			all = append(all, v.Doc)
+		}
+	}
+	functions := func(of []*doc.Func) {
+		for _, f := range of {
+			all = append(all, f.Doc)
+		}
+	}
+	values(p.Consts)
+	values(p.Vars)
+	functions(p.Funcs)
+	for _, typ := range p.Types {
+		all = append(all, typ.Doc)
+		values(typ.Consts)
+		values(typ.Vars)
+		functions(typ.Funcs)
+		functions(typ.Methods)
+	}
+	return all
+}
+
+func typesOf(fields *ast.FieldList) (all []string) {
+	for _, field := range fields.List {
+		all = append(all, types.ExprString(field.Type))
+	}
+	return all
 }
 
 func TestNoInitFunctions(t *testing.T) {
@@ -233,6 +433,7 @@ func isThirdParty(imported string) bool {
 }
 
 type goFile struct {
+	set     *token.FileSet
 	path    string
 	syntax  *ast.File
 	imports []string
@@ -246,11 +447,11 @@ func goFiles(t *testing.T) []goFile {
 		if !strings.HasSuffix(name, ".go") {
 			return
 		}
-		syntax, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		syntax, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := goFile{path: name, syntax: syntax}
+		f := goFile{set: set, path: name, syntax: syntax}
 		for _, i := range syntax.Imports {
 			imported, _ := strconv.Unquote(i.Path.Value)
 			f.imports = append(f.imports, imported)

@@ -29,16 +29,16 @@ type Attempt struct {
 	fingerprint Fingerprint // with which the key was claimed
 	takeOver    bool        // whether it was claimed to take over
 
-	mu        sync.Mutex
-	doubted   bool // the key may be claimed once more, by a call that was taken for lost
-	elsewhere bool // see AttemptControl.CompletedElsewhere
-	steps     []StepResult
-	called    map[string]*txSteps // names of steps, and the transactions in which they were called; see noteStep
-	calls     map[string]string   // see AttemptControl.NoteCall
-	capture   func() (Result, error)
-	inTx      *txSteps // the transaction that is open or was committed; see AttemptControl.BeginTx
-	saved     *Result  // by AttemptControl.CompleteIn
-	open      *OpenTx  // see AttemptControl.CompleteOpen
+	mu      sync.Mutex
+	doubted bool // the key may be claimed once more, by a call that was taken for lost
+	remote  bool // see AttemptControl.CompletedElsewhere
+	steps   []StepResult
+	called  map[string]*txSteps // names of steps, and the transactions in which they were called; see noteStep
+	calls   map[string]string   // see AttemptControl.NoteCall
+	capture func() (Result, error)
+	inTx    *txSteps // the transaction that is open or was committed; see AttemptControl.BeginTx
+	saved   *Result  // by AttemptControl.CompleteIn
+	open    *OpenTx  // see AttemptControl.CompleteOpen
 	// rolledBack: the last transaction of CompleteOpen was not committed.
 	rolledBack bool
 	inDoubt    bool // see AttemptControl.InDoubt
@@ -67,8 +67,8 @@ func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 	return a, ok
 }
 
-// ChildKey derives the key ID for a downstream call made inside an attempt. It returns an error that is ErrNoAttempt
-// outside of one. See Key.Child.
+// ChildKey derives the key ID for a downstream call made inside an attempt. It returns an error that is [ErrNoAttempt]
+// outside of one. See [Key.Child].
 func ChildKey(ctx context.Context, name string) (string, error) {
 	a, ok := AttemptFrom(ctx)
 	if !ok {
@@ -79,7 +79,7 @@ func ChildKey(ctx context.Context, name string) (string, error) {
 
 // SetResult says, inside an attempt started by the generic Do, what the work is about to return, so that it can be
 // saved in the same database transaction as the work's own writes. Call it before the transaction ends, and return
-// the same value afterwards. It returns ErrNoAttempt outside of an attempt, or the error of encoding v as JSON.
+// the same value afterwards. It returns [ErrNoAttempt] outside of an attempt, or the error of encoding v as JSON.
 func SetResult(ctx context.Context, v any) error {
 	a, ok := AttemptFrom(ctx)
 	if !ok {
@@ -101,14 +101,14 @@ func SetResult(ctx context.Context, v any) error {
 func (a *Attempt) Key() Key { return a.lease.Key }
 
 // Fence returns a number that grows with each attempt at the key; 0 if the attempt is not protected. Pass it to systems
-// that can refuse writes with a smaller one. See Lease.Fence.
+// that can refuse writes with a smaller one. See [Lease.Fence].
 func (a *Attempt) Fence() int64 { return a.lease.Fence }
 
 // Number returns which attempt at the key this is: 1 is the first, and more follow after a take-over or after a release
 // with saved steps. After a release without saved steps it is 1 again, so 1 does not mean that nothing was tried before.
 func (a *Attempt) Number() int { return a.number }
 
-// Protected reports whether the key is claimed: true, unless the store failed and the policy is FailOpen.
+// Protected reports whether the key is claimed: true, unless the store failed and the policy is [FailOpen].
 func (a *Attempt) Protected() bool { return a.lease.Fence != 0 }
 
 // String names the attempt without showing its key.
@@ -120,7 +120,7 @@ func (a *Attempt) GoString() string { return "retrysafe.Attempt(" + a.String() +
 // LogValue hides the key from log/slog.
 func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// ChildKey derives the key ID for a downstream call. See Key.Child.
+// ChildKey derives the key ID for a downstream call. See [Key.Child].
 func (a *Attempt) ChildKey(name string) string { return a.lease.Key.Child(name) }
 
 // Deadline implements context.Context.

@@ -32,29 +32,68 @@ func (a *Attempt) conclude(r Result, err error) (Outcome, error) {
 	case !settled:
 		return a.concludeOpen(r, err)
 	case saved != nil:
+		if err != nil {
+			a.report(AnswerDiscarded, err)
+		}
 		return a.concluded(*saved)
 	}
-	err = a.unlessLost(r, err)
-	if err == nil {
-		return a.complete(r, nil)
+	if err = a.unlessLost(r, err); err != nil {
+		switch class := a.classOf(err); {
+		case class == ClassRelease && !inDoubt:
+			return a.release(err)
+		case class == ClassRelease, class == ClassUnknown:
+			return a.abandon(err)
+		}
+		_, code := markOf(err)
+		r = failureResult(code, err.Error())
 	}
-	switch class := a.classOf(err); {
-	case class == ClassRelease && !inDoubt:
-		return a.release(err)
-	case class == ClassRelease, class == ClassUnknown:
-		return a.abandon(err)
-	}
-	_, code := markOf(err)
-	return a.complete(failureResult(code, err.Error()), err)
+	return a.end().complete(a.guard.fit(r, a.guard.policy.MaxResult), err)
 }
+
+// classOf returns the class of an error that the work returned. An error without a mark is ambiguous; if the Guard has
+// ended the work's context before, as after Policy.Timeout, most likely the work was interrupted.
+func (a *Attempt) classOf(err error) Class {
+	class, _ := markOf(err)
+	switch {
+	case class != 0:
+		return class
+	case a.Err() != nil:
+		return ClassUnknown
+	}
+	return AmbiguousPolicy(0).Or(a.guard.policy).Apply(ClassAmbiguous)
+}
+
+// attemptEnd is how an attempt ends, and what decides it: what the work returns (localEnd), or the record, because
+// another process does the work (remoteEnd). What the methods return is what the caller of Do gets.
+type attemptEnd interface {
+	// complete ends an attempt whose work has returned a result; cause is the error that the result was made from.
+	complete(r Result, cause error) (Outcome, error)
+	// releaseFailed goes on releasing a key: the store has failed to.
+	releaseFailed(err, cause error) (Outcome, error)
+	// abandonFailed abandons a key whose lease the store has failed to end.
+	abandonFailed(err, cause error) (Outcome, error)
+	// leaseLost ends an attempt that can neither be released nor abandoned: the store says that the lease is lost.
+	leaseLost() (Outcome, error)
+	// heartbeatLost is told that the store has refused a heartbeat, because the lease is lost.
+	heartbeatLost()
+}
+
+// end returns how the attempt ends.
+func (a *Attempt) end() attemptEnd {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.remote {
+		return remoteEnd{a}
+	}
+	return localEnd{a}
+}
+
+// localEnd is the end of an attempt that this process completes: what the work returns decides.
+type localEnd struct{ *Attempt }
 
 // complete saves the result. If the store fails, saving goes on in the background, and the caller waits for it as long
 // as the policy says. After that it gets the result all the same, because the work is done.
-func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
-	r = a.guard.fit(r, a.guard.policy.MaxResult)
-	if a.isElsewhere() {
-		return a.completeElsewhere(r, cause)
-	}
+func (a localEnd) complete(r Result, cause error) (Outcome, error) {
 	if cause == nil && !r.Failed {
 		a.reportUnused()
 	}
@@ -68,7 +107,7 @@ func (a *Attempt) complete(r Result, cause error) (Outcome, error) {
 	case errors.Is(err, ErrLeaseLost):
 		return a.lost()
 	case err != nil:
-		end := a.guard.unsaved.add(a, &r)
+		end := a.guard.unsaved.add(a.Attempt, &r)
 		kept := *end.result // save may make it smaller
 		a.later(end, err, func(ctx context.Context) error { return a.save(ctx, &kept) })
 		if out.Stored, err = end.hold(); err != nil {
@@ -101,22 +140,11 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 	if out.Unprotected {
 		return out, &workError{cause}
 	}
-	give := func(ctx context.Context) error { return a.guard.store.Release(ctx, a.lease) }
-	err := a.call(give)
-	switch {
+	switch err := a.call(a.giveBack); {
 	case errors.Is(err, ErrLeaseLost):
-		return a.lostOrCompleted()
+		return a.end().leaseLost()
 	case err != nil:
-		end := a.guard.unsaved.add(a, nil)
-		a.later(end, err, give)
-		a.undoDoubted()
-		if a.isElsewhere() { // the other process may be about to complete
-			return a.refusal(ErrInFlight)
-		}
-		if _, err := end.hold(); err != nil {
-			return a.refusal(err)
-		}
-		return out, &workError{cause}
+		return a.end().releaseFailed(err, cause)
 	}
 	a.finish()
 	a.report(WorkReleased, cause)
@@ -124,23 +152,50 @@ func (a *Attempt) release(cause error) (Outcome, error) {
 	return out, &workError{cause}
 }
 
+func (a *Attempt) giveBack(ctx context.Context) error { return a.guard.store.Release(ctx, a.lease) }
+
+func (a localEnd) releaseFailed(err, cause error) (Outcome, error) {
+	end := a.guard.unsaved.add(a.Attempt, nil)
+	a.later(end, err, a.giveBack)
+	a.undoDoubted()
+	if _, err := end.hold(); err != nil {
+		return a.refusal(err)
+	}
+	return Outcome{Attempt: a.number}, &workError{cause}
+}
+
 // abandon ends the lease at once, so that the next request need not wait for it to run out. If the lease was lost, the
 // key is not abandoned: another attempt has it, or it has an answer, which a retry gets.
 func (a *Attempt) abandon(cause error) (Outcome, error) {
-	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
 	if a.Protected() {
 		switch err := a.giveUp(); {
 		case errors.Is(err, ErrLeaseLost):
-			return a.lostOrCompleted()
-		case err != nil && a.isElsewhere(): // the other process may be about to complete
-			a.later(a.guard.unsaved.add(a, nil), err, func(ctx context.Context) error {
-				return a.guard.store.Extend(ctx, a.lease, 0)
-			})
-			return a.refusal(ErrInFlight)
+			return a.end().leaseLost()
+		case err != nil:
+			return a.end().abandonFailed(err, cause)
 		}
 	}
+	return a.abandoned(cause)
+}
+
+func (a *Attempt) abandoned(cause error) (Outcome, error) {
 	a.report(WorkUnknown, cause)
+	out := Outcome{Attempt: a.number, Unprotected: !a.Protected()}
 	return out, fmt.Errorf("%w: %w", ErrAbandoned, &workError{cause})
+}
+
+// abandonFailed leaves the lease to run out by itself.
+func (a localEnd) abandonFailed(_, cause error) (Outcome, error) { return a.abandoned(cause) }
+
+func (a localEnd) leaseLost() (Outcome, error) { return a.lost() }
+
+// heartbeatLost ends the work's context, unless a transaction of the work may have completed the attempt.
+func (a localEnd) heartbeatLost() {
+	if a.openTx() != nil {
+		a.loseUnlessCompleted()
+		return
+	}
+	a.lose()
 }
 
 // lost returns the error of an attempt that was taken over: the store has refused its end.
@@ -175,9 +230,6 @@ func (a *Attempt) later(end *unsavedEnd, err error, save func(context.Context) e
 		a.guard.unsaved.remove(end)
 		a.finish()
 		kind := SavedLate
-		if errors.Is(err, ErrLeaseLost) && a.isElsewhere() { // it was completed, or the key is another attempt's to end
-			err = nil
-		}
 		if err != nil {
 			kind = SaveAbandoned
 		}
@@ -252,9 +304,9 @@ func failureResult(code int, message string) Result {
 	return Result{Failed: true, Code: code, Meta: []byte(errorMeta), Body: []byte(message)}
 }
 
-// Failure returns the error that Guard.Do returns for r: that of work which failed with an error, or of a key that was
-// resolved as failed without an answer. It is nil for all other results, also for those with which an adapter recorded
-// a failure of its protocol, such as 404.
+// Failure returns the error that [Guard.Do] returns for r: that of work which failed with an error, or of a key that
+// was resolved as failed without an answer. It is nil for all other results, also for those with which an adapter
+// recorded a failure of its protocol, such as 404.
 func (r Result) Failure() *Failure {
 	switch {
 	case r.isResolvedFailure():

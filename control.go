@@ -7,7 +7,7 @@ import (
 )
 
 // AttemptControl is the part of an attempt that adapters and stores use and that work has no need of. It is a value
-// that refers to the attempt; get it with Attempt.Control. Its methods may be called from several goroutines.
+// that refers to the attempt; get it with [Attempt.Control]. Its methods may be called from several goroutines.
 //
 // A store's InTx calls BeginTx, runs the work's function, and then calls either RolledBack, also after a panic, or
 // CompleteIn.
@@ -19,7 +19,7 @@ func (a *Attempt) Control() AttemptControl { return AttemptControl{a} }
 // Lease returns the lease under which the attempt works. Its Fence is 0 if the attempt is not protected.
 func (c AttemptControl) Lease() Lease { return c.a.lease }
 
-// Tries returns Attempt.Number, counted from the last time that a person released the key (ResolveRelease), which
+// Tries returns [Attempt.Number], counted from the last time that a person released the key ([ResolveRelease]), which
 // starts the count anew.
 func (c AttemptControl) Tries() int { return c.a.tries }
 
@@ -42,13 +42,13 @@ func (c AttemptControl) Completed() bool {
 }
 
 // BeginTx says that a database transaction of the work begins, which is to complete the attempt. Call it before the
-// transaction takes a connection. In the context that it returns, Step does not save results, but leaves them to the
+// transaction takes a connection. In the context that it returns, [Step] does not save results, but leaves them to the
 // code that commits the transaction: steps returns them. So the result of a step is saved if and only if what it wrote
 // in the transaction is. Until the transaction ends, Step refuses every other context.
 //
 // An attempt is completed once, so it has one such transaction; another may follow after RolledBack, or after an error
-// of CompleteIn that is not marked Unknown. For all others BeginTx returns an error. It is ErrLeaseLost if the attempt
-// has been completed; otherwise it is marked Unknown, because a corrected program can resume.
+// of CompleteIn that is not marked [Unknown]. For all others BeginTx returns an error. It is [ErrLeaseLost] if the
+// attempt has been completed; otherwise it is marked Unknown, because a corrected program can resume.
 func (c AttemptControl) BeginTx(ctx context.Context) (inside context.Context, steps func() []StepResult, err error) {
 	a := c.a
 	if name, ok := StepFrom(ctx); ok {
@@ -72,12 +72,12 @@ func (c AttemptControl) BeginTx(ctx context.Context) (inside context.Context, st
 
 // CompleteIn lets a store complete the attempt inside a database transaction of the work: save gets what there is to
 // write, writes it, and commits. When CompleteIn returns nil the attempt is over, and every request gets the saved
-// result, whatever the work returns afterwards. After ErrResultTooLarge save is called again, with a smaller result: it
-// returns that before it has written anything.
+// result, whatever the work returns afterwards. After [ErrResultTooLarge] save is called again, with a smaller result:
+// it returns that before it has written anything.
 //
-// It returns ErrLeaseLost if the attempt has already been completed or taken over, the capture function's error, or
-// what save returned; then nothing is completed. After an error of save that is marked Unknown the attempt is in doubt.
-// If s is another store than the Guard's, which has no such attempt, an ErrLeaseLost of save says so.
+// It returns [ErrLeaseLost] if the attempt has already been completed or taken over, the capture function's error, or
+// what save returned; then nothing is completed. After an error of save that is marked [Unknown] the attempt is in
+// doubt. If s is another store than the Guard's, which has no such attempt, an ErrLeaseLost of save says so.
 func (c AttemptControl) CompleteIn(s Store, save func(Lease, Result, Retention) error) error {
 	a := c.a
 	r, err := c.complete(s, save)
@@ -145,22 +145,22 @@ func (c AttemptControl) SaveFailed() bool {
 }
 
 // CompletedElsewhere says that another process does the work and completes the attempt, under the same lease, in a
-// transaction of its own: see Lease.Token. From then on the record decides how the attempt ended, not what the work
+// transaction of its own: see [Lease.Token]. From then on the record decides how the attempt ended, not what the work
 // returns. The Guard asks for the record before it saves a result, and when the store says that the lease is lost.
 //
-//   - If the attempt was completed, Do returns the saved result, whatever the work returned. Outcome.CompletedElsewhere
-//     says so.
-//   - Otherwise the attempt ends as the work says. Releasing or abandoning it is safe: what the other process does later
-//     is refused, unless it completes the key first. If the work has succeeded, its result is saved so that it does not
-//     run again, and observers are told CompletionMissing.
+//   - If the attempt was completed, Do returns the saved result, whatever the work returned.
+//     [Outcome.CompletedElsewhere] says so.
+//   - Otherwise the attempt ends as the work says. Releasing or abandoning it is safe: what the other process does
+//     later is refused, unless it completes the key first. If the work has succeeded, its result is saved so that it
+//     does not run again, and observers are told [CompletionMissing].
 //   - If the store does not answer in time, for example because the transaction of the other process holds the record,
-//     Do returns a Refusal with ErrInFlight, and the end is saved in the background.
+//     Do returns a [Refusal] with [ErrInFlight], and the end is saved in the background.
 //
 // Call it before the work is handed over. It has no effect on an attempt that is not protected.
 func (c AttemptControl) CompletedElsewhere() {
 	c.a.mu.Lock()
 	defer c.a.mu.Unlock()
-	c.a.elsewhere = c.a.Protected()
+	c.a.remote = c.a.Protected()
 }
 
 // NoteCall notes that this attempt makes the downstream call name with a request of that digest, and returns the digest

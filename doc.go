@@ -14,13 +14,15 @@
 //
 // The key is claimed before the work begins, in one atomic call to the Store, as a lease that heartbeats keep alive. Of
 // many requests at once one runs; the others are refused or wait, as Policy says. If the process dies, the lease runs
-// out and the outcome is unknown: Policy.OnAbandoned then refuses, runs the work again, or asks what happened. What a
+// out and the outcome is unknown: [Policy.OnAbandoned] then refuses, runs the work again, or asks what happened. What a
 // paused process writes too late is refused by its fence.
 //
 // # Where to find what
 //
 //	fingerprint         digests of requests, canonical JSON
-//	httpsafe            net/http middleware, and the client's transport; most services need only this
+//	httpsafe            net/http middleware; most services need only this
+//	httpkey             what keys, headers and methods mean over HTTP, to servers and clients
+//	client              clients that choose keys and retry; client/httpclient is the transport for net/http
 //	stores/sqlitestore  records in one file; InTx commits them with the work's own rows
 //	stores/pgstore      records in PostgreSQL, shared by many processes; InTx
 //	stores/mysqlstore   records in MySQL or MariaDB, likewise; InTx
@@ -31,17 +33,19 @@
 //	stores/memstore     records in memory
 //	stores/storetest    tests for stores of your own
 //	retrysafetest       tests for handlers of your own: retried, at once, killed in between
-//	grpcsafe            interceptors for gRPC; connectsafe for Connect
+//	grpcsafe            interceptors for gRPC; connectsafe for Connect; rpcsafe is what they share
 //	queuesafe           message consumers, with adapters to RabbitMQ, NATS, Kafka and SQS
 //	outbox              messages saved with the business write and sent at least once
 //	proxy               the reverse proxy, for services in any language
+//	clients             small packages for Python and Node, over the SQL functions of pgstore
+//	cmd/retrysafe       the command: runs the proxy, resolves keys, migrates, probes
 //	probe               tests an API from the outside
 //	observe/otelsafe    OpenTelemetry
 //
-// In this package: New and Guard.Do or Do run guarded work. Step saves the results of parts of it, and ChildKey derives
-// keys for calls to other systems. Terminal, Retryable and Unknown mark how work ended, and Guard.Explain says what an
-// error of Do means for the request's sender. Policy and Options say what happens in each situation; Store is the
-// contract of stores.
+// In this package: [New] and [Guard.Do] or [Do] run guarded work. [Step] saves the results of parts of it, and
+// [ChildKey] derives keys for calls to other systems. [Terminal], [Retryable] and [Unknown] mark how work ended, and
+// [Guard.Explain] says what an error of Do means for the request's sender. [Policy] and [Options] say what happens in
+// each situation; [Store] is the contract of stores.
 //
 // # Where to read on
 //

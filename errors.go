@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Errors that a Guard or a Store returns. Branch on them with errors.Is, or let Guard.Explain say what they mean for a
-// client.
+// Errors that a Guard or a Store returns. Branch on them with errors.Is, or let [Guard.Explain] say what they mean for
+// a client.
 var (
 	// ErrMismatch is returned when the key was first used for a different request. A retry gets the same; use a new
 	// key.
@@ -39,9 +39,9 @@ var (
 	ErrShutdown = errors.New("retrysafe: guard is shutting down")
 )
 
-// Refusal is the error that Guard.Do returns for a key that another attempt has or had. It wraps one of ErrMismatch,
-// ErrInFlight, ErrWaitTimeout, ErrAbandoned, ErrNotReplayable and ErrLeaseLost, and carries the record that explains
-// it.
+// Refusal is the error that [Guard.Do] returns for a key that another attempt has or had. It wraps one of
+// [ErrMismatch], [ErrInFlight], [ErrWaitTimeout], [ErrAbandoned], [ErrNotReplayable] and [ErrLeaseLost], and carries
+// the record that explains it.
 type Refusal struct {
 	// Reason is the error that Refusal wraps.
 	Reason error
@@ -75,23 +75,44 @@ type Failure struct {
 // Error returns Message.
 func (f *Failure) Error() string { return f.Message }
 
+// Class says what an answer of the work means for its key. Adapters derive it from the protocol's status: an HTTP
+// status, a gRPC code.
+type Class uint8
+
+const (
+	// ClassStore means that the outcome is definite: the answer is kept and replayed.
+	ClassStore Class = iota + 1
+	// ClassRelease means that nothing happened: the answer is sent, and the key is free again. RerunTx says once, for
+	// HTTP, RPC and queues, that every error without a mark and every answer of ClassAmbiguous means this. One run says it
+	// for itself with Retryable(err) if it returns an error, and with httpsafe.Release(ctx) or rpcsafe.Release(ctx) if it
+	// answers.
+	ClassRelease
+	// ClassAmbiguous means that something may have happened: an AmbiguousPolicy decides.
+	ClassAmbiguous
+	// ClassUnknown means that it cannot be told what happened: the answer is sent, and the key is abandoned.
+	ClassUnknown
+)
+
+// String returns "store", "release", "ambiguous" or "unknown".
+func (c Class) String() string { return name(int(c), "store", "release", "ambiguous", "unknown") }
+
 // Terminal marks err as final: it is saved as the key's failure, and every retry gets it. What an error without a mark
 // means is said at Work. Terminal(nil) is nil.
 func Terminal(err error) error { return TerminalCode(0, err) }
 
-// TerminalCode marks err as final, like Terminal, and gives it a code that every retry finds in Failure.Code. The code
-// must fit 32 bits.
+// TerminalCode marks err as final, like [Terminal], and gives it a code that every retry finds in [Failure.Code]. The
+// code must fit 32 bits.
 func TerminalCode(code int, err error) error { return mark(err, ClassStore, code) }
 
 // Retryable marks err as the work's report that nothing happened: the key is released, and the next request with it
-// runs the work again (or, after saved steps, resumes it).
+// runs the work again (or, after saved steps, resumes it). Under [RerunTx] an error without a mark means the same.
 //
-// A mark applies to one attempt and does not leave Guard.Do. An error of another Guard's Do that the work returns has no
-// mark, unless the work gives it one.
+// A mark applies to one attempt and does not leave [Guard.Do]. An error of another Guard's Do that the work returns has
+// no mark, unless the work gives it one.
 func Retryable(err error) error { return mark(err, ClassRelease, 0) }
 
 // Unknown marks err as the work's report that it cannot tell what happened: the key is abandoned at once, and
-// Policy.OnAbandoned decides what the next request gets.
+// [Policy.OnAbandoned] decides what the next request gets.
 func Unknown(err error) error { return mark(err, ClassUnknown, 0) }
 
 // workError is the error that Do returns for work that released or abandoned its key. It hides two things from the

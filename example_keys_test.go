@@ -51,3 +51,9 @@ func ExampleBodyHashID() {
 	fmt.Println(first == again, first == meant)
 	// Output: true false
 }
+
+func ExampleIntent() {
+	charge := retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}
+	fmt.Println(charge, charge.Key())
+	// Output: charge(order-17) 7de5a88f-fc6a-874f-bc15-3a64d50690bf
+}

@@ -2,6 +2,7 @@ package retrysafe
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -62,22 +63,22 @@ func (r Request) waitContext(ctx context.Context) context.Context {
 
 // Work is an operation. What it returns says how it ended:
 //
-//   - a Result and nil: saved and replayed (as a failure, if Result.Failed is set)
+//   - a Result and nil: saved and replayed (as a failure, if [Result.Failed] is set)
 //   - Terminal(err): it failed for good; saved as a failure, and replayed as the same *Failure
 //   - Retryable(err): nothing happened; the key is released
 //   - Unknown(err): it is not known what happened; the key is abandoned
-//   - an error without a mark: the same as Unknown if the context has ended before, for example after Policy.Timeout.
-//     Otherwise Policy.OnAbandoned decides: it is Terminal under Refuse, Unknown under Rerun and Reconcile, and
-//     Retryable under RerunTx.
+//   - an error without a mark: the same as [Unknown] if the context has ended before, for example after
+//     [Policy.Timeout]. Otherwise [Policy.OnAbandoned] decides: it is [Terminal] under [Refuse], Unknown under [Rerun]
+//     and [Reconcile], and Retryable under [RerunTx].
 //
 // After a panic or runtime.Goexit it is unknown what happened, as after a crash: the key is abandoned, as with Unknown,
 // and the panic continues. If the work had completed the attempt in a transaction of its own before, that result stays.
 //
 // The context is the attempt itself. It outlives the caller's context: it ends after Policy.Timeout, and with the cause
-// ErrLeaseLost when another attempt has taken the key over.
+// [ErrLeaseLost] when another attempt has taken the key over.
 type Work func(ctx context.Context, a *Attempt) (Result, error)
 
-// Outcome is what Guard.Do returns about the result.
+// Outcome is what [Guard.Do] returns about the result.
 type Outcome struct {
 	// Result of the work. It belongs to the caller of Do.
 	Result Result
@@ -103,7 +104,7 @@ type Outcome struct {
 }
 
 // New returns a Guard that keeps its records in s. Close s after Shutdown. New panics if the policy is not valid,
-// because that is a mistake in the program; see Policy.Validate.
+// because that is a mistake in the program; see [Policy.Validate].
 func New(s Store, o Options) *Guard {
 	e := newEngine(s, o)
 	return newGuard(e, e.observers, o.Policy.or(defaultPolicy()))
@@ -134,11 +135,11 @@ func (g *Guard) Store() Store { return g.store }
 //
 // Errors:
 //
-//   - ErrInvalidKey and ErrShutdown; nothing was run
-//   - *Refusal, which wraps ErrMismatch, ErrInFlight, ErrWaitTimeout, ErrAbandoned, ErrNotReplayable or ErrLeaseLost,
-//     if the key has another attempt, or its answer is unknown or not kept
+//   - [ErrInvalidKey] and [ErrShutdown]; nothing was run
+//   - *Refusal, which wraps [ErrMismatch], [ErrInFlight], [ErrWaitTimeout], [ErrAbandoned], [ErrNotReplayable] or
+//     [ErrLeaseLost], if the key has another attempt, or its answer is unknown or not kept
 //   - *Failure, if the work failed for good, for this request or before
-//   - ErrStoreFailed or ErrStoreFull, with the store's error, or with that of ctx if it had ended; nothing was run
+//   - [ErrStoreFailed] or [ErrStoreFull], with the store's error, or with that of ctx if it had ended; nothing was run
 //   - the error of ctx, if it ended while Do waited for another attempt
 //   - the work's own error, if the work marked it Retryable, and with ErrAbandoned if it left the outcome unknown.
 //     errors.Is and errors.As find what is inside, but neither the mark nor errors of other Guards that the work has
@@ -155,6 +156,46 @@ func (g *Guard) Do(ctx context.Context, r Request, work Work) (Outcome, error) {
 	}
 	defer g.leave()
 	return g.decide(ctx, r, work)
+}
+
+// Do is [Guard.Do] for work that returns a value. The value is saved as JSON, and what Do returns has been through it,
+// so that the first caller and every retry get the same.
+//
+// Errors are those of Guard.Do, an error before anything runs if T is a struct without exported fields, of which JSON
+// would keep nothing, or an interface, which JSON would bring back as another type, and [ErrNotReplayable] if the work
+// has run but its value was not kept: it was larger than [Policy.MaxResult], or cannot be encoded. The caller for whom
+// the work ran gets the value itself then.
+func Do[T any](
+	ctx context.Context, g *Guard, r Request, work func(ctx context.Context, a *Attempt) (T, error),
+) (T, error) {
+	var fresh T
+	if err := keepsContent[T](); err != nil {
+		return fresh, fmt.Errorf("retrysafe: the result of key %s: %w", r.Key, err)
+	}
+	out, err := g.Do(ctx, r, func(ctx context.Context, a *Attempt) (Result, error) {
+		var err error
+		if fresh, err = work(ctx, a); err != nil {
+			return Result{}, err
+		}
+		body, err := json.Marshal(fresh)
+		if err != nil { // the work is done all the same
+			return Result{Omitted: true}, nil
+		}
+		return Result{Body: body}, nil
+	})
+	var value T
+	switch {
+	case err != nil:
+		return value, err
+	case out.Result.Omitted && out.Replayed:
+		return value, fmt.Errorf("key %s: %w", r.Key, ErrNotReplayable)
+	case out.Result.Omitted:
+		return fresh, nil
+	}
+	if err := json.Unmarshal(out.Result.Body, &value); err != nil {
+		return value, fmt.Errorf("retrysafe: decode the result of key %s: %w", r.Key, err)
+	}
+	return value, nil
 }
 
 // maxRounds bounds how often one request claims again because another attempt got the key meanwhile.

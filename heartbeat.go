@@ -41,10 +41,8 @@ func (a *Attempt) beat() {
 		a.takeBack()
 	case err == nil:
 		a.plan(a.guard.beatEvery() - time.Since(asked))
-	case errors.Is(err, ErrLeaseLost) && (a.isElsewhere() || a.openTx() != nil):
-		a.loseUnlessCompleted()
 	case errors.Is(err, ErrLeaseLost):
-		a.lose()
+		a.end().heartbeatLost()
 	default:
 		a.plan(a.guard.policy.Lease / 10)
 	}

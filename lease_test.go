@@ -146,8 +146,8 @@ func (d *delayed) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe
 }
 
 // A claim that arrives when its attempt has released the key, or when it has been undone, is undone again. Seen to fail
-// with undoClaim taken out of release, and with undoAgain taken out: the key was in flight without an attempt, and then
-// abandoned.
+// with undoDoubted taken out of release, and with claims that are undone only once by plan: the key was in flight
+// without an attempt, and then abandoned.
 func TestALateClaimOfAReleasedKeyIsUndone(t *testing.T) {
 	busy := retrysafe.Retryable(errors.New("busy"))
 	for name, lost := range map[string]bool{"released": false, "refused": true} {

@@ -18,7 +18,7 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
-// Event is one thing that happened. Fields that its Kind does not mention are zero, except Key, which only SweepEnded
+// Event is one thing that happened. Fields that its Kind does not mention are zero, except Key, which only [SweepEnded]
 // lacks.
 type Event struct {
 	Kind EventKind
@@ -97,6 +97,10 @@ const (
 	// has succeeded and the key was not completed: see AttemptControl.CompletedElsewhere. It is an error of that process:
 	// its own writes and the answer are not in one transaction. Fence, Attempt, Took, Err.
 	CompletionMissing
+	// AnswerDiscarded is reported when work that had completed its key in its own transaction, such as InTx, went on and
+	// returned an error, or its handler wrote to its response: callers get the answer that was committed. It is reported
+	// before the end of the attempt. Fence, Attempt, Took, Err.
+	AnswerDiscarded
 )
 
 // String returns the kind's name in snake case.
@@ -105,11 +109,12 @@ func (k EventKind) String() string {
 		"wait_timed_out", "mismatch_refused", "abandoned_refused", "not_replayable_refused", "work_succeeded",
 		"work_failed", "work_released", "work_unknown", "step_unused", "lease_taken", "save_failed", "saved_late",
 		"save_abandoned", "store_failed", "ran_unprotected", "fingerprint_incomparable", "sweep_ended",
-		"key_resolved", "key_purged", "completion_missing")
+		"key_resolved", "key_purged", "completion_missing",
+		"answer_discarded")
 }
 
 // WithObserver returns a Guard that tells o, after the observers of g, what happens to the requests that it is given.
-// Both Guards share everything else, Shutdown included. SweepEnded is told only to the observer that New was given,
+// Both Guards share everything else, Shutdown included. [SweepEnded] is told only to the observer that New was given,
 // because sweeps belong to no Guard in particular.
 func (g *Guard) WithObserver(o Observer) *Guard {
 	observed := *g

@@ -6,10 +6,10 @@ import (
 )
 
 // Attempts that complete their key in a transaction that the work itself commits: see CompleteTx of the stores. The
-// completion is written, and only the record says whether it was committed. The Guard reads it, as in elsewhere.go,
+// completion is written, and only the record says whether it was committed. The Guard reads it, as in remote.go,
 // when the work returns, or calls anything that depends on it. Nothing is saved or released before that is known.
 
-// OpenTx is how a store writes a completion into a transaction that the work ends: see AttemptControl.CompleteOpen.
+// OpenTx is how a store writes a completion into a transaction that the work ends: see [AttemptControl.CompleteOpen].
 type OpenTx struct {
 	// Save writes the completion, and does not commit. Required.
 	Save func(Lease, Result, Retention) error
@@ -36,7 +36,7 @@ var (
 // When the work has returned, the record decides, not what the work says. If the transaction was committed, every
 // request gets the saved result. If it was rolled back, the attempt ends as the work says, but a success becomes an
 // unknown outcome: what it wrote is gone. If neither can be found out in time, because the transaction is still open or
-// the store does not answer, Do returns a Refusal with ErrInFlight, and the attempt is ended in the background.
+// the store does not answer, Do returns a [Refusal] with [ErrInFlight], and the attempt is ended in the background.
 //
 // It returns the errors of BeginTx and CompleteIn. Then nothing must be committed: the store rolls the transaction
 // back. An attempt that is not protected is not completed, and CompleteOpen returns nil.

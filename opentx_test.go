@@ -138,16 +138,21 @@ func TestCompleteOpenIsRefusedInsideAnother(t *testing.T) {
 			if err != nil {
 				k.Error(err)
 			}
-			if _, err := k.completeTx(inside); err == nil {
-				k.Error("CompleteOpen inside of another transaction has returned nil")
+			refused := func(where string, ctx context.Context) error {
+				tx, err := k.completeTx(ctx)
+				if err == nil {
+					k.Error("CompleteOpen inside of " + where + " has returned nil")
+					tx.end(false)
+				}
+				return err
 			}
+			_ = refused("another transaction", inside)
 			a.Control().RolledBack()
 			_, err = retrysafe.Step(ctx, "step", func(ctx context.Context, _ string) (int, error) {
-				_, err := k.completeTx(ctx)
-				return 0, err
+				return 0, refused("a step", ctx)
 			})
 			if err == nil {
-				k.Error("CompleteOpen inside of a step has returned nil")
+				k.Error("the step has returned nil")
 			}
 			return retrysafe.Result{}, nil
 		})

@@ -39,7 +39,7 @@ type Policy struct {
 	HoldUnsaved time.Duration
 }
 
-// InFlightPolicy says what a request gets while another attempt works on its key. It is made by Reject or Wait; the
+// InFlightPolicy says what a request gets while another attempt works on its key. It is made by [Reject] or [Wait]; the
 // zero policy means the default.
 type InFlightPolicy struct {
 	kind inFlightKind
@@ -53,11 +53,11 @@ const (
 	inFlightWait
 )
 
-// Reject refuses at once, with ErrInFlight.
+// Reject refuses at once, with [ErrInFlight].
 func Reject() InFlightPolicy { return InFlightPolicy{kind: inFlightReject} }
 
 // Wait waits up to limit for the running attempt to end and then answers as if the request had come just after it. If
-// it is still running, the answer is ErrWaitTimeout. All waiters for a key in one process cost the store what one
+// it is still running, the answer is [ErrWaitTimeout]. All waiters for a key in one process cost the store what one
 // costs.
 func Wait(limit time.Duration) InFlightPolicy {
 	return InFlightPolicy{kind: inFlightWait, max: limit}
@@ -76,8 +76,8 @@ func (p InFlightPolicy) Equal(q InFlightPolicy) bool {
 	return p == q || p.kind != inFlightWait && q.kind != inFlightWait
 }
 
-// AbandonedPolicy says what a request gets whose key was abandoned. It is made by Refuse, Rerun, RerunTx or
-// Reconcile; the zero policy means the default.
+// AbandonedPolicy says what a request gets whose key was abandoned. It is made by [Refuse], [Rerun], [RerunTx] or
+// [Reconcile]; the zero policy means the default.
 type AbandonedPolicy struct {
 	kind      abandonedKind
 	reconcile ReconcileFunc
@@ -97,28 +97,28 @@ const (
 //
 //   - It returns a Result: that is what happened; it is saved and every retry gets it.
 //   - It returns nil, nil: nothing happened; the work runs.
-//   - It returns an error: still unknown; the key is abandoned again and the caller gets ErrAbandoned.
+//   - It returns an error: still unknown; the key is abandoned again and the caller gets [ErrAbandoned].
 type ReconcileFunc func(ctx context.Context, a *Attempt, abandoned Record) (*Result, error)
 
-// Refuse answers ErrAbandoned until a person resolves the key with Guard.Resolve or the command "retrysafe keys
-// resolve". It is the safe choice when nothing is known about the work. An error that the work returns without a mark is
-// final, because another attempt would never be allowed to find out what the first one did.
+// Refuse answers [ErrAbandoned] until a person resolves the key with [Guard.Resolve] or the command "retrysafe keys
+// resolve". It is the safe choice when nothing is known about the work. An error that the work returns without a mark
+// is final, because another attempt would never be allowed to find out what the first one did.
 func Refuse() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRefuse} }
 
 // Rerun takes the key over and runs the work again, from its saved steps on. Use it only for work that is safe to enter
-// again, because every effect is in a step whose child key the other system recognises, or in InTx. See RerunTx for work
-// without other effects than those of its transaction.
+// again, because every effect is in a step whose child key the other system recognises, or in InTx. See [RerunTx] for
+// work without other effects than those of its transaction.
 //
-// Under Rerun and Reconcile an error without a mark abandons the key, and so does an answer of ClassAmbiguous, such as
-// 500 over HTTP, unless the adapter's option Ambiguous says otherwise: the next request with the key runs the work
-// again. Mark an error that another attempt would only repeat with Terminal.
+// Under Rerun and [Reconcile] an error without a mark abandons the key, and so does an answer of [ClassAmbiguous], such
+// as 500 over HTTP, unless the adapter's option Ambiguous says otherwise: the next request with the key runs the work
+// again. Mark an error that another attempt would only repeat with [Terminal].
 func Rerun() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRerun} }
 
-// RerunTx is Rerun for work all of whose effects are in one database transaction, which also completes the key: a
+// RerunTx is [Rerun] for work all of whose effects are in one database transaction, which also completes the key: a
 // store's InTx. An attempt that has not completed its key has then done nothing. So an error without a mark, and an
-// answer of ClassAmbiguous such as 500 over HTTP, release the key: for HTTP, RPC and queues alike, without Retryable,
-// httpsafe.Release or AmbiguousRelease. If a database does not say whether it has committed, the key is abandoned, and
-// the next request takes it over.
+// answer of [ClassAmbiguous] such as 500 over HTTP, release the key: for HTTP, RPC and queues alike, without Retryable,
+// httpsafe.Release or [AmbiguousRelease]. If a database does not say whether it has committed, the key is abandoned,
+// and the next request takes it over.
 //
 // Do not use it for work with any other effect, such as a call to another service or a mail: use steps and Rerun.
 func RerunTx() AbandonedPolicy { return AbandonedPolicy{kind: abandonedRerunTx} }
@@ -133,17 +133,64 @@ func (p AbandonedPolicy) String() string {
 	if p.kind == 0 {
 		return "refuse"
 	}
-	return name(int(p.kind), "refuse", "rerun", "reconcile", "rerun_tx")
+	return name(int(p.kind), abandonedNames...)
 }
 
-// Resumes reports whether a retry may run an abandoned operation again: false for Refuse and the zero policy,
+// Resumes reports whether a retry may run an abandoned operation again: false for [Refuse] and the zero policy,
 // true for the others.
 func (p AbandonedPolicy) Resumes() bool { return p.kind > abandonedRefuse }
 
-// Equal reports whether p and q are of one kind: both Refuse (or zero), both Rerun, and so on. The functions of
-// two Reconcile policies are not compared, because functions cannot be.
+// Equal reports whether p and q are of one kind: both [Refuse] (or zero), both [Rerun], and so on. The functions of
+// two [Reconcile] policies are not compared, because functions cannot be.
 func (p AbandonedPolicy) Equal(q AbandonedPolicy) bool {
 	return max(p.kind, abandonedRefuse) == max(q.kind, abandonedRefuse)
+}
+
+// AmbiguousPolicy says what happens to the key of an answer of [ClassAmbiguous], such as 500 over HTTP.
+type AmbiguousPolicy uint8
+
+const (
+	// AmbiguousStore keeps and replays the answer: the operation never runs twice.
+	AmbiguousStore AmbiguousPolicy = iota + 1
+	// AmbiguousRelease frees the key: ClassAmbiguous counts as ClassRelease, over this adapter alone. Use it only for
+	// operations that may run twice, or that undo all they did before they fail. If they undo it because everything is in
+	// one transaction with the key, choose RerunTx instead, which implies this and holds after a crash too.
+	AmbiguousRelease
+	// AmbiguousUnknown abandons the key: Policy.OnAbandoned decides what a retry gets.
+	AmbiguousUnknown
+)
+
+// String returns "store", "release" or "unknown".
+func (p AmbiguousPolicy) String() string { return name(int(p), ambiguousNames...) }
+
+// Or returns p, or the default under policy if p is zero: [AmbiguousStore] under [Refuse]. Work that may be entered
+// again after a crash may be entered again after a server error too: it is [AmbiguousUnknown] under [Rerun] and
+// [Reconcile], and [AmbiguousRelease] under [RerunTx]. What work means by an error without a mark follows the same
+// rule.
+func (p AmbiguousPolicy) Or(policy Policy) AmbiguousPolicy {
+	switch {
+	case p != 0:
+		return p
+	case policy.OnAbandoned.kind == abandonedRerunTx:
+		return AmbiguousRelease
+	case policy.OnAbandoned.Resumes():
+		return AmbiguousUnknown
+	}
+	return AmbiguousStore
+}
+
+// Apply returns c, with [ClassAmbiguous] replaced by the class that p stands for. The zero policy is [AmbiguousStore].
+func (p AmbiguousPolicy) Apply(c Class) Class {
+	if c != ClassAmbiguous {
+		return c
+	}
+	switch p {
+	case AmbiguousRelease:
+		return ClassRelease
+	case AmbiguousUnknown:
+		return ClassUnknown
+	}
+	return ClassStore
 }
 
 // StoreErrorPolicy says what a request gets when the store fails before it has said whether the key is free.
@@ -199,11 +246,12 @@ func (p Policy) Validate() error {
 // policy.
 func (p Policy) WithDefaults() Policy { return p.or(defaultPolicy()).ready() }
 
-// CompletedElsewhere returns p with what is not set filled in for work that another process completes in a transaction of
-// its own (see AttemptControl.CompletedElsewhere). OnAbandoned is Rerun: what the other process has not committed is
-// refused once the key is taken over. Timeout is 30 s, and Lease is three times Timeout: a heartbeat writes to the record
-// that the transaction is about to complete, and a transaction that is serializable or a repeatable read would fail. A
-// crash blocks the key for as long as the lease, so that Timeout should not be much longer than the work takes.
+// CompletedElsewhere returns p with what is not set filled in for work that another process completes in a transaction
+// of its own (see [AttemptControl.CompletedElsewhere]). OnAbandoned is [Rerun]: what the other process has not
+// committed is refused once the key is taken over. Timeout is 30 s, and Lease is three times Timeout: a heartbeat
+// writes to the record that the transaction is about to complete, and a transaction that is serializable or a
+// repeatable read would fail. A crash blocks the key for as long as the lease, so that Timeout should not be much
+// longer than the work takes.
 func (p Policy) CompletedElsewhere() Policy {
 	if p.OnAbandoned.kind == 0 {
 		p.OnAbandoned = Rerun()

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ResolveAction says what a person has decided about a key. Its text is also that of AuditEntry.Action.
+// ResolveAction says what a person has decided about a key. Its text is also that of [AuditEntry.Action].
 type ResolveAction string
 
 const (
@@ -42,6 +42,11 @@ type Resolution struct {
 	// Retention of the record from now on. A window that is not set is that of the Guard's policy, and none is shorter
 	// than what the record had left.
 	Retention Retention
+	// EndLease reports whether an attempt that is still working may be ended before its lease is over, so that
+	// ResolveRelease frees its key at once. nil: none may. It must return true only for a record whose work another
+	// process does in a transaction that completes the key under the lease: after the release that transaction cannot
+	// commit. What the work does outside of that transaction is not undone, and the next attempt may do it again.
+	EndLease func(Record) bool
 	// DryRun checks everything and changes nothing.
 	DryRun bool
 }
@@ -52,7 +57,7 @@ const (
 	MaxByBytes     = 200
 )
 
-// Errors of Guard.Resolve and Guard.Purge.
+// Errors of [Guard.Resolve] and [Guard.Purge].
 var (
 	// ErrKeyUnknown is returned if the store has no record of the key: it was never used, or its retention has passed.
 	ErrKeyUnknown = errors.New("retrysafe: no record of this key")
@@ -67,21 +72,22 @@ var (
 
 // Resolve ends an abandoned key as a person has decided, and returns its record as it is then. The person's claim takes
 // the key over as any attempt's would, under a fence of its own: the abandoned attempt, if its process is still alive,
-// cannot change the key any more. The decision is saved in the record first (see Record.Trail), and then carried out.
+// cannot change the key any more. The decision is saved in the record first (see [Record.Trail]), and then carried out.
 //
-// The Guard's store must be an Inspector. The Guard may be another one than that of the requests, in another process;
-// its observer is told KeyResolved. Resolve can be repeated: once it has been carried out, it returns ErrNotAbandoned.
+// The Guard's store must be an [Inspector]. The Guard may be another one than that of the requests, in another process;
+// its observer is told [KeyResolved]. Resolve can be repeated: once it has been carried out, it returns
+// [ErrNotAbandoned].
 //
 // Errors:
 //
-//   - ErrInvalidResolution, if a field of r is missing or wrong, or if the store takes no Result of that size
-//   - ErrKeyUnknown, if the store has no record of the key
-//   - ErrNotAbandoned, with the record that was found, if an attempt's lease runs, if the key has ended or was
-//     released, or if another attempt or person was faster
+//   - [ErrInvalidResolution], if a field of r is missing or wrong, or if the store takes no Result of that size
+//   - [ErrKeyUnknown], if the store has no record of the key
+//   - ErrNotAbandoned, with the record that was found, if an attempt's lease runs and may not be ended (see
+//     [Resolution.EndLease]), if the key has ended or was released, or if another attempt or person was faster
 //   - errors.ErrUnsupported, if the store is not an Inspector
-//   - ErrShutdown
-//   - ErrStoreFailed, with the store's error. The key is abandoned as before, unless only the store's answer was lost:
-//     inspect the key again.
+//   - [ErrShutdown]
+//   - [ErrStoreFailed], with the store's error. The key is abandoned as before, unless only the store's answer was
+//     lost: inspect the key again.
 func (g *Guard) Resolve(ctx context.Context, d Digest, r Resolution) (Record, error) {
 	if err := r.validate(g.policy.MaxResult); err != nil {
 		return Record{}, err
@@ -94,13 +100,47 @@ func (g *Guard) Resolve(ctx context.Context, d Digest, r Resolution) (Record, er
 	if err != nil {
 		return Record{}, fmt.Errorf("resolve key %s: %w", d, err)
 	}
-	if known.State != Pending || known.LeaseLeft > 0 {
+	ender, ends := as[LeaseEnder](g.store)
+	inFlight := known.State == Pending && known.LeaseLeft > 0
+	ends = ends && inFlight && r.Action == ResolveRelease && r.EndLease != nil && r.EndLease(known)
+	switch {
+	case known.State != Pending || inFlight && !ends:
 		return known, notAbandoned(known)
-	}
-	if r.DryRun {
+	case r.DryRun:
 		return known, nil
+	case ends:
+		if err := g.endLease(ctx, ender, known); err != nil {
+			return known, err
+		}
 	}
 	return g.resolve(ctx, known, r)
+}
+
+// LeaseEnder is implemented by stores whose keys another process can complete in a transaction of its own.
+type LeaseEnder interface {
+	// EndLease has the lease of the key's claim with that fence run out now, as Extend with 0 by its owner does. It
+	// wakes no waiter.
+	//
+	// It returns ErrLeaseLost if the claim does not have the key any more, and ErrNotAbandoned if a transaction holds
+	// the record, such as one that has completed the key and has not ended.
+	EndLease(ctx context.Context, d Digest, fence int64) error
+}
+
+// endLease ends the lease of the attempt that works on a key. A heartbeat of the attempt may renew it until the key is
+// taken over: then the key is in flight as before.
+func (g *Guard) endLease(ctx context.Context, e LeaseEnder, known Record) error {
+	err := g.saveWithRetries(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		return e.EndLease(ctx, known.Key.Digest(), known.Fence)
+	})
+	switch {
+	case err == nil, errors.Is(err, ErrLeaseLost): // resolve sees what has become of the key
+		return nil
+	case errors.Is(err, errors.ErrUnsupported):
+		return notAbandoned(known)
+	case errors.Is(err, ErrNotAbandoned):
+		return err
+	}
+	return fmt.Errorf("resolve key %s: %w: %w", known.Key, ErrStoreFailed, err)
 }
 
 func (r Resolution) validate(maxResult int) error {
@@ -269,6 +309,94 @@ func (g *Guard) putBack(ctx context.Context, p ClaimParams, c Claim) {
 		g.undoClaim(p)
 	}
 	g.waiting.wake(p.Key)
+}
+
+// Purge is a person's request to drop the answer of a key. See [Guard.Purge].
+type Purge struct {
+	// Reason says why. Required; up to MaxReasonBytes of UTF-8. It is kept in the trail.
+	Reason string
+	// By names the person or program that decides; up to MaxByBytes of UTF-8. It is kept in the trail.
+	By string
+	// DryRun checks everything and changes nothing.
+	DryRun bool
+}
+
+// Purger is implemented by stores that can drop what was answered of a key before its retention has passed.
+type Purger interface {
+	// Purge drops Meta, Body and steps of the records that Inspect returns for a key, except steps whose names begin
+	// with AuditStepPrefix, ends the Replay window of those records, and adds the step s to the newest. It changes
+	// nothing else: the key stays taken until its Key window has passed, and claims are told Done without an answer. If
+	// a step of that name is already saved, it is not added again.
+	//
+	// It returns ErrKeyUnknown if there is no record, and ErrNotEnded if the newest has not ended; then nothing is
+	// changed.
+	Purge(ctx context.Context, d Digest, s StepResult) error
+}
+
+// Purge drops the answer of a key that has ended: Meta, Body and steps of its records, including records that are kept
+// only for Inspect. The key stays taken, and a retry gets [ErrNotReplayable]. The record still says that the work has
+// run and how it ended, and its trail has an entry about the purge. Purge returns the record as it is then, and can be
+// repeated.
+//
+// The Guard's store must be an [Inspector], and it, or the store that its method Unwrap() Store returns, a [Purger].
+// The Guard's observers are told [KeyPurged].
+//
+// Errors:
+//
+//   - [ErrInvalidResolution], if a field of p is missing or wrong
+//   - [ErrKeyUnknown], if the store has no record of the key
+//   - [ErrNotEnded], with the record that was found
+//   - errors.ErrUnsupported, if the store is not an Inspector or not a Purger
+//   - [ErrShutdown]
+//   - [ErrStoreFailed], with the store's error
+func (g *Guard) Purge(ctx context.Context, d Digest, p Purge) (Record, error) {
+	if err := validateAudit(p.Reason, p.By); err != nil {
+		return Record{}, err
+	}
+	if !g.enter() {
+		return Record{}, ErrShutdown
+	}
+	defer g.leave()
+	known, err := g.newest(ctx, d)
+	if err != nil {
+		return Record{}, fmt.Errorf("purge key %s: %w", d, err)
+	}
+	if !known.State.Ended() {
+		return known, fmt.Errorf("purge key %s: %w: it is %s", d, ErrNotEnded, known.State)
+	}
+	purger, ok := as[Purger](g.store)
+	if !ok {
+		return known, fmt.Errorf("purge key %s: the store %T is not a Purger: %w", d, g.store, errors.ErrUnsupported)
+	}
+	if p.DryRun {
+		return known, nil
+	}
+	return g.purge(ctx, purger, known, p)
+}
+
+// as returns s or the first store inside of it, found by methods Unwrap() Store, that implements T.
+func as[T any](s Store) (t T, ok bool) {
+	if t, ok = s.(T); ok {
+		return t, true
+	}
+	if wrapper, wraps := s.(interface{ Unwrap() Store }); wraps {
+		return as[T](wrapper.Unwrap())
+	}
+	return t, false
+}
+
+func (g *Guard) purge(ctx context.Context, purger Purger, known Record, p Purge) (Record, error) {
+	entry := newAuditEntry(ResolvePurge, p.Reason, p.By, known)
+	d := known.Key.Digest()
+	err := g.saveWithRetries(ctx, func(ctx context.Context) error { return purger.Purge(ctx, d, entry) })
+	switch {
+	case errors.Is(err, ErrNotEnded), errors.Is(err, ErrKeyUnknown):
+		return known, fmt.Errorf("purge key %s: it has changed meanwhile: %w", d, err)
+	case err != nil:
+		return known, fmt.Errorf("purge key %s: %w: %w", d, ErrStoreFailed, err)
+	}
+	g.observe(ctx, Event{Kind: KeyPurged, Key: known.Key, Fence: known.Fence, Attempt: known.Attempt})
+	return g.newest(ctx, d)
 }
 
 // callStore makes one call to the store, bounded in time.

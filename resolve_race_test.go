@@ -28,6 +28,43 @@ func (k *kit) wantNot(r retrysafe.Resolution, reason error) string {
 	return err.Error()
 }
 
+// A person may release the key of an attempt whose work cannot take effect any more without its lease, and only that. A
+// heartbeat that renews the lease meanwhile wins.
+//
+// Seen to fail with each of the conditions taken out of Resolve, and with endLease not called.
+func TestResolveEndsALease(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		lease := k.crash(retrysafe.StepResult{Name: "reserve", Data: []byte(`"r-1"`)})
+		renew := func() (bool, error) { return true, k.store.Extend(k.ctx, lease, time.Minute) }
+		if _, err := renew(); err != nil {
+			k.Fatal(err)
+		}
+		release, fail := decision(retrysafe.ResolveRelease), decision(retrysafe.ResolveFail)
+		k.wantNot(release, retrysafe.ErrNotAbandoned)
+		release.EndLease = func(retrysafe.Record) bool { return false }
+		k.wantNot(release, retrysafe.ErrNotAbandoned)
+		release.EndLease = func(r retrysafe.Record) bool { return r.Fence == lease.Fence }
+		fail.EndLease = release.EndLease
+		k.wantNot(fail, retrysafe.ErrNotAbandoned)
+		k.store.on("claim", renew)
+		k.wantNot(release, retrysafe.ErrNotAbandoned)
+		k.store.up()
+		dry := release
+		dry.DryRun = true
+		if found := k.resolve(dry); found.LeaseLeft != time.Minute {
+			k.Errorf("after the dry run the lease runs for %v", found.LeaseLeft)
+		}
+		k.wantRefusal(pay(), retrysafe.ErrInFlight)
+		k.wantRecord(k.resolve(release), retrysafe.Released)
+		err := k.store.Complete(k.ctx, lease, retrysafe.Result{}, retrysafe.Retention{})
+		if !errors.Is(err, retrysafe.ErrLeaseLost) {
+			k.Errorf("the ended attempt completes: %v", err)
+		}
+		k.wantAnswer(pay(), k.answer("paid"), "paid", false)
+		k.wantRuns(1)
+	})
+}
+
 // Seen to fail with the look at State and LeaseLeft taken out of Resolve (the key was then found taken by the claim,
 // and the dry run said nothing).
 func TestResolveRefuses(t *testing.T) {

@@ -64,7 +64,8 @@ const (
 type Executed uint8
 
 const (
-	// ExecutedNo means that the operation has had no effect.
+	// ExecutedNo means that the operation has had no effect. If Retryable is true and the record was not read, as with
+	// SituationStoreUnavailable and SituationShuttingDown, it is said of this request: an earlier one may have run.
 	ExecutedNo Executed = iota + 1
 	// ExecutedYes means that the operation was executed.
 	ExecutedYes
@@ -168,13 +169,15 @@ var situations = [...]situation{
 	}},
 	SituationStoreUnavailable: {"store_unavailable", Advice{
 		Executed: ExecutedNo, Retryable: true, RetryAfter: time.Second,
-		Title:  "The operation cannot be protected at the moment",
-		Detail: "The store of idempotency keys is unavailable, and nothing was run. Retry with the same key.",
+		Title: "The operation cannot be protected at the moment",
+		Detail: "The store of idempotency keys is unavailable, and this request ran nothing. " +
+			"An earlier request with this key may have run: retry with the same key, not with a new one.",
 	}},
 	SituationShuttingDown: {"shutting_down", Advice{
 		Executed: ExecutedNo, Retryable: true, RetryAfter: time.Second,
-		Title:  "The server is shutting down",
-		Detail: "The server is shutting down, and nothing was run. Retry with the same key.",
+		Title: "The server is shutting down",
+		Detail: "The server is shutting down, and this request ran nothing. " +
+			"An earlier request with this key may have run: retry with the same key, not with a new one.",
 	}},
 	SituationCanceled: {"canceled", Advice{
 		Executed: ExecutedUnknown, Retryable: true,
@@ -234,7 +237,7 @@ func (s Situation) String() string {
 }
 
 // Advice returns what holds each time the situation occurs. Adapters use it for refusals that they decide themselves,
-// and for documentation; Guard.Explain adds what depends on the policy and the record.
+// and for documentation; [Guard.Explain] adds what depends on the policy and the record.
 func (s Situation) Advice() Advice {
 	if s == 0 || int(s) >= len(situations) {
 		s = SituationRejected
@@ -245,12 +248,13 @@ func (s Situation) Advice() Advice {
 }
 
 // Explain says what an error of Do means for the request's sender. Pass the error as Do returned it; nil is
-// SituationProcessed. An error that is not from Do is SituationOutcomeUnknown, because nothing is known of its origin.
+// [SituationProcessed]. An error that is not from Do is [SituationOutcomeUnknown], because nothing is known of its
+// origin.
 func (g *Guard) Explain(err error) Advice { return g.ExplainOutcome(Outcome{Stored: true}, err) }
 
-// ExplainOutcome is Explain for callers of Guard.Do, which also returns an Outcome. It tells SituationReplayed,
-// SituationUnprotected and SituationUnsaved from SituationProcessed, and finds failures that a protocol expresses as a
-// Result (Result.Failed) as well as those that work returns as an error.
+// ExplainOutcome is Explain for callers of [Guard.Do], which also returns an Outcome. It tells [SituationReplayed],
+// [SituationUnprotected] and [SituationUnsaved] from [SituationProcessed], and finds failures that a protocol expresses
+// as a Result ([Result.Failed]) as well as those that work returns as an error.
 func (g *Guard) ExplainOutcome(out Outcome, err error) Advice {
 	var refusal *Refusal
 	if errors.As(err, &refusal) {

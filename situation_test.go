@@ -221,6 +221,12 @@ func TestSituationsAreComplete(t *testing.T) {
 			t.Errorf("%v: a retry is advised for and against: %+v", s, a)
 		}
 	}
+	// No record was read, so that "executed: no" says nothing about the key. Seen to fail with "nothing was run".
+	for _, s := range []retrysafe.Situation{retrysafe.SituationStoreUnavailable, retrysafe.SituationShuttingDown} {
+		if !strings.Contains(s.Advice().Detail, "An earlier request with this key may have run") {
+			t.Errorf("%v: a client may take it for news about the key: %s", s, s.Advice().Detail)
+		}
+	}
 	if s := retrysafe.Situation(200); s.String() != "unknown" || s.Advice().Executed != retrysafe.ExecutedNo {
 		t.Errorf("%v: %+v", s, s.Advice())
 	}

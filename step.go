@@ -2,9 +2,11 @@ package retrysafe
 
 import (
 	"context"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 )
@@ -16,26 +18,27 @@ import (
 // T is saved as JSON, and what Step returns has been through it, so that every attempt sees the same. Steps may run
 // concurrently. Names are unique within the operation and stay the same between versions of the code that may meet
 // a pending operation: a step that was renamed runs again under the new name. Observers are told of a saved step that a
-// later attempt has succeeded without (StepUnused).
+// later attempt has succeeded without ([StepUnused]).
 //
-// The context that run gets knows the step (StepFrom), so that clients which send child keys by themselves, such as
+// The context that run gets knows the step ([StepFrom]), so that clients which send child keys by themselves, such as
 // httpclient.Transport, send this one.
 //
 // Errors:
 //
-//   - ErrNoAttempt outside of an attempt
+//   - [ErrNoAttempt] outside of an attempt
 //   - the error that run returned, which is not saved, so that Step may be called again
-//   - ErrLeaseLost, if another attempt has taken the key over, or if a transaction has completed this one (InTx of the
-//     stores): then no step can be saved any more, and run is not called
-//   - an error marked Unknown, if the store failed to save the result: the key is abandoned, and its next attempt
+//   - [ErrLeaseLost], if another attempt has taken the key over, or if a transaction has completed this one (InTx of
+//     the stores): then no step can be saved any more, and run is not called
+//   - an error marked [Unknown], if the store failed to save the result: the key is abandoned, and its next attempt
 //     resumes with this step
 //   - an error marked Unknown for a mistake in the program, because a corrected version can resume: a saved result
 //     cannot be decoded as T, a step of this name has already run or is running in this attempt, the name begins with
-//     AuditStepPrefix, or ctx is not the one that InTx gives while its transaction is open. run is not called
-//   - an error marked Terminal before run is called, if T is a struct without exported fields, of which JSON would keep
-//     nothing, or an interface, which JSON would bring back as another type
+//     [AuditStepPrefix] or has more than 2048 bytes, or ctx is not the one that InTx gives while its transaction
+//     is open. run is not called
+//   - an error marked [Terminal] before run is called, if T is a struct without exported fields, of which JSON would
+//     keep nothing, or an interface, which JSON would bring back as another type
 //   - an error marked Terminal, if the result cannot be saved at all: it cannot be encoded, or is larger than
-//     Policy.MaxResult or than the store accepts (ErrResultTooLarge)
+//     [Policy.MaxResult] or than the store accepts ([ErrResultTooLarge])
 func Step[T any](
 	ctx context.Context, name string, run func(ctx context.Context, childKey string) (T, error),
 ) (T, error) {
@@ -47,6 +50,10 @@ func Step[T any](
 	if (StepResult{Name: name}).isAudit() {
 		return result, Unknown(fmt.Errorf("retrysafe: step %q: names that begin with %q are reserved: rename it",
 			name, AuditStepPrefix))
+	}
+	if len(name) > maxStepName {
+		return result, Unknown(fmt.Errorf("retrysafe: the name of a step has %d bytes, the limit is %d: shorten it",
+			len(name), maxStepName))
 	}
 	if err := keepsContent[T](); err != nil {
 		return result, Terminal(fmt.Errorf("retrysafe: step %q: %w", name, err))
@@ -78,11 +85,14 @@ func Step[T any](
 	return result, nil
 }
 
+// maxStepName is how long a step's name may be, in bytes. Every store takes so much.
+const maxStepName = 2048
+
 // StepFrom returns the name of the step that ctx belongs to: the innermost of its attempt. ok is false outside of
 // steps.
 //
 // Clients that send child keys by themselves give the child key of this name to a call which has no name of its own;
-// see AttemptControl.NoteCall.
+// see [AttemptControl.NoteCall].
 func StepFrom(ctx context.Context) (name string, ok bool) {
 	s, _ := ctx.Value(stepKey{}).(step)
 	if a, inside := AttemptFrom(ctx); !inside || s.of != a { // the work of another guard, called inside the step
@@ -241,4 +251,33 @@ func (a *Attempt) checkpoint(s StepResult) error {
 	}
 	a.report(SaveFailed, err)
 	return Unknown(fmt.Errorf("retrysafe: save step %q: %w", s.Name, err))
+}
+
+// keepsContent returns an error if T is a struct whose content JSON drops: it has fields, none of them is exported, and
+// it does not encode itself. An interface is refused, too: JSON gives back another type than was saved, and of a large
+// integer a rounded float64.
+func keepsContent[T any]() error {
+	t := reflect.TypeFor[T]()
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t.Kind() == reflect.Interface:
+		return fmt.Errorf("%v is an interface, and what JSON decodes into it is of another type than what was saved: use a "+
+			"concrete type, such as a struct or json.RawMessage", t)
+	case t.Kind() != reflect.Struct || t.NumField() == 0:
+		return nil
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() || f.Anonymous {
+			return nil
+		}
+	}
+	for _, encoder := range []reflect.Type{reflect.TypeFor[json.Marshaler](), reflect.TypeFor[encoding.TextMarshaler]()} {
+		if reflect.PointerTo(t).Implements(encoder) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%v has no exported field and no MarshalJSON, so that nothing of it would be saved: export its "+
+		"fields, or return another type", t)
 }

@@ -36,9 +36,9 @@ import (
 //   - Until Replay has passed, a claim of an ended key gets the full Result. After that, and until Key has passed, it
 //     gets Done without Meta and Body. Audit changes nothing about claims; one that is shorter than Key does not
 //     shorten Key.
-//   - A record past its Key is no record: no method but those of Inspector sees it, whether or not anything has swept
+//   - A record past its Key is no record: no method but those of [Inspector] sees it, whether or not anything has swept
 //     it away. The key is free for any request, whose record starts anew: attempt 1, no steps, its own age, a larger
-//     fence. A write under the old lease, by its owner too, returns ErrLeaseLost; Release returns nil.
+//     fence. A write under the old lease, by its owner too, returns [ErrLeaseLost]; Release returns nil.
 //   - The longest durations are not cut off: a deadline past what a store can represent is its last one.
 //
 // Package stores/storetest holds a test for every sentence of this contract; run it against any Store you write.
@@ -93,7 +93,7 @@ func isStore(outer, s Store, k Key) bool {
 	return false
 }
 
-// ClaimParams are the arguments of Store.Claim. All fields but TakeOver are required; Fingerprint may be empty.
+// ClaimParams are the arguments of [Store.Claim]. All fields but TakeOver are required; Fingerprint may be empty.
 type ClaimParams struct {
 	Key Key
 	// Fingerprint of the request. Stores compare it byte for byte.
@@ -110,7 +110,7 @@ type ClaimParams struct {
 	TakeOver bool
 }
 
-// Claim is the store's answer to ClaimParams.
+// Claim is the store's answer to [ClaimParams].
 type Claim struct {
 	Verdict Verdict
 	// Lease is set if Verdict is Acquired.
@@ -252,8 +252,8 @@ type Walker interface {
 	Walk(ctx context.Context, visit func(Record) error) error
 }
 
-// Walk calls visit for each record that in lists, until visit returns an error, which Walk returns: in one pass if in is a
-// Walker, and page by page otherwise.
+// Walk calls visit for each record that in lists, until visit returns an error, which Walk returns: in one pass if in
+// is a [Walker], and page by page otherwise.
 func Walk(ctx context.Context, in Inspector, visit func(Record) error) error {
 	if w, ok := in.(Walker); ok {
 		return w.Walk(ctx, visit)
@@ -275,7 +275,7 @@ func Walk(ctx context.Context, in Inspector, visit func(Record) error) error {
 	}
 }
 
-// ListParams selects the records that Inspector.List returns.
+// ListParams selects the records that [Inspector.List] returns.
 type ListParams struct {
 	// State selects records in this state; 0: in any.
 	State State

@@ -192,7 +192,7 @@ func TestWaiterInTheSameProcessNeedsNoWatcher(t *testing.T) {
 }
 
 // A key that was released with steps saved is taken by who waits for it, also if its fingerprint was made differently.
-// Seen to fail with keepDoor waiting on: it asked every millisecond and timed out.
+// Seen to fail with Released taken out of poll: it asked every millisecond and timed out.
 func TestWaiterResumesWhatWasReleased(t *testing.T) {
 	bubble(t, retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Minute)}, func(k *kit) {
 		go k.guard.Do(k.ctx, pay(), func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {

@@ -68,3 +68,5 @@ replace (
 )
 
 replace github.com/retrysafe/retrysafe/probe => ../probe
+
+replace github.com/retrysafe/retrysafe/internal/yamlfile => ../internal/yamlfile

@@ -44,7 +44,7 @@ func (c *confirmation) confirm() error {
 }
 
 // Call is Do for transports whose caller has the answer as soon as the call returns. The journal then forgets the
-// intent, unless the context is one of WithConfirm.
+// intent, unless the context is one of [WithConfirm].
 func (e *Engine) Call(ctx context.Context, r Request, x Exchange) error {
 	done, err := e.Do(ctx, r, x)
 	if done == nil {

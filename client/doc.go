@@ -7,25 +7,13 @@
 // a reply means, as a Signal; all rules are here. What programs use of this package is the same for every transport:
 //
 //   - Options, and the Observer that is told of each attempt (options.go, observe.go)
-//   - WithIntent, WithKey, WithOperation, WithCredential, which say what a request is for (intent.go)
-//   - ErrOutcomeUnknown, ErrNotReplayable and the other errors (errors.go)
+//   - [WithIntent], [WithKey], [WithOperation], [WithCredential], which say what a request is for (intent.go)
+//   - [ErrOutcomeUnknown], [ErrNotReplayable] and the other errors (errors.go)
 //   - Journal and Resume, which outlast a crash (journal.go, resume.go); client/filejournal and client/sqljournal are
 //     journals, client/journaltest checks others
 //
 // Transports use Engine and implement Exchange (engine.go, signal.go). How a key is chosen is in key.go, whether
 // another attempt is made in retry.go and budget.go.
 //
-// # Design
-//
-//   - What to do next and whether the attempt may have run are two questions. Once one attempt may have run, no later
-//     refusal makes the outcome known.
-//   - In flight counts by time, not by attempts. A 409 in flight is not a failure, and a client that counts it as one
-//     gives up before the lease of a killed server ends. Options.MaxInFlight, 2 min by default, outlasts a lease of 30
-//     s, a wait and the attempt that takes over.
-//   - Services do not invent keys. A call without its attempt's context could not be recognised later, so RequireKey
-//     refuses it.
-//   - Calls of an attempt are named. They are neither counted nor hashed, because the next attempt may make them in
-//     another order or with other bytes.
-//   - An intent ends when its answer has been read, not when it has arrived: closing the body removes it from the
-//     journal.
+// design.md in the folder of this package says why it is built so.
 package client

@@ -17,19 +17,20 @@ type Engine struct {
 	budgets budgets
 
 	mu      sync.Mutex
-	running map[string]int // calls that are on their way for an intent of the journal, by its ID
+	running map[string]int           // calls that are on their way for an intent of the journal, by its ID
+	kept    map[string]time.Duration // how long servers keep answers that do so too shortly for the horizon, by origin
 }
 
-// NewEngine returns an Engine, or the error of Options.Validate.
-func NewEngine(o Options) (*Engine, error) {
+// NewEngine returns an Engine. It panics if o.Validate returns an error.
+func NewEngine(o Options) *Engine {
 	if err := o.Validate(); err != nil {
-		return nil, err
+		panic(err.Error())
 	}
 	o = o.WithDefaults()
 	return &Engine{
 		options: o, budgets: budgets{limit: o.Budget, left: map[string]float64{}},
-		running: map[string]int{},
-	}, nil
+		running: map[string]int{}, kept: map[string]time.Duration{},
+	}
 }
 
 // Options returns the options with their defaults filled in.
@@ -85,15 +86,15 @@ type call struct {
 
 // Do sends a request until its outcome is known, or until there is nothing more to be tried.
 //
-// If the server has answered, done is not nil, and err is Reply.Err of the answer: nil over HTTP. The journal keeps
+// If the server has answered, done is not nil, and err is [Reply.Err] of the answer: nil over HTTP. The journal keeps
 // the intent until done is called, by which the transport says that the caller has the answer; done returns the
 // journal's error.
 //
 // Without an answer done is nil, and err is an *OutcomeUnknownError, a *NotReplayableError, or says why nothing was
-// sent or has run: ErrKeyRequired, ErrUnnamedCall, retrysafe.ErrMismatch, an error of the Exchange, Reply.Err.
+// sent or has run: [ErrKeyRequired], [ErrUnnamedCall], [retrysafe.ErrMismatch], an error of the Exchange, Reply.Err.
 func (e *Engine) Do(ctx context.Context, r Request, x Exchange) (done func() error, err error) {
 	c := &call{e: e, ctx: ctx, request: r, x: x, began: time.Now()}
-	c.entry = Entry{Method: r.Method, Credential: CredentialFrom(ctx), BegunAt: c.began}
+	c.entry = Entry{Method: r.Method, Credential: credentialFrom(ctx), BegunAt: c.began}
 	if err := c.chooseKey(); err != nil {
 		return nil, err
 	}
@@ -139,14 +140,15 @@ func joined(err, further error) error {
 
 // try sends the request until the outcome is known, or until there is nothing more to be tried.
 func (c *call) try() error {
-	if c.pastHorizon(0) {
-		return c.unknown(Reply{}, GaveUpHorizon)
-	}
+	var r Reply
 	for {
+		if c.pastHorizon(0) { // the entry is old, or the machine slept during the wait
+			return c.interrupted(r, errHorizon)
+		}
 		began := time.Now()
-		r := c.attempt()
+		r = c.attempt()
 		took := time.Since(began)
-		switch r.Signal.Action {
+		switch c.action(r) {
 		case Finish:
 			c.report(r, took, false, 0)
 			c.e.budgets.succeeded(c.request.Origin)
@@ -175,6 +177,15 @@ func (c *call) try() error {
 	}
 }
 
+// action returns what to do about a reply: an answer that may not be the operation's is asked for once more if an
+// earlier attempt may have run.
+func (c *call) action(r Reply) Action {
+	if r.Signal.Effect == Unproven && r.Signal.Action == Finish && c.unclear && !r.Last {
+		return Again
+	}
+	return r.Signal.Action
+}
+
 // clockStep is how far in the future an intent may have begun: the clock was corrected by so much since.
 const clockStep = time.Minute
 
@@ -184,7 +195,35 @@ const clockStep = time.Minute
 func (c *call) pastHorizon(wait time.Duration) bool {
 	now := time.Now()
 	age := now.Round(0).Sub(c.entry.BegunAt.Round(0))
-	return age < -clockStep || max(age, now.Sub(c.began))+wait >= c.e.options.Horizon
+	return age < -clockStep || max(age, now.Sub(c.began))+wait >= c.e.horizon(c.request.Origin)
+}
+
+// horizon returns how long an intent may be sent to a server: at most half of the time for which it keeps answers.
+func (e *Engine) horizon(origin string) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if kept, known := e.kept[origin]; known {
+		return min(e.options.Horizon, kept/2)
+	}
+	return e.options.Horizon
+}
+
+// keeps notes how long the server keeps answers, and reports whether the horizon is too long for that and it was not
+// known. The second is for rounding.
+func (e *Engine) keeps(origin string, retention time.Duration) (isNews bool) {
+	if retention <= 0 || (retention+time.Second)/2 > e.options.Horizon {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before, known := e.kept[origin]
+	if !known && len(e.kept) >= maxBudgets {
+		return false
+	}
+	if !known || retention < before {
+		e.kept[origin] = retention
+	}
+	return !known
 }
 
 // attempt sends once and notes what the reply proves.
@@ -195,6 +234,9 @@ func (c *call) attempt() Reply {
 	r := c.x.Send(c.ctx, &c.entry)
 	c.goesOn = r.Signal.Action == AtOnce
 	c.unclear = c.unclear || r.Signal.Effect == MayHaveRun
+	if c.e.keeps(c.request.Origin, r.Retention) {
+		c.observe(Event{Kind: RetentionShort, Retention: r.Retention})
+	}
 	if r.Signal.Name == InFlight {
 		c.waited++
 		if c.waitingSince.IsZero() {
@@ -204,10 +246,10 @@ func (c *call) attempt() Reply {
 	return r
 }
 
-// finish ends a call with its answer, unless the answer only says that this attempt did nothing, and an earlier one
+// finish ends a call with its answer, unless the answer does not say how the operation ended, and an earlier attempt
 // may have run.
 func (c *call) finish(r Reply) error {
-	if r.Signal.Effect == DidNothing && c.unclear {
+	if r.Signal.Effect != Answered && c.unclear {
 		return c.unknown(r, GaveUpRefused)
 	}
 	c.answered = r.IsAnswer
@@ -226,9 +268,14 @@ func (c *call) exhausted(r Reply, why string) error {
 	return fmt.Errorf("client: nothing was sent in %d attempts (%s): %w", c.attempts, why, r.Err)
 }
 
-// interrupted ends a call whose context ended while it waited.
+// errHorizon ends a call that would be sent after its horizon.
+var errHorizon = errors.New("the horizon is past")
+
+// interrupted ends a call before it is sent again: its context ended while it waited, or its horizon is past.
 func (c *call) interrupted(r Reply, err error) error {
 	switch {
+	case c.unclear && errors.Is(err, errHorizon):
+		return c.unknown(r, GaveUpHorizon)
 	case c.unclear:
 		return c.unknown(r, GaveUpContext)
 	case r.IsAnswer && r.Err != nil:

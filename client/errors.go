@@ -27,7 +27,7 @@ var (
 		"with WithOperation")
 )
 
-// The values of OutcomeUnknownError.Why: why the client stopped asking.
+// The values of [OutcomeUnknownError.Why]: why the client stopped asking.
 const (
 	GaveUpAttempts   = "attempts"    // Options.Attempts are used up
 	GaveUpInFlight   = "in-flight"   // for all of Options.MaxInFlight the server said that another attempt is at work
@@ -36,16 +36,16 @@ const (
 	GaveUpRetryAfter = "retry-after" // the server asks for a longer wait than Options.MaxRetryAfter
 	GaveUpContext    = "context"     // the context ended, or would before the next attempt
 	GaveUpAnswer     = "answer"      // the server's answer does not tell, and a further one would not either
-	GaveUpRefused    = "refused"     // the last attempt was refused before the server looked at the key
+	GaveUpRefused    = "refused"     // the last answer says nothing of earlier attempts, such as a refusal with 403
 	GaveUpJournal    = "journal"     // the journal failed, and may or may not have kept the intent
 )
 
-// OutcomeUnknownError is the error for an intent of which it is unknown whether it ran. It is ErrOutcomeUnknown, and
+// OutcomeUnknownError is the error for an intent of which it is unknown whether it ran. It is [ErrOutcomeUnknown], and
 // the error of the last attempt, so that status.FromError and connect.CodeOf find its code.
 //
-// Ask again later under the same key (WithKey with Key), or find out on the other side what happened. A new key would
+// Ask again later under the same key ([WithKey] with Key), or find out on the other side what happened. A new key would
 // run the operation a second time if it has run. Inside the work of a Guard, return the error through
-// retrysafe.Unknown: then the outcome of that work is unknown too.
+// [retrysafe.Unknown]: then the outcome of that work is unknown too.
 type OutcomeUnknownError struct {
 	// Digest names the key in logs without revealing it: that of a retrysafe.Key whose scope is made of the origin and
 	// the name given to WithCredential.
@@ -101,7 +101,7 @@ func (e *OutcomeUnknownError) Advice() string {
 // final reports whether no further attempt can tell the outcome.
 func (e *OutcomeUnknownError) final() bool { return e.Why == GaveUpAnswer || e.Why == GaveUpHorizon }
 
-// Unwrap returns ErrOutcomeUnknown and Err.
+// Unwrap returns [ErrOutcomeUnknown] and Err.
 func (e *OutcomeUnknownError) Unwrap() []error { return withCause(ErrOutcomeUnknown, e.Err) }
 
 // NotReplayableError is the error for an intent that has run and ended, and whose answer the server can give again
@@ -137,7 +137,7 @@ func (e *NotReplayableError) Error() string {
 		ErrNotReplayable, e.Method, e.Origin, under, ended)
 }
 
-// Unwrap returns ErrNotReplayable and Err.
+// Unwrap returns [ErrNotReplayable] and Err.
 func (e *NotReplayableError) Unwrap() []error { return withCause(ErrNotReplayable, e.Err) }
 
 func withCause(sentinel, cause error) []error {

@@ -8,8 +8,8 @@ import (
 )
 
 // WithIntent returns a context whose request has the intent's key, which is the same whatever transport carries it. A
-// journal keeps the intent's text beside it. As with WithKey, it is the key of one request. A request for an intent
-// without Params is refused with an error that is retrysafe.ErrInvalidKey: all requests of that operation would share
+// journal keeps the intent's text beside it. As with [WithKey], it is the key of one request. A request for an intent
+// without Params is refused with an error that is [retrysafe.ErrInvalidKey]: all requests of that operation would share
 // one key, and the second charge would get the answer of the first.
 func WithIntent(ctx context.Context, i retrysafe.Intent) context.Context {
 	return withNamed(ctx, &named{key: i.Key(), intent: i.String(), derived: true, broad: len(i.Params) == 0})
@@ -17,7 +17,7 @@ func WithIntent(ctx context.Context, i retrysafe.Intent) context.Context {
 
 // WithKey returns a context whose request has this key: one that the caller has kept since before the first attempt.
 // It is the key of one request. A second request with the context may repeat the first (over HTTP: method, URL and
-// body; over gRPC: method and message); another one is refused with an error that is retrysafe.ErrMismatch.
+// body; over gRPC: method and message); another one is refused with an error that is [retrysafe.ErrMismatch].
 //
 // Inside an attempt of a Guard that began later, the key does not count: the attempt's own calls have child keys.
 func WithKey(ctx context.Context, key string) context.Context {
@@ -25,14 +25,14 @@ func WithKey(ctx context.Context, key string) context.Context {
 }
 
 // WithOperation returns a context whose requests, inside an attempt of a Guard, have the child key of this name.
-// Without it the name is that of the retrysafe.Step in which the call is made; outside of steps it is the method and
+// Without it the name is that of the [retrysafe.Step] in which the call is made; outside of steps it is the method and
 // the URL without its query, such as "POST https://bank.example/charges", or "CALL /shop.v1.Payments/Create" over
-// gRPC. An attempt may make one such call: a second is refused with ErrUnnamedCall, because the two could not be told
+// gRPC. An attempt may make one such call: a second is refused with [ErrUnnamedCall], because the two could not be told
 // apart when the attempt is run again, perhaps in another order.
 //
 // Names belong to operations, not to their place in the code: in a loop over lines, "reserve line 3". They must be the
 // same on every attempt. A second call of the same name may repeat the first; another request is refused with an error
-// that is retrysafe.ErrMismatch.
+// that is [retrysafe.ErrMismatch].
 func WithOperation(ctx context.Context, name string) context.Context {
 	return withNamed(ctx, &named{operation: name})
 }
@@ -43,8 +43,8 @@ func WithCredential(ctx context.Context, id string) context.Context {
 	return context.WithValue(ctx, credentialContext{}, id)
 }
 
-// CredentialFrom returns what WithCredential named; empty if nothing.
-func CredentialFrom(ctx context.Context) string {
+// credentialFrom returns what WithCredential named; empty if nothing.
+func credentialFrom(ctx context.Context) string {
 	id, _ := ctx.Value(credentialContext{}).(string)
 	return id
 }

@@ -26,6 +26,10 @@ const (
 	// IntentUnknown: the caller gets Event.Unknown, an ErrOutcomeUnknown. Intents that were not sent again are told,
 	// too.
 	IntentUnknown
+	// RetentionShort: the server at Origin keeps answers only for Event.Retention, by its own words, and
+	// Options.Horizon is not below half of that. Until the process ends, the client uses half of it as its horizon for
+	// this server. It is told once for each server: set Options.Retention, so that Validate checks the Horizon.
+	RetentionShort
 )
 
 // Event tells of one attempt, or of an intent whose outcome stays unknown. It holds neither key nor body.
@@ -52,6 +56,8 @@ type Event struct {
 	Wait    time.Duration
 	// Took is how long the attempt took.
 	Took time.Duration
+	// Retention of the server, in events of kind RetentionShort.
+	Retention time.Duration
 	// Unknown is the error that the caller gets, in events of kind IntentUnknown.
 	Unknown *OutcomeUnknownError
 }

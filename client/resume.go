@@ -20,9 +20,9 @@ type Resumed[Response any] struct {
 }
 
 // Resume sends what a journal has pending again, for a transport. origin returns where an entry goes, see
-// Request.Origin, or an empty string if the entry is another transport's; entries of clients with another
-// Options.Name are left alone too. send sends one of them with the ctx given, through the same Engine. Each transport has a Resume of its own that calls
-// this one and says what it does.
+// [Request.Origin], or an empty string if the entry is another transport's; entries of clients with another
+// [Options.Name] are left alone too. send sends one of them with the ctx given, through the same Engine. Each transport
+// has a Resume of its own that calls this one and says what it does.
 func Resume[Response any](
 	ctx context.Context, e *Engine, origin func(Entry) string,
 	send func(ctx context.Context, e Entry) (Response, error), result func(ctx context.Context, r Resumed[Response]) error,

@@ -11,7 +11,7 @@ type Signal struct {
 }
 
 // InFlight is the Name of signals which say that another attempt is at work. The server is well and asks for patience:
-// such attempts are bounded by Options.MaxInFlight, and count neither as attempts nor against the budget.
+// such attempts are bounded by [Options.MaxInFlight], and count neither as attempts nor against the budget.
 const InFlight = "in-flight"
 
 // Action is what the client does about a signal.
@@ -19,7 +19,8 @@ type Action uint8
 
 // The actions.
 const (
-	// Finish: the reply is the answer, unless it did nothing and an earlier attempt may have.
+	// Finish: the reply is the answer, unless an earlier attempt may have run, and the reply's Effect does not say how
+	// the operation ended.
 	Finish Action = iota + 1
 	// Again: another attempt, after a wait.
 	Again
@@ -42,6 +43,11 @@ const (
 	DidNothing
 	// MayHaveRun: whether this attempt ran is unknown.
 	MayHaveRun
+	// Unproven: the operation ended as the answer says, or the answer is that of a layer before it, such as a gateway.
+	// It says nothing of earlier attempts: a server that marks replays would have marked the answer of one of them. If
+	// one of them may have run, the request is sent again, because the answer is marked then if it is the operation's.
+	// With Reply.Last it is not sent again.
+	Unproven
 )
 
 // Reply is what came of sending a request once.
@@ -59,6 +65,8 @@ type Reply struct {
 	// Exactly: RetryAfter is obeyed as it is. Otherwise the engine adds a random part, because clients that were told
 	// the same second must not come back together.
 	Exactly bool
+	// Retention is how long the server says that it keeps this answer, which is not a replay; 0: it does not say.
+	Retention time.Duration
 	// Last says that the transport allows no further attempt after a reply of this kind.
 	Last bool
 }

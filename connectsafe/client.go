@@ -20,7 +20,7 @@ import (
 // A Client is safe for concurrent use.
 type Client struct{ shared *rpcsafe.Client }
 
-// NewClient returns a Client. It panics if o.Validate reports an error.
+// NewClient returns a Client. It panics if o.Validate returns an error.
 func NewClient(o rpcsafe.ClientOptions) *Client { return &Client{rpcsafe.NewClient(o)} }
 
 // NewClientInterceptor returns a Client with these options as an interceptor, for programs without a journal.

@@ -24,7 +24,6 @@ type town struct {
 	*testing.T
 	mu   sync.Mutex
 	keys []string
-	ids  []string
 
 	url     string
 	options []connect.ClientOption
@@ -36,7 +35,7 @@ func newTown(t *testing.T, o rpcsafe.ClientOptions, protocol []connect.ClientOpt
 	url := serve(t, connect.NewUnaryHandler(create, func(_ context.Context, r *in) (*out, error) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.keys, k.ids = append(k.keys, r.Header().Get("Idempotency-Key")), append(k.ids, r.Msg.RequestId)
+		k.keys = append(k.keys, r.Header().Get("Idempotency-Key"))
 		if err := answers[min(len(k.keys), len(answers))-1]; err != nil {
 			return nil, err
 		}
@@ -65,69 +64,19 @@ func (k *town) wantOneKey(n int) {
 	}
 }
 
-// Seen to fail with a key made in each attempt.
-func TestRetriesHaveOneKey(t *testing.T) {
-	down := connect.NewError(connect.CodeUnavailable, errors.New("down"))
-	for name, protocol := range speakers() {
-		t.Run(name, func(t *testing.T) {
-			k := newTown(t, rpcsafe.ClientOptions{}, protocol, down, down, nil)
-			if err := k.create(t.Context()); err != nil {
-				t.Error(err)
-			}
-			k.wantOneKey(3)
-			k = newTown(t, rpcsafe.ClientOptions{Options: client.Options{Attempts: 2}}, protocol, down)
-			if err := k.create(t.Context()); !errors.Is(err, client.ErrOutcomeUnknown) ||
-				connect.CodeOf(err) != connect.CodeUnavailable {
-				t.Error(err)
-			}
-			k.wantOneKey(2)
-			stop := connect.NewError(connect.CodeUnavailable, errors.New("down"))
-			stop.Meta().Set("Grpc-Retry-Pushback-Ms", "-1")
-			k = newTown(t, rpcsafe.ClientOptions{}, protocol, stop)
-			if err := k.create(t.Context()); err == nil {
-				t.Error("no error")
-			}
-			k.wantOneKey(1)
-		})
-	}
-}
-
-// Seen to fail with RequireKey taken out of setKey.
-func TestRequireKey(t *testing.T) {
-	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{RequireKey: true}}, nil, nil)
-	if err := k.create(t.Context()); !errors.Is(err, client.ErrKeyRequired) || len(k.keys) != 0 {
-		t.Errorf("%v, keys %q", err, k.keys)
-	}
-	if err := k.create(client.WithKey(t.Context(), "k1")); err != nil {
-		t.Error(err)
-	}
-	if (rpcsafe.ClientOptions{Options: client.Options{MaxInFlight: -1}}).Validate() == nil {
-		t.Error("a negative MaxInFlight is accepted")
-	}
-}
-
-// Seen to fail with the request itself sent instead of the copy.
-func TestRequestIsFrozen(t *testing.T) {
-	k := newTown(t, rpcsafe.ClientOptions{Options: client.Options{Observer: client.ObserverFunc(func(_ context.Context, e client.Event) {
-		if e.Signal != "unavailable" && e.Signal != "success" {
-			t.Errorf("event %+v", e)
-		}
-	})}}, nil, connect.NewError(connect.CodeUnavailable, nil), nil)
-	request := &shoppb.CreateRequest{RequestId: "before"}
-	further := connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
+// Seen to fail with the header of the call sent in each attempt.
+func TestAttemptsHaveAHeaderEach(t *testing.T) {
+	k := newTown(t, rpcsafe.ClientOptions{}, nil, connect.NewError(connect.CodeUnavailable, nil), nil)
+	k.connect(connect.WithInterceptors(connect.UnaryInterceptorFunc(func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, r connect.AnyRequest) (connect.AnyResponse, error) {
-			r.Header().Add("Further-In", "once")
-			defer func() { request.RequestId = "after" }()
-			if n := len(r.Header()["Further-In"]); n != 1 {
-				t.Errorf("an attempt has the header of %d attempts", n)
+			if r.Header().Add("Further-In", "once"); len(r.Header()["Further-In"]) != 1 {
+				t.Error("an attempt has the header of another")
 			}
 			return next(ctx, r)
 		}
-	}))
-	k.connect(further)
-	if _, err := k.client.CallUnary(t.Context(), connect.NewRequest(request)); err != nil ||
-		!slices.Equal(k.ids, []string{"before", "before"}) {
-		t.Errorf("%v, ids %q", err, k.ids)
+	})))
+	if err := k.create(t.Context()); err != nil {
+		t.Error(err)
 	}
 	k.wantOneKey(2)
 }
@@ -142,21 +91,6 @@ func TestAnswerLargerThanTheClientTakes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		k.wantOneKey(4)
-	}
-}
-
-// Seen to fail with KeyField not looked at by exchangeOut.field.
-func TestFieldCarriesTheKey(t *testing.T) {
-	for name, protocol := range speakers() {
-		k := newTown(t, rpcsafe.ClientOptions{KeyField: "request_id"}, protocol,
-			connect.NewError(connect.CodeUnavailable, nil), nil)
-		request := &shoppb.CreateRequest{Amount: 17}
-		if _, err := k.client.CallUnary(t.Context(), connect.NewRequest(request)); err != nil {
-			t.Fatal(err)
-		}
-		if len(k.ids) != 2 || k.ids[0] != k.ids[1] || len(k.ids[0]) != 36 || k.keys[0] != "" || request.RequestId != "" {
-			t.Errorf("%s: ids %q, keys %q, the caller's request has %q", name, k.ids, k.keys, request.RequestId)
-		}
 	}
 }
 
@@ -176,31 +110,6 @@ func TestTheSameRequestAgainIsAnotherIntent(t *testing.T) {
 	if _, err := k.client.CallUnary(t.Context(), r); err != nil || k.keys[2] != "mine" ||
 		r.Header().Get("Idempotency-Key") != "mine" {
 		t.Errorf("%v, keys %q", err, k.keys)
-	}
-}
-
-func TestKeysOfTheContext(t *testing.T) {
-	k := newTown(t, rpcsafe.ClientOptions{}, nil, nil)
-	ctx := client.WithIntent(t.Context(), retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}})
-	if err := errors.Join(k.create(ctx), k.create(ctx)); err != nil {
-		t.Error(err)
-	}
-	k.wantOneKey(2)
-	if k.keys[0] != (retrysafe.Intent{Operation: "charge", Params: []string{"order-17"}}).Key() {
-		t.Errorf("keys %q", k.keys)
-	}
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	parent := retrysafe.Key{ID: "parent"}
-	_, err := guard.Do(t.Context(), retrysafe.Request{Key: parent},
-		func(ctx context.Context, _ *retrysafe.Attempt) (retrysafe.Result, error) {
-			err := k.create(client.WithOperation(ctx, "charge"))
-			return retrysafe.Result{}, errors.Join(err, k.create(ctx))
-		})
-	if err != nil || k.keys[2] != parent.Child("charge") || k.keys[3] != parent.Child("CALL "+create) {
-		t.Errorf("%v, keys %q", err, k.keys)
-	}
-	if errors.Is(client.ErrUnnamedCall, client.ErrOutcomeUnknown) {
-		t.Error("two errors are one")
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 // The same key sent over another protocol or with another codec is the same key. Responses in JSON are encoded by
 // protojson for each answer: their meaning is the same, their bytes may differ.
 //
-// It panics if scope is nil or if o.Validate reports an error.
+// It panics if scope is nil or if o.Validate returns an error.
 func NewInterceptor(g *retrysafe.Guard, scope ScopeFunc, o rpcsafe.Options) connect.Interceptor {
 	if scope == nil {
 		panic("connectsafe: NewInterceptor needs a ScopeFunc; ScopeNone() says that all callers share one scope")

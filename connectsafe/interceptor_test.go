@@ -6,18 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
-	"github.com/retrysafe/retrysafe/rpcsafe"
 )
 
 // A key is one key whatever protocol and codec it comes with. Seen to fail with the Content-Type counted.
@@ -49,34 +44,7 @@ func TestReplayInEveryProtocol(t *testing.T) {
 	}
 }
 
-// Seen to fail with the details, and with the metadata, left out of statusOf.
-func TestErrorsAreReplayed(t *testing.T) {
-	for name, options := range speakers() {
-		t.Run(name, func(t *testing.T) {
-			k := newKit(t)
-			k.work = func(context.Context, *in) (*out, error) {
-				e := connect.NewError(connect.CodeNotFound, errors.New("there is no such customer"))
-				d, err := connect.NewErrorDetail(&errdetails.ResourceInfo{ResourceName: "customers/7"})
-				e.AddDetail(d)
-				e.Meta().Set("Cost", "0")
-				return nil, errors.Join(err, e)
-			}
-			for range 2 {
-				e := k.create("k", options...).failure()
-				if e.Code() != connect.CodeNotFound || e.Message() != "there is no such customer" || e.Meta().Get("Cost") != "0" ||
-					detail[*errdetails.ResourceInfo](e).GetResourceName() != "customers/7" {
-					t.Errorf("%v, %v", e, e.Meta())
-				}
-			}
-			if e := k.create("k", options...).failure(); e.Meta().Get("Idempotent-Replayed") != "true" {
-				t.Errorf("the replay says %v", e.Meta())
-			}
-			k.wantRuns(1)
-		})
-	}
-}
-
-// Seen to fail without clear in serve (Location twice), and without said (no Location).
+// Seen to fail without clear in serve (Location twice), and without metadataOf (no Location).
 func TestSimpleHandlers(t *testing.T) {
 	k := newKit(t)
 	k.start()
@@ -104,60 +72,6 @@ func TestSimpleHandlers(t *testing.T) {
 	k.wantRuns(1)
 }
 
-func TestSituations(t *testing.T) {
-	for name, options := range speakers() {
-		t.Run(name, func(t *testing.T) {
-			k := newKit(t)
-			k.options.Required = []string{"*"}
-			k.create("", options...).wantRefusal(connect.CodeInvalidArgument, "IDEMPOTENCY_KEY_MISSING", "-1")
-			k.create(`"open`, options...).wantRefusal(connect.CodeInvalidArgument, "IDEMPOTENCY_KEY_MALFORMED", "-1")
-			k.create("k", options...).wantThing("thing-1", false)
-			other := k.request("k")
-			other.Msg.Amount = 1
-			k.send(create, other, options...).wantRefusal(connect.CodeFailedPrecondition, "IDEMPOTENCY_KEY_REUSED", "-1")
-			bob := k.request("k")
-			bob.Header().Set("Caller", "bob")
-			k.send(create, bob, options...).wantThing("thing-2", false)
-			anonymous := k.request("k")
-			anonymous.Header().Del("Caller")
-			k.send(create, anonymous, options...).wantRefusal(connect.CodeUnauthenticated, "IDEMPOTENCY_SCOPE_UNRESOLVED", "-1")
-		})
-	}
-}
-
-func TestInFlight(t *testing.T) {
-	for name, options := range speakers() {
-		t.Run(name, func(t *testing.T) {
-			k := newKit(t)
-			began, goOn, first := make(chan struct{}), make(chan struct{}), make(chan *answer)
-			k.work = func(context.Context, *in) (*out, error) {
-				close(began)
-				<-goOn
-				return connect.NewResponse(&shoppb.Thing{ThingId: "1"}), nil
-			}
-			k.start()
-			go func() { first <- k.create("k", options...) }()
-			<-began
-			k.clock.Add(int64(2 * time.Second))
-			a := k.create("k", options...)
-			a.wantRefusal(connect.CodeAborted, "IDEMPOTENT_REQUEST_IN_FLIGHT", "2000")
-			if d := detail[*errdetails.RetryInfo](a.failure()).GetRetryDelay().AsDuration(); d != 2*time.Second {
-				t.Errorf("RetryInfo %v", d)
-			}
-			close(goOn)
-			(<-first).wantThing("1", false)
-			k.create("k", options...).wantThing("1", true)
-		})
-	}
-}
-
-// Seen to fail with Safe taken out of Serve.
-func TestMethodsWithoutSideEffectsAreNotGuarded(t *testing.T) {
-	k := newKit(t)
-	k.send(get, k.request("k")).wantThing("thing-1", false)
-	k.send(get, k.request("k")).wantThing("thing-2", false)
-}
-
 func TestStreams(t *testing.T) {
 	for reject, want := range map[bool]connect.Code{false: 0, true: connect.CodeUnimplemented} {
 		k := newKit(t)
@@ -176,61 +90,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-func TestClassesAndTheHandlersWord(t *testing.T) {
-	k := newKit(t)
-	k.work = func(context.Context, *in) (*out, error) {
-		return nil, connect.NewError(connect.CodeResourceExhausted, nil)
-	}
-	k.create("a")
-	k.create("a")
-	k.wantRuns(2) // released
-	k.work = func(context.Context, *in) (*out, error) { return nil, errors.New("broken") }
-	k.create("b")
-	k.create("b")
-	k.wantRuns(3) // unknown is stored
-	k.work = func(ctx context.Context, _ *in) (*out, error) {
-		return nil, errors.Join(rpcsafe.Release(ctx), connect.NewError(connect.CodeInternal, nil))
-	}
-	k.create("d")
-	k.create("d")
-	k.wantRuns(5)
-	k.work = func(ctx context.Context, _ *in) (*out, error) {
-		return nil, errors.Join(rpcsafe.Unknown(ctx), connect.NewError(connect.CodeInternal, nil))
-	}
-	k.create("c")
-	k.create("c").wantRefusal(connect.CodeInternal, "IDEMPOTENT_OUTCOME_UNKNOWN", "-1")
-	k.wantRuns(6)
-}
-
-// Seen to fail, with fifty runs, with a key of its own for each call.
-func TestFiftyAtOnce(t *testing.T) {
-	k := newKit(t)
-	k.policy.OnInFlight = retrysafe.Wait(time.Minute)
-	k.start()
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for range 50 {
-		all.Go(func() {
-			<-start
-			if a := k.create("k", connect.WithGRPC()); a.err != nil || a.response.Msg.ThingId != "thing-1" {
-				t.Errorf("%v, %v", a.response, a.err)
-			}
-		})
-	}
-	close(start)
-	all.Wait()
-	k.wantRuns(1)
-}
-
-func TestOptionsAreChecked(t *testing.T) {
-	for name, o := range map[string]rpcsafe.Options{
-		"a method": {Methods: []string{"Create"}},
-		"a field":  {KeyField: "/request_id"},
-	} {
-		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rpcsafe: ") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
+func TestScopeFuncs(t *testing.T) {
 	if _, err := connectsafe.ScopeCredential()(t.Context(), connect.NewRequest(&shoppb.Thing{})); err == nil {
 		t.Error("a caller without a credential")
 	}
@@ -241,7 +101,27 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// What an interceptor further out says of each call is not a part of the answer. Seen to fail with setAside taken out.
+// Errors of all kinds have the status that connect would send. Seen to fail with statusOf not looking at the context's
+// errors, and with NewResult taking the code for UNKNOWN.
+func TestNewResult(t *testing.T) {
+	for want, err := range map[connect.Code]error{
+		connect.CodeUnknown: errors.New("broken"), connect.CodeDeadlineExceeded: context.DeadlineExceeded,
+		connect.CodeCanceled: context.Canceled, connect.CodeNotFound: connect.NewError(connect.CodeNotFound, nil), 0: nil,
+	} {
+		r, failed := connectsafe.NewResult(&shoppb.Thing{ThingId: "found"}, err)
+		if failed != nil || r.Code != int(want) || r.Failed != (err != nil) {
+			t.Errorf("%v: %+v, %v", err, r, failed)
+		}
+		k := newKit(t)
+		k.work = func(context.Context, *in) (*out, error) { return connect.NewResponse(new(shoppb.Thing)), err }
+		if a := k.create("k"); (a.err != nil || want != 0) && connect.CodeOf(a.err) != want {
+			t.Errorf("%v: the client got %v", err, a.err)
+		}
+	}
+}
+
+// What an interceptor further out says of each call is not a part of the answer. Seen to fail with takeMetadata
+// taken out.
 func TestHeadersFromFurtherOutAreNotReplayed(t *testing.T) {
 	calls := 0
 	k := newKit(t)

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/connectsafe"
@@ -36,15 +34,11 @@ type (
 // kit is a guarded Connect server on loopback that speaks all three protocols.
 type kit struct {
 	*testing.T
-	clock   atomic.Int64 // the store's, in nanoseconds
-	policy  retrysafe.Policy
 	options rpcsafe.Options
 	scope   connectsafe.ScopeFunc
 	work    work
-	around  func(http.Handler) http.Handler // nil: nothing
 	outside []connect.Interceptor
 	ran     atomic.Int64
-	store   *memstore.Store
 	url     string
 }
 
@@ -60,8 +54,7 @@ func (k *kit) start() {
 	if k.url != "" {
 		return
 	}
-	k.store = memstore.New(memstore.Options{Clock: func() time.Duration { return time.Duration(k.clock.Load()) }})
-	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.policy, SweepEvery: -1})
+	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
 	guarded := connect.WithInterceptors(append(k.outside, connectsafe.NewInterceptor(guard, k.scope, k.options))...)
 	counted := func(ctx context.Context, r *in) (*out, error) {
 		k.ran.Add(1)
@@ -76,10 +69,7 @@ func (k *kit) start() {
 		func(_ context.Context, _ *in, s *connect.ServerStream[shoppb.Thing]) error {
 			return s.Send(&shoppb.Thing{ThingId: "seen"})
 		}, guarded))
-	if k.around == nil {
-		k.around = func(h http.Handler) http.Handler { return h }
-	}
-	k.url = serve(k.T, k.around(mux))
+	k.url = serve(k.T, mux)
 }
 
 // label is written in Connect's simple style, with a response that has a map.
@@ -169,43 +159,6 @@ func (a *answer) wantThing(id string, replayed bool) *answer {
 		a.Errorf("replayed %v, want %v", got, replayed)
 	}
 	return a
-}
-
-func (a *answer) failure() *connect.Error {
-	a.Helper()
-	e, ok := a.err.(*connect.Error)
-	if !ok {
-		a.Fatalf("got %v, want an error of connect", a.err)
-	}
-	return e
-}
-
-// wantRefusal checks code, reason and pushback.
-func (a *answer) wantRefusal(code connect.Code, reason, pushback string) {
-	a.Helper()
-	e := a.failure()
-	if e.Code() != code {
-		a.Errorf("got %v, want %v", e, code)
-	}
-	if info := detail[*errdetails.ErrorInfo](e); info.GetReason() != reason ||
-		info.GetDomain() != "github.com/retrysafe/retrysafe" {
-		a.Errorf("ErrorInfo %v, want reason %s", info, reason)
-	}
-	if got := e.Meta().Get("Grpc-Retry-Pushback-Ms"); got != pushback {
-		a.Errorf("pushback %q, want %s", got, pushback)
-	}
-}
-
-// detail returns the detail of a type; nil if there is none.
-func detail[T proto.Message](e *connect.Error) (found T) {
-	for _, d := range e.Details() {
-		if v, err := d.Value(); err == nil {
-			if t, ok := v.(T); ok {
-				return t
-			}
-		}
-	}
-	return found
 }
 
 func (k *kit) wantRuns(want int64) {

@@ -238,27 +238,7 @@ func TestTrailersOnlyAndResponseController(t *testing.T) {
 }
 
 // Guarded methods in all protocols, as without. Seen to fail, over gRPC, with the values dropped in end.
-func TestTrailersOnlyInEveryProtocol(t *testing.T) {
-	for name, options := range speakers() {
-		t.Run(name, func(t *testing.T) {
-			k := newKit(t)
-			k.around = connectsafe.TrailersOnly
-			k.work = func(context.Context, *in) (*out, error) {
-				return nil, connect.NewError(connect.CodeNotFound, errors.New("no such customer"))
-			}
-			for i := range 2 {
-				e := k.create("k", options...).failure()
-				if e.Code() != connect.CodeNotFound || e.Message() != "no such customer" ||
-					(e.Meta().Get("Idempotent-Replayed") == "true") != (i > 0) {
-					t.Errorf("%v, %v", e, e.Meta())
-				}
-			}
-			r := k.request("k")
-			r.Msg.Amount = 18
-			k.send(create, r, options...).wantRefusal(connect.CodeFailedPrecondition, "IDEMPOTENCY_KEY_REUSED", "-1")
-		})
-	}
-}
+func TestRulesWithTrailersOnly(t *testing.T) { runRules(t, connectsafe.TrailersOnly) }
 
 // flusher is the least that a ResponseWriter does.
 type flusher struct{ header http.Header }

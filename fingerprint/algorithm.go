@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"fmt"
 	"hash"
+	"strings"
 	"sync"
 
 	"github.com/retrysafe/retrysafe"
@@ -31,8 +33,11 @@ type digester struct {
 //
 // With a secret, fingerprints are HMAC-SHA-256, so that a reader of the store cannot guess a request that has few
 // possible values; the name gets a suffix that depends on the secret. Without a secret, they are plain SHA-256. New
-// copies the secret.
+// copies the secret. It panics if the name contains a colon.
 func New(name string, secret []byte) *Algorithm {
+	if strings.Contains(name, ":") {
+		panic(fmt.Sprintf("fingerprint: the name %q of an algorithm contains a colon", name))
+	}
 	a := &Algorithm{name: name}
 	newHash := sha256.New
 	if len(secret) > 0 {

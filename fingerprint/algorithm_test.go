@@ -142,3 +142,13 @@ func TestFingerprintIsTheDigestOfItsParts(t *testing.T) {
 		}
 	}
 }
+
+// Seen to fail without the check: what follows the colon of "a:b" counted as a part of the digest.
+func TestNewPanicsForAColon(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	fingerprint.New("a:b", nil)
+}

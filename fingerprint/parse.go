@@ -15,7 +15,7 @@ const (
 	maxJSONBytes = 1 << 30
 )
 
-// jsonDoc is a JSON text that has been parsed. Why this is not encoding/json is in doc.go.
+// jsonDoc is a JSON text that has been parsed. Why this is not encoding/json is in design.md.
 //
 // A body can have a value for every two of its bytes, and many bodies may be in memory at once, so values are small:
 // they have no text and no pointers, only positions.

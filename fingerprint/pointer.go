@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/retrysafe/retrysafe/internal/jsonpointer"
 )
 
 // validatePointer returns an error if pointer is not a JSON pointer as RFC 6901 has it: "", or parts that each follow a
@@ -45,11 +47,8 @@ func cutPointer(pointer string) (part, rest string) {
 	if i := strings.IndexByte(part, '/'); i >= 0 {
 		part, rest = part[:i], part[i:]
 	}
-	return unescapePointer.Replace(part), rest
+	return jsonpointer.Unescape(part), rest
 }
-
-// In one pass: "~01" is "~1", not a slash.
-var unescapePointer = strings.NewReplacer("~0", "~", "~1", "/")
 
 // child returns the member of that name, or the element of that index; 0 if there is none.
 func (d *jsonDoc) child(i uint32, part string) uint32 {

@@ -17,7 +17,7 @@ import (
 // A Client is safe for concurrent use.
 type Client struct{ shared *rpcsafe.Client }
 
-// NewClient returns a Client. It panics if o.Validate reports an error.
+// NewClient returns a Client. It panics if o.Validate returns an error.
 func NewClient(o rpcsafe.ClientOptions) *Client { return &Client{rpcsafe.NewClient(o)} }
 
 // UnaryClientInterceptor returns the interceptor of a Client with these options.

@@ -7,9 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -24,19 +22,13 @@ import (
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-const (
-	create = "/shop.v1.Things/Create"
-	domain = "github.com/retrysafe/retrysafe"
-)
+const create = "/shop.v1.Things/Create"
 
 type work func(ctx context.Context, in *shoppb.CreateRequest) (proto.Message, error)
 
 // kit is a guarded gRPC server on loopback, and a client.
 type kit struct {
 	*testing.T
-	store   *faultyStore
-	clock   atomic.Int64 // the store's, in nanoseconds
-	policy  retrysafe.Policy
 	options rpcsafe.Options
 	scope   rpcsafe.ScopeFunc
 	work    work
@@ -49,24 +41,8 @@ type kit struct {
 	conn  *grpc.ClientConn
 }
 
-// faultyStore fails on demand.
-type faultyStore struct {
-	*memstore.Store
-	claimErr atomic.Pointer[error]
-}
-
-var errDown = errors.New("store is down")
-
-func (s *faultyStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
-	if err := s.claimErr.Load(); err != nil {
-		return retrysafe.Claim{}, *err
-	}
-	return s.Store.Claim(ctx, p)
-}
-
 func newKit(t *testing.T) *kit {
 	k := &kit{T: t, scope: grpcsafe.ScopeMetadata("caller")}
-	k.store = &faultyStore{Store: memstore.New(memstore.Options{Clock: func() time.Duration { return time.Duration(k.clock.Load()) }})}
 	k.work = func(_ context.Context, in *shoppb.CreateRequest) (proto.Message, error) {
 		return &shoppb.Thing{ThingId: "thing-" + string(rune('0'+k.ran.Load())), Amount: in.Amount}, nil
 	}
@@ -76,7 +52,7 @@ func newKit(t *testing.T) *kit {
 // start serves, once.
 func (k *kit) start() {
 	k.once.Do(func() {
-		k.guard = retrysafe.New(k.store, retrysafe.Options{Policy: k.policy, SweepEvery: -1})
+		k.guard = retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
 		unary := append(k.outside, grpcsafe.UnaryServerInterceptor(k.guard, k.scope, k.options))
 		address := serve(k.T, func(ctx context.Context, in *shoppb.CreateRequest) (proto.Message, error) {
 			k.ran.Add(1)
@@ -152,25 +128,17 @@ type answer struct {
 
 // call is what a test sends.
 type call struct {
-	method string
-	ctx    context.Context
-	md     metadata.MD
-	in     *shoppb.CreateRequest
-	out    proto.Message
+	md  metadata.MD
+	in  *shoppb.CreateRequest
+	out proto.Message
 }
 
 type change func(*call)
 
-func caller(name string) change { return func(c *call) { c.md.Set("caller", name) } }
-func amount(n int64) change     { return func(c *call) { c.in.Amount = n } }
-func method(name string) change { return func(c *call) { c.method = "/shop.v1.Things/" + name } }
 func entry(name string, v ...string) change {
 	return func(c *call) { c.md[name] = v }
 }
-func in(ctx context.Context) change     { return func(c *call) { c.ctx = ctx } }
-func into(m proto.Message) change       { return func(c *call) { c.out = m } }
-func requestID(id string) change        { return func(c *call) { c.in.RequestId = id } }
-func labels(m map[string]string) change { return func(c *call) { c.in.Labels = m } }
+func into(m proto.Message) change { return func(c *call) { c.out = m } }
 
 // create calls Create under a key.
 func (k *kit) create(key string, changes ...change) *answer {
@@ -181,7 +149,7 @@ func (k *kit) create(key string, changes ...change) *answer {
 
 func send(t *testing.T, conn *grpc.ClientConn, key string, changes ...change) *answer {
 	c := &call{
-		method: create, ctx: t.Context(), md: metadata.Pairs("caller", "alice"),
+		md: metadata.Pairs("caller", "alice"),
 		in: &shoppb.CreateRequest{Amount: 17}, out: new(shoppb.Thing),
 	}
 	if key != "" {
@@ -191,7 +159,7 @@ func send(t *testing.T, conn *grpc.ClientConn, key string, changes ...change) *a
 		f(c)
 	}
 	a := &answer{T: t, thing: c.out}
-	a.err = conn.Invoke(metadata.NewOutgoingContext(c.ctx, c.md), c.method, c.in, c.out, grpc.Header(&a.header),
+	a.err = conn.Invoke(metadata.NewOutgoingContext(t.Context(), c.md), create, c.in, c.out, grpc.Header(&a.header),
 		grpc.Trailer(&a.trailer))
 	a.status = status.Convert(a.err)
 	return a
@@ -222,37 +190,12 @@ func (a *answer) wantCode(want codes.Code) *answer {
 	return a
 }
 
-// wantRefusal checks code, reason and pushback, and that nothing commits the call.
-func (a *answer) wantRefusal(code codes.Code, reason, pushback string) *answer {
-	a.Helper()
-	a.wantCode(code)
-	if info := detail[*errdetails.ErrorInfo](a); info == nil || info.Reason != reason || info.Domain != domain {
-		a.Errorf("ErrorInfo %v, want reason %s", info, reason)
-	}
-	if got := a.trailer["grpc-retry-pushback-ms"]; len(got) != 1 || got[0] != pushback {
-		a.Errorf("pushback %v, want %s", got, pushback)
-	}
-	return a
-}
-
-// detail returns the detail of a type; nil if there is none.
-func detail[T proto.Message](a *answer) (found T) {
-	for _, d := range a.status.Details() {
-		if t, ok := d.(T); ok {
-			return t
-		}
-	}
-	return found
-}
-
 func (k *kit) wantRuns(want int64) {
 	k.Helper()
 	if got := k.ran.Load(); got != want {
 		k.Errorf("the handler ran %d times, want %d", got, want)
 	}
 }
-
-func (k *kit) pass(d time.Duration) { k.clock.Add(int64(d)) }
 
 // during runs f while a call with key k is in flight, and returns that call's answer.
 func (k *kit) during(f func()) *answer {
@@ -271,18 +214,6 @@ func (k *kit) during(f func()) *answer {
 	f()
 	close(goOn)
 	return <-answered
-}
-
-// abandon leaves key k as a process would that died while working.
-func (k *kit) abandon() {
-	k.Helper()
-	k.work = func(ctx context.Context, _ *shoppb.CreateRequest) (proto.Message, error) {
-		if err := rpcsafe.Unknown(ctx); err != nil {
-			k.Error(err)
-		}
-		return nil, status.Error(codes.Internal, "the connection broke")
-	}
-	k.create("k").wantCode(codes.Internal)
 }
 
 // watch opens a stream, and reads it to its end.

@@ -24,7 +24,7 @@ import (
 // with the trailer. grpc.SetSendCompressor and grpc.ClientSupportedCompressors need grpc-go's own stream and fail
 // inside the handler; call them in an earlier interceptor.
 //
-// It panics if scope is nil or if o.Validate reports an error.
+// It panics if scope is nil or if o.Validate returns an error.
 func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc,
 	o rpcsafe.Options,
 ) grpc.UnaryServerInterceptor {
@@ -52,7 +52,7 @@ func UnaryServerInterceptor(g *retrysafe.Guard, scope rpcsafe.ScopeFunc,
 
 // StreamServerInterceptor returns an interceptor that refuses streams that bring a key with UNIMPLEMENTED if
 // o.RejectUnsupported is set. It passes on all other streams: streams are not guarded. It panics if o.Validate
-// reports an error.
+// returns an error.
 func StreamServerInterceptor(o rpcsafe.Options) grpc.StreamServerInterceptor {
 	s := rpcsafe.NewServer(nil, o)
 	return func(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {

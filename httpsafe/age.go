@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
@@ -19,10 +20,10 @@ func (c *config) checkFirstSent(r *http.Request) error {
 	}
 	values := r.Header[c.Profile.FirstSent]
 	if len(values) != 1 {
-		return &KeyError{ReasonFormat}
+		return &httpkey.Error{Reason: httpkey.ReasonFormat}
 	}
 	if sent, err := http.ParseTime(values[0]); err != nil || time.Until(sent) > clockSkew {
-		return &KeyError{ReasonFormat}
+		return &httpkey.Error{Reason: httpkey.ReasonFormat}
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -28,7 +29,7 @@ func TestAmbiguousAnswersAreNotClassified(t *testing.T) {
 				k := newKit(t)
 				q := p
 				q.FirstSent, q.StatusHeader = "", true
-				q.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.Bare}
+				q.KeySyntax = httpkey.Syntax{Form: httpkey.Bare}
 				k.options.Profile, k.options.Ambiguous = q.WithHeader("Key"), policy
 				k.handler = func(w http.ResponseWriter, r *http.Request) {
 					if err := httpsafe.Ambiguous(r.Context()); err != nil {

@@ -26,7 +26,8 @@ var (
 )
 
 // capture returns what a transaction saves: the response written so far, which is sealed. If the transaction fails,
-// the next write starts another response.
+// the next write starts another response. If it commits, the next write is an error, and observers are told
+// AnswerDiscarded.
 //
 // It returns an error if nothing was written: the response that follows would be lost, and an empty one would be
 // replayed instead.

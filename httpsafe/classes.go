@@ -6,9 +6,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// ClassFunc returns the class of a final status, 200 to 999: ClassStore, ClassRelease or ClassAmbiguous. It is not asked
-// about 502 and 504, nor about 408 and 503 without Retry-After (see Options.TrustUnavailable). It judges only what the
-// handler has answered. A response that was made up because the outcome is unknown (see Ambiguous) is never
+// ClassFunc returns the class of a final status, 200 to 999: ClassStore, ClassRelease or ClassAmbiguous. It is not
+// asked about 502 and 504, nor about 408 and 503 without Retry-After (see [Options.TrustUnavailable]). It judges only
+// what the handler has answered. A response that was made up because the outcome is unknown (see Ambiguous) is never
 // judged by its status, and a 4xx by which another layer says that it is working under the key is never kept.
 type ClassFunc func(status int) retrysafe.Class
 
@@ -22,7 +22,7 @@ const (
 
 // ThreeClasses is the default: refusals that assert that nothing happened (401, 403, 407, 408, 421, 423, 425, 429,
 // 503, 511) release the key, other server errors are ambiguous, everything else is stored. For 408 and 503 this holds
-// with a Retry-After or with Options.TrustUnavailable only.
+// with a Retry-After or with [Options.TrustUnavailable] only.
 func ThreeClasses(status int) retrysafe.Class {
 	switch {
 	case assertsNothingHappened(status):
@@ -50,16 +50,6 @@ func StoreSuccesses(status int) retrysafe.Class {
 		return retrysafe.ClassRelease
 	}
 	return retrysafe.ClassStore
-}
-
-// StoreSuccessesAndRefusals stores 2xx, 3xx and 4xx, except refusals that assert that nothing happened. It releases
-// the rest.
-func StoreSuccessesAndRefusals(status int) retrysafe.Class {
-	isRefusal := 400 <= status && status <= 499 && !assertsNothingHappened(status)
-	if isRefusal || 200 <= status && status <= 399 {
-		return retrysafe.ClassStore
-	}
-	return retrysafe.ClassRelease
 }
 
 // StoreUnlessFailed stores everything below 400. Failures are released and run again.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // config is what requests are served by: Options with their defaults, the Guard, and what follows from both.
@@ -31,7 +32,7 @@ func newConfig(g *retrysafe.Guard, scope ScopeFunc, o Options) *config {
 		guard:       g,
 		policy:      g.Policy(),
 		scope:       scope,
-		headers:     o.Profile.headers(),
+		headers:     o.Profile.Headers(),
 		fingerprint: newFingerprinter(o),
 		fields:      newFieldRules(o.Profile),
 		waits:       g.Policy().OnInFlight != retrysafe.Reject(),
@@ -63,7 +64,7 @@ func (c *config) keyMissing() Problem {
 // keyMalformed adds why the key is malformed, without showing it.
 func (c *config) keyMalformed(err error) Problem {
 	p := problem(retrysafe.SituationKeyMalformed)
-	if e := new(KeyError); errors.As(err, &e) {
+	if e := new(httpkey.Error); errors.As(err, &e) {
 		p = p.with("reason", e.Reason)
 	}
 	return p.with("max_length", c.Profile.KeySyntax.Max)

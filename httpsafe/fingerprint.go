@@ -15,12 +15,12 @@ import (
 
 // FingerprintMethod chooses what two requests with the same key are compared by. Method, method override, host, path
 // and query are always compared. Media type, Content-Encoding, Content-Range, If-Match and If-None-Match are compared
-// too, unless the method is FingerprintNone.
+// too, unless the method is [FingerprintNone].
 //
 // The method override is the content of X-HTTP-Method-Override, X-HTTP-Method and X-Method-Override. Of the host only
 // the name is compared, without the port, and IP addresses are not compared at all, so that a retry may go to another
 // address of the same service. If a gateway moves the host that clients use into another header, name that header in
-// Options.FingerprintHeaders.
+// [Options.FingerprintHeaders].
 type FingerprintMethod struct {
 	name    string                                    // of the algorithm
 	ofBody  func(r *http.Request, body []byte) string // nil: only the operation is compared, not its input
@@ -79,7 +79,7 @@ func fingerprintIgnored() FingerprintMethod {
 	return FingerprintMethod{name: "none2", summary: "method and target, no body"}
 }
 
-// FingerprintVersionOf returns the Options.FingerprintVersion that a fingerprint was made with; "" if there was none.
+// FingerprintVersionOf returns the [Options.FingerprintVersion] that a fingerprint was made with; "" if there was none.
 func FingerprintVersionOf(f retrysafe.Fingerprint) string {
 	algorithm, _, _ := strings.Cut(string(f), ":")
 	_, version, _ := strings.Cut(algorithm, versionMark)

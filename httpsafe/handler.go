@@ -26,18 +26,20 @@ func (c *handlerContext) Value(key any) any {
 	return value
 }
 
-// Release says, inside a handler, that nothing happened: the response is sent, whatever its status, and the key is
-// free again. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
+// Release says, inside a handler, that nothing happened: the response is sent, whatever its status, and the key is free
+// again. It is what [retrysafe.Retryable] is for work that returns an error. Under [retrysafe.RerunTx] an answer of
+// ClassAmbiguous, such as a 500, means it without this call. Release returns [retrysafe.ErrNoAttempt] if ctx is not
+// that of a guarded request.
 func Release(ctx context.Context) error { return override(ctx, retrysafe.ClassRelease) }
 
 // Unknown says, inside a handler, that it cannot tell what happened: the response is sent, and the key is abandoned.
-// It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
+// It returns [retrysafe.ErrNoAttempt] if ctx is not that of a guarded request.
 func Unknown(ctx context.Context) error { return override(ctx, retrysafe.ClassUnknown) }
 
 // Ambiguous says, inside a handler, that it answers without knowing whether the operation ran, as a proxy does whose
 // upstream does not answer. The response is sent, whatever its status, and Idempotency-Status says "unknown". The key
-// is abandoned, as after a crash; it is free again only if Options.Ambiguous is retrysafe.AmbiguousRelease. Ambiguous
-// returns retrysafe.ErrNoAttempt if ctx is not that of a guarded request.
+// is abandoned, as after a crash; it is free again only if [Options.Ambiguous] is [retrysafe.AmbiguousRelease].
+// Ambiguous returns [retrysafe.ErrNoAttempt] if ctx is not that of a guarded request.
 func Ambiguous(ctx context.Context) error { return override(ctx, classUnsure) }
 
 func override(ctx context.Context, c retrysafe.Class) error {

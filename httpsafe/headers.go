@@ -12,7 +12,7 @@ type fieldRules struct {
 
 func newFieldRules(p Profile) *fieldRules {
 	// The middleware sets these itself, and each retry gets its own key back.
-	own := append(p.ownHeaders(), p.headers()...)
+	own := append(p.ownHeaders(), p.Headers()...)
 	return &fieldRules{keep: canonicalSet(p.KeepHeaders), drop: canonicalSet(append(own, p.DropHeaders...))}
 }
 

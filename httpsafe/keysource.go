@@ -1,82 +1,28 @@
 package httpsafe
 
 import (
-	"bytes"
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
-// KeySource finds the key of a request that does not carry it in a header. KeyInBody, NaturalKey and BodyHash are key
-// sources; write your own for other places. It must be safe for concurrent use.
+// KeySource finds the key of a request that does not carry it in a header. [KeyInBody], [NaturalKey] and [BodyHash] are
+// key sources; write your own for other places. It must be safe for concurrent use. [Options.Validate] calls its method
+// Validate() error, if it has one.
 type KeySource interface {
 	// NeedsBody reports whether Key reads the body.
 	NeedsBody() bool
-	// Key returns the key, or "" if the request has none. Its error is a *KeyError if there is a key that cannot be
+	// Key returns the key, or "" if the request has none. Its error is a *httpkey.Error if there is a key that cannot be
 	// used; the request is then refused. body is nil unless NeedsBody; it must not be changed or kept.
 	Key(r *http.Request, body []byte) (string, error)
 }
 
 // KeyInBody is a key that the client chooses, in a member of the JSON body or in the query.
-type KeyInBody struct {
-	// Pointer to the key (RFC 6901), such as "/idempotency_key".
-	Pointer string
-	// Query parameter that is looked at first. Default: none.
-	Query string
-}
-
-// NeedsBody implements KeySource.
-func (k KeyInBody) NeedsBody() bool { return k.Pointer != "" }
-
-// Key implements KeySource. A body that is not JSON holds no key, and neither does a null.
-//
-// A body that contains the name of the member, but is invalid JSON or has a name twice, is refused as malformed.
-// Other parsers may find a key in it, and the work must not run without its key. A body with a Content-Encoding is
-// not decoded: decompress outside of the middleware.
-func (k KeyInBody) Key(r *http.Request, body []byte) (string, error) {
-	if k.Query != "" {
-		switch values := r.URL.Query()[k.Query]; {
-		case len(values) > 1:
-			return "", &KeyError{ReasonMultiple}
-		case len(values) == 1 && values[0] == "":
-			return "", &KeyError{ReasonEmpty}
-		case len(values) == 1:
-			return values[0], nil
-		}
-	}
-	if k.Pointer == "" {
-		return "", nil
-	}
-	text, ok, err := fieldOf(body, k.Pointer)
-	switch {
-	case err != nil && k.mentioned(body):
-		return "", &KeyError{ReasonSyntax}
-	case err != nil || !ok:
-		return "", nil
-	case text == "":
-		return "", &KeyError{ReasonEmpty}
-	}
-	return text, nil
-}
-
-// mentioned reports whether the name of the key's member occurs in the body.
-func (k KeyInBody) mentioned(body []byte) bool {
-	name := k.Pointer[strings.LastIndexByte(k.Pointer, '/')+1:]
-	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-	return bytes.Contains(body, []byte(strconv.Quote(name)))
-}
-
-func (k KeyInBody) validate() error {
-	if k.Pointer == "" && k.Query == "" {
-		return errors.New("httpsafe: KeyInBody needs a Pointer or a Query")
-	}
-	return pointers(k.Pointer)
-}
+type KeyInBody = httpkey.InBody
 
 // NaturalKey builds the key from what identifies the operation in the request itself, for clients that send no key:
 // with PathValues "id" and Fields "/month", a second invoice for the same customer and month is a retry. A request
@@ -99,14 +45,14 @@ func (k NaturalKey) Key(r *http.Request, body []byte) (string, error) {
 	for _, name := range k.PathValues {
 		value := r.PathValue(name)
 		if value == "" {
-			return "", &KeyError{ReasonFormat}
+			return "", &httpkey.Error{Reason: httpkey.ReasonFormat}
 		}
 		parts = append(parts, name, value)
 	}
 	for _, pointer := range k.Fields {
-		text, ok, err := fieldOf(body, pointer)
+		text, ok, err := httpkey.Field(body, pointer)
 		if err != nil || !ok {
-			return "", &KeyError{ReasonFormat}
+			return "", &httpkey.Error{Reason: httpkey.ReasonFormat}
 		}
 		parts = append(parts, pointer, text)
 	}
@@ -117,11 +63,12 @@ func (k NaturalKey) Key(r *http.Request, body []byte) (string, error) {
 	return retrysafe.NaturalID(append(parts, reference)...), nil
 }
 
-func (k NaturalKey) validate() error {
+// Validate returns an error if no part is named, or if a field is not a JSON pointer.
+func (k NaturalKey) Validate() error {
 	if len(k.PathValues)+len(k.Fields) == 0 {
 		return errors.New("httpsafe: NaturalKey needs PathValues or Fields")
 	}
-	return pointers(k.Fields...)
+	return fingerprint.Fields{Include: k.Fields}.Validate()
 }
 
 // BodyHash builds the key from the body, for clients that send no key: the same body is a retry for as long as the
@@ -146,7 +93,7 @@ func (k BodyHash) Key(r *http.Request, body []byte) (string, error) {
 		return "", err
 	}
 	if !k.hasFields(body) {
-		return "", &KeyError{ReasonFormat}
+		return "", &httpkey.Error{Reason: httpkey.ReasonFormat}
 	}
 	part := fingerprint.JSONPart(body, k.Fields)
 	return retrysafe.BodyHashID(k.Secret, intent, r.Method, targetOf(r), r.URL.RawQuery, part), nil
@@ -159,27 +106,17 @@ func (k BodyHash) hasFields(body []byte) bool {
 		return true
 	}
 	return slices.ContainsFunc(k.Fields.Include, func(pointer string) bool {
-		_, ok, err := fieldOf(body, pointer)
+		_, ok, err := httpkey.Field(body, pointer)
 		return ok || err != nil // a body that is not JSON counts as a whole
 	})
 }
 
-func (k BodyHash) validate() error {
+// Validate returns an error if there is no secret, or if a field is not a JSON pointer.
+func (k BodyHash) Validate() error {
 	if len(k.Secret) == 0 {
 		return errors.New("httpsafe: BodyHash needs a Secret")
 	}
 	return k.Fields.Validate()
-}
-
-// fieldOf returns a field of a JSON body for a key. A null counts as missing, because requests with null must not
-// share a key.
-func fieldOf(body []byte, pointer string) (text string, ok bool, err error) {
-	text, ok, err = fingerprint.JSONField(body, pointer)
-	if text == "null" { // or the string "null"
-		canonical, _ := fingerprint.Fields{Include: []string{pointer}}.Canonical(body)
-		ok = !bytes.HasSuffix(canonical, []byte(":null}"))
-	}
-	return text, ok, err
 }
 
 // optionalHeader returns the one value of a header; "" if it is missing.
@@ -194,7 +131,7 @@ func optionalHeader(r *http.Request, name string) (string, error) {
 	case 1:
 		return values[0], nil
 	}
-	return "", &KeyError{ReasonMultiple}
+	return "", &httpkey.Error{Reason: httpkey.ReasonMultiple}
 }
 
 func routeOf(r *http.Request) string {
@@ -213,11 +150,6 @@ func targetOf(r *http.Request) string {
 	return r.URL.EscapedPath()
 }
 
-// pointers returns an error for the first string that is not a JSON pointer.
-func pointers(list ...string) error {
-	return fingerprint.Fields{Include: list}.Validate()
-}
-
 // headerKey reads the key from the headers of the request. found holds the name and the lines as received.
 func (c *config) headerKey(r *http.Request) (key string, found field, err error) {
 	for _, name := range c.headers {
@@ -225,7 +157,7 @@ func (c *config) headerKey(r *http.Request) (key string, found field, err error)
 		switch {
 		case len(values) == 0:
 		case found.name != "":
-			return "", found, &KeyError{ReasonMultiple}
+			return "", found, &httpkey.Error{Reason: httpkey.ReasonMultiple}
 		default:
 			found = field{name: name, values: values}
 		}

@@ -27,9 +27,11 @@ type kit struct {
 	scope   httpsafe.ScopeFunc
 	handler http.HandlerFunc
 	ran     atomic.Int64
-	guarded http.Handler
-	once    sync.Once
-	guard   *retrysafe.Guard
+	// discarded counts answers that observers were told are lost.
+	discarded atomic.Int64
+	guarded   http.Handler
+	once      sync.Once
+	guard     *retrysafe.Guard
 }
 
 // faultyStore fails on demand.
@@ -115,7 +117,14 @@ func (k *kit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (k *kit) build() {
-	k.guard = retrysafe.New(k.store, retrysafe.Options{Policy: k.policy, SweepEvery: -1})
+	k.guard = retrysafe.New(k.store, retrysafe.Options{
+		Policy: k.policy, SweepEvery: -1,
+		Observer: retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
+			if e.Kind == retrysafe.AnswerDiscarded {
+				k.discarded.Add(1)
+			}
+		}),
+	})
 	k.guarded = httpsafe.Middleware(k.guard, k.scope,
 		k.options)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.ran.Add(1)

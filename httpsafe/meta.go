@@ -26,7 +26,7 @@ const (
 )
 
 // NewResult returns the Result that stands for an HTTP response, for a ReconcileFunc or for resolving a key by hand.
-// Leave out of header what the middleware does not store (see Profile.KeepHeaders).
+// Leave out of header what the middleware does not store (see [Profile.KeepHeaders]).
 func NewResult(status int, header http.Header, body []byte) retrysafe.Result {
 	meta := []byte(metaVersion)
 	for name, values := range header {
@@ -38,7 +38,7 @@ func NewResult(status int, header http.Header, body []byte) retrysafe.Result {
 }
 
 // HeaderOf returns the header of a Result that stands for an HTTP response, as a replay sends it; fields that are
-// left out have no values. It returns false if the result was neither recorded by this package nor made by NewResult.
+// left out have no values. It returns false if the result was neither recorded by this package nor made by [NewResult].
 func HeaderOf(r retrysafe.Result) (http.Header, bool) {
 	if !strings.HasPrefix(string(r.Meta), metaVersion) {
 		return nil, false

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // Middleware returns a function that wraps a handler so that requests with a key run it at most once. Requests
@@ -70,7 +71,7 @@ func (m *middleware) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // ignored, or the request is refused where the profile refuses such keys.
 func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 	if m.hasKey(r) {
-		if m.Profile.RejectUnsupported && !isSafe(r.Method) {
+		if m.Profile.RejectUnsupported && !httpkey.IsSafe(r.Method) {
 			m.WriteProblem(w, problem(retrysafe.SituationNotSupported))
 			return
 		}
@@ -83,7 +84,7 @@ func (m *middleware) serveUnguarded(w http.ResponseWriter, r *http.Request) {
 func (m *middleware) serveWithoutKey(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case m.Profile.FirstSent != "" && len(r.Header[m.Profile.FirstSent]) > 0: // and not the key that belongs to it
-		m.WriteProblem(w, m.keyMalformed(&KeyError{ReasonFormat}))
+		m.WriteProblem(w, m.keyMalformed(&httpkey.Error{Reason: httpkey.ReasonFormat}))
 	case m.Required:
 		m.WriteProblem(w, m.keyMissing())
 	default:
@@ -111,13 +112,4 @@ func (c *config) hasKey(r *http.Request) bool { return hasAny(r.Header, c.header
 func isEarlyData(r *http.Request) bool {
 	values := r.Header["Early-Data"]
 	return len(values) > 1 || len(values) == 1 && values[0] != "0"
-}
-
-// isSafe reports whether a method is safe (RFC 9110, section 9.2.1): it needs no key.
-func isSafe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
-		return true
-	}
-	return false
 }

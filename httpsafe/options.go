@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
@@ -95,8 +96,8 @@ type Options struct {
 	PolicyURL string
 }
 
-// Headers in which a handler hands an attempt over to a service that completes the key: see Options.CompletedElsewhere.
-// They are never part of a stored response.
+// Headers in which a handler hands an attempt over to a service that completes the key: see
+// [Options.CompletedElsewhere]. They are never part of a stored response.
 const (
 	// LeaseHeader carries the token of the lease: see retrysafe.Lease.Token.
 	LeaseHeader = "Retrysafe-Lease"
@@ -128,16 +129,16 @@ func (o Options) Validate() error {
 		switch {
 		case !isMethod(m):
 			fail("method %q matches no request: methods are written in capitals, as in POST", m)
-		case isSafe(m):
+		case httpkey.IsSafe(m):
 			fail("method %s is safe: it needs no key", m)
 		}
 	}
-	for _, name := range slices.Concat(p.headers(), p.ownHeaders(), o.FingerprintHeaders, p.KeepHeaders, p.DropHeaders) {
+	for _, name := range slices.Concat(p.Headers(), p.ownHeaders(), o.FingerprintHeaders, p.KeepHeaders, p.DropHeaders) {
 		if name != "" && !isFieldName(name) {
 			fail("%q is not a valid header name", name)
 		}
 	}
-	if s := p.KeySyntax; s.Max > retrysafe.MaxKeyBytes || s.Min > s.Max || s.Form > Text {
+	if s := p.KeySyntax; s.Max > retrysafe.MaxKeyBytes || s.Min > s.Max || s.Form > httpkey.Text {
 		fail("keys of %d to %d bytes (form %d): at most %d are possible", s.Min, s.Max, s.Form, retrysafe.MaxKeyBytes)
 	}
 	if strings.Trim(o.FingerprintVersion, versionChars) != "" {
@@ -149,8 +150,8 @@ func (o Options) Validate() error {
 	if o.KeySource == nil && p.Header == "" {
 		fail("Profile.Header is empty, and there is no KeySource: requests could not carry a key")
 	}
-	if v, ok := o.KeySource.(interface{ validate() error }); ok {
-		errs = append(errs, v.validate())
+	if v, ok := o.KeySource.(interface{ Validate() error }); ok {
+		errs = append(errs, v.Validate())
 	}
 	if o.Attempts < 0 || o.Attempts > 1 && !o.CompletedElsewhere {
 		fail("Attempts is %d: it must not be negative, and more than one needs CompletedElsewhere, because otherwise the "+
@@ -202,7 +203,7 @@ func (o Options) WithDefaults() Options {
 // requiredMethods returns the methods that are guarded where a key is required: all that have an effect, unless the
 // profile's methods were changed.
 func (p Profile) requiredMethods() []string {
-	published, err := ProfileByName(p.Name)
+	published, err := httpkey.ProfileByName(p.Name)
 	if err != nil || !slices.Equal(p.Methods, published.Methods) {
 		return p.Methods
 	}

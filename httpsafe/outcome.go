@@ -10,7 +10,7 @@ import (
 )
 
 // end returns how the handler's work ended: with a result to store, or with one of the errors by which the guard
-// releases or abandons the key.
+// releases or abandons the key. An error of a response that a transaction has committed is only reported.
 func (r *recorder) end() (retrysafe.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -20,6 +20,9 @@ func (r *recorder) end() (retrysafe.Result, error) {
 		p.begin(http.StatusInternalServerError, r.w.Header())
 	}
 	p.end(r.w.Header(), r.sniffed())
+	if r.late {
+		return retrysafe.Result{}, errSaved
+	}
 	switch r.class(p) {
 	case retrysafe.ClassRelease:
 		return retrysafe.Result{}, retrysafe.Retryable(errReleased)

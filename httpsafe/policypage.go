@@ -16,7 +16,7 @@ import (
 
 // PolicyPage serves the published policy that clients rely on: the Rules of each route, and an explanation of every
 // problem type under its own fragment. It is HTML or JSON, as the request's Accept prefers. Serve it where
-// Options.PolicyURL points:
+// [Options.PolicyURL] points:
 //
 //	rules := options.Rules("POST /payments", guard.Policy())
 //	mux.Handle("GET /.well-known/idempotency-policy", httpsafe.PolicyPage(rules))

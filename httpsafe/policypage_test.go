@@ -18,7 +18,9 @@ func policyPage(accept ...string) *httptest.ResponseRecorder {
 		Policy: retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour, Key: 48 * time.Hour}},
 	})
 	page := httpsafe.PolicyPage(
-		httpsafe.Options{Required: true, PolicyURL: "https://api.example.com/policy"}.Rules("POST /payments", guard.Policy()),
+		httpsafe.Options{
+			Required: true, PolicyURL: "https://api.example.com/policy", MaxKeyAge: 36 * time.Hour,
+		}.Rules("POST /payments", guard.Policy()),
 		httpsafe.Options{Profile: httpsafe.Square(), InFlightStatus: true, StatusPath: "/s"}.Rules("/<script>",
 			guard.Policy()),
 	)
@@ -38,6 +40,7 @@ func TestPolicyPageJSON(t *testing.T) {
 			Methods             []string
 			ReplaySeconds       int    `json:"replay_seconds"`
 			KeySeconds          int    `json:"key_seconds"`
+			MaxKeyAgeSeconds    int    `json:"max_key_age_seconds"`
 			Released            string `json:"statuses_released"`
 		}
 		Problems []struct {
@@ -50,6 +53,7 @@ func TestPolicyPageJSON(t *testing.T) {
 	}
 	one := page.Routes[0]
 	if one.Route != "POST /payments" || !one.Required || one.ReplaySeconds != 3600 || one.KeySeconds != 48*3600 ||
+		one.MaxKeyAgeSeconds != 36*3600 || page.Routes[1].MaxKeyAgeSeconds != 0 ||
 		one.Key != "header Idempotency-Key" {
 		t.Errorf("route %+v", one)
 	}
@@ -74,7 +78,7 @@ func TestPolicyPageHTML(t *testing.T) {
 	if got := w.Header().Get("Content-Type"); got != "text/html; charset=utf-8" {
 		t.Errorf("Content-Type %q", got)
 	}
-	for _, amount := range []string{"1 h after the first one", "2 d after the first answer", "1 MiB"} {
+	for _, amount := range []string{"1 h after the first one", "2 d after the first answer", "is younger than 36 h", "1 MiB"} {
 		if !strings.Contains(text, amount) {
 			t.Errorf("the page does not say %q", amount)
 		}

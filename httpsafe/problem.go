@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // Slug names a reason for refusing a request. It is the fragment of the problem's type, and its code.
@@ -32,7 +34,7 @@ const (
 )
 
 // Problem is a refusal, before a Profile puts it into its own form. It holds nothing that the request has sent. Its
-// JSON is that of RFC 9457, without the members that ProblemJSON adds where they are known.
+// JSON is that of RFC 9457, without the members that [ProblemJSON] adds where they are known.
 type Problem struct {
 	// Type is the address of the slug's explanation on the policy page.
 	Type   string `json:"type"`
@@ -115,7 +117,7 @@ func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
 }
 
 // resultHeader returns the field that says whether a request was accepted.
-func (p Profile) resultHeader(accepted bool) HeaderLine {
+func (p Profile) resultHeader(accepted bool) httpkey.HeaderLine {
 	if accepted {
 		return p.AcceptedHeader
 	}

@@ -1,11 +1,6 @@
 package httpsafe
 
-import (
-	"fmt"
-	"net/http"
-	"strings"
-	"time"
-)
+import "github.com/retrysafe/retrysafe/httpkey"
 
 // Profile is the conventions of one family of APIs: where the key is, which statuses are kept, how refusals look. It is
 // data: copy one and change the copy, or write your own.
@@ -15,24 +10,13 @@ import (
 //
 // Names of headers may be written in any case.
 type Profile struct {
-	// Name is for people and logs.
-	Name string
+	// Profile is what clients have to know too: the place and the syntax of the key, the methods that are guarded, and
+	// what marks an answer.
+	httpkey.Profile
 
-	// Header carries the key; Aliases are accepted too.
-	Header  string
-	Aliases []string
-	// BodyField is a JSON pointer to the key, for APIs that carry it in the body; QueryField a query parameter.
-	BodyField, QueryField string
-	// FirstSent is a header with the time of the first attempt (an IMF-fixdate), which must accompany the key: a
-	// request first sent before the Guard's Retention.Key, of which no record is left, is refused as expired.
-	FirstSent string
-	// KeySyntax says what a key must look like.
-	KeySyntax KeySyntax
 	// Required: a request without a key is refused.
 	Required bool
 
-	// Methods that are guarded, in capitals. Safe methods never are.
-	Methods []string
 	// RejectUnsupported: a key on a method that is not guarded is refused with 501, unless the method is safe. Without
 	// it the key is ignored, and Idempotency-Status says so.
 	RejectUnsupported bool
@@ -44,8 +28,6 @@ type Profile struct {
 	// IgnoreBody: requests with the same key are not compared by their bodies.
 	IgnoreBody bool
 
-	// Retention that the API's documentation promises. The Guard's Policy decides; this is a suggestion for it.
-	Retention time.Duration
 	// Class decides which responses are kept, by their status. Default ThreeClasses.
 	Class ClassFunc
 	// KeepHeaders are stored and replayed although they are dropped by default; DropHeaders are not, although they are
@@ -54,11 +36,7 @@ type Profile struct {
 	// DropBody never stores a body: a retry gets the status and the header, and Idempotency-Status says that the body is
 	// missing. For bodies that must not lie in the store, such as secrets that are shown once.
 	DropBody bool
-	// Retries500 is how often a client asks again after a 500 that says nothing else. 0: as after any failure.
-	Retries500 int
 
-	// Marker is a header set to "true" on replays.
-	Marker string
 	// StatusHeader adds Idempotency-Status to every answer. Without it only a replay that lacks its body has it,
 	// because no profile says that in another way; HideStatus leaves it out there too.
 	StatusHeader, HideStatus bool
@@ -66,9 +44,8 @@ type Profile struct {
 	EchoKey bool
 	// OriginalHeader is set, on replays, to the ID of the request that ran (its X-Request-Id).
 	OriginalHeader string
-	// AcceptedHeader is set on answers to requests that were executed, or may have been: responses of the handler,
-	// replays, and refusals because the outcome is unknown. RejectedHeader is set on all others.
-	AcceptedHeader, RejectedHeader HeaderLine
+	// RejectedHeader is set on all answers that do not have AcceptedHeader.
+	RejectedHeader httpkey.HeaderLine
 	// RetryHeader tells clients whether to send the same request again. It is "true" on refusals that a retry with the
 	// same key may get past, and "false" on other refusals and on server errors that every retry would get again.
 	RetryHeader string
@@ -84,19 +61,8 @@ type Profile struct {
 
 // WithHeader returns a copy of p whose key is in a header of that name, and nowhere else.
 func (p Profile) WithHeader(name string) Profile {
-	p.Header, p.Aliases, p.BodyField, p.QueryField = name, nil, "", ""
+	p.Profile = p.Profile.WithHeader(name)
 	return p
-}
-
-// headers returns the canonical names of the headers that carry a key, the main one first.
-func (p Profile) headers() []string {
-	var all []string
-	for _, name := range append([]string{p.Header}, p.Aliases...) {
-		if name != "" {
-			all = append(all, http.CanonicalHeaderKey(name))
-		}
-	}
-	return all
 }
 
 // ownHeaders returns the headers that the middleware itself sets or reads, besides those with the key. Those that the
@@ -105,10 +71,7 @@ func (p Profile) ownHeaders() []string {
 	return []string{p.FirstSent, p.Marker, p.OriginalHeader, p.AcceptedHeader.Name, p.RejectedHeader.Name, p.RetryHeader}
 }
 
-// HeaderLine is one header field.
-type HeaderLine struct{ Name, Value string }
-
-// Replayed is a stored response, for Profile.ReplayFunc. Body must not be changed.
+// Replayed is a stored response, for [Profile.ReplayFunc]. Body must not be changed.
 type Replayed struct {
 	Status   int
 	Location string
@@ -126,12 +89,11 @@ func Profiles() []Profile {
 // ProfileByName returns the profile of that name: ietf, ietf-strict, stripe, stripe-v2, paypal, adyen, repeatability,
 // square, aws, checkout or gocardless. The error for another name lists these.
 func ProfileByName(name string) (Profile, error) {
-	var names []string
 	for _, p := range Profiles() {
 		if p.Name == name {
 			return p, nil
 		}
-		names = append(names, p.Name)
 	}
-	return Profile{}, fmt.Errorf("httpsafe: unsupported profile %q; supported: %s", name, strings.Join(names, ", "))
+	_, err := httpkey.ProfileByName(name) // names those that are supported
+	return Profile{}, err
 }

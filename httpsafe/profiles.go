@@ -1,22 +1,12 @@
 package httpsafe
 
-import (
-	"net/http"
-	"time"
-)
-
-const day = 24 * time.Hour
+import "github.com/retrysafe/retrysafe/httpkey"
 
 // IETF is the default: the Idempotency-Key header of the IETF draft, keys quoted or not, problem details as errors.
 func IETF() Profile {
 	return Profile{
-		Name:         "ietf",
-		Header:       "Idempotency-Key",
-		KeySyntax:    KeySyntax{Form: StringOrBare, Max: 255},
-		Methods:      []string{http.MethodPost, http.MethodPatch},
-		Retention:    day,
+		Profile:      httpkey.IETF(),
 		Class:        ThreeClasses,
-		Marker:       "Idempotent-Replayed",
 		StatusHeader: true,
 		EchoKey:      true,
 	}
@@ -25,8 +15,7 @@ func IETF() Profile {
 // IETFStrict is the draft read literally: quoted keys only, required, every response stored.
 func IETFStrict() Profile {
 	p := IETF()
-	p.Name = "ietf-strict"
-	p.KeySyntax = KeySyntax{Form: StringOnly, Max: 1024}
+	p.Profile = httpkey.IETFStrict()
 	p.Required = true
 	p.Class = StoreAll
 	return p
@@ -35,14 +24,8 @@ func IETFStrict() Profile {
 // Stripe answers as version 1 of Stripe's API.
 func Stripe() Profile {
 	return Profile{
-		Name:           "stripe",
-		Header:         "Idempotency-Key",
-		KeySyntax:      KeySyntax{Form: Bare, Max: 255},
-		Methods:        []string{http.MethodPost},
-		Retention:      day,
+		Profile:        httpkey.Stripe(),
 		Class:          StoreExecuted,
-		Retries500:     1,
-		Marker:         "Idempotent-Replayed",
 		EchoKey:        true,
 		OriginalHeader: "Original-Request",
 		Statuses:       map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
@@ -54,11 +37,7 @@ func Stripe() Profile {
 // StripeV2 answers as version 2 of Stripe's API: failures run again.
 func StripeV2() Profile {
 	return Profile{
-		Name:        "stripe-v2",
-		Header:      "Idempotency-Key",
-		KeySyntax:   KeySyntax{Form: Bare, Max: 255},
-		Methods:     []string{http.MethodPost, http.MethodDelete},
-		Retention:   30 * day,
+		Profile:     httpkey.StripeV2(),
 		Class:       StoreUnlessFailed,
 		RetryHeader: "Stripe-Should-Retry",
 		Statuses:    map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
@@ -69,12 +48,8 @@ func StripeV2() Profile {
 // PayPal answers as PayPal's REST API.
 func PayPal() Profile {
 	return Profile{
-		Name:       "paypal",
-		Header:     "PayPal-Request-Id",
-		KeySyntax:  KeySyntax{Form: Bare, Max: 108},
-		Methods:    []string{http.MethodPost},
+		Profile:    httpkey.PayPal(),
 		ScopeRoute: true,
-		Retention:  45 * day,
 		Class:      StoreSuccesses,
 		RenderFunc: renderPayPal,
 	}
@@ -83,11 +58,7 @@ func PayPal() Profile {
 // Adyen answers as Adyen's API.
 func Adyen() Profile {
 	return Profile{
-		Name:        "adyen",
-		Header:      "Idempotency-Key",
-		KeySyntax:   KeySyntax{Form: Bare, Max: 64},
-		Methods:     []string{http.MethodPost},
-		Retention:   7 * day,
+		Profile:     httpkey.Adyen(),
 		Class:       ThreeClasses,
 		EchoKey:     true,
 		RetryHeader: "Transient-Error",
@@ -98,16 +69,10 @@ func Adyen() Profile {
 // Repeatability is the OASIS Repeatable Requests standard, as Azure uses it.
 func Repeatability() Profile {
 	return Profile{
-		Name:              "repeatability",
-		Header:            "Repeatability-Request-ID",
-		FirstSent:         "Repeatability-First-Sent",
-		KeySyntax:         KeySyntax{Form: UUID, Max: 36},
-		Methods:           []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
+		Profile:           httpkey.Repeatability(),
 		RejectUnsupported: true,
-		Retention:         day,
 		Class:             ThreeClasses,
-		AcceptedHeader:    HeaderLine{"Repeatability-Result", "accepted"},
-		RejectedHeader:    HeaderLine{"Repeatability-Result", "rejected"},
+		RejectedHeader:    httpkey.HeaderLine{Name: "Repeatability-Result", Value: "rejected"},
 		Statuses:          map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 412},
 		RenderFunc:        renderOData,
 	}
@@ -116,13 +81,9 @@ func Repeatability() Profile {
 // Square carries the key in the JSON body, as Square's API.
 func Square() Profile {
 	return Profile{
-		Name:       "square",
-		BodyField:  "/idempotency_key",
-		KeySyntax:  KeySyntax{Form: Text, Max: 45},
-		Methods:    []string{http.MethodPost, http.MethodPut},
+		Profile:    httpkey.Square(),
 		Required:   true,
 		ScopeRoute: true,
-		Retention:  day,
 		Class:      StoreExecuted,
 		Statuses:   map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		RenderFunc: renderSquare,
@@ -132,13 +93,8 @@ func Square() Profile {
 // AWS carries the key as a client token, in the JSON body or the query, as Amazon's services.
 func AWS() Profile {
 	return Profile{
-		Name:       "aws",
-		BodyField:  "/ClientToken",
-		QueryField: "ClientToken",
-		KeySyntax:  KeySyntax{Form: Bare, Max: 64},
-		Methods:    []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
+		Profile:    httpkey.AWS(),
 		ScopeRoute: true,
-		Retention:  day,
 		Class:      StoreSuccesses,
 		Statuses:   map[Slug]int{KeyReused: 400, KeyClosed: 400, KeyExpired: 400},
 		RenderFunc: renderAWS,
@@ -148,13 +104,9 @@ func AWS() Profile {
 // Checkout answers as Checkout.com's API: requests are not compared.
 func Checkout() Profile {
 	return Profile{
-		Name:       "checkout",
-		Header:     "Cko-Idempotency-Key",
-		KeySyntax:  KeySyntax{Form: Bare, Max: 255},
-		Methods:    []string{http.MethodPost},
+		Profile:    httpkey.Checkout(),
 		ScopeRoute: true,
 		IgnoreBody: true,
-		Retention:  day,
 		Class:      StoreSuccesses,
 		Statuses:   map[Slug]int{RequestInFlight: 429},
 		RenderFunc: renderCheckout,
@@ -164,13 +116,9 @@ func Checkout() Profile {
 // GoCardless answers every duplicate of a success with a conflict that names what was created, as GoCardless's API.
 func GoCardless() Profile {
 	return Profile{
-		Name:       "gocardless",
-		Header:     "Idempotency-Key",
-		KeySyntax:  KeySyntax{Form: Bare, Max: 128},
-		Methods:    []string{http.MethodPost},
+		Profile:    httpkey.GoCardless(),
 		ScopeRoute: true,
 		IgnoreBody: true,
-		Retention:  day,
 		Class:      StoreSuccesses,
 		ReplayFunc: conflictingResource,
 		Statuses:   map[Slug]int{KeyReused: 409, KeyClosed: 409, KeyExpired: 409},

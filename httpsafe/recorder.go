@@ -36,6 +36,7 @@ type recorder struct {
 	sealed   response        // by a transaction; its memory is nil if there is none
 	offered  bool            // to transactions
 	captured bool            // by a transaction, whether or not it was committed
+	late     bool            // the handler went on to answer after a transaction had committed the response
 	override retrysafe.Class // what the handler says of its outcome; 0: nothing
 }
 
@@ -56,12 +57,14 @@ func (r *recorder) Header() http.Header { return r.w.Header() }
 // WriteHeader implements http.ResponseWriter. Interim responses are sent at once and not recorded.
 func (r *recorder) WriteHeader(status int) {
 	if status < 100 || status > 999 {
-		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http does
+		panic(fmt.Sprintf("httpsafe: invalid WriteHeader code %v", status)) // net/http panics, too
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.state == ended || r.state == hijacked || r.current.status != 0 || r.isSaved():
+	case r.state == ended || r.state == hijacked || r.current.status != 0:
+	case r.isSaved():
+		r.late = r.late || status >= 200 && status != r.sealed.status
 	case status < 200 && status != http.StatusSwitchingProtocols:
 		r.w.WriteHeader(status)
 	default:
@@ -112,6 +115,7 @@ func (r *recorder) room(n int) (io.Writer, error) {
 		return nil, http.ErrHijacked
 	}
 	if r.isSaved() {
+		r.late = r.late || n > 0
 		return nil, errSaved
 	}
 	p := &r.current

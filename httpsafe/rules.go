@@ -12,7 +12,7 @@ import (
 )
 
 // Rules are what a Middleware does with the requests of one route: Options, Profile and Policy with all defaults, by
-// value. They marshal to the JSON that PolicyPage publishes for clients.
+// value. They marshal to the JSON that [PolicyPage] publishes for clients.
 type Rules struct {
 	// Route is the pattern, as people should read it.
 	Route string `json:"route"`
@@ -36,6 +36,9 @@ type Rules struct {
 	// ReplaySeconds is how long a response is replayed, KeySeconds how long its key stays taken.
 	ReplaySeconds int64 `json:"replay_seconds"`
 	KeySeconds    int64 `json:"key_seconds"`
+	// MaxKeyAgeSeconds is the age from which on a UUIDv7 without a record is refused; 0: no limit. A profile with
+	// FirstSent has its own rule.
+	MaxKeyAgeSeconds int64 `json:"max_key_age_seconds,omitempty"`
 	// InFlight says in words what a request gets while another one with its key runs.
 	InFlight string `json:"in_flight"`
 	// The statuses of each Class, as ranges: "200-299, 404".
@@ -81,8 +84,11 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 		Ambiguous:         o.Ambiguous,
 		AmbiguousPolicy:   ambiguous(o, p),
 		Marker:            o.Profile.Marker,
-		Headers:           o.Profile.headers(),
+		Headers:           o.Profile.Headers(),
 		HeaderOnly:        o.KeySource == nil,
+	}
+	if o.Profile.FirstSent == "" {
+		rules.MaxKeyAgeSeconds = int64(max(o.MaxKeyAge, 0) / time.Second)
 	}
 	for _, p := range append(allProblems(), extra...) {
 		rules.Problems = append(rules.Problems, p.under(o.Profile, o.PolicyURL))

@@ -13,7 +13,7 @@ import (
 // ScopeFunc returns the name of the authenticated caller that a key belongs to, the same on every retry. Take it from
 // what your authentication has put into the request's context, such as a tenant or the verified subject of a token.
 // Return an error if the caller is unknown; the request is then refused with 401. An empty name is refused too: only
-// ScopeNone says that all callers share one scope.
+// [ScopeNone] says that all callers share one scope.
 //
 // Never build a scope from what a request merely claims: a caller who can choose the scope can read the answers of
 // others. The name may be stored, so do not return a credential itself.

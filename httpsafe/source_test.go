@@ -14,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -135,7 +136,7 @@ func TestNullIsNoKey(t *testing.T) {
 func TestUUIDsAreTheSameWhereverTheyStand(t *testing.T) {
 	k := newKit(t)
 	k.options.KeySource = httpsafe.KeyInBody{Pointer: "/key"}
-	k.options.Profile.KeySyntax = httpsafe.KeySyntax{Form: httpsafe.UUID}
+	k.options.Profile.KeySyntax = httpkey.Syntax{Form: httpkey.UUID}
 	k.post("", body(`{"key":"01890000-0000-7000-8000-00000000000a"}`)).want(201)
 	k.post("", body(`{"key":"01890000-0000-7000-8000-00000000000A"}`)).wantProblem(422, httpsafe.KeyReused)
 	k.wantRuns(1)
@@ -396,13 +397,13 @@ func TestOptionsAreChecked(t *testing.T) {
 		`"PO ST" matches no`:  {Profile: methods("PO ST")},
 		"Methods is empty":    {Profile: methods()},
 		"valid header name":   {Profile: httpsafe.IETF().WithHeader("a b")},
-		"at most 1024":        {Profile: httpsafe.Profile{KeySyntax: httpsafe.KeySyntax{Max: 2000}}},
+		"at most 1024":        {Profile: httpsafe.Profile{Profile: httpkey.Profile{KeySyntax: httpkey.Syntax{Max: 2000}}}},
 		"need a StatusPath":   {RespondAsync: true},
 		"needs a Secret":      {KeySource: httpsafe.BodyHash{}},
 		"needs PathValues":    {KeySource: httpsafe.NaturalKey{}},
 		"needs a Pointer":     {KeySource: httpsafe.KeyInBody{}},
 		"pointer":             {Fingerprint: httpsafe.FingerprintFields(fingerprint.Fields{Include: []string{"a"}})},
-		"Header is empty":     {Profile: httpsafe.Profile{Name: "own"}},
+		"Header is empty":     {Profile: httpsafe.Profile{Profile: httpkey.Profile{Name: "own"}}},
 		"a name and a functi": {Fingerprint: httpsafe.FingerprintFunc("", nil)},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), text) {

@@ -17,7 +17,7 @@ import (
 //	mux.Handle("GET /.well-known/idempotency-status/{digest}", httpsafe.StatusHandler(guard, scope, options))
 //
 // Guard, scope and options are those of the Middleware. Only the caller that a key belongs to gets an answer; every
-// other caller is told that nothing is recorded. The Guard's store must be a retrysafe.Inspector, otherwise the
+// other caller is told that nothing is recorded. The Guard's store must be a [retrysafe.Inspector], otherwise the
 // answer is 501.
 //
 // StatusHandler panics if scope is nil or if o.Validate returns an error.

@@ -18,6 +18,7 @@ import (
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/client/journaltest"
 	"github.com/retrysafe/retrysafe/client/sqljournal"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/cases"
@@ -134,12 +135,9 @@ func TestTheClientLoadsWhatTheProbeHasSeen(t *testing.T) {
 }
 
 // sendLoaded sends an order to the API, which requires a key in the profile's form.
-func sendLoaded(t *testing.T, api *orders, loaded, profile httpsafe.Profile) {
+func sendLoaded(t *testing.T, api *orders, loaded httpkey.Profile, profile httpsafe.Profile) {
 	t.Helper()
-	transport, err := httpclient.NewTransport(httpclient.Options{Profile: loaded})
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := httpclient.NewTransport(httpclient.Options{Profile: loaded})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, behindMiddleware(t, api, profile)+"/orders",
 		strings.NewReader(`{"amount": 17}`))
 	if err != nil {

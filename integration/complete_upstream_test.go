@@ -301,7 +301,7 @@ func (b *bank) wantCharges(want int) {
 // answer, although the service never sent it. Isolation levels and attempts change nothing,
 // and neither does the server.
 //
-// Seen to fail with completeElsewhere and lostOrCompleted taken out of the root's conclude.go (after COMMIT the client got
+// Seen to fail with localEnd for every end in the root's conclude.go (after COMMIT the client got
 // 200, or 503), with Release taken out of it (a retry was in flight), and with fences taken out of the proxy (502, unknown).
 func TestTheServiceDies(t *testing.T) {
 	t.Parallel()
@@ -387,7 +387,7 @@ func wait(t *testing.T, c <-chan struct{}) {
 // The service stands still between complete and COMMIT, so that its transaction holds the record, when its connection
 // breaks or its time is over. Clients are told to retry, and their requests do not hang; the transaction decides.
 //
-// Seen to fail with stillInFlight taken out of the root's release (503, "nothing happened", before COMMIT).
+// Seen to fail without ErrInFlight in the root's release (503, "nothing happened", before COMMIT).
 func TestTheServiceHoldsTheRecord(t *testing.T) {
 	onEach(t, func(t *testing.T, on database) { holdTheRecord(t, on) })
 }
@@ -420,7 +420,7 @@ func holdTheRecord(t *testing.T, on database) {
 // Heartbeats of a short lease come while the service's transaction holds the record, and after its COMMIT. The lease is
 // not taken for lost.
 //
-// Seen to fail with loseUnlessCompleted taken out of the root's beat: the upstream's request was canceled, LeaseTaken.
+// Seen to fail with lose instead of heartbeatLost in the root's beat: the upstream's request was canceled, LeaseTaken.
 func TestHeartbeatsBesideAHeldRecord(t *testing.T) {
 	onEach(t, func(t *testing.T, on database) {
 		b := newBank(t, on, func(r *proxy.Route) { r.Policy.Lease = 600 * time.Millisecond })

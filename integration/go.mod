@@ -101,3 +101,5 @@ replace github.com/retrysafe/retrysafe/rpcsafe => ../rpcsafe
 replace github.com/retrysafe/retrysafe/internal/testing/shoppb => ../internal/testing/shoppb
 
 replace github.com/retrysafe/retrysafe/probe => ../probe
+
+replace github.com/retrysafe/retrysafe/internal/yamlfile => ../internal/yamlfile

@@ -2,22 +2,22 @@ package probe
 
 import "slices"
 
-// Case is one rule that a run checks.
+// Case is one promise that a run checks. Its texts are what users read: one author keeps their terms consistent.
 type Case struct {
 	ID       string
 	Name     string   // a word or two
-	Checks   string   // the sentence that must be true
-	Source   string   // where that is written
+	Checks   string   // the promise: a sentence that is true of an API that passes
+	Source   string   // the RFC, draft or documentation that makes the promise
 	Severity Severity // of a FAIL
-	// Why says what a client loses when it fails, Fix what to change in the API.
+	// Why says what happens to clients and their customers if the case fails. Fix says what to change on the server.
 	Why, Fix string
-	// Safe cases are required for the badge "safe", Draft cases for the badge "ietf" too.
+	// Safe cases count for the score "retry-safe", Draft cases for the score "ietf" as well.
 	Safe, Draft bool
-	// Needs are what the recipe must have; a case whose needs are not met is N/A.
+	// Needs are what the recipe must have. If one is missing, the case does not run and ends as N/A.
 	Needs []Need
-	// Profiles it is for; none: all.
+	// Profiles are those that make the promise. Without any, all profiles make it.
 	Profiles []string
-	// Play runs the case. Without a finding the case passes.
+	// Play runs the case. A case that notes no finding has passed.
 	Play func(r *Run)
 }
 
@@ -30,13 +30,13 @@ const (
 	Minor    Severity = "minor"    // clients have to guess
 )
 
-// Need is what a case needs of the recipe.
+// Need is a part of the recipe without which a case cannot run.
 type Need struct {
-	What string      // for a person whose recipe lacks it
+	What string      // completes the sentence "the recipe lacks …"
 	Met  func() bool // whether the recipe has it
 }
 
-// missing is the first need that is not met.
+// missing returns what the recipe lacks for the case: the first need that is not met, or "".
 func (c Case) missing() string {
 	for _, n := range c.Needs {
 		if !n.Met() {
@@ -46,11 +46,12 @@ func (c Case) missing() string {
 	return ""
 }
 
+// isFor reports whether the rules of the profile have the promise that the case checks.
 func (c Case) isFor(profile string) bool {
 	return len(c.Profiles) == 0 || slices.Contains(c.Profiles, profile)
 }
 
-// outcome is what a report says of the case before it has run.
+// outcome returns what a report says of the case before it has run.
 func (c Case) outcome(e Evidence) Outcome {
 	return Outcome{
 		ID: c.ID, Name: c.Name, Checks: c.Checks, Source: c.Source, Severity: c.Severity, Safe: c.Safe, Draft: c.Draft,

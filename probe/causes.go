@@ -20,61 +20,61 @@ type root struct {
 	rerun []string
 }
 
-// roots are in order: a FAIL that one explains is not left for the next.
+// roots returns the known causes. Their order matters: a FAIL that one of them explains is not attributed to the next.
 func roots() []root {
 	return []root{
 		{
-			text: "the target does not carry out a request that has a key", shownBy: []string{"B01"},
+			text: "the target refuses requests that have a key", shownBy: []string{"B01"},
 			takes: []string{"B", "K", "M", "C", "F", "X", "H", "T", "G"},
 		},
 		{
-			text:    "the API takes no notice of the key",
+			text:    "the API ignores the key",
 			shownBy: []string{"B02", "B03", "B07", "F08", "M02", "G01", "G03", "G04"},
 			takes:   []string{"B", "K", "M", "C", "F", "X", "H", "T", "G"},
 			but:     []string{"B01", "B04", "B05", "B06", "B09", "X02", "X03", "X05", "T05", "T06", "T07"},
 			rerun:   []string{"B02", "G01"},
 		},
 		{
-			text:    "an answer is not kept as it was given",
+			text:    "the API does not save answers unchanged",
 			shownBy: []string{"B11", "B02"}, takes: []string{"B", "K", "M", "C", "F", "X01", "X06", "H", "T"},
 			but: []string{"B01", "B04", "B05", "B06", "B09"},
 		},
 		{
-			text:    "a key does not keep requests apart that come at the same time",
+			text:    "simultaneous requests with one key all run",
 			shownBy: []string{"C01", "G03"}, takes: []string{
 				"C02", "C03", "C04", "C05", "C06", "C07", "C09", "F07",
 				"F08", "F09", "G04",
 			},
 		},
 		{
-			text:    "the request of a retry is not compared with the first one",
+			text:    "the API does not compare a request with the first one of its key",
 			shownBy: []string{"M01", "G02"}, takes: []string{"M", "C06", "F02", "F03", "K06", "X04"},
 			but: []string{"M11", "M12"},
 		},
 		{
-			text: "keys are looked up before the caller is known", shownBy: []string{"X02"},
+			text: "the API looks up keys before it authenticates the caller", shownBy: []string{"X02"},
 			takes: []string{"X01", "X03", "X04"},
 		},
 		{
-			text: "the caller is not a part of the key", shownBy: []string{"X01", "G06"}, takes: []string{"X02", "X03", "X04"},
+			text: "the caller is not part of the key", shownBy: []string{"X01", "G06"}, takes: []string{"X02", "X03", "X04"},
 		},
 		{
-			text: "a client that hangs up takes the record of the work with it", shownBy: []string{"F07"},
+			text: "a client that disconnects stops the operation or the saving of its answer", shownBy: []string{"F07"},
 			takes: []string{"F08", "F09", "C09"},
 		},
 		{
-			text: "what the layer or a credential refused is kept as the answer", shownBy: []string{"F04"},
+			text: "refusals by the idempotency layer or of a credential are saved as the answer", shownBy: []string{"F04"},
 			takes: []string{"F05", "C05", "M02", "M13", "F12"},
 		},
 		{
 			text: "keys do not outlive the process", shownBy: []string{"F11"}, takes: []string{"F10"},
 		},
 		{
-			text:    "a key that cannot be read is not refused",
+			text:    "malformed keys are not refused",
 			shownBy: []string{"K04", "G05"}, takes: []string{"K05", "K06", "K08", "K09", "K10", "K11", "K12", "K13", "H07"},
 		},
 		{
-			text: "long keys are cut", shownBy: []string{"K09"}, takes: []string{"K07", "K08"},
+			text: "the API cuts long keys", shownBy: []string{"K09"}, takes: []string{"K07", "K08"},
 		},
 	}
 }
@@ -82,7 +82,8 @@ func roots() []root {
 // fewest is how many FAILs can have something in common.
 const fewest = 2
 
-// causesOf finds what the FAILs of a run have in common, the cause of most of them first.
+// causesOf finds what the FAILs of a run have in common, the cause of most of them first. It looks at verdicts and at
+// whether a request ran more than once, never at texts, so that findings can be reworded.
 func causesOf(outcomes []Outcome) (all []Cause) {
 	left := map[string]bool{}
 	for _, o := range outcomes {
@@ -102,7 +103,8 @@ func causesOf(outcomes []Outcome) (all []Cause) {
 	return all
 }
 
-// explains is the cause if the outcomes show it; left are the cases whose FAIL has no cause so far.
+// explains returns the cause if the outcomes show it. left has the cases whose FAIL has no cause so far. A sign that
+// was not played proves nothing either way; a sign that passed rules the cause out.
 func (r root) explains(outcomes []Outcome, left map[string]bool) (c Cause, ok bool) {
 	c.Text = r.text
 	for _, o := range outcomes {
@@ -125,6 +127,7 @@ func (r root) explains(outcomes []Outcome, left map[string]bool) (c Cause, ok bo
 	return c, c.Begin != "" && len(c.Cases) >= fewest
 }
 
+// mayTake reports whether a case may fail for this cause.
 func (r root) mayTake(id string) bool {
 	return (slices.Contains(r.takes, id) || slices.Contains(r.takes, id[:1])) && !slices.Contains(r.but, id)
 }

@@ -13,7 +13,8 @@ type Credentials map[string][]wire.HeaderLine
 // leastSecret is the length from which a credential is searched in texts: a shorter one may be a part of other words.
 const leastSecret = 6
 
-// Mask takes credentials out of a text, without the scheme before them, such as Bearer.
+// Mask removes credentials from a text, without the scheme before them, such as Bearer. It looks for values of at least
+// leastSecret characters only.
 func (c Credentials) Mask(text string) string {
 	for _, lines := range c {
 		for _, secret := range lines {
@@ -26,7 +27,8 @@ func (c Credentials) Mask(text string) string {
 	return text
 }
 
-// Hide returns header lines in which the values of credentials are replaced by their caller's name.
+// Hide returns header lines in which the values of credentials are replaced by their caller's name. The caller is the
+// one whose credential is there completely; a part of one is hidden as "other".
 func (c Credentials) Hide(lines []wire.HeaderLine) []wire.HeaderLine {
 	has := func(h wire.HeaderLine) bool {
 		return slices.ContainsFunc(lines, func(l wire.HeaderLine) bool {

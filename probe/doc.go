@@ -16,19 +16,9 @@
 //   - wire: the HTTP client that the suite uses
 //   - profile: what the rules of an API promise, by the name that it has declared
 //   - grpcprobe: the gRPC suite
-//   - recipe, draft, yamlfile: recipes in YAML, and their first drafts
+//   - recipe, draft: recipes in YAML, and their first drafts
 //   - report: a report as a table, HTML, Markdown, JUnit, SARIF or badge
 //   - internal/target: an API with a fault of one's choice, which the probe is tested with
 //
-// # Design
-//
-//   - Each request has a connection of its own, written and read by the probe, so that nothing repeats it or hides how an
-//     answer is framed.
-//   - A case is a sentence and data. What a profile promises is in profile.Rules; a case compares with that and does not
-//     know profiles. What a profile leaves open is recorded and not judged.
-//   - There are two kinds of evidence: a count of effects, or the identities that answers show. Nothing is judged by time
-//     alone.
-//   - Each case is tested with a fault. internal/target keeps the rules or breaks one; each case that can fail is seen to
-//     fail with the fault meant for it, and to pass without. The products of this repository are tested with all cases, in
-//     every profile (integration).
+// design.md in the folder of this package says why it is built so.
 package probe

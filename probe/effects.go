@@ -15,7 +15,8 @@ const (
 	ByArrival  Evidence = "arrival"  // counted where effects arrive, as webhooks do
 )
 
-// Counter counts the effects that the target has had so far. Nothing else may cause effects during a run.
+// Counter counts the effects that the target has had so far. Only differences between two counts matter, so the count
+// may start anywhere. Nothing else may cause effects during a run, or every case would seem to run twice.
 type Counter interface {
 	Count(ctx context.Context) (int64, error)
 }
@@ -26,6 +27,7 @@ type RatedCounter interface {
 	Evidence() Evidence
 }
 
+// evidenceOf returns the evidence level that a counter gives. Without a counter, the probe has only what answers show.
 func evidenceOf(c Counter) Evidence {
 	switch c := c.(type) {
 	case nil:
@@ -42,15 +44,15 @@ type Shown struct {
 	SentAt   time.Time // of the request
 }
 
-// settle bounds how long effects may come after the answer.
+// settle is the longest time that an effect may take to be counted after its answer. Queues and replicas need some.
 const settle = 2 * time.Second
 
 // Counts reports whether effects are counted, instead of read from answers.
 func (r *Run) Counts() bool { return r.suite.Count != nil }
 
-// Effects is how many effects the case has had so far. Without a counter it is the number of different identities
-// that the answers show. It waits for as many as are expected, and a moment longer, so that a late second one is
-// counted.
+// Effects returns how many effects the case has had so far. Without a counter, that is the number of different
+// identities that the answers show. With one, it waits until as many effects as expected are counted, and then a little
+// longer, so that a second effect that arrives late is counted too.
 func (r *Run) Effects(expected int, answers ...Shown) (int, error) {
 	if !r.Counts() {
 		ids := map[string]bool{}
@@ -97,7 +99,7 @@ func (r *Run) WantEffects(want int, answers ...Shown) bool {
 	case !r.Counts() && got < want:
 		r.Failf("the answers show %s, want %d", plural(got, "created thing"), want)
 	case !r.Counts():
-		r.RanAgain("the answers show %s, which means that the request ran again; want %d", plural(got, "created thing"), want)
+		r.RanAgain("the answers show %s, so the request ran again; want %d", plural(got, "created thing"), want)
 	case got > want:
 		r.RanAgain("%s, want %d", Amount(got), want)
 	default:
@@ -106,7 +108,7 @@ func (r *Run) WantEffects(want int, answers ...Shown) bool {
 	return false
 }
 
-// MustCount is Effects; it ends the case if they cannot be counted.
+// MustCount returns what Effects does, and ends the case if the effects cannot be counted.
 func (r *Run) MustCount(expected int, answers ...Shown) int {
 	n, err := r.Effects(expected, answers...)
 	if err != nil {
@@ -115,13 +117,14 @@ func (r *Run) MustCount(expected int, answers ...Shown) int {
 	return n
 }
 
-// RanAgain notes a FAIL: there were more effects than there should have been.
+// RanAgain notes a FAIL because there were more effects than there should be. The search for common causes treats such
+// a FAIL differently from one for an answer that only differs.
 func (r *Run) RanAgain(format string, args ...any) {
 	r.ranAgain = true
 	r.Failf(format, args...)
 }
 
-// countBase counts the effects before the case. Those of the case before it have to be counted first.
+// countBase counts the effects before the case. It first waits for effects of the case before that may still arrive.
 func (r *Run) countBase() (err error) {
 	if !r.Counts() {
 		return nil
@@ -135,9 +138,10 @@ func (r *Run) countBase() (err error) {
 	return err
 }
 
-// Amount is a number of effects in words.
+// Amount returns a number of effects in words.
 func Amount(n int) string { return plural(n, "effect") }
 
+// plural returns a number with a noun in the singular or plural.
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// WithMember is a JSON object with one more member, at its beginning. A first member of that name is replaced if it
-// is a string. Other texts are returned as they are.
+// WithMember returns a JSON object with one more member at its beginning. It replaces a first member of the same name
+// if that is a string. It returns other texts unchanged.
 func WithMember(object []byte, name, value string) []byte {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(string(object)), "{")
 	if !ok {
@@ -18,7 +18,8 @@ func WithMember(object []byte, name, value string) []byte {
 	return WithMembers([]byte("{"+withoutFirst(rest, name)), strconv.Quote(name)+":"+string(v))
 }
 
-// WithMembers is a JSON object with more members, given as text, at its beginning.
+// WithMembers returns a JSON object with more members at its beginning. The members are given as JSON text, so that a
+// case can send duplicate members and odd numbers.
 func WithMembers(object []byte, members string) []byte {
 	rest := bytes.TrimPrefix(bytes.TrimSpace(object), []byte("{"))
 	if !bytes.HasPrefix(bytes.TrimSpace(rest), []byte("}")) {
@@ -27,7 +28,7 @@ func WithMembers(object []byte, members string) []byte {
 	return append([]byte("{"+members), rest...)
 }
 
-// withoutFirst is the text after the { of a JSON object, without its first member if that has this name and is a
+// withoutFirst returns the text after the { of a JSON object, without its first member if that has this name and is a
 // string.
 func withoutFirst(rest, name string) string {
 	value, had := strings.CutPrefix(rest, strconv.Quote(name)+":")

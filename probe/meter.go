@@ -16,7 +16,7 @@ type Limits struct {
 	Burst    int           // requests at once in C02; C08 sends four times as many, at most 200. Default 50
 }
 
-// WithDefaults has a value for each limit.
+// WithDefaults returns the limits with a default in place of each zero value.
 func (l Limits) WithDefaults() Limits {
 	if l.Requests <= 0 {
 		l.Requests = 5000
@@ -69,7 +69,8 @@ func (m *Meter) Spend(ctx context.Context) error {
 	}
 }
 
-// take takes a request from the budget and returns how long to wait before it is made.
+// take takes a request from the budget and returns how long to wait before sending it. The rate is a token bucket:
+// after a pause, up to maxSaved requests may be sent at once, which the bursts need.
 func (m *Meter) take() (time.Duration, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +94,7 @@ func (m *Meter) Connected() int {
 	return m.conns
 }
 
-// made is how many requests have been made.
+// made returns how many requests have been sent.
 func (m *Meter) made() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,8 +2,8 @@ package probe
 
 import "time"
 
-// Observed is what the API was seen to do, for clients to load: what it calls its header, how it takes keys, what it
-// answers. A zero field was not seen.
+// Observed is what the API was seen to do, for clients to load: the name of its header, which keys it accepts, what it
+// answers. A zero field means that nothing was seen, because the case that fills it in did not run or proved nothing.
 type Observed struct {
 	Schema  string `json:"schema"` // ObservedSchema
 	Profile string `json:"profile"`

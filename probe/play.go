@@ -69,7 +69,7 @@ func Play(ctx context.Context, s Suite, o Options) (*Report, error) {
 	return report, nil
 }
 
-// play runs one case.
+// play runs one case, or says why it does not run. Cases that do not run have no timeline.
 func (s *Suite) play(ctx context.Context, c Case) (Outcome, error) {
 	o := c.outcome(evidenceOf(s.Count))
 	ended := func(v Verdict, why string) (Outcome, error) {
@@ -106,7 +106,8 @@ func (s *Suite) play(ctx context.Context, c Case) (Outcome, error) {
 	return o, nil
 }
 
-// choose is the cases that were asked for.
+// choose returns the cases that the options ask for. It returns an error for a name that is neither a case nor a group:
+// a misspelled case would otherwise be skipped silently.
 func (o Options) choose(all []Case) ([]Case, error) {
 	known := map[string]bool{}
 	for _, c := range all {
@@ -114,7 +115,7 @@ func (o Options) choose(all []Case) ([]Case, error) {
 	}
 	for _, name := range slices.Concat(o.Only, o.Skip) {
 		if !known[name] {
-			return nil, fmt.Errorf("no case %q: --list shows them", name)
+			return nil, fmt.Errorf("unknown case %q: retrysafe probe --list shows all cases", name)
 		}
 	}
 	named := func(names []string, c Case) bool {

@@ -8,65 +8,66 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// Recipe is what the probe has to know of a target: how to make a request that creates something, how to tell what
-// was created, and what else is there to try. Target, Request and Identity are needed; each of the others makes more
-// cases possible.
+// Recipe tells the probe how to use a target: how to send a request that creates something, and where the answer
+// identifies what was created. Target, Request and Identity are required. Each of the other fields makes more cases
+// possible; a case that lacks one ends as N/A. Run does not change the recipe.
 type Recipe struct {
-	// Target is where the API is: scheme, host and port, and what all paths begin with.
+	// Target is the URL of the API: scheme, host and port, and the path that all other paths begin with.
 	Target *url.URL
-	// Profile is the name of the rules that the API has declared: see Profiles. Default "ietf".
+	// Profile is the name of the rules that the API declares: see package profile. Default "ietf".
 	Profile string
-	// KeyHeader carries the key. Default: that of the profile.
+	// KeyHeader is the header that carries the key. Default: that of the profile.
 	KeyHeader string
-	// KeyRequired says that a request without a key is refused.
+	// KeyRequired says that the API refuses requests without a key.
 	KeyRequired bool
 
-	// Request creates something each time it is made with a new key.
+	// Request creates one thing each time it is sent with a new key.
 	Request Template
-	// Identity says what in an answer tells one created thing from another.
+	// Identity says where an answer identifies the created thing.
 	Identity Identity
-	// Count counts effects from outside, which is better evidence than identities. May be nil.
+	// Count counts effects from outside. That is better evidence than identities, which only repeat what the API
+	// says of itself. May be nil.
 	Count Counter
 
-	// A is the credential of ordinary requests, B another caller's. Header lines; empty: none.
+	// A is the credential of ordinary requests, B that of another caller. They are header lines; empty means none.
 	A, B []wire.HeaderLine
-	// Revoked is a credential that may not make the request, or not any more. Empty: none is known.
+	// Revoked is a credential that the API must refuse, such as a revoked one. Empty: none is known.
 	Revoked []wire.HeaderLine
-	// AAgain is a credential of A's, too, as a later request has it: a fresh token, another signature. Empty: A's is
-	// always the same.
+	// AAgain is another credential of A, as a later request has it: a fresh token or another signature. Empty: A
+	// always has the same one.
 	AAgain []wire.HeaderLine
-	// OtherHost is another host that the target answers for, such as another tenant's. Empty: none.
+	// OtherHost is another host name that the target serves, such as another tenant's. Empty: none.
 	OtherHost string
 
-	// Variants of the request, each for some cases; nil where there is none.
+	// Variants are requests for cases that need one with a special outcome.
 	Variants Variants
 
-	// Retention is how long the API promises to replay; 0: unknown. Cases that wait for its end run only if it is at
-	// most Limits.Wait.
+	// Retention is how long the API promises to replay; 0 means unknown. Cases that wait for its end run only if it
+	// is at most Limits.Wait.
 	Retention time.Duration
-	// Lease is how long the API says that a key stays in flight after its process has died; 0: unknown.
+	// Lease is how long a key stays in flight after its process died, as the API documents it; 0 means unknown.
 	Lease time.Duration
-	// BodyTimeout is how long the API says that it waits for a request's body; 0: unknown.
+	// BodyTimeout is how long the API waits for the body of a request, as it documents it; 0 means unknown.
 	BodyTimeout time.Duration
-	// PolicyURL is where the API publishes its rules.
+	// PolicyURL is the page on which the API publishes its rules. Empty: there is none.
 	PolicyURL string
-	// Hooks restart the target or stop its store.
+	// Hooks restart the target, stop its store, or revoke a credential.
 	Hooks Hooks
-	// Limits of a run.
+	// Limits keep the run within bounds. The zero value has sensible ones.
 	Limits Limits
 }
 
-// Variants are requests beside the plain one.
+// Variants are requests besides the plain one. Each makes some cases possible; nil: the target has no such request.
 type Variants struct {
 	Slow    *Template // takes a second or more
-	Failing *Template // is refused for a business reason: 4xx
-	Invalid *Template // is refused because its form is wrong
+	Failing *Template // is refused with a 4xx for a business reason, such as a declined card
+	Invalid *Template // is refused because it fails validation
 	Broken  *Template // ends with a 5xx
 	Other   *Template // creates something at another path
-	Read    *Template // GET of a thing whose representation changes when Request is made
+	Read    *Template // is a GET whose answer changes when Request creates something
 	Put     *Template
-	Delete  *Template // of what Put makes
-	// of something, with an If-Match that is right once; without one it gets the ETag of what Put makes
+	Delete  *Template // of the resource that Put creates
+	// of a resource, with an If-Match that is right once. Without If-Match it gets the ETag of the answer to Put
 	Patch     *Template
 	Cookie    *Template // is answered with Set-Cookie
 	Large     *Template // is answered with more than 1 MiB
@@ -75,30 +76,32 @@ type Variants struct {
 	Informed  *Template // is answered with a 103 or with trailers
 	RateLimit *Template // is answered 429 when made too often
 	Unkeyed   *Template // is at a path that does not support keys
-	SeeOther  *Template // is answered 303 with a Location, when it has been carried out
+	SeeOther  *Template // runs and is answered 303 with a Location
 
-	// Those below are for an API with something behind the layer that knows about keys, such as a proxy's upstream.
-	Unanswered  *Template // is carried out, and the connection behind the layer ends before the answer
-	CutOff      *Template // is carried out, and the connection behind the layer ends in the middle of the answer
-	Late        *Template // is carried out, and answered when the layer does not wait any more
-	Unavailable *Template // is carried out, and answered 503 by something on the way back that has lost the answer
-	Unreached   *Template // does not reach the work the first time; made again, it does
-	// is refused the first time by a layer further in, which says that it is in flight; made again, it is carried out
+	// The variants below are for an API whose idempotency layer is not the service that does the work, such as a proxy.
+	// The probe cannot break the connection between the two, so these requests ask the service to do it.
+	Unanswered  *Template // runs, and the upstream closes its connection before the answer
+	CutOff      *Template // runs, and the upstream closes its connection in the middle of the answer
+	Late        *Template // runs, and the upstream answers after the layer's timeout
+	Unavailable *Template // runs, and a gateway that has lost the answer sends a 503
+	Unreached   *Template // does not reach the upstream the first time; a retry does
+	// is refused as in flight by an inner layer the first time; a retry runs
 	Busy *Template
 }
 
-// Identity says where an answer has the identity of what was created: one of its fields is set.
+// Identity says where an answer identifies what was created. Exactly one of its fields is set.
 type Identity struct {
 	Pointer string // JSON pointer into the body (RFC 6901)
 	Header  string // name of a header, such as Location
 }
 
-// Hooks are what the probe may do to the target. Each waits until it is done; nil: it cannot be done.
+// Hooks are actions on the target. Each returns when its action is complete: Restart when the target listens again. A
+// hook that is nil is not available, and the cases that need it end as N/A.
 type Hooks struct {
-	// Restart ends the target at once, as a crash does, and starts it again.
+	// Restart kills the target without a warning, as a crash does, and starts it again.
 	Restart func(ctx context.Context) error
-	// Revoke takes the credential of A away, Restore gives it back.
+	// Revoke makes the target refuse the credential of A. Restore undoes that; it runs even if the run is cancelled.
 	Revoke, Restore func(ctx context.Context) error
-	// StopStore makes the target's store unreachable, StartStore brings it back.
+	// StopStore makes the target's store unreachable. StartStore undoes that; it runs even if the run is cancelled.
 	StopStore, StartStore func(ctx context.Context) error
 }

@@ -5,7 +5,7 @@ import "time"
 // ReportSchema names the form of a Report as JSON. It changes when a field changes its meaning; fields may be added.
 const ReportSchema = "retrysafe-probe-report/2"
 
-// Report is what a run has found.
+// Report is the result of a run. Its JSON form is documented in docs/probe-report.md and named by ReportSchema.
 type Report struct {
 	Schema   string        `json:"schema"`
 	Target   string        `json:"target"`
@@ -14,14 +14,15 @@ type Report struct {
 	Took     time.Duration `json:"took_ns"`
 	Requests int           `json:"requests"`
 	Evidence Evidence      `json:"evidence"`
-	// Causes are what the FAILs have in common, the cause of most of them first; none if there are few, or they have
-	// nothing in common.
+	// Causes are what several FAILs have in common, the cause of most of them first. There are none if few cases failed,
+	// or if their FAILs have nothing in common.
 	Causes   []Cause   `json:"causes,omitempty"`
 	Outcomes []Outcome `json:"outcomes"`
 	Observed Observed  `json:"observed"`
 }
 
-// Outcome is how one case has ended.
+// Outcome is the result of one case. It has the texts of the case, so that a report can be read without the program
+// that wrote it. Why and Fix are there only if the verdict is FAIL or WARN.
 type Outcome struct {
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
@@ -31,7 +32,7 @@ type Outcome struct {
 	Safe     bool     `json:"safe,omitempty"`
 	Draft    bool     `json:"draft,omitempty"`
 	Verdict  Verdict  `json:"verdict"`
-	// NotInProfile: the verdict is N/A because the profile has no such rule, whatever the recipe has.
+	// NotInProfile says that the verdict is N/A because of the profile, so that no change of the recipe would help.
 	NotInProfile bool          `json:"not_in_profile,omitempty"`
 	Evidence     Evidence      `json:"evidence"`
 	Findings     []Finding     `json:"findings,omitempty"`
@@ -43,7 +44,7 @@ type Outcome struct {
 	ranAgain bool // more effects were seen than there should have been
 }
 
-// Count is how many cases have ended so.
+// Count returns how many cases have ended with that verdict.
 func (r *Report) Count(v Verdict) (n int) {
 	for _, o := range r.Outcomes {
 		if o.Verdict == v {

@@ -138,7 +138,8 @@ func (r *Run) play(c Case) {
 	c.Play(r)
 }
 
-// judge is the worst of what was found, and the findings, worst first.
+// judge returns the worst verdict and the findings, the worst first. A FAIL that an obstacle may have caused becomes
+// BROKEN, since it says nothing about the API.
 func (r *Run) judge() (Verdict, []Finding) {
 	if r.skipped != "" && len(r.findings) == 0 {
 		return NA, []Finding{{NA, r.skipped}}

@@ -24,7 +24,7 @@ type Template struct {
 	Body   string
 }
 
-// Generators are the names that may stand in a template.
+// Generators returns the names that may stand in a template.
 func Generators() []string { return []string{"uuid", "seq", "amount", "time"} }
 
 var generator = regexp.MustCompile(`\{\{\s*([a-z]+)\s*\}\}`)
@@ -46,16 +46,17 @@ func NewIntents() *Intents {
 	return i
 }
 
-// Next is an intent that has not been used before.
+// Next returns an intent that has not been used before, in this run or in an earlier one.
 func (i *Intents) Next() Intent {
 	n := i.last.Add(1)
 	return Intent{NewUUID(), strconv.FormatInt(n, 10), amount(n), time.Now().UTC().Format(time.RFC3339Nano), n}
 }
 
+// amount returns an amount from 1 to 9999. Consecutive intents get different ones.
 func amount(n int64) string { return strconv.FormatInt(n%9999+1, 10) }
 
-// Changed is the same intent but for the amount; a template without {{amount}} has its {{seq}}, {{uuid}} or {{time}}
-// changed.
+// Changed returns the same intent with another amount. If the template has no {{amount}}, its {{seq}}, {{uuid}} or
+// {{time}} changes instead. A case sends it to make a different request with the same key.
 func (v Intent) Changed(t Template) Intent {
 	v.n++
 	switch all := t.Path + t.Body; {
@@ -98,7 +99,7 @@ func Mentions(text, name string) bool {
 	return false
 }
 
-// Sample is the body with a value for each generator, to look at its form.
+// Sample returns the body with a value for each generator, to check its form.
 func (t Template) Sample() []byte {
 	return []byte(Intent{UUID: "u", Seq: "1", Amount: "1", Time: "t"}.Fill(t.Body))
 }

@@ -1,18 +1,18 @@
 package probe
 
-// Verdict is how a case has ended.
+// Verdict is the result of a case or of a single finding. Only FAIL says that the API is wrong.
 type Verdict string
 
 const (
 	Pass   Verdict = "PASS"
 	Fail   Verdict = "FAIL"   // a promise is broken
-	Warn   Verdict = "WARN"   // something that a client would like to count on is missing
+	Warn   Verdict = "WARN"   // a client would like to rely on something that is missing
 	Info   Verdict = "INFO"   // recorded, not judged
 	NA     Verdict = "N/A"    // the recipe lacks what is needed, or the profile has no such rule
-	Broken Verdict = "BROKEN" // the target did not let the case be played
+	Broken Verdict = "BROKEN" // the case could not run, so it says nothing about the API
 )
 
-// rank orders verdicts of findings: the worst is that of the case.
+// rank orders verdicts. The verdict of a case is that of its worst finding.
 func (v Verdict) rank() int {
 	switch v {
 	case Fail:

@@ -247,7 +247,9 @@ func TestTooMuchAtOnceIsRefused(t *testing.T) {
 	got := k.post("/", "", "k2")
 	want(t, "status", got.StatusCode, 503)
 	want(t, "problem", got.problem(t), problem{"overloaded", "no", true})
-	want(t, "safe methods", k.send("GET", "/", "").StatusCode, 200)
+	for _, method := range []string{"GET", "QUERY"} { // seen to fail with QUERY taken out of httpkey.IsSafe
+		want(t, "safe method "+method, k.send(method, "/", "").StatusCode, 200)
+	}
 	close(goOn)
 	want(t, "first", wait(t, first, "the first").StatusCode, 200)
 }

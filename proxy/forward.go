@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -199,7 +200,7 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 	p := problem(slug)
 	a, hasKey := retrysafe.AttemptFrom(r.Context())
 	switch {
-	case !hasKey && isSafe(r.Method):
+	case !hasKey && httpkey.IsSafe(r.Method):
 	case !hasKey:
 		p.Detail += " Find out whether it ran before you send it again."
 	case f.route.HTTP.Ambiguous == retrysafe.AmbiguousRelease:

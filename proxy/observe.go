@@ -25,7 +25,7 @@ type ObserverFunc func(ctx context.Context, e Event)
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
 // Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the
-// key nor anything else that the client sent, apart from the method.
+// key nor anything else that the client sent, apart from the method and the path.
 type Event struct {
 	// Begun says that an attempt begins, and nothing became of it yet. If the process is killed, this is the last event of
 	// the request. Status, Took and Err are zero.
@@ -33,6 +33,9 @@ type Event struct {
 	// Kind is that of the Guard's last event about the request. 0: it was refused before a key was found.
 	Kind   retrysafe.EventKind
 	Method string
+	// Path is that of the request, without the query, and without the key: "{key}" is in its place, and the path of the
+	// route's pattern is in the place of one that a natural key is made of. A long one is cut off.
+	Path string
 	// Route is the pattern that matched; empty for the default route.
 	Route string
 	// Status of the answer; 0 if the connection was cut or given up.
@@ -58,10 +61,36 @@ func logEvents(ctx context.Context, e retrysafe.Event) {
 	entry.add(e)
 	if (e.Kind == retrysafe.AttemptStarted || e.Kind == retrysafe.AttemptResumed) && entry.route.observer != nil {
 		entry.route.observer.Observe(ctx, Event{
-			Begun: true, Kind: e.Kind, Method: entry.holder.request.Method, Route: entry.route.pattern, Key: e.Key.Digest(),
-			Attempt: e.Attempt,
+			Begun: true, Kind: e.Kind, Method: entry.holder.request.Method, Path: entry.route.pathOf(&entry.holder.request, e.Key),
+			Route: entry.route.pattern, Key: e.Key.Digest(), Attempt: e.Attempt,
 		})
 	}
+}
+
+// maxPath is the longest path of an Event in bytes.
+const maxPath = 200
+
+// pathOf returns the path of a request for its Event.
+func (h *routeHandler) pathOf(r *http.Request, k retrysafe.Key) string {
+	if natural, ok := h.options.KeySource.(httpsafe.NaturalKey); ok && len(natural.PathValues) > 0 {
+		return h.pattern[strings.IndexByte(h.pattern, '/'):]
+	}
+	keys := []string{k.ID}
+	for _, name := range h.rules.Headers {
+		for _, value := range r.Header[name] {
+			keys = append(keys, strings.Trim(value, `" `))
+		}
+	}
+	path := r.URL.Path
+	for _, key := range keys {
+		if key != "" {
+			path = strings.ReplaceAll(path, key, "{key}")
+		}
+	}
+	if len(path) > maxPath {
+		path = path[:maxPath] + "…"
+	}
+	return path
 }
 
 // logEntry collects what becomes of one request that seems to have a key, for its Event. It is the context of that
@@ -162,6 +191,7 @@ func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ 
 	e := Event{
 		Kind:    entry.last.Kind,
 		Method:  r.Method,
+		Path:    entry.route.pathOf(r, entry.last.Key),
 		Route:   route,
 		Status:  entry.holder.status,
 		Attempt: entry.attempt,

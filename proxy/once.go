@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/retrysafe/retrysafe/client/httpclient"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // once sends each request that may have an effect at most once.
@@ -17,7 +18,7 @@ type once struct {
 
 // RoundTrip implements http.RoundTripper. It changes r, which belongs to the ReverseProxy.
 func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
-	if isSafe(r.Method) {
+	if httpkey.IsSafe(r.Method) {
 		return o.next.RoundTrip(r)
 	}
 	httpclient.SendOnce(r)
@@ -26,13 +27,4 @@ func (o once) RoundTrip(r *http.Request) (*http.Response, error) {
 		return o.next.RoundTrip(r)
 	}
 	return o.next.RoundTrip(r.WithContext(watch.context(r.Context())))
-}
-
-// isSafe reports whether a method is safe: it has no effect.
-func isSafe(method string) bool {
-	switch method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }

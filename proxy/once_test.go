@@ -162,7 +162,7 @@ func TestConnectionsAreReusedAfterAnEmptyBody(t *testing.T) {
 	want(t, "connections", len(remotes), 1)
 }
 
-// net/http takes a stream that the peer resets with PROTOCOL_ERROR for one to send again, if it has no body.
+// net/http takes a stream that the peer resets with "PROTOCOL_ERROR" for one to send again, if it has no body.
 //
 // Seen to fail with SendOnce taken out: the upstream sees the request over and over.
 func TestNothingIsSentTwiceOverHTTP2(t *testing.T) {

@@ -57,12 +57,14 @@ var problems = []httpsafe.Problem{
 	},
 	{
 		Slug: Overloaded, Status: http.StatusServiceUnavailable, Title: "Too many requests at once",
-		Detail:    "The request was not sent to the upstream. Retry with the same key.",
+		Detail: "This request was not sent to the upstream. An earlier one with the same key may have been: retry with that " +
+			"key, not with a new one.",
 		Retryable: true, Executed: "no", RetryAfter: time.Second,
 	},
 	{
 		Slug: AuthUnavailable, Status: http.StatusServiceUnavailable, Title: "The credentials could not be checked",
-		Detail:    "The request was not sent to the upstream. Retry with the same key.",
+		Detail: "This request was not sent to the upstream. An earlier one with the same key may have been: retry with that " +
+			"key, not with a new one.",
 		Retryable: true, Executed: "no", RetryAfter: time.Second,
 	},
 	{

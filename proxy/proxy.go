@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -121,7 +122,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !hasPath(r):
 		p.options.WriteProblem(w, problem(TargetRefused))
 	case strings.HasPrefix(r.URL.Path, wellKnown) && p.servePage(w, r):
-	case isSafe(r.Method):
+	case httpkey.IsSafe(r.Method):
 		p.serveBounded(w, r, &p.admission.reads)
 	default:
 		p.serveBounded(w, r, &p.admission.effects)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
@@ -27,7 +28,7 @@ func TestWordsOfTheProxysOwnAnswers(t *testing.T) {
 	} {
 		for upstream, want := range map[string]string{"http://127.0.0.1:1": c.unreachable, broken: c.failed} {
 			k := newKit(t, upstream, func(s *setup) {
-				c.profile.FirstSent, c.profile.KeySyntax = "", httpsafe.KeySyntax{Form: httpsafe.Bare}
+				c.profile.FirstSent, c.profile.KeySyntax = "", httpkey.Syntax{Form: httpkey.Bare}
 				s.options.Default.HTTP.Profile = c.profile.WithHeader("Idempotency-Key")
 			})
 			for range 2 { // a retry after an unknown outcome is refused; the other is sent again

@@ -3,7 +3,6 @@ package queuesafe
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -65,34 +64,42 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// Validate returns an error if the fields of a [FingerprintFields] are invalid.
+func (o Options) Validate() error {
+	if err := o.Fingerprint.fields.Validate(); err != nil {
+		return fmt.Errorf("queuesafe: Options.Fingerprint: %w", err)
+	}
+	return nil
+}
+
 // New returns a Consumer whose keys are in the scope of its name: two consumers of one topic with different names each
 // process every message, and many processes with the same name share the work. Do not change the name while messages
 // may be delivered again: with another name they all count as new.
 //
-// It returns an error if the name is empty, or if the fields of a FingerprintJSON are invalid.
-func New(guard *retrysafe.Guard, name string, o Options) (*Consumer, error) {
+// It panics if the name is empty or if o.Validate returns an error.
+func New(guard *retrysafe.Guard, name string, o Options) *Consumer {
 	if name == "" {
-		return nil, errors.New("queuesafe: a consumer needs a name")
+		panic("queuesafe: a consumer needs a name")
 	}
-	if err := o.Fingerprint.fields.Validate(); err != nil {
-		return nil, fmt.Errorf("queuesafe: fingerprint: %w", err)
+	if err := o.Validate(); err != nil {
+		panic(err.Error())
 	}
 	c := &Consumer{guard: guard, name: name, options: o.withDefaults(), fingerprint: newFingerprinting(o)}
 	c.scope = retrysafe.Scope("queue", name)
 	if o.Version != "" {
 		c.scope = retrysafe.Scope(o.Version, "queue", name)
 	}
-	return c, nil
+	return c
 }
 
 // Name returns the name that New was given.
 func (c *Consumer) Name() string { return c.name }
 
-// MaxDeliveries returns Options.MaxDeliveries with its default filled in. A broker's own limit must be larger.
+// MaxDeliveries returns [Options.MaxDeliveries] with its default filled in. A broker's own limit must be larger.
 func (c *Consumer) MaxDeliveries() int { return c.options.MaxDeliveries }
 
-// Key returns the key of a message. Errors are retrysafe.ErrInvalidKey, the error of the KeyFunc (ErrNoKey if there is
-// no key), or a *PanicError if the KeyFunc panicked: an unreadable message must not crash the process on every
+// Key returns the key of a message. Errors are [retrysafe.ErrInvalidKey], the error of the [KeyFunc] ([ErrNoKey] if
+// there is no key), or a *PanicError if the KeyFunc panicked: an unreadable message must not crash the process on every
 // delivery.
 func (c *Consumer) Key(m Message) (retrysafe.Key, error) {
 	id, err := c.keyOf(m)
@@ -117,7 +124,7 @@ func (c *Consumer) keyOf(m Message) (id string, err error) {
 // m.ExtendEvery.
 //
 // Handle recovers a panic of the handler, which may have had its effect: the key is abandoned, as after a crash, and
-// Disposition.Err wraps a *PanicError. The Guard's policy for abandoned keys decides what the next delivery does.
+// [Disposition.Err] wraps a *PanicError. The Guard's policy for abandoned keys decides what the next delivery does.
 func (c *Consumer) Handle(ctx context.Context, m Message, h Handler) Disposition {
 	began := time.Now()
 	key, err := c.Key(m)
@@ -140,8 +147,8 @@ func (c *Consumer) run(ctx context.Context, m Message, key retrysafe.Key, h Hand
 	return c.judge(out, err)
 }
 
-// PanicError is the error for a panic of a Handler or a KeyFunc. Dead letters carry its text, so the text does not hold
-// the panic's value; Value and Stack are for logs.
+// PanicError is the error for a panic of a Handler or a [KeyFunc]. Dead letters carry its text, so the text does not
+// hold the panic's value; Value and Stack are for logs.
 type PanicError struct {
 	Value  any
 	Stack  []byte

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/queuesafe"
 )
 
@@ -310,18 +311,30 @@ func TestDelaysGrowWithinBounds(t *testing.T) {
 func TestConsumersOfOneTopicAreApart(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, queuesafe.Options{}, func(k *kit) {
 		k.want(k.handle(order(1), nil), queuesafe.Processed, queuesafe.Ack)
-		mail, err := queuesafe.New(k.guard, "mail", queuesafe.Options{})
-		if err != nil {
-			k.Fatal(err)
-		}
+		mail := queuesafe.New(k.guard, "mail", queuesafe.Options{})
 		k.want(mail.Handle(k.ctx, order(1), func(context.Context, queuesafe.Message) error { return nil }),
 			queuesafe.Processed, queuesafe.Ack)
 		k.consumer = newConsumer(k.T, k.guard, queuesafe.Options{Version: "v2"})
 		k.want(k.handle(order(1), nil), queuesafe.Processed, queuesafe.Ack)
-		if _, err := queuesafe.New(k.guard, "", queuesafe.Options{}); err == nil {
-			k.Error("a consumer without a name")
-		}
 	})
+}
+
+// Seen to fail with either check taken out of New.
+func TestNewPanics(t *testing.T) {
+	notAPointer := queuesafe.FingerprintFields(fingerprint.Fields{Include: []string{"a"}})
+	for want, wrong := range map[string]func(){
+		"needs a name": func() { queuesafe.New(nil, "", queuesafe.Options{}) },
+		"Fingerprint":  func() { queuesafe.New(nil, "x", queuesafe.Options{Fingerprint: notAPointer}) },
+	} {
+		func() {
+			defer func() {
+				if p := fmt.Sprint(recover()); !strings.Contains(p, want) {
+					t.Errorf("panic %q, want one about %q", p, want)
+				}
+			}()
+			wrong()
+		}()
+	}
 }
 
 // Nothing that an observer prints shows a key.

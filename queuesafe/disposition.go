@@ -95,7 +95,7 @@ var rules = [...]rule{
 // String returns the situation's name in snake case.
 func (s Situation) String() string { return s.rule().name }
 
-// Action returns what happens to a message in this situation, before Options.MaxDeliveries.
+// Action returns what happens to a message in this situation, before [Options.MaxDeliveries].
 func (s Situation) Action() Action { return s.rule().action }
 
 func (s Situation) rule() rule {

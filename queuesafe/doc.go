@@ -4,8 +4,7 @@
 // or give it up.
 //
 //	guard := retrysafe.New(store, retrysafe.Options{})
-//	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
-//	…
+//	consumer := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	switch d := consumer.Handle(ctx, message, charge); d.Action {
 //	case queuesafe.Ack:   // the key has ended: remove the message
 //	case queuesafe.Later: // deliver it again after d.Delay
@@ -19,23 +18,10 @@
 // A message is acknowledged only after its key has ended. After a crash in between, the message is delivered again, and
 // that delivery costs one read.
 //
-// # Files
+// [Options.Key] says where a message has its key, and the Guard's Policy.OnAbandoned says what becomes of a message
+// whose handler was interrupted: RerunTx if all its effects are in one transaction with the key. Choose both. New
+// panics if the name is empty or the options are not valid. docs/queues.md has the table of what happens to a message
+// in each situation.
 //
-//   - consumer.go: Consumer, its Options, Handle
-//   - message.go, key.go, fingerprint.go: messages, how their key is found, which messages count as different
-//   - work.go: the handler under the Guard, and what the Guard's answer means for the message
-//   - disposition.go: the table of what happens to a message in each situation (docs/queues.md shows it)
-//   - delay.go: when a message is delivered again, and how it is kept while it is handled
-//   - observe.go: events
-//
-// # Design
-//
-//   - Consumer.Handle returns a Disposition, and an adapter carries it out. What becomes of a message is a table in
-//     disposition.go, which a test compares with docs/queues.md.
-//   - Ack means that the key has ended. If its end could not be saved yet, the message is not acknowledged: the next
-//     delivery finds it, for one read.
-//   - Deliveries are counted in two situations only. Brokers also count deliveries that failed for reasons outside of
-//     the message, and a store that is down must not make dead letters.
-//   - A poison message ends inside its claim. The attempt after the last allowed one completes the key as failed, under
-//     its lease, without running the handler.
+// design.md in the folder of this package says why it is built so and what its files are.
 package queuesafe

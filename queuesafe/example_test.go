@@ -12,11 +12,7 @@ import (
 
 func Example() {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Key: queuesafe.KeyByField("/payment")})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	consumer := queuesafe.New(guard, "billing", queuesafe.Options{Key: queuesafe.KeyByField("/payment")})
 	charge := func(_ context.Context, m queuesafe.Message) error {
 		fmt.Printf("charging %s\n", m.Body)
 		if m.Header.Values("Amount")[0] == "0" {

@@ -11,8 +11,8 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
-// FingerprintMethod decides which part of a body makes one message differ from another. FingerprintRaw, FingerprintJSON
-// and FingerprintNone return one; the zero value is FingerprintRaw().
+// FingerprintMethod decides which part of a body makes one message differ from another. [FingerprintRaw],
+// [FingerprintJSON], [FingerprintFields] and [FingerprintNone] return one; the zero value is FingerprintRaw().
 type FingerprintMethod struct {
 	kind   string // "" is raw
 	fields fingerprint.Fields
@@ -21,11 +21,14 @@ type FingerprintMethod struct {
 // FingerprintRaw compares bodies byte for byte.
 func FingerprintRaw() FingerprintMethod { return FingerprintMethod{} }
 
-// FingerprintJSON compares bodies as canonical JSON, or only some of their fields. Leave out fields that a producer
-// changes when it sends a message again, such as the time of sending. Bodies that are not JSON are compared byte for
-// byte.
-func FingerprintJSON(fields fingerprint.Fields) FingerprintMethod {
-	return FingerprintMethod{kind: "json", fields: fields}
+// FingerprintJSON compares JSON bodies without regard to white space and the order of members. Bodies that are not JSON
+// are compared byte for byte.
+func FingerprintJSON() FingerprintMethod { return FingerprintMethod{kind: "json"} }
+
+// FingerprintFields compares chosen fields of JSON bodies. Exclude fields that a producer changes when it sends a
+// message again, such as the time of sending. Bodies that are not JSON are compared byte for byte.
+func FingerprintFields(f fingerprint.Fields) FingerprintMethod {
+	return FingerprintMethod{kind: "json", fields: f}
 }
 
 // FingerprintNone compares nothing: all messages with the same key count as the same message.

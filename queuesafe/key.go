@@ -13,7 +13,7 @@ import (
 // KeyHeader is the header in which producers send the key. The sinks of the outbox write it.
 const KeyHeader = "Idempotency-Key"
 
-// ErrNoKey is returned by a KeyFunc, possibly wrapped, for a message that has no key. Such a message becomes a dead
+// ErrNoKey is returned by a [KeyFunc], possibly wrapped, for a message that has no key. Such a message becomes a dead
 // letter.
 var ErrNoKey = errors.New("queuesafe: the message has no key")
 
@@ -21,7 +21,7 @@ var ErrNoKey = errors.New("queuesafe: the message has no key")
 // the producer sends. Any error, and a panic, makes the message a dead letter.
 type KeyFunc func(m Message) (string, error)
 
-// KeyByID returns Message.ID. Use it where the producer chooses the ID, or sends each message only once: some brokers
+// KeyByID returns [Message.ID]. Use it where the producer chooses the ID, or sends each message only once: some brokers
 // give a new ID to a message that is published again after a timeout.
 func KeyByID() KeyFunc {
 	return func(m Message) (string, error) {
@@ -32,7 +32,7 @@ func KeyByID() KeyFunc {
 	}
 }
 
-// KeyByPosition combines Message.Source and Message.Position: topic, partition and offset. It recognises another
+// KeyByPosition combines [Message.Source] and [Message.Position]: topic, partition and offset. It recognises another
 // delivery of the same message, but not a copy that the producer has sent again.
 func KeyByPosition() KeyFunc {
 	return func(m Message) (string, error) {
@@ -77,8 +77,8 @@ func KeyByField(pointer string) KeyFunc {
 	}
 }
 
-// FirstKey returns the first key that one of the functions finds. It goes on to the next function only after ErrNoKey:
-// a malformed key is an error.
+// FirstKey returns the first key that one of the functions finds. It goes on to the next function only after
+// [ErrNoKey]: a malformed key is an error.
 func FirstKey(funcs ...KeyFunc) KeyFunc {
 	return func(m Message) (string, error) {
 		missing := ErrNoKey
@@ -93,7 +93,7 @@ func FirstKey(funcs ...KeyFunc) KeyFunc {
 	}
 }
 
-// WithKey returns a copy of a header to send, with the key in KeyHeader as KeyByHeader reads it. It drops other
+// WithKey returns a copy of a header to send, with the key in [KeyHeader] as [KeyByHeader] reads it. It drops other
 // spellings of that name.
 func WithKey(header map[string]string, key string) map[string]string {
 	h := make(map[string]string, len(header)+1)

@@ -73,10 +73,7 @@ func bubble(t *testing.T, p retrysafe.Policy, o queuesafe.Options, test func(k *
 
 func newConsumer(t *testing.T, guard *retrysafe.Guard, o queuesafe.Options) *queuesafe.Consumer {
 	t.Helper()
-	c, err := queuesafe.New(guard, "billing", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := queuesafe.New(guard, "billing", o)
 	return c
 }
 

@@ -60,7 +60,7 @@ func (k EventKind) String() string {
 	return name(int(k), "handled", "extend_failed", "settle_failed", "disconnected", "connected")
 }
 
-// Tell adds the consumer's name to an event and passes it to Options.Observer, if there is one. Adapters call it.
+// Tell adds the consumer's name to an event and passes it to [Options.Observer], if there is one. Adapters call it.
 func (c *Consumer) Tell(ctx context.Context, e Event) {
 	if c.options.Observer != nil {
 		e.Consumer = c.name

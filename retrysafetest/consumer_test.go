@@ -71,10 +71,7 @@ func TestCheckConsumer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &shop{store: retrysafetest.NewStore()}
 			s.guard = retrysafe.New(s.store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: c.policy}})
-			consumer, err := queuesafe.New(s.guard, "billing", queuesafe.Options{Key: c.key})
-			if err != nil {
-				t.Fatal(err)
-			}
+			consumer := queuesafe.New(s.guard, "billing", queuesafe.Options{Key: c.key})
 			r := &recorder{TB: t}
 			retrysafetest.CheckConsumer(r, retrysafetest.ConsumerSubject{
 				Guard: s.guard, Consumer: consumer, Handler: c.handler(s), Effects: s.effects,

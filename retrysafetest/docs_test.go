@@ -119,10 +119,7 @@ func TestCharge(t *testing.T) {
 	guard := retrysafe.New(store, retrysafe.Options{
 		Policy: retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()},
 	})
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	consumer := queuesafe.New(guard, "billing", queuesafe.Options{})
 	retrysafetest.CheckConsumer(t, retrysafetest.ConsumerSubject{
 		Guard:    guard,
 		Consumer: consumer,

@@ -38,9 +38,9 @@ type ClientOptions struct {
 func (o ClientOptions) withDefaults() ClientOptions {
 	o.Retention = cmp.Or(o.Retention, retrysafe.DefaultRetention)
 	o.Options = o.WithDefaults()
-	o.KeyHeader = strings.ToLower(cmp.Or(o.KeyHeader, DefaultKeyHeader))
-	o.Marker = strings.ToLower(cmp.Or(o.Marker, DefaultMarker))
-	o.Domain = cmp.Or(o.Domain, DefaultDomain)
+	o.KeyHeader = strings.ToLower(cmp.Or(o.KeyHeader, defaultKeyHeader))
+	o.Marker = strings.ToLower(cmp.Or(o.Marker, defaultMarker))
+	o.Domain = cmp.Or(o.Domain, defaultDomain)
 	if o.Methods == nil {
 		o.Methods = Methods{"*"}
 	}
@@ -62,18 +62,14 @@ type Client struct {
 	engine     *client.Engine
 }
 
-// NewClient returns a Client. It panics if o.Validate reports an error, because options are part of the program.
+// NewClient returns a Client. It panics if o.Validate returns an error.
 func NewClient(o ClientOptions) *Client {
 	if err := o.Validate(); err != nil {
 		panic(err.Error())
 	}
 	o = o.withDefaults()
-	engine, err := client.NewEngine(o.Options)
-	if err != nil {
-		panic(err.Error()) // Validate has found it
-	}
 	as := Options{KeyField: o.KeyField}
-	return &Client{o: o, header: as.headerSyntax(), id: as.fieldSyntax(), engine: engine}
+	return &Client{o: o, header: as.headerSyntax(), id: as.fieldSyntax(), engine: client.NewEngine(o.Options)}
 }
 
 // KeyHeader returns the name of the metadata entry that carries keys, in lower case.

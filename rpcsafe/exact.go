@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/runtime/protoiface"
 )
 
@@ -15,7 +16,7 @@ import (
 
 // message returns a stored message: in its own type, or as an Exact if encoding that type again could change the bytes.
 func (s *Server) message(name string, stored []byte) (proto.Message, error) {
-	kind, err := s.o.Types.FindMessageByName(protoreflect.FullName(name))
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
 	if err != nil {
 		return nil, err
 	}

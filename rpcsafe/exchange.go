@@ -38,6 +38,9 @@ func (x *exchange) do(ctx context.Context) Reply {
 	switch {
 	case x.panicked != nil:
 		panic(x.panicked)
+	case ran && err == nil && !out.Stored && !out.Unprotected:
+		x.reply.Header = x.reply.Header.with(statusHeader, "executed; stored=?0")
+		return x.reply
 	case ran && (err == nil || errors.Is(err, errReleased) || errors.Is(err, errUnknown)):
 		return x.reply
 	case err == nil:
@@ -45,6 +48,10 @@ func (x *exchange) do(ctx context.Context) Reply {
 	}
 	return x.s.reply(x.explain(err))
 }
+
+// statusHeader marks an answer that is not saved yet, in the words of Idempotency-Status over HTTP: a retry at another
+// process may be told that the call is in flight, or that its outcome is unknown.
+const statusHeader = "idempotency-status"
 
 // work is the guarded work: it calls the handler.
 func (x *exchange) work(_ context.Context, a *retrysafe.Attempt) (result retrysafe.Result, err error) {
@@ -118,6 +125,9 @@ func (x *exchange) replay(out retrysafe.Outcome) Reply {
 		reply.Header = Metadata{}
 	}
 	reply.Header[s.o.Marker] = []string{"true"}
+	if !out.Stored {
+		reply.Header[statusHeader] = []string{"replayed; stored=?0"}
+	}
 	if reply.Status != nil { // every retry gets the same
 		reply.Trailer = reply.Trailer.with(pushback, "-1")
 	}

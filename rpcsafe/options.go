@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/keytext"
@@ -46,9 +45,6 @@ type Options struct {
 	// have expired. Default: off.
 	MaxKeyAge time.Duration
 
-	// ScopeMethod adds the method to the scope, so that the same key with another method is another key. Default: it
-	// is a mismatch.
-	ScopeMethod bool
 	// ScopeVersion is put in front of the scope, so that deployments whose requests differ in shape do not share
 	// keys. Default: none.
 	ScopeVersion string
@@ -69,9 +65,6 @@ type Options struct {
 	// KeepHeaders are names of header and trailer metadata that are stored and replayed although they are dropped by
 	// default. DropHeaders are not stored although they are by default.
 	KeepHeaders, DropHeaders []string
-	// Types finds the message types of stored answers. Default protoregistry.GlobalTypes: the types that are linked
-	// into the program.
-	Types protoregistry.MessageTypeResolver
 
 	// InFlightUnavailable refuses a call whose key is in flight with UNAVAILABLE instead of ABORTED, so that a client
 	// whose service config retries UNAVAILABLE needs no other change.
@@ -90,9 +83,9 @@ type QuotaFunc func(ctx context.Context, method, scope string) (retryAfter time.
 
 // The defaults of Options.KeyHeader, Options.Marker and Options.Domain.
 const (
-	DefaultKeyHeader = "idempotency-key"
-	DefaultMarker    = "idempotent-replayed"
-	DefaultDomain    = "github.com/retrysafe/retrysafe"
+	defaultKeyHeader = "idempotency-key"
+	defaultMarker    = "idempotent-replayed"
+	defaultDomain    = "github.com/retrysafe/retrysafe"
 )
 
 // Validate returns all faults of the options as one error, nil if there are none.
@@ -138,17 +131,14 @@ func (o Options) CheckMethods(known []string) error {
 }
 
 func (o Options) withDefaults() Options {
-	o.KeyHeader = strings.ToLower(cmp.Or(o.KeyHeader, DefaultKeyHeader))
-	o.Marker = strings.ToLower(cmp.Or(o.Marker, DefaultMarker))
-	o.Domain = cmp.Or(o.Domain, DefaultDomain)
+	o.KeyHeader = strings.ToLower(cmp.Or(o.KeyHeader, defaultKeyHeader))
+	o.Marker = strings.ToLower(cmp.Or(o.Marker, defaultMarker))
+	o.Domain = cmp.Or(o.Domain, defaultDomain)
 	if o.Methods == nil {
 		o.Methods = Methods{"*"}
 	}
 	if o.Fingerprint.name == "" {
 		o.Fingerprint = FingerprintMessage()
-	}
-	if o.Types == nil {
-		o.Types = protoregistry.GlobalTypes
 	}
 	return o
 }

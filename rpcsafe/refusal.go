@@ -98,7 +98,7 @@ func unreadable() *refusal {
 	r := answerNotKept()
 	r.reason, r.code, r.NewKeyRequired = ReasonUnreadable, code.Code_INTERNAL, false
 	r.Detail = "The operation was executed, but this server cannot read its stored answer: " +
-		"the message type must be linked in or be among rpcsafe.Options.Types."
+		"the message type must be linked into it."
 	return r
 }
 

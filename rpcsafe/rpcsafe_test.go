@@ -3,6 +3,7 @@ package rpcsafe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/retrysafe/retrysafe"
@@ -68,9 +70,83 @@ func TestCanceledCallsMayBeRetried(t *testing.T) {
 	cancel()
 	call := Call{Method: "/a/B", Key: []string{"k"}, Request: &shoppb.CreateRequest{}}
 	reply, _ := s.Serve(ctx, call, func(context.Context) (string, error) { return "alice", nil }, nil)
-	if got := reply.Trailer[pushback]; reasonOf(reply.Status, DefaultDomain) != ReasonInFlight ||
+	if got := reply.Trailer[pushback]; reasonOf(reply.Status, defaultDomain) != ReasonInFlight ||
 		!slices.Equal(got, []string{"100"}) {
 		t.Errorf("%v, pushback %v", reply.Status, got)
+	}
+}
+
+// An error that a handler returns after its transaction has committed is lost, and observers are told so, with its code.
+// Seen to fail with nil returned by end for every saved answer.
+func TestAnErrorAfterTheCommitIsReported(t *testing.T) {
+	var discarded []error
+	store := memstore.New(memstore.Options{})
+	s := NewServer(retrysafe.New(store, retrysafe.Options{
+		Observer: retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
+			if e.Kind == retrysafe.AnswerDiscarded {
+				discarded = append(discarded, e.Err)
+			}
+		}),
+	}), Options{})
+	for key, after := range map[string]Reply{"works": {Message: &shoppb.Thing{}}, "fails": fails(code.Code_INTERNAL)} {
+		discarded = nil
+		call := Call{Method: "/a/B", Key: []string{key}, Request: &shoppb.CreateRequest{}}
+		for range 2 {
+			reply, _ := s.Serve(t.Context(), call, ScopeNone(), func(ctx context.Context, r *Run) Reply {
+				err := SetReply(ctx, &shoppb.Thing{ThingId: "saved"})
+				if err := errors.Join(err, r.attempt.Control().CompleteIn(store, func(l retrysafe.Lease, r retrysafe.Result,
+					keep retrysafe.Retention,
+				) error {
+					return store.Complete(ctx, l, r, keep)
+				})); err != nil {
+					t.Error(err)
+				}
+				return after
+			})
+			if reply.Status != nil || reply.Message.(*shoppb.Thing).ThingId != "saved" {
+				t.Errorf("%s: %+v, want the saved answer", key, reply)
+			}
+		}
+		if key == "fails" && (len(discarded) != 1 || !strings.Contains(discarded[0].Error(), "INTERNAL")) ||
+			key == "works" && discarded != nil {
+			t.Errorf("%s: reported %v", key, discarded)
+		}
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, o := range map[string]Options{
+		"a method":      {Methods: []string{"Create"}},
+		"required":      {Required: []string{"a/b/c"}},
+		"not guarded":   {Methods: []string{"a.B/C"}, Required: []string{"a.B/D"}},
+		"not all":       {Methods: []string{"a.B/C"}, Required: []string{"a.B/*"}},
+		"a binary key":  {KeyHeader: "key-bin"},
+		"a header":      {Marker: "a b"},
+		"a field":       {KeyField: "/request_id"},
+		"a long key":    {MaxKey: 2000},
+		"a fingerprint": {Fingerprint: FingerprintExcept("a..b")},
+		"no fields":     {Fingerprint: FingerprintFields()},
+		"no function":   {Fingerprint: FingerprintFunc("", nil)},
+	} {
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "rpcsafe: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (Options{}).Validate(); err != nil {
+		t.Error(err)
+	}
+	for name, o := range map[string]ClientOptions{
+		"a long horizon": {Options: client.Options{Retention: time.Hour, Horizon: time.Hour / 2}},
+		"attempts":       {Options: client.Options{Attempts: -1}},
+		"in flight":      {Options: client.Options{MaxInFlight: -1}},
+		"no unit":        {Options: client.Options{AttemptTimeout: 8}},
+		"a method":       {Methods: []string{"Create"}},
+		"a field":        {KeyField: "a b"},
+	} {
+		if err := o.Validate(); err == nil || !strings.HasPrefix(err.Error(), "client: ") &&
+			!strings.HasPrefix(err.Error(), "rpcsafe: ") {
+			t.Errorf("client, %s: %v", name, err)
+		}
 	}
 }
 
@@ -147,7 +223,7 @@ func TestBytesOfAnotherSchemaAreReplayed(t *testing.T) {
 // methodNamed left out of Journal.
 func TestAJournalRefusesCallsThatCannotBeResumed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	journal, err := filejournal.Open(path, filejournal.Options{})
+	journal, err := filejournal.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package rpcsafe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -40,7 +41,9 @@ func (r *Run) Metadata(f func() (header, trailer Metadata)) {
 }
 
 // Release says, inside a handler, that nothing happened: the answer is sent, whatever its code, and the key is free
-// again. It returns retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
+// again. It is what retrysafe.Retryable is for work that returns an error. Under retrysafe.RerunTx an answer of
+// ClassAmbiguous, such as INTERNAL, means it without this call. Release returns retrysafe.ErrNoAttempt if ctx is not
+// that of a guarded call.
 func Release(ctx context.Context) error { return override(ctx, retrysafe.ClassRelease) }
 
 // Unknown says, inside a handler, that the handler does not know what happened: the answer is sent, and the key is
@@ -60,8 +63,9 @@ func override(ctx context.Context, c retrysafe.Class) error {
 
 // SetReply sets, inside a store's InTx, the answer that the transaction saves together with the business rows. Header
 // and trailer that were set until the transaction ends are saved with it. Every caller then gets this answer,
-// whatever the handler returns. A transaction that is rolled back discards it. SetReply returns
-// retrysafe.ErrNoAttempt if ctx is not that of a guarded call.
+// whatever the handler returns; an error that it returns is reported to observers as retrysafe.AnswerDiscarded. A
+// transaction that is rolled back discards the answer. SetReply returns retrysafe.ErrNoAttempt if ctx is not that of a
+// guarded call.
 //
 //	err := store.InTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
 //		…
@@ -77,6 +81,10 @@ func SetReply(ctx context.Context, m proto.Message) error {
 	r.pending = proto.Clone(m)
 	return nil
 }
+
+// errSaved is the error in the event AnswerDiscarded of a handler that failed after its transaction had committed.
+var errSaved = errors.New("rpcsafe: the answer was saved with the transaction; " +
+	"the error that the handler returned after InTx is discarded")
 
 var errNoReply = errors.New("the transaction has no answer to save: call rpcsafe.SetReply before it ends")
 
@@ -96,11 +104,15 @@ func (r *Run) capture() (retrysafe.Result, error) {
 	return result, err
 }
 
-// end returns how the attempt ends after the handler has answered, and the reply that the caller gets.
+// end returns how the attempt ends after the handler has answered, and the reply that the caller gets. An error that
+// comes after a transaction has committed the answer is only reported.
 func (r *Run) end(reply Reply) (retrysafe.Result, Reply, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.attempt.Control().Completed() && r.sealed.Message != nil { // by a transaction, which has saved the answer
+		if reply.Status != nil {
+			return retrysafe.Result{}, r.sealed, fmt.Errorf("%w: %s", errSaved, reply.code())
+		}
 		return retrysafe.Result{}, r.sealed, nil
 	}
 	class, policy := r.override, r.s.ambiguous()

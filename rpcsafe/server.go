@@ -18,7 +18,7 @@ type Server struct {
 	stable      stableTypes
 }
 
-// NewServer returns a Server that guards calls with g. It panics if o.Validate reports an error.
+// NewServer returns a Server that guards calls with g. It panics if o.Validate returns an error.
 func NewServer(g *retrysafe.Guard, o Options) *Server {
 	if err := o.Validate(); err != nil {
 		panic(err.Error())
@@ -106,9 +106,6 @@ func (x *exchange) identify(ctx context.Context, id string, scope ScopeFunc) *re
 	parts := []string{name}
 	if v := x.s.o.ScopeVersion; v != "" {
 		parts = []string{v, name}
-	}
-	if x.s.o.ScopeMethod {
-		parts = append(parts, x.call.Method)
 	}
 	x.request.Key = retrysafe.Key{Scope: retrysafe.Scope(parts...), ID: id}
 	if err := x.request.Key.Validate(); err != nil {

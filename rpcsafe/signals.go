@@ -79,7 +79,7 @@ func signals() []signal {
 			true, client.MayHaveRun,
 		},
 		{"not-done", nil, notDone, nothingElse, false, client.DidNothing},
-		{"answer", nil, nil, nothingElse, false, client.Answered},
+		{"answer", nil, nil, nothingElse, false, client.Unproven},
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *Client) judge(reply Reply) client.Reply {
 	if stop && row.again {
 		row.name, row.again = signalStop, false
 	}
-	r := client.Reply{RetryAfter: after, Exactly: asked}
+	r := client.Reply{RetryAfter: after, Exactly: asked, Last: stop}
 	r.Signal = client.Signal{Name: row.name, Action: client.Finish, Effect: row.effect}
 	switch {
 	case row.again:

@@ -32,7 +32,7 @@ func fails(c code.Code, changes ...func(*Reply)) Reply {
 
 func because(reason string) func(*Reply) {
 	return func(r *Reply) {
-		packed, err := anypb.New(&errdetails.ErrorInfo{Reason: reason, Domain: DefaultDomain})
+		packed, err := anypb.New(&errdetails.ErrorInfo{Reason: reason, Domain: defaultDomain})
 		if err != nil {
 			panic(err)
 		}
@@ -40,7 +40,7 @@ func because(reason string) func(*Reply) {
 	}
 }
 
-func marked(r *Reply) { r.Header[DefaultMarker] = []string{"true"} }
+func marked(r *Reply) { r.Header[defaultMarker] = []string{"true"} }
 func begun(r *Reply)  { r.Begun = true }
 func pushed(ms string) func(*Reply) {
 	return func(r *Reply) { r.Trailer[pushback] = []string{ms} }
@@ -152,7 +152,9 @@ func TestSignals(t *testing.T) {
 		{"answer", failed, 1, []Reply{fails(code.Code_FAILED_PRECONDITION)}},
 		{"answer", failed, 1, []Reply{fails(code.Code_OUT_OF_RANGE)}},
 		{"answer", failed, 1, []Reply{fails(code.Code_NOT_FOUND, because("SOLD_OUT"))}},
-		{"answer", failed, 2, []Reply{lost, fails(code.Code_NOT_FOUND)}},
+		{"answer", unknown, 4, append([]Reply{lost}, many(3, fails(code.Code_INVALID_ARGUMENT))...)},
+		{"answer", unknown, 2, []Reply{lost, fails(code.Code_INVALID_ARGUMENT, pushed("-1"))}},
+		{"replayed", failed, 3, []Reply{lost, fails(code.Code_NOT_FOUND), fails(code.Code_NOT_FOUND, marked)}},
 	} {
 		t.Run(c.signal, func(t *testing.T) {
 			p := play(t, ClientOptions{Options: client.Options{Budget: client.RetryBudget{Tokens: -1}}},
@@ -264,9 +266,6 @@ func TestInFlightCountsByTime(t *testing.T) {
 	p = play(t, o, append(many(40, busy), fails(code.Code_UNAVAILABLE))...)
 	if !errors.Is(p.err, client.ErrOutcomeUnknown) || len(p.keys) != 44 {
 		t.Errorf("%v after %d attempts, want 40 in flight and 4 that failed", p.err, len(p.keys))
-	}
-	if (ClientOptions{Options: client.Options{MaxInFlight: -1}}).Validate() == nil {
-		t.Error("a negative MaxInFlight is accepted")
 	}
 }
 

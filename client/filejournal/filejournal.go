@@ -2,7 +2,6 @@ package filejournal
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +20,6 @@ var ErrClosed = errors.New("filejournal: the journal is closed")
 // ErrInUse is returned by Open while another process has the journal's file open.
 var ErrInUse = errors.New("filejournal: another process uses the journal")
 
-// Options of a Journal. Options{} works.
-type Options struct {
-	// CompactAt is the file size, in bytes, above which the journal is compacted if most of it describes finished
-	// intents. Default 4 MiB.
-	CompactAt int64
-}
-
 // Journal is a client.Journal in one file, for one process at a time: a lock on FILE.lock says that it is in use. The
 // file must be on a local disk.
 //
@@ -35,10 +27,10 @@ type Options struct {
 // is on the disk; entries that begin together share the wait. A line that was torn by a crash is dropped: its intent
 // has not been sent. Lines that were damaged otherwise are moved to FILE.damaged, for people: see Damaged.
 type Journal struct {
-	path    string
-	options Options
-	lock    io.Closer
-	damaged int
+	path      string
+	compactAt int64
+	lock      io.Closer
+	damaged   int
 
 	syncing sync.Mutex // is locked before mu, and held while waiting for the disk
 	mu      sync.Mutex // guards what follows
@@ -58,11 +50,14 @@ type keptEntry struct {
 	bytes int64
 }
 
-const defaultCompactAt = 4 << 20
+// defaultCompactAt is the file size, in bytes, from which on the journal is compacted if most of it describes finished
+// intents. Each of those took a write to the disk, so that a compaction costs little in comparison.
+const defaultCompactAt = 64 << 10
 
 // Open opens the journal at path, or creates it. It returns ErrInUse while another process has it open.
-func Open(path string, o Options) (*Journal, error) {
-	o.CompactAt = cmp.Or(o.CompactAt, defaultCompactAt)
+func Open(path string) (*Journal, error) { return open(path, defaultCompactAt) }
+
+func open(path string, compactAt int64) (*Journal, error) {
 	path, err := lasting(path)
 	if err != nil {
 		return nil, fmt.Errorf("filejournal: %w", err)
@@ -71,7 +66,7 @@ func Open(path string, o Options) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("filejournal %s: %w", path, err)
 	}
-	j := &Journal{path: path, options: o, lock: lock, entries: map[string]*keptEntry{}}
+	j := &Journal{path: path, compactAt: compactAt, lock: lock, entries: map[string]*keptEntry{}}
 	if err := j.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("filejournal %s: %w", path, err), j.Close())
 	}

@@ -19,30 +19,40 @@ import (
 // Seen to fail with the header taken out of what is written, with GiveUp's line, with inOrder's sorting, and with the
 // look for a known entry taken out of Begin.
 func TestFileJournal(t *testing.T) {
-	for _, compactAt := range []int64{0, 1} {
+	for _, open := range []func(string) (*filejournal.Journal, error){filejournal.Open, openEager} {
 		journaltest.Run(t, func(t *testing.T) journaltest.OpenFunc {
 			path := filepath.Join(t.TempDir(), "journal")
-			var open *filejournal.Journal
-			t.Cleanup(func() { open.Close() })
+			var j *filejournal.Journal
+			t.Cleanup(func() { j.Close() })
 			return func() client.Journal {
-				if open != nil {
-					open.Close()
+				if j != nil {
+					j.Close()
 				}
-				open = openJournal(t, path, filejournal.Options{CompactAt: compactAt})
-				return open
+				j = must(open(path))(t)
+				return j
 			}
 		})
 	}
 }
 
-func openJournal(t testing.TB, path string, o filejournal.Options) *filejournal.Journal {
+// openEager opens a journal that is compacted whenever that makes it smaller.
+func openEager(path string) (*filejournal.Journal, error) { return filejournal.OpenCompacting(path, 1) }
+
+func openJournal(t testing.TB, path string) *filejournal.Journal {
 	t.Helper()
-	j, err := filejournal.Open(path, o)
-	if err != nil {
-		t.Fatal(err)
+	return must(filejournal.Open(path))(t)
+}
+
+// must returns the journal that was opened, and closes it when the test ends.
+func must(j *filejournal.Journal, err error) func(t testing.TB) *filejournal.Journal {
+	return func(t testing.TB) *filejournal.Journal {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { j.Close() })
+		return j
 	}
-	t.Cleanup(func() { j.Close() })
-	return j
 }
 
 func journalled(n int) client.Entry {
@@ -55,8 +65,8 @@ func journalled(n int) client.Entry {
 // Seen to fail with lockFile taken out.
 func TestOneProcessHasTheJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j := openJournal(t, path, filejournal.Options{})
-	if _, err := filejournal.Open(path, filejournal.Options{}); !errors.Is(err, filejournal.ErrInUse) {
+	j := openJournal(t, path)
+	if _, err := filejournal.Open(path); !errors.Is(err, filejournal.ErrInUse) {
 		t.Errorf("opened twice: %v", err)
 	}
 	j.Close()
@@ -64,7 +74,7 @@ func TestOneProcessHasTheJournal(t *testing.T) {
 	if _, err := j.Begin(context.Background(), journalled(1)); !errors.Is(err, filejournal.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	openJournal(t, path, filejournal.Options{})
+	openJournal(t, path)
 }
 
 // A link to a file that does not exist yet is the same journal as that file. Seen to fail with the file not created
@@ -74,8 +84,8 @@ func TestADanglingLinkIsTheSameJournal(t *testing.T) {
 	if err := os.Symlink(path, path+".link"); err != nil {
 		t.Fatal(err)
 	}
-	openJournal(t, path+".link", filejournal.Options{})
-	if _, err := filejournal.Open(path, filejournal.Options{}); !errors.Is(err, filejournal.ErrInUse) {
+	openJournal(t, path+".link")
+	if _, err := filejournal.Open(path); !errors.Is(err, filejournal.ErrInUse) {
 		t.Errorf("opened twice: %v", err)
 	}
 }
@@ -86,7 +96,7 @@ func TestTheJournalIsItsOwnersAlone(t *testing.T) {
 	if err := os.WriteFile(path, []byte("torn"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	j := openJournal(t, path, filejournal.Options{CompactAt: 1})
+	j := must(openEager(path))(t)
 	for range 3 {
 		if _, err := j.Begin(context.Background(), journalled(1)); err != nil {
 			t.Fatal(err)
@@ -109,7 +119,7 @@ func TestTheJournalIsItsOwnersAlone(t *testing.T) {
 func TestATornLineIsDropped(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "journal")
-	j := openJournal(t, path, filejournal.Options{})
+	j := openJournal(t, path)
 	var before int64
 	for n := range 2 {
 		info, err := os.Stat(path)
@@ -131,12 +141,12 @@ func TestATornLineIsDropped(t *testing.T) {
 		if err := os.WriteFile(torn, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		j := openJournal(t, torn, filejournal.Options{})
+		j := openJournal(t, torn)
 		if _, err := j.Begin(context.Background(), journalled(7)); err != nil || j.Damaged() != 0 {
 			t.Fatalf("cut at %d: %v, %d damaged", cut, err, j.Damaged())
 		}
 		j.Close()
-		j = openJournal(t, torn, filejournal.Options{})
+		j = openJournal(t, torn)
 		all, err := j.Entries(context.Background())
 		if err != nil || len(all) != 2 || all[0].ID != journalled(0).ID || all[1].ID != journalled(7).ID {
 			t.Fatalf("cut at %d: %v, %v", cut, all, err)
@@ -148,7 +158,7 @@ func TestATornLineIsDropped(t *testing.T) {
 // Seen to fail with the checksum taken out of parseLine: a changed line was taken for good.
 func TestADamagedLineIsKeptForPeople(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j := openJournal(t, path, filejournal.Options{})
+	j := openJournal(t, path)
 	for n := range 3 {
 		if _, err := j.Begin(context.Background(), journalled(n)); err != nil {
 			t.Fatal(err)
@@ -164,7 +174,7 @@ func TestADamagedLineIsKeptForPeople(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j = openJournal(t, path, filejournal.Options{})
+	j = openJournal(t, path)
 	if all, err := j.Entries(context.Background()); err != nil || len(all) != 2 || j.Damaged() != 1 {
 		t.Errorf("%v, %v, %d damaged", all, err, j.Damaged())
 	}
@@ -173,7 +183,7 @@ func TestADamagedLineIsKeptForPeople(t *testing.T) {
 		t.Errorf("kept %q, %v", kept, err)
 	}
 	j.Close()
-	if j = openJournal(t, path, filejournal.Options{}); j.Damaged() != 0 {
+	if j = openJournal(t, path); j.Damaged() != 0 {
 		t.Error("the damage was not taken out of the file")
 	}
 }
@@ -181,7 +191,7 @@ func TestADamagedLineIsKeptForPeople(t *testing.T) {
 // Seen to fail with compactIfWorth taken out of End: the file grew to a hundred times the limit.
 func TestTheFileDoesNotGrowForGood(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j := openJournal(t, path, filejournal.Options{CompactAt: 10_000})
+	j := must(filejournal.OpenCompacting(path, 10_000))(t)
 	if _, err := j.Begin(context.Background(), journalled(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +209,7 @@ func TestTheFileDoesNotGrowForGood(t *testing.T) {
 		}
 	}
 	j.Close()
-	if all, err := openJournal(t, path, filejournal.Options{}).Entries(context.Background()); err != nil || len(all) != 1 {
+	if all, err := openJournal(t, path).Entries(context.Background()); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
 }
@@ -207,7 +217,7 @@ func TestTheFileDoesNotGrowForGood(t *testing.T) {
 // Whatever the file holds, opening neither fails nor invents, and what is written afterwards is there.
 func TestWhateverTheFileHolds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "journal")
-	j := openJournal(t, path, filejournal.Options{})
+	j := openJournal(t, path)
 	for n := range 3 {
 		if _, err := j.Begin(context.Background(), journalled(n)); err != nil {
 			t.Fatal(err)
@@ -229,7 +239,7 @@ func TestWhateverTheFileHolds(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		j := openJournal(t, path, filejournal.Options{})
+		j := openJournal(t, path)
 		before, err := j.Entries(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -243,7 +253,7 @@ func TestWhateverTheFileHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		j.Close()
-		j = openJournal(t, path, filejournal.Options{})
+		j = openJournal(t, path)
 		after, err := j.Entries(context.Background())
 		if err != nil || len(after) != len(before)+1 || j.Damaged() != 0 {
 			t.Errorf("%d entries, then %d, %v, %d damaged", len(before), len(after), err, j.Damaged())
@@ -257,7 +267,7 @@ func TestWhateverTheFileHolds(t *testing.T) {
 func TestFileJournalIsWhereItWasOpened(t *testing.T) {
 	folder := t.TempDir()
 	t.Chdir(folder)
-	j, err := filejournal.Open("journal", filejournal.Options{CompactAt: 1})
+	j, err := openEager("journal")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,8 +275,7 @@ func TestFileJournalIsWhereItWasOpened(t *testing.T) {
 	if err := os.Symlink(filepath.Join(folder, "journal"), filepath.Join(folder, "other")); err != nil {
 		t.Fatal(err)
 	}
-	if other, err := filejournal.Open(filepath.Join(folder, "other"), filejournal.Options{}); !errors.Is(err,
-		filejournal.ErrInUse) {
+	if other, err := filejournal.Open(filepath.Join(folder, "other")); !errors.Is(err, filejournal.ErrInUse) {
 		t.Errorf("a second one is open: %v", err)
 		other.Close()
 	}
@@ -286,7 +295,7 @@ func TestFileJournalIsWhereItWasOpened(t *testing.T) {
 	if err := j.Close(); err != nil {
 		t.Fatal(err)
 	}
-	again, err := filejournal.Open(filepath.Join(folder, "journal"), filejournal.Options{})
+	again, err := filejournal.Open(filepath.Join(folder, "journal"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func (j *Journal) sync() error {
 // compactIfWorth compacts the file if most of it is about finished intents.
 func (j *Journal) compactIfWorth() error {
 	j.mu.Lock()
-	worth := j.size >= j.options.CompactAt && j.wasted > j.size/2
+	worth := j.size >= j.compactAt && j.wasted > j.size/2
 	j.mu.Unlock()
 	if !worth {
 		return nil

@@ -189,7 +189,7 @@ func TestAKeyFromOutsideOfTheAttemptDoesNotCount(t *testing.T) {
 func TestChildKeysFitTheProfile(t *testing.T) {
 	for _, p := range httpsafe.Profiles() {
 		server := newGuardedServer(t, httpsafe.Options{Profile: p, Required: true}, nil)
-		transport := newTransport(t, httpclient.Options{Profile: p})
+		transport := newTransport(t, httpclient.Options{Profile: p.Profile})
 		parent(t, func(ctx context.Context) {
 			if err := callTo(t, transport, ctx, server.URL, `{"amount":17}`); err != nil || len(server.keys) != 1 {
 				t.Errorf("%s: %v, keys %v", p.Name, err, server.keys)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/client"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
@@ -100,9 +100,9 @@ func (c *call) SetKey(key string, derived bool) (string, error) {
 }
 
 // inForm formats a derived key according to the syntax.
-func inForm(key string, s httpsafe.KeySyntax) string {
+func inForm(key string, s httpkey.Syntax) string {
 	// a server with UUID4 requires it
-	version := map[httpsafe.KeyForm]byte{httpsafe.UUID: '8', httpsafe.UUID4: '4'}[s.Form]
+	version := map[httpkey.Form]byte{httpkey.UUID: '8', httpkey.UUID4: '4'}[s.Form]
 	if version == 0 {
 		return key
 	}

@@ -21,26 +21,23 @@ type Client struct {
 	http      http.Client
 }
 
-// New returns a Client, or the error that NewTransport has.
-func New(o Options) (*Client, error) {
-	t, err := NewTransport(o)
-	if err != nil {
-		return nil, err
-	}
-	return &Client{transport: t, http: http.Client{Transport: t, Jar: o.Jar, CheckRedirect: t.checkRedirect}}, nil
+// New returns a Client. It panics if o.Validate returns an error.
+func New(o Options) *Client {
+	t := NewTransport(o)
+	return &Client{transport: t, http: http.Client{Transport: t, CheckRedirect: t.checkRedirect}}
 }
 
-// Do sends a request as http.Client does, except that it follows no redirect of a request with a key but a 307 or 308 to
-// the same origin: the 303 is the answer. It sends the request with the key of ctx (client.WithIntent, client.WithKey), and as often as
-// Transport does. The caller closes the response's body; with a journal, that says that the caller has the answer, and
-// the intent is forgotten. The error of Close may be the journal's: an intent that could not be forgotten is only sent
-// and answered again.
+// Do sends a request as http.Client does, except that it follows no redirect of a request with a key but a 307 or 308
+// to the same origin: the 303 is the answer. It sends the request with the key of ctx (client.WithIntent,
+// client.WithKey), and as often as Transport does. The caller closes the response's body; with a journal, that says
+// that the caller has the answer, and the intent is forgotten. The error of Close may be the journal's: an intent that
+// could not be forgotten is only sent and answered again.
 //
 // Both ctx and the request's own context count: the request ends with whichever ends first, and has the attempt, the
 // step, the intent and the credential of ctx, or what ctx lacks of these from r.Context(). If the two belong to
 // different attempts of a Guard, Do returns an error and sends nothing.
 //
-// Errors are those of Transport.RoundTrip. They hold neither key nor URL.
+// Errors are those of [Transport.RoundTrip]. They hold neither key nor URL.
 func (c *Client) Do(ctx context.Context, r *http.Request) (*http.Response, error) {
 	ctx, done, err := joinContexts(ctx, r.Context())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // till is a client with a journal that outlives it.
@@ -46,16 +46,13 @@ func (k *till) restart(answers ...answerFunc) {
 	if k.journal != nil {
 		k.journal.Close()
 	}
-	k.journal = openJournal(k, k.path, filejournal.Options{})
+	k.journal = openJournal(k, k.path)
 	if len(answers) > 0 {
 		k.base.answers = answers
 	}
 	o := k.options
 	o.Base, o.Journal = k.base, k.journal
-	caller, err := httpclient.New(o)
-	if err != nil {
-		k.Fatal(err)
-	}
+	caller := httpclient.New(o)
 	k.client = caller
 }
 
@@ -207,8 +204,7 @@ func TestWhatTheJournalKeeps(t *testing.T) {
 }
 
 // Two who come with one intent at once share its entry: what the first did not do, the second may have done.
-// Seen to fail with runningTogether taken out of end: the entry was gone while the
-// second call was on its way.
+// Seen to fail with the look at Engine.calls taken out of end: the entry was gone while the second call was on its way.
 func TestAnEntryStaysWhileAnotherCallIsOnItsWay(t *testing.T) {
 	for name, answer := range map[string]answerFunc{"not sent": undialled, "refused": reply(403)} {
 		t.Run(name, func(t *testing.T) {
@@ -327,7 +323,7 @@ func TestNothingIsSentThatTheJournalDoesNotKeep(t *testing.T) {
 func TestAnEntryOfAnotherProfileIsNotSent(t *testing.T) {
 	k := newTill(t, lost)
 	k.pay()
-	k.options.Profile = httpsafe.PayPal()
+	k.options.Profile = httpkey.PayPal()
 	k.restart(reply(201))
 	sent := len(k.base.sent)
 	if err := k.resume(nil); err != nil || len(k.results) != 1 || k.results[0].Err == nil || len(k.base.sent) != sent {

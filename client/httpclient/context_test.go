@@ -16,10 +16,7 @@ import (
 
 func newClient(t *testing.T, o httpclient.Options) *httpclient.Client {
 	t.Helper()
-	caller, err := httpclient.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	caller := httpclient.New(o)
 	return caller
 }
 

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/client"
-	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
@@ -30,8 +29,8 @@ func TestClientProcess(t *testing.T) {
 	if folder == "" {
 		return // this is no client
 	}
-	journal := openJournal(t, filepath.Join(folder, "journal"), filejournal.Options{CompactAt: 4 << 10})
-	caller, err := httpclient.New(httpclient.Options{
+	journal := openJournal(t, filepath.Join(folder, "journal"))
+	caller := httpclient.New(httpclient.Options{
 		Options: client.Options{
 			Journal:  journal,
 			Backoff:  1,
@@ -39,9 +38,6 @@ func TestClientProcess(t *testing.T) {
 			Budget:   client.RetryBudget{Tokens: -1},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	done := func(r *http.Response) error {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.StatusCode != http.StatusCreated {
@@ -49,7 +45,7 @@ func TestClientProcess(t *testing.T) {
 		}
 		return writeDown(folder, "done", strings.TrimPrefix(string(body), "done "))
 	}
-	err = caller.Resume(t.Context(), func(_ context.Context, r httpclient.Resumed) error {
+	err := caller.Resume(t.Context(), func(_ context.Context, r httpclient.Resumed) error {
 		if r.Err != nil {
 			return r.Err
 		}
@@ -64,13 +60,13 @@ func TestClientProcess(t *testing.T) {
 	if os.Getenv(crashFolder+"_LAST") != "" {
 		return
 	}
+	url := os.Getenv(crashFolder+"_URL") + "?" + strings.Repeat("x", 4<<10) // so that the journal is often compacted
 	for i := len(readDown(t, folder, "begun")); ; i++ {
 		intent := strconv.Itoa(i)
 		if err := writeDown(folder, "begun", intent); err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, os.Getenv(crashFolder+"_URL"),
-			strings.NewReader(intent))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(intent))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,31 +12,25 @@ import (
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // The functions below hold what docs/client.md shows, so that it compiles. They are not called.
 var _ = []any{docsTransport, docsJournal, docsService}
 
 func docsTransport(request *http.Request) (*http.Response, error) {
-	transport, err := httpclient.NewTransport(httpclient.Options{Profile: httpsafe.Stripe()})
-	if err != nil {
-		return nil, err
-	}
+	transport := httpclient.NewTransport(httpclient.Options{Profile: httpkey.Stripe()})
 	caller := http.Client{Transport: transport}
 	response, err := caller.Do(request) // POST: a key, up to four attempts; GET: sent as it is
 	return response, err
 }
 
 func docsJournal(ctx context.Context, authorize httpclient.AuthorizeFunc, finish func(httpclient.Resumed) error, request *http.Request) (*http.Response, error) {
-	journal, err := filejournal.Open("/var/lib/shop/charges.journal", filejournal.Options{})
+	journal, err := filejournal.Open("/var/lib/shop/charges.journal")
 	if err != nil {
 		return nil, err
 	}
-	caller, err := httpclient.New(httpclient.Options{Options: client.Options{Journal: journal}, AuthorizeFunc: authorize})
-	if err != nil {
-		return nil, err
-	}
+	caller := httpclient.New(httpclient.Options{Options: client.Options{Journal: journal}, AuthorizeFunc: authorize})
 	// After each start, and from time to time:
 	err = caller.Resume(ctx, func(ctx context.Context, r httpclient.Resumed) error { return finish(r) })
 	if err != nil {
@@ -49,10 +43,7 @@ func docsJournal(ctx context.Context, authorize httpclient.AuthorizeFunc, finish
 }
 
 func docsService(ctx context.Context, body io.Reader) (*http.Response, error) {
-	caller, err := httpclient.New(httpclient.Options{Options: client.Options{RequireKey: true}})
-	if err != nil {
-		return nil, err
-	}
+	caller := httpclient.New(httpclient.Options{Options: client.Options{RequireKey: true}})
 	// In a handler behind httpsafe.Middleware, or in a retrysafe.Step:
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://bank.example/charges", body)
 	if err != nil {

@@ -42,17 +42,13 @@ func bank(lost int) *httptest.Server {
 func ExampleNewTransport() {
 	server := bank(1)
 	defer server.Close()
-	transport, err := httpclient.NewTransport(httpclient.Options{
+	transport := httpclient.NewTransport(httpclient.Options{
 		Options: client.Options{
 			Observer: client.ObserverFunc(func(_ context.Context, r client.Event) {
 				fmt.Printf("attempt %d: %s, retried: %v\n", r.Attempt, r.Signal, r.Retried)
 			}),
 		},
 	})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	caller := http.Client{Transport: transport}
 	r, _ := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(`{"amount":1700}`))
 	r.Header.Set("Authorization", "Bearer alice")
@@ -77,20 +73,17 @@ func ExampleClient_Resume() {
 	defer os.RemoveAll(folder)
 
 	open := func() (*httpclient.Client, *filejournal.Journal) {
-		journal, err := filejournal.Open(filepath.Join(folder, "charges"), filejournal.Options{})
+		journal, err := filejournal.Open(filepath.Join(folder, "charges"))
 		if err != nil {
 			panic(err)
 		}
-		caller, err := httpclient.New(httpclient.Options{
+		caller := httpclient.New(httpclient.Options{
 			Options: client.Options{Journal: journal, Attempts: 1},
 			AuthorizeFunc: func(r *http.Request, credential string, refused bool) error {
 				r.Header.Set("Authorization", "Bearer alice") // what credential names, from a vault
 				return nil
 			},
 		})
-		if err != nil {
-			panic(err)
-		}
 		return caller, journal
 	}
 
@@ -124,7 +117,7 @@ func ExampleClient_Resume() {
 }
 
 func ExampleWithOperation() {
-	transport, _ := httpclient.NewTransport(httpclient.Options{Base: echoKey{}})
+	transport := httpclient.NewTransport(httpclient.Options{Base: echoKey{}})
 	caller := http.Client{Transport: transport}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	key := retrysafe.Key{Scope: "shop", ID: "order-17"}
@@ -160,7 +153,7 @@ func (echoKey) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func ExampleOutcomeUnknownError() {
-	transport, _ := httpclient.NewTransport(httpclient.Options{
+	transport := httpclient.NewTransport(httpclient.Options{
 		Options: client.Options{
 			Attempts:       2,
 			Backoff:        time.Millisecond,
@@ -212,9 +205,14 @@ func ExampleProfileFromObserved() {
 		return
 	}
 	fmt.Println(profile.Header, profile.KeySyntax)
-	transport, err := httpclient.NewTransport(httpclient.Options{Profile: profile})
-	fmt.Println(transport != nil, err)
+	options := httpclient.Options{Profile: profile}
+	if err := options.Validate(); err != nil { // the profile comes from a file
+		fmt.Println(err)
+		return
+	}
+	transport := httpclient.NewTransport(options)
+	fmt.Println(transport != nil)
 	// Output:
 	// Idempotency-Key bare, 1 to 64 bytes
-	// true <nil>
+	// true
 }

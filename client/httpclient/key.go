@@ -11,31 +11,27 @@ import (
 
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/fingerprint"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
+	"github.com/retrysafe/retrysafe/internal/jsonpointer"
 )
 
 // keyCarrier is where a profile has its keys.
 type keyCarrier struct {
 	header    string   // canonical; empty: not in a header
 	aliases   []string // canonical, header included
-	member    httpsafe.KeyInBody
+	member    httpkey.InBody
 	firstSent string // canonical
-	syntax    httpsafe.KeySyntax
+	syntax    httpkey.Syntax
 }
 
-func newCarrier(p httpsafe.Profile) keyCarrier {
-	c := keyCarrier{
+func newCarrier(p httpkey.Profile) keyCarrier {
+	return keyCarrier{
 		header:    http.CanonicalHeaderKey(p.Header),
-		member:    httpsafe.KeyInBody{Pointer: p.BodyField, Query: p.QueryField},
+		aliases:   p.Headers(),
+		member:    httpkey.InBody{Pointer: p.BodyField, Query: p.QueryField},
 		firstSent: http.CanonicalHeaderKey(p.FirstSent),
 		syntax:    p.KeySyntax,
 	}
-	for _, name := range append([]string{p.Header}, p.Aliases...) {
-		if name != "" {
-			c.aliases = append(c.aliases, http.CanonicalHeaderKey(name))
-		}
-	}
-	return c
 }
 
 // find returns the key that the caller has put on the request; "" if there is none.
@@ -80,14 +76,14 @@ func (k keyCarrier) check(key string) error {
 	}
 	read, err := k.syntax.ParseHeader([]string{k.write(key)})
 	if err == nil && !strings.EqualFold(read, key) { // UUIDs in capitals are the same keys
-		err = &httpsafe.KeyError{Reason: httpsafe.ReasonSyntax}
+		err = &httpkey.Error{Reason: httpkey.ReasonSyntax}
 	}
 	return err
 }
 
 // quotes reports whether keys are structured-field strings.
 func (k keyCarrier) quotes() bool {
-	return k.header != "" && (k.syntax.Form == httpsafe.StringOrBare || k.syntax.Form == httpsafe.StringOnly)
+	return k.header != "" && (k.syntax.Form == httpkey.StringOrBare || k.syntax.Form == httpkey.StringOnly)
 }
 
 // write returns the key as the profile's header has it: as a structured-field string (RFC 9651, section 4.1.6) or bare.
@@ -127,7 +123,7 @@ func putMember(body []byte, pointer, key string) ([]byte, error) {
 	if !ok || strings.Contains(name, "/") {
 		return nil, fmt.Errorf("httpclient: a key at %q must be put into the body by the caller", pointer)
 	}
-	name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
+	name = jsonpointer.Unescape(name)
 	rest := bytes.TrimLeft(body, " \t\r\n")
 	if !json.Valid(body) || rest[0] != '{' {
 		return nil, errors.New("httpclient: the key goes into the body, which is not a JSON object")

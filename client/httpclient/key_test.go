@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
@@ -92,7 +93,7 @@ func TestEachProfileGetsItsKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := play(t, httpclient.Options{Profile: profile}, nil, lost, reply(503), reply(201))
+			p := play(t, httpclient.Options{Profile: profile.Profile}, nil, lost, reply(503), reply(201))
 			if len(p.sent) != 3 {
 				t.Fatalf("sent %d times: %v", len(p.sent), p.err)
 			}
@@ -113,7 +114,7 @@ func TestEachProfileGetsItsKey(t *testing.T) {
 				t.Error(p.sent[0].header)
 			}
 			server := newGuardedServer(t, httpsafe.Options{Profile: profile}, firstOnly)
-			transport := newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}, Profile: profile})
+			transport := newTransport(t, httpclient.Options{Options: client.Options{Backoff: 1}, Profile: profile.Profile})
 			response, err := transport.RoundTrip(chargeAt(t.Context(), server.URL))
 			want := http.StatusCreated
 			if c.profile == "gocardless" {
@@ -155,30 +156,30 @@ func TestTheKeyIsTheCallersIfThereIsOne(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		profile httpsafe.Profile
+		profile httpkey.Profile
 		change  func(*http.Request) *http.Request
 		sent    string // as it goes out; empty: refused
 		refused error
 	}{
-		{"own header, bare", httpsafe.IETF(), set("Idempotency-Key", "mine"), "mine", nil},
-		{"own header, quoted", httpsafe.IETF(), set("Idempotency-Key", `"mine"`), `"mine"`, nil},
-		{"own header, bare where quotes must be", httpsafe.IETFStrict(), set("Idempotency-Key", "mine"), "", nil},
-		{"own header twice", httpsafe.IETF(), set("Idempotency-Key", "a", "b"), "", nil},
-		{"own header empty", httpsafe.IETF(), set("Idempotency-Key", ""), "", nil},
-		{"WithKey", httpsafe.IETF(), withKey(`say "hi" \o/`), `"say \"hi\" \\o/"`, nil},
-		{"WithKey bare", httpsafe.Stripe(), withKey("k1"), "k1", nil},
-		{"WithKey quoted", httpsafe.IETF(), withKey("k1"), `"k1"`, nil},
-		{"WithKey too long", httpsafe.Adyen(), withKey(strings.Repeat("k", 65)), "", nil},
-		{"WithKey as long as can be", httpsafe.Adyen(), withKey(strings.Repeat("k", 64)), strings.Repeat("k", 64), nil},
-		{"WithKey of a form that is not the profile's", httpsafe.Repeatability(), withKey("k1"), "", nil},
-		{"WithKey with spaces that the server would trim", httpsafe.Adyen(), withKey(" k1 "), "", nil},
-		{"WithKey with a line break", httpsafe.Stripe(), withKey("k\r\nX: y"), "", nil},
+		{"own header, bare", httpkey.IETF(), set("Idempotency-Key", "mine"), "mine", nil},
+		{"own header, quoted", httpkey.IETF(), set("Idempotency-Key", `"mine"`), `"mine"`, nil},
+		{"own header, bare where quotes must be", httpkey.IETFStrict(), set("Idempotency-Key", "mine"), "", nil},
+		{"own header twice", httpkey.IETF(), set("Idempotency-Key", "a", "b"), "", nil},
+		{"own header empty", httpkey.IETF(), set("Idempotency-Key", ""), "", nil},
+		{"WithKey", httpkey.IETF(), withKey(`say "hi" \o/`), `"say \"hi\" \\o/"`, nil},
+		{"WithKey bare", httpkey.Stripe(), withKey("k1"), "k1", nil},
+		{"WithKey quoted", httpkey.IETF(), withKey("k1"), `"k1"`, nil},
+		{"WithKey too long", httpkey.Adyen(), withKey(strings.Repeat("k", 65)), "", nil},
+		{"WithKey as long as can be", httpkey.Adyen(), withKey(strings.Repeat("k", 64)), strings.Repeat("k", 64), nil},
+		{"WithKey of a form that is not the profile's", httpkey.Repeatability(), withKey("k1"), "", nil},
+		{"WithKey with spaces that the server would trim", httpkey.Adyen(), withKey(" k1 "), "", nil},
+		{"WithKey with a line break", httpkey.Stripe(), withKey("k\r\nX: y"), "", nil},
 		{
-			"both, the same", httpsafe.IETF(),
+			"both, the same", httpkey.IETF(),
 			func(r *http.Request) *http.Request { return withKey("mine")(set("Idempotency-Key", `"mine"`)(r)) }, `"mine"`, nil,
 		},
 		{
-			"both, different", httpsafe.IETF(),
+			"both, different", httpkey.IETF(),
 			func(r *http.Request) *http.Request { return withKey("other")(set("Idempotency-Key", `"mine"`)(r)) }, "",
 			retrysafe.ErrMismatch,
 		},
@@ -202,22 +203,22 @@ func TestTheKeyIsTheCallersIfThereIsOne(t *testing.T) {
 // Keys in the body and the query, by what was given and what was sent.
 func TestKeysInBodiesAndQueries(t *testing.T) {
 	for _, c := range []struct {
-		profile    httpsafe.Profile
+		profile    httpkey.Profile
 		url, body  string
 		sent, says string // url and body; says: an error
 	}{
-		{httpsafe.Square(), "", `{}`, `{"idempotency_key":"k"}`, ""},
-		{httpsafe.Square(), "", " {\n \"a\": 1.0 } ", "{\"idempotency_key\":\"k\",\n \"a\": 1.0 } ", ""},
-		{httpsafe.Square(), "", `{"a":1,"idempotency_key":"k"}`, `{"a":1,"idempotency_key":"k"}`, ""},
-		{httpsafe.Square(), "", `{"idempotency_key":"other"}`, "", "mismatch"},
-		{httpsafe.Square(), "", `{"idempotency_key":""}`, "", "empty"},
-		{httpsafe.Square(), "", `[]`, "", "not a JSON object"},
-		{httpsafe.Square(), "", `{"a":`, "", "not a JSON object"},
-		{httpsafe.Square(), "", ``, "", "not a JSON object"},
-		{httpsafe.AWS(), "?a=%20b;c&d=", ``, "https://bank.example/charges?a=%20b;c&d=&ClientToken=k", ""},
-		{httpsafe.AWS(), "?ClientToken=k", ``, "https://bank.example/charges?ClientToken=k", ""},
-		{httpsafe.AWS(), "?ClientToken=k&ClientToken=k", ``, "", "multiple"},
-		{httpsafe.AWS(), "", `{"ClientToken":"k"}`, "https://bank.example/charges", ""},
+		{httpkey.Square(), "", `{}`, `{"idempotency_key":"k"}`, ""},
+		{httpkey.Square(), "", " {\n \"a\": 1.0 } ", "{\"idempotency_key\":\"k\",\n \"a\": 1.0 } ", ""},
+		{httpkey.Square(), "", `{"a":1,"idempotency_key":"k"}`, `{"a":1,"idempotency_key":"k"}`, ""},
+		{httpkey.Square(), "", `{"idempotency_key":"other"}`, "", "mismatch"},
+		{httpkey.Square(), "", `{"idempotency_key":""}`, "", "empty"},
+		{httpkey.Square(), "", `[]`, "", "not a JSON object"},
+		{httpkey.Square(), "", `{"a":`, "", "not a JSON object"},
+		{httpkey.Square(), "", ``, "", "not a JSON object"},
+		{httpkey.AWS(), "?a=%20b;c&d=", ``, "https://bank.example/charges?a=%20b;c&d=&ClientToken=k", ""},
+		{httpkey.AWS(), "?ClientToken=k", ``, "https://bank.example/charges?ClientToken=k", ""},
+		{httpkey.AWS(), "?ClientToken=k&ClientToken=k", ``, "", "multiple"},
+		{httpkey.AWS(), "", `{"ClientToken":"k"}`, "https://bank.example/charges", ""},
 	} {
 		p := play(t, httpclient.Options{Profile: c.profile}, func(r *http.Request) *http.Request {
 			r, err := http.NewRequestWithContext(client.WithKey(r.Context(), "k"), http.MethodPost,
@@ -242,7 +243,7 @@ func TestKeysInBodiesAndQueries(t *testing.T) {
 // Seen to fail with the quotes' escapes taken out of write.
 func TestEveryKeyIsWrittenSoThatItIsReadBack(t *testing.T) {
 	server := newGuardedServer(t, httpsafe.Options{Profile: httpsafe.IETFStrict()}, nil)
-	transport := newTransport(t, httpclient.Options{Profile: httpsafe.IETFStrict()})
+	transport := newTransport(t, httpclient.Options{Profile: httpkey.IETFStrict()})
 	for _, key := range []string{`a\b`, `a"b`, `\"`, "a,b;c=1", "with space", "~!"} {
 		response, err := transport.RoundTrip(withKey(key)(chargeAt(t.Context(), server.URL)))
 		if err != nil {
@@ -349,7 +350,7 @@ func TestHTTPClientDoesNotTakeAKeyToAnotherOrigin(t *testing.T) {
 // The member that is to hold the key holds null. Seen to fail with the check of it taken out of putMember: the body
 // had it twice.
 func TestNullIsNoKeyToSend(t *testing.T) {
-	p := play(t, httpclient.Options{Profile: httpsafe.Square()}, func(r *http.Request) *http.Request {
+	p := play(t, httpclient.Options{Profile: httpkey.Square()}, func(r *http.Request) *http.Request {
 		r.Body = io.NopCloser(strings.NewReader(`{"idempotency_key":null}`))
 		r.ContentLength = -1
 		return r

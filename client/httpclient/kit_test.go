@@ -151,10 +151,7 @@ func playHere(t *testing.T, o httpclient.Options, change func(*http.Request) *ht
 
 func newTransport(t testing.TB, o httpclient.Options) *httpclient.Transport {
 	t.Helper()
-	transport, err := httpclient.NewTransport(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	transport := httpclient.NewTransport(o)
 	return transport
 }
 
@@ -203,9 +200,9 @@ func observe(all *[]client.Event) client.Observer {
 	})
 }
 
-func openJournal(t testing.TB, path string, o filejournal.Options) *filejournal.Journal {
+func openJournal(t testing.TB, path string) *filejournal.Journal {
 	t.Helper()
-	j, err := filejournal.Open(path, o)
+	j, err := filejournal.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

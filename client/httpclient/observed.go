@@ -7,7 +7,8 @@ import (
 	"io"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
+	"github.com/retrysafe/retrysafe/internal/jsonpointer"
 )
 
 // observedSchema is the form of the probe's observed profile that we can read.
@@ -37,25 +38,25 @@ type observed struct {
 // wait for.
 //
 // It returns an error for anything else than that JSON, for an API that is not HTTP, and if a key in no form was seen
-// to work.
-func ProfileFromObserved(r io.Reader) (httpsafe.Profile, error) {
+// to work. An API may take only keys that the Options do not make: check them with [Options.Validate].
+func ProfileFromObserved(r io.Reader) (httpkey.Profile, error) {
 	o, err := readObserved(r)
 	if err != nil {
-		return httpsafe.Profile{}, fmt.Errorf("httpclient: observed profile: %w", err)
+		return httpkey.Profile{}, fmt.Errorf("httpclient: observed profile: %w", err)
 	}
-	p, err := httpsafe.ProfileByName(o.Profile)
+	p, err := httpkey.ProfileByName(o.Profile)
 	if err != nil {
-		return httpsafe.Profile{}, err
+		return httpkey.Profile{}, err
 	}
 	if p.KeySyntax, err = o.syntax(p.KeySyntax); err != nil {
-		return httpsafe.Profile{}, fmt.Errorf("httpclient: observed profile: %w", err)
+		return httpkey.Profile{}, fmt.Errorf("httpclient: observed profile: %w", err)
 	}
 	switch {
 	case o.Header != "":
 		p.Header, p.BodyField, p.QueryField = o.Header, "", ""
 	case o.Member != "":
 		p.Header, p.Aliases, p.QueryField = "", nil, ""
-		p.BodyField = "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(strings.TrimPrefix(o.Member, "/"))
+		p.BodyField = "/" + jsonpointer.Escape(strings.TrimPrefix(o.Member, "/"))
 	}
 	if o.Marker != "" {
 		p.Marker = o.Marker
@@ -81,18 +82,18 @@ func readObserved(r io.Reader) (o observed, err error) {
 }
 
 // syntax returns how keys are to be written, from what was seen to work.
-func (o observed) syntax(s httpsafe.KeySyntax) (httpsafe.KeySyntax, error) {
+func (o observed) syntax(s httpkey.Syntax) (httpkey.Syntax, error) {
 	quoted, bare := o.Quoted == nil || *o.Quoted, o.Bare == nil || *o.Bare
-	quotes := s.Form == httpsafe.StringOrBare || s.Form == httpsafe.StringOnly
+	quotes := s.Form == httpkey.StringOrBare || s.Form == httpkey.StringOnly
 	switch {
 	case o.UUIDOnly != nil && *o.UUIDOnly:
-		s.Form = httpsafe.UUID4
+		s.Form = httpkey.UUID4
 	case !quoted && !bare:
 		return s, errors.New("neither quoted keys nor bare ones were seen to work")
 	case quotes && !quoted, quotes && bare && o.SameQuoted != nil && !*o.SameQuoted:
-		s.Form = httpsafe.Bare
+		s.Form = httpkey.Bare
 	case !bare:
-		s.Form = httpsafe.StringOnly
+		s.Form = httpkey.StringOnly
 	}
 	if o.MaxKey > 0 {
 		s.Max = min(s.WithDefaults().Max, o.MaxKey)

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/client/httpclient"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 func TestProfileFromObserved(t *testing.T) {
@@ -13,44 +13,44 @@ func TestProfileFromObserved(t *testing.T) {
 	for _, c := range []struct {
 		name, json    string
 		header, field string
-		form          httpsafe.KeyForm
+		form          httpkey.Form
 		max           int
 		marker        string
 	}{
-		{"nothing seen", `"stripe"}`, "Idempotency-Key", "", httpsafe.Bare, 255, "Idempotent-Replayed"},
+		{"nothing seen", `"stripe"}`, "Idempotency-Key", "", httpkey.Bare, 255, "Idempotent-Replayed"},
 		{
-			"another header", `"ietf","header":"X-Request-Key"}`, "X-Request-Key", "", httpsafe.StringOrBare, 255,
+			"another header", `"ietf","header":"X-Request-Key"}`, "X-Request-Key", "", httpkey.StringOrBare, 255,
 			"Idempotent-Replayed",
 		},
-		{"a member", `"ietf","member":"a/b~"}`, "", "/a~1b~0", httpsafe.StringOrBare, 255, "Idempotent-Replayed"},
+		{"a member", `"ietf","member":"a/b~"}`, "", "/a~1b~0", httpkey.StringOrBare, 255, "Idempotent-Replayed"},
 		{
 			"a header in place of the member", `"square","header":"Idempotency-Key"}`, "Idempotency-Key", "",
-			httpsafe.Text, 45, "",
+			httpkey.Text, 45, "",
 		},
-		{"aws in the body", `"aws","member":"ClientToken"}`, "", "/ClientToken", httpsafe.Bare, 64, ""},
+		{"aws in the body", `"aws","member":"ClientToken"}`, "", "/ClientToken", httpkey.Bare, 64, ""},
 		{
-			"quotes do not work", `"ietf","quoted":false,"bare":true}`, "Idempotency-Key", "", httpsafe.Bare, 255,
+			"quotes do not work", `"ietf","quoted":false,"bare":true}`, "Idempotency-Key", "", httpkey.Bare, 255,
 			"Idempotent-Replayed",
 		},
 		{
 			"quotes are part of the key", `"ietf","quoted":true,"bare":true,"same_quoted":false}`, "Idempotency-Key", "",
-			httpsafe.Bare, 255, "Idempotent-Replayed",
+			httpkey.Bare, 255, "Idempotent-Replayed",
 		},
 		{
-			"only quotes work", `"stripe","quoted":true,"bare":false}`, "Idempotency-Key", "", httpsafe.StringOnly, 255,
+			"only quotes work", `"stripe","quoted":true,"bare":false}`, "Idempotency-Key", "", httpkey.StringOnly, 255,
 			"Idempotent-Replayed",
 		},
 		{
-			"UUIDs", `"stripe","uuid_only":true,"quoted":false,"bare":false}`, "Idempotency-Key", "", httpsafe.UUID4,
+			"UUIDs", `"stripe","uuid_only":true,"quoted":false,"bare":false}`, "Idempotency-Key", "", httpkey.UUID4,
 			255, "Idempotent-Replayed",
 		},
 		{
 			"shorter, another marker", `"ietf","max_key":64,"marker":"X-Again"}`, "Idempotency-Key", "",
-			httpsafe.StringOrBare, 64, "X-Again",
+			httpkey.StringOrBare, 64, "X-Again",
 		},
-		{"longer than it promises", `"adyen","max_key":256}`, "Idempotency-Key", "", httpsafe.Bare, 64, ""},
+		{"longer than it promises", `"adyen","max_key":256}`, "Idempotency-Key", "", httpkey.Bare, 64, ""},
 		{
-			"what we do not know", `"ietf","news":[1,{"a":2}]}`, "Idempotency-Key", "", httpsafe.StringOrBare, 255,
+			"what we do not know", `"ietf","news":[1,{"a":2}]}`, "Idempotency-Key", "", httpkey.StringOrBare, 255,
 			"Idempotent-Replayed",
 		},
 	} {
@@ -63,7 +63,7 @@ func TestProfileFromObserved(t *testing.T) {
 				p.KeySyntax.Max != c.max || p.Marker != c.marker {
 				t.Errorf("%+v", p)
 			}
-			if _, err := httpclient.NewTransport(httpclient.Options{Profile: p}); err != nil {
+			if err := (httpclient.Options{Profile: p}).Validate(); err != nil {
 				t.Error(err)
 			}
 		})

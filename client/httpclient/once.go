@@ -32,12 +32,3 @@ type emptyBody struct{}
 
 func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (emptyBody) Close() error             { return nil }
-
-// isSafe reports whether a method promises to have no effect.
-func isSafe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "QUERY":
-		return true
-	}
-	return false
-}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/retrysafe/retrysafe/client"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // Options of a Transport or a Client. Options{} works: the IETF profile, four attempts, no journal.
@@ -16,8 +16,8 @@ type Options struct {
 	// Options are those of all transports: attempts, waits, horizon, budget, journal, observer.
 	client.Options
 	// Profile of the server: which methods take a key, where it goes, how it is written, which messages the server
-	// answers with, how long it remembers keys. Default httpsafe.IETF(). See ProfileFromObserved.
-	Profile httpsafe.Profile
+	// answers with, how long it remembers keys. Default httpkey.IETF(). See ProfileFromObserved.
+	Profile httpkey.Profile
 	// Methods that get a key, instead of the profile's. Only those that the server guards: others are sent once.
 	Methods []string
 	// Base sends. Default http.DefaultTransport. It must send each request at most once; a net/http Transport does,
@@ -30,8 +30,6 @@ type Options struct {
 	MaxResponse int64
 	// AuthorizeFunc puts the credential on each attempt. Default: the request has it already, and a 401 is final.
 	AuthorizeFunc AuthorizeFunc
-	// Jar keeps the cookies of a Client; a Transport ignores it. Default: none are kept.
-	Jar http.CookieJar
 }
 
 // AuthorizeFunc puts a credential on a request that is about to be sent; r is the Transport's own. credential is what
@@ -43,7 +41,7 @@ const defaultMaxExchange = 1 << 20
 
 func (o Options) withDefaults() Options {
 	if o.Profile.Name == "" && o.Profile.Header == "" && o.Profile.BodyField == "" && o.Profile.QueryField == "" {
-		o.Profile = httpsafe.IETF()
+		o.Profile = httpkey.IETF()
 	}
 	o.Profile.KeySyntax = o.Profile.KeySyntax.WithDefaults()
 	if len(o.Methods) == 0 {
@@ -59,19 +57,24 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate returns what is wrong with the options of HTTP.
-func (o Options) validate() error {
+// Validate returns what is wrong with the options, all faults joined: what client.Options.Validate finds, with the
+// retention of the profile as the default; a safe method; a KeyFunc whose keys do not have the form of the profile.
+// Call it before New and [NewTransport], which panic, if the options come from outside of the program, such as a
+// profile from a file.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	all := []error{o.Options.Validate()}
 	if o.MaxBody < 0 || o.MaxBody == math.MaxInt64 {
-		return errors.New("httpclient: MaxBody must be positive")
+		all = append(all, errors.New("httpclient: MaxBody must be positive"))
 	}
 	for _, m := range o.Methods {
-		if isSafe(m) {
-			return fmt.Errorf("httpclient: Methods: %s is a safe method and takes no key", m)
+		if httpkey.IsSafe(m) {
+			all = append(all, fmt.Errorf("httpclient: Methods: %s is a safe method and takes no key", m))
 		}
 	}
 	if err := newCarrier(o.Profile).check(o.KeyFunc()); err != nil {
-		return fmt.Errorf("httpclient: a key of KeyFunc does not fit profile %q (%v): %w", o.Profile.Name,
-			o.Profile.KeySyntax, err)
+		all = append(all, fmt.Errorf("httpclient: a key of KeyFunc does not fit profile %q (%v): %w", o.Profile.Name,
+			o.Profile.KeySyntax, err))
 	}
-	return nil
+	return errors.Join(all...)
 }

@@ -37,7 +37,7 @@ func TestTheClientUnderstandsEveryProblem(t *testing.T) {
 			case httpsafe.RequestInFlight:
 				problem.RetryAfter = time.Second // as the middleware sets it
 			}
-			p := play(t, httpclient.Options{Profile: profile}, nil, func(*http.Request) (*http.Response, error) {
+			p := play(t, httpclient.Options{Profile: profile.Profile}, nil, func(*http.Request) (*http.Response, error) {
 				w := httptest.NewRecorder()
 				httpsafe.Options{Profile: profile}.WriteProblem(w, problem)
 				return w.Result(), nil

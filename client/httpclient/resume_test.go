@@ -42,14 +42,11 @@ func withBacklog(t *testing.T, atOnce int, answer answerFunc, test func(k *backl
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "journal")
 	synctest.Test(t, func(t *testing.T) {
-		k := &backlog{T: t, answer: answer, underWay: map[string]int{}, journal: openJournal(t, path, filejournal.Options{})}
+		k := &backlog{T: t, answer: answer, underWay: map[string]int{}, journal: openJournal(t, path)}
 		defer k.journal.Close()
-		caller, err := httpclient.New(httpclient.Options{
+		caller := httpclient.New(httpclient.Options{
 			Options: client.Options{Journal: k.journal, Attempts: 1, ResumeConcurrency: atOnce}, Base: answerFunc(k.serve),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		k.client = caller
 		test(k)
 	})
@@ -245,7 +242,7 @@ func TestResumeTellsAllErrors(t *testing.T) {
 }
 
 func TestANegativeResumeConcurrencyIsRefused(t *testing.T) {
-	if _, err := httpclient.New(httpclient.Options{Options: client.Options{ResumeConcurrency: -1}}); err == nil {
+	if (httpclient.Options{Options: client.Options{ResumeConcurrency: -1}}).Validate() == nil {
 		t.Error("no error")
 	}
 }
@@ -289,10 +286,10 @@ func TestAnIntentFromTheFutureIsNotSent(t *testing.T) {
 // Clients that share a journal resume what they have begun, with their own credentials. Seen to fail with Name left out
 // of entryID.
 func TestClientsOfOneJournalResumeTheirOwn(t *testing.T) {
-	journal := openJournal(t, filepath.Join(t.TempDir(), "journal"), filejournal.Options{})
+	journal := openJournal(t, filepath.Join(t.TempDir(), "journal"))
 	down := true
 	named := func(name string) *httpclient.Client {
-		caller, err := httpclient.New(httpclient.Options{
+		caller := httpclient.New(httpclient.Options{
 			Options: client.Options{Journal: journal, Name: name, Attempts: 1},
 			AuthorizeFunc: func(r *http.Request, _ string, _ bool) error {
 				r.Header.Set("Authorization", name)
@@ -309,9 +306,6 @@ func TestClientsOfOneJournalResumeTheirOwn(t *testing.T) {
 				return reply(201)(r)
 			}),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		return caller
 	}
 	all := []*httpclient.Client{named(""), named("billing"), named("shipping")}
@@ -338,15 +332,12 @@ func TestClientsOfOneJournalResumeTheirOwn(t *testing.T) {
 func TestAnEndedIntentIsNotHandedOverAgain(t *testing.T) {
 	withBacklog(t, 1, inASecond, func(k *backlog) {
 		k.add(2, bankAt)
-		other, err := httpclient.New(httpclient.Options{
+		other := httpclient.New(httpclient.Options{
 			Options: client.Options{Journal: k.journal, Attempts: 1, ResumeConcurrency: 1}, Base: answerFunc(k.serve),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		results := map[string]int{}
 		count := func(_ context.Context, r httpclient.Resumed) error { results[r.Entry.Key]++; return nil }
-		err = k.client.Resume(k.Context(), func(ctx context.Context, r httpclient.Resumed) error {
+		err := k.client.Resume(k.Context(), func(ctx context.Context, r httpclient.Resumed) error {
 			_ = count(ctx, r)
 			return other.Resume(ctx, count) // it takes this entry, which has not ended yet, and the next
 		})

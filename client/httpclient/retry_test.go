@@ -15,7 +15,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // Seen to fail with a wait that is not random, without the doubling, and without the cap.
@@ -169,11 +169,11 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	}
 }
 
-// Seen to fail with the horizon taken out of Validate.
+// Seen to fail with the horizon taken out of Validate, and with NewTransport calling Validate no more.
 func TestTheHorizonIsBelowHalfTheRetention(t *testing.T) {
-	short := httpsafe.IETF()
+	short := httpkey.IETF()
 	short.Retention = time.Minute
-	forgetful := httpsafe.IETF()
+	forgetful := httpkey.IETF()
 	forgetful.Retention = 0
 	for _, c := range []struct {
 		o  httpclient.Options
@@ -189,23 +189,81 @@ func TestTheHorizonIsBelowHalfTheRetention(t *testing.T) {
 		{httpclient.Options{Options: client.Options{KeyFunc: func() string { return strings.Repeat("k", 256) }}}, false},
 		{httpclient.Options{
 			Options: client.Options{KeyFunc: func() string { return strings.Repeat("k", 46) }},
-			Profile: httpsafe.Square(),
+			Profile: httpkey.Square(),
 		}, false},
 		{httpclient.Options{
 			Options: client.Options{KeyFunc: func() string { return "k" }},
-			Profile: httpsafe.Repeatability(),
+			Profile: httpkey.Repeatability(),
 		}, false},
 		{httpclient.Options{Methods: []string{"GET"}}, false},
 	} {
-		if _, err := httpclient.NewTransport(c.o); (err == nil) != c.ok {
+		err := c.o.Validate()
+		if (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.o, err)
 		}
+		func() {
+			defer func() {
+				if p := recover(); (p == nil) != c.ok || p != nil && p != err.Error() {
+					t.Errorf("%+v: panic %v, want the error %v", c.o, p, err)
+				}
+			}()
+			httpclient.New(c.o)
+		}()
 	}
 	p := play(t, httpclient.Options{Options: client.Options{Horizon: 20 * time.Second}, Profile: short}, nil,
 		reply(503, "Retry-After: 8"))
 	wantUnknown(t, p.err, client.GaveUpHorizon)
 	if len(p.sent) != 3 {
 		t.Errorf("sent %d times within 20 s at 8 s each, want 3", len(p.sent))
+	}
+}
+
+// A server that says how long it keeps answers bounds the horizon, and the observer is told so once. Seen to fail with
+// keeps left out of attempt, with its tolerance, with the check of known, and with Date not asked for.
+func TestTheServersRetentionBoundsTheHorizon(t *testing.T) {
+	const date = "Date: Fri, 31 Dec 1999 00:00:00 GMT" // the server's clock is a day behind: 946598400
+	for _, c := range []struct {
+		first answerFunc
+		kept  time.Duration // as the observer is told; 0: it is not
+	}{
+		{reply(201, date, "Idempotency-Status: executed; attempt=2; exp=@946598460"), time.Minute},
+		{reply(500, date, "Idempotency-Status: executed; exp=@946598460"), time.Minute},
+		{reply(201, date, "Idempotency-Status: executed; exp=@946684800"), 0},      // a day, as expected
+		{reply(201, date, "Idempotency-Status: executed; exp=@946656000"), 0},      // 16 hours and a part of a second
+		{reply(201, "Idempotency-Status: executed; exp=@946598460"), 0},            // compared with which clock?
+		{reply(201, date, "Idempotency-Status: replayed; exp=@946598460"), 0},      // it was kept before
+		{reply(201, date, "Idempotency-Status: executed; exp=@946598400"), 0},      // nothing is kept
+		{reply(201, date, "Idempotency-Status: executed; exp=946598460"), 0},       // not a date
+		{reply(201, date, "Idempotency-Status: executed; body=?0; exp=@9e999"), 0}, // nor a number
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told []client.Event
+			base := &script{answers: []answerFunc{c.first, c.first, reply(503, "Retry-After: 20")}}
+			transport := newTransport(t, httpclient.Options{Base: base, Options: client.Options{
+				Budget: client.RetryBudget{Tokens: -1}, Attempts: 2, Horizon: 8 * time.Hour,
+				Observer: client.ObserverFunc(func(_ context.Context, e client.Event) {
+					if e.Kind == client.RetentionShort {
+						told = append(told, e)
+					}
+				}),
+			}})
+			for range 3 {
+				response, err := transport.RoundTrip(charge(t.Context()))
+				if err == nil {
+					response.Body.Close()
+				}
+			}
+			if (c.kept > 0) != (len(told) == 1) || len(told) > 1 ||
+				c.kept > 0 && (told[0].Retention != c.kept || told[0].Origin != "https://bank.example") {
+				t.Errorf("told %+v, want a retention of %v", told, c.kept)
+			}
+			base.answers = []answerFunc{reply(503, "Retry-After: 40")}
+			sent := len(base.sent)
+			_, err := transport.RoundTrip(charge(t.Context()))
+			if want := map[bool]int{true: 1, false: 2}[c.kept > 0]; len(base.sent)-sent != want {
+				t.Errorf("kept %v: sent %d times, want %d, %v", c.kept, len(base.sent)-sent, want, err)
+			}
+		})
 	}
 }
 
@@ -246,7 +304,7 @@ func TestTheRequestIsNotChanged(t *testing.T) {
 		var given *http.Request
 		var before http.Header
 		body := &closeCounter{Reader: strings.NewReader("{}")}
-		p := play(t, httpclient.Options{Profile: httpsafe.Repeatability()}, func(r *http.Request) *http.Request {
+		p := play(t, httpclient.Options{Profile: httpkey.Repeatability()}, func(r *http.Request) *http.Request {
 			r.Body = body
 			given, before = r, r.Header.Clone()
 			return r

@@ -50,9 +50,9 @@ var signals = []signal{
 	{"success", []int{200}, 0, client.Finish, client.Answered},
 	{redirectFollowed, []int{307, 308}, redirectsHere, client.AtOnce, client.DidNothing},
 	{"redirect-not-followed", []int{307, 308}, 0, client.Finish, client.DidNothing},
-	{"redirect", []int{300}, 0, client.Finish, client.Answered},
+	{"redirect", []int{300}, 0, client.Finish, client.Unproven},
 	{"unprotected-failure", []int{all5xx}, httpsignals.Ignored, client.GiveUp, client.MayHaveRun},
-	{"unprotected", nil, httpsignals.Ignored, client.Finish, client.Answered},
+	{"unprotected", nil, httpsignals.Ignored, client.Finish, client.Unproven},
 	{unauthorized, []int{401}, mayRefresh, client.AtOnce, client.DidNothing},
 	{"key-expired", nil, httpsignals.Expired, client.GiveUp, client.MayHaveRun},
 	{"key-reused", nil, httpsignals.Reused, client.Finish, client.DidNothing},
@@ -71,8 +71,8 @@ var signals = []signal{
 	{"try-later", []int{408, 425, 429}, 0, client.Again, client.DidNothing},
 	{"server-error", []int{500}, 0, client.Again, client.MayHaveRun},
 	{"gateway-error", []int{all5xx}, 0, client.Again, client.MayHaveRun},
-	{"conflict", []int{http.StatusConflict}, 0, client.Finish, client.Answered},
-	{"answer", nil, 0, client.Finish, client.Answered},
+	{"conflict", []int{http.StatusConflict}, 0, client.Finish, client.Unproven},
+	{"answer", nil, 0, client.Finish, client.Unproven},
 }
 
 // maxHops is how many redirects of one intent are followed.
@@ -86,6 +86,7 @@ func (c *call) Send(ctx context.Context, e *client.Entry) client.Reply {
 	r := client.Reply{
 		Signal: client.Signal{Name: s.name, Action: s.action, Effect: s.effect},
 		Status: p.status, Err: c.err, IsAnswer: c.response != nil, RetryAfter: p.RetryAfter,
+		Retention: p.Retention,
 	}
 	c.refused = s.name == unauthorized
 	c.refreshed = c.refreshed || c.refused
@@ -93,12 +94,20 @@ func (c *call) Send(ctx context.Context, e *client.Entry) client.Reply {
 		c.hops++
 		c.redirect(location, e.Key)
 	}
+	if s.effect == client.Unproven {
+		r.Last = !c.t.marks() || p.Set&(httpsignals.Stop|httpsignals.Ignored) != 0
+	}
 	if p.status == http.StatusInternalServerError && p.Set&httpsignals.Retry == 0 {
 		limit := c.t.options.Profile.Retries500
 		c.failures++
 		r.Last = limit > 0 && c.failures > limit
 	}
 	return r
+}
+
+// marks reports whether the server marks its answers, so that a repeat shows whose answer an unmarked one was.
+func (t *Transport) marks() bool {
+	return t.options.Profile.Marker != "" || t.options.Profile.AcceptedHeader.Name != ""
 }
 
 // proof is what a reply shows, from which the table of signals judges.
@@ -146,6 +155,9 @@ func judge(p proof) signal {
 		if s.action == client.GiveUp {
 			s.action = client.Finish
 		}
+	}
+	if s.action == client.Finish && p.Set&httpsignals.Executed != 0 {
+		s.effect = client.Answered
 	}
 	return s
 }

@@ -11,9 +11,8 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/client"
-	"github.com/retrysafe/retrysafe/client/filejournal"
 	"github.com/retrysafe/retrysafe/client/httpclient"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // Every row of the table, by what the last of the answers makes the client do. The answer after those listed is 201.
@@ -23,13 +22,14 @@ func TestSignals(t *testing.T) {
 	const unknown, notReplayable = -1, -2
 	const isAProblem = "Content-Type: application/problem+json"
 	failed := `{"error":"x"}`
-	aws := httpsafe.AWS()
+	aws := httpkey.AWS()
 	for _, c := range []struct {
 		signal  string
-		profile httpsafe.Profile
+		profile httpkey.Profile
 		status  int // of the response; unknown: ErrOutcomeUnknown; 0: another error
 		sent    int
 		answers []answerFunc
+		why     string // of an unknown outcome; empty: any
 	}{
 		{signal: "not-sent", status: 201, sent: 2, answers: []answerFunc{undialled}},
 		{signal: "not-sent", status: 0, sent: 4, answers: []answerFunc{undialled, undialled, undialled, undialled}},
@@ -42,11 +42,11 @@ func TestSignals(t *testing.T) {
 			answers: []answerFunc{reply(500, "Idempotency-Status: unknown")},
 		},
 		{
-			signal: "outcome-unknown", profile: httpsafe.PayPal(), status: unknown, sent: 1,
+			signal: "outcome-unknown", profile: httpkey.PayPal(), status: unknown, sent: 1,
 			answers: []answerFunc{reply(500, `{"name":"X","details":[{"issue":"OUTCOME_UNKNOWN"}]}`)},
 		},
 		{
-			signal: "outcome-unknown", profile: httpsafe.Checkout(), status: unknown, sent: 1,
+			signal: "outcome-unknown", profile: httpkey.Checkout(), status: unknown, sent: 1,
 			answers: []answerFunc{reply(500, `{"error_type":"x","error_codes":["outcome_unknown"]}`)},
 		},
 		{
@@ -128,17 +128,25 @@ func TestSignals(t *testing.T) {
 		{signal: "redirect-not-followed", status: 307, sent: 11, answers: repeat(11, reply(307, "Location: /charges"))},
 		{signal: "redirect", status: 303, sent: 1, answers: []answerFunc{reply(303, "Location: /charges/1")}},
 		{
+			signal: "redirect", profile: httpkey.Square(), status: unknown, sent: 2,
+			answers: []answerFunc{lost, reply(302, "Location: /login")},
+		},
+		{
 			signal: "unprotected-failure", status: unknown, sent: 1,
 			answers: []answerFunc{reply(503, "Idempotency-Status: ignored")},
 		},
 		{signal: "unprotected", status: 429, sent: 1, answers: []answerFunc{reply(429, "Idempotency-Status: ignored")}},
+		{
+			signal: "unprotected", status: unknown, sent: 2,
+			answers: []answerFunc{lost, reply(422, "Idempotency-Status: ignored")},
+		},
 		{signal: "key-reused", status: 422, sent: 1, answers: []answerFunc{problemOf(422, "key-reused")}},
 		{
-			signal: "key-reused", profile: httpsafe.Stripe(), status: 400, sent: 1,
+			signal: "key-reused", profile: httpkey.Stripe(), status: 400, sent: 1,
 			answers: []answerFunc{reply(400, `{"error":{"type":"idempotency_error"}}`)},
 		},
 		{
-			signal: "key-reused", profile: httpsafe.Square(), status: 400, sent: 1,
+			signal: "key-reused", profile: httpkey.Square(), status: 400, sent: 1,
 			answers: []answerFunc{reply(400, `{"errors":[{"code":"IDEMPOTENCY_KEY_REUSED"}]}`)},
 		},
 		{
@@ -155,44 +163,44 @@ func TestSignals(t *testing.T) {
 				`<Response><Errors><Error><Code>IdempotentParameterMismatch</Code></Error></Errors></Response>`)},
 		},
 		{
-			signal: "key-reused", profile: httpsafe.PayPal(), status: 422, sent: 1,
+			signal: "key-reused", profile: httpkey.PayPal(), status: 422, sent: 1,
 			answers: []answerFunc{reply(422, `{"details":[{"issue":"PAYPAL_REQUEST_ID_PREVIOUSLY_USED"}]}`)},
 		},
 		{
-			signal: "key-reused", profile: httpsafe.Adyen(), status: 422, sent: 1,
+			signal: "key-reused", profile: httpkey.Adyen(), status: 422, sent: 1,
 			answers: []answerFunc{reply(422, `{"errorCode":"704"}`)},
 		},
 		{
-			signal: "key-reused", profile: httpsafe.Repeatability(), status: 400, sent: 1,
+			signal: "key-reused", profile: httpkey.Repeatability(), status: 400, sent: 1,
 			answers: []answerFunc{reply(400, "Repeatability-Result: rejected", `{"error":{"code":"KeyReused"}}`)},
 		},
 		{signal: "key-reused", status: unknown, sent: 2, answers: []answerFunc{lost, problemOf(422, "key-reused")}},
 		{signal: "key-expired", status: unknown, sent: 1, answers: []answerFunc{problemOf(422, "key-expired")}},
 		{
-			signal: "key-expired", profile: httpsafe.Repeatability(), status: unknown, sent: 1,
+			signal: "key-expired", profile: httpkey.Repeatability(), status: unknown, sent: 1,
 			answers: []answerFunc{reply(412, "Repeatability-Result: rejected")},
 		},
 		{signal: "in-flight", status: 201, sent: 2, answers: []answerFunc{problemOf(409, "request-in-flight")}},
 		{signal: "in-flight", status: 201, sent: 11, answers: repeat(10, problemOf(409, "request-in-flight"))},
 		{signal: "in-flight", status: 201, sent: 2, answers: []answerFunc{reply(409, "Idempotency-Status: in-flight")}},
 		{
-			signal: "in-flight", profile: httpsafe.Stripe(), status: 201, sent: 2,
+			signal: "in-flight", profile: httpkey.Stripe(), status: 201, sent: 2,
 			answers: []answerFunc{reply(409, `{"error":{"code":"idempotency_key_in_use"}}`)},
 		},
 		{
-			signal: "in-flight", profile: httpsafe.PayPal(), status: 201, sent: 2,
+			signal: "in-flight", profile: httpkey.PayPal(), status: 201, sent: 2,
 			answers: []answerFunc{reply(409, `{"details":[{"issue":"PREVIOUS_REQUEST_IN_PROGRESS"}]}`)},
 		},
 		{
-			signal: "in-flight", profile: httpsafe.Adyen(), status: 201, sent: 2,
+			signal: "in-flight", profile: httpkey.Adyen(), status: 201, sent: 2,
 			answers: []answerFunc{reply(422, "Transient-Error: true", `{"errorCode":"704"}`)},
 		},
 		{
-			signal: "in-flight", profile: httpsafe.Adyen(), status: 201, sent: 2,
+			signal: "in-flight", profile: httpkey.Adyen(), status: 201, sent: 2,
 			answers: []answerFunc{reply(409, `{"errorCode":"704"}`)},
 		},
 		{
-			signal: "in-flight", profile: httpsafe.Repeatability(), status: 201, sent: 2,
+			signal: "in-flight", profile: httpkey.Repeatability(), status: 201, sent: 2,
 			answers: []answerFunc{reply(409, "Repeatability-Result: rejected")},
 		},
 		{
@@ -200,25 +208,25 @@ func TestSignals(t *testing.T) {
 			answers: []answerFunc{reply(400, `{"__type":"IdempotentRequestInProgress"}`)},
 		},
 		{
-			signal: "in-flight", profile: httpsafe.Checkout(), status: 201, sent: 2,
+			signal: "in-flight", profile: httpkey.Checkout(), status: 201, sent: 2,
 			answers: []answerFunc{reply(429, `{"error_codes":["request_in_flight"]}`)},
 		},
 		{
-			signal: "in-flight", profile: httpsafe.GoCardless(), status: 201, sent: 2,
+			signal: "in-flight", profile: httpkey.GoCardless(), status: 201, sent: 2,
 			answers: []answerFunc{reply(409, "Retry-After: 1",
 				`{"error":{"errors":[{"reason":"idempotent_creation_conflict"}]}}`)},
 		},
 		{
-			signal: "conflict", profile: httpsafe.GoCardless(), status: 409, sent: 1,
+			signal: "conflict", profile: httpkey.GoCardless(), status: 409, sent: 1,
 			answers: []answerFunc{reply(409, `{"error":{"errors":[{"reason":"idempotent_creation_conflict"}]}}`)},
 		},
 		{
-			signal: "conflict", profile: httpsafe.GoCardless(), status: 409, sent: 1,
+			signal: "conflict", profile: httpkey.GoCardless(), status: 409, sent: 1,
 			answers: []answerFunc{reply(409,
 				`{"error":{"errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM1"}}]}}`)},
 		},
 		{
-			signal: "conflict", profile: httpsafe.GoCardless(), status: 409, sent: 1,
+			signal: "conflict", profile: httpkey.GoCardless(), status: 409, sent: 1,
 			answers: []answerFunc{reply(409, "Retry-After: 1",
 				`{"error":{"errors":[{"reason":"idempotent_creation_conflict","links":{"conflicting_resource_id":"PM1"}}]}}`)},
 		},
@@ -229,6 +237,7 @@ func TestSignals(t *testing.T) {
 		{signal: "refused", status: 401, sent: 1, answers: []answerFunc{reply(401)}},
 		{signal: "refused", status: 403, sent: 1, answers: []answerFunc{reply(403)}},
 		{signal: "refused", status: unknown, sent: 2, answers: []answerFunc{lost, reply(403)}},
+		{signal: "refused", status: 403, sent: 2, answers: []answerFunc{lost, reply(403, "Idempotency-Status: executed")}},
 		{signal: "told-to-retry", status: 201, sent: 2, answers: []answerFunc{problemOf(503, "store-unavailable")}},
 		{signal: "told-to-retry", status: 503, sent: 4, answers: repeat(4, problemOf(503, "store-unavailable"))},
 		{signal: "told-to-retry", status: unknown, sent: 4, answers: repeat(4, reply(503, // it may have run before
@@ -249,21 +258,59 @@ func TestSignals(t *testing.T) {
 		{signal: "try-later", status: unknown, sent: 4, answers: []answerFunc{lost, reply(429), reply(429), reply(429)}},
 		{signal: "server-error", status: 201, sent: 2, answers: []answerFunc{reply(500)}},
 		{signal: "server-error", status: unknown, sent: 4, answers: repeat(4, reply(500))},
-		{signal: "server-error", profile: httpsafe.Stripe(), status: unknown, sent: 2, answers: repeat(2, reply(500))},
+		{signal: "server-error", profile: httpkey.Stripe(), status: unknown, sent: 2, answers: repeat(2, reply(500))},
 		{signal: "gateway-error", status: 201, sent: 4, answers: []answerFunc{reply(502), reply(503), reply(504)}},
 		{signal: "gateway-error", status: unknown, sent: 4, answers: repeat(4, reply(504))},
 		{signal: "gateway-error", status: 503, sent: 4, answers: repeat(4, reply(503, "Idempotency-Status: released"))},
 		{signal: "conflict", status: 409, sent: 1, answers: []answerFunc{reply(409, `{"error":"sold out"}`)}},
 		{signal: "conflict", status: 409, sent: 1, answers: []answerFunc{reply(409, "Stripe-Should-Retry: false")}},
+		{signal: "conflict", status: unknown, sent: 4, answers: []answerFunc{lost, reply(409), reply(409), reply(409)}},
+		{
+			signal: "conflict", profile: httpkey.GoCardless(), status: unknown, sent: 2,
+			answers: []answerFunc{lost, reply(409, `{"error":"x"}`)},
+		},
+		{
+			signal: "conflict", profile: httpkey.GoCardless(), status: 409, sent: 2, // names no resource
+			answers: []answerFunc{lost, reply(409, `{"error":{"errors":[{"reason":"idempotent_creation_conflict"}]}}`)},
+		},
 		{signal: "answer", status: 404, sent: 1, answers: []answerFunc{reply(404)}},
 		{signal: "answer", status: 422, sent: 1, answers: []answerFunc{reply(422, `{"code":"amount-too-small"}`)}},
-		{signal: "answer", status: 404, sent: 2, answers: []answerFunc{lost, reply(404)}},
+		{
+			signal: "answer", status: unknown, sent: 4, why: client.GaveUpAttempts,
+			answers: []answerFunc{lost, reply(404), reply(404), reply(404)},
+		},
+		{
+			signal: "answer", status: unknown, sent: 2,
+			answers: []answerFunc{lost, reply(422, "Stripe-Should-Retry: false")},
+		},
+		{
+			signal: "answer", status: 422, sent: 2,
+			answers: []answerFunc{lost, reply(422, "Idempotency-Status: executed; exp=@1")},
+		},
+		{
+			signal: "replayed", profile: httpkey.Stripe(), status: 402, sent: 3,
+			answers: []answerFunc{lost, reply(402), reply(402, "Idempotent-Replayed: true")},
+		},
+		{
+			signal: "answer", profile: httpkey.PayPal(), status: unknown, sent: 2, why: client.GaveUpRefused,
+			answers: []answerFunc{lost, reply(422)},
+		},
+		{signal: "answer", profile: httpkey.PayPal(), status: unknown, sent: 2, answers: []answerFunc{reply(500), reply(404)}},
+		{signal: "answer", profile: httpkey.PayPal(), status: 422, sent: 2, answers: []answerFunc{undialled, reply(422)}},
+		{
+			signal: "answer", profile: httpkey.Repeatability(), status: unknown, sent: 4,
+			answers: []answerFunc{lost, reply(404), reply(404), reply(404)},
+		},
+		{
+			signal: "answer", profile: httpkey.Repeatability(), status: 404, sent: 2,
+			answers: []answerFunc{lost, reply(404, "Repeatability-Result: accepted")},
+		},
 	} {
 		t.Run(c.signal, func(t *testing.T) {
 			p := play(t, httpclient.Options{Profile: c.profile}, nil, append(c.answers, reply(201))...)
 			switch {
 			case c.status == unknown:
-				wantUnknown(t, p.err, "")
+				wantUnknown(t, p.err, c.why)
 			case c.status == notReplayable:
 				if !errors.Is(p.err, client.ErrNotReplayable) || errors.Is(p.err, client.ErrOutcomeUnknown) {
 					t.Errorf("error %v, want ErrNotReplayable", p.err)
@@ -305,7 +352,7 @@ func TestTheKeyFollowsARedirect(t *testing.T) {
 			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(c.body)), int64(len(c.body))
 			return withKey("k1")(r)
 		}
-		p := play(t, httpclient.Options{Profile: httpsafe.AWS()}, withBody, reply(307, "Location: "+c.location), lost,
+		p := play(t, httpclient.Options{Profile: httpkey.AWS()}, withBody, reply(307, "Location: "+c.location), lost,
 			reply(201))
 		if p.status != 201 || len(p.sent) != 3 || p.sent[1].url != "https://bank.example"+c.to ||
 			p.sent[2].url != p.sent[1].url {
@@ -351,12 +398,9 @@ func TestARedirectIsTheAnswer(t *testing.T) {
 	mux.HandleFunc("GET /there", func(http.ResponseWriter, *http.Request) {})
 	server := httptest.NewServer(mux)
 	defer server.Close()
-	journal := openJournal(t, filepath.Join(t.TempDir(), "journal"), filejournal.Options{})
+	journal := openJournal(t, filepath.Join(t.TempDir(), "journal"))
 	o := httpclient.Options{Options: client.Options{Journal: journal}}
-	caller, err := httpclient.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	caller := httpclient.New(o)
 	response, err := caller.Do(t.Context(), chargeAt(t.Context(), server.URL+"/charges"))
 	if err != nil || response.StatusCode != http.StatusSeeOther || response.Header.Get("Location") != "/charges/1" {
 		t.Fatalf("Client.Do = %v, %v", response, err)

@@ -1,12 +1,12 @@
 package httpclient
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 
 	"github.com/retrysafe/retrysafe/client"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // Transport is an http.RoundTripper that makes requests safe to retry, and retries them. A request of a guarded method
@@ -28,27 +28,25 @@ type Transport struct {
 	carrier keyCarrier
 }
 
-// NewTransport returns a Transport, or an error that says what is wrong with o: what client.Options.Validate finds, a
-// safe method, a KeyFunc whose keys do not have the form of the profile.
-func NewTransport(o Options) (*Transport, error) {
-	o = o.withDefaults()
-	engine, err := client.NewEngine(o.Options)
-	if err := errors.Join(err, o.validate()); err != nil {
-		return nil, err
+// NewTransport returns a Transport. It panics if o.Validate returns an error.
+func NewTransport(o Options) *Transport {
+	if err := o.Validate(); err != nil {
+		panic(err.Error())
 	}
-	return &Transport{engine: engine, options: o, carrier: newCarrier(o.Profile)}, nil
+	o = o.withDefaults()
+	return &Transport{engine: client.NewEngine(o.Options), options: o, carrier: newCarrier(o.Profile)}
 }
 
 // RoundTrip implements http.RoundTripper.
 //
 // Errors, beside those of the network: one that is client.ErrOutcomeUnknown; one that is client.ErrNotReplayable,
-// after which the operation has ended, but its answer was not kept; *httpsafe.KeyError for a key that does not have
-// the profile's form; client.ErrKeyRequired; client.ErrUnnamedCall; ErrBodyTooLarge; ErrRedirected;
+// after which the operation has ended, but its answer was not kept; *httpkey.Error for a key that does not have
+// the profile's form; client.ErrKeyRequired; client.ErrUnnamedCall; [ErrBodyTooLarge]; [ErrRedirected];
 // retrysafe.ErrMismatch for a key or an operation that was used for another request before. Unless the error is one of
 // the first two, nothing was sent, or what was sent did not run.
 //
-// An http.Client with a Transport follows redirects as its CheckRedirect says: a 303 after a request with a key by a GET.
-// If that fails, the error is client.ErrNotReplayable too, with the status and the Location of the redirect. Let
+// An http.Client with a Transport follows redirects as its CheckRedirect says: a 303 after a request with a key by a
+// GET. If that fails, the error is client.ErrNotReplayable too, with the status and the Location of the redirect. Let
 // CheckRedirect return http.ErrUseLastResponse to get the redirect itself, as Client does.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !slices.Contains(t.options.Methods, r.Method) {
@@ -59,7 +57,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // pass sends a request that gets no key: once, if it may have an effect.
 func (t *Transport) pass(r *http.Request) (*http.Response, error) {
-	if r.Method != "" && !isSafe(r.Method) {
+	if !httpkey.IsSafe(r.Method) {
 		r = r.Clone(r.Context())
 		SendOnce(r)
 	}

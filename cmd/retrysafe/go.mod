@@ -16,6 +16,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/redis/rueidis v1.0.79
 	github.com/retrysafe/retrysafe v0.0.0
+	github.com/retrysafe/retrysafe/internal/yamlfile v0.0.0
 	github.com/retrysafe/retrysafe/observe/otelsafe v0.0.0
 	github.com/retrysafe/retrysafe/stores/dynamostore v0.0.0
 	github.com/retrysafe/retrysafe/stores/mysqlstore v0.0.0
@@ -23,6 +24,7 @@ require (
 	github.com/retrysafe/retrysafe/stores/pgstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/redisstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/metric v1.47.0
@@ -90,6 +92,7 @@ require (
 
 replace (
 	github.com/retrysafe/retrysafe => ../..
+	github.com/retrysafe/retrysafe/internal/yamlfile => ../../internal/yamlfile
 	github.com/retrysafe/retrysafe/observe/otelsafe => ../../observe/otelsafe
 	github.com/retrysafe/retrysafe/probe => ../../probe
 	github.com/retrysafe/retrysafe/stores/dynamostore => ../../stores/dynamostore

@@ -1,14 +1,13 @@
 // Command retrysafe makes HTTP APIs safe to retry. See retrysafe --help.
 //
-// main.go has the list of commands, and runs one. Commands of one or two files are beside it: migrate, sweep, version
-// and completion. The others have a folder each below internal: proxycmd, probecmd, checkcmd, keyscmd, storecmd,
-// outboxcmd, and demo.
+// main.go has the list of commands, and runs one. Beside it are version and completion. The others are below internal:
 //
+//	internal/store     opens a store from its URL; the commands store, migrate, check and sweep
+//	internal/keys      the command keys, in this process or through a running proxy
+//	internal/proxycmd, internal/probecmd, internal/outboxcmd, internal/demo  a command each
 //	internal/cli       what all of them share: streams, exit codes, text, tables
-//	internal/storeurl  opens a store from its URL, and explains what is wrong if it cannot be opened
 //	internal/config    the proxy's YAML file
 //	internal/jwtscope  callers by their verified tokens
-//	internal/keyadmin  what keyscmd does to keys, in this process or through a running proxy
 //	internal/clitest   for tests: the program, a running proxy, an API, a database
 //
 // # Design
@@ -34,28 +33,27 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/checkcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/demo"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keyscmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/outboxcmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/probecmd"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/proxycmd"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storecmd"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 )
 
 type commands struct {
-	Demo       demo.Cmd      `cmd:"" help:"Show how a charge happens once although things go wrong. Start here."`
-	Proxy      proxycmd.Cmd  `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
-	Probe      probecmd.Cmd  `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry."`
-	Migrate    migrateCmd    `cmd:"" help:"Create or update what a store needs on its server: a schema, a bucket or a table."`
-	Check      checkcmd.Cmd  `cmd:"" help:"Test a store as it is deployed: its contract, its server's settings, its latency."`
-	Sweep      sweepCmd      `cmd:"" help:"Delete records past their retention from a store."`
-	Keys       keyscmd.Cmd   `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
-	Store      storecmd.Cmd  `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
-	Outbox     outboxcmd.Cmd `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
-	Version    versionCmd    `cmd:"" help:"Print the version, or the licenses of all included software."`
-	Completion completionCmd `cmd:"" help:"Print a completion script for a shell."`
+	Demo       demo.Cmd         `cmd:"" help:"Show how a charge happens once although things go wrong. Start here."`
+	Proxy      proxycmd.Cmd     `cmd:"" help:"Run a reverse proxy that makes an HTTP API safe to retry."`
+	Probe      probecmd.Cmd     `cmd:"" help:"Test from outside whether an HTTP API or a gRPC service is safe to retry."`
+	Migrate    store.MigrateCmd `cmd:"" help:"Create or update what a store needs on its server: a schema, a bucket or a table."`
+	Check      store.CheckCmd   `cmd:"" help:"Test a store as it is deployed: its contract, its server's settings, its latency."`
+	Sweep      store.SweepCmd   `cmd:"" help:"Delete records past their retention from a store."`
+	Keys       keys.Cmd         `cmd:"" help:"List and show keys, and resolve those whose outcome is unknown."`
+	Store      store.Cmd        `cmd:"" help:"Move keys to another store, or to more shards, while proxies run."`
+	Outbox     outboxcmd.Cmd    `cmd:"" help:"List the dead letters of an outbox, and redeliver or drop them."`
+	Version    versionCmd       `cmd:"" help:"Print the version, or the licenses of all included software."`
+	Completion completionCmd    `cmd:"" help:"Print a completion script for a shell."`
 
 	ExitWithStdin exitWithStdin `hidden:"" help:"End when standard input ends."`
 }
@@ -84,6 +82,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ValueFormatter(proxycmd.FlagHelp),
 		kong.Bind(&cli.Streams{Out: stdout, Err: stderr}),
 	)
 	if err != nil {

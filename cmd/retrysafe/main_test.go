@@ -30,7 +30,10 @@ func TestCommandLine(t *testing.T) {
 		says []string
 	}{
 		{"help", []string{"--help"}, cli.ExitOK, []string{"proxy", "Idempotency-Key"}},
-		{"help of a command", []string{"proxy", "--help"}, cli.ExitOK, []string{"RETRYSAFE_UPSTREAM", "Examples:"}},
+		{"help of a command", []string{"proxy", "--help"}, cli.ExitOK, []string{
+			"RETRYSAFE_UPSTREAM", "Examples:", "The file of the certificate chain",
+		}},
+		{"a schema", []string{"proxy", "--schema"}, cli.ExitOK, []string{`"$schema"`, `"in_flight"`}},
 		{"version", []string{"version"}, cli.ExitOK, []string{"retrysafe ", "go1."}},
 		{
 			"licenses",

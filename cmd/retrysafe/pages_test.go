@@ -234,7 +234,7 @@ func wholeRecipe(text string) string {
 
 // A claim of a page that names its test is only as good as the test. Each that is named exists.
 //
-// Seen to fail with TestSoakKiled on docs/choosing-a-store.md.
+// Seen to fail with "TestSoakKiled" on docs/choosing-a-store.md.
 func TestTestsOfThePagesExist(t *testing.T) {
 	exists := map[string]bool{}
 	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
@@ -269,4 +269,78 @@ func TestTestsOfThePagesExist(t *testing.T) {
 	if named == 0 {
 		t.Error("no page names a test")
 	}
+}
+
+// A link of a Markdown file in the repository leads to a file or folder, and what follows # to a heading of it. The notes
+// of bench/compare are parts of pages in docs/compare.
+//
+// Seen to fail with "getting-starter-proxy.md" and with "choosing-a-store.md#costs" in README.md.
+func TestLinksOfThePagesExist(t *testing.T) {
+	var paths []string
+	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		hidden := strings.HasPrefix(entry.Name(), ".") && path != repository
+		if entry.IsDir() && (hidden || slices.Contains([]string{"node_modules", "notes", "testdata"}, entry.Name())) {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) == ".md" {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{} // without blocks of code
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[path] = fencedBlock.ReplaceAllString(string(text), "")
+	}
+	n := 0
+	for path, text := range texts {
+		for _, found := range link.FindAllStringSubmatch(text, -1) {
+			to, heading, _ := strings.Cut(found[1], "#")
+			if strings.Contains(to, ":") {
+				continue // another site
+			}
+			n++
+			target := path
+			if to != "" {
+				target = filepath.Join(filepath.Dir(path), to)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", path, found[1])
+			} else if heading != "" && !slices.Contains(anchors(texts[target]), heading) {
+				t.Errorf("%s: the link %s names no heading of that page", path, found[1])
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("%d links found, want all of them", n)
+	}
+	docs := filepath.Join(repository, "docs")
+	for path := range texts { // seen to fail with docs/limits.md taken out of the list
+		if page, err := filepath.Rel(docs, path); err == nil && !strings.HasPrefix(page, "..") && page != "README.md" &&
+			!strings.HasPrefix(page, "compare") && !strings.Contains(texts[filepath.Join(docs, "README.md")], "]("+page+")") {
+			t.Errorf("docs/README.md does not list %s", page)
+		}
+	}
+}
+
+var (
+	fencedBlock = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	link        = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	headingLine = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notInAnchor = regexp.MustCompile(`[^\pL\pN_ -]`)
+)
+
+// anchors returns what links to the headings of a page are called, as GitHub makes them.
+func anchors(text string) (all []string) {
+	for _, heading := range headingLine.FindAllStringSubmatch(text, -1) {
+		kept := notInAnchor.ReplaceAllString(strings.ToLower(heading[1]), "")
+		all = append(all, strings.ReplaceAll(kept, " ", "-"))
+	}
+	return all
 }

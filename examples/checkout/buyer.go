@@ -47,7 +47,7 @@ func buy(args []string) error {
 	if err := parse(f, args); err != nil {
 		return err
 	}
-	journal, err := filejournal.Open(filepath.Join(*data, "journal"), filejournal.Options{})
+	journal, err := filejournal.Open(filepath.Join(*data, "journal"))
 	if err != nil {
 		return err
 	}
@@ -55,10 +55,7 @@ func buy(args []string) error {
 	// the boundaries are needed only for the demonstration
 	options.Journal = &faults.Journal{Journal: journal, Name: "buyer"}
 	options.AuthorizeFunc = signIn
-	client, err := httpclient.New(options)
-	if err != nil {
-		return errors.Join(err, journal.Close())
-	}
+	client := httpclient.New(options)
 	b := &buyer{client, *shop, *data}
 	return errors.Join(b.buy(context.Background(), order{*number, 4200}, *again), journal.Close())
 }

@@ -24,18 +24,16 @@ type service struct{ *server }
 const effects = "CREATE TABLE IF NOT EXISTS effects (id TEXT NOT NULL, for_order TEXT NOT NULL, amount INTEGER NOT " +
 	"NULL)"
 
-// newService returns the guarded handler of a service. Failed work was rolled back, so a failed attempt releases its
-// key.
+// newService returns the guarded handler of a service. All that it does is in the transaction that completes the key,
+// so an attempt that has failed, or was ended by a crash, has done nothing (RerunTx).
 func newService(p *server) (http.Handler, error) {
 	if _, err := p.db.Exec(effects); err != nil {
 		return nil, err
 	}
 	s := &service{p}
 	// The shop is the only caller.
-	safe := httpsafe.Middleware(p.guard.With(policy()), httpsafe.ScopeNone(), httpsafe.Options{
-		Required:  true,
-		Ambiguous: retrysafe.AmbiguousRelease,
-	})
+	guarded := p.guard.With(policy()).With(retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()})
+	safe := httpsafe.Middleware(guarded, httpsafe.ScopeNone(), httpsafe.Options{Required: true})
 	mux := http.NewServeMux()
 	mux.Handle("POST /effects", safe(http.HandlerFunc(s.make)))
 	mux.HandleFunc("GET /effects/{order}", s.count)

@@ -39,14 +39,8 @@ type bought struct {
 func newShop(p *server, urls addresses) (http.Handler, error) {
 	options := retries(2)
 	options.RequireKey = true // each call must have the context of its attempt
-	client, err := httpclient.New(options)
-	if err != nil {
-		return nil, err
-	}
-	safe := httpsafe.Middleware(p.guard.With(policy()), httpsafe.ScopeCredential(), httpsafe.Options{
-		Required:  true,
-		Ambiguous: retrysafe.AmbiguousUnknown,
-	})
+	client := httpclient.New(options)
+	safe := httpsafe.Middleware(p.guard.With(policy()), httpsafe.ScopeCredential(), httpsafe.Options{Required: true})
 	mux := http.NewServeMux()
 	mux.Handle("POST /checkouts", safe(http.HandlerFunc((&shop{client, urls}).checkout)))
 	return mux, nil

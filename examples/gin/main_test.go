@@ -45,7 +45,7 @@ func mounted(t *testing.T, h gin.HandlerFunc) string {
 	return server.URL
 }
 
-// Seen to fail with middleware that lets c.Writer write to the recorder and calls c.Next: 200 is recorded.
+// Seen to fail with middleware that lets gin.Context.Writer write to the recorder and calls Next: 200 is recorded.
 func TestBareStatusIsReplayed(t *testing.T) {
 	url := mounted(t, func(c *gin.Context) { c.Status(http.StatusAccepted) })
 	for range 2 {

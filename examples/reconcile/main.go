@@ -49,10 +49,7 @@ func run() error {
 func handler(guard *retrysafe.Guard, bank *bankClient) http.Handler {
 	s := &shop{bank}
 	payments := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Reconcile(s.queryBank)})
-	safe := httpsafe.Middleware(payments, httpsafe.ScopeCredential(), httpsafe.Options{
-		Required:  true,
-		Ambiguous: retrysafe.AmbiguousUnknown,
-	})
+	safe := httpsafe.Middleware(payments, httpsafe.ScopeCredential(), httpsafe.Options{Required: true})
 	mux := http.NewServeMux()
 	mux.Handle("POST /payments", safe(http.HandlerFunc(s.pay)))
 	return mux

@@ -49,10 +49,7 @@ func run() error {
 // that the outcome is unknown: the key is abandoned, and the 502 is not stored as the answer.
 func (s *shop) handler(guard *retrysafe.Guard) http.Handler {
 	checkouts := guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()})
-	safe := httpsafe.Middleware(checkouts, httpsafe.ScopeCredential(), httpsafe.Options{
-		Required:  true,
-		Ambiguous: retrysafe.AmbiguousUnknown,
-	})
+	safe := httpsafe.Middleware(checkouts, httpsafe.ScopeCredential(), httpsafe.Options{Required: true})
 	mux := http.NewServeMux()
 	mux.Handle("POST /checkouts", safe(http.HandlerFunc(s.checkout)))
 	return mux

@@ -86,15 +86,26 @@ func situations(t *testing.T, n int) (all []situation) {
 		}
 		all = append(all, s)
 	}
-	refused := func(status string, exit int) situation {
-		return situation{"no answer, then 403 " + status, func(w http.ResponseWriter) {
-			if status != "" {
-				w.Header().Set("Idempotency-Status", status)
+	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} { // after an attempt that may have run
+		for _, own := range []bool{false, true} { // the operation's own answer
+			for _, document := range []string{"", `{"title": "sold out", "retryable": false}`} {
+				all = append(all, situation{
+					fmt.Sprintf("no answer, then %d, executed: %v, %s", status, own, document),
+					func(w http.ResponseWriter) {
+						if document != "" {
+							w.Header().Set("Content-Type", "application/problem+json")
+						}
+						if own {
+							w.Header().Set("Idempotency-Status", "executed; exp=@2000000000")
+						}
+						w.WriteHeader(status)
+						fmt.Fprint(w, document)
+					}, false, map[bool]int{false: 2, true: 1}[own],
+				})
 			}
-			w.WriteHeader(http.StatusForbidden)
-		}, false, exit}
+		}
 	}
-	return append(all, refused("", 2), refused("executed; exp=@2000000000", 1))
+	return all
 }
 
 // stand answers the first request for each path as its situation says, and later ones with 201.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
@@ -196,13 +196,10 @@ func TestSoakStripeGoThroughANetworkThatCutsConnections(t *testing.T) {
 	for name, options := range map[string]func(*stripe.BackendConfig){
 		"stripe-go": nil,
 		"stripe-go over httpclient.Transport": func(c *stripe.BackendConfig) {
-			transport, err := httpclient.NewTransport(httpclient.Options{
+			transport := httpclient.NewTransport(httpclient.Options{
 				Options: client.Options{Attempts: 12, Budget: client.RetryBudget{Tokens: -1}},
-				Profile: httpsafe.Stripe(),
+				Profile: httpkey.Stripe(),
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			c.HTTPClient, c.MaxNetworkRetries = &http.Client{Transport: transport}, stripe.Int64(0)
 		},
 	} {

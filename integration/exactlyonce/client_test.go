@@ -26,20 +26,22 @@ const (
 	// attemptTimeout is how long a client waits for an answer before it sends its request again.
 	attemptTimeout = 4 * time.Second
 	// patience is how long it does so.
-	patience = 2 * time.Minute
+	patience = 4 * time.Minute
 )
 
 // Each request has a connection of its own, because each process of a service serves one.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // charge sends an order with its key, first to the first URL, until it has a final answer.
-// wait is how long it waits for each answer.
+// wait is how long it waits for the first answer. It waits longer for later ones, and pauses longer before: each request
+// starts a process, and on a machine that is too slow for them more requests would leave less for each.
 func charge(ctx context.Context, order string, wait time.Duration, urls ...func() string) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for try := 0; ; try++ {
 		again, last := time.Duration(0), err
-		a, again, err = attempt(ctx, order, wait, urls[try%len(urls)]())
+		slower := min(try, 4)
+		a, again, err = attempt(ctx, order, wait<<slower, urls[try%len(urls)]())
 		switch {
 		case ctx.Err() != nil:
 			return a, fmt.Errorf("order %s has no final answer after %d attempts: %w", order, try, last)
@@ -49,7 +51,7 @@ func charge(ctx context.Context, order string, wait time.Duration, urls ...func(
 			err = fmt.Errorf("%d %s", a.code, a.body)
 		}
 		select {
-		case <-time.After(max(again, 20*time.Millisecond)):
+		case <-time.After(max(again, 20*time.Millisecond<<slower)):
 		case <-ctx.Done():
 		}
 	}

@@ -31,6 +31,7 @@ var all = []guide{
 		name: "proxy, then PostgreSQL", database: true,
 		pages: []step{{"getting-started-proxy", "proxy"}, {"postgres", "postgres"}},
 	},
+	{name: "README", pages: []step{{"../README", "readme"}}},
 	{name: "library", pages: []step{{"getting-started-library", "library"}}},
 	{name: "exactly once", database: true, pages: []step{{"exactly-once", "once"}}},
 	{name: "Go and PostgreSQL", database: true, pages: []step{{"getting-started-postgres-go", "go"}}},
@@ -39,11 +40,11 @@ var all = []guide{
 // A new user on a new machine follows the guides: the test runs each command and saves each file as shown, and
 // compares the output with the guide. The machine has Go, curl, psql and an empty module cache; the modules of this
 // repository come from the files that `make pack` writes. Only the ports are replaced, so that tests can run
-// concurrently.
+// concurrently. The README's first program is followed, too.
 //
 // Seen to fail with an option of curl misspelled, with --role left out of `migrate up` in docs/postgres.md, with
 // another status line on a page, with listen left out of the file in the proxy's guide, and with log.Fatal in place
-// of the clean shutdown in the program of the library's guide.
+// of the clean shutdown in the program of the library's guide; with safe taken out of the README's program.
 func TestGuidesWorkAsWritten(t *testing.T) {
 	machine := newMachine(t)
 	for _, g := range all {

@@ -23,8 +23,8 @@ import (
 )
 
 // Each Go block on a page compiles: a whole file unchanged, and a part of a file with the declarations of
-// testdata/around: imports.go and common.go for all pages, and a file with the page's name. Declarations of a block
-// replace those of testdata, and declarations of a page's file replace those of common.go. Unused variables and
+// testdata/around: "imports.go" and "common.go" for all pages, and a file with the page's name. Declarations of a block
+// replace those of testdata, and declarations of a page's file replace those of "common.go". Unused variables and
 // imports are allowed.
 //
 // Seen to fail with a method, a field of Options and an import misspelled on pages, with an argument left out, and

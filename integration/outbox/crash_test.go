@@ -78,7 +78,7 @@ func TestRelayIsKilledBetweenSendAndMark(t *testing.T) {
 
 // A relay is stopped while it sends, another one takes its batch, and then the first resumes: its results are
 // ignored. Seen to fail with the owner taken out of settle.sql. Without SetMaxOpenConns, and with a sweep each
-// microsecond, it failed 3 times in 10 with SQLITE_BUSY: the process was stopped inside the sweep's transaction.
+// microsecond, it failed 3 times in 10 with "SQLITE_BUSY": the process was stopped inside the sweep's transaction.
 func TestPausedRelayMayNotMark(t *testing.T) {
 	everywhere(t, func(k *kit) {
 		k.save(outbox.Message{Key: "k"})

@@ -11,7 +11,7 @@ import (
 )
 
 // No statement reads all messages, regardless of how many sent messages are kept, before and after the table is
-// analysed for the first time. Seen to fail with the index outbox_due, outbox_order or outbox_sent taken out.
+// analysed for the first time. Seen to fail with the index due, order or sent taken out.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	k := newKit(t, outbox.PostgreSQL)

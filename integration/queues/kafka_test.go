@@ -32,10 +32,11 @@ func (kafka) start(t testing.TB) (url, version string) {
 func (kafka) consume(ctx context.Context, url, queue string, c *queuesafe.Consumer, h queuesafe.Handler) error {
 	connect := []kgo.Opt{
 		kgo.SeedBrokers(strings.Split(url, ",")...), kgo.FetchMaxWait(200 * time.Millisecond),
+		kgo.AutoCommitInterval(200 * time.Millisecond),
 		// A paused process leaves the group after a second.
 		kgo.SessionTimeout(time.Second), kgo.HeartbeatInterval(200 * time.Millisecond), kgo.RebalanceTimeout(4 * time.Second),
 	}
-	o := kafkasafe.Options{Parallel: 8, Window: 200, CommitEvery: 200 * time.Millisecond, Drain: time.Second}
+	o := kafkasafe.Options{Parallel: 8, Window: 200, Drain: time.Second}
 	return kafkasafe.NewConsumer(connect, "billing", []string{queue}, c, h, o).Run(ctx)
 }
 

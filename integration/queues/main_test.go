@@ -60,7 +60,7 @@ func consume(b broker) error {
 		Lease:       time.Second,
 		OnAbandoned: retrysafe.Rerun(),
 	}})
-	core, err := queuesafe.New(guard, "billing", queuesafe.Options{
+	core := queuesafe.New(guard, "billing", queuesafe.Options{
 		MinDelay: 50 * time.Millisecond, MaxDelay: time.Second, MaxAttempts: -1, MaxDeliveries: -1,
 		Observer: queuesafe.ObserverFunc(func(_ context.Context, e queuesafe.Event) {
 			if e.Kind == queuesafe.Handled {
@@ -68,9 +68,6 @@ func consume(b broker) error {
 			}
 		}),
 	})
-	if err != nil {
-		return err
-	}
 	err = b.consume(ctx, os.Getenv(urlEnv), os.Getenv(queueEnv), core, handler(store))
 	return errors.Join(err, guard.Shutdown(context.Background()))
 }

@@ -90,7 +90,7 @@ func newJournalClient(protocol, address string, o rpcsafe.ClientOptions) (journa
 func runClient(arguments string) error {
 	args := strings.Fields(arguments)
 	protocol, address, folder, do := args[0], args[1], args[2], args[3]
-	journal, err := filejournal.Open(filepath.Join(folder, "journal"), filejournal.Options{})
+	journal, err := filejournal.Open(filepath.Join(folder, "journal"))
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	spb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/shoppb"
@@ -90,7 +89,7 @@ func refusals() []refusal {
 			return s.send("k")
 		}, codes.FailedPrecondition, "IDEMPOTENT_RESPONSE_NOT_KEPT", "-1", "yes", "PreconditionFailure", true},
 		{"unreadable", func(s *stand) answer {
-			s.grpc.Types, s.connect.Types = new(protoregistry.Types), new(protoregistry.Types)
+			s.newer.Store(true)
 			s.send("k")
 			return s.send("k")
 		}, codes.Internal, "IDEMPOTENT_RESPONSE_UNREADABLE", "-1", "yes", "", true},

@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -30,6 +31,7 @@ type stand struct {
 	store   retrysafe.Store
 	clock   atomic.Int64 // of the default store, in nanoseconds
 	down    atomic.Bool  // the default store fails
+	newer   atomic.Bool  // a newer version of the service saves answers of a type that this one does not have
 	policy  retrysafe.Policy
 	grpc    rpcsafe.Options
 	connect rpcsafe.Options
@@ -83,7 +85,7 @@ func behindBoth(t *testing.T, test func(s *stand)) {
 
 func newStand(t *testing.T, a adapter) *stand {
 	s := &stand{T: t, adapter: a}
-	s.store = &downStore{memstore.New(memstore.Options{Clock: func() time.Duration { return time.Duration(s.clock.Load()) }}), &s.down}
+	s.store = &downStore{memstore.New(memstore.Options{Clock: func() time.Duration { return time.Duration(s.clock.Load()) }}), &s.down, &s.newer}
 	s.work = func(context.Context) said { return said{thing: &shoppb.Thing{ThingId: "thing-1"}} }
 	return s
 }
@@ -91,7 +93,14 @@ func newStand(t *testing.T, a adapter) *stand {
 // downStore fails while it is down.
 type downStore struct {
 	*memstore.Store
-	down *atomic.Bool
+	down, newer *atomic.Bool
+}
+
+func (s *downStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+	if s.newer.Load() {
+		r.Meta = bytes.ReplaceAll(r.Meta, []byte(`.Thing"`), []byte(`.NewerThing"`))
+	}
+	return s.Store.Complete(ctx, l, r, keep)
 }
 
 func (s *downStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {

@@ -102,7 +102,7 @@ func (b books) wantRows(t *testing.T, want int) {
 	}
 }
 
-// Seen to fail without CaptureFunc in newRun. An answer that the handler returns after the commit comes too late.
+// Seen to fail without Capture in newRun. An answer that the handler returns after the commit comes too late.
 func TestAnswerIsSavedWithTheRows(t *testing.T) {
 	inEach(t, func(s *stand, b books) {
 		s.work = func(ctx context.Context) said {

@@ -23,6 +23,7 @@ type Set uint32
 const (
 	Replayed Set = 1 << iota // it has the replay marker
 	NotKept                  // and its body was not kept
+	Executed                 // it is the operation's own answer, not that of a layer before it
 	Unknown                  // the server does not know the outcome
 	Resumes                  // nor does it, but a retry makes it resume the operation
 	InFlight                 // another attempt is at work
@@ -44,12 +45,14 @@ type Response struct {
 	Set
 	// RetryAfter is how long the server asks the client to wait; 0: it does not say.
 	RetryAfter time.Duration
+	// Retention is how long the server keeps this answer, of an operation that it has just executed; 0: it does not say.
+	Retention time.Duration
 }
 
 // Read reads the header of a response, and the body if it is an error of at most MaxBody bytes. marker is the header
 // field that marks replays, beside the usual ones; it may be empty.
 func Read(r *http.Response, body []byte, marker string) Response {
-	s := Response{byHeader(r, marker), retry.After(r.Header, time.Now())}
+	s := Response{byHeader(r, marker), retry.After(r.Header, time.Now()), retention(r.Header)}
 	if r.StatusCode >= 300 && len(body) <= MaxBody {
 		s.readBody(r, body)
 	}
@@ -116,6 +119,9 @@ func byHeader(r *http.Response, marker string) (s Set) {
 			http.StatusBadRequest: Reused, http.StatusConflict: InFlight, http.StatusPreconditionFailed: Expired,
 		}[r.StatusCode]
 	}
+	if strings.EqualFold(h.Get("Repeatability-Result"), "accepted") {
+		s |= Executed
+	}
 	code, _, _ := strings.Cut(h.Get("X-Amzn-Errortype"), ":")
 	return s | byMessage(code, r.StatusCode, s)
 }
@@ -124,7 +130,8 @@ func byHeader(r *http.Response, marker string) (s Set) {
 func byStatus(text string) Set {
 	status, parameters, _ := strings.Cut(text, ";")
 	s := map[string]Set{
-		"replayed": Replayed, "unknown": Unknown, "in-flight": InFlight, "released": Nothing, "ignored": Ignored,
+		"executed": Executed, "replayed": Replayed, "unknown": Unknown, "in-flight": InFlight, "released": Nothing,
+		"ignored": Ignored,
 	}[strings.TrimSpace(status)]
 	for p := range strings.SplitSeq(parameters, ";") {
 		switch p = strings.TrimSpace(p); {
@@ -135,6 +142,26 @@ func byStatus(text string) Set {
 		}
 	}
 	return s
+}
+
+// retention returns how long an answer is kept, if Idempotency-Status says that it is new. Both ends are by the server's
+// clock: without its Date the end says nothing, because the clocks may differ.
+func retention(h http.Header) time.Duration {
+	status, parameters, _ := strings.Cut(h.Get("Idempotency-Status"), ";")
+	date, err := http.ParseTime(h.Get("Date"))
+	if strings.TrimSpace(status) != "executed" || err != nil {
+		return 0
+	}
+	for p := range strings.SplitSeq(parameters, ";") {
+		if at, ok := strings.CutPrefix(strings.TrimSpace(p), "exp=@"); ok {
+			second, err := strconv.ParseInt(at, 10, 64)
+			if err != nil {
+				return 0
+			}
+			return max(time.Unix(second, 0).Sub(date), 0)
+		}
+	}
+	return 0
 }
 
 func isTrue(value string) bool {
@@ -151,7 +178,11 @@ func byBody(r *http.Response, body []byte, v any, header Set) (s Set) {
 	for _, text := range m.found {
 		s |= byMessage(text, r.StatusCode, header)
 	}
-	if m.conflict && !m.created && r.Header.Get("Retry-After") != "" {
+	switch {
+	case !m.conflict:
+	case m.created || r.Header.Get("Retry-After") == "":
+		s |= Executed // by an earlier request
+	default:
 		s |= InFlight
 	}
 	if isProblem(r) {

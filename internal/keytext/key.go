@@ -18,7 +18,7 @@ import (
 // Form is the way in which a key is written.
 type Form uint8
 
-// The forms. httpsafe.KeyForm says what each of them is.
+// The forms. httpkey.Form says what each of them is.
 const (
 	StringOrBare Form = iota + 1
 	StringOnly

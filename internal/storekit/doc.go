@@ -3,8 +3,11 @@
 //   - record.go: a record as the SQL stores keep it, and what the contract says of it at a time: whether it has
 //     expired, what a claim finds, how callers see it.
 //   - watch.go: the callers of Watch, by key, and how they are woken.
+//   - claim.go: what the operation of a claim remembers, and how it leaves a record that a transaction holds.
 //   - guess.go: whether the next claim is likely to be of a new key, which decides the statement that is tried first.
-//   - workers.go: how the operations of many callers reach the database in batches.
+//   - operation.go, batch.go, batcher.go, workers.go: how the operations of many callers reach a database server in
+//     batches, and how each gets its own answer whatever becomes of its batch.
+//   - migration.go: the history of a schema, and whether a program fits the version that a database has.
 //   - list.go: the limits of a listing.
 //   - intx.go: how a transaction of the user's ends: with the completion of its attempt, or not at all.
 //

@@ -1,6 +1,7 @@
 package storekit
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -86,6 +87,10 @@ func HeldClaim(held retrysafe.Record) retrysafe.Claim {
 	held.LeaseLeft, held.ReplayLeft, held.KeyLeft, held.AuditLeft = heldLease, 0, 0, 0
 	return retrysafe.Claim{Verdict: retrysafe.InFlight, Record: held}
 }
+
+// ErrHeld is the error of EndLease for a record that a transaction holds.
+var ErrHeld = fmt.Errorf("%w: a transaction holds its record, such as that of a service between complete and COMMIT; end "+
+	"that transaction, or wait for it", retrysafe.ErrNotAbandoned)
 
 // Verdict is what a claim finds, of a record that has not expired. Acquired means that the claim may take the key.
 func (r *Record) Verdict(p *retrysafe.ClaimParams, now Instant) retrysafe.Verdict {

@@ -174,7 +174,7 @@ func TestClientAttempts(t *testing.T) {
 		post := func(wantErr error, all ...*http.Response) {
 			t.Helper()
 			base := answers(all)
-			transport, err := httpclient.NewTransport(httpclient.Options{
+			transport := httpclient.NewTransport(httpclient.Options{
 				Options: client.Options{
 					Attempts: 2,
 					KeyFunc:  func() string { return secretID },
@@ -182,9 +182,6 @@ func TestClientAttempts(t *testing.T) {
 				},
 				Base: &base,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+secretScope+"/", strings.NewReader("1"))
 			if err != nil {
 				t.Fatal(err)
@@ -217,10 +214,7 @@ func TestQueueDeliveries(t *testing.T) {
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	defer guard.Shutdown(context.Background())
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: o})
-	if err != nil {
-		t.Fatal(err)
-	}
+	consumer := queuesafe.New(guard, "billing", queuesafe.Options{Observer: o})
 	handle := func(id string, answer error) {
 		message := queuesafe.Message{ID: id, Source: secretScope, Body: []byte("1")}
 		consumer.Handle(t.Context(), message, func(context.Context, queuesafe.Message) error { return answer })

@@ -54,8 +54,11 @@ func (c *ClientObserver) zero(op *operation) {
 
 // Observe implements client.Observer.
 func (c *ClientObserver) Observe(ctx context.Context, e client.Event) {
-	if e.Kind == client.IntentUnknown {
+	switch e.Kind {
+	case client.IntentUnknown:
 		c.unknown.Add(ctx, 1, c.operations.of(ctx).with(attrWhy.String(e.Unknown.Why)).add...)
+		return
+	case client.RetentionShort: // no attempt
 		return
 	}
 	l := c.operations.of(ctx).with(attrSignal.String(e.Signal))

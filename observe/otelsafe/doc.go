@@ -1,10 +1,15 @@
 // Package otelsafe exports what a Guard does, and what its Store holds, to OpenTelemetry.
 //
-//	observer, err := otelsafe.New(otelsafe.Options{})            // metrics and traces of what happens
-//	measured, err := otelsafe.Instrument(store, otelsafe.Options{}) // how long the store takes
-//	stop, err := otelsafe.WatchStore(store, otelsafe.WatchOptions{}) // what it holds: read when metrics are collected
+//	guard, stop, err := otelsafe.NewGuard(store, retrysafe.Options{}, otelsafe.Options{}) // instead of retrysafe.New
+//	if err != nil {
+//		return err
+//	}
 //	defer stop()
-//	guard := retrysafe.New(measured, retrysafe.Options{Observer: observer})
+//
+// NewGuard calls New (metrics and traces of what happens), Instrument (how long the store takes), WatchStore (what it
+// holds, read when metrics are collected) and WatchGuard (what waits to be saved). Middleware of this Guard is measured
+// with it. Options.OperationFunc names operations, such as routes. All functions return the error of the MeterProvider
+// if it cannot create an instrument.
 //
 // NewClientObserver measures clients, NewOutboxObserver and WatchOutbox an outbox and its relays, NewQueueObserver
 // consumers of messages.
@@ -22,18 +27,5 @@
 // the request that did the work, across processes and machines, although nothing is stored for it. The parent ID of
 // these spans is the attempt's fence. Requests whose span is not sampled leave no span in the key's trace.
 //
-// # Files
-//
-//   - observer.go, outcomes.go, running.go, spans.go: the Observer of a Guard
-//   - store.go: Instrument
-//   - watch.go, watchstore.go, reading.go, gauges.go: WatchStore
-//   - outbox.go, queue.go, client.go: observers for outboxes, consumers and clients
-//   - operation.go, maker.go, options.go: attributes with a bounded number of values, instruments, Options
-//
-// # Design
-//
-//   - This package imports the packages whose events it reads, because events are structs, which local interfaces
-//     cannot describe. Those packages belong to the root module, so that a program which measures one of them requires
-//     nothing more.
-//   - No label is unbounded: topics, consumers and operations go through one list of at most 100 names.
+// design.md in the folder of this package says why it is built so and what its files are.
 package otelsafe

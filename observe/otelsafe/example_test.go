@@ -18,20 +18,10 @@ import (
 func Example() {
 	store := memstore.New(memstore.Options{})
 
-	observer, err := otelsafe.New(otelsafe.Options{})
+	guard, stop, err := otelsafe.NewGuard(store, retrysafe.Options{}, otelsafe.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	measured, err := otelsafe.Instrument(store, otelsafe.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	stop, err := otelsafe.WatchStore(store, otelsafe.WatchOptions{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	guard := retrysafe.New(measured, retrysafe.Options{Observer: observer})
-
 	out, err := guard.Do(context.Background(), retrysafe.Request{Key: retrysafe.Key{ID: "order-1"}}, answer)
 	fmt.Println(string(out.Result.Body), err)
 	fmt.Println(guard.Shutdown(context.Background()), stop())
@@ -46,10 +36,7 @@ func Example_acrossServices() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	transport, err := httpclient.NewTransport(httpclient.Options{Options: client.Options{Observer: seen}})
-	if err != nil {
-		log.Fatal(err)
-	}
+	transport := httpclient.NewTransport(httpclient.Options{Options: client.Options{Observer: seen}})
 
 	box, err := outbox.New(nil, outbox.SQLite, outbox.Options{}) // a *sql.DB, in a program
 	if err != nil {
@@ -73,10 +60,10 @@ func Example_acrossServices() {
 		log.Fatal(err)
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: queue})
-	fmt.Println(transport != nil, relay != nil, consumer != nil, err)
+	consumer := queuesafe.New(guard, "billing", queuesafe.Options{Observer: queue})
+	fmt.Println(transport != nil, relay != nil, consumer != nil)
 	fmt.Println(stop())
 	// Output:
-	// true true true <nil>
+	// true true true
 	// <nil>
 }

@@ -234,7 +234,7 @@ func TestIncomparableFingerprints(t *testing.T) {
 	})
 }
 
-// Purge finds the store that is measured. Seen to fail with purgerOf's second look taken out.
+// Purge finds the store that is measured. Seen to fail with the look at Unwrap taken out of purge.go.
 func TestDecisionsOfPeople(t *testing.T) {
 	m := newMeter(t)
 	observer, err := otelsafe.New(otelsafe.Options{MeterProvider: m.provider})

@@ -11,6 +11,7 @@ import (
 // reading is what a store held at one moment.
 type reading struct {
 	stats     retrysafe.Stats
+	unknown   int64                    // those of the abandoned records whose outcome is unknown
 	ages      map[string]time.Duration // by quantile
 	unread    int64
 	projected int64 // -1: not known
@@ -19,12 +20,18 @@ type reading struct {
 // sampled is how many records are listed for an estimate: the most that a store lists at once.
 const sampled = 1000
 
-func read(ctx context.Context, i retrysafe.Inspector) (reading, error) {
+func read(ctx context.Context, i retrysafe.Inspector, o WatchOptions) (reading, error) {
 	stats, err := i.Stats(ctx)
 	if err != nil {
 		return reading{}, err
 	}
-	r := reading{stats: stats}
+	r := reading{stats: stats, unknown: stats.Abandoned}
+	if o.UnknownFunc != nil && stats.Abandoned > 0 {
+		if r.unknown, err = o.UnknownFunc(ctx); err != nil {
+			return reading{}, err
+		}
+		r.unknown = min(r.unknown, stats.Abandoned)
+	}
 	if r.ages, r.unread, err = pendingAges(ctx, i, stats.Pending); err != nil {
 		return reading{}, err
 	}
@@ -39,11 +46,12 @@ func read(ctx context.Context, i retrysafe.Inspector) (reading, error) {
 // states returns the number of records by state. Pending ones are divided by whether their lease still runs.
 func (r reading) states() map[string]int64 {
 	return map[string]int64{
-		"in_flight": r.stats.Pending - r.stats.Abandoned,
-		"abandoned": r.stats.Abandoned,
-		"released":  r.stats.Released,
-		"succeeded": r.stats.Succeeded,
-		"failed":    r.stats.Failed,
+		"in_flight":   r.stats.Pending - r.stats.Abandoned,
+		"abandoned":   r.unknown,
+		"uncommitted": r.stats.Abandoned - r.unknown,
+		"released":    r.stats.Released,
+		"succeeded":   r.stats.Succeeded,
+		"failed":      r.stats.Failed,
 	}
 }
 

@@ -21,6 +21,10 @@ type WatchOptions struct {
 	Every time.Duration
 	// Timeout is the longest that a reading may take. Default 1 min.
 	Timeout time.Duration
+	// UnknownFunc counts the abandoned records whose outcome is unknown, for WatchStore; it is called if there are
+	// abandoned ones. The others are reported in the state "uncommitted": those whose work has not been committed by the
+	// service that completes the key in its own transaction. Default: none; the outcomes of all are unknown.
+	UnknownFunc func(context.Context) (int64, error)
 	// FailedFunc is called when a reading fails. Default: none; the metrics retrysafe.store.up and
 	// retrysafe.outbox.up are then 0.
 	FailedFunc func(error)

@@ -32,7 +32,7 @@ func WatchStore(i retrysafe.Inspector, o WatchOptions) (stop func() error, err e
 	w := &watch[reading]{
 		what:    "the store",
 		options: o.withDefaults(),
-		read:    func(ctx context.Context) (reading, error) { return read(ctx, i) },
+		read:    func(ctx context.Context) (reading, error) { return read(ctx, i, o) },
 		show:    gauges.show,
 	}
 	return w.start(m, gauges.all())

@@ -68,7 +68,7 @@ const (
 	projected  = "retrysafe.store.projected_records"
 )
 
-// Seen to fail with abandoned records counted as in flight too, and with two states exchanged.
+// Seen to fail with abandoned records counted as in flight too, with two states exchanged, and with UnknownFunc not called.
 func TestRecordsByState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memstore.New(memstore.Options{})
@@ -90,10 +90,13 @@ func TestRecordsByState(t *testing.T) {
 		time.Sleep(time.Second)
 		stats, _ := s.Stats(t.Context())
 		m, _ := watch(t, s, otelsafe.WatchOptions{})
+		m.want(map[string]float64{records("abandoned"): 2, records("uncommitted"): 0})
+		m, _ = watch(t, s, otelsafe.WatchOptions{UnknownFunc: func(context.Context) (int64, error) { return 1, nil }})
 		m.want(map[string]float64{
 			up:                     1,
 			records("in_flight"):   1,
-			records("abandoned"):   2,
+			records("abandoned"):   1,
+			records("uncommitted"): 1,
 			records("succeeded"):   3,
 			records("failed"):      4,
 			records("released"):    5,

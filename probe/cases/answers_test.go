@@ -113,7 +113,7 @@ func TestMarkers(t *testing.T) {
 	}
 	if o, seen := playWith(t, "B08", as("ietf"), target.NoMarker, target.SaysAlways); o.Verdict != probe.Warn ||
 		seen.Marker != "" ||
-		!strings.Contains(o.Findings[0].Text, "the first answer has that too") {
+		!strings.Contains(o.Findings[0].Text, "the first answer has that header too") {
 		t.Errorf("a marker of all answers: %s, marker %q: %v", o.Verdict, seen.Marker, o.Findings)
 	}
 	expect(t, "B09", probe.Pass, wrongs{target.MarkerAlways: probe.Fail})

@@ -16,7 +16,7 @@ func TestAnswersLostBehindTheLayer(t *testing.T) {
 		expectScenes(t, id, right(probe.Pass), right(probe.Info, blind), wrong(fault, probe.Fail, "4 effects of one request"),
 			wrong(target.NoKeys, probe.Fail, "4 effects of one request"),
 			right(probe.NA, func(p place) { p.recipe.Variants = probe.Variants{} }),
-			scene{name: "answered", want: probe.NA, says: "must not come through", change: func(p place) {
+			scene{name: "answered", want: probe.NA, says: "needs a request whose answer is lost", change: func(p place) {
 				of := p.recipe.Request
 				v := &p.recipe.Variants
 				v.Unanswered, v.CutOff, v.Late, v.Unavailable = &of, &of, &of, &of
@@ -30,9 +30,9 @@ func TestRefusalsOfTheMoment(t *testing.T) {
 	answered := func(p place) {
 		p.recipe.Variants.Unreached, p.recipe.Variants.Busy = &p.recipe.Request, &p.recipe.Request
 	}
-	expectScenes(t, "F17", right(probe.Pass), wrong(target.UnsentKept, probe.Fail, "the refusal was kept", hasty),
+	expectScenes(t, "F17", right(probe.Pass), wrong(target.UnsentKept, probe.Fail, "the refusal was saved", hasty),
 		right(probe.NA, answered))
-	expectScenes(t, "C10", right(probe.Pass), wrong(target.InnerConflict, probe.Fail, "the refusal was kept", hasty),
+	expectScenes(t, "C10", right(probe.Pass), wrong(target.InnerConflict, probe.Fail, "the refusal was saved", hasty),
 		right(probe.NA, answered))
 }
 
@@ -40,9 +40,9 @@ func TestUnknownOutcomesAreSaid(t *testing.T) {
 	t.Parallel()
 	late := func(p place) { p.recipe.Variants.Unanswered, p.recipe.Variants.CutOff = nil, nil }
 	expectScenes(t, "F18", right(probe.Pass), right(probe.Pass, declares("stripe")), right(probe.Pass, late),
-		wrong(target.UnknownMarked, probe.Fail, "nothing is replayed"),
+		wrong(target.UnknownMarked, probe.Fail, "it is not a replay"),
 		wrong(target.UnknownBlames, probe.Fail, "invalid_request_error", declares("stripe")),
-		wrong(target.UnknownIs4xx, probe.Fail, "as if it were the caller's mistake"),
+		wrong(target.UnknownIs4xx, probe.Fail, "as if it were the client's mistake"),
 		wrong(target.UnknownDenied, probe.Fail, "contradicts itself"),
 		wrong(target.UnknownIsMute, probe.Warn, "does not say that the outcome is unknown"),
 		wrong(target.UnknownRetries, probe.Warn, "Stripe-Should-Retry: false", declares("stripe")),

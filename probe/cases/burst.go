@@ -9,7 +9,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// pairs tries more than once: the window of a race is small.
+// pairs plays C01. The window of a race is small, so it tries at least three times, and for about a second if that
+// allows for more. It stops early when a pair has shown the race.
 func pairs(t *run) {
 	const fewest, most = 3, 10
 	began := time.Now()
@@ -21,6 +22,7 @@ func pairs(t *run) {
 	t.WantCount(n)
 }
 
+// burst plays C02. More requests at once hit smaller windows than the pairs of C01.
 func burst(t *run) {
 	r := t.New()
 	n := t.recipe.Limits.Burst
@@ -28,15 +30,16 @@ func burst(t *run) {
 	t.WantCount(1)
 }
 
+// burstOverHTTP2 plays C07. The streams of one connection arrive closer together than requests on separate connections.
 func burstOverHTTP2(t *run) {
 	const streams = 20
 	r := t.New()
 	answers, err := t.client.Streams(t.Context(), slices.Repeat([]wire.Request{r}, streams))
 	switch {
 	case errors.Is(err, wire.ErrNoHTTP2):
-		t.Skipf("the target does not support HTTP/2 on this address")
+		t.Skipf("the target does not support HTTP/2 at this address")
 	case err != nil:
-		t.Brokenf("an HTTP/2 connection could not be made: %v", err)
+		t.Brokenf("no HTTP/2 connection to the target: %v", err)
 	}
 	for i, a := range answers {
 		answers[i] = t.record("stream of one HTTP/2 connection", r, a)
@@ -45,7 +48,7 @@ func burstOverHTTP2(t *run) {
 	t.WantCount(1)
 }
 
-// together sends requests at once, each on a connection of its own.
+// together sends requests at once, each on its own connection. The answers are in the order of the requests.
 func together(t *run, label string, requests []wire.Request) []wire.Answer {
 	answers := t.client.Burst(t.Context(), requests)
 	for i, a := range answers {
@@ -54,22 +57,24 @@ func together(t *run, label string, requests []wire.Request) []wire.Answer {
 	return answers
 }
 
-// wantOneResult judges the answers to the same request sent many times at once, and then retries it for the result.
+// wantOneResult judges the answers to the same request sent many times at once, and then retries it for the result. The
+// retry shows whether answers of "in flight" were saved, and whether anything ran if nothing succeeded.
 func wantOneResult(t *run, r wire.Request, answers []wire.Answer) bool {
 	done, waiting := sortBurst(t, answers)
 	if !wantSameResult(t, done) || !t.Clean() {
 		return false
 	}
 	if len(done) == 0 && waiting == len(answers) {
-		t.Failf("all %d were told that another one is being carried out, and none was: the holder of the key waits "+
-			"for itself",
+		t.Failf("all %d were told that another one is running, but none ran: the holder of the key waits for "+
+			"itself",
 			waiting)
 	}
 	a, ok := result(t, "retry", r)
 	return ok && (len(done) == 0 || wantReplay(t, done[0], a))
 }
 
-// sortBurst finds the answers that are results, and counts those that say to wait. Other answers are noted.
+// sortBurst returns the answers that are results, and counts those that say to wait. It notes all other answers,
+// grouped by status: fifty findings of one kind would hide the rest.
 func sortBurst(t *run, answers []wire.Answer) (done []wire.Answer, waiting int) {
 	odd := map[int][]wire.Answer{}
 	for _, a := range answers {
@@ -88,7 +93,7 @@ func sortBurst(t *run, answers []wire.Answer) (done []wire.Answer, waiting int) 
 	return done, waiting
 }
 
-// noteOdd judges answers of one status to duplicates that are neither a result nor a conflict.
+// noteOdd judges answers to duplicates that are neither a result nor a conflict. All of them have the same status.
 func noteOdd(t *run, these []wire.Answer, all int) {
 	first := these[0]
 	which := fmt.Sprintf("%d of %d (the first is %d)", len(these), all, first.No)
@@ -103,12 +108,12 @@ func noteOdd(t *run, these []wire.Answer, all int) {
 	case len(t.rules.InFlight) == 0:
 		t.Infof("%s got %d: %s", which, first.Status, body(first))
 	default:
-		t.Failf("%s got %d; profile %s has %s while the first is being carried out: %s", which, first.Status, t.rules.Name,
+		t.Failf("%s got %d; profile %s answers %s while the first request runs: %s", which, first.Status, t.rules.Name,
 			statuses(t.rules.InFlight), body(first))
 	}
 }
 
-// wantSameResult notes a FAIL unless all results show the same thing.
+// wantSameResult notes a FAIL unless all results show the same thing, byte for byte if the profile asks for it.
 func wantSameResult(t *run, done []wire.Answer) bool {
 	for i := 1; i < len(done); i++ {
 		switch one, other := done[0], done[i]; {
@@ -124,6 +129,8 @@ func wantSameResult(t *run, done []wire.Answer) bool {
 	return true
 }
 
+// manyKeys plays C08. Refusals for load (429 and 503) are not faults, so it judges only the requests that succeeded. It
+// then retries one key in twenty: a server that mixes answers up under load may save them mixed up.
 func manyKeys(t *run) {
 	many := min(200, 4*t.recipe.Limits.Burst)
 	requests := make([]wire.Request, many)
@@ -141,7 +148,7 @@ func manyKeys(t *run) {
 			t.WantCount(many)
 			return
 		case shownBy[id] != 0:
-			t.Failf("two keys (%d, %d) were answered with the same thing, %q", shownBy[id], a.No, id)
+			t.Failf("the answers to two keys (%d, %d) show the same thing, %q", shownBy[id], a.No, id)
 			return
 		default:
 			shownBy[id] = a.No
@@ -149,7 +156,7 @@ func manyKeys(t *run) {
 		}
 	}
 	if refused := many - len(done); refused > 0 {
-		t.Infof("%d of %d were refused for being too many", refused, many)
+		t.Infof("%d of %d requests were refused because there were too many", refused, many)
 	}
 	if !t.WantEffects(len(done), done...) {
 		return

@@ -10,6 +10,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
+// emptyKey plays K06. An empty header and two quotes with nothing between them are both empty keys in profiles with
+// quoted keys. Elsewhere two quotes are a key of two characters, so sharing it is only a WARN.
 func emptyKey(t *run) {
 	if t.keyInBody() {
 		shareEmptyKey(t, "an empty key", probe.Fail, t.Keyed(t.Fresh(), ""), t.Keyed(t.Fresh(), ""))
@@ -36,17 +38,18 @@ func shareEmptyKey(t *run, what string, verdict probe.Verdict, one, two wire.Req
 	}
 	switch {
 	case a.OK() && isReplay(t, a, b):
-		t.Notef(verdict, "two different requests with %s (%d, %d) share one result: the second never happened", what,
+		t.Notef(verdict, "two different requests with %s (%d, %d) share one answer: the second never ran", what,
 			a.No, b.No)
 	case t.rules.Quotes == profile.Accepted:
 		wantKeyRefused(t, what, a)
 		wantKeyRefused(t, what, b)
 	default:
-		t.Infof("%s is answered with %d (%d), another request with %d (%d)", what, a.Status, a.No, b.Status, b.No)
+		t.Infof("a request with %s got %d (%d), another one %d (%d)", what, a.Status, a.No, b.Status, b.No)
 	}
 }
 
-// nonASCII sends keys that a collation or a conversion takes for the same.
+// nonASCII plays K10 with keys that a collation or a Unicode normalisation may merge: é and è, é and e, and é as one
+// and as two code points.
 func nonASCII(t *run) {
 	key := letters()[:24]
 	keys := []string{"k\u00e9" + key, "k\u00e8" + key, "ke\u0301" + key, "ke" + key}
@@ -56,7 +59,8 @@ func nonASCII(t *run) {
 	wantAllApart(t, keys)
 }
 
-// oddKeys sends keys that may be decoded, matched by or put into a path or a statement, to reach the first two.
+// oddKeys plays K11. The first two keys are the ones that the others would reach if a server decoded them, matched
+// patterns with them, or put them into a path or a statement.
 func oddKeys(t *run) {
 	key := letters()[:16]
 	keys := []string{
@@ -70,8 +74,8 @@ func oddKeys(t *run) {
 	wantAllApart(t, keys)
 }
 
-// wantAllApart notes a FAIL unless each key is refused, or is a key of its own. The bodies are the same, so that a
-// key that stands for another one is seen as its replay.
+// wantAllApart notes a FAIL unless each key is refused, or is a key of its own. All requests have the same body, so a
+// key that stands for another one gets a replay instead of a mismatch.
 func wantAllApart(t *run, keys []string) {
 	type use struct {
 		key   string
@@ -86,13 +90,13 @@ func wantAllApart(t *run, keys []string) {
 		}
 		for _, other := range used {
 			if shows(t, other.first, a) {
-				t.Failf("the key %s (%d) got what belongs to %s (%d)", shownKey(key), a.No, shownKey(other.key), other.first.No)
+				t.Failf("the key %s (%d) got the answer to the key %s (%d)", shownKey(key), a.No, shownKey(other.key), other.first.No)
 				return
 			}
 		}
 		switch {
 		case len(used) > 0 && saysUsed(t, a):
-			t.Failf("the key %s (%d) is taken for an earlier one: %d %s", shownKey(key), a.No, a.Status, body(a))
+			t.Failf("the key %s (%d) counts as an earlier key: %d %s", shownKey(key), a.No, a.Status, body(a))
 			return
 		case a.OK():
 			used = append(used, use{key, a})
@@ -104,7 +108,7 @@ func wantAllApart(t *run, keys []string) {
 	for _, k := range used {
 		again := t.Send(shownKey(k.key)+" again", t.Keyed(r, k.key))
 		if !wantReplay(t, k.first, again) {
-			t.Failf("the key %s (%d) is accepted and does not protect", shownKey(k.key), k.first.No)
+			t.Failf("the key %s (%d) is accepted but ignored: a retry runs again", shownKey(k.key), k.first.No)
 		}
 		answers = append(answers, k.first, again)
 	}
@@ -118,7 +122,7 @@ func saysUsed(t *run, a wire.Answer) bool {
 		(!t.rules.Replays || text != "" && strings.Contains(string(a.Plain()), text))
 }
 
-// shownKey is a key for people.
+// shownKey returns a key with its invisible bytes written out.
 func shownKey(key string) string {
 	var b strings.Builder
 	for _, c := range []byte(key) {

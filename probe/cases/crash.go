@@ -6,12 +6,15 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
+// crash plays F10. With a lease in the recipe, it waits half as long again as the lease for the key to be free, since
+// clocks and sweepers may be late. Without one, nobody has promised a time, so a key that stays in flight is only a
+// WARN.
 func crash(t *run) {
 	r, midst := inWork(t)
 	conn := t.start(r, 0)
 	t.Pause(midst)
 	err := t.recipe.Hooks.Restart(t.Context())
-	t.record("being carried out when the target crashed", r, conn.Abort())
+	t.record("running when the target crashed", r, conn.Abort())
 	if err != nil {
 		t.Brokenf("hooks.restart: %v", err)
 	}
@@ -29,22 +32,22 @@ func crash(t *run) {
 			a.Status,
 			lease)
 	case busy(t, a):
-		t.Warnf("%s after the crash the key is still in flight (%d: %d). Say in the recipe how long the lease is, to "+
-			"have that "+
+		t.Warnf("%s after the crash the key is still in flight (%d: %d). Add lease to the recipe to have this "+
 			"judged", patience, a.No, a.Status)
 	case a.Status == 0:
 		t.Brokenf("%s after the crash the target does not answer: %v", patience, a.Err)
 	case saysUnknown(a):
 		if again := t.Send("retry", r); again.OK() {
-			t.Failf("the outcome was unknown (%d), and then the request was answered with %d (%d)", a.No, again.Status, again.No)
+			t.Failf("the outcome was reported as unknown (%d), but then the request got %d (%d)", a.No, again.Status, again.No)
 		}
 	default:
-		t.Warnf("the retry (%d) got %d, which says neither the result nor that the outcome is unknown: %s", a.No,
+		t.Warnf("the retry (%d) got %d, which is neither the result nor says that the outcome is unknown: %s", a.No,
 			a.Status, body(a))
 	}
 	wantAtMostOne(t)
 }
 
+// restart plays F11.
 func restart(t *run) {
 	r := t.New()
 	first := t.First("first", r)
@@ -59,6 +62,8 @@ func restart(t *run) {
 	t.WantEffects(1, first, a)
 }
 
+// storeDown plays F12. It counts effects while the store is down: a server may run the request and only then notice
+// that it cannot save the answer. Afterwards the refused request must still be able to run.
 func storeDown(t *run) {
 	r := t.New()
 	a := withoutStore(t, r)
@@ -68,24 +73,23 @@ func storeDown(t *run) {
 	}
 	switch {
 	case a.OK():
-		t.Warnf("without its store the target carried the request out (%d: %d), unprotected: a retry does it again",
+		t.Warnf("the request ran although the store was down (%d: %d), so a retry runs again",
 			a.No, a.Status)
 		return
 	case effects > 0:
-		t.Failf("without its store the target carried the request out, and then answered %d (%d)", a.Status, a.No)
+		t.Failf("the request ran although the store was down, and got %d (%d)", a.Status, a.No)
 	case a.Status == 0:
-		t.Warnf("without its store the target gave no answer (%d): %v", a.No, a.Err)
+		t.Warnf("while the store was down, the request got no answer (%d): %v", a.No, a.Err)
 	case !a.ServerError():
-		t.Warnf("without its store the target answered %d (%d): clients do not take that for an outage", a.Status, a.No)
+		t.Warnf("while the store was down, the request got %d (%d), which clients do not take for an outage", a.Status, a.No)
 	}
 	// What was refused during the outage must be carried out after it.
 	again := retryWhile(t, "retry when the store is back", r, t.recipe.Limits.Wait, func(t *run, a wire.Answer) bool {
 		return unsettled(t, a) || a.Status == 0 || a.ServerError()
 	})
 	if !again.OK() {
-		t.Failf("%s after the store came back the request that was refused with %d (%d) still gets %d (%d): the "+
-			"refusal was kept, "+
-			"or the key is blocked", t.recipe.Limits.Wait, a.Status, a.No, again.Status, again.No)
+		t.Failf("%s after the store came back, the request that was refused with %d (%d) still gets %d (%d): "+
+			"the refusal was saved, or the key is blocked", t.recipe.Limits.Wait, a.Status, a.No, again.Status, again.No)
 		return
 	}
 	t.WantEffects(1, again)

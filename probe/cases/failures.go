@@ -2,101 +2,104 @@ package cases
 
 import "github.com/retrysafe/retrysafe/probe"
 
-const detached = "Let the work and the saving of its answer run on when the client hangs up: a context of their own, " +
-	"not the " +
-	"request's."
+const detached = "When the client disconnects, let the operation and the saving of its answer continue. Give them a " +
+	"context of their own, not the context of the request."
 
 // failures: what becomes of a key when the request fails, the client goes away, or the server does.
 func failures(s *session) []probe.Case {
 	return []probe.Case{
 		{
 			ID: "F01", Name: "business error", Severity: probe.Major,
-			Checks: "A request that was refused for a business reason is refused again, not carried out.",
-			Why:    "A payment that was declined, and shown so, is carried out after all, and the customer does not know.",
-			Fix:    "Keep the refusal with the key, or free the key and say so; do not do both.",
+			Checks: "A retry of a request that was refused for a business reason is refused again and does not run.",
+			Why:    "A payment that was shown as declined runs after all, and the customer does not know.",
+			Fix: "Save the refusal as the answer to the key. If you release the key instead, the refusal must " +
+				"say so.",
 			Source: draft + " §2.6; Stripe", Needs: s.needs(failing), Play: s.play(businessError),
 		},
 		{
 			ID: "F02", Name: "corrected", Severity: probe.Major,
-			Checks: "Who corrects a refused request needs a new key.",
-			Why:    "A late retry of the refused request and the corrected one get each other's answers.",
-			Fix:    "Keep the fingerprint of refused requests, and refuse another one under the same key.",
+			Checks: "A corrected request cannot reuse the key of the refused one. It needs a new key.",
+			Why:    "A late retry of the refused request and the corrected request get each other's answers.",
+			Fix:    "Keep the fingerprint of a refused request, and refuse a different request with its key.",
 			Source: draft + " §2.2, §2.7; Stripe", Needs: s.needs(failing), Play: s.play(corrected),
 		},
 		{
 			ID: "F03", Name: "invalid body", Severity: probe.Major,
-			Checks: "What becomes of a key that came with a body that could not be read.",
-			Why:    "The right request gets the error of the wrong one for as long as the key is kept.",
-			Fix:    "Check the form before the key is claimed, or compare the bodies.",
+			Checks: "A valid request does not get the error of an earlier invalid request with the same key.",
+			Why:    "The corrected request gets the old validation error until the key expires.",
+			Fix:    "Validate the request before you claim the key, or compare the fingerprints of the two requests.",
 			Source: "Stripe: not saved; " + draft + " says nothing",
 			Needs:  s.needs(invalid), Play: s.play(invalidThenValid),
 		},
 		{
-			ID: "F04", Name: "401 is not kept", Severity: probe.Major, Safe: true,
-			Checks: "A request that was refused for its credential is carried out with a good one.",
-			Why:    "A client whose token had expired refreshes it, retries, and is refused for a day.",
-			Fix:    "Authenticate before the key is looked up; never save 401 or 403.",
+			ID: "F04", Name: "401 not saved", Severity: probe.Major, Safe: true,
+			Checks: "A request that was refused for its credential runs when it is retried with a good credential.",
+			Why:    "A client whose token expired refreshes it and retries, but is refused until the key expires.",
+			Fix:    "Authenticate before you look the key up. Never save a 401 or 403.",
 			Source: "Stripe; RFC 9110 §15.5.2", Needs: s.needs(oneCredential), Play: s.play(refusedCredential),
 		},
 		{
-			ID: "F05", Name: "429 is not kept", Severity: probe.Major,
-			Checks: "A request that came too often is carried out later.",
-			Why:    "A client that waits and retries, as it was told, is refused for a day.",
-			Fix:    "Limit rates before the key is looked up; never save 429.",
+			ID: "F05", Name: "429 not saved", Severity: probe.Major,
+			Checks: "A request that was refused by a rate limit runs when it is retried later.",
+			Why:    "A client that waits and retries as the 429 asked it to is refused until the key expires.",
+			Fix:    "Apply rate limits before you look the key up. Never save a 429.",
 			Source: "Stripe; RFC 6585 §4", Needs: s.needs(rate), Play: s.play(limitedThenNot),
 		},
 		{
 			ID: "F06", Name: "5xx", Severity: probe.Critical,
-			Checks: "What becomes of a key whose work ended with a 5xx; it has no second effect.",
-			Why:    "Work that had its effect before it failed has it again.",
-			Fix: "Free the key only if nothing has happened; otherwise keep the answer, or say that the outcome is " +
-				"unknown.",
+			Checks: "A retry after a 5xx has no second effect. Recorded: what happens to the key.",
+			Why:    "An operation that took effect before it failed takes effect again.",
+			Fix: "Release the key only if nothing happened. Otherwise save the answer, or say that the outcome " +
+				"is unknown.",
 			Source: "Stripe: kept; httpapi issue 41", Needs: s.needs(broken), Play: s.play(brokenTwice),
 		},
 		{
 			ID: "F07", Name: "client aborts", Severity: probe.Critical, Safe: true,
-			Checks: "A client that was cut off while its request was being carried out gets the result later, of " +
-				"the only time it ran.",
-			Why:    "Phones lose their network just then: the retry pays again, or never learns the result.",
+			Checks: "A client whose connection breaks while its request runs gets the result from a retry. The " +
+				"operation runs once.",
+			Why:    "Phones lose their network at such moments. The customer pays again, or never learns the result.",
 			Fix:    detached,
 			Source: always, Play: s.play(clientAborts),
 		},
 		{
 			ID: "F08", Name: "answer lost", Severity: probe.Critical, Safe: true,
-			Checks: "A client that sent all and went away before the answer gets it from a retry at once.",
-			Why:    "This is the failure that keys were made for.",
+			Checks: "A client that disconnects after sending its request gets the answer from an immediate retry.",
+			Why: "Keys exist for this failure. Without the answer, the customer pays again or never learns the " +
+				"result.",
 			Fix:    detached,
 			Source: always, Play: s.play(answerLost),
 		},
 		{
 			ID: "F09", Name: "impatient client", Severity: probe.Critical,
-			Checks: "Five retries on the heels of an abort are still one effect.",
-			Why:    "Short timeouts turn one request into many.",
+			Checks: "Five quick retries after a broken connection have one effect.",
+			Why:    "Short timeouts of clients turn one request into several operations.",
 			Fix:    detached,
 			Source: always, Play: s.play(impatientClient),
 		},
 		{
 			ID: "F10", Name: "crash", Severity: probe.Critical,
-			Checks: "A request that a crash of the server cut off is carried out once in all, or said to be of " +
-				"unknown outcome.",
-			Why: "The retry after the crash pays a second time, or is blocked for as long as keys are kept.",
-			Fix: "Keep claims where they outlive the process, with a lease of their own, much shorter than the " +
-				"retention. When it ends, do again only what was " + "rolled back; otherwise say that the outcome " +
-				"is unknown.",
+			Checks: "A request that a crash of the server interrupts runs once in all, or its outcome is " +
+				"reported as unknown.",
+			Why: "The customer pays again on the retry after the crash, or the retry is blocked until the key " +
+				"expires.",
+			Fix: "Store claims outside of the process, with a lease much shorter than the retention. After the " +
+				"lease, run the operation again only if the first attempt was rolled back. Otherwise answer that " +
+				"the outcome is unknown.",
 			Source: always, Needs: s.needs(restartHook), Play: s.play(crash),
 		},
 		{
 			ID: "F11", Name: "restart", Severity: probe.Critical,
-			Checks: "Answers outlive a restart of the server.",
-			Why:    "Each deployment forgets who has paid.",
-			Fix:    "Keep keys in a store that outlives the process.",
+			Checks: "Saved answers survive a restart of the server.",
+			Why:    "After each deployment, retries run again and customers pay twice.",
+			Fix:    "Keep keys and answers in a store that outlives the process.",
 			Source: always + "; Stripe: 24 hours", Needs: s.needs(restartHook), Play: s.play(restart),
 		},
 		{
 			ID: "F12", Name: "store down", Severity: probe.Critical,
-			Checks: "When keys cannot be looked up, requests with keys are refused.",
-			Why:    "In an outage, when all clients retry, nothing protects them.",
-			Fix:    "Answer 503 when the store cannot be reached, and keep nothing of that.",
+			Checks: "While the store of the keys is unreachable, requests with a key are refused. They run when " +
+				"the store is back.",
+			Why:    "In an outage all clients retry, and nothing prevents duplicates.",
+			Fix:    "Answer 503 while the store cannot be reached, and do not save that answer.",
 			Source: "Adyen 703; " + always, Needs: s.needs(storeHooks), Play: s.play(storeDown),
 		},
 	}

@@ -20,20 +20,20 @@ func TestBusinessErrors(t *testing.T) {
 	expectScenes(t, "F01", right(probe.Info), right(probe.Pass, declares("stripe")),
 		wrong(target.ReleasesErrors, probe.Info, ""),
 		scene{
-			name: "carried out", want: probe.Fail, says: "was carried out",
+			name: "carried out", want: probe.Fail, says: "succeeded with",
 			faults: []target.Fault{target.ReleasesErrors, target.SecondSucceeds},
 		},
 		scene{name: "not refused", want: probe.NA, change: func(p place) { p.recipe.Variants.Failing = &p.recipe.Request }},
 	)
 	expectScenes(t, "F02", right(probe.Pass), right(probe.Pass, samePath),
-		wrong(target.NoComparison, probe.Fail, "got the answer to the other one", samePath),
-		wrong(target.ReleasesErrors, probe.Warn, "was carried out", samePath),
-		wrong(target.ReleasesErrors, probe.Info, "another path"),
-		wrong(target.ReleasesErrors, probe.Fail, "keeps refusals", samePath, declares("stripe")),
+		wrong(target.NoComparison, probe.Fail, "got the answer to the refused one", samePath),
+		wrong(target.ReleasesErrors, probe.Warn, "ran under the key", samePath),
+		wrong(target.ReleasesErrors, probe.Info, "its path differs"),
+		wrong(target.ReleasesErrors, probe.Fail, "saves refusals", samePath, declares("stripe")),
 		wrong(target.ReleasesErrors, probe.Info, "allows that", samePath, declares("none")),
 		wrong(target.Mismatch500, probe.Fail, "got 500", samePath),
 	)
-	expectScenes(t, "F03", right(probe.Info), wrong(target.FreesAndForgets, probe.Info, "leaves its key free"),
+	expectScenes(t, "F03", right(probe.Info), wrong(target.FreesAndForgets, probe.Info, "releases its key"),
 		wrong(target.NoComparison, probe.Fail, "got the error of the invalid one"),
 		wrong(target.InvalidHappens, probe.Fail, "1 effect, want 0"),
 		wrong(target.Mismatch500, probe.Fail, "got 500"),
@@ -43,10 +43,10 @@ func TestBusinessErrors(t *testing.T) {
 func TestRefusalsAreNotKept(t *testing.T) {
 	t.Parallel()
 	unrevoked := func(p place) { p.recipe.Revoked = nil }
-	expectScenes(t, "F04", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "also the answer with a good one"),
-		scene{name: "any caller may", want: probe.NA, says: "must be refused", change: unrevoked},
+	expectScenes(t, "F04", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "also the answer to a good one"),
+		scene{name: "any caller may", want: probe.NA, says: "an API that refuses it", change: unrevoked},
 	)
-	expectScenes(t, "F05", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "the 429 was kept"),
+	expectScenes(t, "F05", right(probe.Pass), wrong(target.KeepsRefusals, probe.Fail, "the 429 was saved"),
 		scene{
 			name: "no limit", want: probe.NA, says: "was not refused",
 			change: func(p place) { p.recipe.Variants.RateLimit = &p.recipe.Request },
@@ -57,7 +57,7 @@ func TestRefusalsAreNotKept(t *testing.T) {
 func TestServerErrors(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "F06", right(probe.Info), right(probe.Pass, declares("stripe")),
-		wrong(target.Releases5xx, probe.Info, "not kept"), wrong(target.ReleasesUnsure, probe.Fail, "was done again"),
+		wrong(target.Releases5xx, probe.Info, "not saved"), wrong(target.ReleasesUnsure, probe.Fail, "ran again"),
 		scene{
 			name: "not the same error", want: probe.Fail, says: "did not get the same error",
 			change: declares("stripe"), faults: []target.Fault{target.Releases5xx, target.SecondBreaksSo},
@@ -70,7 +70,7 @@ func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"F07", "F08", "F09"} {
 		expectScenes(t, id, right(probe.Pass), right(probe.Pass, quick), wrong(target.Waits, probe.Pass, ""),
-			wrong(target.NoMarker, probe.Info, "add a count", blind),
+			wrong(target.NoMarker, probe.Info, "add count", blind),
 			wrong(target.ClientsEnd, probe.Fail, "effects, want"), wrong(target.NoKeys, probe.Fail, ""),
 			wrong(target.DiesWithout, probe.Fail, "still in flight", hasty),
 		)
@@ -99,10 +99,10 @@ func TestRestart(t *testing.T) {
 func TestStoreDown(t *testing.T) {
 	t.Parallel()
 	expectScenes(t, "F12", right(probe.Pass, hooked), right(probe.Pass, hooked, blind), right(probe.NA),
-		wrong(target.FailsOpen, probe.Warn, "unprotected", hooked),
-		wrong(target.PinsOutage, probe.Fail, "the refusal was kept", hooked, hasty),
-		wrong(target.RunsUnsaved, probe.Fail, "carried the request out, and then", hooked),
-		wrong(target.HangsDown, probe.Warn, "gave no answer", hooked),
+		wrong(target.FailsOpen, probe.Warn, "so a retry runs again", hooked),
+		wrong(target.PinsOutage, probe.Fail, "the refusal was saved", hooked, hasty),
+		wrong(target.RunsUnsaved, probe.Fail, "although the store was down, and got", hooked),
+		wrong(target.HangsDown, probe.Warn, "got no answer", hooked),
 	)
 }
 

@@ -12,7 +12,9 @@ import (
 // connectionHeaders belong to one connection.
 var connectionHeaders = []string{"Proxy-Connection", "HTTP2-Settings", "TE"}
 
-// framedRight reads a replay from a connection that stays open, and looks for headers of the first connection in it.
+// framedRight plays H02. It reads a replay from a connection that stays open: only there does wrong framing show, as
+// bytes that follow the answer or as an answer to the next request that cannot be parsed. It also looks for headers
+// that were valid for the first connection only (RFC 9110 §7.6.1).
 func framedRight(t *run) {
 	first, again := sendOpen(t, t.New())
 	for name := range strings.SplitSeq(strings.Join(first.Values("Connection"), ","), ",") {
@@ -21,18 +23,18 @@ func framedRight(t *run) {
 			continue
 		}
 		if len(again.Values(name)) > 0 {
-			t.Failf("the replay (%d) has %s, which Connection has named in the first answer", again.No, name)
+			t.Failf("the replay (%d) has %s, which the Connection header of the first answer names", again.No, name)
 		}
 	}
 	for _, name := range connectionHeaders {
 		if len(again.Values(name)) > 0 {
-			t.Failf("the replay (%d) has %s, which belongs to a connection", again.No, name)
+			t.Failf("the replay (%d) has %s, which is valid for one connection only", again.No, name)
 		}
 	}
 	wantFramed(t, first, again)
 }
 
-// interimAndTrailers sends a request that is answered with more than one response, or with trailers.
+// interimAndTrailers plays H12.
 func interimAndTrailers(t *run) {
 	first, again := sendOpen(t, t.NewFrom(*t.recipe.Variants.Informed).With("TE", "trailers"))
 	for name := range first.Trailer {
@@ -41,17 +43,16 @@ func interimAndTrailers(t *run) {
 		}
 	}
 	if len(again.Informed) > 0 {
-		t.Infof("the replay (%d) has informational responses before it, too: %v", again.No, again.Informed)
+		t.Infof("the replay (%d) comes after interim responses, too: %v", again.No, again.Informed)
 	}
 	wantFramed(t, first, again)
 	if len(first.Informed) == 0 && len(first.Trailer) == 0 {
-		t.Skipf("the first answer has neither an informational response before it nor trailers")
+		t.Skipf("the first answer has neither an interim response before it nor trailers")
 	}
 }
 
-// sendOpen sends a request and its retry on connections that stay open, and what the server sends after the retry's
-// answer is in its Rest. It notes a FAIL if there is no retry's answer, or if what follows it on the connection is
-// none.
+// sendOpen sends a request and its retry on connections that stay open. What the server sends after the retry's answer
+// is in its Rest. It ends the case if the retry has no answer.
 func sendOpen(t *run, r wire.Request) (first, again wire.Answer) {
 	r.Close = false
 	conn := t.open()
@@ -80,8 +81,8 @@ func wantFramed(t *run, first, again wire.Answer) {
 	t.WantEffects(1, first, again)
 }
 
-// wantUsable checks what follows an answer on its connection: nothing, if the server has said that it ends it;
-// otherwise the answer to another request, or the end.
+// wantUsable checks what follows an answer on its connection. If the server has announced the end of the connection,
+// nothing may follow. Otherwise it must answer another request or close the connection.
 func wantUsable(t *run, conn *wire.Conn, a *wire.Answer, r wire.Request) {
 	if a.Err != nil {
 		return
@@ -94,13 +95,14 @@ func wantUsable(t *run, conn *wire.Conn, a *wire.Answer, r wire.Request) {
 	switch {
 	case next.Status == 0 && wire.HungUp(next.Err):
 	case next.Status == 0:
-		t.Failf("what follows the answer (%d) on its connection is no answer: %v", a.No, next.Err)
+		t.Failf("what follows the answer (%d) on its connection is not an HTTP response: %v", a.No, next.Err)
 	default:
 		wantReplay(t, *a, next)
 	}
 }
 
-// upgrade offers HTTP/2 with a request, as clients may that support it (RFC 7540 §3.2).
+// upgrade plays H19. It offers HTTP/2 with a request, as a client may (RFC 7540 §3.2; RFC 9113 §3.1 has removed this).
+// A proxy that forwards the offer ends up relaying a protocol whose requests it does not see.
 func upgrade(t *run) {
 	r := t.New().With("Upgrade", "h2c").With("HTTP2-Settings", "AAMAAABkAAQAAP__").
 		With("Connection", "Upgrade, HTTP2-Settings")
@@ -108,7 +110,7 @@ func upgrade(t *run) {
 	first := t.Send("offers h2c", r)
 	switch {
 	case first.Status == http.StatusSwitchingProtocols:
-		t.Warnf("the target continues in h2c (%d): unless the layer itself does that, requests bypass it", first.No)
+		t.Warnf("the target switches to h2c (%d): unless the idempotency layer itself does so, requests bypass it", first.No)
 		return
 	case !first.OK():
 		t.Infof("a request that offers h2c (%d) got %d", first.No, first.Status)
@@ -119,7 +121,8 @@ func upgrade(t *run) {
 	t.WantEffects(1, first, again)
 }
 
-// twoFramings sends a request whose framing is doubtful, on a connection that could stay in use.
+// twoFramings plays H20. RFC 9112 §6.3 lets a server accept such a request if it closes the connection afterwards,
+// since the two ends may disagree on where the request ends.
 func twoFramings(t *run) {
 	conn := t.open()
 	defer conn.End()
@@ -136,7 +139,7 @@ func twoFramings(t *run) {
 	}
 }
 
-// otherFraming retries with the same bytes in chunks, and the other way round.
+// otherFraming plays H08, in both directions. A server may refuse chunked bodies with 411, which is recorded.
 func otherFraming(t *run) {
 	var all []wire.Answer
 	for _, chunked := range []bool{false, true} {
@@ -147,7 +150,7 @@ func otherFraming(t *run) {
 		}
 		first := t.Send(framing(one), one)
 		if first.Status == http.StatusLengthRequired {
-			t.Infof("the target does not take bodies in chunks: 411")
+			t.Infof("the target does not accept chunked bodies: 411")
 			continue
 		}
 		if !first.OK() {
@@ -156,7 +159,7 @@ func otherFraming(t *run) {
 		all = append(all, first)
 		again := t.Send(framing(two)+", the same bytes", two)
 		if again.Status == http.StatusLengthRequired {
-			t.Infof("the target does not take bodies in chunks: 411")
+			t.Infof("the target does not accept chunked bodies: 411")
 			continue
 		}
 		wantReplay(t, first, again)
@@ -164,6 +167,7 @@ func otherFraming(t *run) {
 	t.WantEffects(len(all), all...)
 }
 
+// framing names how the body of a request is framed, for labels.
 func framing(r wire.Request) string {
 	if r.Chunked {
 		return "in chunks"

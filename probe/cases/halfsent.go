@@ -14,13 +14,14 @@ import (
 // halfPatience is how long a half-sent request may hold up a whole one.
 const halfPatience = 2 * time.Second
 
-// halfSent keeps half of a request back, and sends the whole request with the same key on another connection.
+// halfSent plays C09. It holds back half of a request and sends the complete request with the same key on another
+// connection, as a phone does that changes its network.
 func halfSent(t *run) {
 	r := t.New()
 	half := t.start(r, max(1, len(r.Framed())/2))
 	t.Pause(midway) // the target is to have read it
 	answered := make(chan wire.Answer, 1)
-	go func() { answered <- retryWhile(t, "the whole request", r, halfPatience, taken) }()
+	go func() { answered <- retryWhile(t, "the complete request", r, halfPatience, taken) }()
 	var a wire.Answer
 	inTime := true
 	select {
@@ -29,64 +30,74 @@ func halfSent(t *run) {
 		inTime = false
 	}
 	if inTime && a.OK() { // the half-sent request did not hold up the whole one
-		rest := t.record("the half-sent request, finished", r, half.Finish())
+		rest := t.record("the half-sent request, completed", r, half.Finish())
 		if rest.OK() || rest.ServerError() {
 			wantReplay(t, a, rest)
 		}
 		t.WantEffects(1, a, rest)
 		return
 	}
-	t.record("half of the request, given up", r, half.Abort())
+	t.record("half-sent request, given up", r, half.Abort())
 	if !inTime {
 		a = <-answered
 	}
+	judgeHeldUp(t, r, a)
+}
+
+// judgeHeldUp judges the answer to a complete request that a half-sent one with its key has held up. The half-sent
+// request has been given up by now, so the key must be free: at once, or after some retries.
+func judgeHeldUp(t *run, r wire.Request, a wire.Answer) {
 	switch {
 	case a.OK():
-		t.Warnf("a whole request (%d) waited for its answer until the half-sent one was given up", a.No)
+		t.Warnf("a complete request (%d) waited until the half-sent one was given up", a.No)
 		t.WantEffects(1, a)
 	case a.Status == 0:
-		t.Failf("a whole request (%d) got no answer beside a half-sent one, nor when that was given up: %v", a.No, a.Err)
+		t.Failf("a complete request (%d) got no answer, even after the half-sent one was given up: %v", a.No, a.Err)
 		t.WantCount(1)
 	case !taken(t, a):
-		t.Brokenf("the target answered the whole request (%d) with %d: %s", a.No, a.Status, body(a))
+		t.Brokenf("the target answered the complete request (%d) with %d: %s", a.No, a.Status, body(a))
 	default:
 		late := retryWhile(t, "retry", r, t.recipe.Limits.Wait, taken)
 		if !late.OK() {
-			t.Failf("a half-sent request still has the key (%d: %d) %s after it was given up", late.No, late.Status,
+			t.Failf("a half-sent request still holds the key (%d: %d) %s after it was given up", late.No, late.Status,
 				t.recipe.Limits.Wait)
 			return
 		}
-		t.Warnf("a whole request (%d) was told that the half-sent one is in flight: until that is given up the key "+
-			"is blocked",
+		t.Warnf("a complete request (%d) was refused as in flight: the key is blocked until the half-sent "+
+			"request is given up",
 			a.No)
 		t.WantEffects(1, late)
 	}
 }
 
-// halfUnkeyed keeps half of a request without a key back, and waits for the target to give it up.
+// halfUnkeyed plays C11. It holds back half of a request without a key, and waits half as long again as the recipe's
+// body_timeout for the target to give up.
 func halfUnkeyed(t *run) {
 	limit := t.recipe.BodyTimeout
 	r := t.Fresh()
 	half := t.start(r, max(1, len(r.Framed())/2))
-	a := t.record("half of a request without a key", r, half.Wait(limit+limit/2+time.Second))
+	a := t.record("half-sent request without a key", r, half.Wait(limit+limit/2+time.Second))
 	var late net.Error
 	took := a.EndedAt.Sub(a.SentAt).Round(100 * time.Millisecond)
 	switch {
 	case a.Status == 0 && errors.As(a.Err, &late) && late.Timeout():
-		t.Failf("half a request without a key (%d) is still waited for after %s; the API says that it waits for %s",
+		t.Failf("the target still waits for a half-sent request without a key (%d) after %s; the recipe's "+
+			"body_timeout is %s",
 			a.No, took,
 			limit)
 	case a.Status == 0:
-		t.Infof("half a request without a key (%d) was given up after %s, without an answer; 408 would say why", a.No, took)
+		t.Infof("a half-sent request without a key (%d) was given up after %s without an answer; 408 would say "+
+			"why", a.No, took)
 	case a.OK():
-		t.Failf("half a request without a key (%d) was answered with %d", a.No, a.Status)
+		t.Failf("a half-sent request without a key (%d) was answered with %d", a.No, a.Status)
 	case a.ServerError():
-		t.Warnf("half a request without a key (%d) got %d after %s: it is not the server that was slow", a.No, a.Status, took)
+		t.Warnf("a half-sent request without a key (%d) got %d after %s, although the client was slow, not the "+
+			"server", a.No, a.Status, took)
 	}
 	t.WantEffects(0, a)
 }
 
-// unreadAnswer does not read a large answer, and retries the request meanwhile.
+// unreadAnswer plays C12. It does not read a large answer, and retries the request meanwhile.
 func unreadAnswer(t *run) {
 	r := t.NewFrom(*t.recipe.Variants.Large)
 	unread := r
@@ -94,13 +105,13 @@ func unreadAnswer(t *run) {
 	conn := t.start(unread, 0)
 	t.Pause(midway)
 	a := settle(t, "retry, while the answer is not read", r, t.recipe.Limits.Wait)
-	t.record("its answer is not read", r, conn.Abort())
+	t.record("the client does not read the answer", r, conn.Abort())
 	switch {
 	case a.Status == 0:
 		t.Failf("the retry (%d) got no answer: %v", a.No, a.Err)
 	case busy(t, a):
-		t.Warnf("after %s the key is still in flight (%d: %d), because a client does not read its answer: check that "+
-			"this ends",
+		t.Warnf("after %s the key is still in flight (%d: %d), because a client does not read its answer: "+
+			"check that it is freed in the end",
 			t.recipe.Limits.Wait, a.No, a.Status)
 	case !a.OK() && !omitted(a) && !refusedDuplicate(t, a):
 		t.Failf("the retry (%d) got %d, not the answer: %s", a.No, a.Status, body(a))

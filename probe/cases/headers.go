@@ -18,6 +18,7 @@ func replayLater(t *run) (first, again wire.Answer, replayed bool) {
 	return first, again, wantReplay(t, first, again)
 }
 
+// freshDate plays H01.
 func freshDate(t *run) {
 	first, again, replayed := replayLater(t)
 	if !replayed {
@@ -35,18 +36,20 @@ func freshDate(t *run) {
 	}
 }
 
+// noAge plays H03. If the first answer has an Age too, a cache on the way added both.
 func noAge(t *run) {
 	first, again, replayed := replayLater(t)
 	switch age := again.Header.Get("Age"); {
 	case !replayed || age == "":
 	case first.Header.Get("Age") != "":
-		t.Infof("both answers have an Age (%s, %s): there is a cache on the way", first.Header.Get("Age"), age)
+		t.Infof("both answers have an Age (%s, %s): there is a cache in between", first.Header.Get("Age"), age)
 	default:
 		t.Failf("the replay (%d) has Age: %s, as if it came from a cache", again.No, age)
 	}
 }
 
-// otherCoding retries with another Accept-Encoding than the first request, both ways.
+// otherCoding plays H09. It retries with another Accept-Encoding than the first request had, in both directions.
+// Servers compress only answers of some size, so it tries variants.large if the ordinary answer stays uncompressed.
 func otherCoding(t *run) {
 	compressed := false
 	for _, template := range []*probe.Template{&t.recipe.Request, t.recipe.Variants.Large} {
@@ -58,7 +61,7 @@ func otherCoding(t *run) {
 		}
 	}
 	if !compressed {
-		t.Skipf("the target compresses nothing that was asked for")
+		t.Skipf("the target compresses none of its answers")
 	}
 }
 
@@ -80,7 +83,7 @@ func wantCodings(t *run, template probe.Template, accept [2]string) bool {
 		switch {
 		case a.Coding() == "":
 		case i > 0 && accept[i] == "identity":
-			t.Failf("the replay (%d) is %s, as the first client had it; this one accepts nothing but identity", a.No, a.Coding())
+			t.Failf("the replay (%d) is %s, as for the first client, but this client accepts only identity", a.No, a.Coding())
 		case a.Coding() != accept[i]:
 			t.Warnf("the answer (%d) is %s; %s was accepted", a.No, a.Coding(), accept[i])
 		case !strings.Contains(vary, "accept-encoding") && vary != "*":
@@ -97,6 +100,7 @@ var requestIDs = []string{
 	"Traceresponse",
 }
 
+// freshRequestID plays H14.
 func freshRequestID(t *run) {
 	first, again := t.Retried(t.New())
 	if !wantReplay(t, first, again) {
@@ -111,11 +115,12 @@ func freshRequestID(t *run) {
 		}
 	}
 	if !named {
-		t.Skipf("the first answer has no request id")
+		t.Skipf("the first answer has no request ID")
 	}
 }
 
-// crossOrigin asks what a page of another origin may send and see.
+// crossOrigin plays H15: it sends the preflight of a browser (Fetch §3.3), then the request itself, and records what a
+// page of another origin may send and read.
 func crossOrigin(t *run) {
 	requireHeaderKeys(t)
 	const origin = "https://client.example"
@@ -131,11 +136,12 @@ func crossOrigin(t *run) {
 		(strings.Contains(list, ","+header+",") || strings.Contains(list, ",*,"))
 	t.Observe(func(o *probe.Observed) { o.KeyInCORS = seen(may) })
 	if !may {
-		t.Infof("pages of other origins may not send %s: the preflight got %d, Access-Control-Allow-Headers %q",
+		t.Infof("web pages of other origins may not send %s: the preflight got %d, "+
+			"Access-Control-Allow-Headers %q",
 			t.keyHeader(),
 			preflight.Status, allowed)
 		return
 	}
-	t.Infof("pages of other origins may send %s, and see %q", t.keyHeader(),
+	t.Infof("web pages of other origins may send %s, and read %q", t.keyHeader(),
 		actual.Header.Get("Access-Control-Expose-Headers"))
 }

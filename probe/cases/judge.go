@@ -8,7 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// wantReplay notes a FAIL unless a retry's answer is the first one again, as the profile has it.
+// wantReplay notes a FAIL unless a retry got the first answer again. What that means depends on the profile: the same
+// bytes, the same identity, or a refusal where every duplicate is refused.
 func wantReplay(t *run, first, again wire.Answer) bool {
 	switch {
 	case again.Status == 0:
@@ -23,27 +24,28 @@ func wantReplay(t *run, first, again wire.Answer) bool {
 	case t.rules.SameBytes && !first.Same(again):
 		t.Failf("the retry (%d) got another answer: %s", again.No, difference(first, again))
 	case t.id(first) != t.id(again):
-		t.Failf("the retry (%d) shows %q, the first answer %q: it ran again", again.No, t.id(again), t.id(first))
+		t.Failf("the retry (%d) shows %q, the first answer %q: the operation ran again", again.No, t.id(again), t.id(first))
 	default:
 		return true
 	}
 	return false
 }
 
-// wantOneEffect retries a request whose answers are a first one and its replay.
+// wantOneEffect sends a request and its retry. It notes a FAIL unless the retry gets a replay and there is one effect.
 func wantOneEffect(t *run, r wire.Request) {
 	first, again := t.Retried(r)
 	wantReplay(t, first, again)
 	t.WantEffects(1, first, again)
 }
 
-// wantAnswer notes a FAIL if there is no answer, or one that says that the server broke.
+// wantAnswer notes a FAIL if there is no answer or if it is a server error. It reports whether the answer can be
+// judged.
 func wantAnswer(t *run, what string, a wire.Answer) bool {
 	switch {
 	case a.Status == 0:
 		t.Failf("%s (%d) got no answer: %v", what, a.No, a.Err)
 	case a.ServerError():
-		t.Failf("%s (%d) got %d, the server broke: %s", what, a.No, a.Status, wire.Shorten(a.Body, 200))
+		t.Failf("%s (%d) got %d, a server error: %s", what, a.No, a.Status, wire.Shorten(a.Body, 200))
 	default:
 		return true
 	}
@@ -56,7 +58,7 @@ func wantRefusal(t *run, what string, a wire.Answer, want []int) bool {
 	case a.Status == 0:
 		t.Failf("%s (%d) got no answer: %v", what, a.No, a.Err)
 	case a.OK():
-		t.Failf("%s (%d) was carried out: %d, want %s", what, a.No, a.Status, statuses(want))
+		t.Failf("%s (%d) ran: %d, want %s", what, a.No, a.Status, statuses(want))
 	case !slices.Contains(want, a.Status):
 		t.Failf("%s (%d) got %d, want %s", what, a.No, a.Status, statuses(want))
 	case !saysNothingDone(t, a):
@@ -114,7 +116,7 @@ var markers = []string{
 	"X-Idempotency-Cache-Hit", "Request-Idempotency", "Idempotency-Status",
 }
 
-// markerOf is the header by which an answer says that it is a replay; "": it does not.
+// markerOf returns the name of the header by which an answer says that it is a replay, or "" if there is none.
 func markerOf(t *run, a wire.Answer) string {
 	if r := t.rules; r.Marker != "" && strings.EqualFold(a.Header.Get(r.Marker), r.MarkerValue) {
 		return r.Marker
@@ -132,7 +134,7 @@ func markerOf(t *run, a wire.Answer) string {
 // nothing.
 func marked(t *run, a wire.Answer) bool { return t.rules.RefusalValue == "" && markerOf(t, a) != "" }
 
-// difference says where two answers differ.
+// difference says where two answers differ, for findings.
 func difference(a, b wire.Answer) string {
 	if a.Status != b.Status {
 		return "status " + itoa(b.Status) + " instead of " + itoa(a.Status)
@@ -140,7 +142,7 @@ func difference(a, b wire.Answer) string {
 	return "body " + wire.Shorten(b.Body, 120) + " instead of " + wire.Shorten(a.Body, 120)
 }
 
-// statuses is a list of statuses for people.
+// statuses lists statuses for findings.
 func statuses(all []int) string {
 	if len(all) == 0 {
 		return "any status"
@@ -152,7 +154,7 @@ func statuses(all []int) string {
 	return strings.Join(words, " or ")
 }
 
-// body is an error for people: the answer's body, or why there is no answer.
+// body returns an answer's body for findings, or why there is no answer.
 func body(a wire.Answer) string {
 	if a.Err != nil {
 		return a.Err.Error() + " " + wire.Shorten(a.Body, 200)
@@ -160,11 +162,13 @@ func body(a wire.Answer) string {
 	return wire.Shorten(a.Body, 200)
 }
 
-// joined are the lines of a list as one.
+// joined returns the lines of a list header as one line without white space.
 func joined(lines []string) string {
 	return strings.Join(strings.Fields(strings.Join(lines, ",")), "")
 }
 
+// itoa formats a number.
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// seen returns a pointer to b, as the observed profile has it: nil there means that nothing was seen.
 func seen(b bool) *bool { return &b }

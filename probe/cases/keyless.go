@@ -8,6 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
+// noKeyTwice plays B05. An API may refuse the second request for a reason of its own, such as a duplicate order number,
+// so that is a WARN and no FAIL.
 func noKeyTwice(t *run) {
 	r := t.Fresh()
 	one, two := t.Send("without a key", r), t.Send("without a key, again", r)
@@ -17,19 +19,21 @@ func noKeyTwice(t *run) {
 		t.Brokenf("a request without a key got no answer: %s%s", body(one), body(two))
 	case refused(one) && refused(two):
 		if t.WantEffects(0, one, two) && !t.recipe.KeyRequired {
-			t.Infof("a request without a key is refused with %d: set key_required in the recipe", one.Status)
+			t.Infof("a request without a key is refused with %d: set key_required: true in the recipe", one.Status)
 		}
 	case !one.OK():
 		t.Brokenf("the request without a key was refused with %d: %s", one.Status, body(one))
 	case !two.OK():
-		t.Warnf("the same body again (%d), without a key, was refused with %d: %s", two.No, two.Status, body(two))
+		t.Warnf("the same body without a key was refused the second time (%d) with %d: %s", two.No, two.Status, body(two))
 	case t.id(one) != "" && t.id(one) == t.id(two):
-		t.Warnf("both requests got %q: the body is taken for a key", t.id(one))
+		t.Warnf("both requests got %q: the API uses the body as a key", t.id(one))
 	default:
 		t.WantEffects(2, one, two)
 	}
 }
 
+// keyRequired plays B06. In profiles with a first-sent date, a request without either header is allowed, so only the
+// date is left out.
 func keyRequired(t *run) {
 	r := t.Fresh()
 	if t.rules.FirstSent != "" {
@@ -41,7 +45,7 @@ func keyRequired(t *run) {
 	case a.Status == 0:
 		t.Brokenf("the request without a key got no answer: %v", a.Err)
 	case a.OK():
-		t.Failf("the request without a key (%d) was carried out: %d", a.No, a.Status)
+		t.Failf("the request without a key (%d) ran: %d", a.No, a.Status)
 	case len(t.rules.Missing) > 0 && !slices.Contains(t.rules.Missing, a.Status):
 		t.Failf("the request without a key (%d) got %d; profile %s says %s", a.No, a.Status, t.rules.Name,
 			statuses(t.rules.Missing))
@@ -50,7 +54,7 @@ func keyRequired(t *run) {
 	case !saysNothingDone(t, a):
 		t.Failf("the refusal (%d) has no %s: %s", a.No, t.rules.Marker, t.rules.RefusalValue)
 	case t.rules.Problem && !linksToRules(a):
-		t.Warnf("the refusal (%d) has no link to the rules: neither a problem type nor Link", a.No)
+		t.Warnf("the refusal (%d) has no link to the documentation: neither a problem type nor a Link header", a.No)
 	}
 	t.WantEffects(0, a)
 }
@@ -62,6 +66,8 @@ func linksToRules(a wire.Answer) bool {
 		kind != "about:blank"
 }
 
+// headerCase plays B07 with a name such as idempotency-KEY. HTTP/1.1 keeps the case that the client has sent, so
+// servers that compare bytes show themselves.
 func headerCase(t *run) {
 	requireHeaderKeys(t)
 	r := t.New()
@@ -73,7 +79,8 @@ func headerCase(t *run) {
 	t.WantEffects(1, first, again)
 }
 
-// otherSpellings sends requests to other spellings of the path. One that is not carried out there shows nothing.
+// otherSpellings plays B13. Some routers accept several spellings of a path and some answer 404. Only a spelling at
+// which the request runs says anything, so all others are ignored.
 func otherSpellings(t *run) {
 	var made []wire.Answer
 	prefix := strings.TrimSuffix(t.recipe.Target.EscapedPath(), "/")
@@ -81,7 +88,7 @@ func otherSpellings(t *run) {
 		if t.recipe.KeyRequired {
 			a := t.Send("without a key, at "+path, t.Fresh().WithPath(prefix+path))
 			if a.OK() && t.id(a) != "" {
-				t.Failf("at %s a request without a key (%d) was carried out: %d", path, a.No, a.Status)
+				t.Failf("at %s a request without a key (%d) ran: %d", path, a.No, a.Status)
 				made = append(made, a)
 			}
 		}
@@ -92,7 +99,7 @@ func otherSpellings(t *run) {
 		}
 		made = append(made, first)
 		if again := t.Send("retry", r); again.OK() && t.id(first) != t.id(again) {
-			t.Failf("at %s keys are ignored: the retry (%d) shows %q, the first answer (%d) %q", path, again.No, t.id(again),
+			t.Failf("at %s the API ignores keys: the retry (%d) shows %q, the first answer (%d) %q", path, again.No, t.id(again),
 				first.No, t.id(first))
 			return // the number of effects is not known: one mistake is enough
 		}
@@ -102,7 +109,8 @@ func otherSpellings(t *run) {
 	}
 }
 
-// spellings are other ways to write a path: some servers take them for the same.
+// spellings returns other ways to write a path that some servers take for the same: a final or doubled slash, dot
+// segments in percent encoding (RFC 3986 §6.2.2), a path parameter, and upper case.
 func spellings(path string) []string {
 	path, query, hasQuery := strings.Cut(path, "?")
 	path = strings.TrimSuffix(path, "/")

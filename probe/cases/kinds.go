@@ -8,16 +8,14 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
+// sameJob plays H11. The job may start after the answer, so fewer effects than one are not a fault.
 func sameJob(t *run) {
 	r := t.NewFrom(*t.recipe.Variants.Async)
 	first := t.First("first", r)
-	job := first.Header.Get("Location")
-	if first.Status != http.StatusAccepted || job == "" {
-		t.Skipf("the first answer is %d with Location %q, not 202 with one", first.Status, job)
-	}
+	job := locationOf(t, first, http.StatusAccepted)
 	again := t.Send("retry", r)
 	if at := again.Header.Get("Location"); again.OK() && at != job {
-		t.Failf("the retry (%d) got Location %q, the first answer had %q: there are two jobs, or one is lost",
+		t.Failf("the retry (%d) got Location %q, the first answer had %q: two jobs run, or one is lost",
 			again.No, at, job)
 	}
 	wantReplay(t, first, again)
@@ -27,13 +25,12 @@ func sameJob(t *run) {
 	}
 }
 
+// sameSeeOther plays H18. The answers show no identity but their Location, so effects are judged only if the recipe has
+// a count.
 func sameSeeOther(t *run) {
 	r := t.NewFrom(*t.recipe.Variants.SeeOther)
 	first := t.Send("first", r)
-	place := first.Header.Get("Location")
-	if first.Status != http.StatusSeeOther || place == "" {
-		t.Skipf("the first answer is %d with Location %q, not 303 with one", first.Status, place)
-	}
+	place := locationOf(t, first, http.StatusSeeOther)
 	again := t.Send("retry", r)
 	switch at := again.Header.Get("Location"); {
 	case again.Status == 0:
@@ -42,11 +39,22 @@ func sameSeeOther(t *run) {
 	case again.Status != first.Status && t.rules.SameBytes, again.Status >= 400:
 		t.Failf("the retry (%d) got %d, not the first answer: %s", again.No, again.Status, body(again))
 	case at != place:
-		t.Failf("the retry (%d) got Location %q, the first answer had %q: it ran again", again.No, at, place)
+		t.Failf("the retry (%d) got Location %q, the first answer had %q: the operation ran again", again.No, at, place)
 	}
 	t.WantCount(1, first, again) // the answers show no identity but their Location
 }
 
+// locationOf returns the Location of a first answer. It ends the case unless the answer has that status and a Location.
+func locationOf(t *run, first wire.Answer, status int) string {
+	location := first.Header.Get("Location")
+	if first.Status != status || location == "" {
+		t.Skipf("the first answer is %d with Location %q, not %d with one", first.Status, location, status)
+	}
+	return location
+}
+
+// largeAnswer plays H13. Most layers limit what they save of an answer. Leaving the body out is fine if the replay says
+// so; running the operation again is not.
 func largeAnswer(t *run) {
 	const mebibyte = 1 << 20 // what many layers save of an answer at most
 	r := t.NewFrom(*t.recipe.Variants.Large)
@@ -58,7 +66,7 @@ func largeAnswer(t *run) {
 	switch {
 	case again.Status != 0 && omitted(again): // the client knows what it does not get
 	case again.OK() && len(again.Body) < len(first.Body) && t.rules.SameBytes:
-		t.Failf("the replay (%d) has %d of %d bytes, and does not say so", again.No, len(again.Body), len(first.Body))
+		t.Failf("the replay (%d) has %d of %d bytes, but does not say so", again.No, len(again.Body), len(first.Body))
 	default:
 		wantReplay(t, first, again)
 	}
@@ -71,28 +79,29 @@ func followedRedirect(t *run) {
 	r := t.NewFrom(*t.recipe.Variants.Redirect)
 	first := t.Send("first", r)
 	to := redirected(t, r, first)
-	done := t.Send("followed, the same key", to)
+	done := t.Send("redirected request, same key", to)
 	if done.Status == 0 {
 		t.Brokenf("the followed request got no answer: %v", done.Err)
 	}
 	if !done.OK() {
 		// It was refused: because the redirect has taken the key, or for another reason.
-		other := t.Send("followed, another key", t.Keyed(to, probe.NewUUID()))
+		other := t.Send("redirected request, another key", t.Keyed(to, probe.NewUUID()))
 		if !other.OK() {
-			t.Brokenf("where the redirect leads, the request got %d: %s", other.Status, body(other))
+			t.Brokenf("at the redirect's target the request got %d: %s", other.Status, body(other))
 		}
-		t.Warnf("the redirect has taken the key: a client that follows it (%d) gets %d, with another key (%d) %d", done.No,
+		t.Warnf("the redirect has used up the key: a client that follows it (%d) gets %d, with another key "+
+			"(%d) %d", done.No,
 			done.Status, other.No, other.Status)
 		t.WantEffects(1, other)
 		return
 	}
-	again := t.Send("all of it again", r)
+	again := t.Send("the first request again", r)
 	switch {
 	case again.OK() || !t.rules.Replays && again.Status >= 400:
 	case isRedirect(again):
 		again = t.Send("followed again", redirected(t, r, again))
 	default:
-		t.Failf("the retry (%d) got %d, the first request (%d) was redirected", again.No, again.Status, first.No)
+		t.Failf("the retry (%d) got %d, although the first request (%d) was redirected", again.No, again.Status, first.No)
 		t.WantEffects(1, done)
 		return
 	}
@@ -100,12 +109,14 @@ func followedRedirect(t *run) {
 	t.WantEffects(1, done, again)
 }
 
+// isRedirect reports whether an answer is a redirect that keeps method and body (RFC 9110 §15.4.8, §15.4.9).
 func isRedirect(a wire.Answer) bool {
 	return (a.Status == http.StatusTemporaryRedirect || a.Status == http.StatusPermanentRedirect) &&
 		a.Header.Get("Location") != ""
 }
 
-// redirected is the request that a client makes next. It ends the case if there is none.
+// redirected returns the request that a client makes next. It ends the case if there is none, or if it would take the
+// credential to another host.
 func redirected(t *run, r wire.Request, a wire.Answer) wire.Request {
 	location, err := url.Parse(a.Header.Get("Location"))
 	if !isRedirect(a) || err != nil {
@@ -118,7 +129,7 @@ func redirected(t *run, r wire.Request, a wire.Answer) wire.Request {
 	}
 	to := from.ResolveReference(location)
 	if to.Scheme != here.Scheme || to.Host != here.Host {
-		t.Skipf("the redirect leads to %s, where the credential must not be sent", to.Host)
+		t.Skipf("the redirect leads to another host, %s, which must not get the credential", to.Host)
 	}
 	return r.WithPath(to.RequestURI())
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
+// longestKey plays K07.
 func longestKey(t *run) {
 	n := t.rules.MaxKey
 	r := t.Keyed(t.Fresh(), keyOf(n))
@@ -25,6 +26,8 @@ func longestKey(t *run) {
 	}
 }
 
+// tooLong plays K08. Where the profile allows longer keys, a second key that differs only in its last character shows
+// whether keys are cut.
 func tooLong(t *run) {
 	n, r := t.rules.MaxKey, stamped(t, t.Fresh())
 	stem := keyOf(n)
@@ -32,12 +35,13 @@ func tooLong(t *run) {
 	switch {
 	case !worked:
 	case t.rules.TooLong:
-		t.Failf("a key of %d characters (%d) works; profile %s refuses more than %d", n+1, one.No, t.rules.Name, n)
+		t.Failf("a key of %d characters (%d) works; profile %s refuses keys of more than %d", n+1, one.No, t.rules.Name, n)
 	case wantApart(t, r, stem+"x", stem+"y", one):
 		t.Observe(func(o *probe.Observed) { o.MaxKey = max(o.MaxKey, n+1) })
 	}
 }
 
+// truncation plays K09. 255 is the width of the column in most schemas.
 func truncation(t *run) {
 	const cut = 255 // where most schemas cut what is too long for them
 	r, stem, tail := stamped(t, t.Fresh()), keyOf(cut), strings.Repeat("k", 300-cut-1)
@@ -46,7 +50,7 @@ func truncation(t *run) {
 	}
 }
 
-// keyOf is a new key of that length.
+// keyOf returns a new key of that length.
 func keyOf(length int) string {
 	key := probe.NewUUID()
 	if length == len(key) {
@@ -75,9 +79,10 @@ func wantApart(t *run, r wire.Request, one, two string, first wire.Answer) bool 
 	case !wantAnswer(t, "the other key", other):
 		return false
 	case shows(t, first, other):
-		t.Failf("the other key (%d), which differs in one character, got the first one's answer: keys are cut", other.No)
+		t.Failf("the other key (%d), which differs in one character, got the first answer: the API cuts keys", other.No)
 	case !other.OK():
-		t.Failf("the other key (%d), of the same length, was refused with %d: it is taken for the first: %s", other.No,
+		t.Failf("the other key (%d), of the same length, was refused with %d, because it counts as the first "+
+			"key: %s", other.No,
 			other.Status, body(other))
 	}
 	return t.WantEffects(2, first, again, other) && t.Clean()

@@ -66,7 +66,7 @@ func TestARateLimitThatDoesNotEnd(t *testing.T) {
 	}
 	expectScenes(t, "B03",
 		scene{
-			name: "in its midst", want: probe.Broken, says: "a rate limit (429) was in the way",
+			name: "in its midst", want: probe.Broken, says: "a rate limit (429) got in the way",
 			faults: with(target.LimitsAlways), change: hasty,
 		},
 		scene{
@@ -120,12 +120,12 @@ func TestBroken(t *testing.T) {
 		{"B02", "could not be counted: the database is gone", func(p place) { p.recipe.Count = &brokenCount{} }},
 		{"M01", "did not answer", gone},
 		{"C03", "answered the slow request", func(p place) { p.recipe.Variants.Slow.Path = "/nowhere" }},
-		{"C07", "could not be made", gone},
+		{"C07", "no HTTP/2 connection", gone},
 		{"F05", "variants.rate_limit", func(p place) { p.recipe.Variants.RateLimit.Path = "/things/broken" }},
 		{"F10", "hooks.restart: exit status 1", func(p place) { hooked(p); p.recipe.Hooks.Restart = fails }},
 		{"F12", "hooks.stop_store: exit status 1", func(p place) { hooked(p); p.recipe.Hooks.StopStore = fails }},
 		{"F12", "hooks.start_store: exit status 1", func(p place) { hooked(p); p.recipe.Hooks.StartStore = fails }},
-		{"X01", "cannot make the request under any key", func(p place) { p.recipe.B = p.recipe.Revoked }},
+		{"X01", "cannot make the request with any key", func(p place) { p.recipe.B = p.recipe.Revoked }},
 	} {
 		expectScenes(t, c.id, scene{name: c.says, want: probe.Broken, says: c.says, change: c.change})
 	}

@@ -7,8 +7,7 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// inWork is a keyed request that takes its time if the recipe has one, and how long after it was sent it is being
-// carried out.
+// inWork returns a keyed request that takes its time if the recipe has one, and how long after sending it is running.
 func inWork(t *run) (r wire.Request, midst time.Duration) {
 	if slow := t.recipe.Variants.Slow; slow != nil {
 		return t.NewFrom(*slow), midway
@@ -16,15 +15,16 @@ func inWork(t *run) (r wire.Request, midst time.Duration) {
 	return t.New(), 10 * time.Millisecond
 }
 
-// cutInWork sends a request and cuts the connection while it is being carried out.
+// cutInWork sends a request and cuts the connection while the request is running.
 func cutInWork(t *run) wire.Request {
 	r, midst := inWork(t)
 	conn := t.start(r, 0)
 	t.Pause(midst)
-	t.record("cut off while it is being carried out", r, conn.Abort())
+	t.record("connection cut while it runs", r, conn.Abort())
 	return r
 }
 
+// clientAborts plays F07.
 func clientAborts(t *run) {
 	r := cutInWork(t)
 	a, ok := result(t, "retry", r)
@@ -36,7 +36,8 @@ func clientAborts(t *run) {
 	wantOnlyOnce(t, a)
 }
 
-// answerLost goes away at different moments: the time between the work and its record is short.
+// answerLost plays F08. It disconnects after different times, since the moment between the work and the saving of its
+// answer is short.
 func answerLost(t *run) {
 	var results []wire.Answer
 	for _, after := range []time.Duration{
@@ -48,7 +49,7 @@ func answerLost(t *run) {
 		if after > 0 {
 			t.Pause(after)
 		}
-		t.record("sent, and gone before the answer", r, conn.Leave())
+		t.record("sent, then disconnected before the answer", r, conn.Leave())
 		a, ok := result(t, "retry at once", r)
 		if !ok || !wantReplay(t, a, t.Send("retry", r)) {
 			return
@@ -58,6 +59,7 @@ func answerLost(t *run) {
 	wantOnlyOnce(t, results...)
 }
 
+// impatientClient plays F09.
 func impatientClient(t *run) {
 	const retries, apart = 5, 50 * time.Millisecond
 	r := cutInWork(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// keyOnGet reads with a key, changes what is read, and reads again.
+// keyOnGet plays H04. It reads with a key, changes what it has read, and reads again with the same key.
 func keyOnGet(t *run) {
 	requireHeaderKeys(t)
 	plain := t.From(*t.recipe.Variants.Read, t.intents.Next())
@@ -31,8 +31,8 @@ func keyOnGet(t *run) {
 	case !after.OK():
 		t.Failf("the second GET (%d) got %d %s", after.No, after.Status, body(after))
 	case bytes.Equal(after.Body, before.Body):
-		t.Failf("the second GET (%d) got what the first one (%d) got, though it has changed since: it was answered "+
-			"from the record",
+		t.Failf("the second GET (%d) got the same as the first one (%d), although the resource has changed "+
+			"since: it got the saved answer",
 			after.No, before.No)
 	}
 	if marker := markerOf(t, after); marker != "" && t.rules.FirstSent == "" {
@@ -50,16 +50,17 @@ func waitForChange(t *run, before wire.Answer, plain wire.Request) {
 			break
 		}
 	}
-	t.Skipf("the representation has not changed: variants.read does not show what the request changes")
+	t.Skipf("the answer to variants.read has not changed: it does not show what the request changes")
 }
 
-// keyOnPutAndDelete retries the methods that are idempotent without a key.
+// keyOnPutAndDelete plays H05. PUT and DELETE are idempotent without a key (RFC 9110 §9.2.2), so a replay is wanted
+// only where the profile promises one.
 func keyOnPutAndDelete(t *run) {
 	v := t.intents.Next()
 	for _, template := range []*probe.Template{t.recipe.Variants.Put, t.recipe.Variants.Delete} {
 		r := t.From(*template, v)
 		if t.keyInBody() && !bytes.HasPrefix(bytes.TrimSpace(r.Body), []byte("{")) {
-			t.Infof("%s has no body, which carries the key in profile %s", r.Method, t.rules.Name)
+			t.Infof("%s has no body, but profile %s sends the key in the body", r.Method, t.rules.Name)
 			continue
 		}
 		r = t.Keyed(r, probe.NewUUID())
@@ -78,7 +79,8 @@ func keyOnPutAndDelete(t *run) {
 	}
 }
 
-// keyBeforePrecondition retries a change whose If-Match was right when it was made.
+// keyBeforePrecondition plays H10. The first attempt changes the ETag, so the If-Match of a retry is always outdated.
+// Only a key that is looked up first can give the first answer.
 func keyBeforePrecondition(t *run) {
 	v := t.intents.Next()
 	r := t.From(*t.recipe.Variants.Patch, v)
@@ -96,7 +98,7 @@ func keyBeforePrecondition(t *run) {
 	again := t.Send("retry", r)
 	switch promised := slices.Contains(t.rules.Methods, r.Method); {
 	case again.Status == http.StatusPreconditionFailed && promised:
-		t.Failf("the retry (%d) got 412: its own change has made its If-Match wrong", again.No)
+		t.Failf("the retry (%d) got 412, because its own first attempt changed the ETag", again.No)
 	case promised:
 		wantReplay(t, first, again)
 	default:
@@ -104,7 +106,8 @@ func keyBeforePrecondition(t *run) {
 	}
 }
 
-// earlyData sends what a server may have got in early data, and retries when the handshake is over.
+// earlyData plays H16. The header Early-Data is what a server in front adds to a request that it got in early data (RFC
+// 8470 §5.1). The case then retries without it, as a client does once the handshake is complete.
 func earlyData(t *run) {
 	r := t.New()
 	early := r.With("Early-Data", "1")

@@ -16,110 +16,114 @@ func mismatches(s *session) []probe.Case {
 	return []probe.Case{
 		{
 			ID: "M01", Name: "other body", Severity: probe.Critical, Safe: true,
-			Checks: "Another body under the same key is refused, and never carried out.",
-			Why: "The client believes that what it asked for the second time has happened, or both things happen " +
-				"under one key.",
-			Fix: "Keep a fingerprint of the request with the key, compare it before anything else, and refuse with " +
-				"the profile's status.",
+			Checks: "A request with a used key and a different body is refused and does not run.",
+			Why:    "The client believes that its second operation ran, or two operations run under one key.",
+			Fix: "Save a fingerprint of the request with the key. Compare it first, and answer a mismatch with " +
+				"the profile's status, such as 422.",
 			Source: draft + " §2.7", Needs: s.needs(changingBody), Play: s.play(otherBody),
 		},
 		{
-			ID: "M02", Name: "no poison", Severity: probe.Critical, Safe: true,
-			Checks: "A refused request does not spoil the key: the first one's retry gets its answer.",
-			Why:    "One client's mistake deletes another one's answer, and its retry runs again.",
-			Fix:    "A mismatch must not write to the record.",
+			ID: "M02", Name: "retry after mismatch", Severity: probe.Critical, Safe: true,
+			Checks: "After a mismatch, a retry of the first request still gets the first answer.",
+			Why:    "One client's mistake deletes a saved answer, and the retry of the first request runs again.",
+			Fix:    "Do not change the key's record when you refuse a mismatch.",
 			Source: draft + " §2.6", Needs: s.needs(changingBody), Play: s.play(noPoison),
 		},
 		{
 			ID: "M03", Name: "other method", Severity: probe.Major,
-			Checks: "PATCH with the key of a POST does not get the POST's answer.",
-			Why:    "The client believes that a change was made that was not.",
-			Fix:    "The method belongs to the fingerprint, or to the key's scope.",
+			Checks: "A PATCH with the key of a POST does not get the answer to the POST.",
+			Why:    "The client believes that its change was made, but it never ran.",
+			Fix:    "Include the method in the fingerprint or in the scope of keys.",
 			Source: comparing, Play: s.play(otherMethod),
 		},
 		{
 			ID: "M04", Name: "other route", Severity: probe.Critical,
-			Checks: "The same key at another route never gets the first route's answer.",
-			Why:    "A client that uses one key for a whole order gets an answer about another resource.",
-			Fix:    "The route belongs to the fingerprint, or to the key's scope.",
+			Checks: "A request to another route with a used key does not get the answer of the first route.",
+			Why:    "A client that uses one key for all requests of an order gets an answer about the wrong resource.",
+			Fix:    "Include the route in the fingerprint or in the scope of keys.",
 			Source: comparing, Needs: s.needs(other), Play: s.play(otherRoute),
 		},
 		{
 			ID: "M05", Name: "other query", Severity: probe.Major,
-			Checks: "The same path with another query does not silently get the first answer.",
-			Why:    "A dry run's answer is given to the real request.",
-			Fix:    "The query belongs to the fingerprint.",
+			Checks: "A request to the same path with a different query string does not get the first answer.",
+			Why:    "The real request gets the answer to a dry run, and never runs.",
+			Fix:    "Include the query string in the fingerprint.",
 			Source: comparing, Play: s.play(otherQuery),
 		},
 		{
 			ID: "M06", Name: "other media type", Severity: probe.Major,
-			Checks: "The same bytes as another media type are another request.",
-			Why:    "Bytes mean something else in another format.",
-			Fix:    "The media type belongs to the fingerprint.",
+			Checks: "The same body with a different Content-Type is a mismatch. It does not run, and does not " +
+				"get the first answer.",
+			Why: "The same bytes can mean something else in another format. The client gets an answer to a " +
+				"request that it did not make.",
+			Fix:    "Include the Content-Type in the fingerprint.",
 			Source: comparing, Needs: s.needs(someBody), Play: s.play(otherMedia),
 		},
 		{
 			ID: "M07", Name: "member order", Severity: probe.Critical,
-			Checks: "JSON with its members in another order is refused or replayed, and never carried out again.",
-			Why:    "Clients that build the body again for each try pay twice.",
-			Fix:    "Compare before the work begins; a canonical form of JSON is kinder to clients.",
+			Checks: "The same JSON with its members in another order is replayed or refused. It does not run again.",
+			Why:    "A client that builds the body anew for each attempt pays twice.",
+			Fix:    "Compare bodies before the operation runs. If you compare canonical JSON, such clients can retry.",
 			Source: comparing, Needs: s.needs(twoMembers), Play: s.play(otherOrder),
 		},
 		{
 			ID: "M08", Name: "white space", Severity: probe.Critical,
-			Checks: "JSON with other white space is refused or replayed, and never carried out again.",
-			Why:    "Clients that build the body again for each try pay twice.",
-			Fix:    "Compare before the work begins; a canonical form of JSON is kinder to clients.",
+			Checks: "The same JSON with different white space is replayed or refused. It does not run again.",
+			Why:    "A client that builds the body anew for each attempt pays twice.",
+			Fix:    "Compare bodies before the operation runs. If you compare canonical JSON, such clients can retry.",
 			Source: comparing, Needs: s.needs(jsonBody), Play: s.play(otherSpace),
 		},
 		{
 			ID: "M09", Name: "precision", Severity: probe.Critical,
-			Checks: "Numbers that differ only beyond what a float64 can hold are different.",
-			Why:    "A request about another account number gets the first one's answer.",
-			Fix:    "Compare numbers as they are written.",
+			Checks: "Two requests whose numbers differ only beyond the precision of a float64 are different " +
+				"requests.",
+			Why:    "A request about one account number gets the answer about another.",
+			Fix:    "Compare numbers as they are written, not as floating-point values.",
 			Source: "RFC 8259 §6", Needs: s.needs(jsonObject), Play: s.play(precision),
 		},
 		{
 			ID: "M10", Name: "duplicate member", Severity: probe.Major,
-			Checks: "A member that is there twice is not the same as its last one alone.",
-			Why:    "What was compared is not what another parser carries out.",
-			Fix:    "Refuse duplicate members, or compare bytes.",
+			Checks: "A body in which a JSON member occurs twice is not the same request as one with the last " +
+				"occurrence alone.",
+			Why:    "The parser that compares requests and the parser of the operation may read different values.",
+			Fix:    "Refuse JSON with duplicate members, or compare the bytes of the body.",
 			Source: "RFC 8259 §4", Needs: s.needs(jsonObject), Play: s.play(duplicateMember),
 		},
 		{
 			ID: "M11", Name: "other headers", Severity: probe.Major,
-			Checks: "A retry with another traceparent is a retry.",
-			Why:    "Every retry has its own span: clients with tracing can never retry.",
-			Fix:    "Leave out of the fingerprint what proxies and libraries change.",
+			Checks: "A retry with a different traceparent header gets the first answer.",
+			Why:    "Tracing libraries send a new span with each attempt. Clients that use one cannot retry.",
+			Fix:    "Leave headers that proxies and libraries change out of the fingerprint.",
 			Source: "Trace Context §3; OASIS Repeatable Requests 1.0", Play: s.play(otherHeaders),
 		},
 		{
 			ID: "M12", Name: "error document", Severity: probe.Minor, Draft: true,
-			Checks: "A mismatch is a problem document with a link to the rules.",
-			Why:    "Developers see 422 and do not learn why.",
-			Fix:    "Answer application/problem+json whose type is a page that exists, or a Link with rel=describedby.",
+			Checks: "The answer to a mismatch is a problem document (RFC 9457) that links to the documentation.",
+			Why:    "Developers see the status 422 and cannot find out why.",
+			Fix: "Answer application/problem+json with the URL of an existing page as its type, or add a Link " +
+				"header with rel=describedby.",
 			Source: draft + " §2.7; RFC 9457",
 			Needs:  s.needs(changingBody), Profiles: problemProfiles, Play: s.play(errorDocument),
 		},
 		{
-			ID: "M13", Name: "refusals are not kept", Severity: probe.Critical,
-			Checks: "However many mismatches there were, the first request's answer stays.",
-			Why:    "The answer to a payment is lost: the client sees an error for ever.",
-			Fix:    "Never save what the layer itself has answered.",
+			ID: "M13", Name: "repeated mismatches", Severity: probe.Critical,
+			Checks: "After several mismatches, a retry of the first request still gets the first answer.",
+			Why:    "The answer to a payment is lost: the client gets an error until the key expires.",
+			Fix:    "Never save a refusal by the idempotency layer as the answer to a key.",
 			Source: draft + " §2.6", Needs: s.needs(changingBody), Play: s.play(refusalsNotKept),
 		},
 		{
 			ID: "M14", Name: "other host", Severity: probe.Critical,
-			Checks: "The same request to another host does not get the first host's answer.",
-			Why:    "What one tenant asks for is never done, and it is shown what another one has.",
-			Fix:    "The host belongs to the fingerprint, or to the key's scope.",
+			Checks: "The same request to another host name does not get the answer of the first host.",
+			Why:    "One tenant gets another tenant's answer, and its own operation never runs.",
+			Fix:    "Include the host in the fingerprint or in the scope of keys.",
 			Source: comparing + "; RFC 9110 §7.1", Needs: s.needs(anotherHost), Play: s.play(otherHost),
 		},
 		{
 			ID: "M15", Name: "method override", Severity: probe.Major,
-			Checks: "A request whose X-HTTP-Method-Override is another does not get the first one's answer.",
-			Why:    "The client believes that something was deleted that was only changed.",
-			Fix:    "Where such a header decides what is done, it belongs to the fingerprint.",
+			Checks: "A request with X-HTTP-Method-Override for another method does not get the first answer.",
+			Why:    "The client believes that its PATCH or DELETE ran, but it got the answer to a POST.",
+			Fix:    "If such a header decides which operation runs, include it in the fingerprint.",
 			Source: comparing, Play: s.play(methodOverride),
 		},
 	}
@@ -133,15 +137,14 @@ func wantMismatch(t *run, first, a wire.Answer) {
 	case !a.OK():
 		wantReason(t, what, a)
 	case !shows(t, first, a):
-		t.Failf("%s (%d) got %d: it was carried out under the key of the first: %s", what, a.No, a.Status, body(a))
+		t.Failf("%s (%d) got %d: it ran under the key of the first: %s", what, a.No, a.Status, body(a))
 	case !t.rules.Compares:
-		t.Infof("requests are not compared: %s (%d) got the first one's answer", what, a.No)
+		t.Infof("the API does not compare requests: %s (%d) got the first answer", what, a.No)
 	case t.rules.LooseBody:
-		t.Warnf("%s (%d) got the first one's answer: profile %s allows it, and the client does not learn of its "+
-			"mistake", what,
+		t.Warnf("%s (%d) got the first answer: profile %s allows it, but the client does not learn of its mistake", what,
 			a.No, t.rules.Name)
 	default:
-		t.Failf("%s (%d) got the first one's answer: the client believes that it happened", what, a.No)
+		t.Failf("%s (%d) got the first answer: the client believes that this request ran", what, a.No)
 	}
 }
 
@@ -151,7 +154,7 @@ func wantReason(t *run, what string, a wire.Answer) bool {
 	case a.Status < 400:
 		t.Failf("%s (%d) got %d, which is neither a success nor a refusal", what, a.No, a.Status)
 	case len(t.rules.Mismatch) > 0 && !slices.Contains(t.rules.Mismatch, a.Status):
-		t.Failf("%s (%d) was refused with %d; profile %s says %s: clients cannot see what is wrong", what, a.No, a.Status,
+		t.Failf("%s (%d) was refused with %d; profile %s says %s, by which clients recognise a mismatch", what, a.No, a.Status,
 			t.rules.Name, statuses(t.rules.Mismatch))
 	case !strings.Contains(string(a.Plain()), t.rules.MismatchText):
 		t.Failf("%s (%d) was refused without %q in the body: %s", what, a.No, t.rules.MismatchText, body(a))
@@ -173,7 +176,7 @@ func sendSame(t *run, what string, first wire.Answer, r wire.Request) (a wire.An
 	case shows(t, first, a):
 		return a, true
 	case a.OK():
-		t.Failf("%s (%d) got %d: it was carried out again: %s", what, a.No, a.Status, body(a))
+		t.Failf("%s (%d) got %d: it ran again: %s", what, a.No, a.Status, body(a))
 	case a.Status < 400:
 		t.Failf("%s (%d) got %d, which is neither a success nor a refusal", what, a.No, a.Status)
 	}

@@ -36,7 +36,7 @@ type (
 // What several cases need. The variants that only an API with a layer in front of it can have are in behind.go.
 var (
 	changingBody = need{
-		"a generator such as {{amount}} in request.body, so that another request can be made",
+		"a generator such as {{amount}} in request.body, so that the probe can make a different request",
 		func(r *recipe) bool { return probe.Mentions(r.Request.Body, "") },
 	}
 	plainPath = need{
@@ -53,46 +53,46 @@ var (
 		func(r *recipe) bool { return len(membersOf(r.Request.Sample())) > 1 },
 	}
 	requiredKey = need{
-		"key_required: true, as the API refuses requests without a key",
+		"key_required: true, which says that the API refuses requests without a key",
 		func(r *recipe) bool { return r.KeyRequired || r.Profile == "repeatability" },
 	}
 
 	oneCredential = need{
-		"credentials.a: what an ordinary caller sends", func(r *recipe) bool { return len(r.A) > 0 },
+		"credentials.a: the credential of an ordinary caller", func(r *recipe) bool { return len(r.A) > 0 },
 	}
 	twoCredentials = need{
 		"credentials a and b: two callers", func(r *recipe) bool { return len(r.A) > 0 && len(r.B) > 0 },
 	}
 	laterCredential = need{
-		"credentials.a_again: what caller a sends with a later request, such as a fresh token",
+		"credentials.a_again: another credential of caller a, such as a refreshed token",
 		func(r *recipe) bool { return len(r.AAgain) > 0 },
 	}
 	revokedCredential = need{
-		"credentials.revoked: what a caller sends that may not make the request any more",
+		"credentials.revoked: a credential that is no longer valid",
 		func(r *recipe) bool { return len(r.Revoked) > 0 },
 	}
 	anotherHost = need{
-		"other_host: another host that the target answers for, such as another tenant's",
+		"other_host: another host name that the target serves, such as another tenant's",
 		func(r *recipe) bool { return r.OtherHost != "" },
 	}
 
 	longRetention = need{
-		"a retention of more than a few seconds, since the case waits for two",
+		"a retention of more than 5 seconds, because the case waits for two seconds",
 		func(r *recipe) bool { return r.Retention == 0 || r.Retention > 5*time.Second },
 	}
 	shortRetention = need{
-		"a retention that is short enough to be waited for (retention, limits.wait)",
+		"a retention that is at most limits.wait, so that the case can wait for its end",
 		func(r *recipe) bool { return r.Retention > 0 && r.Retention <= r.Limits.Wait },
 	}
 	bodyTimeout = need{
-		"body_timeout: how long the API waits for a body, at most limits.wait",
+		"body_timeout: how long the API waits for a body (at most limits.wait)",
 		func(r *recipe) bool {
 			return r.BodyTimeout > 0 && r.BodyTimeout <= r.Limits.Wait && r.Request.Body != ""
 		},
 	}
 
 	restartHook = need{
-		"hooks.restart: a command that ends the target at once and starts it again",
+		"hooks.restart: a command that kills the target and starts it again",
 		func(r *recipe) bool { return r.Hooks.Restart != nil },
 	}
 	storeHooks = need{
@@ -100,18 +100,18 @@ var (
 		func(r *recipe) bool { return r.Hooks.StopStore != nil && r.Hooks.StartStore != nil },
 	}
 	credentialHooks = need{
-		"hooks.revoke and hooks.restore: commands that take the credential of a away and give it back",
+		"hooks.revoke and hooks.restore: commands that revoke the credential of caller a and restore it",
 		func(r *recipe) bool { return r.Hooks.Revoke != nil && r.Hooks.Restore != nil },
 	}
 
 	slow         = variant("slow: a request that takes a second or more", func(v *variants) *template { return v.Slow })
 	changingSlow = need{
-		"a generator such as {{amount}} in variants.slow, so that another request can be made",
+		"a generator such as {{amount}} in variants.slow, so that the probe can make a different request",
 		func(r *recipe) bool { return r.Variants.Slow != nil && probe.Mentions(r.Variants.Slow.Body, "") },
 	}
 	failing = variant("failing: a request that is refused with a 4xx for a business reason",
 		func(v *variants) *template { return v.Failing })
-	invalid = variant("invalid: a request whose form is wrong", func(v *variants) *template { return v.Invalid })
+	invalid = variant("invalid: a request that fails validation", func(v *variants) *template { return v.Invalid })
 	broken  = variant("broken: a request that ends with a 5xx", func(v *variants) *template { return v.Broken })
 	rate    = variant("rate_limit: a request that is answered 429 when made too often",
 		func(v *variants) *template { return v.RateLimit })
@@ -120,10 +120,10 @@ var (
 	read = variant("read: a GET that shows what the request changes",
 		func(v *variants) *template { return v.Read })
 	putAndDelete = need{
-		"variants.put and variants.delete: of the same thing",
+		"variants.put and variants.delete, for the same resource",
 		func(r *recipe) bool { return r.Variants.Put != nil && r.Variants.Delete != nil },
 	}
-	patch = variant("patch, with If-Match; with variants.put it gets the ETag of what that makes",
+	patch = variant("patch with If-Match; if there is variants.put, the probe takes the ETag from its answer",
 		func(v *variants) *template { return v.Patch })
 	cookie = variant("cookie: a request that is answered with Set-Cookie", func(v *variants) *template { return v.Cookie })
 	async  = variant("async: a request that is answered 202 with a Location",
@@ -132,7 +132,7 @@ var (
 		func(v *variants) *template { return v.Informed })
 	large = variant("large: a request that is answered with more than 1 MiB",
 		func(v *variants) *template { return v.Large })
-	seeOther = variant("see_other: a request that is carried out and answered 303 with a Location",
+	seeOther = variant("see_other: a request that runs and is answered 303 with a Location",
 		func(v *variants) *template { return v.SeeOther })
 	redirect = variant("redirect: a request that is answered 307 or 308",
 		func(v *variants) *template { return v.Redirect })

@@ -192,11 +192,11 @@ func TestFirstRequestSaysWhatToWrite(t *testing.T) {
 		"its body has /customer, /order~1no: write identity": func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, `{"order/no": 1, "customer": "c"}`)
 		},
-		"sends the first request elsewhere (301), to https://127.0.0.1/things: write that": func(w http.ResponseWriter, _ *http.Request) {
+		"redirects the first request (301) to https://127.0.0.1/things: write that": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://127.0.0.1/things")
 			w.WriteHeader(http.StatusMovedPermanently)
 		},
-		"its body is coded (br)": func(w http.ResponseWriter, _ *http.Request) {
+		"its body has Content-Encoding br": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "br")
 			fmt.Fprint(w, "\x0b\x02\x80")
 		},

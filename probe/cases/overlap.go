@@ -12,7 +12,7 @@ import (
 // midway is how long after a slow request its duplicate is sent, and how long before the end that must have been.
 const midway = 300 * time.Millisecond
 
-// overlap is a slow request and one that came while it was being carried out.
+// overlap is the result of a slow request and another one that arrived while the first was running.
 type overlap struct {
 	winner, other wire.Answer // the winner is the one that was carried out
 	request       wire.Request
@@ -20,8 +20,9 @@ type overlap struct {
 	waited        bool // the other one was answered too, once the winner was
 }
 
-// overlapping sends a slow request and, midway, another one: the same again if other is nil. A second answer that may
-// have come only because the machine is slow is not believed the first time.
+// overlapping sends a slow request and, midway, another one: the same again if other is nil. On a slow machine the
+// second request may arrive after the first has ended. That looks like a server that lets duplicates wait, so such an
+// answer is believed only if it occurs again with a new key.
 func overlapping(t *run, other func(v probe.Intent) wire.Request) (o overlap) {
 	for o.rounds = 1; o.rounds <= 3; o.rounds++ {
 		v, key := t.intents.Next(), probe.NewUUID()
@@ -42,22 +43,23 @@ func overlapping(t *run, other func(v probe.Intent) wire.Request) (o overlap) {
 			return o
 		}
 	}
-	t.Skipf("the target is too slow to send a request while another one is being carried out")
+	t.Skipf("the target is too slow: the second request did not arrive while the first one ran")
 	return o
 }
 
-// meanwhile sends the second request midway through the first. It ends the case if that shows nothing.
+// meanwhile sends the second request midway through the first. It ends the case if the answers show nothing about
+// requests in flight.
 func meanwhile(t *run, one, two wire.Request) (first, second wire.Answer) {
 	done := make(chan wire.Answer, 1)
 	go func() { done <- t.client.Do(t.Context(), one) }()
 	t.Pause(midway)
 	second = t.client.Do(t.Context(), two)
 	first = t.record("slow request", one, <-done)
-	second = t.record("while it is being carried out", two, second)
+	second = t.record("while it runs", two, second)
 	took := first.EndedAt.Sub(first.SentAt)
 	switch {
 	case rateLimited(t, first) || rateLimited(t, second):
-		t.Skipf("a rate limit (429) was in the way (%d, %d): lift it for the probe to have this judged", first.No, second.No)
+		t.Skipf("a rate limit (429) got in the way (%d, %d): lift it for the probe to have this judged", first.No, second.No)
 	case first.Status == 0:
 		t.Brokenf("the target did not answer the slow request (%d): %v", first.No, first.Err)
 	case !first.OK() && !second.OK():
@@ -69,14 +71,14 @@ func meanwhile(t *run, one, two wire.Request) (first, second wire.Answer) {
 	return first, second
 }
 
+// inFlight plays C03. A refusal and waiting are both right; the case records which of them the API does.
 func inFlight(t *run) {
 	o := overlapping(t, nil)
 	t.WantCount(o.rounds)
 	if o.waited {
 		if wantSameResult(t, []wire.Answer{o.winner, o.other}) {
-			t.Infof("the duplicate (%d) waited for the first one's answer, which helps clients that do not retry "+
-				"409; check that "+
-				"it waits for less than their timeouts", o.other.No)
+			t.Infof("the duplicate (%d) waited for the first answer, which helps clients that do not retry a "+
+				"409; check that it waits for less than their timeouts", o.other.No)
 		}
 		return
 	}
@@ -88,10 +90,11 @@ func inFlight(t *run) {
 	}
 }
 
+// whenToRetry plays C04. RFC 9110 §10.2.3 also allows a date in Retry-After, which many clients do not parse.
 func whenToRetry(t *run) {
 	o := overlapping(t, nil)
 	if o.waited {
-		t.Skipf("duplicates wait for the first one's answer: there is nothing to retry")
+		t.Skipf("duplicates wait for the first answer, so there is no refusal to judge")
 	}
 	after := o.other.Header.Get("Retry-After")
 	n, err := strconv.Atoi(after)
@@ -104,7 +107,7 @@ func whenToRetry(t *run) {
 	}
 }
 
-// thenReplay works without a slow variant too, if a burst shows a conflict.
+// thenReplay plays C05. Without a slow variant it hopes for a conflict in a burst, and ends with N/A if none occurs.
 func thenReplay(t *run) {
 	if t.recipe.Variants.Slow == nil {
 		r := t.New()
@@ -112,7 +115,7 @@ func thenReplay(t *run) {
 		wantOneResult(t, r, answers)
 		t.WantCount(1)
 		if t.Clean() && !slices.ContainsFunc(answers, func(a wire.Answer) bool { return busy(t, a) }) {
-			t.Skipf("no conflict was seen: the request is too quick. With variants.slow in the recipe there would be one")
+			t.Skipf("no conflict was seen, because the request is too fast: add variants.slow to the recipe")
 		}
 		return
 	}
@@ -123,6 +126,8 @@ func thenReplay(t *run) {
 	}
 }
 
+// inFlightMismatch plays C06. The draft does not say whether the conflict or the mismatch is reported first, so both
+// statuses are right.
 func inFlightMismatch(t *run) {
 	slow := *t.recipe.Variants.Slow
 	o := overlapping(t, func(v probe.Intent) wire.Request { return t.From(slow, v.Changed(slow)) })
@@ -130,14 +135,14 @@ func inFlightMismatch(t *run) {
 	right := slices.Concat(t.rules.InFlight, t.rules.Mismatch)
 	switch {
 	case o.waited && t.id(a) != t.id(o.winner):
-		t.Failf("two different requests (%d, %d) were both carried out under one key", o.winner.No, a.No)
+		t.Failf("two different requests (%d, %d) both ran under one key", o.winner.No, a.No)
 	case o.waited && t.rules.Compares:
-		t.Failf("another request (%d) under the same key got the answer of the first (%d)", a.No, o.winner.No)
-	case !wantAnswer(t, "another request under a key in flight", a):
+		t.Failf("another request (%d) with the same key got the first answer (%d)", a.No, o.winner.No)
+	case !wantAnswer(t, "another request with a key in flight", a):
 	case len(t.rules.InFlight) == 0 || o.waited || t.rules.FailsInFlight:
-		t.Infof("another request (%d) under a key in flight got %d", a.No, a.Status)
+		t.Infof("another request (%d) with a key in flight got %d", a.No, a.Status)
 	case !slices.Contains(right, a.Status):
-		t.Failf("another request (%d) under a key in flight got %d; profile %s has %s", a.No, a.Status, t.rules.Name,
+		t.Failf("another request (%d) with a key in flight got %d; profile %s says %s", a.No, a.Status, t.rules.Name,
 			statuses(right))
 	}
 	t.WantCount(o.rounds)

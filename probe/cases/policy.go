@@ -15,7 +15,8 @@ import (
 var durations = regexp.MustCompile(
 	`(?i)expir|retention|retain|\bttl\b|lifetime|\d\s*(h|seconds?|minutes?|hours?|days?|weeks?|months?)\b|\bPT?\d+[DHMS]`)
 
-// publishedPolicy fetches the policy that the recipe names.
+// publishedPolicy plays T04. Only the profiles of the draft ask for a published policy (§2.5.2); elsewhere its absence
+// is recorded.
 func publishedPolicy(t *run) {
 	note := t.Infof
 	if t.rules.Problem {
@@ -32,11 +33,11 @@ func publishedPolicy(t *run) {
 	case !a.OK():
 		note("the policy (%d) was answered with %d", a.No, a.Status)
 	case !durations.Match(a.Plain()):
-		note("the policy (%d) says nothing of how long keys are kept", a.No)
+		note("the policy (%d) does not say how long keys are kept", a.No)
 	}
 }
 
-// fetch gets a page, which may be at another host, following redirects. The credential goes to the target only.
+// fetch gets a page, which may be on another host, and follows redirects. Only the target gets the credential.
 func fetch(t *run, address string) (a wire.Answer) {
 	for range 5 {
 		u, err := url.Parse(address)
@@ -58,7 +59,8 @@ func fetch(t *run, address string) (a wire.Answer) {
 	return a
 }
 
-// firstSentDates tries dates that must be refused, each with a key of its own.
+// firstSentDates plays T05 with dates that must be refused, each with a key of its own. A date in the future is a WARN:
+// it outlives the record of its key.
 func firstSentDates(t *run) {
 	date := func(years int) string { return time.Now().AddDate(years, 0, 0).UTC().Format(http.TimeFormat) }
 	try := func(what, date string) wire.Answer { return t.Send(what, t.New().Set(t.rules.FirstSent, date)) }
@@ -66,20 +68,21 @@ func firstSentDates(t *run) {
 	for _, malformed := range []string{"yesterday", time.Now().UTC().Format(time.RFC3339), ""} {
 		wantRefusal(t, "a request whose date is "+quoted(malformed), try("no date", malformed), t.rules.Malformed)
 	}
-	future := try("a year ahead", date(1))
+	future := try("in a year", date(1))
 	ran := 0
 	if future.OK() {
 		ran = 1
-		t.Warnf("a request first sent a year ahead (%d) was carried out: it can be retried long after its record is deleted",
+		t.Warnf("a request first sent in a year (%d) ran: it can be retried long after its record is deleted",
 			future.No)
 	} else {
-		wantRefusal(t, "a request first sent a year ahead", future, slices.Concat(t.rules.Malformed, t.rules.Expired))
+		wantRefusal(t, "a request first sent in a year", future, slices.Concat(t.rules.Malformed, t.rules.Expired))
 	}
 	if t.Clean() {
 		t.WantEffects(ran, future)
 	}
 }
 
+// bothHeaders plays T06.
 func bothHeaders(t *run) {
 	whole := t.New()
 	noDate := t.Send("the ID alone", whole.Without(t.rules.FirstSent))
@@ -94,9 +97,10 @@ func bothHeaders(t *run) {
 	}
 }
 
+// unsupportedRoute plays T07.
 func unsupportedRoute(t *run) {
 	a := t.Send("a request that asks to be repeatable", t.NewFrom(*t.recipe.Variants.Unkeyed))
-	if wantRefusal(t, "a request to a path that does not support it", a, []int{http.StatusNotImplemented}) {
+	if wantRefusal(t, "a request to a path that does not support keys", a, []int{http.StatusNotImplemented}) {
 		t.WantEffects(0)
 	}
 }

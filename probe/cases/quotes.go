@@ -5,25 +5,31 @@ import (
 	"github.com/retrysafe/retrysafe/probe/profile"
 )
 
+// quotedKey plays K01.
 func quotedKey(t *run) {
 	worked := sendTwice(t, "a quoted key", quoted(probe.NewUUID()), t.rules.Quotes)
 	t.Observe(func(o *probe.Observed) { o.Quoted = seen(worked) })
 }
 
+// bareKey plays K02.
 func bareKey(t *run) {
 	worked := sendTwice(t, "a bare key", probe.NewUUID(), t.rules.Bare)
 	t.Observe(func(o *probe.Observed) { o.Bare = seen(worked) })
 }
 
+// unterminated plays K04.
 func unterminated(t *run) {
-	sendTwice(t, "a key whose quotes do not end", `"`+probe.NewUUID(), malformed(t))
+	sendTwice(t, "a key without a closing quote", `"`+probe.NewUUID(), malformed(t))
 }
 
+// badEscape plays K05. RFC 9651 §4.2.5 fails the parsing of a string with any escape but those of the quote and the
+// backslash.
 func badEscape(t *run) {
 	sendTwice(t, `a key with the escape \q`, `"a\q`+probe.NewUUID()+`"`, malformed(t))
 }
 
-// malformed is how a malformed structured field is to be taken: where keys are opaque it is not malformed.
+// malformed returns how the profile takes a malformed structured field. Where keys are opaque bytes, no key is
+// malformed.
 func malformed(t *run) profile.Taking {
 	if t.rules.Quotes == profile.Accepted {
 		return profile.Refused
@@ -31,6 +37,7 @@ func malformed(t *run) profile.Taking {
 	return profile.Open
 }
 
+// quotedIsBare plays K03.
 func quotedIsBare(t *run) {
 	key, r := probe.NewUUID(), stamped(t, t.Fresh())
 	first := t.Send("quoted", t.RawKeyed(r, quoted(key)))
@@ -42,7 +49,7 @@ func quotedIsBare(t *run) {
 		if t.rules.Quotes == profile.Accepted {
 			verdict = probe.Fail
 		}
-		t.Notef(verdict, "a quoted key (%d) is refused with %d: there is nothing to compare", first.No, first.Status)
+		t.Notef(verdict, "a quoted key (%d) is refused with %d, so there is nothing to compare", first.No, first.Status)
 		return
 	}
 	bare := t.Send("the same key bare", t.RawKeyed(r, key))
@@ -56,16 +63,18 @@ func quotedIsBare(t *run) {
 	case wantAnswer(t, "the same key bare", bare):
 		same := isReplay(t, first, bare)
 		t.Observe(func(o *probe.Observed) { o.SameQuoted = seen(same) })
-		t.Infof("a key is the same with quotes and without: %v (%d got %d)", same, bare.No, bare.Status)
+		t.Infof("a key is the same with and without quotes: %v (%d got %d)", same, bare.No, bare.Status)
 	}
 }
 
+// parameters plays K13.
 func parameters(t *run) {
 	key, r := quoted(probe.NewUUID()), stamped(t, t.Fresh())
 	first := t.First("the key alone", t.RawKeyed(r, key))
 	with := t.Send("with a parameter", t.RawKeyed(r, key+";v=1"))
 	if with.Status >= 400 && !with.ServerError() && t.rules.Replays {
-		t.Warnf("a key with a parameter (%d) is refused with %d: RFC 9651 §2 wants unknown parameters to be ignored",
+		t.Warnf("a key with a parameter (%d) is refused with %d; RFC 9651 §2 asks servers to ignore unknown "+
+			"parameters",
 			with.No, with.Status)
 	} else {
 		wantReplay(t, first, with)
@@ -73,6 +82,8 @@ func parameters(t *run) {
 	t.WantEffects(1, first, with)
 }
 
+// twoLines plays K12. A structured-field string on two lines is a list after the lines are joined, and fails to parse
+// (RFC 9651 §4.2). Profiles with opaque keys do not say, so the case records what they do.
 func twoLines(t *run) {
 	r := t.RawKeyed(t.Fresh(), t.inForm(probe.NewUUID())).With(t.keyHeader(), t.inForm(probe.NewUUID()))
 	first := t.Send("two lines", r)
@@ -86,11 +97,12 @@ func twoLines(t *run) {
 	default:
 		again := t.Send("two lines again", r)
 		if wantAnswer(t, "the same request again", again) && t.WantEffects(1, first, again) {
-			t.Infof("a request with two keys is carried out once (%d, %d)", first.No, again.No)
+			t.Infof("a request with two keys runs once (%d, %d)", first.No, again.No)
 		}
 	}
 }
 
+// whiteSpace plays K15. White space around a field value is not part of it (RFC 9110 §5.5).
 func whiteSpace(t *run) {
 	key, r := t.inForm(probe.NewUUID()), stamped(t, t.Fresh())
 	first := t.First("the key alone", t.RawKeyed(r, key))

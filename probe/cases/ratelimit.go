@@ -7,8 +7,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// limitedThenNot makes requests until one is refused for coming too often, and then retries that one. The refusal was
-// kept only if other requests are accepted after the same pause.
+// limitedThenNot plays F05. It makes requests until one is refused, and then retries that one. The limit may simply
+// last, so the refusal counts as saved only if new requests succeed twice while the refused one still gets a 429.
 func limitedThenNot(t *run) {
 	r, first := reachLimit(t)
 	pause := cmp.Or(secondsToWait(first), 300*time.Millisecond)
@@ -29,23 +29,23 @@ func limitedThenNot(t *run) {
 		case !fresh.OK():
 			refused, pause = false, 2*pause
 		case refused:
-			t.Failf("the request that was refused with 429 (%d) still is (%d), %s apart, while new ones (%d) are "+
-				"carried out: the "+
-				"429 was kept", first.No, a.No, a.SentAt.Sub(first.SentAt).Round(time.Millisecond), fresh.No)
+			t.Failf("the request that was refused with 429 (%d) is still refused (%d) %s later, while new "+
+				"requests (%d) run: the 429 was saved", first.No, a.No, a.SentAt.Sub(first.SentAt).Round(time.Millisecond), fresh.No)
 			return
 		default:
 			refused = true
 		}
 	}
-	t.Skipf("the limit of variants.rate_limit did not end within %s", t.recipe.Limits.Wait)
+	t.Skipf("the rate limit of variants.rate_limit did not end within %s", t.recipe.Limits.Wait)
 }
 
-// reachLimit makes requests, each with a new key, until one is refused.
+// reachLimit sends requests, each with a new key, until one is refused with 429. It sends each only once, since Send
+// would wait for the limit to end.
 func reachLimit(t *run) (r wire.Request, a wire.Answer) {
 	const most = 200
 	for range most {
 		r = t.NewFrom(*t.recipe.Variants.RateLimit)
-		a = t.sendOnce("until it is too often", r)
+		a = t.sendOnce("until the rate limit refuses it", r)
 		switch {
 		case a.Status == 429:
 			return r, a

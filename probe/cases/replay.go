@@ -11,10 +11,12 @@ import (
 // untilHeader says until when a key is kept (Restate). It marks replays where first answers do not have it.
 const untilHeader = "Idempotency-Expires"
 
+// markerOnReplay plays B08. It also accepts a header that only replays have, such as Restate's Idempotency-Expires, and
+// records it for clients.
 func markerOnReplay(t *run) {
 	first, again := t.Retried(t.New())
 	if !t.rules.Replays {
-		t.Skipf("profile %s refuses duplicates: the refusal is the marker", t.rules.Name)
+		t.Skipf("profile %s refuses duplicates, so it has no replays to mark", t.rules.Name)
 	}
 	if !wantReplay(t, first, again) {
 		return
@@ -30,17 +32,18 @@ func markerOnReplay(t *run) {
 	case t.rules.Marker == "" && marker != "":
 		t.Infof("the replay has %s: %s", marker, again.Header.Get(marker))
 	case t.rules.Marker != "" && marker == "" && kept:
-		t.Warnf("the replay (%d) does not say that it is one: %s says that the key is kept, and the first answer has "+
-			"that too",
+		t.Warnf("the replay (%d) has no marker: its %s says that the key is kept, but the first answer has "+
+			"that header too",
 			again.No, untilHeader)
 	case t.rules.Marker != "" && marker == "":
-		t.Warnf("the replay (%d) does not say that it is one: no %s", again.No, t.rules.Marker)
+		t.Warnf("the replay (%d) has no marker: no %s", again.No, t.rules.Marker)
 	}
 }
 
+// noMarkerAtFirst plays B09.
 func noMarkerAtFirst(t *run) {
 	if t.rules.FirstSent != "" {
-		t.Skipf("%s says that a request was taken, not whether it was the first", t.rules.Marker)
+		t.Skipf("%s says that a request was accepted, not whether it was the first", t.rules.Marker)
 	}
 	first := t.First("first", t.New())
 	if marker := markerOf(t, first); marker != "" {
@@ -48,6 +51,7 @@ func noMarkerAtFirst(t *run) {
 	}
 }
 
+// keyEcho plays B10.
 func keyEcho(t *run) {
 	requireHeaderKeys(t)
 	r := t.New()
@@ -60,6 +64,7 @@ func keyEcho(t *run) {
 	}
 }
 
+// sameLocation plays B12.
 func sameLocation(t *run) {
 	first, again := t.Retried(t.New())
 	switch {
@@ -73,10 +78,10 @@ func sameLocation(t *run) {
 	}
 }
 
-// exactBytes compares each byte of a replay, which has a number that is easily changed, if the API takes it.
+// exactBytes plays B11. It uses an amount that a JSON library is likely to rewrite, if the API accepts one.
 func exactBytes(t *run) {
 	if !t.rules.SameBytes {
-		t.Skipf("profile %s promises the same thing, not the same bytes", t.rules.Name)
+		t.Skipf("profile %s promises the same result, not the same bytes", t.rules.Name)
 	}
 	r, first := oddFirst(t)
 	again := t.Send("retry", r)
@@ -90,7 +95,8 @@ func exactBytes(t *run) {
 // oddNumbers do not survive a float64, or a JSON library that writes numbers its own way.
 var oddNumbers = []string{"9007199254740993", "12.10"}
 
-// oddFirst is a first request with an odd number, or an ordinary one if the API takes none.
+// oddFirst sends a first request with a number that is easily changed, or an ordinary one if the API refuses such
+// numbers.
 func oddFirst(t *run) (wire.Request, wire.Answer) {
 	if probe.Mentions(t.recipe.Request.Body, "amount") {
 		for _, number := range oddNumbers {
@@ -116,7 +122,8 @@ var (
 	essentialHeaders = []string{"Content-Type", "Content-Encoding", "Location"}
 )
 
-// wantSameHeaders compares what describes the body: line by line where a header is single, joined where it is a list.
+// wantSameHeaders compares the headers that describe the body: line by line where a header has one value, joined where
+// it is a list (RFC 9110 §5.3). Losing a header is a FAIL only if the body cannot be read without it.
 func wantSameHeaders(t *run, first, again wire.Answer) {
 	for _, name := range slices.Concat(singleHeaders, listHeaders) {
 		was, is := first.Header.Values(name), again.Header.Values(name)

@@ -12,7 +12,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
-// stamped has the time of the first attempt, if the profile wants it: all requests made of it have the same.
+// stamped returns the request with the time of the first attempt, if the profile has such a header. All requests made
+// from it have the same time, as retries must.
 func stamped(t *run, r wire.Request) wire.Request {
 	if t.rules.FirstSent == "" || r.Get(t.rules.FirstSent) != "" {
 		return r
@@ -23,11 +24,11 @@ func stamped(t *run, r wire.Request) wire.Request {
 // requireHeaderKeys ends a case that is about the header where keys are in the body.
 func requireHeaderKeys(t *run) {
 	if t.keyInBody() {
-		t.Skipf("profile %s has the key in the body", t.rules.Name)
+		t.Skipf("profile %s sends the key in the body", t.rules.Name)
 	}
 }
 
-// anonymous is a request without caller A's credential.
+// anonymous returns the request without caller A's credential.
 func anonymous(t *run, r wire.Request) wire.Request {
 	for _, h := range t.recipe.A {
 		r = r.Without(h.Name)
@@ -35,7 +36,7 @@ func anonymous(t *run, r wire.Request) wire.Request {
 	return r
 }
 
-// pair is a request, and one for the same intent but for a value, both with the same key. form changes both bodies.
+// pair returns a request, and one that differs from it in one value, both with the same key. form changes both bodies.
 func pair(t *run, form func(body []byte) []byte) (first, other wire.Request) {
 	v, key := t.intents.Next(), probe.NewUUID()
 	first = stamped(t, t.From(t.recipe.Request, v))
@@ -46,32 +47,33 @@ func pair(t *run, form func(body []byte) []byte) (first, other wire.Request) {
 	return t.Keyed(first.WithBody(form(first.Body)), key), t.Keyed(other.WithBody(form(other.Body)), key)
 }
 
+// unchanged returns the body as it is, for pair.
 func unchanged(body []byte) []byte { return body }
 
-// padded is a JSON text whose content comes late.
+// padded returns a JSON text with 64 KiB of white space after its first character, so that the content comes late.
 func padded(text []byte) []byte {
 	out := bytes.TrimSpace(text)
 	return slices.Concat(out[:1], bytes.Repeat([]byte(" "), 64<<10), out[1:])
 }
 
-// spaced is a JSON text with other white space.
+// spaced returns a JSON text with other white space.
 func spaced(text []byte) []byte {
 	out := bytes.TrimSpace(text)
 	return slices.Concat(out[:1], []byte("\n\t "), out[1:])
 }
 
-// quoted is a structured-field string (RFC 9651 §3.3.3).
+// quoted returns a text as a structured-field string (RFC 9651 §3.3.3).
 func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// member is one of a JSON object, with the value as it is written.
+// member is a member of a JSON object, with the value as it is written.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// membersOf are the members of a JSON object in their order; none if it is something else.
+// membersOf returns the members of a JSON object in their order, or none if the text is something else.
 func membersOf(text []byte) (all []member) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	if opening, err := d.Token(); err != nil || opening != json.Delim('{') {
@@ -92,7 +94,7 @@ func membersOf(text []byte) (all []member) {
 	return all
 }
 
-// reversed is a JSON object with its members in the opposite order.
+// reversed returns a JSON object with its members in the opposite order.
 func reversed(object []byte) []byte {
 	var texts []string
 	for _, m := range slices.Backward(membersOf(object)) {

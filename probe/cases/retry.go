@@ -28,6 +28,8 @@ func settle(t *run, label string, r wire.Request, within time.Duration) wire.Ans
 	return retryWhile(t, label, r, within, unsettled)
 }
 
+// unsettled reports whether an answer says to come again: the key is in flight, or a rate limit has refused the
+// request.
 func unsettled(t *run, a wire.Answer) bool { return busy(t, a) || rateLimited(t, a) }
 
 // away reports an answer of a target that is down, starting or not settled.
@@ -44,7 +46,7 @@ func result(t *run, label string, r wire.Request) (wire.Answer, bool) {
 	case a.Status == 0:
 		t.Failf("the retry (%d) got no answer: %v", a.No, a.Err)
 	case busy(t, a):
-		t.Failf("%s after the first retry the key is still in flight (%d: %d): the result is not available",
+		t.Failf("%s after the first retry the key is still in flight (%d: %d): clients cannot get the result",
 			time.Since(began).Round(time.Second), a.No, a.Status)
 	case !a.OK() && !refusedDuplicate(t, a):
 		t.Failf("the retry (%d) got %d, not the result: %s", a.No, a.Status, wire.Shorten(a.Body, 200))
@@ -60,7 +62,7 @@ func wantOnlyOnce(t *run, results ...wire.Answer) {
 	if !t.Counts() {
 		for _, a := range results {
 			if !marked(t, a) {
-				t.Infof("the answer (%d) does not say whether it is the first one's: add a count to the recipe to know", a.No)
+				t.Infof("the answer (%d) does not say whether it is a replay: add count to the recipe to find out", a.No)
 				return
 			}
 		}
@@ -78,12 +80,12 @@ func wantAtMostOne(t *run) bool {
 		n = t.MustCount(1)
 	}
 	if n > 1 {
-		t.Failf("%d effects of one request: what may have been done was done again", n)
+		t.Failf("%d effects of one request: an operation that may have run ran again", n)
 	}
 	return n <= 1
 }
 
-// secondsToWait is how long an answer says to wait; 0: it does not.
+// secondsToWait returns how long an answer says to wait, or 0 if it does not say.
 func secondsToWait(a wire.Answer) time.Duration {
 	n, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	if err != nil || n < 1 {

@@ -54,18 +54,19 @@ func (t *run) Retried(r wire.Request) (first, again wire.Answer) {
 	return first, t.Send("retry", r)
 }
 
-// New is the recipe's request for a new intent of caller A, with a new key.
+// New returns the recipe's request for a new intent of caller A, with a new key.
 func (t *run) New() wire.Request { return t.NewFrom(t.recipe.Request) }
 
-// NewFrom is a variant for a new intent of caller A, with a new key.
+// NewFrom returns a variant for a new intent of caller A, with a new key.
 func (t *run) NewFrom(template probe.Template) wire.Request {
 	return t.Keyed(t.From(template, t.intents.Next()), probe.NewUUID())
 }
 
-// Fresh is the recipe's request for a new intent of caller A, without a key.
+// Fresh returns the recipe's request for a new intent of caller A, without a key.
 func (t *run) Fresh() wire.Request { return t.From(t.recipe.Request, t.intents.Next()) }
 
-// From is a template for an intent of caller A, without a key.
+// From returns a template, filled in for an intent of caller A, without a key. Each request closes its connection
+// unless a case wants it open, so that nothing on a connection outlives a request.
 func (t *run) From(template probe.Template, v probe.Intent) wire.Request {
 	r := wire.Request{
 		Method: cmp.Or(template.Method, "POST"),
@@ -78,7 +79,7 @@ func (t *run) From(template probe.Template, v probe.Intent) wire.Request {
 	return r.As(t.recipe.A)
 }
 
-// Keyed carries the key as the profile has it: in a header, quoted or not, or in the body.
+// Keyed returns the request with a key where the profile has it: in a header, quoted or not, or in the body.
 func (t *run) Keyed(r wire.Request, key string) wire.Request {
 	if t.keyInBody() {
 		return r.WithBody(probe.WithMember(r.Body, t.rules.Member, key))
@@ -86,7 +87,7 @@ func (t *run) Keyed(r wire.Request, key string) wire.Request {
 	return t.RawKeyed(r, t.inForm(key))
 }
 
-// RawKeyed carries a key header with exactly that value.
+// RawKeyed returns the request with exactly that value in the key's header.
 func (t *run) RawKeyed(r wire.Request, value string) wire.Request {
 	return stamped(t, r).Set(t.keyHeader(), value)
 }
@@ -101,7 +102,7 @@ func (t *run) WantCount(want int, answers ...wire.Answer) bool {
 	return !t.Counts() || t.WantEffects(want, answers...)
 }
 
-// shown is what answers show of effects.
+// shown returns what the answers show of effects. Only successes show one: an error may name what exists already.
 func (t *run) shown(answers []wire.Answer) []probe.Shown {
 	all := make([]probe.Shown, len(answers))
 	for i, a := range answers {
@@ -113,7 +114,7 @@ func (t *run) shown(answers []wire.Answer) []probe.Shown {
 	return all
 }
 
-// id is what tells one created thing from another; "" if the answer does not show it.
+// id returns what identifies the created thing in an answer, or "" if the answer does not show it.
 func (t *run) id(a wire.Answer) string {
 	if t.recipe.Identity.Header != "" {
 		return a.Header.Get(t.recipe.Identity.Header)
@@ -135,6 +136,7 @@ func (t *run) record(label string, r wire.Request, a wire.Answer) wire.Answer {
 	return t.recordAt(t.client.Host(), label, r, a)
 }
 
+// recordAt puts an exchange with any host into the timeline, and numbers the answer as the timeline does.
 func (t *run) recordAt(host, label string, r wire.Request, a wire.Answer) wire.Answer {
 	e := probe.Exchange{
 		Connection: a.Connection, Label: label, SentAt: a.SentAt, EndedAt: a.EndedAt, Status: a.Status,
@@ -147,23 +149,24 @@ func (t *run) recordAt(host, label string, r wire.Request, a wire.Answer) wire.A
 	return a
 }
 
-// noteLimit notes that a rate limit was in the way of what is judged.
+// noteLimit notes that a rate limit got in the way. A FAIL of the case becomes BROKEN then.
 func (t *run) noteLimit(a wire.Answer) wire.Answer {
 	if rateLimited(t, a) {
-		t.Obstructed("a rate limit (429) was in the way (" + itoa(a.No) + "), and did not end within " +
-			t.recipe.Limits.Wait.String() + ": what was found is not judged")
+		t.Obstructed("a rate limit (429) got in the way (" + itoa(a.No) + ") and did not end within " +
+			t.recipe.Limits.Wait.String() + ", so the findings are not judged")
 	}
 	return a
 }
 
-// start begins a request but for the last bytes of its body. It ends the case if there is no connection.
+// start sends a request except for the last bytes of its body. It ends the case if there is no connection.
 func (t *run) start(r wire.Request, keep int) *wire.Conn {
 	return t.connected(t.client.Start(t.Context(), r, keep))
 }
 
-// open connects for several requests. It ends the case if there is no connection.
+// open returns a connection for several requests. It ends the case if there is none.
 func (t *run) open() *wire.Conn { return t.connected(t.client.Open(t.Context())) }
 
+// connected returns the connection, or ends the case if there is none.
 func (t *run) connected(c *wire.Conn, err error) *wire.Conn {
 	if err != nil {
 		t.Brokenf("no connection to the target: %v", err)
@@ -171,13 +174,13 @@ func (t *run) connected(c *wire.Conn, err error) *wire.Conn {
 	return c
 }
 
-// keyHeader is the name of the header that carries keys.
+// keyHeader returns the name of the header that carries keys.
 func (t *run) keyHeader() string { return cmp.Or(t.recipe.KeyHeader, t.rules.Header) }
 
 // keyInBody reports whether keys are a member of the body.
 func (t *run) keyInBody() bool { return t.rules.Member != "" && t.recipe.KeyHeader == "" }
 
-// inForm is a key as the header of the profile has it.
+// inForm returns a key as the profile writes it in the header.
 func (t *run) inForm(key string) string {
 	if t.rules.Quoted {
 		return quoted(key)

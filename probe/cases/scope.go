@@ -14,72 +14,74 @@ func scopes(s *session) []probe.Case {
 	return []probe.Case{
 		{
 			ID: "X01", Name: "two callers", Severity: probe.Critical, Safe: true,
-			Checks: "Another caller with the same key and the same body gets an answer of its own.",
-			Why:    "A caller sees or replaces another caller's order.",
-			Fix:    "Look keys up together with the caller that authentication has found, not alone.",
+			Checks: "Another caller with the same key and the same body gets its own answer.",
+			Why:    "A caller sees another caller's order, or cannot place its own.",
+			Fix:    "Look up the key together with the authenticated caller, never the key alone.",
 			Source: draft + " §5", Needs: s.needs(twoCredentials), Play: s.play(crossPrincipal),
 		},
 		{
 			ID: "X02", Name: "no credential", Severity: probe.Critical, Safe: true,
-			Checks: "A key without its credential opens nothing.",
-			Why:    "A person who sees a key in a log can read the answer.",
-			Fix:    "Authenticate before the key is looked up.",
+			Checks: "A request without a credential does not get the answer saved for the key.",
+			Why:    "Anyone who finds a key in a log can read the answer.",
+			Fix:    "Authenticate the request before you look the key up.",
 			Source: draft + " §5; RFC 9110 §11", Needs: s.needs(oneCredential), Play: s.play(unauthenticated),
 		},
 		{
 			ID: "X03", Name: "revoked", Severity: probe.Critical,
-			Checks: "A credential that was taken away replays nothing.",
-			Why:    "A caller that has been locked out still reads earlier answers.",
-			Fix:    "Authorise every request, retries too, before the key is looked up.",
+			Checks: "A request with a revoked credential gets no replay.",
+			Why:    "A caller that was locked out still reads earlier answers.",
+			Fix:    "Authorise every request, including retries, before you look the key up.",
 			Source: draft + " §5; RFC 9110 §15.5.4", Needs: s.needs(revokedCredential), Play: s.play(revoked),
 		},
 		{
 			ID: "X04", Name: "guessed keys", Severity: probe.Critical, Safe: true,
-			Checks: "Keys that are easily guessed show no other caller's data.",
-			Why:    "Clients choose keys such as 1 or test: others guess them.",
-			Fix:    "Make the caller a part of the key.",
+			Checks: "A caller that sends easily guessed keys, such as 1 or test, gets no data of other callers.",
+			Why:    "Some clients choose such keys, and another caller can guess them.",
+			Fix:    "Make the authenticated caller part of the key.",
 			Source: draft + " §5", Needs: s.needs(twoCredentials), Play: s.play(guessedKeys),
 		},
 		{
-			ID: "X05", Name: "errors that tell", Severity: probe.Major,
-			Checks: "An error about a key shows neither the key nor the first request or its answer.",
-			Why:    "Errors are logged, shown and forwarded: what is in them is no secret any more.",
-			Fix:    "Say that the key was used with another request, and no more.",
+			ID: "X05", Name: "revealing errors", Severity: probe.Major,
+			Checks: "An error about a key reveals neither the key nor the first request or its answer.",
+			Why:    "Errors are logged, shown and forwarded, so their content is no longer secret.",
+			Fix:    "Say only that the key was used for a different request.",
 			Source: draft + " §5", Needs: s.needs(changingBody), Play: s.play(tellingErrors),
 		},
 		{
 			ID: "X06", Name: "cookies", Severity: probe.Major,
-			Checks: "A replay sets no cookie of the first answer.",
-			Why:    "A session that has ended, or has been changed for a new one, is set again.",
-			Fix:    "Leave Set-Cookie out of what is saved.",
+			Checks: "A replay does not repeat the Set-Cookie headers of the first answer.",
+			Why:    "The client restores a session that has ended or was replaced.",
+			Fix:    "Do not save Set-Cookie with the answer.",
 			Source: "RFC 6265 §3; RFC 9111 §7.3", Needs: s.needs(cookie), Play: s.play(cookiesAgain),
 		},
 		{
-			ID: "X07", Name: "another credential", Severity: probe.Critical,
-			Checks: "A caller whose credential changes from request to request has its keys all the same.",
-			Why:    "Each retry with a fresh token or signature is a new caller, and runs again.",
-			Fix: "Take who the caller is for its name, as authentication has found it, not what it has sent to " +
-				"prove that.",
+			ID: "X07", Name: "renewed credential", Severity: probe.Critical,
+			Checks: "A caller keeps its keys when its credential changes, for example when its token is refreshed.",
+			Why:    "A retry with a fresh token or signature counts as a new caller and runs again.",
+			Fix: "Scope keys by the identity of the authenticated caller, such as its account ID, not by its " +
+				"token or signature.",
 			Source: always, Needs: s.needs(oneCredential, laterCredential), Play: s.play(otherCredential),
 		},
 		{
-			ID: "X08", Name: "unknown callers", Severity: probe.Major,
+			ID: "X08", Name: "anonymous callers", Severity: probe.Major,
 			Checks: "Callers without a credential do not get each other's answers.",
-			Why:    "All whom the layer does not know have their keys in common: who guesses one reads the answer.",
-			Fix:    "Refuse keys of callers that have no name, unless the answers are public.",
+			Why:    "All anonymous callers share their keys. One that guesses a key reads the answer of another.",
+			Fix:    "Refuse keys from callers that are not authenticated, unless the answers are public.",
 			Source: draft + " §5", Needs: s.needs(oneCredential), Play: s.play(unknownCallers),
 		},
 		{
-			ID: "X09", Name: "revoked meanwhile", Severity: probe.Critical,
-			Checks: "A caller whose credential has been taken away gets no replay.",
-			Why:    "A caller that has been locked out still reads earlier answers.",
-			Fix:    "Authorise the request before anything is replayed.",
+			ID: "X09", Name: "revoked before retry", Severity: probe.Critical,
+			Checks: "A caller whose credential is revoked before its retry gets no replay.",
+			Why:    "A caller that was locked out still reads earlier answers.",
+			Fix:    "Authorise the request before you replay an answer.",
 			Source: draft + " §5; RFC 9110 §15.5.4",
 			Needs:  s.needs(oneCredential, credentialHooks), Play: s.play(revokedMeanwhile),
 		},
 	}
 }
 
+// crossPrincipal plays X01. A refusal of caller B counts only if B may make the request under another key: otherwise B
+// lacks a right, and the key is not the reason.
 func crossPrincipal(t *run) {
 	r := t.New()
 	a := t.First("caller A", r)
@@ -88,7 +90,7 @@ func crossPrincipal(t *run) {
 	case b.Status == 0:
 		t.Brokenf("caller B got no answer: %v", b.Err)
 	case discloses(t, b, a):
-		t.Failf("caller B (%d) got what A had created, %q: %d %s", b.No, t.id(a), b.Status, body(b))
+		t.Failf("caller B (%d) got what caller A had created, %q: %d %s", b.No, t.id(a), b.Status, body(b))
 		return
 	case b.OK():
 		t.WantEffects(2, a, b)
@@ -98,14 +100,15 @@ func crossPrincipal(t *run) {
 	// B was refused: because of A's key, or because it may not do that at all.
 	own := t.Send("caller B, a key of its own", t.Keyed(r, probe.NewUUID()).As(t.recipe.B))
 	if !own.OK() {
-		t.Brokenf("caller B cannot make the request under any key: %d %s", own.Status, body(own))
+		t.Brokenf("caller B cannot make the request with any key: %d %s", own.Status, body(own))
 	}
-	t.Failf("caller B (%d) was refused with %d because A has used the key; with another key (%d) it worked: keys are "+
-		"shared",
+	t.Failf("caller B (%d) was refused with %d because caller A has used the key; with another key (%d) it "+
+		"succeeded: callers share keys",
 		b.No, b.Status, own.No)
 }
 
-// discloses reports whether an answer shows what another one has created.
+// discloses reports whether an answer shows what another one has created: by its identity, anywhere in the body or in
+// Location. Identities of one or two characters occur in any text and prove nothing.
 func discloses(t *run, a, other wire.Answer) bool {
 	id := t.id(other)
 	switch {
@@ -120,11 +123,13 @@ func discloses(t *run, a, other wire.Answer) bool {
 	return strings.Contains(string(a.Plain()), `"`+id+`"`) || place != "" && place == other.Header.Get("Location")
 }
 
+// unauthenticated plays X02.
 func unauthenticated(t *run) {
 	r := t.New()
 	wantBarred(t, "without a credential", r, anonymous(t, r))
 }
 
+// revoked plays X03.
 func revoked(t *run) {
 	r := t.New()
 	wantBarred(t, "with the revoked credential", r, r.As(t.recipe.Revoked))
@@ -143,9 +148,9 @@ func wantBarred(t *run, how string, r, other wire.Request) {
 		// It was carried out: because of A's key, or because it always is.
 		fresh := t.Send(how+", a new key", t.Keyed(other, probe.NewUUID()))
 		if fresh.OK() {
-			t.Skipf("requests %s are carried out, as another caller's: no caller is barred", how)
+			t.Skipf("requests %s run, as those of another caller: the API refuses no caller", how)
 		}
-		t.Failf("the request %s (%d) was carried out with %d; under a new key (%d) it got %d", how, a.No, a.Status, fresh.No,
+		t.Failf("the request %s (%d) succeeded with %d, although with a new key (%d) it got %d", how, a.No, a.Status, fresh.No,
 			fresh.Status)
 		return
 	case a.ServerError():
@@ -159,11 +164,12 @@ func wantBarred(t *run, how string, r, other wire.Request) {
 // wantSilentRefusal notes a WARN unless a refusal says nothing about the key.
 func wantSilentRefusal(t *run, what string, a wire.Answer) {
 	if !slices.Contains([]int{401, 403}, a.Status) {
-		t.Warnf("%s (%d) got %d, which says something about the key; 401 or 403 says nothing", what, a.No, a.Status)
+		t.Warnf("%s (%d) got %d, which reveals something about the key; 401 or 403 reveals nothing", what, a.No, a.Status)
 	}
 }
 
-// guessedKeys uses a key of six digits as A and asks for it as B, and then asks for keys that others may have used.
+// guessedKeys plays X04. It plants a key of six digits as caller A and sends it as caller B, and then tries keys that
+// other callers may have used.
 func guessedKeys(t *run) {
 	seq := t.intents.Next().Seq
 	planted := seq[max(0, len(seq)-6):]
@@ -172,13 +178,13 @@ func guessedKeys(t *run) {
 	b := t.Send("caller B, key "+planted, r.As(t.recipe.B))
 	ran := slices.DeleteFunc([]wire.Answer{a, b}, func(a wire.Answer) bool { return !a.OK() })
 	if a.OK() && discloses(t, b, a) {
-		t.Failf("caller B (%d) got what A had created under key %s: %d %s", b.No, planted, b.Status, body(b))
+		t.Failf("caller B (%d) got what caller A had created with key %s: %d %s", b.No, planted, b.Status, body(b))
 	}
 	for _, key := range []string{"1", "test", "0000"} {
 		answer := t.Send("caller B, key "+key, t.Keyed(t.Fresh(), key).As(t.recipe.B))
 		switch {
 		case answer.Status == 0 || answer.ServerError():
-			t.Infof("key %s (%d) got %d %s, which shows nothing; see K11", key, answer.No, answer.Status, body(answer))
+			t.Infof("key %s (%d) got %d %s, which reveals no data; see K11", key, answer.No, answer.Status, body(answer))
 		case answer.OK() && t.rules.Compares:
 			ran = append(ran, answer) // this request has not been made before: it must have run
 		case answer.OK():
@@ -190,9 +196,10 @@ func guessedKeys(t *run) {
 	}
 }
 
-// secret is a text that has no place in an error.
+// secret is a text that must not be in an error.
 type secret struct{ what, value string }
 
+// tellingErrors plays X05.
 func tellingErrors(t *run) {
 	key, v := probe.NewUUID(), t.intents.Next()
 	first := t.First("first", t.Keyed(t.From(t.recipe.Request, v), key))
@@ -210,7 +217,7 @@ func tellingErrors(t *run) {
 	}
 }
 
-// secrets are texts that are only in the first request and its answer, and cannot be in an error by chance.
+// secrets returns the texts that are only in the first request and its answer, and cannot be in an error by chance.
 func secrets(t *run, key string, v probe.Intent, first wire.Answer) []secret {
 	all := []secret{{"the key", key}}
 	request := t.recipe.Request.Body
@@ -224,11 +231,12 @@ func secrets(t *run, key string, v probe.Intent, first wire.Answer) []secret {
 	}
 	// Where every duplicate is refused, the refusal says by design what there is already.
 	if id := t.id(first); len(id) > 4 && t.rules.Replays {
-		all = append(all, secret{"what the first request has created", id})
+		all = append(all, secret{"what the first request created", id})
 	}
 	return all
 }
 
+// cookiesAgain plays X06. The finding names the cookie only, because its value is a secret.
 func cookiesAgain(t *run) {
 	r := t.NewFrom(*t.recipe.Variants.Cookie)
 	first := t.First("first", r)

@@ -25,7 +25,7 @@ func TestCredentialsThatChange(t *testing.T) {
 		wrong(target.CredentialIsCaller, probe.Fail, "2 created things", blind),
 		wrong(target.CredentialIsCaller, probe.Fail, "2 effects"), wrong(target.NoKeys, probe.Fail, "2 effects"),
 		scene{
-			name: "refused", want: probe.Broken, says: "as good as",
+			name: "refused", want: probe.Broken, says: "needs a valid credential",
 			change: func(p place) { p.recipe.AAgain = p.recipe.Revoked },
 		},
 		right(probe.NA, func(p place) { p.recipe.AAgain = nil }),
@@ -43,7 +43,7 @@ func TestRevokedMeanwhile(t *testing.T) {
 	t.Parallel()
 	kept := func(p place) { hooked(p); p.recipe.Hooks.Revoke = func(context.Context) error { return nil } }
 	expectScenes(t, "X09", right(probe.Pass, hooked), right(probe.NA),
-		wrong(target.ReplaysFirst, probe.Fail, "got the answer, though", hooked),
+		wrong(target.ReplaysFirst, probe.Fail, "got the answer, although", hooked),
 		right(probe.Broken, kept))
 }
 

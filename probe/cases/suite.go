@@ -49,6 +49,7 @@ type session struct {
 	limited atomic.Bool
 }
 
+// cases returns all cases in the order in which they run.
 func (s *session) cases() []probe.Case {
 	return slices.Concat(
 		basics(s), keys(s), mismatches(s), concurrency(s), failures(s), behind(s), scopes(s), hygiene(s), expiry(s),
@@ -64,17 +65,18 @@ func (s *session) play(play func(t *run)) func(r *probe.Run) {
 func check(r *probe.Recipe) error {
 	switch {
 	case r.Target == nil || r.Target.Host == "":
-		return errors.New("recipe: target is missing: where is the API?")
+		return errors.New("recipe: target is missing: write the URL of the API")
 	case r.Target.Scheme != "http" && r.Target.Scheme != "https":
 		return fmt.Errorf("recipe: target %s: use http or https", r.Target.Redacted())
 	case r.Request.Path == "":
 		return errors.New("recipe: request.path is missing")
 	case r.Identity.Pointer == "" && r.Identity.Header == "":
-		return errors.New("recipe: identity is missing: where does an answer say what was created?")
+		return errors.New("recipe: identity is missing: write where an answer identifies what was created")
 	}
 	return r.Request.Check()
 }
 
+// observed returns what the recipe and the profile say of the API before the first case.
 func (s *session) observed() probe.Observed {
 	o := probe.Observed{
 		Schema: probe.ObservedSchema, Profile: s.rules.Name, Header: s.rules.Header, Member: s.rules.Member,
@@ -86,21 +88,22 @@ func (s *session) observed() probe.Observed {
 	return o
 }
 
-// credentials are those of the recipe.
+// credentials returns the credentials of the recipe by the names that reports show.
 func (s *session) credentials() probe.Credentials {
 	r := s.recipe
 	return probe.Credentials{"A": r.A, "A again": r.AAgain, "B": r.B, "revoked": r.Revoked}
 }
 
+// mask removes the credentials of the recipe from a text.
 func (s *session) mask(text string) string { return s.credentials().Mask(text) }
 
-// shownRequest is a request for people, without credentials.
+// shownRequest returns a request as the timeline shows it: its head and the beginning of its body, without credentials.
 func (s *session) shownRequest(r wire.Request, host string) string {
 	r.Header = s.credentials().Hide(r.Header)
 	return string(r.Head(host)) + wire.Shorten(r.Body, 400)
 }
 
-// shownAnswer is an answer for people, without credentials: some targets repeat what they were sent.
+// shownAnswer returns an answer as the timeline shows it, without credentials: some targets repeat what they were sent.
 func (s *session) shownAnswer(a wire.Answer) string {
 	if a.Status == 0 {
 		return ""

@@ -8,6 +8,7 @@ import (
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
+// otherMethod plays M03.
 func otherMethod(t *run) {
 	r := t.New()
 	method := anotherMethod(r)
@@ -22,6 +23,7 @@ func anotherMethod(r wire.Request) string {
 	return http.MethodPatch
 }
 
+// otherQuery plays M05. How bad a replay is depends on the profile: the draft's profiles compare the whole target.
 func otherQuery(t *run) {
 	r := t.New()
 	verdict := probe.Info
@@ -38,7 +40,8 @@ func otherQuery(t *run) {
 	sendForeign(t, "the same path with dry_run=1", verdict, t.First("first", r), r.WithPath(r.Path+mark+"dry_run=1"))
 }
 
-// otherRoute uses a key at one route and then at the other, both ways: what is compared may differ from route to route.
+// otherRoute plays M04. It uses a key at one route and then at the other, in both directions, because one of the two
+// routes may compare less than the other.
 func otherRoute(t *run) {
 	v := t.intents.Next()
 	here, there := t.From(t.recipe.Request, v), t.From(*t.recipe.Variants.Other, v)
@@ -55,24 +58,26 @@ func wantOtherRoute(t *run, what string, one, two wire.Request) bool {
 	switch {
 	case !ok:
 	case !a.OK() && t.rules.ByRoute:
-		t.Failf("%s (%d) was refused with %d; in profile %s a key belongs to its route: %s", what, a.No, a.Status,
+		t.Failf("%s (%d) was refused with %d; in profile %s each route has its own keys: %s", what, a.No, a.Status,
 			t.rules.Name, body(a))
 	case !a.OK():
 		return wantReason(t, what, a)
 	case t.rules.AllRoutes:
-		t.Failf("%s (%d) was carried out with %d; profile %s refuses it with %s", what, a.No, a.Status, t.rules.Name,
+		t.Failf("%s (%d) ran with %d; profile %s refuses it with %s", what, a.No, a.Status, t.rules.Name,
 			statuses(t.rules.Mismatch))
 	}
 	return t.Clean()
 }
 
+// otherHost plays M14.
 func otherHost(t *run) {
 	t.First("at the other host, another key", t.New().At(t.recipe.OtherHost))
 	r := t.New()
 	sendForeign(t, "the same request to "+t.recipe.OtherHost, probe.Fail, t.First("first", r), r.At(t.recipe.OtherHost))
 }
 
-// methodOverride is for targets that take the method from a header. Whether one does so shows under a new key.
+// methodOverride plays M15. Most targets ignore the header, which the request under a key of its own shows: it creates
+// something as a plain request does.
 func methodOverride(t *run) {
 	const header = "X-HTTP-Method-Override"
 	r := t.New()

@@ -27,6 +27,8 @@ type annotations struct {
 	required, outputOnly, identifier, uuid bool
 }
 
+// annotationsOf reads what the annotations of google.api say of a field. They are read from the wire format, so that
+// the packages that define them need not be linked.
 func annotationsOf(f protoreflect.FieldDescriptor) (a annotations) {
 	a.required = f.Cardinality() == protoreflect.Required
 	raw, err := proto.Marshal(f.Options())

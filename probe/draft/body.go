@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// draft is what the command sends.
+// draft returns the draft of what the command sends.
 func (c *curl) draft() (*Draft, error) {
 	if c.url == "" {
 		return nil, errors.New("the curl command has no URL")
@@ -20,7 +20,7 @@ func (c *curl) draft() (*Draft, error) {
 	}
 	u, err := url.Parse(c.url)
 	if err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, fmt.Errorf("%q is no URL of an API", c.url)
+		return nil, fmt.Errorf("%q is not the URL of an API", c.url)
 	}
 	d := &Draft{Source: "a curl command", Target: u.Scheme + "://" + u.Host, Method: c.method, Path: c.path(u)}
 	if c.isGet {
@@ -37,14 +37,15 @@ func (c *curl) draft() (*Draft, error) {
 		}
 	}
 	if d.Method == http.MethodGet || d.Method == http.MethodHead {
-		return nil, fmt.Errorf("the curl command is a %s, and the probe needs a request that makes something: give a "+
-			"POST", d.Method)
+		return nil, fmt.Errorf("the curl command is a %s, but the probe needs a request that creates "+
+			"something, such as a POST", d.Method)
 	}
 	d.lines = c.allLines()
 	d.complete()
 	return d, nil
 }
 
+// separator returns what curl puts between two -d options: & in a form, nothing with --json.
 func (c *curl) separator() string {
 	if c.isJSON {
 		return ""
@@ -52,7 +53,7 @@ func (c *curl) separator() string {
 	return "&"
 }
 
-// path is the rest of the URL. What may not stand in a request line is escaped.
+// path returns the path and query of the URL, with the characters escaped that a request line must not have.
 func (c *curl) path(u *url.URL) string {
 	path := u.EscapedPath()
 	if path == "" {
@@ -68,6 +69,7 @@ func (c *curl) path(u *url.URL) string {
 	return printable(path)
 }
 
+// allLines returns the header lines that curl sends, with those that it adds itself.
 func (c *curl) allLines() []line {
 	lines := slices.Clone(c.lines)
 	if c.user != "" && !hasLine(lines, "Authorization") {
@@ -86,16 +88,18 @@ func (c *curl) allLines() []line {
 	return lines
 }
 
+// userOf returns user and password as they stand in a URL.
 func userOf(u *url.Userinfo) string {
 	password, _ := u.Password()
 	return u.Username() + ":" + password
 }
 
+// hasLine reports whether there is a line of that name, in any case.
 func hasLine(lines []line, name string) bool {
 	return slices.ContainsFunc(lines, func(l line) bool { return strings.EqualFold(l.name, name) })
 }
 
-// printable escapes what may not stand in a request line.
+// printable escapes the characters of a path that a request line must not have.
 func printable(path string) string {
 	var b strings.Builder
 	for i := range len(path) {

@@ -6,16 +6,16 @@ import "cmp"
 func (d *Draft) writeGRPC(w *writer, block bool) {
 	w.line("# The rules that the service has declared: ietf has the key in the metadata idempotency-key, and names " +
 		"codes and a marker; aip155 has")
-	w.line("# it in the field request_id; none asks for nothing but at most once.")
+	w.line("# it in the field request_id; none checks only what must hold for every service.")
 	w.line("profile: %s", cmp.Or(d.Profile, "ietf"))
 	w.line("")
 	d.writeCall(w, block)
-	w.line("# What in a response tells one created thing from another: a JSON pointer into its JSON form.")
+	w.line("# What identifies the created thing in a response: a JSON pointer into its JSON form.")
 	w.line("identity: {pointer: %s}", quote(d.IdentityPointer))
 	w.line("")
 	d.writeGRPCCount(w)
 	d.writeGRPCCallers(w)
-	w.line("# Each of these makes more cases possible. What a variant leaves out it has from grpc.")
+	w.line("# Each of these lines makes more cases possible. What a variant leaves out is taken from grpc.")
 	mark := "# "
 	if d.SlowPath != "" {
 		mark = ""
@@ -48,12 +48,12 @@ func (d *Draft) writeCall(w *writer, block bool) {
 
 func (d *Draft) writeGRPCCount(w *writer) {
 	if d.CountPath != "" {
-		w.line("# How what has really happened is counted: a number, or a list whose elements are. sql and webhook " +
-			"are other ways.")
+		w.line("# How effects are counted: the answer is a number, or a list whose elements are counted. sql and " +
+			"webhook are other ways.")
 		w.line("count:\n  get: {url: %s%s}\n", quote(d.CountPath), also(", pointer: ", d.CountPointer))
 		return
 	}
-	w.line(`# Better evidence than what responses say: a count of what has really happened. One of
+	w.line(`# Without a count, the probe has to believe the responses. Count effects in one of these ways:
 # count:
 #   get: {url: "http://127.0.0.1:8080/payments", pointer: /total}   # a number, or a list that is counted
 #   sql: {url: "${DATABASE_URL}", query: "select count(*) from payments"}   # PostgreSQL, or the path of a SQLite file
@@ -62,9 +62,9 @@ func (d *Draft) writeGRPCCount(w *writer) {
 }
 
 func (d *Draft) writeGRPCCallers(w *writer) {
-	w.line("# Metadata of callers. Secrets come from the environment. With a second caller the probe looks whether " +
-		"one ever sees what belongs")
-	w.line("# to another.")
+	w.line("# Metadata of callers. Secrets come from the environment. With a second caller, the probe checks that " +
+		"neither sees")
+	w.line("# what belongs to the other.")
 	if len(d.credentials) == 0 {
 		w.line(`# credentials:
 #   a: {authorization: "Bearer ${PROBE_CREDENTIAL_A}"}

@@ -12,10 +12,11 @@ import (
 // FromCurl makes a draft of a curl command line. Files that it names, as in -d @body.json, are read.
 func FromCurl(line string) (*Draft, error) { return readCurl(line, os.ReadFile) }
 
+// readCurl makes a draft of a command line. readFile reads the files that it names.
 func readCurl(line string, readFile func(string) ([]byte, error)) (*Draft, error) {
 	if written := regexp.MustCompile("[ \t][`^]\r?\n"); written.MatchString(line) {
-		return nil, errors.New("the curl command is written for cmd or PowerShell, with lines that end in ^ or `: take that for " +
-			"bash, or write it in one line with quotes of a shell")
+		return nil, errors.New("the curl command is written for cmd or PowerShell, with lines that end in ^ or " +
+			"`: copy the one for bash, or write it on one line with the quotes of a shell")
 	}
 	words, err := Split(line)
 	if err != nil {
@@ -25,7 +26,7 @@ func readCurl(line string, readFile func(string) ([]byte, error)) (*Draft, error
 		words = words[1:]
 	}
 	if len(words) == 0 || !strings.HasSuffix(strings.TrimSuffix(words[0], ".exe"), "curl") {
-		return nil, errors.New("this is no curl command: it begins with curl, and has a URL")
+		return nil, errors.New("this is not a curl command: a curl command begins with curl and has a URL")
 	}
 	c := &curl{readFile: readFile}
 	if err := c.parse(words[1:]); err != nil {
@@ -50,7 +51,8 @@ type curl struct {
 // line is one of a header.
 type line struct{ name, value string }
 
-// meaningless options say how curl behaves, not what it sends; the word is true for those that take a value.
+// meaningless returns the options that change how curl behaves, not what it sends. They are ignored; the value is true
+// for those that take an argument.
 func meaningless() map[string]bool {
 	all := map[string]bool{}
 	for _, flag := range strings.Fields(`-s --silent -S --show-error -i --include -v --verbose -k --insecure -L --location -f --fail
@@ -66,7 +68,7 @@ func meaningless() map[string]bool {
 	return all
 }
 
-// take are the options that say what is sent. All take a value.
+// take returns the options that change what is sent. All of them take an argument.
 func (c *curl) take() map[string]func(value string) error {
 	set := func(to *string) func(string) error {
 		return func(v string) error { *to = v; return nil }
@@ -87,7 +89,8 @@ func (c *curl) take() map[string]func(value string) error {
 	}
 }
 
-// parse reads the words behind curl.
+// parse reads the words after curl. An option that is neither known nor meaningless is an error: ignoring it might
+// change what is sent.
 func (c *curl) parse(words []string) error {
 	take, ignored := c.take(), meaningless()
 	for len(words) > 0 {
@@ -102,7 +105,7 @@ func (c *curl) parse(words []string) error {
 			continue
 		case !strings.HasPrefix(word, "-") || word == "-":
 			if c.url != "" {
-				return fmt.Errorf("the curl command has two URLs, %s and %s: keep one, and see to the quotes", c.url, word)
+				return fmt.Errorf("the curl command has two URLs, %s and %s: keep one, and check the quotes", c.url, word)
 			}
 			c.url = word
 			continue
@@ -123,7 +126,7 @@ func (c *curl) parse(words []string) error {
 		case !takes && !hasValue:
 			continue
 		case len(words) == 0:
-			return fmt.Errorf("curl's option %s lacks its value", word)
+			return fmt.Errorf("curl's option %s has no value", word)
 		case takes:
 			if err := do(words[0]); err != nil {
 				return err
@@ -134,6 +137,7 @@ func (c *curl) parse(words []string) error {
 	return nil
 }
 
+// advice returns what to do about an option that cannot be put into a recipe.
 func advice(option string) string {
 	switch option {
 	case "-F", "--form":
@@ -149,7 +153,7 @@ func advice(option string) string {
 // addHeader adds what -H gives. "Name;" is an empty header, "Name:" takes one away.
 func (c *curl) addHeader(text string) error {
 	if strings.HasPrefix(text, "@") {
-		return errors.New("headers from a file cannot be put into a recipe: give them with -H")
+		return errors.New("headers from a file cannot be put into a recipe: write them with -H")
 	}
 	name, value, ok := strings.Cut(text, ":")
 	if name, value = strings.TrimSpace(name), strings.TrimSpace(value); ok && value != "" {
@@ -161,6 +165,8 @@ func (c *curl) addHeader(text string) error {
 // maxBody is what a recipe's body may have: it is written out in the recipe.
 const maxBody = 256 << 10
 
+// addData adds what -d and its variants give. files says that @ names a file, strip that line ends of files are
+// removed, as -d does.
 func (c *curl) addData(text string, files, strip bool) error {
 	if name, ok := strings.CutPrefix(text, "@"); ok && files {
 		if name == "-" {
@@ -175,7 +181,7 @@ func (c *curl) addData(text string, files, strip bool) error {
 		}
 	}
 	if len(text) > maxBody {
-		return fmt.Errorf("the body has %d bytes: a recipe's may have %d", len(text), maxBody)
+		return fmt.Errorf("the body has %d bytes; the body of a recipe may have at most %d", len(text), maxBody)
 	}
 	c.data = append(c.data, text)
 	return nil
@@ -188,7 +194,7 @@ func (c *curl) addEncoded(text string) error {
 		name, content = "", text
 	}
 	if strings.Contains(name, "@") || !named && strings.HasPrefix(text, "@") {
-		return errors.New("--data-urlencode with a file cannot be put into a recipe: give the text")
+		return errors.New("--data-urlencode with a file cannot be put into a recipe: write the text")
 	}
 	encoded := url.QueryEscape(content)
 	if name != "" {

@@ -58,7 +58,7 @@ type credential struct {
 // Variable is one that must be set before the recipe can be used, and what it holds.
 type Variable struct{ Name, Holds string }
 
-// Variables are those that the recipe needs.
+// Variables returns the environment variables that the recipe needs, and what to set them to.
 func (d *Draft) Variables() []Variable {
 	var all []Variable
 	for _, c := range slices.Concat(d.credentials, d.second) {
@@ -83,7 +83,7 @@ func (d *Draft) AddSecondCaller() bool {
 	return len(d.second) > 0
 }
 
-// ofAnother is the same line of another caller; i counts the lines of one.
+// ofAnother returns the same line for another caller. i counts the lines of a caller.
 func (c credential) ofAnother(i int) credential {
 	own := c.variable
 	c.variable = "PROBE_CREDENTIAL_B"
@@ -99,14 +99,15 @@ func (c credential) ofAnother(i int) credential {
 // nowhere else.
 func (d *Draft) ShowsSecret() bool { return d.shows }
 
-// Notes say what a person should look at.
+// Notes returns what a person should check before the recipe is used.
 func (d *Draft) Notes() []string { return d.notes }
 
+// notef adds a note.
 func (d *Draft) notef(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
-// complete sorts the header lines, hides what is secret, and puts generators into the body.
+// complete sorts the header lines, replaces secrets by variables, and puts generators into the body.
 func (d *Draft) complete() {
 	for _, l := range d.lines {
 		switch {
@@ -123,7 +124,8 @@ func (d *Draft) complete() {
 	d.generate()
 }
 
-// takeKey recognises a header that carries a key; the probe sends those itself.
+// takeKey reports whether a header carries the key, and chooses the profile by its name. The probe sends the key
+// itself.
 func (d *Draft) takeKey(name string) bool {
 	switch strings.ToLower(name) {
 	case "idempotency-key":
@@ -143,7 +145,7 @@ func (d *Draft) takeKey(name string) bool {
 	return true
 }
 
-// isFraming reports what the probe sends itself, and what a browser has sent that means nothing here.
+// isFraming reports headers that the probe sends itself, and those of browsers that have no meaning here.
 func isFraming(name string) bool {
 	switch strings.ToLower(name) {
 	case "host", "content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade",
@@ -153,7 +155,7 @@ func isFraming(name string) bool {
 	return false
 }
 
-// noteHost says what becomes of a name that is not the target's.
+// noteHost notes that a Host header of another name than the target's was left out.
 func (d *Draft) noteHost(l line) {
 	if strings.EqualFold(l.name, "Host") && "http://"+l.value != d.Target && "https://"+l.value != d.Target {
 		d.notef("The Host header, %s, was left out: the probe sends that of the target. If the API needs it, let the "+
@@ -161,7 +163,7 @@ func (d *Draft) noteHost(l line) {
 	}
 }
 
-// isSecret reports names of headers and parameters whose values are not for others.
+// isSecret reports whether a header or parameter of that name is likely to carry a secret.
 func isSecret(name string) bool {
 	name = plain(name)
 	for _, word := range []string{
@@ -177,10 +179,10 @@ func isSecret(name string) bool {
 
 var shellVariable = regexp.MustCompile(`\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)
 
-// withVariables writes $NAME as recipes do: ${NAME}.
+// withVariables writes the shell's $NAME as recipes write it: ${NAME}.
 func withVariables(value string) string { return shellVariable.ReplaceAllString(value, "$${$1$2}") }
 
-// addCredential puts a variable into the place of a secret. The scheme, such as Bearer, stays.
+// addCredential replaces a secret by a variable. A scheme before it, such as Bearer, stays.
 func (d *Draft) addCredential(l line) {
 	scheme, secret, ok := strings.Cut(l.value, " ")
 	if !ok || !strings.EqualFold(l.name, "Authorization") || scheme == "" {
@@ -206,7 +208,7 @@ func (d *Draft) addCredential(l line) {
 	d.credentials = append(d.credentials, c)
 }
 
-// hideInQuery keeps secrets of the query out of the file.
+// hideInQuery removes parameters from the query that look like secrets.
 func (d *Draft) hideInQuery() {
 	path, query, ok := strings.Cut(d.Path, "?")
 	if !ok {
@@ -223,7 +225,7 @@ func (d *Draft) hideInQuery() {
 	d.Path = path + "?" + strings.Join(params, "&")
 }
 
-// plain is a name without what separates its words.
+// plain returns a name in lower case, without what separates its words.
 func plain(name string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(name))
 }

@@ -18,7 +18,8 @@ type place struct {
 	isNumber   bool
 }
 
-// generate puts generators where it is safe to: the values may change there without changing what is meant.
+// generate puts generators into the body where the values may change without changing the meaning. A wrong guess would
+// make requests fail, so values that name something that exists stay.
 func (d *Draft) generate() {
 	places, form := d.places()
 	for _, p := range places {
@@ -57,7 +58,7 @@ type edit struct {
 	text       string
 }
 
-// places are the values of the body, and whether it is a form.
+// places returns the values of the body that may get generators, and whether the body is a form.
 func (d *Draft) places() (all []place, form bool) {
 	if json.Valid([]byte(d.Body)) {
 		return jsonPlaces(d.Body), false
@@ -85,7 +86,7 @@ type walker struct {
 	all  []place
 }
 
-// value walks one value. The body is known to be JSON.
+// value walks one value of a body that is known to be JSON.
 func (w *walker) value(name string, depth int) {
 	before := int(w.d.InputOffset())
 	t, err := w.d.Token()
@@ -128,7 +129,7 @@ func formPlaces(body string) (all []place) {
 	return all
 }
 
-// keyMember recognises a member that carries the key; the probe sends it itself.
+// keyMember removes a member that carries the key. The probe sends the key itself.
 func (d *Draft) keyMember(places []place) []edit {
 	for _, p := range places {
 		if !p.top || p.isNumber {
@@ -164,6 +165,7 @@ func withoutMember(body string, p place) (edit, bool) {
 	return edit{len(strings.TrimSuffix(before, ",")), end, ""}, true
 }
 
+// isAmount reports whether a member of that name is likely to be an amount of money.
 func isAmount(name string) bool {
 	name = plain(name[strings.LastIndexAny(name, "[.")+1:])
 	if strings.HasPrefix(name, "summary") {
@@ -200,6 +202,7 @@ func amounts(places []place) []edit {
 	return done
 }
 
+// countAmounts returns how many members are amounts.
 func countAmounts(places []place) (n int) {
 	for _, p := range places {
 		if isAmount(p.name) && amount.MatchString(p.text) {
@@ -211,7 +214,7 @@ func countAmounts(places []place) (n int) {
 
 var uuid = regexp.MustCompile(`^(?i:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 
-// uuids replaces UUIDs that the client has made up itself. One that names something must stay.
+// uuids replaces UUIDs that the client has made up. A UUID that names something that exists must stay.
 func uuids(places []place) []edit {
 	var done []edit
 	for _, p := range places {
@@ -222,7 +225,7 @@ func uuids(places []place) []edit {
 	return done
 }
 
-// madeUp reports names of what a client chooses freely.
+// madeUp reports whether clients choose the value of a member of that name freely.
 func madeUp(name string, top bool) bool {
 	switch name = plain(name); name {
 	case "id", "uuid", "guid":
@@ -239,7 +242,7 @@ func madeUp(name string, top bool) bool {
 	return false
 }
 
-// freeText makes a text that means nothing to the API differ from request to request.
+// freeText makes a text without meaning to the API differ from request to request.
 func freeText(places []place, form bool) []edit {
 	text := " {{seq}}"
 	if form {

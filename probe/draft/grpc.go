@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe/wire"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // Service is a gRPC service to draft a recipe for.
@@ -88,16 +88,17 @@ func (d *Draft) Settle() error {
 	return nil
 }
 
-// nameOf is a method's name as recipes have it.
+// nameOf returns a method's name as recipes write it.
 func nameOf(m protoreflect.MethodDescriptor) string {
 	return string(m.Parent().FullName()) + "/" + string(m.Name())
 }
 
+// isStream reports whether a method is a streaming one.
 func isStream(m protoreflect.MethodDescriptor) bool {
 	return m.IsStreamingClient() || m.IsStreamingServer()
 }
 
-// methods are all of them, in order of the names of services.
+// methods returns all methods, ordered by the names of their services.
 func (s Service) methods() (all []protoreflect.MethodDescriptor) {
 	for _, of := range s.Offers {
 		for i := range of.Methods().Len() {
@@ -125,21 +126,21 @@ func (s Service) find(name string) (protoreflect.MethodDescriptor, error) {
 	}
 	switch {
 	case len(found) == 1 && isStream(found[0]):
-		return nil, fmt.Errorf("%s is a stream, and keys are for unary methods: choose another", nameOf(found[0]))
+		return nil, fmt.Errorf("%s is a streaming method, but keys work with unary methods only: choose another", nameOf(found[0]))
 	case len(found) == 1:
 		return found[0], nil
 	}
 	return nil, s.unknown(name, len(found) > 0)
 }
 
-// unknown lists the methods to choose from.
+// unknown returns an error that lists the methods to choose from.
 func (s Service) unknown(name string, several bool) error {
 	all := slices.DeleteFunc(s.methods(), isStream)
 	if len(all) == 0 && len(s.Undescribed) == 0 {
-		return errors.New("the server has no unary method, and keys are for those")
+		return errors.New("the server has no unary method, but keys work with unary methods only")
 	}
 	slices.SortStableFunc(all, func(a, b protoreflect.MethodDescriptor) int { return cmp.Compare(rank(a), rank(b)) })
-	problem := "say which method makes something, with --method"
+	problem := "choose the method that creates something: --method"
 	var names, lines []string
 	for _, m := range all {
 		names = append(names, string(m.Name()))
@@ -155,7 +156,7 @@ func (s Service) unknown(name string, several bool) error {
 	}
 	switch near := yamlfile.Nearest(name[strings.LastIndexAny(name, "/.")+1:], names); {
 	case several && name != "":
-		problem = fmt.Sprintf("several services have a method %s: say which", name)
+		problem = fmt.Sprintf("several services have a method %s: write its full name", name)
 	case name != "":
 		problem = fmt.Sprintf("the server has no method %s", name)
 		if near != "" {
@@ -172,7 +173,8 @@ const (
 	reads
 )
 
-// rank says what a method is likely to do, by its name. One that is declared to have no side effects makes nothing.
+// rank returns how likely a method is to create something, by its name. A method that is declared to have no side
+// effects creates nothing.
 func rank(m protoreflect.MethodDescriptor) int {
 	if o, ok := m.Options().(*descriptorpb.MethodOptions); ok &&
 		o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
@@ -193,7 +195,7 @@ func rank(m protoreflect.MethodDescriptor) int {
 	return changes
 }
 
-// begins reports whether a word, and not only its letters, begins a name.
+// begins reports whether a name begins with a word: Created does not begin with Create.
 func begins(name, word string) bool {
 	rest, ok := strings.CutPrefix(name, word)
 	return ok && (rest == "" || strings.ToLower(rest[:1]) != rest[:1] || rest[0] == '_')

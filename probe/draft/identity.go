@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// identityOf looks in a method's response for what tells one thing from another: a JSON pointer, "" if there is
-// nothing.
+// identityOf looks in a method's response for what identifies the created thing. It returns a JSON pointer, or "" if
+// there is none.
 func identityOf(m protoreflect.MethodDescriptor) string {
 	i := &identities{method: m}
 	if found := i.in(m.Output(), 0); found != "" {
@@ -19,7 +19,7 @@ func identityOf(m protoreflect.MethodDescriptor) string {
 
 type identities struct{ method protoreflect.MethodDescriptor }
 
-// in looks for a field whose name or annotation says that it is an identity, and then into messages.
+// in looks for a field whose name or annotation says that it is an identity, and then into the messages inside.
 func (i *identities) in(m protoreflect.MessageDescriptor, depth int) string {
 	for _, is := range []func(f protoreflect.FieldDescriptor) bool{
 		func(f protoreflect.FieldDescriptor) bool { return annotationsOf(f).identifier },
@@ -56,7 +56,7 @@ func (i *identities) in(m protoreflect.MessageDescriptor, depth int) string {
 	return ""
 }
 
-// textIn is any text that the request does not have.
+// textIn returns a pointer to any text that the request does not have.
 func (i *identities) textIn(m protoreflect.MessageDescriptor) string {
 	f := firstOf(m, func(f protoreflect.FieldDescriptor) bool {
 		return f.Kind() == protoreflect.StringKind && tells(f) && !i.isSent(f) &&
@@ -68,11 +68,12 @@ func (i *identities) textIn(m protoreflect.MessageDescriptor) string {
 	return pointerTo(f)
 }
 
-// isSent reports a field that the request has too: what comes back there is no news.
+// isSent reports whether the request has the field too: such a field may just be copied into the response.
 func (i *identities) isSent(f protoreflect.FieldDescriptor) bool {
 	return i.method.Input().Fields().ByName(f.Name()) != nil
 }
 
+// firstOf returns the first field for which a condition holds.
 func firstOf(m protoreflect.MessageDescriptor,
 	is func(protoreflect.FieldDescriptor) bool,
 ) protoreflect.FieldDescriptor {
@@ -84,7 +85,7 @@ func firstOf(m protoreflect.MessageDescriptor,
 	return nil
 }
 
-// tells reports a field that has one text or one whole number.
+// tells reports whether a field has one text or one whole number, which can identify something.
 func tells(f protoreflect.FieldDescriptor) bool {
 	if f.IsList() {
 		return false
@@ -97,6 +98,7 @@ func tells(f protoreflect.FieldDescriptor) bool {
 	return true
 }
 
+// pointerTo returns the JSON pointer to a field.
 func pointerTo(f protoreflect.FieldDescriptor) string {
 	return "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(f.JSONName())
 }

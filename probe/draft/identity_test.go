@@ -88,7 +88,7 @@ func TestMethodsAreChosen(t *testing.T) {
 			"several",
 			[]string{"Cancel", "GetOrder", "CreateOrder"},
 			"",
-			"with --method\n  shop.v1.Shop/CreateOrder\n  shop.v1.Shop/Cancel\n  shop.v1.Shop/GetOrder",
+			"creates something: --method\n  shop.v1.Shop/CreateOrder\n  shop.v1.Shop/Cancel\n  shop.v1.Shop/GetOrder",
 		},
 		{"by its last part", []string{"Cancel", "CreateOrder"}, "CreateOrder", "shop.v1.Shop/CreateOrder"},
 		{"by its full name", []string{"Cancel", "CreateOrder"}, "shop.v1.Shop/Cancel", "shop.v1.Shop/Cancel"},
@@ -99,7 +99,7 @@ func TestMethodsAreChosen(t *testing.T) {
 		{"a mistake", []string{"Cancel", "CreateOrder"}, "CreatOrder", "did you mean shop.v1.Shop/CreateOrder?"},
 		{"another service", []string{"Cancel"}, "shop.v1.Store/Cancel", "has no method shop.v1.Store/Cancel"},
 		{"streams only", []string{"Watch" + request + " stream"}, "", "no unary method"},
-		{"nothing but readers", []string{"GetOrder"}, "", "say which method"},
+		{"nothing but readers", []string{"GetOrder"}, "", "choose the method"},
 	} {
 		for i, m := range c.methods {
 			if !strings.Contains(m, " ") {

@@ -11,7 +11,7 @@ import (
 // aip155 is the profile of services that have the key in a field of the request.
 const aip155 = "aip155"
 
-// fill writes a request, without the field that carries the key.
+// fill writes an example of the request, without the field that carries the key.
 func (d *Draft) fill(m protoreflect.MethodDescriptor) {
 	s := &sampler{left: maxFields, key: keyFieldOf(m.Input())}
 	d.Body = s.request(m.Input())
@@ -29,7 +29,7 @@ func (d *Draft) fill(m protoreflect.MethodDescriptor) {
 	}
 }
 
-// vary makes a text that is made up differ from request to request.
+// vary makes a made-up text differ from request to request.
 func (d *Draft) vary() {
 	places := jsonPlaces(d.Body)
 	edits := freeText(places, false)
@@ -46,7 +46,8 @@ func (d *Draft) vary() {
 	}
 }
 
-// keyFieldOf is the field of a request that is there to carry a key; "" if there is none. AIP-155 has request_id.
+// keyFieldOf returns the field of a request that carries the key, such as request_id of AIP-155, or "" if there is
+// none.
 func keyFieldOf(m protoreflect.MessageDescriptor) string {
 	for _, is := range []func(string) bool{
 		func(n string) bool { return n == "request_id" },
@@ -77,7 +78,7 @@ type sampler struct {
 	existing []string                // fields that name something
 }
 
-// request is an example of a request, each field in a line of its own.
+// request returns an example of a request, with each field on a line of its own.
 func (s *sampler) request(m protoreflect.MessageDescriptor) string {
 	if text, ok := s.wellKnown(m, ""); ok {
 		return cmp.Or(text, "{}")
@@ -89,7 +90,7 @@ func (s *sampler) request(m protoreflect.MessageDescriptor) string {
 	return "{\n  " + strings.Join(all, ",\n  ") + "\n}"
 }
 
-// message is an example of a message inside of another one; "" if there is to be none.
+// message returns an example of a message inside another one, or "" if it is left out.
 func (s *sampler) message(m protoreflect.MessageDescriptor, name string) string {
 	if text, ok := s.wellKnown(m, name); ok {
 		return text
@@ -100,7 +101,8 @@ func (s *sampler) message(m protoreflect.MessageDescriptor, name string) string 
 	return "{" + strings.Join(s.members(m), ", ") + "}"
 }
 
-// members has what is required, or everything if nothing is said to be, and always an amount.
+// members returns the required fields, or all if none is declared to be required. It always includes an amount, which
+// many cases change.
 func (s *sampler) members(m protoreflect.MessageDescriptor) (all []string) {
 	s.inside = append(s.inside, m.FullName())
 	defer func() { s.inside = s.inside[:len(s.inside)-1] }()
@@ -129,7 +131,7 @@ func (s *sampler) members(m protoreflect.MessageDescriptor) (all []string) {
 // top reports whether fields of the request itself are being written.
 func (s *sampler) top() bool { return len(s.inside) == 1 }
 
-// field is an example of a field; "" if it is left out.
+// field returns an example of a field, or "" if it is left out.
 func (s *sampler) field(f protoreflect.FieldDescriptor, a annotations) string {
 	name := string(f.Name())
 	if a.outputOnly || a.identifier || isOfTheService(f) || s.top() && name == s.key || f.IsMap() || s.left == 0 {
@@ -143,7 +145,7 @@ func (s *sampler) field(f protoreflect.FieldDescriptor, a annotations) string {
 	return text
 }
 
-// isOfTheService reports fields that a service fills in itself: when something was made, and how it is.
+// isOfTheService reports whether the service fills in the field itself, such as a creation time or a state.
 func isOfTheService(f protoreflect.FieldDescriptor) bool {
 	switch name := plain(string(f.Name())); name {
 	case "createtime", "createdat", "updatetime", "updatedat", "deletetime", "deletedat", "etag":

@@ -11,7 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // maxDocument bounds an OpenAPI document.
@@ -26,7 +26,7 @@ func FromOpenAPI(source []byte, operation string) (*Draft, error) {
 	}
 	doc := &openAPI{root: root}
 	if version, _ := root["openapi"].(string); !strings.HasPrefix(version, "3.") {
-		return nil, errors.New("this is no OpenAPI 3 document: it does not say openapi: 3")
+		return nil, errors.New("this is not an OpenAPI 3 document: it has no openapi: 3")
 	}
 	op, err := doc.find(operation)
 	if err != nil {
@@ -35,9 +35,10 @@ func FromOpenAPI(source []byte, operation string) (*Draft, error) {
 	return doc.draft(op)
 }
 
+// document parses an OpenAPI document in JSON or YAML.
 func document(source []byte) (root map[string]any, err error) {
 	if len(source) > maxDocument {
-		return nil, fmt.Errorf("the document has %d bytes; it may have %d", len(source), maxDocument)
+		return nil, fmt.Errorf("the document has %d bytes; it may have at most %d", len(source), maxDocument)
 	}
 	defer func() {
 		if recover() != nil { // the YAML library gave up on something that is no YAML
@@ -74,8 +75,10 @@ type operation struct {
 	item, self   map[string]any
 }
 
+// id returns the operationId.
 func (o operation) id() string { return text(o.self["operationId"]) }
 
+// name returns the method and path, which name an operation without operationId.
 func (o operation) name() string { return o.method + " " + o.path }
 
 // find returns the operation of a name; without a name it is inferred if only one can create a resource.
@@ -104,6 +107,7 @@ func (a *openAPI) find(name string) (operation, error) {
 // shownOperations is how many are listed.
 const shownOperations = 20
 
+// unknown returns an error that lists the operations to choose from.
 func unknown(name string, all []operation) error {
 	var ids, lines []string
 	for _, o := range all {
@@ -116,11 +120,11 @@ func unknown(name string, all []operation) error {
 		lines = append(lines, fmt.Sprintf("… and %d more", more))
 	}
 	if len(all) == 0 {
-		return errors.New("the document has no operation that makes something")
+		return errors.New("the document has no operation that creates something")
 	}
-	problem := "say which operation: --operation ID"
+	problem := "choose an operation: --operation ID"
 	if name != "" {
-		problem = fmt.Sprintf("the document has no operation %q that makes something", name)
+		problem = fmt.Sprintf("the document has no operation %q that creates something", name)
 	}
 	if near := yamlfile.Nearest(name, ids); near != "" {
 		problem += "; did you mean " + near + "?"

@@ -120,7 +120,7 @@ func TestWhatIsNoDocument(t *testing.T) {
 		{"", "", "empty"},
 		{"swagger: '2.0'\n", "", "openapi: 3"},
 		{"a: b: c\n", "", "cannot be read"},
-		{"openapi: 3.0.0\n", "x", "no operation that makes something"},
+		{"openapi: 3.0.0\n", "x", "no operation that creates something"},
 		{shop, "", "--operation ID"},
 		{shop, "createPaymet", "did you mean createPayment?"},
 		{shop, "listPayments", "POST /accounts/{account}/payments  createPayment"},

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// draft is what an operation's requests look like.
+// draft returns the draft of an operation's requests.
 func (a *openAPI) draft(o operation) (*Draft, error) {
 	d := &Draft{Source: "operation " + o.name() + " of an OpenAPI document", Method: o.method}
 	base := a.server(d, o)
@@ -61,7 +61,7 @@ func (a *openAPI) server(d *Draft, o operation) string {
 // noTarget stands where a person must write something.
 const noTarget = "http://127.0.0.1:8080"
 
-// parameters fills the path, and adds the query and the headers that are required.
+// parameters fills in the path, and adds the required query parameters and headers.
 func (a *openAPI) parameters(d *Draft, o operation) (string, error) {
 	path, query := o.path, url.Values{}
 	for _, p := range slices.Concat(list(o.item["parameters"]), list(o.self["parameters"])) {
@@ -92,7 +92,7 @@ func (a *openAPI) parameters(d *Draft, o operation) (string, error) {
 	return path, nil
 }
 
-// pathValue escapes a value but for its generators.
+// pathValue escapes a value except for its generators.
 func pathValue(value string) string {
 	if generated.MatchString(value) {
 		return value
@@ -100,7 +100,7 @@ func pathValue(value string) string {
 	return url.PathEscape(value)
 }
 
-// headerParameter takes a header that carries the key, and otherwise adds it if it is required.
+// headerParameter recognises a header that carries the key. It adds other headers if they are required.
 func (d *Draft) headerParameter(name, value string, required bool) {
 	if d.takeKey(name) {
 		d.KeyRequired = d.KeyRequired || required && !strings.EqualFold(name, "Repeatability-First-Sent")
@@ -127,6 +127,7 @@ func (a *openAPI) security(d *Draft, o operation) {
 	}
 }
 
+// addScheme adds the credential that a security scheme describes.
 func (d *Draft) addScheme(s map[string]any) {
 	name, scheme := text(s["name"]), text(s["scheme"])
 	switch text(s["type"]) {
@@ -145,7 +146,7 @@ func (d *Draft) addScheme(s map[string]any) {
 	}
 }
 
-// body writes an example of what the operation takes.
+// body writes an example of the body that the operation accepts.
 func (a *openAPI) body(d *Draft, o operation) {
 	content := object(a.resolve(o.self["requestBody"])["content"])
 	if len(content) == 0 {
@@ -176,11 +177,13 @@ func (a *openAPI) body(d *Draft, o operation) {
 	}
 }
 
+// isJSONType reports whether a media type is JSON, also one such as application/problem+json.
 func isJSONType(t string) bool {
 	t, _, _ = strings.Cut(t, ";")
 	return t == "application/json" || strings.HasSuffix(t, "+json") || t == "*/*"
 }
 
+// preferred returns the media type to use of those that an operation accepts: JSON if possible.
 func preferred(content map[string]any) string {
 	all := slices.Sorted(maps.Keys(content))
 	for _, is := range []func(string) bool{
@@ -196,7 +199,7 @@ func preferred(content map[string]any) string {
 
 var pathParameter = regexp.MustCompile(`/\{[^}]*\}`)
 
-// identity looks in the answer's schema for what tells one thing from another.
+// identity looks in the schema of the answer for what identifies the created thing.
 func (a *openAPI) identity(d *Draft, o operation) {
 	a.about = plain(path.Base(pathParameter.ReplaceAllString(o.path, "")) + o.id())
 	responses := object(o.self["responses"])
@@ -218,6 +221,7 @@ func (a *openAPI) identity(d *Draft, o operation) {
 	}
 }
 
+// identityIn looks in a schema, and then in the schemas inside it.
 func (a *openAPI) identityIn(schema any, depth int) string {
 	properties := a.properties(schema, 0)
 	names := slices.Sorted(maps.Keys(properties))

@@ -14,13 +14,14 @@ const (
 	maxSteps = 2000 // and how far in all
 )
 
-// step reports whether a schema may still be followed.
+// step reports whether a schema may still be followed. Schemas can contain themselves, so the depth and the number of
+// steps are limited.
 func (a *openAPI) step(depth int) bool {
 	a.steps++
 	return depth <= maxDepth && a.steps <= maxSteps
 }
 
-// resolve follows references within the document, and returns the object that is there; nil if there is none.
+// resolve follows references within the document, and returns the object that it finds, or nil.
 func (a *openAPI) resolve(v any) map[string]any {
 	for range maxDepth {
 		o := object(v)
@@ -41,7 +42,7 @@ func (a *openAPI) resolve(v any) map[string]any {
 	return nil
 }
 
-// properties are those of a schema and of what it is composed of.
+// properties returns those of a schema and of what it is composed of.
 func (a *openAPI) properties(schema any, depth int) map[string]any {
 	s := a.resolve(schema)
 	all := map[string]any{}
@@ -60,6 +61,7 @@ func (a *openAPI) properties(schema any, depth int) map[string]any {
 	return all
 }
 
+// required returns the names of the required members of a schema and of what it is composed of.
 func (a *openAPI) required(schema any, depth int) (names []string) {
 	s := a.resolve(schema)
 	if !a.step(depth) {
@@ -79,7 +81,7 @@ func (a *openAPI) required(schema any, depth int) (names []string) {
 	return names
 }
 
-// mediaSample is an example of a body.
+// mediaSample returns an example of a body.
 func (a *openAPI) mediaSample(media map[string]any) any {
 	if v, ok := a.example(media); ok {
 		return v
@@ -87,6 +89,7 @@ func (a *openAPI) mediaSample(media map[string]any) any {
 	return a.sample(media["schema"], "", 0)
 }
 
+// parameterSample returns an example of a parameter.
 func (a *openAPI) parameterSample(p map[string]any, name string) any {
 	if v, ok := a.example(p); ok {
 		return v
@@ -94,7 +97,8 @@ func (a *openAPI) parameterSample(p map[string]any, name string) any {
 	return a.sample(p["schema"], name, 0)
 }
 
-// example is what the document itself gives as one. Bodies and parameters have an object of named ones, schemas a list.
+// example returns the example that the document gives. Bodies and parameters have an object of named examples, schemas
+// a list.
 func (a *openAPI) example(of map[string]any) (any, bool) {
 	if v, ok := of["example"]; ok {
 		return v, true
@@ -111,7 +115,7 @@ func (a *openAPI) example(of map[string]any) (any, bool) {
 	return nil, false
 }
 
-// sample is a value of a schema.
+// sample returns a value of a schema.
 func (a *openAPI) sample(schema any, name string, depth int) any {
 	s := a.resolve(schema)
 	if s == nil || !a.step(depth) {
@@ -141,7 +145,7 @@ func (a *openAPI) sample(schema any, name string, depth int) any {
 	return a.objectSample(s, depth)
 }
 
-// objectSample has what is required, or everything if nothing is, and always an amount.
+// objectSample returns the required members, or all if none is required, and always an amount.
 func (a *openAPI) objectSample(s map[string]any, depth int) any {
 	properties, required := a.properties(s, 0), a.required(s, 0)
 	if len(properties) == 0 && len(required) == 0 {
@@ -163,7 +167,7 @@ func (a *openAPI) objectSample(s map[string]any, depth int) any {
 	return all
 }
 
-// typeOf is a schema's type; version 3.1 allows several.
+// typeOf returns a schema's type. Version 3.1 allows several; the first that is not null counts.
 func typeOf(s map[string]any) string {
 	for _, t := range list(s["type"]) {
 		if t != "null" {
@@ -173,6 +177,7 @@ func typeOf(s map[string]any) string {
 	return text(s["type"])
 }
 
+// stringSample returns a text that fits the format of a schema.
 func stringSample(s map[string]any, name string) string {
 	switch text(s["format"]) {
 	case "uuid":
@@ -207,7 +212,7 @@ func stringSample(s map[string]any, name string) string {
 	return sample
 }
 
-// numberSample is the least number that is allowed, and for amounts one that will get a generator.
+// numberSample returns the smallest number that a schema allows, and for amounts one that can get a generator.
 func numberSample(s map[string]any, name string) any {
 	least, err := wholeOf(s["minimum"])
 	if err != nil {
@@ -222,23 +227,26 @@ func numberSample(s map[string]any, name string) any {
 	return least
 }
 
+// wholeOf returns a value of the document as an integer.
 func wholeOf(v any) (int, error) {
 	var n int
 	_, err := fmt.Sscan(text(v), &n)
 	return n, err
 }
 
+// object returns a value as an object, or nil.
 func object(v any) map[string]any {
 	o, _ := v.(map[string]any)
 	return o
 }
 
+// list returns a value as a list, or nil.
 func list(v any) []any {
 	l, _ := v.([]any)
 	return l
 }
 
-// text is a scalar as text; what is none is JSON.
+// text returns a scalar as text, and other values as JSON.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -252,7 +260,7 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// texts are the elements of a list, or what else there is.
+// texts returns the elements of a list as texts. A scalar counts as a list of one.
 func texts(v any) []string {
 	elements, ok := v.([]any)
 	if !ok {

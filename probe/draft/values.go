@@ -13,7 +13,7 @@ const madeUpText = "text"
 // later is an instant that is far ahead.
 const later = "2030-01-31T00:00:00Z"
 
-// value is an example of a field, or of an element of it.
+// value returns an example of a field, or of an element of a list.
 func (s *sampler) value(f protoreflect.FieldDescriptor, a annotations) string {
 	name := string(f.Name())
 	switch f.Kind() {
@@ -29,7 +29,7 @@ func (s *sampler) value(f protoreflect.FieldDescriptor, a annotations) string {
 	return s.scalar(f.Kind(), name, hasCurrency(f.ContainingMessage()))
 }
 
-// scalar is an example of what is neither text nor made of parts; money says that it stands beside a currency.
+// scalar returns an example of a number, boolean or bytes field. money says that a currency is beside it.
 func (s *sampler) scalar(kind protoreflect.Kind, name string, money bool) string {
 	switch kind {
 	case protoreflect.BoolKind:
@@ -54,7 +54,7 @@ func (s *sampler) scalar(kind protoreflect.Kind, name string, money bool) string
 	return "1"
 }
 
-// text is an example of a string.
+// text returns an example of a string.
 func (s *sampler) text(f protoreflect.FieldDescriptor, a annotations) string {
 	name := string(f.Name())
 	n := plain(name)
@@ -97,14 +97,14 @@ func (s *sampler) text(f protoreflect.FieldDescriptor, a annotations) string {
 	return madeUpText
 }
 
-// namesWhatIsMade reports a field that names what is to be made, as AIP-133 has it: book_id beside book.
+// namesWhatIsMade reports a field by which the client names the new resource, such as book_id beside book in AIP-133.
 func namesWhatIsMade(f protoreflect.FieldDescriptor) bool {
 	of, ok := strings.CutSuffix(string(f.Name()), "_id")
 	made := f.ContainingMessage().Fields().ByName(protoreflect.Name(of))
 	return ok && made != nil && made.Kind() == protoreflect.MessageKind
 }
 
-// namesSomething reports fields that are likely to name something that exists.
+// namesSomething reports whether a field of that name is likely to name something that exists.
 func namesSomething(name string) bool {
 	switch name {
 	case "id", "ids", "parent":
@@ -118,11 +118,12 @@ func namesSomething(name string) bool {
 	return false
 }
 
+// hasCurrency reports whether a message has a field for a currency.
 func hasCurrency(m protoreflect.MessageDescriptor) bool {
 	return m.Fields().ByName("currency_code") != nil || m.Fields().ByName("currency") != nil
 }
 
-// enumValue is the first that is not zero: zero stands for nothing said.
+// enumValue returns the first value that is not zero: zero means "unspecified".
 func enumValue(e protoreflect.EnumDescriptor) string {
 	if e.IsPlaceholder() { // the server has not described it
 		return ""
@@ -136,8 +137,8 @@ func enumValue(e protoreflect.EnumDescriptor) string {
 	return quoted(string(all.Get(0).Name()))
 }
 
-// wellKnown is an example of a message that has a form of its own in JSON, or that means something by itself; "": it
-// is left out.
+// wellKnown returns an example of a message with a JSON form or a meaning of its own, such as a Timestamp. It returns
+// "" for other messages.
 func (s *sampler) wellKnown(m protoreflect.MessageDescriptor, name string) (text string, ok bool) {
 	switch m.FullName() {
 	case "google.protobuf.Timestamp":
@@ -172,7 +173,7 @@ func (s *sampler) wellKnown(m protoreflect.MessageDescriptor, name string) (text
 	return "", m.IsPlaceholder() // the server has not described it
 }
 
-// quoted is a text in JSON.
+// quoted returns a text as JSON.
 func quoted(text string) string {
 	b, _ := json.Marshal(text) // of a string cannot fail
 	return string(b)

@@ -13,7 +13,8 @@ import (
 	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
-// YAML is the recipe, with comments that teach. It can be read: what cannot be written down is an error.
+// YAML returns the recipe, with comments that explain it. It returns an error if the recipe could not be read back: a
+// body that YAML cannot carry must not be changed silently.
 func (d *Draft) YAML() ([]byte, error) {
 	if !utf8.ValidString(d.Body) {
 		return nil, errors.New("the body is not text, and a recipe is: write the recipe by hand")
@@ -30,9 +31,10 @@ func (d *Draft) YAML() ([]byte, error) {
 	if err == nil {
 		err = errors.New("the body does not survive being written as YAML")
 	}
-	return nil, fmt.Errorf("no recipe can be made of this: %w", err)
+	return nil, fmt.Errorf("this cannot be written as a recipe: %w", err)
 }
 
+// write writes the recipe. block says that bodies may stand on lines of their own.
 func (d *Draft) write(block bool) []byte {
 	w := &writer{}
 	w.line("# A recipe for retrysafe probe, made from %s. Comments say what was guessed.", d.Source)
@@ -61,10 +63,11 @@ type writer struct{ bytes.Buffer }
 
 func (w *writer) line(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 
+// writeRules writes the profile and what the API requires.
 func (d *Draft) writeRules(w *writer) {
 	w.line("# The rules that the API has declared. ietf is the draft of the IETF for Idempotency-Key; others: " +
 		"ietf-strict, stripe, paypal, adyen,")
-	w.line("# repeatability, square, aws, checkout, gocardless; none asks for nothing but at most once.")
+	w.line("# repeatability, square, aws, checkout, gocardless; none checks only what must hold for every API.")
 	w.line("profile: %s", cmp.Or(d.Profile, "ietf"))
 	if d.KeyHeader != "" {
 		w.line("key_header: %s", d.KeyHeader)
@@ -77,6 +80,7 @@ func (d *Draft) writeRules(w *writer) {
 	w.line("")
 }
 
+// writeRequest writes the request that creates something.
 func (d *Draft) writeRequest(w *writer, block bool) {
 	w.generators("sent")
 	w.line("request:")
@@ -94,10 +98,9 @@ func (d *Draft) writeRequest(w *writer, block bool) {
 
 // generators says what a request may have.
 func (w *writer) generators(done string) {
-	w.line("# What makes one new thing each time it is %s with a new key. The probe sends the key itself. "+
-		"Generators:", done)
-	w.line(`#   {{amount}}  1 to 9999, another one for each request that differs    {{seq}}   a number that no other request has`)
-	w.line(`#   "{{uuid}}"  a random UUID                                           "{{time}}"  the time`)
+	w.line("# Creates one thing each time it is %s with a new key. The probe adds the key. Generators:", done)
+	w.line(`#   {{amount}}  1 to 9999, different for each new request    {{seq}}   a number that no other request has`)
+	w.line(`#   "{{uuid}}"  a random UUID                                "{{time}}"  the time`)
 }
 
 // body writes a request, in lines of its own if it may.
@@ -115,6 +118,7 @@ func (w *writer) body(name, body string, block bool) {
 	}
 }
 
+// writeNotes writes the notes as comments.
 func (d *Draft) writeNotes(w *writer) {
 	for _, n := range d.notes {
 		w.line("  # %s", strings.ReplaceAll(n, "\n", " "))
@@ -122,9 +126,9 @@ func (d *Draft) writeNotes(w *writer) {
 	w.line("")
 }
 
+// writeIdentity writes where an answer identifies what was created, and whether that was guessed.
 func (d *Draft) writeIdentity(w *writer) {
-	w.line("# What in an answer tells one created thing from another: a JSON pointer into the body, or a header such " +
-		"as Location.")
+	w.line("# What identifies the created thing in an answer: a JSON pointer into the body, or a header such as Location.")
 	switch {
 	case d.IdentityHeader != "":
 		w.line("identity: {header: %s}", quote(d.IdentityHeader))
@@ -136,14 +140,15 @@ func (d *Draft) writeIdentity(w *writer) {
 	w.line("")
 }
 
+// writeCount writes how effects are counted, or as comments how they could be.
 func (d *Draft) writeCount(w *writer) {
 	if d.CountPath != "" {
-		w.line("# How what has really happened is counted: a number, or a list whose elements are. sql and webhook " +
-			"are other ways.")
+		w.line("# How effects are counted: the answer is a number, or a list whose elements are counted. sql and " +
+			"webhook are other ways.")
 		w.line("count:\n  get: {path: %s%s}\n", quote(d.CountPath), also(", pointer: ", d.CountPointer))
 		return
 	}
-	w.line(`# Better evidence than what answers say: a count of what has really happened. One of
+	w.line(`# Without a count, the probe has to believe the answers. Count effects in one of these ways:
 # count:
 #   get: {path: /payments, pointer: /total}           # a number, or a list that is counted
 #   sql: {url: "${DATABASE_URL}", query: "select count(*) from payments"}   # PostgreSQL, or the path of a SQLite file
@@ -151,10 +156,11 @@ func (d *Draft) writeCount(w *writer) {
 `)
 }
 
+// writeCredentials writes the callers, or as comments how they would be written.
 func (d *Draft) writeCredentials(w *writer) {
-	w.line("# Header lines of callers. Secrets come from the environment. With a second caller the probe looks " +
-		"whether one ever sees what")
-	w.line("# belongs to another.")
+	w.line("# Header lines of callers. Secrets come from the environment. With a second caller, the probe checks that " +
+		"neither sees")
+	w.line("# what belongs to the other.")
 	if len(d.credentials) == 0 {
 		w.line(`# credentials:
 #   a: {Authorization: "Bearer ${PROBE_CREDENTIAL_A}"}
@@ -165,6 +171,7 @@ func (d *Draft) writeCredentials(w *writer) {
 	d.writeCallers(w)
 }
 
+// writeCallers writes the callers whose credentials are known.
 func (d *Draft) writeCallers(w *writer) {
 	w.line("credentials:")
 	writeCaller(w, "a", d.credentials)
@@ -177,6 +184,7 @@ func (d *Draft) writeCallers(w *writer) {
 	w.line("")
 }
 
+// writeCaller writes the header lines of a caller.
 func writeCaller(w *writer, name string, lines []credential) {
 	w.line("  %s:", name)
 	for _, c := range lines {
@@ -184,7 +192,7 @@ func writeCaller(w *writer, name string, lines []credential) {
 	}
 }
 
-// also is a member that need not be there.
+// also returns a member that is written only if it has a value.
 func also(name, value string) string {
 	if value == "" {
 		return ""
@@ -192,8 +200,9 @@ func also(name, value string) string {
 	return name + quote(value)
 }
 
+// writeMore writes, as comments, what else a recipe can have.
 func (d *Draft) writeMore(w *writer) {
-	w.line("# Each of these makes more cases possible. What a variant leaves out it has from the request.")
+	w.line("# Each of these lines makes more cases possible. What a variant leaves out is taken from the request.")
 	d.writeVariants(w)
 	w.line(`#   failing: {body: '{"amount": {{amount}}, "card": "declined"}'}   # is refused for a business reason
 #   invalid: {body: '{"amount": '}                    # is refused because of its form

@@ -33,6 +33,7 @@ func (a *attempt) RequireTransportSecurity() bool { return false }
 
 type attemptKey struct{}
 
+// in returns a context by which watch finds the attempt that a call belongs to.
 func (a *attempt) in(ctx context.Context) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }

@@ -33,6 +33,7 @@ type client struct {
 // maxAnswer bounds what is read of a response.
 const maxAnswer = 64 << 20
 
+// newClient returns a client for the recipe's server. It connects with the first call.
 func newClient(r *Recipe) *client {
 	secure := insecure.NewCredentials()
 	if r.TLS != nil {
@@ -45,16 +46,19 @@ func newClient(r *Recipe) *client {
 	}}
 }
 
-// dial goes straight to the server, whatever proxies the environment names.
+// dial connects directly to the server, whatever proxies the environment names. A proxy may retry, which would hide
+// what the server does.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
 
+// connect returns a new connection. The options of newClient switch off retries and service configuration, so that each
+// call is made once.
 func (c *client) connect() (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+c.target, c.options...)
 }
 
-// lookUp learns from the server what the recipe's calls look like.
+// lookUp reads from the server, by reflection, what the recipe's calls look like.
 func (c *client) lookUp(ctx context.Context, calls []probe.Template, as []wire.HeaderLine) error {
 	var paths, services []string
 	for _, t := range calls {
@@ -86,7 +90,7 @@ type call struct {
 	message  []byte
 }
 
-// as is the call of another caller: the lines replace those of the same names.
+// as returns the call as another caller. The lines replace those of the same names.
 func (c call) as(lines ...wire.HeaderLine) call {
 	c.metadata = slices.DeleteFunc(slices.Clone(c.metadata), func(h wire.HeaderLine) bool {
 		return slices.ContainsFunc(lines, func(l wire.HeaderLine) bool { return strings.EqualFold(l.Name, h.Name) })
@@ -117,6 +121,8 @@ func (c *client) do(ctx context.Context, q call) reply {
 	return a
 }
 
+// prepare returns the encoded request of a call and a connection for it: one that makeReady has opened, if there is
+// any, or a new one.
 func (c *client) prepare(q call) (*grpc.ClientConn, []byte, error) {
 	raw, err := c.schema.marshal(q)
 	if err != nil {
@@ -157,6 +163,7 @@ func (c *client) makeReady(ctx context.Context, n int) error {
 	return nil
 }
 
+// addReady opens one more connection and waits until it is ready, so that calls at once do not wait for handshakes.
 func (c *client) addReady(ctx context.Context) error {
 	conn, err := c.connect()
 	if err != nil {
@@ -184,7 +191,7 @@ func (c *client) close() {
 	c.ready = nil
 }
 
-// outgoing is a context with metadata.
+// outgoing returns a context with that metadata.
 func outgoing(ctx context.Context, lines []wire.HeaderLine) context.Context {
 	for _, l := range lines {
 		ctx = metadata.AppendToOutgoingContext(ctx, strings.ToLower(l.Name), l.Value)

@@ -11,6 +11,7 @@ import (
 	"github.com/retrysafe/retrysafe/probe"
 )
 
+// twoAtOnce plays G03. With a slow variant in the recipe, it also makes a call while another one is running.
 func twoAtOnce(t *run) {
 	wantOneEffect(t, 2)
 	if t.recipe.Slow != nil && t.Clean() {
@@ -18,6 +19,7 @@ func twoAtOnce(t *run) {
 	}
 }
 
+// manyAtOnce plays G04.
 func manyAtOnce(t *run) { wantOneEffect(t, t.recipe.Limits.Burst) }
 
 // wantOneEffect makes a call n times at once, over connections that are open when it begins, and judges the replies.
@@ -25,7 +27,7 @@ func wantOneEffect(t *run, n int) {
 	replies := together(t, t.new("call"), n)
 	worked := slices.IndexFunc(replies, reply.ok)
 	if worked < 0 {
-		t.Brokenf("none of %d calls at once succeeded; the first got %s", n, replies[0].text())
+		t.Brokenf("none of %d simultaneous calls succeeded; the first got %s", n, replies[0].text())
 	}
 	refused := map[codes.Code]bool{} // that have been judged
 	lost := 0
@@ -34,7 +36,7 @@ func wantOneEffect(t *run, n int) {
 		case !a.ended:
 			lost++
 		case a.ok() && t.id(a) != t.id(replies[worked]):
-			t.Failf("two of %d calls at once (%d, %d) show different things: both ran", n, replies[worked].no, a.no)
+			t.Failf("two of %d simultaneous calls (%d, %d) show different things: both ran", n, replies[worked].no, a.no)
 			t.wantEffects(1, replies...)
 			return
 		case !a.ok() && !refused[a.code]:
@@ -43,7 +45,7 @@ func wantOneEffect(t *run, n int) {
 		}
 	}
 	if lost > 0 {
-		t.Warnf("%d of %d calls at once got no answer", lost, n)
+		t.Warnf("%d of %d simultaneous calls got no response", lost, n)
 	}
 	t.wantEffects(1, replies...)
 }
@@ -75,9 +77,9 @@ func wantInFlight(t *run, a reply) {
 	t.Observe(func(o *probe.Observed) { o.InFlight = int(a.code) })
 	switch want := t.rules.inFlight; {
 	case len(want) == 0:
-		t.Infof("a call that finds another one outstanding gets %s", nameOf(a.code))
+		t.Infof("a call with a key in flight gets %s", nameOf(a.code))
 	case !right(a, want):
-		t.Failf("the call (%d) got %s; %s says that one is outstanding and that it can be retried", a.no, a.text(), want)
+		t.Failf("the call (%d) got %s; %s says that the key is in flight and that the call can be retried", a.no, a.text(), want)
 	}
 }
 
@@ -106,7 +108,7 @@ func callWhileRunning(t *run) {
 		t.Failf("the call (%d) made while the first one ran got %s", second.no, second.text())
 		return
 	case second.ok():
-		t.Infof("a call that finds another one outstanding waits for its response")
+		t.Infof("a call with a key in flight waits for the response")
 		wantReplay(t, first, second)
 		return
 	}

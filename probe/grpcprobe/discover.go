@@ -58,7 +58,8 @@ func Services(ctx context.Context, s Server) (all []protoreflect.ServiceDescript
 	return all, undescribed, nil
 }
 
-// services are the names of those that are not there for the server's own sake.
+// services returns the names of the services that the server offers, without those for its own operation, such as
+// reflection and health.
 func (r *reflection) services() (names []string, err error) {
 	answer, err := r.exchange(&v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_ListServices{}})
 	for _, s := range answer.GetListServicesResponse().GetService() {
@@ -80,7 +81,7 @@ func isOfTheServer(service string) bool {
 	return false
 }
 
-// describe fetches the files of those services that the server describes.
+// describe fetches the files of the services that the server describes.
 func (r *reflection) describe(services []string) error {
 	for _, s := range services {
 		err := r.fetch(fileOf(s))

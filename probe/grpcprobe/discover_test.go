@@ -114,22 +114,22 @@ func TestWhyAServerCannotBeAsked(t *testing.T) {
 		{
 			"no server",
 			grpcprobe.Server{Target: "127.0.0.1:1"},
-			[]string{"target 127.0.0.1:1: nothing answers there", "see that the server runs"},
+			[]string{"target 127.0.0.1:1: nothing answers at this address", "check that the server is running"},
 		},
-		{"TLS to one in the clear", grpcprobe.Server{Target: clear, TLS: secure}, []string{"does not speak TLS", "grpc://"}},
-		{"in the clear to TLS", grpcprobe.Server{Target: secret}, []string{"want TLS", "grpcs://"}},
+		{"TLS to one in the clear", grpcprobe.Server{Target: clear, TLS: secure}, []string{"does not use TLS", "grpc://"}},
+		{"in the clear to TLS", grpcprobe.Server{Target: secret}, []string{"requires TLS", "grpcs://"}},
 		{
 			"a stranger's certificate",
 			grpcprobe.Server{Target: secret, TLS: secure},
 			[]string{"not trusted", "SSL_CERT_FILE", "x509"},
 		},
-		{"HTTP/1.1", grpcprobe.Server{Target: strings.TrimPrefix(plain.URL, "http://")}, []string{"HTTP/1.1 answers there"}},
+		{"HTTP/1.1", grpcprobe.Server{Target: strings.TrimPrefix(plain.URL, "http://")}, []string{"an HTTP/1.1 server answers"}},
 		{
 			"HTTP/2",
 			grpcprobe.Server{Target: strings.TrimPrefix(https.URL, "https://"), TLS: trusting},
-			[]string{"a server of HTTP answers there", "404"},
+			[]string{"an HTTP server answers", "404"},
 		},
-		{"silence", grpcprobe.Server{Target: mute.Addr().String()}, []string{"not described itself in time"}},
+		{"silence", grpcprobe.Server{Target: mute.Addr().String()}, []string{"did not answer the reflection request in time"}},
 	} {
 		patience := 10 * time.Second
 		if c.name == "silence" {

@@ -13,6 +13,7 @@ const (
 	unknown  = "unknown"
 )
 
+// errorsAgain plays G07.
 func errorsAgain(t *run) {
 	if t.recipe.Failing != nil {
 		failingAgain(t)
@@ -27,7 +28,7 @@ func failingAgain(t *run) {
 	c := t.new("failing")
 	first := t.send("failing", c)
 	if !first.ended || first.ok() {
-		t.Brokenf("variants.failing (%d) must be refused: %s", first.no, first.text())
+		t.Brokenf("variants.failing (%d) was not refused, but the case needs a refusal: %s", first.no, first.text())
 	}
 	again := t.send("retry", c)
 	fate := unknown
@@ -35,10 +36,10 @@ func failingAgain(t *run) {
 	case !again.ended:
 		t.Failf("the retry (%d) after %s got %s", again.no, nameOf(first.code), again.text())
 	case again.ok():
-		t.Failf("the call (%d) was refused with %s, and its retry (%d) succeeded, though nothing had changed", first.no,
+		t.Failf("the call (%d) was refused with %s, but its retry (%d) succeeded, although nothing had changed", first.no,
 			nameOf(first.code), again.no)
 	case again.code != first.code && again.code != codes.Aborted:
-		t.Failf("the call (%d) was refused with %s, its retry (%d) with %s: clients cannot know what is true", first.no,
+		t.Failf("the call (%d) was refused with %s, its retry (%d) with %s: clients cannot know which is true", first.no,
 			nameOf(first.code), again.no, nameOf(again.code))
 	case marker(again.header, t.rules.marker) != "":
 		fate = stored
@@ -52,7 +53,7 @@ func brokenAgain(t *run) {
 	c := t.new("broken")
 	first := t.send("broken", c)
 	if !first.ended || first.ok() {
-		t.Brokenf("variants.broken (%d) must end with an error of the server's: %s", first.no, first.text())
+		t.Brokenf("variants.broken (%d) did not end with a server error, which the case needs: %s", first.no, first.text())
 	}
 	before := t.effects(0, first)
 	again := t.send("retry", c)
@@ -73,10 +74,10 @@ func brokenAgain(t *run) {
 		t.Failf("the call (%d) had an effect and ended with %s; the retry (%d) had another one: %s in all, want %d", first.no,
 			nameOf(first.code), again.no, probe.Amount(after), before)
 	case fate == stored && nothingHappened(first.code):
-		t.Failf("%s (%d) says that nothing happened, and yet the retry (%d) gets it from the record: the call cannot "+
-			"be made any more",
+		t.Failf("%s (%d) says that nothing happened, but it was saved: the retry (%d) gets it again, so the "+
+			"call can never succeed",
 			nameOf(first.code), first.no, again.no)
 	default:
-		t.Infof("after %s the key is: %s", nameOf(first.code), fate)
+		t.Infof("after %s the key is %s", nameOf(first.code), fate)
 	}
 }

@@ -63,6 +63,7 @@ type Key struct {
 	Field    string // the name of a string field of the request
 }
 
+// check returns an error for the first mistake in the recipe.
 func (r *Recipe) check() error {
 	host, port, err := net.SplitHostPort(r.Target)
 	if err == nil {
@@ -70,24 +71,24 @@ func (r *Recipe) check() error {
 	}
 	switch {
 	case r.Target == "":
-		return errors.New("recipe: target is missing: where is the server?")
+		return errors.New("recipe: target is missing: write the address of the server")
 	case err != nil || host == "":
 		return fmt.Errorf("recipe: target %q: write host:port", r.Target)
 	case r.Call.Method == "":
-		return errors.New("recipe: method is missing: write one such as shop.v1.Payments/CreatePayment")
+		return errors.New("recipe: method is missing: write a method such as shop.v1.Payments/CreatePayment")
 	case r.Identity == "":
-		return errors.New("recipe: identity is missing: where does a response say what was created?")
+		return errors.New("recipe: identity is missing: write where a response identifies what was created")
 	case !strings.HasPrefix(r.Identity, "/"):
-		return fmt.Errorf("recipe: identity %q is no JSON pointer: it begins with a slash", r.Identity)
+		return fmt.Errorf("recipe: identity %q is not a JSON pointer: a pointer begins with a slash", r.Identity)
 	case r.Key.Metadata != "" && r.Key.Field != "":
 		return errors.New("recipe: the key is in the metadata or in a field, not in both")
 	case strings.HasSuffix(strings.ToLower(r.Key.Metadata), "-bin"):
-		return fmt.Errorf("recipe: %s would carry bytes: a key is text", r.Key.Metadata)
+		return fmt.Errorf("recipe: %s would carry bytes, but a key is text: choose a name without -bin", r.Key.Metadata)
 	}
 	return nil
 }
 
-// rules are those of the profile, with the key where the recipe has it.
+// rules returns the rules of the profile, with the key where the recipe has it.
 func (r *Recipe) rules() (rules, error) {
 	all, err := rulesOf(r.Profile)
 	switch {
@@ -99,7 +100,8 @@ func (r *Recipe) rules() (rules, error) {
 	return all, err
 }
 
-// calls are the calls that the recipe has, completed, and where: "call" and the names of the variants.
+// calls returns the calls of the recipe, by name: "call" and the names of the variants. What a variant leaves out is
+// taken from the recipe's call.
 func (r *Recipe) calls() map[string]probe.Template {
 	all := map[string]probe.Template{"call": r.Call.template(Call{})}
 	for name, c := range map[string]*Call{"slow": r.Slow, "failing": r.Failing, "broken": r.Broken} {
@@ -110,7 +112,7 @@ func (r *Recipe) calls() map[string]probe.Template {
 	return all
 }
 
-// target is the server's address, for reports.
+// target returns the server's address for reports.
 func (r *Recipe) target() string {
 	scheme := "grpc"
 	if r.TLS != nil {
@@ -119,7 +121,7 @@ func (r *Recipe) target() string {
 	return (&url.URL{Scheme: scheme, Host: r.Target}).Redacted()
 }
 
-// template is the call with its generators; what it leaves out is that of another.
+// template returns the call with its generators. What it leaves out is taken from rest.
 func (c Call) template(rest Call) probe.Template {
 	if c.Metadata == nil {
 		c.Metadata = rest.Metadata

@@ -22,7 +22,7 @@ type reflection struct {
 	files  map[string]*descriptorpb.FileDescriptorProto
 }
 
-// describe fetches the files that describe services, and those that they import.
+// describe fetches the files that describe services, and the files that those import.
 func describe(ctx context.Context, conn *grpc.ClientConn, services []string) (*protoregistry.Files, error) {
 	return ask(ctx, conn, func(r *reflection) error {
 		for _, s := range services {
@@ -54,6 +54,7 @@ func ask(ctx context.Context, conn *grpc.ClientConn, services func(r *reflection
 
 const alphaMethod = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
+// describedBy reads descriptions by one version of the reflection service. Servers offer v1, v1alpha or both.
 func describedBy(ctx context.Context, conn *grpc.ClientConn, method string,
 	services func(r *reflection) error,
 ) (*protoregistry.Files, error) {
@@ -85,6 +86,7 @@ func named(service string, err error) error {
 	return wrong{fmt.Errorf("service %s: %w", service, err)}
 }
 
+// fileOf returns the request for the file that defines a service.
 func fileOf(service string) *v1.ServerReflectionRequest {
 	return &v1.ServerReflectionRequest{MessageRequest: &v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service}}
 }
@@ -135,13 +137,14 @@ func (r *reflection) fetchImports() error {
 		}
 		known, unknown := protoregistry.GlobalFiles.FindFileByPath(name)
 		if unknown != nil {
-			return errors.Join(fmt.Errorf("the server describes its service with %s, and does not have it", name), err)
+			return errors.Join(fmt.Errorf("the server's description of its service refers to %s, which the "+
+				"server does not have", name), err)
 		}
 		r.files[name] = protodesc.ToFileDescriptorProto(known)
 	}
 }
 
-// missing is a file that another one imports.
+// missing returns the name of a file that another one imports and that was not fetched yet, or "".
 func (r *reflection) missing() string {
 	for _, f := range r.files {
 		for _, name := range f.GetDependency() {

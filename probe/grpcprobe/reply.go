@@ -38,7 +38,7 @@ func (a reply) ok() bool { return a.ended && a.code == codes.OK }
 // same reports whether both have the same code and the same bytes.
 func (a reply) same(b reply) bool { return a.code == b.code && string(a.body) == string(b.body) }
 
-// text is what a reply says, in a few words.
+// text returns a few words on how a call ended.
 func (a reply) text() string {
 	if !a.ended {
 		return fmt.Sprintf("no answer: %v", a.err)
@@ -46,7 +46,7 @@ func (a reply) text() string {
 	return nameOf(a.code) + " " + wire.Shorten(a.body, 200)
 }
 
-// marker is the value of a metadata entry.
+// marker returns the value of a metadata entry.
 func marker(md metadata.MD, name string) string {
 	if values := md.Get(name); name != "" && len(values) > 0 {
 		return values[0]
@@ -54,7 +54,7 @@ func marker(md metadata.MD, name string) string {
 	return ""
 }
 
-// nameOf is a code's name as the specification writes it.
+// nameOf returns the name of a code as the gRPC specification writes it, such as ABORTED.
 func nameOf(c codes.Code) string {
 	if name, ok := code.Code_name[int32(c)]; ok {
 		return name
@@ -92,10 +92,11 @@ func (c *client) reply(path string, response []byte, failure error, header, trai
 	return a
 }
 
-// explain is why a call ended without a code of the server.
+// explain returns why a call ended without a status of the server. grpc-go reports such failures with a code of its
+// own, which must not be judged as the server's.
 func (a *attempt) explain(err error) error {
 	if a.again.Load() {
-		return errors.New("the server refused the stream before it looked at the call; it is not made again")
+		return errors.New("the server refused the stream before it handled the call; the probe does not retry it")
 	}
 	return fmt.Errorf("no answer: %s", status.Convert(err).Message())
 }
@@ -106,7 +107,7 @@ func hasDelay(a reply) bool {
 	return marker(a.trailer, "grpc-retry-pushback-ms") != "" || strings.Contains(string(a.body), string(detail))
 }
 
-// shownCall is a call as a timeline shows it.
+// shownCall returns a call as the timeline shows it.
 func shownCall(c call, metadata []wire.HeaderLine) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimPrefix(c.path, "/") + "\n")
@@ -116,7 +117,7 @@ func shownCall(c call, metadata []wire.HeaderLine) string {
 	return b.String() + "\n" + wire.Shorten(c.message, 400)
 }
 
-// shownReply is how a call ended, as a timeline shows it.
+// shownReply returns the end of a call as the timeline shows it, without credentials.
 func shownReply(a reply, mask func(string) string) string {
 	if !a.ended {
 		return ""
@@ -128,6 +129,7 @@ func shownReply(a reply, mask func(string) string) string {
 	return mask(b.String()) + "\n" + wire.Shorten([]byte(mask(string(a.body))), 400)
 }
 
+// writeLines writes metadata in the order of the names, so that two reports can be compared.
 func writeLines(b *strings.Builder, before string, md metadata.MD) {
 	for _, name := range slices.Sorted(maps.Keys(md)) {
 		for _, v := range md[name] {

@@ -25,6 +25,7 @@ type rules struct {
 // codesOf are codes that are right; none: all are.
 type codesOf []codes.Code
 
+// String lists codes for findings.
 func (all codesOf) String() string {
 	var names []string
 	for _, c := range all {
@@ -33,10 +34,10 @@ func (all codesOf) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Profiles are the names of the rules that can be declared.
+// Profiles returns the names of the profiles for gRPC.
 func Profiles() []string { return slices.Sorted(maps.Keys(profiles())) }
 
-// KeyOf is what carries the key by the rules of a profile, "" being ietf. Key{}: there is no such profile.
+// KeyOf returns what carries the key in a profile; "" is ietf. It returns Key{} if there is no such profile.
 func KeyOf(profile string) Key {
 	r, err := rulesOf(profile)
 	if err != nil {
@@ -45,6 +46,7 @@ func KeyOf(profile string) Key {
 	return Key{Metadata: r.header, Field: r.field}
 }
 
+// profiles returns the rules of all profiles by name.
 func profiles() map[string]rules {
 	all := map[string]rules{}
 	for _, r := range []rules{ietf(), aip155(), none()} {
@@ -53,20 +55,21 @@ func profiles() map[string]rules {
 	return all
 }
 
+// rulesOf returns the rules of a profile, or an error that names the profiles.
 func rulesOf(name string) (rules, error) {
 	if name == "" {
 		name = "ietf"
 	}
 	r, ok := profiles()[name]
 	if !ok {
-		return r, fmt.Errorf("no profile %q for gRPC: there are %s", name, strings.Join(Profiles(), ", "))
+		return r, fmt.Errorf("no profile %q for gRPC; supported: %s", name, strings.Join(Profiles(), ", "))
 	}
 	return r, nil
 }
 
-// ietf is draft-ietf-httpapi-idempotency-key-header-07 in gRPC's terms. There is no standard of these codes: they are
-// those that generic clients treat rightly. What can be retried as it is has a code that says so, and what cannot has
-// one that clients do not retry.
+// ietf returns the rules of draft-ietf-httpapi-idempotency-key-header-07 in terms of gRPC. No standard defines the
+// codes. These are the ones that generic clients handle correctly: a refusal that can be retried unchanged has a code
+// that says so, and one that cannot has a code that clients do not retry.
 func ietf() rules {
 	return rules{
 		name: "ietf", header: "idempotency-key", marker: "idempotent-replayed", exact: true, compares: true,
@@ -75,15 +78,16 @@ func ietf() rules {
 	}
 }
 
-// aip155 is Google AIP-155, request identification: the key is in the request, and of the rest it says only that
-// there is one effect and that success is shown again.
+// aip155 returns the rules of Google AIP-155, request identification. The key is in a field of the request. AIP-155
+// says of the rest only that there is one effect and that a retry shows the success again, so codes and markers are
+// recorded and not judged.
 func aip155() rules { return rules{name: "aip155", field: "request_id"} }
 
-// none has only what must hold whether a profile was declared or not.
+// none returns the rules that hold for every service, whatever it declares.
 func none() rules { return rules{name: "none", header: "idempotency-key"} }
 
-// nothingHappened are codes that say that the call was not carried out: a client makes it again, and must not get
-// them from a shelf.
+// nothingHappened reports whether a code says that the call did not run. A client makes such a call again, and must not
+// get the same error from the record.
 func nothingHappened(c codes.Code) bool {
 	switch c {
 	case codes.Unavailable, codes.ResourceExhausted, codes.Unauthenticated, codes.PermissionDenied, codes.Aborted:
@@ -92,7 +96,7 @@ func nothingHappened(c codes.Code) bool {
 	return false
 }
 
-// unclear are codes after which the call may have been carried out or not.
+// unclear reports whether a call that ended with the code may have run.
 func unclear(c codes.Code) bool {
 	switch c {
 	case codes.Unknown, codes.Internal, codes.DataLoss, codes.DeadlineExceeded, codes.Canceled:

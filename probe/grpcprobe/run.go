@@ -50,13 +50,13 @@ func (t *run) first(label string, c call) reply {
 	return a
 }
 
-// new is a call for a new intent of caller A, with a new key: of the recipe, or one of its variants.
+// new returns a call for a new intent of caller A, with a new key. The name is "call" or that of a variant.
 func (t *run) new(name string) call { return t.keyed(t.from(name, t.intents.Next()), probe.NewUUID()) }
 
-// from is a call for an intent of caller A, without a key.
+// from returns a call for an intent of caller A, without a key.
 func (t *run) from(name string, v probe.Intent) call { return t.fill(t.recipe.calls()[name], v) }
 
-// keyed carries the key as the profile has it: in the metadata, or in a field.
+// keyed returns the call with a key where the profile has it: in the metadata or in a field of the request.
 func (t *run) keyed(c call, key string) call {
 	if t.rules.field != "" {
 		c.message = probe.WithMember(c.message, t.rules.field, key)
@@ -65,7 +65,7 @@ func (t *run) keyed(c call, key string) call {
 	return c.as(wire.HeaderLine{Name: t.rules.header, Value: key})
 }
 
-// id is what tells one created thing from another; "" if the reply does not show it.
+// id returns what identifies the created thing in a reply, or "" if the reply does not show it.
 func (t *run) id(a reply) string {
 	id, err := wire.AtPointer(a.body, t.recipe.Identity)
 	if err != nil || !a.ok() {
@@ -79,11 +79,12 @@ func (t *run) wantEffects(want int, replies ...reply) bool {
 	return t.WantEffects(want, t.shown(replies)...)
 }
 
-// effects is how many effects the case has had so far.
+// effects returns how many effects the case has had so far.
 func (t *run) effects(expected int, replies ...reply) int {
 	return t.MustCount(expected, t.shown(replies)...)
 }
 
+// shown returns what the replies show of effects.
 func (t *run) shown(replies []reply) []probe.Shown {
 	all := make([]probe.Shown, len(replies))
 	for i, a := range replies {
@@ -123,4 +124,5 @@ type wrong struct{ error }
 // Is implements what errors.Is asks for.
 func (wrong) Is(target error) bool { return target == ErrRecipe }
 
+// wrongf returns an error that is ErrRecipe.
 func wrongf(format string, args ...any) error { return wrong{fmt.Errorf(format, args...)} }

@@ -47,16 +47,18 @@ func (t types) FindExtensionByNumber(m protoreflect.FullName, n protoreflect.Fie
 	return t.of.FindExtensionByNumber(m, n)
 }
 
-// serviceOf is the service in the path of a method.
+// serviceOf splits the path of a method into service and method.
 func serviceOf(path string) (service, method string, err error) {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if !ok || service == "" || method == "" || strings.Contains(method, "/") {
-		return "", "", fmt.Errorf("%q is no full name of a method: write one such as shop.v1.Payments/CreatePayment",
+		return "", "", fmt.Errorf("%q is not the full name of a method: write a name such as "+
+			"shop.v1.Payments/CreatePayment",
 			strings.TrimPrefix(path, "/"))
 	}
 	return service, method, nil
 }
 
+// newSchema finds the methods in the files. It returns an error for a method that does not exist or is not unary.
 func newSchema(files *protoregistry.Files, paths []string) (*schema, error) {
 	s := &schema{map[string]protoreflect.MethodDescriptor{}, types{dynamicpb.NewTypes(files)}}
 	for _, path := range paths {
@@ -70,20 +72,21 @@ func newSchema(files *protoregistry.Files, paths []string) (*schema, error) {
 		}
 		described, ok := found.(protoreflect.ServiceDescriptor)
 		if !ok {
-			return nil, fmt.Errorf("%s is no service", service)
+			return nil, fmt.Errorf("%s is not a service", service)
 		}
 		m := described.Methods().ByName(protoreflect.Name(name))
 		switch {
 		case m == nil:
-			return nil, fmt.Errorf("%s has no method %s: there are %s", service, name, strings.Join(methodsOf(described), ", "))
+			return nil, fmt.Errorf("%s has no method %s; it has %s", service, name, strings.Join(methodsOf(described), ", "))
 		case m.IsStreamingClient() || m.IsStreamingServer():
-			return nil, fmt.Errorf("%s/%s is a stream: keys are for unary methods", service, name)
+			return nil, fmt.Errorf("%s/%s is a streaming method: keys work with unary methods only", service, name)
 		}
 		s.methods[path] = m
 	}
 	return s, nil
 }
 
+// methodsOf returns the names of a service's methods, for error messages.
 func methodsOf(s protoreflect.ServiceDescriptor) (names []string) {
 	for i := range s.Methods().Len() {
 		names = append(names, string(s.Methods().Get(i).Name()))
@@ -101,6 +104,7 @@ func (s *schema) marshal(q call) ([]byte, error) {
 	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }
 
+// message returns a call's request. Fields that the type does not have are errors.
 func (s *schema) message(q call) (*dynamicpb.Message, error) {
 	method := s.methods[q.path]
 	if method == nil {
@@ -108,21 +112,22 @@ func (s *schema) message(q call) (*dynamicpb.Message, error) {
 	}
 	m := dynamicpb.NewMessage(method.Input())
 	if err := (protojson.UnmarshalOptions{Resolver: s.types}).Unmarshal(q.message, m); err != nil {
-		return nil, fmt.Errorf("the request of %s is no %s: %w", strings.TrimPrefix(q.path, "/"),
+		return nil, fmt.Errorf("the request of %s is not a valid %s: %w", strings.TrimPrefix(q.path, "/"),
 			method.Input().FullName(), err)
 	}
 	return m, nil
 }
 
-// response is a response in JSON. Fields without a value are left out.
+// response returns a response as JSON. Fields without a value are left out.
 func (s *schema) response(path string, raw []byte) ([]byte, error) {
 	m := dynamicpb.NewMessage(s.methods[path].Output())
 	if err := (proto.UnmarshalOptions{Resolver: s.types}).Unmarshal(raw, m); err != nil {
-		return nil, fmt.Errorf("the response is no %s: %w", m.Descriptor().FullName(), err)
+		return nil, fmt.Errorf("the response is not a valid %s: %w", m.Descriptor().FullName(), err)
 	}
 	return s.json(m)
 }
 
+// json returns a message in its JSON form, as protojson writes it.
 func (s *schema) json(m proto.Message) ([]byte, error) {
 	return protojson.MarshalOptions{Resolver: s.types}.Marshal(m)
 }
@@ -141,9 +146,10 @@ func (s *schema) check(q call, field string) error {
 	case f == nil:
 		return fmt.Errorf("%s has no field %s to carry the key", m.Descriptor().FullName(), field)
 	case f.Kind() != protoreflect.StringKind || f.IsList():
-		return fmt.Errorf("the field %s of %s is no string: a key is one", field, m.Descriptor().FullName())
+		return fmt.Errorf("the field %s of %s cannot carry the key, because it is not a string", field, m.Descriptor().FullName())
 	case m.Has(f):
-		return errors.New("the probe sets " + field + " itself, that is what it tests: leave it out of the request")
+		return errors.New("the probe sets " + field + " itself, because that is what it tests: leave it out of " +
+			"the request")
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ const (
 	retriableNo   fault = "another request is refused with ABORTED"
 	unusualNo     fault = "another request is refused with ALREADY_EXISTS"
 	noScope       fault = "a key is shared by all callers"
-	squatted      fault = "a caller that uses a key first keeps others from using it"
+	squatted      fault = "a key that one caller used is blocked for all others"
 	uncertainFree fault = "INTERNAL frees the key"
 	pinned        fault = "UNAVAILABLE is kept"
 	refusalFree   fault = "a refused call succeeds when it is retried"

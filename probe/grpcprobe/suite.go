@@ -22,7 +22,7 @@ type session struct {
 	intents *probe.Intents
 }
 
-// Cases are all of them in the order in which they run, to be listed. Run plays them.
+// Cases returns all cases in the order in which they run, for lists. Run plays them.
 func Cases() []probe.Case { return cases(&session{}) }
 
 // Run plays the cases against the target, one after the other, and reports. It returns an error if the recipe is
@@ -83,7 +83,7 @@ func (s *session) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// fill is a call for an intent of caller A.
+// fill returns a call for an intent of caller A.
 func (s *session) fill(t probe.Template, v probe.Intent) call {
 	c := call{path: v.Fill(t.Path), message: []byte(v.Fill(t.Body))}
 	for _, h := range t.Header {
@@ -92,11 +92,12 @@ func (s *session) fill(t probe.Template, v probe.Intent) call {
 	return c.as(s.recipe.A...)
 }
 
+// credentials returns the credentials of the recipe by the names that reports show.
 func (s *session) credentials() probe.Credentials {
 	return probe.Credentials{"A": s.recipe.A, "B": s.recipe.B}
 }
 
-// statusOf is the HTTP status that a report shows for a code.
+// statusOf returns the HTTP status that a report shows for a code.
 func statusOf(c codes.Code) int { return cmp.Or(statuses[c], http.StatusInternalServerError) }
 
 // play binds a case to the session.

@@ -49,31 +49,31 @@ func TestWhatIsWrongWithARecipeIsSaidBeforeAnythingIsCreated(t *testing.T) {
 			"no server",
 			served{},
 			func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1:1" },
-			"target 127.0.0.1:1: nothing answers there",
+			"target 127.0.0.1:1: nothing answers at this address",
 		},
 		{"a URL", served{}, func(r *grpcprobe.Recipe) { r.Target = "http://x" }, "write host:port"},
 		{"no port", served{}, func(r *grpcprobe.Recipe) { r.Target = "127.0.0.1" }, "write host:port"},
 		{"no method", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "" }, "method is missing"},
-		{"half a method", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "Create" }, `"Create" is no full name`},
+		{"half a method", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "Create" }, `"Create" is not the full name`},
 		{"no identity", served{}, func(r *grpcprobe.Recipe) { r.Identity = "" }, "identity is missing"},
 		{"no pointer", served{}, func(r *grpcprobe.Recipe) { r.Identity = "thingId" }, "begins with a slash"},
 		{"two keys", served{}, func(r *grpcprobe.Recipe) { r.Key = grpcprobe.Key{Metadata: "a", Field: "b"} }, "not in both"},
 		{"a binary key", served{}, func(r *grpcprobe.Recipe) { r.Key.Metadata = "key-bin" }, "would carry bytes"},
-		{"no profile", served{}, func(r *grpcprobe.Recipe) { r.Profile = "stripe" }, "there are aip155, ietf, none"},
+		{"no profile", served{}, func(r *grpcprobe.Recipe) { r.Profile = "stripe" }, "supported: aip155, ietf, none"},
 		{"no service", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Nothing/Create" }, "shop.v1.Nothing"},
-		{"a message", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Thing/Create" }, "is no service"},
+		{"a message", served{}, func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Thing/Create" }, "is not a service"},
 		{
 			"no such method",
 			served{},
 			func(r *grpcprobe.Recipe) { r.Call.Method = "shop.v1.Things/Make" },
-			"there are Break, Create, ",
+			"it has Break, Create, ",
 		},
 		{"a stream", served{}, func(r *grpcprobe.Recipe) { r.Slow.Method = "shop.v1.Things/Watch" }, "is a stream"},
 		{
 			"another message",
 			served{},
 			func(r *grpcprobe.Recipe) { r.Call.Request = `{"sum": 1}` },
-			"no shop.v1.CreateRequest",
+			"not a valid shop.v1.CreateRequest",
 		},
 		{
 			"no generator",
@@ -87,7 +87,7 @@ func TestWhatIsWrongWithARecipeIsSaidBeforeAnythingIsCreated(t *testing.T) {
 			func(r *grpcprobe.Recipe) { r.Slow = &grpcprobe.Call{Request: `{{word}}`} }, "unknown generator {{word}}",
 		},
 		{"no field", served{}, func(r *grpcprobe.Recipe) { r.Key.Field = "key" }, "has no field key"},
-		{"a number", served{}, func(r *grpcprobe.Recipe) { r.Key.Field = "amount" }, "is no string"},
+		{"a number", served{}, func(r *grpcprobe.Recipe) { r.Key.Field = "amount" }, "is not a string"},
 		{"a field that is set", served{}, func(r *grpcprobe.Recipe) { r.Key.Field = "note" }, "leave it out"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestNothingIsMadeTwice(t *testing.T) {
 	s, address := open(t, served{})
 	proxy := refuse(t, address)
 	o, _ := run(t, recipeFor(s, proxy.address), "G01").Find("G01")
-	if o.Verdict != probe.Broken || !strings.Contains(o.Findings[0].Text, "not made again") {
+	if o.Verdict != probe.Broken || !strings.Contains(o.Findings[0].Text, "does not retry it") {
 		t.Errorf("%s: %v", o.Verdict, o.Findings)
 	}
 	if n := proxy.calls.Load(); n != 1 {

@@ -76,7 +76,7 @@ const (
 	Refused                // 400, and nothing happens
 )
 
-// All are the rules that can be declared, by name.
+// All returns the rules that an API can declare, by name.
 func All() map[string]Rules {
 	all := map[string]Rules{}
 	for _, r := range []Rules{
@@ -88,7 +88,7 @@ func All() map[string]Rules {
 	return all
 }
 
-// Names are the names of All in order.
+// Names returns the names of All in alphabetical order.
 func Names() []string { return slices.Sorted(maps.Keys(All())) }
 
 // Of returns the rules of a profile; "" is ietf. It returns an error that names the profiles if there is no such one.
@@ -98,11 +98,12 @@ func Of(name string) (Rules, error) {
 	}
 	r, ok := All()[name]
 	if !ok {
-		return r, fmt.Errorf("no profile %q: there are %s", name, strings.Join(Names(), ", "))
+		return r, fmt.Errorf("no profile %q; supported: %s", name, strings.Join(Names(), ", "))
 	}
 	return r, nil
 }
 
+// ietf has the rules of the IETF draft. The draft has no marker for replays; this one is common practice.
 func ietf() Rules {
 	return Rules{
 		Name: "ietf", Title: "draft-ietf-httpapi-idempotency-key-header-07", Header: "Idempotency-Key", Quoted: true,
@@ -114,12 +115,15 @@ func ietf() Rules {
 	}
 }
 
+// ietfStrict has the rules of the draft taken literally: a key without quotes is malformed.
 func ietfStrict() Rules {
 	r := ietf()
-	r.Name, r.Title, r.Bare = "ietf-strict", "the draft read literally: structured-field strings only", Refused
+	r.Name, r.Title, r.Bare = "ietf-strict", "the draft taken literally: keys are structured-field strings only", Refused
 	return r
 }
 
+// stripe has the rules that Stripe documents for version 1 of its API: answers are saved once the work has begun,
+// errors included.
 func stripe() Rules {
 	return Rules{
 		Name: "stripe", Title: "Stripe, version 1", Header: "Idempotency-Key", MaxKey: 255, Bare: Accepted,
@@ -131,6 +135,7 @@ func stripe() Rules {
 	}
 }
 
+// stripeV2 has the rules of version 2, which does not replay errors.
 func stripeV2() Rules {
 	r := stripe()
 	r.Name, r.Title, r.Methods = "stripe-v2", "Stripe, version 2", []string{"POST", "DELETE"}
@@ -138,6 +143,7 @@ func stripeV2() Rules {
 	return r
 }
 
+// paypal has the rules of PayPal-Request-Id.
 func paypal() Rules {
 	return Rules{
 		Name: "paypal", Title: "PayPal", Header: "PayPal-Request-Id", MaxKey: 108, Bare: Accepted,
@@ -147,6 +153,7 @@ func paypal() Rules {
 	}
 }
 
+// adyen has the rules that Adyen documents.
 func adyen() Rules {
 	return Rules{
 		Name: "adyen", Title: "Adyen", Header: "Idempotency-Key", MaxKey: 64, Bare: Accepted, Mismatch: []int{422, 409},
@@ -155,6 +162,8 @@ func adyen() Rules {
 	}
 }
 
+// repeatability has the rules of OASIS Repeatable Requests 1.0, which Microsoft's APIs follow. A request has a date of
+// its first attempt, so that a server can refuse one that it may have forgotten.
 func repeatability() Rules {
 	return Rules{
 		Name: "repeatability", Title: "OASIS Repeatable Requests 1.0", Header: "Repeatability-Request-ID",
@@ -168,6 +177,7 @@ func repeatability() Rules {
 	}
 }
 
+// square has the rules of Square, whose keys are in the body.
 func square() Rules {
 	return Rules{
 		Name: "square", Title: "Square", Member: "idempotency_key", MaxKey: 45, Bare: Accepted, Missing: []int{400},
@@ -177,6 +187,7 @@ func square() Rules {
 	}
 }
 
+// aws has the rules of the client tokens of AWS.
 func aws() Rules {
 	return Rules{
 		Name: "aws", Title: "AWS client tokens", Member: "ClientToken", MaxKey: 64, Bare: Accepted, Mismatch: []int{400},
@@ -186,6 +197,7 @@ func aws() Rules {
 	}
 }
 
+// checkout has the rules of Checkout.com.
 func checkout() Rules {
 	return Rules{
 		Name: "checkout", Title: "Checkout.com", Header: "Cko-Idempotency-Key", MaxKey: 255, Bare: Accepted,
@@ -194,6 +206,7 @@ func checkout() Rules {
 	}
 }
 
+// gocardless has the rules of GoCardless. A retry gets a conflict that names the first resource, not a replay.
 func gocardless() Rules {
 	return Rules{
 		Name: "gocardless", Title: "GoCardless", Header: "Idempotency-Key", MaxKey: 128, Bare: Accepted, Mismatch: []int{409},
@@ -201,7 +214,7 @@ func gocardless() Rules {
 	}
 }
 
-// none has only what must hold whatever was declared.
+// none has only the rules that hold for every API, whatever it declares.
 func none() Rules {
 	return Rules{
 		Name: "none", Title: "nothing declared", Header: "Idempotency-Key", MaxKey: 36, Bare: Accepted, Replays: true,

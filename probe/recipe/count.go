@@ -10,8 +10,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe/wire"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // countSettings say how effects are counted: at most one of its parts is set.
@@ -43,6 +43,7 @@ type webhookSettings struct {
 	deliveryID string // JSON pointer of what a repeated delivery has in common; "": each counts
 }
 
+// read returns the field count with its three ways of counting, of which a recipe may have one.
 func (c *countSettings) read(env environment) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		r.Mapping(n, "count", map[string]yamlfile.Field{
@@ -51,11 +52,13 @@ func (c *countSettings) read(env environment) yamlfile.Field {
 			"webhook": func(r *yamlfile.Reader, n ast.Node) { c.webhook = readWebhook(r, n) },
 		})
 		if len(mappingOf(n)) > 1 {
-			r.Fault(n, "effects are counted in one way", "keep one of get, sql and webhook")
+			r.Fault(n, "count has more than one way to count", "keep one of get, sql and webhook")
 		}
 	}
 }
 
+// readGet reads count.get. absolute is for recipes whose target cannot answer a GET, such as a gRPC server: the count
+// then has a URL of its own.
 func readGet(r *yamlfile.Reader, n ast.Node, env environment, absolute bool) *getSettings {
 	g := &getSettings{}
 	before := r.Found()
@@ -78,21 +81,22 @@ func readGet(r *yamlfile.Reader, n ast.Node, env environment, absolute bool) *ge
 	return g
 }
 
-// countURL accepts where a count can be asked for when the target is not what counts.
+// countURL accepts a URL at which something other than the target counts the effects.
 func countURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" ||
 		strings.ContainsAny(s, " \r\n\t"):
-		return "", yamlfile.Wrong("that is no URL that a count can be asked for at",
+		return "", yamlfile.Wrong("this is not the URL of a count",
 			"write http://127.0.0.1:8080/payments/count")
 	case u.User != nil:
-		return "", yamlfile.Wrong("the URL has a user or a password in it",
+		return "", yamlfile.Wrong("the URL contains a user or a password",
 			"write a line under count.get.headers: Authorization: Basic ${NAME}")
 	}
 	return s, nil
 }
 
+// readSQL reads count.sql.
 func readSQL(r *yamlfile.Reader, n ast.Node, env environment) *sqlSettings {
 	s := &sqlSettings{}
 	before := r.Found()
@@ -107,6 +111,7 @@ func readSQL(r *yamlfile.Reader, n ast.Node, env environment) *sqlSettings {
 	return s
 }
 
+// readWebhook reads count.webhook.
 func readWebhook(r *yamlfile.Reader, n ast.Node) *webhookSettings {
 	w := &webhookSettings{}
 	before := r.Found()
@@ -115,17 +120,18 @@ func readWebhook(r *yamlfile.Reader, n ast.Node) *webhookSettings {
 		"delivery_id": yamlfile.Scalar(&w.deliveryID, pointer),
 	})
 	if w.port == 0 && r.Found() == before {
-		r.Fault(n, "count.webhook.port is missing: where does the API send its events?", "write port: 9099")
+		r.Fault(n, "count.webhook.port is missing: the API sends its events to this port", "write port: 9099")
 	}
 	return w
 }
 
-// databaseURL accepts what openSQL can open. Its error shows nothing of it.
+// databaseURL accepts a URL that openSQL can open. Its error does not show the URL, which may contain a password.
 func databaseURL(s string) (string, error) {
 	if isPostgres(s) {
 		if _, err := pgx.ParseConfig(s); err != nil {
-			return "", yamlfile.Wrong("the URL of the database cannot be read",
-				"write postgres://USER@HOST/DATABASE; characters such as / @ and # of a password as %2F %40 %23, or set PGPASSWORD")
+			return "", yamlfile.Wrong("the URL of the database is malformed",
+				"write postgres://USER@HOST/DATABASE; in a password, write / @ and # as %2F %40 %23, or set "+
+					"PGPASSWORD instead")
 		}
 		return s, nil
 	}
@@ -136,22 +142,24 @@ func databaseURL(s string) (string, error) {
 	return s, nil
 }
 
+// isPostgres reports whether a URL is one of PostgreSQL; anything else is the path of a SQLite file.
 func isPostgres(url string) bool {
 	return strings.HasPrefix(url, "postgres://") || strings.HasPrefix(url, "postgresql://")
 }
 
-// file is the path of a SQLite file, from a recipe in dir.
+// file returns the path of a SQLite file. A relative path starts at the folder of the recipe.
 func (s *sqlSettings) file(dir string) (string, error) {
 	name := strings.TrimPrefix(s.url, "sqlite:")
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 	}
 	if info, err := os.Stat(name); err != nil || info.IsDir() {
-		return "", fmt.Errorf("count.sql: there is no file %s", name)
+		return "", fmt.Errorf("count.sql: the file %s does not exist", name)
 	}
 	return name, nil
 }
 
+// mappingOf returns the entries of a mapping, or none if the node is something else.
 func mappingOf(n ast.Node) []*ast.MappingValueNode {
 	if m, ok := n.(*ast.MappingNode); ok {
 		return m.Values

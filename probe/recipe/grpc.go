@@ -10,10 +10,10 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
 	"github.com/retrysafe/retrysafe/probe/wire"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // calls are what a recipe for gRPC has in the place of requests.
@@ -45,9 +45,10 @@ func (p *parser) isForGRPC(source []byte) (is bool) {
 	return is || isGRPC(target)
 }
 
+// grpcFields returns the fields of a recipe for gRPC.
 func (p *parser) grpcFields() map[string]yamlfile.Field {
 	r := &p.file.Recipe
-	const unused = "no case of gRPC uses it: leave it out"
+	const unused = "the cases of gRPC do not use it: leave it out"
 	return map[string]yamlfile.Field{
 		"target":      yamlfile.Scalar(&r.Target, expanded(p.env, ParseGRPCTarget)),
 		"i_own_this":  yamlfile.Scalar(&p.file.IOwnThis, yamlfile.Bool),
@@ -60,8 +61,8 @@ func (p *parser) grpcFields() map[string]yamlfile.Field {
 		"limits":      p.grpcLimits,
 		"request": func(r *yamlfile.Reader, n ast.Node) {
 			p.file.grpc.foreign = true
-			forHTTP("request", "write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; or, if it is an "+
-				"API of HTTP, leave grpc: out and write target: http://…")(r, n)
+			forHTTP("request", "write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; for an "+
+				"HTTP API, leave grpc: out and write target: http://…")(r, n)
 		},
 		"key_header":   forHTTP("key_header", "write grpc: {key_metadata: idempotency-key}, or key_field: request_id"),
 		"key_required": forHTTP("key_required", unused),
@@ -72,20 +73,21 @@ func (p *parser) grpcFields() map[string]yamlfile.Field {
 	}
 }
 
-// forHTTP refuses a field that is for HTTP, in a recipe for gRPC.
+// forHTTP returns a field that is for HTTP, which is an error in a recipe for gRPC.
 func forHTTP(name, instead string) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
-		r.Fault(n, name+" is for APIs of HTTP, and this recipe is for gRPC", instead)
+		r.Fault(n, name+" is for HTTP APIs, but this recipe is for gRPC", instead)
 	}
 }
 
-// forGRPC refuses a field that is for gRPC, in a recipe for HTTP.
+// forGRPC returns a field that is for gRPC, which is an error in a recipe for HTTP.
 func forGRPC(name, instead string) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
-		r.Fault(n, name+" is for gRPC, and this recipe is for an API of HTTP", instead)
+		r.Fault(n, name+" is for gRPC, but this recipe is for an HTTP API", instead)
 	}
 }
 
+// readGRPC reads the call that creates something.
 func (p *parser) readGRPC(r *yamlfile.Reader, n ast.Node) {
 	g := p.file.grpc
 	known := g.plain.fields(p.env, "grpc")
@@ -94,10 +96,11 @@ func (p *parser) readGRPC(r *yamlfile.Reader, n ast.Node) {
 	g.plain.at = n
 	r.Mapping(n, "grpc", known)
 	if g.key.Metadata != "" && g.key.Field != "" {
-		r.Fault(n, "the key is in one place", "keep one of key_metadata and key_field")
+		r.Fault(n, "the key can be in one place only", "keep one of key_metadata and key_field")
 	}
 }
 
+// fields returns the fields of a call. what names the call in errors.
 func (c *call) fields(env environment, what string) map[string]yamlfile.Field {
 	return map[string]yamlfile.Field{
 		"method": func(r *yamlfile.Reader, n ast.Node) {
@@ -106,7 +109,7 @@ func (c *call) fields(env environment, what string) map[string]yamlfile.Field {
 		},
 		"metadata": metadata(&c.metadata, env, what+".metadata"),
 		"request": func(r *yamlfile.Reader, n ast.Node) {
-			if isText(r, n, "the request is a text, JSON with generators", "request") {
+			if isText(r, n, "the request must be a text: JSON with generators", "request") {
 				c.requestAt = n
 				yamlfile.Scalar(&c.request, templated)(r, n)
 			}
@@ -117,10 +120,11 @@ func (c *call) fields(env environment, what string) map[string]yamlfile.Field {
 	}
 }
 
+// readCalls reads the variants of the call.
 func (p *parser) readCalls(r *yamlfile.Reader, n ast.Node) {
 	known := map[string]yamlfile.Field{}
 	for name := range variants() {
-		known[name] = forHTTP("variants."+name, "calls have the variants slow, failing and broken")
+		known[name] = forHTTP("variants."+name, "gRPC has the variants slow, failing and broken")
 	}
 	for _, name := range []string{"slow", "failing", "broken"} {
 		known[name] = func(r *yamlfile.Reader, n ast.Node) {
@@ -132,6 +136,7 @@ func (p *parser) readCalls(r *yamlfile.Reader, n ast.Node) {
 	r.Mapping(n, "variants", known)
 }
 
+// grpcIdentity reads the identity, which is a pointer into the response's JSON form.
 func (p *parser) grpcIdentity(r *yamlfile.Reader, n ast.Node) {
 	r.Mapping(n, "identity", map[string]yamlfile.Field{
 		"pointer": yamlfile.Scalar(&p.file.Recipe.Identity.Pointer, pointer),
@@ -139,19 +144,21 @@ func (p *parser) grpcIdentity(r *yamlfile.Reader, n ast.Node) {
 	})
 }
 
+// grpcCredentials reads the metadata of the two callers.
 func (p *parser) grpcCredentials(r *yamlfile.Reader, n ast.Node) {
 	to := &p.file.Recipe
 	r.Mapping(n, "credentials", map[string]yamlfile.Field{
 		"a":       metadata(&to.A, p.env, "credentials.a"),
 		"b":       metadata(&to.B, p.env, "credentials.b"),
-		"revoked": forHTTP("revoked", "no case of gRPC uses it: leave it out"),
+		"revoked": forHTTP("revoked", "the cases of gRPC do not use it: leave it out"),
 	})
 	p.checkCallers(r, n)
 }
 
+// grpcLimits reads the limits that cases of gRPC use.
 func (p *parser) grpcLimits(r *yamlfile.Reader, n ast.Node) {
 	known := p.limitFields()
-	known["wait"] = forHTTP("wait", "no case of gRPC waits: leave it out")
+	known["wait"] = forHTTP("wait", "the cases of gRPC do not wait: leave it out")
 	r.Mapping(n, "limits", known)
 }
 
@@ -160,7 +167,7 @@ func (p *parser) finishGRPC(r *yamlfile.Reader) {
 	g := p.file.grpc
 	switch {
 	case g.plain.at == nil && !g.foreign:
-		r.Missing("grpc is missing: which call makes something?",
+		r.Missing("grpc is missing: write the call that creates something",
 			"write grpc: {method: shop.v1.Payments/CreatePayment, request: '…'}; retrysafe probe init --grpc TARGET does it")
 	case g.plain.at != nil && g.plain.method == "" && !g.plain.badMethod:
 		r.Fault(g.plain.at, "grpc.method is missing", "write method: shop.v1.Payments/CreatePayment")
@@ -188,15 +195,15 @@ func (p *parser) checkCall(r *yamlfile.Reader, c *call, what string) {
 	}
 	if key.Metadata != "" && slices.ContainsFunc(c.metadata,
 		func(h wire.HeaderLine) bool { return strings.EqualFold(h.Name, key.Metadata) }) {
-		r.Fault(c.at, "the probe sends "+key.Metadata+" itself: that is what it tests", "leave the line out of the metadata")
+		r.Fault(c.at, "the probe sends "+key.Metadata+" itself, because that is what it tests", "leave the line out of the metadata")
 	}
 	var members map[string]json.RawMessage
 	if json.Unmarshal([]byte(filled(c.request)), &members) == nil && key.Field != "" && members[key.Field] != nil {
-		r.Fault(c.requestAt, "the probe sets "+key.Field+" itself: that is what it tests", "leave it out of the request")
+		r.Fault(c.requestAt, "the probe sets "+key.Field+" itself, because that is what it tests", "leave it out of the request")
 	}
 }
 
-// open is the recipe as grpcprobe has it.
+// open returns the recipe in the form that grpcprobe takes.
 func (g *calls) open(recipe probe.Recipe) grpcprobe.Recipe {
 	all := grpcprobe.Recipe{
 		Target: recipe.Target.Host, Profile: recipe.Profile, Key: g.key, Call: *g.plain.open(),
@@ -208,7 +215,7 @@ func (g *calls) open(recipe probe.Recipe) grpcprobe.Recipe {
 	return all
 }
 
-// ServerAt is the server of a target, asked with metadata.
+// ServerAt returns the server at a target. Reflection is called with the metadata.
 func ServerAt(target *url.URL, metadata []wire.HeaderLine) grpcprobe.Server {
 	return grpcprobe.Server{Target: target.Host, TLS: secure(target), Metadata: metadata}
 }

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 const leastGRPC = "grpc: {method: shop.v1.Payments/Create, request: '{\"amount\": {{amount}}}'}\nidentity: {pointer: " +
@@ -108,10 +108,10 @@ func TestWhatIsRefusedForGRPC(t *testing.T) {
 			"shop.v1.Payments/CreatePayment",
 		},
 		{"a method of HTTP's", "grpc: {method: POST}\nidentity: {pointer: /id}\n", 1, 16, "package, service and method"},
-		{"a path for a method", "grpc: {method: /a.B/C}\nidentity: {pointer: /id}\n", 1, 16, "no full name"},
+		{"a path for a method", "grpc: {method: /a.B/C}\nidentity: {pointer: /id}\n", 1, 16, "not the full name"},
 		{"a target of HTTP's", "target: http://127.0.0.1:1\n" + leastGRPC, 1, 9, "grpc://127.0.0.1:50051"},
 		{"a target without port", "target: grpc://localhost\n" + leastGRPC, 1, 9, "no port"},
-		{"a target with a path", "target: grpc://localhost:1/v1\n" + leastGRPC, 1, 9, "nothing else"},
+		{"a target with a path", "target: grpc://localhost:1/v1\n" + leastGRPC, 1, 9, "only a scheme"},
 		{"a target with a password", "target: grpc://u:p@h:1\n" + leastGRPC, 1, 9, "credentials.a"},
 		{"a profile of HTTP's", "profile: stripe\n" + leastGRPC, 1, 10, "aip155, ietf, none"},
 		{"a request of HTTP's", "target: grpc://h:1\n" + least, 2, 11, "write grpc: {method:"},
@@ -130,7 +130,7 @@ func TestWhatIsRefusedForGRPC(t *testing.T) {
 		{"a revoked credential", leastGRPC + "credentials: {revoked: {a: s3cret}}\n", 3, 25, "leave it out"},
 		{
 			"one caller twice", leastGRPC + "credentials: {a: {x-key: s3cret}, b: {X-Key: s3cret}}\n", 3, 15,
-			"another caller's",
+			"of another caller",
 		},
 		{"a variant of HTTP's", leastGRPC + "variants: {put: {path: /a}}\n", 3, 18, "slow, failing and broken"},
 		{"an unknown variant", leastGRPC + "variants: {slwo: {}}\n", 3, 12, `did you mean "slow"?`},
@@ -153,7 +153,7 @@ func TestWhatIsRefusedForGRPC(t *testing.T) {
 		},
 		{"gRPC's own metadata", call("metadata: {grpc-timeout: 1S}"), 1, 34, "belongs to gRPC"},
 		{"metadata that is dropped", call("metadata: {User-Agent: me}"), 1, 34, "belongs to gRPC"},
-		{"metadata with a space", call("metadata: {'a b': me}"), 1, 34, "no name of metadata"},
+		{"metadata with a space", call("metadata: {'a b': me}"), 1, 34, "not a name that metadata can have"},
 		{"metadata beyond ASCII", leastGRPC + "credentials: {a: {x: 'Bearer ü'}}\n", 3, 22, "in ASCII"},
 		{"a count by path", leastGRPC + "count: {get: {path: /n}}\n", 3, 21, "write url:"},
 		{"a count without URL", leastGRPC + "count: {get: {pointer: /n}}\n", 3, 15, "count.get.url is missing"},

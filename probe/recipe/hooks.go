@@ -13,7 +13,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // hookSettings are commands, each a program and its arguments. Nothing is run by a shell.
@@ -25,6 +25,8 @@ type hookSettings struct {
 // hookTimeout is how long a command may take.
 const hookTimeout = 30 * time.Second
 
+// read reads the hooks. It returns errors for halves of pairs: a probe that stops a store and cannot start it again
+// would leave the target broken.
 func (h *hookSettings) read(r *yamlfile.Reader, n ast.Node) {
 	h.timeout = hookTimeout
 	r.Mapping(n, "hooks", map[string]yamlfile.Field{
@@ -36,17 +38,18 @@ func (h *hookSettings) read(r *yamlfile.Reader, n ast.Node) {
 		"timeout":     yamlfile.Scalar(&h.timeout, yamlfile.Duration),
 	})
 	if (h.stopStore == nil) != (h.startStore == nil) {
-		r.Fault(n, "what is stopped must be started again", "write both stop_store: and start_store:")
+		r.Fault(n, "stop_store and start_store belong together", "write both stop_store: and start_store:")
 	}
 	if (h.revoke == nil) != (h.restore == nil) {
-		r.Fault(n, "what is revoked must be restored again", "write both revoke: and restore:")
+		r.Fault(n, "revoke and restore belong together", "write both revoke: and restore:")
 	}
 }
 
+// command returns a field whose value is a program and its arguments. No shell runs it, so nothing in it needs quoting.
 func command(to *[]string) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		if _, list := n.(*ast.SequenceNode); !list {
-			r.Fault(n, "a command is a list: a program and its arguments, not run by a shell",
+			r.Fault(n, "a command is a list of a program and its arguments; no shell runs it",
 				"write [docker, restart, api]; for pipes and variables, [sh, -c, '…']")
 			return
 		}
@@ -75,13 +78,14 @@ func run(ctx context.Context, dir string, words []string, timeout time.Duration)
 		return nil
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = fmt.Errorf("it took more than %v", timeout)
+		err = fmt.Errorf("it took longer than %v", timeout)
 	}
 	text := make([]byte, maxSaid)
 	n, _ := said.ReadAt(text, 0)
 	return fmt.Errorf("run %s: %w%s", strings.Join(words, " "), err, indented(text[:n]))
 }
 
+// indented returns the output of a failed command as a part of an error message.
 func indented(text []byte) string {
 	if len(text) == 0 {
 		return ""
@@ -105,7 +109,7 @@ func listens(ctx context.Context, target *url.URL, timeout time.Duration) error 
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("hooks.restart: no server listens at %s %v after the command has ended: %w", address, timeout, err)
+			return fmt.Errorf("hooks.restart: no server listens at %s %v after the command ended: %w", address, timeout, err)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (f *File) Describe() string {
 	return ""
 }
 
-// Commands are the hooks' command lines.
+// Commands returns the command lines of the hooks, to be shown before a run.
 func (f *File) Commands() [][]string {
 	var all [][]string
 	for _, c := range [][]string{f.hooks.restart, f.hooks.stopStore, f.hooks.startStore, f.hooks.revoke, f.hooks.restore} {
@@ -57,6 +57,7 @@ func (f *File) Commands() [][]string {
 	return all
 }
 
+// open returns the hooks as functions that run the commands in the folder of the recipe.
 func (h hookSettings) open(dir string, target *url.URL) (all probe.Hooks) {
 	hook := func(words []string) func(context.Context) error {
 		if words == nil {

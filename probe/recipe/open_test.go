@@ -69,7 +69,7 @@ func TestCountByGet(t *testing.T) {
 		{"nothing there", `{"n": 3}`, "/m", -1, "nothing at /m"},
 		{"beyond the list", `[1]`, "/1", -1, "nothing at /1"},
 		{"into a number", `3`, "/1", -1, "nothing at /1"},
-		{"a broken number", `{"n": 3.5}`, "/n", -1, "no whole number"},
+		{"a broken number", `{"n": 3.5}`, "/n", -1, "not a whole number"},
 		{"an object", `{"n": {}}`, "/n", -1, "neither a number nor a list"},
 		{"lines and a pointer", "1\n2\n", "/n", -1, "2 JSON values"},
 		{"no JSON", "<html>", "/n", -1, "not JSON"},
@@ -108,7 +108,7 @@ func TestCountByGetAsksTheTarget(t *testing.T) {
 	want(t, "request", asked.URL.String()+asked.Header.Get("X-API-Key")+asked.Header.Get("X-Team"), "/v1/n?x=yt-ab")
 	r = mustOpen(t, ".", s.URL+"/v1", "count: {get: {path: /away}}\n")
 	if _, err := r.Count.Count(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "302 Found, to http://192.0.2.1/") {
+		!strings.Contains(err.Error(), "302 Found, a redirect to http://192.0.2.1/") {
 		t.Errorf("got %v, want the status, and where to", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestCountByGetWaitsOutARateLimit(t *testing.T) {
 	want(t, "count", counted(t, mustOpen(t, ".", s.URL, count)), 5)
 	left = 1000
 	_, err := mustOpen(t, ".", s.URL, count+"limits: {wait: 150ms}\n").Count.Count(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "a lower limits.rate may help") {
+	if err == nil || !strings.Contains(err.Error(), "try a lower limits.rate") {
 		t.Errorf("got %v, want what to do", err)
 	}
 }
@@ -200,7 +200,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	want(t, "status of a GET", answer.StatusCode, http.StatusMethodNotAllowed)
 	want(t, "effects", counted(t, r), 2)
-	if _, err := open(t, ".", "http://127.0.0.1:1", more); err == nil || !strings.Contains(err.Error(), "another one") {
+	if _, err := open(t, ".", "http://127.0.0.1:1", more); err == nil || !strings.Contains(err.Error(), "another port") {
 		t.Errorf("a port that is in use: got %v", err)
 	}
 	send(`{"event": {}}`)
@@ -235,7 +235,7 @@ func TestHooks(t *testing.T) {
 	}
 	for name, says := range map[string][]string{
 		"stop":  {"exit status 3", "no store"},
-		"start": {"more than 1s", "sleep 60"},
+		"start": {"longer than 1s", "sleep 60"},
 	} {
 		hook := map[string]func(context.Context) error{"stop": r.Hooks.StopStore, "start": r.Hooks.StartStore}[name]
 		err := hook(t.Context())

@@ -36,6 +36,7 @@ const (
 	getPatience = 10 * time.Second
 )
 
+// open returns a counter that gets the count over HTTP, with the credential of caller A if the target is asked.
 func (g *getSettings) open(recipe *probe.Recipe) *getCounter {
 	address, lines := g.url, g.headers // another host's address gets nothing that the recipe does not say
 	if address == "" {
@@ -109,7 +110,7 @@ func (g *getCounter) ask(ctx context.Context) (c counting, err error) {
 	return counting{answer.StatusCode, answer.Status, answer.Header, body}, nil
 }
 
-// restOf is how long to wait after a 429: what it says, or else.
+// restOf returns how long to wait after a 429: what Retry-After says, or otherwise.
 func (c counting) restOf(otherwise time.Duration) time.Duration {
 	if n, err := strconv.Atoi(c.header.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(n) * time.Second
@@ -134,9 +135,10 @@ func waited(ctx context.Context, rest time.Duration, until time.Time) bool {
 func (c counting) meaning() string {
 	switch to := c.header.Get("Location"); {
 	case c.code == http.StatusTooManyRequests:
-		return " for longer than limits.wait; a lower limits.rate may help"
+		return " for longer than limits.wait; try a lower limits.rate"
 	case c.code/100 == 3 && to != "":
-		return fmt.Sprintf(", to %.200s, which is not followed: write where the count is, or that as the target", to)
+		return fmt.Sprintf(", a redirect to %.200s, which the probe does not follow: write the URL of the "+
+			"count, or that host as the target", to)
 	}
 	return ""
 }
@@ -150,7 +152,7 @@ func numberIn(body []byte, pointer string) (int64, error) {
 	}
 	if len(values) != 1 {
 		if pointer != "" {
-			return 0, fmt.Errorf("the body is %d JSON values, and a pointer leads into one", len(values))
+			return 0, fmt.Errorf("the body has %d JSON values, but a pointer leads into one value", len(values))
 		}
 		return int64(len(values)), nil
 	}
@@ -172,14 +174,16 @@ func numberIn(body []byte, pointer string) (int64, error) {
 	return 0, fmt.Errorf("what is at %s is neither a number nor a list", pointer)
 }
 
+// wholeNumber returns a number of JSON as an integer, or an error if it has a fraction or an exponent.
 func wholeNumber(n json.Number) (int64, error) {
 	whole, err := n.Int64()
 	if err != nil {
-		return 0, fmt.Errorf("%q is no whole number", n)
+		return 0, fmt.Errorf("%q is not a whole number", n)
 	}
 	return whole, nil
 }
 
+// valuesIn returns the JSON values of a body. Some APIs answer with one value on each line.
 func valuesIn(body []byte) (all []any, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -195,7 +199,7 @@ func valuesIn(body []byte) (all []any, err error) {
 	}
 }
 
-// follow walks a JSON pointer (RFC 6901).
+// follow returns what a JSON pointer (RFC 6901) leads to.
 func follow(v any, pointer string) (any, error) {
 	unescape := strings.NewReplacer("~1", "/", "~0", "~")
 	for _, part := range strings.Split(pointer, "/")[1:] {
@@ -204,17 +208,17 @@ func follow(v any, pointer string) (any, error) {
 		case map[string]any:
 			next, ok := at[part]
 			if !ok {
-				return nil, fmt.Errorf("there is nothing at %s", pointer)
+				return nil, fmt.Errorf("the body has nothing at %s", pointer)
 			}
 			v = next
 		case []any:
 			i, err := strconv.Atoi(part)
 			if err != nil || i < 0 || i >= len(at) {
-				return nil, fmt.Errorf("there is nothing at %s", pointer)
+				return nil, fmt.Errorf("the body has nothing at %s", pointer)
 			}
 			v = at[i]
 		default:
-			return nil, fmt.Errorf("there is nothing at %s", pointer)
+			return nil, fmt.Errorf("the body has nothing at %s", pointer)
 		}
 	}
 	return v, nil

@@ -22,9 +22,10 @@ type Protocol struct {
 	Targets string
 }
 
-// Protocols are those that recipes can be for.
+// Protocols returns the protocols that a recipe can be for.
 func Protocols() []Protocol { return []Protocol{overHTTP(), overGRPC()} }
 
+// overHTTP returns the protocol HTTP with its cases.
 func overHTTP() Protocol {
 	return Protocol{
 		Name: "HTTP", Cases: cases.All(), Profiles: profile.Names(), First: "B01",
@@ -32,6 +33,7 @@ func overHTTP() Protocol {
 	}
 }
 
+// overGRPC returns the protocol gRPC with its cases.
 func overGRPC() Protocol {
 	return Protocol{
 		Name: "gRPC", Cases: grpcprobe.Cases(), Profiles: grpcprobe.Profiles(), First: "G01", Target: ParseGRPCTarget,
@@ -39,7 +41,7 @@ func overGRPC() Protocol {
 	}
 }
 
-// Protocol is the one that the recipe is for.
+// Protocol returns the protocol that the recipe is for.
 func (f *File) Protocol() Protocol {
 	if f.grpc != nil {
 		return overGRPC()
@@ -55,7 +57,8 @@ func (f *File) Makes() string {
 	return f.Recipe.Request.Method + " " + f.Recipe.Request.Path
 }
 
-// Body is what that request sends: the body, or the request of the call in JSON. Its generators are not filled in.
+// Body returns what the recipe's request sends: the body, or the request of the call as JSON. Its generators are not
+// filled in.
 func (f *File) Body() string {
 	if f.grpc != nil {
 		return f.grpc.plain.request

@@ -38,11 +38,12 @@ func (s *sqlSettings) open(ctx context.Context, dir string) (*sqlCounter, error)
 	return c, nil
 }
 
+// connect opens the database. SQLite is opened for reading only, so that a mistake in the query cannot change it.
 func (s *sqlSettings) connect(dir string) (*sql.DB, error) {
 	if isPostgres(s.url) {
 		config, err := pgx.ParseConfig(s.url)
 		if err != nil {
-			return nil, errors.New("count.sql: the URL cannot be read") // err may show the password
+			return nil, errors.New("count.sql: the URL is malformed") // err may show the password
 		}
 		// for poolers, which know nothing of prepared statements
 		config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
@@ -68,12 +69,12 @@ func (c *sqlCounter) Count(ctx context.Context) (n int64, err error) {
 	defer tx.Rollback()
 	var found sql.NullInt64
 	if err := tx.QueryRowContext(ctx, c.query).Scan(&found); err != nil {
-		return 0, fmt.Errorf("count.sql: %w; the query must give one row with one whole number", explained(err))
+		return 0, fmt.Errorf("count.sql: %w; the query must return one row with one whole number", explained(err))
 	}
 	return found.Int64, nil
 }
 
-// explained leaves out what pgx says of where it connects to.
+// explained returns a server's error without what pgx adds to it: where it connects to, and as whom.
 func explained(err error) error {
 	if refused := new(pgconn.PgError); errors.As(err, &refused) {
 		return errors.New(refused.Message)

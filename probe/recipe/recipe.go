@@ -11,10 +11,10 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/profile"
 	"github.com/retrysafe/retrysafe/probe/wire"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // File is a recipe as it is written. Nothing has been opened yet: see Open.
@@ -65,6 +65,7 @@ type parser struct {
 	variants map[string]*request
 }
 
+// fields returns the fields of a recipe for HTTP.
 func (p *parser) fields() map[string]yamlfile.Field {
 	r := &p.file.Recipe
 	return map[string]yamlfile.Field{
@@ -89,6 +90,7 @@ func (p *parser) fields() map[string]yamlfile.Field {
 	}
 }
 
+// identity reads where an answer identifies what was created.
 func (p *parser) identity(r *yamlfile.Reader, n ast.Node) {
 	id := &p.file.Recipe.Identity
 	r.Mapping(n, "identity", map[string]yamlfile.Field{
@@ -96,10 +98,12 @@ func (p *parser) identity(r *yamlfile.Reader, n ast.Node) {
 		"header":  yamlfile.Scalar(&id.Header, fieldName),
 	})
 	if len(mappingOf(n)) > 1 {
-		r.Fault(n, "the identity is in one place", "keep one of pointer and header")
+		r.Fault(n, "the identity can be in one place only", "keep one of pointer and header")
 	}
 }
 
+// credentials reads the header lines of the callers. Two callers with the same lines are an error: every case about
+// callers would then fail.
 func (p *parser) credentials(r *yamlfile.Reader, n ast.Node) {
 	to := &p.file.Recipe
 	r.Mapping(n, "credentials", map[string]yamlfile.Field{
@@ -117,15 +121,18 @@ func (p *parser) checkCallers(r *yamlfile.Reader, n ast.Node) {
 	for name, other := range map[string][]wire.HeaderLine{"b": to.B, "revoked": to.Revoked, "a_again": to.AAgain} {
 		unread := slices.ContainsFunc(other, func(h wire.HeaderLine) bool { return h.Value == "" })
 		if len(other) > 0 && !unread && reflect.DeepEqual(to.A, other) {
-			r.Fault(n, fmt.Sprintf("credentials a and %s are the same", name), "give another caller's, or leave it out")
+			r.Fault(n, fmt.Sprintf("credentials a and %s are the same", name), "write the credential of "+
+				"another caller, or leave it out")
 		}
 	}
 }
 
+// limits reads the limits of a run.
 func (p *parser) limits(r *yamlfile.Reader, n ast.Node) {
 	r.Mapping(n, "limits", p.limitFields())
 }
 
+// limitFields returns the limits that recipes of both protocols have.
 func (p *parser) limitFields() map[string]yamlfile.Field {
 	l := &p.file.Recipe.Limits
 	return map[string]yamlfile.Field{
@@ -140,8 +147,8 @@ func (p *parser) limitFields() map[string]yamlfile.Field {
 // finish looks for what is missing, and completes the requests.
 func (p *parser) finish(r *yamlfile.Reader) {
 	if p.request.at == nil {
-		r.Missing("request is missing: what makes something?",
-			"write request: {path: /payments, body: '…'}; retrysafe probe init does it from a curl line")
+		r.Missing("request is missing: write the request that creates something",
+			"write request: {path: /payments, body: '…'}, or let retrysafe probe init make it from a curl line")
 	} else if p.request.path == "" && !p.request.badPath {
 		r.Fault(p.request.at, "request.path is missing", "write path: /payments")
 	}
@@ -152,9 +159,10 @@ func (p *parser) finish(r *yamlfile.Reader) {
 	p.finishVariants(r)
 }
 
+// checkIdentity notes a fault if the recipe has no identity.
 func (p *parser) checkIdentity(r *yamlfile.Reader, instead string) {
 	if p.file.Recipe.Identity == (probe.Identity{}) && r.Found() == 0 {
-		r.Missing("identity is missing: what in an answer tells one created thing from another?", instead)
+		r.Missing("identity is missing: write what in an answer identifies the created thing", instead)
 	}
 }
 
@@ -164,12 +172,12 @@ func ParseTarget(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return nil, yamlfile.Wrong("the target is no URL of an API", instead)
+		return nil, yamlfile.Wrong("the target is not the URL of an API", instead)
 	case u.User != nil:
-		return nil, yamlfile.Wrong("the target has a user or a password in it",
+		return nil, yamlfile.Wrong("the target contains a user or a password",
 			"write a line under credentials.a: Authorization: Basic ${NAME}")
 	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(s, " \r\n\t"):
-		return nil, yamlfile.Wrong("the target may have a scheme, a host and a path, nothing else", instead)
+		return nil, yamlfile.Wrong("the target may have only a scheme, a host and a path", instead)
 	}
 	return u, nil
 }

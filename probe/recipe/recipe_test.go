@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 const least = "request: {path: /payments, body: '{\"amount\": {{amount}}}'}\nidentity: {pointer: /id}\n"
@@ -145,7 +145,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a list at the top", "- a\n", 1, 1, "must be a mapping"},
 		{"a target without scheme", "target: localhost:80\n" + least, 1, 9, "http://127.0.0.1:8080"},
 		{"a target with a password", "target: http://u:p@h\n" + least, 1, 9, "credentials.a"},
-		{"a target with a query", "target: http://h/?a=b\n" + least, 1, 9, "nothing else"},
+		{"a target with a query", "target: http://h/?a=b\n" + least, 1, 9, "only a scheme"},
 		{"a profile", "profile: strype\n" + least, 1, 10, "did you mean stripe?"},
 		{"a profile that resembles none", "profile: mine\n" + least, 1, 10, "ietf, ietf-strict"},
 		{"a key header", "key_header: a b\n" + least, 1, 13, "Idempotency-Key"},
@@ -217,7 +217,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a credential that is no mapping", least + "credentials: {a: Bearer s3cret}\n", 3, 18, "must be a mapping"},
 		{
 			"one caller twice", least + "credentials: {a: {X-API-Key: s3cret}, b: {X-API-Key: s3cret}}\n", 3, 15,
-			"another caller's",
+			"of another caller",
 		},
 		{"a variant without a path of its own", least + "variants: {other: {method: POST}}\n", 3, 20, "path of its own"},
 		{"a command for a shell", least + "hooks: {restart: docker restart api}\n", 3, 18, "[docker, restart, api]"},
@@ -226,7 +226,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a store that stays down", least + "hooks: {stop_store: [docker, stop, db]}\n", 3, 9, "start_store"},
 		{"a retention", least + "retention: 24\n", 3, 12, "24h"},
 		{"a policy", least + "policy_url: /retries\n", 3, 13, "https://"},
-		{"a rate", least + "limits: {rate: fast}\n", 3, 16, "requests a second"},
+		{"a rate", least + "limits: {rate: fast}\n", 3, 16, "requests per second"},
 		{"a burst", least + "limits: {burst: 1}\n", 3, 17, "from 2 to"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

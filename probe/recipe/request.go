@@ -8,10 +8,10 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/profile"
 	"github.com/retrysafe/retrysafe/probe/wire"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // request is a request as the file has it: what it leaves out is not filled in yet.
@@ -25,6 +25,7 @@ type request struct {
 	badPath bool     // there is one, and it has been refused
 }
 
+// read returns the field of a request. what names the request in errors.
 func (q *request) read(env environment, what string) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		q.at = n
@@ -42,8 +43,9 @@ func (q *request) read(env environment, what string) yamlfile.Field {
 	}
 }
 
+// readBody reads a body. A mapping instead of a text is a common mistake, so its error shows both ways to write a text.
 func (q *request) readBody(r *yamlfile.Reader, n ast.Node) {
-	if isText(r, n, "the body is a text, which is sent as it stands", "body") {
+	if isText(r, n, "the body must be a text, which is sent as it is", "body") {
 		q.bodyAt = n
 		yamlfile.Scalar(&q.body, templated)(r, n)
 	}
@@ -64,7 +66,7 @@ func (q *request) checkBody(r *yamlfile.Reader, what string) {
 	if q.bodyAt == nil || isJSON(q.body) || !q.saysJSON() {
 		return
 	}
-	r.Fault(q.bodyAt, what+".body is not JSON, though its Content-Type says so", jsonAdvice(q.body))
+	r.Fault(q.bodyAt, what+".body is not JSON, although its Content-Type says so", jsonAdvice(q.body))
 }
 
 // jsonAdvice says what to look at in a template that is not JSON.
@@ -76,6 +78,7 @@ func jsonAdvice(text string) string {
 	return instead
 }
 
+// saysJSON reports whether the request has a Content-Type of JSON.
 func (q *request) saysJSON() bool {
 	for _, h := range q.headers {
 		if strings.EqualFold(h.Name, "Content-Type") {
@@ -93,10 +96,11 @@ func (q *request) checkKey(r *yamlfile.Reader, recipe probe.Recipe) {
 		return
 	}
 	if slices.ContainsFunc(q.headers, func(h wire.HeaderLine) bool { return strings.EqualFold(h.Name, header) }) {
-		r.Fault(q.at, "the probe sends "+header+" itself: that is what it tests", "leave the line out of the headers")
+		r.Fault(q.at, "the probe sends "+header+" itself, because that is what it tests", "leave the line out of the headers")
 	}
 }
 
+// template returns the request in the form that cases fill in.
 func (q *request) template() probe.Template {
 	return probe.Template{Method: cmp.Or(q.method, "POST"), Path: q.path, Header: q.headers, Body: q.body}
 }
@@ -109,7 +113,7 @@ type variant struct {
 	set      func(v *probe.Variants, t *probe.Template)
 }
 
-// variants are those that a recipe can have, by name.
+// variants returns the variants that a recipe can have, by name.
 func variants() map[string]variant {
 	return map[string]variant{
 		"slow":    {set: func(v *probe.Variants, t *probe.Template) { v.Slow = t }},
@@ -144,6 +148,7 @@ func variants() map[string]variant {
 	}
 }
 
+// readVariants reads the variants. What one leaves out is taken from the request.
 func (p *parser) readVariants(r *yamlfile.Reader, n ast.Node) {
 	known := map[string]yamlfile.Field{}
 	for name := range variants() {
@@ -178,7 +183,7 @@ func (p *parser) finishVariants(r *yamlfile.Reader) {
 	}
 }
 
-// inherited is the request's lines but for those that the variant has itself.
+// inherited returns the header lines of the request without those that the variant has itself.
 func inherited(of, own []wire.HeaderLine) []wire.HeaderLine {
 	rest := slices.DeleteFunc(slices.Clone(of), func(h wire.HeaderLine) bool {
 		return slices.ContainsFunc(own, func(o wire.HeaderLine) bool { return strings.EqualFold(o.Name, h.Name) })

@@ -11,9 +11,9 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/wire"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // environment is where values of the form ${NAME} come from.
@@ -54,23 +54,24 @@ func expanded[T any](e environment, parse func(string) (T, error)) func(string) 
 
 const tokens = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~"
 
+// fieldName accepts the name of a header (RFC 9110 §5.1).
 func fieldName(s string) (string, error) {
 	if s == "" || strings.Trim(s, tokens) != "" {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no name of a header", s), "write a name such as Idempotency-Key")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is not the name of a header", s), "write a name such as Idempotency-Key")
 	}
 	return s, nil
 }
 
-// hostName accepts what can stand in a Host line.
+// hostName accepts a host with an optional port, as a Host header has it.
 func hostName(s string) (string, error) {
 	u, err := url.Parse("http://" + s)
 	if err != nil || s == "" || u.Host != s {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no host", s), "write tenant-b.example.test, with :port if it has one")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is not a host", s), "write tenant-b.example.test, with :port if it has one")
 	}
 	return s, nil
 }
 
-// fieldValue accepts what can stand in one header line. Its error shows nothing of it.
+// fieldValue accepts a value that fits into one header line. Its error does not show the value, which may be a secret.
 func fieldValue(s string) (string, error) {
 	if strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
 		return "", yamlfile.Wrong("the value has a line break or another control character", "write it in one line")
@@ -117,7 +118,7 @@ func lineOf(env environment, parse func(string) (string, error)) func(string) (s
 	}
 }
 
-// headerName accepts the headers that a recipe can give.
+// headerName accepts the headers that a recipe may set. The probe sets Host and the framing itself.
 func headerName(s string) (string, error) {
 	if why := framing(s); why != "" {
 		return "", yamlfile.Wrong(why, "leave the line out")
@@ -138,7 +139,7 @@ func framing(name string) string {
 
 var generator = regexp.MustCompile(`\{\{\s*([A-Za-z_]+)\s*\}\}`)
 
-// templated accepts a text whose places all have a generator.
+// templated accepts a text whose placeholders are all generators.
 func templated(s string) (string, error) {
 	for _, m := range generator.FindAllStringSubmatch(s, -1) {
 		if slices.Contains(probe.Generators(), m[1]) {
@@ -148,7 +149,7 @@ func templated(s string) (string, error) {
 		if near := yamlfile.Nearest(m[1], probe.Generators()); near != "" {
 			instead = "did you mean {{" + near + "}}?"
 		}
-		return "", yamlfile.Wrong("{{"+m[1]+"}} is no generator", instead)
+		return "", yamlfile.Wrong("{{"+m[1]+"}} is not a generator", instead)
 	}
 	return s, nil
 }
@@ -164,9 +165,11 @@ func filled(s string) string {
 	})
 }
 
+// path accepts a path that a request line can have.
 func path(s string) (string, error) {
 	if !strings.HasPrefix(s, "/") {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no path", s), "it begins with a slash and follows the target: /payments")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is not a path", s), "write a path that begins with a slash and "+
+			"follows the target, such as /payments")
 	}
 	bad := func(c rune) bool { return c <= ' ' || c > '~' || c == '#' }
 	if strings.ContainsFunc(filled(s), bad) {
@@ -175,32 +178,37 @@ func path(s string) (string, error) {
 	return templated(s)
 }
 
+// method accepts a method in capitals.
 func method(s string) (string, error) {
 	if s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no method", s), "methods are written in capitals: POST")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is not a method", s), "write the method in capitals, such as POST")
 	}
 	return s, nil
 }
 
+// pointer accepts a JSON pointer.
 func pointer(s string) (string, error) {
 	if !strings.HasPrefix(s, "/") {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no JSON pointer", s), "it begins with a slash: /"+strings.ReplaceAll(s, ".", "/"))
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is not a JSON pointer", s), "it begins with a slash: /"+strings.ReplaceAll(s, ".", "/"))
 	}
 	return s, nil
 }
 
+// webURL accepts a URL that clients can open.
 func webURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
-		return "", yamlfile.Wrong(fmt.Sprintf("%q is no URL that clients could open", s), "write https://docs.example.com/retries")
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is not a URL that clients can open", s), "write https://docs.example.com/retries")
 	}
 	return s, nil
 }
 
+// rate accepts a number of requests per second.
 func rate(s string) (float64, error) {
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(v > 0) || v > 1e6 {
-		return 0, yamlfile.Wrong(fmt.Sprintf("%q is no rate", s), "write how many requests a second, as in 50")
+		return 0, yamlfile.Wrong(fmt.Sprintf("%q is not a rate", s), "write a number of requests per second, such "+
+			"as 50")
 	}
 	return v, nil
 }

@@ -28,15 +28,16 @@ type sink struct {
 
 var _ probe.RatedCounter = (*sink)(nil)
 
+// address returns where the probe listens for webhooks.
 func (w *webhookSettings) address() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port))
 }
 
-// open listens. Only this machine can reach it.
+// open starts to listen. Only this machine can reach the port.
 func (w *webhookSettings) open() (*sink, error) {
 	l, err := net.Listen("tcp", w.address())
 	if err != nil {
-		return nil, fmt.Errorf("count.webhook: %w; end what uses the port, or give another one", err)
+		return nil, fmt.Errorf("count.webhook: %w; stop the program that uses the port, or choose another port", err)
 	}
 	s := &sink{deliveryID: w.deliveryID, seen: map[string]bool{}}
 	s.server = &http.Server{Handler: s, ReadTimeout: 30 * time.Second}
@@ -63,6 +64,8 @@ func (s *sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// take counts a webhook. If the recipe says where the delivery ID is, it counts each ID once: senders repeat
+// deliveries, which is not a second effect.
 func (s *sink) take(body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,6 +83,7 @@ func (s *sink) take(body []byte) {
 	s.effects++
 }
 
+// deliveryIn returns the delivery ID of a webhook's body.
 func deliveryIn(body []byte, pointer string) (string, error) {
 	values, err := valuesIn(body)
 	if err != nil || len(values) != 1 {
@@ -87,7 +91,7 @@ func deliveryIn(body []byte, pointer string) (string, error) {
 	}
 	id, err := follow(values[0], pointer)
 	if err == nil && id == nil {
-		err = fmt.Errorf("there is nothing at %s", pointer)
+		err = fmt.Errorf("the body has nothing at %s", pointer)
 	}
 	return fmt.Sprint(id), err
 }

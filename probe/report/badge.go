@@ -39,7 +39,7 @@ type badge struct {
 // padding is the space beside a text of a badge, left and right together.
 const padding = 14
 
-// badgeWidth is how wide a field is. The texts are fitted to it, whatever font there is.
+// badgeWidth returns the width of a field of the badge. The SVG fits the text to it, whatever font the viewer has.
 func badgeWidth(text string) int {
 	w := 0.0
 	for _, c := range text {
@@ -53,6 +53,7 @@ func badgeWidth(text string) int {
 	return int(w) + padding
 }
 
+// badgeForm returns the template of the badge.
 func badgeForm() *template.Template {
 	return template.Must(template.New("badge").Parse(`<svg xmlns="http://www.w3.org/2000/svg" width="{{.Width}}" height="20" viewBox="0 0 {{.Width}} 20" role="img" aria-label="{{.Name}}: {{.Value}}">
 <title>{{.Name}}: {{.Value}}</title>

@@ -25,12 +25,12 @@ func JSON(w io.Writer, r *probe.Report) error {
 	}{r, scores(r)})
 }
 
-// verdicts in the order in which one wants to read of them.
+// verdicts returns all verdicts in the order in which a reader wants to see them, the worst first.
 func verdicts() []probe.Verdict {
 	return []probe.Verdict{probe.Fail, probe.Broken, probe.Warn, probe.Info, probe.Pass, probe.NA}
 }
 
-// explained are the outcomes that need an explanation, the worst first.
+// explained returns the outcomes that need an explanation, the worst first.
 func explained(r *probe.Report) []probe.Outcome {
 	var all []probe.Outcome
 	for _, o := range r.Outcomes {
@@ -53,7 +53,7 @@ func needsWords(o probe.Outcome) bool {
 	return o.Verdict == probe.Fail || o.Verdict == probe.Broken || o.Verdict == probe.Warn
 }
 
-// causes are sentences that say what the FAILs have in common, and where to begin.
+// causes returns sentences that say what the FAILs have in common, and which case to look at first.
 func causes(r *probe.Report) (all []string) {
 	for _, c := range r.Causes {
 		all = append(all, fmt.Sprintf("%d of %d FAILs have one cause: %s. Begin with %s.", len(c.Cases),
@@ -62,7 +62,7 @@ func causes(r *probe.Report) (all []string) {
 	return all
 }
 
-// groupOf is what the cases of an outcome's group look at.
+// groupOf returns the heading of an outcome's group.
 func groupOf(id string) string {
 	names := map[byte]string{
 		'B': "Basics", 'K': "Key syntax", 'M': "Mismatch", 'C': "Concurrency", 'F': "Failures",

@@ -43,7 +43,7 @@ func tell(e probe.Exchange, seen probe.Observed) told {
 	return t
 }
 
-// exchangesOf is the exchanges of an outcome, for people.
+// exchangesOf returns the exchanges of an outcome in the form that all reports share.
 func exchangesOf(o probe.Outcome, seen probe.Observed) []told {
 	all := make([]told, len(o.Timeline))
 	for i, e := range o.Timeline {
@@ -83,6 +83,7 @@ func keyOf(fields, body string, seen probe.Observed) string {
 	return strings.Join(keys, ", ")
 }
 
+// orEmpty returns the key, or a word for an empty one.
 func orEmpty(key string) string {
 	if key == "" {
 		return "(empty)"
@@ -101,7 +102,7 @@ func memberOf(body, name string) string {
 	return orEmpty(value)
 }
 
-// shortKey is a key of which one sees whether it is the same.
+// shortKey returns the two ends of a key: enough to see whether two keys are the same, and less than a secret.
 func shortKey(key string) string {
 	key = orEmpty(strings.Trim(key, `"`))
 	letters := []rune(key)
@@ -111,7 +112,8 @@ func shortKey(key string) string {
 	return string(letters[:6]) + "…" + string(letters[len(letters)-4:])
 }
 
-// shortWhat is what was called, without the package of a gRPC service: its end tells one method from another.
+// shortWhat returns what was called, without the package of a gRPC service. Methods differ at the end of their names,
+// which a narrow column cuts off.
 func (t told) shortWhat() string {
 	service, method, ok := strings.Cut(t.What, "/")
 	if !ok || strings.Contains(t.What, " ") { // "POST /things"
@@ -120,19 +122,19 @@ func (t told) shortWhat() string {
 	return service[strings.LastIndexByte(service, '.')+1:] + "/" + method
 }
 
-// requestBody is the beginning of the request's body in one line.
+// requestBody returns the beginning of the request's body in one line.
 func (t told) requestBody() string {
 	_, body, _ := strings.Cut(t.Request, "\n\n")
 	return line(body)
 }
 
-// answerBody is the beginning of the answer's body in one line.
+// answerBody returns the beginning of the answer's body in one line.
 func (t told) answerBody() string {
 	_, body, _ := strings.Cut(t.Answer, "\n\n")
 	return line(body)
 }
 
-// inWords is a duration as short as can be.
+// inWords returns a duration with the fewest digits that are still useful.
 func inWords(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
@@ -145,7 +147,7 @@ func inWords(d time.Duration) string {
 	return fmt.Sprintf("%.2g ms", max(0, d.Seconds())*1000)
 }
 
-// keyInWords is a key in short, or that there is none.
+// keyInWords returns a key in short form, or a word for none.
 func keyInWords(key string) string {
 	if key == "" {
 		return "no key"

@@ -82,6 +82,7 @@ type finding struct {
 // fact is a field of the observed profile.
 type fact struct{ Name, Value string }
 
+// pageOf returns the contents of the HTML page.
 func pageOf(r *probe.Report) page {
 	p := page{
 		Target: line(r.Target), Profile: line(r.Profile), Evidence: evidence(r.Evidence),
@@ -112,6 +113,7 @@ func headline(r *probe.Report) (head, sub, tone string) {
 	return "Not shown to be safe", sub, "warn"
 }
 
+// counted returns a number with a noun in the singular or plural.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -119,7 +121,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// classOf is a verdict as a class of the style sheet.
+// classOf returns the class of a verdict in the style sheet.
 func classOf(v probe.Verdict) string {
 	switch v {
 	case probe.Pass, probe.Fail, probe.Warn, probe.Info, probe.Broken:
@@ -128,6 +130,7 @@ func classOf(v probe.Verdict) string {
 	return "na"
 }
 
+// tallyOf returns the numbers of verdicts, with the position and width of each in the bar at the top of the page.
 func tallyOf(r *probe.Report) (all []tally) {
 	x := 0.0
 	for _, v := range verdicts() {
@@ -139,6 +142,7 @@ func tallyOf(r *probe.Report) (all []tally) {
 	return all
 }
 
+// groupsOf returns the cases by group, in the order of the run.
 func groupsOf(r *probe.Report) (all []group) {
 	for _, o := range r.Outcomes {
 		name := groupOf(o.ID)
@@ -151,6 +155,7 @@ func groupsOf(r *probe.Report) (all []group) {
 	return all
 }
 
+// rowOf returns a case as a row of the page.
 func rowOf(o probe.Outcome) row {
 	r := row{
 		ID: line(o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict),
@@ -163,6 +168,7 @@ func rowOf(o probe.Outcome) row {
 	return r
 }
 
+// explain returns all that the page says of an outcome, with its timeline.
 func explain(o probe.Outcome, seen probe.Observed) explanation {
 	e := explanation{
 		row: rowOf(o), Source: line(o.Source), Why: line(o.Why), Fix: line(o.Fix), Chart: draw(o, seen),
@@ -178,10 +184,10 @@ func explain(o probe.Outcome, seen probe.Observed) explanation {
 	return e
 }
 
-// After is how long an exchange took, for people.
+// After returns how long an exchange took.
 func (t told) After() string { return inWords(t.Took) }
 
-// facts are the fields of an observed profile that were seen, by their names in JSON.
+// facts returns the fields of an observed profile that were seen, by their names in JSON.
 func facts(o probe.Observed) (all []fact) {
 	text, err := json.Marshal(o)
 	if err != nil { // it has strings, numbers and booleans only
@@ -201,6 +207,7 @@ func facts(o probe.Observed) (all []fact) {
 	return all
 }
 
+// factOf returns a field as a reader wants it, durations with a unit.
 func factOf(name string, value any) fact {
 	if n, ok := value.(json.Number); ok && strings.HasSuffix(name, "_ns") {
 		ns, _ := n.Int64()

@@ -89,6 +89,8 @@ type junitEnd struct {
 	Text    string `xml:",chardata"`
 }
 
+// junitOf returns an outcome as a test case. N/A is a skipped test and BROKEN an error. WARN and INFO are passed tests
+// with output.
 func junitOf(o probe.Outcome, seen probe.Observed) junitCase {
 	c := junitCase{Class: "probe." + groupOf(o.ID), Name: line(o.ID + " " + o.Name), Time: seconds(o.Took)}
 	end := &junitEnd{Type: string(o.Severity)}
@@ -108,7 +110,7 @@ func junitOf(o probe.Outcome, seen probe.Observed) junitCase {
 	return c
 }
 
-// summary is an outcome in plain text: what was found, why it matters, what to change, who sent what.
+// summary returns an outcome in plain text: the findings, why they matter, what to change, and the exchanges.
 func summary(o probe.Outcome, seen probe.Observed) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", o.Verdict, line(o.Checks))
@@ -134,4 +136,5 @@ func summary(o probe.Outcome, seen probe.Observed) string {
 	return b.String()
 }
 
+// seconds formats a duration as JUnit has it.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }

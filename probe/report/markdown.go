@@ -32,6 +32,7 @@ type markdown struct {
 
 func (m *markdown) printf(format string, args ...any) { fmt.Fprintf(&m.out, format+"\n", args...) }
 
+// summary writes the numbers of verdicts, the causes and the scores.
 func (m *markdown) summary(r *probe.Report) {
 	for _, s := range scores(r) {
 		m.printf("- **%s: %s** (%s)", s.Name, s.Verdict, md(s.Reason))
@@ -49,6 +50,7 @@ func (m *markdown) summary(r *probe.Report) {
 	m.printf("")
 }
 
+// cases writes the table of all cases.
 func (m *markdown) cases(r *probe.Report) {
 	m.printf("| case | verdict | name | found |\n|---|---|---|---|")
 	for _, o := range r.Outcomes {
@@ -60,6 +62,7 @@ func (m *markdown) cases(r *probe.Report) {
 	}
 }
 
+// explain writes a section about an outcome that is not a PASS.
 func (m *markdown) explain(o probe.Outcome) {
 	m.printf("\n## %s: %s %s (%s)\n", o.Verdict, md(o.ID), md(o.Name), o.Severity)
 	m.printf("%s Source: %s.\n", md(o.Checks), md(o.Source))
@@ -84,8 +87,8 @@ func (m *markdown) explain(o probe.Outcome) {
 	}
 }
 
-// md is text in which nothing means anything to Markdown or to GitHub: neither markup nor HTML, links, mentions or
-// references.
+// md returns text in which nothing has a meaning to Markdown or to GitHub: no markup, HTML, links, mentions or
+// references. Texts of targets are hostile input here.
 func md(text string) string {
 	var b strings.Builder
 	letters := []rune(line(text))

@@ -119,6 +119,7 @@ type sarifLogical struct {
 	Kind string `json:"kind"`
 }
 
+// ruleOf returns a case as a rule of SARIF.
 func ruleOf(c probe.Outcome) sarifRule {
 	r := sarifRule{
 		ID: line(c.ID), Name: line(c.Name), ShortDescription: sarifText{line(c.Checks)},
@@ -135,6 +136,7 @@ func ruleOf(c probe.Outcome) sarifRule {
 	return r
 }
 
+// resultOf returns an outcome as a result of SARIF.
 func resultOf(r *probe.Report, c probe.Outcome, rule int, o SARIFOptions) sarifResult {
 	level := levelOf(c.Severity)
 	if c.Verdict == probe.Warn {
@@ -156,6 +158,7 @@ func resultOf(r *probe.Report, c probe.Outcome, rule int, o SARIFOptions) sarifR
 	}
 }
 
+// levelOf returns the level of a severity in SARIF.
 func levelOf(s probe.Severity) string {
 	if s == probe.Minor {
 		return "warning"
@@ -163,7 +166,7 @@ func levelOf(s probe.Severity) string {
 	return "error"
 }
 
-// scoreOf is a severity as code scanning sorts by it.
+// scoreOf returns the number by which code scanning sorts a severity.
 func scoreOf(s probe.Severity) string {
 	switch s {
 	case probe.Critical:

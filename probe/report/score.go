@@ -38,20 +38,22 @@ type Score struct {
 // OK reports whether the badge is earned.
 func (s Score) OK() bool { return s.Verdict == Yes }
 
-// String is the verdict with its reason.
+// String returns the score with its reason.
 func (s Score) String() string { return s.Verdict + ": " + s.Reason }
 
-// Safe is the score "retry-safe": each case that protects from doing a thing twice, and from another caller's data.
+// Safe returns the score "retry-safe". It is about the cases that protect from running an operation twice and from
+// showing another caller's data.
 func Safe(r *probe.Report) Score {
 	return score("retry-safe", r, func(c probe.Case) bool { return c.Safe })
 }
 
-// Draft is the score "ietf": Safe, and what the IETF draft says beside. It is for the profiles of the draft.
+// Draft returns the score "ietf": Safe, and what else the IETF draft asks for. It exists only for the profiles of the
+// draft.
 func Draft(r *probe.Report) Score {
 	return score("ietf", r, func(c probe.Case) bool { return c.Safe || c.Draft })
 }
 
-// scores are those that a report has.
+// scores returns the scores that a report has.
 func scores(r *probe.Report) []Score {
 	all := []Score{Safe(r)}
 	if ofDraft(r) {
@@ -65,8 +67,8 @@ func ofDraft(r *probe.Report) bool {
 	return strings.HasPrefix(r.Profile, "ietf") && r.Observed.Protocol == ""
 }
 
-// overGRPC are the cases of a run over gRPC, as far as scores need them. Package grpcprobe has the rest of them; the
-// standard library does not speak gRPC.
+// overGRPC returns the cases of gRPC as far as scores need them. The complete ones are in package grpcprobe, whose
+// dependencies this package must not have.
 func overGRPC() []probe.Case {
 	var all []probe.Case
 	for _, id := range []string{"G01", "G02", "G03", "G04", "G05", "G06"} {
@@ -75,7 +77,7 @@ func overGRPC() []probe.Case {
 	return all
 }
 
-// casesOf are the cases by which a report is judged.
+// casesOf returns the cases by which a report is scored, from the protocol that it is about.
 func casesOf(r *probe.Report) []probe.Case {
 	if r.Observed.Protocol == "grpc" {
 		return overGRPC()
@@ -127,7 +129,7 @@ func (s *Score) judge() {
 	}
 }
 
-// some are the first of a list, and how many more there are.
+// some returns the first elements of a list as text, and how many more there are.
 func some(all []string) string {
 	const most = 5
 	if len(all) <= most {

@@ -43,7 +43,7 @@ func Table(w io.Writer, r *probe.Report, o TableOptions) error {
 	return err
 }
 
-// Row is the line that Table has for a case, without an end of line.
+// Row returns the line that Table has for a case, without an end of line.
 func Row(c probe.Outcome, o TableOptions) string {
 	t := &table{colour: o.Colour}
 	head := fmt.Sprintf("  %-4s", line(c.ID)) + t.paint(colourOf(c.Verdict),
@@ -51,7 +51,7 @@ func Row(c probe.Outcome, o TableOptions) string {
 	return strings.TrimRight(head+found(c, width-39), " ")
 }
 
-// found is what a case has to say, in one line of at most that many columns.
+// found returns the findings of a case in one line of at most that many columns.
 func found(c probe.Outcome, most int) string {
 	if len(c.Findings) == 0 {
 		return ""
@@ -64,6 +64,7 @@ func found(c probe.Outcome, most int) string {
 	return cut(text, most)
 }
 
+// evidence names an evidence level.
 func evidence(e probe.Evidence) string {
 	switch e {
 	case probe.ByCount:
@@ -95,6 +96,7 @@ func (t *table) field(name, text string) {
 // shown is how many exchanges of a case the table shows.
 const shown = 12
 
+// explain prints what a reader needs about an outcome that is not a PASS.
 func (t *table) explain(c probe.Outcome) {
 	title := fmt.Sprintf("%s %s", line(c.ID), line(c.Name))
 	t.printf("\n%s %s", t.paint(colourOf(c.Verdict), string(c.Verdict)),
@@ -123,7 +125,7 @@ func (t *table) explain(c probe.Outcome) {
 	}
 }
 
-// exchange is who sent what, and what came back.
+// exchange returns a request and its answer as two cells.
 func exchange(e told) (sent, answered string) {
 	label := e.Label
 	if e.Caller != "" {
@@ -135,6 +137,8 @@ func exchange(e told) (sent, answered string) {
 	return strings.TrimRight(cut(sent, width-11), " "), strings.TrimRight(cut(answered, width-11), " ")
 }
 
+// summary prints the numbers of verdicts, the causes and the scores. They come last, because the end of the output is
+// what a terminal shows.
 func (t *table) summary(r *probe.Report) {
 	var parts []string
 	for _, v := range verdicts() {
@@ -149,7 +153,7 @@ func (t *table) summary(r *probe.Report) {
 	}
 }
 
-// causes is printed first, and again at the end, which is what a terminal shows.
+// causes prints the common causes. They stand before the cases, and again at the end, which is what a terminal shows.
 func (t *table) causes(r *probe.Report) {
 	for _, c := range causes(r) {
 		for _, l := range wrap(c, width) {
@@ -180,6 +184,7 @@ const (
 	cyan    = "36"
 )
 
+// colourOf returns the terminal's colour for a verdict.
 func colourOf(v probe.Verdict) string {
 	switch v {
 	case probe.Fail:
@@ -196,6 +201,7 @@ func colourOf(v probe.Verdict) string {
 	return dim
 }
 
+// paint returns the text in a colour, if the output has colours.
 func (t *table) paint(colour, text string) string {
 	if !t.colour || text == "" {
 		return text

@@ -47,8 +47,8 @@ func TestTableSaysWhatToDo(t *testing.T) {
 func TestCausesComeFirst(t *testing.T) {
 	t.Parallel()
 	r := reportWith("x")
-	r.Causes = []probe.Cause{{Text: "the API takes no notice of the key", Begin: "M02", Cases: []string{"M02"}}}
-	const says = "1 of 1 FAILs have one cause: the API takes no notice of the key. Begin with M02."
+	r.Causes = []probe.Cause{{Text: "the API ignores the key", Begin: "M02", Cases: []string{"M02"}}}
+	const says = "1 of 1 FAILs have one cause: the API ignores the key. Begin with M02."
 	for form, before := range map[string]string{"table": "Mismatch", "html": "What to look at", "markdown": "| case |"} {
 		got := strings.ReplaceAll(written(t, form, r), `<a href="#M02">`, "")
 		if at := strings.Index(got, says); at < 0 || at > strings.Index(got, before) {

@@ -56,7 +56,7 @@ const (
 	keyColours = 6
 )
 
-// draw lays a timeline out.
+// draw lays out the timeline of an outcome.
 func draw(o probe.Outcome, seen probe.Observed) *chart {
 	all := exchangesOf(o, seen)
 	if len(all) == 0 {
@@ -89,7 +89,7 @@ func draw(o probe.Outcome, seen probe.Observed) *chart {
 	return c
 }
 
-// byConnection groups exchanges by their connection. One without a number has had its own.
+// byConnection groups exchanges by their connection. An exchange without a connection gets a group of its own.
 func byConnection(all []told) (groups [][]told) {
 	at := map[int]int{}
 	for _, e := range all {
@@ -103,6 +103,7 @@ func byConnection(all []told) (groups [][]told) {
 	return groups
 }
 
+// connectionName returns the label of a group of the timeline.
 func connectionName(e told) string {
 	if e.Connection == 0 {
 		return "–"
@@ -127,6 +128,7 @@ type scale struct {
 	span time.Duration
 }
 
+// scaleOf returns a scale from the first request to the last answer.
 func scaleOf(all []told) scale {
 	from, to := all[0].SentAt, all[0].EndedAt
 	for _, e := range all {
@@ -140,12 +142,13 @@ func scaleOf(all []told) scale {
 	return scale{from, max(to.Sub(from), time.Microsecond)}
 }
 
+// x returns the position of a time.
 func (s scale) x(at time.Time) float64 {
 	part := float64(at.Sub(s.from)) / float64(s.span)
 	return math.Round((axisLeft+part*(axisRight-axisLeft))*10) / 10
 }
 
-// ticks are four to eight round instants.
+// ticks returns four to eight round times.
 func (s scale) ticks() (all []tick) {
 	step := math.Pow(10, math.Floor(math.Log10(float64(s.span))))
 	for _, part := range []float64{1, 0.5, 0.2} {
@@ -164,7 +167,7 @@ func (s scale) ticks() (all []tick) {
 	return all
 }
 
-// bar places an exchange, and its answer beside the bar where there is room.
+// bar places an exchange, with its answer beside the bar if there is room.
 func (s scale) bar(e told, y int, colour string) bar {
 	b := bar{
 		told: e, Y: y, X: s.x(e.SentAt), EndX: s.x(e.EndedAt), Colour: colour, Kind: kindOf(e),
@@ -188,7 +191,7 @@ func (s scale) bar(e told, y int, colour string) bar {
 	return b
 }
 
-// kindOf is the class of an answer.
+// kindOf returns the class of an answer in the style sheet.
 func kindOf(e told) string {
 	switch {
 	case e.Status == 0:
@@ -201,7 +204,7 @@ func kindOf(e told) string {
 	return "ugly"
 }
 
-// fitting is what of an answer's body has room.
+// fitting returns the part of an answer's body that fits into the room.
 func fitting(e told, room float64) string {
 	text := e.answerBody()
 	if e.Error != "" {

@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// line is text of a target as one line, with what does not show as itself written out: control characters, which move
-// the cursor or colour the terminal, and format characters, which turn the direction of text or hide it.
+// line returns the text of a target as one line in which hidden characters are written out: control characters, which
+// move the cursor or colour the terminal, and format characters, which reverse or hide text.
 func line(s string) string {
 	return strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(lines(s))
 }
 
-// lines is text of a target as it is, but for control and format characters. Line ends and tabs stay.
+// lines returns the text of a target with hidden characters written out. Line ends and tabs stay.
 func lines(s string) string {
 	var b strings.Builder
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -54,6 +54,7 @@ var wide = &unicode.RangeTable{
 	R32: []unicode.Range32{{Lo: 0x1f300, Hi: 0x1faff, Stride: 1}, {Lo: 0x20000, Hi: 0x3fffd, Stride: 1}},
 }
 
+// columnsOf returns how many columns of a terminal a character takes.
 func columnsOf(c rune) int {
 	switch {
 	case unicode.In(c, unicode.Mn, unicode.Me):
@@ -64,7 +65,7 @@ func columnsOf(c rune) int {
 	return 1
 }
 
-// columns is how many columns of a terminal a text takes.
+// columns returns how many columns of a terminal a text takes.
 func columns(s string) (n int) {
 	for _, c := range s {
 		n += columnsOf(c)
@@ -72,7 +73,7 @@ func columns(s string) (n int) {
 	return n
 }
 
-// cut is the beginning of a text, at most that many columns.
+// cut returns the beginning of a text, of at most that many columns.
 func cut(s string, most int) string {
 	if columns(s) <= most {
 		return s

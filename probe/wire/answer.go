@@ -49,13 +49,13 @@ func (a Answer) Same(b Answer) bool {
 	return a.Status == b.Status && (bytes.Equal(a.Body, b.Body) || bytes.Equal(a.Plain(), b.Plain()))
 }
 
-// MediaType is that of the body, without parameters.
+// MediaType returns the media type of the body, without parameters.
 func (a Answer) MediaType() string {
 	t, _, _ := mime.ParseMediaType(a.Header.Get("Content-Type"))
 	return t
 }
 
-// Coding is how the body is compressed, in lower case; "": it is not.
+// Coding returns how the body is compressed, in lower case, or "" if it is not.
 func (a Answer) Coding() string {
 	c := strings.ToLower(a.Header.Get("Content-Encoding"))
 	if c == "identity" {
@@ -64,7 +64,7 @@ func (a Answer) Coding() string {
 	return c
 }
 
-// Plain is the body without its coding; as it came, if that cannot be undone.
+// Plain returns the body without its coding. If the coding cannot be undone, it returns the body as it came.
 func (a Answer) Plain() []byte {
 	if body, err := a.Decoded(); err == nil {
 		return body
@@ -72,13 +72,13 @@ func (a Answer) Plain() []byte {
 	return a.Body
 }
 
-// Decoded is the body without its coding. It returns an error if that is neither none nor gzip, or not what the
-// header says.
+// Decoded returns the body without its coding. It returns an error if the coding is neither none nor gzip, or if the
+// body does not match it.
 func (a Answer) Decoded() ([]byte, error) {
 	looksLikeGzip := bytes.HasPrefix(a.Body, []byte{0x1f, 0x8b})
 	switch c := a.Coding(); {
 	case c == "" && looksLikeGzip && !strings.Contains(a.MediaType(), "zip"):
-		return nil, errors.New("it is gzip, and has no Content-Encoding")
+		return nil, errors.New("it is gzip, but has no Content-Encoding")
 	case c == "" || len(a.Body) == 0:
 		return a.Body, nil
 	case c != "gzip":
@@ -86,7 +86,7 @@ func (a Answer) Decoded() ([]byte, error) {
 	}
 	z, err := gzip.NewReader(bytes.NewReader(a.Body))
 	if err != nil {
-		return nil, fmt.Errorf("Content-Encoding is gzip, the body is not: %w", err)
+		return nil, fmt.Errorf("Content-Encoding is gzip, but the body is not: %w", err)
 	}
 	return io.ReadAll(io.LimitReader(z, maxBody))
 }
@@ -128,7 +128,7 @@ func AtPointer(body []byte, pointer string) (string, error) {
 	return string(text), err
 }
 
-// Values are the values of the header lines of that name, as they were on the wire.
+// Values returns the values of all header lines of that name, as they were on the wire.
 func (a Answer) Values(name string) (all []string) {
 	for _, h := range a.Lines {
 		if strings.EqualFold(h.Name, name) {
@@ -154,7 +154,7 @@ func (a Answer) Misframed() (all []string) {
 		all = append(all, "its Transfer-Encoding does not end with chunked")
 	}
 	if a.Status == http.StatusNoContent && len(lengths)+len(codings) > 0 {
-		all = append(all, "it is 204 and has a Content-Length or a Transfer-Encoding")
+		all = append(all, "it is a 204 with a Content-Length or a Transfer-Encoding")
 	}
 	if len(a.Rest) > 0 {
 		all = append(all, fmt.Sprintf("%d bytes follow it: %q", len(a.Rest), Shorten(a.Rest, 60)))
@@ -162,7 +162,7 @@ func (a Answer) Misframed() (all []string) {
 	return all
 }
 
-// Shorten is what of a body is shown: its beginning, as text, and how long it is.
+// Shorten returns the beginning of a body as text, and its length if that is more than limit.
 func Shorten(body []byte, limit int) string {
 	if len(body) <= limit {
 		return string(bytes.ToValidUTF8(body, []byte("·")))
@@ -204,14 +204,14 @@ func (c *Conn) readHead(a *Answer) (raw []byte, status int, err error) {
 		text := strings.TrimRight(string(line), "\r\n")
 		switch {
 		case err != nil && len(raw) > 0:
-			return raw, 0, fmt.Errorf("it breaks off in its head, %q", Shorten(raw, 60))
+			return raw, 0, fmt.Errorf("it breaks off in its header section, %q", Shorten(raw, 60))
 		case err != nil:
 			return raw, 0, err
 		case len(raw) > maxHead:
 			return raw, 0, errors.New("the head of the response does not end")
 		case status == 0:
 			if status = statusOf(text); status == 0 {
-				return raw, 0, fmt.Errorf("%q is not how a response begins", Shorten(line, 60))
+				return raw, 0, fmt.Errorf("a response cannot begin with %q", Shorten(line, 60))
 			}
 		case text == "":
 			return raw, status, nil

@@ -42,7 +42,7 @@ func New(target *url.URL, timeout time.Duration, meter Meter) *Client {
 	return c
 }
 
-// Host is the target's host, as requests name it.
+// Host returns the target's host as requests name it.
 func (c *Client) Host() string { return c.host }
 
 // Do sends a request once, on a connection of its own, and reads the answer. Answer.Err says why there is none.

@@ -25,7 +25,7 @@ type Conn struct {
 }
 
 // errAbandoned is why a request that the probe has given up has no answer.
-var errAbandoned = errors.New("the client hung up on purpose")
+var errAbandoned = errors.New("the probe closed the connection on purpose")
 
 // Finish sends the rest of the request that Start has begun, reads the answer and ends the connection.
 func (c *Conn) Finish() Answer {
@@ -53,7 +53,7 @@ func (c *Conn) Leave() Answer {
 	return c.answered(Answer{}, c.sentAt, err)
 }
 
-// Abort resets the connection, as a process that dies does, whatever has been sent.
+// Abort resets the connection whatever has been sent, as the system does when a process dies.
 func (c *Conn) Abort() Answer {
 	c.stop()
 	c.reset()
@@ -118,7 +118,7 @@ func (c *Conn) sendHead(ctx context.Context, r Request) error {
 	return err
 }
 
-// answered completes an answer. Where none came, a failure to write explains it best.
+// answered completes an answer. If none came, the error of the write explains it best.
 func (c *Conn) answered(a Answer, sent time.Time, writeErr error) Answer {
 	if a.Status == 0 && writeErr != nil {
 		a.Err = writeErr
@@ -167,6 +167,7 @@ func (c *Conn) narrow() {
 	}
 }
 
+// tcp returns the TCP connection, also below TLS.
 func (c *Conn) tcp() *net.TCPConn {
 	raw := c.Conn
 	if secure, ok := raw.(*tls.Conn); ok {

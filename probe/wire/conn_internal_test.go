@@ -44,7 +44,7 @@ func TestSessionSeesHowAnswersAreFramed(t *testing.T) {
 		"too short":       {"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", "breaks off"},
 		"204 with length": {"HTTP/1.1 204 No Content\r\nContent-Length: 2\r\n\r\n", "204"},
 		"half a head":     {"HTTP/1.1 200 OK\r\nContent-Le", "breaks off in its head"},
-		"no answer":       {"what?\r\n\r\n", "not how a response begins"},
+		"no answer":       {"what?\r\n\r\n", "a response cannot begin with"},
 	} {
 		target := says(t, c.says)
 		client := New(target, 15*time.Second, free{})

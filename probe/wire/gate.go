@@ -15,6 +15,7 @@ type gate struct {
 	late    *time.Timer
 }
 
+// newGate returns a gate that opens when n writers have arrived, or after patience.
 func newGate(n int, patience time.Duration) *gate {
 	g := &gate{missing: n, open: make(chan struct{})}
 	g.late = time.AfterFunc(patience, g.force)
@@ -57,6 +58,8 @@ type gated struct {
 	sentAt  time.Time
 }
 
+// Read returns the next part of the request. Before the last byte it waits for the gate, so that all requests of a
+// burst become complete at the same moment.
 func (b *gated) Read(p []byte) (int, error) {
 	left := b.body[b.at:]
 	if len(left) > 1 {
@@ -86,7 +89,7 @@ func (b *gated) pass() {
 	}
 }
 
-// since is when the last byte was let go; now, if it never was.
+// since returns when the last byte was sent, or the present time if it was not.
 func (b *gated) since() time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()

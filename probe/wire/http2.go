@@ -47,7 +47,8 @@ func (c *Client) Streams(ctx context.Context, requests []Request) ([]Answer, err
 	return answers, nil
 }
 
-// connectHTTP2 makes a connection on which the target has said that it speaks HTTP/2, or is known to.
+// connectHTTP2 returns a connection to a target that supports HTTP/2: over TLS by ALPN, in the clear if the target
+// answers the client's preface.
 func (c *Client) connectHTTP2(ctx context.Context) (net.Conn, error) {
 	if c.tls == nil {
 		if err := c.greet(ctx); err != nil {
@@ -93,7 +94,7 @@ func (c *Client) greet(ctx context.Context) error {
 	return nil
 }
 
-// overOne is a transport that has one connection and never another.
+// overOne returns a transport that uses one connection and never opens another. All streams of a burst must share it.
 func overOne(conn net.Conn) *http.Transport {
 	var taken atomic.Bool
 	dial := func(context.Context, string, string) (net.Conn, error) {
@@ -135,6 +136,7 @@ func (c *Client) stream(ctx context.Context, transport *http.Transport, r Reques
 	return a
 }
 
+// scheme returns https for a target with TLS, and http otherwise.
 func (c *Client) scheme() string {
 	if c.tls != nil {
 		return "https"

@@ -30,13 +30,13 @@ type Request struct {
 	Host string
 }
 
-// With has a header line more.
+// With returns the request with one more header line.
 func (r Request) With(name, value string) Request {
 	r.Header = append(slices.Clone(r.Header), HeaderLine{name, value})
 	return r
 }
 
-// Without has no header lines of that name.
+// Without returns the request without header lines of that name.
 func (r Request) Without(name string) Request {
 	r.Header = slices.DeleteFunc(slices.Clone(r.Header), func(h HeaderLine) bool {
 		return textproto.CanonicalMIMEHeaderKey(h.Name) == textproto.CanonicalMIMEHeaderKey(name)
@@ -44,10 +44,10 @@ func (r Request) Without(name string) Request {
 	return r
 }
 
-// Set has one header line of that name.
+// Set returns the request with exactly one header line of that name.
 func (r Request) Set(name, value string) Request { return r.Without(name).With(name, value) }
 
-// As has the lines of a credential, in the place of any other one's of the same names.
+// As returns the request with a caller's credential. It replaces other lines of the same names.
 func (r Request) As(credential []HeaderLine) Request {
 	for _, h := range credential {
 		r = r.Without(h.Name)
@@ -58,31 +58,31 @@ func (r Request) As(credential []HeaderLine) Request {
 	return r
 }
 
-// WithBody has another body.
+// WithBody returns the request with another body.
 func (r Request) WithBody(body []byte) Request {
 	r.Body = body
 	return r
 }
 
-// WithMethod has another method.
+// WithMethod returns the request with another method.
 func (r Request) WithMethod(method string) Request {
 	r.Method = method
 	return r
 }
 
-// WithPath has another path.
+// WithPath returns the request with another path.
 func (r Request) WithPath(path string) Request {
 	r.Path = path
 	return r
 }
 
-// At goes to another host, by the same connection.
+// At returns the request to another host. It goes over the same connection.
 func (r Request) At(host string) Request {
 	r.Host = host
 	return r
 }
 
-// InChunks is framed by chunks.
+// InChunks returns the request with its body in chunks.
 func (r Request) InChunks() Request {
 	r.Chunked = true
 	return r
@@ -98,7 +98,7 @@ func (r Request) Get(name string) string {
 	return ""
 }
 
-// Head is the request up to the body.
+// Head returns the bytes of the request before the body.
 func (r Request) Head(host string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.Path, cmp.Or(r.Host, host))
@@ -118,7 +118,7 @@ func (r Request) Head(host string) []byte {
 	return b.Bytes()
 }
 
-// Framed is the body as it is sent.
+// Framed returns the body as it is sent: as it is, or in chunks.
 func (r Request) Framed() []byte {
 	if !r.Chunked {
 		return r.Body

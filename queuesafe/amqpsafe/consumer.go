@@ -44,9 +44,6 @@ type Options struct {
 	// Topology declares further objects, such as exchanges and bindings, on every new connection, after the queues.
 	// Default: none; producers then publish to the default exchange, with the queue's name as routing key.
 	Topology func(*amqp.Channel) error
-	// MaxPause is the longest pause before the consumer reconnects. The pause begins with 200 ms and doubles. Default
-	// 10 s.
-	MaxPause time.Duration
 }
 
 func (o Options) withDefaults(queue string) Options {
@@ -62,7 +59,6 @@ func (o Options) withDefaults(queue string) Options {
 	if o.QueueArguments == nil {
 		o.QueueArguments = QueueArguments()
 	}
-	o.MaxPause = max(cmp.Or(o.MaxPause, 10*time.Second), firstPause)
 	return o
 }
 
@@ -80,7 +76,8 @@ func NewConsumer(dial DialFunc, queue string, c *queuesafe.Consumer, h queuesafe
 	}
 }
 
-const firstPause = 200 * time.Millisecond
+// After an error the consumer pauses for firstPause before it reconnects; pauses double up to maxPause.
+const firstPause, maxPause = 200 * time.Millisecond, 10 * time.Second
 
 // Run consumes until ctx ends. Then it takes no more messages, returns prefetched ones to the queue, waits for the
 // running handlers, settles their messages and returns nil. After a lost connection it reconnects.
@@ -91,7 +88,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer c.publisher.close()
 	defer c.running.Wait()
 	connected := false
-	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, c.options.MaxPause) {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
 		s, err := c.connect(ctx)
 		switch {
 		case err == nil:

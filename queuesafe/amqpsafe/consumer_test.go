@@ -128,7 +128,7 @@ func TestLostAcknowledgementCostsOneRead(t *testing.T) {
 	k.wantEmpty()
 }
 
-// Seen to fail with mine.Wait taken out of finish: the message was delivered again.
+// Seen to fail with handlers.Wait taken out of finish: the message was delivered again.
 func TestStopWaitsForHandlersAndLeavesTheRest(t *testing.T) {
 	k := newKit(t)
 	k.o.Parallel, k.o.Prefetch = 1, 3

@@ -1,8 +1,7 @@
 // Package amqpsafe consumes from RabbitMQ, handling each message at most once for its key, and sends the outbox's
 // messages to RabbitMQ.
 //
-//	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
-//	…
+//	consumer := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	orders := amqpsafe.NewConsumer(amqpsafe.URL("amqp://…"), "orders", consumer, charge, amqpsafe.Options{})
 //	err = orders.Run(ctx) // until ctx ends
 //
@@ -22,18 +21,5 @@
 // A message returns to its queue at once only when the consumer stops or loses its connection. The consumer reconnects,
 // and declares the queues again, until Run's context ends.
 //
-// # Files
-//
-//   - connect.go, session.go: one connection, its handlers, and what it tells RabbitMQ about each message
-//   - consumer.go: Consumer, its Options, Run
-//   - queues.go: the queues that are declared
-//   - message.go: messages and dead letters
-//   - publisher.go: publishing with confirmations
-//   - sink.go: the sink for the outbox
-//
-// # Design
-//
-//   - A queue for each delay, copies with confirmations, and no recovery by the client library: messages that were not
-//     acknowledged on a lost connection belong to another consumer, so a session ends with its connection, while its
-//     handlers finish.
+// design.md in the folder of this package says why it is built so and what its files are.
 package amqpsafe

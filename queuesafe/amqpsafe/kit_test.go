@@ -55,7 +55,6 @@ func kitAt(t *testing.T, url string) *kit {
 		queue: fmt.Sprintf("orders%d", queues.Add(1)),
 	}
 	k.o.Delays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}
-	k.o.MaxPause = 300 * time.Millisecond
 	return k
 }
 

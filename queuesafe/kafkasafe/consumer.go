@@ -40,17 +40,11 @@ type Options struct {
 	// Drain is how long a rebalance waits for the running handlers of a partition that moves to another member. It must
 	// be well below kgo.RebalanceTimeout, which is one minute by default. Default 20 s.
 	Drain time.Duration
-	// CommitEvery is the time between commits. Messages that are not committed are delivered again after a crash.
-	// Default 1 s; at least 100 ms.
-	CommitEvery time.Duration
 	// DeadLetters is the topic for messages that are given up. It must exist. Default: the message's topic followed by
 	// ".dead".
 	DeadLetters string
 	// DropDead removes messages that are given up, without a dead letter.
 	DropDead bool
-	// MaxPause is the longest pause after an error of the brokers. The pause begins with 200 ms and doubles. Default 10
-	// s.
-	MaxPause time.Duration
 }
 
 func (o Options) withDefaults() Options {
@@ -60,15 +54,13 @@ func (o Options) withDefaults() Options {
 	}
 	o.Window = max(cmp.Or(o.Window, 1000), 1)
 	o.Drain = cmp.Or(o.Drain, 20*time.Second)
-	o.CommitEvery = max(cmp.Or(o.CommitEvery, time.Second), 100*time.Millisecond)
-	o.MaxPause = max(cmp.Or(o.MaxPause, 10*time.Second), firstPause)
 	return o
 }
 
 // NewConsumer returns a Consumer of topics, as a member of a group. connect has the options to reach the brokers, and
 // may have any other option of a client except those that the Consumer sets itself: the group, its callbacks, and
-// commits. By default, records of uncommitted transactions are not consumed, and a new group begins with the oldest
-// record.
+// what is committed. By default, records of uncommitted transactions are not consumed, a new group begins with the
+// oldest record, and offsets are committed every second (kgo.AutoCommitInterval).
 //
 // Give the group the name of the queuesafe.Consumer: two groups whose Consumers have the same name share their keys, so
 // that each message is processed by only one of the groups.
@@ -83,7 +75,9 @@ func NewConsumer(connect []kgo.Opt, group string, topics []string, c *queuesafe.
 }
 
 const (
+	// After an error of the brokers the consumer pauses for firstPause; pauses double up to maxPause.
 	firstPause = 200 * time.Millisecond
+	maxPause   = 10 * time.Second
 	// callTimeout limits a commit, and the calls to the brokers about one message.
 	callTimeout = 30 * time.Second
 )
@@ -113,7 +107,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		}
 		c.tell(ctx, queuesafe.Disconnected, c.group, err)
 		_ = retry.Wait(ctx, pause/2+rand.N(pause/2)) // the loop checks ctx
-		pause = min(2*pause, c.options.MaxPause)
+		pause = min(2*pause, maxPause)
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
 // Package kafkasafe consumes from Kafka, handling each message at most once for its key, and sends the outbox's
 // messages to Kafka.
 //
-//	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
-//	…
+//	consumer := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	brokers := []kgo.Opt{kgo.SeedBrokers("broker:9092")}
 //	orders := kafkasafe.NewConsumer(brokers, "billing", []string{"orders"}, consumer, charge, kafkasafe.Options{})
 //	err = orders.Run(ctx) // until ctx ends
@@ -29,19 +28,5 @@
 //
 // The package is tested against kfake, the test broker of franz-go, which has real groups, rebalances and faults.
 //
-// # Files
-//
-//   - consumer.go: Consumer, its Options, Run
-//   - session.go: the membership of the group, rebalances, commits
-//   - partition.go: the messages of one partition: order, handlers, what can be committed
-//   - message.go: messages and dead letters
-//   - sink.go: the sink for the outbox
-//
-// # Design
-//
-//   - A message that is handled again waits in memory. A retry topic would break the order of a record key, and a commit
-//     past the gap would lose the message with the process. So it waits, and its record key with it, until the window is
-//     full. Deliveries are those to one member; attempts are counted by the store.
-//   - This package marks records, and franz-go commits what is marked under the group's generation. Partitions change
-//     only between polls, and polls never wait for handlers, so a rebalance waits for Drain at most.
+// design.md in the folder of this package says why it is built so and what its files are.
 package kafkasafe

@@ -18,7 +18,7 @@ import (
 // drain taken out of revoked: the other member found the message in flight.
 func TestRevokedPartitionIsDrainedAndCommitted(t *testing.T) {
 	k := newKit(t, 2)
-	k.o.CommitEvery = time.Hour // only the revocation commits
+	k.more = append(k.more, kgo.AutoCommitInterval(time.Hour)) // only the revocation commits
 	hold := k.holdTwoPartitions()
 	joining := k.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Observe: true, Count: -1})
 	connected := make(chan struct{})

@@ -75,9 +75,8 @@ func newKit(t *testing.T, partitions int32) *kit {
 		}
 	})
 	k.client = k.newClient()
-	k.o.CommitEvery = 100 * time.Millisecond
-	k.o.MaxPause = 300 * time.Millisecond
 	k.more = []kgo.Opt{
+		kgo.AutoCommitInterval(100 * time.Millisecond),
 		kgo.HeartbeatInterval(50 * time.Millisecond), kgo.SessionTimeout(time.Second),
 		kgo.FetchMaxWait(100 * time.Millisecond),
 	}

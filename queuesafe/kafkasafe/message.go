@@ -2,7 +2,6 @@ package kafkasafe
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -21,15 +20,6 @@ const (
 	PartitionHeader = "x-retrysafe-partition"
 	OffsetHeader    = "x-retrysafe-offset"
 )
-
-type recordKey struct{}
-
-// RecordFrom returns the record of a handler's message, given the handler's context. The handler must not change it. ok
-// is false if ctx is not that of a handler.
-func RecordFrom(ctx context.Context) (r *kgo.Record, ok bool) {
-	r, ok = ctx.Value(recordKey{}).(*kgo.Record)
-	return r, ok
-}
 
 func source(topic string, partition int32) string { return fmt.Sprintf("%s/%d", topic, partition) }
 

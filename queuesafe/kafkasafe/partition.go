@@ -109,7 +109,7 @@ const minDelay = 10 * time.Millisecond
 // handle handles a message once. If it is given up and sending it to the dead letters fails, it is handled again.
 func (p *partition) handle(r *kgo.Record, delivery int) queuesafe.Disposition {
 	m := messageOf(r, delivery)
-	d := p.consumer.Handle(context.WithValue(p.ctx, recordKey{}, r), m, p.handler)
+	d := p.consumer.Handle(p.ctx, m, p.handler)
 	if d.Action != queuesafe.Dead || p.options.DropDead {
 		return d
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -35,6 +36,7 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 	opts := append([]kgo.Opt{
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.AutoCommitInterval(time.Second),
 	}, c.connect...)
 	opts = append(
 		opts,
@@ -46,7 +48,6 @@ func (c *Consumer) open(ctx context.Context) (*session, error) {
 		kgo.OnPartitionsRevoked(s.revoked),
 		kgo.OnPartitionsLost(s.lost),
 		kgo.AutoCommitMarks(),
-		kgo.AutoCommitInterval(c.options.CommitEvery),
 		kgo.AutoCommitCallback(s.committed),
 	)
 	client, err := kgo.NewClient(opts...)

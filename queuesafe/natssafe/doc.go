@@ -1,8 +1,7 @@
 // Package natssafe consumes from NATS JetStream, handling each message at most once for its key, and sends the outbox's
 // messages to JetStream.
 //
-//	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
-//	…
+//	consumer := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	pull, err := stream.CreateOrUpdateConsumer(ctx, natssafe.ConsumerConfig("billing"))
 //	…
 //	orders, err := natssafe.NewConsumer(js, pull, consumer, charge, natssafe.Options{DeadLetters: "dead.orders"})
@@ -18,16 +17,5 @@
 // While a handler runs, the Consumer sends "in progress" every third of AckWait. The caller owns the connection;
 // nats.go reconnects after it was lost.
 //
-// # Files
-//
-//   - consumer.go: Consumer, its Options, Run, and how messages are settled
-//   - message.go: messages and dead letters
-//   - sink.go: the sink for the outbox
-//
-// # Design
-//
-//   - Messages are pulled, not sent ahead. A message that waits in the process uses up its AckWait, so only as many are
-//     requested as handlers are free.
-//   - A consumer that stops takes what the server has sent until it knows, and gives it back. A message that it dropped
-//     would be delivered again only after AckWait. If the connection is lost, that cannot be avoided.
+// design.md in the folder of this package says why it is built so and what its files are.
 package natssafe

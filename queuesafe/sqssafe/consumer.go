@@ -45,8 +45,6 @@ type Options struct {
 	// DeduplicationID uses the MessageDeduplicationId as the ID of messages of a FIFO queue. Do not set it with
 	// content-based deduplication, where two messages with the same body have the same MessageDeduplicationId.
 	DeduplicationID bool
-	// MaxPause is the longest pause after an error of SQS. The pause begins with 200 ms and doubles. Default 10 s.
-	MaxPause time.Duration
 }
 
 const maxVisibility = 12 * time.Hour
@@ -54,7 +52,6 @@ const maxVisibility = 12 * time.Hour
 func (o Options) withDefaults() Options {
 	o.Parallel = max(cmp.Or(o.Parallel, 16), 1)
 	o.Visibility = min(max(cmp.Or(o.Visibility, 30*time.Second), time.Second), maxVisibility)
-	o.MaxPause = max(cmp.Or(o.MaxPause, 10*time.Second), firstPause)
 	return o
 }
 
@@ -72,7 +69,9 @@ func NewConsumer(client *sqs.Client, queueURL string, c *queuesafe.Consumer, h q
 func isFIFO(queueURL string) bool { return strings.HasSuffix(queueURL, ".fifo") }
 
 const (
+	// After an error of SQS the consumer pauses for firstPause; pauses double up to maxPause.
 	firstPause = 200 * time.Millisecond
+	maxPause   = 10 * time.Second
 	longPoll   = 20 // seconds: the longest that SQS offers
 	maxBatch   = 10
 	// callTimeout limits the calls to SQS about one message.
@@ -90,7 +89,7 @@ var ErrNoDeadLetters = errors.New("sqssafe: the queue has no redrive policy: set
 func (c *Consumer) Run(ctx context.Context) error {
 	defer c.running.Wait()
 	connected := false
-	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, c.options.MaxPause) {
+	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
 		err := c.check(ctx)
 		if err == nil {
 			connected, pause = true, firstPause

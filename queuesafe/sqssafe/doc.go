@@ -1,8 +1,7 @@
 // Package sqssafe consumes from Amazon SQS, handling each message at most once for its key, and sends the outbox's
 // messages to SQS.
 //
-//	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
-//	…
+//	consumer := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	orders := sqssafe.NewConsumer(sqs.NewFromConfig(config), queueURL, consumer, charge, sqssafe.Options{
 //		DeadLetters: deadURL,
 //	})
@@ -26,17 +25,5 @@
 // The package is tested against fauxqs, a server that implements SQS's protocol, with visibility, groups and redrive
 // policies.
 //
-// # Files
-//
-//   - consumer.go: Consumer, its Options, Run
-//   - handle.go: groups, handlers, and how messages are settled
-//   - delete.go: deleting in batches
-//   - message.go: messages and dead letters
-//   - sink.go: the sink for the outbox
-//
-// # Design
-//
-//   - A message is received only when a handler is free, so that no visibility timeout runs out while a message waits
-//     in the process. Messages of one FIFO group that were received together do wait; they are returned to the queue
-//     when half of their visibility timeout has passed.
+// design.md in the folder of this package says why it is built so and what its files are.
 package sqssafe

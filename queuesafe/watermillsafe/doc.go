@@ -1,7 +1,6 @@
 // Package watermillsafe makes the handlers of a Watermill router run at most once for each message's key.
 //
-//	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{})
-//	…
+//	consumer := queuesafe.New(guard, "billing", queuesafe.Options{})
 //	poison, err := middleware.PoisonQueueWithFilter(publisher, "orders.dead", watermillsafe.IsDead)
 //	…
 //	router.AddMiddleware(poison, watermillsafe.Middleware(consumer, watermillsafe.Options{}))
@@ -26,7 +25,5 @@
 //
 // All of the package is in middleware.go.
 //
-// # Design
-//
-//   - Errors say what becomes of a message, so that Watermill's own poison middleware sends the dead letters.
+// design.md in the folder of this package says why it is built so.
 package watermillsafe

@@ -54,10 +54,7 @@ func (k *kit) run(h message.HandlerFunc, publishTopic string) {
 		k.seen[e.Disposition.Situation]++
 	})
 	k.guard = retrysafe.New(k.store, retrysafe.Options{Policy: k.p})
-	core, err := queuesafe.New(k.guard, "billing", k.core)
-	if err != nil {
-		k.Fatal(err)
-	}
+	core := queuesafe.New(k.guard, "billing", k.core)
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	if err != nil {
 		k.Fatal(err)
@@ -352,10 +349,7 @@ func TestHandlerThatPublishesNeedsAPublisher(t *testing.T) {
 	k := newKit(t)
 	var said atomic.Value
 	k.run(succeed, "payments")
-	core, err := queuesafe.New(k.guard, "other", queuesafe.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	core := queuesafe.New(k.guard, "other", queuesafe.Options{})
 	router, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
 // openFaulty returns a store behind a proxy. The client does not retry, so that each fault reaches the store.
@@ -78,21 +77,63 @@ func TestCallsMayBeRepeated(t *testing.T) {
 	}
 }
 
-// A release whose answer was lost is repeated as one of a key that no attempt has. Seen to fail with ErrLeaseLost for
-// that.
-func TestReleaseMayBeRepeated(t *testing.T) {
+// The client sends a claim again whose answer was lost, and the first copy arrives after the attempt has released the key.
+// It takes nothing: what a release leaves behind has a fence that no copy exceeds. Seen to fail with the comparison of the
+// fence taken out of noRecord, and with the lease's fence left behind instead of the time.
+func TestClaimThatArrivesLate(t *testing.T) {
 	t.Parallel()
-	s, p := openFaulty(t)
-	l := take(t, s, "k")
-	p.fault = once(answerLost)
-	if err := s.Release(t.Context(), l); err == nil {
-		t.Fatal("the fault did not reach the store")
+	p := startProxy(t)
+	client := connect(p.server.URL) // with the Retryer of the SDK
+	s := openOn(t, client, newTable(t, client))
+	for name, before := range map[string]func(t *testing.T, l retrysafe.Lease){
+		"new":                 nil,
+		"released":            func(t *testing.T, l retrysafe.Lease) { release(t, s, l) },
+		"released with steps": func(t *testing.T, l retrysafe.Lease) { checkpoint(t, s, l); release(t, s, l) },
+		"the same owner's":    func(*testing.T, retrysafe.Lease) {},
+		"abandoned": func(t *testing.T, l retrysafe.Lease) {
+			if err := s.Extend(t.Context(), l, 0); err != nil {
+				t.Fatal(err)
+			}
+			age(t, s, 2*DefaultMaxSkew) // every lease lasts longer by one
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again := retrysafe.ClaimParams{
+				Key: retrysafe.Key{Scope: "tenant", ID: name}, Owner: retrysafe.NewOwner(), Lease: week, TakeOver: true,
+			}
+			if before != nil {
+				l := take(t, s, name)
+				before(t, l)
+				if name == "the same owner's" {
+					again.Owner = l.Owner
+				}
+			}
+			for range 100 {
+				s.guess.Learn(true) // so that the claim is tried as one of a new key
+			}
+			p.fault = once(late)
+			c, err := s.Claim(t.Context(), again)
+			if err != nil || c.Verdict != retrysafe.Acquired || len(p.late) != 1 {
+				t.Fatalf("got %v, %v with %d requests on their way; want it acquired, with 1", c.Verdict, err, len(p.late))
+			}
+			release(t, s, c.Lease)
+			p.arrive()
+			take(t, s, name)
+		})
 	}
+}
+
+func release(t *testing.T, s *Store, l retrysafe.Lease) {
+	t.Helper()
 	if err := s.Release(t.Context(), l); err != nil {
-		t.Error(err)
+		t.Fatal(err)
 	}
-	if next := take(t, s, "k"); next.Fence <= l.Fence {
-		t.Errorf("got fence %d after %d", next.Fence, l.Fence)
+}
+
+func checkpoint(t *testing.T, s *Store, l retrysafe.Lease) {
+	t.Helper()
+	if err := s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "a"}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -320,28 +361,5 @@ func TestFullItem(t *testing.T) {
 	answer := retrysafe.Result{Body: make([]byte, maxInlineResult)}
 	if err := s.Complete(t.Context(), l, answer, retrysafe.Retention{}); err != nil {
 		t.Errorf("Complete: %v", err)
-	}
-}
-
-// What was acknowledged is there after the server was killed. Seen to fail with dynalite's tables in memory.
-func TestServerKilled(t *testing.T) {
-	t.Parallel()
-	d := servers.StartDynalite(t, servers.DynaliteOptions{})
-	client := connect(d.URL())
-	s := openOn(t, client, newTable(t, client))
-	held, done := take(t, s, "held"), take(t, s, "done")
-	if err := s.Complete(t.Context(), done, retrysafe.Result{Body: []byte("answer")}, retrysafe.Retention{}); err != nil {
-		t.Fatal(err)
-	}
-	d.Kill(t)
-	if _, err := s.Claim(t.Context(), retrysafe.ClaimParams{Key: held.Key, Owner: held.Owner, Lease: week}); err == nil {
-		t.Error("a claim succeeded although the server is down")
-	}
-	d.Start(t)
-	if c := claim(t, s, "held"); c.Verdict != retrysafe.InFlight {
-		t.Errorf("got %v, want in flight", c.Verdict)
-	}
-	if c := claim(t, s, "done"); string(c.Record.Result.Body) != "answer" {
-		t.Errorf("got %v with the answer %q", c.Verdict, c.Record.Result.Body)
 	}
 }

@@ -288,5 +288,5 @@ func count(stats *retrysafe.Stats, i item, now storekit.Instant) error {
 	return d.explained()
 }
 
-// ScansFully implements retrysafe.FullScanner: List and Stats read the whole table.
+// ScansFully implements [retrysafe.FullScanner]: List and Stats read the whole table.
 func (s *Store) ScansFully() bool { return true }

@@ -18,8 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// MaxTxItems is how many items the work may add to a Tx: DynamoDB takes 100, and the completion is one.
-const MaxTxItems = 99
+// maxTxItems is how many items the work may add to a Tx: DynamoDB takes 100, and the completion is one.
+const maxTxItems = 99
 
 // Tx collects the writes that InTx makes together with the completion. It is for one goroutine.
 type Tx struct{ items []types.TransactWriteItem }
@@ -38,7 +38,7 @@ func (tx *Tx) Add(items ...types.TransactWriteItem) { tx.items = append(tx.items
 //	})
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has
-// called retrysafe.SetResult. What a handler writes of its response after InTx is an error, because the response is
+// called [retrysafe.SetResult]. What a handler writes of its response after InTx is an error, because the response is
 // saved already. f does not hold anything while it runs. A result of more than 32 KB is written before the transaction,
 // which then makes it visible.
 //
@@ -49,9 +49,10 @@ func (tx *Tx) Add(items ...types.TransactWriteItem) { tx.items = append(tx.items
 //
 //   - what f returned: nothing is written, and what f has written of an HTTP response is forgotten
 //   - *TxError, if DynamoDB refused one of f's items, for example because its condition did not hold
-//   - retrysafe.ErrLeaseLost, if another attempt has taken the key over, or this one has completed
-//   - retrysafe.ErrNoAttempt outside of an attempt; an error if f added more than MaxTxItems
-//   - an error marked retrysafe.Unknown, if an answer was lost and the record does not say that the transaction was
+//   - [retrysafe.ErrLeaseLost], if another attempt has taken the key over, or this one has completed
+//   - [retrysafe.ErrNoAttempt] outside of an attempt; an error if f added more than 99 items: DynamoDB takes 100, and
+//     the completion is one
+//   - an error marked [retrysafe.Unknown], if an answer was lost and the record does not say that the transaction was
 //     made, whatever DynamoDB answered to the requests that followed. It may have been made, or may be yet, and the key
 //     is abandoned unless it turns out that the work is completed.
 //
@@ -104,8 +105,8 @@ type sharedTx struct {
 
 // Intact implements storekit.Tx. Nothing has been written yet, so that nothing can have been committed.
 func (t *sharedTx) Intact() error {
-	if n := len(t.tx.items); n > MaxTxItems {
-		return fmt.Errorf("dynamostore: %d items were added inside InTx, the limit is %d", n, MaxTxItems)
+	if n := len(t.tx.items); n > maxTxItems {
+		return fmt.Errorf("dynamostore: %d items were added inside InTx, the limit is %d", n, maxTxItems)
 	}
 	return nil
 }

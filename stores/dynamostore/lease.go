@@ -68,7 +68,7 @@ func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease,
 // is one conditional UpdateItem; a step of more than 4 KB costs a read, and a write for each 384 KB, besides.
 //
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrResultTooLarge
-// for a step of more than MaxBytes, and for one with which the steps do not fit into one item of 400 KB.
+// for a step of more than [MaxBytes], and for one with which the steps do not fit into one item of 400 KB.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
 	saved := savedStep{StepResult: step}
 	split := len(step.Data) > maxInlineStep
@@ -173,7 +173,7 @@ func (s *Store) read(ctx context.Context, l retrysafe.Lease, now storekit.Instan
 // besides.
 //
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has released it, and
-// ErrResultTooLarge for a result of more than MaxBytes.
+// ErrResultTooLarge for a result of more than [MaxBytes].
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 	c := &completion{store: s, lease: l, result: r, keep: s.padded(keep)}
 	return s.underLease(ctx, "complete", l, func(now storekit.Instant) (bool, error) {
@@ -254,10 +254,12 @@ func (s *Store) recount(
 	return err
 }
 
-// forget releases a key without steps. Its fence stays, so that the next one is larger whatever a clock says.
+// forget releases a key without steps. A fence stays, so that the next one is larger whatever a clock says: that of the
+// lease, or the time if that is larger. A claim of the same owner that was sent before and arrives late names a fence
+// between them, if it was to repeat a claim whose answer was lost.
 func forget(l retrysafe.Lease, now storekit.Instant) write {
 	return write{
-		put:       tombstone(l.Key.Digest().String(), l.Owner, l.Fence, now),
+		put:       tombstone(l.Key.Digest().String(), l.Owner, max(l.Fence, now), now),
 		condition: underLease + " AND attribute_not_exists(sp)",
 		values:    held(l, now, item{}),
 	}

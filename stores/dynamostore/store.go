@@ -85,11 +85,11 @@ var (
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 
-// New returns a Store on a table that exists: see CreateTable, and the definitions in the folder deploy/dynamodb. The
+// New returns a Store on a table that exists: see [CreateTable], and the definitions in the folder deploy/dynamodb. The
 // caller closes what the client needs to have closed; nothing of the Store needs to be.
 //
-// New reads the description of the table. It returns an error if there is no such table, if its primary key is
-// another one, or if DynamoDB does not tell the time exactly enough (ErrClockSkew). What may endanger records is not an
+// New reads the description of the table. It returns an error if there is no such table, if its primary key is another
+// one, or if DynamoDB does not tell the time exactly enough ([ErrClockSkew]). What may endanger records is not an
 // error: see Risks.
 func New(ctx context.Context, client Client, o Options) (*Store, error) {
 	return open(ctx, client, o, newClock(o.withDefaults().MaxSkew/2, machineTime()))

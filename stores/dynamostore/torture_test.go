@@ -3,10 +3,8 @@ package dynamostore
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,7 +55,7 @@ func tortured() torture.Subject {
 			s.skew = 0
 			return s, nil
 		},
-		Mutants:        slices.Sorted(maps.Keys(mutations())),
+		Mutants:        torture.Names(mutations()),
 		Lease:          250 * time.Millisecond,
 		Tolerance:      10 * time.Millisecond,
 		FencesAreClock: true,

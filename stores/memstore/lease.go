@@ -25,6 +25,26 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 	})
 }
 
+// EndLease has the lease of the key's claim with that fence run out now. It returns ErrLeaseLost if the claim does not
+// have the key any more.
+func (s *Store) EndLease(ctx context.Context, d retrysafe.Digest, fence int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.options.Clock()
+	r := s.live(d, now)
+	if r == nil || r.state != retrysafe.Pending || r.fence != fence {
+		return fmt.Errorf("end the lease of %s: %w", d, retrysafe.ErrLeaseLost)
+	}
+	if r.leaseRuns(now) {
+		r.endsAt = now
+		s.changed(r)
+	}
+	return nil
+}
+
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {

@@ -26,18 +26,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// Limits of a Store whose Options do not set others.
-const (
-	DefaultMaxKeys  = 1_000_000
-	DefaultMaxBytes = 1 << 30
-)
-
 // Options of a Store. Options{} works.
 type Options struct {
-	// MaxKeys is how many records the store holds at most. Default DefaultMaxKeys.
+	// MaxKeys is how many records the store holds at most. Default one million.
 	MaxKeys int
 	// MaxBytes is how much memory the records may take, as Stats estimates it. Results and steps of running attempts
-	// are accepted beyond it; new keys are not. Default DefaultMaxBytes.
+	// are accepted beyond it; new keys are not. Default 1 GiB.
 	MaxBytes int64
 	// Clock tells the time that has passed since some fixed moment; it never goes back, and is called from many
 	// goroutines. Tests set it to let time pass. Default: the process's monotonic clock, which does not follow steps
@@ -47,10 +41,10 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.MaxKeys <= 0 {
-		o.MaxKeys = DefaultMaxKeys
+		o.MaxKeys = 1_000_000
 	}
 	if o.MaxBytes <= 0 {
-		o.MaxBytes = DefaultMaxBytes
+		o.MaxBytes = 1 << 30
 	}
 	if o.Clock == nil {
 		start := time.Now()

@@ -11,9 +11,9 @@ import (
 
 // CompleteTx completes the attempt that ctx belongs to in a transaction that the caller has begun, and commits itself:
 // for code that has a transaction already, such as a unit of work for each request. Call it as the last statement,
-// after the response is written, or retrysafe.SetResult called. What the transaction has written, the completion of the
-// key, and the answer are committed together, or nothing is. So the work can be run again after a crash. Where the work
-// can be a function, InTx does the same with fewer mistakes to make.
+// after the response is written, or [retrysafe.SetResult] called. What the transaction has written, the completion of
+// the key, and the answer are committed together, or nothing is. So the work can be run again after a crash. Where the
+// work can be a function, InTx does the same with fewer mistakes to make.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	if err != nil {
@@ -38,12 +38,12 @@ import (
 // An attempt is completed once: CompleteTx is an error inside InTx, after InTx, and a second time. Steps must come
 // before it; one whose function writes to tx would be saved although tx is rolled back, so leave those to InTx.
 //
-// If CompleteTx returns an error, it has rolled tx back, so that a later Commit fails: retrysafe.ErrLeaseLost, if
+// If CompleteTx returns an error, it has rolled tx back, so that a later Commit fails: [retrysafe.ErrLeaseLost], if
 // another attempt has taken the key over; an error, if there is no result to save; and an error marked
-// retrysafe.Unknown, if the transaction had ended before, by a statement that commits, or by a deadlock whose error was
-// ignored. If tx has begun another transaction since, that is not noticed. Only with retrysafe.ErrNoAttempt, outside of
-// an attempt, tx goes on. An attempt without protection, because the store failed when it began and the policy was
-// FailOpen, is not completed, and CompleteTx returns nil.
+// [retrysafe.Unknown], if the transaction had ended before, by a statement that commits, or by a deadlock whose error
+// was ignored. If tx has begun another transaction since, that is not noticed. Only with [retrysafe.ErrNoAttempt],
+// outside of an attempt, tx goes on. An attempt without protection, because the store failed when it began and the
+// policy was FailOpen, is not completed, and CompleteTx returns nil.
 func (s *Store) CompleteTx(ctx context.Context, tx *sql.Tx) error {
 	t := &sharedTx{store: s, tx: tx, end: context.WithoutCancel(ctx)}
 	var digest retrysafe.Digest

@@ -132,10 +132,10 @@ func lockWaits(t testing.TB, s *Store) int {
 	return value[int](t, s, "SELECT COUNT(*)"+held)
 }
 
-// waiting names the last of the statements that wait for rows; 0: none does.
-func waiting(t testing.TB, s *Store) int64 {
+// waiting names the statements that wait for rows.
+func waiting(t testing.TB, s *Store) []string {
 	t.Helper()
-	return value[int64](t, s, "SELECT COALESCE(MAX(query_id), 0)"+held)
+	return strings.Fields(value[string](t, s, "SELECT COALESCE(GROUP_CONCAT(query_id SEPARATOR ' '), '')"+held))
 }
 
 // status reads a counter of the server.

@@ -22,7 +22,7 @@ import (
 //	})
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has called
-// retrysafe.SetResult. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
+// [retrysafe.SetResult]. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
 // response is forgotten, so that the handler can answer with the error.
 //
 // An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
@@ -30,11 +30,11 @@ import (
 //
 // f must not end the transaction, by the methods of tx or by SQL. On MySQL each CREATE, ALTER, DROP, TRUNCATE, RENAME,
 // GRANT and LOCK TABLES commits it too. InTx notices, completes nothing and returns an error that is marked
-// retrysafe.Unknown, because what f wrote may have been committed, and the key is abandoned whatever the work returns.
-// The same happens if f ignores the error of a deadlock, because the server has rolled the transaction back and commits
-// each statement after it by itself. All tables that f writes must be InnoDB's: others do not roll back.
+// [retrysafe.Unknown], because what f wrote may have been committed, and the key is abandoned whatever the work
+// returns. The same happens if f ignores the error of a deadlock, because the server has rolled the transaction back
+// and commits each statement after it by itself. All tables that f writes must be InnoDB's: others do not roll back.
 //
-// InTx returns retrysafe.ErrNoAttempt outside of an attempt, and an error that is retrysafe.ErrLeaseLost if another
+// InTx returns [retrysafe.ErrNoAttempt] outside of an attempt, and an error that is [retrysafe.ErrLeaseLost] if another
 // attempt has taken the key over: then nothing of f remains. When the answer to COMMIT is lost, it reads what has
 // become of the transaction; if that cannot be found out either, it returns an error marked retrysafe.Unknown. An
 // attempt without protection, because the store failed when it began and the policy was FailOpen, commits what f

@@ -21,6 +21,32 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 	return err
 }
 
+// EndLease has the lease of the key's claim with that fence run out now. It returns ErrLeaseLost if the claim does not
+// have the key any more, and ErrNotAbandoned if a transaction holds the record.
+func (s *Store) EndLease(ctx context.Context, d retrysafe.Digest, fence int64) error {
+	err := s.inTransaction(ctx, func(c *conn) error {
+		locked, err := s.lockRows(ctx, c, s.sql.lock, rows{{d[:]}})
+		if err != nil {
+			return err
+		}
+		r := locked[d]
+		if r == nil || r.Expired(r.late) || r.State != retrysafe.Pending || r.Fence != fence {
+			return retrysafe.ErrLeaseLost
+		}
+		r.EndsAt = min(r.EndsAt, r.late)
+		var w writes
+		w.change(r)
+		return s.writeAll(ctx, c, &w)
+	})
+	if errorNumber(err) == lockWaitTimeout {
+		err = storekit.ErrHeld
+	}
+	if err != nil {
+		return fmt.Errorf("end the lease of %s: %w", d, explain(err))
+	}
+	return nil
+}
+
 func newExtension(l retrysafe.Lease, d time.Duration) *change {
 	lasts := storekit.Micros(d)
 	return newChange(l, func(r *record, w *writes) error {
@@ -142,7 +168,7 @@ func (r *record) heldUnder(l retrysafe.Lease) bool {
 }
 
 func (s *Store) underLease(ctx context.Context, verb string, c *change) error {
-	if err := s.do(ctx, c); err != nil {
+	if err := s.batcher.Do(ctx, c); err != nil {
 		return fmt.Errorf("%s %s: %w", verb, c.lease.Key, err)
 	}
 	return nil
@@ -154,7 +180,6 @@ type change struct {
 	lease   retrysafe.Lease
 	apply   func(r *record, w *writes) error
 	outcome error
-	direct  *direct // nil: there is none, or it has been tried
 }
 
 // newChange returns a change of the row of a lease's key. apply gets the row as it is, or nil, and either changes
@@ -163,40 +188,29 @@ func newChange(l retrysafe.Lease, apply func(r *record, w *writes) error) *chang
 	return &change{call: newCall(l.Key, stepChange), lease: l, apply: apply}
 }
 
-func (c *change) decide(r *record, w *writes) { c.outcome = c.apply(r, w) }
-
-func (c *change) next() (more bool) {
-	c.err = c.outcome
-	return false
+// directly has a change try a statement first if it is alone in its batch.
+func (c *change) directly(st *statement, values ...any) *change {
+	c.direct = &direct{st, values}
+	return c
 }
 
-// writes are what the operations of a batch change, as rows of statements.
-type writes struct{ claims, archive, dropSteps, steps, results rows }
+// leaseValues are what a direct statement compares with the row of a key.
+func leaseValues(l retrysafe.Lease) []any {
+	d := l.Key.Digest()
+	return []any{d[:], l.Owner[:], l.Fence}
+}
 
-// change writes the row of a record that was locked.
-func (w *writes) change(r *record) { w.claims = append(w.claims, r.row()) }
+// Begin implements storekit.Operation.
+func (c *change) Begin() {
+	c.call.Begin()
+	c.outcome = nil
+}
 
-// each calls f with each statement and its rows, in the order in which they must be executed: a record is archived
-// before its row changes.
-func (w *writes) each(q *statements, f func(st *statement, r rows) error) error {
-	for _, part := range []struct {
-		*statement
-		rows
-	}{
-		{q.archive, w.archive},
-		{q.dropSteps, w.dropSteps},
-		{q.write, w.claims},
-		{q.addSteps, w.steps},
-		{q.addResults, w.results},
-	} {
-		if len(part.rows) == 0 {
-			continue
-		}
-		if err := f(part.statement, part.rows); err != nil {
-			return err
-		}
-	}
-	return nil
+func (c *change) decide(r *record, w *writes) { c.outcome = c.apply(r, w) }
+
+func (c *change) Next() (more bool) {
+	c.Err = c.outcome
+	return false
 }
 
 // notNil keeps absent bytes from being NULL.

@@ -7,12 +7,10 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"regexp"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 //go:embed migrations/*.sql
@@ -42,9 +40,6 @@ type Migration struct {
 	Oldest int
 }
 
-// oldestMark is the line of a migration that says what its Oldest is.
-var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
-
 // Migrations returns the statements that bring the schema up to date, from the first on, for people who want to read or
 // apply them by hand.
 func Migrations(database string) ([]Migration, error) {
@@ -52,29 +47,15 @@ func Migrations(database string) ([]Migration, error) {
 		return nil, fmt.Errorf("mysqlstore: database %q: use up to 64 letters, digits, underscores, hyphens and dollar signs",
 			database)
 	}
-	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	files, err := storekit.Migrations(migrationFiles)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mysqlstore: %w", err)
 	}
 	var all []Migration
-	for i, name := range names {
-		text, err := migrationFiles.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		m := Migration{
-			Version: i + 1,
-			Name:    strings.TrimSuffix(path.Base(name), ".sql"),
-			SQL:     inDatabase(string(text), database),
-		}
-		mark := oldestMark.FindStringSubmatch(m.SQL)
-		if mark == nil {
-			return nil, fmt.Errorf("mysqlstore: %s does not say which programs may work with it", name)
-		}
-		if m.Oldest, err = strconv.Atoi(mark[1]); err != nil {
-			return nil, err
-		}
-		if i == 0 {
+	for _, file := range files {
+		m := Migration(file)
+		m.SQL = inDatabase(m.SQL, database)
+		if m.Version == 1 {
 			m.SQL = strings.Replace(m.SQL, delimiter, delimiter+inDatabase(sqlFile("prepare"), database)+"\n//\n\n", 1)
 		}
 		m.SQL += inDatabase(fmt.Sprintf("\nINSERT INTO {{migrations}} (version, name, oldest) VALUES (%d, '%s', %d)\n//\n",
@@ -99,8 +80,8 @@ func (m Migration) statements() (parts []string) {
 }
 
 func newestVersion() int {
-	names, _ := fs.Glob(migrationFiles, "migrations/*.sql")
-	return len(names)
+	files, _ := storekit.Migrations(migrationFiles)
+	return len(files)
 }
 
 // migrationWait is how long a migration waits for another one.
@@ -151,10 +132,10 @@ func migrate(ctx context.Context, conn *conn, database string, all []Migration) 
 	if err != nil {
 		return nil, err
 	}
-	if v.applied > len(all) && !v.fits(len(all)) {
-		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, v.applied, len(all))
+	if v.Applied > len(all) && !v.Fits(len(all)) {
+		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, v.Applied, len(all))
 	}
-	all = all[min(v.applied, len(all)):]
+	all = all[min(v.Applied, len(all)):]
 	for _, m := range all {
 		if err := runAll(ctx, conn, m.statements()); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, err)
@@ -212,7 +193,7 @@ func SchemaVersion(ctx context.Context, db *sql.DB, database string) (applied, n
 		return 0, 0, err
 	}
 	v, err := schemaVersion(ctx, db, database)
-	return v.applied, newestVersion(), err
+	return v.Applied, newestVersion(), err
 }
 
 // CheckSchema returns nil if this version of the package can work with the schema, an error that is ErrNoSchema if
@@ -232,34 +213,23 @@ func checkVersion(ctx context.Context, q queryer, database string, known int) er
 	switch {
 	case err != nil:
 		return err
-	case v.applied < known:
+	case v.Applied < known:
 		return fmt.Errorf("%w: database %q has version %d, and this version needs %d; "+
-			"run `retrysafe migrate up`, or mysqlstore.Migrate", ErrNoSchema, database, v.applied, known)
-	case !v.fits(known):
+			"run `retrysafe migrate up`, or mysqlstore.Migrate", ErrNoSchema, database, v.Applied, known)
+	case !v.Fits(known):
 		return fmt.Errorf("%w: database %q has version %d, and this version knows up to %d; use the newer version",
-			ErrNewerSchema, database, v.applied, known)
+			ErrNewerSchema, database, v.Applied, known)
 	}
 	return nil
 }
 
-// version of a schema.
-type version struct {
-	applied int // the last migration; 0: none
-	oldest  int // see Migration.Oldest; 0: not known
-}
-
-// fits reports whether a program that knows versions up to known can work with the schema.
-func (v version) fits(known int) bool {
-	return v.applied == known || v.applied > known && v.oldest > 0 && v.oldest <= known
-}
-
-func schemaVersion(ctx context.Context, q queryer, database string) (v version, err error) {
-	err = q.QueryRowContext(ctx, inDatabase(sqlFile("version"), database)).Scan(&v.applied, &v.oldest)
+func schemaVersion(ctx context.Context, q queryer, database string) (v storekit.SchemaVersion, err error) {
+	err = q.QueryRowContext(ctx, inDatabase(sqlFile("version"), database)).Scan(&v.Applied, &v.Oldest)
 	switch {
 	case errors.Is(err, sql.ErrNoRows), errorNumber(err) == noTable:
-		return version{}, nil
+		return storekit.SchemaVersion{}, nil
 	case err != nil:
-		return version{}, fmt.Errorf("mysqlstore: read the version of database %q: %w", database, explain(err))
+		return storekit.SchemaVersion{}, fmt.Errorf("mysqlstore: read the version of database %q: %w", database, explain(err))
 	}
 	return v, nil
 }

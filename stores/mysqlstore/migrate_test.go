@@ -85,6 +85,7 @@ func TestMigrationsStayAsTheyAre(t *testing.T) {
 		"migrations/001_records.sql":    "0c44c10463821070",
 		"migrations/002_procedures.sql": "3b9c61a13c4a9e50",
 		"migrations/003_repairs.sql":    "022d0a8e16570ba9",
+		"migrations/004_interrupts.sql": "8456fd771390e5e9",
 	})
 }
 

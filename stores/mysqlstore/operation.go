@@ -1,106 +1,84 @@
 package mysqlstore
 
 import (
-	"context"
-	"sync/atomic"
-
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// step is what an operation does in a batch.
-type step uint8
-
+// The steps of operations.
 const (
-	stepChange step = iota // locks the key's row, and decides what becomes of it
-	stepInsert             // takes a key that has no record
-	stepFind               // reads the record
-	stepCount
+	stepChange storekit.Step = iota // locks the key's row, and decides what becomes of it
+	stepInsert                      // takes a key that has no record
+	stepFind                        // reads the record
+	stepCount  = iota
 )
 
-// operation is one call of a method of Store. It takes a step in a batch. Most have their answer then. Others take
-// another step in the next batch of the same worker, which costs a round trip and no wait in the queue.
+// operation is one call of a method of Store.
 type operation interface {
+	storekit.Operation
 	base() *call
 	// insertRow is what stepInsert adds to its statement.
 	insertRow() []any
 	// decide is stepChange: it reads the row that has been locked, changes it, and adds what is to be written to w. r is
 	// nil if the key has no row. It may be called again for another transaction, if this one fails.
 	decide(r *record, w *writes)
-	// next reads what the step has found, once the batch is committed, and chooses the next step. It reports false if
-	// the operation has its answer.
-	next() (more bool)
 }
 
 // call is what all operations have.
 type call struct {
-	digest retrysafe.Digest
-	step   step
+	storekit.Call
+
+	direct *direct // nil: there is none, or it has been tried
 
 	// What the step has answered.
 	triedAt  instant // when stepInsert tried to insert a row
 	inserted bool    // it has; otherwise it may have, which stepFind shows
 	found    *record // what stepFind has read; nil: there is no record
-
-	// sentAgain says that the step was sent more than once: the server may receive the first copy later.
-	sentAgain bool
-
-	err  error
-	done chan struct{}
-	// gone is set when the caller waits no longer; in is the batch that the operation is in.
-	gone atomic.Bool
-	in   atomic.Pointer[flight]
 }
 
-func newCall(k retrysafe.Key, first step) call {
-	return call{digest: k.Digest(), step: first, done: make(chan struct{})}
+func newCall(k retrysafe.Key, first storekit.Step) call {
+	return call{Call: storekit.NewCall(k, first)}
 }
 
 func (c *call) base() *call { return c }
 
+// Begin implements storekit.Operation.
+func (c *call) Begin() { c.inserted, c.found = false, nil }
+
 func (c *call) insertRow() []any { return nil }
 
-// continueWith has the operation take another step.
-func (c *call) continueWith(s step) (more bool) {
-	c.step = s
-	return true
+// direct is a statement that makes a change in one round trip in the usual case: the attempt holds its key. The
+// statement checks that itself, and is a transaction by itself. In all other cases it changes nothing.
+type direct struct {
+	*statement
+	values []any
 }
 
-// fail ends the operation with an error.
-func (c *call) fail(err error) {
-	c.err = err
-	close(c.done)
-}
+// writes are what the operations of a batch change, as rows of statements.
+type writes struct{ claims, archive, dropSteps, steps, results rows }
 
-// flight is a batch that has been sent. It is canceled when all callers that wait for it have gone.
-type flight struct {
-	cancel  context.CancelFunc
-	waiting atomic.Int64
-}
+// change writes the row of a record that was locked.
+func (w *writes) change(r *record) { w.claims = append(w.claims, r.row()) }
 
-func (f *flight) leave() {
-	if f.waiting.Add(-1) == 0 {
-		f.cancel()
-	}
-}
-
-// do has a worker run the operation. If ctx ends first, do returns its error, and whether anything has happened is
-// unknown, as it is when a connection breaks: the caller repeats the call to find out.
-func (s *Store) do(ctx context.Context, op operation) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c := op.base()
-	if !s.workers.Submit(op) {
-		return ErrClosed
-	}
-	select {
-	case <-c.done:
-		return c.err
-	case <-ctx.Done():
-		c.gone.Store(true)
-		if f := c.in.Swap(nil); f != nil {
-			f.leave()
+// each calls f with each statement and its rows, in the order in which they must be executed: a record is archived
+// before its row changes.
+func (w *writes) each(q *statements, f func(st *statement, r rows) error) error {
+	for _, part := range []struct {
+		*statement
+		rows
+	}{
+		{q.archive, w.archive},
+		{q.dropSteps, w.dropSteps},
+		{q.write, w.claims},
+		{q.addSteps, w.steps},
+		{q.addResults, w.results},
+	} {
+		if len(part.rows) == 0 {
+			continue
 		}
-		return ctx.Err()
+		if err := f(part.statement, part.rows); err != nil {
+			return err
+		}
 	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -68,7 +67,7 @@ func torturedProcedures() torture.Subject {
 			}
 			return s, nil
 		},
-		Mutants:        slices.Sorted(maps.Keys(procedureMutations())),
+		Mutants:        torture.Names(procedureMutations()),
 		FencesAreClock: true,
 		Unsure: func(err error) bool { // a connection to be made, just before the context says that its time is over
 			var n net.Error
@@ -97,20 +96,28 @@ func procedureMutations() map[string]mutation {
 
 // breakProcedure replaces a procedure by one with a change. All processes of a mutant make the same one.
 func breakProcedure(db *sql.DB, database string, m mutation) error {
+	rest, err := changedProcedure(database, m)
+	if err == nil {
+		_, err = db.Exec("CREATE OR REPLACE PROCEDURE " + inDatabase("{{"+m.procedure+"}}", database) + " " + rest)
+	}
+	return err
+}
+
+// changedProcedure is what stands behind the name in the newest definition of a procedure, with a change.
+func changedProcedure(database string, m mutation) (text string, err error) {
 	all, err := Migrations(database)
 	if err != nil {
-		return err
+		return "", err
 	}
-	name, old, instead := inDatabase("{{"+m.procedure+"}}", database), inDatabase(m.old, database), inDatabase(m.instead, database)
-	var statements []string
-	for _, migration := range all {
-		statements = append(statements, migration.statements()...)
-	}
-	for _, text := range slices.Backward(statements) {
-		if _, after, is := strings.Cut(text, "CREATE PROCEDURE "+name+" "); is && strings.Contains(after, old) {
-			_, err := db.Exec("CREATE OR REPLACE PROCEDURE " + name + " " + strings.ReplaceAll(after, old, instead))
-			return err
+	name := inDatabase("{{"+m.procedure+"}}", database)
+	for _, migration := range slices.Backward(all) {
+		for _, statement := range slices.Backward(migration.statements()) {
+			if _, after, is := strings.Cut(statement, "CREATE PROCEDURE "+name+" "); is {
+				change := torture.Change{Text: &after, Old: inDatabase(m.old, database), Instead: inDatabase(m.instead, database)}
+				err := torture.Mutation{change}.Apply()
+				return after, err
+			}
 		}
 	}
-	return fmt.Errorf("the procedure %s does not say %q", m.procedure, m.old)
+	return "", fmt.Errorf("there is no procedure %s", m.procedure)
 }

@@ -59,10 +59,15 @@ func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, step ret
 		newest.Keep.Replay = 0
 		w.change(newest)
 	}
+	// MariaDB may answer a DELETE that KILL QUERY interrupts as if there were nothing to delete. A second one finds it.
 	for _, part := range []struct {
 		*statement
 		rows
-	}{{s.sql.purgeSteps, all}, {s.sql.dropResults, answers}, {s.sql.countOlder, older}} {
+	}{
+		{s.sql.purgeSteps, all}, {s.sql.purgeSteps, all},
+		{s.sql.dropResults, answers}, {s.sql.dropResults, answers},
+		{s.sql.countOlder, older},
+	} {
 		if len(part.rows) == 0 {
 			continue
 		}

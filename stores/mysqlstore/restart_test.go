@@ -3,66 +3,12 @@ package mysqlstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
-
-// A restart between calls is not noticed, and a kill takes calls with it, but nothing that the server has
-// acknowledged. Seen to fail with innodb-flush-log-at-trx-commit = 0.
-func TestKillKeepsWhatWasAcknowledged(t *testing.T) {
-	t.Parallel()
-	server := servers.StartMariaDB(t, servers.MariaDBOptions{})
-	s := openAt(t, server.Database(t), Options{Timeout: 30 * time.Second})
-	acquire(t, s, "before")
-	server.Restart(t)
-	// Seen to fail with sentAgain left out of anew.
-	if c, err := s.Claim(t.Context(), params("after")); err != nil || c.Verdict != retrysafe.Acquired || !c.Doubted {
-		t.Errorf("a claim that is sent again = %+v, %v; want it acquired and doubted", c, err)
-	}
-
-	var mu sync.Mutex
-	acknowledged, failed := map[retrysafe.Key]retrysafe.Lease{}, 0
-	var storm sync.WaitGroup
-	for i := range 16 {
-		storm.Go(func() {
-			for n := 0; ; n++ {
-				c, err := s.Claim(context.Background(), params(fmt.Sprint(i, " ", n)))
-				if err == nil {
-					err = complete(s, c.Lease)
-				}
-				mu.Lock()
-				if err != nil {
-					failed++
-					mu.Unlock()
-					return
-				}
-				acknowledged[c.Lease.Key] = c.Lease
-				mu.Unlock()
-			}
-		})
-	}
-	eventually(t, "the storm blows", func() bool { mu.Lock(); defer mu.Unlock(); return len(acknowledged) > 200 })
-	server.Kill(t)
-	storm.Wait()
-	server.Start(t)
-	if failed == 0 {
-		t.Error("no caller has noticed")
-	}
-	for k, l := range acknowledged {
-		c, err := s.Claim(context.Background(), params(k.ID))
-		if err != nil || c.Verdict != retrysafe.Done || string(c.Record.Result.Body) != k.ID || c.Record.Fence != l.Fence {
-			t.Fatalf("%s was acknowledged; now a claim of it = %v, %v", k, c.Verdict, err)
-		}
-	}
-	t.Logf("%d acknowledged, %d failed", len(acknowledged), failed)
-	readOnly(t, server, s)
-}
 
 // readOnly expects that errors of a server which became read-only say what to do, and that a Store goes on after
 // that.
@@ -99,9 +45,9 @@ func TestAnswerLongerThanAPacket(t *testing.T) {
 	// In one batch with another one.
 	first := newCompletion(long, retrysafe.Result{Body: make([]byte, 1<<20)}, retrysafe.Retention{})
 	second := newCompletion(acquire(t, s, "beside"), retrysafe.Result{}, retrysafe.Retention{})
-	again := s.run([]operation{first, second})
-	if len(again) > 0 || !errors.Is(first.err, errPacket) || second.err != nil {
-		t.Errorf("in one batch: %d left, %v, %v; want the longer one refused", len(again), first.err, second.err)
+	again := s.batcher.Workers.Run([]operation{first, second})
+	if len(again) > 0 || !errors.Is(first.Err, errPacket) || second.Err != nil {
+		t.Errorf("in one batch: %d left, %v, %v; want the longer one refused", len(again), first.Err, second.Err)
 	}
 	fits := make([]byte, 1<<20-4096)
 	if err := s.Complete(ctx, short, retrysafe.Result{Body: fits}, retrysafe.Retention{}); err != nil {

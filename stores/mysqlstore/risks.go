@@ -9,9 +9,9 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// Risks implements retrysafe.RiskReporter. It reads the server's variables and the engines of the tables, and, if its account
-// may read the tables of accounts, who has more rights than ServiceGrants. It does not know whether a server with a binary
-// log has replicas.
+// Risks implements [retrysafe.RiskReporter]. It reads the server's variables and the engines of the tables, and, if its
+// account may read the tables of accounts, who has more rights than [ServiceGrants]. It does not know whether a server
+// with a binary log has replicas.
 func (s *Store) Risks(ctx context.Context) (risks []retrysafe.Risk, err error) {
 	err = s.read(ctx, func(c *conn) error {
 		v, err := s.variables(ctx, c)

@@ -57,8 +57,8 @@ var (
 		"claim", "extend", "step", "save_step", "complete", "fail", "release", "child_key",
 	}
 	innerProcedures = []string{
-		"hash_key", "read_lease", "lease_lost", "ask_transaction", "check_options", "read_seconds", "make_meta", "read_meta",
-		"end_attempt", "end_http", "claim_record",
+		"hash_key", "read_lease", "lease_lost", "interrupted", "ask_transaction", "check_options", "read_seconds", "make_meta",
+		"read_meta", "end_attempt", "end_http", "claim_record",
 	}
 )
 

@@ -58,7 +58,7 @@ type Store struct {
 	sql     *statements
 	conns   *conns
 	packet  int // the longest statement that the server takes, in bytes
-	workers *storekit.Workers[operation]
+	batcher *storekit.Batcher[operation]
 	guess   storekit.Guess
 	watches storekit.Watches
 	poller  *poller
@@ -79,9 +79,9 @@ var (
 // New returns a store in the database that db connects to. The tables must exist: see Migrate. Close the Store before
 // db.
 //
-// It returns an error that is ErrNoSchema if the tables are missing or too old, and ErrNewerSchema if a newer version
-// of this package has changed them so that this one cannot work with them. It also returns an error if db may open
-// only one connection, because the Store keeps some for itself.
+// It returns an error that is [ErrNoSchema] if the tables are missing or too old, and [ErrNewerSchema] if a newer
+// version of this package has changed them so that this one cannot work with them. It also returns an error if db may
+// open only one connection, because the Store keeps some for itself.
 func New(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	o, err := o.withDefaults(ctx, db)
 	if err != nil {
@@ -102,17 +102,17 @@ func New(ctx context.Context, db *sql.DB, o Options) (*Store, error) {
 	if most := db.Stats().MaxOpenConnections; most > 0 {
 		limit = min(limit, most-1)
 	}
-	s.workers = storekit.NewWorkers(o.Connections, limit, s.run)
+	s.batcher = storekit.NewBatcher(o.Connections, limit, s.server())
 	s.poller = newPoller(s)
 	return s, nil
 }
 
 // Close waits for the operations that have begun, ends the goroutines that the Store has started, and closes the
 // connections that it has kept. It leaves db open, and may be called again. Later calls of Claim, Extend, Checkpoint,
-// Complete, Release and Watch return ErrClosed. The error is always nil.
+// Complete, Release and Watch return [ErrClosed]. The error is always nil.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.workers.Close()
+		s.batcher.Workers.Close()
 		s.poller.close()
 		s.conns.close()
 	})

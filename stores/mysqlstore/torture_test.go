@@ -5,11 +5,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -31,6 +31,12 @@ func TestSoakTorture(t *testing.T) {
 }
 
 func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+
+// The store asks its server for the time, so that wrong clocks make no difference.
+func TestTortureWithWrongClocks(t *testing.T) {
+	t.Parallel()
+	tortured().TortureWithWrongClocks(t, 20)
+}
 
 // What it would see: TestRaceSeesMutants.
 func TestSoakRace(t *testing.T) {
@@ -62,8 +68,9 @@ func tortured() torture.Subject {
 			}
 			return mutations()[mutant](s)
 		},
-		Mutants:        slices.Sorted(maps.Keys(mutations())),
+		Mutants:        torture.Names(mutations()),
 		FencesAreClock: true,
+		Now:            func() time.Time { return time.Now() }, // which TortureWithWrongClocks replaces
 	}
 }
 
@@ -108,19 +115,12 @@ func mutations() map[string]func(s *Store) (retrysafe.Store, error) {
 // of a mutant make the same one.
 func inProcedure(old, instead string) func(s *Store) error {
 	return func(s *Store) error {
-		all, err := Migrations(s.options.Database)
-		if err != nil {
-			return err
-		}
 		name := inDatabase("{{store_complete}}", s.options.Database)
-		for _, text := range all[1].statements() {
-			if _, after, is := strings.Cut(text, "CREATE PROCEDURE "+name); is && strings.Contains(after, old) {
-				text = "CREATE PROCEDURE IF NOT EXISTS " + name + "_mutant" + strings.ReplaceAll(after, old, instead)
-				_, err := s.db.Exec(text)
-				return errors.Join(err, s.sql.complete.mutate(name, name+"_mutant"))
-			}
+		rest, err := changedProcedure(s.options.Database, mutation{"store_complete", old, instead})
+		if err == nil {
+			_, err = s.db.Exec("CREATE PROCEDURE IF NOT EXISTS " + name + "_mutant " + rest)
 		}
-		return fmt.Errorf("the procedure does not say %q", old)
+		return errors.Join(err, s.sql.complete.mutate(name, name+"_mutant"))
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// The view shows answers to people, and changes nothing of them. Seen to fail with json as JSON_COMPACT makes it, without
-// JSON_VALID, with the body converted to utf8mb4, and without the comparison of what was converted.
+// The view shows answers to people, and changes nothing of them. Seen to fail with json as "JSON_COMPACT" makes it,
+// without JSON_VALID, with the body converted to utf8mb4, and without the comparison of what was converted.
 func TestViewShowsAnswers(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

@@ -121,5 +121,5 @@ func checkConfig(bucket string, c jetstream.StreamConfig) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return fmt.Errorf("natsstore: bucket %s: %w: %w", bucket, ErrUnsafeBucket, errors.Join(errs...))
+	return fmt.Errorf("%w: bucket %s: %w", ErrUnsafeBucket, bucket, errors.Join(errs...))
 }

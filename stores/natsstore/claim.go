@@ -12,8 +12,8 @@ import (
 // Claim takes the key for one attempt, or reports who has it. A claim of a new key costs one round trip, one of a known
 // key that is taken another one.
 //
-// It returns retrysafe.ErrStoreFull if the bucket, the account or the server has no room for a new key, and an error that wraps the
-// last one of the servers if a majority of them does not answer within Options.Timeout.
+// It returns [retrysafe.ErrStoreFull] if the bucket, the account or the server has no room for a new key, and an error
+// that wraps the last one of the servers if a majority of them does not answer within [Options.Timeout].
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe.Claim, err error) {
 	d := p.Key.Digest()
 	var first *entry
@@ -22,7 +22,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe
 	}
 	c, err = s.claim(ctx, d, first, &p)
 	if err != nil {
-		return retrysafe.Claim{}, fmt.Errorf("natsstore: claim %s: %w", d, err)
+		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", d, err)
 	}
 	s.guess.Learn(c.Verdict == retrysafe.Acquired && c.Record.Attempt == 1)
 	return c, nil

@@ -18,7 +18,7 @@ var (
 	ErrNoBucket = errors.New("natsstore: the bucket does not exist")
 	// ErrUnsafeBucket is returned by New and CreateBucket if the configuration of the bucket would break the contract
 	// of retrysafe.Store.
-	ErrUnsafeBucket = errors.New("its configuration would break what the store promises")
+	ErrUnsafeBucket = errors.New("natsstore: the configuration would break what the store promises")
 )
 
 var (

@@ -26,7 +26,7 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 		return nil, false, nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("natsstore: inspect %s: %w", d, err)
+		return nil, fmt.Errorf("inspect %s: %w", d, err)
 	}
 	return found, nil
 }
@@ -51,7 +51,7 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("natsstore: list: %w", err)
+		return nil, fmt.Errorf("list: %w", err)
 	}
 	return firstPage(found, p.Limit), nil
 }
@@ -63,7 +63,7 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 		return visit(r.View(k, now))
 	})
 	if err != nil {
-		return fmt.Errorf("natsstore: walk: %w", err)
+		return fmt.Errorf("walk: %w", err)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 		}
 	}
 	if err != nil {
-		return retrysafe.Stats{}, fmt.Errorf("natsstore: stats: %w", err)
+		return retrysafe.Stats{}, fmt.Errorf("stats: %w", err)
 	}
 	return stats, nil
 }
@@ -162,5 +162,5 @@ func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant,
 	return nil
 }
 
-// ScansFully implements retrysafe.FullScanner: List and Stats read every record.
+// ScansFully implements [retrysafe.FullScanner]: List and Stats read every record.
 func (s *Store) ScansFully() bool { return true }

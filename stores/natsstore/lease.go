@@ -30,7 +30,7 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 // for more than 256 MiB, or the bucket's MaxBytes if that is less, or if the names of steps fill a message.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
 	if err := storekit.CheckSize(len(step.Data), s.longest); err != nil {
-		return fmt.Errorf("natsstore: checkpoint %s: %w", l.Key, err)
+		return fmt.Errorf("checkpoint %s: %w", l.Key, err)
 	}
 	step = step.Clone()
 	return s.underLease(ctx, "checkpoint", l, true, func(e *entry, now storekit.Instant) (*entry, bool, error) {
@@ -51,7 +51,7 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 // has released it, and ErrResultTooLarge for more than 256 MiB, or the bucket's MaxBytes if that is less.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, res retrysafe.Result, keep retrysafe.Retention) error {
 	if err := storekit.CheckSize(len(res.Meta)+len(res.Body), s.longest); err != nil {
-		return fmt.Errorf("natsstore: complete %s: %w", l.Key, err)
+		return fmt.Errorf("complete %s: %w", l.Key, err)
 	}
 	return s.underLease(ctx, "complete", l, false, func(e *entry, now storekit.Instant) (*entry, bool, error) {
 		switch {
@@ -96,7 +96,7 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 // underLease changes the entry of the lease's key. exact says that decide leaves the end of the lease as it is.
 func (s *Store) underLease(ctx context.Context, verb string, l retrysafe.Lease, exact bool, decide change) error {
 	if err := s.update(ctx, l.Key.Digest(), s.leases.get(l, exact), decide); err != nil {
-		return fmt.Errorf("natsstore: %s %s: %w", verb, l.Key, err)
+		return fmt.Errorf("%s %s: %w", verb, l.Key, err)
 	}
 	return nil
 }

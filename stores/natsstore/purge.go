@@ -41,7 +41,7 @@ func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 		err = s.mustDropParts(ctx, d, old)
 	}
 	if err != nil {
-		return fmt.Errorf("natsstore: purge %s: %w", d, err)
+		return fmt.Errorf("purge %s: %w", d, err)
 	}
 	return nil
 }

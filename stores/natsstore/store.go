@@ -72,11 +72,11 @@ var (
 	_ retrysafe.RiskReporter = (*Store)(nil)
 )
 
-// New returns a store on the bucket, which must exist: see CreateBucket. The caller closes js's connection after the
+// New returns a store on the bucket, which must exist: see [CreateBucket]. The caller closes js's connection after the
 // last call.
 //
-// It returns an error that is ErrNoBucket if the bucket is missing, and ErrUnsafeBucket, with each reason and what to
-// do, if the bucket's configuration would break the contract of retrysafe.Store.
+// It returns an error that is [ErrNoBucket] if the bucket is missing, and [ErrUnsafeBucket], with each reason and what
+// to do, if the bucket's configuration would break the contract of [retrysafe.Store].
 func New(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error) {
 	o = o.withDefaults()
 	s := &Store{js: js, conn: js.Conn(), options: o}
@@ -102,8 +102,8 @@ func New(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error)
 		s.longest = int(min(config.MaxBytes, storekit.MaxContent))
 	}
 	if s.limit < headroom {
-		return nil, fmt.Errorf("natsstore: bucket %s: %w: messages may have %d bytes; set max_payload of the server and "+
-			"max_msg_size of the bucket to 64 KiB or more", o.Bucket, ErrUnsafeBucket, s.limit+headroom)
+		return nil, fmt.Errorf("%w: bucket %s: messages may have %d bytes; set max_payload of the server and max_msg_size "+
+			"of the bucket to 64 KiB or more", ErrUnsafeBucket, o.Bucket, s.limit+headroom)
 	}
 	if _, err := s.clock.ask(ctx); err != nil {
 		return nil, fmt.Errorf("natsstore: read the server's clock: %w", err)

@@ -3,9 +3,7 @@ package natsstore
 import (
 	"context"
 	"flag"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,7 +74,7 @@ func tortured() torture.Subject {
 			}
 			return mutations()[mutant](s), nil
 		},
-		Mutants: slices.Sorted(maps.Keys(mutations())),
+		Mutants: torture.Names(mutations()),
 		Now:     func() time.Time { return time.Now() },
 	}
 }

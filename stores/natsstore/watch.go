@@ -34,13 +34,13 @@ func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan stru
 		}
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("natsstore: watch %s: %w", k, err)
+		return nil, nil, fmt.Errorf("watch %s: %w", k, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	if err := s.conn.FlushWithContext(limited); err != nil { // until the server has the subscription
 		_ = sub.Unsubscribe()
-		return nil, nil, fmt.Errorf("natsstore: watch %s: %w", k, err)
+		return nil, nil, fmt.Errorf("watch %s: %w", k, err)
 	}
 	connected := s.conn.StatusChanged(nats.CONNECTED)
 	go func() {

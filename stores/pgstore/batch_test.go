@@ -16,7 +16,7 @@ import (
 func openOneWorker(t testing.TB) *Store {
 	t.Helper()
 	s := openAt(t, shared.Get(t).Database(t), Options{Connections: 1})
-	s.workers.Limit = 1
+	s.batcher.Workers.Limit = 1
 	return s
 }
 
@@ -76,8 +76,8 @@ func TestBurstOnOneKey(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)
 	var batches atomic.Int64
-	run := s.workers.Run
-	s.workers.Run = func(ops []operation) []operation {
+	run := s.batcher.Workers.Run
+	s.batcher.Workers.Run = func(ops []operation) []operation {
 		batches.Add(1)
 		return run(ops)
 	}
@@ -110,7 +110,7 @@ func TestBurstOnOneKey(t *testing.T) {
 }
 
 // Each caller of one key gets its own answer, without a batch that fails on the way.
-// Seen to fail with the search for the key taken out of batch.add: a statement met a row twice (21000).
+// Seen to fail with the search for the key taken out of Batch.add: a statement met a row twice (21000).
 func TestSameKeyInOneBatch(t *testing.T) {
 	t.Parallel()
 	s := openOneWorker(t)

@@ -2,8 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -16,26 +14,19 @@ import (
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c := newClaim(s, p)
 	if !s.guess.New() {
-		c.step = stepFind
+		c.Step = stepFind
 	}
-	if err := s.do(ctx, c); err != nil {
-		return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
-	}
-	s.guess.Learn(c.answer.Verdict == retrysafe.Acquired && c.answer.Record.Attempt == 1)
-	c.answer.Doubted = c.sentAgain
-	return c.answer, nil
+	return storekit.DoClaim[operation](ctx, s.batcher, &s.guess, c, &c.Claim, func(err error) bool {
+		return sqlState(err) == diskFull && !c.TakesOver()
+	})
 }
 
 // claim is one call of Claim.
 type claim struct {
 	call
-	store  *Store
-	params retrysafe.ClaimParams
-	set    claimValues
-	steps  int // how many it has taken
-	answer retrysafe.Claim
-	// abandoned is the record that the claim is about to take over; nil: it is not.
-	abandoned *record
+	storekit.Claim
+	store *Store
+	set   claimValues
 }
 
 // claimValues are what insert.sql and acquire.sql take beside the key and the owner.
@@ -47,19 +38,14 @@ type claimValues struct {
 	fingerprint, scope, id binary
 }
 
-// maxSteps bounds how often a key may change hands while one claim of it is being answered.
-const maxSteps = 1000
-
-var errTooManySteps = errors.New("pgstore: the key changed hands again and again")
-
 func newClaim(s *Store, p retrysafe.ClaimParams) *claim {
-	c := &claim{call: newCall(p.Key, stepInsert), store: s, params: p, set: claimValues{
+	c := &claim{call: newCall(p.Key, stepInsert), Claim: storekit.Claim{Params: p}, store: s, set: claimValues{
 		lease: micros(p.Lease), keep: storekit.NewKeep(p.Keep), takeOver: boolean(p.TakeOver),
 		fingerprint: binary(p.Fingerprint), scope: binary(p.Key.Scope), id: binary(p.Key.ID),
 	}}
 	v := &c.set
 	c.values = []any{
-		c.key(), (*uuid)(&c.params.Owner), &v.lease,
+		c.key(), (*uuid)(&c.Params.Owner), &v.lease,
 		(*number)(&v.keep.Replay), (*number)(&v.keep.Key), (*number)(&v.keep.Audit),
 		&v.waiters, &v.takeOver, &v.fingerprint, &v.scope, &v.id,
 	}
@@ -67,54 +53,49 @@ func newClaim(s *Store, p retrysafe.ClaimParams) *claim {
 }
 
 func (c *claim) row() []any {
-	c.set.waiters = boolean(c.store.watches.Has(c.digest))
+	c.set.waiters = boolean(c.store.watches.Has(c.Digest))
 	return c.call.row()
 }
 
-func (c *claim) next() (more bool) {
-	if c.steps++; c.steps > maxSteps {
-		c.err = errTooManySteps
+func (c *claim) Next() (more bool) {
+	if c.Err = c.Count(); c.Err != nil {
 		return false
 	}
-	switch c.step {
+	switch c.Step {
 	case stepInsert, stepAcquire:
 		return c.afterAcquiring()
 	case stepFind:
-		if c.answer.Verdict == retrysafe.Acquired {
+		if c.Answer.Verdict == retrysafe.Acquired {
 			return c.afterReadingSteps()
 		}
 		return c.afterFinding()
 	case stepWatch:
-		return c.continueWith(stepFind) // the attempt may have ended before its row was marked
+		return c.ContinueWith(stepFind) // the attempt may have ended before its row was marked
 	}
-	return c.continueWith(stepAcquire) // what was left of an expired record has been archived
+	return c.ContinueWith(stepAcquire) // what was left of an expired record has been archived
 }
 
 // afterAcquiring answers if the key was taken. Its steps are read in a batch of their own: as long as the lease
 // holds, no other attempt can add any.
 func (c *claim) afterAcquiring() (more bool) {
 	if !c.made {
-		return c.continueWith(stepFind)
+		return c.ContinueWith(stepFind)
 	}
 	r := c.found
-	r.State, r.Keep, r.Fingerprint = retrysafe.Pending, c.set.keep, c.params.Fingerprint
-	c.answer = retrysafe.Claim{
-		Verdict: retrysafe.Acquired,
-		Lease:   retrysafe.Lease{Key: c.params.Key, Owner: c.params.Owner, Fence: r.Fence},
-		Record:  r.view(c.params.Key),
-	}
+	r.State, r.Keep, r.Fingerprint = retrysafe.Pending, c.set.keep, c.Params.Fingerprint
+	c.Acquire(r.view(c.Params.Key))
 	if r.saved > 0 {
-		return c.continueWith(stepFind)
+		return c.ContinueWith(stepFind)
 	}
 	return false
 }
 
 func (c *claim) afterReadingSteps() (more bool) {
-	if c.found == nil || !c.found.PendingUnder(c.answer.Lease) {
-		c.answer = retrysafe.Claim{} // another attempt has taken the key since, and the steps may be gone
-		return c.continueWith(stepFind)
+	if c.found == nil || !c.found.PendingUnder(c.Answer.Lease) {
+		c.Answer = retrysafe.Claim{} // another attempt has taken the key since, and the steps may be gone
+		return c.ContinueWith(stepFind)
 	}
-	c.answer.Record.Steps = c.found.steps()
+	c.Answer.Record.Steps = c.found.steps()
 	return false
 }
 
@@ -122,39 +103,26 @@ func (c *claim) afterReadingSteps() (more bool) {
 func (c *claim) afterFinding() (more bool) {
 	r := c.found
 	if r == nil {
-		return c.continueWith(stepAcquire)
+		return c.ContinueWith(stepAcquire)
 	}
-	v := r.Verdict(&c.params, r.now)
+	v := r.Verdict(&c.Params, r.now)
 	switch {
 	case r.State == retrysafe.Pending && r.began < r.EndsAt && r.EndsAt <= r.now:
 		// The lease ended while the row was being read. An extension of it may have been committed without being seen.
-		return c.continueWith(stepFind)
+		return c.ContinueWith(stepFind)
 	case r.Expired(r.now) && (r.saved > 0 || r.Audited(r.now)):
-		return c.continueWith(stepArchive)
+		return c.ContinueWith(stepArchive)
 	case r.Expired(r.now), v == retrysafe.Acquired:
-		if c.abandoned = nil; r.AbandonedByAnother(c.params.Owner, r.now) {
-			c.abandoned = r
-		}
-		return c.continueWith(stepAcquire)
-	case v == retrysafe.InFlight && r.State == retrysafe.Pending && !r.waiters && c.store.watches.Has(c.digest):
-		return c.continueWith(stepWatch)
+		c.Take(&r.Record, r.now)
+		return c.ContinueWith(stepAcquire)
+	case v == retrysafe.InFlight && r.State == retrysafe.Pending && !r.waiters && c.store.watches.Has(c.Digest):
+		return c.ContinueWith(stepWatch)
 	}
-	c.answer = retrysafe.Claim{Verdict: v, Record: r.view(c.params.Key)}
+	c.Answer = retrysafe.Claim{Verdict: v, Record: r.view(c.Params.Key)}
 	return false
 }
 
-// leaveHeld has a claim go on that has waited for a record which a transaction holds. It may be that of a service which
-// has completed the key and is about to commit, or stands still there: the key is in flight until it ends. What the
-// claim was about to insert is there, and reading it waits for nobody; a take-over has its answer. It reports false if
-// the claim has to wait, because the record may be its own.
-func (c *claim) leaveHeld() (left, more bool) {
-	switch {
-	case c.step == stepInsert:
-		return true, c.continueWith(stepFind)
-	case c.abandoned == nil:
-		return false, false
-	}
-	c.answer = storekit.HeldClaim(c.abandoned.view(c.params.Key))
-	close(c.done)
-	return true, false
+// LeaveHeld implements storekit.Operation.
+func (c *claim) LeaveHeld() (left, more bool) {
+	return c.Claim.LeaveHeld(c.Base(), stepInsert, stepFind)
 }

@@ -14,9 +14,9 @@ import (
 
 // CompleteTx completes the attempt that ctx belongs to in a transaction that the caller has begun, and commits itself:
 // for code that has a transaction already, such as a unit of work for each request. Call it as the last statement,
-// after the response is written, or retrysafe.SetResult called. What the transaction has written, the completion of the
-// key, and the answer are committed together, or nothing is. So the work can be run again after a crash. Where the work
-// can be a function, InTx does the same with fewer mistakes to make.
+// after the response is written, or [retrysafe.SetResult] called. What the transaction has written, the completion of
+// the key, and the answer are committed together, or nothing is. So the work can be run again after a crash. Where the
+// work can be a function, InTx does the same with fewer mistakes to make.
 //
 //	tx, err := pool.Begin(ctx)
 //	if err != nil {
@@ -44,11 +44,11 @@ import (
 // An attempt is completed once: CompleteTx is an error inside InTx, after InTx, and a second time. Steps must come
 // before it; one whose function writes to tx would be saved although tx is rolled back, so leave those to InTx.
 //
-// If CompleteTx returns an error, it has rolled tx back, so that a later Commit fails: retrysafe.ErrLeaseLost, if
+// If CompleteTx returns an error, it has rolled tx back, so that a later Commit fails: [retrysafe.ErrLeaseLost], if
 // another attempt has taken the key over; an error, if there is no result to save; and an error marked
-// retrysafe.Unknown, if tx had ended before. Only with retrysafe.ErrNoAttempt, outside of an attempt, tx goes on. An
-// attempt without protection, because the store failed when it began and the policy was FailOpen, is not completed, and
-// CompleteTx returns nil.
+// [retrysafe.Unknown], if tx had ended before. Only with [retrysafe.ErrNoAttempt], outside of an attempt, tx goes on.
+// An attempt without protection, because the store failed when it began and the policy was FailOpen, is not completed,
+// and CompleteTx returns nil.
 func (s *Store) CompleteTx(ctx context.Context, tx pgx.Tx) error {
 	return s.completeTx(ctx, pgxTx{tx})
 }
@@ -59,11 +59,12 @@ func (s *Store) CompleteSQLTx(ctx context.Context, tx *sql.Tx) error {
 }
 
 // HoldTx lets a transaction of the caller commit only if CompleteTx is called in it: otherwise Commit fails with the
-// SQLSTATE RS008, and what was written is gone. Call it as the first statement, where a path through the work might commit
-// and forget CompleteTx, or where a helper might commit before it. It takes one round trip and locks nothing.
+// SQLSTATE RS008, and what was written is gone. Call it as the first statement, where a path through the work might
+// commit and forget CompleteTx, or where a helper might commit before it. It takes one round trip and locks nothing.
 //
-// It returns retrysafe.ErrLeaseLost if another attempt has taken the key over or if the key has been completed, and
-// retrysafe.ErrNoAttempt outside of an attempt. It may be repeated. For an attempt without protection it does nothing.
+// It returns [retrysafe.ErrLeaseLost] if another attempt has taken the key over or if the key has been completed, and
+// [retrysafe.ErrNoAttempt] outside of an attempt. It may be repeated. For an attempt without protection it does
+// nothing.
 func (s *Store) HoldTx(ctx context.Context, tx pgx.Tx) error { return s.holdTx(ctx, pgxTx{tx}) }
 
 // HoldSQLTx is HoldTx for users of database/sql.

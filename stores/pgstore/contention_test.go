@@ -2,14 +2,10 @@ package pgstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,7 +13,7 @@ import (
 )
 
 // Large batches of the same keys, from two stores at once: all take the rows in one order.
-// Seen to fail, with deadlocks, with ORDER BY p.owner in claim.sql.
+// Seen to fail, with deadlocks, with ORDER BY "p.owner" in acquire.sql.
 func TestBatchesOfTheSameKeys(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)
@@ -50,67 +46,6 @@ func TestBatchesOfTheSameKeys(t *testing.T) {
 	if n := deadlocks(t, stores...); n != 0 {
 		t.Errorf("%d deadlocks", n)
 	}
-}
-
-// Statements of one batch follow each other, so that two batches may want each other's rows: see
-// TestDeadlockIsTriedAgain. And where the database's default is a stricter isolation, rows that others have changed
-// meanwhile fail a transaction. Seen to fail with s.pool.Begin in readCommitted, and, where retry tries once only,
-// with strict left false.
-func TestStormOfEverything(t *testing.T) {
-	t.Parallel()
-	for _, isolation := range []string{"read committed", "repeatable read", "serializable"} {
-		t.Run(isolation, func(t *testing.T) {
-			t.Parallel()
-			stores := openSeveral(t, isolation)
-			var acquired atomic.Int64
-			together(t, 64, func(i int) error {
-				if s := stores[i%len(stores)]; i < 60 {
-					return stormOn(s, i, &acquired)
-				} else {
-					return sweepOften(s)
-				}
-			})
-			if acquired.Load() < 60 {
-				t.Errorf("%d keys acquired: that is no storm", acquired.Load())
-			}
-			t.Logf("%d deadlocks", deadlocks(t, stores...))
-		})
-	}
-}
-
-func stormOn(s *Store, i int, acquired *atomic.Int64) error {
-	ctx := context.Background()
-	for n := range 40 {
-		p := params(fmt.Sprint("key ", (n*7+i*3)%9))
-		p.Lease, p.TakeOver = time.Minute, true
-		c, err := s.Claim(ctx, p)
-		if err != nil {
-			return err
-		}
-		if c.Verdict != retrysafe.Acquired {
-			continue
-		}
-		acquired.Add(1)
-		end := s.Release
-		if n%5 == 0 {
-			end = func(ctx context.Context, l retrysafe.Lease) error {
-				return s.Complete(ctx, l, retrysafe.Result{}, retrysafe.Retention{Replay: 1, Key: 1, Audit: 1})
-			}
-		}
-		if err := errors.Join(s.Extend(ctx, c.Lease, time.Minute), end(ctx, c.Lease)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func sweepOften(s *Store) error {
-	for range 40 {
-		if _, err := s.Sweep(context.Background(), 10); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Seen to fail with both ways to try again taken out: runAlone, and deadlockDetected in remedy.
@@ -166,14 +101,6 @@ func TestDefaultThatBecameStrict(t *testing.T) {
 	if got := <-answer; got.err != nil || got.claim.Verdict != retrysafe.InFlight {
 		t.Errorf("the claim = %v, %v; want it in flight", got.claim.Verdict, got.err)
 	}
-}
-
-// openSeveral returns stores on one database.
-func openSeveral(t *testing.T, isolation string) []*Store {
-	t.Helper()
-	at := shared.Get(t).Database(t) +
-		"&options=-c%20deadlock_timeout%3D50ms&default_transaction_isolation=" + url.PathEscape(isolation)
-	return []*Store{openAt(t, at, Options{}), openAt(t, at, Options{}), openAt(t, at, Options{Connections: 2})}
 }
 
 func deadlocks(t *testing.T, stores ...*Store) int {

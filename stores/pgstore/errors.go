@@ -28,6 +28,7 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
+	diskFull             = "53100"
 	failedTransaction    = "25P02" // a statement of it has failed
 	noTransaction        = "25P01"
 	undefinedTable       = "42P01"

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +69,7 @@ func torturedFunctions() torture.Subject {
 		Name:           "functions",
 		Place:          setting{isolation: "read committed"}.servicePlace,
 		Open:           openTortured,
-		Mutants:        slices.Sorted(maps.Keys(functionMutations)),
+		Mutants:        torture.Names(functionMutations),
 		FencesAreClock: true,
 		// Only the server can say that a call was refused. A context that ends while a connection is made is another matter.
 		Unsure: func(err error) bool { return sqlState(err) == "" },

@@ -112,7 +112,7 @@ func callEverything(t testing.TB, s *Store, n int) {
 		for _, call := range []func() error{
 			func() error { return s.Extend(ctx, first.Lease, time.Minute) },
 			func() error { return s.Checkpoint(ctx, first.Lease, retrysafe.StepResult{Name: "step"}) },
-			func() error { return s.do(ctx, &watching{newCall(p.Key, stepWatch)}) },
+			func() error { return s.batcher.Do(ctx, &watching{newCall(p.Key, stepWatch)}) },
 			func() error { _, err := s.Claim(ctx, again); return err },
 			func() error { return s.Complete(ctx, first.Lease, retrysafe.Result{}, short) },
 		} {
@@ -157,11 +157,11 @@ func settleCounts(t testing.TB, stores ...*Store) {
 }
 
 func running(s *Store) int {
-	n, _, _, _ := s.workers.State()
+	n, _, _, _ := s.batcher.Workers.State()
 	return n
 }
 
 func queued(s *Store) int {
-	_, n, _, _ := s.workers.State()
+	_, n, _, _ := s.batcher.Workers.State()
 	return n
 }

@@ -30,7 +30,7 @@ func wantAges(t *testing.T, s *Store, want ...time.Duration) {
 	}
 }
 
-// Seen to fail with the quantiles exchanged, with percentile_cont, and with the ages counted from first_fence.
+// Seen to fail with the quantiles exchanged, with "percentile_cont", and with the ages counted from first_fence.
 func TestPendingAges(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

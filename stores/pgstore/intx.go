@@ -23,18 +23,18 @@ import (
 //	})
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has called
-// retrysafe.SetResult. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
+// [retrysafe.SetResult]. If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP
 // response is forgotten, so that the handler can answer with the error.
 //
 // An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
 // InTx may be called again. Steps inside run with the context that f is given; others are refused meanwhile.
 //
 // f must not end the transaction. Commit and Rollback of tx refuse, and InTx then rolls back and returns an error. If
-// f has ended it all the same, by SQL, InTx completes nothing; its error is marked retrysafe.Unknown, because what f
+// f has ended it all the same, by SQL, InTx completes nothing; its error is marked [retrysafe.Unknown], because what f
 // wrote may have been committed, and the key is abandoned whatever the work returns. Begin makes savepoints, as in
 // pgx.
 //
-// InTx returns retrysafe.ErrNoAttempt outside of an attempt, and an error that is retrysafe.ErrLeaseLost if another
+// InTx returns [retrysafe.ErrNoAttempt] outside of an attempt, and an error that is [retrysafe.ErrLeaseLost] if another
 // attempt has taken the key over: then nothing of f remains. When the answer to COMMIT is lost, it reads what has
 // become of the transaction; if that cannot be found out either, it returns an error marked retrysafe.Unknown. An
 // attempt without protection, because the store failed when it began and the policy was FailOpen, commits what f
@@ -151,7 +151,7 @@ func (t *sharedTx) change(ctx context.Context, c *change) error {
 	if err := storekit.CheckSize(c.size, storekit.MaxContent); err != nil {
 		return err
 	}
-	n, err := t.exec(ctx, t.store.sql.steps[c.step].one, c.values...)
+	n, err := t.exec(ctx, t.store.sql.steps[c.Step].one, c.values...)
 	if err == nil && n == 0 {
 		return retrysafe.ErrLeaseLost
 	}

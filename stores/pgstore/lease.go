@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
 )
@@ -16,14 +18,39 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 	return s.underLease(ctx, "extend", newChange(l, stepExtend, &lasts))
 }
 
+// EndLease has the lease of the key's claim with that fence run out now. It returns ErrLeaseLost if the claim does not
+// have the key any more, and ErrNotAbandoned if a transaction holds the record.
+func (s *Store) EndLease(ctx context.Context, d retrysafe.Digest, fence int64) error {
+	err := s.readCommitted(ctx, func(tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, s.sql.endLease, (*uuid)(&d), fence)
+		if err == nil && tag.RowsAffected() == 0 {
+			err = retrysafe.ErrLeaseLost
+		}
+		return err
+	})
+	if sqlState(err) == lockNotAvailable {
+		err = storekit.ErrHeld
+	}
+	if err != nil {
+		return fmt.Errorf("end the lease of %s: %w", d, explain(err))
+	}
+	return nil
+}
+
 // Checkpoint saves one step's result under the lease. If the step's name is already saved, the first result stays.
 // It returns ErrLeaseLost if another attempt has taken the key over, or if this one has ended, and ErrResultTooLarge
-// for more than 256 MiB.
+// for more than 256 MiB, or a name of more than 2048 bytes.
 //
 // Inside of InTx the step is saved when the transaction commits, and not otherwise.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
+	if err := storekit.CheckSize(len(step.Name), maxStepName); err != nil {
+		return fmt.Errorf("checkpoint %s: the step's name: %w", l.Key, err)
+	}
 	return s.underLease(ctx, "checkpoint", newCheckpoint(l, step))
 }
+
+// maxStepName is how many bytes the index of the steps takes of a name, as save_step of the SQL functions does.
+const maxStepName = 2048
 
 func newCheckpoint(l retrysafe.Lease, step retrysafe.StepResult) *change {
 	name, data := binary(step.Name), binary(step.Data)
@@ -64,7 +91,7 @@ func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 func (s *Store) underLease(ctx context.Context, verb string, c *change) error {
 	err := storekit.CheckSize(c.size, storekit.MaxContent)
 	if err == nil {
-		err = s.do(ctx, c)
+		err = s.batcher.Do(ctx, c)
 	}
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", verb, c.lease.Key, err)
@@ -83,22 +110,22 @@ type change struct {
 }
 
 // newChange returns a change whose row has the key, the lease, and what the statement sets.
-func newChange(l retrysafe.Lease, s step, set ...any) *change {
+func newChange(l retrysafe.Lease, s storekit.Step, set ...any) *change {
 	c := &change{call: newCall(l.Key, s), lease: l}
 	c.values = append([]any{c.key(), (*uuid)(&c.lease.Owner), (*number)(&c.lease.Fence)}, set...)
 	return c
 }
 
-func (c *change) next() (more bool) {
+func (c *change) Next() (more bool) {
 	switch {
 	case c.made:
 		return false
-	case c.step != stepFind && c.madeBefore != nil:
-		return c.continueWith(stepFind)
-	case c.step == stepFind && c.madeBefore(c.live()):
+	case c.Step != stepFind && c.madeBefore != nil:
+		return c.ContinueWith(stepFind)
+	case c.Step == stepFind && c.madeBefore(c.live()):
 		return false
 	}
-	c.err = retrysafe.ErrLeaseLost
+	c.Err = retrysafe.ErrLeaseLost
 	return false
 }
 

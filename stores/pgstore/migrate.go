@@ -5,14 +5,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path"
-	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 //go:embed migrations/*.sql
@@ -39,9 +36,6 @@ type Migration struct {
 	Oldest int
 }
 
-// oldestMark is the line of a migration that says what its Oldest is.
-var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
-
 // Migrations returns the statements that bring the schema up to date, from the first on, for people who want to read or
 // apply them by hand.
 func Migrations(schema string) ([]Migration, error) {
@@ -49,36 +43,22 @@ func Migrations(schema string) ([]Migration, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	files, err := storekit.Migrations(migrationFiles)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pgstore: %w", err)
 	}
 	var all []Migration
-	for i, name := range names {
-		text, err := migrationFiles.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		m := Migration{
-			Version: i + 1,
-			Name:    strings.TrimSuffix(path.Base(name), ".sql"),
-			SQL:     inSchema(string(text), schema),
-		}
-		mark := oldestMark.FindStringSubmatch(m.SQL)
-		if mark == nil {
-			return nil, fmt.Errorf("pgstore: %s does not say which programs may work with it", name)
-		}
-		if m.Oldest, err = strconv.Atoi(mark[1]); err != nil {
-			return nil, err
-		}
+	for _, file := range files {
+		m := Migration(file)
+		m.SQL = inSchema(m.SQL, schema)
 		all = append(all, m)
 	}
 	return all, nil
 }
 
 func newestVersion() int {
-	names, _ := fs.Glob(migrationFiles, "migrations/*.sql")
-	return len(names)
+	files, _ := storekit.Migrations(migrationFiles)
+	return len(files)
 }
 
 // Migrate makes the schema, or brings it up to date, and makes the partitions of the next days. It may be run again,
@@ -121,10 +101,10 @@ func migrate(ctx context.Context, tx pgx.Tx, schema string, all []Migration) ([]
 	if err != nil {
 		return nil, err
 	}
-	if v.applied > len(all) && !v.fits(len(all)) {
-		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, v.applied, len(all))
+	if v.Applied > len(all) && !v.Fits(len(all)) {
+		return nil, fmt.Errorf("%w: it has version %d, and this version knows up to %d", ErrNewerSchema, v.Applied, len(all))
 	}
-	all = all[min(v.applied, len(all)):]
+	all = all[min(v.Applied, len(all)):]
 	for _, m := range all {
 		if err := run(ctx, tx, m.SQL); err != nil {
 			return nil, fmt.Errorf("%s: %w", m.Name, explainMigration(err))
@@ -166,7 +146,7 @@ func SchemaVersion(ctx context.Context, pool *pgxpool.Pool, schema string) (appl
 		return 0, 0, err
 	}
 	v, err := schemaVersion(ctx, pool, schema)
-	return v.applied, newestVersion(), err
+	return v.Applied, newestVersion(), err
 }
 
 // CheckSchema returns nil if this version of the package can work with the schema, an error that is ErrNoSchema if
@@ -185,38 +165,27 @@ func checkVersion(ctx context.Context, q queryer, schema string, known int) erro
 	switch {
 	case err != nil:
 		return err
-	case v.applied < known:
+	case v.Applied < known:
 		return fmt.Errorf("%w: schema %q has version %d, and this version needs %d; "+
-			"run `retrysafe migrate up`, or pgstore.Migrate", ErrNoSchema, schema, v.applied, known)
-	case !v.fits(known):
+			"run `retrysafe migrate up`, or pgstore.Migrate", ErrNoSchema, schema, v.Applied, known)
+	case !v.Fits(known):
 		return fmt.Errorf("%w: schema %q has version %d, and this version knows up to %d; use the newer version",
-			ErrNewerSchema, schema, v.applied, known)
+			ErrNewerSchema, schema, v.Applied, known)
 	}
 	return nil
 }
 
-// version of a schema.
-type version struct {
-	applied int // the last migration; 0: none
-	oldest  int // see Migration.Oldest; 0: not known
-}
-
-// fits reports whether a program that knows versions up to known can work with the schema.
-func (v version) fits(known int) bool {
-	return v.applied == known || v.applied > known && v.oldest > 0 && v.oldest <= known
-}
-
-func schemaVersion(ctx context.Context, q queryer, schema string) (v version, err error) {
-	err = q.QueryRow(ctx, inSchema(sqlFile("version"), schema)).Scan(&v.applied, &v.oldest)
+func schemaVersion(ctx context.Context, q queryer, schema string) (v storekit.SchemaVersion, err error) {
+	err = q.QueryRow(ctx, inSchema(sqlFile("version"), schema)).Scan(&v.Applied, &v.Oldest)
 	switch sqlState(err) {
 	case undefinedTable, invalidSchemaName:
-		return version{}, nil
+		return storekit.SchemaVersion{}, nil
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return version{}, nil
+		return storekit.SchemaVersion{}, nil
 	}
 	if err != nil {
-		return version{}, fmt.Errorf("pgstore: read the version of schema %q: %w", schema, explain(err))
+		return storekit.SchemaVersion{}, fmt.Errorf("pgstore: read the version of schema %q: %w", schema, explain(err))
 	}
 	return v, nil
 }

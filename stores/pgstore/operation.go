@@ -1,102 +1,43 @@
 package pgstore
 
 import (
-	"context"
-	"sync/atomic"
-
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
-// operation is one call of a method of Store. It takes a step in a batch: one row of one statement. Most have their
-// answer then. Others take another step in the next batch of the same worker, which costs a round trip and no wait in
-// the queue.
+// operation is one call of a method of Store. A step of it is one row of one statement.
 type operation interface {
+	storekit.Operation
 	base() *call
 	// row is what the operation adds to the arguments of its step's statement.
 	row() []any
-	// next reads what the step has answered, once the batch is committed, and chooses the next step. It reports false
-	// if the operation has its answer.
-	next() (more bool)
 }
 
 // call is what all operations have.
 type call struct {
-	digest retrysafe.Digest
-	step   step
+	storekit.Call
 	values []any // the row of the operation's own statement; the key comes first
 
 	// What the step has answered.
 	made  bool    // the statement has changed the key's row
 	found *record // what find.sql has read; nil: there is no record
-
-	// sentAgain says that the step was sent more than once: the server may receive the first copy later.
-	sentAgain bool
-
-	err  error
-	done chan struct{}
-	// gone is set when the caller waits no longer; in is the batch that the operation is in.
-	gone atomic.Bool
-	in   atomic.Pointer[flight]
 }
 
-func newCall(k retrysafe.Key, first step) call {
-	return call{digest: k.Digest(), step: first, done: make(chan struct{})}
+func newCall(k retrysafe.Key, first storekit.Step) call {
+	return call{Call: storekit.NewCall(k, first)}
 }
 
 func (c *call) base() *call { return c }
 
+// Begin implements storekit.Operation.
+func (c *call) Begin() { c.made, c.found = false, nil }
+
 // key is the first value of every row.
-func (c *call) key() *uuid { return (*uuid)(&c.digest) }
+func (c *call) key() *uuid { return (*uuid)(&c.Digest) }
 
 func (c *call) row() []any {
-	if c.step.takesKey() {
+	if takesKey(c.Step) {
 		return []any{c.key()}
 	}
 	return c.values
-}
-
-// continueWith has the operation take another step.
-func (c *call) continueWith(s step) (more bool) {
-	c.step = s
-	return true
-}
-
-// fail ends the operation with an error.
-func (c *call) fail(err error) {
-	c.err = err
-	close(c.done)
-}
-
-// flight is a batch that has been sent. It is canceled when all callers that wait for it have gone.
-type flight struct {
-	cancel  context.CancelFunc
-	waiting atomic.Int64
-}
-
-func (f *flight) leave() {
-	if f.waiting.Add(-1) == 0 {
-		f.cancel()
-	}
-}
-
-// do has a worker run the operation. If ctx ends first, do returns its error, and whether anything has happened is
-// unknown, as it is when a connection breaks: the caller repeats the call to find out.
-func (s *Store) do(ctx context.Context, op operation) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c := op.base()
-	if !s.workers.Submit(op) {
-		return ErrClosed
-	}
-	select {
-	case <-c.done:
-		return c.err
-	case <-ctx.Done():
-		c.gone.Store(true)
-		if f := c.in.Swap(nil); f != nil {
-			f.leave()
-		}
-		return ctx.Err()
-	}
 }

@@ -11,8 +11,9 @@ import (
 )
 
 // Risks returns the settings of the server, of the database and of the pool's connections with which an acknowledged
-// claim or completion can be lost, and the roles of services that can read the tables. It implements retrysafe.RiskReporter, needs no rights, and changes nothing. It
-// cannot see settings that are changed later, nor a failover to a server that does not replicate from this one.
+// claim or completion can be lost, and the roles of services that can read the tables. It implements
+// [retrysafe.RiskReporter], needs no rights, and changes nothing. It cannot see settings that are changed later, nor a
+// failover to a server that does not replicate from this one.
 func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 	var (
 		fsync, fullPages, commit, synchronous string
@@ -48,7 +49,7 @@ func (s *Store) Risks(ctx context.Context) ([]retrysafe.Risk, error) {
 		add(true, "rights of role "+role+" to the tables",
 			"The role calls the functions as a service does, and can read all answers and leases.",
 			"Run `retrysafe migrate up --service-role` with it, which takes its own rights back; "+
-				"what it has as a superuser or through another role, REVOKE yourself.")
+				"what it has as a superuser, or through PUBLIC or another role, REVOKE yourself.")
 	}
 	return risks, nil
 }

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 //go:embed sql/*.sql
 var sqlFiles embed.FS
 
-// step is what an operation does in a batch, and the statement for it. The statements of a batch run in this order:
-// what ends attempts comes first, so that a claim of the same key in the same batch sees it.
-type step uint8
-
+// The steps of operations, each with a statement. The statements of a batch run in this order: what ends attempts comes
+// first, so that a claim of the same key in the same batch sees it.
 const (
-	stepComplete step = iota
+	stepComplete storekit.Step = iota
 	stepExtend
 	stepRelease
 	stepCheckpoint
@@ -24,7 +24,7 @@ const (
 	stepFind
 	stepInsert  // takes a key that has no record
 	stepAcquire // takes a key if the contract allows it
-	stepCount
+	stepCount   = iota
 )
 
 // stepNames are the files of the statements.
@@ -33,14 +33,14 @@ var stepNames = [stepCount]string{
 }
 
 // takesKey reports whether the rows of the statement are keys and nothing more.
-func (s step) takesKey() bool { return s == stepArchive || s == stepWatch || s == stepFind }
+func takesKey(s storekit.Step) bool { return s == stepArchive || s == stepWatch || s == stepFind }
 
 // statements are the texts of package sql, for one schema.
 type statements struct {
 	steps [stepCount]statement
 
 	plannerSettings, markTx, isMarked, stateOf             string
-	hold, markEnded                                        string
+	hold, markEnded, endLease                              string
 	inspect, purge, list, stats, bytes, pendingAges, risks string
 	sweepClaims, sweepOlder, oldestDue                     string
 	addDays, pastDays, takeSweepLock, releaseSweepLock     string
@@ -93,7 +93,7 @@ func newStatements(schema string) *statements {
 	q := &statements{
 		plannerSettings: text("planner_settings"),
 		markTx:          text("mark_tx"), isMarked: text("is_marked"), stateOf: text("state_of"),
-		hold: text("hold"), markEnded: text("mark_ended"),
+		hold: text("hold"), markEnded: text("mark_ended"), endLease: text("end_lease"),
 		inspect: text("inspect"), purge: text("purge"), list: text("list"), stats: text("stats"), bytes: text("bytes"),
 		pendingAges: text("pending_ages"), risks: text("risks"),
 		sweepClaims: text("sweep_claims"), sweepOlder: text("sweep_older"), oldestDue: text("oldest_due"),

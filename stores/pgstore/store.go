@@ -57,7 +57,7 @@ type Store struct {
 	pool     *pgxpool.Pool
 	options  Options
 	sql      *statements
-	workers  *storekit.Workers[operation]
+	batcher  *storekit.Batcher[operation]
 	guess    storekit.Guess
 	grown    atomic.Bool // the table of claims has manyPages
 	strict   bool        // the default isolation of the database is stricter than read committed
@@ -80,9 +80,9 @@ var (
 // New returns a store in the database that pool connects to. The schema must exist: see Migrate. Close the Store before
 // the pool.
 //
-// It returns an error that is ErrNoSchema if the schema is missing or too old, and ErrNewerSchema if a newer version
-// of this package has changed it so that this one cannot work with it. Behind a PgBouncer that mixes up prepared
-// statements the error, of New or of a later call, says how pool must connect.
+// It returns an error that is [ErrNoSchema] if the schema is missing or too old, and [ErrNewerSchema] if a newer
+// version of this package has changed it so that this one cannot work with it. Behind a PgBouncer that mixes up
+// prepared statements the error, of New or of a later call, says how pool must connect.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	o, err := o.withDefaults(pool)
 	if err != nil {
@@ -96,7 +96,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, options: o, sql: newStatements(o.Schema), strict: strict}
-	s.workers = storekit.NewWorkers(o.Connections, int(pool.Config().MaxConns), s.run)
+	s.batcher = storekit.NewBatcher(o.Connections, int(pool.Config().MaxConns), s.server())
 	s.sweeper.start()
 	s.listener = newListener(o.Listen, channel(o.Schema), pool, &s.watches)
 	return s, nil
@@ -104,10 +104,10 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 
 // Close waits for the operations that have begun, and ends the goroutines and the connection that the Store has
 // started. It leaves the pool open, and may be called again. Later calls of Claim, Extend, Checkpoint, Complete,
-// Release and Watch return ErrClosed. The error is always nil.
+// Release and Watch return [ErrClosed]. The error is always nil.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
-		s.workers.Close()
+		s.batcher.Workers.Close()
 		s.listener.close()
 	})
 	return nil

@@ -2,10 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,20 +53,20 @@ func tortured() torture.Subject {
 			}
 			s, err := New(ctx, pool, Options{})
 			if err == nil && mutant != "" {
-				err = mutations(s.sql)[mutant].apply()
+				err = mutations(s.sql)[mutant].Apply()
 			}
 			return s, err
 		},
-		Mutants:        slices.Sorted(maps.Keys(mutations(new(statements)))),
+		Mutants:        torture.Names(mutations(new(statements))),
 		FencesAreClock: true,
 		Now:            func() time.Time { return time.Now() }, // which TortureWithWrongClocks replaces
 	}
 }
 
 // mutations break a statement, so that the checks have something to see. Each takes one condition out of it.
-func mutations(q *statements) map[string]mutation {
+func mutations(q *statements) map[string]torture.Mutation {
 	const holder = " AND c.fence = p.fence AND c.owner = p.owner"
-	return map[string]mutation{
+	return map[string]torture.Mutation{
 		"complete without fence":           without(&q.steps[stepComplete], " AND c.fence = p.fence"),
 		"complete without fence and owner": without(&q.steps[stepComplete], holder),
 		"extend without fence and owner":   without(&q.steps[stepExtend], holder),
@@ -81,33 +77,15 @@ func mutations(q *statements) map[string]mutation {
 			"name, data FROM held WHERE steps < 2"),
 		"claim without lease": without(&q.steps[stepAcquire], " AND c.ends_at <= excluded.claimed_at"),
 		"sweep too early": {
-			{&q.sweepClaims, "<= (SELECT now FROM m)", "<= (SELECT now + 1000000 FROM m)"},
+			{Text: &q.sweepClaims, Old: "<= (SELECT now FROM m)", Instead: "<= (SELECT now + 1000000 FROM m)"},
 			// Otherwise nobody sweeps for a minute after the death of a process that did.
-			{&q.takeSweepLock, " AND (until <= ", " AND (0 <= "},
+			{Text: &q.takeSweepLock, Old: " AND (until <= ", Instead: " AND (0 <= "},
 		},
 	}
 }
 
-// mutation is changes of texts, made together.
-type mutation []textChange
+func without(s *statement, part string) torture.Mutation { return instead(s, part, "") }
 
-type textChange struct {
-	text         *string
-	old, instead string
-}
-
-func without(s *statement, part string) mutation { return instead(s, part, "") }
-
-func instead(s *statement, old, instead string) mutation {
-	return mutation{{&s.many, old, instead}, {&s.one, old, instead}}
-}
-
-func (m mutation) apply() error {
-	for _, c := range m {
-		if !strings.Contains(*c.text, c.old) {
-			return fmt.Errorf("the statement does not say %q", c.old)
-		}
-		*c.text = strings.ReplaceAll(*c.text, c.old, c.instead)
-	}
-	return nil
+func instead(s *statement, old, instead string) torture.Mutation {
+	return torture.Mutation{{Text: &s.many, Old: old, Instead: instead}, {Text: &s.one, Old: old, Instead: instead}}
 }

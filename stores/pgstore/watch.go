@@ -16,7 +16,7 @@ func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan stru
 		return nil, nil, err
 	}
 	changed, stop = s.watches.Add(k.Digest())
-	if err := s.do(ctx, &watching{newCall(k, stepWatch)}); err != nil {
+	if err := s.batcher.Do(ctx, &watching{newCall(k, stepWatch)}); err != nil {
 		stop()
 		return nil, nil, err
 	}
@@ -26,4 +26,4 @@ func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan stru
 // watching is the step of a Watch: it marks the row of the key, if an attempt has it.
 type watching struct{ call }
 
-func (w *watching) next() (more bool) { return false }
+func (w *watching) Next() (more bool) { return false }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -24,30 +23,6 @@ func woken(t *testing.T, changed <-chan struct{}) {
 	case <-time.After(20 * time.Second):
 		t.Fatal("the watcher is not woken")
 	}
-}
-
-// Seen to fail with pg_notify taken out of complete.sql.
-func TestWokenByAnotherStore(t *testing.T) {
-	t.Parallel()
-	url := shared.Get(t).Database(t)
-	here, there := openAt(t, url, Options{}), openAt(t, url, Options{})
-	var took []time.Duration
-	for range 50 {
-		lease := acquire(t, there, rand.Text())
-		changed, stop, err := here.Watch(context.Background(), lease.Key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		begun := time.Now()
-		if err := complete(there, lease); err != nil {
-			t.Fatal(err)
-		}
-		woken(t, changed)
-		took = append(took, time.Since(begun))
-		stop()
-	}
-	slices.Sort(took)
-	t.Logf("from the call of Complete to the wake-up: p50 %v, longest %v", took[25], took[49])
 }
 
 // Each notification costs all commits of the server a lock: there is none without a waiter.
@@ -98,7 +73,7 @@ func disconnect(t *testing.T, s *Store) {
 	}
 }
 
-// Seen to fail with wakeAll taken out of setConnected, and with the loop taken out of run.
+// Seen to fail with WakeAll taken out of setConnected, and with the loop taken out of run.
 func TestListenerDies(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)

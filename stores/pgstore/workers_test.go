@@ -105,7 +105,7 @@ func TestCloseWaits(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	eventually(t, "the store takes nothing more", func() bool { _, _, _, closed := s.workers.State(); return closed })
+	eventually(t, "the store takes nothing more", func() bool { _, _, _, closed := s.batcher.Workers.State(); return closed })
 	select {
 	case <-closed:
 		t.Error("Close does not wait for what is under way")

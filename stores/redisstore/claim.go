@@ -13,7 +13,7 @@ import (
 // Claim takes the key for one attempt, or reports who has it. A claim of a key that has ended, or is in flight, writes
 // nothing.
 //
-// It returns an error that wraps retrysafe.ErrStoreFull if the server has reached maxmemory. Keys that are there are
+// It returns an error that wraps [retrysafe.ErrStoreFull] if the server has reached maxmemory. Keys that are there are
 // answered nevertheless.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	if err := ctx.Err(); err != nil {

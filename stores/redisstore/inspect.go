@@ -204,5 +204,5 @@ func count(stats *retrysafe.Stats, r *record, now storekit.Instant) {
 	}
 }
 
-// ScansFully implements retrysafe.FullScanner: List and Stats read every record.
+// ScansFully implements [retrysafe.FullScanner]: List and Stats read every record.
 func (s *Store) ScansFully() bool { return true }

@@ -15,8 +15,8 @@ import (
 
 // A claim whose connection breaks may arrive after its second copy, whose attempt has released the key, and take the key
 // for nobody. The Guard is told that the first answer was lost, and undoes what arrives late: the next caller runs. Seen
-// to fail with Claim.Doubted left unset, and with claims that the client sends again (NewLuaScriptRetryable): the key ended
-// as abandoned, although nothing was running.
+// to fail with Claim.Doubted left unset, and with claims that the client sends again ("NewLuaScriptRetryable"): the key
+// ended as abandoned, although nothing was running.
 func TestClaimThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	r := startRelay(t, shared.Get(t).Address())

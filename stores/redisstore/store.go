@@ -86,8 +86,8 @@ var (
 // New returns a store on the server, the cluster or the group behind Sentinel to which client is connected. The caller
 // closes the client when the store is no longer used.
 //
-// It reads the settings of every master. It returns ErrEviction if one of them deletes keys to make room, unless
-// Options.AllowEviction is set, ErrVersion if one is older than Redis 7, and an error if the server is a replica. A
+// It reads the settings of every master. It returns [ErrEviction] if one of them deletes keys to make room, unless
+// [Options.AllowEviction] is set, [ErrVersion] if one is older than Redis 7, and an error if the server is a replica. A
 // server that does not let the store read its settings is accepted, and so is one of a Cluster that is down; Risks then
 // says so, and names every other setting that can lose a claim.
 func New(ctx context.Context, client rueidis.Client, o Options) (*Store, error) {

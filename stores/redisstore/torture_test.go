@@ -2,9 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +55,7 @@ func tortured() torture.Subject {
 			}
 			return s, err
 		},
-		Mutants:        slices.Sorted(maps.Keys(mutations())),
+		Mutants:        torture.Names(mutations()),
 		FencesAreClock: true,
 		Now:            func() time.Time { return time.Now() }, // what TortureWithWrongClocks replaces
 	}
@@ -94,9 +91,10 @@ func mutations() map[string]mutation {
 
 // apply has the store run the changed script.
 func (m mutation) apply(s *scripts) error {
-	if !strings.Contains(m.text, m.old) {
-		return fmt.Errorf("the script does not say %q", m.old)
+	text := m.text
+	if err := (torture.Mutation{{Text: &text, Old: m.old, Instead: m.instead}}).Apply(); err != nil {
+		return err
 	}
-	*m.script(s) = newScript(strings.Replace(m.text, m.old, m.instead, 1))
+	*m.script(s) = newScript(text)
 	return nil
 }

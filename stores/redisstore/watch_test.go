@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
@@ -31,25 +30,6 @@ func watch(t testing.TB, s *Store, id string) (changed <-chan struct{}, stop fun
 	return changed, stop
 }
 
-// The end of an attempt wakes the watches of other processes. Seen to fail with SPUBLISH taken out of complete.lua.
-func TestWatchInAnotherProcess(t *testing.T) {
-	t.Parallel()
-	address := shared.Get(t).Address()
-	here := openOn(t, connect(t, address), Options{})
-	there := openOn(t, connect(t, address), here.options)
-	c, err := here.Claim(context.Background(), params("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed, stop := watch(t, there, "k")
-	defer stop()
-	<-changed // the subscription itself wakes
-	if err := here.Complete(context.Background(), c.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
-		t.Fatal(err)
-	}
-	wakes(t, changed)
-}
-
 // A watch that lost its connection is subscribed again, and woken because it may have missed something. Seen to fail
 // with the wake taken out of the hook.
 func TestWatchOutlivesARestart(t *testing.T) {
@@ -68,7 +48,7 @@ func TestWatchOutlivesARestart(t *testing.T) {
 	}
 }
 
-// The last stop of a key ends its subscription on the server. Seen to fail with SUNSUBSCRIBE taken out.
+// The last stop of a key ends its subscription on the server. Seen to fail with Sunsubscribe taken out of unsubscribe.
 func TestStopEndsTheSubscription(t *testing.T) {
 	t.Parallel()
 	r := startSet(t, nil)

@@ -74,7 +74,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 
 // Purge purges the key on its shard, during a move on both. A record that has ended in one of them alone is ended in
 // the other too, because it has the steps of the attempt. It returns errors.ErrUnsupported if a shard of the key is not
-// a Purger, and retrysafe.ErrNotEnded if the other record's lease still runs: then repeat the call after that.
+// a Purger, and [retrysafe.ErrNotEnded] if the other record's lease still runs: then repeat the call after that.
 func (s *Store) Purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
 	at := s.place(d)
 	err := at.first.purge(ctx, d, step)
@@ -129,6 +129,30 @@ func (s *Store) purgeLike(ctx context.Context, d retrysafe.Digest, ended, of *sh
 	return of.purge(ctx, d, step)
 }
 
+// EndLease ends the lease on the key's shard, during a move on both. It returns errors.ErrUnsupported if a shard of the
+// key is not a LeaseEnder.
+func (s *Store) EndLease(ctx context.Context, d retrysafe.Digest, fence int64) error {
+	at := s.place(d)
+	if at.second != nil {
+		known, err := at.second.inspect(ctx, d)
+		if err == nil && len(known) > 0 {
+			err = at.second.endLease(ctx, d, known[0].Fence)
+		}
+		if err != nil && !errors.Is(err, retrysafe.ErrLeaseLost) {
+			return err
+		}
+	}
+	return at.first.endLease(ctx, d, fence)
+}
+
+func (s *shard) endLease(ctx context.Context, d retrysafe.Digest, fence int64) error {
+	ender, ok := s.Store.(retrysafe.LeaseEnder)
+	if !ok {
+		return s.unsupported("retrysafe.LeaseEnder")
+	}
+	return s.explain(ender.EndLease(ctx, d, fence))
+}
+
 func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.StepResult) error {
 	purger, ok := s.Store.(retrysafe.Purger)
 	if !ok {
@@ -137,7 +161,7 @@ func (s *shard) purge(ctx context.Context, d retrysafe.Digest, step retrysafe.St
 	return s.explain(purger.Purge(ctx, d, step))
 }
 
-// ScansFully implements retrysafe.FullScanner: it reports whether a shard does.
+// ScansFully implements [retrysafe.FullScanner]: it reports whether a shard does.
 func (s *Store) ScansFully() bool {
 	return slices.ContainsFunc(s.all, func(one *shard) bool {
 		scanner, ok := one.Store.(retrysafe.FullScanner)

@@ -38,8 +38,8 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	}
 }
 
-// Walk visits each record that List shows, one shard after the other: in one pass if the shard is a retrysafe.Walker, and
-// page by page otherwise.
+// Walk visits each record that List shows, one shard after the other: in one pass if the shard is a [retrysafe.Walker],
+// and page by page otherwise.
 //
 // It returns errors.ErrUnsupported if a shard is not an Inspector.
 func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {

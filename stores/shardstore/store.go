@@ -49,7 +49,7 @@ var (
 )
 
 // New returns a Store over these shards, in any order. It returns an error if there is none, if a name is missing or
-// occurs twice, if a shard has no store or the store of another one, or if Options.Move is not valid.
+// occurs twice, if a shard has no store or the store of another one, or if [Options.Move] is not valid.
 func New(shards []Shard, o Options) (*Store, error) {
 	s := &Store{sleep: sleep}
 	var err error
@@ -122,13 +122,13 @@ func (s *Store) known(one Shard) (*shard, error) {
 //
 //	err := store.StoreOf(attempt.Key()).(*pgstore.Store).InTx(ctx, f)
 //
-// In the transaction of another shard nothing is completed: InTx returns an error that is retrysafe.ErrLeaseLost and
+// In the transaction of another shard nothing is completed: InTx returns an error that is [retrysafe.ErrLeaseLost] and
 // says so.
 //
 // During a move it is the store that decides.
 func (s *Store) StoreOf(k retrysafe.Key) retrysafe.Store { return s.place(k.Digest()).first.Store }
 
-// Claim implements retrysafe.Store, on the key's shard; during a move on both.
+// Claim implements [retrysafe.Store], on the key's shard; during a move on both.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	at := s.place(p.Key.Digest())
 	if at.second != nil {
@@ -137,7 +137,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 	return at.first.claim(ctx, p)
 }
 
-// Extend implements retrysafe.Store, on the key's shard; during a move on both.
+// Extend implements [retrysafe.Store], on the key's shard; during a move on both.
 func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
 	at := s.place(l.Key.Digest())
 	other, held := s.second(at, l)
@@ -158,7 +158,7 @@ func (s *Store) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) 
 	return at.first.explain(err)
 }
 
-// Checkpoint implements retrysafe.Store, on the key's shard; during a move on both.
+// Checkpoint implements [retrysafe.Store], on the key's shard; during a move on both.
 func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
 	at := s.place(l.Key.Digest())
 	if err := at.first.Store.Checkpoint(ctx, l, step); err != nil || at.second == nil {
@@ -172,7 +172,7 @@ func (s *Store) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysaf
 	return at.second.explain(at.second.Store.Checkpoint(ctx, other, step))
 }
 
-// Complete implements retrysafe.Store, on the key's shard; during a move on both.
+// Complete implements [retrysafe.Store], on the key's shard; during a move on both.
 func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
 	at := s.place(l.Key.Digest())
 	err := at.first.Store.Complete(ctx, l, r, keep)
@@ -185,8 +185,8 @@ func (s *Store) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Res
 	return at.first.explain(err)
 }
 
-// Release implements retrysafe.Store, on the key's shard; during a move on both, in the reverse order of a claim: a claim
-// that gets the first store then gets the second one too.
+// Release implements [retrysafe.Store], on the key's shard; during a move on both, in the reverse order of a claim: a
+// claim that gets the first store then gets the second one too.
 func (s *Store) Release(ctx context.Context, l retrysafe.Lease) error {
 	at := s.place(l.Key.Digest())
 	if other, held := s.second(at, l); held {

@@ -95,6 +95,7 @@ func TestUnsupported(t *testing.T) {
 	purge := s.Purge(t.Context(), k.Digest(), retrysafe.StepResult{})
 	for method, err := range map[string]error{
 		"Inspect": inspect, "List": list, "Stats": stats, "Watch": watch, "Purge": purge,
+		"EndLease": s.EndLease(t.Context(), k.Digest(), 1),
 	} {
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "shard a") {
 			t.Errorf("%s: got %v, want errors.ErrUnsupported of shard a", method, err)

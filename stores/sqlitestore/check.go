@@ -10,7 +10,7 @@ import (
 const maxCheckedPages = 1000
 
 // Check reads the whole file, and compares the index with the records. It returns nil if all is well, and an error that
-// is ErrDamaged if not. Claims do not wait for it; it takes seconds for a million records.
+// is [ErrDamaged] if not. Claims do not wait for it; it takes seconds for a million records.
 //
 // SQLite keeps no checksums of its pages: Check finds what does not fit together, not a changed byte inside a value.
 func (s *Store) Check(ctx context.Context) error {

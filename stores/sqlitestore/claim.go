@@ -11,8 +11,9 @@ import (
 
 // Claim takes the key for one attempt, or reports who has it.
 //
-// A key that is done or in flight is answered by a read, which waits for no writer and no sync. It returns ErrClosed,
-// ErrDiskFull, ErrDamaged, or ErrInsideTransaction if it was called inside InTx.
+// A key that is done or in flight is answered by a read, which waits for no writer and no sync. A new key is refused
+// with [retrysafe.ErrStoreFull] if only the reserve of the disk is left, or not even that. It returns [ErrClosed],
+// [ErrDamaged], or [ErrInsideTransaction] if it was called inside InTx.
 func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
 	c := &claim{params: p, digest: p.Key.Digest(), fresh: s.guess.New() && s.writer.holder.Load() == nil}
 	c.prepare()
@@ -23,6 +24,9 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.C
 		}
 		if err == nil && !c.answered() {
 			err = s.writer.write(ctx, c.write)
+		}
+		if c.inserted && isFull(err) {
+			err = fmt.Errorf("%w: %w", retrysafe.ErrStoreFull, err)
 		}
 		if err != nil {
 			return retrysafe.Claim{}, fmt.Errorf("claim %s: %w", p.Key, err)
@@ -42,7 +46,7 @@ type claim struct {
 	params retrysafe.ClaimParams
 	digest retrysafe.Digest
 	keep   storekit.Keep
-	// fresh: no record is known. inserted: one has been added.
+	// fresh: no record is known. inserted: one has been added, or its insertion has failed.
 	fresh, inserted bool
 	answer          retrysafe.Claim
 	// values are those of insert.sql; the first four are known when it runs.
@@ -82,7 +86,7 @@ func (c *claim) read(run runner, now instant) error {
 // write claims the key if it can. It does not answer if there is a saved result to read.
 func (c *claim) write(s *writeTx) error {
 	c.answer, c.inserted = retrysafe.Claim{}, false
-	if c.fresh {
+	if c.fresh && s.checkSpace() == nil {
 		if err := c.insert(s); c.inserted || err != nil {
 			return err
 		}
@@ -91,16 +95,18 @@ func (c *claim) write(s *writeTx) error {
 	if err != nil {
 		return err
 	}
-	if r != nil && r.Expired(s.now) {
+	if r != nil && !r.Expired(s.now) {
+		return c.decide(s, r)
+	}
+	if err := s.checkSpace(); err != nil {
+		return err
+	}
+	if r != nil {
 		if err := s.archive(r); err != nil {
 			return err
 		}
-		r = nil
 	}
-	if r == nil {
-		return c.insert(s)
-	}
-	return c.decide(s, r)
+	return c.insert(s)
 }
 
 func (c *claim) decide(s *writeTx, r *record) (err error) {
@@ -130,10 +136,9 @@ func (c *claim) insert(s *writeTx) error {
 	}
 	c.values[0], c.values[1], c.values[2], c.values[3] = id, id, r.EndsAt, s.w.room
 	n, err := s.exec("insert", c.values...)
-	if n == 0 || err != nil {
+	if c.inserted = n > 0 || err != nil; n == 0 || err != nil {
 		return err
 	}
-	c.inserted = true
 	s.deadlines = append(s.deadlines, deadline{id, r.EndsAt + r.Keep.Key})
 	c.answer = retrysafe.Claim{Verdict: retrysafe.Acquired, Lease: c.lease(r.Fence), Record: r.View(p.Key, s.now)}
 	return nil

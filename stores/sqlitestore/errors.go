@@ -18,9 +18,6 @@ var (
 	// ErrNewerSchema is returned by Open and New if a newer version of this package has written the file, and this one
 	// cannot work with it.
 	ErrNewerSchema = errors.New("sqlitestore: file has a newer schema")
-	// ErrDiskFull is returned if there is no space for the write, which has not happened. Writes succeed again once
-	// there is space.
-	ErrDiskFull = errors.New("sqlitestore: disk is full")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("sqlitestore: store is closed")
 	// ErrInsideTransaction is returned if a method was called with the context of InTx. It would wait for that
@@ -36,21 +33,24 @@ func explain(path string, err error) error {
 	}
 	text := err.Error()
 	switch {
-	case errors.Is(err, ErrDamaged), errors.Is(err, ErrDiskFull):
+	case errors.Is(err, ErrDamaged):
 		return err
 	case strings.Contains(text, "malformed"), strings.Contains(text, "SQLITE_CORRUPT"),
 		strings.Contains(text, "file is not a database"):
 		return fmt.Errorf("%w: %s: %w; restore it from a copy, or save what can be read with "+
 			"\"sqlite3 %s .recover\", or move it away, which forgets every key in it: "+
 			"retries of finished work would then run again", ErrDamaged, path, err, path)
-	case strings.Contains(text, "database or disk is full"):
-		return fmt.Errorf("%w: %s: %w", ErrDiskFull, path, err)
 	}
 	return fmt.Errorf("sqlitestore: %s: %w", path, err)
 }
 
 // damaged marks an error as found in the file's content. explain adds the rest.
 func damaged(err error) error { return fmt.Errorf("database disk image is malformed: %w", err) }
+
+// isFull reports whether there was no space for a write.
+func isFull(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "database or disk is full")
+}
 
 func isNoTransaction(err error) bool {
 	return strings.Contains(err.Error(), "no transaction is active")

@@ -1,10 +1,19 @@
 package sqlitestore
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
 // The child may write no file beyond a size, as on a full disk: the kernel refuses in the middle of a write. Seen to
@@ -27,6 +36,84 @@ func TestFullDisk(t *testing.T) {
 	if strings.TrimSpace(line) != "recovered" {
 		t.Errorf("the child said %q", line)
 	}
+}
+
+// The disk is full, by the data of others. A store that has a part of it for keys that were accepted goes on with
+// those; one that has not even that refuses new keys, and completes the others once there is space. Seen to fail with
+// checkSpace returning nil, or not looking at free pages, and with a known key answered behind it.
+func TestFullFileSystem(t *testing.T) {
+	servers.SmallDisk(t, 64<<20, func(t *testing.T, folder string) {
+		filler := filepath.Join(folder, "filler")
+		fill := func(t *testing.T, reserve int64) {
+			f, err := os.OpenFile(filler, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			for piece := make([]byte, 4096); ; {
+				if _, left, known := diskSpace(folder); !known || left < reserve {
+					return
+				}
+				if _, err := f.Write(piece); err != nil {
+					return
+				}
+			}
+		}
+		open := func(t *testing.T) retrysafe.Store {
+			if err := os.Remove(filler); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Fatal(err)
+			}
+			return openAt(t, filepath.Join(folder, filepath.Base(t.Name())+".db"), new(atomic.Int64))
+		}
+		storetest.RunFull(t, storetest.Harness{Open: open}, func(t *testing.T, _ retrysafe.Store) { fill(t, 64<<20/reservedPart) })
+		t.Run("space inside of the file", func(t *testing.T) {
+			s := open(t).(*Store)
+			for i := range 12 {
+				if err := completeLarge(t, s, fmt.Sprint(i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fill(t, 64<<20/reservedPart*3/4)
+			if _, err := s.Claim(t.Context(), params("before")); !errors.Is(err, retrysafe.ErrStoreFull) {
+				t.Errorf("Claim: %v, want ErrStoreFull", err)
+			}
+			if _, err := s.writer.conn.ExecContext(t.Context(), "DELETE FROM retrysafe_records"); err != nil {
+				t.Fatal(err)
+			}
+			if err := completeLarge(t, s, "after"); err != nil {
+				t.Error(err)
+			}
+		})
+		t.Run("nothing left", func(t *testing.T) {
+			s := open(t)
+			l, err := s.Claim(t.Context(), params("accepted"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			fill(t, 0)
+			answer := retrysafe.Result{Body: make([]byte, 1<<20)}
+			if err := s.Complete(t.Context(), l.Lease, answer, retrysafe.Retention{}); !isFull(err) {
+				t.Errorf("Complete: %v, want SQLite's error of a full disk", err)
+			}
+			if _, err := s.Claim(t.Context(), params("new")); !errors.Is(err, retrysafe.ErrStoreFull) {
+				t.Errorf("Claim: %v, want ErrStoreFull", err)
+			}
+			if err := os.Remove(filler); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Complete(t.Context(), l.Lease, answer, retrysafe.Retention{}); err != nil {
+				t.Errorf("with space again: %v", err)
+			}
+		})
+	})
+}
+
+func completeLarge(t *testing.T, s *Store, id string) error {
+	c, err := s.Claim(t.Context(), params(id))
+	if err != nil {
+		return err
+	}
+	return s.Complete(t.Context(), c.Lease, retrysafe.Result{Body: make([]byte, 1<<20)}, retrysafe.Retention{})
 }
 
 // limitFiles has the kernel refuse writes beyond size.

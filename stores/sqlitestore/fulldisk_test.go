@@ -30,7 +30,7 @@ func writeInSmallSpace(path string) error {
 	acknowledged := 0
 	for {
 		err := completeOne(ctx, s, acknowledged)
-		if errors.Is(err, ErrDiskFull) || err != nil && strings.Contains(err.Error(), "disk I/O error") {
+		if isFull(err) || err != nil && strings.Contains(err.Error(), "disk I/O error") {
 			break
 		}
 		if err != nil {

@@ -25,20 +25,20 @@ import (
 //	})
 //
 // The attempt's result must be known when f returns: a handler has written its response by then, other work has
-// called retrysafe.SetResult. Otherwise InTx fails and rolls back. What a handler writes of its response after InTx
+// called [retrysafe.SetResult]. Otherwise InTx fails and rolls back. What a handler writes of its response after InTx
 // is an error, because the response is saved already.
 //
 // An attempt has one InTx: a second one, inside of it or after it, is refused before its f is called. After a rollback
 // InTx may be called again. Steps inside run with the context that f is given; others are refused meanwhile.
 //
 // No other operation writes to the file while f runs, so f should be short, must heed its context, and must not use
-// the store, which fails with ErrInsideTransaction. f must not end tx, by its methods or by SQL: InTx notices,
+// the store, which fails with [ErrInsideTransaction]. f must not end tx, by its methods or by SQL: InTx notices,
 // completes nothing and returns an error. If what f wrote may have been committed, that error is marked
-// retrysafe.Unknown, and the key is abandoned whatever the work returns.
+// [retrysafe.Unknown], and the key is abandoned whatever the work returns.
 //
 // If f returns an error, InTx rolls back and returns that error; what f has written of an HTTP response is forgotten,
-// so that the handler can answer with the error. It returns retrysafe.ErrNoAttempt outside of an attempt, and
-// retrysafe.ErrLeaseLost if another attempt has taken the key over: then nothing of f remains. An attempt without
+// so that the handler can answer with the error. It returns [retrysafe.ErrNoAttempt] outside of an attempt, and
+// [retrysafe.ErrLeaseLost] if another attempt has taken the key over: then nothing of f remains. An attempt without
 // protection, because the store failed when it began and the policy was FailOpen, commits what f wrote and completes
 // nothing.
 func (s *Store) InTx(ctx context.Context, f func(ctx context.Context, tx *sql.Tx) error) error {

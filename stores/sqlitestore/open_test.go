@@ -368,3 +368,29 @@ func spoil(b []byte, from, to int) []byte {
 	}
 	return b
 }
+
+// A file may grow no more, as with a quota that the disk's free space does not show: new keys are refused, and what was
+// accepted goes on in its place. Seen to fail without isFull in Claim.
+func TestLimitOfPages(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	early, err := s.Claim(t.Context(), params("early"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.writer.conn.ExecContext(t.Context(), "PRAGMA max_page_count = 10"); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; err == nil && i < 1000; i++ {
+		_, err = s.Claim(t.Context(), params(fmt.Sprint(i)))
+	}
+	if !errors.Is(err, retrysafe.ErrStoreFull) {
+		t.Errorf("got %v, want ErrStoreFull", err)
+	}
+	if err := s.Extend(t.Context(), early.Lease, time.Minute); err != nil {
+		t.Error(err)
+	}
+	if err := s.Complete(t.Context(), early.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
+		t.Error(err)
+	}
+}

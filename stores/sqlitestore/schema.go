@@ -6,9 +6,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"regexp"
 	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 //go:embed migrations/*.sql
@@ -81,21 +81,21 @@ func switchToWAL(ctx context.Context, conn *sql.Conn) error {
 
 // migrate applies the migrations after version, each in a transaction of its own.
 func migrate(ctx context.Context, conn *sql.Conn, version int) error {
-	files, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	all, err := storekit.Migrations(migrationFiles)
 	if err != nil {
 		return err
 	}
-	if version > len(files) {
-		fits, err := worksWith(ctx, conn, len(files))
+	if version > len(all) {
+		fits, err := worksWith(ctx, conn, len(all))
 		if err != nil || fits {
 			return err
 		}
 		return fmt.Errorf("%w: schema %d, and this version of the package knows schemas up to %d; "+
-			"use the newer version, or restore the copy made before it ran", ErrNewerSchema, version, len(files))
+			"use the newer version, or restore the copy made before it ran", ErrNewerSchema, version, len(all))
 	}
-	for i, name := range files[version:] {
-		if err := migrateTo(ctx, conn, version+i+1, name); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	for _, m := range all[version:] {
+		if err := apply(ctx, conn, m); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
 		}
 	}
 	return nil
@@ -109,29 +109,17 @@ func worksWith(ctx context.Context, conn *sql.Conn, known int) (fits bool, err e
 	return fits, err
 }
 
-// oldestMark is the line of a migration that says which schema a program must know at least to work with the file
-// after it.
-var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
-
-func migrateTo(ctx context.Context, conn *sql.Conn, version int, name string) error {
-	text, err := migrationFiles.ReadFile(name)
-	if err != nil {
-		return err
-	}
-	oldest := oldestMark.FindSubmatch(text)
-	if oldest == nil {
-		return errors.New("the migration does not say which programs may work with it")
-	}
+func apply(ctx context.Context, conn *sql.Conn, m storekit.Migration) error {
 	tx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, string(text)); err != nil {
+	if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
-	const mark = `INSERT INTO retrysafe_meta VALUES ('schema', ?), ('oldest', CAST(? AS INTEGER))
+	const mark = `INSERT INTO retrysafe_meta VALUES ('schema', ?), ('oldest', ?)
 		ON CONFLICT DO UPDATE SET value = excluded.value`
-	if _, err := tx.ExecContext(ctx, mark, version, string(oldest[1])); err != nil {
+	if _, err := tx.ExecContext(ctx, mark, m.Version, m.Oldest); err != nil {
 		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()

@@ -52,8 +52,8 @@ var (
 // Open opens the store in the file at path, and makes the file, readable by its owner alone, if there is none. Its
 // directory must exist, on a local disk: network file systems do not lock as SQLite needs it.
 //
-// It returns an error that is ErrInUse while another process has the file open, ErrNotOurs if the file is something
-// else, ErrNewerSchema if a newer version has changed it so that this one cannot work with it, and ErrDamaged if it
+// It returns an error that is [ErrInUse] while another process has the file open, [ErrNotOurs] if the file is something
+// else, [ErrNewerSchema] if a newer version has changed it so that this one cannot work with it, and [ErrDamaged] if it
 // is not as it was written.
 func Open(path string, o Options) (*Store, error) {
 	abs, err := filepath.Abs(path)
@@ -94,7 +94,7 @@ func createPrivate(path string) error {
 // to five of them. Begin the caller's transactions immediate (with modernc.org/sqlite: _txlock=immediate in the DSN),
 // and set a busy timeout.
 //
-// It returns the errors of Open, but ErrNotOurs only if the file is not SQLite's.
+// It returns the errors of Open, but [ErrNotOurs] only if the file is not SQLite's.
 func New(db *sql.DB, o Options) (*Store, error) { return open(db, o, false) }
 
 func open(db *sql.DB, o Options, owned bool) (*Store, error) {
@@ -189,7 +189,7 @@ func (s *Store) openReaders(ctx context.Context) error {
 // Path returns the absolute path of the file.
 func (s *Store) Path() string { return s.path }
 
-// Close commits the operations that have begun, and closes the file. Methods called later return ErrClosed. Later
+// Close commits the operations that have begun, and closes the file. Methods called later return [ErrClosed]. Later
 // calls of Close return what the first did.
 func (s *Store) Close() error {
 	s.closing.Do(func() {

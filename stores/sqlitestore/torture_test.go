@@ -3,10 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -46,7 +43,7 @@ func tortured() torture.Subject {
 			}
 			return s, err
 		},
-		Mutants:        slices.Sorted(maps.Keys(mutations())),
+		Mutants:        torture.Names(mutations()),
 		FencesAreClock: true,
 	}
 }
@@ -76,11 +73,11 @@ func mutations() map[string]mutation {
 // apply has the connection that writes use the changed statement.
 func (m mutation) apply(s *Store) error {
 	text := m.query.text()
-	if !strings.Contains(text, m.old) {
-		return fmt.Errorf("%s.sql does not say %q", m.query, m.old)
+	if err := (torture.Mutation{{Text: &text, Old: m.old, Instead: m.instead}}).Apply(); err != nil {
+		return fmt.Errorf("%s.sql: %w", m.query, err)
 	}
 	return s.writer.conn.Raw(func(any) error {
-		_, err := s.writer.run.prepareText(m.query, strings.ReplaceAll(text, m.old, m.instead))
+		_, err := s.writer.run.prepareText(m.query, text)
 		return err
 	})
 }

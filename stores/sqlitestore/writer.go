@@ -294,7 +294,9 @@ func (w *writer) rollback(why error) error {
 }
 
 // isAnswer reports whether an error is an answer to the caller, and no failure of the store.
-func isAnswer(err error) bool { return errors.Is(err, retrysafe.ErrLeaseLost) }
+func isAnswer(err error) bool {
+	return errors.Is(err, retrysafe.ErrLeaseLost) || errors.Is(err, retrysafe.ErrStoreFull)
+}
 
 // nextFence returns a number higher than any before.
 func (s *writeTx) nextFence() int64 {

@@ -71,7 +71,7 @@ func TestFailureIsAlone(t *testing.T) {
 	}
 }
 
-// Operations that wait together are committed together. Seen to fail with gather taken out.
+// Operations that wait together are committed together. Seen to fail with take returning one operation.
 func TestGroupCommit(t *testing.T) {
 	s := openTest(t)
 	commits := 0

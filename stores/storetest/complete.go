@@ -1,7 +1,10 @@
 package storetest
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -29,6 +32,17 @@ var stepRules = []rule{
 			k.checkpoint(l, name, "1")
 		}
 		equal(k, "steps", len(k.acquire("k", by(l.Owner)).Record.Steps), 6)
+	}},
+	{"steps-long-names", "a name of 2048 bytes is taken; a longer one is, or is refused with ErrResultTooLarge", func(k *kit) {
+		l := k.take("k")
+		random := make([]byte, 3000)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(random)
+		name := base64.StdEncoding.EncodeToString(random) // which no server can compress by much
+		k.checkpoint(l, name[:2048], "1")
+		if err := k.store.Checkpoint(k.ctx, l, step(name, "2")); err != nil && !errors.Is(err, retrysafe.ErrResultTooLarge) {
+			k.Errorf("Checkpoint with a name of 4000 bytes: got %v, want ErrResultTooLarge", err)
+		}
+		k.checkpoint(l, "a", "3")
 	}},
 	{"steps-late", "a lease that ran out may still save steps, unless another attempt took over", func(k *kit) {
 		l := k.abandon("k")

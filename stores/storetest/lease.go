@@ -132,6 +132,54 @@ var leaseRules = []rule{
 	}},
 }
 
+func (k *kit) endLease(id string, fence int64) error {
+	return k.store.(retrysafe.LeaseEnder).EndLease(k.ctx, params(id).Key.Digest(), fence)
+}
+
+var enderRules = []rule{
+	{"ends-a-lease", "EndLease leaves the key abandoned at once, to be extended, taken over or completed", func(k *kit) {
+		l := k.take("k")
+		k.checkpoint(l, "a", "1")
+		other := k.take("other")
+		k.must("EndLease", k.endLease("k", l.Fence))
+		r := k.find(retrysafe.Abandoned, "k")
+		equal(k, "fence", r.Fence, l.Fence)
+		k.near("KeyLeft", r.KeyLeft, keyTime)
+		k.extend(l, time.Minute)
+		k.find(retrysafe.InFlight, "k", takingOver)
+		k.must("EndLease", k.endLease("k", l.Fence))
+		k.complete(l, "answer", keepLonger)
+		k.replays("k", "answer")
+		k.must("EndLease", k.endLease("other", other.Fence))
+		equal(k, "attempt", k.acquire("other", takingOver).Record.Attempt, 2)
+		k.allLost(other)
+	}},
+	{"ends-a-lease-again", "EndLease may be repeated, and a lease that has run out stays as it is", func(k *kit) {
+		l := k.abandon("k")
+		k.age(10 * time.Minute)
+		k.must("EndLease", k.endLease("k", l.Fence))
+		k.must("EndLease", k.endLease("k", l.Fence))
+		k.near("KeyLeft", k.find(retrysafe.Abandoned, "k").KeyLeft, keyTime-10*time.Minute-slack)
+	}},
+	{"ends-no-other-lease", "EndLease of a claim that does not have the key returns ErrLeaseLost", func(k *kit) {
+		k.lost("EndLease", k.endLease("k", 1))
+		old := k.abandon("k")
+		l := k.take("k", takingOver)
+		k.lost("EndLease", k.endLease("k", old.Fence))
+		k.near("LeaseLeft", k.find(retrysafe.InFlight, "k").LeaseLeft, leaseTime)
+		k.complete(l, "answer", keepLonger)
+		k.lost("EndLease", k.endLease("k", l.Fence))
+		k.replays("k", "answer")
+		released := k.take("released")
+		k.checkpoint(released, "a", "1")
+		k.release(released)
+		k.lost("EndLease", k.endLease("released", released.Fence))
+		expired := k.abandon("expired")
+		k.age(keyTime + slack)
+		k.lost("EndLease", k.endLease("expired", expired.Fence))
+	}},
+}
+
 var fenceRules = []rule{
 	{
 		"fenced",

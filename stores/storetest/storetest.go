@@ -9,6 +9,9 @@
 // and Purger run if the store implements them, rules for durability if the harness can reopen it. No rule sleeps: time
 // passes by Harness.Age. Run the suite with -race.
 //
+// RunServer has the rules for stores on a server that several processes share: what their Stores owe each other, and what
+// becomes of calls when the server or a connection fails.
+//
 // RunInTx has the rules for stores with InTx, whose completions share a transaction with what the work writes, and
 // RunCompleteTx those for stores with CompleteTx, where the work ends the transaction. A store without them does not call
 // them.
@@ -101,6 +104,9 @@ func rulesFor(h Harness, s retrysafe.Store) []rule {
 	_, purges := s.(retrysafe.Purger)
 	if _, inspects := s.(retrysafe.Inspector); purges && inspects {
 		rules = append(rules, purgerRules...)
+	}
+	if _, ok := s.(retrysafe.LeaseEnder); ok {
+		rules = append(rules, enderRules...)
 	}
 	if h.Reopen != nil {
 		rules = append(rules, reopenRules...)

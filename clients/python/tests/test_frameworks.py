@@ -78,7 +78,7 @@ class Django(Case):
         for n, conn in enumerate([connection, connection.cursor()]):
             lease = retrysafe.claim(self.admin, "payments", f"5 {n}").lease
             self.assertRaises(retrysafe.NoTransaction, retrysafe.complete, conn, lease, "")
-            # A view with ATOMIC_REQUESTS that returns an error commits. Seen to fail without hold.
+            # A view with "ATOMIC_REQUESTS" that returns an error commits. Seen to fail without hold.
             with self.assertRaisesRegex(django.db.Error, "has not completed the key"), transaction.atomic():
                 retrysafe.hold(conn, lease)
                 DjangoCharge.objects.create(id="5")

@@ -17,8 +17,8 @@ class Testing(Case):
     def all_charges(self):
         return self.admin.execute("SELECT count(*) FROM charges").fetchone()[0]
 
-    # A service behind the proxy with each mistake. Seen to fail with each fault taken out of check, and with the second
-    # request under the same lease taken out of behind_proxy.
+    # A service behind the proxy with each mistake. Seen to fail with each fault taken out of check. No service here needs
+    # the second request of behind_proxy: the test passes without it.
     def test_a_service(self):
         def charge(cursor):
             cursor.execute("INSERT INTO charges VALUES ('x')")

@@ -41,13 +41,10 @@ func Open(path string) (*Till, error) {
 	t := &Till{db: db, store: store}
 	// Everything in Charge happens in one transaction, so an attempt that failed or was interrupted has done nothing.
 	t.guard = retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()}})
-	t.Consumer, err = queuesafe.New(t.guard, "till", queuesafe.Options{
+	t.Consumer = queuesafe.New(t.guard, "till", queuesafe.Options{
 		Key:      queuesafe.KeyByField("/order"), // the same key if a producer sends an order twice
 		Observer: queuesafe.ObserverFunc(report),
 	})
-	if err != nil {
-		return nil, errors.Join(err, t.Close(context.Background()))
-	}
 	return t, nil
 }
 

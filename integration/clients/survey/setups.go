@@ -13,7 +13,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/client/httpclient"
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 // row is a set-up of a client. The others are in clients.mjs and clients.py.
@@ -108,14 +108,11 @@ func goClients() map[string]doer {
 		transport := failsafehttp.NewRoundTripper(fresh().Transport, policy.Build()) //nolint:bodyclose // nor here
 		return (&http.Client{Transport: transport}).Do
 	}
-	ours, err := httpclient.NewTransport(httpclient.Options{
+	ours := httpclient.NewTransport(httpclient.Options{
 		Options: client.Options{Budget: client.RetryBudget{Tokens: -1}},
-		Profile: httpsafe.Stripe(),
+		Profile: httpkey.Stripe(),
 		Base:    fresh().Transport,
 	})
-	if err != nil {
-		panic(err)
-	}
 	return map[string]doer{
 		"net-http":          fresh().Do,
 		"retryablehttp":     retryable(retryablehttp.DefaultRetryPolicy),

@@ -9,7 +9,7 @@ import (
 	"github.com/dunglas/httpsfv"
 	"pgregory.net/rapid"
 
-	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 )
 
 func TestParseKey(t *testing.T) {
@@ -30,7 +30,7 @@ func FuzzParseKey(f *testing.F) {
 // checkKey compares our parser with httpsfv where a key must be a structured-field string.
 func checkKey(t tester, line string) {
 	t.Helper()
-	got, err := httpsafe.KeySyntax{Form: httpsafe.StringOnly, Max: 1024}.ParseHeader([]string{line})
+	got, err := httpkey.Syntax{Form: httpkey.StringOnly, Max: 1024}.ParseHeader([]string{line})
 	item, theirs := httpsfv.UnmarshalItem([]string{strings.Trim(line, " \t")})
 	if padding := base64.CorruptInputError(0); errors.As(theirs, &padding) {
 		return // httpsfv requires the padding of byte sequences, which RFC 9651 (4.2.7) lets senders omit
@@ -46,7 +46,7 @@ func checkKey(t tester, line string) {
 		checkLenient(t, line, want)
 		return
 	}
-	var malformed *httpsafe.KeyError
+	var malformed *httpkey.Error
 	if !errors.As(err, &malformed) {
 		t.Errorf("%q: %v", line, err)
 	}
@@ -56,7 +56,7 @@ func checkKey(t tester, line string) {
 // literally.
 func checkLenient(t tester, line, want string) {
 	t.Helper()
-	syntax := httpsafe.KeySyntax{Max: 1024}
+	syntax := httpkey.Syntax{Max: 1024}
 	if got, err := syntax.ParseHeader([]string{line}); err != nil || got != want {
 		t.Errorf("%q where bare keys are allowed: %q, %v; want %q", line, got, err, want)
 	}

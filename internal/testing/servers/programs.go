@@ -44,8 +44,9 @@ var (
 	mariadbInstall = program{name: "mariadb-install-db", pkg: "mariadb-server"}
 	mariadbClient  = program{name: "mariadb", pkg: "mariadb-client"}
 
-	promtool = program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"}
-	ps       = program{name: "ps", pkg: "procps"}
+	promtool       = program{name: "promtool", paths: []string{"/usr/bin/promtool"}, pkg: "prometheus"}
+	systemdAnalyze = program{name: "systemd-analyze", paths: []string{"/usr/bin/systemd-analyze"}, pkg: "systemd"}
+	ps             = program{name: "ps", pkg: "procps"}
 	// ip and nsenter make and enter network namespaces.
 	ipCommand = program{name: "ip", paths: []string{"/usr/sbin/ip", "/sbin/ip"}, pkg: "iproute2"}
 	nsenter   = program{name: "nsenter", pkg: "util-linux"}
@@ -77,7 +78,7 @@ var (
 func allPrograms() []program {
 	return []program{
 		initdb, psql, pgbouncer, rabbitmq, epmd, redisServer, redisSentinel, valkeyServer, redisCLI, mariadb, mariadbInstall,
-		mariadbClient, faketime, promtool, ps, ipCommand, nsenter, npm, curl, python, node,
+		mariadbClient, faketime, promtool, systemdAnalyze, ps, ipCommand, nsenter, npm, curl, python, node,
 		pythonWith("psycopg"), pythonWith("psycopg2"), pythonWith("build", "hatchling", "ensurepip", "mypy"),
 		pythonWith("django", "flask", "fastapi", "sqlalchemy", "uvicorn", "waitress", "psycopg_pool"),
 	}

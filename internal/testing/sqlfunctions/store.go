@@ -39,6 +39,7 @@ const (
 	leaseLost       = "RS001"
 	noSuchClaim     = "RS003"
 	anotherAnswer   = "RS004"
+	invalidArgument = "RS006"
 	serialization   = "40001"
 	deadlock        = "40P01"
 	claimParameters = "$1::bytea, $2::bytea, $3::bytea, $4::text::interval, $5::text::interval, $6::boolean, $7::text::uuid, " +
@@ -271,6 +272,8 @@ func explain(verb string, l retrysafe.Lease, err error) error {
 	switch stateOf(err) {
 	case leaseLost, noSuchClaim:
 		err = errors.Join(retrysafe.ErrLeaseLost, err)
+	case invalidArgument: // the name of a step is too long: all that a Store is given otherwise is valid
+		err = errors.Join(retrysafe.ErrResultTooLarge, err)
 	case "":
 		if err == nil {
 			return nil

@@ -94,4 +94,5 @@
 //   - event.go, check.go, held.go: what clients tell, and the checks.
 //   - race.go: Race and RaceSees. racer.go: what its processes do.
 //   - wrongclock.go: TortureWithWrongClocks.
+//   - mutant.go: how a mutant changes what a store says to its server.
 package torture

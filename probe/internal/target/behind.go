@@ -24,8 +24,8 @@ const (
 	UnknownRetries Fault = "an unknown outcome is worth a retry" // no word that it stays
 )
 
-// fromBehind is what the layer answers to work of which it has no answer, or none that is the work's own. It reports
-// whether the path is that of such work.
+// fromBehind writes what the layer answers when the work has no answer, or none of its own. It reports whether the path
+// is that of such work.
 func (a *API) fromBehind(w http.ResponseWriter, r *http.Request, body []byte) bool {
 	switch strings.TrimPrefix(r.URL.Path, "/things") {
 	case "/unanswered", "/cut-off":

@@ -26,7 +26,7 @@ const (
 // BoundBodies sets how long a body may take to arrive. Call it before the first request.
 func (a *API) BoundBodies(d time.Duration) { a.bodies = d }
 
-// boundBody bounds the time for a body.
+// boundBody limits the time for receiving a body.
 func (a *API) boundBody(w http.ResponseWriter) {
 	if a.bodies > 0 && !a.has(SlowBodies) {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.bodies))
@@ -44,7 +44,7 @@ func (a *API) misspelled(r *http.Request) bool {
 	return true
 }
 
-// overridden is the method that a request asks for, if this API looks at that.
+// overridden returns the method that a request asks for, if this API looks at X-HTTP-Method-Override.
 func (a *API) overridden(r *http.Request) string {
 	if m := r.Header.Get("X-HTTP-Method-Override"); m != "" && (a.has(Overrides) || a.has(BareOverrides)) {
 		return m
@@ -52,7 +52,7 @@ func (a *API) overridden(r *http.Request) string {
 	return r.Method
 }
 
-// otherwiseSent is what of a request is compared beside what fingerprint does.
+// otherwiseSent returns what is compared of a request besides the fingerprint.
 func (a *API) otherwiseSent(r *http.Request, body []byte) []byte {
 	body = bytes.Clone(body)
 	if !a.has(NoHost) {
@@ -81,7 +81,7 @@ func (a *API) keptCompressed(r *http.Request) bool {
 	return a.gzipped[key]
 }
 
-// filling is how long a large answer is: so long that a connection has no room for it, where that matters.
+// filling returns the length of a large answer: more than a connection can buffer, where that matters.
 func (a *API) filling() int {
 	if a.has(UnreadHolds) {
 		return 12 * large
@@ -96,6 +96,7 @@ func (a *API) isSent(rec *record) {
 	rec.unread = false
 }
 
+// isUnread reports whether a client that does not read its answer holds the record.
 func (a *API) isUnread(rec *record) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -57,6 +57,7 @@ func (a *API) effect(r *http.Request) int64 {
 	return n
 }
 
+// linger waits for as long as slow work takes. With some faults all work is slow, so that requests overlap.
 func (a *API) linger(r *http.Request) {
 	var d time.Duration
 	switch {
@@ -89,7 +90,7 @@ func (a *API) linger(r *http.Request) {
 	}
 }
 
-// beforeSave is between the end of the work and its record.
+// beforeSave runs between the end of the work and the saving of its answer, where several faults do their damage.
 func (a *API) beforeSave(r *http.Request) {
 	if a.has(ClientsEnd) && r.URL.Path != "/things/limited" {
 		select {
@@ -135,6 +136,7 @@ func (a *API) inFlight(w http.ResponseWriter, r *http.Request, rec *record) {
 	}
 }
 
+// conflict refuses a request whose key is in flight.
 func (a *API) conflict(w http.ResponseWriter) {
 	if !a.has(BareConflict) {
 		w.Header().Set("Retry-After", "1")
@@ -189,11 +191,13 @@ type overheard struct {
 	body   []byte
 }
 
+// WriteHeader implements http.ResponseWriter.
 func (o *overheard) WriteHeader(status int) {
 	o.status = status
 	o.ResponseWriter.WriteHeader(status)
 }
 
+// Write implements http.ResponseWriter.
 func (o *overheard) Write(p []byte) (int, error) {
 	o.body = append(o.body, p...)
 	return o.ResponseWriter.Write(p)
@@ -217,7 +221,7 @@ func (a *API) limited(w http.ResponseWriter) bool {
 	return true
 }
 
-// failing refuses for a business reason, unless it is wrong about that.
+// failing refuses a request for a business reason, unless a fault lets the second attempt succeed.
 func (a *API) failing(w http.ResponseWriter) bool {
 	a.mu.Lock()
 	a.failures++

@@ -49,7 +49,7 @@ func (a *API) loses(r *http.Request, rec *record) bool {
 	}
 }
 
-// meet is told that another request has come upon a record that is in flight.
+// meet notes that another request has found a record in flight.
 func (a *API) meet(rec *record) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *API) acknowledges(w http.ResponseWriter) bool {
 	return true
 }
 
-// nameOf is what a record is found by.
+// nameOf returns the name under which a record is saved.
 func (a *API) nameOf(caller, key string, body []byte) string {
 	if a.has(BodyIsKey) {
 		return fmt.Sprintf("%s\x00%x", caller, sha256.Sum256(body))
@@ -78,7 +78,7 @@ func (a *API) nameOf(caller, key string, body []byte) string {
 	return caller + "\x00" + key
 }
 
-// handed is what the work gets of a body.
+// handed returns the body that the work receives.
 func (a *API) handed(body []byte) []byte {
 	if a.has(EatsBody) {
 		return nil
@@ -102,7 +102,7 @@ func (a *API) unkept(rec *record) bool {
 	return a.has(OnlyJSON) && rec.status < 300 && !json.Valid(rec.body)
 }
 
-// overrun refuses what is more than so many at a time.
+// overrun refuses requests above a rate limit.
 func (a *API) overrun(w http.ResponseWriter) bool {
 	if !a.has(Limits) && !a.has(LimitsMutely) && !a.has(LimitsAlways) {
 		return false

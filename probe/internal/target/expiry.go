@@ -63,7 +63,7 @@ func (a *API) refuseOld(w http.ResponseWriter, rec *record) bool {
 	return true
 }
 
-// policy is what the API publishes of itself.
+// policy writes the page about the API's rules.
 func (a *API) policy(w http.ResponseWriter) {
 	switch {
 	case a.has(NoPolicy):

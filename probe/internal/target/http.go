@@ -45,6 +45,7 @@ type capture struct {
 	client http.ResponseWriter
 }
 
+// WriteHeader implements http.ResponseWriter.
 func (c capture) WriteHeader(status int) {
 	if status >= 200 {
 		c.ResponseRecorder.WriteHeader(status)
@@ -56,7 +57,7 @@ func (c capture) WriteHeader(status int) {
 	c.client.WriteHeader(status)
 }
 
-// carryOut does the work and keeps its answer.
+// carryOut does the work and returns its answer.
 func (a *API) carryOut(w http.ResponseWriter, r *http.Request, body []byte) *httptest.ResponseRecorder {
 	out := capture{httptest.NewRecorder(), w}
 	if a.has(Stored425) && r.Header.Get("Early-Data") == "1" {
@@ -97,6 +98,7 @@ func (a *API) replay(w http.ResponseWriter, r *http.Request, rec *record) {
 	answer(w, again, !a.has(NoMarker))
 }
 
+// spoilHeader changes the headers of a replay as the faults have it.
 func (a *API) spoilHeader(w http.ResponseWriter, again *record) {
 	h := again.header
 	if a.has(NoMarker) {
@@ -139,6 +141,7 @@ func (a *API) spoilHeader(w http.ResponseWriter, again *record) {
 	}
 }
 
+// spoilBody changes the body of a replay as the faults have it.
 func (a *API) spoilBody(r *http.Request, again *record) {
 	if a.has(Reformatted) {
 		var v any

@@ -43,7 +43,7 @@ const (
 	Max64      Fault = "keys up to 64 characters" // adyen
 )
 
-// keyLines are the lines that carry the key; none: the request has no key.
+// keyLines returns the lines that carry the key, or none if the request has no key.
 func (a *API) keyLines(r *http.Request, body []byte) []string {
 	if a.has(KeyInBody) {
 		return memberOf(body)
@@ -64,7 +64,7 @@ func (a *API) keyLines(r *http.Request, body []byte) []string {
 	return lines
 }
 
-// memberOf is the key in a body.
+// memberOf returns the key in a body, as a list of at most one.
 func memberOf(body []byte) []string {
 	var in struct {
 		Key *string `json:"idempotency_key"`
@@ -120,7 +120,7 @@ func (a *API) fits(key string) bool {
 	return true
 }
 
-// cutAt255 is a key of which no more than 255 characters are left, with its quotes.
+// cutAt255 returns a key cut to 255 characters, with its quotes.
 func cutAt255(text string) string {
 	key := strings.Trim(text, `"`)
 	if len(key) <= 255 {
@@ -156,7 +156,7 @@ func (a *API) laxKey(lines []string) (string, bool) {
 	return key, key != "" && !long
 }
 
-// changed is a key that stands for others too.
+// changed returns the key that a fault takes for the given one.
 func (a *API) changed(key string) string {
 	switch {
 	case a.has(FoldsCase):

@@ -25,7 +25,7 @@ const (
 // maxBody is what the API reads of a request.
 const maxBody = 1 << 20
 
-// serve is the layer that knows about keys, and what it protects.
+// serve is the idempotency layer and what it protects.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *API) claim(name, fingerprint string) (rec *record, mine bool) {
 	return rec, !a.has(ToldToWait)
 }
 
-// run does the work and saves its answer; an answer that says that nothing happened frees the key.
+// run does the work and saves its answer. An answer that says that nothing happened releases the key.
 func (a *API) run(w http.ResponseWriter, r *http.Request, name string, rec *record, body []byte) {
 	out := a.carryOut(w, r, a.handed(body))
 	a.beforeSave(r)
@@ -116,9 +116,10 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, name string, rec *reco
 	}
 }
 
-// frees are statuses that say that nothing happened.
+// frees reports whether a status says that nothing happened.
 func frees(status int) bool { return status == 401 || status == 403 || status == 429 || status == 503 }
 
+// ended reports whether the record has an answer.
 func (rec *record) ended() bool {
 	select {
 	case <-rec.done:
@@ -128,6 +129,7 @@ func (rec *record) ended() bool {
 	}
 }
 
+// answer writes the saved answer of a record.
 func answer(w http.ResponseWriter, rec *record, replayed bool) {
 	for name, values := range rec.header {
 		if replayed && (name == "Set-Cookie" || name == "X-Request-Id") {
@@ -142,7 +144,7 @@ func answer(w http.ResponseWriter, rec *record, replayed bool) {
 	_, _ = w.Write(rec.body)
 }
 
-// fingerprint is what must be the same in a retry.
+// fingerprint returns what must be equal in a retry.
 func fingerprint(r *http.Request, body []byte) string {
 	h := sha256.New()
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
@@ -190,6 +192,7 @@ func parseString(rest string) (string, bool) {
 	return "", false
 }
 
+// problem writes a problem document.
 func problem(w http.ResponseWriter, status int, slug, detail string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Link", `</policy#`+slug+`>; rel="describedby"; type="text/html"`)

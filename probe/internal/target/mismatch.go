@@ -40,7 +40,7 @@ const (
 	RefusesDuplicates Fault = "duplicates are refused"                    // gocardless
 )
 
-// compared is the fingerprint as the faults have it.
+// compared returns the fingerprint as the faults have it.
 func (a *API) compared(r *http.Request, body []byte) string {
 	as := r.Clone(r.Context())
 	switch {
@@ -68,7 +68,7 @@ func (a *API) compared(r *http.Request, body []byte) string {
 	return fingerprint(as, a.otherwiseSent(r, body))
 }
 
-// asFloats is a body after it has been through a map and float64.
+// asFloats returns a JSON body as it is after decoding into float64: large numbers have changed.
 func asFloats(body []byte) []byte {
 	var v any
 	if json.Unmarshal(body, &v) != nil {
@@ -81,7 +81,7 @@ func asFloats(body []byte) []byte {
 	return text
 }
 
-// known is what of a body the API knows.
+// known returns the members of a body that the API knows.
 func known(body []byte) []byte {
 	var v struct{ Amount, Note any }
 	if json.Unmarshal(body, &v) != nil {

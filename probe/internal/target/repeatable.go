@@ -36,6 +36,7 @@ func StartRepeatable(t testing.TB, api *API) *httptest.Server {
 	return s
 }
 
+// ServeHTTP implements http.Handler.
 func (a Repeatable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
@@ -70,7 +71,7 @@ func (a Repeatable) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.repeat(w, r, name, body)
 }
 
-// unsupported is a route that cannot repeat requests.
+// unsupported serves a route that does not support repeatable requests.
 func (a Repeatable) unsupported(w http.ResponseWriter, r *http.Request, body []byte) {
 	if a.has(IgnoredHeaders) {
 		a.work(w, r, body)
@@ -111,7 +112,7 @@ func (a Repeatable) forgotten(name, sent string) bool {
 	return err == nil && time.Since(at) > a.tracked() && !a.has(StaleDates) && !a.has(AnyDates)
 }
 
-// tracked is how long requests are tracked.
+// tracked returns the length of the tracked window.
 func (a Repeatable) tracked() time.Duration {
 	if a.keep > 0 {
 		return a.keep
@@ -137,6 +138,7 @@ func (a Repeatable) repeat(w http.ResponseWriter, r *http.Request, name string, 
 	answer(w, rec, false)
 }
 
+// refuse answers with Repeatability-Result: rejected.
 func (a Repeatable) refuse(w http.ResponseWriter, status int, why string) {
 	w.Header().Set("Content-Type", "application/json")
 	if !a.has(PlainRefusals) {

@@ -28,8 +28,10 @@ type life struct {
 	at   time.Time     // when that was
 }
 
+// newLife returns the life of a process that has just started.
 func newLife() *life { return &life{died: make(chan struct{})} }
 
+// over reports whether the process has died since.
 func (l *life) over() bool {
 	if l == nil {
 		return false
@@ -44,13 +46,14 @@ func (l *life) over() bool {
 
 type lifeKey struct{}
 
-// inThisLife is a request that ends with the life in which it came.
+// inThisLife returns a request whose context ends when the process dies.
 func (a *API) inThisLife(r *http.Request) *http.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return r.WithContext(context.WithValue(r.Context(), lifeKey{}, a.life))
 }
 
+// lifeOf returns the life in which a request arrived.
 func lifeOf(r *http.Request) *life {
 	l, _ := r.Context().Value(lifeKey{}).(*life)
 	return l
@@ -97,6 +100,7 @@ func (a *API) StopStore() { a.setDown(true) }
 // StartStore makes them reachable again.
 func (a *API) StartStore() { a.setDown(false) }
 
+// setDown makes the store unreachable or brings it back.
 func (a *API) setDown(down bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -26,6 +26,7 @@ func (a *API) Revoke(credential string) { a.setRevoked(credential, true) }
 // Restore gives it back.
 func (a *API) Restore(credential string) { a.setRevoked(credential, false) }
 
+// setRevoked revokes a credential or restores it.
 func (a *API) setRevoked(credential string, revoked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -39,7 +40,8 @@ func (a *API) isNobody(caller string) bool {
 	return caller == "" && !a.has(LetsAllIn) || caller == "Bearer revoked" || a.revoked[caller] && !a.has(ReplaysFirst)
 }
 
-// lockedOut refuses a caller whose credential was taken away: the last to ask is the work.
+// lockedOut refuses a caller whose credential is revoked. The check sits in the work, so that a layer in front of it
+// can forget it.
 func (a *API) lockedOut(w http.ResponseWriter, r *http.Request) bool {
 	a.mu.Lock()
 	out := a.revoked[a.callerOf(r.Header.Get("Authorization"))]
@@ -50,7 +52,8 @@ func (a *API) lockedOut(w http.ResponseWriter, r *http.Request) bool {
 	return out
 }
 
-// callerOf is who sends a credential. What follows a dot in it is another one each time.
+// callerOf returns the caller that a credential belongs to. What follows a dot in the credential changes from request
+// to request, as a token does.
 func (a *API) callerOf(credential string) string {
 	name, _, _ := strings.Cut(credential, ".")
 	if a.has(CredentialIsCaller) {
@@ -59,7 +62,7 @@ func (a *API) callerOf(credential string) string {
 	return name
 }
 
-// leaks refuses another request under the same key, and says too much.
+// leaks refuses another request under the same key with an error that reveals too much.
 func (a *API) leaks(w http.ResponseWriter, r *http.Request, rec *record) bool {
 	var detail string
 	switch {

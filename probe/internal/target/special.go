@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// special is work with something to look at beside keys.
+// special serves the routes that need more than creating a thing.
 func (a *API) special(w http.ResponseWriter, r *http.Request, body []byte) {
 	path := r.URL.Path
 	switch {
@@ -45,7 +45,7 @@ func (a *API) created(w http.ResponseWriter, status int) string {
 	return id
 }
 
-// document is a thing that PUT makes, PATCH changes and DELETE removes.
+// document serves a resource that PUT creates, PATCH changes and DELETE removes.
 func (a *API) document(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,7 +75,7 @@ func (a *API) document(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":%q,"method":%q}`, path, r.Method)
 }
 
-// etag is that of a document now.
+// etag returns the current ETag of a document.
 func (a *API) etag(path string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

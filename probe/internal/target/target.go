@@ -85,7 +85,8 @@ func New(faults ...Fault) *API {
 	return a
 }
 
-// Effects is how many things have been created.
+// Effects returns how many things have been created.
 func (a *API) Effects() int64 { return a.effects.Load() }
 
+// has reports whether the API has a fault.
 func (a *API) has(f Fault) bool { return a.faults[f] }

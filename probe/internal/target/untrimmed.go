@@ -24,6 +24,7 @@ func StartUntrimmed(t testing.TB) (*API, *httptest.Server) {
 // untrimmed makes connections whose first request shows what is around its key.
 type untrimmed struct{ net.Listener }
 
+// Accept implements net.Listener.
 func (l untrimmed) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -39,6 +40,7 @@ type shownSpaces struct {
 	head io.Reader // nil: not read yet
 }
 
+// Read returns the changed head of the first request, and then what follows it.
 func (c *shownSpaces) Read(p []byte) (int, error) {
 	if c.head == nil {
 		c.head = io.MultiReader(bytes.NewReader(c.readHead()), c.in)
@@ -60,7 +62,7 @@ func (c *shownSpaces) readHead() []byte {
 	}
 }
 
-// withUnderscores has them inside the quotes in the place of the white space outside.
+// withUnderscores returns a quoted value with underscores inside the quotes instead of the white space outside.
 func withUnderscores(value []byte) []byte {
 	key := bytes.Trim(value, " \t")
 	around := bytes.Repeat([]byte("_"), len(value)-len(key))

@@ -78,8 +78,11 @@ func (a *API) endEarly(w http.ResponseWriter, rec *record) {
 	_, _ = io.Copy(io.Discard, both)
 }
 
+// newGzip returns a writer that compresses.
 func newGzip(w io.Writer) *gzip.Writer { return gzip.NewWriter(w) }
 
+// itoa formats a number.
 func itoa(n int) string { return strconv.Itoa(n) }
 
+// inHex formats a number in hexadecimal, as chunks have it.
 func inHex(n int) string { return strconv.FormatInt(int64(n), 16) }

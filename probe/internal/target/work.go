@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// work is the API itself: it knows nothing of keys.
+// work is the API itself. It does not know keys.
 func (a *API) work(w http.ResponseWriter, r *http.Request, body []byte) {
 	w.Header().Set("X-Request-Id", fmt.Sprint(time.Now().UnixNano()))
 	if a.lockedOut(w, r) {
@@ -93,6 +93,7 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, body []byte) {
 	fmt.Fprintf(w, `{"id":%q,"amount":%s}`, id, orZero(in.Amount))
 }
 
+// orZero returns a number, or 0 for none.
 func orZero(n json.Number) string {
 	if n == "" {
 		return "0"

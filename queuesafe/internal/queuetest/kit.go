@@ -49,10 +49,7 @@ func (k *Kit) NewCore() (*retrysafe.Guard, *queuesafe.Consumer) {
 	guard := retrysafe.New(k.Store, retrysafe.Options{Policy: k.Policy})
 	o := k.Core
 	o.Observer = queuesafe.ObserverFunc(k.observe)
-	c, err := queuesafe.New(guard, Name, o)
-	if err != nil {
-		k.Fatal(err)
-	}
+	c := queuesafe.New(guard, Name, o)
 	return guard, c
 }
 

@@ -1,5 +1,6 @@
 -- Ends attempts that hold their key, saves their results, and notifies if a caller waits. Keys in the order of k,
--- each once.
+-- each once. A transaction that would not wait for the disk (synchronous_commit = off) waits for this one: its answer is
+-- seen by others. Other values are the user's choice, and stay.
 WITH ended AS (
 	UPDATE {{schema}}.claims c SET
 		state = p.state, code = p.code, omitted = p.omitted, ends_at = {{schema}}.clock(),
@@ -16,4 +17,4 @@ WITH ended AS (
 )
 INSERT INTO {{schema}}.results (ended_at, k, keep_until, meta, body)
 SELECT ends_at, k, keep_until, meta, body FROM ended
-RETURNING k, NULL
+RETURNING k, CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', true) END

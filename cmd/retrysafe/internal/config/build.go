@@ -49,27 +49,8 @@ func (c *Config) Proxy(secret []byte) (proxy.Options, error) {
 	if err != nil {
 		return proxy.Options{}, err
 	}
-	o := proxy.Options{
-		Upstream: proxy.Upstream{
-			URL:            c.Upstream.URL.Value,
-			PreserveHost:   c.Upstream.PreserveHost.Value,
-			TrustForwarded: c.Upstream.TrustForwarded.Value,
-			DialTimeout:    c.Upstream.DialTimeout.Value,
-			HeaderTimeout:  c.Upstream.HeaderTimeout.Value,
-			IdleTimeout:    c.Upstream.IdleTimeout.Value,
-			TLS:            roots,
-		},
-		AuthURL:   c.Auth.Value,
-		PublicURL: c.PublicURL.Value,
-		Limits: proxy.Limits{
-			Concurrent:          c.Limits.Concurrent.Value,
-			ConcurrentPerCaller: c.Limits.ConcurrentPerCaller.Value,
-			KeysPerCaller:       c.Limits.KeysPerCaller.Value,
-			Memory:              c.Limits.Memory.Value,
-			WriteTimeout:        c.Limits.WriteTimeout.Value,
-		},
-		Default: c.route(c.Defaults, secret),
-	}
+	o := proxy.Options{Upstream: proxy.Upstream{TLS: roots}, Default: c.route(c.Defaults, secret)}
+	apply(c, &o)
 	for _, t := range c.overridden() {
 		o.Routes = append(o.Routes, c.route(t, secret))
 	}
@@ -101,81 +82,63 @@ func LoadCertificates(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// route translates a route whose defaults are filled in.
+// route returns the proxy's route for one whose defaults are filled in.
 func (c *Config) route(t Route, secret []byte) proxy.Route {
-	if t.UpstreamKey.Value == noUpstreamKey {
-		t.UpstreamKey.Value = ""
+	r := t.options(secret)
+	r.BodyTimeout = c.Limits.BodyTimeout.Value
+	return r
+}
+
+// options returns the proxy's route. Most settings set one of its options each, which their tags name; here are those
+// that do more.
+func (t Route) options(secret []byte) proxy.Route {
+	r := proxy.Route{
+		Pattern: t.Pattern.Value,
+		HTTP: httpsafe.Options{
+			Profile: t.profile(), Secret: secret, Fingerprint: t.Fingerprint.Value.method(),
+			CompletedElsewhere: t.completesUpstream(),
+			InFlightStatus:     t.InFlight.Value.Status,
+			RespondAsync:       t.InFlight.Value.Status,
+		},
+		Policy:    retrysafe.Policy{OnInFlight: t.InFlight.Value.InFlightPolicy},
+		Unguarded: !t.isGuarded(),
 	}
-	return proxy.Route{
-		Pattern:       t.Pattern.Value,
-		Unguarded:     !t.isGuarded(),
-		Policy:        t.policy(),
-		HTTP:          t.http(secret),
-		Stream:        t.Stream.Value,
-		UpstreamKey:   t.UpstreamKey.Value,
-		AttemptHeader: t.AttemptHeader.Value,
-		BodyTimeout:   c.Limits.BodyTimeout.Value,
+	apply(&t, &r)
+	t.setKey(&r.HTTP)
+	r.Policy.Retention.Replay = t.replay()
+	if r.UpstreamKey == noUpstreamKey {
+		r.UpstreamKey = ""
+	}
+	if t.completesUpstream() {
+		r.Policy = r.Policy.CompletedElsewhere()
+	}
+	return r
+}
+
+// setKey says where the keys come from.
+func (t Route) setKey(o *httpsafe.Options) {
+	switch k := t.Key.Value; {
+	case k.Header.Set:
+		o.Profile = o.Profile.WithHeader(k.Header.Value)
+	case k.Natural != nil:
+		var source httpsafe.NaturalKey
+		apply(k.Natural, &source)
+		o.KeySource = source
+	case k.BodyHash != nil:
+		source := httpsafe.BodyHash{Secret: o.Secret}
+		apply(k.BodyHash, &source)
+		o.KeySource = source
 	}
 }
 
 // inForce returns the route with what the profile and the library do where it says nothing.
 func (t Route) inForce() Route {
-	if !t.isGuarded() {
-		return Route{Pattern: t.Pattern, Guarded: t.Guarded}
-	}
-	rules, policy := t.rules(), t.policy().WithDefaults()
-	t.Guarded = Setting[bool]{}
-	t.Profile = Given(rules.Profile)
-	t.Required = Given(rules.Required)
-	t.Methods = Given(rules.Methods)
+	r, rules := t.options(nil), t.rules()
+	r.HTTP, r.Policy = r.HTTP.WithDefaults(), r.Policy.WithDefaults()
+	r.HTTP.Profile.Required, r.HTTP.Ambiguous = rules.Required, rules.Ambiguous
+	adopt(&t, &r)
 	t.Key.Set = true
-	t.ScopeRoute = Given(rules.ScopeRoute)
-	t.Retention = Retention{
-		Replay: Given(policy.Retention.Replay), Key: Given(policy.Retention.Key), Audit: Given(policy.Retention.Audit),
-	}
-	t.Lease.Value = policy.Lease
-	t.Timeout.Value = policy.Timeout
-	t.Abandoned.Default(policy.OnAbandoned.String())
-	t.StoreError.Default("closed")
-	t.Ambiguous = Given(rules.Ambiguous.String())
-	t.TrustUnavailable.Set = true
-	t.MaxRequest = Given(rules.MaxRequestBytes)
-	t.MaxResponse = Given(rules.MaxResponseBytes)
-	t.Stream.Set = true
 	return t
-}
-
-func (t Route) policy() retrysafe.Policy {
-	p := retrysafe.Policy{
-		Lease:   t.Lease.Value,
-		Timeout: t.Timeout.Value,
-		Retention: retrysafe.Retention{
-			Replay: t.replay(),
-			Key:    t.Retention.Key.Value,
-			Audit:  t.Retention.Audit.Value,
-		},
-		MaxResult:    int(t.MaxResponse.Value),
-		OnInFlight:   retrysafe.Reject(),
-		OnAbandoned:  retrysafe.Refuse(),
-		OnStoreError: retrysafe.FailClosed,
-		HoldUnsaved:  t.HoldUnsaved.Value,
-	}
-	if t.InFlight.Value.Kind == "wait" {
-		p.OnInFlight = retrysafe.Wait(t.InFlight.Value.Wait)
-	}
-	if t.Abandoned.Value == "rerun" {
-		p.OnAbandoned = retrysafe.Rerun()
-	}
-	if t.StoreError.Value == "open" {
-		p.OnStoreError = retrysafe.FailOpen
-	}
-	if t.completesUpstream() {
-		if !t.Abandoned.Set {
-			p.OnAbandoned = retrysafe.AbandonedPolicy{}
-		}
-		return p.CompletedElsewhere()
-	}
-	return p
 }
 
 // completesUpstream reports whether the upstream completes the keys of the route.
@@ -199,56 +162,10 @@ func (t Route) replay() time.Duration {
 	return d
 }
 
-func (t Route) http(secret []byte) httpsafe.Options {
-	o := httpsafe.Options{
-		Profile:        t.profile(),
-		Secret:         secret,
-		MaxRequestBody: t.MaxRequest.Value,
-		InFlightStatus: t.InFlight.Value.Kind == "status",
-		RespondAsync:   t.InFlight.Value.Kind == "status",
-		Fingerprint:    t.Fingerprint.Value.method(),
-
-		TrustUnavailable:   t.TrustUnavailable.Value,
-		CompletedElsewhere: t.completesUpstream(),
-		Attempts:           t.Attempts.Value,
-	}
-	if t.Methods.Set {
-		o.Profile.Methods = t.Methods.Value
-	}
-	if t.Required.Set {
-		o.Profile.Required = t.Required.Value
-	}
-	if t.ScopeRoute.Set {
-		o.Profile.ScopeRoute = t.ScopeRoute.Value
-	}
-	switch t.Ambiguous.Value {
-	case "store":
-		o.Ambiguous = retrysafe.AmbiguousStore
-	case "release":
-		o.Ambiguous = retrysafe.AmbiguousRelease
-	case "unknown":
-		o.Ambiguous = retrysafe.AmbiguousUnknown
-	}
-	switch k := t.Key.Value; {
-	case k.Header.Set:
-		o.Profile = o.Profile.WithHeader(k.Header.Value)
-	case k.Natural != nil:
-		o.KeySource = httpsafe.NaturalKey{
-			PathValues: k.Natural.Path.Value, Fields: k.Natural.Fields.Value,
-			Reference: k.Natural.Reference.Value,
-		}
-	case k.BodyHash != nil:
-		o.KeySource = httpsafe.BodyHash{
-			Secret: secret, Fields: fingerprint.Fields{Include: k.BodyHash.Fields.Value},
-			Intent: k.BodyHash.Intent.Value,
-		}
-	}
-	return o
-}
-
 // rules returns what is in force for the route.
 func (t Route) rules() httpsafe.Rules {
-	return t.http(nil).Rules(t.Pattern.Value, t.policy())
+	r := t.options(nil)
+	return r.HTTP.Rules(t.Pattern.Value, r.Policy)
 }
 
 // profile returns the route's profile; check has seen that it exists.
@@ -261,19 +178,18 @@ func (t Route) profile() httpsafe.Profile {
 }
 
 func (f Fingerprint) method() httpsafe.FingerprintMethod {
-	switch f.Kind {
-	case "raw":
+	switch {
+	case f.Kind == "raw":
 		return httpsafe.FingerprintRaw()
-	case "json":
+	case f.Kind == "json":
 		return httpsafe.FingerprintJSON()
-	case "form":
+	case f.Kind == "form":
 		return httpsafe.FingerprintForm()
-	case "multipart":
+	case f.Kind == "multipart":
 		return httpsafe.FingerprintMultipart()
-	case "none":
+	case f.Kind == "none":
 		return httpsafe.FingerprintNone()
-	}
-	if f.isFields() {
+	case f.isFields():
 		return httpsafe.FingerprintFields(fingerprint.Fields{Include: f.Include.Value, Exclude: f.Exclude.Value})
 	}
 	return httpsafe.FingerprintMethod{} // the profile's

@@ -8,9 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // check looks at what makes no sense together.
@@ -73,6 +74,10 @@ func (t Route) checkRetention(r *yamlfile.Reader) {
 			k.Audit.Value, replay),
 			"make retention.audit at least as long as retention.replay")
 	}
+	if free := t.options(nil).Policy.Retention.WithDefaults().Key; t.MaxKeyAge.Value > free {
+		r.FaultAt(t.MaxKeyAge.At, fmt.Sprintf("keys are free after %v: a retry with one that is older, but not older than %v, "+
+			"would run again", free, t.MaxKeyAge.Value), "make max_key_age at most as long as retention.key")
+	}
 }
 
 const (
@@ -91,7 +96,7 @@ func (t Route) checkTimes(r *yamlfile.Reader) {
 // checkRerun finds routes whose requests would be sent again after a crash, although the upstream has nothing by
 // which it could tell that it has seen them.
 func (t Route) checkRerun(r *yamlfile.Reader) {
-	if t.isGuarded() && t.Abandoned.Value == "rerun" && !t.UpstreamKey.Set && !t.completesUpstream() {
+	if t.isGuarded() && t.Abandoned.Value.Resumes() && !t.UpstreamKey.Set && !t.completesUpstream() {
 		r.FaultAt(t.Abandoned.At,
 			"after a crash the request is sent again, and the upstream could not tell that it has seen it",
 			"write upstream_key: HEADER too, for an upstream that recognises repeats by it; or complete: upstream, for one "+
@@ -113,7 +118,7 @@ func (t Route) checkComplete(r *yamlfile.Reader) {
 		r.FaultAt(t.Stream.At, "an answer cannot be streamed if the upstream completes the keys: the record decides what the "+
 			"client gets, once the upstream has answered", "leave stream or complete: upstream out")
 	}
-	if t.StoreError.Value == "open" {
+	if t.StoreError.Value == retrysafe.FailOpen {
 		r.FaultAt(t.StoreError.At, "while the store fails there is no lease under which the upstream could complete a key",
 			"leave store_error: open or complete: upstream out")
 	}
@@ -136,7 +141,7 @@ func (t Route) warnings() (all []yamlfile.Fault) {
 	if !t.isGuarded() {
 		return nil
 	}
-	if t.Ambiguous.Value == "release" && !t.UpstreamKey.Set && !t.completesUpstream() {
+	if t.Ambiguous.Value == retrysafe.AmbiguousRelease && !t.UpstreamKey.Set && !t.completesUpstream() {
 		all = append(all, yamlfile.Fault{
 			At: t.Ambiguous.At,
 			Message: "ambiguous: release frees the key when the upstream answers 500, 502 or 504, or breaks off: " +
@@ -164,7 +169,7 @@ const longestBlock = 2 * time.Minute
 
 // leaseWarnings are about the lease of a route whose upstream completes the keys.
 func (t Route) leaseWarnings() []yamlfile.Fault {
-	p := t.policy()
+	p := t.options(nil).Policy
 	at := cmp.Or(t.Lease.At, t.Timeout.At, t.Complete.At)
 	switch {
 	case !t.completesUpstream():

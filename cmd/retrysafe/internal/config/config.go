@@ -4,6 +4,8 @@
 //	config.go    what can be set, as structs whose tags say how each setting is written, and what holds without it
 //	route.go     the same for a route, and for the parts of it that have two ways to be written
 //	settings.go  reads, completes, combines and prints any struct of settings, by its tags
+//	docs.go      describes the settings for people, from the comments of their fields
+//	schema.go    describes them for editors
 //	values.go    how the text of a single value is read
 //	patterns.go  routes that would match nothing, or that guard nothing
 //	check.go     settings that make no sense together
@@ -19,28 +21,62 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // Config is what the proxy can be told. FillIn gives a default to the settings that neither the file nor a flag has.
+//
+// The comments of the fields are documentation for users, in Markdown: see docs.go.
 type Config struct {
-	Listen    Setting[string]        `yaml:"listen" form:"address" default:"127.0.0.1:8080"`
-	Admin     Setting[string]        `yaml:"admin" form:"address"` // of health checks and metrics
-	Metrics   Setting[bool]          `yaml:"metrics"`
-	Upstream  Upstream               `yaml:"upstream"`
-	Store     Setting[string]        `yaml:"store" default:"retrysafe.db"`
-	Scope     Setting[string]        `yaml:"scope" form:"scope" default:"credential"`
-	Auth      Setting[*url.URL]      `yaml:"auth" form:"auth"`
-	JWT       JWT                    `yaml:"jwt"`
-	TLS       TLS                    `yaml:"tls"`
-	Secret    Secret                 `yaml:"secret"`
-	PublicURL Setting[string]        `yaml:"public_url" form:"public URL"`
-	H2C       Setting[bool]          `yaml:"h2c"`
-	Log       Setting[string]        `yaml:"log" form:"json|text" default:"text"`
-	Grace     Setting[time.Duration] `yaml:"grace" default:"30s"`
-	Limits    Limits                 `yaml:"limits"`
-	Defaults  Route                  `yaml:"defaults"` // what holds for each route that does not say otherwise
-	Routes    routes                 `yaml:"routes"`
+	// Listen is the address to listen on; `:8080` is every interface.
+	Listen Setting[string] `yaml:"listen" form:"address" default:"127.0.0.1:8080"`
+	// Admin is the address that serves `/healthz` and `/readyz`. Default: off.
+	Admin Setting[string] `yaml:"admin" form:"address"`
+	// Metrics: serve `/metrics` for Prometheus at `admin`, too. See [metrics](metrics.md).
+	Metrics Setting[bool] `yaml:"metrics"`
+	// Upstream is the API, as a URL or a mapping. It is required.
+	Upstream Upstream `yaml:"upstream" form:"upstream" sets:"Upstream"`
+	// Store is where keys are stored: a path (a SQLite file, created if missing), `memory:`, or the URL of a server:
+	// postgres, mysql, redis, nats or dynamodb. It is one of
+	//   - a path: a SQLite file, created if missing. `sqlite:keys.db` is a file in the working directory,
+	//     `sqlite:///var/lib/keys.db` has an absolute path;
+	//   - `postgres://USER@HOST/DATABASE` ([its parameters](postgres.md#the-url));
+	//   - `mysql://USER@HOST/DATABASE`, `mariadb://…` ([its parameters](store-mysql.md));
+	//   - `redis://HOST:PORT`, `rediss://…` with TLS ([its parameters](store-redis.md));
+	//   - `nats://HOST:PORT/BUCKET` ([its parameters](store-nats.md));
+	//   - `dynamodb://TABLE?region=REGION` ([its parameters](store-dynamodb.md));
+	//   - `'memory:'` (in quotes in the file).
+	Store Setting[string] `yaml:"store" default:"retrysafe.db"`
+	// Scope is how callers are identified: `credential`, `header:NAME`, `jwt:JWKS-URL`, `mtls`, `aws-access-key` or
+	// `none`. `aws-access-key` is the access key ID of AWS signatures, which the API verifies. `header:NAME` stores the
+	// header's value unchanged, so it refuses headers with credentials (`Authorization`, `X-API-Key`, `Cookie`,
+	// `Proxy-Authorization`).
+	Scope Setting[string] `yaml:"scope" form:"scope" default:"credential"`
+	// Auth is a URL that decides whether the caller has access, before a key is claimed or an answer replayed: see
+	// [a revoked login](getting-started-proxy.md#a-revoked-login). Default: none.
+	Auth Setting[*url.URL] `yaml:"auth" form:"auth" sets:"AuthURL"`
+	// JWT is what tokens must have, with `scope: jwt:JWKS-URL`.
+	JWT JWT `yaml:"jwt"`
+	// TLS: the files for TLS with HTTP/2. Default: off.
+	TLS TLS `yaml:"tls"`
+	// Secret: where the secret for fingerprints is found, at least 16 bytes. With it, a reader of the store cannot
+	// guess requests. Default: none.
+	Secret Secret `yaml:"secret"`
+	// PublicURL is the proxy's URL for clients; error types link to its policy page. Default: relative links.
+	PublicURL Setting[string] `yaml:"public_url" form:"public URL" sets:"PublicURL"`
+	// H2C: accept HTTP/2 without TLS.
+	H2C Setting[bool] `yaml:"h2c"`
+	// Log is the format of the log, which goes to standard error: `text` or `json`.
+	Log Setting[string] `yaml:"log" form:"json|text" default:"text"`
+	// Grace is how long to wait for running operations at shutdown.
+	Grace Setting[time.Duration] `yaml:"grace" default:"30s"`
+	// Limits: what clients can make the proxy hold at most. See [limits](limits.md).
+	Limits Limits `yaml:"limits" sets:"Limits"`
+	// Defaults are the fields of a route, for all routes.
+	Defaults Route `yaml:"defaults"`
+	// Routes are [patterns](getting-started-proxy.md#route-patterns) such as `POST /payments/{id}`, each with fields that
+	// override the defaults. Default: none.
+	Routes routes `yaml:"routes"`
 
 	file   string // where it was read from; empty: nowhere
 	source []byte
@@ -48,46 +84,71 @@ type Config struct {
 
 // Upstream says where requests go. A URL alone is short for a mapping with it.
 type Upstream struct {
-	URL            Setting[*url.URL]      `yaml:"url" form:"upstream"`
-	PreserveHost   Setting[bool]          `yaml:"preserve_host"`
-	TrustForwarded Setting[bool]          `yaml:"trust_forwarded"`
-	DialTimeout    Setting[time.Duration] `yaml:"dial_timeout" default:"5s"`
-	HeaderTimeout  Setting[time.Duration] `yaml:"header_timeout"`
-	IdleTimeout    Setting[time.Duration] `yaml:"idle_timeout" default:"4s"`
-	CA             Setting[string]        `yaml:"ca"`
+	// URL is where requests go: `http://host:port`, `https://host` or `h2c://host:port`, and perhaps a path.
+	URL Setting[*url.URL] `yaml:"url" form:"upstream" sets:"URL"`
+	// PreserveHost: the upstream gets the `Host` that the client sent.
+	PreserveHost Setting[bool] `yaml:"preserve_host" sets:"PreserveHost"`
+	// TrustForwarded: the `Forwarded` and `X-Forwarded-*` of a request are kept. Use it only if no client can reach this
+	// proxy except through another proxy.
+	TrustForwarded Setting[bool] `yaml:"trust_forwarded" sets:"TrustForwarded"`
+	// DialTimeout is how long a connection may take to be made.
+	DialTimeout Setting[time.Duration] `yaml:"dial_timeout" default:"5s" sets:"DialTimeout"`
+	// HeaderTimeout is how long the upstream may take from the end of a request to the header of its answer. Default:
+	// none, but `timeout` bounds requests with a key.
+	HeaderTimeout Setting[time.Duration] `yaml:"header_timeout" sets:"HeaderTimeout"`
+	// IdleTimeout is how long an unused connection is kept. It must be below the upstream's own timeout: if a request is
+	// sent while the upstream closes the connection, its outcome is unknown.
+	IdleTimeout Setting[time.Duration] `yaml:"idle_timeout" default:"4s" sets:"IdleTimeout"`
+	// CA is a file with the certificates of the authority that signed the upstream's. Default: the system's.
+	CA Setting[string] `yaml:"ca"`
 }
 
 // JWT says which tokens are accepted, for the scope jwt:URL.
 type JWT struct {
-	Issuer   Setting[string] `yaml:"issuer"`
+	// Issuer is the required issuer of tokens.
+	Issuer Setting[string] `yaml:"issuer"`
+	// Audience is the required audience of tokens.
 	Audience Setting[string] `yaml:"audience"`
 }
 
 // TLS names files.
 type TLS struct {
-	Cert     Setting[string] `yaml:"cert"`
-	Key      Setting[string] `yaml:"key"`
+	// Cert is the file of the certificate chain.
+	Cert Setting[string] `yaml:"cert"`
+	// Key is the file of the certificate's private key.
+	Key Setting[string] `yaml:"key"`
+	// ClientCA is the file of the CA of client certificates; every client then needs one.
 	ClientCA Setting[string] `yaml:"client_ca"`
 }
 
 // Secret says where the secret for fingerprints is found. The secret itself is never in the file.
 type Secret struct {
-	Env  Setting[string] `yaml:"env"`
+	// Env is the name of an environment variable with the secret.
+	Env Setting[string] `yaml:"env"`
+	// File is a file with the secret for fingerprints, at least 16 bytes.
 	File Setting[string] `yaml:"file"`
 }
 
 // Limits of what clients may do.
 type Limits struct {
-	HeaderBytes   Setting[int64]         `yaml:"header_bytes" default:"64KiB"`
+	// HeaderBytes is the largest header of a request.
+	HeaderBytes Setting[int64] `yaml:"header_bytes" default:"64KiB"`
+	// HeaderTimeout is how long the header of a request may take to arrive.
 	HeaderTimeout Setting[time.Duration] `yaml:"header_timeout" default:"10s"`
-	BodyTimeout   Setting[time.Duration] `yaml:"body_timeout" default:"30s"`
-	IdleTimeout   Setting[time.Duration] `yaml:"idle_timeout" default:"2m"`
-	WriteTimeout  Setting[time.Duration] `yaml:"write_timeout" default:"30s"`
-	Memory        Setting[int64]         `yaml:"memory" default:"64MiB"`
-	Concurrent    Setting[int]           `yaml:"concurrent" default:"1000"`
-	// ConcurrentPerCaller is a quarter of Concurrent if it is not set.
-	ConcurrentPerCaller Setting[int] `yaml:"concurrent_per_caller"`
-	KeysPerCaller       Setting[int] `yaml:"keys_per_caller" form:"large number" default:"360000"`
+	// BodyTimeout is how long the body of a request with a key may take to arrive, and each pause in any other body.
+	BodyTimeout Setting[time.Duration] `yaml:"body_timeout" default:"30s"`
+	// IdleTimeout is how long an unused connection of a client is kept.
+	IdleTimeout Setting[time.Duration] `yaml:"idle_timeout" default:"2m"`
+	// WriteTimeout is how long a client may take to read 64 KiB of an answer.
+	WriteTimeout Setting[time.Duration] `yaml:"write_timeout" default:"30s" sets:"WriteTimeout"`
+	// Memory is for the bodies and answers of all requests with keys together.
+	Memory Setting[int64] `yaml:"memory" default:"64MiB" sets:"Memory"`
+	// Concurrent is how many requests that may have an effect are served at once.
+	Concurrent Setting[int] `yaml:"concurrent" default:"1000" sets:"Concurrent"`
+	// ConcurrentPerCaller is how many of them may be requests of one caller with keys. Default: a quarter of `concurrent`.
+	ConcurrentPerCaller Setting[int] `yaml:"concurrent_per_caller" sets:"ConcurrentPerCaller"`
+	// KeysPerCaller is how many new keys a caller may use per hour.
+	KeysPerCaller Setting[int] `yaml:"keys_per_caller" form:"large number" default:"360000" sets:"KeysPerCaller"`
 }
 
 // Load reads a file. The error is a *yamlfile.Faults, or says why the file could not be read.
@@ -138,9 +199,6 @@ func (c *Config) FillIn() error {
 // FillIn comes before.
 func (c *Config) Effective() string {
 	e := *c
-	for _, always := range []*Setting[bool]{&e.Metrics, &e.H2C, &e.Upstream.PreserveHost, &e.Upstream.TrustForwarded} {
-		always.Set = true
-	}
 	e.Defaults = c.Defaults.inForce()
 	e.Routes = c.overridden()
 	for i, t := range e.Routes {
@@ -163,19 +221,19 @@ func (c *Config) Show(f yamlfile.Fault) error {
 }
 
 // readScalar reads a URL that stands in place of the mapping.
-func (u *Upstream) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
+func (u *Upstream) readScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
 	find(reflect.ValueOf(u).Elem(), "url").read(r, n)
 }
 
 // read hides its lines in faults, because some users write the secret itself.
 func (s *Secret) read(r *yamlfile.Reader, n ast.Node) {
-	yamlfile.Secretly(func(r *yamlfile.Reader, n ast.Node) { readMapping(r, n, "secret", reflect.ValueOf(s)) })(r, n)
+	yamlfile.Secretly(func(r *yamlfile.Reader, n ast.Node) { readMapping(r, n, "secret", "", reflect.ValueOf(s)) })(r, n)
 	if s.Env.Set && s.File.Set {
 		r.Fault(n, "the secret has two places", "keep one of env and file")
 	}
 }
 
 // readScalar refuses the secret itself.
-func (s *Secret) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
+func (s *Secret) readScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
 	r.Fault(n, "a secret does not belong in this file", "write secret: {env: NAME} or secret: {file: PATH}")
 }

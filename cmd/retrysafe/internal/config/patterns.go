@@ -7,7 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/httpkey"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -120,7 +121,9 @@ func (t Route) checkMethod(r *yamlfile.Reader) {
 	guarded := t.rules().Methods
 	switch {
 	case !t.isGuarded() || method == "" || method != strings.ToUpper(method) || slices.Contains(guarded, method):
-	case isSafe(method):
+	case method == http.MethodConnect:
+		r.FaultAt(t.Pattern.At, "the proxy refuses CONNECT requests", "leave the route out")
+	case httpkey.IsSafe(method):
 		r.FaultAt(t.Pattern.At, fmt.Sprintf("%s requests pass through unguarded: they have no effect to repeat", method),
 			"leave the route out, or write guarded: false in it")
 	case t.Methods.Set:
@@ -136,11 +139,3 @@ func (t Route) checkMethod(r *yamlfile.Reader) {
 
 // isGuarded reports whether keys are looked at.
 func (t Route) isGuarded() bool { return !t.Guarded.Set || t.Guarded.Value }
-
-func isSafe(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodConnect, "QUERY":
-		return true
-	}
-	return false
-}

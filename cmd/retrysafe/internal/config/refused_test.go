@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // Each is refused at its place, with what to write instead.
@@ -43,7 +43,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"an alias in a route", "routes:\n  /a: {<<: *x}\n", 2, 8, "goes to defaults:"},
 		{"a duration in words", "grace: 10 seconds\n", 1, 8, "500ms, 30s, 15m, 24h or 30d"},
 		{"a duration without unit", "grace: 10\n", 1, 8, "a number and a unit"},
-		{"no duration", "grace: 0s\n", 1, 8, "leave the line out"},
+		{"not a duration", "grace: 0s\n", 1, 8, "leave the line out"},
 		{"a negative duration", "grace: -1s\n", 1, 8, "not more than zero"},
 		{"a duration without end", "defaults: {retention: {replay: 99999999d}}\n", 1, 32, "hundred years"},
 		{"a size", "defaults: {max_request: 1MB}\n", 1, 25, "1MiB"},
@@ -59,6 +59,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a profile", "defaults: {profile: strype}\n", 1, 21, "stripe"},
 		{"a method in small letters", "defaults: {methods: [post]}\n", 1, 22, "POST"},
 		{"a safe method", "defaults: {methods: [GET]}\n", 1, 22, "leave it out"},
+		{"a method that the proxy refuses", "defaults: {methods: [CONNECT]}\n", 1, 22, "refuses CONNECT"},
 		{"in flight", "defaults: {in_flight: wait}\n", 1, 23, "wait:10s"},
 		{"in flight, without unit", "defaults: {in_flight: wait:10}\n", 1, 23, "a number and a unit"},
 		{"abandoned", "defaults: {abandoned: retry}\n", 1, 23, "refuse, rerun"},
@@ -94,6 +95,12 @@ func TestWhatIsRefused(t *testing.T) {
 			"replays that outlive their record", "defaults: {retention: {replay: 48h, audit: 24h}}\n", 1, 44,
 			"at least as long",
 		},
+		{"keys that outlive their record", "defaults: {max_key_age: 25h}\n", 1, 25, "at most as long as retention.key"},
+		{
+			"keys that outlive the record of one route",
+			"defaults: {max_key_age: 2d, retention: {key: 3d}}\nroutes:\n  POST /x: {retention: {replay: 1h, key: 1d}}\n", 1, 25,
+			"free after 24h",
+		},
 		{"a short lease", "defaults: {lease: 10ms}\n", 1, 19, "30s suits most"},
 		{"a long lease", "defaults: {lease: 3d}\n", 1, 19, "timeout:"},
 		{"a pattern that is none", "routes:\n  POST payments: {}\n", 2, 3, "missing /"},
@@ -123,6 +130,7 @@ func TestWhatIsRefused(t *testing.T) {
 			"methods: has only PUT",
 		},
 		{"a route whose method has no effect", "routes:\n  GET /x: {required: true}\n", 2, 3, "guarded: false"},
+		{"a route whose method the proxy refuses", "routes:\n  CONNECT /x: {required: true}\n", 2, 3, "refuses CONNECT"},
 		{"a method with a slip", "defaults: {methods: [PSOT]}\n", 1, 22, "did you mean POST?"},
 		{
 			"a rerun that the upstream cannot recognise", "routes:\n  POST /x:\n    abandoned: rerun\n", 3, 16,
@@ -180,7 +188,7 @@ func TestAllFaultsAreShownInOrder(t *testing.T) {
 
 func TestTheCaretPointsAtTheFault(t *testing.T) {
 	_, err := Parse("proxy.yaml", []byte("log: json\ngrace: soon\n"))
-	want(t, "text", err.Error(), `proxy.yaml:2:8: "soon" is no duration
+	want(t, "text", err.Error(), `proxy.yaml:2:8: "soon" is not a duration
      2 | grace: soon
        |        ^
        write a number and a unit: 500ms, 30s, 15m, 24h or 30d`)
@@ -205,6 +213,8 @@ func TestNoFaultShowsASecret(t *testing.T) {
 func TestWhatIsNotRefused(t *testing.T) {
 	for _, source := range []string{
 		"routes:\n  POST /v1/payments:batch: {}\n",
+		"defaults: {max_key_age: 3d, retention: {key: 3d}}\n",
+		"defaults: {max_key_age: 24h}\n",
 		"routes:\n  POST api.example.com/payments: {}\n",
 		"routes:\n  POST localhost/payments: {}\n",
 		"routes:\n  /payments/{rest...}: {}\n",

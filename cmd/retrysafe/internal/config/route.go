@@ -3,85 +3,147 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // Route is how the requests that match a pattern are treated. Where it says nothing, the defaults of the file hold.
 type Route struct {
 	Pattern Setting[string] // in the file, the name of the route's mapping
 
-	Guarded     Setting[bool]          `yaml:"guarded"`
-	Profile     Setting[string]        `yaml:"profile"`
-	Required    Setting[bool]          `yaml:"required"`
-	Methods     Setting[[]string]      `yaml:"methods" form:"method"`
-	Key         Setting[Key]           `yaml:"key"`
-	Fingerprint Setting[Fingerprint]   `yaml:"fingerprint"`
-	ScopeRoute  Setting[bool]          `yaml:"scope_route"`
-	Retention   Retention              `yaml:"retention"`
-	Lease       Setting[time.Duration] `yaml:"lease"`
-	Timeout     Setting[time.Duration] `yaml:"timeout"`
-	// InFlight waits by default. A client that lost its connection retries within milliseconds, while its first
-	// attempt still works, and few client libraries retry a 409. The wait is shorter than their usual timeouts.
-	InFlight   Setting[InFlight] `yaml:"in_flight" form:"in flight" default:"wait:5s"`
-	Abandoned  Setting[string]   `yaml:"abandoned" form:"refuse|rerun"`
-	StoreError Setting[string]   `yaml:"store_error" form:"closed|open"`
-	// HoldUnsaved is how long an answer is held back while the store fails to save it.
-	HoldUnsaved Setting[time.Duration] `yaml:"hold_unsaved" default:"5s"`
-	Ambiguous   Setting[string]        `yaml:"ambiguous" form:"store|release|unknown"`
-	// Complete says who completes the keys: the upstream does so in transactions of its own.
-	Complete Setting[string] `yaml:"complete" form:"proxy|upstream"`
-	Attempts Setting[int]    `yaml:"attempts" form:"attempts"`
-	// TrustUnavailable takes the upstream's 503 and 408 as the profile does.
-	TrustUnavailable Setting[bool]   `yaml:"trust_unavailable"`
-	MaxRequest       Setting[int64]  `yaml:"max_request"`
-	MaxResponse      Setting[int64]  `yaml:"max_response"`
-	UpstreamKey      Setting[string] `yaml:"upstream_key" form:"field name"`
-	AttemptHeader    Setting[string] `yaml:"attempt_header" form:"field name"`
-	Stream           Setting[bool]   `yaml:"stream"`
+	// Guarded: if false, requests pass through and keys are ignored.
+	Guarded Setting[bool] `yaml:"guarded" default:"true"`
+	// Required: if true, a request without a key gets 400. Default: as the profile, false for most.
+	Required Setting[bool] `yaml:"required" sets:"HTTP.Profile.Required"`
+	// Profile is the format of errors and keys: `ietf`, `ietf-strict`, `stripe`, `stripe-v2`, `paypal`, `adyen`,
+	// `repeatability`, `square`, `aws`, `checkout`, `gocardless`.
+	Profile Setting[string] `yaml:"profile" form:"profile" sets:"HTTP.Profile.Name"`
+	// Methods are the guarded methods; others pass through. A route whose own method is not guarded is an error, unless it
+	// has `guarded: false`. A route without a method that requires a key and guards only some methods causes a warning.
+	// Default: the profile's.
+	Methods Setting[[]string] `yaml:"methods" form:"method" sets:"HTTP.Profile.Methods"`
+	// Key is where keys come from: `header`, which is the profile's, or one of the following.
+	Key Setting[Key] `yaml:"key" form:"header"`
+	// Fingerprint is what must be the same in a retry: `raw`, `json` (order and white space may differ), `form`,
+	// `multipart`, `none`, or fields of a JSON body. Default: `raw`, unless the profile ignores bodies.
+	Fingerprint Setting[Fingerprint] `yaml:"fingerprint" form:"raw|json|form|multipart|none"`
+	// ScopeRoute: if true, keys are separate on each route. Default: as the profile.
+	ScopeRoute Setting[bool] `yaml:"scope_route" sets:"HTTP.Profile.ScopeRoute"`
+	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
+	// [choosing a retention](choosing-retention.md).
+	Retention Retention `yaml:"retention" sets:"Policy.Retention"`
+	// MaxKeyAge is the age from which on a UUIDv7 without a record is refused as a key, with 422 `key-expired`: the record
+	// may have been deleted, and the operation would run again. It is at most `retention.key`. Default: no limit.
+	MaxKeyAge Setting[time.Duration] `yaml:"max_key_age" sets:"HTTP.MaxKeyAge"`
+	// Lease is how long a crash of the proxy blocks the key. With `complete: upstream` the default is three times
+	// `timeout`.
+	Lease Setting[time.Duration] `yaml:"lease" sets:"Policy.Lease"`
+	// Timeout is the upstream's timeout. With `complete: upstream` the default is `30s`.
+	Timeout Setting[time.Duration] `yaml:"timeout" sets:"Policy.Timeout"`
+	// InFlight is the answer to a retry while the first attempt is running:
+	//   - `wait:5s`: the first attempt's answer, or after 5s 409 with Retry-After;
+	//   - `reject`: 409 at once, as in the IETF draft; few client libraries retry it;
+	//   - `status`: 202 and a status URL.
+	InFlight Setting[InFlight] `yaml:"in_flight" form:"in flight" default:"wait:5s"`
+	// HoldUnsaved is how long an answer is held back while the store fails to save it. After that the client gets it with
+	// `Idempotency-Status: executed; stored=?0`: if the proxy is killed before the answer is saved, the outcome of the key
+	// is unknown nevertheless. `1ms`: hardly at all. See
+	// [both faults together](choosing-a-store.md#if-the-store-and-then-the-proxy-fails).
+	HoldUnsaved Setting[time.Duration] `yaml:"hold_unsaved" default:"5s" sets:"Policy.HoldUnsaved"`
+	// Complete is who completes the keys. With `upstream`, the service completes them in its own database
+	// transactions: see [routes that the upstream completes](#routes-that-the-upstream-completes).
+	Complete Setting[string] `yaml:"complete" form:"proxy|upstream" default:"proxy"`
+	// Attempts is how often the proxy sends a request if no answer comes, at most 10. More than one needs
+	// `complete: upstream`.
+	Attempts Setting[int] `yaml:"attempts" form:"attempts" default:"1" sets:"HTTP.Attempts"`
+	// Abandoned is what happens after a crash of the proxy: `refuse` answers [outcome unknown](outcome-unknown.md);
+	// `rerun` sends the request again and needs `upstream_key` or `complete: upstream`. With `complete: upstream` the
+	// default is `rerun`.
+	Abandoned Setting[retrysafe.AbandonedPolicy] `yaml:"abandoned" form:"refuse|rerun" sets:"Policy.OnAbandoned"`
+	// StoreError is what happens while the store fails: `closed` answers 503; `open` sends the request unprotected.
+	StoreError Setting[retrysafe.StoreErrorPolicy] `yaml:"store_error" form:"closed|open" sets:"Policy.OnStoreError"`
+	// Ambiguous is the effect of an answer that does not say whether the operation ran: 500, and 502, 503, 504 and 408,
+	// which gateways also send. The default is `unknown` with `abandoned: rerun`, and `release` with `complete: upstream`.
+	//   - `store`: the answer is stored and replayed;
+	//   - `unknown`: [outcome unknown](outcome-unknown.md);
+	//   - `release`: the key is free, and the retry runs the operation again.
+	//
+	// If the API closed the connection or answered too late, the outcome is unknown, unless this is `release`.
+	Ambiguous Setting[retrysafe.AmbiguousPolicy] `yaml:"ambiguous" form:"store|release|unknown" sets:"HTTP.Ambiguous"`
+	// TrustUnavailable: if true, 503 and 408 of the upstream have the profile's meaning, which for most is that nothing
+	// happened and the key is free. Set it if no gateway is between the proxy and the API that could send 503 after the
+	// API has received the request. Otherwise such an answer frees the key only with `Retry-After`,
+	// `Idempotency-Status: released` or a problem with `"executed": "no"`.
+	TrustUnavailable Setting[bool] `yaml:"trust_unavailable" sets:"HTTP.TrustUnavailable"`
+	// MaxRequest is the largest body of a request with a key; larger ones get 413.
+	MaxRequest Setting[int64] `yaml:"max_request" sets:"HTTP.MaxRequestBody"`
+	// MaxResponse is the largest answer that is stored; larger ones are passed on, and a retry gets no body.
+	MaxResponse Setting[int64] `yaml:"max_response" sets:"Policy.MaxResult"`
+	// UpstreamKey is a header for a key derived from the client's, the same on every attempt. `none` says that the
+	// upstream needs no key because running the operation twice does no harm. Default: not sent.
+	UpstreamKey Setting[string] `yaml:"upstream_key" form:"field name" sets:"UpstreamKey"`
+	// AttemptHeader is a header for the number of the attempt. Default: none.
+	AttemptHeader Setting[string] `yaml:"attempt_header" form:"field name" sets:"AttemptHeader"`
+	// Stream: if true, answers that the upstream flushes reach the client at once, and are not stored.
+	Stream Setting[bool] `yaml:"stream" sets:"Stream"`
 }
 
 // Retention of a route's records.
 type Retention struct {
-	Replay Setting[time.Duration] `yaml:"replay"`
-	Key    Setting[time.Duration] `yaml:"key"`
-	Audit  Setting[time.Duration] `yaml:"audit"`
+	// Replay is how long a retry gets the stored answer. Some profiles have another default.
+	Replay Setting[time.Duration] `yaml:"replay" sets:"Replay"`
+	// Key is how long the key stays taken.
+	Key Setting[time.Duration] `yaml:"key" sets:"Key"`
+	// Audit is how long the record is kept for `retrysafe keys`.
+	Audit Setting[time.Duration] `yaml:"audit" sets:"Audit"`
 }
 
 // Key says where a route's keys come from: one of its parts, or the profile's header.
 type Key struct {
-	Natural  *Natural        `yaml:"natural"`
-	BodyHash *BodyHash       `yaml:"body_hash"`
-	Header   Setting[string] `yaml:"header" form:"field name"`
+	// Header is the name of the header.
+	Header Setting[string] `yaml:"header" form:"field name"`
+	// Natural: keys are made of what identifies the operation in the request itself. It needs `path` or `fields`.
+	Natural *Natural `yaml:"natural"`
+	// BodyHash: keys are made of the body. It needs `secret`.
+	BodyHash *BodyHash `yaml:"body_hash"`
 }
 
 // Natural makes keys from the parts of a request that identify the operation.
 type Natural struct {
-	Path      Setting[[]string] `yaml:"path" form:"string"`
-	Fields    Setting[[]string] `yaml:"fields" form:"pointer"`
-	Reference Setting[string]   `yaml:"reference" form:"field name"`
+	// Path are names of wildcards in the route's pattern: `[id]`.
+	Path Setting[[]string] `yaml:"path" form:"string" sets:"PathValues"`
+	// Fields are JSON pointers into the body: `[/order]`.
+	Fields Setting[[]string] `yaml:"fields" form:"pointer" sets:"Fields"`
+	// Reference is a header by which a client tells a legitimate repeat from a retry; it need not be sent.
+	Reference Setting[string] `yaml:"reference" form:"field name" sets:"Reference"`
 }
 
 // BodyHash makes keys from the body.
 type BodyHash struct {
-	Fields Setting[[]string] `yaml:"fields" form:"pointer"`
-	Intent Setting[string]   `yaml:"intent" form:"field name"`
+	// Fields are JSON pointers to what counts: `[/a, /b]`. Default: the whole body.
+	Fields Setting[[]string] `yaml:"fields" form:"pointer" sets:"Fields.Include"`
+	// Intent is a header by which a client tells a legitimate repeat from a retry; it need not be sent.
+	Intent Setting[string] `yaml:"intent" form:"field name" sets:"Intent"`
 }
 
 // Fingerprint says what of a request must be the same on a retry.
 type Fingerprint struct {
-	Kind    string            // raw, json, form, multipart or none; empty: fields, which are
+	Kind string // raw, json, form, multipart or none; empty: fields, which are
+	// Include are JSON pointers to what is compared: `[/amount]`.
 	Include Setting[[]string] `yaml:"include" form:"pointer"`
+	// Exclude are JSON pointers to what is not compared: `[/sent_at]`.
 	Exclude Setting[[]string] `yaml:"exclude" form:"pointer"`
 }
 
-// InFlight says what a request gets while another attempt works.
+// InFlight says what a request gets while another attempt works: the library's policy, or 202 and a status URL.
 type InFlight struct {
-	Kind string // reject, wait, status
-	Wait time.Duration
+	retrysafe.InFlightPolicy
+	Status bool
 }
 
 // Over returns the route with what it leaves out taken from defaults.
@@ -116,20 +178,20 @@ func (all *routes) readEntries(r *yamlfile.Reader, n ast.Node) {
 		switch entry.Value.(type) {
 		case nil, *ast.NullNode: // a pattern alone has the defaults
 		default:
-			readMapping(r, entry.Value, "a route", reflect.ValueOf(&route))
+			readMapping(r, entry.Value, "a route", "", reflect.ValueOf(&route))
 		}
 		*all = append(*all, route)
 	}
 }
 
-func (k *Retention) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
+func (k *Retention) readScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
 	r.Fault(n, "retention must be a mapping: answers, keys and records are kept for times of their own",
 		fmt.Sprintf("write retention: {replay: %s}", n.GetToken().Value))
 }
 
 // readScalar accepts header: the profile's.
-func (k *Key) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
-	yamlfile.Scalar(new(string), yamlfile.Choice("header"))(r, n)
+func (k *Key) readScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
+	yamlfile.Scalar(new(string), yamlfile.Choice(form))(r, n)
 }
 
 func (k *Key) checkMapping(r *yamlfile.Reader, n ast.Node) {
@@ -152,8 +214,8 @@ func (k *Natural) checkMapping(r *yamlfile.Reader, n ast.Node) {
 	}
 }
 
-func (f *Fingerprint) readScalar(r *yamlfile.Reader, n ast.ScalarNode) {
-	yamlfile.Scalar(&f.Kind, yamlfile.Choice("raw", "json", "form", "multipart", "none"))(r, n)
+func (f *Fingerprint) readScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
+	yamlfile.Scalar(&f.Kind, yamlfile.Choice(strings.Split(form, "|")...))(r, n)
 }
 
 func (f *Fingerprint) checkMapping(r *yamlfile.Reader, n ast.Node) {
@@ -169,12 +231,29 @@ func (f Fingerprint) isFields() bool { return f.Include.Set || f.Exclude.Set }
 // String is how a file has it if it is not a mapping.
 func (f Fingerprint) String() string { return f.Kind }
 
-// String is how a file has it.
-func (f InFlight) String() string {
-	if f.Kind == "wait" {
-		return "wait:" + f.Wait.String()
+// MarshalText implements encoding.TextMarshaler.
+func (f InFlight) MarshalText() ([]byte, error) {
+	if f.Status {
+		return []byte("status"), nil
 	}
-	return f.Kind
+	return f.InFlightPolicy.MarshalText()
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler. A limit may be in days, as durations are in the file.
+func (f *InFlight) UnmarshalText(text []byte) error {
+	switch limit, waits := strings.CutPrefix(string(text), "wait:"); {
+	case waits:
+		d, err := yamlfile.Duration(limit)
+		*f = InFlight{InFlightPolicy: retrysafe.Wait(d)}
+		return err
+	case string(text) == "status":
+		*f = InFlight{InFlightPolicy: retrysafe.Reject(), Status: true}
+		return nil
+	}
+	if _, err := yamlfile.Choice("reject", "wait:10s", "status")(string(text)); err != nil {
+		return err
+	}
+	return f.InFlightPolicy.UnmarshalText(text)
 }
 
 // noUpstreamKey says that the upstream gets no key, where one would be needed: doing the operation twice does no

@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -10,22 +11,22 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
 // Setting is a value that may be set, and where it was. Its tags in a struct are
 //
 //	yaml     its name in the file
-//	form     how its text is read: a name in forms, or words with | between them; if missing, the type decides
+//	form     how its text is read: a name in forms, or words with | between them; if missing, the type decides. Of a
+//	         mapping, how a single value in its place is read
 //	default  its text where nothing is set
+//	sets     the library's option that it sets: a path of names, from the option that the struct around it sets; if
+//	         missing, code does
 type Setting[T any] struct {
 	Value T
 	Set   bool
 	At    yamlfile.Position
 }
-
-// Given returns a Setting that is set, but not in a file.
-func Given[T any](v T) Setting[T] { return Setting[T]{Value: v, Set: true} }
 
 // Or returns s, or other if s is not set.
 func (s Setting[T]) Or(other Setting[T]) Setting[T] {
@@ -56,7 +57,8 @@ func (s *Setting[T]) place(at yamlfile.Position) { s.Set, s.At = true, at }
 
 // field is a field of a struct of settings.
 type field struct {
-	name, form, fallback string
+	name, form, fallback, sets string
+	in                         string // its name in the program: Route.Lease
 	reflect.Value
 }
 
@@ -65,7 +67,10 @@ func fieldsOf(v reflect.Value) (all []field) {
 	for i := range v.NumField() {
 		tag := v.Type().Field(i).Tag
 		if name, ok := tag.Lookup("yaml"); ok {
-			all = append(all, field{name: name, form: tag.Get("form"), fallback: tag.Get("default"), Value: v.Field(i)})
+			all = append(all, field{
+				name: name, form: tag.Get("form"), fallback: tag.Get("default"), sets: tag.Get("sets"),
+				in: v.Type().Name() + "." + v.Type().Field(i).Name, Value: v.Field(i),
+			})
 		}
 	}
 	return all
@@ -95,9 +100,19 @@ func (f field) setting() setting {
 // parseValue reads the text of the field's value, or of an item if the value is a list.
 func (f field) parseValue(text string) (any, error) {
 	if strings.Contains(f.form, "|") {
-		return yamlfile.Choice(strings.Split(f.form, "|")...)(text)
+		if _, err := yamlfile.Choice(strings.Split(f.form, "|")...)(text); err != nil {
+			return nil, err
+		}
 	}
-	return forms[cmp.Or(f.form, f.setting().value().Type().String())](text)
+	v := reflect.New(f.setting().value().Type())
+	switch own, ok := v.Interface().(encoding.TextUnmarshaler); {
+	case ok:
+		err := own.UnmarshalText([]byte(text))
+		return v.Elem().Interface(), err
+	case strings.Contains(f.form, "|"):
+		return text, nil
+	}
+	return forms[cmp.Or(f.form, v.Elem().Type().String())].parse(text)
 }
 
 // parse sets the field to what a text says.
@@ -121,7 +136,7 @@ func (f field) read(r *yamlfile.Reader, n ast.Node) {
 		return
 	}
 	if s == nil {
-		readMapping(r, n, f.name, f.Addr())
+		readMapping(r, n, f.name, f.form, f.Addr())
 		return
 	}
 	switch v := s.value(); {
@@ -134,9 +149,9 @@ func (f field) read(r *yamlfile.Reader, n ast.Node) {
 			}
 			return item.(string), nil
 		})(r, n)
-	case v.Kind() == reflect.Struct && f.form == "":
+	case isMapping(v):
 		s.place(yamlfile.Place(n))
-		readMapping(r, n, f.name, v.Addr())
+		readMapping(r, n, f.name, f.form, v.Addr())
 	default:
 		if text, ok := r.Text(n); !ok {
 			return
@@ -146,6 +161,12 @@ func (f field) read(r *yamlfile.Reader, n ast.Node) {
 		}
 		s.place(yamlfile.Place(n))
 	}
+}
+
+// isMapping reports whether the value of a setting is written as a mapping.
+func isMapping(v reflect.Value) bool {
+	_, text := v.Addr().Interface().(encoding.TextUnmarshaler)
+	return v.Kind() == reflect.Struct && !text
 }
 
 // readers returns what reads the fields of a struct.
@@ -158,17 +179,17 @@ func readers(v reflect.Value) map[string]yamlfile.Field {
 }
 
 // readMapping reads a mapping into the struct that to points at. The struct may have a method that reads a single
-// value in place of the mapping, and one that looks at the mapping afterwards.
-func readMapping(r *yamlfile.Reader, n ast.Node, what string, to reflect.Value) {
+// value in place of the mapping, in the form of the field, and one that looks at the mapping afterwards.
+func readMapping(r *yamlfile.Reader, n ast.Node, what, form string, to reflect.Value) {
 	if to.Elem().Kind() == reflect.Pointer {
 		to.Elem().Set(reflect.New(to.Elem().Type().Elem()))
 		to = to.Elem()
 	}
 	if short, ok := to.Interface().(interface {
-		readScalar(*yamlfile.Reader, ast.ScalarNode)
+		readScalar(r *yamlfile.Reader, n ast.ScalarNode, form string)
 	}); ok {
 		if scalar, alone := n.(ast.ScalarNode); alone {
-			short.readScalar(r, scalar)
+			short.readScalar(r, scalar, form)
 			return
 		}
 	}
@@ -212,13 +233,58 @@ func inherit(to, from reflect.Value) {
 	}
 }
 
-// show returns the settings of a struct that are set or have a value, as YAML in the order of the fields.
+// withOptions calls do with each setting of a struct that sets an option of the library, and with that option.
+func withOptions(v, options reflect.Value, do func(s setting, option reflect.Value)) {
+	for _, f := range fieldsOf(v) {
+		if f.sets == "" {
+			continue
+		}
+		option := options
+		for name := range strings.SplitSeq(f.sets, ".") {
+			option = option.FieldByName(name)
+		}
+		if !option.IsValid() {
+			panic("config: no option " + f.sets)
+		}
+		if s := f.setting(); s != nil {
+			do(s, option)
+		} else {
+			withOptions(f.Value, option, do)
+		}
+	}
+}
+
+// apply sets the library's options to the settings of a struct that are set or have a default. Both are pointers.
+func apply(settings, options any) {
+	withOptions(reflect.ValueOf(settings).Elem(), reflect.ValueOf(options).Elem(), func(s setting, option reflect.Value) {
+		if s.isSet() || !s.value().IsZero() {
+			option.Set(s.value().Convert(option.Type()))
+		}
+	})
+}
+
+// adopt is the reverse of apply: it gives the settings of a struct the values of the library's options. A setting whose
+// option has no value stays as it is.
+func adopt(settings, options any) {
+	withOptions(reflect.ValueOf(settings).Elem(), reflect.ValueOf(options).Elem(), func(s setting, option reflect.Value) {
+		if !option.IsZero() {
+			s.value().Set(option.Convert(s.value().Type()))
+		}
+	})
+}
+
+// show returns the settings of a struct that are set or have a value, as YAML in the order of the fields. What is true or
+// false always has a value.
 func show(v reflect.Value, indent string) string {
 	var b strings.Builder
-	for _, f := range fieldsOf(v) {
+	fields := fieldsOf(v)
+	if t, ok := v.Interface().(Route); ok && !t.isGuarded() {
+		fields = fields[:1] // nothing else is in force
+	}
+	for _, f := range fields {
 		value := f.Value
 		if s := f.setting(); s != nil {
-			if value = s.value(); !s.isSet() && value.IsZero() {
+			if value = s.value(); !s.isSet() && value.IsZero() && value.Kind() != reflect.Bool {
 				continue
 			}
 		}
@@ -249,6 +315,10 @@ func showValue(v reflect.Value, indent string) string {
 				":" + showValue(reflect.ValueOf(&t).Elem(), indent+"  ")
 		}
 		return text
+	case encoding.TextMarshaler:
+		if text, err := v.MarshalText(); err == nil {
+			return " " + quote(string(text))
+		}
 	case fmt.Stringer: // one that has no text is written as a mapping
 		if text := v.String(); text != "" {
 			return " " + quote(text)

@@ -9,32 +9,52 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/httpkey"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
+
+// form is a way to read the text of a value.
+type form struct {
+	parse  func(string) (any, error) // nil: the type does it
+	schema schema                    // the same for editors, without rare ways to write a value, such as a number in quotes
+}
 
 // forms are the ways to read the text of a value, by the names that the tags of settings have. The names of types are
 // for settings without such a tag.
-var forms = map[string]func(string) (any, error){
-	"bool":          form(yamlfile.Bool),
-	"time.Duration": form(yamlfile.Duration),
-	"string":        form(yamlfile.Filled),
-	"int64":         form(parseSize),
-	"int":           form(yamlfile.Between(1, 1_000_000)),
-	"attempts":      form(yamlfile.Between(1, 10)),
-	"large number":  form(yamlfile.Between(1, 1_000_000_000)),
-	"address":       form(parseListen),
-	"upstream":      form(parseUpstream),
-	"auth":          form(parseAuth),
-	"public URL":    form(parsePublicURL),
-	"scope":         form(parseScope),
-	"field name":    form(parseFieldName),
-	"pointer":       form(parsePointer),
-	"method":        form(parseMethod),
-	"in flight":     form(parseInFlight),
+var forms = map[string]form{
+	"bool":          newForm(yamlfile.Bool, schema{"type": "boolean"}),
+	"time.Duration": newForm(yamlfile.Duration, pattern(`^([0-9.]+(ns|us|µs|ms|s|m|h))+$|^[0-9]+d$`)),
+	"string":        newForm(yamlfile.Filled, schema{"type": schemaText}),
+	"int64":         newForm(parseSize, schema{"type": schemaText, "pattern": `^[0-9]+ *(B|KiB|MiB|GiB)?$`, "minimum": 1}),
+	"int":           between(1, 1_000_000),
+	"attempts":      between(1, 10),
+	"large number":  between(1, 1_000_000_000),
+	"address":       newForm(parseListen, pattern(`:[0-9]+$`)),
+	"upstream":      newForm(parseUpstream, pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
+	"auth":          newForm(parseAuth, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
+	"public URL":    newForm(parsePublicURL, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
+	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|header:[A-Za-z0-9_-]+)$`)),
+	"field name":    newForm(parseFieldName, schema{"type": schemaText, "pattern": `^[A-Za-z0-9_-]+$`}),
+	"pointer":       newForm(parsePointer, pattern(`^/`)),
+	"method":        newForm(parseMethod, pattern(`^[A-Z]+$`)),
+	"profile":       newForm(yamlfile.Filled, schema{"enum": profileNames()}), // check looks at it
+	"in flight":     {schema: pattern(`^(reject|status|wait:.+)$`)},
 }
 
-func form[T any](parse func(string) (T, error)) func(string) (any, error) {
-	return func(text string) (any, error) { return parse(text) }
+func newForm[T any](parse func(string) (T, error), s schema) form {
+	return form{func(text string) (any, error) { return parse(text) }, s}
+}
+
+func between(low, high int) form {
+	return newForm(yamlfile.Between(low, high), schema{"type": "integer", "minimum": low, "maximum": high})
+}
+
+func profileNames() (names []string) {
+	for _, p := range httpsafe.Profiles() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 var sizeUnits = []struct {
@@ -154,19 +174,6 @@ func parseScope(s string) (string, error) {
 	return s, nil
 }
 
-func parseInFlight(s string) (InFlight, error) {
-	kind, wait, hasWait := strings.Cut(s, ":")
-	switch {
-	case !hasWait && (kind == "reject" || kind == "status"):
-		return InFlight{Kind: kind}, nil
-	case hasWait && kind == "wait":
-		d, err := yamlfile.Duration(wait)
-		return InFlight{Kind: kind, Wait: d}, err
-	}
-	_, err := yamlfile.Choice("reject", "wait:10s", "status")(s)
-	return InFlight{}, err
-}
-
 var commonMethods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 func parseMethod(s string) (string, error) {
@@ -174,7 +181,9 @@ func parseMethod(s string) (string, error) {
 	switch {
 	case s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "":
 		return "", yamlfile.Wrong("\""+s+"\" is no method", "methods are written in capitals: POST")
-	case isSafe(s):
+	case s == http.MethodConnect:
+		return "", yamlfile.Wrong("the proxy refuses CONNECT requests", "leave it out")
+	case httpkey.IsSafe(s):
 		return "", yamlfile.Wrong(s+" needs no key: it has no effect to repeat", "leave it out")
 	case near != "" && near != s:
 		return "", yamlfile.Wrong("\""+s+"\" is no method", "did you mean "+near+"?")

@@ -37,7 +37,7 @@ func (s *stage) byHand(ctx context.Context) error {
 	case <-s.proxy.ended:
 		pause(ctx, time.Second) // Ctrl-C ends the proxy too, sometimes first
 		if ctx.Err() == nil {
-			return errors.New("demo: the proxy has ended; see what else stops processes here")
+			return errors.New("the proxy has ended; see what else stops processes here")
 		}
 	}
 	s.screen.line("Stopped.")

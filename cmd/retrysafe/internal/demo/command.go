@@ -39,7 +39,7 @@ driver of it, two more scenes kill a service that completes its keys in its own 
 func (d Cmd) Run(s *cli.Streams) (err error) {
 	binary, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("demo: find this program, to start its proxy: %w", err)
+		return fmt.Errorf("find this program, to start its proxy: %w", err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()

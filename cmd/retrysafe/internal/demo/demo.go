@@ -24,7 +24,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 )
 
 // Options of a demo. Binary and Out are required.
@@ -52,14 +52,14 @@ type Options struct {
 
 // Store is what a proxy's --store says.
 type Store struct {
-	Name     string             // to show
-	URL      string             // to use; may hold a password
-	Postgres *storeurl.Postgres // nil: the keys are elsewhere
+	Name     string          // to show
+	URL      string          // to use; may hold a password
+	Postgres *store.Postgres // nil: the keys are elsewhere
 }
 
 var (
 	// ErrWrong is returned when the charges or the answers are not as they should be.
-	ErrWrong = errors.New("demo: not every intent was charged exactly once")
+	ErrWrong = errors.New("not every intent was charged exactly once")
 	// ErrNotEmpty is returned when the directory of Options.Keep has files already.
 	ErrNotEmpty = errors.New("the directory is not empty; name a new one")
 )
@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	report, err := s.play(ctx, directory)
 	if ctx.Err() != nil {
-		return fmt.Errorf("demo: ended before the verdict: %w", context.Cause(ctx)) // the failure is a consequence of that
+		return fmt.Errorf("ended before the verdict: %w", context.Cause(ctx)) // the failure is a consequence of that
 	}
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 )
 
@@ -48,7 +48,7 @@ func TestServiceKilledInItsTransaction(t *testing.T) {
 // playServiceForTest plays the scenes with the service alone.
 func playServiceForTest(t *testing.T, l language) (*Report, string, int) {
 	t.Helper()
-	ref, err := storeurl.Parse(clitest.Migrated(t))
+	ref, err := store.Parse(clitest.Migrated(t))
 	clitest.Must(t, err)
 	var out bytes.Buffer
 	s := &stage{screen: &screen{w: &out}, options: Options{

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 )
 
 //go:embed service/service.py service/service.js
@@ -112,7 +112,7 @@ func (l language) handler() []string {
 type service struct {
 	language
 	directory string // with its program and its log
-	postgres  *storeurl.Postgres
+	postgres  *store.Postgres
 	pool      *pgxpool.Pool
 	address   string
 	said      announcements
@@ -121,7 +121,7 @@ type service struct {
 }
 
 // newService writes the program and makes its table.
-func newService(ctx context.Context, l language, p *storeurl.Postgres, directory string) (*service, error) {
+func newService(ctx context.Context, l language, p *store.Postgres, directory string) (*service, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err

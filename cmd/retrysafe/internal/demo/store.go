@@ -5,7 +5,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 )
 
 // openStore prepares a place of its own for the demo on the server of --store, and returns the function that drops it.
@@ -14,7 +14,7 @@ func (d Cmd) openStore(ctx context.Context) (keys Store, drop func() error, err 
 	if d.Store == "" {
 		return Store{}, func() error { return nil }, nil
 	}
-	ref, err := storeurl.Parse(d.Store)
+	ref, err := store.Parse(d.Store)
 	if err != nil {
 		return Store{}, nil, err
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/outbox"
 )
 
 // outboxRef is an outbox in a database that has not been opened.
 type outboxRef struct {
-	store   storeurl.Ref
+	store   store.Ref
 	options outbox.Options
 }
 
@@ -30,7 +30,7 @@ type outboxRef struct {
 func (f storeFlags) ref() (outboxRef, error) {
 	ref := outboxRef{options: outbox.Options{Table: f.Table, Schema: f.Schema}}
 	var err error
-	if ref.store, err = storeurl.Parse(f.Store); err != nil {
+	if ref.store, err = store.Parse(f.Store); err != nil {
 		return ref, err
 	}
 	switch s := ref.store; {

@@ -12,7 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/probe/recipe"
 )
 
-// catalogue is the cases of all protocols.
+// catalogue returns the cases of all protocols.
 func catalogue() (all []probe.Case) {
 	for _, p := range recipe.Protocols() {
 		all = append(all, p.Cases...)
@@ -20,8 +20,8 @@ func catalogue() (all []probe.Case) {
 	return all
 }
 
-// chooseFor is the cases of a protocol that the flags ask for. To ask for another one's is a mistake; to skip them is
-// not.
+// chooseFor returns the cases of a protocol that the flags ask for. Asking for a case of another protocol is an error;
+// skipping one is not, so that one command line can serve several recipes.
 func (c runCmd) chooseFor(p recipe.Protocol) ([]probe.Case, error) {
 	for _, name := range c.Only {
 		if name = caseName(name); isCase(catalogue(), name) && !isCase(p.Cases, name) {
@@ -32,7 +32,7 @@ func (c runCmd) chooseFor(p recipe.Protocol) ([]probe.Case, error) {
 	return c.choose(p.Cases)
 }
 
-// choose is those of the cases that the flags ask for.
+// choose returns the cases that the flags ask for.
 func (c runCmd) choose(of []probe.Case) ([]probe.Case, error) {
 	for flag, names := range map[string][]string{"--only": c.Only, "--skip": c.Skip} {
 		for i, name := range names {
@@ -53,7 +53,7 @@ func (c runCmd) choose(of []probe.Case) ([]probe.Case, error) {
 	return all, nil
 }
 
-// caseName is a name as the catalogue writes it.
+// caseName returns a name as the catalogue writes it.
 func caseName(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }
 
 // isCase reports the identifier of one of the cases, or the letter of a group.

@@ -74,7 +74,7 @@ func TestProbeAServiceThatForgetsItsKeys(t *testing.T) {
 	got := probeWith(t, "--recipe", grpcRecipe(t, "grpc://"+s.address, ""), "--html", html)
 	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
 	clitest.WantText(t, "table", got.Stdout, "G01 FAIL", "it ran again", "TestService/UnaryCall",
-		"Save the response with the key")
+		"Save the response together with the key")
 	clitest.WantText(t, "what it says", got.Stderr, "failed")
 	page, err := os.ReadFile(html)
 	if err != nil {
@@ -180,7 +180,7 @@ func TestProbeRefusesARecipeForGRPC(t *testing.T) {
 		{
 			"no such method",
 			[]string{"--recipe", changed("TestService/UnaryCall", "TestService/Make")},
-			[]string{"grpc.yaml: ", "has no method Make: there are"},
+			[]string{"grpc.yaml: ", "has no method Make; it has"},
 		},
 		{
 			"no such service",
@@ -190,7 +190,7 @@ func TestProbeRefusesARecipeForGRPC(t *testing.T) {
 		{
 			"no such field",
 			[]string{"--recipe", changed("responseSize", "size")},
-			[]string{"grpc.yaml: ", "is no grpc.testing.SimpleRequest", `"size"`},
+			[]string{"grpc.yaml: ", "is not a valid grpc.testing.SimpleRequest", `"size"`},
 		},
 		{
 			"a key in no field",

@@ -74,7 +74,7 @@ func (c initCmd) Run(s *cli.Streams) error {
 	return nil
 }
 
-// drafted is the draft with what the flags say.
+// drafted returns the draft with what the flags say.
 func (c initCmd) drafted() (*draft.Draft, error) {
 	if err := c.checkForGRPC(); err != nil {
 		return nil, err

@@ -13,11 +13,11 @@ import (
 	"syscall"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 	"github.com/retrysafe/retrysafe/probe/draft"
 	"github.com/retrysafe/retrysafe/probe/grpcprobe"
 	"github.com/retrysafe/retrysafe/probe/recipe"
 	"github.com/retrysafe/retrysafe/probe/wire"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
 )
 
 // checkForGRPC finds flags that are for gRPC and stand without --grpc, or the other way round.
@@ -81,7 +81,7 @@ func (c initCmd) draftGRPC() (*draft.Draft, error) {
 	return d, nil
 }
 
-// metadata is that of the flags as it is written, and with the variables of the environment.
+// metadata returns that of the flags as it is written, and with the variables of the environment.
 func (c initCmd) metadata() (written, expanded []wire.HeaderLine, err error) {
 	for _, s := range c.Metadata {
 		w, e, err := recipe.ParseMetadata(s, os.LookupEnv)

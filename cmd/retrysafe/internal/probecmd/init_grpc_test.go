@@ -64,7 +64,7 @@ func TestInitForGRPCRefuses(t *testing.T) {
 			"no server",
 			[]string{"--grpc=grpc://" + closed},
 			cli.ExitFailed,
-			[]string{"--grpc: target " + closed, "see that the server runs"},
+			[]string{"--grpc: target " + closed, "check that the server is running"},
 		},
 		{
 			"no reflection",
@@ -76,13 +76,13 @@ func TestInitForGRPCRefuses(t *testing.T) {
 			"TLS to one in the clear",
 			[]string{"--grpc=grpcs://" + plain.address},
 			cli.ExitFailed,
-			[]string{"does not speak TLS there", "grpc://"},
+			[]string{"does not use TLS at this address", "grpc://"},
 		},
 		{
 			"in the clear to one with TLS",
 			[]string{"--grpc=grpc://" + secret.address},
 			cli.ExitFailed,
-			[]string{"want TLS", "grpcs://"},
+			[]string{"requires TLS", "grpcs://"},
 		},
 		{
 			"a stranger's certificate",

@@ -95,8 +95,8 @@ func TestInitRefuses(t *testing.T) {
 		args  []string
 		says  string
 	}{
-		{"nothing", "", nil, "no curl command"},
-		{"a GET", "curl localhost:1/a", nil, "give a POST"},
+		{"nothing", "", nil, "not a curl command"},
+		{"a GET", "curl localhost:1/a", nil, "such as a POST"},
 		{"an open quote", "curl 'localhost:1/a -d x", nil, "a quote is not closed"},
 		{"an option that means nothing here", "curl -F a=b localhost:1/a", nil, "-F"},
 		{"an operation of nothing", "", []string{"--operation=x"}, "--openapi FILE"},
@@ -107,7 +107,7 @@ func TestInitRefuses(t *testing.T) {
 		{
 			"a count with a pointer that is none", "curl localhost:1/a -d x",
 			[]string{"--count=/a#total"},
-			"is no JSON pointer",
+			"is not a JSON pointer",
 		},
 		{"a slow path that is none", "curl localhost:1/a -d x", []string{"--slow=a"}, "--slow a"},
 		{

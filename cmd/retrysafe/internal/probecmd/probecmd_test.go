@@ -206,7 +206,7 @@ func TestProbeListsAndExplains(t *testing.T) {
 	}
 	one := probeWith(t, "--explain=b04")
 	clitest.Want(t, "exit code", one.Code, cli.ExitOK)
-	clitest.WantText(t, "explanation", one.Stdout, "Two keys are two effects", "Severity", "--only B04")
+	clitest.WantText(t, "explanation", one.Stdout, "with two different keys runs twice", "Severity", "--only B04")
 }
 
 // The count is the database's: an API that only says that it has charged is found out.

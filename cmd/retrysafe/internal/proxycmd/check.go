@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -63,7 +63,7 @@ func (p *plan) try(ctx context.Context, out io.Writer) error {
 }
 
 // tryStore claims a key and releases it. It does not create a file.
-func tryStore(ctx context.Context, r storeurl.Ref) (found string, err error) {
+func tryStore(ctx context.Context, r store.Ref) (found string, err error) {
 	if r.Memory {
 		return "kept in memory: every key is forgotten when the process ends", nil
 	}

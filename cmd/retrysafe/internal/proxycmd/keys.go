@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keyadmin"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -16,14 +16,14 @@ func (p *plan) serveKeys(log *slog.Logger, store retrysafe.Store, observer retry
 	if !ok {
 		return func() {}
 	}
-	listener, err := keyadmin.Listen(file.Path())
+	listener, err := keys.Listen(file.Path())
 	if err != nil {
 		log.Warn("retrysafe keys cannot reach this proxy", "error", err, "do",
 			"stop the proxy before you use retrysafe keys with its store")
 		return func() {}
 	}
 	server := &http.Server{
-		Handler:           keyadmin.Handler(keyadmin.NewLocal(store, observer)),
+		Handler:           keys.Handler(keys.NewLocal(store, observer)),
 		ReadHeaderTimeout: p.config.Limits.HeaderTimeout.Value,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -25,12 +26,13 @@ func newLogger(format string, w io.Writer) *slog.Logger {
 func logRequests(log *slog.Logger, do slog.Attr) proxy.ObserverFunc {
 	return func(ctx context.Context, r proxy.Event) {
 		if r.Begun {
-			log.LogAttrs(ctx, slog.LevelInfo, "forwarded", slog.String("method", r.Method), slog.String("route", r.Route),
-				slog.String("key", r.Key.String()), slog.Int("attempt", r.Attempt))
+			log.LogAttrs(ctx, slog.LevelInfo, "forwarded", slog.String("method", r.Method), slog.String("path", r.Path),
+				slog.String("route", r.Route), slog.String("key", r.Key.String()), slog.Int("attempt", r.Attempt))
 			return
 		}
 		attrs := []slog.Attr{
 			slog.String("method", r.Method),
+			slog.String("path", r.Path),
 			slog.String("route", r.Route),
 			slog.Int("status", r.Status),
 			slog.String("what", what(r)),
@@ -102,7 +104,7 @@ const exactlyOncePage = "https://github.com/retrysafe/retrysafe/blob/main/docs/e
 const outcomeUnknownPage = "https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md"
 
 // whatToDo is the advice for keys whose outcome is unknown.
-func whatToDo(store storeurl.Ref) slog.Attr {
+func whatToDo(store store.Ref) slog.Attr {
 	text := "find out at the upstream whether the operation ran"
 	if name := store.Name; !store.Memory { // a store in memory cannot be reached by another process
 		if path, err := filepath.Abs(store.Path); err == nil && store.Path != "" {
@@ -149,9 +151,8 @@ func logRisks(ctx context.Context, log *slog.Logger, store retrysafe.Store) {
 }
 
 // logUnfinished logs how many keys killed processes have left unfinished. In a store that only this process uses,
-// keys with a running lease are left over too; in a shared store, another process may be working on them. completes says
-// that there are routes whose upstream completes the keys.
-func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref storeurl.Ref, completes bool) {
+// keys with a running lease are left over too; in a shared store, another process may be working on them.
+func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store, ref store.Ref) {
 	inspector, ok := indexed(store)
 	if !ok {
 		return
@@ -159,6 +160,11 @@ func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store,
 	ctx, stop := context.WithTimeout(ctx, startTimeout)
 	defer stop()
 	stats, err := inspector.Stats(ctx)
+	unknown := int64(0)
+	if stats.Abandoned > 0 {
+		unknown, err = keys.Unknown(ctx, inspector)
+	}
+	unknown = min(unknown, stats.Abandoned)
 	switch {
 	case errors.Is(err, context.Canceled):
 	case err != nil:
@@ -166,10 +172,11 @@ func logUnfinished(ctx context.Context, log *slog.Logger, store retrysafe.Store,
 	case stats.Abandoned > 0 || stats.Pending > 0 && ref.Place == nil:
 		why := "the proxy or the upstream ended while it worked on them; for those in flight, retries get 409 until their " +
 			"lease ends"
-		if completes {
-			why += "; those of routes with complete: upstream are no unknown outcomes, because their next retry runs the operation"
+		if stats.Abandoned > unknown {
+			why += "; uncommitted ones are no unknown outcomes, because their service has committed nothing and their next " +
+				"retry runs the operation"
 		}
-		log.Warn("unfinished keys", "outcome_unknown", stats.Abandoned, "in_flight", stats.Pending-stats.Abandoned, "why", why,
-			whatToDo(ref))
+		log.Warn("unfinished keys", "outcome_unknown", unknown, "uncommitted", stats.Abandoned-unknown,
+			"in_flight", stats.Pending-stats.Abandoned, "why", why, whatToDo(ref))
 	}
 }

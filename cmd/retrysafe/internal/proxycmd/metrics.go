@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/keys"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 )
@@ -57,6 +58,7 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	if inspector, ok := indexed(store); ok {
 		m.unwatch, err = otelsafe.WatchStore(inspector, otelsafe.WatchOptions{
 			MeterProvider: m.provider,
+			UnknownFunc:   func(ctx context.Context) (int64, error) { return keys.Unknown(ctx, inspector) },
 			FailedFunc:    func(err error) { log.Warn("metrics of the store are missing", "error", err) },
 		})
 		if err != nil {

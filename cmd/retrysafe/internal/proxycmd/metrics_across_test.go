@@ -58,10 +58,9 @@ func useClient(t *testing.T, o otelsafe.Options) {
 	defer server.Close()
 	seen, err := otelsafe.NewClientObserver(o)
 	clitest.Must(t, err)
-	transport, err := httpclient.NewTransport(httpclient.Options{
+	transport := httpclient.NewTransport(httpclient.Options{
 		Options: client.Options{Attempts: 2, Backoff: time.Millisecond, Observer: seen},
 	})
-	clitest.Must(t, err)
 	caller := http.Client{Transport: transport}
 	if _, err := caller.Post(server.URL, "text/plain", strings.NewReader(secretKey)); !errors.Is(err,
 		client.ErrOutcomeUnknown) {
@@ -111,8 +110,7 @@ func useQueue(t *testing.T, o otelsafe.Options) {
 	clitest.Must(t, err)
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 	defer guard.Shutdown(context.Background())
-	consumer, err := queuesafe.New(guard, "billing", queuesafe.Options{Observer: seen})
-	clitest.Must(t, err)
+	consumer := queuesafe.New(guard, "billing", queuesafe.Options{Observer: seen})
 	for _, id := range []string{secretKey, secretKey, "bad"} {
 		consumer.Handle(t.Context(), queuesafe.Message{ID: id}, func(context.Context, queuesafe.Message) error {
 			if id == "bad" {

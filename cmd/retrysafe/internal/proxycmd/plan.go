@@ -13,14 +13,14 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/storeurl"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
 // plan is a configuration that has passed every check without side effects.
 type plan struct {
 	config  *config.Config
-	store   storeurl.Ref
+	store   store.Ref
 	scope   scopeSettings
 	options proxy.Options
 	tls     *tls.Config // nil: none
@@ -29,7 +29,7 @@ type plan struct {
 func newPlan(c *config.Config) (*plan, error) {
 	p := &plan{config: c}
 	var err error
-	if p.store, err = storeurl.Parse(c.Store.Value); err != nil {
+	if p.store, err = store.Parse(c.Store.Value); err != nil {
 		return nil, err
 	}
 	if c.CompletesUpstream() {
@@ -105,7 +105,7 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	defer func() { err = errors.Join(err, closeStore()) }()
 
 	logRisks(ctx, log, store)
-	logUnfinished(ctx, log, store, p.store, p.config.CompletesUpstream()) // before requests come
+	logUnfinished(ctx, log, store, p.store) // before requests come
 
 	seen, err := p.observe(store, log)
 	if err != nil {
@@ -142,9 +142,9 @@ const storePatience = time.Minute
 func (p *plan) openStore(ctx context.Context, log *slog.Logger) (retrysafe.Store, func() error, error) {
 	giveUp := time.Now().Add(storePatience)
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		store, closeStore, err := p.store.Open(ctx)
-		if err == nil || !storeurl.IsUnreachable(err) || time.Until(giveUp) < pause {
-			return store, closeStore, err
+		opened, closeStore, err := p.store.Open(ctx)
+		if err == nil || !store.IsUnreachable(err) || time.Until(giveUp) < pause {
+			return opened, closeStore, err
 		}
 		log.Warn("the store cannot be reached; trying again", "error", err, "in", pause.String(),
 			"until", giveUp.Format(time.RFC3339))

@@ -22,33 +22,37 @@ import (
 	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
-	"github.com/retrysafe/retrysafe/probe/yamlfile"
+	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
-// Cmd is the command line of retrysafe proxy. Its flags override the file. An empty flag is not set.
+// Cmd is the command line of retrysafe proxy. Its flags override the file. An empty flag is not set. The tag setting names
+// what a flag overrides, such as tls.cert; that setting's documentation is the help of the flag.
 type Cmd struct {
-	Upstream string `env:"RETRYSAFE_UPSTREAM" placeholder:"URL" help:"Where requests go: http://host:port, https://host or h2c://host:port."`
-	Listen   string `env:"RETRYSAFE_LISTEN" placeholder:"ADDR" help:"Where to listen. Default 127.0.0.1:8080; :8080 is every interface."`
-	Store    string `env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are stored: a path (a SQLite file, created if missing), memory:, or the URL of a server: postgres, mysql, redis, nats or dynamodb://…. Default retrysafe.db."`
-	Scope    string `env:"RETRYSAFE_SCOPE" placeholder:"SCOPE" help:"How callers are identified: credential, header:NAME, jwt:JWKS-URL, mtls, aws-access-key or none. Default credential."`
+	Upstream string `setting:"upstream.url" env:"RETRYSAFE_UPSTREAM" placeholder:"URL"`
+	Listen   string `setting:"listen" env:"RETRYSAFE_LISTEN" placeholder:"ADDR"`
+	Store    string `setting:"store" env:"RETRYSAFE_STORE" placeholder:"STORE"`
+	Scope    string `setting:"scope" env:"RETRYSAFE_SCOPE" placeholder:"SCOPE"`
 	Config   string `env:"RETRYSAFE_CONFIG" placeholder:"FILE" help:"YAML file with all these settings, and with routes."`
 	Check    bool   `help:"Check flags and file, test the store and the upstream, print the configuration in force, and exit."`
+	Schema   bool   `help:"Print a JSON Schema of the file, with which editors complete and check it, and exit."`
 	Offline  bool   `help:"With --check: do not test the store and the upstream."`
 
-	Admin       string        `env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation" help:"Where to serve /healthz and /readyz. Default: nowhere."`
-	Metrics     bool          `env:"RETRYSAFE_METRICS" group:"Operation" help:"Also serve /metrics for Prometheus at the address of --admin."`
-	Log         string        `env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation" help:"text or json, to standard error. Default text."`
-	Grace       time.Duration `env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation" help:"How long to wait for running operations at shutdown. Default 30s."`
-	PublicURL   string        `name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation" help:"URL of this proxy for clients; the types of errors link to its policy page."`
-	SecretFile  string        `env:"RETRYSAFE_SECRET_FILE" placeholder:"FILE" group:"Operation" help:"Secret for fingerprints, at least 16 bytes."`
-	JWTIssuer   string        `name:"jwt-issuer" env:"RETRYSAFE_JWT_ISSUER" placeholder:"ISS" group:"Callers" help:"Required issuer of tokens."`
-	JWTAudience string        `name:"jwt-audience" env:"RETRYSAFE_JWT_AUDIENCE" placeholder:"AUD" group:"Callers" help:"Required audience of tokens."`
-	TLSCert     string        `name:"tls-cert" env:"RETRYSAFE_TLS_CERT" placeholder:"FILE" group:"Callers" help:"Certificate chain, for TLS with HTTP/2."`
-	TLSKey      string        `name:"tls-key" env:"RETRYSAFE_TLS_KEY" placeholder:"FILE" group:"Callers" help:"Private key of the certificate."`
-	ClientCA    string        `name:"client-ca" env:"RETRYSAFE_CLIENT_CA" placeholder:"FILE" group:"Callers" help:"CA of client certificates; every client then needs one."`
-	H2C         bool          `name:"h2c" env:"RETRYSAFE_H2C" group:"Callers" help:"Accept HTTP/2 without TLS."`
+	Admin       string        `setting:"admin" env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation"`
+	Metrics     bool          `setting:"metrics" env:"RETRYSAFE_METRICS" group:"Operation"`
+	Log         string        `setting:"log" env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation"`
+	Grace       time.Duration `setting:"grace" env:"RETRYSAFE_GRACE" placeholder:"30s" group:"Operation"`
+	PublicURL   string        `setting:"public_url" name:"public-url" env:"RETRYSAFE_PUBLIC_URL" placeholder:"URL" group:"Operation"`
+	SecretFile  string        `setting:"secret.file" env:"RETRYSAFE_SECRET_FILE" placeholder:"FILE" group:"Operation"`
+	JWTIssuer   string        `setting:"jwt.issuer" name:"jwt-issuer" env:"RETRYSAFE_JWT_ISSUER" placeholder:"ISS" group:"Callers"`
+	JWTAudience string        `setting:"jwt.audience" name:"jwt-audience" env:"RETRYSAFE_JWT_AUDIENCE" placeholder:"AUD" group:"Callers"`
+	TLSCert     string        `setting:"tls.cert" name:"tls-cert" env:"RETRYSAFE_TLS_CERT" placeholder:"FILE" group:"Callers"`
+	TLSKey      string        `setting:"tls.key" name:"tls-key" env:"RETRYSAFE_TLS_KEY" placeholder:"FILE" group:"Callers"`
+	ClientCA    string        `setting:"tls.client_ca" name:"client-ca" env:"RETRYSAFE_CLIENT_CA" placeholder:"FILE" group:"Callers"`
+	H2C         bool          `setting:"h2c" name:"h2c" env:"RETRYSAFE_H2C" group:"Callers"`
 }
 
 // Help shows the usual ways.
@@ -105,6 +109,10 @@ The exit status is 0 after a normal shutdown, 1 after a failure, 2 if flags or f
 func (p Cmd) Run(s *cli.Streams) error {
 	if p.Offline && !p.Check {
 		return cli.Refusef("--offline needs --check: write --check --offline")
+	}
+	if p.Schema {
+		_, err := fmt.Fprint(s.Out, config.Schema())
+		return err
 	}
 	c, err := p.configuration()
 	if err = errors.Join(checkVariables(os.Environ()), err); err != nil {
@@ -196,34 +204,24 @@ func isSelf(upstream *url.URL, listen string) bool {
 // override puts the flags that are set into c.
 func (p Cmd) override(c *config.Config) error {
 	var faults []error
-	for _, f := range []struct{ flag, name, value string }{
-		{"--upstream", "upstream.url", p.Upstream},
-		{"--listen", "listen", p.Listen},
-		{"--admin", "admin", p.Admin},
-		{"--store", "store", p.Store},
-		{"--scope", "scope", p.Scope},
-		{"--log", "log", p.Log},
-		{"--public-url", "public_url", p.PublicURL},
-		{"--secret-file", "secret.file", p.SecretFile},
-		{"--jwt-issuer", "jwt.issuer", p.JWTIssuer},
-		{"--jwt-audience", "jwt.audience", p.JWTAudience},
-		{"--tls-cert", "tls.cert", p.TLSCert},
-		{"--tls-key", "tls.key", p.TLSKey},
-		{"--client-ca", "tls.client_ca", p.ClientCA},
-	} {
-		faults = append(faults, c.Override(f.name, f.flag, f.value))
+	v := reflect.ValueOf(p)
+	for i := range v.NumField() {
+		tag, flag := v.Type().Field(i).Tag, v.Field(i)
+		if setting := tag.Get("setting"); setting != "" && !flag.IsZero() {
+			name := strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(tag.Get("env"), "RETRYSAFE")), "_", "-")
+			faults = append(faults, c.Override(setting, "-"+name, fmt.Sprint(flag.Interface())))
+		}
 	}
 	if p.SecretFile != "" {
 		c.Secret.Env = config.Setting[string]{}
 	}
-	if p.H2C {
-		c.H2C = config.Given(true)
-	}
-	if p.Metrics {
-		c.Metrics = config.Given(true)
-	}
-	if p.Grace > 0 {
-		c.Grace = config.Given(p.Grace)
-	}
 	return errors.Join(faults...)
+}
+
+// FlagHelp is the help of a flag: of one that overrides a setting, the setting's.
+func FlagHelp(v *kong.Value) string {
+	if setting := v.Tag.Get("setting"); setting != "" {
+		v.Help = config.Help(setting)
+	}
+	return kong.DefaultHelpValueFormatter(v)
 }

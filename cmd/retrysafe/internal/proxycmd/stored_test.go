@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 )
@@ -96,4 +97,23 @@ func told(r clitest.Reply) string {
 		return "sent"
 	}
 	return status
+}
+
+// A key that is older than its record would be is not run again.
+//
+// Seen to fail without the setting: the old key runs.
+func TestAnOldKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	p := clitest.StartProxy(t, "--upstream="+up.URL, "--store=memory:",
+		"--config="+clitest.WriteFile(t, "defaults: {max_key_age: 1d}\n"))
+	keyOf := func(made time.Time) string {
+		text := fmt.Sprintf("%012x", made.UnixMilli())
+		return text[:8] + "-" + text[8:] + "-7000-8000-000000000001"
+	}
+	old := p.MustPost(keyOf(time.Now().Add(-25*time.Hour)), "amount=1")
+	clitest.Want(t, "an old key", old.StatusCode, 422)
+	clitest.WantText(t, "body", old.Text, "key-expired")
+	clitest.Want(t, "a new key", p.MustPost(keyOf(time.Now()), "amount=1").StatusCode, 201)
+	clitest.Want(t, "asked", up.Asked.Load(), 1)
 }

@@ -8,10 +8,12 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
 // Whether the API breaks off or the proxy dies: the outcome is unknown, the metric that the alert looks at counts it,
@@ -49,6 +51,7 @@ func TestUnknownOutcomesOfBothKinds(t *testing.T) {
 	clitest.WaitFor(t, up.Began, "the operation to run")
 	begun := p.Line("forwarded")
 	clitest.Want(t, "method of what was forwarded", begun["method"], any("POST"))
+	clitest.Want(t, "path of what was forwarded", begun["path"], any("/payments"))
 	p.Signal(syscall.SIGKILL)
 	p.Exit()
 	close(up.GoOn)
@@ -59,10 +62,40 @@ func TestUnknownOutcomesOfBothKinds(t *testing.T) {
 	clitest.Want(t, "status after the kill", p.MustPost("killed", "amount=1", "X-Hold", "1").StatusCode, 500)
 	refused := p.Line("request")
 	clitest.Want(t, "what", refused["what"], any("abandoned_refused"))
+	clitest.Want(t, "path", refused["path"], any("/payments"))
 	clitest.Want(t, "key of what was forwarded before the kill", begun["key"], refused["key"])
 	clitest.WantText(t, "advice", refused["do"].(string), page)
 	scrapeOf(p).want(t, map[string]float64{`retrysafe_store_records{state="abandoned"}`: 2})
 	clitest.Want(t, "asked", up.Asked.Load(), 2)
+}
+
+// What a service has not committed runs again by itself: neither the metric of unknown outcomes nor the log counts it.
+//
+// Seen to fail with UnknownFunc left out of metrics.measure, and with stats.Abandoned logged as outcome_unknown.
+func TestUncommittedKeysAreNoUnknownOutcomes(t *testing.T) {
+	t.Parallel()
+	file := t.TempDir() + "/keys.db"
+	s, err := sqlitestore.Open(file, sqlitestore.Options{})
+	clitest.Must(t, err)
+	for id, made := range map[string]retrysafe.Fingerprint{
+		"1": "raw2@complete-upstream:00", "2": "raw2@v7-complete-upstream:00", "3": "raw2:00",
+	} {
+		c, err := s.Claim(t.Context(), retrysafe.ClaimParams{
+			Key: retrysafe.Key{ID: id}, Fingerprint: made, Owner: retrysafe.NewOwner(), Lease: time.Hour,
+			Keep: retrysafe.Retention{}.WithDefaults(),
+		})
+		clitest.Must(t, err)
+		clitest.Must(t, s.Extend(t.Context(), c.Lease, 0))
+	}
+	clitest.Must(t, s.Close())
+	p := clitest.StartProxy(t, "--upstream="+clitest.NewAPI(t).URL, "--store="+file, "--admin=127.0.0.1:0", "--metrics")
+	left := p.Logged("unfinished keys")
+	clitest.Want(t, "outcome_unknown", left["outcome_unknown"], any(1.0))
+	clitest.Want(t, "uncommitted", left["uncommitted"], any(2.0))
+	scrapeOf(p).want(t, map[string]float64{
+		`retrysafe_store_records{state="abandoned"}`:   1,
+		`retrysafe_store_records{state="uncommitted"}`: 2,
+	})
 }
 
 // A store where everything has ended has nothing to warn of.

@@ -38,6 +38,7 @@ import (
 	shopv1connect "github.com/retrysafe/retrysafe/examples/internal/paymentspb/paymentspbconnect"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/grpcsafe"
+	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/observe/otelsafe"
 	"github.com/retrysafe/retrysafe/outbox"

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package keyadmin
-
-import "net"
-
-// listenPrivately makes a socket. On Windows it has the rights that its directory gives.
-func listenPrivately(path string) (net.Listener, error) { return net.Listen("unix", path) }

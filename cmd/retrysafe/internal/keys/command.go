@@ -1,0 +1,116 @@
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
+)
+
+// Cmd has a command for each thing to do with keys.
+type Cmd struct {
+	List    listCmd    `cmd:"" help:"List keys: by default those whose outcome is unknown."`
+	Show    showCmd    `cmd:"" help:"Show the record of one key: attempts, steps, times, decisions, and on request the answer."`
+	Resolve resolveCmd `cmd:"" help:"Decide the outcome of a key whose outcome is unknown: what every retry gets from now on."`
+	Purge   purgeCmd   `cmd:"" help:"Delete stored answers before their retention has passed. The keys stay taken."`
+}
+
+// Help shows the usual way.
+func (Cmd) Help() string {
+	return `A key whose attempt was cut off is abandoned: its operation may have run, and every retry is told that the
+outcome is unknown, until its retention ends. Check what happened, then record it.
+
+Examples:
+
+    retrysafe keys list --store keys.db
+    retrysafe keys show 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db
+    retrysafe keys show order-17 --store keys.db     # the key that the client sent
+    retrysafe keys resolve 0f6c2a5d9e1b4c7f8a3d6e5b4c2f1a09 --store keys.db --fail --reason 'no charge at the bank'
+
+DIGEST identifies a key without showing it. The log has it as key=…, and refusals as instance. With the key that
+the client sent, keys show finds the digest; it reads every record for that, unless --scope is given.
+
+A SQLite file may be in use by a running proxy: the command then uses that proxy, over a socket beside the
+file (keys.db.admin) that only the user who runs the proxy, and root, may open. Servers are used directly,
+beside running proxies; list reads every record in Redis, NATS and DynamoDB.
+
+https://github.com/retrysafe/retrysafe/blob/main/docs/outcome-unknown.md says how to decide.
+
+The exit status is 0 if everything was done, 1 if something failed (the key is in flight or unknown), 2 if
+flags are wrong.`
+}
+
+// storeFlags say where keys are kept.
+type storeFlags struct {
+	Store string `required:"" env:"RETRYSAFE_STORE" placeholder:"STORE" help:"Where keys are kept: the path of a SQLite file, or the URL of a server."`
+}
+
+// with calls do with the keys of the store. A signal cancels its context.
+func (f storeFlags) with(do func(context.Context, Keys) error) error {
+	ref, err := store.Existing(f.Store,
+		"memory: belongs to the process that uses it; no other process can reach its keys")
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	keys, closeKeys, err := openKeys(ctx, ref)
+	if err != nil {
+		return err
+	}
+	err = do(ctx, keys)
+	told := (*Error)(nil)
+	switch {
+	case errors.As(err, &told) && told.Code == CodeInvalid:
+		err = cli.Refuse(err)
+	case err != nil && told == nil:
+		err = fmt.Errorf("store %s: %w", ref.Name, err)
+	}
+	return errors.Join(err, closeKeys())
+}
+
+// openKeys opens the store, or, if a proxy has its file open, connects to that proxy.
+func openKeys(ctx context.Context, ref store.Ref) (Keys, func() error, error) {
+	store, closeStore, err := ref.Open(ctx)
+	if errors.Is(err, sqlitestore.ErrInUse) {
+		return dialKeys(ctx, ref, err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return NewLocal(store, nil), closeStore, nil
+}
+
+// dialKeys connects to the process that has a SQLite file open.
+func dialKeys(ctx context.Context, ref store.Ref, inUse error) (Keys, func() error, error) {
+	file, err := filepath.Abs(ref.Path)
+	if err == nil {
+		file, err = filepath.EvalSymlinks(file) // as SQLite does
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("store %s: %w", ref.Name, err)
+	}
+	remote, err := Dial(ctx, file)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return nil, nil, fmt.Errorf("store %s is in use by a running proxy: run this command as the user who runs "+
+			"that proxy, or as root: %w",
+			ref.Name, err)
+	case err != nil:
+		return nil, nil, fmt.Errorf("%w\nThat process does not accept this command (%w). If it is a proxy that is "+
+			"starting or stopping, try "+
+			"again. If it is a service of your own, call Guard.Resolve in it, or stop it first", inUse, err)
+	}
+	return remote, remote.Close, nil
+}
+
+// seconds is a duration as people read it.
+func seconds(s float64) string { return cli.Span(time.Duration(s * float64(time.Second))) }

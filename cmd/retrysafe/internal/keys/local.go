@@ -1,0 +1,246 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// Local works on a store that this process has open.
+type Local struct {
+	Store retrysafe.Inspector
+	Guard *retrysafe.Guard
+}
+
+const (
+	pageSize      = 1000
+	countPatience = 2 * time.Second
+)
+
+// List implements Keys.
+func (l Local) List(ctx context.Context, q Query) (Page, error) {
+	stored, ok := storedStates[q.State]
+	if !ok {
+		return Page{}, &Error{Code: CodeInvalid, Message: fmt.Sprintf("unknown state %q", q.State)}
+	}
+	found, err := l.Store.List(ctx, retrysafe.ListParams{State: stored, Scope: q.Scope, Before: q.Before, Limit: pageSize})
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{Keys: []Record{}}
+	for _, r := range found {
+		if (q.State == All || q.State == stateOf(r)) && r.Age >= q.MinAge {
+			page.Keys = append(page.Keys, summary(r))
+		}
+	}
+	if len(found) >= pageSize {
+		page.Next = found[len(found)-1].FirstFence
+	}
+	if q.Count {
+		page.Counts = l.count(ctx)
+	}
+	return page, nil
+}
+
+// count returns nil if the store cannot say in time.
+func (l Local) count(ctx context.Context) map[string]int64 {
+	ctx, stop := context.WithTimeout(ctx, countPatience)
+	defer stop()
+	s, err := l.Store.Stats(ctx)
+	if err != nil {
+		return nil
+	}
+	unknown := int64(0)
+	if s.Abandoned > 0 {
+		if unknown, err = Unknown(ctx, l.Store); err != nil {
+			return nil
+		}
+	}
+	unknown = min(unknown, s.Abandoned)
+	return map[string]int64{
+		Abandoned: unknown, Uncommitted: s.Abandoned - unknown, InFlight: s.Pending - s.Abandoned, Released: s.Released, Succeeded: s.Succeeded,
+		Failed: s.Failed,
+	}
+}
+
+// Unknown counts the abandoned keys of a store, without the uncommitted ones, which Stats counts too. It lists the
+// pending records, so call it only if Stats has found abandoned ones.
+func Unknown(ctx context.Context, store retrysafe.Inspector) (n int64, err error) {
+	for p := (retrysafe.ListParams{State: retrysafe.Pending, Limit: pageSize}); ; {
+		found, err := store.List(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		for _, r := range found {
+			if p.Before = r.FirstFence; stateOf(r) == Abandoned {
+				n++
+			}
+		}
+		if len(found) < pageSize {
+			return n, nil
+		}
+	}
+}
+
+// Show implements Keys.
+func (l Local) Show(ctx context.Context, look Look) ([]Record, error) {
+	found, err := l.find(ctx, look)
+	if err != nil {
+		return nil, err
+	}
+	records := make([]Record, len(found))
+	for i, r := range found {
+		records[i] = detailed(r, look.Answer)
+	}
+	return records, nil
+}
+
+// find returns the records of a key. A client's key may look like a digest: many are UUIDs.
+func (l Local) find(ctx context.Context, look Look) ([]retrysafe.Record, error) {
+	if look.Scope != nil {
+		return l.inspect(ctx, retrysafe.Key{Scope: *look.Scope, ID: look.Key}.Digest())
+	}
+	if digest, err := ParseDigest(look.Key); err == nil {
+		if found, err := l.Store.Inspect(ctx, digest); err != nil || len(found) > 0 {
+			return found, err
+		}
+	}
+	digest, err := l.search(ctx, look.Key)
+	if err != nil {
+		return nil, err
+	}
+	return l.inspect(ctx, digest)
+}
+
+// inspect returns the records of a key, of which there is one at least.
+func (l Local) inspect(ctx context.Context, digest retrysafe.Digest) ([]retrysafe.Record, error) {
+	found, err := l.Store.Inspect(ctx, digest)
+	if err == nil && len(found) == 0 {
+		err = noSuchKey()
+	}
+	return found, err
+}
+
+// search reads every record to find the digest of a key that clients have sent.
+func (l Local) search(ctx context.Context, id string) (retrysafe.Digest, error) {
+	owners := map[retrysafe.Digest]string{}
+	err := retrysafe.Walk(ctx, l.Store, func(r retrysafe.Record) error {
+		if r.Key.ID == id {
+			owners[r.Key.Digest()] = r.Key.Scope
+		}
+		return nil
+	})
+	if err != nil {
+		return retrysafe.Digest{}, err
+	}
+	if len(owners) > 1 {
+		return retrysafe.Digest{}, &Error{
+			Code: CodeInvalid,
+			Message: fmt.Sprintf("%d callers have used this key; name one with --scope: %q", len(owners),
+				slices.Sorted(maps.Values(owners))),
+		}
+	}
+	for digest := range owners {
+		return digest, nil
+	}
+	return retrysafe.Digest{}, noSuchKey()
+}
+
+// noSuchKey does not repeat the key, which is a secret of the client.
+func noSuchKey() error {
+	return &Error{
+		Code: CodeNoKey,
+		Message: "the store has no record of this key, neither as a digest nor as a client's key: it was never claimed in " +
+			"this store, or its retention has ended",
+	}
+}
+
+// ParseDigest reads a digest as logs print it, as "instance" of a refusal has it (urn:retrysafe:key:…), or with the
+// dashes that PostgreSQL puts into it.
+func ParseDigest(text string) (retrysafe.Digest, error) {
+	hex := strings.ReplaceAll(strings.TrimPrefix(text, "urn:retrysafe:key:"), "-", "")
+	d, err := retrysafe.ParseDigest(hex)
+	if err != nil { // the text is left out: it may be a key
+		return d, &Error{
+			Code: CodeInvalid,
+			Message: "not the digest of a key: write the 32 hex digits that the log has as key=… and a refusal " +
+				"as instance, not the Idempotency-Key itself; retrysafe keys show finds it by that",
+		}
+	}
+	return d, nil
+}
+
+// storedStates are the states in which a store has the records of a Query.State; 0 is any.
+var storedStates = map[string]retrysafe.State{
+	All: 0, Abandoned: retrysafe.Pending, Uncommitted: retrysafe.Pending, InFlight: retrysafe.Pending,
+	Released: retrysafe.Released, Succeeded: retrysafe.Succeeded, Failed: retrysafe.Failed,
+}
+
+func stateOf(r retrysafe.Record) string {
+	switch {
+	case r.State == retrysafe.Pending && r.LeaseLeft > 0:
+		return InFlight
+	case r.State == retrysafe.Pending && proxy.IsCompletedUpstream(r.Fingerprint):
+		return Uncommitted
+	case r.State == retrysafe.Pending:
+		return Abandoned
+	}
+	return r.State.String()
+}
+
+// summary is a record as List shows it.
+func summary(r retrysafe.Record) Record {
+	algorithm, _, _ := strings.Cut(string(r.Fingerprint), ":")
+	return Record{
+		Digest: r.Key.Digest().String(), Scope: r.Key.Scope, State: stateOf(r), Attempt: r.Attempt, Fence: r.Fence,
+		Age: r.Age.Seconds(), Ended: r.EndedAge.Seconds(), LeaseLeft: r.LeaseLeft.Seconds(),
+		ReplayLeft: r.ReplayLeft.Seconds(), KeyLeft: r.KeyLeft.Seconds(), AuditLeft: r.AuditLeft.Seconds(),
+		Fingerprint: algorithm, CompletedUpstream: proxy.IsCompletedUpstream(r.Fingerprint),
+	}
+}
+
+// detailed is a record as Show shows it.
+func detailed(r retrysafe.Record, withAnswer bool) Record {
+	shown := summary(r)
+	shown.Trail = r.Trail()
+	for _, s := range r.WithoutTrail().Steps {
+		shown.Steps = append(shown.Steps, Step{s.Name, len(s.Data)})
+	}
+	if r.State.Ended() {
+		shown.Answer = answerOf(r.Result, withAnswer)
+	}
+	return shown
+}
+
+func answerOf(r retrysafe.Result, whole bool) *Answer {
+	a := &Answer{Code: r.Code, Omitted: r.Omitted, Bytes: len(r.Body)}
+	if f := r.Failure(); f != nil && f.Resolved {
+		a.Code, a.Closed = 0, true
+	}
+	if !whole {
+		return a
+	}
+	a.Body = slices.Clone(r.Body)
+	if header, ok := httpsafe.HeaderOf(r); ok {
+		a.Header = header
+	} else {
+		a.Meta = slices.Clone(r.Meta)
+	}
+	return a
+}
+
+// NewLocal returns the keys of a store that this process has open. The observer, which may be nil, is told of
+// decisions.
+func NewLocal(store retrysafe.Store, observer retrysafe.Observer) Keys {
+	return Local{
+		Store: store.(retrysafe.Inspector), // each store of this command is one
+		Guard: retrysafe.New(store, retrysafe.Options{Observer: observer}),
+	}
+}

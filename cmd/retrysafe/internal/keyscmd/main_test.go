@@ -1,9 +1,0 @@
-package keyscmd
-
-import (
-	"testing"
-
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
-)
-
-func TestMain(m *testing.M) { clitest.Main(m) }

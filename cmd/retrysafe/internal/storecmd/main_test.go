@@ -1,9 +1,0 @@
-package storecmd
-
-import (
-	"testing"
-
-	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
-)
-
-func TestMain(m *testing.M) { clitest.Main(m) }

@@ -1,0 +1,5 @@
+module github.com/retrysafe/retrysafe/internal/yamlfile
+
+go 1.26.0
+
+require github.com/goccy/go-yaml v1.19.2

@@ -1,0 +1,58 @@
+package retrysafe_test
+
+import (
+	"encoding"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe"
+)
+
+// What a policy writes as its text it reads back, and what is refused leaves it as it was.
+//
+// Seen to fail with AmbiguousPolicy(9) written as String has it, which is "unknown" and reads as AmbiguousUnknown; with
+// "reconcile" accepted, which would call a function that is nil; and with Wait accepted without a unit.
+func TestTheTextOfPolicies(t *testing.T) {
+	for _, c := range []struct {
+		policy  any
+		accepts string
+		refuses string
+	}{
+		{new(retrysafe.InFlightPolicy), "reject wait:5s wait:1m30s wait:0s", "Reject wait wait: wait:5 wait:-1s status"},
+		{new(retrysafe.AbandonedPolicy), "refuse rerun rerun_tx", "reconcile rerun-tx Refuse"},
+		{new(retrysafe.StoreErrorPolicy), "closed open", "fail store_error"},
+		{new(retrysafe.AmbiguousPolicy), "store release unknown", "unknwon"},
+	} {
+		to, from := c.policy.(encoding.TextUnmarshaler), c.policy.(encoding.TextMarshaler)
+		for _, text := range append(strings.Fields(c.accepts), "") {
+			err := to.UnmarshalText([]byte(text))
+			got, marshalErr := from.MarshalText()
+			if err != nil || marshalErr != nil || string(got) != text {
+				t.Errorf("%T: %q reads back as %q, %v, %v", c.policy, text, got, err, marshalErr)
+			}
+			if isZero := reflect.ValueOf(c.policy).Elem().IsZero(); isZero != (text == "") {
+				t.Errorf("%T: %q is zero: %v", c.policy, text, isZero)
+			}
+		}
+		last := strings.Fields(c.accepts)[0]
+		if err := to.UnmarshalText([]byte(last)); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range strings.Fields(c.refuses) {
+			err := to.UnmarshalText([]byte(text))
+			if err == nil || !strings.Contains(err.Error(), `"`+text+`"`) {
+				t.Errorf("%T: %q is accepted, or the error does not show it: %v", c.policy, text, err)
+			}
+			if got, _ := from.MarshalText(); string(got) != last {
+				t.Errorf("%T: %q is refused and leaves %q", c.policy, text, got)
+			}
+		}
+	}
+	if text, err := retrysafe.AmbiguousPolicy(9).MarshalText(); err == nil {
+		t.Errorf("a policy that does not exist is %q", text)
+	}
+	if text, _ := retrysafe.Reconcile(nil).MarshalText(); string(text) != "reconcile" {
+		t.Errorf("Reconcile is %q", text)
+	}
+}
