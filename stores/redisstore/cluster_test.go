@@ -18,11 +18,8 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 )
 
-// cluster is the cluster of all tests here, one after the other. Nodes that are killed by a signal lose nothing that
-// they have written to a file, synced or not.
-var cluster = servers.SharedRedisCluster{Options: servers.RedisClusterOptions{Settings: map[string]string{
-	"appendfsync": "no",
-}}}
+// cluster is the cluster of all tests here, one after the other.
+var cluster servers.SharedRedisCluster
 
 // clusterStores returns stores with a client each, on one prefix.
 func clusterStores(t testing.TB, c *servers.RedisCluster, n int, o Options) []*Store {

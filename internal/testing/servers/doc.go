@@ -12,14 +12,14 @@
 //	nats := servers.StartNATS(t, servers.NATSOptions{})
 //	redis := servers.StartRedis(t, servers.RedisOptions{})
 //	valkey := servers.StartRedis(t, servers.RedisOptions{Valkey: true})
-//	cluster := servers.StartRedisCluster(t, servers.RedisClusterOptions{})
+//	cluster := servers.StartRedisCluster(t)
 //	sentinel := servers.StartRedisSentinel(t, servers.RedisSentinelOptions{})
 //	dynamodb := servers.StartDynalite(t, servers.DynaliteOptions{})
 //	stripe := servers.StartStripeMock(t)
 //
 // A test package whose tests share one server declares a variable of type [SharedPostgres], [SharedMariaDB],
-// [SharedRedis] or [SharedDynalite] and calls its Get; it needs no TestMain. [LaunchPostgres] and its siblings are for
-// programs that have no testing.TB.
+// [SharedRedis], [SharedNATS] or [SharedDynalite] and calls its Get; it needs no TestMain. [LaunchPostgres] and its
+// siblings are for programs that have no testing.TB.
 //
 // [Promtool] checks and tests the rules of Prometheus; [Curl], [Python], [PythonWith], [Node] with [NodePostgres],
 // [NodeTypeScript] and [NPM], [Ruby] and [PHP] run clients.
@@ -34,7 +34,8 @@
 //
 // # Where things are
 //
-//   - instance.go, process.go, folder.go, port.go, account.go, template.go, watchdog.sh: what all servers share
+//   - instance.go, ready.go, process.go, folder.go, port.go, account.go, template.go, watchdog.sh: what all servers have
+//   - shared.go: one server for all tests of a test binary
 //   - postgres*.go, pgbouncer.go, mariadb*.go, rabbitmq.go, nats*.go, redis*.go, sqs.go, dynalite.go, stripemock.go: one
 //     kind of server each
 //   - install.go, programs.go, build.go, install.sh: finding, installing and building programs

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -111,6 +114,30 @@ func (in *Instance) Close() error {
 	return err
 }
 
+// started starts a server that was configured, and closes it after an error, which may be that of its configuration.
+func started[S interface {
+	start() error
+	Close() error
+}](server S, err error) (S, error) {
+	if err == nil {
+		err = server.start()
+	}
+	if err != nil {
+		var none S
+		return none, errors.Join(err, server.Close())
+	}
+	return server, nil
+}
+
+// startFor starts a server for one test and ends it with the test.
+func startFor[O any, S interface{ closeWith(t testing.TB) }](t testing.TB, launch func(O) (S, error), o O) S {
+	t.Helper()
+	server, err := launch(o)
+	check(t, err)
+	server.closeWith(t)
+	return server
+}
+
 // closeWith closes the instance when t ends, and shows its log if t has failed.
 func (in *Instance) closeWith(t testing.TB) {
 	t.Cleanup(func() {
@@ -147,6 +174,19 @@ func (in *Instance) start() (err error) {
 		err = fmt.Errorf("%s: %w: %w\n%s", in.name, err, why, in.Log())
 	}
 	return err
+}
+
+// settingLines returns settings in the order of their names, a line each. Those of a later map count.
+func settingLines(format string, settings ...map[string]string) string {
+	all := map[string]string{}
+	for _, s := range settings {
+		maps.Copy(all, s)
+	}
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&lines, format, name, all[name])
+	}
+	return lines.String()
 }
 
 // died returns the error of a server that ended although it was not stopped.
@@ -212,6 +252,13 @@ func (in *Instance) runs() error {
 		return in.died()
 	}
 	return nil
+}
+
+// patient returns a context that ends with patience, or with t.
+func patient(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 func check(t testing.TB, err error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"os"
@@ -15,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // MariaDB is a MariaDB server. Its superuser root needs no password.
@@ -42,10 +40,7 @@ type MariaDBOptions struct {
 // StartMariaDB starts a server for one test and ends it with the test. It takes about half a second.
 func StartMariaDB(t testing.TB, o MariaDBOptions) *MariaDB {
 	t.Helper()
-	m, err := LaunchMariaDB(o)
-	check(t, err)
-	m.closeWith(t)
-	return m
+	return startFor(t, LaunchMariaDB, o)
 }
 
 // LaunchMariaDB starts a server for programs without a testing.TB. It ends with Close, or with this process.
@@ -63,13 +58,7 @@ func LaunchMariaDB(o MariaDBOptions) (*MariaDB, error) {
 		data: cmp.Or(o.DataDir, filepath.Join(in.folder.path, "data")),
 		base: mysqlDSN{user: "root", address: in.address()},
 	}
-	if err = m.configure(o); err == nil {
-		err = m.start()
-	}
-	if err != nil {
-		return nil, errors.Join(err, m.Close())
-	}
-	return m, nil
+	return started(m, m.configure(o))
 }
 
 // mariadbLogSize is the size of InnoDB's redo log. The template has the same, so that a start need not resize it.
@@ -133,22 +122,11 @@ func mariadbOptions(settings, places map[string]string) string {
 // greets returns nil once the server sends a client its greeting, which starts with the protocol's version after a
 // header of four bytes. It sends one only after recovery. An error, such as too many connections, starts with 255.
 func (m *MariaDB) greets(ctx context.Context) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", m.address())
-	if err != nil {
-		return err
+	answer, err := greeting(ctx, m.address(), "", 5)
+	if err == nil && answer[4] != 10 {
+		err = fmt.Errorf("servers: unexpected greeting of MariaDB: %q", answer)
 	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return err
-	}
-	greeting := make([]byte, 5)
-	if _, err := io.ReadFull(conn, greeting); err != nil {
-		return err
-	}
-	if version := greeting[4]; version != 10 {
-		return fmt.Errorf("servers: unexpected greeting of MariaDB: %q", greeting)
-	}
-	return nil
+	return err
 }
 
 // mysqlDSN has the parts of a data source name in the format of go-sql-driver/mysql.

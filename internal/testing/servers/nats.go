@@ -3,14 +3,10 @@ package servers
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // The go.mod from which nats-server is built, because Debian's version is too old. It belongs to no module of the
@@ -32,8 +28,6 @@ type NATSOptions struct {
 	SyncAlways bool
 	// Config is added to the server's configuration.
 	Config string
-	// Env is added to the server's environment.
-	Env []string
 }
 
 func (o NATSOptions) syncInterval() string {
@@ -47,10 +41,7 @@ func (o NATSOptions) syncInterval() string {
 // which takes half a minute.
 func StartNATS(t testing.TB, o NATSOptions) *NATS {
 	t.Helper()
-	n, err := LaunchNATS(o)
-	check(t, err)
-	n.closeWith(t)
-	return n
+	return startFor(t, LaunchNATS, o)
 }
 
 // LaunchNATS starts a server for programs without a testing.TB. It ends with Close, or with this process.
@@ -60,13 +51,7 @@ func LaunchNATS(o NATSOptions) (*NATS, error) {
 		return nil, err
 	}
 	n := &NATS{in}
-	if err = n.configure(o); err == nil {
-		err = n.start()
-	}
-	if err != nil {
-		return nil, errors.Join(err, n.Close())
-	}
-	return n, nil
+	return started(n, n.configure(o))
 }
 
 func (n *NATS) configure(o NATSOptions) error {
@@ -81,29 +66,18 @@ func (n *NATS) configure(o NATSOptions) error {
 	}
 	conf := fmt.Sprintf("listen: %q\njetstream { store_dir: %q, sync_interval: %q }\n%s\n", n.address(),
 		in("data"), o.syncInterval(), o.Config)
-	n.command = append(append([]string{}, o.Env...), in("nats-server"), "-c", in("nats.conf"))
+	n.command = []string{in("nats-server"), "-c", in("nats.conf")}
 	n.stop, n.ready = syscall.SIGINT, n.greets
 	return n.folder.owner.write(in("nats.conf"), conf)
 }
 
 // greets returns nil once the server sends INFO, its greeting for every client.
 func (n *NATS) greets(ctx context.Context) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", n.address())
-	if err != nil {
-		return err
+	answer, err := greeting(ctx, n.address(), "", 5)
+	if err == nil && string(answer) != "INFO " {
+		err = fmt.Errorf("servers: unexpected greeting of NATS: %q", answer)
 	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return err
-	}
-	answer := make([]byte, 5)
-	if _, err := conn.Read(answer); err != nil {
-		return err
-	}
-	if string(answer) != "INFO " {
-		return errors.New("servers: unexpected greeting of NATS: " + strconv.Quote(string(answer)))
-	}
-	return nil
+	return err
 }
 
 // URL returns the URL of the server.

@@ -119,7 +119,7 @@ jetstream { store_dir: %q, sync_interval: %q }
 %s
 `, name, listen(natsPort), listen(natsHealthPort), listen(natsRoutePort), strings.Join(routes, ", "), file("data"),
 		o.syncInterval(), o.Config)
-	n.command = append(append([]string{}, o.Env...), h.within(built, "-c", file("nats.conf"))...)
+	n.command = h.within(built, "-c", file("nats.conf"))
 	n.stop, n.ready = syscall.SIGINT, n.greets
 	if err := n.folder.owner.write(file("nats.conf"), conf); err != nil {
 		return nil, errors.Join(err, n.Close())

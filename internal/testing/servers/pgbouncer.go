@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,8 +28,6 @@ type PgBouncerOptions struct {
 	PoolSize int
 	// Settings are added to the section [pgbouncer], and override the defaults of the tests.
 	Settings map[string]string
-	// Env is added to PgBouncer's environment.
-	Env []string
 }
 
 // StartPgBouncer starts a PgBouncer for one test and ends it with the test. Every role that can log in at the server
@@ -59,7 +55,7 @@ func newPgBouncer(pg *Postgres, o PgBouncerOptions) (*PgBouncer, error) {
 	// other signals wait until clients have disconnected, in some versions; this one never does
 	in.stop = syscall.SIGQUIT
 	in.ready = b.isReady
-	in.command = append(slices.Clone(o.Env), path, filepath.Join(in.folder.path, "pgbouncer.ini"))
+	in.command = []string{path, filepath.Join(in.folder.path, "pgbouncer.ini")}
 	if err := b.configure(o); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -82,17 +78,13 @@ func (b *PgBouncer) configure(o PgBouncerOptions) error {
 		"default_pool_size": strconv.Itoa(cmp.Or(o.PoolSize, 10)),
 		"max_client_conn":   "2000",
 	}
-	maps.Copy(settings, o.Settings)
-	var ini strings.Builder
 	host, port := b.pg.base.Hostname(), cmp.Or(b.pg.base.Port(), "5432")
-	fmt.Fprintf(&ini, "[databases]\n* = host=%s port=%s\n[pgbouncer]\n", host, port)
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		fmt.Fprintf(&ini, "%s = %s\n", name, settings[name])
-	}
+	ini := fmt.Sprintf("[databases]\n* = host=%s port=%s\n[pgbouncer]\n", host, port) +
+		settingLines("%s = %s\n", settings, o.Settings)
 	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 	return errors.Join(
 		b.folder.owner.write(users, quote(user)+" "+quote(password)+"\n"),
-		b.folder.owner.write(filepath.Join(b.folder.path, "pgbouncer.ini"), ini.String()))
+		b.folder.owner.write(filepath.Join(b.folder.path, "pgbouncer.ini"), ini))
 }
 
 func (b *PgBouncer) isReady(context.Context) error {

@@ -44,10 +44,7 @@ type PostgresOptions struct {
 // StartPostgres starts a server for one test and ends it with the test.
 func StartPostgres(t testing.TB, o PostgresOptions) *Postgres {
 	t.Helper()
-	p, err := LaunchPostgres(o)
-	check(t, err)
-	p.closeWith(t)
-	return p
+	return startFor(t, LaunchPostgres, o)
 }
 
 // LaunchPostgres starts a server for programs without a testing.TB. It ends with Close, or with this process.
@@ -60,13 +57,7 @@ func LaunchPostgres(o PostgresOptions) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = p.initialize(o.Settings); err == nil {
-		err = p.start()
-	}
-	if err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	return p, nil
+	return started(p, p.initialize(o.Settings))
 }
 
 func findPostgres() (string, error) {

@@ -5,16 +5,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 //go:embed rabbitmq.sh
@@ -27,17 +21,12 @@ type RabbitMQ struct{ *Instance }
 type RabbitMQOptions struct {
 	// Settings are added to rabbitmq.conf. Default: RabbitMQ's own.
 	Settings map[string]string
-	// Env is added to the server's environment.
-	Env []string
 }
 
 // StartRabbitMQ starts a server for one test and ends it with the test. It takes about three seconds.
 func StartRabbitMQ(t testing.TB, o RabbitMQOptions) *RabbitMQ {
 	t.Helper()
-	r, err := LaunchRabbitMQ(o)
-	check(t, err)
-	r.closeWith(t)
-	return r
+	return startFor(t, LaunchRabbitMQ, o)
 }
 
 // LaunchRabbitMQ starts a server for programs without a testing.TB. It ends with Close, or with this process.
@@ -50,13 +39,7 @@ func LaunchRabbitMQ(o RabbitMQOptions) (*RabbitMQ, error) {
 		return nil, err
 	}
 	r := &RabbitMQ{in}
-	if err = r.configure(o); err == nil {
-		err = r.start()
-	}
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
+	return started(r, r.configure(o))
 }
 
 func (r *RabbitMQ) configure(o RabbitMQOptions) error {
@@ -83,10 +66,7 @@ func (r *RabbitMQ) configure(o RabbitMQOptions) error {
 		"RABBITMQ_LOG_BASE=" + in("logs"),
 		"RABBITMQ_LOGS=-",
 	}
-	r.command = slices.Concat(env, o.Env, []string{
-		"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(),
-		rabbitmq.lookUp(),
-	})
+	r.command = append(env, "/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(), rabbitmq.lookUp())
 	r.stop, r.ready = syscall.SIGTERM, r.greets
 	owner := r.folder.owner
 	return errors.Join(
@@ -96,41 +76,21 @@ func (r *RabbitMQ) configure(o RabbitMQOptions) error {
 }
 
 func (r *RabbitMQ) settings(settings map[string]string) string {
-	all := map[string]string{
+	return settingLines("%s = %s\n", map[string]string{
 		"listeners.tcp.default":    r.address(),
 		"log.console.level":        "warning",
 		"disk_free_limit.absolute": "50MB",
-	}
-	maps.Copy(all, settings)
-	var conf strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&conf, "%s = %s\n", name, all[name])
-	}
-	return conf.String()
+	}, settings)
 }
 
 // greets returns nil once the server answers a client's first eight bytes with a method frame, connection.start. The
 // rest of the answer does not matter here.
 func (r *RabbitMQ) greets(ctx context.Context) error {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.address())
-	if err != nil {
-		return err
+	answer, err := greeting(ctx, r.address(), "AMQP\x00\x00\x09\x01", 1)
+	if err == nil && answer[0] != 1 {
+		err = fmt.Errorf("servers: unexpected greeting of RabbitMQ: %q", answer)
 	}
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(conn, "AMQP\x00\x00\x09\x01"); err != nil {
-		return err
-	}
-	answer := make([]byte, 1)
-	if _, err := io.ReadFull(conn, answer); err != nil {
-		return err
-	}
-	if answer[0] != 1 {
-		return fmt.Errorf("servers: unexpected greeting of RabbitMQ: %q", answer)
-	}
-	return nil
+	return err
 }
 
 // URL returns the URL of the server's virtual host.

@@ -2,15 +2,11 @@ package servers
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,8 +21,6 @@ type RedisOptions struct {
 	// Settings are added to redis.conf, and override the defaults of the tests: appendonly yes, appendfsync always, no
 	// dumps. A value is the rest of a line: "replicaof": "127.0.0.1 6379".
 	Settings map[string]string
-	// Env is added to the server's environment: see FakeTime.
-	Env []string
 	// Valkey starts Valkey 7.2 or newer instead of Redis.
 	Valkey bool
 }
@@ -34,10 +28,7 @@ type RedisOptions struct {
 // StartRedis starts a server for one test and ends it with the test.
 func StartRedis(t testing.TB, o RedisOptions) *Redis {
 	t.Helper()
-	r, err := LaunchRedis(o)
-	check(t, err)
-	r.closeWith(t)
-	return r
+	return startFor(t, LaunchRedis, o)
 }
 
 // LaunchRedis starts a server for programs without a testing.TB. It ends with Close, or with this process.
@@ -46,13 +37,7 @@ func LaunchRedis(o RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = r.configure(o); err == nil {
-		err = r.start()
-	}
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
+	return started(r, r.configure(o))
 }
 
 // newRedis returns a server that is neither configured nor started.
@@ -71,7 +56,7 @@ func newRedis(name string) (*Redis, error) {
 
 // configure writes redis.conf. It belongs to the server's account, so that CONFIG REWRITE works.
 func (r *Redis) configure(o RedisOptions) error {
-	all := map[string]string{
+	conf := settingLines("%s %s\n", map[string]string{
 		"bind":        "127.0.0.1",
 		"port":        strconv.Itoa(r.port.number),
 		"dir":         r.folder.path,
@@ -80,12 +65,7 @@ func (r *Redis) configure(o RedisOptions) error {
 		"appendfsync": "always",
 		// A replica need not wait five seconds for others to come.
 		"repl-diskless-sync-delay": "0",
-	}
-	maps.Copy(all, o.Settings)
-	var conf strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		fmt.Fprintf(&conf, "%s %s\n", name, all[name])
-	}
+	}, o.Settings)
 	program := redisServer
 	if o.Valkey {
 		program = valkeyServer
@@ -95,9 +75,9 @@ func (r *Redis) configure(o RedisOptions) error {
 		return err
 	}
 	path := filepath.Join(r.folder.path, "redis.conf")
-	r.command = append(slices.Clone(o.Env), server, path)
+	r.command = []string{server, path}
 	r.stop, r.ready = syscall.SIGTERM, r.pong
-	return r.folder.owner.write(path, conf.String())
+	return r.folder.owner.write(path, conf)
 }
 
 // pong returns nil once the server answers PING. While it reads its files it answers that it is loading.
@@ -150,21 +130,3 @@ func (r *Redis) Address() string { return r.address() }
 
 // URL returns the URL of the server.
 func (r *Redis) URL() string { return "redis://" + r.address() }
-
-// SharedRedis is one server for all tests of a test binary. The zero value is ready for use; the server starts with the
-// first Get and ends with the process. A SharedRedis must not be copied.
-type SharedRedis struct {
-	Options RedisOptions
-
-	once   sync.Once
-	server *Redis
-	err    error
-}
-
-// Get returns the server. It fails the test, and all tests that follow, if the server does not start.
-func (s *SharedRedis) Get(t testing.TB) *Redis {
-	t.Helper()
-	s.once.Do(func() { s.server, s.err = LaunchRedis(s.Options) })
-	check(t, s.err)
-	return s.server
-}

@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 )
 
-// clusterSlots is the number of hash slots of every Redis Cluster.
-const clusterSlots = 16384
+const (
+	// clusterSlots is the number of hash slots of every Redis Cluster.
+	clusterSlots = 16384
+	// clusterMasters is how many masters share them: the fewest that can elect one of their replicas.
+	clusterMasters = 3
+)
 
-// RedisCluster is a Redis Cluster: masters that share the hash slots, and replicas of them, a process each.
+// RedisCluster is a Redis Cluster: three masters that share the hash slots, and a replica of each, a process each.
 //
 // A master that is killed or paused keeps its slots until Failover promotes a replica. Replicas do not replace it by
 // themselves, so that a busy machine does not start a failover that no test asked for.
@@ -23,38 +26,19 @@ type RedisCluster struct {
 	Nodes []*Redis
 }
 
-// RedisClusterOptions are the options of a RedisCluster. RedisClusterOptions{} works.
-type RedisClusterOptions struct {
-	// Masters is the number of masters that share the slots. Default 3, the fewest that can elect one of them.
-	Masters int
-	// Replicas is the number of replicas of each master. Default 1.
-	Replicas int
-	// Settings are added to each node's redis.conf: see RedisOptions.
-	Settings map[string]string
-	// Valkey starts Valkey instead of Redis.
-	Valkey bool
-}
-
 // StartRedisCluster starts a cluster for one test and ends it with the test. It takes about three seconds.
-func StartRedisCluster(t testing.TB, o RedisClusterOptions) *RedisCluster {
+func StartRedisCluster(t testing.TB) *RedisCluster {
 	t.Helper()
-	c, err := LaunchRedisCluster(o)
-	check(t, err)
-	closeRedisWith(t, c.Nodes...)
-	return c
+	return startFor(t, clusterOptions.share, clusterOptions{})
 }
 
-// LaunchRedisCluster starts a cluster for programs without a testing.TB. It ends with Close, or with this process.
-func LaunchRedisCluster(o RedisClusterOptions) (*RedisCluster, error) {
-	if o.Masters == 0 {
-		o.Masters = 3
-	}
-	if o.Replicas == 0 {
-		o.Replicas = 1
-	}
-	nodes, err := launchReplicated("redis-cluster", o.Masters*(1+o.Replicas), func(r *Redis) (RedisOptions, error) {
+// clusterOptions are those of a shared cluster, which has none.
+type clusterOptions struct{}
+
+func (clusterOptions) share() (*RedisCluster, error) {
+	nodes, err := launchReplicated("redis-cluster", 2*clusterMasters, func(r *Redis) (RedisOptions, error) {
 		bus, err := r.reserveMore()
-		return RedisOptions{Valkey: o.Valkey, Settings: with(o.Settings, map[string]string{
+		return RedisOptions{Settings: map[string]string{
 			"cluster-enabled":      "yes",
 			"cluster-config-file":  "nodes.conf",
 			"cluster-port":         strconv.Itoa(bus),
@@ -63,7 +47,9 @@ func LaunchRedisCluster(o RedisClusterOptions) (*RedisCluster, error) {
 			// Replicas replace no master by themselves, and stay with theirs.
 			"cluster-replica-no-failover":     "yes",
 			"cluster-allow-replica-migration": "no",
-		})}, err
+			// A node that is killed by a signal loses nothing that it has written to a file, synced or not.
+			"appendfsync": "no",
+		}}, err
 	})
 	if err != nil {
 		return nil, err
@@ -71,7 +57,7 @@ func LaunchRedisCluster(o RedisClusterOptions) (*RedisCluster, error) {
 	c := &RedisCluster{Nodes: nodes}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := c.form(ctx, o.Masters); err != nil {
+	if err := c.form(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -85,7 +71,8 @@ const (
 )
 
 // form makes one cluster of the nodes: each master gets its share of the slots, each replica its master.
-func (c *RedisCluster) form(ctx context.Context, masters int) error {
+func (c *RedisCluster) form(ctx context.Context) error {
+	const masters = clusterMasters
 	if err := c.configure(ctx, "cluster-node-timeout", eagerNodes); err != nil {
 		return err
 	}
@@ -184,8 +171,7 @@ func (c *RedisCluster) settle(ctx context.Context) error {
 // once the cluster is whole. Masters and slots stay where they are.
 func (c *RedisCluster) Repair(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	check(t, wake(ctx, c.Nodes))
 	check(t, c.settle(ctx))
 }
@@ -194,16 +180,14 @@ func (c *RedisCluster) Repair(t testing.TB) {
 // writes from now on, until Repair.
 func (c *RedisCluster) Cut(t testing.TB, replica *Redis) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	check(t, cut(ctx, c.Nodes, replica))
 }
 
 // CatchUp returns once the running replicas of a master have everything that it has.
 func (c *RedisCluster) CatchUp(t testing.TB, master *Redis) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	check(t, catchUp(ctx, master, c.ReplicasOf(t, master)))
 }
 
@@ -221,26 +205,23 @@ func (c *RedisCluster) Addresses() []string { return addresses(c.Nodes) }
 // Close kills all nodes and removes their folders. It returns an error if one had ended by itself.
 func (c *RedisCluster) Close() error { return closeRedis(c.Nodes) }
 
+func (c *RedisCluster) closeWith(t testing.TB) { closeRedisWith(t, c.Nodes...) }
+
 // running returns the nodes that are neither killed nor paused.
 func (c *RedisCluster) running() []*Redis { return runningOf(c.Nodes) }
 
 // SharedRedisCluster is one cluster for all tests of a test binary. The zero value is ready for use; the cluster starts
 // with the first Get and ends with the process. A SharedRedisCluster must not be copied.
 type SharedRedisCluster struct {
-	Options RedisClusterOptions
-
-	once    sync.Once
-	cluster *RedisCluster
-	err     error
+	shared Shared[clusterOptions, *RedisCluster]
 }
 
 // Get repairs and empties the cluster and returns it. It fails the test, and all tests that follow, if the cluster does
 // not start.
 func (s *SharedRedisCluster) Get(t testing.TB) *RedisCluster {
 	t.Helper()
-	s.once.Do(func() { s.cluster, s.err = LaunchRedisCluster(s.Options) })
-	check(t, s.err)
-	s.cluster.Repair(t)
-	s.cluster.Flush(t)
-	return s.cluster
+	c := s.shared.Get(t)
+	c.Repair(t)
+	c.Flush(t)
+	return c
 }

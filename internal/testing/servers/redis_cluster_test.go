@@ -23,7 +23,7 @@ func anotherMaster(t testing.TB, c *servers.RedisCluster, master *servers.Redis)
 // Finish taken out, which left the slot where it was.
 func TestRedisClusterMovesSlots(t *testing.T) {
 	t.Parallel()
-	c := servers.StartRedisCluster(t, servers.RedisClusterOptions{})
+	c := servers.StartRedisCluster(t)
 	if masters, nodes := len(c.Masters(t)), len(c.Addresses()); masters != 3 || nodes != 6 {
 		t.Fatalf("%d masters, %d nodes: want 3 and 6", masters, nodes)
 	}

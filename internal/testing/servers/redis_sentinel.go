@@ -31,28 +31,23 @@ type RedisSentinelOptions struct {
 	Settings map[string]string
 	// Valkey starts Valkey instead of Redis; the Sentinels are those of Redis.
 	Valkey bool
-	// DownAfter is how long a server must be silent before the Sentinels take it for down, and promote a replica by
-	// themselves. Default one minute, so that a busy machine does not start a failover that no test asked for: call
-	// Failover.
-	DownAfter time.Duration
 }
 
-// sentinels is their number: with one of them lost, the others are still a majority.
-const sentinels = 3
+const (
+	// sentinels is their number: with one of them lost, the others are still a majority.
+	sentinels = 3
+	// downAfter is how long a server must be silent before the Sentinels take it for down, and promote a replica by
+	// themselves: long, so that a busy machine does not start a failover that no test asked for.
+	downAfter = time.Minute
+)
 
 // StartRedisSentinel starts servers and Sentinels for one test and ends them with the test. It takes about three seconds.
 func StartRedisSentinel(t testing.TB, o RedisSentinelOptions) *RedisSentinel {
 	t.Helper()
-	s, err := LaunchRedisSentinel(o)
-	check(t, err)
-	closeRedisWith(t, s.Sentinels...)
-	closeRedisWith(t, s.Nodes...)
-	return s
+	return startFor(t, launchRedisSentinel, o)
 }
 
-// LaunchRedisSentinel starts servers and Sentinels for programs without a testing.TB. They end with Close, or with this
-// process.
-func LaunchRedisSentinel(o RedisSentinelOptions) (*RedisSentinel, error) {
+func launchRedisSentinel(o RedisSentinelOptions) (*RedisSentinel, error) {
 	nodes, err := launchReplicated("redis", 1+cmp.Or(o.Replicas, 2), func(*Redis) (RedisOptions, error) {
 		return RedisOptions{Settings: o.Settings, Valkey: o.Valkey}, nil
 	})
@@ -62,14 +57,14 @@ func LaunchRedisSentinel(o RedisSentinelOptions) (*RedisSentinel, error) {
 	s := &RedisSentinel{Nodes: nodes}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := s.form(ctx, cmp.Or(o.DownAfter, time.Minute)); err != nil {
-		return nil, errors.Join(err, s.Close())
+	if err := s.form(ctx); err != nil {
+		return nil, errors.Join(err, closeRedis(s.Sentinels), closeRedis(s.Nodes))
 	}
 	return s, nil
 }
 
 // form makes the first server the master of the others, and starts the Sentinels.
-func (s *RedisSentinel) form(ctx context.Context, downAfter time.Duration) error {
+func (s *RedisSentinel) form(ctx context.Context) error {
 	master := s.Nodes[0]
 	for _, r := range s.Nodes[1:] {
 		if _, err := r.insist(ctx, "REPLICAOF", "127.0.0.1", strconv.Itoa(master.port.number)); err != nil {
@@ -80,7 +75,7 @@ func (s *RedisSentinel) form(ctx context.Context, downAfter time.Duration) error
 		return err
 	}
 	for range sentinels {
-		r, err := newSentinel(master, downAfter)
+		r, err := newSentinel(master)
 		if err != nil {
 			return err
 		}
@@ -101,7 +96,7 @@ func (s *RedisSentinel) form(ctx context.Context, downAfter time.Duration) error
 }
 
 // newSentinel returns a Sentinel that is not started.
-func newSentinel(master *Redis, downAfter time.Duration) (*Redis, error) {
+func newSentinel(master *Redis) (*Redis, error) {
 	program, err := findProgram(redisSentinel)
 	if err != nil {
 		return nil, err
@@ -135,16 +130,15 @@ func (s *RedisSentinel) SentinelAddresses() []string { return addresses(s.Sentin
 // Addresses returns the host and port of each server.
 func (s *RedisSentinel) Addresses() []string { return addresses(s.Nodes) }
 
-// Close kills all processes and removes their folders. It returns an error if one had ended by itself.
-func (s *RedisSentinel) Close() error {
-	return errors.Join(closeRedis(s.Sentinels), closeRedis(s.Nodes))
+func (s *RedisSentinel) closeWith(t testing.TB) {
+	closeRedisWith(t, s.Sentinels...)
+	closeRedisWith(t, s.Nodes...)
 }
 
 // Master returns the server that the first Sentinel names as the master. It may be down.
 func (s *RedisSentinel) Master(t testing.TB) *Redis {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	r, err := s.master(ctx, s.Sentinels[0])
 	check(t, err)
 	return r
@@ -231,8 +225,7 @@ func pairs(text string) map[string]string {
 // CatchUp returns once these replicas have everything that the master has; without arguments, once all that run have.
 func (s *RedisSentinel) CatchUp(t testing.TB, replicas ...*Redis) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	master := s.Master(t)
 	if len(replicas) == 0 {
 		replicas = without(runningOf(s.Nodes), master)
@@ -244,8 +237,7 @@ func (s *RedisSentinel) CatchUp(t testing.TB, replicas ...*Redis) {
 // gets nothing that the master writes from now on, until Repair.
 func (s *RedisSentinel) Cut(t testing.TB, replica *Redis) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	check(t, cut(ctx, s.Nodes, replica))
 }
 
@@ -253,8 +245,7 @@ func (s *RedisSentinel) Cut(t testing.TB, replica *Redis) {
 // replicas follow the master.
 func (s *RedisSentinel) Repair(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	check(t, wake(ctx, s.Nodes))
 	check(t, wake(ctx, s.Sentinels))
 	check(t, s.settle(ctx))
@@ -265,8 +256,7 @@ func (s *RedisSentinel) Repair(t testing.TB) {
 // lost.
 func (s *RedisSentinel) Failover(t testing.TB) *Redis {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	old := s.Master(t)
 	check(t, s.offsetsKnown(ctx, old))
 	// It refuses as long as no replica has answered it of late.
@@ -307,8 +297,7 @@ func (s *RedisSentinel) setFailoverTimeout(ctx context.Context, ms string) error
 // Promoted returns the new master, once all Sentinels name one that is not old and it accepts writes.
 func (s *RedisSentinel) Promoted(t testing.TB, old *Redis) (promoted *Redis) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	check(t, poll(ctx, "promoted", func() (bool, error) {
 		for _, sentinel := range runningOf(s.Sentinels) {
 			named, err := s.master(ctx, sentinel)

@@ -103,8 +103,7 @@ func (c *RedisCluster) ReplicasOf(t testing.TB, master *Redis) []*Redis {
 // look returns the view of the first running node.
 func (c *RedisCluster) look(t testing.TB) clusterView {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	nodes := c.running()
 	if len(nodes) == 0 {
 		t.Fatal(errDown)
@@ -126,23 +125,13 @@ func (c *RedisCluster) Slot(t testing.TB, key string) int {
 // once all running nodes agree. What the replica had not received from the master is lost.
 func (c *RedisCluster) Failover(t testing.TB, replica *Redis) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := patient(t)
 	replica.Command(t, "CLUSTER", "FAILOVER", "FORCE")
 	check(t, poll(ctx, "promoted", func() (bool, error) {
 		v, err := c.view(ctx, replica)
 		return len(v.masters[replica.address()]) > 0, err
 	}))
 	check(t, c.settle(ctx))
-}
-
-// MoveSlot moves a slot and its keys to another master, while clients use them.
-func (c *RedisCluster) MoveSlot(t testing.TB, slot int, to *Redis) {
-	t.Helper()
-	m := c.BeginMove(t, slot, to)
-	for m.MoveKeys(t, 100) > 0 {
-	}
-	m.Finish(t)
 }
 
 // SlotMove is a slot on its way from one master to another. Clients get answers from the old master about keys that it

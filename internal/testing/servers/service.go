@@ -2,7 +2,6 @@ package servers
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"syscall"
 	"testing"
@@ -27,15 +26,8 @@ func StartService(t testing.TB, name string, command func(port string) []string)
 
 // answers returns nil once the service answers.
 func (s *Service) answers(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL(), nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	return response.Body.Close()
+	_, err := get(ctx, s.URL())
+	return err
 }
 
 // URL returns the URL of the service.

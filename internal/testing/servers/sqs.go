@@ -1,14 +1,11 @@
 package servers
 
 import (
-	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,11 +47,9 @@ func LaunchSQS() (*SQS, error) {
 		return nil, err
 	}
 	s := &SQS{in}
-	s.command, s.stop, s.ready = []string{"node", program, strconv.Itoa(in.port.number)}, syscall.SIGKILL, s.answers
-	if err := s.start(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
+	s.command, s.stop = []string{"node", program, strconv.Itoa(in.port.number)}, syscall.SIGKILL
+	s.ready = answers(s.URL() + "/health")
+	return started(s, nil)
 }
 
 // installSQS installs the server and returns the path of the program, which stays on the machine.
@@ -126,23 +121,6 @@ func checkNode() error {
 	if n, err := strconv.Atoi(major); err != nil || n < 20 {
 		return fmt.Errorf("servers: the servers of the tests that npm installs need Node 20 or later; Node %s is installed",
 			version)
-	}
-	return nil
-}
-
-// answers returns nil once the server answers.
-func (s *SQS) answers(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/health", nil)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("servers: SQS answered %s", response.Status)
 	}
 	return nil
 }

@@ -1,10 +1,7 @@
 package servers
 
 import (
-	"context"
 	_ "embed"
-	"errors"
-	"net/http"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -42,26 +39,8 @@ func (s *StripeMock) configure() error {
 	// The account of the server may not have access to the build cache.
 	program := filepath.Join(s.folder.path, "stripe-mock")
 	s.command, s.stop, s.ready = []string{program, "-http-addr", s.address(), "-https-addr", "127.0.0.1:0"},
-		syscall.SIGTERM, s.answers
+		syscall.SIGTERM, answers(s.URL()+"/v1/charges", "Authorization", "Bearer sk_test_ready")
 	return copyProgram(built, program)
-}
-
-// answers returns nil once the server answers.
-func (s *StripeMock) answers(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/v1/charges", nil)
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer sk_test_ready")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return errors.New("servers: stripe-mock answered " + response.Status)
-	}
-	return nil
 }
 
 // URL returns the URL of the server.
