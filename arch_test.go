@@ -66,7 +66,7 @@ var layers = []layer{
 
 	{folder: "stores/storetest/...", may: []string{".", "stores/memstore"}},
 	{folder: "stores/memstore/...", may: []string{".", "internal/storekit"}},
-	{folder: "stores/...", may: []string{".", "internal/storekit"}, thirdParty: true},
+	{folder: "stores/...", may: []string{".", "internal/elapsed", "internal/storekit"}, thirdParty: true},
 	{folder: "retrysafetest/...", may: []string{".", "internal/storekit", "queuesafe", "stores/memstore"}},
 	{folder: "fingerprint/...", may: []string{".", "internal/jsonpointer"}},
 
@@ -88,7 +88,7 @@ var layers = []layer{
 	{folder: "internal/yamlfile", thirdParty: true},
 	{folder: "internal/..."},
 
-	{folder: ".", may: []string{"internal/keytext", "internal/lazyctx", "internal/timerqueue"}},
+	{folder: ".", may: []string{"internal/elapsed", "internal/keytext", "internal/lazyctx", "internal/timerqueue"}},
 }
 
 // testTools are folders that only tests and each other import: nothing that ships may depend on them.

@@ -163,6 +163,10 @@ func (c AttemptControl) CompletedElsewhere() {
 	c.a.remote = c.a.Protected()
 }
 
+// Discarded reports [AnswerDiscarded] to observers: err is what the work has answered, and nobody gets, because another
+// process had completed the attempt otherwise.
+func (c AttemptControl) Discarded(err error) { c.a.report(AnswerDiscarded, err) }
+
 // NoteCall notes that this attempt makes the downstream call name with a request of that digest, and returns the digest
 // that was noted first under the name; again is false if this is the first.
 //

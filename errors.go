@@ -29,6 +29,10 @@ var (
 	// ErrResultTooLarge is returned by a Store that will never take a result or a step of that size. Nothing was changed.
 	// The Guard saves the result without its answer then, as one that is larger than Policy.MaxResult; Step fails.
 	ErrResultTooLarge = errors.New("retrysafe: larger than the store accepts")
+	// ErrUnreadable is returned by a Store for a key that has a record which it cannot read: another version or another
+	// program has written it, or a part of it is missing. The Guard returns it with ErrStoreFailed, and runs nothing, also
+	// under [FailOpen].
+	ErrUnreadable = errors.New("retrysafe: the key has a record that cannot be read")
 	// ErrStoreFailed is returned when the store failed before it could say whether the key is free. Nothing was run.
 	ErrStoreFailed = errors.New("retrysafe: store failed")
 	// ErrInvalidKey is returned for a key that is empty or too long. See Key.Validate.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/retrysafe/retrysafe/internal/elapsed"
 	"github.com/retrysafe/retrysafe/internal/lazyctx"
 	"github.com/retrysafe/retrysafe/internal/timerqueue"
 )
@@ -103,9 +104,13 @@ type Outcome struct {
 	Fingerprint Fingerprint
 }
 
-// New returns a Guard that keeps its records in s. Close s after Shutdown. New panics if the policy is not valid,
-// because that is a mistake in the program; see [Policy.Validate].
+// New returns a Guard that keeps its records in s. Close s after Shutdown. New panics if the policy is not valid, or if
+// StoreTimeout is so short that its unit must be missing, because that is a mistake in the program; see [Policy.Validate].
 func New(s Store, o Options) *Guard {
+	if o.StoreTimeout > 0 && o.StoreTimeout < time.Millisecond {
+		panic(fmt.Sprintf("retrysafe: Options.StoreTimeout is %v; it must be at least 1ms (is the unit missing, as in "+
+			"5*time.Second?)", o.StoreTimeout))
+	}
 	e := newEngine(s, o)
 	return newGuard(e, e.observers, o.Policy.or(defaultPolicy()))
 }
@@ -287,6 +292,10 @@ func (g *Guard) claim(ctx context.Context, q *claimRequest) (Claim, error) {
 		q.isKnown = true
 		_, err = g.refuse(ctx, NotReplayableRefused, ErrNotReplayable, Record{Key: q.Key})
 		return Claim{}, err
+	case errors.Is(err, ErrUnreadable): // likewise, but another version of the program may read it
+		q.isKnown = true
+		g.observe(ctx, Event{Kind: StoreFailed, Key: q.Key, Err: err})
+		return Claim{}, fmt.Errorf("claim key %s: %w: %w", q.Key, ErrStoreFailed, err)
 	case errors.Is(err, ErrStoreFull):
 		return Claim{}, fmt.Errorf("claim key %s: %w", q.Key, err)
 	case ctx.Err() != nil: // which says nothing about the store
@@ -309,8 +318,7 @@ func (g *Guard) claimOnce(ctx context.Context, q *claimRequest) (Claim, error) {
 	g.heard(err)
 	q.doubted = q.doubted || err != nil || c.Doubted
 	if err == nil && c.Verdict == Acquired {
-		// The wall clock counts too: the monotonic one may stand still while the machine sleeps.
-		if took := max(time.Since(q.asked), time.Now().Round(0).Sub(q.asked.Round(0))); took > g.beatEvery() {
+		if took := elapsed.Since(q.asked); took > g.beatEvery() {
 			err = fmt.Errorf("the answer to a claim took %v, too long for a lease of %v", took, q.Lease)
 		}
 	}

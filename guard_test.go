@@ -377,6 +377,7 @@ func TestNegativeLeaseIsTheDefault(t *testing.T) {
 func TestDurationsWithoutAUnit(t *testing.T) {
 	for name, p := range map[string]retrysafe.Policy{
 		"Lease": {Lease: 30}, "Timeout": {Timeout: 5}, "Wait": {OnInFlight: retrysafe.Wait(5)},
+		"HoldUnsaved":      {HoldUnsaved: 5},
 		"Retention.Key":    {Retention: retrysafe.Retention{Key: 24}},
 		"Retention.Replay": {Retention: retrysafe.Retention{Replay: 86_400}},
 	} {
@@ -384,6 +385,14 @@ func TestDurationsWithoutAUnit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	func() {
+		defer func() {
+			if got := fmt.Sprint(recover()); !strings.Contains(got, "StoreTimeout is 5ns") {
+				t.Errorf("New with a StoreTimeout of 5: %s", got)
+			}
+		}()
+		retrysafe.New(newFaulty(), retrysafe.Options{StoreTimeout: 5})
+	}()
 	p := retrysafe.Policy{Timeout: -1, OnInFlight: retrysafe.Wait(0), Retention: retrysafe.Retention{Replay: time.Millisecond}}
 	if err := p.Validate(); err != nil {
 		t.Error(err)

@@ -100,6 +100,11 @@ func (f *faulty) Release(ctx context.Context, l retrysafe.Lease) error {
 	return f.call("release", func() error { return f.Store.Release(ctx, l) })
 }
 
+func (f *faulty) Inspect(ctx context.Context, d retrysafe.Digest) (found []retrysafe.Record, err error) {
+	err = f.call("inspect", func() (err error) { found, err = f.Store.Inspect(ctx, d); return err })
+	return found, err
+}
+
 // kit is a guard on a faulty store, with time that passes at once.
 type kit struct {
 	*testing.T

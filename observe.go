@@ -98,8 +98,8 @@ const (
 	// its own writes and the answer are not in one transaction. Fence, Attempt, Took, Err.
 	CompletionMissing
 	// AnswerDiscarded is reported when work that had completed its key in its own transaction, such as InTx, went on and
-	// returned an error, or its handler wrote to its response: callers get the answer that was committed. It is reported
-	// before the end of the attempt. Fence, Attempt, Took, Err.
+	// returned an error, or its handler wrote to its response: callers get the answer that was committed. So it is if
+	// another process has completed the key with a success, and then answers that it has failed. Fence, Attempt, Took, Err.
 	AnswerDiscarded
 )
 

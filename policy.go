@@ -230,6 +230,7 @@ func (p Policy) Validate() error {
 	}{
 		{"Timeout", p.Timeout},
 		{"OnInFlight: Wait", p.OnInFlight.max},
+		{"HoldUnsaved", p.HoldUnsaved},
 		{"Retention.Replay", p.Retention.Replay},
 		{"Retention.Key", p.Retention.Key},
 		{"Retention.Audit", p.Retention.Audit},

@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -265,6 +266,35 @@ func (g *Guard) ExplainOutcome(out Outcome, err error) Advice {
 		return g.adviceFor(endSituation(out, failure), Record{Age: out.Age})
 	}
 	return g.adviceFor(situationOf(err), Record{})
+}
+
+// ExplainQuota says what a request gets whose caller has used up its quota of keys, and should wait before it uses
+// another one. Adapters call it before Do. It reads the record and claims nothing; like Do it may be given a context
+// that does not end, because [Options.StoreTimeout] bounds it.
+//
+//   - A key that has ended, was abandoned, or was released with saved steps is known: refused is false, and Do answers
+//     as for any caller.
+//   - A key in flight is refused at once as [SituationInFlight], also under a Wait policy: a request that waits takes
+//     resources, of which this caller has its share.
+//   - A key without a record is refused as [SituationQuotaExceeded]: nothing was executed.
+//   - If the store fails, or is no [Inspector], the key is refused as SituationQuotaExceeded with [ExecutedUnknown]: an
+//     earlier request may have run.
+func (g *Guard) ExplainQuota(ctx context.Context, k Key, wait time.Duration) (a Advice, refused bool) {
+	known, err := g.newest(ctx, k.Digest())
+	quota := SituationQuotaExceeded.Advice()
+	quota.RetryAfter = wait
+	switch {
+	case errors.Is(err, ErrKeyUnknown):
+		return quota, true
+	case err != nil:
+		quota.Executed = ExecutedUnknown
+		return quota, true
+	case known.State == Pending && known.LeaseLeft > 0:
+		return g.adviceFor(SituationInFlight, known.WithoutTrail()), true
+	case known.KeyLeft > 0:
+		return Advice{}, false
+	}
+	return quota, true
 }
 
 // adviceFor adds what depends on the policy and on the record.

@@ -319,3 +319,38 @@ func TestWithObserver(t *testing.T) {
 		}
 	})
 }
+
+// A caller that has used up its quota still gets what is known of its keys. Seen to fail with the case of KeyLeft taken
+// out of ExplainQuota, with that of Pending, and with that of an err other than ErrKeyUnknown.
+func TestExplainQuota(t *testing.T) {
+	bubble(t, retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Hour)}, func(k *kit) {
+		want := func(situation retrysafe.Situation, executed retrysafe.Executed, wait time.Duration) {
+			k.Helper()
+			a, refused := k.guard.ExplainQuota(k.ctx, pay().Key, 7*time.Second)
+			if !refused || a.Situation != situation || a.Executed != executed || a.RetryAfter != wait {
+				k.Errorf("refused %v, %v, executed %v, wait %v; want %v, %v, %v", refused, a.Situation, a.Executed,
+					a.RetryAfter, situation, executed, wait)
+			}
+		}
+		passes := func(why string) {
+			k.Helper()
+			if a, refused := k.guard.ExplainQuota(k.ctx, pay().Key, time.Second); refused {
+				k.Errorf("%s: refused: %v", why, a.Situation)
+			}
+		}
+		want(retrysafe.SituationQuotaExceeded, retrysafe.ExecutedNo, 7*time.Second)
+		k.guard.Do(k.ctx, pay(), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			time.Sleep(2 * time.Second)
+			want(retrysafe.SituationInFlight, retrysafe.ExecutedUnknown, 2*time.Second)
+			return retrysafe.Result{}, retrysafe.Unknown(errDown)
+		})
+		passes("abandoned")
+		k.guard.With(retrysafe.Policy{OnAbandoned: retrysafe.Rerun()}).Do(k.ctx, pay(), k.answer("done"))
+		passes("ended")
+		k.store.down("inspect")
+		want(retrysafe.SituationQuotaExceeded, retrysafe.ExecutedUnknown, 7*time.Second)
+		k.store.up()
+		time.Sleep(8 * 24 * time.Hour) // past the retention: the key is free
+		want(retrysafe.SituationQuotaExceeded, retrysafe.ExecutedNo, 7*time.Second)
+	})
+}

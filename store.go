@@ -45,8 +45,9 @@ import (
 type Store interface {
 	// Claim takes the key for one attempt, or reports its state. See ClaimParams and Verdict.
 	//
-	// It returns an error that wraps ErrStoreFull if a new key would exceed the store's limits, and one that wraps
-	// ErrNotReplayable if the key has a record whose content is lost.
+	// It returns an error that wraps ErrStoreFull if a new key would exceed the store's limits, one that wraps
+	// ErrNotReplayable if the key has a record whose content is lost, and one that wraps ErrUnreadable if it has a record
+	// that the store cannot read.
 	Claim(ctx context.Context, p ClaimParams) (Claim, error)
 
 	// Extend makes the lease run for d from now, even if it has already run out. With d = 0 it ends at once, which

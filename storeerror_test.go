@@ -94,8 +94,9 @@ func TestShutdownGivesUpWhatCannotBeSaved(t *testing.T) {
 		k.guard.Do(k.ctx, pay(), k.answer("done"))
 		ctx, stop := context.WithTimeout(k.ctx, time.Minute)
 		defer stop()
-		if err := k.guard.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("shutdown = %v", err)
+		err := k.guard.Shutdown(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stop the server") {
+			t.Errorf("shutdown = %v, want in which order to stop", err)
 		}
 		synctest.Wait()
 		if k.saw(retrysafe.SaveAbandoned) != 1 {
@@ -304,15 +305,21 @@ func TestResolutionLargerThanTheStoreTakes(t *testing.T) {
 	})
 }
 
-// A record whose content is lost is a record: nothing runs, not even unprotected.
+// A record whose content is lost, or which cannot be read, is a record: nothing runs, not even unprotected.
 //
-// Seen to fail with the case of ErrNotReplayable taken out of claim: the completed operation ran again.
+// Seen to fail with the cases of ErrNotReplayable and ErrUnreadable taken out of claim: the completed operation ran again.
 func TestALostAnswerRunsNothing(t *testing.T) {
-	bubble(t, retrysafe.Policy{OnStoreError: retrysafe.FailOpen}, func(k *kit) {
-		k.store.on("claim", func() (bool, error) {
-			return false, fmt.Errorf("a part is missing: %w", retrysafe.ErrNotReplayable)
+	for lost, want := range map[error]retrysafe.Situation{
+		retrysafe.ErrNotReplayable: retrysafe.SituationNotReplayable,
+		retrysafe.ErrUnreadable:    retrysafe.SituationStoreUnavailable,
+	} {
+		bubble(t, retrysafe.Policy{OnStoreError: retrysafe.FailOpen}, func(k *kit) {
+			k.store.on("claim", func() (bool, error) { return false, fmt.Errorf("a part is missing: %w", lost) })
+			_, err := k.guard.Do(k.ctx, pay(), k.answer("again"))
+			if got := k.guard.Explain(err).Situation; !errors.Is(err, lost) || got != want {
+				k.Errorf("got %v, %v; want %v", err, got, want)
+			}
+			k.wantRuns(0)
 		})
-		k.wantRefusal(pay(), retrysafe.ErrNotReplayable)
-		k.wantRuns(0)
-	})
+	}
 }

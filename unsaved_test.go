@@ -226,3 +226,41 @@ func TestLostClaimsAreUndoneForAnyNumberOfCallers(t *testing.T) {
 		})
 	}
 }
+
+// leaving is a store whose claims are made, and answered when their callers have left.
+type leaving struct {
+	*faulty
+	left chan struct{}
+}
+
+func (s leaving) Claim(ctx context.Context, p retrysafe.ClaimParams) (retrysafe.Claim, error) {
+	c, err := s.faulty.Claim(ctx, p)
+	<-s.left
+	if ctx.Err() != nil {
+		return retrysafe.Claim{}, ctx.Err()
+	}
+	return c, err
+}
+
+// So are those whose callers left while they were claiming.
+//
+// Seen to fail with a return in the case of ctx.Err() in claim: the outcome of each key was unknown.
+func TestClaimsOfCallersThatLeftAreUndone(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		const callers = 3000
+		left := make(chan struct{})
+		k.guard = retrysafe.New(leaving{k.store, left}, retrysafe.Options{Policy: retrysafe.Policy{Lease: 30 * time.Second}})
+		ctx, leave := context.WithCancel(k.ctx)
+		for i := range callers {
+			go k.guard.Do(ctx, request(fmt.Sprint(i), ""), k.answer("early"))
+		}
+		synctest.Wait()
+		leave()
+		close(left)
+		time.Sleep(31 * time.Second)
+		for i := range callers {
+			k.wantAnswer(request(fmt.Sprint(i), ""), k.answer("late"), "late", false)
+		}
+		k.wantRuns(callers)
+	})
+}

@@ -94,7 +94,9 @@ func (o Options) Validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"AttemptTimeout", o.AttemptTimeout}, {"MaxInFlight", o.MaxInFlight}, {"Retention", o.Retention}} {
+	}{{"AttemptTimeout", o.AttemptTimeout}, {"MaxInFlight", o.MaxInFlight}, {"Retention", o.Retention}, {"Horizon", o.Horizon},
+		{"MaxRetryAfter", o.MaxRetryAfter},
+	} {
 		if d.value > 0 && d.value < time.Millisecond {
 			all = append(all, fmt.Errorf("client: %s is %v, it must be at least 1ms (is the unit missing, as in 30*time.Second?)",
 				d.name, d.value))

@@ -37,13 +37,15 @@ type kit struct {
 	options rpcsafe.Options
 	scope   connectsafe.ScopeFunc
 	work    work
+	policy  retrysafe.Policy
+	store   retrysafe.Store
 	outside []connect.Interceptor
 	ran     atomic.Int64
 	url     string
 }
 
 func newKit(t *testing.T) *kit {
-	k := &kit{T: t, scope: connectsafe.ScopeHeader("Caller")}
+	k := &kit{T: t, scope: connectsafe.ScopeHeader("Caller"), store: memstore.New(memstore.Options{})}
 	k.work = func(_ context.Context, r *in) (*out, error) {
 		return connect.NewResponse(&shoppb.Thing{ThingId: fmt.Sprintf("thing-%d", k.ran.Load()), Amount: r.Msg.Amount}), nil
 	}
@@ -54,7 +56,7 @@ func (k *kit) start() {
 	if k.url != "" {
 		return
 	}
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
+	guard := retrysafe.New(k.store, retrysafe.Options{Policy: k.policy, SweepEvery: -1})
 	guarded := connect.WithInterceptors(append(k.outside, connectsafe.NewInterceptor(guard, k.scope, k.options))...)
 	counted := func(ctx context.Context, r *in) (*out, error) {
 		k.ran.Add(1)

@@ -2,6 +2,7 @@ package httpsafe
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -98,6 +99,10 @@ func (x *exchange) deliver(out retrysafe.Outcome, err error) {
 // discarded, except for those fields of the same response that are never stored, such as Set-Cookie.
 func (x *exchange) deliverStored(out retrysafe.Outcome) {
 	written := x.recorder.current
+	if written.status >= 400 && x.recorder.override == 0 && !out.Result.Failed {
+		x.recorder.ctx.Control().Discarded(fmt.Errorf("the answer %d came after the key had been completed with %d",
+			written.status, out.Result.Code))
+	}
 	x.takeBack() // always possible, because nothing was streamed
 	h := x.w.Header()
 	if connection := written.get("Connection"); written.status == out.Result.Code {

@@ -185,19 +185,11 @@ func (x *exchange) refusedByQuota() bool {
 	if wait <= 0 {
 		return false
 	}
-	p := problem(retrysafe.SituationQuotaExceeded)
-	p.RetryAfter = wait
-	switch known, err := x.lookUp(); {
-	case err != nil: // the operation may have run
-		p.Executed = retrysafe.ExecutedUnknown.String()
-	case known.State == retrysafe.Pending && known.LeaseLeft > 0: // it does not wait beyond its quota
-		x.adviseOn(retrysafe.ErrInFlight, known)
-		return true
-	case known.KeyLeft > 0:
-		return false
+	a, refused := x.m.guard.ExplainQuota(context.WithoutCancel(x.r.Context()), x.request.Key, wait)
+	if refused {
+		x.advise(a, 0)
 	}
-	x.m.WriteProblem(x.w, p)
-	return true
+	return refused
 }
 
 // lookUp returns the record of the key without claiming it; a zero one if there is none.

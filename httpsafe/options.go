@@ -157,6 +157,9 @@ func (o Options) Validate() error {
 		fail("Attempts is %d: it must not be negative, and more than one needs CompletedElsewhere, because otherwise the "+
 			"operation could run twice", o.Attempts)
 	}
+	if o.MaxKeyAge > 0 && o.MaxKeyAge < time.Millisecond {
+		fail("MaxKeyAge is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)", o.MaxKeyAge)
+	}
 	errs = append(errs, o.Fingerprint.err)
 	return errors.Join(errs...)
 }

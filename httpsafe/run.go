@@ -65,12 +65,16 @@ func (x *exchange) handBack(r *http.Request) {
 	}
 }
 
-// afterPanic returns what a panic of the handler means for the key. Under AmbiguousRelease the key must be released
-// before the panic continues, so it is kept until the guard has returned. Otherwise it continues at once, with its
-// stack, and the guard abandons the key.
+// afterPanic returns what a panic of the handler means for the key. A panic that ends the connection, or a key that is to
+// be released, continues when the guard has returned. Any other continues at once, with its stack, and the guard abandons
+// the key.
 func (x *exchange) afterPanic(p any) error {
 	x.recorder.abort()
-	if x.m.Ambiguous == retrysafe.AmbiguousRelease && !isAbort(p) {
+	switch {
+	case isAbort(p):
+		x.panicked = p
+		return retrysafe.Unknown(errCutOff)
+	case x.m.Ambiguous == retrysafe.AmbiguousRelease:
 		x.panicked = p
 		return retrysafe.Retryable(errAborted)
 	}
@@ -88,6 +92,7 @@ var (
 	errReleased = errors.New("httpsafe: the response is one that frees the key")
 	errUnknown  = errors.New("httpsafe: the response leaves open what happened")
 	errBusy     = errors.New("httpsafe: the response says that another attempt is in flight")
+	errCutOff   = errors.New("httpsafe: the response broke off")
 	errAborted  = errors.New("httpsafe: the handler panicked")
 	errFreed    = errors.New("httpsafe: the outcome is unknown, and Options.Ambiguous frees the key")
 )

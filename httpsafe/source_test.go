@@ -404,6 +404,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"needs a Pointer":     {KeySource: httpsafe.KeyInBody{}},
 		"pointer":             {Fingerprint: httpsafe.FingerprintFields(fingerprint.Fields{Include: []string{"a"}})},
 		"Header is empty":     {Profile: httpsafe.Profile{Profile: httpkey.Profile{Name: "own"}}},
+		"the unit missing":    {MaxKeyAge: 36},
 		"a name and a functi": {Fingerprint: httpsafe.FingerprintFunc("", nil)},
 	} {
 		if err := o.Validate(); err == nil || !strings.Contains(err.Error(), text) {

@@ -450,6 +450,35 @@ func TestTheServiceForgetsToComplete(t *testing.T) {
 	}
 }
 
+// The service commits, and then answers with an error. The client gets what was committed, and observers hear of the
+// service. A connection that breaks after COMMIT is no such answer.
+//
+// Seen to fail with Discarded taken out of deliverStored, and with its question for override taken out.
+func TestTheServiceFailsAfterItsCommit(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []struct {
+		do        func(w http.ResponseWriter)
+		discarded int
+	}{
+		{func(w http.ResponseWriter) { w.WriteHeader(500); panic(http.ErrAbortHandler) }, 0},
+		{func(w http.ResponseWriter) { http.Error(w, "the mail server is down", 500) }, 1},
+		{func(w http.ResponseWriter) { http.Error(w, "gone", 410) }, 1},
+		{crash, 0},
+	} {
+		b := newBank(t, databases["PostgreSQL"])
+		b.once("after COMMIT", fault.do)
+		for _, state := range []string{"executed", "replayed"} {
+			b.want(201, state)
+		}
+		b.wantCharges(1)
+		b.mu.Lock()
+		if n := b.events[retrysafe.AnswerDiscarded]; n != fault.discarded {
+			t.Errorf("%d answers were reported as discarded, want %d", n, fault.discarded)
+		}
+		b.mu.Unlock()
+	}
+}
+
 // A final failure that the service stores, and refusals before its first write.
 func TestTheServiceRefuses(t *testing.T) {
 	onEach(t, func(t *testing.T, on database) {

@@ -43,6 +43,20 @@ type brokenAnswer struct{ err error }
 func (e *brokenAnswer) Error() string { return fmt.Sprintf("the answer broke off: %v", e.err) }
 func (e *brokenAnswer) Unwrap() error { return e.err }
 
+// watchedBody is the body of an answer that is streamed. The log says why it broke off.
+type watchedBody struct {
+	io.ReadCloser
+	entry *logEntry
+}
+
+func (b *watchedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		b.entry.fail(&brokenAnswer{err})
+	}
+	return n, err
+}
+
 // letClientWait bounds for how long an answer that is streamed may wait for the client to read it: half of the time
 // that the attempt has left. The rest of the answer can then still be read, and its end recorded.
 func (entry *logEntry) letClientWait() {

@@ -152,6 +152,8 @@ func (f *forwarder) modify(res *http.Response) error {
 			return err
 		}
 		removeLease(res.Trailer) // which came with the body
+	} else {
+		res.Body = &watchedBody{res.Body, entry}
 	}
 	if saysNothingHappened(res, entry.fetched.read) {
 		return httpsafe.Release(res.Request.Context())

@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -138,6 +140,48 @@ func TestLeavingAStreamIsNotAnUnknownOutcome(t *testing.T) {
 		next <- struct{}{}
 	}
 	want(t, "event", k.nextEvent().Kind, retrysafe.WorkSucceeded)
+}
+
+// A stream that breaks off says so in the log, and not that something panicked.
+//
+// Seen to fail with watchedBody taken out of modify, and with the case of isAbort taken out of httpsafe's afterPanic.
+func TestAStreamThatBreaksOffIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		kind   string
+		change change
+	}{
+		{"text/event-stream", func(*setup) {}},
+		{"application/x-ndjson", func(s *setup) { s.options.Default.Stream = true }},
+	} {
+		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", c.kind)
+			fmt.Fprint(w, "data: 1\n\n")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		var unknown atomic.Value
+		k := newKit(t, up.URL, c.change, func(s *setup) {
+			s.guard.Observer = retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
+				if e.Kind == retrysafe.WorkUnknown {
+					unknown.Store(e.Err.Error())
+				}
+			})
+		})
+		r, _ := http.NewRequest("POST", k.URL+"/", nil)
+		r.Header.Set("Idempotency-Key", "k")
+		res, err := k.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadAll(res.Body); err == nil {
+			t.Error("the client got a whole answer")
+		}
+		res.Body.Close()
+		e := k.nextEvent()
+		want(t, "event", e.Kind, retrysafe.WorkUnknown)
+		want(t, "log entry", fmt.Sprint(e.Err), "the answer broke off: unexpected EOF")
+		want(t, "event", fmt.Sprint(unknown.Load()), "httpsafe: the response broke off")
+	}
 }
 
 // Seen to fail with BufferFlushes in newRouteHandler taken out.

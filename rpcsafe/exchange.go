@@ -32,8 +32,18 @@ var (
 )
 
 // do runs the call through the Guard and returns the reply.
+//
+// ctx ends when the client has left, and over Connect on HTTP/1.1 also when it has only closed its sending half and
+// still reads. Either way the call has arrived: it is claimed and runs, but does not wait for another attempt. To stop
+// in the middle of a claim would also leave the key taken by nobody until that is undone. A call whose deadline has
+// passed before the claim is refused, because no client waits for its answer any more.
 func (x *exchange) do(ctx context.Context) Reply {
-	out, err := x.s.guard.Do(ctx, x.request, x.work)
+	x.request.WaitContext = ctx
+	claims := ctx
+	if !hasExpired(ctx) {
+		claims = context.WithoutCancel(ctx)
+	}
+	out, err := x.s.guard.Do(claims, x.request, x.work)
 	ran := x.run != nil
 	switch {
 	case x.panicked != nil:
@@ -47,6 +57,12 @@ func (x *exchange) do(ctx context.Context) Reply {
 		return x.replay(out)
 	}
 	return x.s.reply(x.explain(err))
+}
+
+// hasExpired reports whether ctx has ended, and its deadline has passed.
+func hasExpired(ctx context.Context) bool {
+	at, limited := ctx.Deadline()
+	return ctx.Err() != nil && limited && !time.Now().Before(at)
 }
 
 // statusHeader marks an answer that is not saved yet, in the words of Idempotency-Status over HTTP: a retry at another

@@ -53,7 +53,8 @@ type Options struct {
 	// Secret makes fingerprints HMACs, so that a reader of the store cannot guess requests from them. Default: plain
 	// hashes.
 	Secret []byte
-	// QuotaFunc may refuse a call with RESOURCE_EXHAUSTED before its key is claimed. Default: none.
+	// QuotaFunc may refuse a call with RESOURCE_EXHAUSTED before its key is claimed. Keys that have ended still get
+	// their answers, and those in flight are refused as in flight at once. Default: none.
 	QuotaFunc QuotaFunc
 
 	// Class decides what an answer means for its key. Default: ThreeClasses, except that UNAVAILABLE is ambiguous without

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -62,14 +64,84 @@ func TestRefusalsAreDocumented(t *testing.T) {
 	}
 }
 
-// A caller that has canceled its call may retry it: gRPC's pushback must not say that it may not.
-// Seen to fail, with "-1", with leastRetryAfter left out of explain.
-func TestCanceledCallsMayBeRetried(t *testing.T) {
+// serveThing calls Serve for key k, with a handler that counts its runs and calls work.
+func serveThing(ctx context.Context, s *Server, ran *atomic.Int64, work func(ctx context.Context)) Reply {
+	call := Call{Method: "/a/B", Key: []string{"k"}, Request: &shoppb.CreateRequest{}}
+	reply, _ := s.Serve(ctx, call, ScopeNone(), func(ctx context.Context, _ *Run) Reply {
+		ran.Add(1)
+		work(ctx)
+		return Reply{Message: &shoppb.Thing{}}
+	})
+	return reply
+}
+
+// A canceled call has arrived, and its client may have only closed its sending half, as over Connect and HTTP/1.1: the
+// call runs, and gets its answer. Seen to fail with do claiming with the call's context: ABORTED.
+func TestCanceledCallsRun(t *testing.T) {
 	s := NewServer(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{}), Options{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	call := Call{Method: "/a/B", Key: []string{"k"}, Request: &shoppb.CreateRequest{}}
-	reply, _ := s.Serve(ctx, call, func(context.Context) (string, error) { return "alice", nil }, nil)
+	var ran atomic.Int64
+	for _, replayed := range []bool{false, true} {
+		reply := serveThing(ctx, s, &ran, func(ctx context.Context) {
+			if ctx.Err() != nil {
+				t.Errorf("the work's context has ended: %v", ctx.Err())
+			}
+		})
+		if reply.Status != nil || (len(reply.Header[defaultMarker]) == 1) != replayed {
+			t.Errorf("%v, header %v, want an answer, replayed %v", reply.Status, reply.Header, replayed)
+		}
+	}
+	if ran.Load() != 1 {
+		t.Errorf("the handler ran %d times, want once", ran.Load())
+	}
+}
+
+// A caller that has left, or whose deadline ends, does not wait for another attempt. It may retry its call: gRPC's
+// pushback must not say that it may not. Seen to fail with WaitContext not set by do: the answer came when the first
+// attempt had ended, and, with "-1", with leastRetryAfter left out of explain.
+func TestCanceledCallsDoNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := retrysafe.Policy{OnInFlight: retrysafe.Wait(time.Hour), Timeout: time.Hour}
+		s := NewServer(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{Policy: policy}), Options{})
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var ran atomic.Int64
+		first := make(chan Reply)
+		go func() { first <- serveThing(t.Context(), s, &ran, func(context.Context) { time.Sleep(time.Minute) }) }()
+		synctest.Wait()
+		for _, ctx := range []context.Context{canceled, limited} {
+			began := time.Now()
+			wantCanceled(t, serveThing(ctx, s, &ran, func(context.Context) {}))
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("the call waited for %v", took)
+			}
+		}
+		if reply := <-first; reply.Status != nil || ran.Load() != 1 {
+			t.Errorf("%v after %d runs", reply.Status, ran.Load())
+		}
+	})
+}
+
+// Nobody reads the answer of a call whose deadline has passed: unlike a canceled one it claims nothing, so that its
+// retry runs. Seen to fail with hasExpired returning false: the handler ran.
+func TestExpiredCallsClaimNothing(t *testing.T) {
+	store := memstore.New(memstore.Options{})
+	s := NewServer(retrysafe.New(store, retrysafe.Options{}), Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	var ran atomic.Int64
+	wantCanceled(t, serveThing(ctx, s, &ran, func(context.Context) {}))
+	if known, err := store.List(t.Context(), retrysafe.ListParams{}); ran.Load() != 0 || len(known) != 0 || err != nil {
+		t.Errorf("%d runs, records %v, %v", ran.Load(), known, err)
+	}
+}
+
+// wantCanceled checks for the refusal of a call whose caller has left before there was an answer.
+func wantCanceled(t *testing.T, reply Reply) {
+	t.Helper()
 	if got := reply.Trailer[pushback]; reasonOf(reply.Status, defaultDomain) != ReasonInFlight ||
 		!slices.Equal(got, []string{"100"}) {
 		t.Errorf("%v, pushback %v", reply.Status, got)

@@ -130,16 +130,28 @@ func scopeUnresolved(err error) *refusal {
 
 // admit checks the caller's quota and computes the call's fingerprint.
 func (x *exchange) admit(ctx context.Context) *refusal {
-	if x.s.o.QuotaFunc != nil {
-		if wait := x.s.o.QuotaFunc(ctx, x.call.Method, x.request.Key.Scope); wait > 0 {
-			r := refuse(retrysafe.SituationQuotaExceeded.Advice())
-			r.RetryAfter = wait
-			return r
-		}
+	if refused := x.checkQuota(ctx); refused != nil {
+		return refused
 	}
 	if x.call.Request == nil && x.s.fingerprint.ofMessage != nil {
 		return notProtobuf()
 	}
 	x.request.Fingerprint = x.s.fingerprint.of(x.call)
 	return nil
+}
+
+// checkQuota refuses a new key of a caller that has used up its quota; a known key gets its answer.
+func (x *exchange) checkQuota(ctx context.Context) *refusal {
+	if x.s.o.QuotaFunc == nil {
+		return nil
+	}
+	wait := x.s.o.QuotaFunc(ctx, x.call.Method, x.request.Key.Scope)
+	if wait <= 0 {
+		return nil
+	}
+	a, refused := x.s.guard.ExplainQuota(context.WithoutCancel(ctx), x.request.Key, wait)
+	if !refused {
+		return nil
+	}
+	return x.refuse(refuse(a))
 }

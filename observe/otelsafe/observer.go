@@ -27,6 +27,7 @@ type instruments struct {
 	inFlight         metric.Int64UpDownCounter
 	zombies          metric.Int64Counter
 	uncompleted      metric.Int64Counter
+	discarded        metric.Int64Counter
 	saves            metric.Int64Counter
 	storeFailures    metric.Int64Counter
 	incomparable     metric.Int64Counter
@@ -64,6 +65,9 @@ func newInstruments(m *maker) instruments {
 			"Attempts that another attempt took over while they worked: nothing they did since then is saved."),
 		uncompleted: m.counter("retrysafe.completions.missing", "{attempt}",
 			"Attempts that have succeeded without the completion that another process should have committed with its work."),
+		discarded: m.counter("retrysafe.answers.discarded", "{attempt}",
+			"Attempts whose work completed its key in its own transaction and then answered that it had failed, or went on "+
+				"writing: callers get the answer that was committed."),
 		saves: m.counter("retrysafe.saves", "{save}",
 			"Ends and steps of attempts whose saving failed: failed; and what happened to those ends afterwards: "+
 				"saved_late, given_up."),
@@ -94,7 +98,7 @@ func (o *Observer) zero(op *operation) {
 	for _, outcome := range saveOutcomes {
 		o.saves.Add(ctx, 0, op.outcome(outcome).add...)
 	}
-	for _, c := range []metric.Int64Counter{o.zombies, o.uncompleted, o.storeFailures, o.incomparable} {
+	for _, c := range []metric.Int64Counter{o.zombies, o.uncompleted, o.discarded, o.storeFailures, o.incomparable} {
 		c.Add(ctx, 0, op.plain.add...)
 	}
 	o.inFlight.Add(ctx, 0, op.plain.add...)
@@ -120,6 +124,8 @@ func (o *Observer) Observe(ctx context.Context, e retrysafe.Event) {
 		o.end(ctx, e, endOfGivenUp(e.Err))
 	case retrysafe.CompletionMissing:
 		o.uncompleted.Add(ctx, 1, o.operations.of(ctx).plain.add...)
+	case retrysafe.AnswerDiscarded:
+		o.discarded.Add(ctx, 1, o.operations.of(ctx).plain.add...)
 	case retrysafe.StoreFailed:
 		o.storeFailed(ctx)
 	case retrysafe.FingerprintIncomparable:

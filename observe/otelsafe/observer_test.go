@@ -210,6 +210,20 @@ func TestSuccessWithoutCompletionIsCounted(t *testing.T) {
 	})
 }
 
+// Seen to fail with the case AnswerDiscarded taken out.
+func TestDiscardedAnswersAreCounted(t *testing.T) {
+	bubble(t, retrysafe.Policy{}, func(k *kit) {
+		k.do(request, nil, answer)
+		k.metrics.want(map[string]float64{"retrysafe.answers.discarded": 0})
+		k.do(retrysafe.Request{Key: retrysafe.Key{ID: "failed late"}}, nil,
+			func(_ context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+				a.Control().Discarded(errors.New("500"))
+				return retrysafe.Result{}, nil
+			})
+		k.metrics.want(map[string]float64{"retrysafe.answers.discarded": 1})
+	})
+}
+
 // Seen to fail with the look at the context taken out of storeFailed.
 func TestStoreFailuresAreTheStores(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {

@@ -45,7 +45,7 @@ type kit struct {
 // faultyStore fails on demand.
 type faultyStore struct {
 	*memstore.Store
-	failsClaim, failsComplete atomic.Bool
+	failsClaim, failsComplete, failsInspect atomic.Bool
 }
 
 var errDown = errors.New("store is down")
@@ -55,6 +55,13 @@ func (s *faultyStore) Claim(ctx context.Context, p retrysafe.ClaimParams) (retry
 		return retrysafe.Claim{}, errDown
 	}
 	return s.Store.Claim(ctx, p)
+}
+
+func (s *faultyStore) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Record, error) {
+	if s.failsInspect.Load() {
+		return nil, errDown
+	}
+	return s.Store.Inspect(ctx, d)
 }
 
 func (s *faultyStore) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
@@ -41,6 +42,7 @@ var refusalRules = []rule{
 		k.create("k").wantRefusal(code.Code_RESOURCE_EXHAUSTED, rpcsafe.ReasonKeyQuota, "2")
 		k.wantRuns(0)
 	}},
+	{"known keys are answered beyond the quota", knownBeyondTheQuota},
 	{"an answer that is too large is not kept", func(k *kit) {
 		k.policy.MaxResult = 1000
 		k.Handle = always(rpcsafe.Reply{Message: &shoppb.Thing{ThingId: strings.Repeat("x", 2000)}})
@@ -145,4 +147,31 @@ func storeUnavailable(k *kit) {
 	k.create("k").wantRefusal(code.Code_UNAVAILABLE, rpcsafe.ReasonStoreUnavailable, "1000").wantRetryInfo(time.Second)
 	k.store.failsClaim.Store(false)
 	k.create("k").wantThing("thing-1", false)
+}
+
+// A caller that has used up its quota still gets the answers of its known keys, and does not wait for those in flight.
+// Seen to fail with ExplainQuota left out of checkQuota: every key was refused, with executed "no".
+func knownBeyondTheQuota(k *kit) {
+	var wait atomic.Int64
+	k.Options.QuotaFunc = func(context.Context, string, string) time.Duration { return time.Duration(wait.Load()) }
+	k.policy.OnInFlight = retrysafe.Wait(time.Hour)
+	k.during(func() {
+		k.create("done").wantThing("thing-2", false)
+		wait.Store(int64(time.Second))
+		k.create("k").wantRefusal(code.Code_ABORTED, rpcsafe.ReasonInFlight, "100").wantInfo("executed", "unknown")
+	}).wantThing("thing-2", false)
+	k.create("done").wantThing("thing-2", true)
+	k.create("done", amount(18)).wantRefusal(code.Code_FAILED_PRECONDITION, rpcsafe.ReasonKeyReused, "-1")
+	refuses := func(key, executed string) {
+		k.Helper()
+		k.create(key).wantRefusal(code.Code_RESOURCE_EXHAUSTED, rpcsafe.ReasonKeyQuota, "1000").
+			wantInfo("executed", executed).wantRetryInfo(time.Second)
+	}
+	refuses("new", "no")
+	k.store.failsInspect.Store(true)
+	refuses("done", "unknown")
+	k.store.failsInspect.Store(false)
+	k.pass(25 * time.Hour)
+	refuses("done", "no") // the key is free
+	k.wantRuns(2)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/elapsed"
 )
 
 // Move moves keys from the shards of a Store to other ones, without a gap: see the package comment.
@@ -166,7 +167,7 @@ func (s *Store) acquired(
 	if err == nil && !again {
 		err = s.waitForClocks(ctx, p, first, second)
 	}
-	if err == nil && time.Since(first.at) > p.Lease/4 { // the first lease may have run out before the second began
+	if err == nil && elapsed.Since(first.at) > p.Lease/4 { // the first lease may have run out before the second began
 		err = cmp.Or(second.renew(ctx, p), first.renew(ctx, p))
 	}
 	if err != nil && !again {

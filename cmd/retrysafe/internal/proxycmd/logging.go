@@ -71,7 +71,8 @@ func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 		case retrysafe.KeyResolved, retrysafe.KeyPurged:
 			level, message = slog.LevelInfo, "decision"
 		case retrysafe.WorkUnknown, retrysafe.LeaseTaken, retrysafe.SaveFailed, retrysafe.SavedLate, retrysafe.SaveAbandoned,
-			retrysafe.CompletionMissing, retrysafe.StoreFailed, retrysafe.RanUnprotected, retrysafe.FingerprintIncomparable:
+			retrysafe.CompletionMissing, retrysafe.AnswerDiscarded, retrysafe.StoreFailed, retrysafe.RanUnprotected,
+			retrysafe.FingerprintIncomparable:
 		case retrysafe.SweepEnded:
 			if e.Err == nil {
 				return
@@ -92,6 +93,9 @@ func logTrouble(log *slog.Logger, do slog.Attr) retrysafe.Observer {
 		case e.Kind == retrysafe.CompletionMissing:
 			attrs = append(attrs, slog.String("do", "let the upstream call retrysafe.complete, with the header Retrysafe-Lease, "+
 				"in the transaction of its own writes: "+exactlyOncePage))
+		case e.Kind == retrysafe.AnswerDiscarded:
+			attrs = append(attrs, slog.String("do", "let the upstream answer after COMMIT with what it has committed: clients "+
+				"get that, and not its error: "+exactlyOncePage))
 		}
 		log.LogAttrs(ctx, level, message, attrs...)
 	})

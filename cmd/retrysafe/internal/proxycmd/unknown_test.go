@@ -123,3 +123,15 @@ func TestAMissingCompletionIsLogged(t *testing.T) {
 	clitest.WantText(t, "log", out.String(), `"level":"WARN"`, `"what":"completion_missing"`, `"key":"`+key.String()+`"`,
 		`"attempt":2`, `"error":"not completed"`, "retrysafe.complete", exactlyOncePage)
 }
+
+// So is one that has completed its key and answers with an error. Seen to fail with AnswerDiscarded taken out of each switch
+// of logTrouble.
+func TestADiscardedAnswerIsLogged(t *testing.T) {
+	var out strings.Builder
+	key := retrysafe.Key{Scope: "alice", ID: "secret-key"}
+	logTrouble(newLogger("json", &out), slog.String("do", "resolve it")).Observe(t.Context(), retrysafe.Event{
+		Kind: retrysafe.AnswerDiscarded, Key: key, Attempt: 2, Err: errors.New("the answer 500"),
+	})
+	clitest.WantText(t, "log", out.String(), `"level":"WARN"`, `"what":"answer_discarded"`, `"key":"`+key.String()+`"`,
+		`"error":"the answer 500"`, "after COMMIT", exactlyOncePage)
+}
