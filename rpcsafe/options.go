@@ -107,6 +107,9 @@ func (o Options) Validate() error {
 	if o.MaxKey > retrysafe.MaxKeyBytes {
 		fail("MaxKey is %d bytes: at most %d are possible", o.MaxKey, retrysafe.MaxKeyBytes)
 	}
+	if o.MaxKeyAge > 0 && o.MaxKeyAge < time.Millisecond {
+		fail("MaxKeyAge is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)", o.MaxKeyAge)
+	}
 	for _, m := range o.Required {
 		if o.Methods != nil && !o.Methods.have(m) {
 			fail("Required has %q, which Methods do not guard: calls without a key would pass", m)

@@ -196,6 +196,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"a header":      {Marker: "a b"},
 		"a field":       {KeyField: "/request_id"},
 		"a long key":    {MaxKey: 2000},
+		"an age":        {MaxKeyAge: 36},
 		"a fingerprint": {Fingerprint: FingerprintExcept("a..b")},
 		"no fields":     {Fingerprint: FingerprintFields()},
 		"no function":   {Fingerprint: FingerprintFunc("", nil)},
