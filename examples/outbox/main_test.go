@@ -52,12 +52,12 @@ func TestOneOrderOneParcel(t *testing.T) {
 		}
 		return n
 	}
-	exampletest.Once(t, shop.handler(), exampletest.Request{
+	exampletest.Serve(t, shop.handler(), exampletest.Request{
 		Path:   "/orders",
 		Header: http.Header{"Authorization": {"Bearer alice"}},
 		Body:   `{"book":"Emma"}`,
 		Other:  `{"book":"Persuasion"}`,
-	}, func() int64 { return count("orders") })
+	}).Once(func() int64 { return count("orders") })
 
 	failed := 0
 	for e := range events {

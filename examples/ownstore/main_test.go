@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"net/http"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,10 +91,6 @@ func TestAnswersOpenOnlyInTheirPlace(t *testing.T) {
 func TestOnce(t *testing.T) {
 	b := new(bank)
 	guard := retrysafe.New(openAging(t), retrysafe.Options{})
-	exampletest.Once(t, handler(guard, b), exampletest.Request{
-		Path:   "/payments",
-		Header: http.Header{"Authorization": {"Bearer alice"}},
-		Body:   `{"amount":4200}`,
-		Other:  `{"amount":1}`,
-	}, b.charges.Load)
+	q := exampletest.Payment("Authorization", "Bearer alice")
+	exampletest.Serve(t, handler(guard, b), q).Once(b.charges.Load)
 }

@@ -2,46 +2,33 @@ package main
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/examples/internal/exampletest"
-	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
-func request() exampletest.Request {
-	return exampletest.Request{
-		Path:   "/checkouts",
-		Header: http.Header{"Authorization": {"Bearer alice"}},
-		Body:   `{"amount":4200}`,
-		Other:  `{"amount":1}`,
-	}
-}
-
-// open returns a shop and its services.
-func open(t *testing.T) (http.Handler, *backends) {
+// open serves a shop and its services.
+func open(t *testing.T) (exampletest.API, *backends) {
 	services := openBackends()
 	t.Cleanup(services.close)
-	return services.shop().handler(retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})), services
+	q := exampletest.Payment("Authorization", "Bearer alice")
+	q.Path = "/checkouts"
+	return exampletest.Serve(t, services.shop().handler(exampletest.NewGuard()), q), services
 }
 
 // Seen to fail with Rerun taken out, with plain calls instead of steps (stock and bank are called again), and with a
 // new key for each call (the carrier takes two parcels).
 func TestAttemptThatBrokeOffIsFinished(t *testing.T) {
-	handler, services := open(t)
-	server := httptest.NewServer(handler)
-	defer server.Close()
-	q := request()
-	first := exampletest.Post(t, server.URL, "k", q.Body, q)
+	shop, services := open(t)
+	first := shop.Post("k", shop.Body)
 	if first.Status != http.StatusBadGateway || first.Header.Get("Idempotency-Status") != "unknown; retry" {
 		t.Errorf("with the carrier gone: %d %v", first.Status, first.Header)
 	}
-	second := exampletest.Post(t, server.URL, "k", q.Body, q)
+	second := shop.Post("k", shop.Body)
 	if second.Status != http.StatusCreated || second.Replayed() {
 		t.Errorf("the retry got %d %s, want to finish the order", second.Status, second.Body)
 	}
-	third := exampletest.Post(t, server.URL, "k", q.Body, q)
+	third := shop.Post("k", shop.Body)
 	if string(third.Body) != string(second.Body) || !third.Replayed() {
 		t.Errorf("the third got %d %s, want a replay of %s", third.Status, third.Body, second.Body)
 	}
@@ -58,21 +45,16 @@ func TestAttemptThatBrokeOffIsFinished(t *testing.T) {
 
 // Seen to fail with safe taken out of the handler.
 func TestOnce(t *testing.T) {
-	handler, services := open(t)
-	server := httptest.NewServer(handler)
-	defer server.Close()
-	q := request()
-	exampletest.Post(t, server.URL, "the carrier hangs up", q.Body, q)
-	exampletest.Once(t, handler, q, services.bank.made.Load)
+	shop, services := open(t)
+	shop.Post("the carrier hangs up", shop.Body)
+	shop.Once(services.bank.made.Load)
 }
 
 // Seen to fail with errDeclined taken out of checkout: the retry calls the bank again.
 func TestDeclinedForGood(t *testing.T) {
-	handler, services := open(t)
-	server := httptest.NewServer(handler)
-	defer server.Close()
+	shop, services := open(t)
 	for range 2 {
-		a := exampletest.Post(t, server.URL, "k", `{"amount":100001}`, request())
+		a := shop.Post("k", `{"amount":100001}`)
 		if a.Status != http.StatusPaymentRequired {
 			t.Errorf("got %d %s, want 402", a.Status, a.Body)
 		}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
 // Request is a POST to a guarded route of an example.
@@ -18,6 +21,21 @@ type Request struct {
 	Header http.Header
 	// Body is sent under the key. Other is a different request for the same route.
 	Body, Other string
+}
+
+// Payment is a request for a payment by the caller that a header names.
+func Payment(header, caller string) Request {
+	return Request{
+		Path:   "/payments",
+		Header: http.Header{header: {caller}},
+		Body:   `{"amount":4200}`,
+		Other:  `{"amount":1}`,
+	}
+}
+
+// NewGuard returns a guard with an empty store in memory.
+func NewGuard() *retrysafe.Guard {
+	return retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
 }
 
 // Answer is the received response.
@@ -33,35 +51,52 @@ func (a Answer) Replayed() bool { return a.Header.Get("Idempotent-Replayed") == 
 // Duplicates is the number of concurrent requests with one key.
 const Duplicates = 12
 
-// Once serves h and checks three things: of concurrent duplicates one runs, as counted by runs; a replay equals the
-// first answer byte for byte; and another body under the same key is refused with 422.
-func Once(t *testing.T, h http.Handler, q Request, runs func() int64) {
+// API is an example that is being served, and the request that the test sends to it.
+type API struct {
+	t   *testing.T
+	url string
+	Request
+}
+
+// Serve serves h until the test ends.
+func Serve(t *testing.T, h http.Handler, q Request) API {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
+	return At(t, server.URL, q)
+}
+
+// At returns an API that is already served at a URL.
+func At(t *testing.T, url string, q Request) API { return API{t, url, q} }
+
+// Once checks three things: of concurrent duplicates one runs, as counted by runs; a replay equals the first answer
+// byte for byte; and another body under the same key is refused with 422.
+func (a API) Once(runs func() int64) {
+	t := a.t
+	t.Helper()
 	before := runs()
 	var first *Answer
-	for _, a := range concurrently(t, server.URL, q) {
+	for _, got := range a.concurrently() {
 		switch {
-		case a.Status == http.StatusConflict && strings.Contains(string(a.Body), "request-in-flight"):
-		case a.Status != http.StatusCreated:
-			t.Fatalf("a duplicate got %d %s, want 201 or 409 in flight", a.Status, a.Body)
+		case got.Status == http.StatusConflict && strings.Contains(string(got.Body), "request-in-flight"):
+		case got.Status != http.StatusCreated:
+			t.Fatalf("a duplicate got %d %s, want 201 or 409 in flight", got.Status, got.Body)
 		case first == nil:
-			first = &a
+			first = &got
 		default:
-			wantSame(t, a, *first)
+			wantSame(t, got, *first)
 		}
 	}
 	if first == nil {
 		t.Fatal("every duplicate got 409 in flight")
 	}
-	replay := Post(t, server.URL, "once", q.Body, q)
+	replay := a.Post("once", a.Body)
 	wantSame(t, replay, *first)
 	if !replay.Replayed() {
 		t.Errorf("the retry is not marked as a replay: %v", replay.Header)
 	}
-	if a := Post(t, server.URL, "once", q.Other, q); a.Status != http.StatusUnprocessableEntity {
-		t.Errorf("another body under the same key got %d %s, want 422", a.Status, a.Body)
+	if got := a.Post("once", a.Other); got.Status != http.StatusUnprocessableEntity {
+		t.Errorf("another body under the same key got %d %s, want 422", got.Status, got.Body)
 	}
 	if n := runs() - before; n != 1 {
 		t.Errorf("the work ran %d times, want once", n)
@@ -69,14 +104,13 @@ func Once(t *testing.T, h http.Handler, q Request, runs func() int64) {
 }
 
 // concurrently sends duplicates at the same time.
-func concurrently(t *testing.T, url string, q Request) []Answer {
-	t.Helper()
+func (a API) concurrently() []Answer {
 	answers := make([]Answer, Duplicates)
 	start, done := make(chan struct{}), sync.WaitGroup{}
 	for i := range answers {
 		done.Go(func() {
 			<-start
-			answers[i] = Post(t, url, "once", q.Body, q)
+			answers[i] = a.Post("once", a.Body)
 		})
 	}
 	close(start)
@@ -84,22 +118,22 @@ func concurrently(t *testing.T, url string, q Request) []Answer {
 	return answers
 }
 
-// Post sends body to the server at url under a key.
-func Post(t *testing.T, url, key, body string, q Request) Answer {
-	t.Helper()
-	a, err := post(url, key, body, q)
+// Post sends body under a key.
+func (a API) Post(key, body string) Answer {
+	a.t.Helper()
+	got, err := a.post(key, body)
 	if err != nil {
-		t.Errorf("POST %s: %v", q.Path, err)
+		a.t.Errorf("POST %s: %v", a.Path, err)
 	}
-	return a
+	return got
 }
 
-func post(url, key, body string, q Request) (Answer, error) {
-	r, err := http.NewRequest(http.MethodPost, url+q.Path, strings.NewReader(body))
+func (a API) post(key, body string) (Answer, error) {
+	r, err := http.NewRequest(http.MethodPost, a.url+a.Path, strings.NewReader(body))
 	if err != nil {
 		return Answer{}, err
 	}
-	for name, values := range q.Header {
+	for name, values := range a.Header {
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	r.Header.Set("Content-Type", "application/json")

@@ -1,12 +1,10 @@
-// Package till is the handler of the queue examples: it charges for orders, in the same file that keeps the keys.
-package till
+package main
 
 import (
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	_ "modernc.org/sqlite" // the driver
 
@@ -15,16 +13,15 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// Till charges for orders.
-type Till struct {
+// till charges for orders, in the same database file that keeps the keys.
+type till struct {
 	db       *sql.DB
 	store    *sqlitestore.Store
 	guard    *retrysafe.Guard
-	Consumer *queuesafe.Consumer
+	consumer *queuesafe.Consumer
 }
 
-// Open opens a till with a database file.
-func Open(path string) (*Till, error) {
+func openTill(path string, observer queuesafe.Observer) (*till, error) {
 	// Transactions must be immediate and wait for each other, as sqlitestore.New requires.
 	db, err := sql.Open("sqlite", "file:"+path+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -38,19 +35,19 @@ func Open(path string) (*Till, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	t := &Till{db: db, store: store}
-	// Everything in Charge happens in one transaction, so an attempt that failed or was interrupted has done nothing.
+	t := &till{db: db, store: store}
+	// Everything in charge happens in one transaction, so an attempt that failed or was interrupted has done nothing.
 	t.guard = retrysafe.New(store, retrysafe.Options{Policy: retrysafe.Policy{OnAbandoned: retrysafe.RerunTx()}})
-	t.Consumer = queuesafe.New(t.guard, "till", queuesafe.Options{
+	t.consumer = queuesafe.New(t.guard, "till", queuesafe.Options{
 		Key:      queuesafe.KeyByField("/order"), // the same key if a producer sends an order twice
-		Observer: queuesafe.ObserverFunc(report),
+		Observer: observer,
 	})
 	return t, nil
 }
 
-// Charge is the message handler. A malformed order can never succeed and becomes a dead letter. An order that could
+// charge is the message handler. A malformed order can never succeed and becomes a dead letter. An order that could
 // not be saved may be retried, because nothing was written.
-func (t *Till) Charge(ctx context.Context, m queuesafe.Message) error {
+func (t *till) charge(ctx context.Context, m queuesafe.Message) error {
 	var order struct {
 		Order string
 		Cents int64
@@ -64,21 +61,13 @@ func (t *Till) Charge(ctx context.Context, m queuesafe.Message) error {
 	})
 }
 
-// Charges returns the number of charged orders and the number of charges.
-func (t *Till) Charges(ctx context.Context) (orders, charges int, err error) {
+// charges returns the number of charged orders and the number of charges.
+func (t *till) charges(ctx context.Context) (orders, charges int, err error) {
 	err = t.db.QueryRowContext(ctx, "SELECT count(DISTINCT order_id), count(*) FROM charges").Scan(&orders, &charges)
 	return orders, charges, err
 }
 
-// Close waits until all results are saved, and closes the file.
-func (t *Till) Close(ctx context.Context) error {
+// close waits until all results are saved, and closes the file.
+func (t *till) close(ctx context.Context) error {
 	return errors.Join(t.guard.Shutdown(ctx), t.store.Close(), t.db.Close())
-}
-
-func report(_ context.Context, e queuesafe.Event) {
-	if e.Kind == queuesafe.Handled {
-		fmt.Printf("delivery %d of key %v: %v, %v\n", e.Delivery, e.Key, e.Disposition.Situation, e.Disposition.Action)
-		return
-	}
-	fmt.Println(e.Source, e.Kind, e.Err)
 }
