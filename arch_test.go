@@ -94,7 +94,7 @@ var layers = []layer{
 // testTools are folders that only tests and each other import: nothing that ships may depend on them.
 var testTools = []string{
 	"internal/testing", "integration", "bench", "cmd/retrysafe/internal/clitest", "queuesafe/internal/queuetest",
-	"rpcsafe/rpctest",
+	"rpcsafe/rpctest", "stores/internal/testkit",
 }
 
 // Seen to fail with an import of memstore added to guard.go, and one of httpsafe to memstore; with an import of

@@ -4,6 +4,8 @@ import (
 	"io/fs"
 	"strings"
 	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/testing/sqlfunctions"
 )
 
 // Every dialect's folder has the same files, beside its migrations: a new one joins with a folder. Only PostgreSQL has
@@ -72,4 +74,15 @@ func TestStatementsAreWhole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Seen to fail with a blank added to each of them.
+func TestMigrationsStay(t *testing.T) {
+	sqlfunctions.Migrations(t, sqlFiles, "sql/*/migrations/*.sql", map[string]string{
+		"sql/mysql/migrations/001_messages.sql":       "58507bc67ca8d140",
+		"sql/postgres/migrations/001_messages.sql":    "375857ca47a5f8b5",
+		"sql/postgres/migrations/002_save.sql":        "9cb2629997ec8504",
+		"sql/postgres/migrations/003_backslashes.sql": "5ed523ba67c6b067",
+		"sql/sqlite/migrations/001_messages.sql":      "c72cda35ac106e8c",
+	})
 }

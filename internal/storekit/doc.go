@@ -8,7 +8,7 @@
 //   - operation.go, batch.go, batcher.go, workers.go: how the operations of many callers reach a database server in
 //     batches, and how each gets its own answer whatever becomes of its batch.
 //   - migration.go: the history of a schema, and whether a program fits the version that a database has.
-//   - list.go: the limits of a listing.
+//   - list.go: the limits of a listing, its newest records, and how records are counted.
 //   - intx.go: how a transaction of the user's ends: with the completion of its attempt, or not at all.
 //
 // Stores written elsewhere do not need it: the contract is retrysafe.Store, and stores/storetest checks it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -90,6 +91,35 @@ func intact(tx Tx) error {
 		return retrysafe.Unknown(err)
 	}
 	return err
+}
+
+// Resolve reads what has become of a transaction whose COMMIT got no answer: lost is the error of that. It returns nil
+// if the transaction was committed. The connection is lost, so the server ends the transaction, one way or the other:
+// as long as it is open its completion holds the record, which read waits for. read returns the state that the attempt
+// has left, 0 if there is no record of it; it is called again after an error that passes.
+func Resolve(
+	ctx context.Context, timeout time.Duration, lost error, read func(context.Context) (retrysafe.State, error),
+	passes func(err error) bool,
+) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	state, err := read(ctx)
+	for pause := 50 * time.Millisecond; err != nil && passes(err) && ctx.Err() == nil; pause *= 2 {
+		select {
+		case <-time.After(pause):
+			state, err = read(ctx)
+		case <-ctx.Done():
+		}
+	}
+	switch {
+	case err != nil:
+		return retrysafe.Unknown(fmt.Errorf("commit: %w; then asking what has become of it: %w", lost, err))
+	case state == 0:
+		return retrysafe.Unknown(fmt.Errorf("commit: %w; and the record is another attempt's by now, or gone", lost))
+	case state.Ended():
+		return nil
+	}
+	return fmt.Errorf("commit: rolled back: %w", lost)
 }
 
 // ErrNoTx is the error of OpenTx.Save if the work has ended the transaction before.

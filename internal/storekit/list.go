@@ -1,7 +1,9 @@
 package storekit
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -22,4 +24,60 @@ func ListParams(p retrysafe.ListParams) retrysafe.ListParams {
 		p.Before = math.MaxInt64
 	}
 	return p
+}
+
+// Selects reports whether a listing selects the record of a key.
+func Selects(p retrysafe.ListParams, k retrysafe.Key, s retrysafe.State, firstFence int64) bool {
+	return firstFence < p.Before && (p.State == 0 || s == p.State) && (p.Scope == nil || k.Scope == *p.Scope)
+}
+
+// Page is the newest of the records that a store finds in no order.
+type Page struct {
+	Limit int
+	found []retrysafe.Record
+}
+
+// Add adds a record, which may come twice.
+func (p *Page) Add(r retrysafe.Record) {
+	if p.found = append(p.found, r); len(p.found) > 10*p.Limit {
+		p.trim()
+	}
+}
+
+// Records returns the records of the page, the newest first, and those with the same FirstFence as the last of them.
+func (p *Page) Records() []retrysafe.Record {
+	p.trim()
+	return append([]retrysafe.Record{}, p.found...)
+}
+
+func (p *Page) trim() {
+	slices.SortFunc(p.found, func(a, b retrysafe.Record) int {
+		return cmp.Or(cmp.Compare(b.FirstFence, a.FirstFence), cmp.Compare(a.Key.Scope, b.Key.Scope),
+			cmp.Compare(a.Key.ID, b.Key.ID))
+	})
+	p.found = slices.CompactFunc(p.found, func(a, b retrysafe.Record) bool {
+		return a.FirstFence == b.FirstFence && a.Key == b.Key
+	})
+	n := min(p.Limit, len(p.found))
+	for n > 0 && n < len(p.found) && p.found[n].FirstFence == p.found[n-1].FirstFence {
+		n++
+	}
+	p.found = p.found[:n]
+}
+
+// Count adds a record to stats. over says that the lease of a pending one has run out.
+func Count(stats *retrysafe.Stats, s retrysafe.State, over bool) {
+	switch s {
+	case retrysafe.Pending:
+		stats.Pending++
+		if over {
+			stats.Abandoned++
+		}
+	case retrysafe.Released:
+		stats.Released++
+	case retrysafe.Succeeded:
+		stats.Succeeded++
+	case retrysafe.Failed:
+		stats.Failed++
+	}
 }

@@ -21,17 +21,23 @@ type Migration struct {
 // oldestMark is the line of a migration that says what its Oldest is.
 var oldestMark = regexp.MustCompile(`(?m)^-- oldest: (\d+)$`)
 
-// Migrations reads the files migrations/*.sql in the order of their names. The first one makes version 1.
+// Migrations reads the files migrations/*.sql in the order of their names. Those whose names begin with a number make a
+// version each, the first one version 1. What other files have is replaced as a whole by each version, such as the
+// functions: the last migration ends with them.
 func Migrations(files fs.FS) ([]Migration, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
 		return nil, err
 	}
 	var all []Migration
-	for i, name := range names {
+	for _, name := range names {
 		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			return nil, err
+		}
+		if first := path.Base(name)[0]; first < '0' || first > '9' { // behind all that begin with a digit
+			all[len(all)-1].SQL += "\n" + string(text)
+			continue
 		}
 		mark := oldestMark.FindSubmatch(text)
 		if mark == nil {
@@ -42,7 +48,7 @@ func Migrations(files fs.FS) ([]Migration, error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		all = append(all, Migration{
-			Version: i + 1, Name: strings.TrimSuffix(path.Base(name), ".sql"), SQL: string(text), Oldest: oldest,
+			Version: len(all) + 1, Name: strings.TrimSuffix(path.Base(name), ".sql"), SQL: string(text), Oldest: oldest,
 		})
 	}
 	return all, nil

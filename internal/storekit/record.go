@@ -3,6 +3,7 @@ package storekit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -139,4 +140,36 @@ func (r *Record) View(k retrysafe.Key, now Instant) retrysafe.Record {
 	v.KeyLeft = Duration(r.EndsAt + r.Keep.Key - now)
 	v.AuditLeft = Duration(r.EndsAt + r.Keep.Audit - now)
 	return v
+}
+
+// ForClaim is the record as Claim shows it: with the steps of work that has not ended, or with the answer while it may
+// be replayed.
+func (r *Record) ForClaim(k retrysafe.Key, now Instant, steps []retrysafe.StepResult) retrysafe.Record {
+	v := r.View(k, now)
+	if !r.State.Ended() {
+		v.Steps = steps
+	} else if v.ReplayLeft == 0 {
+		v.Result.Meta, v.Result.Body = nil, nil
+	}
+	return v
+}
+
+// ForPeople is the record as Inspect shows it: with all there is until Audit has passed.
+func (r *Record) ForPeople(k retrysafe.Key, now Instant, steps []retrysafe.StepResult) retrysafe.Record {
+	v := r.View(k, now)
+	if !r.State.Ended() || v.AuditLeft > 0 {
+		v.Steps = steps
+	} else {
+		v.Result.Meta, v.Result.Body = nil, nil
+	}
+	return v
+}
+
+// Unshare gives v bytes that it does not share with a store.
+func Unshare(v *retrysafe.Record) {
+	v.Result = v.Result.Clone()
+	v.Steps = slices.Clone(v.Steps)
+	for i, step := range v.Steps {
+		v.Steps[i] = step.Clone()
+	}
 }

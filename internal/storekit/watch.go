@@ -1,6 +1,7 @@
 package storekit
 
 import (
+	"context"
 	"slices"
 	"sync"
 
@@ -24,6 +25,15 @@ func (w *Watches) Add(d retrysafe.Digest) (changed <-chan struct{}, stop func())
 	}
 	w.byKey[d] = append(w.byKey[d], c)
 	return c, func() { w.remove(d, c) }
+}
+
+// Watch is retrysafe.Watcher.Watch of a store that sees each end of an attempt by itself.
+func (w *Watches) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan struct{}, stop func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	changed, stop = w.Add(k.Digest())
+	return changed, stop, nil
 }
 
 func (w *Watches) remove(d retrysafe.Digest, c chan<- struct{}) {

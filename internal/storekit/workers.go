@@ -1,6 +1,7 @@
 package storekit
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"time"
@@ -148,4 +149,13 @@ func (w *Workers[Op]) State() (running, queued, most int, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.open, len(w.queue), w.max, w.closed
+}
+
+// Rest waits for as long as the server was busy with a part of a sweep, so that sweeping takes half of its time at
+// most.
+func Rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
 }

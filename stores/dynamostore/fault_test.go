@@ -14,6 +14,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // openFaulty returns a store behind a proxy. The client does not retry, so that each fault reaches the store.
@@ -211,15 +212,10 @@ func TestTransactionInDoubt(t *testing.T) {
 // inAttempt runs work that adds to a transaction, and returns what InTx has returned.
 func inAttempt(t *testing.T, s *Store, id string, add func(*Tx)) (failure error) {
 	t.Helper()
-	guard := retrysafe.New(s, retrysafe.Options{})
-	defer guard.Shutdown(t.Context())
-	request := retrysafe.Request{Key: retrysafe.Key{Scope: "tenant", ID: id}}
-	_, _ = retrysafe.Do(t.Context(), guard, request, func(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
-		if err := retrysafe.SetResult(ctx, "answer"); err != nil {
-			return "", err
-		}
+	key := retrysafe.Key{Scope: "tenant", ID: id}
+	_ = testkit.Guarded(t, s, key, func(ctx context.Context, _ *retrysafe.Attempt) error {
 		failure = s.InTx(ctx, func(_ context.Context, tx *Tx) error { add(tx); return nil })
-		return "answer", failure
+		return failure
 	})
 	return failure
 }

@@ -1,6 +1,7 @@
 package dynamostore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (s *Store) kept(ctx context.Context, d retrysafe.Digest) (k kept, err error
 		}
 		return isCopy
 	})
-	slices.SortFunc(k.readable, func(a, b *record) int { return int(max(-1, min(1, b.FirstFence-a.FirstFence))) })
+	slices.SortFunc(k.readable, func(a, b *record) int { return cmp.Compare(b.FirstFence, a.FirstFence) })
 	return k, nil
 }
 
@@ -131,15 +132,15 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		*in.FilterExpression += " AND sc = :scope"
 		in.ExpressionAttributeValues[":scope"] = bytesOf([]byte(*p.Scope))
 	}
-	page := listing{limit: p.Limit, seen: map[string]bool{}}
+	page := storekit.Page{Limit: p.Limit} // a record that moves while the scan runs may come twice
 	err := s.scanReadable(ctx, in, func(r *record, now storekit.Instant) error {
-		page.add(r, now)
+		page.Add(r.View(r.key, now))
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", explain(err))
 	}
-	return page.end(), nil
+	return page.Records(), nil
 }
 
 // Walk visits the records that List shows, in one pass over the table.
@@ -202,40 +203,6 @@ func (s *Store) scan(ctx context.Context, in *dynamodb.ScanInput, each func(i it
 	}
 }
 
-// listing is the newest of the records that a scan finds in no order.
-type listing struct {
-	limit int
-	seen  map[string]bool // a record that moves while the scan runs may come twice
-	found []retrysafe.Record
-}
-
-func (l *listing) add(r *record, now storekit.Instant) {
-	name := fmt.Sprint(r.digest(), r.FirstFence)
-	if l.seen[name] {
-		return
-	}
-	l.seen[name] = true
-	l.found = append(l.found, r.View(r.key, now))
-	if len(l.found) > 2*l.limit+1000 {
-		l.found = l.end()
-	}
-}
-
-// end returns the newest, and those with the same fence as the last of them.
-func (l *listing) end() []retrysafe.Record {
-	slices.SortFunc(l.found, func(a, b retrysafe.Record) int {
-		return int(max(-1, min(1, b.FirstFence-a.FirstFence)))
-	})
-	n := min(l.limit, len(l.found))
-	for n > 0 && n < len(l.found) && l.found[n].FirstFence == l.found[n-1].FirstFence {
-		n++
-	}
-	if l.found == nil {
-		return []retrysafe.Record{}
-	}
-	return l.found[:n]
-}
-
 // Stats counts the records. It reads the whole table, as List does. Bytes is what the table takes, by the read units
 // that DynamoDB counted, each 4 KB.
 func (s *Store) Stats(ctx context.Context) (stats retrysafe.Stats, err error) {
@@ -272,19 +239,7 @@ func (s *Store) Stats(ctx context.Context) (stats retrysafe.Stats, err error) {
 func count(stats *retrysafe.Stats, i item, now storekit.Instant) error {
 	d := reader{from: i}
 	state, ends := retrysafe.State(d.number("st")), d.number("en")
-	switch state {
-	case retrysafe.Pending:
-		stats.Pending++
-		if i["ov"] != nil || ends <= now {
-			stats.Abandoned++
-		}
-	case retrysafe.Released:
-		stats.Released++
-	case retrysafe.Succeeded:
-		stats.Succeeded++
-	case retrysafe.Failed:
-		stats.Failed++
-	}
+	storekit.Count(stats, state, i["ov"] != nil || ends <= now)
 	return d.explained()
 }
 

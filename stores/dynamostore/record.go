@@ -162,7 +162,8 @@ func (d *reader) explained() error {
 	if d.err == nil {
 		return nil
 	}
-	return fmt.Errorf("the item %q of the table is not one that a Store has written: %w", textOf(d.from[attrPart]), d.err)
+	return fmt.Errorf("the item %q of the table is not one that a Store has written: %w: %w", textOf(d.from[attrPart]), d.err,
+		retrysafe.ErrUnreadable)
 }
 
 func (r *record) decodeSteps(v types.AttributeValue) error {

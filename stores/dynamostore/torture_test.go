@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,29 +16,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-func TestMain(m *testing.M) {
-	torture.Main(tortured(), withServersTime())
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { torture.Main(m, tortured(), withServersTime()) }
 
-// What it would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	tortured().Torture(t, soak.Times(t, 10))
-}
-
+// What they would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 10)) }
+func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 96)) }
 func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
-
-// What it would see: TestRaceSeesMutants.
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	tortured().Race(t, soak.Times(t, 96))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	tortured().RaceSees(t, "claim of a new key without condition", 1000)
-}
 
 // tortured is this store on the shared server. Its processes take the time from this machine, and leases are not
 // lengthened, so that leases of a fraction of a second can be tested exactly.
@@ -56,6 +38,7 @@ func tortured() torture.Subject {
 			return s, nil
 		},
 		Mutants:        torture.Names(mutations()),
+		RaceMutants:    []string{"claim of a new key without condition"},
 		Lease:          250 * time.Millisecond,
 		Tolerance:      10 * time.Millisecond,
 		FencesAreClock: true,
@@ -203,6 +186,5 @@ func withServersTime() torture.Subject {
 
 // Seen to fail with the machine's clock in place of the one that the answers tell.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	t.Parallel()
 	withServersTime().TortureWithWrongClocks(t, soak.Times(t, 1))
 }

@@ -14,7 +14,7 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 	}
 	found := s.inspect(d)
 	for i := range found {
-		unshare(&found[i])
+		storekit.Unshare(&found[i])
 	}
 	return found, nil
 }
@@ -45,17 +45,11 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	now := s.options.Clock()
 	found := []retrysafe.Record{}
 	for r := s.arrived.next; r != &s.arrived && len(found) < p.Limit; r = r.next {
-		if r.readable(now) && r.selected(p) {
+		if r.readable(now) && storekit.Selects(p, r.key, r.state, r.firstFence) {
 			found = append(found, r.summary(now))
 		}
 	}
 	return found, nil
-}
-
-func (r *record) selected(p retrysafe.ListParams) bool {
-	return r.firstFence < p.Before &&
-		(p.State == 0 || r.state == p.State) &&
-		(p.Scope == nil || r.key.Scope == *p.Scope)
 }
 
 // Stats counts the records. It looks at each of them, and claims wait meanwhile.
@@ -68,19 +62,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	now := s.options.Clock()
 	stats := retrysafe.Stats{Bytes: s.bytes}
 	for _, r := range s.due {
-		switch r.state {
-		case retrysafe.Pending:
-			stats.Pending++
-			if !r.leaseRuns(now) {
-				stats.Abandoned++
-			}
-		case retrysafe.Released:
-			stats.Released++
-		case retrysafe.Succeeded:
-			stats.Succeeded++
-		case retrysafe.Failed:
-			stats.Failed++
-		}
+		storekit.Count(&stats, r.state, !r.leaseRuns(now))
 	}
 	return stats, nil
 }

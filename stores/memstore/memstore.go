@@ -18,7 +18,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -101,7 +100,7 @@ func (s *Store) Claim(ctx context.Context, p retrysafe.ClaimParams) (c retrysafe
 	p.Keep = p.Keep.WithDefaults()
 	err = s.claim(&p, &c)
 	// Copied outside of claim, so that other callers do not wait for the copying of a large body.
-	unshare(&c.Record)
+	storekit.Unshare(&c.Record)
 	return c, err
 }
 
@@ -175,15 +174,6 @@ func (s *Store) acquire(r *record, p *retrysafe.ClaimParams, now time.Duration) 
 func (s *Store) nextFence(now time.Duration) int64 {
 	s.fence = max(s.fence+1, (s.epoch + now).Microseconds())
 	return s.fence
-}
-
-// unshare gives v bytes that it does not share with the store.
-func unshare(v *retrysafe.Record) {
-	v.Result = v.Result.Clone()
-	v.Steps = slices.Clone(v.Steps)
-	for i, step := range v.Steps {
-		v.Steps[i] = step.Clone()
-	}
 }
 
 // after returns t + d, or the last instant that fits if the sum would overflow.

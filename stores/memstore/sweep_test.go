@@ -153,20 +153,6 @@ func TestBooksAgree(t *testing.T) {
 	}
 }
 
-// A pass ends at its limit. Seen to fail with <= in Sweep.
-func TestSweepLimit(t *testing.T) {
-	s, clock := open(memstore.Options{})
-	for i := range 10 {
-		take(t, s, fmt.Sprint(i))
-	}
-	clock.now = 2 * window
-	for _, want := range []int{4, 4, 2, 0} {
-		if n, err := s.Sweep(ctx, 4); n != want || err != nil {
-			t.Errorf("got %d, %v; want %d", n, err, want)
-		}
-	}
-}
-
 // patient is a context that ends once it has been asked a number of times.
 type patient struct {
 	context.Context

@@ -9,9 +9,5 @@ import (
 // Watch returns a channel that receives a value when the key's attempt completes, releases the key, or ends its
 // lease (Extend with 0). stop frees what Watch holds.
 func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan struct{}, stop func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	changed, stop = s.watches.Add(k.Digest())
-	return changed, stop, nil
+	return s.watches.Watch(ctx, k)
 }

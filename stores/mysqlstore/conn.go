@@ -2,6 +2,7 @@ package mysqlstore
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -28,6 +29,11 @@ type conns struct {
 type conn struct {
 	*sql.Conn
 	prepared map[preparedKey]*sql.Stmt
+}
+
+// queryer is a pool, a connection or a transaction.
+type queryer interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // newConns makes the settings of all sessions independent of the data source name and of the server's configuration.
@@ -185,4 +191,29 @@ func (s *Store) inTransaction(ctx context.Context, f func(c *conn) error) error 
 		_, err := c.ExecContext(ctx, "COMMIT")
 		return err
 	})
+}
+
+// lockName is the name of a lock of the server, which may have 64 characters.
+func lockName(what, database string) string {
+	return fmt.Sprintf("retrysafe_%s_%x", what, sha256.Sum256([]byte(database)))[:48]
+}
+
+var errLocked = errors.New("mysqlstore: another session holds the lock")
+
+// locked runs f while conn holds a lock of the server, for which it waits at most so long. Otherwise it returns
+// errLocked.
+func locked(ctx context.Context, conn *conn, name string, wait time.Duration, f func() error) error {
+	var got sql.NullInt64
+	text := fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name, int(wait.Seconds()))
+	if err := conn.QueryRowContext(ctx, text).Scan(&got); err != nil {
+		return explain(err)
+	}
+	if got.Int64 != 1 {
+		return errLocked
+	}
+	err := f()
+	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK('"+name+"')"); err == nil {
+		err = unlocked
+	}
+	return err
 }

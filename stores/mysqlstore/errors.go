@@ -25,6 +25,7 @@ var (
 // Numbers of errors of the server that mean something here.
 const (
 	diskFull           = 1021
+	databaseDenied     = 1044
 	noDatabaseSelected = 1046
 	unknownDatabase    = 1049
 	shuttingDown       = 1053
@@ -62,8 +63,25 @@ func isConnectionError(err error) bool {
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
-// explain adds to an error of the server what to do about it.
+// explained is an error that says what to do about it.
+type explained struct{ error }
+
+// Unwrap returns the error with the advice.
+func (e *explained) Unwrap() error { return e.error }
+
+// explain adds to an error of the server what to do about it, unless it says so already.
 func explain(err error) error {
+	if errors.As(err, new(*explained)) {
+		return err
+	}
+	if told := advise(err); told != nil {
+		return &explained{told}
+	}
+	return err
+}
+
+// advise returns the error with what to do about it, or nil if there is nothing to say.
+func advise(err error) error {
 	if errors.Is(err, mysql.ErrPktTooLarge) {
 		return fmt.Errorf("%w: %w; raise max_allowed_packet of the server, and maxAllowedPacket in the data source name",
 			retrysafe.ErrResultTooLarge, err)
@@ -73,8 +91,9 @@ func explain(err error) error {
 		return fmt.Errorf("%w; is it the right database? `retrysafe migrate up` makes the tables", err)
 	case noDatabaseSelected:
 		return fmt.Errorf("%w; name it in the data source name, or in Options.Database", err)
-	case tableDenied, columnDenied, procedureDenied, specificDenied:
-		return fmt.Errorf("%w; `retrysafe migrate print --role NAME` shows the grants that the account needs", err)
+	case databaseDenied, tableDenied, columnDenied, procedureDenied, specificDenied:
+		return fmt.Errorf("%w; `retrysafe migrate print --role NAME` shows the grants that the account of a proxy, or of a "+
+			"program in Go, needs; a service that calls the procedures has other ones (--service-role), and opens no store", err)
 	case optionPrevents, readOnlyMode, readOnlySession:
 		return fmt.Errorf("%w; it is a replica, or read_only is on, as after a failover: connect to the primary, and "+
 			"set rejectReadOnly=true in the data source name so that connections to the old one are not used again", err)
@@ -88,5 +107,5 @@ func explain(err error) error {
 		return fmt.Errorf("%w; a heartbeat has changed the record since the transaction began: nothing remains, so call "+
 			"InTx again, or use a lease three times as long as the transaction, or READ COMMITTED", err)
 	}
-	return err
+	return nil
 }

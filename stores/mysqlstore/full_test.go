@@ -42,7 +42,20 @@ func TestFullServer(t *testing.T) {
 		t.Errorf("Claim of a new key = %v, want ErrStoreFull", err)
 	}
 	for i, l := range leases {
-		err := errors.Join(s.Extend(ctx, l, time.Minute), wantVerdict(s, params(l.Key.ID), retrysafe.InFlight))
+		p := params(l.Key.ID)
+		p.Owner = l.Owner // the answer to its claim was lost
+		if i%3 == 0 {
+			p.Owner, p.TakeOver = retrysafe.NewOwner(), true
+			if err := s.Extend(ctx, l, 0); err != nil {
+				t.Errorf("%s: %v", l.Key.ID, err)
+			}
+		}
+		c, err := s.Claim(ctx, p)
+		if err != nil || c.Verdict != retrysafe.Acquired {
+			t.Errorf("claim of %s, take-over %t: %v, %v", l.Key.ID, p.TakeOver, c.Verdict, err)
+		}
+		l = c.Lease
+		err = errors.Join(s.Extend(ctx, l, time.Minute), wantVerdict(s, params(l.Key.ID), retrysafe.InFlight))
 		want := retrysafe.Done
 		if i%2 == 0 {
 			err = errors.Join(err, complete(s, l))

@@ -14,44 +14,6 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// eventually waits until a condition holds that causes no event.
-func eventually(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so after two minutes: %s", what)
-		}
-	}
-}
-
-// acquire claims a key that is free.
-func acquire(t testing.TB, s *Store, id string) retrysafe.Lease {
-	t.Helper()
-	c, err := s.Claim(context.Background(), params(id))
-	if err != nil || c.Verdict != retrysafe.Acquired {
-		t.Fatalf("claim of %s = %v, %v", id, c.Verdict, err)
-	}
-	return c.Lease
-}
-
-func complete(s *Store, l retrysafe.Lease) error {
-	return s.Complete(context.Background(), l, retrysafe.Result{Code: 200, Body: []byte(l.Key.ID)}, retrysafe.Retention{})
-}
-
-// together calls f n times at once, and fails the test if one of them fails.
-func together(t testing.TB, n int, f func(i int) error) {
-	t.Helper()
-	errs := make(chan error, n)
-	for i := range n {
-		go func() { errs <- f(i) }()
-	}
-	for range n {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // callEverything calls each method for n keys at once: if there are many, batches have several rows.
 func callEverything(t testing.TB, s *Store, n int) {
 	t.Helper()
@@ -87,14 +49,6 @@ func callEverything(t testing.TB, s *Store, n int) {
 		}
 		return nil
 	})
-}
-
-func wantVerdict(s *Store, p retrysafe.ClaimParams, want retrysafe.Verdict) error {
-	c, err := s.Claim(context.Background(), p)
-	if err == nil && c.Verdict != want {
-		err = fmt.Errorf("claim: %v, want %v", c.Verdict, want)
-	}
-	return err
 }
 
 // lockRow changes the row of a key, as a transaction does that is not committed yet. Until unlock, operations on it
@@ -178,4 +132,12 @@ func stranger(t testing.TB, dsn string) (role, at string) {
 		}
 	})
 	return role, withParams(t, dsn, func(c *mysql.Config) { c.User, c.Passwd = role, "" })
+}
+
+func wantVerdict(s *Store, p retrysafe.ClaimParams, want retrysafe.Verdict) error {
+	c, err := s.Claim(context.Background(), p)
+	if err == nil && c.Verdict != want {
+		err = fmt.Errorf("claim: %v, want %v", c.Verdict, want)
+	}
+	return err
 }

@@ -149,45 +149,15 @@ func (t *sharedTx) commit(l *retrysafe.Lease) error {
 	return t.store.resolve(t.end, *l, err)
 }
 
-// resolve reads whether a transaction whose COMMIT got no answer has been committed. The connection is lost, so the
-// server ends the transaction, one way or the other: as long as it is open its completion holds the row, which FOR
-// UPDATE waits for.
+// resolve reads whether a transaction whose COMMIT got no answer has been committed.
 func (s *Store) resolve(ctx context.Context, l retrysafe.Lease, lost error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
-	defer cancel()
-	var state int
-	var err error
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		state, err = s.stateOf(ctx, l)
-		if err == nil || !isConnectionError(err) && errorNumber(err) != lockWaitTimeout {
-			break
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	switch {
-	case err != nil:
-		return retrysafe.Unknown(fmt.Errorf("commit: %w; then asking what has become of it: %w", lost, err))
-	case state == 0:
-		return retrysafe.Unknown(fmt.Errorf("commit: %w; and the record is another attempt's by now, or gone", lost))
-	case retrysafe.State(state).Ended():
-		return nil
-	}
-	return fmt.Errorf("commit: rolled back: %w", lost)
-}
-
-// stateOf reads the state that an attempt has left; 0: there is no record of it.
-func (s *Store) stateOf(ctx context.Context, l retrysafe.Lease) (state int, err error) {
 	d := l.Key.Digest()
-	err = s.inTransaction(ctx, func(c *conn) error {
-		return s.query(ctx, c, s.sql.stateOf, rows{{d[:], l.Owner[:], l.Fence}}, func(row *sql.Rows) error {
-			return row.Scan(&state)
+	return storekit.Resolve(ctx, s.options.Timeout, lost, func(ctx context.Context) (state retrysafe.State, err error) {
+		err = s.inTransaction(ctx, func(c *conn) error {
+			return s.query(ctx, c, s.sql.stateOf, rows{{d[:], l.Owner[:], l.Fence}}, func(row *sql.Rows) error {
+				return row.Scan(&state)
+			})
 		})
-	})
-	return state, err
+		return state, err
+	}, func(err error) bool { return isConnectionError(err) || errorNumber(err) == lockWaitTimeout })
 }

@@ -10,21 +10,16 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // guarded runs work under a key, and returns what it returned.
 func guarded(t *testing.T, s *Store, id string, f func(ctx context.Context, tx *sql.Tx) error) (failure error) {
 	t.Helper()
-	guard := retrysafe.New(s, retrysafe.Options{})
-	defer func() { _ = guard.Shutdown(context.Background()) }()
-	_, _ = retrysafe.Do(t.Context(), guard, retrysafe.Request{Key: retrysafe.Key{ID: id}},
-		func(ctx context.Context, _ *retrysafe.Attempt) (string, error) {
-			if err := retrysafe.SetResult(ctx, "done"); err != nil {
-				return "", err
-			}
-			failure = s.InTx(ctx, s.db, f)
-			return "done", retrysafe.Retryable(failure)
-		})
+	_ = testkit.Guarded(t, s, retrysafe.Key{ID: id}, func(ctx context.Context, _ *retrysafe.Attempt) error {
+		failure = s.InTx(ctx, s.db, f)
+		return retrysafe.Retryable(failure)
+	})
 	return failure
 }
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // shared is the server of all tests that do not harm it. It syncs nothing: no test here takes the power away, and the
@@ -16,6 +16,13 @@ import (
 var shared = servers.SharedMariaDB{Options: servers.MariaDBOptions{Settings: map[string]string{
 	"innodb-flush-log-at-trx-commit": "0",
 }}}
+
+// Words that the tests of several stores share.
+var (
+	params, acquire, complete = testkit.Params, testkit.Acquire, testkit.Complete
+	together, eventually      = testkit.Together, testkit.Eventually
+	completeMany, sweepOnce   = testkit.CompleteMany, testkit.Sweep
+)
 
 // openPool connects to a database, for as long as the test runs.
 func openPool(t testing.TB, dsn string) *sql.DB {
@@ -98,13 +105,4 @@ func age(t testing.TB, s *Store, d time.Duration) {
 	}
 	execute(t, s, fmt.Sprintf(`UPDATE {{results}} SET ended_at = ended_at - %d, keep_until = keep_until - %[1]d
 		ORDER BY ended_at`, by))
-}
-
-func params(id string) retrysafe.ClaimParams {
-	return retrysafe.ClaimParams{
-		Key:         retrysafe.Key{Scope: "tenant", ID: id},
-		Fingerprint: "raw1:one",
-		Owner:       retrysafe.NewOwner(),
-		Lease:       time.Minute,
-	}
 }

@@ -2,7 +2,6 @@ package mysqlstore
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"embed"
 	"errors"
@@ -154,36 +153,6 @@ func runAll(ctx context.Context, conn *conn, statements []string) error {
 		}
 	}
 	return nil
-}
-
-// lockName is the name of a lock of the server, which may have 64 characters.
-func lockName(what, database string) string {
-	return fmt.Sprintf("retrysafe_%s_%x", what, sha256.Sum256([]byte(database)))[:48]
-}
-
-var errLocked = errors.New("mysqlstore: another session holds the lock")
-
-// locked runs f while conn holds a lock of the server, for which it waits at most so long. Otherwise it returns
-// errLocked.
-func locked(ctx context.Context, conn *conn, name string, wait time.Duration, f func() error) error {
-	var got sql.NullInt64
-	text := fmt.Sprintf("SELECT GET_LOCK('%s', %d)", name, int(wait.Seconds()))
-	if err := conn.QueryRowContext(ctx, text).Scan(&got); err != nil {
-		return explain(err)
-	}
-	if got.Int64 != 1 {
-		return errLocked
-	}
-	err := f()
-	if _, unlocked := conn.ExecContext(context.WithoutCancel(ctx), "DO RELEASE_LOCK('"+name+"')"); err == nil {
-		err = unlocked
-	}
-	return err
-}
-
-// queryer is a pool, a connection or a transaction.
-type queryer interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
 // SchemaVersion returns the number of the last migration that has been applied, 0 if there was none, and the number of

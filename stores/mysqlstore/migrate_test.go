@@ -82,10 +82,11 @@ func TestNewerSchema(t *testing.T) {
 func TestMigrationsStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	sqlfunctions.Migrations(t, migrationFiles, "migrations/*.sql", map[string]string{
-		"migrations/001_records.sql":    "0c44c10463821070",
-		"migrations/002_procedures.sql": "3b9c61a13c4a9e50",
-		"migrations/003_repairs.sql":    "022d0a8e16570ba9",
-		"migrations/004_interrupts.sql": "8456fd771390e5e9",
+		"migrations/001_records.sql":             "0c44c10463821070",
+		"migrations/002_procedures.sql":          "ba4ba516b651e2a0",
+		"migrations/003_repairs.sql":             "a472f9d540e19a99",
+		"migrations/004_interrupts.sql":          "094b62734d9c9408",
+		"migrations/procedures.sql of version 4": "e8210a8be1ea4469",
 	})
 }
 

@@ -35,24 +35,35 @@ func (s *Store) maintainPartitions(ctx context.Context) error {
 	return nil
 }
 
-// addDays makes the missing partitions of the next days.
-func (s *Store) addDays(ctx context.Context) error {
-	return s.changeTable(ctx, s.sql.addDays, rows{{daysAhead}})
+// addToday makes today's partition, and those of the next days, if they are missing. A completion needs it whose
+// store has not been swept for a week.
+func (s *Store) addToday() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
+	defer cancel()
+	if err := s.addDays(ctx); err != nil {
+		return fmt.Errorf("mysqlstore: make the partition of today: %w", explain(err))
+	}
+	return nil
 }
 
-// changeTable runs a statement that needs the table for itself, for a moment. While it waits for a long transaction that
-// uses the table, all other operations wait behind it: therefore it gives up after a second, and is tried again by a
-// later pass.
-func (s *Store) changeTable(ctx context.Context, st *statement, r rows) error {
+// addDays makes the missing partitions of the next days.
+func (s *Store) addDays(ctx context.Context) error {
+	return s.impatiently(ctx, func(c *conn) error { return s.exec(ctx, c, s.sql.addDays, rows{{daysAhead}}) })
+}
+
+// impatiently calls f with a session that waits for nothing longer than a second. While a statement waits that needs the
+// table for itself, for a moment, all other operations wait behind it: therefore it gives up, and is tried again by a later
+// pass.
+func (s *Store) impatiently(ctx context.Context, f func(c *conn) error) error {
 	c, err := s.conns.get(ctx)
 	if err != nil {
 		return err
 	}
-	defer discard(c) // its session waits for a second only
-	if _, err := c.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1"); err != nil {
+	defer discard(c)
+	if _, err := c.ExecContext(ctx, "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"); err != nil {
 		return err
 	}
-	return s.exec(ctx, c, st, r)
+	return f(c)
 }
 
 func (s *Store) pastDays(ctx context.Context) (days []string, err error) {
@@ -68,16 +79,18 @@ func (s *Store) pastDays(ctx context.Context) (days []string, err error) {
 	return days, err
 }
 
-// dropDay drops a partition unless something in it may still be read, or the account may not, or the table is in use.
+// dropDay drops a partition unless something in it may still be read, or the account may not, or the table is in use. A
+// completion that is not committed yet holds its row, for which the question waits: none begins on a past day, so none comes
+// after it.
 func (s *Store) dropDay(ctx context.Context, day string) error {
-	var needed bool
-	err := s.read(ctx, func(c *conn) error {
-		return c.QueryRowContext(ctx, s.sql.dayIsNeeded.filled("{{day}}", day).literal(nil)).Scan(&needed)
+	err := s.impatiently(ctx, func(c *conn) error {
+		var needed bool
+		question := s.sql.dayIsNeeded.filled("{{day}}", day).literal(nil)
+		if err := c.QueryRowContext(ctx, question).Scan(&needed); err != nil || needed {
+			return err
+		}
+		return s.exec(ctx, c, s.sql.dropDay.filled("{{day}}", day), nil)
 	})
-	if err != nil || needed {
-		return err
-	}
-	err = s.changeTable(ctx, s.sql.dropDay.filled("{{day}}", day), nil)
 	switch errorNumber(err) {
 	case tableDenied, lockWaitTimeout:
 		return nil

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
@@ -153,24 +154,21 @@ func TestTransactionFromBeforeTheClaim(t *testing.T) {
 			if _, err := tx.Exec("SELECT COUNT(*) FROM charges"); err != nil {
 				t.Fatal(err)
 			}
-			c, err := s.owner.Claim(t.Context(), params("k"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.call(s.db, "{{save_step}} (?, 'a', 'one')", c.Lease.Token()); err != nil {
+			l := acquire(t, s.owner, "k")
+			if err := s.call(s.db, "{{save_step}} (?, 'a', 'one')", l.Token()); err != nil {
 				t.Fatal(err)
 			}
 			var found []byte
 			var child string
 			in := func(text string) string { return inDatabase(text, s.owner.options.Database) }
-			if err := tx.QueryRow(in("CALL {{step}} (?, 'a')"), c.Lease.Token()).Scan(&found); err != nil || string(found) != "one" {
+			if err := tx.QueryRow(in("CALL {{step}} (?, 'a')"), l.Token()).Scan(&found); err != nil || string(found) != "one" {
 				t.Errorf("step = %q, %v", found, err)
 			}
-			err = tx.QueryRow(in("CALL {{child_key}} (?, 'a')"), c.Lease.Token()).Scan(&child)
-			if err != nil || child != c.Lease.Key.Child("a") {
+			err = tx.QueryRow(in("CALL {{child_key}} (?, 'a')"), l.Token()).Scan(&child)
+			if err != nil || child != l.Key.Child("a") {
 				t.Errorf("child key = %s, %v", child, err)
 			}
-			if err := s.call(tx, "{{complete}} (?, '', NULL, NULL)", c.Lease.Token()); err != nil {
+			if err := s.call(tx, "{{complete}} (?, '', NULL, NULL)", l.Token()); err != nil {
 				t.Error(err)
 			}
 			if err := tx.Commit(); err != nil {
@@ -247,10 +245,6 @@ func TestMisuseOfProcedures(t *testing.T) {
 		{text: `{{complete}} (?, '', NULL, '{"content_type": 1}')`, lease: held, state: "RS006", says: "content_type"},
 		{text: `{{complete}} (?, '', NULL, '{"headers": "A: b"}')`, lease: held, state: "RS006", says: "array"},
 		{text: `{{complete}} (?, '', NULL, '{"headers": [1]}')`, lease: held, state: "RS006", says: "not a line"},
-		// Some servers take every byte but letters and digits for the same one.
-		{text: `{{complete}} (?, '', NULL, '{"headers": ["Retrysafe.Lease: a"]}')`, lease: held, state: "RS006", says: "retrysafe.lease"},
-		{text: `{{complete}} (?, '', NULL, '{"headers": ["retrysafe_lease: a"]}')`, lease: held, state: "RS006", says: "retrysafe_lease"},
-		{text: `{{complete}} (?, '', NULL, '{"headers": ["Idempotency_Status: a"]}')`, lease: held, state: "RS006", says: "cannot be stored"},
 		{text: `{{claim}} ('', ?, NULL, '{"owner": "me"}')`, lease: "k", state: "RS006", says: "UUID", outside: true},
 		{text: `{{claim}} ('', ?, NULL, '{"take_over": 1}')`, lease: "k", state: "RS006", says: "take_over", outside: true},
 		{text: `{{claim}} ('', ?, NULL, '{"lease": 1}')`, lease: "k", state: "RS006", says: `no option "lease"`, outside: true},
@@ -375,6 +369,32 @@ func TestClaimWithLongSteps(t *testing.T) {
 	}
 }
 
+// Names are refused before a claim could no longer return them all. Seen to fail with the question for names taken out of
+// save_step: all were saved, and each claim failed with error 1301.
+func TestClaimWithManySteps(t *testing.T) {
+	t.Parallel()
+	s := openShop(t, nil)
+	lease := s.claim("k", "{}")
+	packet := value[int](t, s.owner, "SELECT @@max_allowed_packet")
+	execute(t, s.owner, fmt.Sprintf("INSERT INTO {{steps}} (k, first_fence, name_digest, n, name, data) "+
+		"SELECT c.k, c.first_fence, UNHEX(LPAD(HEX(seq), 32, '0')), seq, REPEAT('x', 2048), 'x' FROM {{claims}} c, seq_1_to_%d",
+		packet/2/(2*2048+26)-2))
+	execute(t, s.owner, "UPDATE {{claims}} SET steps = (SELECT COUNT(*) FROM {{steps}})")
+	name := strings.Repeat("y", 2047)
+	for i := range 4 {
+		err := s.call(s.db, "{{save_step}} (?, ?, '')", lease, fmt.Sprint(name, i))
+		if want := map[bool]string{true: "RS006"}[i > 1]; err != nil || want != "" {
+			s.wantState(fmt.Sprint("step ", i), err, want)
+		}
+	}
+	if err := s.call(s.db, "{{extend}} (?, 0)", lease); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.ask("k", `{"take_over": true}`); c.verdict != "acquired" || !c.steps.Valid {
+		t.Errorf("claim: %s", c.verdict)
+	}
+}
+
 // An account of a service can call the procedures, and nothing else. Seen to fail with SELECT on results, and EXECUTE on
 // end_attempt, in service_grants.sql.
 func TestServiceGrantsAreNoMore(t *testing.T) {
@@ -405,10 +425,6 @@ func TestServiceGrantsAreNoMore(t *testing.T) {
 	if got := len(serviceProcedures); strings.Count(sqlFile("service_grants"), "GRANT EXECUTE ON PROCEDURE") != got {
 		t.Errorf("the grants are not those of the %d procedures", got)
 	}
-	// The lease of a record that can be seen, under another owner.
-	c := s.ask("k", "{}")
-	forged := token(retrysafe.Lease{Key: retrysafe.Key{Scope: "shop", ID: "k"}, Owner: retrysafe.NewOwner(), Fence: c.fence.Int64})
-	s.wantState("release under a forged lease", s.call(s.db, "{{release}} (?)", forged), "RS001")
 }
 
 // Digests and child keys are those of Go, whatever the bytes. Seen to fail with > 127 in hash_key written as > 128.
@@ -479,7 +495,7 @@ func TestAnswersAreHTTPs(t *testing.T) {
 			t.Fatalf("Claim = %v, %v", got.Verdict, err)
 		}
 		r := got.Record.Result
-		if h := headerOf(t, string(r.Meta)); !reflect.DeepEqual(h, c.header) || r.Code != 201 || r.Failed || !bytes.Equal(r.Body, body) {
+		if h, ok := httpsafe.HeaderOf(r); !ok || !reflect.DeepEqual(h, c.header) || r.Code != 201 || r.Failed || !bytes.Equal(r.Body, body) {
 			t.Errorf("%s: the header is %v, code %d, body %q; want %v", c.options, h, r.Code, r.Body, c.header)
 		}
 		row := s.ask(id, "{}")
@@ -498,28 +514,6 @@ func TestAnswersAreHTTPs(t *testing.T) {
 			t.Errorf("the row has %+v, want the parts of %q", row, r.Meta)
 		}
 	}
-}
-
-// headerOf reads Meta as httpsafe.HeaderOf does, which this module does not import.
-func headerOf(t *testing.T, meta string) http.Header {
-	t.Helper()
-	lines, ok := strings.CutPrefix(meta, "http/1\n")
-	if !ok {
-		t.Fatalf("meta is %q", meta)
-	}
-	h := http.Header{}
-	for line := range strings.Lines(lines) {
-		name, v, has := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
-		if name != http.CanonicalHeaderKey(name) {
-			t.Errorf("%s is not canonical", name)
-		}
-		values := h[name]
-		if has {
-			values = append(values, v)
-		}
-		h[name] = values
-	}
-	return h
 }
 
 // Without the partition of today, complete rolls back, makes it, and says that the transaction is to be run again. Seen to

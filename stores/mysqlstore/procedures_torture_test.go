@@ -15,24 +15,10 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-// What it would see: TestTortureOfProceduresSeesMutants.
-func TestSoakTortureOfProcedures(t *testing.T) {
-	t.Parallel()
-	torturedProcedures().Torture(t, soak.Times(t, 25))
-}
-
+// What they would see: TestTortureOfProceduresSeesMutants.
+func TestSoakTortureOfProcedures(t *testing.T)        { torturedProcedures().Torture(t, soak.Times(t, 25)) }
+func TestSoakRaceForProcedures(t *testing.T)          { torturedProcedures().Race(t, soak.Times(t, 96)) }
 func TestTortureOfProceduresSeesMutants(t *testing.T) { torturedProcedures().SeesMutants(t) }
-
-// What it would see: TestRaceForProceduresSeesMutants.
-func TestSoakRaceForProcedures(t *testing.T) {
-	t.Parallel()
-	torturedProcedures().Race(t, soak.Times(t, 96))
-}
-
-func TestRaceForProceduresSeesMutants(t *testing.T) {
-	t.Parallel()
-	torturedProcedures().RaceSees(t, "claim that decides before it locks", 300)
-}
 
 // torturedProcedures is a store over the procedures, whose calls have the rights of a service's account alone, unless a
 // record is of another request.
@@ -68,6 +54,7 @@ func torturedProcedures() torture.Subject {
 			return s, nil
 		},
 		Mutants:        torture.Names(procedureMutations()),
+		RaceMutants:    []string{"claim that decides before it locks"},
 		FencesAreClock: true,
 		Unsure: func(err error) bool { // a connection to be made, just before the context says that its time is over
 			var n net.Error

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -116,16 +115,5 @@ func (s *Store) Close() error {
 		s.poller.close()
 		s.conns.close()
 	})
-	return nil
-}
-
-// addToday makes today's partition, and those of the next days, if they are missing. A completion needs it whose
-// store has not been swept for a week.
-func (s *Store) addToday() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
-	defer cancel()
-	if err := s.addDays(ctx); err != nil {
-		return fmt.Errorf("mysqlstore: make the partition of today: %w", explain(err))
-	}
 	return nil
 }

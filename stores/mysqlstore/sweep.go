@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 // piece is how many records are deleted in one transaction, which takes less time than a claim under load.
@@ -64,7 +66,7 @@ func (s *Store) sweepAll(ctx context.Context, c *conn, limit int) (swept int, er
 			if p.due < n || len(p.gone)+len(p.later) == 0 { // nothing more is due, or all of it is locked
 				break
 			}
-			rest(ctx, time.Since(began))
+			storekit.Rest(ctx, time.Since(began))
 		}
 	}
 	return swept, nil
@@ -131,12 +133,4 @@ func (p *pieceSwept) read(row *sql.Rows) error {
 		p.steps = append(p.steps, []any{key, firstFence})
 	}
 	return nil
-}
-
-// rest waits for as long as the server was busy with a piece, so that sweeping takes half of its time at most.
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }

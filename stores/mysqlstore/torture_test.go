@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,35 +18,16 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	torture.Main(tortured(), torturedProcedures())
 	_ = mysql.SetLogger(&mysql.NopLogger{}) // it tells of each connection that a test kills
-	os.Exit(m.Run())
+	torture.Main(m, tortured(), torturedProcedures())
 }
 
-// What it would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	tortured().Torture(t, soak.Times(t, 50))
-}
-
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
-
-// The store asks its server for the time, so that wrong clocks make no difference.
-func TestTortureWithWrongClocks(t *testing.T) {
-	t.Parallel()
-	tortured().TortureWithWrongClocks(t, 20)
-}
-
-// What it would see: TestRaceSeesMutants.
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	tortured().Race(t, soak.Times(t, 1000))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	tortured().RaceSees(t, "rows not locked", 1000)
-}
+// The store asks its server for the time, so that wrong clocks make no difference. What the tests would see:
+// TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T)            { tortured().Torture(t, soak.Times(t, 50)) }
+func TestTortureWithWrongClocks(t *testing.T) { tortured().TortureWithWrongClocks(t, 20) }
+func TestSoakRace(t *testing.T)               { tortured().Race(t, soak.Times(t, 1000)) }
+func TestTortureSeesMutants(t *testing.T)     { tortured().SeesMutants(t) }
 
 func tortured() torture.Subject {
 	return torture.Subject{
@@ -69,6 +49,7 @@ func tortured() torture.Subject {
 			return mutations()[mutant](s)
 		},
 		Mutants:        torture.Names(mutations()),
+		RaceMutants:    []string{"rows not locked"},
 		FencesAreClock: true,
 		Now:            func() time.Time { return time.Now() }, // which TortureWithWrongClocks replaces
 	}
@@ -104,7 +85,9 @@ func mutations() map[string]func(s *Store) (retrysafe.Store, error) {
 			inProcedure("state = new_state", "state = state")),
 		"heartbeat not saved": all(in(write, "ends_at = VALUES(ends_at)", "ends_at = ends_at"),
 			in(extend, "ends_at = "+lateClock+" +", "ends_at = ends_at + 0 *")),
-		"complete without fence and owner":  func(s *Store) (retrysafe.Store, error) { return anyLease{Store: s}, nil },
+		"complete without fence and owner": func(s *Store) (retrysafe.Store, error) {
+			return torture.AnyLease{Store: s, Call: "complete", Holder: s.holder}, nil
+		},
 		"procedure without fence and owner": all(inProcedure("AND owner = the_owner AND fence = the_fence", "")),
 		"extend without fence and owner":    all(in(extend, "AND owner = ? AND fence = ?", "AND ? <> '' AND ? <> 0")),
 		"sweep too early":                   sweepingEarly,
@@ -143,23 +126,17 @@ func (s *statement) mutate(old, instead string) error {
 	return nil
 }
 
-// anyLease completes under the lease that the key has, whichever it is given.
-type anyLease struct{ *Store }
-
-func (s anyLease) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention) error {
+// holder reads the lease under which a key is claimed.
+func (s *Store) holder(ctx context.Context, l retrysafe.Lease) retrysafe.Lease {
+	d := l.Key.Digest()
+	text := fmt.Sprintf("SELECT owner, fence FROM {{claims}} WHERE k = %s", appendLiteral(nil, d[:]))
+	held, owner := l, []byte(nil)
 	err := s.read(ctx, func(c *conn) error {
-		d := l.Key.Digest()
-		text := fmt.Sprintf("SELECT owner, fence FROM {{claims}} WHERE k = %s", appendLiteral(nil, d[:]))
-		var owner []byte
-		err := c.QueryRowContext(ctx, inDatabase(text, s.options.Database)).Scan(&owner, &l.Fence)
-		copy(l.Owner[:], owner)
-		return err
+		return c.QueryRowContext(ctx, inDatabase(text, s.options.Database)).Scan(&owner, &held.Fence)
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return retrysafe.ErrLeaseLost
-	}
 	if err != nil {
-		return err
+		return l
 	}
-	return s.Store.Complete(ctx, l, r, keep)
+	copy(held.Owner[:], owner)
+	return held
 }

@@ -29,17 +29,14 @@ func TestBucketMustExist(t *testing.T) {
 func TestCreateBucketMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	c, err := s.Claim(t.Context(), params("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := acquire(t, s, "k")
 	for _, o := range []BucketOptions{{}, {MaxBytes: 1 << 30}} {
 		o.Bucket = s.options.Bucket
 		if err := CreateBucket(t.Context(), s.js, o); err != nil {
 			t.Errorf("CreateBucket again, with %+v: %v", o, err)
 		}
 	}
-	if err := s.Extend(t.Context(), c.Lease, time.Hour); err != nil {
+	if err := s.Extend(t.Context(), l, time.Hour); err != nil {
 		t.Errorf("the claim of before: %v", err)
 	}
 }

@@ -82,9 +82,7 @@ func (s *shifted) Info(ctx context.Context, o ...jetstream.StreamInfoOpt) (*jets
 func TestLeaseIsOverOnlyIfTheServerSaysSo(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	if _, err := s.Claim(t.Context(), params("k")); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, s, "k")
 	clock := &shifted{Stream: s.clock.stream, by: time.Hour}
 	s.clock.stream = clock
 	if _, err := s.clock.ask(t.Context()); err != nil {
@@ -112,9 +110,7 @@ func TestLeaseIsOverOnlyIfTheServerSaysSo(t *testing.T) {
 func TestToleranceDelaysTheEndOfALease(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	if _, err := s.Claim(t.Context(), params("k")); err != nil {
-		t.Fatal(err)
-	}
+	acquire(t, s, "k")
 	s.clock.stream = &shifted{Stream: s.clock.stream, by: 2 * time.Minute}
 	if _, err := s.clock.ask(t.Context()); err != nil {
 		t.Fatal(err)
@@ -144,18 +140,15 @@ func TestLeaseThatIsOverStaysOver(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
 	s.clock.tolerance = time.Hour
-	c, err := s.Claim(t.Context(), params("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Extend(t.Context(), c.Lease, 0); err != nil {
+	l := acquire(t, s, "k")
+	if err := s.Extend(t.Context(), l, 0); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		if got, err := s.Claim(t.Context(), params("k")); err != nil || got.Verdict != retrysafe.Abandoned {
 			t.Errorf("%v, %v; want abandoned", got.Verdict, err)
 		}
-		if err := s.Checkpoint(t.Context(), c.Lease, retrysafe.StepResult{Name: "a"}); err != nil {
+		if err := s.Checkpoint(t.Context(), l, retrysafe.StepResult{Name: "a"}); err != nil {
 			t.Fatal(err)
 		}
 	}

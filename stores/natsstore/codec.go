@@ -2,7 +2,7 @@ package natsstore
 
 import (
 	"encoding/binary"
-	"errors"
+	"fmt"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -28,8 +28,8 @@ type parts struct {
 	count uint64
 }
 
-var errFormat = errors.New("natsstore: the bucket holds an entry that this version cannot read: it was damaged, or " +
-	"written by a newer version or by another program")
+var errFormat = fmt.Errorf("natsstore: the bucket holds an entry that this version cannot read: it was damaged, or "+
+	"written by a newer version or by another program: %w", retrysafe.ErrUnreadable)
 
 // An entry is packed as the format, parts, the key, and the records, first without and then with what can be large:
 //

@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -91,33 +95,52 @@ func TestPartsGoWithTheirVersion(t *testing.T) {
 		}
 		return int(info.State.Msgs) - 1
 	}
-	c, err := s.Claim(t.Context(), params("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := acquire(t, s, "k")
 	step := retrysafe.StepResult{Name: "a", Data: make([]byte, 3<<20)}
 	for range 2 { // the second one, after Extend, writes all parts anew
-		if err := s.Checkpoint(t.Context(), c.Lease, step); err != nil {
+		if err := s.Checkpoint(t.Context(), l, step); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Extend(t.Context(), c.Lease, 1<<40); err != nil {
+		if err := s.Extend(t.Context(), l, 1<<40); err != nil {
 			t.Fatal(err)
 		}
 		if n := parts(); n != 4 {
 			t.Errorf("%d parts for 3 MiB, want 4", n)
 		}
 	}
-	if err := s.Complete(t.Context(), c.Lease, retrysafe.Result{Body: step.Data}, retrysafe.Retention{}); err != nil {
+	if err := s.Complete(t.Context(), l, retrysafe.Result{Body: step.Data}, retrysafe.Retention{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := parts(); n != 7 {
 		t.Errorf("%d parts for 6 MiB, want 7", n)
 	}
 	purge := retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"}
-	if err := s.Purge(t.Context(), c.Lease.Key.Digest(), purge); err != nil {
+	if err := s.Purge(t.Context(), l.Key.Digest(), purge); err != nil {
 		t.Fatal(err)
 	}
 	if n := parts(); n != 0 {
 		t.Errorf("%d parts after Purge, want 0", n)
+	}
+}
+
+// A record of which a part is lost is no free key, and no server that is away. Seen to fail with "ErrUnreadable" taken out of
+// errTorn, and with torn left out of update.
+func TestLostPart(t *testing.T) {
+	t.Parallel()
+	s := openTest(t)
+	s.options.Timeout = time.Second
+	c, err := s.Claim(t.Context(), params("k"))
+	if err == nil {
+		err = s.Complete(t.Context(), c.Lease, retrysafe.Result{Body: make([]byte, 3<<20)}, retrysafe.Retention{Key: time.Hour})
+	}
+	if err == nil {
+		err = s.reads.Purge(t.Context(), jetstream.WithPurgeSubject(partSpace(s.options.Bucket)+">"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Claim(t.Context(), params("k"))
+	if !errors.Is(err, retrysafe.ErrUnreadable) || strings.Contains(err.Error(), "majority") {
+		t.Errorf("claim = %v, want ErrUnreadable", err)
 	}
 }

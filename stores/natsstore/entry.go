@@ -138,35 +138,16 @@ func (r *record) needed(now storekit.Instant) int64 {
 	return max(r.EndsAt+keep-now, 0)
 }
 
-// forClaim is the record as Claim shows it: with the steps of work that has not ended, or with the answer while it may
-// be replayed.
+// forClaim is the record as Claim shows it.
 func (e *entry) forClaim(now storekit.Instant) retrysafe.Record {
-	v := e.View(e.key, now)
-	if !e.State.Ended() {
-		v.Steps = cloneSteps(e.steps)
-	} else if v.ReplayLeft == 0 {
-		v.Result.Meta, v.Result.Body = nil, nil
-	}
-	v.Result = v.Result.Clone()
+	v := e.ForClaim(e.key, now, e.steps)
+	storekit.Unshare(&v)
 	return v
 }
 
 // forPeople is a record as Inspect shows it.
 func (r *record) forPeople(k retrysafe.Key, now storekit.Instant) retrysafe.Record {
-	v := r.View(k, now)
-	if r.State.Ended() && v.AuditLeft == 0 {
-		v.Result.Meta, v.Result.Body = nil, nil
-	} else {
-		v.Steps = cloneSteps(r.steps)
-	}
-	v.Result = v.Result.Clone()
+	v := r.ForPeople(k, now, r.steps)
+	storekit.Unshare(&v)
 	return v
-}
-
-func cloneSteps(steps []retrysafe.StepResult) []retrysafe.StepResult {
-	c := slices.Clone(steps)
-	for i := range c {
-		c[i] = c[i].Clone()
-	}
-	return c
 }

@@ -24,8 +24,8 @@ var (
 var (
 	// errConflict says that the record was written since it was read.
 	errConflict = errors.New("the record has changed meanwhile")
-	// errTorn says that a part of the record is missing: the record was written since it was read.
-	errTorn = errors.New("a part of the record is missing")
+	// errTorn says that a part of the record is missing: the record was written since it was read, or the part is lost.
+	errTorn = fmt.Errorf("a part of the record is missing: %w", retrysafe.ErrUnreadable)
 	// errOld says that a server answered with a version older than one that this process has written.
 	errOld = errors.New("the server answered with an older version of the record; does it still lead the stream?")
 )

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -38,22 +38,18 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 // large. Claims go on meanwhile; what changes while the list is read may be missing or be in its old state.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	p = storekit.ListParams(p)
-	var found []retrysafe.Record
+	page := storekit.Page{Limit: p.Limit}
 	err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) error {
-		if r.FirstFence >= p.Before || p.State != 0 && r.State != p.State || p.Scope != nil && k.Scope != *p.Scope {
-			return nil
-		}
-		r.Meta, r.Body = nil, nil
-		found = append(found, r.View(k, now))
-		if len(found) >= 4*p.Limit {
-			found = firstPage(found, p.Limit)
+		if storekit.Selects(p, k, r.State, r.FirstFence) {
+			r.Meta, r.Body = nil, nil
+			page.Add(r.View(k, now))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", err)
 	}
-	return firstPage(found, p.Limit), nil
+	return page.Records(), nil
 }
 
 // Walk visits each record once, as List shows it.
@@ -68,33 +64,12 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 	return nil
 }
 
-// firstPage returns the newest of the records, and those with the same FirstFence as the last of them.
-func firstPage(found []retrysafe.Record, limit int) []retrysafe.Record {
-	slices.SortFunc(found, func(a, b retrysafe.Record) int { return cmp.Compare(b.FirstFence, a.FirstFence) })
-	for limit < len(found) && found[limit].FirstFence == found[limit-1].FirstFence {
-		limit++
-	}
-	return append([]retrysafe.Record{}, found[:min(limit, len(found))]...)
-}
-
 // Stats counts the records that Inspect would show. It reads the whole bucket, as List does. Bytes is the space on one
 // server, with entries of released keys and expired records, which the servers delete an hour after they have ended.
 func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	var stats retrysafe.Stats
 	err := s.scan(ctx, func(_ retrysafe.Key, r *record, now storekit.Instant) error {
-		switch r.State {
-		case retrysafe.Pending:
-			stats.Pending++
-			if !r.LeaseRuns(now) {
-				stats.Abandoned++
-			}
-		case retrysafe.Released:
-			stats.Released++
-		case retrysafe.Succeeded:
-			stats.Succeeded++
-		case retrysafe.Failed:
-			stats.Failed++
-		}
+		storekit.Count(&stats, r.State, !r.LeaseRuns(now))
 		return nil
 	})
 	if err == nil {
@@ -109,9 +84,14 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	return stats, nil
 }
 
-// scan visits each record that people may read.
+// scan visits each record that people may read. The server that it reads from may be behind the leader: scan goes on until
+// it has seen what the leader had when it began.
 func (s *Store) scan(ctx context.Context, visit func(retrysafe.Key, *record, storekit.Instant) error) error {
 	r, err := s.clock.ask(ctx)
+	if err != nil {
+		return err
+	}
+	newest, err := s.newest(ctx)
 	if err != nil {
 		return err
 	}
@@ -124,6 +104,8 @@ func (s *Store) scan(ctx context.Context, visit func(retrysafe.Key, *record, sto
 		return err
 	}
 	defer func() { _ = watcher.Stop() }()
+	var seen uint64
+	var again <-chan time.Time // nil until all has been sent that the server has
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,16 +114,36 @@ func (s *Store) scan(ctx context.Context, visit func(retrysafe.Key, *record, sto
 			switch {
 			case !open:
 				return cmp.Or(ctx.Err(), errors.New("the connection was closed before the listing was complete"))
-			case v == nil: // all there was has been sent
-				return ctx.Err()
-			case len(v.Value()) == 0:
-				continue
+			case v == nil:
+				again = time.After(0)
+			default:
+				if seen = v.Revision(); len(v.Value()) > 0 {
+					err = visitEntry(v, r.ts, visit)
+				}
 			}
-			if err := visitEntry(v, r.ts, visit); err != nil {
-				return err
+		case <-again: // what was the newest then may have been deleted since
+			var now uint64
+			if now, err = s.newest(ctx); newest > now {
+				newest = now
 			}
+			again = time.After(lastFailurePause)
+		}
+		if err != nil || again != nil && seen >= newest {
+			return cmp.Or(err, ctx.Err())
 		}
 	}
+}
+
+// newest returns the number of the newest version of a record that the leader has; 0: there is none.
+func (s *Store) newest(ctx context.Context) (uint64, error) {
+	msg, err := s.reads.GetLastMsgForSubject(ctx, recordSpace(s.options.Bucket)+"*")
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return msg.Sequence, nil
 }
 
 func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant,

@@ -13,10 +13,17 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // shared is the server of all tests that do not harm it.
 var shared servers.SharedNATS
+
+// patience is how long a test waits for what should happen within seconds.
+const patience = testkit.Patience
+
+// Words that the tests of several stores share.
+var params, acquire, until = testkit.Params, testkit.Acquire, testkit.Eventually
 
 // connect returns a connection that ends with the test, and that is made anew for as long as that takes.
 func connect(t testing.TB, url string, o ...nats.Option) jetstream.JetStream {
@@ -97,29 +104,4 @@ func (s *Store) age(ctx context.Context, d time.Duration) error {
 		s.leases.drop(digest)
 	}
 	return nil
-}
-
-func params(id string) retrysafe.ClaimParams {
-	return retrysafe.ClaimParams{
-		Key:         retrysafe.Key{Scope: "tenant", ID: id},
-		Fingerprint: "raw1:one",
-		Owner:       retrysafe.NewOwner(),
-		Lease:       time.Minute,
-	}
-}
-
-// patience is how long a test waits for what should happen within seconds.
-const patience = 2 * time.Minute
-
-// until waits for a condition.
-func until(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	end := time.Now().Add(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		if <-tick.C; time.Now().After(end) {
-			t.Fatalf("not %s within %v", what, patience)
-		}
-	}
 }

@@ -37,17 +37,14 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 	] }`, quoted(publish), quoted(subscribe))})
 	newBucket(t, connect(t, n.URL(), nats.UserInfo("owner", "secret")), BucketOptions{Bucket: DefaultBucket})
 	s := open(t, connect(t, n.URL(), nats.UserInfo("app", "secret")), Options{})
-	c, err := s.Claim(t.Context(), params("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed, stop, err := s.Watch(t.Context(), c.Lease.Key)
+	l := acquire(t, s, "k")
+	changed, stop, err := s.Watch(t.Context(), l.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	large := retrysafe.Result{Body: make([]byte, 2<<20)}
-	if err := s.Complete(t.Context(), c.Lease, large, retrysafe.Retention{}); err != nil {
+	if err := s.Complete(t.Context(), l, large, retrysafe.Retention{}); err != nil {
 		t.Fatal(err)
 	}
 	<-changed
@@ -61,7 +58,7 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 		t.Error(err)
 	}
 	step := retrysafe.StepResult{Name: retrysafe.AuditStepPrefix + "1"}
-	if err := s.Purge(t.Context(), c.Lease.Key.Digest(), step); err != nil {
+	if err := s.Purge(t.Context(), l.Key.Digest(), step); err != nil {
 		t.Error(err)
 	}
 }

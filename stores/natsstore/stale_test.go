@@ -40,28 +40,22 @@ func (b *behind) GetLastMsgForSubject(ctx context.Context, subject string) (*jet
 func TestVersionOlderThanOursIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	other, err := s.Claim(t.Context(), params("k"))
+	other := acquire(t, s, "k")
+	if err := s.Release(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	old, err := s.reads.GetLastMsgForSubject(t.Context(), s.recordSubject(other.Key.Digest()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Release(t.Context(), other.Lease); err != nil {
-		t.Fatal(err)
-	}
-	old, err := s.reads.GetLastMsgForSubject(t.Context(), s.recordSubject(other.Lease.Key.Digest()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	mine, err := s.Claim(t.Context(), params("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mine := acquire(t, s, "k")
 	leader := s.reads
 	for _, has := range []*jetstream.RawStreamMsg{old, nil} {
 		cut := &behind{Stream: leader, has: has, left: 3}
 		s.reads, s.replicated = cut, has == nil
 		// A heartbeat's end is not known to this process, and so the step is read first.
-		err := errors.Join(s.Extend(t.Context(), mine.Lease, time.Hour),
-			s.Checkpoint(t.Context(), mine.Lease, retrysafe.StepResult{Name: fmt.Sprint(has == nil)}))
+		err := errors.Join(s.Extend(t.Context(), mine, time.Hour),
+			s.Checkpoint(t.Context(), mine, retrysafe.StepResult{Name: fmt.Sprint(has == nil)}))
 		if err != nil {
 			t.Error(err)
 		}
@@ -77,7 +71,7 @@ func TestVersionOlderThanOursIsNotBelieved(t *testing.T) {
 	if c, err := s.Claim(t.Context(), params("k")); err != nil || c.Verdict != retrysafe.Acquired {
 		t.Errorf("after its deletion: %v, %v", c.Verdict, err)
 	}
-	if err := s.Extend(t.Context(), mine.Lease, time.Hour); err == nil {
+	if err := s.Extend(t.Context(), mine, time.Hour); err == nil {
 		t.Error("the lease of before is still good")
 	}
 }
@@ -94,20 +88,19 @@ func TestReleaseBehindALeaderThatWasCutOff(t *testing.T) {
 	cut := &behind{Stream: leader}
 	there.reads = cut
 	for range 2 {
-		c, err := here.Claim(t.Context(), params("k"))
-		if err != nil || c.Verdict != retrysafe.Acquired {
-			t.Fatalf("Claim: %v, %v", c.Verdict, err)
-		}
+		l := acquire(t, here, "k")
 		cut.left = 1
-		if err := there.Release(t.Context(), c.Lease); err != nil {
+		if err := there.Release(t.Context(), l); err != nil {
 			t.Error(err)
 		}
 		if cut.left != 0 {
 			t.Error("the server was not asked")
 		}
-		if cut.has, err = leader.GetLastMsgForSubject(t.Context(), there.recordSubject(c.Lease.Key.Digest())); err != nil {
+		last, err := leader.GetLastMsgForSubject(t.Context(), there.recordSubject(l.Key.Digest()))
+		if err != nil {
 			t.Fatal(err)
 		}
+		cut.has = last
 	}
 	again, err := here.Claim(t.Context(), params("k"))
 	if err != nil || again.Verdict != retrysafe.Acquired || again.Record.Attempt != 1 {

@@ -3,7 +3,6 @@ package natsstore
 import (
 	"context"
 	"flag"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -18,38 +17,23 @@ import (
 
 // TestMain runs more tests concurrently than there are processors, because those of clusters mostly wait for elections.
 func TestMain(m *testing.M) {
-	torture.Main(tortured())
 	flag.Parse()
 	_ = flag.Set("test.parallel", "8")
-	os.Exit(m.Run())
+	torture.Main(m, tortured())
 }
 
 // Seen to fail with a checkpoint of a saved step answered from memory, although the lease was lost. What else it would
 // see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	tortured().Torture(t, soak.Times(t, 40))
-}
-
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
+func TestSoakTorture(t *testing.T) { tortured().Torture(t, soak.Times(t, 40)) }
 
 // The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no difference.
 // Seen to fail with judge returning time.Now() at once.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	t.Parallel()
 	tortured().TortureWithWrongClocks(t, soak.Times(t, 20))
 }
 
-// What it would see: TestRaceSeesMutants.
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	tortured().Race(t, soak.Times(t, 1000))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	tortured().RaceSees(t, "writes without a condition", 1000)
-}
+func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
+func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
 
 // tortured is this store on the shared server, in a bucket of its own.
 func tortured() torture.Subject {
@@ -74,8 +58,9 @@ func tortured() torture.Subject {
 			}
 			return mutations()[mutant](s), nil
 		},
-		Mutants: torture.Names(mutations()),
-		Now:     func() time.Time { return time.Now() },
+		Mutants:     torture.Names(mutations()),
+		RaceMutants: []string{"writes without a condition"},
+		Now:         func() time.Time { return time.Now() },
 	}
 }
 
@@ -94,9 +79,9 @@ func mutations() map[string]func(*Store) retrysafe.Store {
 			s.reads = early{s.reads}
 			return s
 		},
-		"extend without fence and owner":     func(s *Store) retrysafe.Store { return &anyLease{Store: s, extend: true} },
-		"checkpoint without fence and owner": func(s *Store) retrysafe.Store { return &anyLease{Store: s, checkpoint: true} },
-		"complete without fence and owner":   func(s *Store) retrysafe.Store { return &anyLease{Store: s, complete: true} },
+		"extend without fence and owner":     anyLease("extend"),
+		"checkpoint without fence and owner": anyLease("checkpoint"),
+		"complete without fence and owner":   anyLease("complete"),
 	}
 }
 
@@ -128,37 +113,14 @@ func (e early) GetLastMsgForSubject(ctx context.Context, subject string) (*jetst
 	return msg, err
 }
 
-// anyLease takes any lease of a pending key for that of the attempt that has it.
-type anyLease struct {
-	*Store
-	extend, checkpoint, complete bool
-}
-
-func (a *anyLease) theirs(ctx context.Context, l retrysafe.Lease) retrysafe.Lease {
-	if e, err := a.read(ctx, l.Key.Digest()); err == nil && e.State == retrysafe.Pending {
-		l.Owner, l.Fence = e.Owner, e.Fence
+// anyLease is the mutant that takes any lease for that of the attempt that has the key.
+func anyLease(call string) func(*Store) retrysafe.Store {
+	return func(s *Store) retrysafe.Store {
+		return torture.AnyLease{Store: s, Call: call, Holder: func(ctx context.Context, l retrysafe.Lease) retrysafe.Lease {
+			if e, err := s.read(ctx, l.Key.Digest()); err == nil && e.State == retrysafe.Pending {
+				l.Owner, l.Fence = e.Owner, e.Fence
+			}
+			return l
+		}}
 	}
-	return l
-}
-
-func (a *anyLease) Extend(ctx context.Context, l retrysafe.Lease, d time.Duration) error {
-	if a.extend {
-		l = a.theirs(ctx, l)
-	}
-	return a.Store.Extend(ctx, l, d)
-}
-
-func (a *anyLease) Checkpoint(ctx context.Context, l retrysafe.Lease, step retrysafe.StepResult) error {
-	if a.checkpoint {
-		l = a.theirs(ctx, l)
-	}
-	return a.Store.Checkpoint(ctx, l, step)
-}
-
-func (a *anyLease) Complete(ctx context.Context, l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention,
-) error {
-	if a.complete {
-		l = a.theirs(ctx, l)
-	}
-	return a.Store.Complete(ctx, l, r, keep)
 }

@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	e := first
+	var torn error
 	for tries := 0; ; tries++ {
 		err := s.try(limited, tryTimeout<<min(tries, 10), d, e, decide)
 		switch {
@@ -47,8 +49,11 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 		if errors.Is(err, errConflict) {
 			s.leases.drop(d)
 		}
+		if errors.Is(err, errTorn) {
+			torn = err
+		}
 		if !pauseFor(limited, err, tries) {
-			return s.givenUp(ctx, err)
+			return s.givenUp(ctx, cmp.Or(torn, err)) // the last try may have been cut short
 		}
 		e = nil
 	}
@@ -58,6 +63,9 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 func (s *Store) givenUp(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if errors.Is(err, errTorn) {
+		return fmt.Errorf("also after %v: %w", s.options.Timeout, err)
 	}
 	return fmt.Errorf("no answer from a majority of the servers within %v, and whether it has happened is unknown: %w",
 		s.options.Timeout, err)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
@@ -53,24 +53,8 @@ func killTransactions(t *testing.T, child string, rounds int) (s *Store, wrong s
 	s = openAt(t, url, Options{})
 	execute(t, s, "CREATE TABLE charges (id text, part integer, attempt integer)")
 	for round := range rounds {
-		cmd, out := startChild(t, child, url)
-		for left := rand.IntN(20); ; left-- {
-			_, err := out.ReadString('\n')
-			if err == io.EOF {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if left == 0 { // an attempt is between a write and its commit
-				if err := cmd.Process.Kill(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() >= 0 {
-			t.Fatalf("a process ended by itself: %v", err)
-		}
+		// The child writes a line between a write and its commit.
+		tortured().KillAfter(t, child, url, 1+rand.IntN(20), func(string) {})
 		if n := wrongCharges(t, s); n > 0 {
 			return s, fmt.Sprintf("round %d: %d keys are done without their rows, or rows there without their key "+
 				"being done", round+1, n)
@@ -88,9 +72,17 @@ func wrongCharges(t *testing.T, s *Store) int {
 }
 
 // transacting charges keys in the ways that are given, in turn, and takes over what those who were killed have left.
-func transacting(ways ...way) func(s *Store) error {
-	return func(s *Store) error {
-		db, err := sql.Open("pgx", s.pool.Config().ConnString())
+func transacting(ways ...way) func(url string) error {
+	return func(url string) error {
+		db, err := sql.Open("pgx", url)
+		if err != nil {
+			return err
+		}
+		pool, err := pgxpool.New(context.Background(), url)
+		if err != nil {
+			return err
+		}
+		s, err := New(context.Background(), pool, Options{})
 		if err != nil {
 			return err
 		}

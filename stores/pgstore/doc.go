@@ -33,7 +33,7 @@
 // anything; then days are dropped only by a sweep of the tables' owner.
 //
 // The SQL functions. A service in any language claims its keys, and completes them in its own transaction, with
-// functions of the schema: migrations/003_functions.sql, described in docs/sql-functions.md. Its role needs what
+// functions of the schema: migrations/functions.sql, described in docs/sql-functions.md. Its role needs what
 // [ServiceGrants] lists, and no right to a table.
 //
 // Connections. The pool bounds [Options.Connections]. pgxpool makes 4 connections, or as many as there are CPUs if

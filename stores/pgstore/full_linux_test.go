@@ -61,6 +61,19 @@ func TestFullServer(t *testing.T) {
 			t.Errorf("Complete with a large answer = %v, want the error of a full disk", err)
 		}
 		for i, l := range leases {
+			p := params(l.Key.ID)
+			p.Owner = l.Owner // the answer to its claim was lost
+			if i%3 == 0 {
+				p.Owner, p.TakeOver = retrysafe.NewOwner(), true
+				if err := s.Extend(t.Context(), l, 0); err != nil {
+					t.Errorf("%s: %v", l.Key.ID, err)
+				}
+			}
+			c, err := s.Claim(t.Context(), p)
+			if err != nil || c.Verdict != retrysafe.Acquired {
+				t.Errorf("claim of %s, take-over %t: %v, %v", l.Key.ID, p.TakeOver, c.Verdict, err)
+			}
+			l = c.Lease
 			end := func() error { return complete(s, l) }
 			if i%2 == 0 {
 				end = func() error { return s.Release(t.Context(), l) }

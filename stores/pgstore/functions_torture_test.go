@@ -23,32 +23,22 @@ func TestSoakFunctionsTorture(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings(soak.Times(t, 1) > 1) {
 		t.Run(s.String(), func(t *testing.T) {
-			t.Parallel()
-			tortured := torturedFunctions()
-			tortured.Place = s.servicePlace
-			tortured.Torture(t, soak.Times(t, 15))
+			torturedFunctions(s).Torture(t, soak.Times(t, 15))
 		})
 	}
 }
 
-func TestFunctionsTortureSeesMutants(t *testing.T) { torturedFunctions().SeesMutants(t) }
+func TestFunctionsTortureSeesMutants(t *testing.T) {
+	torturedFunctions(setting{isolation: "read committed"}).SeesMutants(t)
+}
 
-// What it would see: TestFunctionsRaceSeesMutants.
 func TestSoakFunctionsRace(t *testing.T) {
 	t.Parallel()
 	for _, s := range settings(soak.Times(t, 1) > 1) {
 		t.Run(s.String(), func(t *testing.T) {
-			t.Parallel()
-			tortured := torturedFunctions()
-			tortured.Place = s.servicePlace
-			tortured.Race(t, soak.Times(t, 64))
+			torturedFunctions(s).Race(t, soak.Times(t, 64))
 		})
 	}
-}
-
-func TestFunctionsRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	torturedFunctions().RaceSees(t, "claim without lease", 2000)
 }
 
 // servicePlace is two URLs: of a role with the grants of a service, and of the owner, who sweeps and breaks functions.
@@ -64,12 +54,13 @@ func (s setting) servicePlace(t *testing.T) string {
 }
 
 // torturedFunctions is the functions, called in several processes.
-func torturedFunctions() torture.Subject {
+func torturedFunctions(s setting) torture.Subject {
 	return torture.Subject{
 		Name:           "functions",
-		Place:          setting{isolation: "read committed"}.servicePlace,
+		Place:          s.servicePlace,
 		Open:           openTortured,
 		Mutants:        torture.Names(functionMutations),
+		RaceMutants:    []string{"claim without lease"},
 		FencesAreClock: true,
 		// Only the server can say that a call was refused. A context that ends while a connection is made is another matter.
 		Unsure: func(err error) bool { return sqlState(err) == "" },

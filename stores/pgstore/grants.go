@@ -38,22 +38,17 @@ func grantsIn(file, schema, role string) (string, error) {
 }
 
 // allGrants returns the Grants of a role and the ServiceGrants of another one. Roles that are empty get nothing.
-func allGrants(schema, role, serviceRole string) (string, error) {
-	var all string
-	for _, g := range []struct {
-		role   string
-		grants func(schema, role string) (string, error)
-	}{{role, Grants}, {serviceRole, ServiceGrants}} {
-		if g.role == "" {
-			continue
-		}
-		text, err := g.grants(schema, g.role)
-		if err != nil {
+func allGrants(schema, role, serviceRole string) (all string, err error) {
+	if role != "" {
+		if all, err = Grants(schema, role); err != nil {
 			return "", err
 		}
-		all += text
 	}
-	return all, nil
+	if serviceRole == "" {
+		return all, nil
+	}
+	more, err := ServiceGrants(schema, serviceRole)
+	return all + more, err
 }
 
 // literal quotes a text.

@@ -89,11 +89,8 @@ func TestGrantsMakeTodaysPartition(t *testing.T) {
 	execute(t, openOnly(t, owner), `DO $$ DECLARE part regclass; BEGIN
 		FOR part IN SELECT inhrelid FROM pg_inherits WHERE inhparent = '{{schema}}.results'::regclass LOOP
 			EXECUTE 'DROP TABLE ' || part; END LOOP; END $$`)
-	c, err := s.Claim(t.Context(), params("k"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Complete(t.Context(), c.Lease, retrysafe.Result{Code: 201}, retrysafe.Retention{}); err != nil {
+	l := acquire(t, s, "k")
+	if err := s.Complete(t.Context(), l, retrysafe.Result{Code: 201}, retrysafe.Retention{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -13,16 +13,6 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
-// eventually waits until a condition holds that causes no event.
-func eventually(t testing.TB, what string, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !so(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not so after 20 s: %s", what)
-		}
-	}
-}
-
 // value reads one value from a store's database.
 func value[T any](t testing.TB, s *Store, text string, args ...any) (v T) {
 	t.Helper()
@@ -30,20 +20,6 @@ func value[T any](t testing.TB, s *Store, text string, args ...any) (v T) {
 		t.Fatalf("%s: %v", text, err)
 	}
 	return v
-}
-
-// acquire claims a key that is free.
-func acquire(t testing.TB, s *Store, id string) retrysafe.Lease {
-	t.Helper()
-	c, err := s.Claim(context.Background(), params(id))
-	if err != nil || c.Verdict != retrysafe.Acquired {
-		t.Fatalf("claim of %s = %v, %v", id, c.Verdict, err)
-	}
-	return c.Lease
-}
-
-func complete(s *Store, l retrysafe.Lease) error {
-	return s.Complete(context.Background(), l, retrysafe.Result{Code: 200, Body: []byte(l.Key.ID)}, retrysafe.Retention{})
 }
 
 // lockRow changes the row of a key, as a transaction does that is not committed yet. Until unlock, operations on it
@@ -126,20 +102,6 @@ func callEverything(t testing.TB, s *Store, n int) {
 		}
 		return s.Release(ctx, second.Lease)
 	})
-}
-
-// together calls f n times at once, and fails the test if one of them fails.
-func together(t testing.TB, n int, f func(i int) error) {
-	t.Helper()
-	errs := make(chan error, n)
-	for i := range n {
-		go func() { errs <- f(i) }()
-	}
-	for range n {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // settleCounts has the server know all that has been done in the database of these stores: a connection tells when it

@@ -178,36 +178,16 @@ func (t *sharedTx) commitWith(ctx context.Context, c *change) error {
 	return t.store.resolve(ctx, c, err)
 }
 
-// resolve reads whether a transaction whose COMMIT got no answer has been committed. The connection is lost, so the
-// server ends the transaction, one way or the other: as long as it is open its completion holds the row, which FOR
-// UPDATE waits for.
+// resolve reads whether a transaction whose COMMIT got no answer has been committed.
 func (s *Store) resolve(ctx context.Context, c *change, lost error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.options.Timeout)
-	defer cancel()
-	var state int16
-	var err error
-	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		err = s.readCommitted(ctx, func(tx pgx.Tx) error {
+	return storekit.Resolve(ctx, s.options.Timeout, lost, func(ctx context.Context) (retrysafe.State, error) {
+		var state int16
+		err := s.readCommitted(ctx, func(tx pgx.Tx) error {
 			return tx.QueryRow(ctx, s.sql.stateOf, c.values[:3]...).Scan(&state)
 		})
-		if err == nil || !isConnectionError(err) || errors.Is(err, pgx.ErrNoRows) {
-			break
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = nil
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return retrysafe.Unknown(fmt.Errorf("commit: %w; and the record is another attempt's by now, or gone", lost))
-	case err != nil:
-		return retrysafe.Unknown(fmt.Errorf("commit: %w; then asking what has become of it: %w", lost, err))
-	case retrysafe.State(state).Ended():
-		return nil
-	}
-	return fmt.Errorf("commit: rolled back: %w", lost)
+		return retrysafe.State(state), err
+	}, isConnectionError)
 }

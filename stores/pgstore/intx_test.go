@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx" of database/sql
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // business is a store whose database has a table of the user's, and a way to write to it together with a completion.
@@ -84,16 +84,7 @@ func (b business) guarded(t *testing.T, work func(context.Context, *retrysafe.At
 
 func (b business) guardedAt(t *testing.T, id string, work func(context.Context, *retrysafe.Attempt) error) error {
 	t.Helper()
-	g := retrysafe.New(b.Store, retrysafe.Options{})
-	defer g.Shutdown(context.Background())
-	req := retrysafe.Request{Key: retrysafe.Key{ID: id}}
-	_, err := retrysafe.Do(t.Context(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
-		if err := retrysafe.SetResult(ctx, "charged"); err != nil {
-			return "", err
-		}
-		return "charged", work(ctx, a)
-	})
-	return err
+	return testkit.Guarded(t, b.Store, retrysafe.Key{ID: id}, work)
 }
 
 // Seen to fail with an ended transaction treated as success.
@@ -145,20 +136,6 @@ func TestInTxRefusesToEnd(t *testing.T) {
 	if n := b.charges(t); err != nil || n != 1 {
 		t.Errorf("with savepoints: got %v and %d charges, want 1", err, n)
 	}
-}
-
-// Seen to fail with the rollback not deferred: the row stays locked.
-func TestInTxPanics(t *testing.T) {
-	eachWay(t, func(t *testing.T, b business) {
-		_ = b.guarded(t, func(ctx context.Context, _ *retrysafe.Attempt) error {
-			defer func() { _ = recover() }()
-			return b.inTx(ctx, func(context.Context, func() error) error { panic("boom") })
-		})
-		if n := b.charges(t); n != 0 {
-			t.Errorf("got %d charges, want 0", n)
-		}
-		execute(t, b.Store, "ALTER TABLE charges ADD more text") // hangs if a transaction is left open
-	})
 }
 
 // A COMMIT whose answer is lost is looked up: it has happened, or it has not. Seen to fail with resolve returning nil,
@@ -247,23 +224,8 @@ func newWire(t *testing.T, server string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
 	w := &wire{}
-	to := u.Host
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go w.serve(client, to)
-		}
-	}()
-	u.Host = l.Addr().String()
+	u.Host = testkit.StartRelay(t, u.Host, w.connection)
 	w.url = u.String()
 	return w
 }
@@ -278,58 +240,24 @@ func (w *wire) loseEnd(_ *testing.T, carriedOut bool) (heal func()) {
 	}
 }
 
-func (w *wire) serve(client net.Conn, to string) {
-	defer client.Close()
-	if w.down.Load() {
-		return
-	}
-	server, err := net.Dial("tcp", to)
-	if err != nil {
-		return
-	}
-	defer server.Close()
+// connection says what is passed on of a new connection.
+func (w *wire) connection() (sent, answered func(b []byte) bool) {
 	var answerLost atomic.Bool
-	go func() {
-		defer client.Close()
-		buf := make([]byte, 64<<10)
-		for {
-			n, err := server.Read(buf)
-			if err != nil || answerLost.Load() {
-				return
-			}
-			if _, err := client.Write(buf[:n]); err != nil {
-				return
-			}
-		}
-	}()
-	buf, charging := make([]byte, 64<<10), false
-	for {
-		n, err := client.Read(buf)
-		if err != nil {
-			return
+	charging := false
+	return func(b []byte) bool {
+		if w.down.Load() {
+			return false
 		}
 		cut := int32(0)
-		if w.down.Load() {
-			return
-		}
-		charging = charging || bytes.Contains(buf[:n], []byte("INSERT INTO charges")) ||
-			bytes.Contains(buf[:n], []byte("INSERT INTO storetest_rows"))
-		if charging && bytes.Contains(buf[:n], []byte("commit\x00")) { // not that of a sweep beside it
+		charging = charging || bytes.Contains(b, []byte("INSERT INTO charges")) ||
+			bytes.Contains(b, []byte("INSERT INTO storetest_rows"))
+		if charging && bytes.Contains(b, []byte("commit\x00")) { // not that of a sweep beside it
 			cut, charging = w.cut.Swap(0), false
 		}
 		if cut != 0 && w.ends.Load() {
 			w.down.Store(true)
 		}
-		if cut == cutBefore {
-			return
-		}
 		answerLost.Store(cut == cutBehind)
-		if _, err := server.Write(buf[:n]); err != nil {
-			return
-		}
-		if cut == cutBehind {
-			_, _ = io.Copy(io.Discard, client) // until the client gives up, which it does when the answer's reader closes
-			return
-		}
-	}
+		return cut != cutBefore
+	}, func([]byte) bool { return !answerLost.Load() }
 }

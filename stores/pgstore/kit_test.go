@@ -8,8 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // shared is the server of all tests that do not harm it. It syncs nothing: no test here takes the power away, and the
@@ -20,6 +20,13 @@ var shared = servers.SharedPostgres{Options: servers.PostgresOptions{Settings: m
 
 // strict is what makes all transactions of a connection serializable.
 const strict = "&default_transaction_isolation=serializable"
+
+// Words that the tests of several stores share.
+var (
+	params, acquire, complete = testkit.Params, testkit.Acquire, testkit.Complete
+	together, eventually      = testkit.Together, testkit.Eventually
+	completeMany, sweepOnce   = testkit.CompleteMany, testkit.Sweep
+)
 
 // openPool connects to a database, for as long as the test runs.
 func openPool(t testing.TB, url string) *pgxpool.Pool {
@@ -105,13 +112,4 @@ func age(t testing.TB, s *Store, d time.Duration) {
 	}
 	execute(t, s, `UPDATE {{schema}}.results SET ended_at = ended_at - $1, keep_until = keep_until - $1`, d.Microseconds())
 	s.sweeper.low = 0
-}
-
-func params(id string) retrysafe.ClaimParams {
-	return retrysafe.ClaimParams{
-		Key:         retrysafe.Key{Scope: "tenant", ID: id},
-		Fingerprint: "raw1:one",
-		Owner:       retrysafe.NewOwner(),
-		Lease:       time.Minute,
-	}
 }

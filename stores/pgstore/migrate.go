@@ -93,6 +93,9 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, o MigrateOptions) (applied
 	return applied, nil
 }
 
+// prepareSQL is what comes before the first migration.
+func prepareSQL(schema string) string { return inSchema(sqlFile("prepare"), schema) }
+
 func migrate(ctx context.Context, tx pgx.Tx, schema string, all []Migration) ([]Migration, error) {
 	if err := run(ctx, tx, prepareSQL(schema)); err != nil {
 		return nil, err

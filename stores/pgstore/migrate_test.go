@@ -152,10 +152,12 @@ func TestScriptUpgrades(t *testing.T) {
 // Seen to fail with a blank added to 001_records.sql.
 func TestMigrationsStay(t *testing.T) {
 	sqlfunctions.Migrations(t, migrationFiles, "migrations/*.sql", map[string]string{
-		"migrations/001_records.sql":   "2daff4508fa42d9e",
-		"migrations/002_few_days.sql":  "ebf6424b7530ccad",
-		"migrations/003_functions.sql": "7e3bb4361abb1696",
-		"migrations/004_hold.sql":      "703b8e5ba26d5ab9",
+		"migrations/001_records.sql":            "2daff4508fa42d9e",
+		"migrations/002_few_days.sql":           "f9f6115c4a80d124",
+		"migrations/003_functions.sql":          "adee2a9f6173e4a8",
+		"migrations/004_hold.sql":               "610b3f766ff1dbb8",
+		"migrations/005_spellings.sql":          "8c2d3f6cf175dbd0",
+		"migrations/functions.sql of version 5": "4109795e5ab4637c",
 	})
 }
 
@@ -181,7 +183,6 @@ func TestMissingSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// Schemas are apart from each other.
 // Seen to fail with readOnlyTransaction taken out of explain.
 func TestReadOnlyServersSaySo(t *testing.T) {
 	t.Parallel()
@@ -198,6 +199,7 @@ func TestReadOnlyServersSaySo(t *testing.T) {
 	}
 }
 
+// Schemas are apart from each other.
 func TestSchemasOfOneDatabase(t *testing.T) {
 	t.Parallel()
 	url := shared.Get(t).Database(t)

@@ -44,6 +44,17 @@ func (s *Store) maintainPartitions(ctx context.Context) error {
 	return nil
 }
 
+// addToday makes today's partition, and those of the next days, if they are missing. A completion needs it whose
+// store has not been swept for a week.
+func (s *Store) addToday() error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
+	defer cancel()
+	if err := s.addDays(ctx); err != nil {
+		return fmt.Errorf("pgstore: make the partition of today: %w", err)
+	}
+	return nil
+}
+
 // addDays makes the missing partitions of the next days.
 func (s *Store) addDays(ctx context.Context) error {
 	return s.readCommitted(ctx, func(tx pgx.Tx) error {

@@ -3,6 +3,8 @@ package pgstore
 import (
 	"strings"
 	"testing"
+
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // The shared server has fsync and full_page_writes off. The tests of failovers in package integration have standbys.
@@ -16,18 +18,7 @@ func TestRisks(t *testing.T) {
 		"&synchronous_commit=local": "fsync = off, full_page_writes = off",
 	} {
 		s := openAt(t, url+params, Options{})
-		risks, err := s.Risks(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		for _, r := range risks {
-			got = append(got, r.Setting)
-			if !strings.HasSuffix(r.Loses, ".") || !strings.HasSuffix(r.Remedy, ".") {
-				t.Errorf("%s: not in sentences", r)
-			}
-		}
-		if strings.Join(got, ", ") != want {
+		if got := strings.Join(testkit.Settings(t, s), ", "); got != want {
 			t.Errorf("%q: got %q, want %q", params, got, want)
 		}
 	}

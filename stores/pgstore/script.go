@@ -69,6 +69,3 @@ func Script(o ScriptOptions) (string, error) {
 	b.WriteString("\nCOMMIT;\n")
 	return b.String(), nil
 }
-
-// prepareSQL is what comes before the first migration.
-func prepareSQL(schema string) string { return inSchema(sqlFile("prepare"), schema) }

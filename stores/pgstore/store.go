@@ -2,7 +2,6 @@ package pgstore
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,16 +109,5 @@ func (s *Store) Close() error {
 		s.batcher.Workers.Close()
 		s.listener.close()
 	})
-	return nil
-}
-
-// addToday makes today's partition, and those of the next days, if they are missing. A completion needs it whose
-// store has not been swept for a week.
-func (s *Store) addToday() error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.options.Timeout)
-	defer cancel()
-	if err := s.addDays(ctx); err != nil {
-		return fmt.Errorf("pgstore: make the partition of today: %w", err)
-	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/internal/storekit"
 )
 
 const (
@@ -91,7 +92,7 @@ func (s *Store) sweepClaims(ctx context.Context, limit int) (swept int, err erro
 		if looked < n {
 			return swept, s.raiseLow(ctx, minute-lateTransactions)
 		}
-		rest(ctx, time.Since(began))
+		storekit.Rest(ctx, time.Since(began))
 	}
 	return swept, nil
 }
@@ -119,17 +120,9 @@ func (s *Store) sweepOlder(ctx context.Context, limit int) (swept int, err error
 		if swept += gone; gone < n {
 			return swept, nil
 		}
-		rest(ctx, time.Since(began))
+		storekit.Rest(ctx, time.Since(began))
 	}
 	return swept, nil
-}
-
-// rest waits for as long as the server was busy with a piece, so that sweeping takes half of its time at most.
-func rest(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
 }
 
 // sweepPiece runs a statement that sweeps, under the planner settings of batches, and reads its one row.

@@ -3,84 +3,30 @@ package pgstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
-// sweepOnce makes one pass.
-func sweepOnce(t *testing.T, s *Store, limit int) int {
-	t.Helper()
-	n, err := s.Sweep(context.Background(), limit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// completeMany leaves n ended records.
-func completeMany(t *testing.T, s *Store, n int) {
-	t.Helper()
-	together(t, 50, func(i int) error {
-		for ; i < n; i += 50 {
-			c, err := s.Claim(context.Background(), params(fmt.Sprint("id ", i)))
-			if err == nil {
-				err = complete(s, c.Lease)
-			}
-			if err != nil {
-				return err
-			}
+// The rules about tables, which the stores on SQL servers share.
+//
+// Seen to fail with LIMIT taken out of sweep_claims.sql, with expired true for all in it, with Purge not counting the
+// step in claims, with Purge not counting it in older, and with "json::jsonb::json" in as_json: keys were sorted, one
+// of two was dropped, numbers were rewritten.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	table := strings.NewReplacer("{{", "{{schema}}.", "}}", "")
+	testkit.RunTables(t, func(t *testing.T) testkit.Tables {
+		s := openTest(t)
+		return testkit.Tables{
+			Store: s, Age: func(d time.Duration) { age(t, s, d) },
+			Execute: func(text string) { execute(t, s, table.Replace(text)) },
+			Value:   func(text string) []byte { return value[[]byte](t, s, table.Replace(text)) }, Member: "json ->> 'b'",
 		}
-		return nil
 	})
-}
-
-// Seen to fail with LIMIT taken out of sweep_claims.sql.
-func TestSweepIsBounded(t *testing.T) {
-	t.Parallel()
-	s := openTest(t)
-	completeMany(t, s, 2500)
-	age(t, s, 25*time.Hour)
-	for i, want := range []int{1200, 1200, 100, 0} {
-		if got := sweepOnce(t, s, 1200); got != want {
-			t.Errorf("pass %d swept %d, want %d", i, got, want)
-		}
-	}
-}
-
-// The steps that Purge adds go with their records: those of the newest, and those of one that stands among the older
-// ones. Seen to fail with Purge not counting the step in claims, and with Purge not counting it in older.
-func TestSweepDeletesTheStepsOfPurge(t *testing.T) {
-	t.Parallel()
-	s := openTest(t)
-	for _, id := range []string{"newest", "older"} {
-		p := params(id)
-		c, err := s.Claim(t.Context(), p)
-		if err == nil {
-			err = s.Complete(t.Context(), c.Lease, retrysafe.Result{},
-				retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: 24 * time.Hour})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if age(t, s, 2*time.Hour); id == "older" {
-			if err := s.Release(t.Context(), acquire(t, s, id)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Purge(t.Context(), p.Key.Digest(), retrysafe.StepResult{Name: "step"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := value[int](t, s, "SELECT count(*) FROM {{schema}}.steps"); got != 2 {
-		t.Errorf("%d steps before the sweep, want 2", got)
-	}
-	age(t, s, 25*time.Hour)
-	sweepOnce(t, s, 100)
-	if got := value[int](t, s, "SELECT count(*) FROM {{schema}}.steps"); got != 0 {
-		t.Errorf("%d steps are left", got)
-	}
 }
 
 // What was swept is not walked again, and what is due later is found.
@@ -150,28 +96,6 @@ func TestSweepAfterTheClockWasFast(t *testing.T) {
 	}
 	if got := sweepOnce(t, s, 100) + sweepOnce(t, s, 100); got != 1 {
 		t.Errorf("swept %d, want 1", got)
-	}
-}
-
-// Seen to fail with expired true for all in sweep_claims.sql.
-func TestSweepLeavesRunningLeases(t *testing.T) {
-	t.Parallel()
-	s := openTest(t)
-	lease := acquire(t, s, "extended")
-	if err := s.Extend(context.Background(), lease, 48*time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	// The minute of the first lease has come.
-	execute(t, s, "UPDATE {{schema}}.claims SET sweep_at = 5")
-	if got := sweepOnce(t, s, 100); got != 0 {
-		t.Errorf("swept %d, want 0", got)
-	}
-	if later := value[bool](t, s,
-		"SELECT sweep_at > {{schema}}.clock() / 60000000 + 24 * 60 FROM {{schema}}.claims"); !later {
-		t.Error("the record is not to be looked at again in its time")
-	}
-	if err := complete(s, lease); err != nil {
-		t.Error(err)
 	}
 }
 

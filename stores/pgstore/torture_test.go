@@ -12,31 +12,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-// What it would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	tortured().Torture(t, soak.Times(t, 50))
-}
+func TestMain(m *testing.M) { torture.Main(m, tortured(), torturedFunctions(setting{})) }
 
+// What they would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 50)) }
+func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
 func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
 
 // The store asks its server for the time, so that wrong clocks make no difference. Seen to fail with acquire.sql judging
 // by the time that the process sent along.
-func TestTortureWithWrongClocks(t *testing.T) {
-	t.Parallel()
-	tortured().TortureWithWrongClocks(t, 20)
-}
-
-// What it would see: TestRaceSeesMutants.
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	tortured().Race(t, soak.Times(t, 1000))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	tortured().RaceSees(t, "claim without lease", 2000)
-}
+func TestTortureWithWrongClocks(t *testing.T) { tortured().TortureWithWrongClocks(t, 20) }
 
 // tortured is this store, in several processes.
 func tortured() torture.Subject {
@@ -58,8 +43,12 @@ func tortured() torture.Subject {
 			return s, err
 		},
 		Mutants:        torture.Names(mutations(new(statements))),
+		RaceMutants:    []string{"claim without lease"},
 		FencesAreClock: true,
 		Now:            func() time.Time { return time.Now() }, // which TortureWithWrongClocks replaces
+		Children: map[string]func(url string) error{
+			"transactions": transacting(inSQLTx, inTx), "two transactions": transacting(apart),
+		},
 	}
 }
 

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -92,35 +91,6 @@ func TestWhatWritesNothing(t *testing.T) {
 	}
 	if stats := r.Command(t, "INFO", "commandstats"); strings.Contains(stats, "cmdstat_spublish:") {
 		t.Error("a completion was published that nobody watches")
-	}
-}
-
-// A server that has forgotten the scripts gets them again; one that was restarted, or reads its files, is waited for.
-// Seen to fail with again returning false.
-func TestCallsOutliveARestart(t *testing.T) {
-	t.Parallel()
-	r := startSet(t, nil)
-	s := openOn(t, connect(t, r.Address()), Options{})
-	claimAndComplete(t, s, "a")
-	r.Command(t, "SCRIPT", "FLUSH")
-	claimAndComplete(t, s, "b")
-	r.Kill(t)
-	done := make(chan error)
-	go func() {
-		c, err := s.Claim(context.Background(), params("c"))
-		if err == nil && c.Verdict != retrysafe.Acquired {
-			err = fmt.Errorf("the verdict is %v", c.Verdict)
-		}
-		done <- err
-	}()
-	r.Start(t)
-	if err := <-done; err != nil {
-		t.Errorf("a claim during a restart: %v", err)
-	}
-	for _, id := range []string{"a", "b"} {
-		if c, err := s.Claim(context.Background(), params(id)); err != nil || c.Verdict != retrysafe.Done {
-			t.Errorf("Claim of %s after the restart: %v, %v", id, c.Verdict, err)
-		}
 	}
 }
 
@@ -213,7 +183,7 @@ func TestForeignValue(t *testing.T) {
 			"Inspect":    inspected,
 			"Purge":      s.Purge(ctx, p.Key.Digest(), retrysafe.StepResult{Name: "a"}),
 		} {
-			if !errors.Is(err, errFormat) {
+			if !errors.Is(err, errFormat) || !errors.Is(err, retrysafe.ErrUnreadable) {
 				t.Errorf("%s of %.8q: %v, want errFormat", method, foreign, err)
 			}
 		}

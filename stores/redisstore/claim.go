@@ -93,7 +93,7 @@ func readClaim(p *retrysafe.ClaimParams, parts []rueidis.RedisMessage, lease int
 	if err != nil {
 		return c, err
 	}
-	c.Verdict, c.Record = retrysafe.Verdict(second), r.forClaim(now)
+	c.Verdict, c.Record = retrysafe.Verdict(second), r.ForClaim(r.key, now, r.steps)
 	if c.Verdict == retrysafe.Acquired {
 		c.Lease = retrysafe.Lease{Key: p.Key, Owner: p.Owner, Fence: r.Fence}
 	}

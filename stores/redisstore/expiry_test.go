@@ -83,11 +83,8 @@ func TestNothingIsLeft(t *testing.T) {
 	s, ctx := openTest(t), context.Background()
 	short := retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: 24 * time.Hour}
 	for range 3 {
-		c, err := s.Claim(ctx, params("k"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Complete(ctx, c.Lease, retrysafe.Result{}, short); err != nil {
+		l := acquire(t, s, "k")
+		if err := s.Complete(ctx, l, retrysafe.Result{}, short); err != nil {
 			t.Fatal(err)
 		}
 		age(t, s, 2*time.Hour)
@@ -107,12 +104,9 @@ func TestOlderRecordsAreTrimmed(t *testing.T) {
 	t.Parallel()
 	s, ctx := openTest(t), context.Background()
 	for _, audit := range []time.Duration{4 * time.Hour, 48 * time.Hour, 48 * time.Hour, time.Hour} {
-		c, err := s.Claim(ctx, params("k"))
-		if err != nil || c.Verdict != retrysafe.Acquired {
-			t.Fatalf("Claim: %v, %v", c.Verdict, err)
-		}
+		l := acquire(t, s, "k")
 		keep := retrysafe.Retention{Replay: time.Hour, Key: time.Hour, Audit: audit}
-		if err := s.Complete(ctx, c.Lease, retrysafe.Result{}, keep); err != nil {
+		if err := s.Complete(ctx, l, retrysafe.Result{}, keep); err != nil {
 			t.Fatal(err)
 		}
 		age(t, s, 100*time.Minute)
@@ -180,17 +174,14 @@ func TestFenceGrowsOverAClockSetBack(t *testing.T) {
 // here.
 func claimAhead(t testing.TB, s *Store, id string, d time.Duration) retrysafe.Lease {
 	t.Helper()
-	c, err := s.Claim(context.Background(), params(id))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Lease.Fence += d.Microseconds()
-	set := s.client.B().Setrange().Key(s.key(c.Lease.Key.Digest())).Offset(fenceAt).
-		Value(string(order.AppendUint64(nil, uint64(c.Lease.Fence)))).Build()
+	l := acquire(t, s, id)
+	l.Fence += d.Microseconds()
+	set := s.client.B().Setrange().Key(s.key(l.Key.Digest())).Offset(fenceAt).
+		Value(string(order.AppendUint64(nil, uint64(l.Fence)))).Build()
 	if err := s.client.Do(context.Background(), set).Error(); err != nil {
 		t.Fatal(err)
 	}
-	return c.Lease
+	return l
 }
 
 // A record of the size of a small JSON API's takes no more than 430 bytes.

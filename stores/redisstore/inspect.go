@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/storekit"
@@ -33,7 +32,7 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 			return nil, fmt.Errorf("inspect %s: %w", d, err)
 		}
 		if r.Readable(g.now) {
-			found = append(found, r.forPeople(g.now))
+			found = append(found, r.ForPeople(r.key, g.now, r.steps))
 		}
 	}
 	return found, nil
@@ -76,12 +75,19 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 		return nil, err
 	}
 	p = storekit.ListParams(p)
-	page := page{params: p}
-	err := s.scan(ctx, false, page.add)
+	page := storekit.Page{Limit: p.Limit} // SCAN may return a key twice
+	err := s.scan(ctx, false, func(b batch) error {
+		return b.each(func(r *record) error {
+			if storekit.Selects(p, r.key, r.State, r.FirstFence) {
+				page.Add(r.summary(b.now))
+			}
+			return nil
+		})
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list: %w", explain(err))
 	}
-	return page.records(), nil
+	return page.Records(), nil
 }
 
 // Walk visits each record, as List shows it, a thousand at a time.
@@ -90,16 +96,7 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 		return err
 	}
 	err := s.scan(ctx, false, func(b batch) error {
-		all := page{params: storekit.ListParams(retrysafe.ListParams{}), whole: true}
-		if err := all.add(b); err != nil {
-			return err
-		}
-		for _, r := range all.found {
-			if err := visit(r); err != nil {
-				return err
-			}
-		}
-		return nil
+		return b.each(func(r *record) error { return visit(r.summary(b.now)) })
 	})
 	if err != nil {
 		return fmt.Errorf("walk: %w", explain(err))
@@ -107,61 +104,25 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 	return nil
 }
 
-// page is the newest records of those that have been seen.
-type page struct {
-	params retrysafe.ListParams
-	whole  bool // it has no end
-	found  []retrysafe.Record
-}
-
-func (p *page) add(b batch) error {
+// each visits the records of a batch that people may read.
+func (b batch) each(visit func(*record) error) error {
 	for _, head := range b.heads {
 		r, err := decode([]byte(head))
+		if err == nil && r.Readable(b.now) {
+			err = visit(r)
+		}
 		if err != nil {
 			return err
 		}
-		if r.Readable(b.now) && p.selects(r) {
-			v := r.View(r.key, b.now)
-			v.Result.Meta, v.Result.Body = nil, nil
-			p.found = append(p.found, v)
-		}
-	}
-	if !p.whole && len(p.found) > 10*p.params.Limit {
-		p.trim()
 	}
 	return nil
 }
 
-func (p *page) selects(r *record) bool {
-	return r.FirstFence < p.params.Before &&
-		(p.params.State == 0 || r.State == p.params.State) &&
-		(p.params.Scope == nil || r.key.Scope == *p.params.Scope)
-}
-
-// trim drops what is not on the page. SCAN may return a key twice.
-func (p *page) trim() {
-	slices.SortFunc(p.found, func(a, b retrysafe.Record) int {
-		if c := cmp.Compare(b.FirstFence, a.FirstFence); c != 0 {
-			return c
-		}
-		return cmp.Or(cmp.Compare(a.Key.Scope, b.Key.Scope), cmp.Compare(a.Key.ID, b.Key.ID))
-	})
-	p.found = slices.CompactFunc(p.found, func(a, b retrysafe.Record) bool {
-		return a.FirstFence == b.FirstFence && a.Key == b.Key
-	})
-	n := min(p.params.Limit, len(p.found))
-	for n > 0 && n < len(p.found) && p.found[n].FirstFence == p.found[n-1].FirstFence {
-		n++
-	}
-	p.found = p.found[:n]
-}
-
-func (p *page) records() []retrysafe.Record {
-	p.trim()
-	if p.found == nil {
-		return []retrysafe.Record{}
-	}
-	return p.found
+// summary is the record without steps, Meta and Body.
+func (r *record) summary(now storekit.Instant) retrysafe.Record {
+	v := r.View(r.key, now)
+	v.Result.Meta, v.Result.Body = nil, nil
+	return v
 }
 
 // Stats counts the records, and adds up the memory that they take (MEMORY USAGE). It looks at every record: see List.
@@ -178,7 +139,7 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 			if err != nil {
 				return err
 			}
-			count(&stats, r, b.now)
+			storekit.Count(&stats, r.State, !r.LeaseRuns(b.now))
 		}
 		return nil
 	})
@@ -186,22 +147,6 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 		return retrysafe.Stats{}, fmt.Errorf("stats: %w", explain(err))
 	}
 	return stats, nil
-}
-
-func count(stats *retrysafe.Stats, r *record, now storekit.Instant) {
-	switch r.State {
-	case retrysafe.Pending:
-		stats.Pending++
-		if !r.LeaseRuns(now) {
-			stats.Abandoned++
-		}
-	case retrysafe.Released:
-		stats.Released++
-	case retrysafe.Succeeded:
-		stats.Succeeded++
-	case retrysafe.Failed:
-		stats.Failed++
-	}
 }
 
 // ScansFully implements [retrysafe.FullScanner]: List and Stats read every record.

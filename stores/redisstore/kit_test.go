@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -11,10 +9,14 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // shared is the server of all tests that do not harm it. It syncs nothing: no test here takes the power away.
 var shared = servers.SharedRedis{Options: servers.RedisOptions{Settings: map[string]string{"appendfsync": "no"}}}
+
+// Words that the tests of several stores share.
+var params, acquire, together, eventually = testkit.Params, testkit.Acquire, testkit.Together, testkit.Eventually
 
 // connect returns a client for as long as the test runs.
 func connect(t testing.TB, address string) rueidis.Client {
@@ -74,29 +76,6 @@ func age(t testing.TB, s *Store, d time.Duration) {
 	script := rueidis.NewLuaScript(ageScript)
 	args := []string{s.options.Prefix, micros(d.Microseconds())}
 	if err := script.Exec(context.Background(), s.client, nil, args).Error(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func params(id string) retrysafe.ClaimParams {
-	return retrysafe.ClaimParams{
-		Key:         retrysafe.Key{Scope: "tenant", ID: id},
-		Fingerprint: "raw1:one",
-		Owner:       retrysafe.NewOwner(),
-		Lease:       time.Minute,
-	}
-}
-
-// together runs work in so many goroutines, and fails the test with the errors that it returns.
-func together(t testing.TB, n int, work func(worker int) error) {
-	t.Helper()
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { errs[i] = work(i) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // A claim whose connection breaks may arrive after its second copy, whose attempt has released the key, and take the key
@@ -20,7 +20,7 @@ import (
 func TestClaimThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	r := startRelay(t, shared.Get(t).Address())
-	s := openOn(t, connect(t, r.address()), Options{})
+	s := openOn(t, connect(t, r.address), Options{})
 	claimAndComplete(t, s, "the server has the scripts now")
 	guard := retrysafe.New(s, retrysafe.Options{Policy: retrysafe.Policy{Lease: 8 * time.Second, Timeout: time.Second}})
 	defer guard.Shutdown(t.Context())
@@ -52,8 +52,7 @@ func TestClaimThatArrivesLate(t *testing.T) {
 // relay passes connections on to a server. It can keep what one of them has sent, break that connection, and deliver
 // what it has kept later.
 type relay struct {
-	listener net.Listener
-	server   string
+	server, address string
 
 	mu      sync.Mutex
 	holding bool
@@ -62,53 +61,18 @@ type relay struct {
 
 func startRelay(t *testing.T, server string) *relay {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	r := &relay{listener: l, server: server}
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go r.pass(client)
-		}
-	}()
+	r := &relay{server: server}
+	r.address = testkit.StartRelay(t, server, func() (sent, answered func(b []byte) bool) {
+		return func(b []byte) bool { return !r.keep(b) }, func([]byte) bool { return true }
+	})
 	return r
 }
-
-func (r *relay) address() string { return r.listener.Addr().String() }
 
 // hold keeps the next call.
 func (r *relay) hold() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.holding = true
-}
-
-func (r *relay) pass(client net.Conn) {
-	defer client.Close()
-	server, err := net.Dial("tcp", r.server)
-	if err != nil {
-		return
-	}
-	go func() {
-		defer client.Close()
-		_, _ = io.Copy(client, server)
-	}()
-	defer server.Close()
-	for b := make([]byte, 1<<16); ; {
-		n, err := client.Read(b)
-		if err != nil || r.keep(b[:n]) {
-			return
-		}
-		if _, err := server.Write(b[:n]); err != nil {
-			return
-		}
-	}
 }
 
 // keep reports whether this call is kept.

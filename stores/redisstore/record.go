@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -55,8 +54,8 @@ type record struct {
 }
 
 // errFormat is returned for values that no version known here has written.
-var errFormat = errors.New("redisstore: a record has an unknown format: was it written by a newer version, or by " +
-	"another program under the same prefix?")
+var errFormat = fmt.Errorf("redisstore: a record has an unknown format: was it written by a newer version, or by "+
+	"another program under the same prefix? %w", retrysafe.ErrUnreadable)
 
 // isRecord reports whether b holds a record, and not only the fence of a key that was released.
 func isRecord(b string) bool { return len(b) > fenceEnd }
@@ -137,28 +136,6 @@ func decodeSteps(b []byte) ([]retrysafe.StepResult, error) {
 		b = b[name+data:]
 	}
 	return steps, nil
-}
-
-// forClaim is the record as Claim shows it.
-func (r *record) forClaim(now storekit.Instant) retrysafe.Record {
-	v := r.View(r.key, now)
-	if !r.State.Ended() {
-		v.Steps = r.steps
-	} else if v.ReplayLeft == 0 {
-		v.Result.Meta, v.Result.Body = nil, nil
-	}
-	return v
-}
-
-// forPeople is the record as Inspect shows it.
-func (r *record) forPeople(now storekit.Instant) retrysafe.Record {
-	v := r.View(r.key, now)
-	if !r.State.Ended() || r.Audited(now) {
-		v.Steps = r.steps
-	} else {
-		v.Result.Meta, v.Result.Body = nil, nil
-	}
-	return v
 }
 
 // newTail is what a new record has from its attempt on, in claim.lua.

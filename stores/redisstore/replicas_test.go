@@ -179,12 +179,9 @@ func TestWaitReplicasAfterRestart(t *testing.T) {
 // claimAndComplete ends a key.
 func claimAndComplete(t testing.TB, s *Store, id string) retrysafe.Lease {
 	t.Helper()
-	c, err := s.Claim(context.Background(), params(id))
-	if err != nil || c.Verdict != retrysafe.Acquired {
-		t.Fatalf("Claim: %v, %v", c.Verdict, err)
-	}
-	if err := s.Complete(context.Background(), c.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
+	l := acquire(t, s, id)
+	if err := s.Complete(context.Background(), l, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
 		t.Fatal(err)
 	}
-	return c.Lease
+	return l
 }

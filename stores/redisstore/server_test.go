@@ -8,8 +8,8 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-// Seen to fail with SPUBLISH taken out of complete.lua, and with doubted left unset. What else breaks a rule is in
-// storetest.
+// Seen to fail with SPUBLISH taken out of complete.lua, with doubted left unset, and with again returning false. What
+// else breaks a rule is in storetest.
 func TestServer(t *testing.T) { onBoth(t, testServer) }
 
 func testServer(t *testing.T, o servers.RedisOptions) {

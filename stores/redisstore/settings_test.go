@@ -12,6 +12,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // startSet starts a server with these settings.
@@ -23,18 +24,7 @@ func startSet(t *testing.T, settings map[string]string) *servers.Redis {
 // wantRisks expects Risks to name these settings.
 func wantRisks(t *testing.T, s *Store, want ...string) {
 	t.Helper()
-	risks, err := s.Risks(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, r := range risks {
-		if !strings.HasSuffix(r.Loses, ".") || !strings.HasSuffix(r.Remedy, ".") {
-			t.Errorf("%q: the parts of a risk are sentences", r)
-		}
-		names = append(names, r.Setting)
-	}
-	if !slices.Equal(names, want) {
+	if names := testkit.Settings(t, s); !slices.Equal(names, want) {
 		t.Errorf("the risks are %q, want %q", names, want)
 	}
 }

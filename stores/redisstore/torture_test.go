@@ -13,30 +13,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-// What it would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	tortured().Torture(t, soak.Times(t, 50))
-}
+func TestMain(m *testing.M) { torture.Main(m, tortured()) }
+
+// What they would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 50)) }
+func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
+func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
 
 // The clocks of a third of the processes are an hour fast, those of another third an hour slow: there is no difference.
 // Seen to fail with the end of a lease counted by the clock of the client.
 func TestSoakTortureWithWrongClocks(t *testing.T) {
-	t.Parallel()
 	tortured().TortureWithWrongClocks(t, soak.Times(t, 20))
-}
-
-func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
-
-// What it would see: TestRaceSeesMutants.
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	tortured().Race(t, soak.Times(t, 1000))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	tortured().RaceSees(t, "lease of a new key too short", 1000)
 }
 
 // tortured is this store on the shared server, under a prefix of its own.
@@ -56,6 +43,7 @@ func tortured() torture.Subject {
 			return s, err
 		},
 		Mutants:        torture.Names(mutations()),
+		RaceMutants:    []string{"lease of a new key too short"},
 		FencesAreClock: true,
 		Now:            func() time.Time { return time.Now() }, // what TortureWithWrongClocks replaces
 	}

@@ -6,17 +6,15 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
-
-// patience is how long a test waits for what must come.
-const patience = 2 * time.Minute
 
 // wakes expects a value.
 func wakes(t testing.TB, changed <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-changed:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("no value came")
 	}
 }
@@ -59,21 +57,11 @@ func TestStopEndsTheSubscription(t *testing.T) {
 	channels := func() string { return r.Command(t, "PUBSUB", "SHARDCHANNELS") }
 	first()
 	other()
-	eventually(t, func() bool { return channels() == s.key(params("k").Key.Digest()) })
+	eventually(t, "one channel is left", func() bool { return channels() == s.key(params("k").Key.Digest()) })
 	second()
-	eventually(t, func() bool { return channels() == "" })
+	eventually(t, "no channel is left", func() bool { return channels() == "" })
 	if n := len(s.topics.byKey); n != 0 {
 		t.Errorf("%d subscriptions are kept", n)
-	}
-}
-
-// eventually waits until it is so.
-func eventually(t testing.TB, so func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !so(); {
-		if time.Now().After(end) {
-			t.Fatal("it has not come to be")
-		}
 	}
 }
 
@@ -94,12 +82,9 @@ func TestWatchesComeAndGo(t *testing.T) {
 	changed, stop := watch(t, s, "k")
 	defer stop()
 	for range 5 {
-		c, err := s.Claim(context.Background(), params("k"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := acquire(t, s, "k")
 		drain(changed)
-		if err := s.Release(context.Background(), c.Lease); err != nil {
+		if err := s.Release(context.Background(), l); err != nil {
 			t.Fatal(err)
 		}
 		wakes(t, changed)

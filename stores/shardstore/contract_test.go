@@ -12,15 +12,6 @@ import (
 	"github.com/retrysafe/retrysafe/stores/storetest"
 )
 
-// aged is a Store over memstores whose clocks a test moves.
-type aged struct {
-	*shardstore.Store
-	passed *atomic.Int64
-}
-
-// age implements Harness.Age.
-func age(_ *testing.T, s retrysafe.Store, d time.Duration) { s.(aged).passed.Add(int64(d)) }
-
 // memories returns shards a, b, … that share a clock, which passed moves.
 func memories(n int, passed *atomic.Int64) []shardstore.Shard {
 	start := time.Now()
@@ -43,17 +34,22 @@ func open(t *testing.T, shards []shardstore.Shard, o shardstore.Options) *shards
 	return s
 }
 
+// runContract runs the suite with stores over n new memstores.
+func runContract(t *testing.T, n int, open func(t *testing.T, shards []shardstore.Shard) retrysafe.Store) {
+	passed := new(atomic.Int64)
+	storetest.Run(t, storetest.Harness{
+		Open: func(t *testing.T) retrysafe.Store { return open(t, memories(n, passed)) },
+		Age:  func(_ *testing.T, _ retrysafe.Store, d time.Duration) { passed.Add(int64(d)) },
+	})
+}
+
 // Seen to fail with the limit of List taken out, with pages that end between records of one FirstFence, and with
 // Sweep of the first shard alone.
 func TestContract(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		t.Run(fmt.Sprint(n, " shards"), func(t *testing.T) {
-			storetest.Run(t, storetest.Harness{
-				Open: func(t *testing.T) retrysafe.Store {
-					passed := new(atomic.Int64)
-					return aged{open(t, memories(n, passed), shardstore.Options{}), passed}
-				},
-				Age: age,
+			runContract(t, n, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
+				return open(t, shards, shardstore.Options{})
 			})
 		})
 	}
@@ -67,15 +63,8 @@ func stages() []shardstore.Stage {
 func TestContractOfMoves(t *testing.T) {
 	for _, stage := range stages() {
 		t.Run(stage.String(), func(t *testing.T) {
-			storetest.Run(t, storetest.Harness{
-				Open: func(t *testing.T) retrysafe.Store {
-					passed := new(atomic.Int64)
-					shards := memories(2, passed)
-					return aged{open(t, shards[:1], shardstore.Options{
-						Move: &shardstore.Move{To: shards[1:], Stage: stage},
-					}), passed}
-				},
-				Age: age,
+			runContract(t, 2, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
+				return open(t, shards[:1], shardstore.Options{Move: &shardstore.Move{To: shards[1:], Stage: stage}})
 			})
 		})
 	}
@@ -85,21 +74,15 @@ func TestContractOfMoves(t *testing.T) {
 type growing struct {
 	retrysafe.Store
 	retrysafe.Watcher
-	passed *atomic.Int64
 }
 
 // Adding a shard is a move of some of the keys.
 func TestContractOfGrowing(t *testing.T) {
 	for _, stage := range stages() {
 		t.Run(stage.String(), func(t *testing.T) {
-			storetest.Run(t, storetest.Harness{
-				Open: func(t *testing.T) retrysafe.Store {
-					passed := new(atomic.Int64)
-					shards := memories(3, passed)
-					s := open(t, shards[:2], shardstore.Options{Move: &shardstore.Move{To: shards, Stage: stage}})
-					return growing{s, s, passed}
-				},
-				Age: func(_ *testing.T, s retrysafe.Store, d time.Duration) { s.(growing).passed.Add(int64(d)) },
+			runContract(t, 3, func(t *testing.T, shards []shardstore.Shard) retrysafe.Store {
+				s := open(t, shards[:2], shardstore.Options{Move: &shardstore.Move{To: shards, Stage: stage}})
+				return growing{s, s}
 			})
 		})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
@@ -14,29 +13,12 @@ import (
 	"github.com/retrysafe/retrysafe/stores/shardstore"
 )
 
-func TestMain(m *testing.M) {
-	torture.Main(tortured())
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
-// What it would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	tortured().Torture(t, soak.Times(t, 30))
-}
-
+// What they would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 30)) }
+func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 500)) }
 func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
-
-// What it would see: TestRaceSeesMutants.
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	tortured().Race(t, soak.Times(t, 500))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	tortured().RaceSees(t, "shards with other names", 500)
-}
 
 // tortured is a store over three in memory, which several processes share. They are not moving: while keys move, no
 // racer may win, and the fences of two stores are shown.
@@ -64,6 +46,7 @@ func tortured() torture.Subject {
 			return torn{right, wrong}, err
 		},
 		Mutants:        []string{"shards with other names", "a shard that some do not know"},
+		RaceMutants:    []string{"shards with other names"},
 		FencesAreClock: true,
 	}
 }

@@ -1,18 +1,15 @@
 package sqlitestore
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -20,76 +17,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
-	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
-
-// childEnv names what the test binary does instead of its tests, and childPath the file.
-const (
-	childEnv  = "SQLITESTORE_TEST_CHILD"
-	childPath = "SQLITESTORE_TEST_PATH"
-	// childFailed is its exit code if it fails by itself.
-	childFailed = 3
-)
-
-func TestMain(m *testing.M) {
-	torture.Main(tortured())
-	children := map[string]func(string) error{
-		"claims": claiming(claimSome), "early answers": claiming(claimSomeTooEarly),
-		"transactions": transacting(inTx), "two transactions": transacting(apart),
-		"hold": holdUntilKilled, "limited": writeInSmallSpace,
-	}
-	if child, ok := children[os.Getenv(childEnv)]; ok {
-		if err := child(os.Getenv(childPath)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(childFailed)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
-
-// startChild runs this binary as another process that works on path.
-func startChild(t *testing.T, name, path string) (*exec.Cmd, *bufio.Reader) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+name, childPath+"="+path)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()
-	})
-	return cmd, bufio.NewReader(out)
-}
-
-// killAfter reads n lines, and then on until the process is dead.
-func killAfter(t *testing.T, cmd *exec.Cmd, out *bufio.Reader, n int, each func(line string)) {
-	t.Helper()
-	for i := 0; ; i++ {
-		line, err := out.ReadString('\n')
-		if err == io.EOF {
-			break // what was being written when it died was not acknowledged
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		each(line)
-		if i == n {
-			if err := cmd.Process.Kill(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if err := cmd.Wait(); err == nil || cmd.ProcessState.ExitCode() == childFailed {
-		t.Fatalf("the child ended by itself: %v", err)
-	}
-}
 
 // A process is killed at any moment, again and again: what it has acknowledged is there afterwards, and no key is
 // ever claimed twice. Seen to fail with operations answered before COMMIT. What it would see: TestKillsSeeEarlyAnswers.
@@ -114,9 +42,8 @@ func killClaims(t *testing.T, child string, rounds int) (lost string) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	claimed, completed := map[string]string{}, map[string]bool{}
 	for round := range rounds {
-		cmd, out := startChild(t, child, path)
 		touched := map[string]bool{}
-		killAfter(t, cmd, out, rand.IntN(200), func(line string) {
+		tortured().KillAfter(t, child, path, 1+rand.IntN(200), func(line string) {
 			var what, id, fence string
 			if n, err := fmt.Sscan(line, &what, &id, &fence); n != 3 {
 				t.Fatalf("%q: %v", line, err)
@@ -260,8 +187,7 @@ func killTransactions(t *testing.T, child string, rounds int) string {
 	path := filepath.Join(t.TempDir(), "store.db")
 	openBusiness(t, path)
 	for round := range rounds {
-		cmd, out := startChild(t, child, path)
-		killAfter(t, cmd, out, rand.IntN(50), func(string) {})
+		tortured().KillAfter(t, child, path, 1+rand.IntN(50), func(string) {})
 		if wrong := checkBusiness(t, path); wrong != "" {
 			return fmt.Sprintf("round %d: %s", round+1, wrong)
 		}

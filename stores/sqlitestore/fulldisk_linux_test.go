@@ -21,7 +21,7 @@ import (
 // of work that ended on the full disk was unknown.
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	cmd, out := startChild(t, "limited", path)
+	cmd, out := tortured().Start(t, "limited", path)
 	var line string
 	for {
 		next, err := out.ReadString('\n')

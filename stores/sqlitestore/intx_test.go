@@ -13,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/stores/internal/testkit"
 )
 
 // business is a store whose file has a table of the user's.
@@ -41,16 +42,7 @@ func charges(t *testing.T, s *Store) (n int) {
 // guarded runs work under the key "k" and returns what it returned.
 func guarded(t *testing.T, s *Store, work func(context.Context, *retrysafe.Attempt) error) error {
 	t.Helper()
-	g := retrysafe.New(s, retrysafe.Options{})
-	defer g.Shutdown(context.Background())
-	req := retrysafe.Request{Key: retrysafe.Key{ID: "k"}}
-	_, err := retrysafe.Do(t.Context(), g, req, func(ctx context.Context, a *retrysafe.Attempt) (string, error) {
-		if err := retrysafe.SetResult(ctx, "charged"); err != nil {
-			return "", err
-		}
-		return "charged", work(ctx, a)
-	})
-	return err
+	return testkit.Guarded(t, s, retrysafe.Key{ID: "k"}, work)
 }
 
 // A commit that answers with an error has happened if the file says so; if the file cannot be read, it is unknown. Seen

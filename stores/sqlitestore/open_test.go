@@ -37,7 +37,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 // Seen to fail with lockFile taken out of start.
 func TestOtherProcessIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	cmd, out := startChild(t, "hold", path)
+	cmd, out := tortured().Start(t, "hold", path)
 	if _, err := out.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}

@@ -75,12 +75,12 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// createPrivate makes an empty file that only its owner may read, because it holds answers. SQLite gives the files
-// beside it the same permissions. An existing file is left as it is.
+// createPrivate makes an empty file that only its owner may read, because it holds answers, also where a link leads that
+// leads nowhere yet. SQLite gives the files beside it the same permissions. An existing file is left as it is.
 func createPrivate(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o600)
 	if err != nil {
-		if _, there := os.Lstat(path); there == nil {
+		if _, there := os.Stat(path); there == nil { // SQLite says what is wrong with it
 			return nil
 		}
 		return err

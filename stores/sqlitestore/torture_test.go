@@ -11,24 +11,12 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-// What it would see: TestTortureSeesMutants.
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	tortured().Torture(t, soak.Times(t, 50))
-}
+func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 
+// What they would see: TestTortureSeesMutants.
+func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 50)) }
+func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
 func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
-
-// What it would see: TestRaceSeesMutants.
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	tortured().Race(t, soak.Times(t, 1000))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	t.Parallel()
-	tortured().RaceSees(t, "lease of a new key too short", 1000)
-}
 
 // tortured is this store in one process, because a file serves one: it is killed and paused, and another one continues
 // with the file.
@@ -44,7 +32,13 @@ func tortured() torture.Subject {
 			return s, err
 		},
 		Mutants:        torture.Names(mutations()),
+		RaceMutants:    []string{"lease of a new key too short"},
 		FencesAreClock: true,
+		Children: map[string]func(path string) error{
+			"claims": claiming(claimSome), "early answers": claiming(claimSomeTooEarly),
+			"transactions": transacting(inTx), "two transactions": transacting(apart),
+			"hold": holdUntilKilled, "limited": writeInSmallSpace,
+		},
 	}
 }
 

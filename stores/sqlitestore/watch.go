@@ -9,9 +9,5 @@ import (
 // Watch returns a channel that receives a value when a completion, a release, or an extension by nothing has been
 // committed. All writes go through this process, so the file is not asked. stop frees what Watch holds.
 func (s *Store) Watch(ctx context.Context, k retrysafe.Key) (changed <-chan struct{}, stop func(), err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, err
-	}
-	changed, stop = s.watches.Add(k.Digest())
-	return changed, stop, nil
+	return s.watches.Watch(ctx, k)
 }

@@ -5,24 +5,12 @@
 //
 // A file torture_test.go in the package of the store:
 //
-//	// What it would see: TestTortureSeesMutants.
-//	func TestSoakTorture(t *testing.T) {
-//		t.Parallel()
-//		tortured().Torture(t, soak.Times(t, 50))
-//	}
+//	func TestMain(m *testing.M) { torture.Main(m, tortured()) }
 //
+//	// What they would see: TestTortureSeesMutants.
+//	func TestSoakTorture(t *testing.T)        { tortured().Torture(t, soak.Times(t, 50)) }
+//	func TestSoakRace(t *testing.T)           { tortured().Race(t, soak.Times(t, 1000)) }
 //	func TestTortureSeesMutants(t *testing.T) { tortured().SeesMutants(t) }
-//
-//	// What it would see: TestRaceSeesMutants.
-//	func TestSoakRace(t *testing.T) {
-//		t.Parallel()
-//		tortured().Race(t, soak.Times(t, 1000))
-//	}
-//
-//	func TestRaceSeesMutants(t *testing.T) {
-//		t.Parallel()
-//		tortured().RaceSees(t, "claim without lease", 1000)
-//	}
 //
 //	func tortured() torture.Subject {
 //		return torture.Subject{
@@ -37,18 +25,8 @@
 //				return s, err
 //			},
 //			Mutants: []string{"claim without lease", "complete without fence", …},
+//			RaceMutants: []string{"claim without lease"},
 //		}
-//	}
-//
-// And in TestMain, before anything else, which other processes never get past:
-//
-//	torture.Main(tortured())
-//
-// If nothing else needs a TestMain:
-//
-//	func TestMain(m *testing.M) {
-//		torture.Main(tortured())
-//		os.Exit(m.Run())
 //	}
 //
 // Good mutants each take one condition out of one call: complete, extend, checkpoint and release without comparing the
@@ -62,7 +40,8 @@
 // process, because Race makes 32 calls at once in each of eight. If the store asks its server for the time,
 // TortureWithWrongClocks shows it; it needs Subject.Now.
 //
-// Memory is a memstore that several processes use, for stores that are made of other stores.
+// Memory is a memstore that several processes use, for stores that are made of other stores. Subject.Children are what
+// processes do that a test of the package's own starts, with Start, and kills.
 //
 // # How Torture works
 //
@@ -92,7 +71,7 @@
 //   - subject.go: Subject, Main. process.go: the other processes. memory.go: Memory.
 //   - torture.go: Torture and SeesMutants. client.go: what its processes do. clock.go: the clock.
 //   - event.go, check.go, held.go: what clients tell, and the checks.
-//   - race.go: Race and RaceSees. racer.go: what its processes do.
+//   - race.go: Race. racer.go: what its processes do.
 //   - wrongclock.go: TortureWithWrongClocks.
-//   - mutant.go: how a mutant changes what a store says to its server.
+//   - mutant.go: how a mutant changes what a store says to its server, and the one that takes any lease for good.
 package torture

@@ -75,3 +75,40 @@ func (p *process) kill(t *testing.T) {
 		t.Errorf("a process ended by itself: %v", err)
 	}
 }
+
+// Start starts another process that does one of Children at a place, until it is killed. The caller reads what it
+// writes to stdout, and waits for it. It is killed when the test ends.
+func (s Subject) Start(t *testing.T, child, place string) (cmd *exec.Cmd, out *bufio.Reader) {
+	t.Helper()
+	p := startProcess(t, "", job{Subject: s.Name, Place: place, Child: child})
+	t.Cleanup(func() {
+		_ = p.Process.Kill() // it may have ended
+		_ = p.Wait()
+	})
+	return p.Cmd, p.out
+}
+
+// KillAfter starts another process as Start does, kills it once it has written n lines, and waits until it has ended.
+// It calls each with every whole line, also with those that came between. A child that ends by itself fails the test.
+func (s Subject) KillAfter(t *testing.T, child, place string, n int, each func(line string)) {
+	t.Helper()
+	cmd, out := s.Start(t, child, place)
+	for i := 1; ; i++ {
+		line, err := out.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			break // what it was writing when it died does not count
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		each(line)
+		if i == n {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); cmd.ProcessState.Exited() {
+		t.Fatalf("the child ended by itself: %v", err)
+	}
+}

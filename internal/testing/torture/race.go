@@ -16,17 +16,19 @@ const (
 // Race has eight processes claim the same key at the same moment, once for each of so many keys: in a third of the
 // rounds the key is new, in another third abandoned, in the last one released. Exactly one process may get it, under a
 // greater fence than any before, and each other one must be told of that claim. Then the winner completes, in half of
-// the rounds as soon as it can, and all must see its result.
+// the rounds as soon as it can, and all must see its result. It runs in parallel with other tests.
 func (s Subject) Race(t *testing.T, rounds int) {
 	t.Helper()
+	t.Parallel()
 	if wrong := s.race(t, "", rounds); wrong != "" {
 		t.Error(wrong)
 	}
 }
 
-// RaceSees breaks the store by a mutant, and fails if Race would not notice within so many rounds.
-func (s Subject) RaceSees(t *testing.T, mutant string, rounds int) {
+// raceSees breaks the store by a mutant, and fails if Race would not notice soon.
+func (s Subject) raceSees(t *testing.T, mutant string) {
 	t.Helper()
+	const rounds = 2000
 	wrong := s.race(t, mutant, rounds)
 	if wrong == "" {
 		t.Fatalf("not seen in %d rounds", rounds)

@@ -23,8 +23,13 @@ type Subject struct {
 	// Open opens a store at a place, in a process that was started for it. If mutant is not empty, it is the name of
 	// one of Mutants, which the store is to be broken by.
 	Open func(ctx context.Context, place, mutant string) (retrysafe.Store, error)
-	// Mutants are the names of what SeesMutants breaks, each of which the checks must notice.
+	// Mutants are the names of what SeesMutants breaks, each of which the checks of Torture must notice.
 	Mutants []string
+	// RaceMutants are those that Race must notice too.
+	RaceMutants []string
+	// Children are what other processes do at a place for tests of the package's own: see Start. The error of one that
+	// returns ends its process.
+	Children map[string]func(place string) error
 
 	// OneProcess says that the store serves one process at a time. All clients are in one process then, which is
 	// killed, paused and started again.
@@ -79,6 +84,7 @@ func (s Subject) rules() rules {
 // job is what a process is to do.
 type job struct {
 	Subject, Place, Mutant string
+	Child                  string // one of Children, in place of what follows
 	Race                   bool
 	Racers, From           int    // the racers of this process: so many, and the first
 	Clock                  string // address of the clock
@@ -92,12 +98,12 @@ const (
 	failed = 3
 )
 
-// Main does the job of a process that was started for one of the subjects, and ends it. In any other process it returns
-// at once. Call it first in TestMain.
-func Main(subjects ...Subject) {
+// Main does the job of a process that was started for one of the subjects. In any other process it runs the tests. It
+// ends the process.
+func Main(m *testing.M, subjects ...Subject) {
 	text, ok := os.LookupEnv(jobEnv)
 	if !ok {
-		return
+		os.Exit(m.Run())
 	}
 	if err := work(text, subjects); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -116,6 +122,15 @@ func work(text string, subjects []Subject) error {
 			continue
 		}
 		s.Lease = j.Lease
+		if !j.Race {
+			go func() { // ends with the process of the test, however that ends
+				_, _ = io.Copy(io.Discard, os.Stdin)
+				os.Exit(0)
+			}()
+		}
+		if j.Child != "" {
+			return s.Children[j.Child](j.Place)
+		}
 		store, err := s.Open(context.Background(), j.Place, j.Mutant)
 		if err != nil {
 			return err
@@ -123,10 +138,6 @@ func work(text string, subjects []Subject) error {
 		if j.Race {
 			return s.runRacers(store, j)
 		}
-		go func() { // ends with the process of the test, however that ends
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			os.Exit(0)
-		}()
 		return s.runClients(store, j)
 	}
 	return fmt.Errorf("torture.Main was not called with the subject %q", j.Subject)

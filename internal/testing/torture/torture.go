@@ -14,15 +14,17 @@ import (
 )
 
 // Torture kills and pauses processes so many times, 50 if it is for make test, while they use the store, and fails the
-// test if the store breaks its contract. It makes more rounds until each kind of answer has come often enough.
+// test if the store breaks its contract. It makes more rounds until each kind of answer has come often enough. It runs
+// in parallel with other tests.
 func (s Subject) Torture(t *testing.T, rounds int) {
 	t.Helper()
+	t.Parallel()
 	s.start(t, special{}).torture(rounds, "killed", "stopped", "complete ok", "complete lost", "claim acquired",
 		"claim abandoned", "claim done")
 }
 
-// SeesMutants breaks the store by each of Mutants, in parallel subtests, and fails if Torture would not notice. A check
-// that finds nothing proves nothing.
+// SeesMutants breaks the store by each of Mutants and of RaceMutants, in parallel subtests, and fails if Torture or
+// Race would not notice. A check that finds nothing proves nothing.
 func (s Subject) SeesMutants(t *testing.T) {
 	t.Helper()
 	if len(s.Mutants) == 0 {
@@ -38,6 +40,12 @@ func (s Subject) SeesMutants(t *testing.T) {
 				}
 			}
 			t.Errorf("not seen")
+		})
+	}
+	for _, name := range s.RaceMutants {
+		t.Run("race: "+name, func(t *testing.T) {
+			t.Parallel()
+			s.raceSees(t, name)
 		})
 	}
 }

@@ -3,10 +3,7 @@ package torture_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
-	"os"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,10 +12,7 @@ import (
 	"github.com/retrysafe/retrysafe/internal/testing/torture"
 )
 
-func TestMain(m *testing.M) {
-	torture.Main(subject())
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { torture.Main(m, subject()) }
 
 // subject is a memstore that several processes use.
 func subject() torture.Subject {
@@ -31,32 +25,16 @@ func subject() torture.Subject {
 			}
 			return mutants()[mutant](s), nil
 		},
-		Mutants: slices.Sorted(maps.Keys(mutants())),
+		Mutants: torture.Names(mutants()),
+		RaceMutants: []string{
+			"claim given twice", "complete saves nothing", "complete changes the result", "fence of another claim",
+		},
 	}
 }
 
-func TestSoakTorture(t *testing.T) {
-	t.Parallel()
-	subject().Torture(t, soak.Times(t, 30))
-}
-
+func TestSoakTorture(t *testing.T)        { subject().Torture(t, soak.Times(t, 30)) }
+func TestSoakRace(t *testing.T)           { subject().Race(t, soak.Times(t, 1000)) }
 func TestTortureSeesMutants(t *testing.T) { subject().SeesMutants(t) }
-
-func TestSoakRace(t *testing.T) {
-	t.Parallel()
-	subject().Race(t, soak.Times(t, 1000))
-}
-
-func TestRaceSeesMutants(t *testing.T) {
-	for _, name := range []string{
-		"claim given twice", "complete saves nothing", "complete changes the result", "fence of another claim",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			subject().RaceSees(t, name, 2000)
-		})
-	}
-}
 
 // mutants break a store in one place each, in one of a few calls. Each is for one check.
 func mutants() map[string]func(retrysafe.Store) retrysafe.Store {

@@ -18,9 +18,11 @@ import (
 const wrongEnv = "RETRYSAFE_TORTURE_CLOCK"
 
 // TortureWithWrongClocks is Torture with processes a third of whose clocks are an hour fast, and another third an hour
-// slow. A store that asks its server for the time does not notice. Only the package of the test has wrong clocks.
+// slow. A store that asks its server for the time does not notice. Only the package of the test has wrong clocks. It
+// runs in parallel with other tests.
 func (s Subject) TortureWithWrongClocks(t *testing.T, rounds int) {
 	t.Helper()
+	t.Parallel()
 	if s.Now == nil {
 		t.Fatal("Subject.Now is missing: the clocks cannot be seen to be wrong")
 	}

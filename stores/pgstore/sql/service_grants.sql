@@ -1,10 +1,15 @@
 -- What {{role}} needs to call the functions: it claims keys, and ends the attempts whose lease tokens it has. It has no
 -- right to any table: what it has been given too much of, such as by ALTER DEFAULT PRIVILEGES, is taken back.
-DO $grants$ BEGIN
+DO $grants$ DECLARE
+	part regclass;
+BEGIN
 	IF NOT EXISTS (SELECT FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
 		WHERE c.oid = '{{schema}}.claims'::regclass AND r.rolname = {{role_text}}) THEN
 		REVOKE ALL ON {{schema}}.claims, {{schema}}.older, {{schema}}.steps, {{schema}}.results, {{schema}}.locks,
 			{{schema}}.migrations, {{schema}}.holds, {{schema}}.records FROM {{role}} CASCADE;
+		FOR part IN SELECT inhrelid FROM pg_inherits WHERE inhparent = '{{schema}}.results'::regclass LOOP
+			EXECUTE format('REVOKE ALL ON %s FROM %I CASCADE', part, {{role_text}});
+		END LOOP;
 		REVOKE CREATE ON SCHEMA {{schema}} FROM {{role}};
 	END IF;
 END $grants$;

@@ -1,0 +1,14 @@
+package sqlitestore
+
+import (
+	"testing"
+
+	"github.com/retrysafe/retrysafe/internal/testing/sqlfunctions"
+)
+
+// Seen to fail with a blank added to it.
+func TestMigrationsStay(t *testing.T) {
+	sqlfunctions.Migrations(t, migrationFiles, "migrations/*.sql", map[string]string{
+		"migrations/001_records.sql": "b7c172a69d3bc105",
+	})
+}
