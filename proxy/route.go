@@ -33,7 +33,8 @@ type Route struct {
 	// UpstreamKey is the header in which the upstream gets a key derived from the client's, the same on every
 	// attempt: see retrysafe.Key.Child. If it is the header of the client's key, it replaces that. Default: none.
 	UpstreamKey string
-	// AttemptHeader is the header in which the upstream gets the number of the attempt, from 1. Default: none.
+	// AttemptHeader is the header in which the upstream gets the number of the attempt, from 1, and from 1 again after
+	// the key was released: so 1 does not say that nothing was tried before. Default: none.
 	AttemptHeader string
 	// BodyTimeout bounds how long the body of a request with a key may take to arrive. The body of a request without
 	// a key is streamed; it bounds each pause in it, until the answer begins. Default 30 s; negative: no limit.

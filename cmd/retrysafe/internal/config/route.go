@@ -87,7 +87,8 @@ type Route struct {
 	// UpstreamKey is a header for a key derived from the client's, the same on every attempt. `none` says that the
 	// upstream needs no key because running the operation twice does no harm. Default: not sent.
 	UpstreamKey Setting[string] `yaml:"upstream_key" form:"field name" sets:"UpstreamKey"`
-	// AttemptHeader is a header for the number of the attempt. Default: none.
+	// AttemptHeader is a header for the number of the attempt, from 1. After the key was released, as after a 503 that
+	// frees it, the number is 1 again: so 1 does not say that nothing was tried before. Default: none.
 	AttemptHeader Setting[string] `yaml:"attempt_header" form:"field name" sets:"AttemptHeader"`
 	// Stream: if true, answers that the upstream flushes reach the client at once, and are not stored.
 	Stream Setting[bool] `yaml:"stream" sets:"Stream"`

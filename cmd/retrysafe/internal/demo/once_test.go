@@ -2,10 +2,12 @@ package demo
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
@@ -41,6 +43,66 @@ func TestServiceKilledInItsTransaction(t *testing.T) {
 			if strings.Contains(output, "outcome-unknown") {
 				t.Errorf("an outcome is unknown:\n%s", output)
 			}
+		})
+	}
+}
+
+// A connection to the database that breaks does not end the service in Node, whether it is idle or in a transaction: an
+// error for which there is no listener ends the process there.
+//
+// Seen to fail with "pool.on('error')" and "client.on('error')" taken out of service.js, each in its case.
+func TestABrokenConnectionDoesNotEndTheService(t *testing.T) {
+	t.Parallel()
+	node := []string{pathWith(t, servers.Node(t)), "NODE_PATH=" + servers.NodePostgres(t)}
+	for _, stopAfter := range []string{"", "INSERT"} {
+		t.Run("stopped after "+stopAfter, func(t *testing.T) {
+			t.Parallel()
+			l, ok := findLanguage(t.Context(), node)
+			if !ok {
+				t.Fatal("Node is not found")
+			}
+			pg, url := clitest.Postgres.Get(t), clitest.Migrated(t)
+			ref, err := store.Parse(url)
+			clitest.Must(t, err)
+			s, err := newService(t.Context(), l, ref.Postgres, t.TempDir())
+			clitest.Must(t, err)
+			t.Cleanup(s.close)
+			clitest.Must(t, s.start(t.Context(), stopAfter))
+
+			lease := pg.PsqlAt(t, url, "SELECT lease FROM retrysafe.claim('shop', 'order-17')")
+			r, err := newClient(s.address).request(t.Context(), coffee())
+			clitest.Must(t, err)
+			r.Header.Set("Retrysafe-Lease", lease)
+			answered := make(chan int, 1)
+			go func() { // has no answer if the service stands still
+				defer close(answered)
+				if res, err := http.DefaultClient.Do(r); err == nil {
+					res.Body.Close()
+					answered <- res.StatusCode
+				}
+			}()
+			if stopAfter == "" {
+				clitest.Want(t, "status", clitest.WaitFor(t, answered, "the answer"), http.StatusCreated)
+			} else {
+				clitest.Must(t, s.await(t.Context(), stopAfter))
+			}
+			pg.PsqlAt(t, url, "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity "+
+				"WHERE datname = current_database() AND pid <> pg_backend_pid()")
+			text, late := "", time.Now().Add(time.Minute)
+			for ; !strings.Contains(text, "terminating connection"); time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(late) {
+					t.Fatalf("the service has not noticed:\n%s", text)
+				}
+				log, err := os.ReadFile(s.log())
+				clitest.Must(t, err)
+				text = string(log)
+			}
+			res, err := http.Get("http://" + s.address)
+			if err != nil {
+				log, _ := os.ReadFile(s.log())
+				t.Fatalf("the service has ended: %v\n%s", err, log)
+			}
+			res.Body.Close()
 		})
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -124,6 +125,59 @@ func TestKeysShow(t *testing.T) {
 	none := clitest.Run(t, "keys", "show", strings.Repeat("0", 32), "--store="+file)
 	clitest.Want(t, "exit code", none.Code, cli.ExitFailed)
 	clitest.WantText(t, "output", none.Stderr, "neither as a digest nor as a client's key")
+}
+
+// Every server is one that the command works on, from another process than the one that has claimed the keys; so are
+// several stores as one.
+//
+// Seen to fail with openKeys refusing what is neither a file nor in PostgreSQL ("unsupported"), and with search in Local
+// finding nothing.
+func TestKeysOnEachServer(t *testing.T) {
+	t.Parallel()
+	clitest.OnEachServer(t, operateOn)
+	t.Run("shards", func(t *testing.T) {
+		t.Parallel()
+		a, b := filepath.Join(t.TempDir(), "a.db"), filepath.Join(t.TempDir(), "b.db")
+		operateOn(t, "shards:?a="+a+"&b="+b)
+	})
+}
+
+// operateOn lists, shows, resolves and purges keys of a store.
+func operateOn(t *testing.T, url string) {
+	ref, err := store.Parse(url)
+	clitest.Must(t, err)
+	s, closeStore, err := ref.Open(t.Context())
+	clitest.Must(t, err)
+	claim := func(id string) retrysafe.Lease {
+		c, err := s.Claim(t.Context(), retrysafe.ClaimParams{
+			Key: retrysafe.Key{Scope: "shop", ID: id}, Owner: retrysafe.NewOwner(), Lease: time.Minute,
+			Keep: retrysafe.Retention{}.WithDefaults(),
+		})
+		clitest.Must(t, err)
+		return c.Lease
+	}
+	clitest.Must(t, s.Extend(t.Context(), claim("order-17"), 0))
+	paid := claim("order-18")
+	clitest.Must(t, s.Complete(t.Context(), paid, retrysafe.Result{Body: []byte("paid")}, retrysafe.Retention{}))
+	clitest.Must(t, closeStore())
+
+	digest := abandoned(t, url)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"show", "order-17"}, digest},
+		{[]string{"show", digest}, "abandoned: "},
+		{[]string{"resolve", digest, "--fail", "--reason=found in the test"}, digest},
+		{[]string{"show", digest}, "found in the test"},
+		{[]string{"list", "--state=all"}, "2 keys"},
+		{[]string{"purge", paid.Key.Digest().String(), "--reason=request for erasure"}, "4 bytes"},
+		{[]string{"show", "order-18", "--answer"}, "request for erasure"},
+	} {
+		got := clitest.Run(t, append(append([]string{"keys"}, c.args...), "--store="+url)...)
+		clitest.Want(t, "exit code: "+got.Stderr, got.Code, cli.ExitOK)
+		clitest.WantText(t, strings.Join(c.args, " "), got.Stdout, c.says)
+	}
 }
 
 // A customer has only the key that was sent, often a UUID, which looks like a digest.

@@ -16,7 +16,7 @@ import (
 // A proxy that starts before its store waits for it: alive, not ready. The service manager would otherwise start it so
 // often that it gives up.
 //
-// Seen to fail with storePatience 0: the proxy ends.
+// Seen to fail with startPatience 0 in OpenPatiently: the proxy ends.
 func TestAProxyWaitsForItsStore(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)

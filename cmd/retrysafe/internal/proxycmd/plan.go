@@ -135,23 +135,10 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	return s.serve(ctx)
 }
 
-// storePatience is how long a proxy that starts waits for the store's server, which may be starting too.
-const storePatience = time.Minute
-
-// openStore opens the store. It tries again for storePatience if the store's server cannot be reached.
+// openStore opens the store, and waits for its server.
 func (p *plan) openStore(ctx context.Context, log *slog.Logger) (retrysafe.Store, func() error, error) {
-	giveUp := time.Now().Add(storePatience)
-	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		opened, closeStore, err := p.store.Open(ctx)
-		if err == nil || !store.IsUnreachable(err) || time.Until(giveUp) < pause {
-			return opened, closeStore, err
-		}
+	return p.store.OpenPatiently(ctx, func(err error, pause time.Duration, giveUp time.Time) {
 		log.Warn("the store cannot be reached; trying again", "error", err, "in", pause.String(),
 			"until", giveUp.Format(time.RFC3339))
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-time.After(pause):
-		}
-	}
+	})
 }

@@ -97,8 +97,8 @@ func TestMigratePrintForPsql(t *testing.T) {
 // The quick start of docs/postgres.md: the owner of the database runs one command, and the proxy works as another
 // role. The script does the same, in any order, as often as it is run.
 //
-// Seen to fail with Role left out of what migrateUp passes to pgstore.Migrate, and (after "proxy first") without the
-// command in the error.
+// Seen to fail with Role left out of what migrateUp passes to pgstore.Migrate, and with the case of insufficientRights
+// taken out of Postgres.Explain.
 func TestQuickStartWithTwoRoles(t *testing.T) {
 	t.Parallel()
 	pg := clitest.Postgres.Get(t)
@@ -118,7 +118,8 @@ func TestQuickStartWithTwoRoles(t *testing.T) {
 	refused := clitest.Run(t, "proxy", "--upstream="+upstream.URL, "--listen=127.0.0.1:0",
 		"--store="+clitest.AsUser(url, app))
 	clitest.Want(t, "exit code", refused.Code, cli.ExitFailed)
-	clitest.WantText(t, "output", refused.Stderr, "permission denied", "retrysafe migrate up --store URL --role "+app)
+	clitest.WantText(t, "output", refused.Stderr, "permission denied", "retrysafe migrate up --store URL --role "+app,
+		"it can read all answers then", "role of a service")
 	script := clitest.Run(t, "migrate", "print", "--role="+app)
 	for n, grant := range []func(){
 		func() { migrate("--role=" + app) },
@@ -247,11 +248,14 @@ func TestMigrateABucket(t *testing.T) {
 
 // Each says what is wrong, where, and what to do; none shows the password.
 //
-// Seen to fail with the schema left out of what pgstore.New is told.
+// Seen to fail with the schema left out of what pgstore.New is told, and with the URL of the proxy in the command that
+// Postgres.migration returns: the role of a proxy may not migrate.
 func TestPostgresThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	pg := clitest.Postgres.Get(t)
-	there := pg.Database(t)
+	there, app := pg.Database(t), "app_"+retrysafe.NewOwner().String()
+	pg.Psql(t, "CREATE ROLE "+app+" LOGIN")
+	t.Cleanup(func() { pg.Psql(t, "DROP ROLE "+app) })
 	const closed = "127.0.0.1:1"
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {
@@ -276,10 +280,13 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 		},
 		{"no such role", clitest.AsUser(there, "stranger:s3cret"), []string{"cannot connect", "stranger", "pg_hba.conf"}},
 		{"no such database", pg.URL("nothing"), []string{"cannot connect", "createdb nothing"}},
-		{"no schema", there, []string{"retrysafe migrate up --store '" + there}},
 		{
-			"another schema", clitest.WithParam(clitest.Migrated(t), "schema=other"),
-			[]string{`"other"`, "retrysafe migrate up", "schema=other"},
+			"no schema", clitest.AsUser(there, app),
+			[]string{`"retrysafe" is missing`, "as the owner of the schema", "retrysafe migrate up --store URL --role " + app + " "},
+		},
+		{
+			"another schema", clitest.WithParam(clitest.AsUser(clitest.Migrated(t), app), "schema=other"),
+			[]string{`"other" is missing`, "retrysafe migrate up --store URL --schema other --role " + app + " "},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -292,6 +299,47 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Each says who has to run what, and that a service must not be given what a proxy needs.
+//
+// Seen to fail with the URL of the proxy in the command that MySQL.migration returns, with databaseDenied
+// and tableDenied taken out of missingRights, with pgstore's distinction left out of mysqlstore's errors, and with explained not looked for there.
+func TestMySQLThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	server := clitest.MariaDB.Get(t)
+	name := "app_" + retrysafe.NewOwner().String()[:12]
+	server.SQL(t, "CREATE USER "+name)
+	t.Cleanup(func() { server.SQL(t, "DROP USER "+name) })
+	place := func() (owner, app, database string) {
+		config, err := mysql.ParseDSN(server.Database(t))
+		clitest.Must(t, err)
+		rest := "@" + config.Addr + "/" + config.DBName
+		return "mysql://" + config.User + rest, "mysql://" + name + rest, config.DBName
+	}
+	refused := func(what, url string, says ...string) {
+		t.Helper()
+		got := clitest.Run(t, "proxy", "--upstream=http://127.0.0.1:1", "--listen=127.0.0.1:0", "--store="+url)
+		clitest.Want(t, "exit code with "+what, got.Code, cli.ExitFailed)
+		clitest.WantText(t, what, got.Stderr, says...)
+		if strings.Contains(got.Stderr, "GRANT") {
+			t.Errorf("%s: it advises a GRANT, which may hand a service all answers:\n%s", what, got.Stderr)
+		}
+		if strings.Count(got.Stderr, "migrate print") > 1 {
+			t.Errorf("%s: it says twice what to do:\n%s", what, got.Stderr)
+		}
+	}
+	command := "retrysafe migrate up --store URL --role " + name + "@HOST"
+	roles := []string{command, "it can read all answers then", "account of a service"}
+
+	owner, app, database := place()
+	refused("no right to the database", app, append(roles, "Access denied", "Check the name of the database")...)
+	server.SQL(t, "GRANT SELECT ON "+database+".* TO "+name)
+	refused("no tables", app, "the tables are missing", "as the owner of the schema", command)
+	server.SQL(t, "REVOKE SELECT ON "+database+".* FROM "+name)
+	got := clitest.Run(t, "migrate", "up", "--store="+owner, "--service-role="+name)
+	clitest.Want(t, "exit code: "+got.Stderr, got.Code, cli.ExitOK)
+	refused("the account of a service", app, append(roles, "command denied", "opens no store")...)
 }
 
 // Seen to fail with Store.Value not replaced in Cmd.check, and with the URL as Ref.Name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -85,10 +86,16 @@ func stagesOf(from, to Ref) ([]stage, error) {
 	}, nil
 }
 
+// howLong is what a move costs. explain says it first: with a retention of 30 days one may rather not begin.
+const howLong = "Stage 2 lasts for one retention (24h by default), until the last key that only the old store has is " +
+	"free, and\nboth stores must run for so long."
+
+// explain says how long a move takes, and what to configure at each stage.
 func (c moveCmd) explain(w io.Writer, stages []stage) error {
 	if c.JSON {
-		return cli.PrintJSON(w, map[string]any{"stages": stages})
+		return cli.PrintJSON(w, map[string]any{"duration": strings.ReplaceAll(howLong, "\n", " "), "stages": stages})
 	}
+	fmt.Fprintf(w, "%s\n\n", howLong)
 	for _, s := range stages {
 		fmt.Fprintf(w, "stage %d  %s\n         store: %s\n", s.Stage, s.What, s.Store)
 	}

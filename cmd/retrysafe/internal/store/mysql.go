@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -144,6 +145,9 @@ func (m *MySQL) inNone(ctx context.Context, statement string) error {
 const (
 	accessDenied      = 1045
 	databaseDenied    = 1044
+	tableDenied       = 1142
+	columnDenied      = 1143
+	procedureDenied   = 1370
 	noSuchDatabase    = 1049
 	tooManyForAccount = 1203
 	tooManyInAll      = 1040
@@ -157,8 +161,8 @@ func (m *MySQL) Explain(err error) error {
 	)
 	switch {
 	case errors.Is(err, mysqlstore.ErrNoSchema):
-		return fmt.Errorf("store %s: the tables are missing or older than this program needs; run: retrysafe migrate up "+
-			"--store '%s'", m.Name, m.Name)
+		return fmt.Errorf("store %s: the tables are missing or older than this program needs; run as the owner of the schema: "+
+			"%s (without --role, if %s is the owner)", m.Name, m.migration(), m.user())
 	case errors.Is(err, mysqlstore.ErrNewerSchema):
 		return fmt.Errorf("store %s: the tables were migrated by a newer retrysafe; use that version here too", m.Name)
 	case errors.As(err, &network) && network.Op == "dial":
@@ -166,14 +170,28 @@ func (m *MySQL) Explain(err error) error {
 			m.config.Addr, network.Err)
 	case errors.As(err, &server) && remedies[server.Number] != "":
 		return fmt.Errorf("store %s: %w; %s", m.Name, err, remedies[server.Number])
+	case errors.As(err, &server) && slices.Contains(missingRights, server.Number):
+		return fmt.Errorf("store %s: %w. Check the name of the database. If %s is the account of a proxy, let the owner of the "+
+			"schema run: %s (it can read all answers then). If it is the account of a service, name the proxy's account in the "+
+			"URL instead", m.Name, err, m.user(), m.migration())
 	}
 	return fmt.Errorf("store %s: %w", m.Name, err)
 }
 
+// migration is what an account that may change tables runs for the one in the URL, which may not. Only the server knows
+// the host of an account.
+func (m *MySQL) migration() string {
+	return "retrysafe migrate up --store URL --role " + m.user() + "@HOST"
+}
+
+func (m *MySQL) user() string { return cmp.Or(m.config.User, "USER") }
+
+// missingRights are the errors of an account that has not been granted what a store needs.
+var missingRights = []uint16{databaseDenied, tableDenied, columnDenied, procedureDenied}
+
 // remedies are what to do about errors of connections.
 var remedies = map[uint16]string{
 	accessDenied:      "check the user and the password",
-	databaseDenied:    "check the name of the database, and let the user use it: GRANT … ON DATABASE.*",
 	noSuchDatabase:    "check the name, or create it: CREATE DATABASE",
 	tooManyForAccount: "lower connections in the URL, or raise the account's MAX_USER_CONNECTIONS",
 	tooManyInAll:      "lower connections in the URL, or raise the server's max_connections",

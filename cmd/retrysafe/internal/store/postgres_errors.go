@@ -19,20 +19,29 @@ func (p *Postgres) Explain(err error) error {
 	var server *pgconn.PgError
 	switch connect := new(pgconn.ConnectError); {
 	case errors.Is(err, pgstore.ErrNoSchema):
-		return fmt.Errorf("store %s: schema %q is missing or older than this program needs; run: retrysafe migrate "+
-			"up --store '%s'",
-			p.Name, p.Schema, p.Name)
+		return fmt.Errorf("store %s: schema %q is missing or older than this program needs; run as the owner of the schema: %s "+
+			"(without --role, if %s is the owner)", p.Name, p.Schema, p.migration(), p.pool.ConnConfig.User)
 	case errors.Is(err, pgstore.ErrNewerSchema):
 		return fmt.Errorf("store %s: schema %q was migrated by a newer retrysafe; use that version here too", p.Name,
 			p.Schema)
 	case errors.As(err, &connect):
 		return &reworded{fmt.Sprintf("store %s: cannot connect: %s", p.Name, p.connectProblem(err)), err}
 	case errors.As(err, &server) && server.Code == insufficientRights:
-		return fmt.Errorf("store %s: %w. If %s is the role of a proxy, let the owner of the schema run: retrysafe migrate up "+
-			"--store URL --role %[3]s (it can read all answers then). If it is the role of a service, name the proxy's role in "+
-			"the URL instead", p.Name, err, p.pool.ConnConfig.User)
+		return fmt.Errorf("store %s: %w. If %s is the role of a proxy, let the owner of the schema run: %s (it can read all "+
+			"answers then). If it is the role of a service, name the proxy's role in the URL instead", p.Name, err,
+			p.pool.ConnConfig.User, p.migration())
 	}
 	return fmt.Errorf("store %s: %w", p.Name, err)
+}
+
+// migration is what the owner of the schema runs for the role in the URL. It has URL in place of that one, whose role
+// may not migrate.
+func (p *Postgres) migration() string {
+	schema := ""
+	if p.Schema != defaultSchema {
+		schema = " --schema " + p.Schema
+	}
+	return "retrysafe migrate up --store URL" + schema + " --role " + p.pool.ConnConfig.User
 }
 
 // reworded is an error with another text.

@@ -9,6 +9,7 @@
 //	redis.go, nats.go, dynamodb.go  the URLs of other servers
 //	shards.go           the URLs of several stores as one, and of a move
 //	server.go           what the URLs of servers share
+//	unreachable.go      whether a server is away, and waiting for it
 //	password.go         how URLs are printed
 //
 //	store.go            the command store; move*.go: the stages of a move, what each of them needs, what the stores say

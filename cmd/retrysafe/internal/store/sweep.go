@@ -32,6 +32,9 @@ records by themselves.
 Only one process sweeps a database at a time; the others find nothing due. Only one process at a time can use
 a SQLite file.
 
+With --every it waits up to a minute at start for a server that is away, and goes on after a round that has
+failed, which it reports on standard error. Without --every it fails at once.
+
 Examples:
 
     retrysafe sweep --store postgres://owner@db/shop             # from cron
@@ -49,11 +52,13 @@ func (c SweepCmd) Run(s *cli.Streams) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	store, closeStore, err := ref.Open(ctx)
-	if errors.Is(err, sqlitestore.ErrInUse) {
+	store, closeStore, err := c.open(ctx, s, ref, every)
+	switch {
+	case errors.Is(err, sqlitestore.ErrInUse):
 		return fmt.Errorf("store %s is in use: the process that has it open sweeps it in the background: %w", ref.Name, err)
-	}
-	if err != nil {
+	case err != nil && every > 0 && ctx.Err() != nil:
+		return nil // a signal has ended it before the store's server was there
+	case err != nil:
 		return err
 	}
 	swept, ok := store.(retrysafe.Sweeper)
@@ -82,14 +87,31 @@ func (c SweepCmd) check() (every time.Duration, ref Ref, err error) {
 	return every, ref, err
 }
 
-// rounds sweeps until a signal comes if every is set, and else once.
+// open opens the store. A service waits for the store's server; a single sweep does not, so that cron reports it.
+func (c SweepCmd) open(ctx context.Context, s *cli.Streams, ref Ref, every time.Duration) (
+	retrysafe.Store, func() error, error,
+) {
+	if every == 0 {
+		return ref.Open(ctx)
+	}
+	return ref.OpenPatiently(ctx, func(err error, pause time.Duration, giveUp time.Time) {
+		fmt.Fprintf(s.Err, "retrysafe: the store cannot be reached; trying again in %v, until %s: %v\n", pause,
+			giveUp.Format(time.RFC3339), err)
+	})
+}
+
+// rounds sweeps until a signal comes if every is set, and else once. A round that fails ends it only if it is the only
+// one: a server that is restarted must not end the service.
 func (c SweepCmd) rounds(ctx context.Context, s *cli.Streams, b *sweeper, every time.Duration) error {
 	for {
 		r, err := b.round(ctx)
 		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("store %s: after %s: %w", b.name, records(r.Swept), err)
-		}
-		if err := r.print(s.Out, c.JSON); err != nil {
+			err = fmt.Errorf("store %s: after %s: %w", b.name, records(r.Swept), err)
+			if every == 0 {
+				return err
+			}
+			fmt.Fprintf(s.Err, "retrysafe: %v; the next round is in %v\n", err, every)
+		} else if err := r.print(s.Out, c.JSON); err != nil {
 			return err
 		}
 		if every == 0 && ctx.Err() != nil {

@@ -7,14 +7,18 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
+
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -62,6 +66,109 @@ func TestSweepEveryEndsWithASignal(t *testing.T) {
 	io.Copy(io.Discard, out)
 	if err := command.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A sweep that runs as a service waits for its server at start, as a proxy does, and goes on after a round that has
+// failed. One that runs once, as from cron, fails at once.
+//
+// Seen to fail with Open in place of OpenPatiently in SweepCmd.open, with OpenPatiently there for a single sweep too, and
+// with rounds returning the error of every round.
+func TestSweepEveryOutlivesAnAbsenceOfItsServer(t *testing.T) {
+	t.Parallel()
+	postgres := servers.StartPostgres(t, servers.PostgresOptions{})
+	mariadb := servers.StartMariaDB(t, servers.MariaDBOptions{})
+	config, err := mysql.ParseDSN(mariadb.Database(t))
+	clitest.Must(t, err)
+	for _, c := range []struct {
+		url    string
+		server interface {
+			Stop(testing.TB)
+			Start(testing.TB)
+		}
+	}{
+		{postgres.Database(t), postgres},
+		{"mysql://" + config.User + "@" + config.Addr + "/" + config.DBName, mariadb},
+	} {
+		if got := clitest.Run(t, "migrate", "up", "--store="+c.url); got.Code != 0 {
+			t.Fatal(got.Stderr)
+		}
+		c.server.Stop(t)
+		once := clitest.Run(t, "sweep", "--store="+c.url)
+		clitest.Want(t, "exit code of a single sweep", once.Code, cli.ExitFailed)
+		if strings.Contains(once.Stderr, "trying again") {
+			t.Errorf("a single sweep waits for its server:\n%s", once.Stderr)
+		}
+		s := startSweep(t, "--store="+c.url, "--every=1s")
+		s.until("the store cannot be reached; trying again in 250ms")
+		c.server.Start(t)
+		s.until("swept 0 records")
+		c.server.Stop(t)
+		s.until("the next round is in 1s")
+		c.server.Start(t)
+		s.until("swept 0 records")
+		clitest.Must(t, s.command.Process.Signal(syscall.SIGTERM))
+		s.rest()
+		clitest.Want(t, "exit code", s.command.ProcessState.ExitCode(), cli.ExitOK)
+	}
+}
+
+// A signal ends the wait for a server that is away. Seen to fail with the error of OpenPatiently returned.
+func TestASignalEndsTheWaitForAServer(t *testing.T) {
+	t.Parallel()
+	s := startSweep(t, "--store=postgres://u@127.0.0.1:1/db", "--every=1s")
+	s.until("trying again")
+	clitest.Must(t, s.command.Process.Signal(syscall.SIGTERM))
+	s.rest()
+	clitest.Want(t, "exit code", s.command.ProcessState.ExitCode(), cli.ExitOK)
+}
+
+// sweeping is retrysafe sweep in a process of its own.
+type sweeping struct {
+	t       *testing.T
+	command *exec.Cmd
+	lines   chan string // of both of its outputs; closed when it has ended
+}
+
+func startSweep(t *testing.T, args ...string) *sweeping {
+	t.Helper()
+	s := &sweeping{t: t, command: exec.Command(clitest.Binary, append([]string{"sweep"}, args...)...), lines: make(chan string, 1000)}
+	out, in, err := os.Pipe()
+	clitest.Must(t, err)
+	s.command.Stdout, s.command.Stderr = in, in
+	clitest.Must(t, s.command.Start())
+	in.Close()
+	go func() {
+		defer close(s.lines)
+		for read := bufio.NewScanner(out); read.Scan(); {
+			s.lines <- read.Text()
+		}
+		_ = s.command.Wait() // its exit code tells
+	}()
+	t.Cleanup(func() {
+		s.command.Process.Kill()
+		s.rest()
+		out.Close()
+	})
+	return s
+}
+
+// until reads the output up to a line that has text.
+func (s *sweeping) until(text string) {
+	s.t.Helper()
+	said := ""
+	for !strings.Contains(said, text) {
+		line := clitest.WaitFor(s.t, s.lines, text+" after\n"+said)
+		if line == "" {
+			s.t.Fatalf("it has ended before it said %q:\n%s", text, said)
+		}
+		said += line + "\n"
+	}
+}
+
+// rest waits until the process has ended.
+func (s *sweeping) rest() {
+	for range s.lines { // until it is closed
 	}
 }
 

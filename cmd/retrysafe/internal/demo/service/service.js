@@ -4,6 +4,9 @@ const http = require("node:http");
 const { Pool } = require("pg");
 
 const pool = new Pool({ connectionString: process.env.DATABASE_URL });
+// Without these listeners, a connection that breaks ends the process: one that is idle, and one that is in use.
+pool.on("error", (error) => console.error(error.message));
+pool.on("connect", (client) => client.on("error", (error) => console.error(error.message)));
 const INSERT = `INSERT INTO shop.charges (customer, order_id, amount)
                 VALUES ($1, $2, $3) RETURNING id`;
 
