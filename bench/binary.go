@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/child"
+	"github.com/retrysafe/retrysafe/bench/loopback"
 )
 
 // buildBinary builds the command from the sources in this repository.
@@ -31,16 +31,11 @@ func buildBinary(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// binaryAsked holds the parameters of the role. An empty Config is none.
-type binaryAsked struct{ Binary, Upstream, Store, Config, Log string }
+// binary runs `retrysafe proxy`. An empty Config is none.
+type binary struct{ Binary, Upstream, Store, Config, Log string }
 
-// binaryRole runs `retrysafe proxy` until stop is done.
-func binaryRole(stop context.Context, text json.RawMessage, ready func(any) error) (_ any, err error) {
-	var in binaryAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
-	addr, err := freeAddress()
+func (in binary) play(stop context.Context, ready func(any) error) (_ any, err error) {
+	addr, err := loopback.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -62,40 +57,19 @@ func binaryRole(stop context.Context, text json.RawMessage, ready func(any) erro
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
-	if err := untilItListens(c, addr); err != nil {
+	starting, cancel := context.WithTimeout(stop, 30*time.Second)
+	defer cancel()
+	listens := func() bool {
+		conn, err := net.Dial("tcp", addr)
+		return err == nil && conn.Close() == nil
+	}
+	if err := c.Await(starting, listens); err != nil {
 		text, _ := os.ReadFile(in.Log)
 		return nil, fmt.Errorf("retrysafe proxy: %w\n%s", err, text)
 	}
-	if err := ready(proxyFound{PID: c.PID(), Addr: addr}); err != nil {
+	if err := ready(server{c.PID(), addr}); err != nil {
 		return nil, err
 	}
 	<-stop.Done()
 	return nil, nil
-}
-
-// freeAddress returns an address on which no process listens.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
-}
-
-// untilItListens waits until a connection succeeds.
-func untilItListens(c *child.Child, addr string) error {
-	timeout := time.After(30 * time.Second)
-	for {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
-			return conn.Close()
-		}
-		select {
-		case <-c.Ended():
-			return errors.New("ended at once")
-		case <-timeout:
-			return err
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
 }

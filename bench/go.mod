@@ -3,9 +3,12 @@ module github.com/retrysafe/retrysafe/bench
 go 1.26.0
 
 require (
+	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/gofiber/fiber/v3 v3.1.0
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/jedib0t/go-pretty/v6 v6.8.3
+	github.com/prometheus/procfs v0.22.0
 	github.com/redis/rueidis v1.0.79
 	github.com/restatedev/sdk-go v1.2.0
 	github.com/retrysafe/retrysafe v0.0.0
@@ -14,9 +17,14 @@ require (
 	github.com/retrysafe/retrysafe/stores/redisstore v0.0.0
 	github.com/retrysafe/retrysafe/stores/sqlitestore v0.0.0
 	github.com/valyala/fasthttp v1.69.0
+	golang.org/x/perf v0.0.0-20260908200009-22c9c6c9d4da
 )
 
-require filippo.io/edwards25519 v1.2.0 // indirect
+require (
+	filippo.io/edwards25519 v1.2.0 // indirect
+	github.com/mattn/go-runewidth v0.0.16 // indirect
+	github.com/rivo/uniseg v0.4.7 // indirect
+)
 
 require (
 	github.com/andybalholm/brotli v1.2.0 // indirect
@@ -49,7 +57,7 @@ require (
 	go.yaml.in/yaml/v4 v4.0.0-rc.2 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
-	golang.org/x/sync v0.23.0 // indirect
+	golang.org/x/sync v0.23.0
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect

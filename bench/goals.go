@@ -16,9 +16,9 @@ type goal struct {
 // goals returns all goals with their targets.
 func goals() []goal {
 	return []goal{
-		{1, "the embedded store beside its limit, on a disk that takes 2 ms to sync", pairsGoal(1, disk.Slow(),
+		{1, "the embedded store beside its limit, on a disk that takes 2 ms to sync", pairsGoal(disk.Slow(),
 			map[int]float64{1: 0.85, 16: 0.85, 64: 0.85, 256: 0.70})},
-		{2, "the embedded store beside its limit, on this disk", pairsGoal(2, disk.AsIs(),
+		{2, "the embedded store beside its limit, on this disk", pairsGoal(disk.AsIs(),
 			map[int]float64{1: 0.65, 16: 0.55, 64: 0.40, 256: 0.22})},
 		{3, "sweeping", sweepGoal},
 		{4, "a million records: reopening after SIGKILL, and memory", reopenGoal},

@@ -1,18 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/bench/disk"
 	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/bench/peers"
 	"github.com/retrysafe/retrysafe/stores/memstore"
 )
 
@@ -21,49 +19,33 @@ import (
 // call.
 
 func heartbeatGoal(ctx context.Context, r *run) error {
-	in := heartbeatAsked{Rounds: r.rounds(9, 3), Calls: 20_000}
-	got, err := callRole[heartbeatFound](ctx, disk.Disk{}, "", r.profile(6), "heartbeat", in)
+	got, err := call[heartbeatFound](ctx, place{profile: r.profile()}, heartbeat{Rounds: r.rounds(9, 3), Calls: 20_000})
 	if err != nil {
 		return err
 	}
-	r.add(ctx, figure.Figure{
-		Goal: 6, What: "goroutines per Guard.Do in flight", Samples: []float64{got.Goroutines}, Target: figure.AtMost(0),
-		Aside: fmt.Sprintf("beside its caller's own; %d calls in flight", inFlight),
-	})
-	r.add(ctx, figure.Figure{
-		Goal: 6, What: "store calls per Guard.Do beside the pair", Samples: []float64{got.ExtraCalls},
-		Target: figure.AtMost(0),
-	})
-	share := make([]float64, len(got.Do))
-	for i := range share {
-		share[i] = 100 * got.Timer[i] / got.Do[i]
-	}
-	r.add(ctx, figure.Figure{
-		Goal: 6, Unit: "%", What: "CPU: timer set and stopped ÷ Guard.Do", Samples: share,
-		Aside: fmt.Sprintf("timer %s ns, set beside %d others; Guard.Do on memstore %s ns, its claim and completion alone "+
-			"%s ns; allocations %.0f and %.0f", figure.Short(figure.Median(got.Timer)), inFlight,
-			figure.Short(figure.Median(got.Do)), figure.Short(figure.Median(got.Direct)), got.DoAllocs, got.DirectAllocs),
-	})
+	r.add(ctx, figure.New("goroutines per Guard.Do in flight", "", got.Goroutines).Want(figure.AtMost(0)).
+		Note("beside its caller's own").Note("%d calls in flight", inFlight))
+	r.add(ctx, figure.New("store calls per Guard.Do beside the pair", "", got.ExtraCalls).Want(figure.AtMost(0)))
+	r.add(ctx, figure.New("CPU: timer set and stopped ÷ Guard.Do", "%", got.Timer.Over(got.Do).Times(100)...).
+		Note("timer %v ns, set beside %d others", got.Timer, inFlight).
+		Note("Guard.Do on memstore %v ns, its claim and completion alone %v ns", got.Do, got.Direct).
+		Note("allocations %.0f and %.0f", got.DoAllocs, got.DirectAllocs))
 	return nil
 }
 
 // inFlight is how many calls run at once while goroutines are counted.
 const inFlight = 1000
 
-type heartbeatAsked struct{ Rounds, Calls int }
+type heartbeat struct{ Rounds, Calls int }
 
 // heartbeatFound holds exact counts per call, and CPU nanoseconds per call for each round.
 type heartbeatFound struct {
 	Goroutines, ExtraCalls float64
-	Timer, Do, Direct      []float64
+	Timer, Do, Direct      figure.Samples
 	DoAllocs, DirectAllocs float64
 }
 
-func heartbeatRole(ctx context.Context, text json.RawMessage, _ func(any) error) (any, error) {
-	var in heartbeatAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
+func (in heartbeat) play(ctx context.Context, _ func(any) error) (any, error) {
 	var found heartbeatFound
 	var err error
 	if found.Goroutines, found.ExtraCalls, err = countInFlight(ctx); err != nil {
@@ -71,15 +53,15 @@ func heartbeatRole(ctx context.Context, text json.RawMessage, _ func(any) error)
 	}
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{SweepEvery: -1})
 	direct := memstore.New(memstore.Options{})
-	result := pairResult()
+	result := peers.Result()
 	work := func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) { return result, nil }
 	for range in.Rounds {
 		do := measureCPU(in.Calls, func(int) {
 			_, doErr := guard.Do(ctx, freshRequest(), work)
-			err = firstOf(err, doErr)
+			err = cmp.Or(err, doErr)
 		})
 		pair := measureCPU(in.Calls, func(int) {
-			err = firstOf(err, storePair(ctx, direct, result, retrysafe.Retention{}))
+			err = cmp.Or(err, storePair(ctx, direct, result))
 		})
 		found.Do, found.Direct = append(found.Do, do.nanos), append(found.Direct, pair.nanos)
 		found.Timer = append(found.Timer, timerCost(in.Calls))
@@ -125,7 +107,7 @@ func countInFlight(ctx context.Context) (goroutines, extraCalls float64, err err
 	close(release)
 	ended.Wait()
 	for range inFlight {
-		err = firstOf(err, <-errs)
+		err = cmp.Or(err, <-errs)
 	}
 	extra := store.calls.Load() - 2*inFlight
 	perCall := (during - before - inFlight) / inFlight // rounded, because a few goroutines of the runtime come and go
@@ -133,11 +115,8 @@ func countInFlight(ctx context.Context) (goroutines, extraCalls float64, err err
 }
 
 func freshRequest() retrysafe.Request {
-	owner := retrysafe.NewOwner()
-	return retrysafe.Request{
-		Key:         retrysafe.Key{Scope: pairScope, ID: hex.EncodeToString(owner[:])},
-		Fingerprint: pairFingerprint,
-	}
+	p := freshParams()
+	return retrysafe.Request{Key: p.Key, Fingerprint: p.Fingerprint}
 }
 
 // countingStore counts the calls that reach a store.

@@ -2,124 +2,142 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/bench/disk"
 	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/bench/peers"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
-// Goal 12: a claim takes as long among millions of records as in an empty store. latencystores.go has the stores.
+// Goal 12: a claim takes as long among millions of records as in an empty store.
 
 // latencyRecords is the number of records at full length, unless the memory or the time for filling is too short.
 const latencyRecords = 10_000_000
 
-// latencyStore is a store that goal 12 measures.
-type latencyStore struct {
-	name string
-	// disk is the name of the disk that the store writes to; empty if it writes to none.
-	disk string
-	// recordBytes is what a record takes of the machine's memory; 0 if it is not kept there.
-	recordBytes int64
-	// start starts the store's server, if it has one, and returns two places for stores.
-	start func(context.Context, *run) (latencyPlaces, error)
-	// open opens the store at a place, in the process that measures.
-	open func(ctx context.Context, place string) (_ retrysafe.Store, end func() error, _ error)
-}
-
-// latencyPlaces are two places for stores: paths, URLs, or what open understands.
-type latencyPlaces struct {
-	Empty, Full string
-	// insert adds records to the place Full faster than claims and completions would; nil if there is no such way.
-	insert func(ctx context.Context, records int64) error
-	// settle is called after the last insert.
-	settle func(context.Context) error
-	// stop ends the server and removes its data.
-	stop func() error
-}
-
 func latencyGoal(ctx context.Context, r *run) error {
 	var errs []error
-	for _, s := range latencyStores() {
-		if err := s.measure(ctx, r); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+	for _, kind := range []string{"memstore", "sqlitestore", "pgstore", "redisstore"} {
+		if err := measureLatency(ctx, r, kind); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", kind, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (s latencyStore) measure(ctx context.Context, r *run) (err error) {
-	r.progress("%s: fill up to %s records", s.name, figure.Short(float64(s.most(r))))
-	places, err := s.start(ctx, r)
+func measureLatency(ctx context.Context, r *run, kind string) (err error) {
+	asked := r.records
+	if r.quick {
+		asked = min(asked, 100_000)
+	}
+	in := latency{
+		race: r.race(7, 5, time.Second), Empty: storeAt{Kind: kind}, Full: storeAt{Kind: kind},
+		Records: asked, Fill: r.length(2 * time.Minute),
+	}
+	if bytes := recordMemory()[kind]; bytes > 0 {
+		in.Records = min(asked, freeMemory()/2/bytes)
+	}
+	r.progress("%s: fill up to %s records", kind, figure.Short(float64(in.Records)))
+	stop, err := in.start(ctx, r)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, places.stop()) }()
-	in := latencyAsked{
-		Store: s.name, Empty: places.Empty, Full: places.Full, Records: s.most(r), Fill: r.length(2 * time.Minute),
-		Rounds: r.rounds(7, 5), Round: r.length(time.Second),
-	}
-	if places.insert != nil {
-		if in.Inserted, err = in.inParts(func(n int64) error { return places.insert(ctx, n) }); err != nil {
-			return err
-		}
-		if err := places.settle(ctx); err != nil {
-			return err
-		}
-	}
-	got, err := callRole[latencyFound](ctx, r.disks()[0], "", r.profile(12), "latency", in)
+	defer func() { err = errors.Join(err, stop()) }()
+	got, err := call[latencyFound](ctx, r.here(), in)
 	if err != nil {
 		return err
 	}
-	aside := fmt.Sprintf("%s ÷ %s µs; one caller, fresh keys", figure.Short(figure.Median(got.Full)),
-		figure.Short(figure.Median(got.Empty)))
-	if got.Records < r.mostRecords() {
-		aside += fmt.Sprintf("; no more records fit into %s of filling, or into the memory", in.Fill)
+	fig := figure.Ratio(fmt.Sprintf("%s: claim's p50, %s records ÷ none", kind, figure.Short(float64(got.Records))),
+		got.Sides[full].P50, got.Sides[empty].P50, "µs").Want(figure.AtMost(1.3)).Note("one caller, fresh keys")
+	if got.Records < asked {
+		fig = fig.Note("no more records fit into %s of filling, or into the memory", in.Fill)
 	}
-	r.add(ctx, figure.Figure{
-		Goal: 12, Disk: s.disk, Unit: "x", What: fmt.Sprintf("%s: claim's p50, %s records ÷ none", s.name,
-			figure.Short(float64(got.Records))),
-		Samples: ratios(got.Full, got.Empty), Target: figure.AtMost(1.3), Aside: aside,
-	})
+	if kind != "memstore" {
+		fig = fig.On(disk.AsIs().Name)
+	}
+	r.add(ctx, fig)
 	return nil
 }
 
-// most returns the number of records to fill in: as many as asked for, if they fit into half of the free memory.
-func (s latencyStore) most(r *run) int64 {
-	records := r.mostRecords()
-	if s.recordBytes > 0 {
-		records = min(records, freeMemory()/2/s.recordBytes)
-	}
-	return records
-}
+// recordMemory returns how many bytes of the machine's memory a record takes, for the stores that keep records there.
+func recordMemory() map[string]int64 { return map[string]int64{"memstore": 1300, "redisstore": 900} }
 
-func (r *run) mostRecords() int64 {
-	if r.quick {
-		return min(r.records, 100_000)
-	}
-	return r.records
-}
-
-// latencyAsked holds the parameters of the role.
-type latencyAsked struct {
-	Store, Empty, Full string
+// latency measures a store at two places, of which it fills one.
+type latency struct {
+	race
+	Empty, Full storeAt
 	// Records is the number of records to fill in, Inserted how many are there already, Fill the time for it.
 	Records, Inserted int64
 	Fill              time.Duration
-	Rounds            int
-	Round             time.Duration
 }
 
-// latencyFound holds the number of records, and the p50 of claims in microseconds, one value per round.
+// latencyFound holds the number of records, and what claims took at both places.
 type latencyFound struct {
-	Records     int64
-	Empty, Full []float64
+	Records int64
+	Sides   results
+}
+
+// The sides are two stores.
+const (
+	empty = "empty"
+	full  = "full"
+)
+
+// start starts the store's servers, if it has any, and sets the places. stop ends them and removes their data.
+func (in *latency) start(ctx context.Context, r *run) (stop func() error, err error) {
+	switch in.Full.Kind {
+	case "sqlitestore":
+		dir, err := os.MkdirTemp(r.dir, "latency")
+		in.Empty.Address, in.Full.Address = filepath.Join(dir, "empty.db"), filepath.Join(dir, "full.db")
+		return func() error { return os.RemoveAll(dir) }, err
+	case "pgstore":
+		s, err := startPostgres(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		if err := in.insert(ctx, s); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		return s.close, nil
+	case "redisstore": // two servers: a command takes as long as its server takes, whatever the prefix
+		one, err := startRedis("everysec")
+		if err != nil {
+			return nil, err
+		}
+		other, err := startRedis("everysec")
+		if err != nil {
+			return nil, errors.Join(err, one.Close())
+		}
+		in.Empty.Address, in.Full.Address = one.Address(), other.Address()
+		return func() error { return errors.Join(one.Close(), other.Close()) }, nil
+	}
+	return func() error { return nil }, nil
+}
+
+// insert fills a schema by statements: claims and completions would take most of the run.
+func (in *latency) insert(ctx context.Context, s *pgServer) error {
+	for schema, at := range map[string]*storeAt{"empty": &in.Empty, "large": &in.Full} {
+		place, err := s.store(ctx, schema)
+		if err != nil {
+			return err
+		}
+		at.Address, at.Schema = place.URL, place.Schema
+	}
+	const second = 1_000_000
+	var err error
+	in.Inserted, err = in.inParts(func(n int64) error { return s.insert(ctx, "large", n, second) })
+	return errors.Join(err, s.settle(ctx, "large"))
 }
 
 // inParts adds records part by part until there are enough or the time for it has passed, and returns their number.
-func (in latencyAsked) inParts(add func(n int64) error) (records int64, err error) {
+func (in *latency) inParts(add func(n int64) error) (records int64, err error) {
 	const part = 250_000
 	for began := time.Now(); records < in.Records && time.Since(began) < in.Fill; {
 		n := min(part, in.Records-records)
@@ -131,70 +149,72 @@ func (in latencyAsked) inParts(add func(n int64) error) (records int64, err erro
 	return records, nil
 }
 
-func latencyRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
-	var in latencyAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
-	s, err := latencyStoreNamed(in.Store)
+func (in latency) play(ctx context.Context, _ func(any) error) (_ any, err error) {
+	none, endNone, err := in.Empty.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	empty, endEmpty, err := s.open(ctx, in.Empty)
+	defer func() { err = errors.Join(err, endNone()) }()
+	many, endMany, err := in.Full.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, endEmpty()) }()
-	full, endFull, err := s.open(ctx, in.Full)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, endFull()) }()
+	defer func() { err = errors.Join(err, endMany()) }()
 	found := latencyFound{Records: in.Inserted}
 	if in.Inserted == 0 {
 		var filled int64
 		found.Records, err = in.inParts(func(n int64) error {
 			filled += n
-			return fill(ctx, full, filled-n, filled, func() retrysafe.Retention { return retrysafe.Retention{} })
+			return fillStore(ctx, many, filled-n, filled)
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	for i := range 1 + in.Rounds {
-		none, err := claimsP50(ctx, empty, in.Round)
-		if err != nil {
-			return nil, err
-		}
-		many, err := claimsP50(ctx, full, in.Round)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 { // the first round is a warm-up
-			found.Empty, found.Full = append(found.Empty, none), append(found.Full, many)
-		}
-	}
-	return found, nil
+	found.Sides, err = in.run(ctx, side{name: empty, peer: claimsOf(none), callers: 1},
+		side{name: full, peer: claimsOf(many), callers: 1})
+	return found, err
 }
 
-// claimsP50 makes pairs in sequence for d, and returns the p50 of their claims in microseconds.
-func claimsP50(ctx context.Context, s retrysafe.Store, d time.Duration) (float64, error) {
-	var took []int64
-	result := pairResult()
-	for began := time.Now(); time.Since(began) < d; {
-		p := freshParams()
-		before := time.Now()
-		c, err := s.Claim(ctx, p)
-		took = append(took, time.Since(before).Nanoseconds())
-		if err == nil && c.Verdict != retrysafe.Acquired {
-			err = fmt.Errorf("claim of a fresh key: %v", c.Verdict)
-		}
-		if err == nil {
-			err = s.Complete(ctx, c.Lease, result, retrysafe.Retention{})
-		}
-		if err != nil {
-			return 0, err
-		}
+// storeAt is a store that a role opens: its kind, its path or the address of its server, and its schema.
+type storeAt struct{ Kind, Address, Schema string }
+
+func (at storeAt) open(ctx context.Context) (_ retrysafe.Store, end func() error, err error) {
+	switch at.Kind {
+	case "memstore":
+		s := memstore.New(memstore.Options{MaxKeys: math.MaxInt, MaxBytes: math.MaxInt64})
+		return s, func() error { return nil }, nil
+	case "sqlitestore":
+		s, err := sqlitestore.Open(at.Address, sqlitestore.Options{})
+		return s, s.Close, err
+	case "pgstore":
+		s, err := pgPlace{at.Address, at.Schema}.open(ctx)
+		return s, s.close, err
+	case "redisstore":
+		s, client, err := openRedis(ctx, at.Address)
+		return s, func() error { client.Close(); return nil }, err
 	}
-	return float64(figure.Percentile(took, 0.5)) / 1e3, nil
+	return nil, nil, fmt.Errorf("goal 12 has no store %q", at.Kind)
+}
+
+// claimsOf returns a Peer that makes pairs in sequence, whatever the number of callers, and measures their claims
+// alone.
+func claimsOf(s retrysafe.Store) peers.Peer {
+	result := peers.Result()
+	return func(ctx context.Context, _ int, d time.Duration) (done peers.Done, err error) {
+		var micros figure.Samples
+		for began := time.Now(); time.Since(began) < d; {
+			p := freshParams()
+			before := time.Now()
+			lease, err := acquire(ctx, s, p)
+			micros = append(micros, float64(time.Since(before))/float64(time.Microsecond))
+			if err == nil {
+				err = s.Complete(ctx, lease, result, retrysafe.Retention{})
+			}
+			if err != nil {
+				return done, err
+			}
+		}
+		return peers.Done{Count: int64(len(micros)), P50: micros.Median()}, nil
+	}
 }

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // machine describes the machine, on which the figures depend in addition to the disk.
@@ -22,34 +27,90 @@ type machine struct {
 
 // thisMachine reads the description from Linux. Fields that it does not find stay empty.
 func thisMachine() machine {
-	return machine{
+	m := machine{
 		Date:     time.Now().UTC().Format(time.DateOnly),
 		Go:       runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Kernel:   firstField("/proc/sys/kernel/osrelease"),
 		CPUs:     runtime.NumCPU(),
-		CPU:      cpuModel(),
-		Load:     firstField("/proc/loadavg"),
 	}
-}
-
-func firstField(path string) string {
-	text, _ := os.ReadFile(path)
-	field, _, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	return field
-}
-
-func cpuModel() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return m
 	}
-	return ""
+	if kernel, err := proc.SysctlStrings("kernel.osrelease"); err == nil {
+		m.Kernel = strings.Join(kernel, " ")
+	}
+	if cpus, err := proc.CPUInfo(); err == nil && len(cpus) > 0 {
+		m.CPU = cpus[0].ModelName
+	}
+	if load, err := proc.LoadAvg(); err == nil {
+		m.Load = fmt.Sprintf("%.2f", load.Load1)
+	}
+	return m
 }
 
 func (m machine) String() string {
 	return fmt.Sprintf("%s, %s, %s, kernel %s, %d CPUs (%s), load before the run %s",
 		m.Date, m.Go, m.Platform, m.Kernel, m.CPUs, m.CPU, m.Load)
 }
+
+// freeMemory returns how many bytes of memory programs can get without swapping; 0 if the system does not say.
+func freeMemory() int64 {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0
+	}
+	memory, err := proc.Meminfo()
+	if err != nil || memory.MemAvailableBytes == nil {
+		return 0
+	}
+	return int64(*memory.MemAvailableBytes)
+}
+
+const mib = 1 << 20
+
+// residentBytes returns the resident memory of a process.
+func residentBytes(pid int) (float64, error) {
+	stat, err := statOf(pid)
+	return float64(stat.ResidentMemory()), err
+}
+
+func statOf(pid int) (procfs.ProcStat, error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return procfs.ProcStat{}, err
+	}
+	return p.Stat()
+}
+
+// processCPU returns the CPU time of another process.
+func processCPU(pid int) (time.Duration, error) {
+	stat, err := statOf(pid)
+	return seconds(stat.CPUTime()), err
+}
+
+// familyCPU returns the CPU time of a process, its children, and the children of all of them that have ended.
+func familyCPU(pid int) (total time.Duration, err error) {
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	if err != nil {
+		return 0, err
+	}
+	for _, member := range append([]string{strconv.Itoa(pid)}, strings.Fields(string(children))...) {
+		n, err := strconv.Atoi(member)
+		if err != nil {
+			return 0, err
+		}
+		stat, err := statOf(n)
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // a child that has just ended
+		}
+		if err != nil {
+			return 0, err
+		}
+		stat.UTime, stat.STime = stat.UTime+uint(stat.CUTime), stat.STime+uint(stat.CSTime)
+		total += seconds(stat.CPUTime())
+	}
+	return total, nil
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -3,32 +3,36 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
 func main() {
-	err := command(os.Args[1:])
-	if err != nil {
+	if err := command(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func command(args []string) error {
+func command(args []string) (err error) {
+	r := &run{log: os.Stderr, began: time.Now(), Machine: thisMachine()}
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	records := flags.Int64("records", latencyRecords, "of goal12: how many records to fill in, if they fit")
+	flags.Int64Var(&r.records, "records", latencyRecords, "of goal12: how many records to fill in, if they fit")
+	flags.BoolVar(&r.quick, "quick", false, "short rounds and small data, for a quick look")
+	flags.StringVar(&r.results, "results", "", "of a whole run: write the report to this file too, as Markdown")
 	asJSON := flags.Bool("json", false, "print JSON instead of a table")
-	quick := flags.Bool("quick", false, "short rounds and small data, for a quick look")
 	only := flags.String("only", "", "measure these goals only: goal1,goal3")
-	results := flags.String("results", "", "of a whole run: write the report to this file too, as Markdown")
 	profile := flags.String("profile", "",
 		"run this goal only, on this disk, and write our side's CPU profile to goalN.pprof")
 	dir := flags.String("dir", os.TempDir(), "folder for the data; its disk is measured")
@@ -37,31 +41,19 @@ func command(args []string) error {
 	if *role != "" {
 		return playRole(*role, flags.Arg(0))
 	}
-	if *results != "" && (*quick || *only != "" || *profile != "") {
+	if r.results != "" && (r.quick || *only != "" || *profile != "") {
 		return errors.New("-results needs a whole run: leave out -quick, -only and -profile")
 	}
-	r, err := newRun(*dir, *only, *profile)
-	if err != nil {
+	if r.only, err = parseGoals(cmp.Or(*profile, *only)); err != nil {
 		return err
 	}
-	r.quick, r.results, r.records = *quick, *results, *records
-	return execute(r, *asJSON, os.Stdout)
-}
-
-func newRun(dir, only, profile string) (*run, error) {
-	r := &run{log: os.Stderr, began: time.Now(), Machine: thisMachine()}
-	var err error
-	if r.only, err = parseGoals(only); err != nil {
-		return nil, err
-	}
-	if profile != "" {
-		if r.only, err = parseGoals(profile); err != nil {
-			return nil, err
-		}
+	if *profile != "" {
 		r.profiled = r.only[0]
 	}
-	r.dir, err = os.MkdirTemp(dir, "retrysafe-bench")
-	return r, err
+	if r.dir, err = os.MkdirTemp(*dir, "retrysafe-bench"); err != nil {
+		return err
+	}
+	return execute(r, *asJSON, os.Stdout)
 }
 
 // parseGoals parses "goal1,goal3" or "1,3".
@@ -82,13 +74,9 @@ func parseGoals(text string) ([]int, error) {
 
 // execute measures and reports. If something cannot be measured, it still reports the rest.
 func execute(r *run, asJSON bool, w io.Writer) (err error) {
-	ctx, cancel := interruptible()
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	defer func() {
-		if removeErr := r.cleanUp(); err == nil {
-			err = removeErr
-		}
-	}()
+	defer func() { err = cmp.Or(err, os.RemoveAll(r.dir)) }()
 	if err := r.measure(ctx); err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/bench/disk"
 	"github.com/retrysafe/retrysafe/bench/figure"
 )
 
@@ -36,17 +35,17 @@ func TestMain(m *testing.M) {
 // Seen to fail with PRAGMA synchronous=OFF in sqlitestore (0 syncs), and with Datasync taken out of the raw log.
 func TestAPairOfOneCallerIsTwoSyncs(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "syncs")
-	got, err := callRole[pairsFound](t.Context(), disk.AsIs(), trace, "", "pairs", pairsAsked{
-		Dir: t.TempDir(), Callers: 1, Rounds: 1, Count: 300, Trace: trace,
+	got, err := call[results](t.Context(), place{trace: trace}, pairs{
+		race: race{1, 2 * time.Second}, Dir: t.TempDir(), Callers: 1, Theirs: 1, Trace: trace,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.RawSyncs != 2 {
-		t.Errorf("raw log: %v syncs a pair, want 2", got.RawSyncs)
+	if n := got[theirs].Syncs.Median(); n != 2 {
+		t.Errorf("raw log: %v syncs a pair, want 2", n)
 	}
-	if got.OursSyncs < 2 || got.OursSyncs > 2.1 {
-		t.Errorf("sqlitestore: %v syncs a pair, want 2 (up to 2.1 with checkpoints)", got.OursSyncs)
+	if n := got[ours].Syncs.Median(); n < 2 || n > 2.1 {
+		t.Errorf("sqlitestore: %v syncs a pair, want 2 (up to 2.1 with checkpoints)", n)
 	}
 }
 
@@ -89,11 +88,16 @@ func modulesOf(t *testing.T, pkg string) []string {
 
 // Seen to fail with the messages left out of the error of end.
 func TestARoleThatFailsSaysWhy(t *testing.T) {
-	_, err := callRole[int](t.Context(), disk.AsIs(), "", "", "extra", nil)
+	_, err := call[int](t.Context(), place{}, extra{})
 	if err == nil || !strings.Contains(err.Error(), `no role "extra"`) {
 		t.Errorf("got %v, want what the role has said", err)
 	}
 }
+
+// extra is not among the roles.
+type extra struct{}
+
+func (extra) play(context.Context, func(any) error) (any, error) { return nil, nil }
 
 func TestParseGoals(t *testing.T) {
 	for text, want := range map[string][]int{"": nil, "goal1": {1}, "goal1, 3": {1, 3}} {
@@ -118,8 +122,8 @@ func TestASubjectThatSkipsTheWorkCannotWin(t *testing.T) {
 // idle answers without doing the work.
 type idle struct{}
 
-func (idle) serve(string) error { return nil }
-func (idle) ran() int           { return 0 }
+func (idle) Serve(string) error { return nil }
+func (idle) Ran() int           { return 0 }
 
 // Seen to fail with the replacement taken out of fail.
 func TestResultsNameNoPathOfTheMachine(t *testing.T) {

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 
-	"github.com/retrysafe/retrysafe/bench/disk"
 	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/bench/peers/fiber"
 )
 
 // Goal 5: the cost that the middleware adds to a bare handler, next to the cost that fiber's middleware adds to a
@@ -14,8 +14,8 @@ import (
 // themselves differ by far more than the middlewares, so both are left out.
 
 func middlewareGoal(ctx context.Context, r *run) error {
-	in := middlewareAsked{Rounds: r.rounds(9, 3), Calls: 40_000, OursOnly: r.profile(5) != ""}
-	got, err := callRole[middlewareFound](ctx, disk.Disk{}, "", r.profile(5), "middleware", in)
+	in := middleware{Rounds: r.rounds(9, 3), Calls: 40_000, OursOnly: r.profiled != 0}
+	got, err := call[middlewareFound](ctx, place{profile: r.profile()}, in)
 	if err != nil {
 		return err
 	}
@@ -25,24 +25,16 @@ func middlewareGoal(ctx context.Context, r *run) error {
 		withoutKey:  {nil, figure.AtMost(0)},
 	}
 	for _, kind := range requestKinds() {
-		ours, fiber := got.Ours[kind], got.Fiber[kind]
+		our, their := got.Ours[kind], got.Fiber[kind]
 		if kind != withoutKey { // without a key both costs are too small for a ratio
-			r.add(ctx, figure.Figure{
-				Goal: 5, Unit: "x", What: fmt.Sprintf("CPU that the middleware adds ÷ fiber's, %s", kind),
-				Samples: ratios(ours.Micros, fiber.Micros), Target: targets[kind].cpu,
-			})
+			r.add(ctx, figure.Ratio(fmt.Sprintf("CPU that the middleware adds ÷ fiber's, %s", kind),
+				our.Micros, their.Micros, "µs").Want(targets[kind].cpu))
 		}
-		r.add(ctx, figure.Figure{
-			Goal: 5, Unit: "µs", What: fmt.Sprintf("CPU that the middleware adds, %s", kind), Samples: ours.Micros,
-			Aside: fmt.Sprintf("over %s µs of the bare handler; garbage collection takes %s of it; fiber's middleware adds "+
-				"%s to %s µs", figure.Short(figure.Median(ours.Bare)), figure.Short(figure.Median(ours.GCMicros)),
-				figure.Short(figure.Median(fiber.Micros)), figure.Short(figure.Median(fiber.Bare))),
-		})
-		r.add(ctx, figure.Figure{
-			Goal: 5, What: fmt.Sprintf("allocations that the middleware adds, %s", kind),
-			Samples: []float64{figure.Median(ours.Allocs)}, Target: targets[kind].allocs,
-			Aside: fmt.Sprintf("fiber's: %s", figure.Short(figure.Median(fiber.Allocs))),
-		})
+		r.add(ctx, figure.New(fmt.Sprintf("CPU that the middleware adds, %s", kind), "µs", our.Micros...).
+			Note("over %v µs of the bare handler", our.Bare).Note("garbage collection takes %v of it", our.GCMicros).
+			Note("fiber's middleware adds %v to %v µs", their.Micros, their.Bare))
+		r.add(ctx, figure.New(fmt.Sprintf("allocations that the middleware adds, %s", kind), "", our.Allocs.Median()).
+			Want(targets[kind].allocs).Note("fiber's: %v", their.Allocs))
 	}
 	return nil
 }
@@ -58,7 +50,7 @@ const (
 
 func requestKinds() []requestKind { return []requestKind{freshKey, replayedKey, withoutKey} }
 
-type middlewareAsked struct {
+type middleware struct {
 	Rounds, Calls int
 	OursOnly      bool
 }
@@ -66,13 +58,9 @@ type middlewareAsked struct {
 type middlewareFound struct{ Ours, Fiber map[requestKind]overhead }
 
 // overhead is the cost that a middleware adds to each call, one value per round, and the cost of the bare handler.
-type overhead struct{ Micros, GCMicros, Allocs, Bare []float64 }
+type overhead struct{ Micros, GCMicros, Allocs, Bare figure.Samples }
 
-func middlewareRole(_ context.Context, text json.RawMessage, _ func(any) error) (any, error) {
-	var in middlewareAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
+func (in middleware) play(context.Context, func(any) error) (any, error) {
 	found := middlewareFound{Ours: map[requestKind]overhead{}, Fiber: map[requestKind]overhead{}}
 	for range in.Rounds {
 		if err := found.round(in); err != nil {
@@ -83,26 +71,26 @@ func middlewareRole(_ context.Context, text json.RawMessage, _ func(any) error) 
 }
 
 // round starts with empty stores, so that each round collects the same amount of garbage.
-func (f middlewareFound) round(in middlewareAsked) error {
-	ours, err := newHTTPSubjects()
-	if err != nil {
-		return err
-	}
-	fiber := newFiberSubjects()
+func (f middlewareFound) round(in middleware) error {
+	guarded, bare := newHandlers()
+	guardedFiber, bareFiber := fiber.Guarded(), fiber.Bare()
 	for _, kind := range requestKinds() {
 		keys := keysOf(kind, in.Calls)
-		if err := compareCosts(ours, kind, keys, f.Ours); err != nil {
+		if err := compareCosts(guarded, bare, kind, keys, f.Ours); err != nil {
 			return fmt.Errorf("net/http, %s: %w", kind, err)
 		}
 		if in.OursOnly {
 			continue
 		}
-		if err := compareCosts(fiber, kind, keys, f.Fiber); err != nil {
+		if err := compareCosts(guardedFiber, bareFiber, kind, keys, f.Fiber); err != nil {
 			return fmt.Errorf("fiber, %s: %w", kind, err)
 		}
 	}
 	return nil
 }
+
+// replayed is the number of keys in replays.
+const replayed = 1000
 
 // keysOf returns one key per call, made beforehand so that their cost is not measured.
 func keysOf(kind requestKind, calls int) []string {
@@ -118,18 +106,16 @@ func keysOf(kind requestKind, calls int) []string {
 	return keys
 }
 
-// subject serves one request and reports whether its answer was correct. An empty key means none.
+// subject is a handler with a middleware, or without one.
 type subject interface {
-	serve(key string) error
-	// ran returns how often the handler's work has run.
-	ran() int
+	// Serve serves one request, without a key if it is empty, and reports whether the answer was wrong.
+	Serve(key string) error
+	// Ran returns how often the handler's work has run.
+	Ran() int
 }
 
-// subjects are a handler with a middleware and one without.
-type subjects struct{ guarded, bare subject }
-
-func compareCosts(s subjects, kind requestKind, keys []string, found map[requestKind]overhead) error {
-	bare, err := costOf(s.bare, keys, len(keys))
+func compareCosts(guarded, bare subject, kind requestKind, keys []string, found map[requestKind]overhead) error {
+	without, err := costOf(bare, keys, len(keys))
 	if err != nil {
 		return err
 	}
@@ -137,25 +123,25 @@ func compareCosts(s subjects, kind requestKind, keys []string, found map[request
 	if kind == replayedKey {
 		runs = 0
 	}
-	guarded, err := costOf(s.guarded, keys, runs)
+	with, err := costOf(guarded, keys, runs)
 	if err != nil {
 		return err
 	}
 	o := found[kind]
-	o.Micros = append(o.Micros, (guarded.nanos-bare.nanos)/1e3)
-	o.GCMicros = append(o.GCMicros, (guarded.gcNanos-bare.gcNanos)/1e3)
-	o.Allocs = append(o.Allocs, guarded.allocs-bare.allocs)
-	o.Bare = append(o.Bare, bare.nanos/1e3)
+	o.Micros = append(o.Micros, (with.nanos-without.nanos)/1e3)
+	o.GCMicros = append(o.GCMicros, (with.gcNanos-without.gcNanos)/1e3)
+	o.Allocs = append(o.Allocs, with.allocs-without.allocs)
+	o.Bare = append(o.Bare, without.nanos/1e3)
 	found[kind] = o
 	return nil
 }
 
 // costOf measures the cost of a request. The work must have run exactly runs times.
 func costOf(s subject, keys []string, runs int) (cost, error) {
-	before := s.ran()
+	before := s.Ran()
 	var err error
-	c := measureCPU(len(keys), func(i int) { err = firstOf(err, s.serve(keys[i])) })
-	if got := s.ran() - before; err == nil && got != runs {
+	c := measureCPU(len(keys), func(i int) { err = cmp.Or(err, s.Serve(keys[i])) })
+	if got := s.Ran() - before; err == nil && got != runs {
 		err = fmt.Errorf("the work ran %d times, not %d", got, runs)
 	}
 	return c, err

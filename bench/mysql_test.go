@@ -4,8 +4,6 @@ import (
 	"io"
 	"testing"
 	"time"
-
-	"github.com/retrysafe/retrysafe/bench/disk"
 )
 
 // A single caller cannot share syncs: a claim and a completion need two, in the store as well as by plain statements.
@@ -26,13 +24,13 @@ func TestAPairOnMariaDBIsTwoSyncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, asked := range map[string]mysqlPairsAsked{"mysqlstore": {Callers: 1}, "plain": {Connections: 1}} {
-		asked.DSN, asked.Server, asked.Rounds, asked.Round = dsn, s.PID(), 1, 300*time.Millisecond
+	for name, asked := range map[string]mysqlPairs{"mysqlstore": {Callers: 1}, "plain": {Connections: 1}} {
+		asked.DSN, asked.Server, asked.race = dsn, s.PID(), race{1, 300 * time.Millisecond}
 		before, err := mysqlStatus(t.Context(), s.db, "Innodb_data_fsyncs")
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := callRole[mysqlPairsFound](t.Context(), disk.AsIs(), "", "", "mysqlpairs", asked)
+		got, err := call[results](t.Context(), place{}, asked)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +38,7 @@ func TestAPairOnMariaDBIsTwoSyncs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if pairs := got.Ours.Pairs + got.Plain.Pairs; pairs == 0 || after-before < 2*pairs {
+		if pairs := got[ours].Count + got[theirs].Count; pairs == 0 || after-before < 2*pairs {
 			t.Errorf("%s: %d syncs in %d pairs, want two for each", name, after-before, pairs)
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 
+	"github.com/retrysafe/retrysafe/bench/peers/plain"
 	real "github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/mysqlstore"
 )
@@ -56,22 +56,17 @@ func (s *mysqlServer) fresh(ctx context.Context, name string) (string, error) {
 	if _, err := mysqlstore.Migrate(ctx, s.db, mysqlstore.MigrateOptions{Database: name}); err != nil {
 		return "", err
 	}
-	_, err := s.db.ExecContext(ctx, fmt.Sprintf(mysqlPlainTable, name))
+	_, err := s.db.ExecContext(ctx, fmt.Sprintf(plain.MySQLTable, name))
 	return s.DSN(name), err
 }
 
-// mysqlReading is a reading of the server's counters.
-type mysqlReading struct {
-	cpu time.Duration
-	log int64 // bytes of the redo log
-}
-
-func readMySQL(ctx context.Context, db *sql.DB, pid int) (r mysqlReading, err error) {
-	if r.cpu, err = familyCPU(pid); err != nil {
-		return r, err
+// readMySQL reads the server's CPU time and the size of its redo log.
+func readMySQL(ctx context.Context, db *sql.DB, pid int) (c counters, err error) {
+	if c.cpu, err = familyCPU(pid); err != nil {
+		return c, err
 	}
-	r.log, err = mysqlStatus(ctx, db, "Innodb_lsn_current")
-	return r, err
+	c.log, err = mysqlStatus(ctx, db, "Innodb_lsn_current")
+	return c, err
 }
 
 // mysqlStatus returns a counter of the server.

@@ -6,11 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/retrysafe/retrysafe/bench/disk"
+	"github.com/retrysafe/retrysafe/bench/peers/plain"
 )
 
 // A single caller cannot share syncs: a claim and a completion need two, here as well as with pgbench.
@@ -35,7 +34,7 @@ func TestAPairOnPostgresIsTwoSyncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.exec(t.Context(), plainTable); err != nil {
+	if err := s.exec(t.Context(), plain.PostgresTable); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -43,14 +42,14 @@ func TestAPairOnPostgresIsTwoSyncs(t *testing.T) {
 		make func() (pairs int64, err error)
 	}{
 		{"pgstore", func() (int64, error) {
-			got, err := callRole[pgPairsFound](t.Context(), disk.AsIs(), "", "", "pgpairs", pgPairsAsked{
-				Store: store, Server: s.PID(), Callers: 1, Rounds: 1, Round: 300 * time.Millisecond,
+			got, err := call[results](t.Context(), place{}, pgPairs{
+				race: race{1, 300 * time.Millisecond}, Store: store, Server: s.PID(), Callers: 1,
 			})
-			return got.Ours.Pairs, err
+			return got[ours].Count, err
 		}},
 		{"pgbench", func() (int64, error) {
-			pairs, _, err := bench.run(t.Context(), 1, time.Second)
-			return pairs, err
+			done, err := bench.Work(t.Context(), 1, time.Second)
+			return done.Count, err
 		}},
 	} {
 		before := syncs(t, s)
@@ -90,27 +89,6 @@ func reachableFolder(t *testing.T) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
-}
-
-// Seen to fail with the check for failed transactions taken out.
-func TestTheReportOfPgbenchIsRead(t *testing.T) {
-	const report = `scaling factor: 1
-number of transactions actually processed: 1234
-number of failed transactions: 0 (0.000%)
-latency average = 1.621 ms
-initial connection time = 2.100 ms
-tps = 616.990001 (without initial connection time)
-`
-	if pairs, rate, err := parsePgbench(report); pairs != 1234 || rate != 616.990001 || err != nil {
-		t.Errorf("got %d, %v, %v", pairs, rate, err)
-	}
-	for what, broken := range map[string]string{
-		"nothing": "", "a failed pair": strings.Replace(report, "transactions: 0", "transactions: 3", 1),
-	} {
-		if _, _, err := parsePgbench(broken); err == nil {
-			t.Errorf("%s: no error", what)
-		}
-	}
 }
 
 // Seen to fail with the children left out, and with the ended children left out.

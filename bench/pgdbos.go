@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
-	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/bench/dbos"
 	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/bench/peers"
+	"github.com/retrysafe/retrysafe/bench/peers/dbos"
 )
 
 // Goal 9, last part: pgstore next to DBOS, whose workflows run once for each ID, on one server.
@@ -19,7 +17,7 @@ import (
 // dbosCallers is the number of concurrent callers on each side.
 const dbosCallers = 64
 
-func pgDBOS(ctx context.Context, r *run, s *pgServer) error {
+func pgDBOSPart(ctx context.Context, r *run, s *pgServer) error {
 	r.progress("install DBOS")
 	dir := filepath.Join(r.dir, "dbos")
 	if err := dbos.Install(ctx, dir); err != nil {
@@ -33,44 +31,33 @@ func pgDBOS(ctx context.Context, r *run, s *pgServer) error {
 		return err
 	}
 	r.progress("pgstore and DBOS, %s", callersText(dbosCallers))
-	got, err := callRole[pgDBOSFound](ctx, r.disks()[0], "", "", "pgdbos", pgDBOSAsked{
-		Store: store, Dir: dir, URL: s.URL("dbos"), Rounds: r.rounds(5, 3), Round: r.length(2 * time.Second),
+	got, err := call[pgDBOSFound](ctx, r.here(), pgDBOS{
+		race: r.race(5, 3, 2*time.Second), Store: store, Dir: dir, URL: s.URL("dbos"),
 	})
 	if err != nil {
 		return err
 	}
-	r.add(ctx, dbosFigure("fresh", 3.5, got.Fresh))
-	r.add(ctx, dbosFigure("replay", 25, got.Replay))
+	for _, c := range []struct {
+		what   string
+		target float64
+		got    results
+	}{{"fresh", 3.5, got.Fresh}, {"replay", 25, got.Replay}} {
+		r.addHere(ctx, c.got.rates("pgstore ÷ DBOS, 64 callers: "+c.what, "a second").Want(figure.AtLeast(c.target)).
+			Note("DBOS, in one Node process, also journals the workflow's step and resumes it after a crash, which a "+
+				"store does not"))
+	}
 	return nil
 }
 
-func dbosFigure(what string, target float64, got pgDBOSRates) figure.Figure {
-	return figure.Figure{
-		Goal: 9, Disk: "as is", Unit: "x", What: "pgstore ÷ DBOS, 64 callers: " + what,
-		Samples: ratios(got.Ours, got.Theirs), Target: figure.AtLeast(target),
-		Aside: fmt.Sprintf("%s ÷ %s a second. DBOS, in one Node process, also journals the workflow's step and resumes it "+
-			"after a crash, which a store does not.", figure.Short(figure.Median(got.Ours)),
-			figure.Short(figure.Median(got.Theirs))),
-	}
-}
-
-type pgDBOSAsked struct {
-	Store    pgAsked
+type pgDBOS struct {
+	race
+	Store    pgPlace
 	Dir, URL string
-	Rounds   int
-	Round    time.Duration
 }
 
-type pgDBOSFound struct{ Fresh, Replay pgDBOSRates }
+type pgDBOSFound struct{ Fresh, Replay results }
 
-// pgDBOSRates holds pairs, or replays, per second, one value per round.
-type pgDBOSRates struct{ Ours, Theirs []float64 }
-
-func pgDBOSRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
-	var in pgDBOSAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
+func (in pgDBOS) play(ctx context.Context, _ func(any) error) (_ any, err error) {
 	store, err := in.Store.open(ctx)
 	if err != nil {
 		return nil, err
@@ -81,57 +68,17 @@ func pgDBOSRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, peer.Stop()) }()
-	keep := func() retrysafe.Retention { return retrysafe.Retention{} }
-	if err := fill(ctx, store, 0, replayed, keep); err != nil {
+	if err := fillStore(ctx, store, 0, replayed); err != nil {
 		return nil, err
 	}
-	result := pairResult()
-	var next atomic.Int64
 	var found pgDBOSFound
-	sides := []struct {
-		rates        *pgDBOSRates
-		ours, theirs func() (float64, error)
-	}{
-		{
-			&found.Fresh,
-			oursFor(in.Round, func() error { return storePair(ctx, store, result, keep()) }),
-			func() (float64, error) { return peer.Fresh(dbosCallers, in.Round) },
-		},
-		{
-			&found.Replay,
-			oursFor(in.Round, func() error { return replayOf(ctx, store, next.Add(1)%replayed) }),
-			func() (float64, error) { return peer.Replay(dbosCallers, replayed, in.Round) },
-		},
+	if found.Fresh, err = in.run(ctx, side{name: ours, peer: pairsOf(store), callers: dbosCallers},
+		side{name: theirs, peer: peer.Fresh, callers: dbosCallers}); err != nil {
+		return nil, err
 	}
-	for _, side := range sides {
-		if err := side.rates.compare(in.Rounds, side.ours, side.theirs); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-func oursFor(d time.Duration, f func() error) func() (float64, error) {
-	return func() (float64, error) {
-		n, took, err := rate(dbosCallers, d, f)
-		return perSecond(n, took), err
-	}
-}
-
-// compare runs both sides in turn; the first round is a warm-up.
-func (r *pgDBOSRates) compare(rounds int, ours, theirs func() (float64, error)) error {
-	for i := range 1 + rounds {
-		a, err := ours()
-		if err != nil {
-			return err
-		}
-		b, err := theirs()
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			r.Ours, r.Theirs = append(r.Ours, a), append(r.Theirs, b)
-		}
-	}
-	return nil
+	var next atomic.Int64
+	replays := peers.Each(func(ctx context.Context) error { return replayOf(ctx, store, next.Add(1)%replayed) })
+	found.Replay, err = in.run(ctx, side{name: ours, peer: replays, callers: dbosCallers},
+		side{name: theirs, peer: peer.Replays(replayed), callers: dbosCallers})
+	return found, err
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/retrysafe/retrysafe/bench/peers"
+	"github.com/retrysafe/retrysafe/bench/peers/plain"
 	real "github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
 )
@@ -76,16 +78,13 @@ func (s *pgServer) exec(ctx context.Context, statements ...string) error {
 }
 
 // store creates the schema and returns the parameters for opening a store on it.
-func (s *pgServer) store(ctx context.Context, schema string) (pgAsked, error) {
+func (s *pgServer) store(ctx context.Context, schema string) (pgPlace, error) {
 	_, err := pgstore.Migrate(ctx, s.pool, pgstore.MigrateOptions{Schema: schema})
-	return pgAsked{URL: s.url(), Schema: schema}, err
+	return pgPlace{URL: s.url(), Schema: schema}, err
 }
 
-// pgAsked describes the store that a role opens.
-type pgAsked struct {
-	URL, Schema string
-	Connections int // 0: the default number
-}
+// pgPlace is a schema with a store that a role opens.
+type pgPlace struct{ URL, Schema string }
 
 // pgConnections is the size of a pool, larger than any store needs.
 const pgConnections = 24
@@ -96,7 +95,7 @@ type pgOpened struct {
 	pool *pgxpool.Pool
 }
 
-func (a pgAsked) open(ctx context.Context) (pgOpened, error) {
+func (a pgPlace) open(ctx context.Context) (pgOpened, error) {
 	config, err := pgxpool.ParseConfig(a.URL)
 	if err != nil {
 		return pgOpened{}, err
@@ -106,7 +105,7 @@ func (a pgAsked) open(ctx context.Context) (pgOpened, error) {
 	if err != nil {
 		return pgOpened{}, err
 	}
-	store, err := pgstore.New(ctx, pool, pgstore.Options{Schema: a.Schema, Connections: a.Connections})
+	store, err := pgstore.New(ctx, pool, pgstore.Options{Schema: a.Schema})
 	if err != nil {
 		pool.Close()
 		return pgOpened{}, err
@@ -120,45 +119,61 @@ func (o pgOpened) close() error {
 	return err
 }
 
-// pgReading is a reading of the server's counters.
-type pgReading struct {
-	cpu time.Duration // of all its processes, including ended ones
-	wal int64         // bytes
-}
-
-func readPostgres(ctx context.Context, pool *pgxpool.Pool, pid int) (r pgReading, err error) {
-	if r.cpu, err = familyCPU(pid); err != nil {
-		return r, err
+// readPostgres reads the CPU time of all of the server's processes, including ended ones, and the size of its log.
+func readPostgres(ctx context.Context, pool *pgxpool.Pool, pid int) (c counters, err error) {
+	if c.cpu, err = familyCPU(pid); err != nil {
+		return c, err
 	}
-	err = pool.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&r.wal)
-	return r, err
+	err = pool.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&c.log)
+	return c, err
 }
 
-// updates returns the number of updated rows of a table, and the number of updates that touched no index (HOT).
-func (s *pgServer) updates(ctx context.Context, table string) (all, hot int64, err error) {
-	err = s.pool.QueryRow(ctx, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_all_tables WHERE relid = $1::regclass",
-		table).
-		Scan(&all, &hot)
-	return all, hot, err
-}
-
-// hotShare waits until the server has counted at least so many updates of an unused table, and returns the share that
-// was HOT.
+// hotShare waits until the server has counted at least so many updates of an unused table, and returns the share of
+// them that touched no index (HOT).
 func (s *pgServer) hotShare(ctx context.Context, table string, atLeast int64) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	var all, hot int64
 	for {
-		all, hot, err := s.updates(ctx, table)
+		err := s.pool.QueryRow(ctx, "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_all_tables "+
+			"WHERE relid = $1::regclass", table).Scan(&all, &hot)
 		if err != nil {
-			return 0, fmt.Errorf("updates of %s: %w", table, err)
+			return 0, fmt.Errorf("updates of %s, %d of at least %d: %w", table, all, atLeast, err)
 		}
 		if all >= atLeast {
 			return float64(hot) / float64(max(all, 1)), nil
 		}
-		select {
-		case <-ctx.Done():
-			return 0, fmt.Errorf("%d updates of %s, want at least %d", all, table, atLeast)
-		case <-time.After(50 * time.Millisecond):
-		}
+		time.Sleep(50 * time.Millisecond)
 	}
+}
+
+// fillClaims fills a schema with completed claims as they are after a day: with random keys, spread evenly over a
+// day, the youngest one minAge microseconds old, and kept for a day.
+const fillClaims = `INSERT INTO %s.claims (k, owner, fence, first_fence, claimed_at, ends_at, keep_replay, keep_key,
+	keep_audit,
+	sweep_at, attempt, steps, code, state, omitted, waiters, take_over, fingerprint, scope, id)
+SELECT gen_random_uuid(), gen_random_uuid(), t.at, t.at, t.at, t.at + 60000, day, day, day,
+	(t.at + 60000 + day) / 60000000, 1, 0, 201, 3, false, false, false, %s, %s, lpad(i::text, 32, '0')::bytea
+FROM (SELECT 86400000000, (date_part('epoch', now()) * 1e6)::bigint) c (day, now),
+	generate_series(%d::bigint, %d::bigint) i, LATERAL (SELECT c.now - %d - c.day + i * (c.day / %d)) t (at)`
+
+// fill inserts records and settles.
+func (s *pgServer) fill(ctx context.Context, schema string, rows, minAge int64) error {
+	if err := s.insert(ctx, schema, rows, minAge); err != nil {
+		return err
+	}
+	return s.settle(ctx, schema)
+}
+
+// settle runs VACUUM and CHECKPOINT, so that they do not run during a measurement.
+func (s *pgServer) settle(ctx context.Context, schema string) error {
+	return s.exec(ctx, "VACUUM (ANALYZE) "+schema+".claims", "CHECKPOINT")
+}
+
+func (s *pgServer) insert(ctx context.Context, schema string, rows, minAge int64) error {
+	const parts = 2
+	return forEach(ctx, parts, 0, parts, func(ctx context.Context, i int64) error {
+		return s.exec(ctx, fmt.Sprintf(fillClaims, schema, plain.Bytea([]byte(peers.Fingerprint)),
+			plain.Bytea([]byte(peers.Scope)), i*rows/parts+1, (i+1)*rows/parts, minAge, rows))
+	})
 }

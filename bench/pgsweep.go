@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -12,35 +11,32 @@ import (
 
 // Goal 9, third part: how a sweep of millions of records affects callers of pgstore.
 
-func pgSweep(ctx context.Context, r *run, s *pgServer) error {
-	in := pgSweepAsked{Rows: 100_000, Idle: 4 * time.Second}
+func pgSweepPart(ctx context.Context, r *run, s *pgServer) error {
+	in := pgSweep{Rows: 100_000, Idle: 4 * time.Second}
 	if r.quick {
 		in.Rows, in.Idle = 20_000, time.Second
 	}
-	var busy, idle, busyPairs, idlePairs, swept []float64
+	var all sweepFound
 	for range r.rounds(5, 2) {
-		got, err := pgSweepOnce(ctx, r, s, in)
+		got, err := in.once(ctx, r, s)
 		if err != nil {
 			return err
 		}
-		busy, idle = append(busy, got.Busy.P99), append(idle, got.Idle.P99)
-		busyPairs, idlePairs = append(busyPairs, got.Busy.Pairs), append(idlePairs, got.Idle.Pairs)
-		swept = append(swept, got.Rate)
+		all.add(got)
 	}
-	r.add(ctx, figure.Figure{
-		Goal: 9, Disk: "as is", Unit: "x", What: "callers' p99 during the sweep ÷ before it",
-		Samples: ratios(busy, idle), Target: figure.AtMost(2),
-		Aside: fmt.Sprintf("p99 of a pair, %d callers: %s ms before, %s ms during; pairs/s: %s, %s; %s rows swept, "+
-			"%s a second",
-			sweepCallers, figure.Short(figure.Median(idle)), figure.Short(figure.Median(busy)),
-			figure.Short(figure.Median(idlePairs)),
-			figure.Short(figure.Median(busyPairs)), figure.Short(float64(in.Rows)), figure.Short(figure.Median(swept))),
-	})
+	r.addHere(ctx, all.figure(in.Rows).Want(figure.AtMost(2)).Note("%v rows a second", all.Rate))
 	return nil
 }
 
-// pgSweepOnce fills a fresh store with expired records, and sweeps it.
-func pgSweepOnce(ctx context.Context, r *run, s *pgServer, in pgSweepAsked) (found pgSweepFound, err error) {
+// pgSweep sweeps a store whose records have expired.
+type pgSweep struct {
+	Store pgPlace
+	Rows  int64
+	Idle  time.Duration
+}
+
+// once fills a fresh store with expired records, and sweeps it.
+func (in pgSweep) once(ctx context.Context, r *run, s *pgServer) (found sweepFound, err error) {
 	if in.Store, err = s.store(ctx, "sweep"); err != nil {
 		return found, err
 	}
@@ -49,53 +45,25 @@ func pgSweepOnce(ctx context.Context, r *run, s *pgServer, in pgSweepAsked) (fou
 	if err := s.fill(ctx, "sweep", in.Rows, twoDays); err != nil {
 		return found, err
 	}
-	found, err = callRole[pgSweepFound](ctx, r.disks()[0], "", "", "pgsweep", in)
+	found, err = call[sweepFound](ctx, r.here(), in)
 	return found, errors.Join(err, s.exec(ctx, "DROP SCHEMA sweep CASCADE"))
 }
 
-type pgSweepAsked struct {
-	Store pgAsked
-	Rows  int64
-	Idle  time.Duration
-}
-
-// pgSweepFound holds the callers' measurements before and during the sweep, and the swept rows per second.
-type pgSweepFound struct {
-	Idle, Busy pgCallersSaw
-	Rate       float64
-}
-
-// pgCallersSaw is the p99 of a pair in milliseconds, and pairs per second.
-type pgCallersSaw struct{ P99, Pairs float64 }
-
-func newCallersSaw(took []int64, d time.Duration) pgCallersSaw {
-	return pgCallersSaw{P99: millis(figure.Percentile(took, 0.99)), Pairs: perSecond(int64(len(took)), d)}
-}
-
-func pgSweepRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
-	var in pgSweepAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
+func (in pgSweep) play(ctx context.Context, _ func(any) error) (_ any, err error) {
 	store, err := in.Store.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.close()) }()
-	callers := startCallers(ctx, store)
-	time.Sleep(in.Idle / 3)
-	callers.cut()
-	time.Sleep(in.Idle)
-	idle, idleFor := callers.cut()
-	swept, sweepErr := sweepAll(ctx, store)
-	busy, busyFor := callers.cut()
-	if _, err := callers.stop(); err != nil || sweepErr != nil {
-		return nil, errors.Join(err, sweepErr)
+	var found sweepFound
+	from := time.Now().Add(in.Idle / 3)
+	busy, err := found.measure(ctx, store, from, expiry{first: from.Add(in.Idle)})
+	if err != nil {
+		return nil, err
 	}
-	if swept < in.Rows {
-		return nil, fmt.Errorf("swept %d rows of %d", swept, in.Rows)
+	if busy.swept < in.Rows {
+		return nil, fmt.Errorf("swept %d rows of %d", busy.swept, in.Rows)
 	}
-	return pgSweepFound{
-		Idle: newCallersSaw(idle, idleFor), Busy: newCallersSaw(busy, busyFor), Rate: perSecond(swept, busyFor),
-	}, nil
+	found.Rate = figure.Samples{float64(busy.swept) / busy.took.Seconds()}
+	return found, nil
 }

@@ -2,53 +2,46 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/bench/peers"
 )
 
 // Goal 9, fourth part: how soon a waiter in another process learns that the work has ended.
 
-func pgWake(ctx context.Context, r *run, s *pgServer) error {
+func pgWakePart(ctx context.Context, r *run, s *pgServer) error {
 	r.progress("waiters")
 	store, err := s.store(ctx, "wake")
 	if err != nil {
 		return err
 	}
-	got, err := callRole[pgWakeFound](ctx, r.disks()[0], "", "", "pgwake",
-		pgWakeAsked{Store: store, Times: r.rounds(500, 100)})
+	got, err := call[pgWakeFound](ctx, r.here(), pgWake{Store: store, Times: r.rounds(500, 100)})
 	if err != nil {
 		return err
 	}
-	r.add(ctx, figure.Figure{
-		Goal: 9, Disk: "as is", Unit: "ms", What: "completion to wake-up in another store, p50",
-		Samples: got.Woken,
-		Aside: fmt.Sprintf("aim: at most 5, no target, since it depends on CPU and disk; from the call of Complete "+
-			"on, its commit included; p99 %s ms; with the result in hand p50 %s ms",
-			figure.Short(figure.Percentile(got.Woken, 0.99)), figure.Short(figure.Median(got.Answered))),
-	})
+	r.addHere(ctx, figure.New("completion to wake-up in another store, p50", "ms", got.Woken...).
+		Note("aim: at most 5, no target, since it depends on CPU and disk").
+		Note("from the call of Complete on, its commit included").
+		Note("p99 %s ms", figure.Short(got.Woken.Quantile(0.99))).
+		Note("with the result in hand p50 %v ms", got.Answered))
 	return nil
 }
 
-type pgWakeAsked struct {
-	Store pgAsked
+// pgWake opens two stores that share only the database.
+type pgWake struct {
+	Store pgPlace
 	Times int
 }
 
 // pgWakeFound holds, for each repetition, the time until the waiter was woken, and until it had the result, in
 // milliseconds from the call of Complete.
-type pgWakeFound struct{ Woken, Answered []float64 }
+type pgWakeFound struct{ Woken, Answered figure.Samples }
 
-// pgWakeRole opens two stores that share only the database.
-func pgWakeRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
-	var in pgWakeAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
+func (in pgWake) play(ctx context.Context, _ func(any) error) (_ any, err error) {
 	works, err := in.Store.open(ctx)
 	if err != nil {
 		return nil, err
@@ -93,16 +86,16 @@ func wakeOnce(ctx context.Context, works, waits pgOpened) (woken, answered float
 	}
 	failed := make(chan error, 1)
 	began := time.Now()
-	go func() { failed <- works.Complete(ctx, c.Lease, pairResult(), retrysafe.Retention{}) }()
+	go func() { failed <- works.Complete(ctx, c.Lease, peers.Result(), retrysafe.Retention{}) }()
 	select {
 	case <-changed:
-		woken = millis(time.Since(began).Nanoseconds())
+		woken = millis(time.Since(began))
 	case <-time.After(wakePatience):
 		return 0, 0, fmt.Errorf("no wake-up within %v", wakePatience)
 	}
 	p.Owner = retrysafe.NewOwner()
 	again, err := waits.Claim(ctx, p)
-	answered = millis(time.Since(began).Nanoseconds())
+	answered = millis(time.Since(began))
 	if err == nil && again.Verdict != retrysafe.Done {
 		err = fmt.Errorf("woken, it finds the key %v", again.Verdict)
 	}

@@ -37,7 +37,7 @@ func writeReport(w io.Writer, r *run) {
 // writeMisses lists the missed targets, and how to find the cause.
 func writeMisses(w io.Writer, r *run) {
 	last := 0
-	for _, f := range figure.Ordered(r.Figures) {
+	for _, f := range r.Figures {
 		if f.Verdict() != figure.Missed {
 			continue
 		}

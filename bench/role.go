@@ -5,57 +5,77 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
+	"reflect"
 	"runtime/pprof"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/disk"
+	"github.com/retrysafe/retrysafe/bench/loopback"
 )
 
 // Measured code runs in separate processes, so that goals do not share a heap, and only the measured process runs on
 // the delayed disk. Each is this program, started as `bench -role NAME JSON`.
 
-// role runs a role and returns its results. A server calls ready with its address, and ends when stop is done.
-type role func(stop context.Context, in json.RawMessage, ready func(any) error) (any, error)
+// role is what such a process does. Its fields are its parameters, and its name is that of its type.
+type role interface {
+	// play runs the role and returns its results. A server calls ready with its address, and ends when stop is done.
+	play(stop context.Context, ready func(any) error) (any, error)
+}
 
-func roles() map[string]role {
-	return map[string]role{
-		"probe":       probeRole,
-		"pairs":       pairsRole,
-		"sweep":       sweepRole,
-		"fill":        fillRole,
-		"reopen":      reopenRole,
-		"middleware":  middlewareRole,
-		"heartbeat":   heartbeatRole,
-		"upstream":    upstreamRole,
-		"plain":       plainRole,
-		"proxy":       proxyRole,
-		"binary":      binaryRole,
-		"restate":     restateRole,
-		"pgpairs":     pgPairsRole,
-		"redispairs":  redisPairsRole,
-		"redisbytes":  redisBytesRole,
-		"latency":     latencyRole,
-		"pgsweep":     pgSweepRole,
-		"pgwake":      pgWakeRole,
-		"pgdbos":      pgDBOSRole,
-		"mysqlpairs":  mysqlPairsRole,
-		"completions": completionsRole,
-		"service":     serviceRole,
+func roles() []role {
+	return []role{
+		probe{},
+		pairs{},
+		sweep{},
+		fill{},
+		reopen{},
+		middleware{},
+		heartbeat{},
+		upstream{},
+		plainProxy{},
+		ourProxy{},
+		binary{},
+		restateServer{},
+		pgPairs{},
+		pgSweep{},
+		pgWake{},
+		pgDBOS{},
+		redisPairs{},
+		redisBytes{},
+		latency{},
+		completions{},
+		service{},
+		mysqlPairs{},
 	}
 }
 
+func roleName(r role) string { return reflect.TypeOf(r).Name() }
+
+// newRole returns the role of that name with its parameters.
+func newRole(name, parameters string) (role, error) {
+	for _, r := range roles() {
+		if roleName(r) == name {
+			filled := reflect.New(reflect.TypeOf(r))
+			err := json.Unmarshal([]byte(parameters), filled.Interface())
+			return filled.Elem().Interface().(role), err
+		}
+	}
+	return nil, fmt.Errorf("no role %q", name)
+}
+
 // playRole runs the role in this process and prints the result to standard output as a line of JSON.
-func playRole(name, in string) error {
-	play, ok := roles()[name]
-	if !ok {
-		return fmt.Errorf("no role %q", name)
+func playRole(name, parameters string) error {
+	r, err := newRole(name, parameters)
+	if err != nil {
+		return err
 	}
 	stop, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -63,13 +83,19 @@ func playRole(name, in string) error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	ended, err := startProfile(os.Getenv(profileEnv))
-	if err != nil {
-		return err
+	if path := os.Getenv(profileEnv); path != "" {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
 	}
-	defer ended()
 	out := json.NewEncoder(os.Stdout)
-	answer, err := play(stop, json.RawMessage(in), func(v any) error { return out.Encode(v) })
+	answer, err := r.play(stop, out.Encode)
 	if err != nil {
 		return err
 	}
@@ -79,21 +105,24 @@ func playRole(name, in string) error {
 // profileEnv is the environment variable with the file for a role's CPU profile.
 const profileEnv = "RETRYSAFE_BENCH_PROFILE"
 
-func startProfile(path string) (stop func(), err error) {
-	if path == "" {
-		return func() {}, nil
-	}
-	f, err := os.Create(path)
+// serveUntil serves h until stop is done. It calls ready with what found makes of the address.
+func serveUntil(stop context.Context, h http.Handler, ready func(any) error, found func(address string) any) error {
+	address, end, err := loopback.Serve("", h)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, err
+	if err := ready(found(address)); err != nil {
+		return errors.Join(err, end())
 	}
-	return func() {
-		pprof.StopCPUProfile()
-		f.Close()
-	}, nil
+	<-stop.Done()
+	return end()
+}
+
+// place says where a role runs, and what is recorded of it.
+type place struct {
+	disk    disk.Disk
+	trace   string // the file in which its syncs are traced; empty for none
+	profile string // the file for its CPU profile; empty for none
 }
 
 // process is a role in another process.
@@ -107,21 +136,20 @@ type process struct {
 	err  error // how the process ended
 }
 
-// startRole starts this program again in a role, on d. trace, if not empty, is the file in which its syncs are
-// traced; profile, if not empty, is the file for its CPU profile.
-func startRole(ctx context.Context, d disk.Disk, trace, profile, name string, in any) (*process, error) {
+// startRole starts this program again in a role.
+func startRole(ctx context.Context, at place, r role) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(in)
+	parameters, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
-	cmd := d.Command(ctx, trace, self, "-role", name, string(text))
+	cmd := at.disk.Command(ctx, at.trace, self, "-role", roleName(r), string(parameters))
 	p := &process{cmd: cmd}
 	cmd.Stderr = &p.messages
-	cmd.Env = append(os.Environ(), profileEnv+"="+profile)
+	cmd.Env = append(os.Environ(), profileEnv+"="+at.profile)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 5 * time.Second
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
@@ -158,10 +186,10 @@ func (p *process) end() error {
 	return p.err
 }
 
-// callRole runs a role to its end.
-func callRole[T any](ctx context.Context, d disk.Disk, trace, profile, name string, in any) (T, error) {
+// call runs a role to its end.
+func call[T any](ctx context.Context, at place, r role) (T, error) {
 	var answer T
-	p, err := startRole(ctx, d, trace, profile, name, in)
+	p, err := startRole(ctx, at, r)
 	if err != nil {
 		return answer, err
 	}
@@ -171,7 +199,26 @@ func callRole[T any](ctx context.Context, d disk.Disk, trace, profile, name stri
 	return answer, p.end()
 }
 
-// interruptible ends with the first interrupt.
-func interruptible() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+// servers are the processes that a goal has started.
+type servers struct{ running []*process }
+
+// startServer starts a role that serves, and waits until it is ready.
+func startServer[T any](ctx context.Context, s *servers, at place, r role) (T, error) {
+	var ready T
+	p, err := startRole(ctx, at, r)
+	if err != nil {
+		return ready, err
+	}
+	s.running = append(s.running, p)
+	return ready, p.answer(&ready)
+}
+
+// end ends the servers in reverse order.
+func (s *servers) end() error {
+	var errs []error
+	for i := len(s.running) - 1; i >= 0; i-- {
+		errs = append(errs, s.running[i].end())
+	}
+	s.running = nil
+	return errors.Join(errs...)
 }

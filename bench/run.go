@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +24,7 @@ type run struct {
 	results  string // the file for the report; empty for none
 	log      io.Writer
 	began    time.Time
+	goal     int // that is being measured
 
 	Machine machine         `json:"machine"`
 	Probes  []figure.Figure `json:"probes"`
@@ -44,8 +43,12 @@ func (r *run) measure(ctx context.Context) error {
 	if err := disk.CheckStrace(ctx); err != nil {
 		return err
 	}
-	if err := r.probe(ctx); err != nil {
-		return err
+	for _, d := range []disk.Disk{disk.AsIs(), disk.Slow()} {
+		f, err := r.sync(ctx, d)
+		if err != nil {
+			return err
+		}
+		r.Probes = append(r.Probes, f)
 	}
 	for _, g := range goals() {
 		if len(r.only) > 0 && !slices.Contains(r.only, g.number) {
@@ -60,47 +63,32 @@ func (r *run) measure(ctx context.Context) error {
 }
 
 func (r *run) try(ctx context.Context, g goal) {
+	r.goal = g.number
 	r.progress("goal %d: %s", g.number, g.title)
 	if err := g.measure(ctx, r); err != nil {
-		r.fail(g.number, err)
+		r.fail(err)
 	}
 }
 
 // fail records that something could not be measured, without paths of this machine, because results are published.
-func (r *run) fail(goal int, err error) {
-	r.progress("goal %d: %v", goal, err)
-	r.Failed = append(r.Failed, failure{Goal: goal, Error: strings.ReplaceAll(err.Error(), r.dir, "DIR")})
-}
-
-// probe measures a bare sync on both disks.
-func (r *run) probe(ctx context.Context) error {
-	for _, d := range []disk.Disk{disk.AsIs(), disk.Slow()} {
-		f, err := r.sync(ctx, d)
-		if err != nil {
-			return err
-		}
-		r.Probes = append(r.Probes, f)
-	}
-	return nil
+func (r *run) fail(err error) {
+	r.progress("goal %d: %v", r.goal, err)
+	r.Failed = append(r.Failed, failure{Goal: r.goal, Error: strings.ReplaceAll(err.Error(), r.dir, "DIR")})
 }
 
 // sync measures the current duration of a sync on d.
 func (r *run) sync(ctx context.Context, d disk.Disk) (figure.Figure, error) {
-	f, err := callRole[figure.Figure](ctx, d, "", "", "probe", r.dir)
+	f, err := call[figure.Figure](ctx, place{disk: d}, probe{Dir: r.dir})
 	if err != nil {
 		return f, fmt.Errorf("probe the disk: %w", err)
 	}
-	f.Disk = d.Name
-	return f, nil
+	return f.On(d.Name), nil
 }
 
-func probeRole(_ context.Context, text json.RawMessage, _ func(any) error) (any, error) {
-	var dir string
-	if err := json.Unmarshal(text, &dir); err != nil {
-		return nil, err
-	}
-	return disk.Probe(dir, 200)
-}
+// probe measures a bare sync.
+type probe struct{ Dir string }
+
+func (in probe) play(context.Context, func(any) error) (any, error) { return disk.Probe(in.Dir, 200) }
 
 // add records a figure. A figure that depends on a disk also gets the current duration of a sync there, unless it is
 // already set.
@@ -108,12 +96,13 @@ func (r *run) add(ctx context.Context, f figure.Figure) {
 	if r.profiled != 0 {
 		return // with a profile, and with one side only, a figure means nothing
 	}
+	f.Goal = r.goal
 	if f.Disk != "" && f.Sync == 0 {
 		sync, err := r.sync(ctx, disk.Named(f.Disk))
 		if err != nil {
-			r.fail(f.Goal, err)
+			r.fail(err)
 		}
-		f.Sync = sync.Median()
+		f.Sync = sync.Samples.Median()
 	}
 	r.Figures = append(r.Figures, f)
 	line := fmt.Sprintf("  %s%s: %s", f.What, on(f.Disk), f.MedianText())
@@ -122,6 +111,9 @@ func (r *run) add(ctx context.Context, f figure.Figure) {
 	}
 	r.progress("%s %s", line, f.Verdict())
 }
+
+// addHere records a figure that depends on the disk as it is.
+func (r *run) addHere(ctx context.Context, f figure.Figure) { r.add(ctx, f.On(disk.AsIs().Name)) }
 
 // progress logs the progress.
 func (r *run) progress(format string, args ...any) {
@@ -144,6 +136,19 @@ func (r *run) length(full time.Duration) time.Duration {
 	return full
 }
 
+// race returns a race of so many rounds.
+func (r *run) race(full, quick int, round time.Duration) race {
+	return race{Rounds: r.rounds(full, quick), Round: r.length(round)}
+}
+
+// theirs returns the number of callers of the other side, which is left out of a profile.
+func (r *run) theirs(callers int) int {
+	if r.profiled != 0 {
+		return 0
+	}
+	return callers
+}
+
 // disks returns the disks to measure on. A profile uses only the first.
 func (r *run) disks() []disk.Disk {
 	if r.profiled != 0 {
@@ -152,21 +157,21 @@ func (r *run) disks() []disk.Disk {
 	return []disk.Disk{disk.AsIs(), disk.Slow()}
 }
 
-// profile returns the file for the CPU profile of a goal, or "" if it is not profiled.
-func (r *run) profile(goal int) string {
-	if r.profiled != goal {
+// here is the place of a measured role: the disk as it is, with a profile if the goal is profiled.
+func (r *run) here() place { return place{disk: disk.AsIs(), profile: r.profile()} }
+
+// profile returns the file for the CPU profile of the goal, or "" if it is not profiled.
+func (r *run) profile() string {
+	if r.profiled == 0 {
 		return ""
 	}
-	path, err := filepath.Abs(profileName(goal))
+	path, err := filepath.Abs(profileName(r.profiled))
 	if err != nil {
-		return profileName(goal)
+		return profileName(r.profiled)
 	}
 	return path
 }
 
 func profileName(goal int) string { return fmt.Sprintf("goal%d.pprof", goal) }
-
-// cleanUp removes the data.
-func (r *run) cleanUp() error { return os.RemoveAll(r.dir) }
 
 var errNotMeasured = errors.New("not everything could be measured")

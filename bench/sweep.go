@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/bench/figure"
+	"github.com/retrysafe/retrysafe/bench/peers"
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
@@ -25,51 +25,52 @@ const sweepLimit = 500
 func sweepGoal(ctx context.Context, r *run) error {
 	for _, d := range r.disks() {
 		r.progress("fill, idle, sweep; disk %s", d.Name)
-		in := sweepAsked{Dir: r.dir, Name: "sweep" + d.Name, Rounds: r.rounds(5, 1), Rows: 50_000, Idle: 2 * time.Second}
+		in := sweep{Dir: r.dir, Name: "sweep" + d.Name, Rounds: r.rounds(5, 1), Rows: 50_000, Idle: 2 * time.Second}
 		if r.quick {
 			in.Rows, in.Idle = 30_000, time.Second
 		}
-		trace := ""
+		at := place{disk: d, profile: r.profile()}
 		if d.Delay > 0 {
-			trace = filepath.Join(r.dir, "syncs")
+			at.trace = filepath.Join(r.dir, "syncs")
 		}
-		got, err := callRole[sweepFound](ctx, d, trace, r.profile(3), "sweep", in)
+		got, err := call[sweepFound](ctx, at, in)
 		if err != nil {
 			return err
 		}
-		r.add(ctx, figure.Figure{
-			Goal: 3, Disk: d.Name, Unit: "rows/s", What: "sqlitestore: swept, 64 callers busy",
-			Samples: got.Rate, Aside: "aim: 50k; no target, since it depends on the CPU",
-		})
-		r.add(ctx, figure.Figure{
-			Goal: 3, Disk: d.Name, Unit: "x", What: "callers' p99 during the sweep ÷ before it",
-			Samples: ratios(got.Busy, got.Idle), Target: figure.AtMost(5),
-			Aside: fmt.Sprintf("p99 of a pair: %s ms before, %s ms during; pairs/s: %s, %s; %s rows to sweep",
-				figure.Short(figure.Median(got.Idle)), figure.Short(figure.Median(got.Busy)),
-				figure.Short(figure.Median(got.IdlePairs)), figure.Short(figure.Median(got.BusyPairs)),
-				figure.Short(float64(in.Rows))),
-		})
+		r.add(ctx, figure.New("sqlitestore: swept, 64 callers busy", "rows/s", got.Rate...).On(d.Name).
+			Note("aim: 50k; no target, since it depends on the CPU"))
+		r.add(ctx, got.figure(in.Rows).On(d.Name).Want(figure.AtMost(5)))
 	}
 	return nil
 }
 
-type sweepAsked struct {
+// sweepFound holds one value per round: rows per second, and before the sweep and during it, the p99 of the callers'
+// pairs in milliseconds, and their pairs per second.
+type sweepFound struct {
+	Rate, Idle, Busy, IdlePairs, BusyPairs figure.Samples
+}
+
+// add appends the rounds of another.
+func (f *sweepFound) add(g sweepFound) {
+	f.Rate, f.Idle, f.Busy = append(f.Rate, g.Rate...), append(f.Idle, g.Idle...), append(f.Busy, g.Busy...)
+	f.IdlePairs, f.BusyPairs = append(f.IdlePairs, g.IdlePairs...), append(f.BusyPairs, g.BusyPairs...)
+}
+
+// figure compares the callers' p99.
+func (f sweepFound) figure(rows int64) figure.Figure {
+	return figure.Ratio("callers' p99 during the sweep ÷ before it", f.Busy, f.Idle, "ms").
+		Note("%d callers, pairs/s: %v during, %v before", sweepCallers, f.BusyPairs, f.IdlePairs).
+		Note("%s rows to sweep", figure.Short(float64(rows)))
+}
+
+type sweep struct {
 	Dir, Name string
 	Rounds    int
 	Rows      int64
 	Idle      time.Duration
 }
 
-// sweepFound holds a value per round: rows per second, the callers' p99 in milliseconds, their pairs per second.
-type sweepFound struct {
-	Rate, Idle, Busy, IdlePairs, BusyPairs []float64
-}
-
-func sweepRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ any, err error) {
-	var in sweepAsked
-	if err := json.Unmarshal(text, &in); err != nil {
-		return nil, err
-	}
+func (in sweep) play(ctx context.Context, _ func(any) error) (_ any, err error) {
 	store, err := sqlitestore.Open(filepath.Join(in.Dir, in.Name+".db"), sqlitestore.Options{})
 	if err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func sweepRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ 
 	defer func() { err = errors.Join(err, store.Close()) }()
 	var found sweepFound
 	for i := range in.Rounds {
-		if err := found.round(ctx, store, in, int64(i)*in.Rows); err != nil {
+		if err := in.round(ctx, store, int64(i)*in.Rows, &found); err != nil {
 			return nil, err
 		}
 	}
@@ -85,8 +86,8 @@ func sweepRole(ctx context.Context, text json.RawMessage, _ func(any) error) (_ 
 }
 
 // round fills the store with rows that expire together, and measures the callers before and during the sweep.
-func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAsked, first int64) error {
-	expiry, err := fillExpiring(ctx, s, first, in)
+func (in sweep) round(ctx context.Context, s *sqlitestore.Store, first int64, found *sweepFound) error {
+	due, err := in.fill(ctx, s, first)
 	if err != nil {
 		return err
 	}
@@ -94,16 +95,7 @@ func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAs
 	if err != nil {
 		return err
 	}
-	callers := startCallers(ctx, s)
-	time.Sleep(time.Until(expiry.Add(-in.Idle)))
-	callers.cut()
-	time.Sleep(time.Until(expiry))
-	idle, idleFor := callers.cut()
-	if _, err := sweepAll(ctx, s); err != nil {
-		return err
-	}
-	busy, busyFor := callers.cut()
-	pairs, err := callers.stop()
+	busy, err := found.measure(ctx, s, due.first.Add(-in.Idle), due)
 	if err != nil {
 		return err
 	}
@@ -111,129 +103,105 @@ func (f *sweepFound) round(ctx context.Context, s *sqlitestore.Store, in sweepAs
 	if err != nil {
 		return err
 	}
-	// Counted from the totals, because the store may also sweep by itself.
-	swept := before.Succeeded + pairs - after.Succeeded
+	// Counted from the totals, because the store also sweeps by itself.
+	swept := before.Succeeded + busy.pairs - after.Succeeded
 	if swept < in.Rows {
 		return fmt.Errorf("swept %d rows of %d", swept, in.Rows)
 	}
-	f.Rate = append(f.Rate, perSecond(swept, busyFor))
-	f.Idle = append(f.Idle, millis(figure.Percentile(idle, 0.99)))
-	f.Busy = append(f.Busy, millis(figure.Percentile(busy, 0.99)))
-	f.IdlePairs = append(f.IdlePairs, perSecond(int64(len(idle)), idleFor))
-	f.BusyPairs = append(f.BusyPairs, perSecond(int64(len(busy)), busyFor))
+	found.Rate = append(found.Rate, float64(swept)/busy.took.Seconds())
 	return nil
 }
 
-// fillExpiring completes in.Rows keys that all expire at the same moment, about in.Idle after the filling has ended.
-func fillExpiring(ctx context.Context, s *sqlitestore.Store, first int64, in sweepAsked) (time.Time, error) {
-	took, err := fillSample(ctx, s, first, in.Rows)
-	if err != nil {
-		return time.Time{}, err
+// expiry is when the first and the last of the rows to sweep expire. They expire together, but not at one moment: the
+// time that a row is kept for counts from when the store has written it, and some wait for that longer than others.
+type expiry struct{ first, last time.Time }
+
+// fill completes in.Rows keys that expire together, about in.Idle after the filling has ended.
+func (in sweep) fill(ctx context.Context, s *sqlitestore.Store, first int64) (expiry, error) {
+	const part = 20
+	unused := first + int64(1)<<40
+	began := time.Now()
+	if err := fillStore(ctx, s, unused, unused+in.Rows/part); err != nil {
+		return expiry{}, err
 	}
+	took := time.Since(began) * part
 	for range 3 {
-		const margin = 3 // filling gets slower as the file grows
-		expiry := time.Now().Add(took*margin/2 + 2*in.Idle)
-		began := time.Now()
-		until := func() retrysafe.Retention {
-			left := max(time.Until(expiry), time.Millisecond)
-			return retrysafe.Retention{Replay: left, Key: left, Audit: left}
-		}
-		if err := fill(ctx, s, first, first+in.Rows, until); err != nil {
-			return expiry, err
-		}
-		if time.Until(expiry) >= in.Idle {
-			return expiry, nil
+		began = time.Now()
+		due, err := fillExpiring(ctx, s, first, first+in.Rows, took*3/2+2*in.Idle) // it gets slower as the file grows
+		if err != nil || time.Until(due.first) >= in.Idle {
+			return due, err
 		}
 		// It took too long. Delete the rows and try again.
 		took = time.Since(began)
-		time.Sleep(time.Until(expiry))
-		if _, err := sweepAll(ctx, s); err != nil {
-			return expiry, err
+		if _, err := sweepAll(ctx, s, due); err != nil {
+			return due, err
 		}
 	}
-	return time.Time{}, errors.New("filling takes longer each time: the machine is too busy to measure")
+	return expiry{}, errors.New("filling takes longer each time: the machine is too busy to measure")
 }
 
-// fillSample fills a little with unused keys, and returns the estimated time for rows rows.
-func fillSample(ctx context.Context, s *sqlitestore.Store, first, rows int64) (time.Duration, error) {
-	const part = 20
-	base := first + int64(1)<<40
-	began := time.Now()
-	err := fill(ctx, s, base, base+rows/part, func() retrysafe.Retention { return retrysafe.Retention{} })
-	return time.Since(began) * part, err
+// fillExpiring completes the keys from first up to but not including end, which all expire after d.
+func fillExpiring(ctx context.Context, s retrysafe.Store, first, end int64, d time.Duration) (expiry, error) {
+	at := time.Now().Add(d)
+	due := expiry{first: at, last: at}
+	result := peers.Result()
+	var mu sync.Mutex
+	err := forEach(ctx, fillers, first, end, func(ctx context.Context, i int64) error {
+		left := max(time.Until(at), time.Millisecond)
+		err := makePair(ctx, s, fillParams(i), result, retrysafe.Retention{Replay: left, Key: left, Audit: left})
+		mu.Lock()
+		defer mu.Unlock()
+		if latest := time.Now().Add(left); latest.After(due.last) {
+			due.last = latest
+		}
+		return err
+	})
+	return due, err
 }
 
-// sweepAll sweeps like a Guard, until nothing is due.
-func sweepAll(ctx context.Context, s retrysafe.Sweeper) (swept int64, err error) {
+// sweepAll sweeps like a Guard, from the first expiry until the last row has expired and nothing is due.
+func sweepAll(ctx context.Context, s retrysafe.Sweeper, due expiry) (swept int64, err error) {
+	time.Sleep(time.Until(due.first))
 	for {
+		began := time.Now()
 		n, err := s.Sweep(ctx, sweepLimit)
 		swept += int64(n)
-		if err != nil || n < sweepLimit {
+		if err != nil || n < sweepLimit && began.After(due.last) {
 			return swept, err
+		}
+		if n < sweepLimit {
+			time.Sleep(time.Millisecond) // the other rows expire soon
 		}
 	}
 }
 
-// callers work on fresh keys until they are stopped.
-type callers struct {
-	done   chan struct{}
-	wg     sync.WaitGroup
-	failed firstError
-
-	mu    sync.Mutex
-	since time.Time
-	took  []int64 // nanoseconds, since the last cut
-	total int64
+// sweptStore is a store that is measured.
+type sweptStore interface {
+	retrysafe.Store
+	retrysafe.Sweeper
 }
 
-func startCallers(ctx context.Context, s retrysafe.Store) *callers {
-	c := &callers{done: make(chan struct{}), since: time.Now()}
-	result := pairResult()
-	for range sweepCallers {
-		c.wg.Go(func() {
-			for !c.stopped() {
-				began := time.Now()
-				if err := storePair(ctx, s, result, retrysafe.Retention{}); err != nil {
-					c.failed.set(err)
-					return
-				}
-				c.note(time.Since(began))
-			}
-		})
-	}
-	return c
+// busy is what happened during a sweep: how long it took, the rows that it swept, and the pairs of the callers,
+// including those before it.
+type busy struct {
+	took         time.Duration
+	swept, pairs int64
 }
 
-func (c *callers) stopped() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
+// measure measures callers from a moment on until the first row is due, and then during the sweep.
+func (f *sweepFound) measure(ctx context.Context, s sweptStore, from time.Time, due expiry) (found busy, err error) {
+	c := startCallers(ctx, s)
+	time.Sleep(time.Until(from))
+	c.cut()
+	time.Sleep(time.Until(due.first))
+	idle, idleFor := c.cut()
+	found.swept, err = sweepAll(ctx, s, due)
+	during, took := c.cut()
+	found.took = took
+	pairs, stopErr := c.stop()
+	found.pairs = pairs
+	f.Idle, f.Busy = append(f.Idle, idle.Quantile(0.99)), append(f.Busy, during.Quantile(0.99))
+	f.IdlePairs = append(f.IdlePairs, float64(len(idle))/idleFor.Seconds())
+	f.BusyPairs = append(f.BusyPairs, float64(len(during))/took.Seconds())
+	return found, errors.Join(err, stopErr)
 }
-
-func (c *callers) note(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.took = append(c.took, d.Nanoseconds())
-	c.total++
-}
-
-// cut returns the durations of the pairs since the last cut, and the time since then.
-func (c *callers) cut() ([]int64, time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	took, since := c.took, c.since
-	c.took, c.since = make([]int64, 0, 2*len(took)), time.Now()
-	return took, time.Since(since)
-}
-
-// stop stops the callers and returns the number of all pairs.
-func (c *callers) stop() (int64, error) {
-	close(c.done)
-	c.wg.Wait()
-	return c.total, c.failed.err
-}
-
-func millis(ns int64) float64 { return float64(ns) / 1e6 }

@@ -2,6 +2,7 @@
 package child
 
 import (
+	"context"
 	"errors"
 	"os/exec"
 	"runtime"
@@ -16,19 +17,24 @@ type Child struct {
 	err   error
 }
 
-// Start starts cmd. It locks the calling goroutine to its thread forever, because the kernel ends the program with
-// the thread that started it.
+// Start starts cmd. The kernel kills the program with the thread that started it, so that a goroutine keeps the thread
+// until the program has ended.
 func Start(cmd *exec.Cmd) (*Child, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread()
-	if err := cmd.Start(); err != nil {
+	c := &Child{cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		defer close(c.ended)
+		runtime.LockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = cmd.Wait()
+		}
+	}()
+	if err := <-started; err != nil {
 		return nil, err
 	}
-	c := &Child{cmd: cmd, ended: make(chan struct{})}
-	go func() {
-		c.err = cmd.Wait()
-		close(c.ended)
-	}()
 	return c, nil
 }
 
@@ -37,6 +43,20 @@ func (c *Child) PID() int { return c.cmd.Process.Pid }
 
 // Ended returns a channel that is closed when the program has ended.
 func (c *Child) Ended() <-chan struct{} { return c.ended }
+
+// Await waits until the program is ready. It gives up when the program ends, and when ctx does.
+func (c *Child) Await(ctx context.Context, ready func() bool) error {
+	for !ready() {
+		select {
+		case <-c.ended:
+			return errors.New("it has ended")
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
 
 // patience is the timeout after which Stop kills the program.
 const patience = 15 * time.Second

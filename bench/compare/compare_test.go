@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,28 +12,10 @@ import (
 	"github.com/retrysafe/retrysafe/probe/cases"
 )
 
-// Seen to fail with a "resolved" line put back.
-func TestTheLockFilePinsVersionsAndNamesNoHost(t *testing.T) {
-	var lock struct {
-		Packages map[string]struct{ Version, Integrity string }
-	}
-	if err := json.Unmarshal(packageLock, &lock); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(string(packageLock), "://") {
-		t.Error("the lock file names a host")
-	}
-	for name, p := range lock.Packages {
-		if name != "" && (p.Version == "" || p.Integrity == "") {
-			t.Errorf("%s is not pinned", name)
-		}
-	}
-}
-
 // What the pages call versions are those that are installed. Seen to fail with another version in subject.go.
 func TestVersionsAreThoseThatArePinned(t *testing.T) {
-	pinned := string(packageJSON)
-	for _, name := range []string{"../go.mod", "../restate/package.json"} {
+	pinned := ""
+	for _, name := range []string{"../go.mod", "../peers/express/package.json", "../peers/restate/package.json"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

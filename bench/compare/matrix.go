@@ -3,8 +3,9 @@ package main
 import (
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/cases"
@@ -19,10 +20,12 @@ func overview(results []result) string {
 	var b strings.Builder
 	b.WriteString(overviewNotes)
 	b.WriteString("\n## Totals\n\n")
-	b.WriteString(table(results, []string{
-		"rules", "subject", "version", "FAIL", "WARN", "INFO", "PASS", "N/A",
-		"retry-safe",
-	}, totalRows))
+	t := table.NewWriter()
+	t.AppendHeader(table.Row{"rules", "subject", "version", "FAIL", "WARN", "INFO", "PASS", "N/A", "retry-safe"})
+	for _, r := range results {
+		t.AppendRows(totalRows(r))
+	}
+	b.WriteString(t.RenderMarkdown() + "\n")
 	for _, profile := range profiles() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", heading(profile), meaning(profile))
 		b.WriteString(matrix(results, profile))
@@ -47,14 +50,14 @@ func meaning(profile string) string {
 }
 
 // totalRows are a subject's rows of the first table.
-func totalRows(r result) (rows [][]string) {
+func totalRows(r result) (rows []table.Row) {
 	for _, profile := range profiles() {
 		found := r.reports[profile]
 		fails := fmt.Sprint(found.Count(probe.Fail))
 		if n := found.Count(probe.Broken); n > 0 {
 			fails += fmt.Sprintf(", %d BROKEN", n)
 		}
-		row := []string{profile, "[" + r.Column + "](" + r.Name + ".md)", r.Version, fails}
+		row := table.Row{profile, "[" + r.Column + "](" + r.Name + ".md)", r.Version, fails}
 		for _, v := range []probe.Verdict{probe.Warn, probe.Info, probe.Pass, probe.NA} {
 			row = append(row, fmt.Sprint(found.Count(v)))
 		}
@@ -63,40 +66,26 @@ func totalRows(r result) (rows [][]string) {
 	return rows
 }
 
-// table has the rows that each result makes.
-func table(results []result, head []string, rows func(result) [][]string) string {
-	var b strings.Builder
-	writeRow(&b, head)
-	writeRow(&b, slices.Repeat([]string{"---"}, len(head)))
-	for _, r := range results {
-		for _, row := range rows(r) {
-			writeRow(&b, row)
-		}
-	}
-	return b.String()
-}
-
 // matrix has a row for each case and a column for each subject.
 func matrix(results []result, profile string) string {
-	var b strings.Builder
-	head := []string{"case", "checks"}
+	t := table.NewWriter()
+	head := table.Row{"case", "checks"}
 	for _, r := range results {
 		head = append(head, r.Column)
 	}
-	writeRow(&b, head)
-	writeRow(&b, slices.Repeat([]string{"---"}, len(head)))
+	t.AppendHeader(head)
 	for _, c := range cases.All() {
-		row, played := []string{c.ID, c.Checks}, false
+		row, played := table.Row{c.ID, c.Checks}, false
 		for _, r := range results {
 			o, ok := r.reports[profile].Find(c.ID)
 			played = played || ok && o.Verdict != probe.NA
 			row = append(row, cell(o.Verdict))
 		}
 		if played {
-			writeRow(&b, row)
+			t.AppendRow(row)
 		}
 	}
-	return b.String()
+	return t.RenderMarkdown() + "\n"
 }
 
 // cell is how a verdict is shown: what is wrong catches the eye.
@@ -108,13 +97,6 @@ func cell(v probe.Verdict) string {
 		return "–"
 	}
 	return strings.ToLower(string(v))
-}
-
-func writeRow(b *strings.Builder, cells []string) {
-	for i, c := range cells {
-		cells[i] = strings.ReplaceAll(strings.ReplaceAll(c, "|", `\|`), "\n", " ")
-	}
-	fmt.Fprintf(b, "| %s |\n", strings.Join(cells, " | "))
 }
 
 // totals is a report in one line.

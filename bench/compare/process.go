@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/child"
+	"github.com/retrysafe/retrysafe/bench/loopback"
+	"github.com/retrysafe/retrysafe/bench/peers/express"
 )
 
 // process is a running peer. It ends with this process, however that ends.
@@ -33,47 +36,20 @@ func (p *process) start(ctx context.Context) error {
 	defer log.Close()
 	cmd := p.command()
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := p.launch(cmd); err != nil {
+	if p.child, err = child.Start(cmd); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, startup)
 	defer cancel()
-	for !p.answers(ctx) {
-		select {
-		case <-p.child.Ended():
-			return fmt.Errorf("the peer has ended: see %s", p.log)
-		case <-ctx.Done():
-			return fmt.Errorf("the peer does not answer: %w: see %s", ctx.Err(), p.log)
-		case <-time.After(50 * time.Millisecond):
-		}
+	if err := p.child.Await(ctx, func() bool { return p.answers(ctx) }); err != nil {
+		return fmt.Errorf("the peer does not answer: %w: see %s", err, p.log)
 	}
 	return nil
 }
 
-// launch starts the command from a goroutine that stays, with its thread, as long as the command runs: see child.Start.
-func (p *process) launch(cmd *exec.Cmd) error {
-	started := make(chan error)
-	go func() {
-		c, err := child.Start(cmd)
-		p.child = c
-		started <- err
-		if err == nil {
-			<-c.Ended()
-		}
-	}()
-	return <-started
-}
-
 func (p *process) answers(ctx context.Context) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.address+"/effects", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return false
-	}
-	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+	_, err := loopback.Call(ctx, http.MethodGet, "http://"+p.address+"/effects", "")
+	return err == nil
 }
 
 // crash kills the peer, which has no time for anything, and starts it again.
@@ -94,7 +70,7 @@ func newProcess(s subject, profile, dir string) (*process, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	address, err := freeAddress()
+	address, err := loopback.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -109,4 +85,10 @@ func newProcess(s subject, profile, dir string) (*process, error) {
 func ownCommand(r role) *exec.Cmd {
 	return exec.Command("/proc/self/exe", "-serve", r.name, "-profile", r.profile, "-address", r.address, "-dir",
 		r.dir, "-server", r.server)
+}
+
+// expressCommand serves the role by node.
+func expressCommand(r role) *exec.Cmd {
+	_, port, _ := net.SplitHostPort(r.address)
+	return express.Command(r.server, r.dir, port, string(r.api().effects))
 }

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/retrysafe/retrysafe/bench/loopback"
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/wire"
 	"github.com/retrysafe/retrysafe/proxy"
@@ -76,18 +76,11 @@ type effectsAt string
 func (e effectsAt) Count(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, string(e), nil)
+	text, err := loopback.Call(ctx, http.MethodGet, string(e), "")
 	if err != nil {
 		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("GET %s: %s", e, resp.Status)
 	}
 	var got struct{ Effects int64 }
-	return got.Effects, json.NewDecoder(resp.Body).Decode(&got)
+	err = json.Unmarshal(text, &got)
+	return got.Effects, err
 }

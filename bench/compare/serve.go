@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
-	"time"
+
+	"github.com/retrysafe/retrysafe/bench/loopback"
 )
 
 // role is what a process of this program serves: one peer, until it is told to end.
@@ -39,17 +38,10 @@ func (r role) play(ctx context.Context) error {
 
 // serve serves h at the address until ctx ends.
 func serve(ctx context.Context, address string, h http.Handler) error {
-	l, err := net.Listen("tcp", address)
+	_, end, err := loopback.Serve(address, h)
 	if err != nil {
 		return err
 	}
-	s := &http.Server{Handler: h, Protocols: new(http.Protocols), ReadHeaderTimeout: time.Minute}
-	s.Protocols.SetHTTP1(true)
-	s.Protocols.SetUnencryptedHTTP2(true)
-	stop := context.AfterFunc(ctx, func() { _ = s.Close() })
-	defer stop()
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	<-ctx.Done()
+	return end()
 }

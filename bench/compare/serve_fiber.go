@@ -2,21 +2,18 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/gofiber/fiber/v3"
+	"github.com/gofiber/fiber/v3/middleware/adaptor"
 	"github.com/gofiber/fiber/v3/middleware/idempotency"
 )
 
 // playFiber serves the API on fiber behind its idempotency middleware.
 func (r role) playFiber(ctx context.Context) error {
 	app := fiber.New()
-	orders := fiberOrders{r.api()}
-	app.Get("/effects", orders.tell("effects"))
+	app.Get("/effects", adaptor.HTTPHandlerFunc(r.api().tell("effects")))
 	app.Use(func(c fiber.Ctx) error {
 		if !known(c.Get("Authorization")) {
 			return fiber.ErrUnauthorized
@@ -24,20 +21,7 @@ func (r role) playFiber(ctx context.Context) error {
 		return c.Next()
 	})
 	app.Use(idempotency.New(fiberConfig(r.profile)))
-	app.Post("/orders", orders.post(""))
-	app.Post("/others", orders.post(""))
-	app.Post("/orders/large", orders.post(largeLines()))
-	app.Post("/orders/slow", func(c fiber.Ctx) error {
-		time.Sleep(slowness)
-		return orders.post("")(c)
-	})
-	app.Post("/orders/failing", func(c fiber.Ctx) error {
-		return c.Status(http.StatusPaymentRequired).JSON(fiber.Map{"error": "no money"})
-	})
-	app.Post("/orders/broken", func(c fiber.Ctx) error {
-		return c.Status(http.StatusInternalServerError).JSON(fiber.Map{"error": "broken"})
-	})
-	app.Get("/orders", orders.tell("orders"))
+	app.Use(adaptor.HTTPHandler(r.api().handler()))
 	return app.Listen(r.address, fiber.ListenConfig{
 		DisableStartupMessage: true, GracefulContext: ctx,
 		ShutdownTimeout: time.Second,
@@ -56,35 +40,4 @@ func fiberConfig(profile string) idempotency.Config {
 		}
 		return nil
 	}}
-}
-
-// fiberOrders is the API on fiber.
-type fiberOrders struct{ api api }
-
-func (o fiberOrders) post(lines string) fiber.Handler {
-	return func(c fiber.Ctx) error {
-		var in order
-		if err := json.Unmarshal(c.Body(), &in); err != nil {
-			return c.Status(http.StatusBadRequest).JSON(fiber.Map{"error": "that is not JSON"})
-		}
-		made, err := o.api.create(in)
-		if err != nil {
-			return err
-		}
-		made.Lines = lines
-		c.Set("Location", "/orders/"+made.ID)
-		c.Set("X-Request-Id", rand.Text())
-		c.Cookie(&fiber.Cookie{Name: "seen", Value: made.ID})
-		return c.Status(http.StatusCreated).JSON(made)
-	}
-}
-
-func (o fiberOrders) tell(name string) fiber.Handler {
-	return func(c fiber.Ctx) error {
-		n, err := o.api.effects.count()
-		if err != nil {
-			return err
-		}
-		return c.JSON(fiber.Map{name: n})
-	}
 }

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/bench/loopback"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 	"github.com/retrysafe/retrysafe/stores/memstore"
@@ -50,15 +50,13 @@ func (r role) playProxy(ctx context.Context) error {
 	}
 	defer func() { _ = closeStore() }()
 	defer func() { _ = guard.Shutdown(context.WithoutCancel(ctx)) }()
-	upstream, err := net.Listen("tcp", "127.0.0.1:0")
+	upstream, end, err := loopback.Serve("", r.api().handler())
 	if err != nil {
 		return err
 	}
-	behind := &http.Server{Handler: r.api().handler()}
-	go func() { _ = behind.Serve(upstream) }()
-	defer behind.Close()
+	defer func() { _ = end() }()
 	p, err := proxy.New(guard, httpsafe.ScopeCredential(), proxy.Options{
-		Upstream: proxy.Upstream{URL: &url.URL{Scheme: "http", Host: upstream.Addr().String()}},
+		Upstream: proxy.Upstream{URL: &url.URL{Scheme: "http", Host: upstream}},
 	})
 	if err != nil {
 		return err

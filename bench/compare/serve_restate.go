@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -15,7 +14,8 @@ import (
 	sdk "github.com/restatedev/sdk-go"
 	"github.com/restatedev/sdk-go/server"
 
-	"github.com/retrysafe/retrysafe/bench/restate"
+	"github.com/retrysafe/retrysafe/bench/loopback"
+	"github.com/retrysafe/retrysafe/bench/peers/restate"
 )
 
 // playRestate serves the API as handlers of Restate behind its ingress. The ingress knows no callers, so a gateway in
@@ -29,10 +29,11 @@ func (r role) playRestate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx, at, handlers) }()
+	_, end, err := loopback.Serve(at, handlers)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = end() }()
 	peer, err := restate.Start(ctx, r.server, r.dir)
 	if err != nil {
 		return err
@@ -42,9 +43,7 @@ func (r role) playRestate(ctx context.Context) error {
 		return err
 	}
 	ingress := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: peer.Ingress})
-	err = serve(ctx, r.address, r.api().authenticated(ingress))
-	cancel()
-	return errors.Join(err, <-ended)
+	return serve(ctx, r.address, r.api().authenticated(ingress))
 }
 
 // handlersAddress is the same after a restart: Restate goes on with an invocation where it began.
@@ -53,20 +52,11 @@ func (r role) handlersAddress() (string, error) {
 	if text, err := os.ReadFile(file); err == nil {
 		return string(text), nil
 	}
-	at, err := freeAddress()
+	at, err := loopback.FreeAddress()
 	if err != nil {
 		return "", err
 	}
 	return at, os.WriteFile(file, []byte(at), 0o600)
-}
-
-// freeAddress is one of the loopback interface that is free.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // restateHandlers is the API as handlers. What has an effect is done in Run, which journals its result.

@@ -5,7 +5,8 @@ import (
 	_ "embed"
 	"os/exec"
 
-	"github.com/retrysafe/retrysafe/bench/restate"
+	"github.com/retrysafe/retrysafe/bench/peers/express"
+	"github.com/retrysafe/retrysafe/bench/peers/restate"
 	"github.com/retrysafe/retrysafe/probe"
 )
 
@@ -57,7 +58,7 @@ func subjects() []subject {
 		{
 			Name: "express", Column: "express-idempotency", Title: "express-idempotency",
 			Version: "express-idempotency 1.0.6 with express 4.22.3",
-			Notes:   expressNotes, install: installExpress, command: expressCommand, recipe: func(*probe.Recipe, string) {},
+			Notes:   expressNotes, install: express.Install, command: expressCommand, recipe: func(*probe.Recipe, string) {},
 		},
 		{
 			Name: "restate", Column: "Restate", Title: "A handler of Restate behind its ingress",

@@ -4,15 +4,16 @@ package disk
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/retrysafe/retrysafe/bench/figure"
-	"github.com/retrysafe/retrysafe/bench/rawlog"
 )
 
 // Disk is the disk to which a measured process writes.
@@ -98,10 +99,21 @@ func Probe(dir string, rounds int) (figure.Figure, error) {
 		if _, err := f.Write(page); err != nil {
 			return fig, err
 		}
-		if err := rawlog.Datasync(f); err != nil {
+		if err := Datasync(f); err != nil {
 			return fig, err
 		}
 		fig.Samples = append(fig.Samples, float64(time.Since(began).Nanoseconds())/1e3)
 	}
 	return fig, nil
+}
+
+// Datasync makes the data of f and its size durable, but not other metadata.
+func Datasync(f *os.File) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var syncErr error
+	err = conn.Control(func(fd uintptr) { syncErr = syscall.Fdatasync(int(fd)) })
+	return errors.Join(err, syncErr)
 }

@@ -6,7 +6,55 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/aclements/go-moremath/stats"
+	"golang.org/x/perf/benchmath"
 )
+
+// Samples hold one value per repetition. They print as their median.
+type Samples []float64
+
+// Median returns the middle value, or the mean of the two middle values; NaN if there are none.
+func (s Samples) Median() float64 { return s.Quantile(0.5) }
+
+// Quantile returns the value below which the given share (0 to 1) of the samples lies; NaN if there are none.
+func (s Samples) Quantile(share float64) float64 { return stats.Sample{Xs: s}.Quantile(share) }
+
+// String formats the median.
+func (s Samples) String() string { return Short(s.Median()) }
+
+// Over divides repetition by repetition, because a disturbance of one repetition affects both sides.
+func (s Samples) Over(other Samples) Samples {
+	var ratios Samples
+	for i := range min(len(s), len(other)) {
+		ratios = append(ratios, s[i]/other[i])
+	}
+	return ratios
+}
+
+// Times multiplies each value.
+func (s Samples) Times(factor float64) Samples {
+	product := slices.Clone(s)
+	for i := range product {
+		product[i] *= factor
+	}
+	return product
+}
+
+// confidence is the least probability with which the spread contains the median of all possible repetitions. Five
+// repetitions are enough for it, and their spread is from the smallest to the largest.
+const confidence = 0.9
+
+// Spread returns the confidence interval of the median, which assumes nothing about how samples are distributed. With
+// too few samples for it, they are the smallest and the largest one.
+func (s Samples) Spread() (lo, hi float64) {
+	sample := benchmath.NewSample(slices.Clone(s), &benchmath.DefaultThresholds)
+	all := benchmath.AssumeNothing.Summary(sample, confidence)
+	if len(all.Warnings) > 0 {
+		return slices.Min(s), slices.Max(s)
+	}
+	return all.Lo, all.Hi
+}
 
 // Figure is a measured value with its target.
 type Figure struct {
@@ -21,10 +69,41 @@ type Figure struct {
 	// Unit of the samples; "x" is a ratio.
 	Unit string `json:"unit"`
 	// Samples hold one value per repetition, or a single exact value.
-	Samples []float64 `json:"samples"`
-	Target  *Target   `json:"target,omitempty"`
+	Samples Samples `json:"samples"`
+	Target  *Target `json:"target,omitempty"`
 	// Aside explains the figure: absolute values, counts.
 	Aside string `json:"aside,omitempty"`
+}
+
+// New returns a figure without a target.
+func New(what, unit string, samples ...float64) Figure {
+	return Figure{What: what, Unit: unit, Samples: samples}
+}
+
+// Ratio compares ours with theirs, repetition by repetition. Its Aside begins with both medians, which are in unit.
+func Ratio(what string, ours, theirs Samples, unit string) Figure {
+	return New(what, "x", ours.Over(theirs)...).Note("%v ÷ %v %s", ours, theirs, unit)
+}
+
+// On returns the figure as one that depends on a disk.
+func (f Figure) On(disk string) Figure {
+	f.Disk = disk
+	return f
+}
+
+// Want returns the figure with a target, which may be nil.
+func (f Figure) Want(t *Target) Figure {
+	f.Target = t
+	return f
+}
+
+// Note returns the figure with more to explain it.
+func (f Figure) Note(format string, args ...any) Figure {
+	if f.Aside != "" {
+		f.Aside += "; "
+	}
+	f.Aside += fmt.Sprintf(format, args...)
+	return f
 }
 
 // Target is a lower limit of the median, or with AtMost an upper limit.
@@ -56,7 +135,7 @@ func (f Figure) Verdict() Verdict {
 	switch {
 	case f.Target == nil:
 		return NoTarget
-	case !f.Target.metBy(f.Median()):
+	case !f.Target.metBy(f.Samples.Median()):
 		return Missed
 	case slices.ContainsFunc(f.Samples, func(v float64) bool { return !f.Target.metBy(v) }):
 		return WithinSpread
@@ -71,19 +150,6 @@ func (t *Target) metBy(v float64) bool {
 	return v >= t.Value
 }
 
-// Median returns the median of the samples, or NaN if there are none.
-func (f Figure) Median() float64 { return Median(f.Samples) }
-
-// Median returns the middle value, or the mean of the two middle values; NaN if there are none.
-func Median(samples []float64) float64 {
-	n := len(samples)
-	if n == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(samples))
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
-}
-
 // TargetText formats the target for the table.
 func (f Figure) TargetText() string {
 	switch {
@@ -96,22 +162,20 @@ func (f Figure) TargetText() string {
 }
 
 // MedianText formats the median with its unit.
-func (f Figure) MedianText() string { return f.text(f.Median()) + f.suffix() }
+func (f Figure) MedianText() string {
+	if f.Unit == "x" || f.Unit == "" {
+		return f.text(f.Samples.Median())
+	}
+	return f.text(f.Samples.Median()) + " " + f.Unit
+}
 
-// SpreadText formats the smallest and the largest sample; it is empty for a single sample.
+// SpreadText formats the spread; it is empty for a single sample.
 func (f Figure) SpreadText() string {
 	if len(f.Samples) < 2 {
 		return ""
 	}
-	return f.text(slices.Min(f.Samples)) + "–" + f.text(slices.Max(f.Samples))
-}
-
-// SyncText formats the duration of a sync; it is empty if no disk is involved.
-func (f Figure) SyncText() string {
-	if f.Sync == 0 {
-		return ""
-	}
-	return Short(f.Sync) + " µs"
+	lo, hi := f.Samples.Spread()
+	return f.text(lo) + "–" + f.text(hi)
 }
 
 func (f Figure) text(v float64) string {
@@ -119,13 +183,6 @@ func (f Figure) text(v float64) string {
 		return fmt.Sprintf("%.2f", v)
 	}
 	return Short(v)
-}
-
-func (f Figure) suffix() string {
-	if f.Unit == "x" || f.Unit == "" {
-		return ""
-	}
-	return " " + f.Unit
 }
 
 // Short formats a number with three significant digits, and k for thousands.
@@ -143,14 +200,4 @@ func Short(v float64) string {
 		return fmt.Sprintf("%.1f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
-}
-
-// Percentile returns the value below which the given share (0 to 1) of the samples lies. It sorts samples.
-func Percentile[T int64 | float64](samples []T, share float64) T {
-	if len(samples) == 0 {
-		return 0
-	}
-	slices.Sort(samples)
-	i := int(math.Ceil(share*float64(len(samples)))) - 1
-	return samples[min(max(i, 0), len(samples)-1)]
 }

@@ -3,94 +3,56 @@ package figure
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
 )
 
 // Width is the maximum number of columns of a table.
 const Width = 118
 
-type column struct {
-	title string
-	width int
-	right bool
-}
-
-func columns() []column {
-	return []column{
-		{"goal", 4, false},
-		{"what", 44, false},
-		{"sync", 8, true},
-		{"target", 8, true},
-		{"median", 11, true},
-		{"range", 14, true},
-		{"n", 3, true},
-		{"met", 17, false},
-	}
-}
-
-// WriteTable prints figures, ordered by goal, within Width columns.
+// WriteTable prints figures. Below the line of each figure is its Aside.
 func WriteTable(w io.Writer, figures []Figure) {
-	titles := make([]string, len(columns()))
-	for i, c := range columns() {
-		titles[i] = c.title
+	lines := strings.Split(newTable(figures).Render(), "\n")
+	head := len(lines) - len(figures)
+	fmt.Fprintln(w, strings.Join(lines[:head], "\n"))
+	for i, f := range figures {
+		fmt.Fprintln(w, lines[head+i])
+		for line := range strings.Lines(text.WrapSoft(f.Aside, Width-7)) {
+			fmt.Fprintln(w, "     "+strings.TrimSpace(line))
+		}
 	}
-	writeLine(w, titles)
-	fmt.Fprintln(w, strings.Repeat("─", Width-2))
+}
+
+// newTable returns a table with a line for each figure.
+func newTable(figures []Figure) table.Writer {
+	t := table.NewWriter()
+	style := table.StyleLight
+	style.Options = table.Options{SeparateHeader: true}
+	style.Format.Header = text.FormatDefault
+	style.Box.PaddingLeft = ""
+	t.SetStyle(style)
+	t.SuppressTrailingSpaces()
+	var right []table.ColumnConfig
+	for _, name := range []string{"sync", "target", "median", "spread", "n"} {
+		right = append(right, table.ColumnConfig{Name: name, Align: text.AlignRight, AlignHeader: text.AlignRight})
+	}
+	t.SetColumnConfigs(right)
+	t.AppendHeader(table.Row{"goal", "what", "sync", "target", "median", "spread", "n", "met"})
 	last := 0
-	for _, f := range Ordered(figures) {
-		goal := ""
+	for _, f := range figures {
+		goal, sync := "", ""
 		if f.Goal != last {
 			goal = fmt.Sprint(f.Goal)
 		}
+		if f.Sync != 0 {
+			sync = Short(f.Sync) + " µs"
+		}
 		last = f.Goal
-		writeLine(w, []string{
-			goal, f.What, f.SyncText(), f.TargetText(), f.MedianText(), f.SpreadText(), fmt.Sprint(len(f.Samples)),
-			string(f.Verdict()),
+		t.AppendRow(table.Row{
+			goal, f.What, sync, f.TargetText(), f.MedianText(), f.SpreadText(), len(f.Samples), f.Verdict(),
 		})
-		for _, line := range wrap(f.Aside, Width-9) {
-			fmt.Fprintln(w, "       "+line)
-		}
 	}
-}
-
-// Ordered returns the figures sorted by goal; within a goal the order of measurement is kept.
-func Ordered(figures []Figure) []Figure {
-	ordered := slices.Clone(figures)
-	slices.SortStableFunc(ordered, func(a, b Figure) int { return a.Goal - b.Goal })
-	return ordered
-}
-
-func writeLine(w io.Writer, cells []string) {
-	var line strings.Builder
-	for i, c := range columns() {
-		pad := strings.Repeat(" ", max(0, c.width-utf8.RuneCountInString(cells[i])))
-		if c.right {
-			line.WriteString(pad + cells[i])
-		} else {
-			line.WriteString(cells[i] + pad)
-		}
-		line.WriteByte(' ')
-	}
-	fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
-}
-
-// wrap breaks text at spaces into lines of at most width characters.
-func wrap(text string, width int) []string {
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
-			lines, line = append(lines, line), ""
-		}
-		if line != "" {
-			line += " "
-		}
-		line += word
-	}
-	if line != "" {
-		lines = append(lines, line)
-	}
-	return lines
+	return t
 }
