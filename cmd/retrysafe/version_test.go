@@ -13,8 +13,7 @@ import (
 // The linker ignores a variable that does not exist, so make install would leave the commit out without saying so. The
 // command that is built as make install does prints it.
 //
-// Seen to fail with commit renamed in package cli, with cli misspelt in the Makefile, and with commit left out of what
-// cli.Version returns.
+// Seen to fail with commit in package cli renamed to "stamp", and left out of what cli.Version returns.
 func TestMakeInstallStampsTheCommit(t *testing.T) {
 	t.Parallel()
 	makefile, err := os.ReadFile(filepath.Join(repository, "Makefile"))

@@ -105,10 +105,15 @@ func TestSoakExactlyOnceUnderKills(t *testing.T) {
 			t.Parallel()
 			w := worker{shop: openShop(t, settings)}
 			keys := soak.Times(t, 60)
-			wrong, kills := w.work(keys)
-			t.Logf("%d keys, %d kills", keys, kills)
-			if wrong > 0 || kills < 10 {
-				t.Errorf("after %d kills %d of %d keys have not exactly one charge", kills, wrong, keys)
+			for kills := 0; kills < 10; { // on a busy machine there are few
+				empty(t, w.owner)
+				execute(t, w.owner, "DELETE FROM charges")
+				wrong, n := w.work(keys)
+				kills += n
+				t.Logf("%d keys, %d kills", keys, n)
+				if wrong > 0 {
+					t.Fatalf("after %d kills %d of %d keys have not exactly one charge", n, wrong, keys)
+				}
 			}
 		})
 	}

@@ -185,6 +185,10 @@ func storeError(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", retrysafe.ErrLeaseLost, err)
 	case "RS004":
 		return nil // the first result stays
+	case "RS006": // the procedure for steps takes shorter names than Checkpoint
+		if strings.Contains(err.Error(), "more than 2048 bytes") {
+			return fmt.Errorf("%w: %w", retrysafe.ErrResultTooLarge, err)
+		}
 	}
 	if err != nil && ctx.Err() != nil {
 		return errors.Join(ctx.Err(), err)

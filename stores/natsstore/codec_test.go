@@ -128,7 +128,6 @@ func TestPartsGoWithTheirVersion(t *testing.T) {
 func TestLostPart(t *testing.T) {
 	t.Parallel()
 	s := openTest(t)
-	s.options.Timeout = time.Second
 	c, err := s.Claim(t.Context(), params("k"))
 	if err == nil {
 		err = s.Complete(t.Context(), c.Lease, retrysafe.Result{Body: make([]byte, 3<<20)}, retrysafe.Retention{Key: time.Hour})
@@ -139,6 +138,7 @@ func TestLostPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.options.Timeout = time.Second
 	_, err = s.Claim(t.Context(), params("k"))
 	if !errors.Is(err, retrysafe.ErrUnreadable) || strings.Contains(err.Error(), "majority") {
 		t.Errorf("claim = %v, want ErrUnreadable", err)
