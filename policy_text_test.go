@@ -22,7 +22,7 @@ func TestTheTextOfPolicies(t *testing.T) {
 		{new(retrysafe.InFlightPolicy), "reject wait:5s wait:1m30s wait:0s", "Reject wait wait: wait:5 wait:-1s status"},
 		{new(retrysafe.AbandonedPolicy), "refuse rerun rerun_tx", "reconcile rerun-tx Refuse"},
 		{new(retrysafe.StoreErrorPolicy), "closed open", "fail store_error"},
-		{new(retrysafe.AmbiguousPolicy), "store release unknown", "unknwon"},
+		{new(retrysafe.AmbiguousPolicy), "store release unknown", "unknown-then"},
 	} {
 		to, from := c.policy.(encoding.TextUnmarshaler), c.policy.(encoding.TextMarshaler)
 		for _, text := range append(strings.Fields(c.accepts), "") {

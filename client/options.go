@@ -94,7 +94,11 @@ func (o Options) Validate() error {
 	for _, d := range []struct {
 		name  string
 		value time.Duration
-	}{{"AttemptTimeout", o.AttemptTimeout}, {"MaxInFlight", o.MaxInFlight}, {"Retention", o.Retention}, {"Horizon", o.Horizon},
+	}{
+		{"AttemptTimeout", o.AttemptTimeout},
+		{"MaxInFlight", o.MaxInFlight},
+		{"Retention", o.Retention},
+		{"Horizon", o.Horizon},
 		{"MaxRetryAfter", o.MaxRetryAfter},
 	} {
 		if d.value > 0 && d.value < time.Millisecond {

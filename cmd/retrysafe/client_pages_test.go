@@ -41,11 +41,11 @@ globalThis.fetch = async () => {
 require("module").syncBuiltinESMExports();
 `
 
-// A machine that loses its power after the request was sent must find the key again: before that the programs of the page
-// sync the folder of the key's file, and the folders in which they have made one. The program in Python leaves this to
-// SQLite.
+// A machine that loses its power after the request was sent must find the key again: before that the programs of the
+// page sync the folder of the key's file, and the folders in which they have made one. The program in Python leaves
+// this to SQLite.
 //
-// Seen to fail with ".." and "../.." taken out of the program in shell, and with "." taken out of the one in JavaScript.
+// Seen to fail with ".." and "../.." taken out of the program in shell, and with "." taken out of that in JavaScript.
 func TestTheClientsOfThePageSyncTheirFolders(t *testing.T) {
 	blocks, err := pages.Read(filepath.Join(repository, "docs", "your-client.md"))
 	clitest.Must(t, err)

@@ -25,8 +25,8 @@ func TestMakeInstallStampsTheCommit(t *testing.T) {
 	const root, commit = "github.com/retrysafe/retrysafe", "0123abc-dirty"
 	program := filepath.Join(t.TempDir(), "retrysafe")
 	// As clitest.Main builds it, so that only the linker has work to do.
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-X "+root+string(found[1])+"="+commit,
-		"-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-o", program,
+		"-ldflags", "-X "+root+string(found[1])+"="+commit, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

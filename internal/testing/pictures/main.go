@@ -119,7 +119,8 @@ text { fill: #e6edf3; stroke: #0d1117; } .card { fill: #0d1117; stroke: #3d444d;
 		x          int
 		name, role string
 	}{
-		{client, "Client", "sees a timeout, and retries"}, {safe, "Retrysafe", "middleware or proxy"},
+		{client, "Client", "sees a timeout, and retries"},
+		{safe, "Retrysafe", "middleware or proxy"},
 		{api, "Your API", "charges the card"},
 	} {
 		p.line(column.x, 54, column.x, 362, "life")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -66,7 +67,7 @@ func (r *RabbitMQ) configure(o RabbitMQOptions) error {
 		"RABBITMQ_LOG_BASE=" + in("logs"),
 		"RABBITMQ_LOGS=-",
 	}
-	r.command = append(env, "/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(), rabbitmq.lookUp())
+	r.command = slices.Concat(env, []string{"/bin/sh", "-c", rabbitMQScript, "rabbitmq", epmd.lookUp(), rabbitmq.lookUp()})
 	r.stop, r.ready = syscall.SIGTERM, r.greets
 	owner := r.folder.owner
 	return errors.Join(

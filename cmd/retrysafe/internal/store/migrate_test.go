@@ -282,7 +282,10 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 		{"no such database", pg.URL("nothing"), []string{"cannot connect", "createdb nothing"}},
 		{
 			"no schema", clitest.AsUser(there, app),
-			[]string{`"retrysafe" is missing`, "as the owner of the schema", "retrysafe migrate up --store URL --role " + app + " "},
+			[]string{
+				`"retrysafe" is missing`, "as the owner of the schema",
+				"retrysafe migrate up --store URL --role " + app + " ",
+			},
 		},
 		{
 			"another schema", clitest.WithParam(clitest.AsUser(clitest.Migrated(t), app), "schema=other"),
@@ -304,7 +307,8 @@ func TestPostgresThatCannotBeUsed(t *testing.T) {
 // Each says who has to run what, and that a service must not be given what a proxy needs.
 //
 // Seen to fail with the URL of the proxy in the command that MySQL.migration returns, with databaseDenied
-// and tableDenied taken out of missingRights, with pgstore's distinction left out of mysqlstore's errors, and with explained not looked for there.
+// and tableDenied taken out of missingRights, with pgstore's distinction left out of mysqlstore's errors, and with
+// explained not looked for there.
 func TestMySQLThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	server := clitest.MariaDB.Get(t)

@@ -161,8 +161,8 @@ func (m *MySQL) Explain(err error) error {
 	)
 	switch {
 	case errors.Is(err, mysqlstore.ErrNoSchema):
-		return fmt.Errorf("store %s: the tables are missing or older than this program needs; run as the owner of the schema: "+
-			"%s (without --role, if %s is the owner)", m.Name, m.migration(), m.user())
+		return fmt.Errorf("store %s: the tables are missing or older than this program needs; run as the owner of the "+
+			"schema: %s (without --role, if %s is the owner)", m.Name, m.migration(), m.user())
 	case errors.Is(err, mysqlstore.ErrNewerSchema):
 		return fmt.Errorf("store %s: the tables were migrated by a newer retrysafe; use that version here too", m.Name)
 	case errors.As(err, &network) && network.Op == "dial":
@@ -171,9 +171,9 @@ func (m *MySQL) Explain(err error) error {
 	case errors.As(err, &server) && remedies[server.Number] != "":
 		return fmt.Errorf("store %s: %w; %s", m.Name, err, remedies[server.Number])
 	case errors.As(err, &server) && slices.Contains(missingRights, server.Number):
-		return fmt.Errorf("store %s: %w. Check the name of the database. If %s is the account of a proxy, let the owner of the "+
-			"schema run: %s (it can read all answers then). If it is the account of a service, name the proxy's account in the "+
-			"URL instead", m.Name, err, m.user(), m.migration())
+		return fmt.Errorf("store %s: %w. Check the name of the database. If %s is the account of a proxy, let the owner of "+
+			"the schema run: %s (it can read all answers then). If it is the account of a service, name the proxy's "+
+			"account in the URL instead", m.Name, err, m.user(), m.migration())
 	}
 	return fmt.Errorf("store %s: %w", m.Name, err)
 }

@@ -19,8 +19,8 @@ func (p *Postgres) Explain(err error) error {
 	var server *pgconn.PgError
 	switch connect := new(pgconn.ConnectError); {
 	case errors.Is(err, pgstore.ErrNoSchema):
-		return fmt.Errorf("store %s: schema %q is missing or older than this program needs; run as the owner of the schema: %s "+
-			"(without --role, if %s is the owner)", p.Name, p.Schema, p.migration(), p.pool.ConnConfig.User)
+		return fmt.Errorf("store %s: schema %q is missing or older than this program needs; run as the owner of the "+
+			"schema: %s (without --role, if %s is the owner)", p.Name, p.Schema, p.migration(), p.pool.ConnConfig.User)
 	case errors.Is(err, pgstore.ErrNewerSchema):
 		return fmt.Errorf("store %s: schema %q was migrated by a newer retrysafe; use that version here too", p.Name,
 			p.Schema)

@@ -72,8 +72,8 @@ func TestSweepEveryEndsWithASignal(t *testing.T) {
 // A sweep that runs as a service waits for its server at start, as a proxy does, and goes on after a round that has
 // failed. One that runs once, as from cron, fails at once.
 //
-// Seen to fail with Open in place of OpenPatiently in SweepCmd.open, with OpenPatiently there for a single sweep too, and
-// with rounds returning the error of every round.
+// Seen to fail with Open in place of OpenPatiently in SweepCmd.open, with OpenPatiently there for a single sweep too,
+// and with rounds returning the error of every round.
 func TestSweepEveryOutlivesAnAbsenceOfItsServer(t *testing.T) {
 	t.Parallel()
 	postgres := servers.StartPostgres(t, servers.PostgresOptions{})
@@ -132,7 +132,10 @@ type sweeping struct {
 
 func startSweep(t *testing.T, args ...string) *sweeping {
 	t.Helper()
-	s := &sweeping{t: t, command: exec.Command(clitest.Binary, append([]string{"sweep"}, args...)...), lines: make(chan string, 1000)}
+	s := &sweeping{
+		t: t, lines: make(chan string, 1000),
+		command: exec.Command(clitest.Binary, append([]string{"sweep"}, args...)...),
+	}
 	out, in, err := os.Pipe()
 	clitest.Must(t, err)
 	s.command.Stdout, s.command.Stderr = in, in
