@@ -3,6 +3,7 @@ package fiber
 
 import (
 	"fmt"
+	"slices"
 
 	gofiber "github.com/gofiber/fiber/v3"
 	"github.com/gofiber/fiber/v3/middleware/idempotency"
@@ -28,7 +29,7 @@ func Guarded() *App {
 
 func newApp(middleware ...any) *App {
 	a, app := new(App), gofiber.New()
-	handlers := append(middleware, any(a.work))
+	handlers := slices.Concat(middleware, []any{a.work})
 	app.Post("/payments", handlers[0], handlers[1:]...)
 	a.handler = app.Handler()
 	return a
