@@ -32,7 +32,8 @@ func startRabbitMQ(t *testing.T) broker {
 	}
 	_, err = declare("orders")
 	must(t, err)
-	return broker{url,
+	return broker{
+		url,
 		func(ctx context.Context, body string) error {
 			for { // a new queue may not accept the message yet
 				confirmed, err := channel.PublishWithDeferredConfirm("", "orders", true, false,
@@ -56,7 +57,8 @@ func startNATS(t *testing.T) broker {
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
 	must(t, err)
-	return broker{url,
+	return broker{
+		url,
 		func(ctx context.Context, body string) error {
 			// Publishing fails until the program has created the stream.
 			_, err := js.Publish(ctx, "orders.new", []byte(body), jetstream.WithRetryAttempts(100))
@@ -83,7 +85,8 @@ func startKafka(t *testing.T) broker {
 	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.DefaultProduceTopic("orders"))
 	must(t, err)
 	t.Cleanup(producer.Close)
-	return broker{"kafka://" + strings.Join(cluster.ListenAddrs(), ","),
+	return broker{
+		"kafka://" + strings.Join(cluster.ListenAddrs(), ","),
 		func(ctx context.Context, body string) error {
 			return producer.ProduceSync(ctx, kgo.StringRecord(body)).FirstErr()
 		},
@@ -108,7 +111,8 @@ func startSQS(t *testing.T) broker {
 		return server + u.Path // the host in the server's URLs does not resolve
 	}
 	orders, dead := create("orders"), create("orders-dead")
-	return broker{orders,
+	return broker{
+		orders,
 		func(ctx context.Context, body string) error {
 			_, err := client.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &orders, MessageBody: &body})
 			return err

@@ -56,8 +56,10 @@ func start(t *testing.T, kind string) *api {
 			}
 		}
 	})
-	return &api{exampletest.Serve(t, handler(guard, d), exampletest.Payment("Authorization", "Bearer alice")), db,
-		d.records().(retrysafe.Inspector)}
+	return &api{
+		exampletest.Serve(t, handler(guard, d), exampletest.Payment("Authorization", "Bearer alice")), db,
+		d.records().(retrysafe.Inspector),
+	}
 }
 
 func migrate(t *testing.T, url string) {

@@ -16,7 +16,8 @@ import (
 )
 
 // What they would see: TestTortureOfProceduresSeesMutants.
-func TestSoakTortureOfProcedures(t *testing.T)        { torturedProcedures().Torture(t, soak.Times(t, 25)) }
+func TestSoakTortureOfProcedures(t *testing.T) { torturedProcedures().Torture(t, soak.Times(t, 25)) }
+
 func TestSoakRaceForProcedures(t *testing.T)          { torturedProcedures().Race(t, soak.Times(t, 96)) }
 func TestTortureOfProceduresSeesMutants(t *testing.T) { torturedProcedures().SeesMutants(t) }
 

@@ -64,8 +64,10 @@ func (s *Store) purge(ctx context.Context, c *conn, d retrysafe.Digest, step ret
 		*statement
 		rows
 	}{
-		{s.sql.purgeSteps, all}, {s.sql.purgeSteps, all},
-		{s.sql.dropResults, answers}, {s.sql.dropResults, answers},
+		{s.sql.purgeSteps, all},
+		{s.sql.purgeSteps, all},
+		{s.sql.dropResults, answers},
+		{s.sql.dropResults, answers},
 		{s.sql.countOlder, older},
 	} {
 		if len(part.rows) == 0 {
