@@ -34,7 +34,7 @@ func NewGuard(s retrysafe.Store, guarded retrysafe.Options, o Options) (g *retry
 	g = retrysafe.New(measured, guarded)
 	unwatchStore := func() error { return nil }
 	scanner, scans := s.(retrysafe.FullScanner)
-	if i, ok := s.(retrysafe.Inspector); ok && !(scans && scanner.ScansFully()) {
+	if i, ok := s.(retrysafe.Inspector); ok && (!scans || !scanner.ScansFully()) {
 		if unwatchStore, err = WatchStore(i, WatchOptions{MeterProvider: o.MeterProvider}); err != nil {
 			return nil, nil, err
 		}
