@@ -60,16 +60,17 @@ func TestAnswersOutliveAnOutageOfPostgres(t *testing.T) {
 		}
 		return stored
 	}
-	if n := retryAll("in the outage", guard); n != 0 {
+	patient := guard.With(retrysafe.Policy{Lease: time.Minute}) // the lease bounds each call to the store
+	if n := retryAll("in the outage", patient); n != 0 {
 		t.Errorf("%d answers say that they are saved, and the server is away", n)
 	}
 	if ends, bytes := guard.Unsaved(); ends != operations || bytes != operations {
 		t.Errorf("%d ends of %d bytes wait to be saved, want %d", ends, bytes, operations)
 	}
 	pg.Start(t)
-	if n := retryAll("after the outage", guard); n != operations {
+	if n := retryAll("after the outage", patient); n != operations {
 		t.Errorf("%d answers are saved, want %d", n, operations)
 	}
-	other := retrysafe.New(openMigrated(t, openPool(t, url)), retrysafe.Options{Policy: policy, SweepEvery: -1})
+	other := retrysafe.New(openMigrated(t, openPool(t, url)), retrysafe.Options{SweepEvery: -1})
 	retryAll("in another process", other)
 }
