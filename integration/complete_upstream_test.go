@@ -462,7 +462,7 @@ func TestTheServiceFailsAfterItsCommit(t *testing.T) {
 	}{
 		{func(w http.ResponseWriter) { w.WriteHeader(500); panic(http.ErrAbortHandler) }, 0},
 		{func(w http.ResponseWriter) { http.Error(w, "the mail server is down", 500) }, 1},
-		{func(w http.ResponseWriter) { http.Error(w, "gone", 410) }, 1},
+		{func(w http.ResponseWriter) { http.Error(w, "gone", http.StatusGone) }, 1},
 		{crash, 0},
 	} {
 		b := newBank(t, databases["PostgreSQL"])

@@ -40,7 +40,8 @@ type Journal struct {
 	giveUp, list string
 }
 
-const beginTries = 5
+// tries is how often a write is tried that the database has refused because of another process.
+const tries = 5
 
 // New returns the journal of the client of that name, which has 1 to 255 bytes. The table must exist: see Migrate and
 // Schema. The journal does not close db. It returns an error for a name of another length and for an unknown dialect.
@@ -109,7 +110,7 @@ func (j *Journal) Begin(ctx context.Context, e client.Entry) (*client.Entry, err
 	if body == nil {
 		body = []byte{}
 	}
-	for range beginTries {
+	for range tries {
 		known, findErr := j.Find(ctx, e.ID)
 		if known != nil || findErr != nil {
 			return known, findErr
@@ -136,12 +137,27 @@ func (j *Journal) Find(ctx context.Context, id string) (*client.Entry, error) {
 
 // End implements Journal.
 func (j *Journal) End(ctx context.Context, id string) error {
-	return wrapSQL("end", j.write(ctx, j.end, j.client, id))
+	return wrapSQL("end", j.change(ctx, id, j.end, j.client, id))
 }
 
 // GiveUp implements Journal.
 func (j *Journal) GiveUp(ctx context.Context, id, why string) error {
-	return wrapSQL("give up", j.write(ctx, j.giveUp, why, j.client, id))
+	return wrapSQL("give up", j.change(ctx, id, j.giveUp, why, j.client, id))
+}
+
+// change executes a statement that may be repeated. MySQL and MariaDB end a statement to resolve a deadlock with
+// another one, also if each is a transaction by itself; a database that can be read is not away.
+func (j *Journal) change(ctx context.Context, id, statement string, args ...any) error {
+	var err error
+	for range tries {
+		if err = j.write(ctx, statement, args...); err == nil {
+			return nil
+		}
+		if _, findErr := j.Find(ctx, id); findErr != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // Entries implements Journal.

@@ -2,6 +2,7 @@ package otelsafe_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/retrysafe/retrysafe"
@@ -23,10 +24,11 @@ func TestNewGuardHasEverything(t *testing.T) {
 		store   retrysafe.Store
 		watched bool
 	}{{memstore.New(memstore.Options{}), true}, {scanned{memstore.New(memstore.Options{})}, false}} {
-		m, spans, told := newMeter(t), tracetest.NewInMemoryExporter(), 0
+		m, spans := newMeter(t), tracetest.NewInMemoryExporter()
+		var told atomic.Int64 // also by the sweep, beside the work
 		traces := trace.NewTracerProvider(trace.WithSyncer(spans))
 		g, stop, err := otelsafe.NewGuard(c.store, retrysafe.Options{
-			Observer: retrysafe.ObserverFunc(func(context.Context, retrysafe.Event) { told++ }),
+			Observer: retrysafe.ObserverFunc(func(context.Context, retrysafe.Event) { told.Add(1) }),
 		}, otelsafe.Options{MeterProvider: m.provider, TracerProvider: traces})
 		if err != nil {
 			t.Fatal(err)
@@ -52,8 +54,8 @@ func TestNewGuardHasEverything(t *testing.T) {
 				t.Errorf("watched %t: %s is there: %t", c.watched, name, found[name])
 			}
 		}
-		if told == 0 || len(spans.GetSpans()) != 2 {
-			t.Errorf("the given observer was told %d events; %d spans", told, len(spans.GetSpans()))
+		if told.Load() == 0 || len(spans.GetSpans()) != 2 {
+			t.Errorf("the given observer was told %d events; %d spans", told.Load(), len(spans.GetSpans()))
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

@@ -11,6 +11,6 @@ func diskSpace(folder string) (total, left int64, known bool) {
 	if err := syscall.Statfs(folder, &s); err != nil || s.Blocks == 0 {
 		return 0, 0, false
 	}
-	block := int64(s.Bsize)
+	block := int64(s.Bsize) //nolint:unconvert // it has another type on macOS
 	return int64(s.Blocks) * block, int64(s.Bavail) * block, true
 }
