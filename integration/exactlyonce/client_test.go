@@ -51,7 +51,7 @@ func charge(ctx context.Context, order string, wait time.Duration, urls ...func(
 			err = fmt.Errorf("%d %s", a.code, a.body)
 		}
 		select {
-		case <-time.After(max(again, 20*time.Millisecond<<slower)):
+		case <-time.After(max(again, min(20*time.Millisecond<<min(try, 10), lease))):
 		case <-ctx.Done():
 		}
 	}
@@ -98,5 +98,5 @@ func attempt(ctx context.Context, order string, wait time.Duration, url string) 
 		return a, 0, nil
 	}
 	again = time.Duration(problem.RetryAfterMS) * time.Millisecond
-	return a, min(max(again, 20*time.Millisecond), time.Second), nil
+	return a, min(max(again, 20*time.Millisecond), lease), nil
 }

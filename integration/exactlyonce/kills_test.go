@@ -7,6 +7,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -36,12 +38,14 @@ func TestSoakKills(t *testing.T) {
 			t.Run(way+", services", func(t *testing.T) {
 				t.Parallel()
 				s := newStand(t, c, way, languages()...)
+				s.thorough = rounds > 1
 				s.hitServices(rounds)
 				s.mustBeRight()
 			})
 			t.Run(way+", servers", func(t *testing.T) {
 				t.Parallel()
 				s := newStand(t, c, way, languages()...)
+				s.thorough = rounds > 1
 				for range rounds {
 					s.hitAll(databaseKilled, s.killDatabase)
 					if rounds > 1 {
@@ -72,7 +76,7 @@ func TestSoakKills(t *testing.T) {
 // mustBeRight fails the test if anything is wrong.
 func (s *stand) mustBeRight() {
 	s.Helper()
-	atOnce(16, s.ops, func(o *op) { o.again(s.Context()) })
+	atOnce(cap(leading), s.ops, func(o *op) { o.again(s.Context()) })
 	for _, wrong := range s.check() {
 		s.Error(wrong)
 	}
@@ -86,17 +90,33 @@ func (v *service) boundaries() []string {
 	return append([]string{unclaimed}, serviceBoundaries...)
 }
 
-// hitServices kills each service n times at each boundary, and pauses it half as often.
+// places returns the services and the boundaries at which they are struck. If the stand is not thorough, each boundary
+// is left to every second service: they use the same functions.
+func (s *stand) places() (all []place) {
+	for i, v := range s.services {
+		for j, b := range v.boundaries() {
+			if s.thorough || (i+j)%2 == 0 {
+				all = append(all, place{v, b})
+			}
+		}
+	}
+	return all
+}
+
+type place struct {
+	service  *service
+	boundary string
+}
+
+// hitServices kills the services n times at their places, and pauses them half as often.
 func (s *stand) hitServices(n int) {
 	s.Helper()
 	var all []*op
 	for i := range n {
-		for _, v := range s.services {
-			for _, b := range v.boundaries() {
-				all = append(all, s.begin(v, serviceKilled, b))
-				if i%2 == 0 {
-					all = append(all, s.begin(v, servicePaused, b))
-				}
+		for _, at := range s.places() {
+			all = append(all, s.begin(at.service, serviceKilled, at.boundary))
+			if i%2 == 0 {
+				all = append(all, s.begin(at.service, servicePaused, at.boundary))
 			}
 		}
 	}
@@ -106,13 +126,10 @@ func (s *stand) hitServices(n int) {
 // hitService kills or pauses the process that has reached the boundary with the order. A paused process has been told to
 // proceed: once it continues, it does so as if nothing had happened. Some are killed instead.
 func (s *stand) hitService(o *op) {
-	arrived := s.arm(o.order, o.boundary)
-	answered := o.start(s.Context())
-	p, ok := s.await(o, arrived)
-	if !ok {
+	p, answered := s.lead(o)
+	if p == nil {
 		return
 	}
-	o.struck = true
 	if o.victim == serviceKilled {
 		s.signal(p, syscall.SIGKILL)
 	} else {
@@ -129,15 +146,24 @@ func (s *stand) hitService(o *op) {
 	<-p.ended
 }
 
-// await waits until a process has arrived.
-func (s *stand) await(o *op, arrived <-chan *process) (*process, bool) {
+// leading are the orders of all stands whose process is on its way: more would not arrive before their clients and
+// proxies have begun others.
+var leading = make(chan struct{}, 2*runtime.NumCPU())
+
+// lead starts an order, and waits until a process has arrived at its boundary; nil: none does. answered is closed when
+// the client has its answer.
+func (s *stand) lead(o *op) (p *process, answered chan struct{}) {
+	leading <- struct{}{}
+	defer func() { <-leading }()
+	arrived := s.arm(o.order, o.boundary)
+	answered = o.start(s.Context())
 	select {
-	case p := <-arrived:
-		return p, true
+	case p = <-arrived:
+		o.struck = true
 	case <-time.After(patience):
 		s.Errorf("%s does not reach %q with %s", o.language, boundaryNames[o.boundary], o.order)
-		return nil, false
 	}
+	return p, answered
 }
 
 func (s *stand) signal(p *process, signal syscall.Signal) {
@@ -147,29 +173,25 @@ func (s *stand) signal(p *process, signal syscall.Signal) {
 	}
 }
 
-// hitAll lets an order of each service stand at each boundary, and strikes. strike lets them proceed at some time.
+// hitAll lets an order stand at each of the places, and strikes. strike lets them proceed at some time.
 func (s *stand) hitAll(victim string, strike func(proceed func())) {
 	s.Helper()
 	var all []*op
-	var arrivals []<-chan *process
-	var answers []chan struct{}
-	for _, v := range s.services {
-		for _, b := range v.boundaries() {
-			o := s.begin(v, victim, b)
-			all = append(all, o)
-			arrivals = append(arrivals, s.arm(o.order, b))
-		}
+	for _, at := range s.places() {
+		all = append(all, s.begin(at.service, victim, at.boundary))
 	}
-	for _, o := range all {
-		answers = append(answers, o.start(s.Context()))
-	}
+	var mu sync.Mutex
 	var standing []*process
-	for i, o := range all {
-		if p, ok := s.await(o, arrivals[i]); ok {
-			o.struck = true
+	var answers []chan struct{}
+	atOnce(len(all), all, func(o *op) {
+		p, answered := s.lead(o)
+		mu.Lock()
+		defer mu.Unlock()
+		answers = append(answers, answered)
+		if p != nil {
 			standing = append(standing, p)
 		}
-	}
+	})
 	strike(func() {
 		for _, p := range standing {
 			p.proceed()

@@ -27,6 +27,7 @@ type stand struct {
 	log      text // of services and proxies
 	services []*service
 	counts   *counts
+	thorough bool
 
 	orders atomic.Int64
 	mu     sync.Mutex
