@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers vet race tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install
+.PHONY: help test test-core servers race tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -26,10 +26,7 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 
 # A test that needs a server waits until it is installed, or installs it, or says what to install. This saves it the wait.
 servers: # install the servers that tests need, in the background
-	@go run ./internal/testing/servers/install >/dev/null 2>&1 &
-
-vet: # with -race, so that it shares the packages that tests have compiled
-	go vet $(RACE) $(PACKAGES)
+	@CGO_ENABLED=0 go run -trimpath ./internal/testing/servers/install >/dev/null 2>&1 &
 
 # Vets each package too, beside the tests of others. Not from the cache, which does not see that a test reads the pages and runs the
 # programs of other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
@@ -41,8 +38,10 @@ tidy: ## check that every module is tidy, and that go doc changes no file; that 
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
 	@failed=0; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "in $$m: run go mod tidy there"; failed=1; }; done; exit $$failed
 
+# Of the packages that users compile: those of tests, examples and benchmarks need the same again.
 test-newest: ## vet and test-core with the newest version of Go, which the go command downloads
-	GOTOOLCHAIN=$(NEWEST_GO) $(MAKE) vet test-core
+	GOTOOLCHAIN=$(NEWEST_GO) go vet $(RACE) $$(go list $(PACKAGES) | grep -vE '^$(ROOT)/(bench|examples|integration|internal)(/|$$)')
+	GOTOOLCHAIN=$(NEWEST_GO) $(MAKE) test-core
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
 	go run ./internal/testing/mutate

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -132,6 +134,8 @@ func openDynamo(t *testing.T) retrysafe.Store {
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
 		}),
+		// On a busy machine the server closes hundreds of connections at once, and the budget for retries would be over.
+		Retryer: retry.NewStandard(func(o *retry.StandardOptions) { o.RateLimiter, o.MaxAttempts = ratelimit.None, 10 }),
 	})
 	table := "test-" + retrysafe.NewOwner().String()
 	o := dynamostore.CreateTableOptions{Table: table, WithoutTimeToLive: true}

@@ -51,7 +51,7 @@ func (s *Store) mustDropParts(ctx context.Context, d retrysafe.Digest, p parts) 
 	limited, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
 	for tries := 0; ; tries++ {
-		try, end := context.WithTimeout(limited, tryTimeout<<min(tries, 10))
+		try, end := context.WithTimeout(limited, s.tryTimeout<<min(tries, 10))
 		err := s.dropParts(try, d, p)
 		end()
 		switch {

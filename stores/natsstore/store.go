@@ -58,6 +58,7 @@ type Store struct {
 	replicated bool
 	limit      int // the largest value of an entry
 	longest    int // how many bytes a result or a step may have
+	tryTimeout time.Duration
 	guess      storekit.Guess
 	leases     leases
 }
@@ -79,7 +80,7 @@ var (
 // to do, if the bucket's configuration would break the contract of [retrysafe.Store].
 func New(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{js: js, conn: js.Conn(), options: o}
+	s := &Store{js: js, conn: js.Conn(), options: o, tryTimeout: tryTimeout}
 	var err error
 	if s.reads, err = openBucket(ctx, js, o.Bucket); err != nil {
 		return nil, err

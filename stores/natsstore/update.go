@@ -39,7 +39,7 @@ func (s *Store) update(ctx context.Context, d retrysafe.Digest, first *entry, de
 	e := first
 	var torn error
 	for tries := 0; ; tries++ {
-		err := s.try(limited, tryTimeout<<min(tries, 10), d, e, decide)
+		err := s.try(limited, s.tryTimeout<<min(tries, 10), d, e, decide)
 		switch {
 		case err == nil || !temporary(err):
 			return err

@@ -10,6 +10,12 @@ import (
 	"github.com/retrysafe/retrysafe"
 )
 
+// space is how large a file may become.
+const space = 200_000
+
+// charged is an answer that does not fit in.
+var charged = strings.Repeat("charged", space/4)
+
 // writeInSmallSpace fills the space that it is given, sees claims and completions fail, gets more, and goes on with the
 // same Store. All that was acknowledged must be there.
 func writeInSmallSpace(path string) error {
@@ -24,7 +30,7 @@ func writeInSmallSpace(path string) error {
 		return err
 	}
 	answered := newUnsaved(s)
-	if err := limitFiles(200_000); err != nil {
+	if err := limitFiles(space); err != nil {
 		return err
 	}
 	acknowledged := 0
@@ -38,10 +44,13 @@ func writeInSmallSpace(path string) error {
 		}
 		acknowledged++
 	}
-	if _, err := s.Claim(ctx, params("new")); err == nil {
-		return errors.New("a claim succeeded on the full disk")
+	for i := 0; ; i++ { // what is left may be enough for a claim
+		if _, err := s.Claim(ctx, params(fmt.Sprint("small ", i))); err != nil {
+			break
+		}
 	}
-	if err := s.Complete(ctx, held.Lease, retrysafe.Result{}, retrysafe.Retention{}); err == nil {
+	large := retrysafe.Result{Body: make([]byte, 2*space)}
+	if err := s.Complete(ctx, held.Lease, large, retrysafe.Retention{}); err == nil {
 		return errors.New("a completion succeeded on the full disk")
 	}
 	if err := answered.retry(ctx, false); err != nil {
@@ -53,7 +62,7 @@ func writeInSmallSpace(path string) error {
 	if err := answered.retry(ctx, true); err != nil {
 		return fmt.Errorf("an answer with space again: %w", err)
 	}
-	if err := s.Complete(ctx, held.Lease, retrysafe.Result{}, retrysafe.Retention{}); err != nil {
+	if err := s.Complete(ctx, held.Lease, large, retrysafe.Retention{}); err != nil {
 		return fmt.Errorf("with space again: %w", err)
 	}
 	if c, err := s.Claim(ctx, params("new")); err != nil || c.Verdict != retrysafe.Acquired {
@@ -91,7 +100,7 @@ func newUnsaved(s *Store) *unsaved {
 		_, err := u.guard.Do(context.Background(), retrysafe.Request{Key: u.key}, func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
 			close(began)
 			<-u.full
-			return retrysafe.Result{Body: []byte("charged")}, nil
+			return retrysafe.Result{Body: []byte(charged)}, nil
 		})
 		u.ended <- err
 	}()
@@ -115,8 +124,8 @@ func (u *unsaved) retry(ctx context.Context, stored bool) error {
 		}
 	}
 	out, err := u.guard.Do(ctx, retrysafe.Request{Key: u.key}, nil)
-	if err != nil || string(out.Result.Body) != "charged" || !out.Replayed || out.Stored != stored {
-		return fmt.Errorf("got %+v, %w", out, err)
+	if err != nil || string(out.Result.Body) != charged || !out.Replayed || out.Stored != stored {
+		return fmt.Errorf("got %d bytes, replayed %t, stored %t, %w", len(out.Result.Body), out.Replayed, out.Stored, err)
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func buildTool(name string, mod, sum []byte) (string, error) {
 		return "", err
 	}
 	cmd := exec.Command("go", "tool", "-n", name)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	// With the packages of the standard library that tests have compiled for the command.
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-trimpath", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if err != nil {
 		var failed *exec.ExitError
