@@ -20,3 +20,35 @@ func TestContract(t *testing.T) {
 		Walks:    3,
 	})
 }
+
+// An answer that one process has dropped is not replayed empty by another one, whose clock is behind, and none is dropped
+// that a clock within MaxSkew may still replay. Seen to fail with kr left out of dropContent, and with s.skew left out of
+// sweep.
+func TestSweepByAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]string{DefaultMaxSkew: "paid", time.Hour: ""} {
+		place := newPlace(t)
+		open := func(ahead time.Duration) *Store {
+			c := exactClock()
+			c.lo, c.hi = c.lo+ahead, c.hi+ahead
+			s, err := openPlace(t.Context(), place, "", c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s, wrong := open(0), open(ahead)
+		kept := retrysafe.Retention{Replay: time.Hour, Key: 24 * time.Hour}
+		if err := s.Complete(t.Context(), take(t, s, "k"), retrysafe.Result{Body: []byte("paid")}, kept); err != nil {
+			t.Fatal(err)
+		}
+		age(t, s, time.Hour-DefaultMaxSkew/2)
+		if _, err := wrong.Sweep(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		c := claim(t, s, "k")
+		if body := string(c.Record.Result.Body); c.Verdict != retrysafe.Done || body != want || (c.Record.ReplayLeft > 0) != (want != "") {
+			t.Errorf("a sweep %v ahead: %v %q, to be replayed for %v", ahead, c.Verdict, body, c.Record.ReplayLeft)
+		}
+	}
+}

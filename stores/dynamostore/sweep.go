@@ -97,11 +97,8 @@ func (s *Store) sweep(ctx context.Context, i item, now storekit.Instant) (counts
 		return false, err
 	case !r.Readable(now):
 		return s.bury(ctx, at, r, now)
-	case r.State.Ended() && !r.Audited(now) && i["au"] != nil:
-		_, ok, err := s.write(ctx, at, write{
-			update:    "SET ve = ve + :one REMOVE me, bo, pa, sp, sn, au",
-			condition: sameVersion, values: r.seen(item{":one": number(1)}),
-		})
+	case r.State.Ended() && !r.Audited(now-s.skew) && i["au"] != nil: // by no clock
+		ok, err := s.dropContent(ctx, r, nil)
 		if ok {
 			err = s.removeAll(ctx, r)
 		}
