@@ -97,7 +97,7 @@ func (s *Store) sweep(ctx context.Context, i item, now storekit.Instant) (counts
 		return false, err
 	case !r.Readable(now):
 		return s.bury(ctx, at, r, now)
-	case r.State.Ended() && !r.Audited(now-s.skew) && i["au"] != nil: // by no clock
+	case r.State.Ended() && !r.Audited(now-s.skew) && i["au"] != nil: // not even by a clock that is MaxSkew behind
 		ok, err := s.dropContent(ctx, r, nil)
 		if ok {
 			err = s.removeAll(ctx, r)
