@@ -56,9 +56,9 @@ type Store struct {
 	// clock asks for the server's time, with a handle of its own: asking refreshes the configuration in a handle.
 	clock      clock
 	replicated bool
-	limit      int // the largest value of an entry
-	longest    int // how many bytes a result or a step may have
-	tryTimeout time.Duration
+	limit      int           // the largest value of an entry
+	longest    int           // how many bytes a result or a step may have
+	tryTimeout time.Duration // of the first try; tests make it longer
 	guess      storekit.Guess
 	leases     leases
 }
@@ -80,7 +80,7 @@ var (
 // to do, if the bucket's configuration would break the contract of [retrysafe.Store].
 func New(ctx context.Context, js jetstream.JetStream, o Options) (*Store, error) {
 	o = o.withDefaults()
-	s := &Store{js: js, conn: js.Conn(), options: o, tryTimeout: tryTimeout}
+	s := &Store{js: js, conn: js.Conn(), options: o, tryTimeout: defaultTryTimeout}
 	var err error
 	if s.reads, err = openBucket(ctx, js, o.Bucket); err != nil {
 		return nil, err

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// tryTimeout is how long the first try may take before it is repeated: its request may have reached a server that has
+	// defaultTryTimeout is how long the first try may take before it is repeated: its request may have reached a server that has
 	// just died. Each further try may take twice as long, because the servers may be slow, or the record large.
-	tryTimeout = 2 * time.Second
+	defaultTryTimeout = 2 * time.Second
 	// Pauses before a call is tried again. They grow; after a conflict they are short, since the other write is done.
 	conflictPause, lastConflictPause = time.Millisecond, 50 * time.Millisecond
 	failurePause, lastFailurePause   = 20 * time.Millisecond, 500 * time.Millisecond

@@ -48,6 +48,9 @@ func writeInSmallSpace(path string) error {
 		if _, err := s.Claim(ctx, params(fmt.Sprint("small ", i))); err != nil {
 			break
 		}
+		if i == 100 {
+			return errors.New("claims succeed on the full disk")
+		}
 	}
 	large := retrysafe.Result{Body: make([]byte, 2*space)}
 	if err := s.Complete(ctx, held.Lease, large, retrysafe.Retention{}); err == nil {
