@@ -33,19 +33,22 @@ const (
 func TestSoakKills(t *testing.T) {
 	c := &counts{}
 	rounds := soak.Times(t, 1)
+	open := func(t *testing.T, way string) *stand {
+		s := newStand(t, c, way, languages()...)
+		s.thorough = rounds > 1
+		return s
+	}
 	t.Run("all", func(t *testing.T) {
 		for _, way := range []string{behindProxy, alone} {
 			t.Run(way+", services", func(t *testing.T) {
 				t.Parallel()
-				s := newStand(t, c, way, languages()...)
-				s.thorough = rounds > 1
+				s := open(t, way)
 				s.hitServices(rounds)
 				s.mustBeRight()
 			})
 			t.Run(way+", servers", func(t *testing.T) {
 				t.Parallel()
-				s := newStand(t, c, way, languages()...)
-				s.thorough = rounds > 1
+				s := open(t, way)
 				for range rounds {
 					s.hitAll(databaseKilled, s.killDatabase)
 					if rounds > 1 {
@@ -63,7 +66,7 @@ func TestSoakKills(t *testing.T) {
 		}
 		t.Run("control", func(t *testing.T) {
 			t.Parallel()
-			s := newStand(t, c, control, languages()...)
+			s := open(t, control)
 			s.hitServices(1)
 			if wrong := s.check(); len(wrong) == 0 {
 				t.Error("the ledger shows nothing although the services complete in a transaction of its own")

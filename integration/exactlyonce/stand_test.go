@@ -27,7 +27,7 @@ type stand struct {
 	log      text // of services and proxies
 	services []*service
 	counts   *counts
-	thorough bool
+	thorough bool // each service is struck at each boundary
 
 	orders atomic.Int64
 	mu     sync.Mutex
