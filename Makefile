@@ -38,9 +38,10 @@ tidy: ## check that every module is tidy, and that go doc changes no file; that 
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
 	@failed=0; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "in $$m: run go mod tidy there"; failed=1; }; done; exit $$failed
 
-# Of the packages that users compile: those of tests, examples and benchmarks need the same again.
+# Vets the packages that users compile. Those of tests, examples and benchmarks import hundreds of packages more.
 test-newest: ## vet and test-core with the newest version of Go, which the go command downloads
-	GOTOOLCHAIN=$(NEWEST_GO) go vet $(RACE) $$(go list $(PACKAGES) | grep -vE '^$(ROOT)/(bench|examples|integration|internal)(/|$$)')
+	packages=$$(go list $(PACKAGES)) || exit 1; GOTOOLCHAIN=$(NEWEST_GO) go vet $(RACE) \
+		$$(echo "$$packages" | grep -vE '^$(ROOT)/(bench|examples|integration|internal)(/|$$)')
 	GOTOOLCHAIN=$(NEWEST_GO) $(MAKE) test-core
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
