@@ -66,7 +66,7 @@ func TestSoakInterruptedProcedures(t *testing.T) {
 					return err
 				}
 				defer conn.Close()
-				for n := range soak.Times(t, 50) {
+				for n := range soak.Times(t, 150) {
 					l := acquire(t, owner, fmt.Sprintf("%s %d %d", name, worker, n))
 					if err := i.undergo(owner, conn, l, &interrupted); err != nil {
 						return err
