@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/ratelimit"
@@ -24,11 +25,14 @@ import (
 	"github.com/retrysafe/retrysafe/stores/sqlitestore"
 )
 
+// patience is how long calls of tests take at most: on a busy machine thousands wait for longer than in a real service.
+const patience = 5 * time.Minute
+
 // opener is a store for the tests that all stores pass.
 type opener struct {
 	// open returns an empty store, which is closed when the test ends. Calls in other tests must not disturb it.
 	open func(t *testing.T) retrysafe.Store
-	// slow says that a call takes milliseconds, at least of the server in place of the real one: tests make fewer.
+	// slow says that a call takes milliseconds, of many callers or of the server in place of the real one: tests make fewer.
 	slow bool
 }
 
@@ -41,7 +45,7 @@ func stores() map[string]opener {
 		"pgstore":     {open: openNewPostgres},
 		"mysqlstore":  {open: openMySQL},
 		"redisstore":  {open: openRedis},
-		"natsstore":   {open: openNATS},
+		"natsstore":   {open: openNATS, slow: true},
 		"dynamostore": {open: openDynamo, slow: true},
 		"shardstore":  {open: openShards},
 	}
@@ -81,7 +85,7 @@ func openMySQLOn(t *testing.T, db *sql.DB) retrysafe.Store {
 	if _, err := mysqlstore.Migrate(t.Context(), db, mysqlstore.MigrateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := mysqlstore.New(t.Context(), db, mysqlstore.Options{})
+	s, err := mysqlstore.New(t.Context(), db, mysqlstore.Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +116,7 @@ func openNATS(t *testing.T) retrysafe.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +124,7 @@ func openNATS(t *testing.T) retrysafe.Store {
 	if err := natsstore.CreateBucket(t.Context(), js, natsstore.BucketOptions{Bucket: bucket}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := natsstore.New(t.Context(), js, natsstore.Options{Bucket: bucket})
+	s, err := natsstore.New(t.Context(), js, natsstore.Options{Bucket: bucket, Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,11 @@ func TestAnswersOutliveAnOutageOfPostgres(t *testing.T) {
 		t.Errorf("%d ends of %d bytes wait to be saved, want %d", ends, bytes, operations)
 	}
 	pg.Start(t)
-	if n := retryAll("after the outage", patient); n != operations {
-		t.Errorf("%d answers are saved, want %d", n, operations)
+	// a try that takes longer than a second, as on a busy machine, has the answer handed out unsaved once more
+	for began := time.Now(); retryAll("after the outage", patient) != operations; {
+		if time.Since(began) > time.Minute {
+			t.Fatal("not all answers are saved, and the server is back")
+		}
 	}
 	other := retrysafe.New(openMigrated(t, openPool(t, url)), retrysafe.Options{SweepEvery: -1})
 	retryAll("in another process", other)

@@ -20,7 +20,8 @@ type Server[O Operation] struct {
 	// Timeout is how long Send may take.
 	Timeout time.Duration
 	// ShortLockWaits says that the store has the server end each wait for a locked row after Patience. An operation that
-	// is alone in its batch then waits again, until Timeout; otherwise it fails, because its role has such a limit.
+	// is alone in its batch then waits again, after the others that run apart, until Timeout. Otherwise it fails, because
+	// its role has such a limit.
 	ShortLockWaits bool
 	// Fault says what an error of Send means.
 	Fault func(err error) Fault
@@ -119,7 +120,6 @@ func (b *Batcher[O]) sendUntilConnected(batch *Batch[O]) error {
 // runAlone sends an operation in a batch of its own until it has succeeded, or has failed with an error that does not
 // pass. err is what it has failed with so far; nil: nothing.
 func (b *Batcher[O]) runAlone(op O, err error) (again []O) {
-	deadline := time.Now().Add(b.Timeout)
 	for tries := 0; tries < maxTries; tries++ {
 		if err != nil && b.Fault(err) == RowLocked {
 			if left, more := op.LeaveHeld(); more {
@@ -128,8 +128,9 @@ func (b *Batcher[O]) runAlone(op O, err error) (again []O) {
 				op.Base().end()
 				return nil
 			}
-			if b.ShortLockWaits && time.Now().Before(deadline) && !op.Base().gone.Load() {
-				tries = 0
+			if b.ShortLockWaits && op.Base().mayWait(b.Timeout) {
+				b.Workers.RunApart(op)
+				return nil
 			}
 		}
 		if err != nil {

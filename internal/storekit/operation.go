@@ -3,6 +3,7 @@ package storekit
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/retrysafe/retrysafe"
 )
@@ -39,6 +40,8 @@ type Call struct {
 	// gone is set when the caller waits no longer; in is the batch that the operation is in.
 	gone atomic.Bool
 	in   atomic.Pointer[flight]
+	// waits is until when the operation waits for a locked row; zero before it has found one.
+	waits time.Time
 }
 
 // NewCall returns what an operation on a key begins with.
@@ -56,6 +59,14 @@ func (c *Call) LeaveHeld() (left, more bool) { return false, false }
 func (c *Call) ContinueWith(s Step) (more bool) {
 	c.Step = s
 	return true
+}
+
+// mayWait reports whether the operation may wait on for a locked row, for which it began to wait less than timeout ago.
+func (c *Call) mayWait(timeout time.Duration) bool {
+	if c.waits.IsZero() {
+		c.waits = time.Now().Add(timeout)
+	}
+	return time.Now().Before(c.waits)
 }
 
 // end gives the caller its answer.

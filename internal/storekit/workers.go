@@ -28,8 +28,9 @@ type Workers[Op any] struct {
 	mu     sync.Mutex
 	max    int // workers at once, with one more for each that is held up
 	queue  []Op
-	open   int // workers that run
-	apart  int // operations that run beside the workers
+	open   int  // workers that run
+	aside  []Op // operations that run apart, and wait for their turn
+	apart  int  // how many run apart
 	closed bool
 	idle   sync.Cond // signalled when a worker ends
 }
@@ -117,20 +118,33 @@ func (w *Workers[Op]) take(ops []Op) []Op {
 	return ops
 }
 
-// RunApart runs one operation apart from all others, beside the workers.
+// RunApart runs one operation apart from all others, beside the workers. As many run apart at once as there may be
+// workers; the others wait, in the order in which they came.
 func (w *Workers[Op]) RunApart(op Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.apart++
-	go func() {
-		for ops := []Op{op}; len(ops) > 0; {
-			ops = w.Run(ops)
-		}
+	w.aside = append(w.aside, op)
+	if w.apart < w.Limit {
+		w.apart++
+		go w.workApart()
+	}
+}
+
+// workApart runs the operations that wait for their turn, one at a time.
+func (w *Workers[Op]) workApart() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(w.aside) > 0 {
+		op := w.aside[:1:1]
+		w.aside = w.aside[1:]
+		w.mu.Unlock()
+		again := w.Run(op)
 		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.apart--
-		w.idle.Broadcast()
-	}()
+		w.aside = append(w.aside, again...)
+	}
+	w.aside = nil
+	w.apart--
+	w.idle.Broadcast()
 }
 
 // Close lets what has been submitted end, and refuses anything more.

@@ -52,8 +52,9 @@ var interruptions = map[string]interruption{
 
 // A procedure that reports no error has done what it says, although KILL QUERY hits it anywhere. MariaDB may answer an
 // UPDATE that is interrupted as if there were no such row, and a procedure then goes on.
-// Seen to fail with ROW_COUNT left out of complete, of store_complete and of claim; not with that of the others, whose UPDATE
-// is soon over.
+// Seen to fail, in some runs, with ROW_COUNT left out of complete, of store_complete and of claim; never with that of the
+// others left out, whose UPDATE is soon over. An UPDATE that is certain to run when it is interrupted, because a trigger
+// sleeps, reports the interruption.
 func TestSoakInterruptedProcedures(t *testing.T) {
 	t.Parallel()
 	owner := openTest(t)
