@@ -118,11 +118,14 @@ func (k *kit) drain() (took time.Duration) {
 		waiting, _ := k.queue.left(k)
 		return waiting == 0
 	}
+	grace := 100 * time.Millisecond // to handle what the process has prefetched, which RabbitMQ does not count
 	k.until("drained", 3*time.Minute, func() bool {
 		before := k.saw("listening")
 		p := k.start()
 		k.until("listening to signals", time.Minute, func() bool { return k.saw("listening") > before })
 		within(takeOver, drained)
+		time.Sleep(grace)
+		grace *= 2
 		p.stop(k)
 		return drained() // prefetched messages may have come back
 	})
