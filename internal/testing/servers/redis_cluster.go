@@ -64,10 +64,12 @@ func (clusterOptions) share() (*RedisCluster, error) {
 }
 
 // Nodes tell each other what they know several times in each node timeout. While the cluster forms that is to be often;
-// later they must not take a node for down that merely waits for a processor. In milliseconds.
+// later they must not take a node for down that merely waits for a processor. While they elect a replica it is to be
+// short, because a master votes for no other replica of a shard for twice the timeout. In milliseconds.
 const (
-	eagerNodes = "500"
-	calmNodes  = "60000"
+	eagerNodes    = "500"
+	electingNodes = "2000"
+	calmNodes     = "60000"
 )
 
 // form makes one cluster of the nodes: each master gets its share of the slots, each replica its master.
@@ -114,9 +116,9 @@ func (c *RedisCluster) form(ctx context.Context) error {
 	return c.configure(ctx, "cluster-node-timeout", calmNodes)
 }
 
-// configure changes a setting of all nodes until they restart.
+// configure changes a setting of all running nodes until they restart.
 func (c *RedisCluster) configure(ctx context.Context, name, value string) error {
-	return forEach(c.Nodes, func(_ int, r *Redis) error {
+	return forEach(c.running(), func(_ int, r *Redis) error {
 		_, err := r.ask(ctx, "CONFIG", "SET", name, value)
 		return err
 	})

@@ -126,12 +126,14 @@ func (c *RedisCluster) Slot(t testing.TB, key string) int {
 func (c *RedisCluster) Failover(t testing.TB, replica *Redis) {
 	t.Helper()
 	ctx := patient(t)
+	check(t, c.configure(ctx, "cluster-node-timeout", electingNodes))
 	replica.Command(t, "CLUSTER", "FAILOVER", "FORCE")
 	check(t, poll(ctx, "promoted", func() (bool, error) {
 		v, err := c.view(ctx, replica)
 		return len(v.masters[replica.address()]) > 0, err
 	}))
 	check(t, c.settle(ctx))
+	check(t, c.configure(ctx, "cluster-node-timeout", calmNodes))
 }
 
 // SlotMove is a slot on its way from one master to another. Clients get answers from the old master about keys that it
