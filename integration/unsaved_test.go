@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,13 +22,15 @@ func TestAnswersOutliveAnOutageOfPostgres(t *testing.T) {
 	policy := retrysafe.Policy{Lease: 300 * time.Millisecond, HoldUnsaved: -1}
 	store := openPostgres(t, url)
 	guard := retrysafe.New(store, retrysafe.Options{Policy: policy, SweepEvery: -1})
-	key := func(i int) retrysafe.Request { return retrysafe.Request{Key: retrysafe.Key{ID: string(rune('A' + i))}} }
+	keys := make([]retrysafe.Request, operations)
 	began, away, ended := make(chan struct{}), make(chan struct{}), make(chan error)
 	for i := range operations {
 		go func() {
 			var err error
-			for runs := false; !runs; { // on a busy machine a claim may take longer than a third of its lease
-				_, err = guard.Do(t.Context(), key(i), func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
+			// On a busy machine a claim may take longer than a third of its lease, and its key may be abandoned.
+			for runs, try := false, 0; !runs; try++ {
+				keys[i].Key = retrysafe.Key{ID: fmt.Sprint(i, " ", try)}
+				_, err = guard.Do(t.Context(), keys[i], func(context.Context, *retrysafe.Attempt) (retrysafe.Result, error) {
 					runs = true
 					began <- struct{}{}
 					<-away
@@ -50,7 +53,7 @@ func TestAnswersOutliveAnOutageOfPostgres(t *testing.T) {
 	retryAll := func(when string, g *retrysafe.Guard) (stored int) {
 		t.Helper()
 		for i := range operations {
-			out, err := g.Do(t.Context(), key(i), nil)
+			out, err := g.Do(t.Context(), keys[i], nil)
 			if err != nil || len(out.Result.Body) != 1 || out.Result.Body[0] != byte(i) || !out.Replayed {
 				t.Errorf("%s: retry %d = %+v, %v", when, i, out, err)
 			}
