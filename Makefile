@@ -31,7 +31,7 @@ servers: # install the servers that tests need, in the background
 # Vets each package too, beside the tests of others. Not from the cache, which does not see that a test reads the pages and runs the
 # programs of other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
 race:
-	go test $(RACE) -vet=all -count=1 -timeout 20m $(TESTFLAGS) $(PACKAGES)
+	go test $(RACE) -vet=all -count=1 -timeout 40m $(TESTFLAGS) $(PACKAGES)
 
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \

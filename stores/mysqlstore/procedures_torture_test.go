@@ -78,7 +78,7 @@ func procedureMutations() map[string]mutation {
 		"release without fence and owner":    {"release", holds, ""},
 		"claim that decides before it locks": {"claim_record", "IF NOT (expired OR", "IF FALSE AND (expired OR"},
 		"fence of a take-over too small":     {"claim_record", "GREATEST(r_fence + 1, time_read)", "r_fence"},
-		"time of a claim too late":           {"claim_record", "SET time_read = {{late}};\n\t\t\tSET r_state", "SET time_read = {{late}} + 30000;\n\t\t\tSET r_state"},
+		"time of a claim too late":           {"claim_record", "SET time_read = {{late}};\n\t\t\tSET r_state", "SET time_read = {{late}} + 300000;\n\t\t\tSET r_state"},
 	}
 }
 

@@ -77,7 +77,7 @@ func mutations() map[string]func(s *Store) (retrysafe.Store, error) {
 	extend := func(q *statements) *statement { return q.extend }
 	return map[string]func(s *Store) (retrysafe.Store, error){
 		"rows not locked":                 all(in(lock, "FOR UPDATE", ""), inProcedure("FOR UPDATE", "")),
-		"time of a claim too late":        all(in(lock, clock+",", clock+" + 30000,")),
+		"time of a claim too late":        all(in(lock, clock+",", clock+" + 300000,")),
 		"a key with a record is inserted": all(in(insert, "INSERT IGNORE", "REPLACE")),
 		"lease of a new key too short":    all(in(insert, "fence + ?", "fence - 3600000000 + ?")),
 		"fence of a take-over not saved":  all(in(write, "fence = VALUES(fence)", "fence = fence")),
