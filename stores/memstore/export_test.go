@@ -40,3 +40,6 @@ func (s *Store) Check() (n int, err error) {
 	}
 	return n, nil
 }
+
+// WithDefaults returns the options that New makes of o.
+func WithDefaults(o Options) Options { return o.withDefaults() }

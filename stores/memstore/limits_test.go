@@ -220,3 +220,10 @@ func TestFullStoreServesWhatItHasAccepted(t *testing.T) {
 		storetest.RunFull(t, storetest.Harness{Open: func(*testing.T) retrysafe.Store { return memstore.New(o) }}, nil)
 	}
 }
+
+// The limits are those that the comments of Options and the pages name.
+func TestDefaultLimits(t *testing.T) {
+	if o := memstore.WithDefaults(memstore.Options{}); o.MaxKeys != 1_000_000 || o.MaxBytes != 1<<30 {
+		t.Errorf("%d keys, %d bytes", o.MaxKeys, o.MaxBytes)
+	}
+}
