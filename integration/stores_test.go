@@ -32,7 +32,8 @@ const patience = 5 * time.Minute
 type opener struct {
 	// open returns an empty store, which is closed when the test ends. Calls in other tests must not disturb it.
 	open func(t *testing.T) retrysafe.Store
-	// slow says that a call takes milliseconds, of many callers or of the server in place of the real one: tests make fewer.
+	// slow says that a call takes milliseconds, beside many others or on a server that stands in for the real one. Tests
+	// make fewer calls.
 	slow bool
 }
 

@@ -24,7 +24,7 @@ func newCall(k retrysafe.Key) *call { return &call{NewCall(k, 0)} }
 // than the workers may have, once for batches and once for calls that run apart.
 //
 // Seen to fail with each call that runs apart on a connection of its own, at once (400 of them), and with a call that
-// waits for its row until it has it (the others got no answer before).
+// waits for its row until it has it (the others waited for three minutes).
 func TestLockedRowsOccupyFewConnections(t *testing.T) {
 	t.Parallel()
 	const workers, limit, locked, others = 2, 10, 40, 400

@@ -40,8 +40,8 @@ type Call struct {
 	// gone is set when the caller waits no longer; in is the batch that the operation is in.
 	gone atomic.Bool
 	in   atomic.Pointer[flight]
-	// waits is until when the operation waits for a locked row; zero before it has found one.
-	waits time.Time
+	// waitUntil is when the operation stops waiting for locked rows; zero before it has found one.
+	waitUntil time.Time
 }
 
 // NewCall returns what an operation on a key begins with.
@@ -63,10 +63,10 @@ func (c *Call) ContinueWith(s Step) (more bool) {
 
 // mayWait reports whether the operation may wait on for a locked row, for which it began to wait less than timeout ago.
 func (c *Call) mayWait(timeout time.Duration) bool {
-	if c.waits.IsZero() {
-		c.waits = time.Now().Add(timeout)
+	if c.waitUntil.IsZero() {
+		c.waitUntil = time.Now().Add(timeout)
 	}
-	return time.Now().Before(c.waits)
+	return time.Now().Before(c.waitUntil)
 }
 
 // end gives the caller its answer.

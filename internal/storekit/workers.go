@@ -29,8 +29,8 @@ type Workers[Op any] struct {
 	max    int // workers at once, with one more for each that is held up
 	queue  []Op
 	open   int  // workers that run
-	aside  []Op // operations that run apart, and wait for their turn
-	apart  int  // how many run apart
+	single []Op // operations that wait to run apart
+	apart  int  // goroutines that run those, one at a time each
 	closed bool
 	idle   sync.Cond // signalled when a worker ends
 }
@@ -118,31 +118,31 @@ func (w *Workers[Op]) take(ops []Op) []Op {
 	return ops
 }
 
-// RunApart runs one operation apart from all others, beside the workers. As many run apart at once as there may be
-// workers; the others wait, in the order in which they came.
+// RunApart runs one operation apart from all others, beside the workers. Limit operations run apart at once, because
+// each takes a connection: a batch of hundreds would open as many. The others wait, in the order in which they came.
 func (w *Workers[Op]) RunApart(op Op) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.aside = append(w.aside, op)
+	w.single = append(w.single, op)
 	if w.apart < w.Limit {
 		w.apart++
 		go w.workApart()
 	}
 }
 
-// workApart runs the operations that wait for their turn, one at a time.
+// workApart runs the operations that wait to run apart, one at a time, until none waits.
 func (w *Workers[Op]) workApart() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for len(w.aside) > 0 {
-		op := w.aside[:1:1]
-		w.aside = w.aside[1:]
+	for len(w.single) > 0 {
+		op := w.single[:1:1]
+		w.single = w.single[1:]
 		w.mu.Unlock()
 		again := w.Run(op)
 		w.mu.Lock()
-		w.aside = append(w.aside, again...)
+		w.single = append(w.single, again...)
 	}
-	w.aside = nil
+	w.single = nil
 	w.apart--
 	w.idle.Broadcast()
 }

@@ -18,7 +18,8 @@ type Options struct {
 	// Connections is how many connections claims and completions use at once. More operations wait for the next batch:
 	// fewer connections make larger batches, which cost the server less. The Store keeps these connections of db for
 	// itself, because it changes settings of their sessions. Default 2, and one less than db may have open at most.
-	// While transactions of others hold rows locked, 8 more run batches, and up to as many again run calls one by one.
+	// While other transactions hold rows locked, up to 8 more run batches, and up to Connections + 8 more run single
+	// calls, as far as db may open them.
 	Connections int
 	// Timeout ends a transaction that the server does not answer. The operations in it fail, and whether they have
 	// happened is unknown. Default 30 s.

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// defaultTryTimeout is how long the first try may take before it is repeated: its request may have reached a server that has
-	// just died. Each further try may take twice as long, because the servers may be slow, or the record large.
+	// defaultTryTimeout is how long the first try may take before it is repeated: its request may have reached a server
+	// that has just died. Each further try may take twice as long, because the servers may be slow, or the record large.
 	defaultTryTimeout = 2 * time.Second
 	// Pauses before a call is tried again. They grow; after a conflict they are short, since the other write is done.
 	conflictPause, lastConflictPause = time.Millisecond, 50 * time.Millisecond
