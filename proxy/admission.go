@@ -218,6 +218,8 @@ func (a *admission) evictFor(r *resource, now time.Time) time.Duration {
 		}
 		if s.evict() {
 			short -= a.heldBy(s.holder, r)
+		} else { // some bytes have just moved, or it has ended
+			next = lookEvery
 		}
 	}
 	if short <= 0 {

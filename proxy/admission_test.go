@@ -89,7 +89,8 @@ func TestTheLongestStalledLeavesFirst(t *testing.T) {
 	})
 }
 
-// Seen to fail with pause counting every byte as progress.
+// Seen to fail with pause counting every byte as progress; and, once in fifty times, with evictFor giving up on a
+// client whose byte has just arrived, as one has when the newcomer comes.
 func TestAByteAtATimeIsNoProgress(t *testing.T) {
 	bubble(t, Limits{Concurrent: 1}, func(t *testing.T, a *admission) {
 		c, _, _ := stranger(a)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,25 +83,41 @@ func statusOf(t *testing.T, c net.Conn) int {
 	return res.StatusCode
 }
 
+// notingReads closes reading when the body of the request with this Content-Length is read for the first time: the
+// request then holds a place and waits for its client.
+func notingReads(length int64, reading chan struct{}) change {
+	return func(s *setup) {
+		s.wrap = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.ContentLength == length {
+					r.Body = &notedBody{ReadCloser: r.Body, reading: sync.OnceFunc(func() { close(reading) })}
+				}
+				next.ServeHTTP(w, r)
+			})
+		}
+	}
+}
+
+type notedBody struct {
+	io.ReadCloser
+	reading func()
+}
+
+func (b *notedBody) Read(p []byte) (int, error) {
+	b.reading()
+	return b.ReadCloser.Read(p)
+}
+
 // A client need not log in to announce a body. Seen to fail with evictFor evicting no request: the honest client gets
 // 503.
 func TestAPromisedBodyHoldsNoPlace(t *testing.T) {
 	for _, header := range []string{"", "Idempotency-Key: slow\r\n"} {
 		t.Run(header, func(t *testing.T) {
-			arrived := make(chan struct{}, 1)
+			reading := make(chan struct{})
 			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
-			k := newKit(t, up.URL, limited(proxy.Limits{Concurrent: 1}), func(s *setup) {
-				s.wrap = func(next http.Handler) http.Handler {
-					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if r.ContentLength == 1000 {
-							arrived <- struct{}{}
-						}
-						next.ServeHTTP(w, r)
-					})
-				}
-			})
+			k := newKit(t, up.URL, limited(proxy.Limits{Concurrent: 1}), notingReads(1000, reading))
 			slow := k.promise(header)
-			wait(t, arrived, "the slow request")
+			wait(t, reading, "the slow request")
 			for i := range 5 {
 				k.honest("POST", fmt.Sprint("k", i))
 			}
@@ -112,18 +129,10 @@ func TestAPromisedBodyHoldsNoPlace(t *testing.T) {
 // Seen to fail with evictFor evicting no request, and with SetReadDeadline, which each stream has for itself, not
 // called.
 func TestAPromisedBodyHoldsNoPlaceOverHTTP2(t *testing.T) {
-	arrived := make(chan struct{}, 1)
+	reading := make(chan struct{})
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {})
-	k := newKit(t, up.URL, limited(proxy.Limits{Concurrent: 1}), func(s *setup) {
+	k := newKit(t, up.URL, limited(proxy.Limits{Concurrent: 1}), notingReads(-1, reading), func(s *setup) {
 		s.server = func(server *httptest.Server) { server.EnableHTTP2 = true; server.StartTLS() }
-		s.wrap = func(next http.Handler) http.Handler {
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.ContentLength < 0 {
-					arrived <- struct{}{}
-				}
-				next.ServeHTTP(w, r)
-			})
-		}
 	})
 	body, write := io.Pipe()
 	defer write.Close()
@@ -140,7 +149,7 @@ func TestAPromisedBodyHoldsNoPlaceOverHTTP2(t *testing.T) {
 		}
 		slow <- res.StatusCode
 	}()
-	wait(t, arrived, "the slow request")
+	wait(t, reading, "the slow request")
 	k.honest("POST", "k")
 	want(t, "slow", wait(t, slow, "the slow answer"), 408)
 }
