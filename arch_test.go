@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -325,12 +326,15 @@ func beginning(x ast.Expr) (text string, ok bool) {
 // name. It does not look into other packages. Seen to fail with [Guard.Purge] written "[Guard.Purged]" in resolve.go.
 func TestDocLinksLeadSomewhere(t *testing.T) {
 	packages := map[string][]*ast.File{}
-	var set *token.FileSet
+	set := token.NewFileSet()
 	for _, file := range goFiles(t) {
 		folder := path.Dir(file.path)
 		if !strings.HasSuffix(file.path, "_test.go") && !layerOf(folder).anything && !strings.Contains(folder, "internal") {
-			packages[folder] = append(packages[folder], file.syntax)
-			set = file.set
+			syntax, err := parser.ParseFile(set, file.path, nil, parser.ParseComments) // package doc takes parts out of it
+			if err != nil {
+				t.Fatal(err)
+			}
+			packages[folder] = append(packages[folder], syntax)
 		}
 	}
 	notLinked := regexp.MustCompile(`\\\[(\w+\.)?[A-Z]\w+(\.[A-Z]\w+)?\]`)
@@ -441,15 +445,23 @@ type goFile struct {
 
 func goFiles(t *testing.T) []goFile {
 	t.Helper()
-	var files []goFile
+	files, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// parsed is what most tests of this file read.
+var parsed = sync.OnceValues(func() (files []goFile, err error) {
 	set := token.NewFileSet()
-	walk(t, func(name string) {
+	err = walk(func(name string) error {
 		if !strings.HasSuffix(name, ".go") {
-			return
+			return nil
 		}
 		syntax, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		f := goFile{set: set, path: name, syntax: syntax}
 		for _, i := range syntax.Imports {
@@ -457,36 +469,36 @@ func goFiles(t *testing.T) []goFile {
 			f.imports = append(f.imports, imported)
 		}
 		files = append(files, f)
+		return nil
 	})
-	return files
-}
+	return files, err
+})
 
 func leafModules(t *testing.T) []string {
 	t.Helper()
 	var modules []string
-	walk(t, func(name string) {
+	err := walk(func(name string) error {
 		if path.Base(name) == "go.mod" && name != "go.mod" {
 			modules = append(modules, path.Dir(name))
 		}
+		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return modules
 }
 
-func walk(t *testing.T, visit func(name string)) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+func walk(visit func(name string) error) error {
+	return filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "node_modules" || len(d.Name()) > 1 && d.Name()[0] == '.') {
 			return fs.SkipDir
 		}
-		visit(filepath.ToSlash(name))
-		return nil
+		return visit(filepath.ToSlash(name))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func read(t *testing.T, name string) string {

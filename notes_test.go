@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // Notes are comments that say how a test was seen to fail. What they name as code exists, so that a reader can take it
@@ -44,8 +45,7 @@ var (
 	takenOut = regexp.MustCompile(`(?:with|without|and)\s+(\w+)\s+(?:taken|left)\s+out(?:\s+of\s+(\w+)\s*(?:[.,:;]|and))?`)
 	english  = regexp.MustCompile(`^(it|that|them|these|this|\d+|gRPC|JavaScript|WebSocket)$`)
 	isFile   = regexp.MustCompile(`\.(go|html|js|json|lua|md|mod|py|sh|sql|toml|ts|yaml|yml)$`)
-	word     = regexp.MustCompile(`\w+`)
-	pair     = regexp.MustCompile(`\w+\.\w+`)
+	noCode   = regexp.MustCompile(`\.(md|sum|txt)$|-lock\.json$`)
 	remarks  = regexp.MustCompile(`(?m)(?:^[ \t]*(?:#|//|--).*\n)+`)
 	marker   = regexp.MustCompile(`(?m)^[ \t]*(?:#|//|--)`)
 )
@@ -87,14 +87,14 @@ func readSources(t *testing.T) *sources {
 		files: map[string]bool{}, words: map[string]map[string]bool{}, imports: map[string][]string{},
 		members: map[string]bool{}, others: map[string]bool{},
 	}
-	walk(t, func(name string) {
+	err := walk(func(name string) error {
 		folder := path.Dir(name)
 		if s.words[folder] == nil {
 			s.words[folder] = map[string]bool{}
 		}
 		s.files[path.Base(name)] = true
-		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || strings.HasSuffix(name, ".md") {
-			return
+		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || noCode.MatchString(name) {
+			return nil
 		}
 		text := read(t, name)
 		if !strings.HasSuffix(name, ".go") {
@@ -102,7 +102,7 @@ func readSources(t *testing.T) *sources {
 			for _, r := range remarks.FindAllString(text, -1) {
 				s.addNote(name, path.Dir(folder), marker.ReplaceAllString(r, "")) // tests beside what they test
 			}
-			return
+			return nil
 		}
 		var scan scanner.Scanner
 		scan.Init(token.NewFileSet().AddFile(name, -1, len(text)), []byte(text), nil, 0)
@@ -114,7 +114,11 @@ func readSources(t *testing.T) *sources {
 				s.addText(folder, literal)
 			}
 		}
+		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, file := range goFiles(t) {
 		s.addGo(file)
 	}
@@ -128,12 +132,19 @@ func (s *sources) addNote(name, folder, text string) {
 }
 
 func (s *sources) addText(folder, text string) {
-	for _, w := range word.FindAllString(text, -1) {
-		s.words[folder][w] = true
+	for _, w := range strings.FieldsFunc(text, isBetween) {
+		parts := strings.Split(w, ".")
+		for i, part := range parts {
+			s.words[folder][part] = true
+			if i > 0 {
+				s.members[parts[i-1]+"."+part] = true
+			}
+		}
 	}
-	for _, p := range pair.FindAllString(text, -1) {
-		s.members[p] = true
-	}
+}
+
+func isBetween(r rune) bool {
+	return r != '.' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
 
 func (s *sources) addGo(file goFile) {
