@@ -30,7 +30,7 @@ func TestContractThroughPgBouncer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runContract(t, through, Options{Listen: listen}, 1)
+	runContract(t, through, Options{Listen: listen})
 }
 
 // Seen to fail with checkNotifications taken out: LISTEN worked, Watch seemed to, and nothing was ever heard.
@@ -102,10 +102,4 @@ func TestMixedUpStatementsOfACall(t *testing.T) {
 	if _, err := s.Claim(t.Context(), params("second")); err == nil || !strings.Contains(err.Error(), remedy) {
 		t.Errorf("got %v, want what to do", err)
 	}
-}
-
-// Servers whose default is a stricter isolation get the same answers.
-func TestContractUnderOtherDefaults(t *testing.T) {
-	t.Parallel()
-	runContract(t, shared.Get(t).Database(t)+strict, Options{Schema: "other_name"}, 1)
 }

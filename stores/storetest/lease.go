@@ -238,9 +238,9 @@ var fenceRules = []rule{
 		fifth := k.take("k")
 		k.grows(first.Fence, second.Fence, third.Fence, fourth.Fence, fifth.Fence)
 	}},
-	{"fence-grows-fast", "the fence grows through a thousand claims as fast as they come", func(k *kit) {
+	{"fence-grows-fast", "the fence grows through two hundred claims as fast as they come", func(k *kit) {
 		last := k.take("k")
-		for range 1000 {
+		for range 200 {
 			k.release(last)
 			next := k.take("k")
 			k.grows(last.Fence, next.Fence)
