@@ -89,6 +89,19 @@ func (b *breakpoints) arm(order, boundary string) <-chan *process {
 	return arrived
 }
 
+// disarm lets all processes pass a boundary again. It returns the one that has reached it meanwhile, or nil.
+func (b *breakpoints) disarm(order, boundary string, arrived <-chan *process) *process {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.armed, breakpoint{order, boundary})
+	select {
+	case p := <-arrived:
+		return p
+	default:
+		return nil
+	}
+}
+
 // serve hears from a process until that ends. The process waits while its ID is looked up, so the ID is its own; from
 // then on a handle names it, because another process may get the same ID later.
 func (b *breakpoints) serve(conn net.Conn) {
@@ -109,9 +122,11 @@ func (b *breakpoints) serve(conn net.Conn) {
 		here := breakpoint{order, boundary}
 		arrived := b.armed[here]
 		delete(b.armed, here)
+		if arrived != nil {
+			arrived <- p // it has room for one
+		}
 		b.mu.Unlock()
 		if arrived != nil {
-			arrived <- p
 			continue
 		}
 		b.passing(p)

@@ -154,19 +154,33 @@ func (s *stand) hitService(o *op) {
 var leading = make(chan struct{}, 2*runtime.NumCPU())
 
 // lead starts an order, and waits until a process has arrived at its boundary; nil: none does. answered is closed when
-// the client has its answer.
+// the client has its answer. If none arrives although the client has it, because a process was so late that another one
+// took over, the next order is led there.
 func (s *stand) lead(o *op) (p *process, answered chan struct{}) {
 	leading <- struct{}{}
 	defer func() { <-leading }()
-	arrived := s.arm(o.order, o.boundary)
-	answered = o.start(s.Context())
-	select {
-	case p = <-arrived:
-		o.struck = true
-	case <-time.After(patience):
-		s.Errorf("%s does not reach %q with %s", o.language, boundaryNames[o.boundary], o.order)
+	late := time.After(patience)
+	for {
+		arrived := s.arm(o.order, o.boundary)
+		answered = o.start(s.Context())
+		select {
+		case p = <-arrived:
+		case <-answered:
+			select {
+			case p = <-arrived: // the last boundary comes after the answer
+			case <-time.After(lease):
+				p = s.disarm(o.order, o.boundary, arrived)
+			}
+		case <-late:
+			s.Errorf("%s does not reach %q with %s", o.language, boundaryNames[o.boundary], o.order)
+			return nil, answered
+		}
+		if p != nil {
+			o.struck = true
+			return p, answered
+		}
+		o = s.begin(o.service, o.victim, o.boundary)
 	}
-	return p, answered
 }
 
 func (s *stand) signal(p *process, signal syscall.Signal) {
