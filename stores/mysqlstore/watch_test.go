@@ -48,7 +48,8 @@ func TestPollerAsksTwiceASecond(t *testing.T) {
 	asked := func() int64 { return status(t, s.db, "Com_select") }
 	before, began := asked(), time.Now()
 	eventually(t, "five looks", func() bool { return asked() >= before+5 })
-	if took := time.Since(began); took < 4*pollEvery {
+	// After a look that comes late the next one comes sooner: five are not always four times pollEvery apart.
+	if took := time.Since(began); took < 3*pollEvery {
 		t.Errorf("five looks in %v, want one each %v", took, pollEvery)
 	}
 	for _, stop := range stops {
