@@ -172,8 +172,10 @@ func (s *stand) lead(o *op) (p *process, answered chan struct{}) {
 				p = s.disarm(o.order, o.boundary, arrived)
 			}
 		case <-late:
-			s.Errorf("%s does not reach %q with %s", o.language, boundaryNames[o.boundary], o.order)
-			return nil, answered
+			if p = s.disarm(o.order, o.boundary, arrived); p == nil {
+				s.Errorf("%s does not reach %q with %s", o.language, boundaryNames[o.boundary], o.order)
+				return nil, answered
+			}
 		}
 		if p != nil {
 			o.struck = true
