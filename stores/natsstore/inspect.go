@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -38,8 +39,9 @@ func (s *Store) Inspect(ctx context.Context, d retrysafe.Digest) ([]retrysafe.Re
 // large. Claims go on meanwhile; what changes while the list is read may be missing or be in its old state.
 func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.Record, error) {
 	p = storekit.ListParams(p)
-	page := storekit.Page{Limit: p.Limit}
-	err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) error {
+	var page storekit.Page
+	begin := func() { page = storekit.Page{Limit: p.Limit} }
+	err := s.scanUntilCurrent(ctx, begin, func(k retrysafe.Key, r *record, now storekit.Instant) error {
 		if storekit.Selects(p, k, r.State, r.FirstFence) {
 			r.Meta, r.Body = nil, nil
 			page.Add(r.View(k, now))
@@ -52,9 +54,10 @@ func (s *Store) List(ctx context.Context, p retrysafe.ListParams) ([]retrysafe.R
 	return page.Records(), nil
 }
 
-// Walk visits each record once, as List shows it.
+// Walk visits each record once, as List shows it. A record that changed within the last second may come twice, first as
+// it was before: a server of the bucket may learn of a change so late.
 func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) error {
-	err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) error {
+	_, err := s.scan(ctx, func(k retrysafe.Key, r *record, now storekit.Instant) error {
 		r.Meta, r.Body = nil, nil
 		return visit(r.View(k, now))
 	})
@@ -68,7 +71,8 @@ func (s *Store) Walk(ctx context.Context, visit func(retrysafe.Record) error) er
 // server, with entries of released keys and expired records, which the servers delete an hour after they have ended.
 func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	var stats retrysafe.Stats
-	err := s.scan(ctx, func(_ retrysafe.Key, r *record, now storekit.Instant) error {
+	begin := func() { stats = retrysafe.Stats{} }
+	err := s.scanUntilCurrent(ctx, begin, func(_ retrysafe.Key, r *record, now storekit.Instant) error {
 		storekit.Count(&stats, r.State, !r.LeaseRuns(now))
 		return nil
 	})
@@ -84,39 +88,66 @@ func (s *Store) Stats(ctx context.Context) (retrysafe.Stats, error) {
 	return stats, nil
 }
 
-// scan visits each record that people may read. The server that it reads from may be behind the leader: scan goes on until
-// it has seen what the leader had when it began.
-func (s *Store) scan(ctx context.Context, visit func(retrysafe.Key, *record, storekit.Instant) error) error {
-	r, err := s.clock.ask(ctx)
-	if err != nil {
-		return err
-	}
-	newest, err := s.newest(ctx)
-	if err != nil {
-		return err
-	}
-	bucket, err := s.js.KeyValue(ctx, s.options.Bucket)
-	if err != nil {
-		return err
-	}
-	watcher, err := bucket.Watch(ctx, "r.*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = watcher.Stop() }()
-	var seen uint64
-	var again <-chan time.Time // nil until all has been sent that the server has
-	for {
+// visitor is called with a record of a key, as of an instant.
+type visitor func(retrysafe.Key, *record, storekit.Instant) error
+
+// scanUntilCurrent scans until no record was visited in a state that it had lost before the scan. It calls begin first,
+// which forgets what visit was called with.
+func (s *Store) scanUntilCurrent(ctx context.Context, begin func(), visit visitor) error {
+	for pause := failurePause; ; pause = min(2*pause, lastFailurePause) {
+		begin()
+		if current, err := s.scan(ctx, visit); current || err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// scan visits each record that people may read. The server that it reads from may be behind the leader: scan goes on until
+// it has seen what the leader had when it began. It is not current if a record was visited as it was before that.
+func (s *Store) scan(ctx context.Context, visit visitor) (current bool, err error) {
+	r, err := s.clock.ask(ctx)
+	if err != nil {
+		return false, err
+	}
+	newest, err := s.newest(ctx)
+	if err != nil {
+		return false, err
+	}
+	bucket, err := s.js.KeyValue(ctx, s.options.Bucket)
+	if err != nil {
+		return false, err
+	}
+	watcher, err := bucket.Watch(ctx, "r.*")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = watcher.Stop() }()
+	var seen uint64
+	visited, seed := map[uint64]struct{}{}, maphash.MakeSeed()
+	var again <-chan time.Time // nil until all has been sent that the server had
+	current = true
+	for {
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
 		case v, open := <-watcher.Updates():
 			switch {
 			case !open:
-				return cmp.Or(ctx.Err(), errors.New("the connection was closed before the listing was complete"))
+				closed := errors.New("the connection was closed before the listing was complete")
+				return false, cmp.Or(ctx.Err(), closed)
 			case v == nil:
 				again = time.After(0)
 			default:
+				key := maphash.String(seed, v.Key())
+				if _, twice := visited[key]; v.Revision() <= newest && (twice || again != nil) {
+					current = false
+				}
+				visited[key] = struct{}{}
 				if seen = v.Revision(); len(v.Value()) > 0 {
 					err = visitEntry(v, r.ts, visit)
 				}
@@ -129,7 +160,7 @@ func (s *Store) scan(ctx context.Context, visit func(retrysafe.Key, *record, sto
 			again = time.After(lastFailurePause)
 		}
 		if err != nil || again != nil && seen >= newest {
-			return cmp.Or(err, ctx.Err())
+			return current, cmp.Or(err, ctx.Err())
 		}
 	}
 }
@@ -146,9 +177,7 @@ func (s *Store) newest(ctx context.Context) (uint64, error) {
 	return msg.Sequence, nil
 }
 
-func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant,
-	visit func(retrysafe.Key, *record, storekit.Instant) error,
-) error {
+func visitEntry(v jetstream.KeyValueEntry, now storekit.Instant, visit visitor) error {
 	e, _, err := unpackHead(v.Value(), instantOf(v.Created()))
 	if err != nil {
 		return err
