@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"time"
@@ -33,8 +34,8 @@ const (
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // charge sends an order with its key, first to the first URL, until it has a final answer.
-// wait is how long it waits for the first answer. It waits longer for later ones, and pauses longer before: each request
-// starts a process, and on a machine that is too slow for them more requests would leave less for each.
+// wait is how long it waits for the first answer. It waits longer for later ones, and pauses longer before each: a
+// request starts a process, and on a machine that is too slow for them more requests would leave less for each.
 func charge(ctx context.Context, order string, wait time.Duration, urls ...func() string) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -51,7 +52,7 @@ func charge(ctx context.Context, order string, wait time.Duration, urls ...func(
 			err = fmt.Errorf("%d %s", a.code, a.body)
 		}
 		select {
-		case <-time.After(max(again, min(20*time.Millisecond<<min(try, 10), lease))):
+		case <-time.After(max(again, rand.N(20*time.Millisecond<<min(try, 10)))):
 		case <-ctx.Done():
 		}
 	}
