@@ -23,12 +23,11 @@ type answer struct {
 	unknown bool
 }
 
-const (
-	// attemptTimeout is how long a client waits for an answer before it sends its request again.
-	attemptTimeout = 4 * time.Second
-	// patience is how long it does so.
-	patience = 4 * time.Minute
-)
+// attemptTimeout is how long a client waits for an answer before it sends its request again.
+var attemptTimeout = 2 * timeout
+
+// patience is how long it does so.
+const patience = 4 * time.Minute
 
 // Each request has a connection of its own, because each process of a service serves one.
 var client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -28,7 +28,7 @@ type proxy struct {
 }
 
 // The times of a route. In production they are longer.
-const (
+var (
 	timeout = 2 * time.Second
 	lease   = 3 * time.Second
 )
