@@ -249,7 +249,8 @@ type FullScanner interface {
 // of their number.
 type Walker interface {
 	// Walk calls visit for each record that List shows, in any order, until visit returns an error, which Walk returns. It
-	// passes over the store once. A record that changes meanwhile may come twice, or be missing.
+	// passes over the store once. A record that changes meanwhile, or did a moment before, may come twice, first as it was
+	// before, or be missing.
 	Walk(ctx context.Context, visit func(Record) error) error
 }
 

@@ -298,7 +298,7 @@ func TestContractOnACluster(t *testing.T) {
 }
 
 // A listing shows what was acknowledged before it, although the server that it reads from may learn of that up to a second
-// late. Seen to fail, in one run of three, with scan taken for scanUntilCurrent.
+// late. Seen to fail, in some runs, with scan in the place of scanUntilCurrent.
 func TestListingsAreNotBehind(t *testing.T) {
 	t.Parallel()
 	c := servers.StartNATSCluster(t, servers.NATSOptions{})
