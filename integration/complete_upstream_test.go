@@ -423,8 +423,8 @@ func holdTheRecord(t *testing.T, on database) {
 // Seen to fail with lose instead of heartbeatLost in the root's beat: the upstream's request was canceled, LeaseTaken.
 func TestHeartbeatsBesideAHeldRecord(t *testing.T) {
 	onEach(t, func(t *testing.T, on database) {
-		b := newBank(t, on, func(r *proxy.Route) { r.Policy.Lease = 600 * time.Millisecond })
-		beats := func(http.ResponseWriter) { time.Sleep(time.Second) } // real heartbeats, to a real server
+		b := newBank(t, on, func(r *proxy.Route) { r.Policy.Lease = 3 * time.Second })
+		beats := func(http.ResponseWriter) { time.Sleep(1500 * time.Millisecond) } // real heartbeats, to a real server
 		b.once("before COMMIT", beats)
 		b.once("after COMMIT", beats)
 		b.want(201, "executed")
