@@ -95,7 +95,7 @@ func newBank(t *testing.T, on database, change ...func(r *proxy.Route)) *bank {
 	b.service = httptest.NewServer(b)
 	t.Cleanup(b.service.Close)
 	b.guard = retrysafe.New(store, retrysafe.Options{
-		StoreTimeout: 2 * time.Second,
+		StoreTimeout: 4 * time.Second,
 		Observer: retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) {
 			b.mu.Lock()
 			defer b.mu.Unlock()
@@ -364,7 +364,7 @@ func TestTheServiceDies(t *testing.T) {
 // transaction counted.
 func TestTheServiceWakesUpTooLate(t *testing.T) {
 	onEach(t, func(t *testing.T, on database) {
-		b := newBank(t, on, func(r *proxy.Route) { r.Policy.Timeout = time.Second })
+		b := newBank(t, on, func(r *proxy.Route) { r.Policy.Timeout = 3 * time.Second })
 		goOn := make(chan struct{})
 		b.once("after the write", func(http.ResponseWriter) { <-goOn })
 		b.want(503, "released")
@@ -396,7 +396,7 @@ func holdTheRecord(t *testing.T, on database) {
 	for _, commits := range []bool{true, false} {
 		t.Run(fmt.Sprint("commits ", commits), func(t *testing.T) {
 			t.Parallel()
-			b := newBank(t, on, func(r *proxy.Route) { r.Policy.Timeout = time.Second })
+			b := newBank(t, on, func(r *proxy.Route) { r.Policy.Timeout = 3 * time.Second })
 			goOn := make(chan struct{})
 			b.once("before COMMIT", func(http.ResponseWriter) {
 				<-goOn
