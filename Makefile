@@ -13,13 +13,14 @@ BIN      := .bin
 # SQLite is C that was translated into Go. The race detector makes it several times slower, and its races would not be ours.
 RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 
-# The tests run with the version of Go that is installed, the lowest that go.mod files admit, and test-newest with this one.
+# The tests run with the version of Go that is installed, the lowest that go.mod files admit. test-newest and lint, which
+# compiles every package, use this one.
 NEWEST_GO := go1.27.4
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: servers race tidy ## vet, unit tests with the race detector in every module, end-to-end tests
+test: servers race tidy ## unit tests with the race detector in every module, end-to-end tests
 
 test-core: ## the library without servers: the engine, its stores in memory, the middleware, the proxy; less than a minute
 	go test -race $(TESTFLAGS) . ./client/... ./httpkey ./httpsafe/... ./stores/... ./proxy
@@ -28,20 +29,17 @@ test-core: ## the library without servers: the engine, its stores in memory, the
 servers: # install the servers that tests need, in the background
 	@CGO_ENABLED=0 go run -trimpath ./internal/testing/servers/install >/dev/null 2>&1 &
 
-# Vets each package too, beside the tests of others. Not from the cache, which does not see that a test reads the pages and runs the
-# programs of other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
+# Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
+# other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
 race:
-	go test $(RACE) -vet=all -count=1 -timeout 40m $(TESTFLAGS) $(PACKAGES)
+	go test $(RACE) -vet=off -count=1 -timeout 40m $(TESTFLAGS) $(PACKAGES)
 
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
 		{ echo "go.work.sum did not fit the modules: go commands have rewritten it, commit it"; exit 1; }
 	@failed=0; for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "in $$m: run go mod tidy there"; failed=1; }; done; exit $$failed
 
-# Vets the packages that users compile. Those of tests, examples and benchmarks import hundreds of packages more.
-test-newest: ## vet and test-core with the newest version of Go, which the go command downloads
-	packages=$$(go list $(PACKAGES)) || exit 1; GOTOOLCHAIN=$(NEWEST_GO) go vet $(RACE) \
-		$$(echo "$$packages" | grep -vE '^$(ROOT)/(bench|examples|integration|internal)(/|$$)')
+test-newest: ## test-core with the newest version of Go, which the go command downloads
 	GOTOOLCHAIN=$(NEWEST_GO) $(MAKE) test-core
 
 mutate: ## break the reference store on purpose, one line at a time: every break must be noticed
@@ -72,16 +70,16 @@ languages: ## run the services in Ruby, PHP and Java too, which complete their k
 clients: ## measure what well-known HTTP clients retry: the table of docs/clients.md (half a minute)
 	@go run ./integration/clients/survey
 
-# All modules in one run, which reads what they share once, with the packages that tests have compiled for the command.
-lint: $(BIN)/golangci-lint ## run the linters (building them takes minutes, once)
-	CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath" $(BIN)/golangci-lint run $(addsuffix /...,$(MODULES))
+# All modules in one run, which reads what they share once.
+lint: $(BIN)/golangci-lint ## compile everything with the newest version of Go, vet it and run the linters (building them takes minutes, once)
+	GOTOOLCHAIN=$(NEWEST_GO) CGO_ENABLED=0 $(BIN)/golangci-lint run $(addsuffix /...,$(MODULES))
 
 fmt: $(BIN)/golangci-lint ## format the code
 	@for m in $(MODULES); do (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint fmt ./...); done
 
 $(BIN)/golangci-lint: tools.mod tools.sum
 	@echo "building golangci-lint, once"
-	@GOWORK=off CGO_ENABLED=0 go build -trimpath -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off CGO_ENABLED=0 go build -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 proto: ## generate code from the .proto files of tests and examples (needs protoc)
 	@for p in google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1 \
