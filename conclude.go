@@ -97,7 +97,7 @@ func (a localEnd) complete(r Result, cause error) (Outcome, error) {
 	if cause == nil && !r.Failed {
 		a.reportUnused()
 	}
-	out := Outcome{Result: r, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
+	out := Outcome{Result: r, Attempt: a.number, ReplayLeft: a.guard.policy.RetentionOf(r).Replay}
 	if !a.Protected() {
 		out.Unprotected, out.ReplayLeft = true, 0
 		return out, failureOf(r, cause)
@@ -130,7 +130,7 @@ func (a *Attempt) concluded(r Result) (Outcome, error) {
 		a.reportUnused()
 	}
 	a.report(endKind(r), nil)
-	out := Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: a.guard.policy.Retention.Replay}
+	out := Outcome{Result: r, Stored: true, Attempt: a.number, ReplayLeft: a.guard.policy.RetentionOf(r).Replay}
 	return out, failureOf(r, nil)
 }
 
@@ -255,7 +255,7 @@ func endKind(r Result) EventKind {
 // save completes the attempt with the result.
 func (a *Attempt) save(ctx context.Context, r *Result) error {
 	return r.saveBy(func(r Result) error {
-		return a.guard.store.Complete(ctx, a.lease, r, a.guard.policy.Retention)
+		return a.guard.store.Complete(ctx, a.lease, r, a.guard.policy.RetentionOf(r))
 	})
 }
 

@@ -104,7 +104,7 @@ func (c AttemptControl) complete(s Store, save func(Lease, Result, Retention) er
 		return r, err
 	}
 	r = a.guard.fit(r, a.guard.policy.MaxResult)
-	err = r.saveBy(func(r Result) error { return save(a.lease, r, a.guard.policy.Retention) })
+	err = r.saveBy(func(r Result) error { return save(a.lease, r, a.guard.policy.RetentionOf(r)) })
 	if errors.Is(err, ErrLeaseLost) && !isStore(a.guard.store, s, a.lease.Key) {
 		err = fmt.Errorf("the transaction is one of a %T, and the attempt's Guard was made with another store, a %T: "+
 			"make the Guard with the store whose transaction completes the attempt, or, if the Guard's has shards, begin "+

@@ -297,6 +297,73 @@ func TestRetentionWindows(t *testing.T) {
 	})
 }
 
+// A failure is answered for less long than a success: after its own windows the same request runs again, with the same
+// key. That holds too for an end that the store could not save at once, and for one inside a transaction.
+//
+// Seen to fail with Retention in place of RetentionOf, in save, in record and in AttemptControl.complete.
+func TestFailuresHaveTheirOwnRetention(t *testing.T) {
+	policy := retrysafe.Policy{
+		Retention:        retrysafe.Retention{Replay: 24 * time.Hour, Key: 48 * time.Hour},
+		FailureRetention: retrysafe.Retention{Replay: time.Minute, Key: 2 * time.Minute},
+	}
+	declined := retrysafe.TerminalCode(402, errors.New("the card was declined"))
+	for name, end := range map[string]func(k *kit){
+		"saved at once": func(k *kit) {
+			out, err := k.guard.Do(k.ctx, pay(), k.failing(declined))
+			if err == nil || !out.Stored || out.ReplayLeft != time.Minute {
+				k.Errorf("declined: %+v, %v", out, err)
+			}
+		},
+		"saved later": func(k *kit) {
+			if out, err := k.endInOutage("", declined); err == nil || out.Stored {
+				k.Errorf("declined, not saved: %+v, %v", out, err)
+			}
+			if out, err := k.guard.Do(k.ctx, pay(), nil); err == nil || !out.Replayed || out.ReplayLeft != time.Minute {
+				k.Errorf("replayed from memory: %+v, %v", out, err)
+			}
+			k.store.up()
+			time.Sleep(10 * time.Second) // until it is saved
+			if out, err := k.guard.Do(k.ctx, pay(), nil); err == nil || !out.Stored {
+				k.Errorf("saved late: %+v, %v", out, err)
+			}
+		},
+		"in a transaction": func(k *kit) {
+			_, err := k.guard.Do(k.ctx, pay(), func(ctx context.Context, a *retrysafe.Attempt) (retrysafe.Result, error) {
+				c := a.Control()
+				c.Capture(func() (retrysafe.Result, error) { return retrysafe.Result{Failed: true, Code: 402}, nil })
+				if _, _, err := c.BeginTx(ctx); err != nil {
+					return retrysafe.Result{}, err
+				}
+				return retrysafe.Result{}, c.CompleteIn(k.store, func(
+					l retrysafe.Lease, r retrysafe.Result, keep retrysafe.Retention,
+				) error {
+					return k.store.Complete(ctx, l, r, keep)
+				})
+			})
+			if err != nil {
+				k.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, policy, func(k *kit) {
+				end(k)
+				time.Sleep(time.Minute + time.Second)
+				k.wantRefusal(pay(), retrysafe.ErrNotReplayable)
+				time.Sleep(time.Minute)
+				k.wantAnswer(pay(), k.answer("paid"), "paid", false)
+				time.Sleep(23 * time.Hour)
+				k.wantAnswer(pay(), k.answer("must not run"), "paid", true)
+			})
+		})
+	}
+	if got := retrysafe.New(newFaulty(), retrysafe.Options{Policy: retrysafe.Policy{
+		Retention: retrysafe.Retention{Key: 48 * time.Hour},
+	}}).Policy(); got.FailureRetention != got.Retention {
+		t.Errorf("not set: failures are kept as %+v, and successes as %+v", got.FailureRetention, got.Retention)
+	}
+}
+
 func TestInvalidKeysAreRefused(t *testing.T) {
 	bubble(t, retrysafe.Policy{}, func(k *kit) {
 		long := make([]byte, retrysafe.MaxKeyBytes+1)
@@ -377,9 +444,10 @@ func TestNegativeLeaseIsTheDefault(t *testing.T) {
 func TestDurationsWithoutAUnit(t *testing.T) {
 	for name, p := range map[string]retrysafe.Policy{
 		"Lease": {Lease: 30}, "Timeout": {Timeout: 5}, "Wait": {OnInFlight: retrysafe.Wait(5)},
-		"HoldUnsaved":      {HoldUnsaved: 5},
-		"Retention.Key":    {Retention: retrysafe.Retention{Key: 24}},
-		"Retention.Replay": {Retention: retrysafe.Retention{Replay: 86_400}},
+		"HoldUnsaved":             {HoldUnsaved: 5},
+		"Retention.Key":           {Retention: retrysafe.Retention{Key: 24}},
+		"Retention.Replay":        {Retention: retrysafe.Retention{Replay: 86_400}},
+		"FailureRetention.Replay": {FailureRetention: retrysafe.Retention{Replay: 60}},
 	} {
 		if err := p.Validate(); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "unit") {
 			t.Errorf("%s: %v", name, err)

@@ -19,6 +19,10 @@ type Policy struct {
 	// Retention of records after their end. With replaces the windows that are set, and leaves the others as they were
 	// given. Default 24 h for each window.
 	Retention Retention
+	// FailureRetention is the Retention of records that end with a failure (Result.Failed; over HTTP, a status of 400 or
+	// more): a card that was declined, and works again, need not be answered with the refusal for a day. Default: that
+	// of all records. A service that completes its key through SQL functions chooses for itself.
+	FailureRetention Retention
 	// MaxResult is the largest Result that is kept, in bytes of Meta and Body together. Of a larger one only Failed and
 	// Code are kept (Result.Omitted). It is also the largest result of a step. Default 1 MiB.
 	MaxResult int
@@ -234,6 +238,9 @@ func (p Policy) Validate() error {
 		{"Retention.Replay", p.Retention.Replay},
 		{"Retention.Key", p.Retention.Key},
 		{"Retention.Audit", p.Retention.Audit},
+		{"FailureRetention.Replay", p.FailureRetention.Replay},
+		{"FailureRetention.Key", p.FailureRetention.Key},
+		{"FailureRetention.Audit", p.FailureRetention.Audit},
 	} {
 		if d.value > 0 && d.value < time.Millisecond {
 			return fmt.Errorf("retrysafe: Policy.%s is %v; it must be at least 1ms (is the unit missing, as in 24*time.Hour?)",
@@ -270,6 +277,7 @@ func (p Policy) or(base Policy) Policy {
 	p.Timeout = orElse(p.Timeout, base.Timeout)
 	p.MaxResult = orElse(p.MaxResult, base.MaxResult)
 	p.Retention = p.Retention.or(base.Retention)
+	p.FailureRetention = p.FailureRetention.or(base.FailureRetention)
 	p.OnStoreError = orElse(p.OnStoreError, base.OnStoreError)
 	p.HoldUnsaved = orElse(p.HoldUnsaved, base.HoldUnsaved)
 	if p.OnInFlight.kind == 0 {
@@ -281,10 +289,22 @@ func (p Policy) or(base Policy) Policy {
 	return p
 }
 
-// ready returns p with its retention's windows nested.
+// ready returns p with the windows of its retentions nested.
 func (p Policy) ready() Policy {
 	p.Retention = p.Retention.WithDefaults()
+	if p.FailureRetention == (Retention{}) {
+		p.FailureRetention = p.Retention
+	}
+	p.FailureRetention = p.FailureRetention.WithDefaults()
 	return p
+}
+
+// RetentionOf returns for how long a record that ends with the result is kept: FailureRetention if it is a failure.
+func (p Policy) RetentionOf(r Result) Retention {
+	if r.Failed {
+		return p.FailureRetention
+	}
+	return p.Retention
 }
 
 func defaultPolicy() Policy {

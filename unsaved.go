@@ -176,11 +176,12 @@ func (e *unsavedEnd) record() Record {
 	a := e.attempt
 	known := Record{
 		Key: a.lease.Key, Fingerprint: a.fingerprint, State: Pending, Fence: a.lease.Fence, Attempt: a.number,
-		Age: time.Since(a.began), ReplayLeft: a.guard.policy.Retention.Replay, KeyLeft: a.guard.policy.Retention.Key,
-	}
+		Age: time.Since(a.began), 	}
 	if e.result != nil {
 		known.Result = e.result.Clone()
 	}
+	keep := a.guard.policy.RetentionOf(known.Result)
+	known.ReplayLeft, known.KeyLeft = keep.Replay, keep.Key
 	return known
 }
 

@@ -125,7 +125,7 @@ func (x *exchange) advise(a retrysafe.Advice, replayLeft time.Duration) {
 	case retrysafe.SituationMismatch:
 		x.refuse(x.withMismatch(p, a.Record.Result))
 	case retrysafe.SituationNotReplayable:
-		ago := max(0, a.Record.EndedAge-x.m.policy.Retention.Replay) // 0: an operator has purged the answer
+		ago := max(0, a.Record.EndedAge-x.m.policy.RetentionOf(a.Record.Result).Replay) // 0: an operator has purged the answer
 		x.refuse(p.with("expired_at", time.Now().Add(-ago).UTC().Format(time.RFC3339)))
 	case retrysafe.SituationOutcomeUnknown: // no replay, and not marked as one
 		x.refuseKnown(p, x.m.unknownStatus())

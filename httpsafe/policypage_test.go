@@ -15,7 +15,10 @@ import (
 
 func policyPage(accept ...string) *httptest.ResponseRecorder {
 	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{
-		Policy: retrysafe.Policy{Retention: retrysafe.Retention{Replay: time.Hour, Key: 48 * time.Hour}},
+		Policy: retrysafe.Policy{
+			Retention:        retrysafe.Retention{Replay: time.Hour, Key: 48 * time.Hour},
+			FailureRetention: retrysafe.Retention{Replay: 10 * time.Minute},
+		},
 	})
 	page := httpsafe.PolicyPage(
 		httpsafe.Options{
@@ -40,6 +43,7 @@ func TestPolicyPageJSON(t *testing.T) {
 			Methods             []string
 			ReplaySeconds       int    `json:"replay_seconds"`
 			KeySeconds          int    `json:"key_seconds"`
+			FailureKeySeconds   int    `json:"failure_key_seconds"`
 			MaxKeyAgeSeconds    int    `json:"max_key_age_seconds"`
 			Released            string `json:"statuses_released"`
 		}
@@ -53,7 +57,7 @@ func TestPolicyPageJSON(t *testing.T) {
 	}
 	one := page.Routes[0]
 	if one.Route != "POST /payments" || !one.Required || one.ReplaySeconds != 3600 || one.KeySeconds != 48*3600 ||
-		one.MaxKeyAgeSeconds != 36*3600 || page.Routes[1].MaxKeyAgeSeconds != 0 ||
+		one.FailureKeySeconds != 600 || one.MaxKeyAgeSeconds != 36*3600 || page.Routes[1].MaxKeyAgeSeconds != 0 ||
 		one.Key != "header Idempotency-Key" {
 		t.Errorf("route %+v", one)
 	}
@@ -78,7 +82,7 @@ func TestPolicyPageHTML(t *testing.T) {
 	if got := w.Header().Get("Content-Type"); got != "text/html; charset=utf-8" {
 		t.Errorf("Content-Type %q", got)
 	}
-	for _, amount := range []string{"1 h after the first one", "2 d after the first answer", "is younger than 36 h", "1 MiB"} {
+	for _, amount := range []string{"1 h after the first one", "2 d after the first answer", "is younger than 36 h", "1 MiB", "taken for 10 min"} {
 		if !strings.Contains(text, amount) {
 			t.Errorf("the page does not say %q", amount)
 		}

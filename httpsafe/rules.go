@@ -36,6 +36,9 @@ type Rules struct {
 	// ReplaySeconds is how long a response is replayed, KeySeconds how long its key stays taken.
 	ReplaySeconds int64 `json:"replay_seconds"`
 	KeySeconds    int64 `json:"key_seconds"`
+	// FailureReplaySeconds and FailureKeySeconds are the same for responses of 400 and above.
+	FailureReplaySeconds int64 `json:"failure_replay_seconds"`
+	FailureKeySeconds    int64 `json:"failure_key_seconds"`
 	// MaxKeyAgeSeconds is the age from which on a UUIDv7 without a record is refused; 0: no limit. A profile with
 	// FirstSent has its own rule.
 	MaxKeyAgeSeconds int64 `json:"max_key_age_seconds,omitempty"`
@@ -64,19 +67,23 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 	o, p = o.WithDefaults(), p.WithDefaults()
 	o.Ambiguous = o.ambiguous(p)
 	rules := Rules{
-		Route:             route,
-		Profile:           o.Profile.Name,
-		Key:               carrier(o),
-		KeySyntax:         o.Profile.KeySyntax.String(),
-		Required:          o.Required,
-		Methods:           o.Profile.Methods,
-		KeyScope:          keyScope(o),
-		ScopeRoute:        o.Profile.ScopeRoute,
-		Fingerprint:       o.Fingerprint.String(),
-		MaxRequestBytes:   o.MaxRequestBody,
-		MaxResponseBytes:  int64(p.MaxResult),
-		ReplaySeconds:     int64(p.Retention.Replay / time.Second),
-		KeySeconds:        int64(p.Retention.Key / time.Second),
+		Route:            route,
+		Profile:          o.Profile.Name,
+		Key:              carrier(o),
+		KeySyntax:        o.Profile.KeySyntax.String(),
+		Required:         o.Required,
+		Methods:          o.Profile.Methods,
+		KeyScope:         keyScope(o),
+		ScopeRoute:       o.Profile.ScopeRoute,
+		Fingerprint:      o.Fingerprint.String(),
+		MaxRequestBytes:  o.MaxRequestBody,
+		MaxResponseBytes: int64(p.MaxResult),
+		ReplaySeconds:    int64(p.Retention.Replay / time.Second),
+		KeySeconds:       int64(p.Retention.Key / time.Second),
+
+		FailureReplaySeconds: int64(p.FailureRetention.Replay / time.Second),
+		FailureKeySeconds:    int64(p.FailureRetention.Key / time.Second),
+
 		InFlight:          inFlight(o, p),
 		StatusesStored:    statuses(o.statusClass, retrysafe.ClassStore),
 		StatusesReleased:  statuses(o.statusClass, retrysafe.ClassRelease),

@@ -219,7 +219,7 @@ func TestTheHorizonIsBelowHalfTheRetention(t *testing.T) {
 }
 
 // A server that says how long it keeps answers bounds the horizon, and the observer is told so once. Seen to fail with
-// keeps left out of attempt, with its tolerance, with the check of known, and with Date not asked for.
+// keeps left out of attempt, with its tolerance, with the status not looked at, with the check of known, and with Date not asked for.
 func TestTheServersRetentionBoundsTheHorizon(t *testing.T) {
 	const date = "Date: Fri, 31 Dec 1999 00:00:00 GMT" // the server's clock is a day behind: 946598400
 	for _, c := range []struct {
@@ -227,7 +227,9 @@ func TestTheServersRetentionBoundsTheHorizon(t *testing.T) {
 		kept  time.Duration // as the observer is told; 0: it is not
 	}{
 		{reply(201, date, "Idempotency-Status: executed; attempt=2; exp=@946598460"), time.Minute},
-		{reply(500, date, "Idempotency-Status: executed; exp=@946598460"), time.Minute},
+		{reply(303, date, "Idempotency-Status: executed; exp=@946598460"), time.Minute},
+		{reply(402, date, "Idempotency-Status: executed; exp=@946598460"), 0},      // failures may have a shorter retention
+		{reply(500, date, "Idempotency-Status: executed; exp=@946598460"), 0},      // of their own
 		{reply(201, date, "Idempotency-Status: executed; exp=@946684800"), 0},      // a day, as expected
 		{reply(201, date, "Idempotency-Status: executed; exp=@946656000"), 0},      // 16 hours and a part of a second
 		{reply(201, "Idempotency-Status: executed; exp=@946598460"), 0},            // compared with which clock?

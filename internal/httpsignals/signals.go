@@ -45,14 +45,15 @@ type Response struct {
 	Set
 	// RetryAfter is how long the server asks the client to wait; 0: it does not say.
 	RetryAfter time.Duration
-	// Retention is how long the server keeps this answer, of an operation that it has just executed; 0: it does not say.
+	// Retention is how long the server keeps this answer, of an operation that it has just executed with success; 0: it
+	// does not say.
 	Retention time.Duration
 }
 
 // Read reads the header of a response, and the body if it is an error of at most MaxBody bytes. marker is the header
 // field that marks replays, beside the usual ones; it may be empty.
 func Read(r *http.Response, body []byte, marker string) Response {
-	s := Response{byHeader(r, marker), retry.After(r.Header, time.Now()), retention(r.Header)}
+	s := Response{byHeader(r, marker), retry.After(r.Header, time.Now()), retention(r.StatusCode, r.Header)}
 	if r.StatusCode >= 300 && len(body) <= MaxBody {
 		s.readBody(r, body)
 	}
@@ -145,11 +146,12 @@ func byStatus(text string) Set {
 }
 
 // retention returns how long an answer is kept, if Idempotency-Status says that it is new. Both ends are by the server's
-// clock: without its Date the end says nothing, because the clocks may differ.
-func retention(h http.Header) time.Duration {
+// clock: without its Date the end says nothing, because the clocks may differ. Failures may be kept for less long than
+// what a later request must not do again, and so they say nothing either.
+func retention(code int, h http.Header) time.Duration {
 	status, parameters, _ := strings.Cut(h.Get("Idempotency-Status"), ";")
 	date, err := http.ParseTime(h.Get("Date"))
-	if strings.TrimSpace(status) != "executed" || err != nil {
+	if strings.TrimSpace(status) != "executed" || err != nil || code >= http.StatusBadRequest {
 		return 0
 	}
 	for p := range strings.SplitSeq(parameters, ";") {

@@ -104,6 +104,9 @@ func (t Route) options(secret []byte) proxy.Route {
 		Unguarded: !t.isGuarded(),
 	}
 	apply(&t, &r)
+	if t.Statuses.Set {
+		r.HTTP.Profile.Class = t.Statuses.Value.class(r.HTTP.WithDefaults().Profile.Class)
+	}
 	t.setKey(&r.HTTP)
 	r.Policy.Retention.Replay = t.replay()
 	if r.UpstreamKey == noUpstreamKey {
@@ -120,6 +123,8 @@ func (t Route) setKey(o *httpsafe.Options) {
 	switch k := t.Key.Value; {
 	case k.Header.Set:
 		o.Profile = o.Profile.WithHeader(k.Header.Value)
+	case k.Body.Set || k.Query.Set:
+		o.KeySource = httpsafe.KeyInBody{Pointer: k.Body.Value, Query: k.Query.Value}
 	case k.Natural != nil:
 		var source httpsafe.NaturalKey
 		apply(k.Natural, &source)

@@ -63,20 +63,25 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 }
 
 func (t Route) checkRetention(r *yamlfile.Reader) {
-	k, replay := t.Retention, t.replay()
+	t.Retention.check(r, "retention", t.replay())
+	t.FailureRetention.check(r, "failure_retention", t.FailureRetention.Replay.Value)
+	if free := t.options(nil).Policy.Retention.WithDefaults().Key; t.MaxKeyAge.Value > free {
+		r.FaultAt(t.MaxKeyAge.At, fmt.Sprintf("keys are free after %v: a retry with one that is older, but not older than %v, "+
+			"would run again", free, t.MaxKeyAge.Value), "make max_key_age at most as long as retention.key")
+	}
+}
+
+// check looks at windows that do not nest. name is what the file calls them.
+func (k Retention) check(r *yamlfile.Reader, name string, replay time.Duration) {
 	if k.Key.Set && k.Key.Value < replay {
 		r.FaultAt(k.Replay.At, fmt.Sprintf("answers cannot be replayed for %v when their keys are free after %v",
 			replay, k.Key.Value),
-			"make retention.key at least as long as retention.replay")
+			fmt.Sprintf("make %s.key at least as long as %s.replay", name, name))
 	}
 	if k.Audit.Set && k.Audit.Value < replay {
 		r.FaultAt(k.Audit.At, fmt.Sprintf("records cannot go after %v when answers are replayed for %v",
 			k.Audit.Value, replay),
-			"make retention.audit at least as long as retention.replay")
-	}
-	if free := t.options(nil).Policy.Retention.WithDefaults().Key; t.MaxKeyAge.Value > free {
-		r.FaultAt(t.MaxKeyAge.At, fmt.Sprintf("keys are free after %v: a retry with one that is older, but not older than %v, "+
-			"would run again", free, t.MaxKeyAge.Value), "make max_key_age at most as long as retention.key")
+			fmt.Sprintf("make %s.audit at least as long as %s.replay", name, name))
 	}
 }
 

@@ -64,6 +64,8 @@ routes:
   POST /reports: {in_flight: status, scope_route: true, fingerprint: json, profile: ietf}
   POST /hooks: {key: {header: X-Delivery}, stream: true}
   POST /charges: {complete: upstream, attempts: 3, timeout: 10s, lease: 20s}
+  POST /orders: {key: {body: /id}, scope_version: v2, failure_retention: {replay: 5m}, statuses: {release: [402, 5xx]},
+    drop_body: true, keep_headers: [Set-Cookie], drop_headers: [X-A], marker: X-Replay}
   /static/: {guarded: false}
   /plain:
 `
@@ -107,8 +109,8 @@ func TestAFullFile(t *testing.T) {
 	want(t, "default lease", o.Default.Policy.Lease, 10*time.Second)
 	want(t, "body timeout", o.Default.BodyTimeout, 20*time.Second)
 
-	pay, refund, thing, report, hook, charge, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
-		o.Routes[4], o.Routes[5], o.Routes[6], o.Routes[7]
+	pay, refund, thing, report, hook, charge, order, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
+		o.Routes[4], o.Routes[5], o.Routes[6], o.Routes[7], o.Routes[8]
 	want(t, "pattern", pay.Pattern, "POST /payments")
 	want(t, "required", pay.HTTP.Profile.Required, true)
 	want(t, "retention", pay.Policy.Retention,
@@ -139,6 +141,7 @@ func TestAFullFile(t *testing.T) {
 	want(t, "completed upstream", charge.HTTP.CompletedElsewhere, true)
 	want(t, "attempts", charge.HTTP.Attempts, 3)
 	want(t, "a lease of its own", charge.Policy.Lease, 20*time.Second)
+	want(t, "failures", order.Policy.FailureRetention, retrysafe.Retention{Replay: 5 * time.Minute})
 	want(t, "unguarded", static.Unguarded, true)
 	want(t, "a pattern alone", plain.Pattern+fmt.Sprint(plain.Unguarded), "/plainfalse")
 }

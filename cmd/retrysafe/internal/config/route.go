@@ -3,12 +3,14 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
 
@@ -29,6 +31,10 @@ type Route struct {
 	Methods Setting[[]string] `yaml:"methods" form:"method" sets:"HTTP.Profile.Methods"`
 	// Key is where keys come from: `header`, which is the profile's, or one of the following.
 	Key Setting[Key] `yaml:"key" form:"header"`
+	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean something else by the
+	// same request, so that no answer of the old API is replayed. It consists of letters, digits, `-` and `_`. Default:
+	// none.
+	ScopeVersion Setting[string] `yaml:"scope_version" form:"word" sets:"HTTP.ScopeVersion"`
 	// Fingerprint is what must be the same in a retry: `raw`, `json` (order and white space may differ), `form`,
 	// `multipart`, `none`, or fields of a JSON body. Default: `raw`, unless the profile ignores bodies.
 	Fingerprint Setting[Fingerprint] `yaml:"fingerprint" form:"raw|json|form|multipart|none"`
@@ -37,6 +43,12 @@ type Route struct {
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
 	// [choosing a retention](choosing-retention.md).
 	Retention Retention `yaml:"retention" sets:"Policy.Retention"`
+	// FailureRetention is the same for answers of 400 and above, for which it replaces `retention` as a whole: a card that
+	// was declined, and works again, need not be answered with the refusal for a day. What the upstream itself completes
+	// is kept as it says. Default: `retention`.
+	FailureRetention Retention `yaml:"failure_retention" sets:"Policy.FailureRetention"`
+	// Statuses are the answers that are treated in another way than the profile does.
+	Statuses Setting[Statuses] `yaml:"statuses"`
 	// MaxKeyAge is the age from which on a UUIDv7 without a record is refused as a key, with 422 `key-expired`: the record
 	// may have been deleted, and the operation would run again. It is at most `retention.key`. Default: no limit.
 	MaxKeyAge Setting[time.Duration] `yaml:"max_key_age" sets:"HTTP.MaxKeyAge"`
@@ -84,6 +96,16 @@ type Route struct {
 	MaxRequest Setting[int64] `yaml:"max_request" sets:"HTTP.MaxRequestBody"`
 	// MaxResponse is the largest answer that is stored; larger ones are passed on, and a retry gets no body.
 	MaxResponse Setting[int64] `yaml:"max_response" sets:"Policy.MaxResult"`
+	// DropBody: if true, bodies are never stored: a retry gets the status and the headers, and is told that the body is
+	// missing. For secrets that are shown once.
+	DropBody Setting[bool] `yaml:"drop_body" sets:"HTTP.Profile.DropBody"`
+	// KeepHeaders are headers of answers that are stored and replayed although they are left out by default, such as
+	// `Set-Cookie`.
+	KeepHeaders Setting[[]string] `yaml:"keep_headers" form:"field name" sets:"HTTP.Profile.KeepHeaders"`
+	// DropHeaders are headers of answers that are not stored, although they are by default.
+	DropHeaders Setting[[]string] `yaml:"drop_headers" form:"field name" sets:"HTTP.Profile.DropHeaders"`
+	// Marker is a header that is `true` on replays. Default: the profile's.
+	Marker Setting[string] `yaml:"marker" form:"field name" sets:"HTTP.Profile.Marker"`
 	// UpstreamKey is a header for a key derived from the client's, the same on every attempt. `none` says that the
 	// upstream needs no key because running the operation twice does no harm. Default: not sent.
 	UpstreamKey Setting[string] `yaml:"upstream_key" form:"field name" sets:"UpstreamKey"`
@@ -104,10 +126,26 @@ type Retention struct {
 	Audit Setting[time.Duration] `yaml:"audit" sets:"Audit"`
 }
 
+// Statuses says what becomes of answers. An item is a status, such as `402`, or a hundred of them, such as `4xx`, in which
+// those that are listed themselves are not meant. 502 and 504 are ambiguous whatever is written here, and so are 408 and
+// 503 unless the answer has `Retry-After` or `trust_unavailable` is set.
+type Statuses struct {
+	// Store are answers that are stored and replayed: `[409]`.
+	Store Setting[[]string] `yaml:"store" form:"status"`
+	// Release are answers that say that nothing happened, so that a retry runs the operation: `[402, 404]`.
+	Release Setting[[]string] `yaml:"release" form:"status"`
+	// Ambiguous are answers after which `ambiguous` decides.
+	Ambiguous Setting[[]string] `yaml:"ambiguous" form:"status"`
+}
+
 // Key says where a route's keys come from: one of its parts, or the profile's header.
 type Key struct {
 	// Header is the name of the header.
 	Header Setting[string] `yaml:"header" form:"field name"`
+	// Body is a JSON pointer to the key in the body: `/idempotency_key`. A body that is no JSON has no key.
+	Body Setting[string] `yaml:"body" form:"pointer"`
+	// Query is the name of the query's parameter that holds the key.
+	Query Setting[string] `yaml:"query" form:"string"`
 	// Natural: keys are made of what identifies the operation in the request itself. It needs `path` or `fields`.
 	Natural *Natural `yaml:"natural"`
 	// BodyHash: keys are made of the body. It needs `secret`.
@@ -197,16 +235,54 @@ func (k *Key) readScalar(r *yamlfile.Reader, n ast.ScalarNode, form string) {
 
 func (k *Key) checkMapping(r *yamlfile.Reader, n ast.Node) {
 	if len(r.Entries(n, "key")) > 1 {
-		r.Fault(n, "a key comes from one place", "keep one of header, natural and body_hash")
+		r.Fault(n, "a key comes from one place", "keep one of header, body, query, natural and body_hash")
 	}
 }
 
 // String is how a file has it if it is not a mapping.
 func (k Key) String() string {
-	if k.Natural == nil && k.BodyHash == nil && k.Header.Value == "" {
+	if k == (Key{}) {
 		return "header"
 	}
 	return ""
+}
+
+// all returns the lists, by the class that they give to a status.
+func (s Statuses) all() map[retrysafe.Class][]string {
+	return map[retrysafe.Class][]string{
+		retrysafe.ClassStore: s.Store.Value, retrysafe.ClassRelease: s.Release.Value, retrysafe.ClassAmbiguous: s.Ambiguous.Value,
+	}
+}
+
+func (s *Statuses) checkMapping(r *yamlfile.Reader, n ast.Node) {
+	seen := map[string]bool{}
+	for _, list := range s.all() {
+		for _, status := range list {
+			if seen[status] {
+				r.Fault(n, status+" is in this twice", "keep it in one of store, release and ambiguous")
+			}
+			seen[status] = true
+		}
+	}
+}
+
+// class returns the class that the lists give to a status, or else the one that otherwise gives it.
+func (s Statuses) class(otherwise httpsafe.ClassFunc) httpsafe.ClassFunc {
+	known := map[string]retrysafe.Class{}
+	for class, list := range s.all() {
+		for _, status := range list {
+			known[status] = class
+		}
+	}
+	return func(status int) retrysafe.Class {
+		if class, ok := known[strconv.Itoa(status)]; ok {
+			return class
+		}
+		if class, ok := known[fmt.Sprintf("%dxx", status/100)]; ok {
+			return class
+		}
+		return otherwise(status)
+	}
 }
 
 func (k *Natural) checkMapping(r *yamlfile.Reader, n ast.Node) {

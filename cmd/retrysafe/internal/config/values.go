@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,8 @@ var forms = map[string]form{
 	"public URL":    newForm(parsePublicURL, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
 	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|header:[A-Za-z0-9_-]+)$`)),
 	"field name":    newForm(parseFieldName, schema{"type": schemaText, "pattern": `^[A-Za-z0-9_-]+$`}),
+	"word":          newForm(parseWord, pattern(`^[A-Za-z0-9_-]+$`)),
+	"status":        newForm(parseStatus, schema{"type": schemaText, "pattern": `^[2-5](xx|[0-9][0-9])$`}),
 	"pointer":       newForm(parsePointer, pattern(`^/`)),
 	"method":        newForm(parseMethod, pattern(`^[A-Z]+$`)),
 	"profile":       newForm(yamlfile.Filled, schema{"enum": profileNames()}), // check looks at it
@@ -139,6 +142,26 @@ func parseFieldName(s string) (string, error) {
 	}
 	return s, nil
 }
+
+func parseWord(s string) (string, error) {
+	if !IsFieldName(s) { // the same letters
+		return "", yamlfile.Wrong(fmt.Sprintf("%q has other signs than letters, digits, - and _", s), "write v2, for example")
+	}
+	return s, nil
+}
+
+// parseStatus checks a status or a hundred of them. It refuses those that the middleware does not ask about.
+func parseStatus(s string) (string, error) {
+	switch {
+	case !isStatus.MatchString(s):
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is no status of a final answer", s), "write 402, or 4xx for all from 400 to 499")
+	case s == "502" || s == "504":
+		return "", yamlfile.Wrong(s+" comes from a gateway, and never says whether the operation ran", "see ambiguous:")
+	}
+	return s, nil
+}
+
+var isStatus = regexp.MustCompile(`^[2-5](xx|[0-9][0-9])$`)
 
 func parsePointer(s string) (string, error) {
 	if !strings.HasPrefix(s, "/") {

@@ -1,0 +1,162 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/proxy"
+	"github.com/retrysafe/retrysafe/stores/memstore"
+)
+
+// atWork is a proxy made from a file, in front of an API whose answer is body, with the status that the request's
+// X-Status asks for.
+type atWork struct {
+	*testing.T
+	proxy *proxy.Proxy
+	store *memstore.Store
+	runs  atomic.Int64
+}
+
+// RoundTrip is the API.
+func (a *atWork) RoundTrip(r *http.Request) (*http.Response, error) {
+	n := a.runs.Add(1)
+	if r.Body != nil {
+		_, _ = io.Copy(io.Discard, r.Body)
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("Set-Cookie", "session=1")
+	w.Header().Set("X-Secret", "shown once")
+	status := http.StatusCreated
+	_, _ = fmt.Sscan(r.Header.Get("X-Status"), &status)
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, "run %d", n)
+	answer := w.Result()
+	answer.Request = r
+	return answer, nil
+}
+
+// work runs test with the proxy of a file whose one route, or whose defaults, have the settings.
+func work(t *testing.T, settings string, test func(a *atWork)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := mustParse(t, "upstream: http://api\ndefaults: "+settings+"\nsecret: {env: S}\n")
+		if err := c.FillIn(); err != nil {
+			t.Fatal(err)
+		}
+		o, err := c.Proxy([]byte("a secret of some length"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &atWork{T: t, store: memstore.New(memstore.Options{})}
+		o.Transport = a
+		guard := retrysafe.New(a.store, retrysafe.Options{})
+		defer func() { _ = guard.Shutdown(t.Context()) }()
+		if a.proxy, err = proxy.New(guard, httpsafe.ScopeNone(), o); err != nil {
+			t.Fatal(err)
+		}
+		test(a)
+	})
+}
+
+// post sends a request, with header fields as "Name: value", and returns the answer's status and body in one text.
+func (a *atWork) post(target, body string, fields ...string) (string, http.Header) {
+	a.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		a.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, u.String(), strings.NewReader(body))
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	a.proxy.ServeHTTP(w, r)
+	return strings.TrimSpace(fmt.Sprint(w.Code, " ", w.Body)), w.Header()
+}
+
+// Each setting changes what the proxy does with two equal requests. Without the setting each of them fails, which was
+// seen with {} in its place.
+func TestSettingsAtWork(t *testing.T) {
+	const key = "Idempotency-Key: k-0123456789"
+	for name, c := range map[string]struct {
+		settings string
+		test     func(a *atWork)
+	}{
+		"key in the body": {"{key: {body: /meta/id}}", func(a *atWork) {
+			for range 2 {
+				got, _ := a.post("/pay", `{"meta":{"id":"k-1"}}`)
+				want(a.T, "answer", got, "201 run 1")
+			}
+			got, _ := a.post("/pay", `{"meta":{"id":"k-2"}}`)
+			want(a.T, "another key", got, "201 run 2")
+		}},
+		"key in the query": {"{key: {query: rid}}", func(a *atWork) {
+			for range 2 {
+				got, _ := a.post("/pay?rid=k-1", "")
+				want(a.T, "answer", got, "201 run 1")
+			}
+		}},
+		"scope version": {"{scope_version: v2}", func(a *atWork) {
+			a.post("/pay", "", key)
+			held, err := a.store.Inspect(a.Context(),
+				retrysafe.Key{Scope: "v2/", ID: "k-0123456789"}.Digest())
+			if err != nil || len(held) != 1 {
+				a.Errorf("the key has the scope v2: %v, %v", held, err)
+			}
+		}},
+		"statuses": {"{statuses: {release: [4xx], store: [402, 500], ambiguous: [409]}, ambiguous: unknown}", func(a *atWork) {
+			for status, second := range map[string]string{
+				"402": "402 run 1", "404": "404 run 2", "500": "500 run 1", "409": "500 outcome-unknown",
+			} {
+				a.runs.Store(0)
+				a.post("/pay", status, "Idempotency-Key: key-of-"+status, "X-Status: "+status)
+				got, _ := a.post("/pay", status, "Idempotency-Key: key-of-"+status, "X-Status: "+status)
+				if strings.Contains(got, "outcome-unknown") {
+					got = got[:4] + "outcome-unknown"
+				}
+				want(a.T, status, got, second)
+			}
+		}},
+		"failure retention": {"{failure_retention: {replay: 1m}}", func(a *atWork) {
+			a.post("/pay", "", key, "X-Status: 402")
+			got, _ := a.post("/pay", "", key)
+			want(a.T, "declined", got, "402 run 1")
+			time.Sleep(time.Minute + time.Second)
+			got, _ = a.post("/pay", "", key)
+			want(a.T, "a minute later", got, "201 run 2")
+			time.Sleep(23 * time.Hour)
+			got, _ = a.post("/pay", "", key)
+			want(a.T, "a day later", got, "201 run 2")
+		}},
+		"drop body": {"{drop_body: true}", func(a *atWork) {
+			a.post("/pay", "", key)
+			got, header := a.post("/pay", "", key)
+			want(a.T, "retry", got, "201")
+			want(a.T, "marked", strings.Contains(header.Get("Idempotency-Status"), "body=?0"), true)
+		}},
+		"keep and drop headers": {"{keep_headers: [set-cookie], drop_headers: [X-Secret]}", func(a *atWork) {
+			_, first := a.post("/pay", "", key)
+			want(a.T, "first", first.Get("Set-Cookie")+first.Get("X-Secret"), "session=1shown once")
+			_, second := a.post("/pay", "", key)
+			want(a.T, "second", second.Get("Set-Cookie")+second.Get("X-Secret"), "session=1")
+		}},
+		"marker": {"{marker: X-Replay}", func(a *atWork) {
+			_, first := a.post("/pay", "", key)
+			_, second := a.post("/pay", "", key)
+			want(a.T, "marker", first.Get("X-Replay")+second.Get("X-Replay"), "true")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) { work(t, c.settings, c.test) })
+	}
+}
