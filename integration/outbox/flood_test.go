@@ -37,7 +37,7 @@ const (
 // effect).
 func TestSoakFlood(t *testing.T) {
 	everywhere(t, func(k *kit) {
-		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 600, outbox.SQLite: 200, outbox.MySQL: 400}[k.dialect])
+		n := soak.Times(k, map[outbox.Dialect]int{outbox.PostgreSQL: 240, outbox.SQLite: 100, outbox.MySQL: 160}[k.dialect])
 		f := newFlood(k, n)
 		limit := f.plainInserts(min(n, 5000))
 		took, kills := f.run()
