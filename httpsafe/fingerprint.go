@@ -19,7 +19,7 @@ import (
 //
 // The method override is the content of X-HTTP-Method-Override, X-HTTP-Method and X-Method-Override. Of the host only
 // the name is compared, without the port, and IP addresses are not compared at all, so that a retry may go to another
-// address of the same service. If a gateway moves the host that clients use into another header, name that header in
+// address of the same service; with [Options.AnyHost] no host is compared. If a gateway moves the host that clients use into another header, name that header in
 // [Options.FingerprintHeaders].
 type FingerprintMethod struct {
 	name    string                                    // of the algorithm
@@ -107,6 +107,7 @@ type fingerprinter struct {
 	*fingerprint.Algorithm
 	ofBody  func(*http.Request, []byte) string // nil: only the operation is compared
 	raw     bool
+	anyHost bool
 	streams bool
 	headers []string
 	secret  []byte // for checks; nil: there is none
@@ -117,7 +118,7 @@ type fingerprinter struct {
 
 func newFingerprinter(o Options) *fingerprinter {
 	method := o.Fingerprint
-	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw2", streams: method.streams}
+	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw2", anyHost: o.AnyHost, streams: method.streams}
 	copy(f.secretName[:], "none")
 	if len(o.Secret) > 0 {
 		secret := sha256.Sum256(append([]byte("retrysafe checks\n"), o.Secret...))
@@ -132,6 +133,9 @@ func newFingerprinter(o Options) *fingerprinter {
 	alg := method.name
 	if len(f.headers) > 0 {
 		alg += "-" + shortHash(f.headers...)
+	}
+	if o.AnyHost {
+		alg += "-anyhost"
 	}
 	if o.FingerprintVersion != "" {
 		alg += versionMark + o.FingerprintVersion
@@ -154,7 +158,10 @@ const (
 // compare collects what is compared of a request. body is its whole body; it may be nil if only the operation is
 // compared.
 func (f *fingerprinter) compare(c *compared, r *http.Request, body []byte) {
-	c.head = [headLen]string{"v2", r.Method, "", hostName(r.Host), targetOf(r), r.URL.RawQuery}
+	c.head = [headLen]string{"v2", r.Method, "", "", targetOf(r), r.URL.RawQuery}
+	if !f.anyHost {
+		c.head[targetPart] = hostName(r.Host)
+	}
 	for name, values := range r.Header { // one pass is cheaper than a lookup for each of these fields
 		switch name {
 		case "X-Http-Method-Override", "X-Http-Method", "X-Method-Override":

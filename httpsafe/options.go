@@ -43,6 +43,9 @@ type Options struct {
 	Fingerprint FingerprintMethod
 	// FingerprintHeaders are compared too, besides the headers that always are.
 	FingerprintHeaders []string
+	// AnyHost leaves the host out of what is compared, for clients that fall back from one host of a service to another, as
+	// from api-eu to api. All of these hosts must mean the same by a request. Default: the host is compared.
+	AnyHost bool
 	// FingerprintVersion is recorded with each fingerprint. Requests are not compared with records of another version,
 	// and FingerprintVersionOf tells a ReconcileFunc which version an abandoned attempt had. It consists of letters,
 	// digits, "-" and "_". Default: none.

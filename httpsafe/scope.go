@@ -3,6 +3,7 @@ package httpsafe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -42,6 +43,34 @@ func ScopeHeader(name string) ScopeFunc {
 			return "", fmt.Errorf("httpsafe: exactly one %s header is needed to identify the caller", name)
 		}
 		return values[0], nil
+	}
+}
+
+// ScopeCookie identifies callers by the SHA-256 of a cookie, such as that of a session. A caller with a new session is
+// another caller, whose retry runs again: choose something that outlives a login if clients retry for longer than a
+// session lasts. The cookie is not verified; your authentication does that.
+func ScopeCookie(name string) ScopeFunc {
+	return func(r *http.Request) (string, error) {
+		cookies := r.CookiesNamed(name)
+		if len(cookies) != 1 || cookies[0].Value == "" {
+			return "", fmt.Errorf("httpsafe: exactly one cookie %s is needed to identify the caller", name)
+		}
+		return caller.Digest(retrysafe.Scope("cookie", name, cookies[0].Value)), nil
+	}
+}
+
+// ScopeSame returns scope with callers that have several names counted as one: a name that is in names is replaced by
+// the one that is there. So an API key and the one that replaces it are the same caller, and a retry with the new one
+// gets the answer that the old one was given. For [ScopeCredential] a name is "sha256:" and the hash of the header's
+// value in hex. Add a name before it is used: keys that were used under it are not found afterwards.
+func ScopeSame(scope ScopeFunc, names map[string]string) ScopeFunc {
+	names = maps.Clone(names)
+	return func(r *http.Request) (string, error) {
+		name, err := scope(r)
+		if same, ok := names[name]; ok && err == nil {
+			name = same
+		}
+		return name, err
 	}
 }
 

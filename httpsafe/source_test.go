@@ -3,7 +3,9 @@ package httpsafe_test
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -292,6 +294,10 @@ func TestScopes(t *testing.T) {
 			header("Authorization", "a", "b"),
 		},
 		{"header", httpsafe.ScopeHeader("tenant"), header("Tenant", "a"), header("Tenant", "b"), header("Tenant", "a", "b")},
+		{
+			"cookie", httpsafe.ScopeCookie("sid"), header("Cookie", "a=1; sid=x"), header("Cookie", "sid=y"),
+			header("Cookie", "sid=x; sid=y"),
+		},
 		{"none", httpsafe.ScopeNone(), header("X", ""), nil, nil},
 		{"AWS", httpsafe.ScopeAWSAccessKey(), signedBy("a"), signedBy("b"), header("Authorization", "Bearer a")},
 		// Seen to fail with every signature taken for another caller: each retry ran again.
@@ -320,6 +326,23 @@ func TestScopes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An API key and the one that replaces it are one caller, who may be named as the old one was. Seen to fail with the
+// names left out of ScopeSame: the retry with the new key ran again.
+func TestTwoCredentialsOfOneCaller(t *testing.T) {
+	k := newKit(t)
+	before := header("X-API-Key", "old")
+	k.scope = httpsafe.ScopeCredential()
+	k.post("k", before).wantState("executed; exp=@EXP")
+	name := func(key string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(key))) }
+	store := k.store
+	k = newKit(t)
+	k.store, k.scope = store, httpsafe.ScopeSame(httpsafe.ScopeCredential(), map[string]string{name("new"): name("old")})
+	k.post("k", header("X-API-Key", "new")).wantState("replayed; exp=@EXP")
+	k.post("k", before).wantState("replayed; exp=@EXP")
+	k.post("k", header("X-API-Key", "another")).wantState("executed; exp=@EXP")
+	k.post("k", header("X", "")).wantProblem(401, httpsafe.ScopeUnresolved)
 }
 
 // signedBy signs a request, which looks different each time.

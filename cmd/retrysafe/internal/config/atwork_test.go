@@ -139,6 +139,13 @@ func TestSettingsAtWork(t *testing.T) {
 			got, _ = a.post("/pay", "", key)
 			want(a.T, "a day later", got, "201 run 2")
 		}},
+		"any host": {"{any_host: true}", func(a *atWork) {
+			a.post("http://api-eu.example/pay", "", key)
+			got, _ := a.post("http://api.example/pay", "", key)
+			want(a.T, "at another host", got, "201 run 1")
+			got, _ = a.post("http://api.example/refund", "", key)
+			want(a.T, "at another path", got[:4], "422 ")
+		}},
 		"drop body": {"{drop_body: true}", func(a *atWork) {
 			a.post("/pay", "", key)
 			got, header := a.post("/pay", "", key)

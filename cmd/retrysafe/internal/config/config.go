@@ -47,14 +47,20 @@ type Config struct {
 	//   - `dynamodb://TABLE?region=REGION` ([its parameters](store-dynamodb.md));
 	//   - `'memory:'` (in quotes in the file).
 	Store Setting[string] `yaml:"store" default:"retrysafe.db"`
-	// Scope is how callers are identified: `credential`, `header:NAME`, `jwt:JWKS-URL`, `mtls`, `aws-access-key` or
-	// `none`. `aws-access-key` is the access key ID of AWS signatures, which the API verifies. `header:NAME` stores the
+	// Scope is how callers are identified: `credential`, `header:NAME`, `jwt:JWKS-URL`, `cookie:NAME`, `mtls`,
+	// `aws-access-key` or `none`. `aws-access-key` is the access key ID of AWS signatures, which the API verifies. `header:NAME` stores the
 	// header's value unchanged, so it refuses headers with credentials (`Authorization`, `X-API-Key`, `Cookie`,
 	// `Proxy-Authorization`).
 	Scope Setting[string] `yaml:"scope" form:"scope" default:"credential"`
 	// Auth is a URL that decides whether the caller has access, before a key is claimed or an answer replayed: see
 	// [a revoked login](getting-started-proxy.md#a-revoked-login). Default: none.
 	Auth Setting[*url.URL] `yaml:"auth" form:"auth" sets:"AuthURL"`
+	// Callers are callers with several credentials, such as an API key and the one that replaces it: `acme:
+	// ['sha256:…', 'sha256:…']`. A retry with the one gets the answer that the other was given. An item is a caller as
+	// `retrysafe keys list` shows it. With `scope: credential` that is `sha256:` and the hash of the header, which
+	// `printf %s 'Bearer KEY' | sha256sum` prints. Add a credential before it is used. A name may be that of the old
+	// credential, whose keys are then found as before: `'sha256:OLD': ['sha256:NEW']`. Default: none.
+	Callers callers `yaml:"callers"`
 	// JWT is what tokens must have, with `scope: jwt:JWKS-URL`.
 	JWT JWT `yaml:"jwt"`
 	// TLS: the files for TLS with HTTP/2. Default: off.
@@ -109,6 +115,9 @@ type JWT struct {
 	Issuer Setting[string] `yaml:"issuer"`
 	// Audience is the required audience of tokens.
 	Audience Setting[string] `yaml:"audience"`
+	// Claim is the claim that names the caller, such as `tenant_id` or `client_id`: all tokens of an issuer that have the
+	// same text in it are one caller. Default: `sub`.
+	Claim Setting[string] `yaml:"claim"`
 }
 
 // TLS names files.
@@ -218,6 +227,48 @@ func (c *Config) Locate(at yamlfile.Position, err error) error {
 // Show returns a fault as an error that shows its line.
 func (c *Config) Show(f yamlfile.Fault) error {
 	return &yamlfile.Faults{File: c.file, Source: c.source, All: []yamlfile.Fault{f}}
+}
+
+// callers are those that have several names, by the name that counts.
+type callers []sameCaller
+
+type sameCaller struct {
+	name  string
+	known []string
+}
+
+func (all *callers) read(r *yamlfile.Reader, n ast.Node) {
+	yamlfile.InsteadOfAliases("write the caller's names out:", all.readEntries)(r, n)
+}
+
+func (all *callers) readEntries(r *yamlfile.Reader, n ast.Node) {
+	seen := map[string]bool{}
+	for _, entry := range r.Entries(n, "callers") {
+		var same sameCaller
+		var ok bool
+		if same.name, ok = r.Text(entry.Key); !ok {
+			continue
+		}
+		yamlfile.List(&same.known, yamlfile.Filled)(r, entry.Value)
+		for _, name := range same.known {
+			if seen[name] {
+				r.Fault(entry.Value, name+" is two callers", "keep it in one list")
+			}
+			seen[name] = true
+		}
+		*all = append(*all, same)
+	}
+}
+
+// Names returns the name that counts for each of the others.
+func (all callers) Names() map[string]string {
+	names := map[string]string{}
+	for _, same := range all {
+		for _, name := range same.known {
+			names[name] = same.name
+		}
+	}
+	return names
 }
 
 // readScalar reads a URL that stands in place of the mapping.

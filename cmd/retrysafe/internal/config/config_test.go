@@ -27,7 +27,8 @@ upstream:
 store: /var/lib/retrysafe/keys.db
 scope: jwt:https://login.example.com/jwks.json
 auth: http://localhost:3000/whoami?strict
-jwt: {issuer: "https://login.example.com", audience: payments}
+jwt: {issuer: "https://login.example.com", audience: payments, claim: tenant}
+callers: {acme: ['jwt:1', 'jwt:2'], 'sha256:0': [a]}
 tls: {cert: a.pem, key: a.key, client_ca: ca.pem}
 secret: {env: SECRET}
 public_url: https://api.example.com/
@@ -98,6 +99,7 @@ func TestAFullFile(t *testing.T) {
 	want(t, "upstream", o.Upstream.URL.String(), "h2c://localhost:3000/base")
 	want(t, "idle timeout", o.Upstream.IdleTimeout, 3*time.Second)
 	want(t, "trust", o.Upstream.TrustForwarded && o.Upstream.PreserveHost, true)
+	want(t, "callers", fmt.Sprint(c.Callers.Names()), "map[a:sha256:0 jwt:1:acme jwt:2:acme]")
 	want(t, "public URL", o.PublicURL, "https://api.example.com")
 	want(t, "auth", o.AuthURL.String(), "http://localhost:3000/whoami?strict")
 	want(t, "limits", o.Limits, proxy.Limits{

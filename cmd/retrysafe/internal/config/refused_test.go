@@ -17,7 +17,7 @@ func TestWhatIsRefused(t *testing.T) {
 		says         string // of message and way out
 	}{
 		{"an unknown field", "listn: :8080\n", 1, 1, `did you mean "listen"?`},
-		{"an unknown field that resembles none", "colour: red\n", 1, 1, "known: admin, auth, defaults"},
+		{"an unknown field that resembles none", "colour: red\n", 1, 1, "known: admin, auth, callers, defaults"},
 		{"an unknown field of a route", "routes:\n  /a:\n    requierd: true\n", 3, 5, `did you mean "required"?`},
 		{"a dash for an underscore", "defaults:\n  in-flight: reject\n", 2, 3, `did you mean "in_flight"?`},
 		{"a field twice", "log: json\nlog: text\n", 2, 1, "already defined"},
@@ -31,6 +31,10 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a scope", "log: json\nscope: user\n", 2, 8, "credential"},
 		{"a scope that no request has", "scope: 'header:'\n", 1, 8, "header:NAME"},
 		{"cookies for a scope", "scope: header:Cookie\n", 1, 8, "jwt:JWKS-URL"},
+		{"a scope of a cookie without a name", "scope: 'cookie:'\n", 1, 8, "cookie:NAME"},
+		{"a caller without a list", "callers: {acme: a}\n", 1, 17, "at least one value"},
+		{"a name of two callers", "callers: {acme: [a], globex: [a]}\n", 1, 30, "keep it in one list"},
+		{"callers in a list", "callers: [a]\n", 1, 10, "must be a mapping"},
 		{"credentials for a scope", "scope: header:authorization\n", 1, 8, "scope: credential"},
 		{"other credentials for a scope", "scope: header:X-API-Key\n", 1, 8, "scope: credential"},
 		{"a proxy's credentials for a scope", "scope: header:Proxy-Authorization\n", 1, 8, "header:X-Tenant"},

@@ -38,6 +38,9 @@ type Route struct {
 	// Fingerprint is what must be the same in a retry: `raw`, `json` (order and white space may differ), `form`,
 	// `multipart`, `none`, or fields of a JSON body. Default: `raw`, unless the profile ignores bodies.
 	Fingerprint Setting[Fingerprint] `yaml:"fingerprint" form:"raw|json|form|multipart|none"`
+	// AnyHost: if true, the host is not compared, so that a client may fall back from `api-eu.example.com` to
+	// `api.example.com`. Otherwise the same key at another host is a mismatch.
+	AnyHost Setting[bool] `yaml:"any_host" sets:"HTTP.AnyHost"`
 	// ScopeRoute: if true, keys are separate on each route. Default: as the profile.
 	ScopeRoute Setting[bool] `yaml:"scope_route" sets:"HTTP.Profile.ScopeRoute"`
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see

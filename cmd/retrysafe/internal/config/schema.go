@@ -62,6 +62,9 @@ func (e entry) schema() schema {
 	switch {
 	case value.Type() == reflect.TypeFor[routes]():
 		return schema{"type": "object"}
+	case value.Type() == reflect.TypeFor[callers]():
+		names := schema{"type": "array", "minItems": 1, "items": schema{"type": schemaText}}
+		return schema{"type": "object", "additionalProperties": names}
 	case e.inner != nil && e.form != "":
 		return schema{"anyOf": []schema{objectSchema(e.inner), e.ofText(value)}}
 	case e.inner != nil:

@@ -315,6 +315,12 @@ func showValue(v reflect.Value, indent string) string {
 				":" + showValue(reflect.ValueOf(&t).Elem(), indent+"  ")
 		}
 		return text
+	case callers:
+		text := ""
+		for _, same := range v {
+			text += "\n" + indent + "  " + strconv.Quote(same.name) + ":" + showValue(reflect.ValueOf(same.known), "")
+		}
+		return text
 	case encoding.TextMarshaler:
 		if text, err := v.MarshalText(); err == nil {
 			return " " + quote(string(text))

@@ -35,7 +35,7 @@ var forms = map[string]form{
 	"upstream":      newForm(parseUpstream, pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
 	"auth":          newForm(parseAuth, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
 	"public URL":    newForm(parsePublicURL, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
-	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|header:[A-Za-z0-9_-]+)$`)),
+	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|(header|cookie):[A-Za-z0-9_-]+)$`)),
 	"field name":    newForm(parseFieldName, schema{"type": schemaText, "pattern": `^[A-Za-z0-9_-]+$`}),
 	"word":          newForm(parseWord, pattern(`^[A-Za-z0-9_-]+$`)),
 	"status":        newForm(parseStatus, schema{"type": schemaText, "pattern": `^[2-5](xx|[0-9][0-9])$`}),
@@ -172,7 +172,7 @@ func parsePointer(s string) (string, error) {
 }
 
 const availableScopes = `credential (the Authorization or X-API-Key header), header:NAME (set by a gateway that you trust), ` +
-	`jwt:JWKS-URL (a verified token's issuer and subject), mtls (a verified client certificate), ` +
+	`jwt:JWKS-URL (a verified token's issuer and subject), cookie:NAME (a session), mtls (a verified client certificate), ` +
 	`aws-access-key (the access key ID of requests signed as AWS has it), none (all callers share their keys)`
 
 // parseScope checks how callers are distinguished. Headers with credentials are refused: header:NAME keeps what the
@@ -181,6 +181,8 @@ func parseScope(s string) (string, error) {
 	kind, rest, _ := strings.Cut(s, ":")
 	switch {
 	case s == "credential" || s == "none" || s == "mtls" || s == "aws-access-key" || kind == "jwt" && rest != "":
+		return s, nil
+	case kind == "cookie" && IsFieldName(rest):
 		return s, nil
 	case kind != "header" || !IsFieldName(rest):
 		return "", yamlfile.Wrong(fmt.Sprintf("scope %q is not known", s), "write one of: "+availableScopes)
@@ -192,7 +194,8 @@ func parseScope(s string) (string, error) {
 	case "cookie", "proxy-authorization":
 		return "", yamlfile.Wrong("scope "+s+" would keep credentials as they are, and a caller is another one when "+
 			"they change",
-			"write header:X-Tenant for a header in which a gateway says who is calling, or jwt:JWKS-URL for verified tokens")
+			"write header:X-Tenant for a header in which a gateway says who is calling, jwt:JWKS-URL for verified tokens, or "+
+				"cookie:NAME for the session")
 	}
 	return s, nil
 }

@@ -6,12 +6,15 @@
 package jwtscope
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +29,8 @@ import (
 type Options struct {
 	// Issuer and Audience that tokens must have. Default: any.
 	Issuer, Audience string
+	// Claim names the caller, besides the issuer. Its value must be text, or a whole number. Default: the subject, "sub".
+	Claim string
 	// Transport fetches the key set. Default http.DefaultTransport.
 	Transport http.RoundTripper
 	// FailedFunc receives the error when the set cannot be fetched again. The last set is used meanwhile, for up to
@@ -38,7 +43,8 @@ const (
 	largestToken = 16 << 10
 )
 
-// New fetches the key set and returns the scope of a request: SHA-256 over issuer and subject of its bearer token.
+// New fetches the key set and returns the scope of a request: SHA-256 over issuer and subject of its bearer token, or over
+// its issuer and the claim that Options name.
 // The signature, algorithm, times, issuer and audience of the token are verified, and it must have an expiry, an
 // issuer and a subject. New refreshes the set every ten minutes until ctx ends. The error says why the first fetch
 // failed, or that no key in the set can be used.
@@ -53,7 +59,7 @@ func New(ctx context.Context, jwksURL string, o Options) (httpsafe.ScopeFunc, er
 	if err != nil {
 		return nil, fmt.Errorf("fetch the JWK set: %w", err)
 	}
-	v := &verifier{keys: keys, parser: jwt.NewParser(o.parserOptions()...)}
+	v := &verifier{keys: keys, parser: jwt.NewParser(o.parserOptions()...), claim: o.Claim}
 	return v.scope, nil
 }
 
@@ -69,6 +75,7 @@ func (o Options) parserOptions() []jwt.ParserOption {
 		jwt.WithExpirationRequired(),
 		jwt.WithLeeway(clockSkew),
 		jwt.WithStrictDecoding(),
+		jwt.WithJSONNumber(),
 	}
 	if o.Issuer != "" {
 		options = append(options, jwt.WithIssuer(o.Issuer))
@@ -82,6 +89,7 @@ func (o Options) parserOptions() []jwt.ParserOption {
 type verifier struct {
 	keys   *keySet
 	parser *jwt.Parser
+	claim  string // "": the subject
 }
 
 func (v *verifier) scope(r *http.Request) (string, error) {
@@ -89,19 +97,41 @@ func (v *verifier) scope(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var claims jwt.RegisteredClaims
-	_, err = v.parser.ParseWithClaims(token, &claims, func(t *jwt.Token) (any, error) {
+	claims := jwt.MapClaims{}
+	_, err = v.parser.ParseWithClaims(token, claims, func(t *jwt.Token) (any, error) {
 		return v.keyFor(r.Context(), t)
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case claims.Issuer == "" || claims.Subject == "":
-		return "", errors.New("the token names no issuer or no subject")
+	}
+	issuer, _ := claims.GetIssuer()
+	parts := []string{issuer, v.named(claims)}
+	if slices.Contains(parts, "") {
+		return "", fmt.Errorf("the token names no issuer, or has no text as its %s", v.claimName())
+	}
+	if v.claimName() != subject {
+		parts = append(parts, v.claim)
 	}
 	// A digest, so that the length is fixed and no personal name is stored.
-	sum := sha256.Sum256([]byte(retrysafe.Scope(claims.Issuer, claims.Subject)))
+	sum := sha256.Sum256([]byte(retrysafe.Scope(parts...)))
 	return "jwt:" + hex.EncodeToString(sum[:]), nil
+}
+
+const subject = "sub"
+
+func (v *verifier) claimName() string { return cmp.Or(v.claim, subject) }
+
+// named returns the value of the claim that names the caller; "" if it is missing or neither text nor a whole number.
+func (v *verifier) named(claims jwt.MapClaims) string {
+	switch value := claims[v.claimName()].(type) {
+	case string:
+		return value
+	case json.Number:
+		if _, err := value.Int64(); err == nil && v.claimName() != subject { // RFC 7519, section 4.1.2: a subject is text
+			return value.String()
+		}
+	}
+	return ""
 }
 
 // keyFor returns the key that the token says it is signed with, if that key may be used with the token's algorithm.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/retrysafe/retrysafe/httpsafe"
 )
 
 // Seen to fail with the look at crit, at a key's use, algorithm or curve, and at expiry or subject taken out, one by
@@ -125,6 +127,46 @@ func TestScopes(t *testing.T) {
 			t.Errorf("scope of %v: %s", c, scope)
 		}
 		seen[scope] = true
+	}
+}
+
+// Tokens of one tenant are one caller, whoever they were made for, and those without the claim are refused. A claim does
+// not run into a subject of the same text. Seen to fail with the subject taken in place of the claim.
+func TestScopeOfAClaim(t *testing.T) {
+	i := newIssuer(t)
+	ofTenant, ofSubject := i.scope(Options{Claim: "tenant"}), i.scope(Options{})
+	of := func(f httpsafe.ScopeFunc, c claims) string {
+		scope, err := ask(f, "Bearer "+sign(t, jwt.SigningMethodRS256, "rsa", i.rsa, i.claims(c)))
+		if err != nil {
+			return ""
+		}
+		return scope
+	}
+	acme := of(ofTenant, claims{"tenant": "acme"})
+	for _, c := range []struct {
+		claims
+		scope string
+	}{
+		{claims{"tenant": "acme", "sub": "bob"}, acme},
+		{claims{"tenant": "acme", "sub": nil}, acme},
+		{claims{"tenant": nil}, ""},
+		{claims{"tenant": ""}, ""},
+		{claims{"tenant": []string{"acme"}}, ""},
+		{claims{"tenant": 1.5}, ""},
+		{claims{"tenant": "acme", "iss": nil}, ""},
+		{claims{"tenant": 42}, of(ofTenant, claims{"tenant": "42"})},
+	} {
+		if got := of(ofTenant, c.claims); got != c.scope {
+			t.Errorf("%v: scope %q, want %q", c.claims, got, c.scope)
+		}
+	}
+	for _, other := range []string{of(ofTenant, claims{"tenant": "globex"}), of(ofSubject, claims{"sub": "acme"})} {
+		if other == acme || other == "" || acme == "" {
+			t.Errorf("two callers have the scopes %q and %q", acme, other)
+		}
+	}
+	if of(ofSubject, claims{"sub": 42}) != "" {
+		t.Error("a subject that is no text is accepted")
 	}
 }
 

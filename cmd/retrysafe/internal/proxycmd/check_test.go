@@ -187,7 +187,7 @@ func TestAScopeIsRefusedWithItsLine(t *testing.T) {
 	t.Parallel()
 	for file, says := range map[string]string{
 		"upstream: http://x\nscope: mtls\n":          ":2:8: the scope mtls needs client certificates",
-		"upstream: http://x\njwt: {issuer: x}\n":     ":2:15: issuer and audience",
+		"upstream: http://x\njwt: {issuer: x}\n":     ":2:15: issuer, audience and claim",
 		"upstream: http://x\nscope: header:Cookie\n": ":2:8: scope header:Cookie would keep credentials",
 	} {
 		name := clitest.WriteFile(t, file)

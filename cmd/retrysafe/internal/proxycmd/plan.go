@@ -40,7 +40,8 @@ func newPlan(c *config.Config) (*plan, error) {
 	if err := checkScope(c); err != nil {
 		return nil, cli.Refuse(err)
 	}
-	p.scope = scopeSettings{scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value}
+	p.scope = scopeSettings{scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value,
+		claim: c.JWT.Claim.Value, same: c.Callers.Names()}
 	secret, err := c.LoadSecret()
 	if err != nil {
 		return nil, cli.Refuse(err)
