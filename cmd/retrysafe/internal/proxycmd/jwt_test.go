@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -110,4 +111,24 @@ func goroutines() []byte {
 	var all bytes.Buffer
 	pprof.Lookup("goroutine").WriteTo(&all, 2)
 	return all.Bytes()
+}
+
+// Sessions tell callers apart, and the file names two of them as one caller.
+//
+// Seen to fail with the names left out of open, and with the scope of a credential in place of the cookie's (401).
+func TestCallersByCookieAndByName(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	p := clitest.StartProxy(t, "--store=memory:", "--config="+clitest.WriteFile(t, "upstream: "+up.URL+"\nscope: cookie:sid\n"))
+	clitest.Want(t, "first", p.MustPost("k", "amount=1", "Cookie", "sid=a; theme=dark").Text, "charge 1")
+	clitest.Want(t, "again", p.MustPost("k", "amount=1", "Cookie", "sid=a").Text, "charge 1")
+	clitest.Want(t, "another session", p.MustPost("k", "amount=1", "Cookie", "sid=b").Text, "charge 2")
+	clitest.Want(t, "no session", p.MustPost("k", "amount=1").StatusCode, 401)
+
+	named := func(key string) string { return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(key))) }
+	p = clitest.StartProxy(t, "--store=memory:", "--config="+clitest.WriteFile(t,
+		fmt.Sprintf("upstream: %s\ncallers: {acme: ['%s', '%s']}\n", up.URL, named("Bearer old"), named("Bearer new"))))
+	clitest.Want(t, "the old key", p.MustPost("k", "amount=1", "Authorization", "Bearer old").Text, "charge 3")
+	clitest.Want(t, "the new key", p.MustPost("k", "amount=1", "Authorization", "Bearer new").Text, "charge 3")
+	clitest.Want(t, "another caller", p.MustPost("k", "amount=1", "Authorization", "Bearer other").Text, "charge 4")
 }
