@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -55,8 +56,8 @@ const (
 // Proxy is the handler. It is safe for concurrent use.
 type Proxy struct {
 	router    *router
-	pages     *http.ServeMux // PolicyPath, StatusPath
-	transport http.RoundTripper
+	pages     *http.ServeMux     // PolicyPath, StatusPath
+	upstreams map[string]sharing // by their URLs
 	auth      *authorizer
 	options   httpsafe.Options
 	admission *admission
@@ -69,13 +70,7 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 	if err := o.Upstream.validate(); err != nil {
 		return nil, err
 	}
-	p := &Proxy{
-		transport: o.Transport,
-		admission: newAdmission(o.Limits.withDefaults()),
-	}
-	if p.transport == nil {
-		p.transport = newTransport(o.Upstream)
-	}
+	p := &Proxy{upstreams: map[string]sharing{}, admission: newAdmission(o.Limits.withDefaults())}
 	if o.ErrorLog == nil {
 		o.ErrorLog = log.New(io.Discard, "", 0)
 	}
@@ -89,17 +84,24 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 // mount builds the routes, and the pages that describe them.
 func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) error {
 	common := sharing{
-		upstream: o.Upstream, transport: p.transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
+		upstream: o.Upstream, transport: o.Transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
 		auth: p.auth, admission: p.admission,
 	}
 	o.Default.Pattern = ""
-	rest, err := newRouteHandler(g, scope, o.Default, o.published(o.Default), common, o.Observer)
+	handler := func(r Route) (*routeHandler, error) {
+		to, err := p.upstreamOf(r, common)
+		if err != nil {
+			return nil, err
+		}
+		return newRouteHandler(g, scope, r, o.published(r), to, o.Observer)
+	}
+	rest, err := handler(o.Default)
 	if err != nil {
 		return err
 	}
 	routes := make([]*routeHandler, len(o.Routes))
 	for i, r := range o.Routes {
-		if routes[i], err = newRouteHandler(g, scope, r, o.published(r), common, o.Observer); err != nil {
+		if routes[i], err = handler(r); err != nil {
 			return err
 		}
 	}
@@ -107,6 +109,25 @@ func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) e
 	p.pages = newPages(g, scope, o, func(h http.Handler) http.Handler { return p.auth.guard(h, p.options) })
 	p.router, err = newRouter(rest, routes)
 	return err
+}
+
+// upstreamOf returns what a route shares with the others that have its upstream.
+func (p *Proxy) upstreamOf(r Route, common sharing) (sharing, error) {
+	if r.Upstream != nil {
+		common.upstream.URL = r.Upstream
+		if err := common.upstream.validate(); err != nil {
+			return common, fmt.Errorf("proxy: route %q: %s", r.Pattern, strings.TrimPrefix(err.Error(), "proxy: "))
+		}
+	}
+	address := common.upstream.URL.String()
+	if known, ok := p.upstreams[address]; ok {
+		return known, nil
+	}
+	if common.transport == nil {
+		common.transport = newTransport(common.upstream)
+	}
+	p.upstreams[address] = common
+	return common, nil
 }
 
 // ServeHTTP implements http.Handler.
@@ -163,10 +184,12 @@ func (p *Proxy) Hurry(ctx context.Context) {
 	}
 }
 
-// CloseIdleConnections closes the unused connections to the upstream and to AuthURL.
+// CloseIdleConnections closes the unused connections to the upstreams and to AuthURL.
 func (p *Proxy) CloseIdleConnections() {
 	p.auth.closeIdleConnections()
-	if t, ok := p.transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
+	for _, to := range p.upstreams {
+		if t, ok := to.transport.(interface{ CloseIdleConnections() }); ok {
+			t.CloseIdleConnections()
+		}
 	}
 }

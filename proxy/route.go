@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -15,6 +16,9 @@ import (
 type Route struct {
 	// Pattern as net/http's ServeMux has them: "POST /payments/{id}".
 	Pattern string
+	// Upstream is where the requests go instead of Options.Upstream.URL; what else is said of the upstream holds for it
+	// too. The path of the URL precedes that of each request. Default: Options.Upstream.URL.
+	Upstream *url.URL
 	// Unguarded passes requests through even if they have a key.
 	Unguarded bool
 	// Policy overrides the Guard's in the fields that are set.

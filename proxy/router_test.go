@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -150,5 +152,44 @@ func TestPathValuesOfALenientMatch(t *testing.T) {
 		report := k.nextEvent()
 		want(t, path+" route", report.Route, "POST /orders/{id}/pay/{rest...}")
 		want(t, path+" key", report.Key == digest, same)
+	}
+}
+
+// A route may have an upstream of its own, in another version of HTTP than that of the others. Requests without a key, and
+// those of unguarded routes, go there too.
+//
+// Seen to fail with the URL left out of upstreamOf, and with one transport for all (the upstream with h2c was spoken to in
+// HTTP/1.1).
+func TestRoutesWithUpstreamsOfTheirOwn(t *testing.T) {
+	shop, carts, files := newUpstream(t, ok), newUpstream(t, ok), newUpstream(t, ok)
+	at := func(up *upstream, scheme, path string) *url.URL {
+		return &url.URL{Scheme: scheme, Host: up.Listener.Addr().String(), Path: path}
+	}
+	k := newKit(t, shop.URL, func(s *setup) {
+		s.options.Routes = []proxy.Route{
+			{Pattern: "/carts/", Upstream: at(carts, "h2c", "/v2")},
+			{Pattern: "POST files.example.com/", Upstream: at(files, "http", ""), Unguarded: true},
+		}
+	})
+	k.post("/carts/1", "x", "key-1")
+	k.post("/carts/1", "x", "key-1")
+	if n, r := carts.count(), carts.last(); n != 1 || r.URL.Path != "/v2/carts/1" || r.ProtoMajor != 2 {
+		t.Errorf("the upstream of /carts/ got %d requests, the last for %s in HTTP/%d", n, r.URL.Path, r.ProtoMajor)
+	}
+	k.send("GET", "/carts/2", "")
+	if r := carts.last(); r.URL.Path != "/v2/carts/2" {
+		t.Errorf("a request without a key went to %s", r.URL.Path)
+	}
+	k.rawPost("files.example.com", "/a", "key-2")
+	k.post("/orders", "x", "key-3")
+	if files.count() != 1 || shop.count() != 1 || shop.last().URL.Path != "/orders" || carts.count() != 2 {
+		t.Errorf("the upstreams got %d, %d and %d requests; want 1, 1 and 2", files.count(), shop.count(), carts.count())
+	}
+	_, err := proxy.New(k.guard, httpsafe.ScopeNone(), proxy.Options{
+		Upstream: proxy.Upstream{URL: at(shop, "http", "")},
+		Routes:   []proxy.Route{{Pattern: "POST /a", Upstream: at(shop, "ftp", "")}},
+	})
+	if err == nil || !strings.Contains(err.Error(), `route "POST /a"`) {
+		t.Errorf("an upstream that speaks FTP: %v", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -158,6 +159,18 @@ type Limits struct {
 	ConcurrentPerCaller Setting[int] `yaml:"concurrent_per_caller" sets:"ConcurrentPerCaller"`
 	// KeysPerCaller is how many new keys a caller may use per hour.
 	KeysPerCaller Setting[int] `yaml:"keys_per_caller" form:"large number" default:"360000" sets:"KeysPerCaller"`
+}
+
+// Upstreams returns the upstream of the file, and those that routes have of their own, each once.
+func (c *Config) Upstreams() []Setting[*url.URL] {
+	all := []Setting[*url.URL]{c.Upstream.URL}
+	for _, t := range append(c.overridden(), c.Defaults) {
+		isKnown := func(s Setting[*url.URL]) bool { return s.Value != nil && *s.Value == *t.Upstream.Value }
+		if t.Upstream.Set && !slices.ContainsFunc(all, isKnown) {
+			all = append(all, t.Upstream)
+		}
+	}
+	return all
 }
 
 // Load reads a file. The error is a *yamlfile.Faults, or says why the file could not be read.

@@ -68,6 +68,8 @@ routes:
   POST /orders: {key: {body: /id}, scope_version: v2, failure_retention: {replay: 5m}, statuses: {release: [402, 5xx]},
     drop_body: true, keep_headers: [Set-Cookie], drop_headers: [X-A], marker: X-Replay}
   /static/: {guarded: false}
+  POST shop.example.com/carts: {upstream: "https://carts.internal/v1"}
+  /files/: {guarded: false, upstream: "h2c://localhost:3000/base"}
   /plain:
 `
 
@@ -112,7 +114,7 @@ func TestAFullFile(t *testing.T) {
 	want(t, "body timeout", o.Default.BodyTimeout, 20*time.Second)
 
 	pay, refund, thing, report, hook, charge, order, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
-		o.Routes[4], o.Routes[5], o.Routes[6], o.Routes[7], o.Routes[8]
+		o.Routes[4], o.Routes[5], o.Routes[6], o.Routes[7], o.Routes[10]
 	want(t, "pattern", pay.Pattern, "POST /payments")
 	want(t, "required", pay.HTTP.Profile.Required, true)
 	want(t, "retention", pay.Policy.Retention,
@@ -143,6 +145,9 @@ func TestAFullFile(t *testing.T) {
 	want(t, "completed upstream", charge.HTTP.CompletedElsewhere, true)
 	want(t, "attempts", charge.HTTP.Attempts, 3)
 	want(t, "a lease of its own", charge.Policy.Lease, 20*time.Second)
+	want(t, "upstreams", fmt.Sprint(order.Upstream, o.Routes[8].Upstream, o.Routes[9].Upstream),
+		"<nil> https://carts.internal/v1 h2c://localhost:3000/base")
+	want(t, "upstreams, each once", len(c.Upstreams()), 2)
 	want(t, "failures", order.Policy.FailureRetention, retrysafe.Retention{Replay: 5 * time.Minute})
 	want(t, "unguarded", static.Unguarded, true)
 	want(t, "a pattern alone", plain.Pattern+fmt.Sprint(plain.Unguarded), "/plainfalse")

@@ -56,6 +56,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a count", "limits: {concurrent: 0}\n", 1, 22, "from 1 to"},
 		{"an address", "listen: localhost\n", 1, 9, "host:port"},
 		{"an upstream", "upstream: localhost:3000\n", 1, 11, "http://host:port"},
+		{"an upstream of a route", "routes:\n  POST /a: {upstream: localhost}\n", 2, 23, "http://host:port"},
 		{"an upstream with a query", "upstream: http://x/?a=b\n", 1, 11, "nothing else"},
 		{"an address for auth", "log: json\nauth: localhost:3000/whoami\n", 2, 7, "http://localhost:3000/whoami"},
 		{"auth with a user", "auth: http://u:p@localhost/\n", 1, 7, "without user"},

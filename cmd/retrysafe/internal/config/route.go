@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/url"
 	"reflect"
 	"strconv"
 	"strings"
@@ -18,6 +19,10 @@ import (
 type Route struct {
 	Pattern Setting[string] // in the file, the name of the route's mapping
 
+	// Upstream is where the route's requests go, if that is not the upstream of the file: another service behind the same
+	// proxy. What else `upstream` says holds for it too. A pattern may have a host: `POST api.example.com/payments`.
+	// Default: the file's `upstream`.
+	Upstream Setting[*url.URL] `yaml:"upstream" form:"upstream" sets:"Upstream"`
 	// Guarded: if false, requests pass through and keys are ignored.
 	Guarded Setting[bool] `yaml:"guarded" default:"true"`
 	// Required: if true, a request without a key gets 400. Default: as the profile, false for most.

@@ -279,7 +279,7 @@ func show(v reflect.Value, indent string) string {
 	var b strings.Builder
 	fields := fieldsOf(v)
 	if t, ok := v.Interface().(Route); ok && !t.isGuarded() {
-		fields = fields[:1] // nothing else is in force
+		fields = fields[:2] // upstream and guarded; nothing else is in force
 	}
 	for _, f := range fields {
 		value := f.Value

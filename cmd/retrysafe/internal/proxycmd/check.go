@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,13 +31,16 @@ type check struct {
 // try checks the store, the upstream, and what scope and auth need. It writes a line for each, and returns an error
 // if one has failed. It sends no request to the upstream and creates no file.
 func (p *plan) try(ctx context.Context, out io.Writer) error {
-	upstream := p.config.Upstream.URL.Value
 	checks := []check{
 		{"store " + p.store.Name, func(ctx context.Context) (string, error) { return tryStore(ctx, p.store) }},
-		{"upstream " + upstream.String(), func(ctx context.Context) (string, error) {
-			return "accepts connections", reach(ctx, upstream, p.options.Upstream.TLS)
-		}},
 		{"scope " + p.scope.scope, p.scope.try},
+	}
+	for _, to := range p.config.Upstreams() {
+		checks = slices.Insert(checks, len(checks)-1, check{"upstream " + to.Value.String(),
+			func(ctx context.Context) (string, error) {
+				return "accepts connections", reach(ctx, to.Value, p.options.Upstream.TLS)
+			},
+		})
 	}
 	if auth := p.config.Auth.Value; auth != nil {
 		checks = append(checks, check{"auth " + auth.Host, func(ctx context.Context) (string, error) {

@@ -164,9 +164,11 @@ func (p Cmd) configuration() (*config.Config, error) {
 	if err := c.FillIn(); err != nil {
 		return nil, err
 	}
-	if isSelf(c.Upstream.URL.Value, c.Listen.Value) {
-		return nil, c.Locate(c.Upstream.URL.At, fmt.Errorf("the upstream %s is this proxy itself, which listens at %s: name "+
-			"the service behind it", c.Upstream.URL.Value, c.Listen.Value))
+	for _, to := range c.Upstreams() {
+		if isSelf(to.Value, c.Listen.Value) {
+			return nil, c.Locate(to.At, fmt.Errorf("the upstream %s is this proxy itself, which listens at %s: name "+
+				"the service behind it", to.Value, c.Listen.Value))
+		}
 	}
 	return c, nil
 }
