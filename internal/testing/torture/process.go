@@ -17,6 +17,7 @@ type process struct {
 	in    io.WriteCloser
 	out   *bufio.Reader
 	heard sync.WaitGroup // until all that it has written was read
+	works chan struct{}  // closed once hear has a line of it, or it has ended
 }
 
 // startProcess starts a program, by default this one.
@@ -43,13 +44,15 @@ func startProcess(t *testing.T, program string, j job, env ...string) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return &process{Cmd: cmd, in: in, out: bufio.NewReader(out)}
+	return &process{Cmd: cmd, in: in, out: bufio.NewReader(out), works: make(chan struct{})}
 }
 
 // hear has f called with each line that the process writes, until it ends. A line that it was writing when it was
 // killed does not count.
 func (p *process) hear(t *testing.T, f func(line []byte)) {
 	p.heard.Go(func() {
+		first := sync.OnceFunc(func() { close(p.works) })
+		defer first()
 		for {
 			line, err := p.out.ReadBytes('\n')
 			if errors.Is(err, io.EOF) {
@@ -60,6 +63,7 @@ func (p *process) hear(t *testing.T, f func(line []byte)) {
 				return
 			}
 			f(line)
+			first()
 		}
 	})
 }

@@ -192,6 +192,9 @@ func (r *run) note(what string) {
 func (r *run) harm() {
 	i := rand.IntN(len(r.running))
 	victim := r.running[i]
+	if rand.IntN(4) > 0 { // otherwise it may not even have opened the store
+		<-victim.works
+	}
 	if rand.IntN(4) == 0 {
 		r.running = slices.Delete(r.running, i, i+1)
 		victim.kill(r.t)
