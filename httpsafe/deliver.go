@@ -118,7 +118,7 @@ func (x *exchange) deliverStored(out retrysafe.Outcome) {
 		return
 	}
 	x.m.setEcho(h, x.echo)
-	x.m.writeStored(x.w, x.r, out)
+	x.m.writeStored(x.w, x.r, out, nil)
 }
 
 // releasedElsewhere reports whether the key of work that is completed elsewhere is free: nothing has happened.

@@ -207,7 +207,7 @@ func (x *exchange) lookUp() (retrysafe.Record, error) {
 
 // takeFingerprint computes the fingerprint of the request. It reads the body unless the handler is to stream it.
 func (x *exchange) takeFingerprint() *Problem {
-	if !x.m.fingerprint.streams || x.m.Attempts > 1 {
+	if !x.m.fingerprint.streams || x.m.Attempts > 1 || len(x.m.Profile.EchoFields) > 0 {
 		if p := x.spool(); p != nil {
 			return p
 		}

@@ -26,7 +26,23 @@ type FingerprintMethod struct {
 	ofBody  func(r *http.Request, body []byte) string // nil: only the operation is compared, not its input
 	summary string
 	streams bool // the handler reads the body while it arrives
+	fields  *fingerprint.Fields
 	err     error
+}
+
+// Compares reports whether two requests whose JSON bodies differ in the member at a JSON pointer, and nowhere else, are
+// different requests. Of a [FingerprintFunc] it is not known, and Compares returns false.
+func (f FingerprintMethod) Compares(pointer string) bool {
+	within := func(outer string) bool { return pointer == outer || strings.HasPrefix(pointer, outer+"/") }
+	switch {
+	case f.ofBody == nil, strings.HasPrefix(f.name, "custom"):
+		return false
+	case f.fields == nil:
+		return true
+	case len(f.fields.Exclude) > 0:
+		return !slices.ContainsFunc(f.fields.Exclude, within)
+	}
+	return slices.ContainsFunc(f.fields.Include, func(p string) bool { return within(p) || strings.HasPrefix(p, pointer+"/") })
 }
 
 func (f FingerprintMethod) isZero() bool { return f.name == "" && f.err == nil }
@@ -52,7 +68,7 @@ func FingerprintFields(f fingerprint.Fields) FingerprintMethod {
 	if len(f.Exclude) > 0 {
 		name, summary = "but2-"+shortHash(f.Exclude...), "JSON without "+strings.Join(f.Exclude, ", ")
 	}
-	return FingerprintMethod{name: name, ofBody: jsonPart(f), summary: summary, err: f.Validate()}
+	return FingerprintMethod{name: name, ofBody: jsonPart(f), summary: summary, fields: &f, err: f.Validate()}
 }
 
 // FingerprintFunc compares what f returns for a request; f must not change or keep body. name identifies f: change it

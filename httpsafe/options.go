@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpkey"
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
@@ -152,6 +153,15 @@ func (o Options) Validate() error {
 	}
 	if o.KeySource == nil && p.Header == "" {
 		fail("Profile.Header is empty, and there is no KeySource: requests could not carry a key")
+	}
+	for _, field := range p.EchoFields {
+		switch err := (fingerprint.Fields{Include: []string{field}}).Validate(); {
+		case err != nil || field == "":
+			fail("Profile.EchoFields: %q is no JSON pointer to a member", field)
+		case o.Fingerprint.Compares(field):
+			fail("Profile.EchoFields: a retry with another %s is a mismatch: leave it out of what is compared, with "+
+				"FingerprintFields(fingerprint.Fields{Exclude: []string{%q}})", field, field)
+		}
 	}
 	if v, ok := o.KeySource.(interface{ Validate() error }); ok {
 		errs = append(errs, v.Validate())

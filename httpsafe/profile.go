@@ -42,6 +42,12 @@ type Profile struct {
 	StatusHeader, HideStatus bool
 	// EchoKey gives the key back as it was received.
 	EchoKey bool
+	// EchoFields are JSON pointers to members of a replayed body that are taken from the request that gets it, for
+	// protocols in which an answer repeats what names its request: "/id" in JSON-RPC. What is stored stays as it is, and of
+	// what is sent all other bytes do. A member that the request or the response lacks is not changed, and neither is a
+	// body that is not JSON or has a Content-Encoding other than gzip. Two requests must count as one although they differ
+	// there: exclude the members from Options.Fingerprint.
+	EchoFields []string
 	// OriginalHeader is set, on replays, to the ID of the request that ran (its X-Request-Id).
 	OriginalHeader string
 	// RejectedHeader is set on all answers that do not have AcceptedHeader.

@@ -1,12 +1,14 @@
 package httpsafe
 
 import (
+	"bytes"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
 // replay answers from a stored result. Fingerprints that were made with different options cannot be compared, so
@@ -20,7 +22,11 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 	if x.m.Profile.ReplayFunc != nil && x.replayAsRefusal(out) {
 		return
 	}
-	if n := len(out.Result.Body); n > uncounted {
+	n := len(out.Result.Body)
+	if len(x.m.Profile.EchoFields) > 0 {
+		n *= 2 // a copy is changed
+	}
+	if n > uncounted {
 		if p := x.account.take(n); p != nil { // it is held until the client has read it
 			p.Executed = retrysafe.ExecutedYes.String()
 			if out.Result.Failed {
@@ -35,7 +41,7 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 	h := x.w.Header()
 	x.m.setEcho(h, x.echo)
 	x.setPreferenceApplied()
-	x.m.writeStored(x.w, x.r, out)
+	x.m.writeStored(x.w, x.r, out, x.bodyBytes())
 }
 
 // replayAsRefusal answers as APIs do that refuse duplicates. It reports whether it has answered.
@@ -55,8 +61,9 @@ func (x *exchange) replayAsRefusal(out retrysafe.Outcome) bool {
 	return true
 }
 
-// writeStored writes a stored response: a replay, or the first answer if another process has stored it.
-func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysafe.Outcome) {
+// writeStored writes a stored response: a replay, or the first answer if another process has stored it. asked is the body
+// of the request, for Profile.EchoFields; nil leaves the response as it was stored.
+func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysafe.Outcome, asked []byte) {
 	result := out.Result
 	v := replayValues{}
 	v.build(out)
@@ -83,6 +90,10 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 		}
 	}
 	trailers = trailers && r.ProtoAtLeast(1, 1) // whether TE asked for them or not, as the first answer did
+	if body, changed := c.echoFields(result, h, asked); changed {
+		describeDecoded(h)
+		result.Body, v.length = body, strconv.Itoa(len(body))
+	}
 	decoded, isDecoded := int64(0), false
 	if !result.Omitted && !trailers && refusesCoding(r, h) {
 		if decoded, isDecoded = gunzippedSize(result.Body); isDecoded {
@@ -107,6 +118,25 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	if trailers {
 		setStoredTrailers(h, v.meta)
 	}
+}
+
+// echoFields returns the stored body with the members in it that Profile.EchoFields names taken from the body of the
+// request. h is the header of the response.
+func (c *config) echoFields(stored retrysafe.Result, h http.Header, asked []byte) (body []byte, changed bool) {
+	if len(c.Profile.EchoFields) == 0 || len(asked) == 0 || stored.Omitted || len(h["Content-Range"]) > 0 {
+		return nil, false
+	}
+	body = stored.Body
+	if coding := h["Content-Encoding"]; len(coding) > 0 {
+		if n, ok := gunzippedSize(body); len(coding) > 1 || !isGzip(coding[0]) || !ok || n > int64(c.policy.MaxResult) {
+			return nil, false
+		}
+		var plain bytes.Buffer
+		gunzipTo(&plain, body)
+		body = plain.Bytes()
+	}
+	answer, err := fingerprint.ReplaceJSON(body, asked, c.Profile.EchoFields)
+	return answer, err == nil && !bytes.Equal(answer, body)
 }
 
 // replayStatus is the stored status, made safe: results may come from elsewhere.

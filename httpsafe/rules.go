@@ -51,6 +51,8 @@ type Rules struct {
 	// Ambiguous is what becomes of ambiguous responses, and AmbiguousPolicy the same in words.
 	Ambiguous       retrysafe.AmbiguousPolicy `json:"-"`
 	AmbiguousPolicy string                    `json:"ambiguous_policy"`
+	// Echo are members of a replayed body that are the new request's.
+	Echo []string `json:"echo,omitempty"`
 	// Marker is the header set to "true" on replays; empty: none.
 	Marker string `json:"marker,omitempty"`
 
@@ -90,6 +92,7 @@ func (o Options) Rules(route string, p retrysafe.Policy, extra ...Problem) Rules
 		StatusesAmbiguous: statuses(o.statusClass, retrysafe.ClassAmbiguous),
 		Ambiguous:         o.Ambiguous,
 		AmbiguousPolicy:   ambiguous(o, p),
+		Echo:              o.Profile.EchoFields,
 		Marker:            o.Profile.Marker,
 		Headers:           o.Profile.Headers(),
 		HeaderOnly:        o.KeySource == nil,

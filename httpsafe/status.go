@@ -166,6 +166,6 @@ func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, know
 	default:
 		x.m.writeStored(w, r, retrysafe.Outcome{
 			Result: known.Result, Stored: true, Age: known.Age, ReplayLeft: known.ReplayLeft,
-		})
+		}, nil)
 	}
 }

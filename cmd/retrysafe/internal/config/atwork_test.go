@@ -30,8 +30,9 @@ type atWork struct {
 // RoundTrip is the API.
 func (a *atWork) RoundTrip(r *http.Request) (*http.Response, error) {
 	n := a.runs.Add(1)
+	var asked []byte
 	if r.Body != nil {
-		_, _ = io.Copy(io.Discard, r.Body)
+		asked, _ = io.ReadAll(r.Body)
 	}
 	w := httptest.NewRecorder()
 	w.Header().Set("Set-Cookie", "session=1")
@@ -39,7 +40,11 @@ func (a *atWork) RoundTrip(r *http.Request) (*http.Response, error) {
 	status := http.StatusCreated
 	_, _ = fmt.Sscan(r.Header.Get("X-Status"), &status)
 	w.WriteHeader(status)
-	_, _ = fmt.Fprintf(w, "run %d", n)
+	if strings.Contains(string(asked), "json") {
+		_, _ = w.Write(asked)
+	} else {
+		_, _ = fmt.Fprintf(w, "run %d", n)
+	}
 	answer := w.Result()
 	answer.Request = r
 	return answer, nil
@@ -145,6 +150,13 @@ func TestSettingsAtWork(t *testing.T) {
 			want(a.T, "at another host", got, "201 run 1")
 			got, _ = a.post("http://api.example/refund", "", key)
 			want(a.T, "at another path", got[:4], "422 ")
+		}},
+		"echo": {"{echo: [/n], fingerprint: {exclude: [/n]}}", func(a *atWork) {
+			first, _ := a.post("/rpc", `{"n":1,"json":true}`, key)
+			want(a.T, "first", first, `201 {"n":1,"json":true}`)
+			second, _ := a.post("/rpc", `{"json":true, "n":"two"}`, key)
+			want(a.T, "second", second, `201 {"n":"two","json":true}`)
+			want(a.T, "runs", a.runs.Load(), 1)
 		}},
 		"drop body": {"{drop_body: true}", func(a *atWork) {
 			a.post("/pay", "", key)

@@ -54,6 +54,12 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	if n := t.Key.Value.Natural; n != nil && pattern != "" {
 		n.check(r, pattern)
 	}
+	for _, field := range t.Echo.Value {
+		if o := t.options(nil).HTTP.WithDefaults(); t.isGuarded() && o.Fingerprint.Compares(field) {
+			r.FaultAt(t.Echo.At, fmt.Sprintf("a retry with another %s would be a mismatch", field),
+				fmt.Sprintf("write fingerprint: {exclude: [%s]} too", field))
+		}
+	}
 	if t.Fingerprint.Value.isFields() {
 		f := fingerprint.Fields{Include: t.Fingerprint.Value.Include.Value, Exclude: t.Fingerprint.Value.Exclude.Value}
 		if err := f.Validate(); err != nil {

@@ -116,6 +116,11 @@ func TestWhatIsRefused(t *testing.T) {
 		{"a status twice", "defaults: {statuses: {store: [402], release: [402]}}\n", 1, 23, "one of store"},
 		{"a version with a slash", "defaults: {scope_version: v/2}\n", 1, 27, "write v2"},
 		{"a key in two places", "defaults:\n  key:\n    body: /a\n    query: b\n", 3, 5, "one of header, body"},
+		{"an echo of what is compared", "defaults: {echo: [/id]}\n", 1, 18, "fingerprint: {exclude: [/id]}"},
+		{
+			"an echo of what is compared among fields", "defaults: {echo: [/a], fingerprint: {include: [/a/b]}}\n", 1, 18,
+			"another /a would be a mismatch",
+		},
 		{"a short lease", "defaults: {lease: 10ms}\n", 1, 19, "30s suits most"},
 		{"a long lease", "defaults: {lease: 3d}\n", 1, 19, "timeout:"},
 		{"a pattern that is none", "routes:\n  POST payments: {}\n", 2, 3, "missing /"},

@@ -46,6 +46,10 @@ type Route struct {
 	// AnyHost: if true, the host is not compared, so that a client may fall back from `api-eu.example.com` to
 	// `api.example.com`. Otherwise the same key at another host is a mismatch.
 	AnyHost Setting[bool] `yaml:"any_host" sets:"HTTP.AnyHost"`
+	// Echo are members of a replayed answer that are taken from the request that gets it: `[/id]` for JSON-RPC, whose
+	// answers repeat the `id` of their request. What is stored stays as it is. They must be left out of the fingerprint:
+	// `fingerprint: {exclude: [/id]}`. Default: none.
+	Echo Setting[[]string] `yaml:"echo" form:"pointer" sets:"HTTP.Profile.EchoFields"`
 	// ScopeRoute: if true, keys are separate on each route. Default: as the profile.
 	ScopeRoute Setting[bool] `yaml:"scope_route" sets:"HTTP.Profile.ScopeRoute"`
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
