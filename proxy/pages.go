@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"net/http"
+	"net/url"
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -21,6 +22,9 @@ func (o Options) published(r Route) httpsafe.Options {
 	if h.Profile.ScopeRoute {
 		h.StatusPath = routeStatusPath
 	}
+	if h.ScopeVersion != "" {
+		h.StatusPath += "/version/" + url.PathEscape(h.ScopeVersion)
+	}
 	return h
 }
 
@@ -28,19 +32,21 @@ func (o Options) published(r Route) httpsafe.Options {
 func newPages(
 	g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options, authorized func(http.Handler) http.Handler,
 ) *http.ServeMux {
+	mux := http.NewServeMux()
 	var routes []httpsafe.Rules
+	mounted := map[string]bool{}
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
+		h := o.published(r)
 		if !r.Unguarded {
 			name := cmp.Or(r.Pattern, "everything else")
-			routes = append(routes, o.published(r).Rules(name, g.With(r.policy()).Policy(), Problems()...))
+			routes = append(routes, h.Rules(name, g.With(r.policy()).Policy(), Problems()...))
+		}
+		if !mounted[h.StatusPath] {
+			mux.Handle("GET "+h.StatusPath+"/{digest}", authorized(httpsafe.StatusHandler(g, scope, h)))
+			mounted[h.StatusPath] = true
 		}
 	}
-	whole, routed := o.published(o.Default), o.published(o.Default)
-	whole.Profile.ScopeRoute, routed.Profile.ScopeRoute = false, true
-	mux := http.NewServeMux()
 	mux.Handle("GET "+PolicyPath, httpsafe.PolicyPage(routes...))
-	mux.Handle("GET "+StatusPath+"/{digest}", authorized(httpsafe.StatusHandler(g, scope, whole)))
-	mux.Handle("GET "+routeStatusPath+"/{digest}", authorized(httpsafe.StatusHandler(g, scope, routed)))
 	return mux
 }
 

@@ -38,9 +38,13 @@ func TestThePolicyPageTellsOfEveryRoute(t *testing.T) {
 	want(t, "asked for another page", up.count(), 1)
 }
 
-// The status of an operation can be asked for while it runs, and its result when it has ended.
+// The status of an operation can be asked for while it runs, and its result when it has ended, whatever is part of the
+// scope of the key. Seen to fail with the status of the default route alone, for a route with a version (404).
 func TestTheStatusOfALongOperation(t *testing.T) {
-	for _, routed := range []bool{false, true} {
+	for _, scope := range []struct {
+		routed  bool
+		version string
+	}{{false, ""}, {true, ""}, {false, "v2"}, {true, "v2"}} {
 		began, goOn := make(chan struct{}), make(chan struct{})
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			close(began)
@@ -49,11 +53,11 @@ func TestTheStatusOfALongOperation(t *testing.T) {
 			io.WriteString(w, "report")
 		})
 		profile := httpsafe.IETF()
-		profile.ScopeRoute = routed
+		profile.ScopeRoute = scope.routed
 		k := newKit(t, up.URL, func(s *setup) {
 			s.options.Routes = []proxy.Route{{
 				Pattern: "POST /reports/{id}",
-				HTTP:    httpsafe.Options{InFlightStatus: true, Profile: profile},
+				HTTP:    httpsafe.Options{InFlightStatus: true, Profile: profile, ScopeVersion: scope.version},
 			}}
 		})
 		first := make(chan answer)

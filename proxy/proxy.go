@@ -49,7 +49,8 @@ const (
 	PolicyPath = "/.well-known/idempotency-policy"
 	// StatusPath is where a client finds the status of its keys, by their digests: see httpsafe.StatusHandler.
 	StatusPath = "/.well-known/idempotency-status"
-	// routeStatusPath is that of keys whose scope includes the route.
+	// routeStatusPath is that of keys whose scope includes the route. A scope with a version has a path of its own below
+	// each of the two.
 	routeStatusPath = StatusPath + "/route"
 )
 
