@@ -151,6 +151,21 @@ func TestSettingsAtWork(t *testing.T) {
 			got, _ = a.post("http://api.example/refund", "", key)
 			want(a.T, "at another path", got[:4], "422 ")
 		}},
+		"fingerprint headers": {"{fingerprint_headers: [Api-Version]}", func(a *atWork) {
+			a.post("/pay", "", key, "Api-Version: 1")
+			got, _ := a.post("/pay", "", key, "Api-Version: 1")
+			want(a.T, "the same version", got, "201 run 1")
+			got, _ = a.post("/pay", "", key, "Api-Version: 2")
+			want(a.T, "another version", got[:4], "422 ")
+		}},
+		"allow early data": {"{allow_early_data: true}", func(a *atWork) {
+			got, _ := a.post("/pay", "", key, "Early-Data: 1")
+			want(a.T, "early", got, "201 run 1")
+		}},
+		"reject unsupported": {"{reject_unsupported: true, methods: [PATCH]}", func(a *atWork) {
+			got, _ := a.post("/pay", "", key)
+			want(a.T, "POST", got[:4], "501 ")
+		}},
 		"echo": {"{echo: [/n], fingerprint: {exclude: [/n]}}", func(a *atWork) {
 			first, _ := a.post("/rpc", `{"n":1,"json":true}`, key)
 			want(a.T, "first", first, `201 {"n":1,"json":true}`)

@@ -34,6 +34,12 @@ type Route struct {
 	// has `guarded: false`. A route without a method that requires a key and guards only some methods causes a warning.
 	// Default: the profile's.
 	Methods Setting[[]string] `yaml:"methods" form:"method" sets:"HTTP.Profile.Methods"`
+	// RejectUnsupported: if true, a key on a method that is not guarded is refused with 501, unless the method is safe.
+	// Otherwise the key is ignored, and the answer says so. Default: as the profile.
+	RejectUnsupported Setting[bool] `yaml:"reject_unsupported" sets:"HTTP.Profile.RejectUnsupported"`
+	// AllowEarlyData: if true, requests that came as TLS early data are served, which an attacker may replay, instead of
+	// refused with 425. Use it only if all proxies share one store.
+	AllowEarlyData Setting[bool] `yaml:"allow_early_data" sets:"HTTP.Profile.AllowEarlyData"`
 	// Key is where keys come from: `header`, which is the profile's, or one of the following.
 	Key Setting[Key] `yaml:"key" form:"header"`
 	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean something else by the
@@ -43,6 +49,9 @@ type Route struct {
 	// Fingerprint is what must be the same in a retry: `raw`, `json` (order and white space may differ), `form`,
 	// `multipart`, `none`, or fields of a JSON body. Default: `raw`, unless the profile ignores bodies.
 	Fingerprint Setting[Fingerprint] `yaml:"fingerprint" form:"raw|json|form|multipart|none"`
+	// FingerprintHeaders are headers of the request that must be the same in a retry, too, such as `Api-Version`. Default:
+	// those that change what a body means, such as `Content-Type`.
+	FingerprintHeaders Setting[[]string] `yaml:"fingerprint_headers" form:"field name" sets:"HTTP.FingerprintHeaders"`
 	// AnyHost: if true, the host is not compared, so that a client may fall back from `api-eu.example.com` to
 	// `api.example.com`. Otherwise the same key at another host is a mismatch.
 	AnyHost Setting[bool] `yaml:"any_host" sets:"HTTP.AnyHost"`

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// inOtherWays are options of the library that the file sets without a field of their own, and that say how.
+var inOtherWays = map[string]string{
+	"Default": "defaults", "Routes": "routes", "Upstream.TLS": "upstream.ca",
+	"Observer": "the log and the metrics", "ErrorLog": "the log", "Transport": "upstream",
+	"Limits.Concurrent": "limits.concurrent",
+
+	"Route.Pattern": "the name of the route", "Route.Unguarded": "guarded", "Route.BodyTimeout": "limits.body_timeout",
+	"Route.HTTP.Profile.Header": "key.header", "Route.HTTP.Profile.Aliases": "profile", "Route.HTTP.KeySource": "key",
+	"Route.HTTP.Profile.BodyField": "key.body", "Route.HTTP.Profile.QueryField": "key.query",
+	"Route.HTTP.Required": "required", "Route.HTTP.Fingerprint": "fingerprint", "Route.HTTP.Secret": "secret",
+	"Route.HTTP.FingerprintVersion": "how requests are sent, which the proxy knows", "Route.HTTP.Route": "the name of the route",
+	"Route.HTTP.QuotaFunc": "limits.keys_per_caller", "Route.HTTP.MemoryFunc": "limits.memory",
+	"Route.HTTP.CompletedElsewhere": "complete", "Route.HTTP.BufferFlushes": "stream", "Route.HTTP.StatusPath": "in_flight",
+	"Route.HTTP.InFlightStatus": "in_flight", "Route.HTTP.RespondAsync": "in_flight", "Route.HTTP.PolicyURL": "public_url",
+	"Route.HTTP.Profile.Class": "statuses", "Route.Policy.OnInFlight": "in_flight",
+	"Route.Policy.Retention": "retention", "Route.Policy.FailureRetention": "failure_retention",
+}
+
+// ofTheProfile are options that belong to the conventions of a family of APIs, which profile chooses as a whole.
+var ofTheProfile = strings.Fields(`FirstSent KeySyntax Retention Retries500 AcceptedHeader IgnoreBody StatusHeader HideStatus
+	EchoKey OriginalHeader RejectedHeader RetryHeader ReplayFunc Location303 Statuses RenderFunc`)
+
+// Each option of the library can be set in the file. Seen to fail with an option added to httpsafe.Options, and with the
+// field any_host taken out.
+func TestEachOptionHasAField(t *testing.T) {
+	known := maps.Clone(inOtherWays)
+	for _, name := range ofTheProfile {
+		known["Route.HTTP.Profile."+name] = "profile"
+	}
+	set := func(prefix string, v any) {
+		for _, path := range paths(reflect.ValueOf(v), prefix) {
+			if other, ok := known[path]; ok && path != "Limits.Concurrent" {
+				t.Errorf("%s has a field, and is said to be set by %s", path, other)
+			}
+			known[path] = "a field"
+		}
+	}
+	set("", &Config{})
+	set("Route.", &Route{})
+	var missing []string
+	for _, path := range options(reflect.TypeFor[proxy.Options](), "") {
+		if _, ok := known[path]; !ok {
+			missing = append(missing, path)
+		}
+	}
+	for _, path := range options(reflect.TypeFor[proxy.Route](), "Route.") {
+		if _, ok := known[path]; !ok {
+			missing = append(missing, path)
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("the file cannot set %s", strings.Join(missing, ", "))
+	}
+}
+
+// paths returns the options that the fields of a struct set.
+func paths(v reflect.Value, prefix string) (all []string) {
+	for _, f := range fieldsOf(v.Elem()) {
+		switch {
+		case f.sets == "":
+		case f.setting() != nil:
+			all = append(all, prefix+f.sets)
+		default:
+			all = append(all, paths(f.Addr(), prefix+f.sets+".")...)
+		}
+	}
+	return all
+}
+
+// options returns the paths of the options in a struct. A Retention is one option, and so is what is no struct of the
+// library's options.
+func options(of reflect.Type, prefix string) (all []string) {
+	nested := []string{"Upstream", "Limits", "HTTP", "Profile", "Policy"}
+	for i := range of.NumField() {
+		switch f := of.Field(i); {
+		case !f.IsExported():
+		case f.Anonymous:
+			all = append(all, options(f.Type, prefix)...)
+		case f.Type.Kind() == reflect.Struct && slices.Contains(nested, f.Name):
+			all = append(all, options(f.Type, prefix+f.Name+".")...)
+		default:
+			all = append(all, prefix+f.Name)
+		}
+	}
+	return all
+}
