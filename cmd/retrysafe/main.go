@@ -8,6 +8,7 @@
 //	internal/cli       what all of them share: streams, exit codes, text, tables
 //	internal/config    the proxy's YAML file
 //	internal/jwtscope  callers by their verified tokens
+//	internal/reconcile asks a service what became of an attempt
 //	internal/clitest   for tests: the program, a running proxy, an API, a database
 //
 // # Design

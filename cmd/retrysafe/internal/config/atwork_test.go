@@ -53,12 +53,13 @@ func (a *atWork) RoundTrip(r *http.Request) (*http.Response, error) {
 // work runs test with the proxy of a file whose one route, or whose defaults, have the settings.
 func work(t *testing.T, settings string, test func(a *atWork)) {
 	t.Helper()
+	t.Setenv("S", "a secret of some length")
 	synctest.Test(t, func(t *testing.T) {
 		c := mustParse(t, "upstream: http://api\ndefaults: "+settings+"\nsecret: {env: S}\n")
 		if err := c.FillIn(); err != nil {
 			t.Fatal(err)
 		}
-		o, err := c.Proxy([]byte("a secret of some length"))
+		o, err := c.Proxy()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,50 +9,73 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/reconcile"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
 const shortestSecret = 16
 
-// LoadSecret returns the secret for fingerprints; nil if there is none.
-func (c *Config) LoadSecret() ([]byte, error) {
-	var secret []byte
+// secrets are what must not be in the file.
+type secrets struct {
+	fingerprint []byte          // nil: there is none
+	reconcile   webhook.Secrets // nil: no route needs one
+}
+
+// loadSecrets reads the secrets from where the file says that they are.
+func (c *Config) loadSecrets() (s secrets, err error) {
+	if s.fingerprint, err = c.Secret.load("secret"); err != nil {
+		return s, err
+	}
+	if n := len(s.fingerprint); n > 0 && n < shortestSecret {
+		return s, fmt.Errorf("secret: %d bytes are too few; make one with: head -c 32 /dev/urandom | base64", n)
+	}
+	text, err := c.ReconcileSecret.load("reconcile_secret")
+	if err != nil || text == nil {
+		return s, err
+	}
+	if s.reconcile, err = webhook.ParseSecrets(strings.Fields(string(text))...); err != nil {
+		return s, fmt.Errorf("reconcile_secret: %w; make one with: echo whsec_$(head -c 32 /dev/urandom | base64)", err)
+	}
+	return s, nil
+}
+
+// load returns the secret; nil if the file names none. name is the field's.
+func (s Secret) load(name string) (secret []byte, err error) {
 	switch {
-	case c.Secret.Env.Set:
-		secret = []byte(os.Getenv(c.Secret.Env.Value))
-		if len(secret) == 0 {
-			return nil, fmt.Errorf("secret: the environment has no %s", c.Secret.Env.Value)
+	case s.Env.Set:
+		if secret = []byte(os.Getenv(s.Env.Value)); len(secret) == 0 {
+			return nil, fmt.Errorf("%s: the environment has no %s", name, s.Env.Value)
 		}
-	case c.Secret.File.Set:
-		var err error
-		if secret, err = os.ReadFile(c.Secret.File.Value); err != nil {
-			return nil, fmt.Errorf("secret: %w", err)
+	case s.File.Set:
+		if secret, err = os.ReadFile(s.File.Value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		secret = bytes.TrimRight(secret, "\r\n")
-	default:
-		return nil, nil
-	}
-	if len(secret) < shortestSecret {
-		return nil, fmt.Errorf("secret: %d bytes are too few; make one with: head -c 32 /dev/urandom | base64", len(secret))
 	}
 	return secret, nil
 }
 
 // Proxy returns the proxy's options. FillIn comes before.
-func (c *Config) Proxy(secret []byte) (proxy.Options, error) {
+func (c *Config) Proxy() (proxy.Options, error) {
+	known, err := c.loadSecrets()
+	if err != nil {
+		return proxy.Options{}, err
+	}
 	roots, err := loadRoots(c.Upstream.CA)
 	if err != nil {
 		return proxy.Options{}, err
 	}
-	o := proxy.Options{Upstream: proxy.Upstream{TLS: roots}, Default: c.route(c.Defaults, secret)}
+	o := proxy.Options{Upstream: proxy.Upstream{TLS: roots}, Default: c.route(c.Defaults, known)}
 	apply(c, &o)
 	for _, t := range c.overridden() {
-		o.Routes = append(o.Routes, c.route(t, secret))
+		o.Routes = append(o.Routes, c.route(t, known))
 	}
 	return o, nil
 }
@@ -83,19 +106,19 @@ func LoadCertificates(path string) (*x509.CertPool, error) {
 }
 
 // route returns the proxy's route for one whose defaults are filled in.
-func (c *Config) route(t Route, secret []byte) proxy.Route {
-	r := t.options(secret)
+func (c *Config) route(t Route, known secrets) proxy.Route {
+	r := t.options(known)
 	r.BodyTimeout = c.Limits.BodyTimeout.Value
 	return r
 }
 
 // options returns the proxy's route. Most settings set one of its options each, which their tags name; here are those
 // that do more.
-func (t Route) options(secret []byte) proxy.Route {
+func (t Route) options(known secrets) proxy.Route {
 	r := proxy.Route{
 		Pattern: t.Pattern.Value,
 		HTTP: httpsafe.Options{
-			Profile: t.profile(), Secret: secret, Fingerprint: t.Fingerprint.Value.method(),
+			Profile: t.profile(), Secret: known.fingerprint, Fingerprint: t.Fingerprint.Value.method(),
 			CompletedElsewhere: t.completesUpstream(),
 			InFlightStatus:     t.InFlight.Value.Status,
 			RespondAsync:       t.InFlight.Value.Status,
@@ -111,6 +134,9 @@ func (t Route) options(secret []byte) proxy.Route {
 	r.Policy.Retention.Replay = t.replay()
 	if r.UpstreamKey == noUpstreamKey {
 		r.UpstreamKey = ""
+	}
+	if t.Reconcile.Set {
+		r.Policy.OnAbandoned = reconcile.Service{URL: t.Reconcile.Value, Secrets: known.reconcile}.Policy(t.Pattern.Value)
 	}
 	if t.completesUpstream() {
 		r.Policy = r.Policy.CompletedElsewhere()
@@ -138,11 +164,14 @@ func (t Route) setKey(o *httpsafe.Options) {
 
 // inForce returns the route with what the profile and the library do where it says nothing.
 func (t Route) inForce() Route {
-	r, rules := t.options(nil), t.rules()
+	r, rules := t.options(secrets{}), t.rules()
 	r.HTTP, r.Policy = r.HTTP.WithDefaults(), r.Policy.WithDefaults()
 	r.HTTP.Profile.Required, r.HTTP.Ambiguous = rules.Required, rules.Ambiguous
 	adopt(&t, &r)
 	t.Key.Set = true
+	if t.Reconcile.Set { // which says it
+		t.Abandoned = Setting[retrysafe.AbandonedPolicy]{}
+	}
 	return t
 }
 
@@ -169,7 +198,7 @@ func (t Route) replay() time.Duration {
 
 // rules returns what is in force for the route.
 func (t Route) rules() httpsafe.Rules {
-	r := t.options(nil)
+	r := t.options(secrets{})
 	return r.HTTP.Rules(t.Pattern.Value, r.Policy)
 }
 

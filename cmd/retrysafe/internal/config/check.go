@@ -45,6 +45,16 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	} else if pattern != "" {
 		t.checkMethod(r)
 	}
+	switch {
+	case !t.Reconcile.Set:
+	case !c.ReconcileSecret.Env.Set && !c.ReconcileSecret.File.Set:
+		r.FaultAt(t.Reconcile.At, "the service could not tell who asks", "write reconcile_secret: {env: NAME} at the top of the file")
+	case t.Abandoned.Set:
+		r.FaultAt(t.Abandoned.At, "reconcile says what happens to an abandoned key", "leave abandoned or reconcile out")
+	case t.completesUpstream():
+		r.FaultAt(t.Reconcile.At, "if the upstream completes the keys, the record says what became of an attempt",
+			"leave reconcile or complete: upstream out")
+	}
 	if t.Required.Value && t.Key.Value.BodyHash != nil {
 		r.FaultAt(t.Required.At, "a key made of the body is never missing", "leave required out")
 	}
@@ -55,7 +65,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 		n.check(r, pattern)
 	}
 	for _, field := range t.Echo.Value {
-		if o := t.options(nil).HTTP.WithDefaults(); t.isGuarded() && o.Fingerprint.Compares(field) {
+		if o := t.options(secrets{}).HTTP.WithDefaults(); t.isGuarded() && o.Fingerprint.Compares(field) {
 			r.FaultAt(t.Echo.At, fmt.Sprintf("a retry with another %s would be a mismatch", field),
 				fmt.Sprintf("write fingerprint: {exclude: [%s]} too", field))
 		}
@@ -71,7 +81,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 func (t Route) checkRetention(r *yamlfile.Reader) {
 	t.Retention.check(r, "retention", t.replay())
 	t.FailureRetention.check(r, "failure_retention", t.FailureRetention.Replay.Value)
-	if free := t.options(nil).Policy.Retention.WithDefaults().Key; t.MaxKeyAge.Value > free {
+	if free := t.options(secrets{}).Policy.Retention.WithDefaults().Key; t.MaxKeyAge.Value > free {
 		r.FaultAt(t.MaxKeyAge.At, fmt.Sprintf("keys are free after %v: a retry with one that is older, but not older than %v, "+
 			"would run again", free, t.MaxKeyAge.Value), "make max_key_age at most as long as retention.key")
 	}
@@ -107,7 +117,7 @@ func (t Route) checkTimes(r *yamlfile.Reader) {
 // checkRerun finds routes whose requests would be sent again after a crash, although the upstream has nothing by
 // which it could tell that it has seen them.
 func (t Route) checkRerun(r *yamlfile.Reader) {
-	if t.isGuarded() && t.Abandoned.Value.Resumes() && !t.UpstreamKey.Set && !t.completesUpstream() {
+	if t.isGuarded() && !t.Reconcile.Set && t.Abandoned.Value.Resumes() && !t.UpstreamKey.Set && !t.completesUpstream() {
 		r.FaultAt(t.Abandoned.At,
 			"after a crash the request is sent again, and the upstream could not tell that it has seen it",
 			"write upstream_key: HEADER too, for an upstream that recognises repeats by it; or complete: upstream, for one "+
@@ -180,7 +190,7 @@ const longestBlock = 2 * time.Minute
 
 // leaseWarnings are about the lease of a route whose upstream completes the keys.
 func (t Route) leaseWarnings() []yamlfile.Fault {
-	p := t.options(nil).Policy
+	p := t.options(secrets{}).Policy
 	at := cmp.Or(t.Lease.At, t.Timeout.At, t.Complete.At)
 	switch {
 	case !t.completesUpstream():

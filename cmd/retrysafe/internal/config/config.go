@@ -69,6 +69,9 @@ type Config struct {
 	// Secret: where the secret for fingerprints is found, at least 16 bytes. With it, a reader of the store cannot
 	// guess requests. Default: none.
 	Secret Secret `yaml:"secret"`
+	// ReconcileSecret: where the secrets that sign the questions of `reconcile` are found: one or more, separated by spaces,
+	// as Standard Webhooks write them (`whsec_…`). Default: none.
+	ReconcileSecret Secret `yaml:"reconcile_secret"`
 	// PublicURL is the proxy's URL for clients; error types link to its policy page. Default: relative links.
 	PublicURL Setting[string] `yaml:"public_url" form:"public URL" sets:"PublicURL"`
 	// H2C: accept HTTP/2 without TLS.

@@ -10,6 +10,7 @@ import (
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -31,6 +32,7 @@ jwt: {issuer: "https://login.example.com", audience: payments, claim: tenant}
 callers: {acme: ['jwt:1', 'jwt:2'], 'sha256:0': [a]}
 tls: {cert: a.pem, key: a.key, client_ca: ca.pem}
 secret: {env: SECRET}
+reconcile_secret: {env: RECONCILE}
 public_url: https://api.example.com/
 h2c: true
 log: json
@@ -67,6 +69,7 @@ routes:
   POST /charges: {complete: upstream, attempts: 3, timeout: 10s, lease: 20s}
   POST /orders: {key: {body: /id}, scope_version: v2, failure_retention: {replay: 5m}, statuses: {release: [402, 5xx]},
     drop_body: true, keep_headers: [Set-Cookie], drop_headers: [X-A], marker: X-Replay}
+  POST /transfers: {reconcile: "http://localhost:3000/reconcile"}
   /static/: {guarded: false}
   POST shop.example.com/carts: {upstream: "https://carts.internal/v1"}
   /files/: {guarded: false, upstream: "h2c://localhost:3000/base"}
@@ -94,7 +97,9 @@ func TestAFullFile(t *testing.T) {
 	if err := c.FillIn(); err != nil {
 		t.Fatal(err)
 	}
-	o, err := c.Proxy([]byte("a secret of some length"))
+	t.Setenv("SECRET", "a secret of some length")
+	t.Setenv("RECONCILE", webhook.NewSecret())
+	o, err := c.Proxy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +118,8 @@ func TestAFullFile(t *testing.T) {
 	want(t, "default lease", o.Default.Policy.Lease, 10*time.Second)
 	want(t, "body timeout", o.Default.BodyTimeout, 20*time.Second)
 
-	pay, refund, thing, report, hook, charge, order, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
-		o.Routes[4], o.Routes[5], o.Routes[6], o.Routes[7], o.Routes[10]
+	pay, refund, thing, report, hook, charge, order, transfer, static, plain := o.Routes[0], o.Routes[1], o.Routes[2], o.Routes[3],
+		o.Routes[4], o.Routes[5], o.Routes[6], o.Routes[7], o.Routes[8], o.Routes[11]
 	want(t, "pattern", pay.Pattern, "POST /payments")
 	want(t, "required", pay.HTTP.Profile.Required, true)
 	want(t, "retention", pay.Policy.Retention,
@@ -145,9 +150,11 @@ func TestAFullFile(t *testing.T) {
 	want(t, "completed upstream", charge.HTTP.CompletedElsewhere, true)
 	want(t, "attempts", charge.HTTP.Attempts, 3)
 	want(t, "a lease of its own", charge.Policy.Lease, 20*time.Second)
-	want(t, "upstreams", fmt.Sprint(order.Upstream, o.Routes[8].Upstream, o.Routes[9].Upstream),
+	want(t, "upstreams", fmt.Sprint(order.Upstream, o.Routes[9].Upstream, o.Routes[10].Upstream),
 		"<nil> https://carts.internal/v1 h2c://localhost:3000/base")
 	want(t, "upstreams, each once", len(c.Upstreams()), 2)
+	want(t, "reconcile", transfer.Policy.OnAbandoned.String(), "reconcile")
+	want(t, "ambiguous under reconcile", transfer.HTTP.Ambiguous.Or(transfer.Policy), retrysafe.AmbiguousUnknown)
 	want(t, "failures", order.Policy.FailureRetention, retrysafe.Retention{Replay: 5 * time.Minute})
 	want(t, "unguarded", static.Unguarded, true)
 	want(t, "a pattern alone", plain.Pattern+fmt.Sprint(plain.Unguarded), "/plainfalse")
@@ -161,7 +168,7 @@ func TestARetryWaitsByDefault(t *testing.T) {
 	if err := c.FillIn(); err != nil {
 		t.Fatal(err)
 	}
-	o, err := c.Proxy(nil)
+	o, err := c.Proxy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +199,7 @@ routes:
 	if err := c.FillIn(); err != nil {
 		t.Fatal(err)
 	}
-	o, err := c.Proxy(nil)
+	o, err := c.Proxy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +246,7 @@ func TestTheRetentionOfAProfile(t *testing.T) {
 		"{}":                                            24 * time.Hour,
 	} {
 		c := mustParse(t, "upstream: http://x\ndefaults: "+source+"\n")
-		o, err := c.Proxy(nil)
+		o, err := c.Proxy()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -121,6 +121,12 @@ func TestWhatIsRefused(t *testing.T) {
 			"an echo of what is compared among fields", "defaults: {echo: [/a], fingerprint: {include: [/a/b]}}\n", 1, 18,
 			"another /a would be a mismatch",
 		},
+		{"reconcile without a secret", "defaults: {reconcile: http://x/r}\n", 1, 23, "reconcile_secret: {env: NAME}"},
+		{"reconcile beside abandoned", "reconcile_secret: {env: R}\ndefaults: {reconcile: http://x/r, abandoned: refuse}\n", 2,
+			46, "leave abandoned or reconcile out"},
+		{"reconcile where the upstream completes", "reconcile_secret: {env: R}\ndefaults: {reconcile: http://x/r, " +
+			"complete: upstream}\n", 2, 23, "the record says"},
+		{"reconcile by another protocol", "defaults: {reconcile: ftp://x/r}\n", 1, 23, "http://localhost:3000/reconcile"},
 		{"a short lease", "defaults: {lease: 10ms}\n", 1, 19, "30s suits most"},
 		{"a long lease", "defaults: {lease: 3d}\n", 1, 19, "timeout:"},
 		{"a pattern that is none", "routes:\n  POST payments: {}\n", 2, 3, "missing /"},

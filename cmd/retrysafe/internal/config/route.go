@@ -98,6 +98,10 @@ type Route struct {
 	// `rerun` sends the request again and needs `upstream_key` or `complete: upstream`. With `complete: upstream` the
 	// default is `rerun`.
 	Abandoned Setting[retrysafe.AbandonedPolicy] `yaml:"abandoned" form:"refuse|rerun" sets:"Policy.OnAbandoned"`
+	// Reconcile is the URL of a service that is asked what became of an attempt whose outcome is unknown, before a retry is
+	// answered: see [asking a service](#asking-a-service-what-happened). It takes the place of `abandoned`, and needs
+	// `reconcile_secret`. Default: none.
+	Reconcile Setting[*url.URL] `yaml:"reconcile" form:"reconcile"`
 	// StoreError is what happens while the store fails: `closed` answers 503; `open` sends the request unprotected.
 	StoreError Setting[retrysafe.StoreErrorPolicy] `yaml:"store_error" form:"closed|open" sets:"Policy.OnStoreError"`
 	// Ambiguous is the effect of an answer that does not say whether the operation ran: 500, and 502, 503, 504 and 408,
@@ -206,8 +210,15 @@ type InFlight struct {
 	Status bool
 }
 
-// Over returns the route with what it leaves out taken from defaults.
+// Over returns the route with what it leaves out taken from defaults. Of abandoned and reconcile, which say the same, it
+// takes none if it has the other.
 func (t Route) Over(defaults Route) Route {
+	switch {
+	case t.Reconcile.Set:
+		defaults.Abandoned = Setting[retrysafe.AbandonedPolicy]{}
+	case t.Abandoned.Set:
+		defaults.Reconcile = Setting[*url.URL]{}
+	}
 	inherit(reflect.ValueOf(&t).Elem(), reflect.ValueOf(&defaults).Elem())
 	return t
 }

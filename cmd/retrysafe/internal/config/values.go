@@ -33,7 +33,8 @@ var forms = map[string]form{
 	"large number":  between(1, 1_000_000_000),
 	"address":       newForm(parseListen, pattern(`:[0-9]+$`)),
 	"upstream":      newForm(parseUpstream, pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
-	"auth":          newForm(parseAuth, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
+	"auth":          newForm(parseHTTP("auth", "http://localhost:3000/whoami"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
+	"reconcile":     newForm(parseHTTP("reconcile", "http://localhost:3000/reconcile"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
 	"public URL":    newForm(parsePublicURL, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
 	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|(header|cookie):[A-Za-z0-9_-]+)$`)),
 	"field name":    newForm(parseFieldName, schema{"type": schemaText, "pattern": `^[A-Za-z0-9_-]+$`}),
@@ -113,14 +114,16 @@ func parseUpstream(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// parseAuth checks the URL that is asked whether a caller may call.
-func parseAuth(s string) (*url.URL, error) {
-	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return nil, yamlfile.Wrong("auth must be an HTTP URL",
-			"write http:// or https:// and a host, without user and fragment: http://localhost:3000/whoami")
+// parseHTTP returns what checks the URL of a service that the proxy asks.
+func parseHTTP(name, example string) func(string) (*url.URL, error) {
+	return func(s string) (*url.URL, error) {
+		u, err := url.Parse(s)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" {
+			return nil, yamlfile.Wrong(name+" must be an HTTP URL",
+				"write http:// or https:// and a host, without user and fragment: "+example)
+		}
+		return u, nil
 	}
-	return u, nil
 }
 
 func parsePublicURL(s string) (string, error) {

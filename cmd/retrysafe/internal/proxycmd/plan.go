@@ -42,11 +42,7 @@ func newPlan(c *config.Config) (*plan, error) {
 	}
 	p.scope = scopeSettings{scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value,
 		claim: c.JWT.Claim.Value, same: c.Callers.Names()}
-	secret, err := c.LoadSecret()
-	if err != nil {
-		return nil, cli.Refuse(err)
-	}
-	if p.options, err = c.Proxy(secret); err != nil {
+	if p.options, err = c.Proxy(); err != nil {
 		return nil, cli.Refuse(err)
 	}
 	if p.tls, err = loadTLS(c.TLS); err != nil {

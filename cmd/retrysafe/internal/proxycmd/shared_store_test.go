@@ -4,6 +4,9 @@ package proxycmd
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +20,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
 )
 
 // twoProxies are two processes in front of one API, with one database.
@@ -101,22 +105,32 @@ func TestWaitingAtAnotherProxy(t *testing.T) {
 	}
 }
 
-// Seen to fail with abandoned: rerun and refuse exchanged.
+// Seen to fail with abandoned: rerun and refuse exchanged, and with reconcile left out of the policy (outcome unknown).
 func TestAProxyDiesAndTheOtherGoesOn(t *testing.T) {
 	t.Parallel()
+	secret := webhook.NewSecret()
+	secrets, err := webhook.ParseSecrets(secret)
+	clitest.Must(t, err)
+	ledger := httptest.NewServer(webhook.Verify(secrets, webhook.VerifyOptions{})(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"outcome": "executed", "status": 201, "body": "charge 1, as the ledger has it"}`)
+		})))
+	t.Cleanup(ledger.Close)
+	top := "reconcile_secret: {file: " + clitest.WriteFile(t, secret+"\n") + "}\n"
 	for _, c := range []struct {
 		policy, body string
 		status       int
 		asked        int64
 	}{
-		{"refuse", "outcome-unknown", 500, 1},
-		{"rerun", "charge 2", 201, 2},
+		{"abandoned: refuse", "outcome-unknown", 500, 1},
+		{"abandoned: rerun, upstream_key: none", "charge 2", 201, 2},
+		{"reconcile: " + ledger.URL, "charge 1, as the ledger has it", 201, 1},
 	} {
 		t.Run(c.policy, func(t *testing.T) {
 			t.Parallel()
 			up := clitest.NewAPI(t)
 			a, b := twoProxies(t, up, clitest.Migrated(t),
-				"defaults: {lease: 1s, in_flight: wait:15s, abandoned: "+c.policy+", upstream_key: none}")
+				top+"defaults: {lease: 1s, in_flight: wait:15s, "+c.policy+"}")
 			go a.Post("k", "amount=1", "X-Hold", "1") // dies with the proxy
 			clitest.WaitFor(t, up.Began, "the operation to run")
 			a.Signal(syscall.SIGKILL)

@@ -1,0 +1,158 @@
+// Package reconcile asks a service what became of an operation whose outcome is unknown, so that the proxy can answer the
+// retry. The question is a webhook according to Standard Webhooks, signed with a secret that both sides know.
+package reconcile
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
+	"github.com/retrysafe/retrysafe/proxy"
+)
+
+// Question is what the service is asked, as JSON in the body of a POST.
+type Question struct {
+	// Key is the key as the client chose it, and Caller whose it is: see the proxy's scope.
+	Key    string `json:"key"`
+	Caller string `json:"caller,omitempty"`
+	// Route is the pattern of the proxy's route; empty for requests that match none.
+	Route string `json:"route,omitempty"`
+	// Attempt is the number of the attempt that is being asked about.
+	Attempt int `json:"attempt"`
+	// UpstreamKey is the key that the upstream got with it, if the route has upstream_key.
+	UpstreamKey string `json:"upstream_key"`
+	// AgeMs is how long ago the first attempt began.
+	AgeMs int64 `json:"age_ms"`
+}
+
+// answer is what the service says.
+type answer struct {
+	// Outcome is "executed", "not_executed" or "unknown".
+	Outcome string `json:"outcome"`
+	// Status, Headers and Body are the answer that every retry gets, if it was executed.
+	Status  int               `json:"status"`
+	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
+	// BodyBase64 is a body that is no text, in place of Body.
+	BodyBase64 []byte `json:"body_base64"`
+}
+
+const (
+	tries      = 3
+	tryTimeout = 5 * time.Second
+	largest    = 16 << 20 // of an answer, in bytes
+)
+
+// pauses are those between tries.
+var pauses = [tries - 1]time.Duration{200 * time.Millisecond, time.Second}
+
+// Service is where questions go.
+type Service struct {
+	URL     *url.URL
+	Secrets webhook.Secrets
+	// Transport sends the questions. Default http.DefaultTransport.
+	Transport http.RoundTripper
+}
+
+// Policy is the AbandonedPolicy of a route: it asks the service. If that says that the operation was executed, its answer
+// is saved; if not, the request is sent again. If it does not know, or gives no such answer in three tries of five seconds,
+// the outcome stays unknown, and the next retry asks again.
+func (s Service) Policy(route string) retrysafe.AbandonedPolicy {
+	return retrysafe.Reconcile(func(ctx context.Context, a *retrysafe.Attempt, abandoned retrysafe.Record) (*retrysafe.Result, error) {
+		text, err := json.Marshal(Question{
+			Key: abandoned.Key.ID, Caller: abandoned.Key.Scope, Route: route, Attempt: abandoned.Attempt,
+			UpstreamKey: proxy.UpstreamKeyOf(a), AgeMs: abandoned.Age.Milliseconds(),
+		})
+		if err != nil {
+			return nil, err
+		}
+		for try := 0; ; try++ {
+			result, err := s.ask(ctx, abandoned.Key.Digest(), text)
+			if err == nil || try == tries-1 {
+				return result, err
+			}
+			select {
+			case <-ctx.Done():
+				return nil, err
+			case <-time.After(pauses[try]):
+			}
+		}
+	})
+}
+
+// ask asks once.
+func (s Service) ask(ctx context.Context, key retrysafe.Digest, question []byte) (*retrysafe.Result, error) {
+	ctx, stop := context.WithTimeout(ctx, tryTimeout)
+	defer stop()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL.String(), bytes.NewReader(question))
+	if err != nil {
+		return nil, err
+	}
+	now, id := time.Now(), key.String()
+	r.Header = http.Header{
+		"Content-Type": {"application/json"}, webhook.HeaderID: {id},
+		webhook.HeaderTimestamp: {strconv.FormatInt(now.Unix(), 10)}, webhook.HeaderSignature: {s.Secrets.Sign(id, now, question)},
+	}
+	client := http.Client{Transport: s.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // the question is signed for this service
+	}}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: %w", err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("reconcile: %s answered %d", s.URL.Redacted(), response.StatusCode)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, largest+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("reconcile: %w", err)
+	case len(text) > largest:
+		return nil, fmt.Errorf("reconcile: the answer of %s is longer than %d bytes", s.URL.Redacted(), largest)
+	}
+	return read(text)
+}
+
+var errUnknown = errors.New("reconcile: the service does not know what became of the operation")
+
+// read returns the result that an answer stands for; nil if the operation was not executed.
+func read(text []byte) (*retrysafe.Result, error) {
+	var a answer
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&a); err != nil {
+		return nil, fmt.Errorf("reconcile: the answer is not understood: %w", err)
+	}
+	switch {
+	case a.Outcome == "unknown":
+		return nil, errUnknown
+	case a.Outcome == "not_executed" && a.Status == 0:
+		return nil, nil
+	case a.Outcome != "executed":
+		return nil, fmt.Errorf("reconcile: the outcome is %q; it must be executed, with a status, or not_executed or unknown",
+			a.Outcome)
+	case a.Status < 200 || a.Status > 599:
+		return nil, fmt.Errorf("reconcile: the status is %d; it must be that of the answer, from 200 to 599", a.Status)
+	}
+	header := http.Header{}
+	for name, value := range a.Headers {
+		header.Set(name, value)
+	}
+	body := a.BodyBase64
+	if body == nil {
+		body = []byte(a.Body)
+	}
+	result := httpsafe.NewResult(a.Status, header, body)
+	return &result, nil
+}
