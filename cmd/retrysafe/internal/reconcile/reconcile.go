@@ -78,8 +78,12 @@ func (s Service) Policy(route string) retrysafe.AbandonedPolicy {
 		}
 		for try := 0; ; try++ {
 			result, err := s.ask(ctx, abandoned.Key.Digest(), text)
-			if err == nil || try == tries-1 {
-				return result, err
+			if err == nil {
+				return result, nil
+			}
+			err = fmt.Errorf("asking %s what became of the operation: %w", s.URL.Redacted(), err)
+			if try == tries-1 {
+				return nil, err
 			}
 			select {
 			case <-ctx.Done():
@@ -108,23 +112,23 @@ func (s Service) ask(ctx context.Context, key retrysafe.Digest, question []byte)
 	}}
 	response, err := client.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("reconcile: %w", err)
+		return nil, err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("reconcile: %s answered %d", s.URL.Redacted(), response.StatusCode)
+		return nil, fmt.Errorf("the answer is %d, want 200", response.StatusCode)
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, largest+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("reconcile: %w", err)
+		return nil, err
 	case len(text) > largest:
-		return nil, fmt.Errorf("reconcile: the answer of %s is longer than %d bytes", s.URL.Redacted(), largest)
+		return nil, fmt.Errorf("the answer is longer than %d bytes", largest)
 	}
 	return read(text)
 }
 
-var errUnknown = errors.New("reconcile: the service does not know what became of the operation")
+var errUnknown = errors.New("the service does not know what became of the operation")
 
 // read returns the result that an answer stands for; nil if the operation was not executed.
 func read(text []byte) (*retrysafe.Result, error) {
@@ -132,7 +136,7 @@ func read(text []byte) (*retrysafe.Result, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
-		return nil, fmt.Errorf("reconcile: the answer is not understood: %w", err)
+		return nil, fmt.Errorf("the answer is not understood: %w", err)
 	}
 	switch {
 	case a.Outcome == "unknown":
@@ -140,10 +144,10 @@ func read(text []byte) (*retrysafe.Result, error) {
 	case a.Outcome == "not_executed" && a.Status == 0:
 		return nil, nil
 	case a.Outcome != "executed":
-		return nil, fmt.Errorf("reconcile: the outcome is %q; it must be executed, with a status, or not_executed or unknown",
+		return nil, fmt.Errorf("the outcome is %q; it must be executed, with a status, or not_executed or unknown",
 			a.Outcome)
 	case a.Status < 200 || a.Status > 599:
-		return nil, fmt.Errorf("reconcile: the status is %d; it must be that of the answer, from 200 to 599", a.Status)
+		return nil, fmt.Errorf("the status is %d; it must be that of the answer, from 200 to 599", a.Status)
 	}
 	header := http.Header{}
 	for name, value := range a.Headers {
