@@ -19,8 +19,8 @@ import (
 //
 // The method override is the content of X-HTTP-Method-Override, X-HTTP-Method and X-Method-Override. Of the host only
 // the name is compared, without the port, and IP addresses are not compared at all, so that a retry may go to another
-// address of the same service; with [Options.AnyHost] no host is compared. If a gateway moves the host that clients use into another header, name that header in
-// [Options.FingerprintHeaders].
+// address of the same service; with [Options.AnyHost] no host is compared. If a gateway moves the host that clients use
+// into another header, name that header in [Options.FingerprintHeaders].
 type FingerprintMethod struct {
 	name    string                                    // of the algorithm
 	ofBody  func(r *http.Request, body []byte) string // nil: only the operation is compared, not its input
@@ -103,6 +103,9 @@ func FingerprintVersionOf(f retrysafe.Fingerprint) string {
 	return version
 }
 
+// anyHostMark is in the name of an algorithm that compares no hosts.
+const anyHostMark = "-anyhost"
+
 // versionMark precedes the version in the name of an algorithm.
 const versionMark = "@"
 
@@ -151,7 +154,7 @@ func newFingerprinter(o Options) *fingerprinter {
 		alg += "-" + shortHash(f.headers...)
 	}
 	if o.AnyHost {
-		alg += "-anyhost"
+		alg += anyHostMark
 	}
 	if o.FingerprintVersion != "" {
 		alg += versionMark + o.FingerprintVersion
@@ -164,6 +167,7 @@ func newFingerprinter(o Options) *fingerprinter {
 type compared struct {
 	head [headLen]string
 	body [sha256.Size]byte // digest of what the body counts as
+	host string            // also where it is not compared
 }
 
 // Where head has the method, what the request is about, and the fields that change its meaning.
@@ -175,8 +179,8 @@ const (
 // compared.
 func (f *fingerprinter) compare(c *compared, r *http.Request, body []byte) {
 	c.head = [headLen]string{"v2", r.Method, "", "", targetOf(r), r.URL.RawQuery}
-	if !f.anyHost {
-		c.head[targetPart] = hostName(r.Host)
+	if c.host = hostName(r.Host); !f.anyHost {
+		c.head[targetPart] = c.host
 	}
 	for name, values := range r.Header { // one pass is cheaper than a lookup for each of these fields
 		switch name {

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"strings"
+
+	"github.com/retrysafe/retrysafe"
 )
 
 // checks are short digests of parts of a request: method, target, headers and body, four characters each, and the
@@ -24,7 +27,7 @@ const operationChecks, requestChecks = 8, 16
 
 // checksOf returns the checks of a request.
 func (f *fingerprinter) checksOf(request *compared) (c checks) {
-	f.checkOperation(c[:operationChecks], request)
+	f.checkOperation(c[:operationChecks], request, request.head[targetPart])
 	switch {
 	case f.ofBody == nil:
 		copy(c[8:16], noCheck+noCheck)
@@ -40,8 +43,8 @@ func (f *fingerprinter) checksOf(request *compared) (c checks) {
 }
 
 // otherOperation reports whether a stored response answers a request with another method, path or query, or a gRPC or
-// Connect call.
-func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
+// Connect call. known is the fingerprint of the request that it was made for.
+func (f *fingerprinter) otherOperation(request *compared, known retrysafe.Fingerprint, meta []byte) bool {
 	if bytes.HasPrefix(meta, []byte(`{"form":"rpc/`)) { // as rpcsafe begins it
 		return true
 	}
@@ -53,18 +56,24 @@ func (f *fingerprinter) otherOperation(request *compared, meta []byte) bool {
 		return false
 	}
 	var now [operationChecks]byte
-	f.checkOperation(now[:], request)
+	host := request.host
+	if algorithm, _, _ := strings.Cut(string(known), ":"); strings.Contains(algorithm, anyHostMark) {
+		host = ""
+	}
+	f.checkOperation(now[:], request, host)
 	return !bytes.Equal(stored[:operationChecks], now[:])
 }
 
-// checkOperation writes the checks of method and target.
-func (f *fingerprinter) checkOperation(out []byte, request *compared) {
+// checkOperation writes the checks of method and target. host is the one in the target, or empty if it is not compared.
+func (f *fingerprinter) checkOperation(out []byte, request *compared, host string) {
 	copy(out[0:4], "    ")
 	copy(out[0:4], request.head[methodPart]) // no secret
 	if request.head[overridePart] != "" {
 		f.check(out[0:4], request.head[methodPart:targetPart]...)
 	}
-	f.check(out[4:8], request.head[targetPart:headersPart]...)
+	target := [headersPart - targetPart]string(request.head[targetPart:headersPart])
+	target[0] = host
+	f.check(out[4:8], target[:]...)
 }
 
 // headersCheck is the check of the headers that are compared.

@@ -14,7 +14,7 @@ import (
 // replay answers from a stored result. Fingerprints that were made with different options cannot be compared, so
 // method, path and query are compared once more: a key that was used for another operation is refused.
 func (x *exchange) replay(out retrysafe.Outcome) {
-	if out.Fingerprint != x.request.Fingerprint && x.m.fingerprint.otherOperation(&x.compared, out.Result.Meta) {
+	if out.Fingerprint != x.request.Fingerprint && x.m.fingerprint.otherOperation(&x.compared, out.Fingerprint, out.Result.Meta) {
 		known := retrysafe.Record{Key: x.request.Key, Age: out.Age, Result: out.Result}
 		x.adviseOn(retrysafe.ErrMismatch, known)
 		return
