@@ -16,6 +16,7 @@ RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 # The tests run with the version of Go that is installed, the lowest that go.mod files admit. test-newest and lint, which
 # compiles every package, use this one.
 NEWEST_GO := go1.27.4
+LINTER    := $(BIN)/golangci-lint-$(NEWEST_GO)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,13 +72,13 @@ clients: ## measure what well-known HTTP clients retry: the table of docs/client
 	@go run ./integration/clients/survey
 
 # All modules in one run, which reads what they share once.
-lint: $(BIN)/golangci-lint ## compile everything with the newest version of Go, vet it and run the linters (building them takes minutes, once)
-	GOTOOLCHAIN=$(NEWEST_GO) CGO_ENABLED=0 $(BIN)/golangci-lint run $(addsuffix /...,$(MODULES))
+lint: $(LINTER) ## compile everything with the newest version of Go, vet it and run the linters (building them takes minutes, once)
+	GOTOOLCHAIN=$(NEWEST_GO) CGO_ENABLED=0 $(LINTER) run $(addsuffix /...,$(MODULES))
 
-fmt: $(BIN)/golangci-lint ## format the code
-	@for m in $(MODULES); do (cd $$m && GOWORK=off $(CURDIR)/$(BIN)/golangci-lint fmt ./...); done
+fmt: $(LINTER) ## format the code
+	@for m in $(MODULES); do (cd $$m && GOWORK=off $(CURDIR)/$(LINTER) fmt ./...); done
 
-$(BIN)/golangci-lint: tools.mod tools.sum
+$(LINTER): tools.mod tools.sum
 	@echo "building golangci-lint, once"
 	@GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off CGO_ENABLED=0 go build -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
