@@ -176,7 +176,8 @@ func (e *unsavedEnd) record() Record {
 	a := e.attempt
 	known := Record{
 		Key: a.lease.Key, Fingerprint: a.fingerprint, State: Pending, Fence: a.lease.Fence, Attempt: a.number,
-		Age: time.Since(a.began), 	}
+		Age: time.Since(a.began),
+	}
 	if e.result != nil {
 		known.Result = e.result.Clone()
 	}

@@ -122,8 +122,10 @@ func TestWhatIsRefused(t *testing.T) {
 			"another /a would be a mismatch",
 		},
 		{"reconcile without a secret", "defaults: {reconcile: http://x/r}\n", 1, 23, "reconcile_secret: {env: NAME}"},
-		{"reconcile beside abandoned", "reconcile_secret: {env: R}\ndefaults: {reconcile: http://x/r, abandoned: refuse}\n", 2,
-			46, "leave abandoned or reconcile out"},
+		{
+			"reconcile beside abandoned", "reconcile_secret: {env: R}\ndefaults: {reconcile: http://x/r, abandoned: refuse}\n", 2,
+			46, "leave abandoned or reconcile out",
+		},
 		{"reconcile where the upstream completes", "reconcile_secret: {env: R}\ndefaults: {reconcile: http://x/r, " +
 			"complete: upstream}\n", 2, 23, "the record says"},
 		{"reconcile by another protocol", "defaults: {reconcile: ftp://x/r}\n", 1, 23, "http://localhost:3000/reconcile"},

@@ -36,7 +36,8 @@ func (p *plan) try(ctx context.Context, out io.Writer) error {
 		{"scope " + p.scope.scope, p.scope.try},
 	}
 	for _, to := range p.config.Upstreams() {
-		checks = slices.Insert(checks, len(checks)-1, check{"upstream " + to.Value.String(),
+		checks = slices.Insert(checks, len(checks)-1, check{
+			"upstream " + to.Value.String(),
 			func(ctx context.Context) (string, error) {
 				return "accepts connections", reach(ctx, to.Value, p.options.Upstream.TLS)
 			},

@@ -40,8 +40,10 @@ func newPlan(c *config.Config) (*plan, error) {
 	if err := checkScope(c); err != nil {
 		return nil, cli.Refuse(err)
 	}
-	p.scope = scopeSettings{scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value,
-		claim: c.JWT.Claim.Value, same: c.Callers.Names()}
+	p.scope = scopeSettings{
+		scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value,
+		claim: c.JWT.Claim.Value, same: c.Callers.Names(),
+	}
 	if p.options, err = c.Proxy(); err != nil {
 		return nil, cli.Refuse(err)
 	}
