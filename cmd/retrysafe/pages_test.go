@@ -15,6 +15,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/internal/testing/pages"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
 	"github.com/retrysafe/retrysafe/probe/draft"
 	"github.com/retrysafe/retrysafe/probe/recipe"
 )
@@ -183,6 +184,7 @@ func TestCommandsInSentencesExist(t *testing.T) {
 // Seen to fail with `retension`, `in_flight: later` and an upstream_key left out after `abandoned: rerun` on pages,
 // and with `indentity` in a recipe.
 func TestYAMLOfThePagesIsRead(t *testing.T) {
+	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
 	n := 0
 	for _, b := range allBlocks(t) {
 		if b.Lang != "yaml" {
