@@ -21,7 +21,8 @@ type Policy struct {
 	Retention Retention
 	// FailureRetention is the Retention of records that end with a failure (Result.Failed; over HTTP, a status of 400 or
 	// more): a card that was declined, and works again, need not be answered with the refusal for a day. Default: that
-	// of all records. A service that completes its key through SQL functions chooses for itself.
+	// of all records. A service that completes its key through SQL functions chooses for itself, and what Guard.Resolve
+	// ends is kept for at least as long as the record had left.
 	FailureRetention Retention
 	// MaxResult is the largest Result that is kept, in bytes of Meta and Body together. Of a larger one only Failed and
 	// Code are kept (Result.Omitted). It is also the largest result of a step. Default 1 MiB.

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,6 +43,9 @@ func (c *Config) loadSecrets() (s secrets, err error) {
 	}
 	if s.reconcile, err = webhook.ParseSecrets(strings.Fields(string(text))...); err != nil {
 		return s, fmt.Errorf("reconcile_secret: %w; make one with: echo whsec_$(head -c 32 /dev/urandom | base64)", err)
+	}
+	if s.reconcile.Sign("", time.Time{}, nil) == "" {
+		return s, errors.New("reconcile_secret: a public key cannot sign; it is for the service: write the private one, whsk_…")
 	}
 	return s, nil
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
@@ -17,12 +19,31 @@ import (
 // check looks at what makes no sense together.
 func (c *Config) check(r *yamlfile.Reader) {
 	c.TLS.check(r)
+	yamlfile.Secretly(c.checkCallers)(r, nil)
 	checkPatterns(r, c.Routes)
 	c.checkRoute(r, c.Defaults, "")
 	for _, t := range c.overridden() {
 		c.checkRoute(r, t, t.Pattern.Value)
 	}
 }
+
+// checkCallers finds names that no request has, so that the caller would have one credential as before. Some users write the
+// credential itself.
+func (c *Config) checkCallers(r *yamlfile.Reader, _ ast.Node) {
+	for _, same := range c.Callers {
+		for _, name := range same.known {
+			switch {
+			case c.Scope.Value == "none":
+				r.FaultAt(same.at, "with scope: none all requests have the same caller", "leave callers or scope: none out")
+			case (!c.Scope.Set || c.Scope.Value == "credential") && !isDigest.MatchString(name):
+				r.FaultAt(same.at, "a caller is named by the hash of the credential, and this is none",
+					"write 'sha256:…' with what this prints: printf %s 'Bearer KEY' | sha256sum")
+			}
+		}
+	}
+}
+
+var isDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 func (t TLS) check(r *yamlfile.Reader) {
 	if t.Cert.Set != t.Key.Set {
@@ -63,6 +84,10 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	}
 	if n := t.Key.Value.Natural; n != nil && pattern != "" {
 		n.check(r, pattern)
+	}
+	if _, host, _ := splitPattern(pattern); t.AnyHost.Value && host != "" {
+		r.FaultAt(t.AnyHost.At, "the pattern "+pattern+" is for one host, and another route may mean something else by the same "+
+			"path at another one", "write the pattern without the host, or any_host: false here")
 	}
 	for _, field := range t.Echo.Value {
 		if o := t.options(secrets{}).HTTP.WithDefaults(); t.isGuarded() && o.Fingerprint.Compares(field) {

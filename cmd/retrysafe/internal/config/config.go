@@ -49,7 +49,8 @@ type Config struct {
 	//   - `'memory:'` (in quotes in the file).
 	Store Setting[string] `yaml:"store" default:"retrysafe.db"`
 	// Scope is how callers are identified: `credential`, `header:NAME`, `jwt:JWKS-URL`, `cookie:NAME`, `mtls`,
-	// `aws-access-key` or `none`. `aws-access-key` is the access key ID of AWS signatures, which the API verifies. `header:NAME` stores the
+	// `aws-access-key` or `none`. `aws-access-key` is the access key ID of AWS signatures, which the API verifies.
+	// `cookie:NAME` is the SHA-256 of a cookie, such as that of a session. `header:NAME` stores the
 	// header's value unchanged, so it refuses headers with credentials (`Authorization`, `X-API-Key`, `Cookie`,
 	// `Proxy-Authorization`).
 	Scope Setting[string] `yaml:"scope" form:"scope" default:"credential"`
@@ -251,6 +252,7 @@ type callers []sameCaller
 type sameCaller struct {
 	name  string
 	known []string
+	at    yamlfile.Position // of the names
 }
 
 func (all *callers) read(r *yamlfile.Reader, n ast.Node) {
@@ -265,6 +267,7 @@ func (all *callers) readEntries(r *yamlfile.Reader, n ast.Node) {
 		if same.name, ok = r.Text(entry.Key); !ok {
 			continue
 		}
+		same.at = yamlfile.Place(entry.Value)
 		yamlfile.List(&same.known, yamlfile.Filled)(r, entry.Value)
 		for _, name := range same.known {
 			if seen[name] {
@@ -302,5 +305,5 @@ func (s *Secret) read(r *yamlfile.Reader, n ast.Node) {
 
 // readScalar refuses the secret itself.
 func (s *Secret) readScalar(r *yamlfile.Reader, n ast.ScalarNode, _ string) {
-	r.Fault(n, "a secret does not belong in this file", "write secret: {env: NAME} or secret: {file: PATH}")
+	r.Fault(n, "a secret does not belong in this file", "write {env: NAME} or {file: PATH}")
 }

@@ -14,7 +14,6 @@ import (
 var inOtherWays = map[string]string{
 	"Default": "defaults", "Routes": "routes", "Upstream.TLS": "upstream.ca",
 	"Observer": "the log and the metrics", "ErrorLog": "the log", "Transport": "upstream",
-	"Limits.Concurrent": "limits.concurrent",
 
 	"Route.Pattern": "the name of the route", "Route.Unguarded": "guarded", "Route.BodyTimeout": "limits.body_timeout",
 	"Route.HTTP.Profile.Header": "key.header", "Route.HTTP.Profile.Aliases": "profile", "Route.HTTP.KeySource": "key",
@@ -24,7 +23,7 @@ var inOtherWays = map[string]string{
 	"Route.HTTP.QuotaFunc": "limits.keys_per_caller", "Route.HTTP.MemoryFunc": "limits.memory",
 	"Route.HTTP.CompletedElsewhere": "complete", "Route.HTTP.BufferFlushes": "stream", "Route.HTTP.StatusPath": "in_flight",
 	"Route.HTTP.InFlightStatus": "in_flight", "Route.HTTP.RespondAsync": "in_flight", "Route.HTTP.PolicyURL": "public_url",
-	"Route.HTTP.Profile.Class": "statuses", "Route.Policy.OnInFlight": "in_flight", "Route.Policy.OnAbandoned.Reconcile": "reconcile",
+	"Route.HTTP.Profile.Class": "statuses", "Route.Policy.OnInFlight": "in_flight",
 	"Route.Policy.Retention": "retention", "Route.Policy.FailureRetention": "failure_retention",
 }
 
@@ -41,7 +40,7 @@ func TestEachOptionHasAField(t *testing.T) {
 	}
 	set := func(prefix string, v any) {
 		for _, path := range paths(reflect.ValueOf(v), prefix) {
-			if other, ok := known[path]; ok && path != "Limits.Concurrent" {
+			if other, ok := known[path]; ok {
 				t.Errorf("%s has a field, and is said to be set by %s", path, other)
 			}
 			known[path] = "a field"
@@ -50,14 +49,15 @@ func TestEachOptionHasAField(t *testing.T) {
 	set("", &Config{})
 	set("Route.", &Route{})
 	var missing []string
-	for _, path := range options(reflect.TypeFor[proxy.Options](), "") {
+	all := append(options(reflect.TypeFor[proxy.Options](), ""), options(reflect.TypeFor[proxy.Route](), "Route.")...)
+	for _, path := range all {
 		if _, ok := known[path]; !ok {
 			missing = append(missing, path)
 		}
 	}
-	for _, path := range options(reflect.TypeFor[proxy.Route](), "Route.") {
-		if _, ok := known[path]; !ok {
-			missing = append(missing, path)
+	for path := range inOtherWays {
+		if !slices.Contains(all, path) {
+			t.Errorf("%s is said to be set in another way, and is no option", path)
 		}
 	}
 	if len(missing) > 0 {

@@ -42,9 +42,9 @@ type Route struct {
 	AllowEarlyData Setting[bool] `yaml:"allow_early_data" sets:"HTTP.Profile.AllowEarlyData"`
 	// Key is where keys come from: `header`, which is the profile's, or one of the following.
 	Key Setting[Key] `yaml:"key" form:"header"`
-	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean something else by the
-	// same request, so that no answer of the old API is replayed. It consists of letters, digits, `-` and `_`. Default:
-	// none.
+	// ScopeVersion is what the scope of every key begins with, such as `v2`. Change it when the API begins to mean something
+	// else by the same request, so that no answer of the old API is replayed. It consists of letters, digits, `-` and `_`.
+	// Default: none.
 	ScopeVersion Setting[string] `yaml:"scope_version" form:"word" sets:"HTTP.ScopeVersion"`
 	// Fingerprint is what must be the same in a retry: `raw`, `json` (order and white space may differ), `form`,
 	// `multipart`, `none`, or fields of a JSON body. Default: `raw`, unless the profile ignores bodies.
@@ -294,6 +294,12 @@ func (s *Statuses) checkMapping(r *yamlfile.Reader, n ast.Node) {
 				r.Fault(n, status+" is in this twice", "keep it in one of store, release and ambiguous")
 			}
 			seen[status] = true
+		}
+	}
+	for _, status := range s.Release.Value {
+		if status < "4" {
+			r.Fault(n, "a retry after an answer "+status+" would run the operation again, which has succeeded",
+				"leave it out of release")
 		}
 	}
 }

@@ -60,9 +60,18 @@ var pauses = [tries - 1]time.Duration{200 * time.Millisecond, time.Second}
 type Service struct {
 	URL     *url.URL
 	Secrets webhook.Secrets
-	// Transport sends the questions. Default http.DefaultTransport.
-	Transport http.RoundTripper
 }
+
+// client sends the questions to the service itself: it uses no other proxy, and follows no redirect, because a question
+// is signed for one service.
+var client = func() http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.Proxy = nil
+	return http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}()
 
 // Policy is the AbandonedPolicy of a route: it asks the service. If that says that the operation was executed, its answer
 // is saved; if not, the request is sent again. If it does not know, or gives no such answer in three tries of five seconds,
@@ -107,9 +116,6 @@ func (s Service) ask(ctx context.Context, key retrysafe.Digest, question []byte)
 		"Content-Type": {"application/json"}, webhook.HeaderID: {id},
 		webhook.HeaderTimestamp: {strconv.FormatInt(now.Unix(), 10)}, webhook.HeaderSignature: {s.Secrets.Sign(id, now, question)},
 	}
-	client := http.Client{Transport: s.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the question is signed for this service
-	}}
 	response, err := client.Do(r)
 	if err != nil {
 		return nil, err
@@ -137,6 +143,9 @@ func read(text []byte) (*retrysafe.Result, error) {
 	d.DisallowUnknownFields()
 	if err := d.Decode(&a); err != nil {
 		return nil, fmt.Errorf("the answer is not understood: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the answer is not understood: something follows the JSON object")
 	}
 	switch {
 	case a.Outcome == "unknown":

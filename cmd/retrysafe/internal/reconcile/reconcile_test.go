@@ -120,6 +120,7 @@ func TestWhatTheServiceSays(t *testing.T) {
 		"without a status":           {[]string{`{"outcome":"executed"}`}, 500, "outcome-unknown", 1, 3},
 		"not executed, but how":      {[]string{`{"outcome":"not_executed","status":201}`}, 500, "outcome-unknown", 1, 3},
 		"a misspelt field":           {[]string{`{"outcome":"executed","status":201,"boody":"x"}`}, 500, "outcome-unknown", 1, 3},
+		"something behind it":        {[]string{`{"outcome":"not_executed"} {}`}, 500, "outcome-unknown", 1, 3},
 		"no JSON":                    {[]string{"ok"}, 500, "outcome-unknown", 1, 3},
 		"nothing":                    {[]string{""}, 500, "outcome-unknown", 1, 3},
 		"more than can be an answer": {[]string{strings.Repeat(" ", largest+1)}, 500, "outcome-unknown", 1, 3},
