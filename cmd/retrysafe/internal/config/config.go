@@ -167,11 +167,22 @@ type Limits struct {
 
 // Upstreams returns the upstream of the file, and those that routes have of their own, each once.
 func (c *Config) Upstreams() []Setting[*url.URL] {
-	all := []Setting[*url.URL]{c.Upstream.URL}
+	return c.urls(func(t Route) Setting[*url.URL] { return t.Upstream }, c.Upstream.URL)
+}
+
+// Reconcilers returns the services that are asked what became of an attempt, each once.
+func (c *Config) Reconcilers() []Setting[*url.URL] {
+	return c.urls(func(t Route) Setting[*url.URL] { return t.Reconcile })
+}
+
+// urls returns the first URLs, and those that of returns for routes, each once.
+func (c *Config) urls(of func(Route) Setting[*url.URL], first ...Setting[*url.URL]) []Setting[*url.URL] {
+	all := first
 	for _, t := range append(c.overridden(), c.Defaults) {
-		isKnown := func(s Setting[*url.URL]) bool { return s.Value != nil && *s.Value == *t.Upstream.Value }
-		if t.Upstream.Set && !slices.ContainsFunc(all, isKnown) {
-			all = append(all, t.Upstream)
+		own := of(t)
+		isKnown := func(s Setting[*url.URL]) bool { return s.Value != nil && *s.Value == *own.Value }
+		if own.Set && !slices.ContainsFunc(all, isKnown) {
+			all = append(all, own)
 		}
 	}
 	return all

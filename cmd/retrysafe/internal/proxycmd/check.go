@@ -28,8 +28,8 @@ type check struct {
 	try  func(context.Context) (found string, err error)
 }
 
-// try checks the store, the upstream, and what scope and auth need. It writes a line for each, and returns an error
-// if one has failed. It sends no request to the upstream and creates no file.
+// try checks the store, the upstreams, and what scope, auth and reconcile need. It writes a line for each, and returns an
+// error if one has failed. It sends no request to an upstream and creates no file.
 func (p *plan) try(ctx context.Context, out io.Writer) error {
 	checks := []check{
 		{"store " + p.store.Name, func(ctx context.Context) (string, error) { return tryStore(ctx, p.store) }},
@@ -46,6 +46,11 @@ func (p *plan) try(ctx context.Context, out io.Writer) error {
 	if auth := p.config.Auth.Value; auth != nil {
 		checks = append(checks, check{"auth " + auth.Host, func(ctx context.Context) (string, error) {
 			return "accepts connections", reach(ctx, auth, nil)
+		}})
+	}
+	for _, service := range p.config.Reconcilers() {
+		checks = append(checks, check{"reconcile " + service.Value.Host, func(ctx context.Context) (string, error) {
+			return "accepts connections", reach(ctx, service.Value, nil)
 		}})
 	}
 	failed := 0

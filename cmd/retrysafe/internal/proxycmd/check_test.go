@@ -14,6 +14,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/clitest"
+	"github.com/retrysafe/retrysafe/outbox/webhook"
 )
 
 // If every line says "ok", the proxy starts and reaches its upstream.
@@ -133,6 +134,25 @@ func TestCheckFetchesTheKeysOfTokens(t *testing.T) {
 		clitest.Want(t, "exit code for "+url, got.Code, code)
 		clitest.WantText(t, "output", got.Stderr, " scope jwt:"+url+": ")
 	}
+}
+
+// Every service that a file names is tried, each once. Seen to fail with those of routes left out.
+func TestCheckTriesTheServicesOfRoutes(t *testing.T) {
+	t.Parallel()
+	up := clitest.NewAPI(t)
+	secret := clitest.WriteFile(t, webhook.NewSecret())
+	got := clitest.Run(t, "proxy", "--check", "--config="+clitest.WriteFile(t, fmt.Sprintf(`
+store: 'memory:'
+upstream: %[1]s
+reconcile_secret: {file: %[2]s}
+defaults: {reconcile: http://127.0.0.1:1/reconcile}
+routes:
+  POST /a: {upstream: http://127.0.0.1:2}
+  POST /b: {upstream: %[1]s}
+`, up.URL, secret)))
+	clitest.Want(t, "exit code", got.Code, cli.ExitFailed)
+	clitest.WantText(t, "check", got.Stderr, "ok      upstream "+up.URL, "FAILED  upstream http://127.0.0.1:2",
+		"FAILED  reconcile 127.0.0.1:1", "2 of the checks")
 }
 
 // A caller whose login has been revoked meanwhile gets no stored answer.
