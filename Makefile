@@ -1,6 +1,6 @@
 # What one does in this repository. `make` alone lists it.
 .DEFAULT_GOAL := help
-.PHONY: help test test-core servers race tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install
+.PHONY: help test test-core servers race drivers tidy soak mutate fuzz bench compare clients lint fmt proto demo pictures licenses pack release test-newest clean languages install
 
 ROOT     := github.com/retrysafe/retrysafe
 PACKAGES  = $(shell go list -m -f '{{.Path}}/...')
@@ -13,15 +13,20 @@ BIN      := .bin
 # SQLite is C that was translated into Go. The race detector makes it several times slower, and its races would not be ours.
 RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false
 
-# The tests run with the version of Go that is installed, the lowest that go.mod files admit. test-newest and lint, which
-# compiles every package, use this one.
+# The tests of these packages drive other programs, which they build as releases are built: the race detector would watch
+# the tests and not the programs. Without it they take half the time, and what both need is compiled once. make soak runs
+# them with it.
+DRIVERS   = ^$(ROOT)/(bench|examples|integration|internal/release|internal/testing)(/|$$)
+RELEASED := CGO_ENABLED=0 GOFLAGS=-trimpath
+
+# Tests and linters run with the version of Go that is installed, the lowest that go.mod files admit; test-newest with this.
 NEWEST_GO := go1.27.4
-LINTER    := $(BIN)/golangci-lint-$(NEWEST_GO)
+LINTER    := $(BIN)/golangci-lint
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-test: servers race tidy ## unit tests with the race detector in every module, end-to-end tests
+test: servers race drivers tidy ## unit tests with the race detector in every module, end-to-end tests
 
 test-core: ## the library without servers: the engine, its stores in memory, the middleware, the proxy; less than a minute
 	go test -race $(TESTFLAGS) . ./client/... ./httpkey ./httpsafe/... ./stores/... ./proxy
@@ -33,7 +38,12 @@ servers: # install the servers that tests need, in the background
 # Without vet, which lint does. Not from the cache, which does not see that a test reads the pages and runs the programs of
 # other modules. As many packages at a time as there are cores: with more, the probe's cases come too late to be judged.
 race:
-	go test $(RACE) -vet=off -count=1 -timeout 40m $(TESTFLAGS) $(PACKAGES)
+	@all=$$(go list $(PACKAGES)) && go test $(RACE) -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
+		$$(echo "$$all" | grep -vE '$(DRIVERS)')
+
+drivers: # end-to-end tests
+	@all=$$(go list $(PACKAGES)) && $(RELEASED) go test -vet=off -count=1 -timeout 40m $(TESTFLAGS) \
+		$$(echo "$$all" | grep -E '$(DRIVERS)')
 
 tidy: ## check that every module is tidy, and that go doc changes no file; that users can build them is a test of internal/release
 	@before=$$(cksum <go.work.sum); go list -m all >/dev/null; [ "$$before" = "$$(cksum <go.work.sum)" ] || \
@@ -55,6 +65,7 @@ fuzz: ## run every fuzz target for FUZZTIME (60s)
 
 soak: ## run the tests that kill and torture processes SOAK (20) times as long, and the probe SOAK times on a busy machine
 	RETRYSAFE_SOAK=$(SOAK) go test $(RACE) -v -timeout 24h -run '^TestSoak' $(SOAKED)
+	@all=$$(go list $(PACKAGES)) && go test $(RACE) -count=1 -timeout 24h $$(echo "$$all" | grep -E '$(DRIVERS)')
 	@busy=; trap 'kill $$busy' EXIT INT TERM; \
 	for i in $$(seq $$((2 * $$(nproc)))); do sh -c 'while :; do :; done' & busy="$$busy $$!"; done; \
 	go test ./probe/cases -run 'Faultless|Pair|Burst|HalfSent|Defects|NothingIsCaught' -count $(SOAK) -timeout 24h
@@ -72,15 +83,15 @@ clients: ## measure what well-known HTTP clients retry: the table of docs/client
 	@go run ./integration/clients/survey
 
 # All modules in one run, which reads what they share once.
-lint: $(LINTER) ## compile everything with the newest version of Go, vet it and run the linters (building them takes minutes, once)
-	GOTOOLCHAIN=$(NEWEST_GO) CGO_ENABLED=0 $(LINTER) run $(addsuffix /...,$(MODULES))
+lint: $(LINTER) ## vet everything and run the linters (building them takes minutes, once)
+	$(RELEASED) $(LINTER) run $(addsuffix /...,$(MODULES))
 
 fmt: $(LINTER) ## format the code
 	@for m in $(MODULES); do (cd $$m && GOWORK=off $(CURDIR)/$(LINTER) fmt ./...); done
 
 $(LINTER): tools.mod tools.sum
 	@echo "building golangci-lint, once"
-	@GOTOOLCHAIN=$(NEWEST_GO) GOWORK=off CGO_ENABLED=0 go build -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@$(RELEASED) GOWORK=off go build -modfile=tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 proto: ## generate code from the .proto files of tests and examples (needs protoc)
 	@for p in google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12 google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.1 \
