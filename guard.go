@@ -112,8 +112,8 @@ type Outcome struct {
 }
 
 // New returns a Guard that keeps its records in s. Close s after Shutdown. New panics if the policy is not valid, see
-// [Policy.Validate], if StoreTimeout is so short that its unit must be missing, or if ChildSecret is not nil and shorter
-// than 16 bytes, because these are mistakes in the program.
+// [Policy.Validate], if StoreTimeout is so short that its unit must be missing, or if ChildSecret is not nil and
+// shorter than 16 bytes, because these are mistakes in the program.
 func New(s Store, o Options) *Guard {
 	if o.StoreTimeout > 0 && o.StoreTimeout < time.Millisecond {
 		panic(fmt.Sprintf("retrysafe: Options.StoreTimeout is %v; it must be at least 1ms (is the unit missing, as in "+

@@ -77,8 +77,8 @@ func (k Key) Child(name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// childWith returns the child under a secret. It is made of the text of the child, so that a program that gets child keys
-// from SQL functions makes the same in one line.
+// childWith returns the child under a secret. It is made of the text of the child, so that a program that gets child
+// keys from SQL functions makes the same in one line.
 func (k Key) childWith(secret []byte, name string) string {
 	child := k.Child(name)
 	if secret == nil {
