@@ -68,7 +68,7 @@ func AttemptFrom(ctx context.Context) (*Attempt, bool) {
 }
 
 // ChildKey derives the key ID for a downstream call made inside an attempt. It returns an error that is [ErrNoAttempt]
-// outside of one. See [Key.Child].
+// outside of one. See [Guard.ChildKey].
 func ChildKey(ctx context.Context, name string) (string, error) {
 	a, ok := AttemptFrom(ctx)
 	if !ok {
@@ -120,8 +120,8 @@ func (a *Attempt) GoString() string { return "retrysafe.Attempt(" + a.String() +
 // LogValue hides the key from log/slog.
 func (a *Attempt) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// ChildKey derives the key ID for a downstream call. See [Key.Child].
-func (a *Attempt) ChildKey(name string) string { return a.lease.Key.Child(name) }
+// ChildKey derives the key ID for a downstream call. See [Guard.ChildKey].
+func (a *Attempt) ChildKey(name string) string { return a.guard.ChildKey(a.lease.Key, name) }
 
 // Deadline implements context.Context.
 func (a *Attempt) Deadline() (time.Time, bool) { return a.context.Deadline() }

@@ -19,6 +19,9 @@ func (a *Attempt) Control() AttemptControl { return AttemptControl{a} }
 // Lease returns the lease under which the attempt works. Its Fence is 0 if the attempt is not protected.
 func (c AttemptControl) Lease() Lease { return c.a.lease }
 
+// Guard returns the Guard that runs the attempt.
+func (c AttemptControl) Guard() *Guard { return c.a.guard }
+
 // Tries returns [Attempt.Number], counted from the last time that a person released the key ([ResolveRelease]), which
 // starts the count anew.
 func (c AttemptControl) Tries() int { return c.a.tries }

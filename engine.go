@@ -1,6 +1,7 @@
 package retrysafe
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -16,6 +17,7 @@ type engine struct {
 	watcher      Watcher   // nil: waiters poll
 	observers    observers // those of New: of background sweeps
 	storeTimeout time.Duration
+	childSecret  []byte // nil: none
 	waiting      waiting
 	background   background
 	unsaved      unsaved
@@ -30,6 +32,7 @@ func newEngine(s Store, o Options) *engine {
 	e := &engine{
 		store:        s,
 		storeTimeout: orElse(o.StoreTimeout, 5*time.Second),
+		childSecret:  bytes.Clone(o.ChildSecret),
 		background:   newBackground(),
 		unsaved:      unsaved{limit: orElse(o.MaxUnsaved, 64<<20)},
 		sweeps:       sweeps{every: orElse(o.SweepEvery, time.Minute)},

@@ -38,7 +38,14 @@ type Options struct {
 	// MaxUnsaved bounds the memory that results take while the store fails to save them, in bytes. Results beyond it are
 	// saved without their answer (Result.Omitted): a retry is told how the work ended. Default 64 MiB.
 	MaxUnsaved int
+	// ChildSecret, of at least 16 bytes, makes child keys that nobody without it can test guesses of the parent against:
+	// see [Guard.ChildKey]. It must be the same in all processes, and must stay the same for as long as an operation may
+	// be resumed: under another secret, an attempt repeats the calls of the one before it with other keys. Default: none.
+	ChildSecret []byte
 }
+
+// shortestChildSecret is the length of Options.ChildSecret, in bytes, below which the secret itself could be guessed.
+const shortestChildSecret = 16
 
 // Request names an operation by its key, and identifies what the caller asks for by a fingerprint.
 type Request struct {
@@ -104,12 +111,17 @@ type Outcome struct {
 	Fingerprint Fingerprint
 }
 
-// New returns a Guard that keeps its records in s. Close s after Shutdown. New panics if the policy is not valid, or if
-// StoreTimeout is so short that its unit must be missing, because that is a mistake in the program; see [Policy.Validate].
+// New returns a Guard that keeps its records in s. Close s after Shutdown. New panics if the policy is not valid, see
+// [Policy.Validate], if StoreTimeout is so short that its unit must be missing, or if ChildSecret is not nil and
+// shorter than 16 bytes, because these are mistakes in the program.
 func New(s Store, o Options) *Guard {
 	if o.StoreTimeout > 0 && o.StoreTimeout < time.Millisecond {
 		panic(fmt.Sprintf("retrysafe: Options.StoreTimeout is %v; it must be at least 1ms (is the unit missing, as in "+
 			"5*time.Second?)", o.StoreTimeout))
+	}
+	if o.ChildSecret != nil && len(o.ChildSecret) < shortestChildSecret {
+		panic(fmt.Sprintf("retrysafe: Options.ChildSecret has %d bytes; it must have at least %d, or be nil (is an environment "+
+			"variable missing?)", len(o.ChildSecret), shortestChildSecret))
 	}
 	e := newEngine(s, o)
 	return newGuard(e, e.observers, o.Policy.or(defaultPolicy()))
@@ -135,6 +147,11 @@ func (g *Guard) Policy() Policy { return g.policy }
 
 // Store returns the store that New was given.
 func (g *Guard) Store() Store { return g.store }
+
+// ChildKey derives the key ID for a downstream call of the operation that k names: the one that [Attempt.ChildKey] gives
+// in each attempt at it. Without [Options.ChildSecret] it is [Key.Child]. With one, it is HMAC-SHA-256 with the secret over
+// the text of [Key.Child], its first 32 hex digits.
+func (g *Guard) ChildKey(k Key, name string) string { return k.childWith(g.childSecret, name) }
 
 // Do runs work at most once for r.Key, and answers every other request with the same key from the record.
 //

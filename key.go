@@ -67,12 +67,26 @@ func (k Key) Digest() Digest {
 }
 
 // Child derives the key ID for a downstream call: SHA-256 over the length-prefixed scope, ID and name, its first 32
-// hex digits. The same key and name give the same child on every attempt. The parent cannot be read from it, but
-// anyone who knows the scope can find an ID that can be guessed, such as "order-17", by trying: it is no secret.
+// hex digits. The same key and name give the same child on every attempt.
+//
+// A child does not protect its parent: whoever sees it and knows the scope can test guesses, and finds an ID such as
+// "order-17". With [Options.ChildSecret] an attempt's child keys cannot be tested: see [Guard.ChildKey].
 func (k Key) Child(name string) string {
 	var buf [256]byte
 	sum := sha256.Sum256(appendParts(buf[:0], k.Scope, k.ID, name))
 	return hex.EncodeToString(sum[:16])
+}
+
+// childWith returns the child under a secret. It is made of the text of the child, so that a program that gets child
+// keys from SQL functions makes the same in one line.
+func (k Key) childWith(secret []byte, name string) string {
+	child := k.Child(name)
+	if secret == nil {
+		return child
+	}
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(child))
+	return hex.EncodeToString(h.Sum(nil))[:len(child)]
 }
 
 // Validate returns an error that wraps [ErrInvalidKey] if the ID is empty, or if the scope or the ID is too long.

@@ -21,10 +21,6 @@ import (
 // from it.
 const upstreamOperation = "upstream"
 
-// UpstreamKeyOf returns the key that the upstream gets with an attempt, if the route has an UpstreamKey. It is the same for
-// every attempt of a key.
-func UpstreamKeyOf(a *retrysafe.Attempt) string { return a.ChildKey(upstreamOperation) }
-
 // forwarder sends requests to the upstream. Those with a key are the work of an attempt; others are passed through.
 type forwarder struct {
 	reverse httputil.ReverseProxy
@@ -119,7 +115,7 @@ func setForwarded(p *httputil.ProxyRequest, trusted bool) {
 func (f *forwarder) describeAttempt(out *http.Request, a *retrysafe.Attempt) {
 	out.Header.Del("Expect")
 	if f.route.UpstreamKey != "" {
-		out.Header.Set(f.route.UpstreamKey, UpstreamKeyOf(a))
+		out.Header.Set(f.route.UpstreamKey, a.ChildKey(upstreamOperation))
 	}
 	if f.route.AttemptHeader != "" {
 		out.Header.Set(f.route.AttemptHeader, strconv.Itoa(a.Number()))

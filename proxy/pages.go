@@ -13,9 +13,9 @@ const wellKnown = "/.well-known/idempotency-"
 
 // published returns a route's options as they are in force: with the addresses of the proxy's own pages, and how
 // requests are sent.
-func (o Options) published(r Route) httpsafe.Options {
+func (o Options) published(r Route, g *retrysafe.Guard) httpsafe.Options {
 	h := r.HTTP.WithDefaults()
-	h.FingerprintVersion = r.version()
+	h.FingerprintVersion = r.version(g)
 	h.BufferFlushes = !r.Stream
 	h.PolicyURL = o.PublicURL + PolicyPath
 	h.StatusPath = StatusPath
@@ -36,7 +36,7 @@ func newPages(
 	var routes []httpsafe.Rules
 	mounted := map[string]bool{}
 	for _, r := range append(o.Routes[:len(o.Routes):len(o.Routes)], o.Default) {
-		h := o.published(r)
+		h := o.published(r, g)
 		if !r.Unguarded {
 			name := cmp.Or(r.Pattern, "everything else")
 			routes = append(routes, h.Rules(name, g.With(r.policy()).Policy(), Problems()...))

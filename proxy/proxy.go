@@ -94,7 +94,7 @@ func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) e
 		if err != nil {
 			return nil, err
 		}
-		return newRouteHandler(g, scope, r, o.published(r), to, o.Observer)
+		return newRouteHandler(g, scope, r, o.published(r, g), to, o.Observer)
 	}
 	rest, err := handler(o.Default)
 	if err != nil {

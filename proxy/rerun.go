@@ -13,12 +13,13 @@ import (
 )
 
 // A rerun is safe if the upstream recognises the second request by the key that it got with the first. So a record says
-// with which key its request was sent, because UpstreamKey may have been turned on, off or renamed since.
+// with which key its request was sent, because UpstreamKey may have been turned on, off or renamed since, and the Guard
+// may have another ChildSecret.
 
 // version names how requests are sent. It becomes part of their fingerprints. An upstream that completes the keys needs
 // to recognise nothing: it cannot commit what it did for an earlier attempt. But a request that was sent to an upstream
 // which did not complete its key is another matter.
-func (r Route) version() string {
+func (r Route) version(g *retrysafe.Guard) string {
 	switch {
 	case r.HTTP.CompletedElsewhere:
 		return strings.TrimPrefix(r.HTTP.FingerprintVersion+completedUpstream, "-")
@@ -26,7 +27,27 @@ func (r Route) version() string {
 		return r.HTTP.FingerprintVersion
 	}
 	header := sha256.Sum256([]byte(http.CanonicalHeaderKey(r.UpstreamKey)))
-	return strings.TrimPrefix(fmt.Sprintf("%s-upstream-key-%x", r.HTTP.FingerprintVersion, header[:4]), "-")
+	version := fmt.Sprintf("%s%s%x", r.HTTP.FingerprintVersion, upstreamKeyMark, header[:4])
+	if name := secretName(g); name != "" {
+		version += secretMark + name
+	}
+	return strings.TrimPrefix(version, "-")
+}
+
+// What the version of requests with an UpstreamKey consists of.
+const (
+	upstreamKeyMark = "-upstream-key-" // before the name of the header
+	secretMark      = "-secret-"       // before secretName
+)
+
+// secretName tells the ChildSecret of a Guard from others, and does not reveal it. It is empty if there is none. It is
+// a child of a key that no request has.
+func secretName(g *retrysafe.Guard) string {
+	var none retrysafe.Key
+	if child := g.ChildKey(none, "name of the secret"); child != none.Child("name of the secret") {
+		return child[:16]
+	}
+	return ""
 }
 
 // completedUpstream ends the version of requests whose upstream completes the keys.
@@ -39,7 +60,25 @@ func IsCompletedUpstream(f retrysafe.Fingerprint) bool {
 }
 
 var errSentOtherwise = errors.New("proxy: the request is not sent again: the first one did not carry the key that " +
-	"upstream_key sends now, or the lease that complete: upstream does, so the API could run it twice")
+	"upstream_key, with upstream_key_secret, sends now, or the lease that complete: upstream does, so the API could run " +
+	"it twice")
+
+// UpstreamKeyOf returns the key that the upstream got with an abandoned attempt, if the route has an UpstreamKey. It is
+// for a [retrysafe.ReconcileFunc], which has both arguments. The error says that the key is not known, because it was
+// made with another ChildSecret than the Guard of a has. The function then returns the error, so that the outcome stays
+// unknown: the upstream has nothing under the key that a would send.
+func UpstreamKeyOf(a *retrysafe.Attempt, abandoned retrysafe.Record) (string, error) {
+	version := "-" + httpsafe.FingerprintVersionOf(abandoned.Fingerprint)
+	if i := strings.LastIndex(version, upstreamKeyMark); i >= 0 {
+		if _, name, _ := strings.Cut(version[i:], secretMark); name != secretName(a.Control().Guard()) {
+			return "", errAnotherSecret
+		}
+	}
+	return a.ChildKey(upstreamOperation), nil
+}
+
+var errAnotherSecret = errors.New("proxy: the first request carried an upstream_key that was made with another " +
+	"upstream_key_secret, and is not known any more")
 
 // rerunIfSentAlike runs an abandoned request again if it was first sent as it would be sent now. Otherwise its
 // outcome stays unknown.

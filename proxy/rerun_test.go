@@ -16,26 +16,42 @@ import (
 // The answer to the first request is lost, then the route changes. The request is sent again only if the API gets the
 // key with it that it got at first.
 //
-// Seen to fail with rerunIfSentAlike taken out, and with the version taken out of published: all are sent again.
+// Seen to fail with rerunIfSentAlike taken out, and with the version taken out of published: all are sent again; and
+// with secretName taken out of version: those with another secret are.
 func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 	none := httpsafe.Options{Fingerprint: httpsafe.FingerprintNone()}
+	key := proxy.Route{UpstreamKey: "X-Key"}
+	const secret, another = "0123456789abcdef", "another secret that is long enough"
 	for _, c := range []struct {
 		name          string
 		before, after proxy.Route
 		rerun         bool
+		secrets       [2]string
 	}{
-		{"unchanged", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{UpstreamKey: "X-Key"}, true},
-		{"in other letters", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{UpstreamKey: "x-key"}, true},
-		{"never one", proxy.Route{}, proxy.Route{}, true},
-		{"turned on", proxy.Route{}, proxy.Route{UpstreamKey: "X-Key"}, false},
-		{"turned on, nothing compared", proxy.Route{HTTP: none}, proxy.Route{HTTP: none, UpstreamKey: "X-Key"}, false},
-		{"turned off", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{}, false},
-		{"renamed", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{UpstreamKey: "X-Other"}, false},
+		{"the same secret", key, key, true, [2]string{secret, secret}},
+		{"another secret", key, key, false, [2]string{secret, another}},
+		{"a secret turned on", key, key, false, [2]string{"", secret}},
+		{"a secret turned off", key, key, false, [2]string{secret, ""}},
+		{
+			"another secret, nothing compared", proxy.Route{HTTP: none, UpstreamKey: "X-Key"},
+			proxy.Route{HTTP: none, UpstreamKey: "X-Key"}, false, [2]string{secret, another},
+		},
+		{"another secret, no key", proxy.Route{}, proxy.Route{}, true, [2]string{secret, another}},
+		{"unchanged", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{UpstreamKey: "X-Key"}, true, [2]string{}},
+		{"in other letters", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{UpstreamKey: "x-key"}, true, [2]string{}},
+		{"never one", proxy.Route{}, proxy.Route{}, true, [2]string{}},
+		{"turned on", proxy.Route{}, proxy.Route{UpstreamKey: "X-Key"}, false, [2]string{}},
+		{
+			"turned on, nothing compared", proxy.Route{HTTP: none}, proxy.Route{HTTP: none, UpstreamKey: "X-Key"}, false,
+			[2]string{},
+		},
+		{"turned off", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{}, false, [2]string{}},
+		{"renamed", proxy.Route{UpstreamKey: "X-Key"}, proxy.Route{UpstreamKey: "X-Other"}, false, [2]string{}},
 		{
 			"a version of one's own",
 			proxy.Route{UpstreamKey: "X-Key", HTTP: httpsafe.Options{FingerprintVersion: "v3"}},
 			proxy.Route{UpstreamKey: "X-Key", HTTP: httpsafe.Options{FingerprintVersion: "v3"}},
-			true,
+			true, [2]string{},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -46,15 +62,18 @@ func TestARerunCarriesTheKeyOfTheFirstRequest(t *testing.T) {
 				}
 			})
 			store := memstore.New(memstore.Options{})
-			with := func(route proxy.Route, onAbandoned retrysafe.AbandonedPolicy) change {
+			with := func(route proxy.Route, onAbandoned retrysafe.AbandonedPolicy, secret string) change {
 				return func(s *setup) {
+					if secret != "" {
+						s.guard.ChildSecret = []byte(secret)
+					}
 					s.options.Default, s.store = route, store
 					s.guard.Policy.OnAbandoned = onAbandoned
 				}
 			}
-			want(t, "first", newKit(t, url, with(c.before, retrysafe.Refuse())).post("/", "a=1", "k").StatusCode, 502)
+			want(t, "first", newKit(t, url, with(c.before, retrysafe.Refuse(), c.secrets[0])).post("/", "a=1", "k").StatusCode, 502)
 			answers.Store(true)
-			later := newKit(t, url, with(c.after, retrysafe.Rerun()))
+			later := newKit(t, url, with(c.after, retrysafe.Rerun(), c.secrets[1]))
 			got := later.post("/", "a=1", "k")
 			if c.rerun {
 				want(t, "body", got.body, "paid")

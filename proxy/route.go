@@ -34,8 +34,9 @@ type Route struct {
 	// Stream passes answers on as they arrive, which event streams always are; such an answer is not replayable.
 	// Default: answers are read completely, up to Policy.MaxResult, before they are passed on.
 	Stream bool
-	// UpstreamKey is the header in which the upstream gets a key derived from the client's, the same on every
-	// attempt: see retrysafe.Key.Child. If it is the header of the client's key, it replaces that. Default: none.
+	// UpstreamKey is the header in which the upstream gets a key derived from the client's, the same on every attempt: see
+	// retrysafe.Guard.ChildKey. If it is the header of the client's key, it replaces that. An abandoned request whose key
+	// was derived with another ChildSecret of the Guard is not sent again: its outcome stays unknown. Default: none.
 	UpstreamKey string
 	// AttemptHeader is the header in which the upstream gets the number of the attempt, from 1, and from 1 again after
 	// the key was released: so 1 does not say that nothing was tried before. Default: none.

@@ -32,6 +32,11 @@ export interface ClaimOptions {
 export interface OnceOptions extends ClaimOptions {
   /** The isolation of the transaction. Default: that of the database. */
   isolation?: 'read committed' | 'repeatable read' | 'serializable'
+  /**
+   * At least 16 bytes, or a string in UTF-8: the child keys of the operation are made with it, and nobody without it can
+   * test guesses of the key against them. It stays the same for as long as an operation may be resumed. Default: none.
+   */
+  childSecret?: string | Uint8Array
 }
 
 /** The answer of an operation, the same for the first call and for every later one. */
@@ -66,6 +71,11 @@ export interface EndOptions extends AnswerOptions {
 }
 
 export interface SchemaOptions { schema?: string }
+
+export interface ChildKeyOptions extends SchemaOptions {
+  /** As in OnceOptions. */
+  childSecret?: string | Uint8Array
+}
 
 /** A key that was claimed, or the answer of an earlier attempt. */
 export interface Claim {
@@ -139,8 +149,11 @@ export function release (client: ClientBase | Pool, lease: string, options?: Sch
 export function step (client: ClientBase | Pool, lease: string, name: string, options?: SchemaOptions): Promise<Buffer | null>
 /** Saves the result of a part of the work in the transaction that is open on the client. The first result stays. */
 export function saveStep (client: ClientBase, lease: string, name: string, data: unknown, options?: SchemaOptions): Promise<void>
-/** Returns the idempotency key for a call to another system: the same in each attempt at the operation. */
-export function childKey (client: ClientBase | Pool, lease: string, name: string, options?: SchemaOptions): Promise<string>
+/**
+ * Returns the idempotency key for a call to another system: the same in each attempt at the operation, with the same
+ * childSecret.
+ */
+export function childKey (client: ClientBase | Pool, lease: string, name: string, options?: ChildKeyOptions): Promise<string>
 /** Makes the lease run for so many seconds from now. It counts when it is committed. */
 export function extend (client: ClientBase | Pool, lease: string, seconds: number, options?: SchemaOptions): Promise<void>
 /**

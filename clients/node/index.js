@@ -5,7 +5,7 @@
 // after a crash both are there or neither is. The functions of the schema retrysafe decide everything; this file calls
 // them in the right order and turns their SQLSTATEs into classes.
 
-const { createHash, randomUUID } = require('node:crypto')
+const { createHash, createHmac, randomUUID } = require('node:crypto')
 const { setTimeout: sleep } = require('node:timers/promises')
 
 class RetrysafeError extends Error {
@@ -91,10 +91,11 @@ class Operation extends Claim {
     const row = await call(tx, this.#o.schema, ['step', 'child_key'], { lease: this.lease, name })
     if (row.step) return JSON.parse(row.step)
     await tx.query('ROLLBACK') // the transaction of the step commits, and need not complete the key
+    this.#heldBy = undefined
     await tx.query(this.#o.begin)
     let result
     try {
-      result = JSON.stringify(await work(row.child_key)) ?? 'null'
+      result = JSON.stringify(await work(withSecret(row.child_key, this.#o.childSecret))) ?? 'null'
       await saveStep(tx, this.lease, name, result, this.#o)
       await commit(tx)
     } catch (e) {
@@ -111,7 +112,7 @@ class Operation extends Claim {
     if (await hasWritten(tx, this.#o)) return extend(this.#o.pool, this.lease, seconds, this.#o)
     await tx.query('ROLLBACK') // an extension counts from its COMMIT
     await extend(tx, this.lease, seconds, this.#o)
-    await this.begin()
+    await (this.#heldBy ? this.begin() : tx.query(this.#o.begin)) // in a step without the hold
   }
 
   close () { this.#tx = undefined }
@@ -281,7 +282,8 @@ async function saveStep (client, lease, name, data, { schema } = {}) {
   await call(client, schema, ['save_step'], { lease, name, data: bytes(data) })
 }
 const step = async (client, lease, name, { schema } = {}) => (await call(client, schema, ['step'], { lease, name })).step
-const childKey = async (client, lease, name, { schema } = {}) => (await call(client, schema, ['child_key'], { lease, name })).child_key
+const childKey = async (client, lease, name, { schema, childSecret } = {}) =>
+  withSecret((await call(client, schema, ['child_key'], { lease, name })).child_key, secretBytes(childSecret))
 const extend = async (client, lease, seconds, { schema } = {}) => { await call(client, schema, ['extend'], { lease, lease_for: seconds }) }
 const release = async (client, lease, { schema } = {}) => { await call(client, schema, ['release'], { lease }) }
 
@@ -325,7 +327,7 @@ const isRefusal = (e) => e.severity === 'ERROR' && !/^(08|57|58|XX)/.test(e.code
 
 const isolations = ['read committed', 'repeatable read', 'serializable']
 
-function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema }) {
+function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOver = false, wait = 0, tries = 10, isolation, schema, childSecret }) {
   const refuse = (message) => { throw new InvalidArgument(message) }
   if (!isPool(pool)) refuse('the first argument must be a Pool of pg: the key is claimed on a connection of its own')
   if (![scope, key].every((x) => typeof x === 'string' || x instanceof Uint8Array)) refuse('scope and key must be strings or Buffers')
@@ -334,10 +336,21 @@ function settings (pool, { scope, key, request, lease = 30, keep = 86400, takeOv
   if (isolation !== undefined && !isolations.includes(isolation)) refuse(`isolation must be one of: ${isolations.join(', ')}`)
   const given = { scope: bytes(scope), id: bytes(key), fingerprint: fingerprint(request), lease_for: lease, keep, owner: randomUUID() }
   return {
-    pool, schema, wait, tries, takeOver, claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
+    pool, schema, wait, tries, takeOver, childSecret: secretBytes(childSecret), claim: ({ takeOver }) => ({ ...given, take_over: takeOver }),
     begin: 'BEGIN' + (isolation ? ' ISOLATION LEVEL ' + isolation.toUpperCase() : '')
   }
 }
+
+// secretBytes returns a secret for child keys as bytes; undefined if there is none.
+function secretBytes (secret) {
+  if (secret === undefined || secret === null) return undefined
+  if (typeof secret !== 'string' && !(secret instanceof Uint8Array)) throw new InvalidArgument('childSecret must be a string or a Buffer')
+  const length = Buffer.byteLength(secret)
+  if (length < 16) throw new InvalidArgument(`childSecret has ${length} bytes, and needs 16 or more: make one with randomBytes(32), and keep it`)
+  return bytes(secret)
+}
+
+const withSecret = (key, secret) => secret ? createHmac('sha256', secret).update(key).digest('hex').slice(0, key.length) : key
 
 // bytes returns what is stored: bytes and strings as they are, and anything else as JSON.
 function bytes (x) {

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import hmac
 import inspect
 import json
 import random
@@ -131,6 +132,7 @@ class Operation:
         self._began = False  # whether the work may have done something
         self._held_by: Optional[str] = None  # the transaction that must end the attempt
         self._connect: Connect = lambda: None
+        self._child_secret: Optional[bytes] = None
         self.lease = ""  # the right to complete the key: keep it out of logs; empty if replayed
         self.attempt = 0  # 1 is the first
         self.done = False  # whether there is an answer, of this attempt or of an earlier one
@@ -212,6 +214,7 @@ class Operation:
         if saved is not None:
             return saved
         self._conn.rollback()  # the transaction of the step commits, and need not complete the key
+        self._held_by = None
         try:
             with _transaction(self._conn):
                 result = _bytes(work())
@@ -236,8 +239,11 @@ class Operation:
             return bool(cursor.rowcount)
 
     def child_key(self, name: str) -> str:
-        """Return the idempotency key for a call to another system: the same in each attempt at this operation."""
-        return str(_alone(self.conn, self._schema, "child_key", lease=self.lease, name=name)[0])
+        """Return the idempotency key for a call to another system: the same in each attempt at this operation. In a
+        transaction it commits nothing: what the block or the step has written so far stays part of it."""
+        call = _alone if _status(self.conn) == _IDLE else _call
+        (key,) = call(self.conn, self._schema, "child_key", lease=self.lease, name=name)
+        return _child(key, self._child_secret)
 
     def _take(self, row: Tuple[Any, ...]) -> str:
         """Take over what claim has returned, and return its verdict."""
@@ -288,25 +294,25 @@ class Operation:
 def claim(
     conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = False, wait: float = 0,
-    connect: Optional[Connect] = None, schema: str = "retrysafe",
+    connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
 ) -> Operation:
     """Claim a key in a transaction of its own, for work that is not in a block of once: do the work and pass op.lease to
     complete, or call release. The arguments are those of once, and take_over is off: work that is not in the
     transaction of complete may have been done by the attempt that died."""
     driver = _driver(conn)
     with _exclusive(driver):
-        return _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema)
+        return _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret)
 
 
 def _claim(
     driver: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any, lease: Seconds, keep: Seconds,
-    take_over: bool, wait: float, connect: Optional[Connect], schema: str,
+    take_over: bool, wait: float, connect: Optional[Connect], schema: str, child_secret: Union[str, bytes, None],
 ) -> Operation:
     if _status(driver) != _IDLE:
         raise Misuse("the connection is in a transaction, and the claim would be rolled back with it: "
                      "COMMIT first, or use another connection")
     op = Operation(driver, schema)
-    op._connect = connect or _another(driver)
+    op._connect, op._child_secret = connect or _another(driver), _secret(child_secret)
     op._claim = {
         "scope": _text("scope", scope), "id": _text("key", key), "fingerprint": fingerprint(request),
         "lease_for": _interval(lease), "keep": _interval(keep), "take_over": take_over, "owner": str(uuid.uuid4()),
@@ -335,7 +341,7 @@ def once(
     conn: Any, scope: Union[str, bytes], key: Union[str, bytes], request: Any = None, *,
     lease: Seconds = 30, keep: Seconds = 86400, take_over: bool = True, wait: float = 0,
     transaction: Optional[Callable[[], ContextManager[Any]]] = None,
-    connect: Optional[Connect] = None, schema: str = "retrysafe",
+    connect: Optional[Connect] = None, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
 ) -> Iterator[Operation]:
     """Run the block in one transaction with the completion of its key, or hand out the answer that is stored.
 
@@ -358,10 +364,12 @@ def once(
                  django.db.transaction.atomic, or begin of a SQLAlchemy connection or session
     connect      a function that returns another connection, used if the answer to COMMIT was lost, and by op.extend
     schema       the schema of Retrysafe
+    child_secret at least 16 bytes, or a str in UTF-8: op.child_key makes keys that nobody without it can test guesses of
+                 the key against. It stays the same for as long as an operation may be resumed. None: no secret
     """
     driver = _driver(conn)
     with _exclusive(driver):
-        op = _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema)
+        op = _claim(driver, scope, key, request, lease, keep, take_over, wait, connect, schema, child_secret)
         if not op.done:
             own = functools.partial(_transaction, driver)
             try:
@@ -472,9 +480,13 @@ def save_step(conn: Any, lease: str, name: str, data: Any, *, schema: str = "ret
     _call(_in_transaction(conn, "save_step"), schema, "save_step", lease=lease, name=name, data=_bytes(data))
 
 
-def child_key(conn: Any, lease: str, name: str, *, schema: str = "retrysafe") -> str:
-    """Return the idempotency key for a call to another system: the same in each attempt at the operation."""
-    return str(_call(_driver(conn), schema, "child_key", lease=lease, name=name)[0])
+def child_key(
+    conn: Any, lease: str, name: str, *, schema: str = "retrysafe", child_secret: Union[str, bytes, None] = None,
+) -> str:
+    """Return the idempotency key for a call to another system: the same in each attempt at the operation, with the same
+    child_secret: see once."""
+    secret = _secret(child_secret)
+    return _child(_call(_driver(conn), schema, "child_key", lease=lease, name=name)[0], secret)
 
 
 def extend(conn: Any, lease: str, lease_for: Seconds, *, schema: str = "retrysafe") -> None:
@@ -678,6 +690,20 @@ def _text(name: str, value: Union[str, bytes]) -> bytes:
     if not isinstance(value, (str, bytes)):
         raise TypeError(f"{name} must be a str or bytes, not {type(value).__name__}")
     return value.encode() if isinstance(value, str) else value
+
+
+def _secret(secret: Union[str, bytes, None]) -> Optional[bytes]:
+    if secret is None:
+        return None
+    secret = _text("child_secret", secret)
+    if len(secret) < 16:
+        raise InvalidArgument(f"child_secret has {len(secret)} bytes, and needs 16 or more: make one with secrets.token_bytes(32), "
+                              "and keep it")
+    return secret
+
+
+def _child(key: str, secret: Optional[bytes]) -> str:
+    return key if secret is None else hmac.new(secret, key.encode(), hashlib.sha256).hexdigest()[:len(key)]
 
 
 def _interval(seconds: Seconds) -> timedelta:

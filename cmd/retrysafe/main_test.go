@@ -196,6 +196,13 @@ func TestCommandLine(t *testing.T) {
 			[]string{"too few", "urandom"},
 		},
 		{
+			"a short secret for the upstream's key",
+			[]string{"proxy", up, file("upstream_key_secret: {file: " + strings.TrimPrefix(file("short"), "--config=") +
+				"}\ndefaults: {upstream_key: X-Key}\n")},
+			cli.ExitRefused,
+			[]string{"upstream_key_secret: 5 bytes are too few", "urandom"},
+		},
+		{
 			"a check",
 			[]string{"proxy", up, "--check", "--offline"},
 			cli.ExitOK,

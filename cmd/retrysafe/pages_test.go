@@ -185,6 +185,7 @@ func TestCommandsInSentencesExist(t *testing.T) {
 // and with `indentity` in a recipe.
 func TestYAMLOfThePagesIsRead(t *testing.T) {
 	t.Setenv("RECONCILE_SECRET", webhook.NewSecret())
+	t.Setenv("UPSTREAM_KEY_SECRET", webhook.NewSecret())
 	n := 0
 	for _, b := range allBlocks(t) {
 		if b.Lang != "yaml" {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/internal/testing/servers"
 	"github.com/retrysafe/retrysafe/internal/testing/soak"
 	"github.com/retrysafe/retrysafe/stores/pgstore"
@@ -40,7 +39,7 @@ func pythonTests(t *testing.T, kills int, modules ...string) {
 	cmd := exec.CommandContext(t.Context(), python, append([]string{"-W", "error::ResourceWarning", "-m", "unittest", "-v"}, modules...)...)
 	cmd.Dir = "../../clients/python"
 	cmd.Env = append(os.Environ(), "RETRYSAFE_TEST_DATABASE="+direct, "RETRYSAFE_TEST_BOUNCER="+bouncer, "PYTHONDONTWRITEBYTECODE=1",
-		"RETRYSAFE_TEST_KILLS="+strconv.Itoa(kills), "RETRYSAFE_TEST_CHILD_KEY="+retrysafe.Key{Scope: "scope", ID: "id"}.Child("charge"))
+		"RETRYSAFE_TEST_KILLS="+strconv.Itoa(kills))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

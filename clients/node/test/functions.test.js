@@ -53,6 +53,43 @@ test('a service that completes a lease', async (t) => {
   assert.deepEqual([failed.answer, failed.code, failed.failed], ['no money', 422, true])
 })
 
+// The file has the child keys of Go and Python. Seen to fail with the HMAC taken out of withSecret, with the whole of it, and
+// with childSecret taken out of settings.
+test('child keys are those of other languages', async (t) => {
+  const pool = newPool(t)
+  for (const v of JSON.parse(readFileSync(join(process.env.RETRYSAFE_TEST_DATA, 'childkeys.json')))) {
+    for (const childSecret of v.secret ? [v.secret, Buffer.from(v.secret), new Uint8Array(Buffer.from(v.secret))] : [undefined]) {
+      const o = { scope: v.scope, key: v.id }
+      const { lease } = await retrysafe.claim(pool, o)
+      const got = [await retrysafe.childKey(pool, lease, v.name, { childSecret }), await retrysafe.childKey(pool, lease, v.name)]
+      await retrysafe.release(pool, lease)
+      const stopped = new Error('stopped')
+      assert.equal(await rejection(retrysafe.once(pool, { ...o, childSecret }, async (tx, op) => {
+        got.push(await op.childKey(v.name))
+        await op.step(v.name + newKey(), () => {})
+        await op.step(v.name, (childKey) => { got.push(childKey); throw stopped })
+      })), stopped)
+      assert.deepEqual(got, [v.key, v.child, v.key, v.key])
+    }
+  }
+})
+
+// A variable that is missing in the environment gives an empty secret. Seen to fail with !secret for the comparisons.
+test('secrets for child keys that are too short', async (t) => {
+  const pool = newPool(t)
+  const { lease } = await retrysafe.claim(pool, { scope: 'pay', key: newKey() })
+  for (const childSecret of ['', 'ü'.repeat(7), Buffer.alloc(15), 1234567890123456]) {
+    for (const call of [
+      () => retrysafe.childKey(pool, lease, 'a', { childSecret }),
+      () => retrysafe.once(pool, { scope: 'pay', key: newKey(), childSecret }, () => {})
+    ]) {
+      const e = await rejection(call())
+      assert(e instanceof retrysafe.InvalidArgument, e)
+      assert.match(e.message, /^childSecret (has \d+ bytes, and needs 16|must be a string)/)
+    }
+  }
+})
+
 // Each SQLSTATE is a class. Its message has the database's hint. Seen to fail with isPool taken out of inTransaction.
 test('the errors of the functions', async (t) => {
   const pool = newPool(t)

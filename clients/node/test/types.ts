@@ -5,7 +5,7 @@ import retrysafe, { once, claim, hold, complete, step, Failed, InFlight, type Re
 const pool = new Pool()
 
 async function pay (order: string, amount: number): Promise<Result<{ id: number }>> {
-  return once(pool, { scope: 'payments', key: order, request: { order, amount }, isolation: 'serializable' }, async (tx, op: Operation) => {
+  return once(pool, { scope: 'payments', key: order, request: { order, amount }, isolation: 'serializable', childSecret: Buffer.alloc(32) }, async (tx, op: Operation) => {
     const { rows } = await tx.query<{ id: number }>('INSERT INTO charges (key) VALUES ($1) RETURNING id', [order])
     const sent: number = await op.step('mail', (childKey: string) => childKey.length)
     if (sent > 100) throw new Failed({ error: 'no money' }, { code: 402 })

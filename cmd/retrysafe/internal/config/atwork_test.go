@@ -37,6 +37,7 @@ func (a *atWork) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Set-Cookie", "session=1")
 	w.Header().Set("X-Secret", "shown once")
+	w.Header().Set("X-Got-Key", r.Header.Get("X-Key"))
 	status := http.StatusCreated
 	_, _ = fmt.Sscan(r.Header.Get("X-Status"), &status)
 	w.WriteHeader(status)
@@ -63,9 +64,13 @@ func work(t *testing.T, settings string, test func(a *atWork)) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		ofGuard, err := c.Guard()
+		if err != nil {
+			t.Fatal(err)
+		}
 		a := &atWork{T: t, store: memstore.New(memstore.Options{})}
 		o.Transport = a
-		guard := retrysafe.New(a.store, retrysafe.Options{})
+		guard := retrysafe.New(a.store, ofGuard)
 		defer func() { _ = guard.Shutdown(t.Context()) }()
 		if a.proxy, err = proxy.New(guard, httpsafe.ScopeNone(), o); err != nil {
 			t.Fatal(err)
@@ -120,6 +125,14 @@ func TestSettingsAtWork(t *testing.T) {
 			if err != nil || len(held) != 1 {
 				a.Errorf("the key has the scope v2: %v, %v", held, err)
 			}
+		}},
+		"upstream key": {"{upstream_key: X-Key}", func(a *atWork) {
+			_, got := a.post("/pay", "", key)
+			want(a.T, "key", got.Get("X-Got-Key"), "f26c4560d01a8257f505cfccf490c63a")
+		}},
+		"upstream key secret": {"{upstream_key: X-Key}\nupstream_key_secret: {env: S}", func(a *atWork) {
+			_, got := a.post("/pay", "", key)
+			want(a.T, "key", got.Get("X-Got-Key"), "b442e62e148f5ee22b6206e6845a982f")
 		}},
 		"statuses": {"{statuses: {release: [4xx], store: [402, 500], ambiguous: [409]}, ambiguous: unknown}", func(a *atWork) {
 			for status, second := range map[string]string{

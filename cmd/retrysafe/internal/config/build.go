@@ -31,11 +31,8 @@ type secrets struct {
 
 // loadSecrets reads the secrets from where the file says that they are.
 func (c *Config) loadSecrets() (s secrets, err error) {
-	if s.fingerprint, err = c.Secret.load("secret"); err != nil {
+	if s.fingerprint, err = c.Secret.loadLong("secret"); err != nil {
 		return s, err
-	}
-	if n := len(s.fingerprint); n > 0 && n < shortestSecret {
-		return s, fmt.Errorf("secret: %d bytes are too few; make one with: head -c 32 /dev/urandom | base64", n)
 	}
 	text, err := c.ReconcileSecret.load("reconcile_secret")
 	if err != nil || text == nil {
@@ -49,6 +46,17 @@ func (c *Config) loadSecrets() (s secrets, err error) {
 	}
 	return s, nil
 }
+
+// loadLong returns a secret of at least shortestSecret bytes; nil if the file names none. name is the field's.
+func (s Secret) loadLong(name string) ([]byte, error) {
+	secret, err := s.load(name)
+	if n := len(secret); err == nil && s.isSet() && n < shortestSecret {
+		return nil, fmt.Errorf("%s: %d bytes are too few; make one with: head -c 32 /dev/urandom | base64", name, n)
+	}
+	return secret, err
+}
+
+func (s Secret) isSet() bool { return s.Env.Set || s.File.Set }
 
 // load returns the secret; nil if the file names none. name is the field's.
 func (s Secret) load(name string) (secret []byte, err error) {
@@ -64,6 +72,12 @@ func (s Secret) load(name string) (secret []byte, err error) {
 		secret = bytes.TrimRight(secret, "\r\n")
 	}
 	return secret, nil
+}
+
+// Guard returns the options of the Guard that the proxy has. FillIn comes before.
+func (c *Config) Guard() (o retrysafe.Options, err error) {
+	o.ChildSecret, err = c.UpstreamKeySecret.loadLong("upstream_key_secret")
+	return o, err
 }
 
 // Proxy returns the proxy's options. FillIn comes before.

@@ -20,6 +20,7 @@ import (
 func (c *Config) check(r *yamlfile.Reader) {
 	c.TLS.check(r)
 	yamlfile.Secretly(c.checkCallers)(r, nil)
+	c.checkUpstreamKeySecret(r)
 	checkPatterns(r, c.Routes)
 	c.checkRoute(r, c.Defaults, "")
 	for _, t := range c.overridden() {
@@ -40,6 +41,15 @@ func (c *Config) checkCallers(r *yamlfile.Reader, _ ast.Node) {
 					"write 'sha256:…' with what this prints: printf %s 'Bearer KEY' | sha256sum")
 			}
 		}
+	}
+}
+
+// checkUpstreamKeySecret finds a secret that no route needs.
+func (c *Config) checkUpstreamKeySecret(r *yamlfile.Reader) {
+	sends := func(t Route) bool { return t.isGuarded() && t.UpstreamKey.Set && t.UpstreamKey.Value != noUpstreamKey }
+	if s := c.UpstreamKeySecret; s.isSet() && !slices.ContainsFunc(append(c.overridden(), c.Defaults), sends) {
+		r.FaultAt(cmp.Or(s.Env.At, s.File.At), "no route sends the key that the secret is for",
+			"write upstream_key: HEADER in a route or in defaults, or leave upstream_key_secret out")
 	}
 }
 
@@ -68,7 +78,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	}
 	switch {
 	case !t.Reconcile.Set:
-	case !c.ReconcileSecret.Env.Set && !c.ReconcileSecret.File.Set:
+	case !c.ReconcileSecret.isSet():
 		r.FaultAt(t.Reconcile.At, "the service could not tell who asks", "write reconcile_secret: {env: NAME} at the top of the file")
 	case t.Abandoned.Set:
 		r.FaultAt(t.Abandoned.At, "reconcile says what happens to an abandoned key", "leave abandoned or reconcile out")
@@ -79,7 +89,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	if t.Required.Value && t.Key.Value.BodyHash != nil {
 		r.FaultAt(t.Required.At, "a key made of the body is never missing", "leave required out")
 	}
-	if t.Key.Value.BodyHash != nil && !c.Secret.Env.Set && !c.Secret.File.Set {
+	if t.Key.Value.BodyHash != nil && !c.Secret.isSet() {
 		r.FaultAt(t.Key.At, "keys made of the body need a secret", "write secret: {env: NAME} at the top of the file")
 	}
 	if n := t.Key.Value.Natural; n != nil && pattern != "" {

@@ -73,6 +73,10 @@ type Config struct {
 	// ReconcileSecret: where the secrets that sign the questions of `reconcile` are found: one or more, separated by spaces,
 	// as Standard Webhooks write them (`whsec_…`). Default: none.
 	ReconcileSecret Secret `yaml:"reconcile_secret"`
+	// UpstreamKeySecret: where the secret for the keys of `upstream_key` is found, at least 16 bytes. With it, the
+	// upstream cannot guess the client's key from the one that it gets, even if that is `order-17`. If it changes,
+	// upstreams get other keys: see [the secret of the upstream's keys](#the-secret-of-the-upstreams-keys). Default: none.
+	UpstreamKeySecret Secret `yaml:"upstream_key_secret"`
 	// PublicURL is the proxy's URL for clients; error types link to its policy page. Default: relative links.
 	PublicURL Setting[string] `yaml:"public_url" form:"public URL" sets:"PublicURL"`
 	// H2C: accept HTTP/2 without TLS.
@@ -135,11 +139,11 @@ type TLS struct {
 	ClientCA Setting[string] `yaml:"client_ca"`
 }
 
-// Secret says where the secret for fingerprints is found. The secret itself is never in the file.
+// Secret says where a secret is found. The secret itself is never in the file.
 type Secret struct {
 	// Env is the name of an environment variable with the secret.
 	Env Setting[string] `yaml:"env"`
-	// File is a file with the secret for fingerprints, at least 16 bytes.
+	// File is a file with the secret. Line breaks at its end do not belong to it.
 	File Setting[string] `yaml:"file"`
 }
 

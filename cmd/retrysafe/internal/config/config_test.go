@@ -33,6 +33,7 @@ callers: {acme: ['jwt:1', 'jwt:2'], 'sha256:0': [a]}
 tls: {cert: a.pem, key: a.key, client_ca: ca.pem}
 secret: {env: SECRET}
 reconcile_secret: {env: RECONCILE}
+upstream_key_secret: {file: /run/secrets/upstream-key}
 public_url: https://api.example.com/
 h2c: true
 log: json

@@ -95,6 +95,15 @@ func TestWhatIsRefused(t *testing.T) {
 			"a body hash that is required", "secret: {env: A}\ndefaults: {key: {body_hash: {}}, required: true}\n", 2,
 			44, "never missing",
 		},
+		{
+			"a secret for keys that no route sends", "upstream_key_secret: {env: S}\ndefaults: {upstream_key: none}\n", 1, 28,
+			"upstream_key: HEADER",
+		},
+		{
+			"a secret for keys that only a route without a guard sends",
+			"upstream_key_secret: {file: s}\nroutes:\n  POST /x: {guarded: false, upstream_key: X-Key}\n", 1, 29,
+			"or leave upstream_key_secret out",
+		},
 		{"a secret with two places", "secret: {env: A, file: b}\n", 1, 10, "one of env and file"},
 		{"a certificate alone", "tls: {cert: a}\n", 1, 13, "key:"},
 		{"client certificates without TLS", "tls: {client_ca: a}\n", 1, 18, "cert:"},
@@ -234,7 +243,7 @@ func TestTheCaretPointsAtTheFault(t *testing.T) {
 func TestNoFaultShowsASecret(t *testing.T) {
 	for _, source := range []string{
 		"secret: s3cret\n", "secret: [s3cret]\n", "secret: {value: s3cret}\n",
-		"secret: {env: [s3cret]}\n",
+		"secret: {env: [s3cret]}\n", "upstream_key_secret: s3cret\n",
 	} {
 		_, err := Parse("proxy.yaml", []byte(source))
 		if err == nil || !strings.HasPrefix(err.Error(), "proxy.yaml:1:") || strings.Contains(err.Error(), "s3cret") {

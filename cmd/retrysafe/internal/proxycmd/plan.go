@@ -23,6 +23,7 @@ type plan struct {
 	store   store.Ref
 	scope   scopeSettings
 	options proxy.Options
+	guard   retrysafe.Options
 	tls     *tls.Config // nil: none
 }
 
@@ -47,11 +48,14 @@ func newPlan(c *config.Config) (*plan, error) {
 	if p.options, err = c.Proxy(); err != nil {
 		return nil, cli.Refuse(err)
 	}
+	if p.guard, err = c.Guard(); err != nil {
+		return nil, cli.Refuse(err)
+	}
 	if p.tls, err = loadTLS(c.TLS); err != nil {
 		return nil, cli.Refuse(err)
 	}
 	// This proxy serves nothing. Making it checks the routes.
-	_, err = proxy.New(retrysafe.New(nil, retrysafe.Options{}),
+	_, err = proxy.New(retrysafe.New(nil, p.guard),
 		func(*http.Request) (string, error) { return "", nil }, p.options)
 	if err != nil {
 		return nil, cli.Refuse(err)
@@ -112,9 +116,8 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, seen.close()) }()
 
-	guard := retrysafe.New(seen.store, retrysafe.Options{
-		Observer: seen.observer, MaxUnsaved: int(p.options.Limits.Memory),
-	})
+	p.guard.Observer, p.guard.MaxUnsaved = seen.observer, int(p.options.Limits.Memory)
+	guard := retrysafe.New(seen.store, p.guard)
 	if err := seen.watch(guard); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

@@ -73,14 +73,20 @@ var client = func() http.Client {
 	}
 }()
 
-// Policy is the AbandonedPolicy of a route: it asks the service. If that says that the operation was executed, its answer
-// is saved; if not, the request is sent again. If it does not know, or gives no such answer in three tries of five seconds,
-// the outcome stays unknown, and the next retry asks again.
+// Policy is the AbandonedPolicy of a route: it asks the service. If that says that the operation was executed, its
+// answer is saved; if not, the request is sent again. If it does not know, or gives no such answer in three tries of
+// five seconds, the outcome stays unknown, and the next retry asks again. It is not asked about an upstream_key that
+// was made with another secret, which is not known any more: the service would not find it, and the request would be
+// sent again.
 func (s Service) Policy(route string) retrysafe.AbandonedPolicy {
 	return retrysafe.Reconcile(func(ctx context.Context, a *retrysafe.Attempt, abandoned retrysafe.Record) (*retrysafe.Result, error) {
+		upstreamKey, err := proxy.UpstreamKeyOf(a, abandoned)
+		if err != nil {
+			return nil, err
+		}
 		text, err := json.Marshal(Question{
 			Key: abandoned.Key.ID, Caller: abandoned.Key.Scope, Route: route, Attempt: abandoned.Attempt,
-			UpstreamKey: proxy.UpstreamKeyOf(a), AgeMs: abandoned.Age.Milliseconds(),
+			UpstreamKey: upstreamKey, AgeMs: abandoned.Age.Milliseconds(),
 		})
 		if err != nil {
 			return nil, err

@@ -23,7 +23,8 @@ import (
 type shop struct {
 	*testing.T
 	proxy *proxy.Proxy
-	runs  atomic.Int64 // of the API
+	start func(o retrysafe.Options) // starts the proxy, in place of the one before
+	runs  atomic.Int64              // of the API
 	asked atomic.Int64
 	saw   Question
 	// answers of the service, in turn; the last one counts for all that follow. One that is a number is a status.
@@ -49,20 +50,26 @@ func newShop(t *testing.T, answers ...string) *shop {
 	t.Cleanup(service.Close)
 	to, _ := url.Parse(service.URL + "/reconcile")
 	upstream, _ := url.Parse(api.URL)
-	guard := retrysafe.New(memstore.New(memstore.Options{}), retrysafe.Options{})
-	s.proxy, err = proxy.New(guard, httpsafe.ScopeHeader("Caller"), proxy.Options{
-		Upstream: proxy.Upstream{URL: upstream},
-		Routes: []proxy.Route{{
-			Pattern: "POST /orders/{id}", Policy: retrysafe.Policy{OnAbandoned: Service{URL: to, Secrets: secrets}.Policy("POST /orders/{id}")},
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
+	store := memstore.New(memstore.Options{})
+	s.start = func(o retrysafe.Options) {
+		guard := retrysafe.New(store, o)
+		handler, err := proxy.New(guard, httpsafe.ScopeHeader("Caller"), proxy.Options{
+			Upstream: proxy.Upstream{URL: upstream},
+			Routes: []proxy.Route{{
+				Pattern: "POST /orders/{id}", UpstreamKey: "X-Key",
+				Policy: retrysafe.Policy{OnAbandoned: Service{URL: to, Secrets: secrets}.Policy("POST /orders/{id}")},
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			handler.CloseIdleConnections()
+			_ = guard.Shutdown(t.Context())
+		})
+		s.proxy = handler
 	}
-	t.Cleanup(func() {
-		s.proxy.CloseIdleConnections()
-		_ = guard.Shutdown(t.Context())
-	})
+	s.start(retrysafe.Options{})
 	if first := s.post(); first.Code != http.StatusBadGateway {
 		t.Fatalf("the first answer, which is lost: %d %s", first.Code, first.Body)
 	}
@@ -149,6 +156,24 @@ func TestWhatTheServiceSays(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The service is asked about the key that the API got. It is asked nothing while that is not known, because another
+// secret makes another one: it would find no operation, and the request would be sent again.
+//
+// Seen to fail with secretName not compared in UpstreamKeyOf: the request was sent again.
+func TestAnotherSecretAsksNothing(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, `{"outcome":"not_executed"}`)
+	s.start(retrysafe.Options{ChildSecret: []byte("a secret that is new")})
+	got := s.post()
+	if got.Code != 500 || !strings.Contains(got.Body.String(), "outcome-unknown") || s.asked.Load() != 0 || s.runs.Load() != 1 {
+		t.Errorf("%d %s, asked %d times, %d runs", got.Code, got.Body, s.asked.Load(), s.runs.Load())
+	}
+	s.start(retrysafe.Options{})
+	if got := s.post(); got.Code != 201 || s.asked.Load() != 1 || s.runs.Load() != 2 {
+		t.Errorf("as at first: %d %s, asked %d times, %d runs", got.Code, got.Body, s.asked.Load(), s.runs.Load())
 	}
 }
 
