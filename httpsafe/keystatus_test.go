@@ -45,8 +45,8 @@ func (k *kit) asked(members map[string]any) *answer {
 	return a
 }
 
-// Seen to fail with the case of OutcomeUnknown taken out of stateOf, and with those of KeyNotFound, InFlight and
-// NewKeyRequired out of next.
+// Seen to fail with the case of SituationOutcomeUnknown taken out of stateOf, and with those of SituationKeyNotFound,
+// SituationInFlight and NewKeyRequired out of next.
 func TestKeyStatus(t *testing.T) {
 	k := newKit(t)
 	k.policy.Retention = retrysafe.Retention{Replay: time.Hour, Key: 3 * time.Hour}
