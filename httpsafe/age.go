@@ -35,9 +35,14 @@ func (c *config) isTooOld(x *exchange) bool {
 		sent, err := http.ParseTime(first(x.r.Header[c.Profile.FirstSent]))
 		return err == nil && time.Since(sent) > c.policy.Retention.Key
 	}
+	return c.isTooOldKey(x.request.Key.ID)
+}
+
+// isTooOldKey reports whether a key without a record is refused for its age.
+func (c *config) isTooOldKey(id string) bool {
 	if c.MaxKeyAge <= 0 {
 		return false
 	}
-	made, ok := keytext.UUID7Time(x.request.Key.ID)
+	made, ok := keytext.UUID7Time(id)
 	return ok && time.Since(made) > c.MaxKeyAge
 }

@@ -30,7 +30,8 @@ const (
 	OutcomeUnknown   Slug = "outcome-unknown"
 	NotSupported     Slug = "not-supported"
 	StoreUnavailable Slug = "store-unavailable"
-	KeyUnknown       Slug = "key-unknown" // answered by a StatusHandler
+	KeyUnknown       Slug = "key-unknown"   // answered by a StatusHandler
+	RouteMissing     Slug = "route-missing" // answered by a KeyStatusHandler
 )
 
 // Problem is a refusal, before a Profile puts it into its own form. It holds nothing that the request has sent. Its

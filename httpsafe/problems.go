@@ -59,9 +59,16 @@ var rejections = []Problem{
 		Detail:    "This operation is not accepted as TLS early data. Retry once the connection is established.",
 		Retryable: true, Executed: "no",
 	},
+	{
+		Slug: RouteMissing, Status: http.StatusBadRequest,
+		Title: "The route of the key is missing",
+		Detail: "Keys are separate on some routes, and this question names no route whose keys can be asked for. Add the " +
+			"method and the path of the request that was sent with the key: ?route=POST%20/orders",
+		Executed: "no",
+	},
 }
 
-// allProblems returns the problems that a Middleware or a StatusHandler may answer with, each slug once.
+// allProblems returns the problems that a Middleware or a status handler may answer with, each slug once.
 func allProblems() []Problem {
 	all := slices.Clone(rejections)
 	for _, row := range situations {

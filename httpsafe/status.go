@@ -2,6 +2,7 @@ package httpsafe
 
 import (
 	"net/http"
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -16,9 +17,14 @@ import (
 //
 //	mux.Handle("GET /.well-known/idempotency-status/{digest}", httpsafe.StatusHandler(guard, scope, options))
 //
+// A [KeyStatusHandler] answers in the same way to clients that know only their key. In the document, "state" is "pending",
+// "released", "succeeded", "failed" or "abandoned" (its outcome is unknown), and "next" is what the client is to do:
+// "wait" and ask again, "retry" with the same key, use a "new-key", or "do-not-repeat" the operation, because it has
+// ended or may have.
+//
 // Guard, scope and options are those of the Middleware. Only the caller that a key belongs to gets an answer; every
-// other caller is told that nothing is recorded. The Guard's store must be a [retrysafe.Inspector], otherwise the
-// answer is 501.
+// other caller is told that nothing is recorded. Nothing is claimed or changed. The Guard's store must be a
+// [retrysafe.Inspector], otherwise the answer is 501; while the store fails it is 503 with Retry-After.
 //
 // StatusHandler panics if scope is nil or if o.Validate returns an error.
 func StatusHandler(g *retrysafe.Guard, scope ScopeFunc, o Options) http.Handler {
@@ -34,49 +40,54 @@ func StatusHandler(g *retrysafe.Guard, scope ScopeFunc, o Options) http.Handler 
 type statusHandler struct{ *config }
 
 // ServeHTTP implements http.Handler.
-func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *statusHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r, s.ask) }
+
+// serve answers with the status of the key that a request asks for, or with the response itself. ask returns what is
+// known of the key, or a problem.
+func (c *config) serve(w http.ResponseWriter, r *http.Request, ask func(*http.Request) (retrysafe.Advice, *Problem)) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
+		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	caller, err := s.callerOf(r)
-	if err != nil {
-		s.WriteProblem(w, *scopeUnresolved(err))
-		return
-	}
-	known, p := s.find(r, s.callerScope(caller))
+	a, p := ask(r)
 	switch {
 	case p != nil:
-		s.WriteProblem(w, *p)
+		c.WriteProblem(w, *p)
 	case r.URL.Query().Has("result"):
-		s.writeResult(w, r, known)
+		c.writeResult(w, r, a)
 	default:
-		s.writeStatus(w, r, known)
+		c.writeStatus(w, r, a)
 	}
 }
 
-// find returns the record that the path names, if it belongs to the caller.
-func (s *statusHandler) find(r *http.Request, scope string) (retrysafe.Record, *Problem) {
-	unknown := problem(retrysafe.SituationKeyNotFound)
-	digest, err := retrysafe.ParseDigest(path.Base(r.URL.Path))
+// ask returns what is known of the key that the path names, if it belongs to the caller.
+func (s *statusHandler) ask(r *http.Request) (a retrysafe.Advice, p *Problem) {
+	caller, err := s.callerOf(r)
 	if err != nil {
-		return retrysafe.Record{}, &unknown
+		return a, scopeUnresolved(err)
 	}
-	inspector, ok := s.guard.Store().(retrysafe.Inspector)
-	if !ok {
-		p := problem(retrysafe.SituationNotSupported)
-		return retrysafe.Record{}, &p
+	a = retrysafe.SituationKeyNotFound.Advice()
+	if digest, err := retrysafe.ParseDigest(path.Base(r.URL.Path)); err == nil {
+		a = s.guard.ExplainKey(r.Context(), digest)
 	}
-	records, err := inspector.Inspect(r.Context(), digest)
-	switch {
-	case err != nil:
-		p := problem(retrysafe.SituationStoreUnavailable)
-		return retrysafe.Record{}, &p
-	case len(records) == 0 || !s.belongs(records[0].Key.Scope, scope):
-		return retrysafe.Record{}, &unknown
+	if a.Record.State != 0 && !s.belongs(a.Record.Key.Scope, s.callerScope(caller)) {
+		a = retrysafe.SituationKeyNotFound.Advice()
 	}
-	return records[0], nil
+	return a, withoutRecord(a)
+}
+
+// withoutRecord returns the problem of advice that rests on no record; nil if there is a record.
+func withoutRecord(a retrysafe.Advice) *Problem {
+	if a.Record.State != 0 {
+		return nil
+	}
+	p := problemOf(a)
+	if a.Situation == retrysafe.SituationKeyNotFound || a.Situation == retrysafe.SituationKeyTooOld {
+		p = p.with("state", "unknown").with("next", next(a))
+	}
+	return &p
 }
 
 // belongs reports whether the scope of a record is that of the caller, followed by one operation if operations are
@@ -90,31 +101,34 @@ func (s *statusHandler) belongs(scope, caller string) bool {
 }
 
 // writeStatus describes the record as JSON.
-func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
+func (c *config) writeStatus(w http.ResponseWriter, r *http.Request, a retrysafe.Advice) {
 	type end struct { // what is known of an ended request
 		EndedMsAgo int64  `json:"ended_ms_ago"`
 		Status     int    `json:"status"`
 		Replayable bool   `json:"replayable"`
 		Result     string `json:"result"`
 	}
+	known := a.Record
 	answer := struct {
-		State   string `json:"state"`
-		Attempt int    `json:"attempt"`
-		AgeMs   int64  `json:"age_ms"`
+		State    string `json:"state"`
+		Executed string `json:"executed"`
+		Next     string `json:"next"`
+		Detail   string `json:"detail"`
+		Attempt  int    `json:"attempt"`
+		AgeMs    int64  `json:"age_ms"`
 		*end
-	}{State: stateOf(known), Attempt: known.Attempt, AgeMs: known.Age.Milliseconds()}
+	}{stateOf(a), a.Executed.String(), next(a), a.Detail, known.Attempt, known.Age.Milliseconds(), nil}
 	h := w.Header()
 	switch {
 	case known.State.Ended():
 		answer.end = &end{
 			EndedMsAgo: known.EndedAge.Milliseconds(),
-			Status:     s.statusOf(known.Result),
+			Status:     c.statusOf(known.Result),
 			Replayable: isResolvedFailure(known.Result) || known.ReplayLeft > 0 && !known.Result.Omitted,
-			Result:     r.URL.Path + "?result",
+			Result:     resultOf(r),
 		}
-	case known.LeaseLeft > 0:
-		wait := s.guard.Explain(&retrysafe.Refusal{Reason: retrysafe.ErrInFlight, Record: known}).RetryAfter
-		h.Set("Retry-After", strconv.Itoa(wholeSeconds(max(wait, time.Second))))
+	case answer.Next == "wait":
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(max(a.RetryAfter, time.Second))))
 	}
 	contentType, body := render(jsonType, answer)
 	h.Set("Content-Type", contentType)
@@ -124,11 +138,11 @@ func (s *statusHandler) writeStatus(w http.ResponseWriter, r *http.Request, know
 }
 
 // statusOf returns the HTTP status that a retry gets.
-func (s *statusHandler) statusOf(r retrysafe.Result) int {
+func (c *config) statusOf(r retrysafe.Result) int {
 	if !isResolvedFailure(r) {
 		return replayStatus(r)
 	}
-	return problem(retrysafe.SituationClosed).under(s.Profile, "").Status
+	return problem(retrysafe.SituationClosed).under(c.Profile, "").Status
 }
 
 // isResolvedFailure reports whether an operator has resolved the key as not executed. Then there is no response that
@@ -138,25 +152,54 @@ func isResolvedFailure(r retrysafe.Result) bool {
 	return f != nil && f.Resolved
 }
 
-// stateOf returns the state of a record as clients see it.
-func stateOf(known retrysafe.Record) string {
-	if known.State == retrysafe.Pending && known.LeaseLeft <= 0 {
+// stateOf returns the state of a record as clients see it. An end that is not saved yet leaves it pending.
+func stateOf(a retrysafe.Advice) string {
+	if a.Situation == retrysafe.SituationOutcomeUnknown {
 		return "abandoned"
 	}
-	return known.State.String()
+	return a.Record.State.String()
+}
+
+// next returns in one word what the client is to do.
+func next(a retrysafe.Advice) string {
+	switch {
+	case a.Situation == retrysafe.SituationInFlight || a.Situation == retrysafe.SituationUnsaved:
+		return "wait"
+	case a.Situation == retrysafe.SituationKeyNotFound || a.Retryable:
+		return "retry"
+	case a.Executed == retrysafe.ExecutedNo && a.NewKeyRequired:
+		return "new-key"
+	}
+	return "do-not-repeat"
+}
+
+// resultOf returns the address of the response itself.
+func resultOf(r *http.Request) string {
+	query := "?"
+	if route := r.URL.Query().Get("route"); route != "" {
+		query = "?route=" + url.QueryEscape(route) + "&"
+	}
+	return r.URL.EscapedPath() + query + "result"
 }
 
 // writeResult answers as a replay would.
-func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, known retrysafe.Record) {
-	x := &exchange{m: &middleware{config: s.config}, w: w, r: r, request: retrysafe.Request{Key: known.Key}}
+func (c *config) writeResult(w http.ResponseWriter, r *http.Request, a retrysafe.Advice) {
+	known := a.Record
+	x := &exchange{m: &middleware{config: c}, w: w, r: r, request: retrysafe.Request{Key: known.Key}}
+	x.account = account{ask: c.MemoryFunc, ctx: r.Context()}
+	defer x.account.release()
 	failure := known.Result.Failure()
 	switch {
-	case !known.State.Ended() && known.LeaseLeft > 0:
+	case a.Situation == retrysafe.SituationOutcomeUnknown:
+		x.adviseOn(retrysafe.ErrAbandoned, known)
+	case a.Situation == retrysafe.SituationReleased:
+		p := problemOf(a)
+		p.Slug, p.Status = KeyUnknown, http.StatusNotFound
+		c.WriteProblem(w, p)
+	case !known.State.Ended():
 		a := retrysafe.SituationInFlight.Advice()
 		a.Record = known
 		x.refuseKnown(problemOf(a), "in-flight")
-	case !known.State.Ended():
-		x.adviseOn(retrysafe.ErrAbandoned, known)
 	case failure != nil && failure.Resolved:
 		x.explain(retrysafe.Outcome{Stored: true, ReplayLeft: known.KeyLeft, Age: known.Age}, failure)
 	case known.ReplayLeft <= 0:
@@ -164,7 +207,13 @@ func (s *statusHandler) writeResult(w http.ResponseWriter, r *http.Request, know
 	case known.Result.Failed && metaLines(string(known.Result.Meta)) == "" && known.Result.Code == 0: // no handler's work
 		x.explain(retrysafe.Outcome{Stored: true, ReplayLeft: known.ReplayLeft, Age: known.Age}, &retrysafe.Failure{})
 	default:
-		x.m.writeStored(w, r, retrysafe.Outcome{
+		if n := len(known.Result.Body); n > uncounted {
+			if p := x.account.take(n); p != nil {
+				c.WriteProblem(w, *p)
+				return
+			}
+		}
+		c.writeStored(w, r, retrysafe.Outcome{
 			Result: known.Result, Stored: true, Age: known.Age, ReplayLeft: known.ReplayLeft,
 		}, nil)
 	}

@@ -49,6 +49,8 @@ const (
 	PolicyPath = "/.well-known/idempotency-policy"
 	// StatusPath is where a client finds the status of its keys, by their digests: see httpsafe.StatusHandler.
 	StatusPath = "/.well-known/idempotency-status"
+	// KeyStatusPath is where a client asks for a key that it knows, behind a slash: see Route.KeyStatus.
+	KeyStatusPath = "/.well-known/idempotency"
 	// routeStatusPath is that of keys whose scope includes the route. A scope with a version has a path of its own below
 	// each of the two.
 	routeStatusPath = StatusPath + "/route"
@@ -58,6 +60,7 @@ const (
 type Proxy struct {
 	router    *router
 	pages     *http.ServeMux     // PolicyPath, StatusPath
+	keyStatus *keyStatus         // nil: no route has it
 	upstreams map[string]sharing // by their URLs
 	auth      *authorizer
 	options   httpsafe.Options
@@ -108,8 +111,11 @@ func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) e
 	}
 	p.options = rest.options
 	p.pages = newPages(g, scope, o, func(h http.Handler) http.Handler { return p.auth.guard(h, p.options) })
-	p.router, err = newRouter(rest, routes)
-	return err
+	if p.router, err = newRouter(rest, routes); err != nil {
+		return err
+	}
+	p.keyStatus = newKeyStatus(append(routes, rest), scope, p.router)
+	return nil
 }
 
 // upstreamOf returns what a route shares with the others that have its upstream.
@@ -144,10 +150,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !hasPath(r):
 		p.options.WriteProblem(w, problem(TargetRefused))
 	case strings.HasPrefix(r.URL.Path, wellKnown) && p.servePage(w, r):
+	case p.keyStatus != nil && isKeyStatus(r):
+		p.serveBounded(w, r, &p.admission.reads, p.keyStatus)
 	case httpkey.IsSafe(r.Method):
-		p.serveBounded(w, r, &p.admission.reads)
+		p.serveBounded(w, r, &p.admission.reads, p.router)
 	default:
-		p.serveBounded(w, r, &p.admission.effects)
+		p.serveBounded(w, r, &p.admission.effects, p.router)
 	}
 }
 
@@ -158,8 +166,8 @@ func hasPath(r *http.Request) bool {
 	return r.URL.Opaque == "" && (path == "" || path[0] == '/' || path == "*" && r.Method == http.MethodOptions)
 }
 
-// serveBounded serves a request if there is a slot for it.
-func (p *Proxy) serveBounded(w http.ResponseWriter, r *http.Request, slots *resource) {
+// serveBounded lets next serve a request if there is a slot for it.
+func (p *Proxy) serveBounded(w http.ResponseWriter, r *http.Request, slots *resource, next http.Handler) {
 	h := newHolder(p.admission, w, r)
 	defer p.admission.leave(h)
 	if !p.admission.enter(h, slots) {
@@ -167,7 +175,7 @@ func (p *Proxy) serveBounded(w http.ResponseWriter, r *http.Request, slots *reso
 		p.options.WriteProblem(h, problem(Overloaded))
 		return
 	}
-	p.router.ServeHTTP(h, &h.request)
+	next.ServeHTTP(h, &h.request)
 }
 
 // Hurry ends every request that waits for its own client for more than a moment, until ctx ends. Call it during a

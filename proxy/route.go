@@ -41,6 +41,9 @@ type Route struct {
 	// AttemptHeader is the header in which the upstream gets the number of the attempt, from 1, and from 1 again after
 	// the key was released: so 1 does not say that nothing was tried before. Default: none.
 	AttemptHeader string
+	// KeyStatus answers clients that ask at KeyStatusPath what became of a key of the route: see httpsafe.KeyStatusHandler.
+	// The keys must be chosen by clients, and not made from requests. Default: such questions are forwarded.
+	KeyStatus bool
 	// BodyTimeout bounds how long the body of a request with a key may take to arrive. The body of a request without
 	// a key is streamed; it bounds each pause in it, until the answer begins. Default 30 s; negative: no limit.
 	BodyTimeout time.Duration
@@ -60,15 +63,17 @@ type routeHandler struct {
 
 	auth *authorizer
 
-	rules    httpsafe.Rules
-	noGuards bool
+	rules     httpsafe.Rules
+	noGuards  bool
+	keyStatus bool             // for clients that ask
+	guard     *retrysafe.Guard // the route's own
 }
 
 // newRouteHandler serves a route with its options as they are in force.
 func newRouteHandler(
 	g *retrysafe.Guard, scope httpsafe.ScopeFunc, r Route, o httpsafe.Options, common sharing, observer Observer,
 ) (*routeHandler, error) {
-	if err := errors.Join(o.Validate(), r.checkHeaders()); err != nil {
+	if err := errors.Join(o.Validate(), r.checkHeaders(), r.checkKeyStatus()); err != nil {
 		return nil, fmt.Errorf("proxy: route %q: %w", r.Pattern, err)
 	}
 	r.HTTP = r.HTTP.WithDefaults()
@@ -85,6 +90,8 @@ func newRouteHandler(
 		bodyTimeout: orElse(r.BodyTimeout, defaultBodyTimeout),
 		admission:   common.admission,
 		noGuards:    r.Unguarded,
+		keyStatus:   r.KeyStatus && !r.Unguarded,
+		guard:       own,
 		options:     o,
 		rules:       o.Rules(r.Pattern, own.Policy()),
 	}

@@ -54,6 +54,16 @@ func (t *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// routeOf returns the route of a request that is not served.
+func (t *router) routeOf(r *http.Request) *routeHandler {
+	if t.mux != nil {
+		if found, _ := t.find(r, t.exact(r)); found != nil {
+			return found.route
+		}
+	}
+	return t.rest
+}
+
 // exact returns the route whose pattern matches the path as it is written; nil if there is none.
 func (t *router) exact(r *http.Request) *routeHandler {
 	found, pattern := t.mux.Handler(r)

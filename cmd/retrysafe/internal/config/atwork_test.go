@@ -158,6 +158,14 @@ func TestSettingsAtWork(t *testing.T) {
 			got, _ = a.post("/pay", "", key)
 			want(a.T, "a day later", got, "201 run 2")
 		}},
+		"key status": {"{key_status: true}", func(a *atWork) {
+			a.post("/pay", "", key)
+			w := httptest.NewRecorder()
+			a.proxy.ServeHTTP(w, httptest.NewRequest(http.MethodGet, proxy.KeyStatusPath+"/k-0123456789", nil))
+			if got := w.Body.String(); !strings.Contains(got, `"state":"succeeded"`) {
+				a.Errorf("asked for the key: %d %s", w.Code, got)
+			}
+		}},
 		"any host": {"{any_host: true}", func(a *atWork) {
 			a.post("http://api-eu.example/pay", "", key)
 			got, _ := a.post("http://api.example/pay", "", key)

@@ -89,6 +89,10 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	if t.Required.Value && t.Key.Value.BodyHash != nil {
 		r.FaultAt(t.Required.At, "a key made of the body is never missing", "leave required out")
 	}
+	if t.KeyStatus.Value && t.isGuarded() && (t.Key.Value.BodyHash != nil || t.Key.Value.Natural != nil) {
+		r.FaultAt(t.KeyStatus.At, "the keys of "+cmp.Or(pattern, "the defaults")+" are made from its requests, so that no client can "+
+			"ask for one", "leave key_status out, or write key_status: false for this route")
+	}
 	if t.Key.Value.BodyHash != nil && !c.Secret.isSet() {
 		r.FaultAt(t.Key.At, "keys made of the body need a secret", "write secret: {env: NAME} at the top of the file")
 	}

@@ -40,6 +40,10 @@ func TestWhatIsRefused(t *testing.T) {
 			"any host for a pattern with a host", "defaults: {any_host: true}\nroutes:\n  POST api.example.com/x: {}\n", 1, 22,
 			"without the host",
 		},
+		{
+			"the status of keys that no client knows", "defaults: {key_status: true}\nroutes:\n  POST /x/{id}: {key: {natural: {path: [id]}}}\n",
+			1, 24, "write key_status: false",
+		},
 		{"callers in a list", "callers: [a]\n", 1, 10, "must be a mapping"},
 		{"credentials for a scope", "scope: header:authorization\n", 1, 8, "scope: credential"},
 		{"other credentials for a scope", "scope: header:X-API-Key\n", 1, 8, "scope: credential"},

@@ -83,6 +83,9 @@ type Route struct {
 	//   - `reject`: 409 at once, as in the IETF draft; few client libraries retry it;
 	//   - `status`: 202 and a status URL.
 	InFlight Setting[InFlight] `yaml:"in_flight" form:"in flight" default:"wait:5s"`
+	// KeyStatus: if true, a client may ask `GET /.well-known/idempotency/KEY` what became of its key, without sending the
+	// request again: see [asking for a status](asking-for-a-status.md).
+	KeyStatus Setting[bool] `yaml:"key_status" sets:"KeyStatus"`
 	// HoldUnsaved is how long an answer is held back while the store fails to save it. After that the client gets it with
 	// `Idempotency-Status: executed; stored=?0`: if the proxy is killed before the answer is saved, the outcome of the key
 	// is unknown nevertheless. `1ms`: hardly at all. See
