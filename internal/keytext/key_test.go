@@ -9,6 +9,16 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
+// Seen to fail with the time written one byte too far to the right.
+func TestRandomUUID7(t *testing.T) {
+	before := time.Now().Truncate(time.Millisecond)
+	key := keytext.RandomUUID7()
+	made, ok := keytext.UUID7Time(key)
+	if _, reason := (keytext.Syntax{Form: keytext.UUID7}).ParseBare(key); !ok || reason != "" || made.Before(before) || made.After(time.Now()) {
+		t.Errorf("%s: %v, %v, %s", key, made, ok, reason)
+	}
+}
+
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		syntax      keytext.Syntax
