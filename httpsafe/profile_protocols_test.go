@@ -67,7 +67,7 @@ func blank(v any) {
 	}
 }
 
-// ACP, rfc.agentic_checkout.md, section 6.1: "A POST request without an Idempotency-Key header MUST be rejected with" type
+// ACP, "rfc.agentic_checkout.md", section 6.1: "A POST request without an Idempotency-Key header MUST be rejected with" type
 // invalid_request, code idempotency_key_required, status 400.
 //
 // Seen to fail with Required taken out of ACP.
@@ -174,7 +174,7 @@ func TestServerErrorsAreNeverStored(t *testing.T) {
 }
 
 // ACP, section 6.6: "at least 24 hours. After expiry, a reused key is treated as a new request (no error)". UCP,
-// signatures.md: "Minimum 24 hours, recommended 48 hours".
+// "signatures.md": "Minimum 24 hours, recommended 48 hours".
 func TestRetentionOfProtocols(t *testing.T) {
 	for name, least := range map[string]time.Duration{"acp": 24 * time.Hour, "ucp": 48 * time.Hour, "adcp": 24 * time.Hour, "iceberg": time.Hour} {
 		if p, err := httpsafe.ProfileByName(name); err != nil || p.Retention < least || p.Records.Replay != 0 && p.Records.Replay < p.Retention {
@@ -190,9 +190,9 @@ func TestRetentionOfProtocols(t *testing.T) {
 	k.wantRuns(2)
 }
 
-// UCP, signatures.md: "Minimum 128 bits (e.g., UUID v4, 22+ char alphanumeric)"; "Per-client, per-operation type";
+// UCP, "signatures.md": "Minimum 128 bits (e.g., UUID v4, 22+ char alphanumeric)"; "Per-client, per-operation type";
 // "comparing the SHA-256 hash of the raw body bytes"; "Return cached response, do not re-execute"; "Reject with 409
-// Conflict". overview/index.md: errors have code and content.
+// Conflict". "overview/index.md": errors have code and content.
 //
 // Seen to fail with KeyReused taken out of the Statuses, and with Min taken out of the syntax.
 func TestUCP(t *testing.T) {
@@ -223,7 +223,7 @@ func TestInFlightIsNoConflict(t *testing.T) {
 	}
 }
 
-// UCP, signatures.md: "Fail closed (reject request with 503)". The others are no different.
+// UCP, "signatures.md": "Fail closed (reject request with 503)". The others are no different.
 func TestProtocolsFailClosed(t *testing.T) {
 	for name, want := range map[string]string{
 		"acp":     `{"code":"store_unavailable","message":"…","type":"service_unavailable"}`,
@@ -243,7 +243,7 @@ func TestProtocolsFailClosed(t *testing.T) {
 	}
 }
 
-// AdCP, security.mdx: idempotency_key is "required on every state-mutating AdCP task request", and matches
+// AdCP, "security.mdx": idempotency_key is "required on every state-mutating AdCP task request", and matches
 // "^[A-Za-z0-9_.:-]{16,255}$".
 //
 // Seen to fail with Min or Pattern taken out of the syntax.
@@ -305,7 +305,7 @@ func TestAdCPStoresSuccessesOnly(t *testing.T) {
 }
 
 // AdCP, rule 4: "The seller injects replayed: true onto the outgoing protocol envelope at response time", and it is "NOT
-// part of the cached inner response". protocol-envelope.json: context is an "opaque caller-supplied correlation object echoed
+// part of the cached inner response". "protocol-envelope.json": context is an "opaque caller-supplied correlation object echoed
 // unchanged in the response". RFC 9110, section 8.8.1: a strong ETag is that of the same bytes.
 //
 // Seen to fail with SetJSON left out of ofThisReplay, and with describeDecoded left out of writeStored.
@@ -387,7 +387,7 @@ func TestAdCPConflictTellsNothing(t *testing.T) {
 	}
 }
 
-// Iceberg, rest-catalog-open-api.yaml: "Key format: UUIDv7 in string form (RFC 9562)". The key is optional.
+// Iceberg, "rest-catalog-open-api.yaml": "Key format: UUIDv7 in string form (RFC 9562)". The key is optional.
 //
 // Seen to fail with UUID in place of UUID7.
 func TestIcebergKeys(t *testing.T) {
@@ -404,7 +404,7 @@ func TestIcebergKeys(t *testing.T) {
 }
 
 // Iceberg: "The idempotency key must be globally unique (no reuse across different operations)"; "Finalize & replay: 200,
-// 201, 204, and deterministic terminal 4xx (including 409 such as AlreadyExists)". ErrorModel has message, type and code.
+// 201, 204, and deterministic terminal 4xx (including 409 such as AlreadyExists)". Errors have "message, type and code".
 //
 // Seen to fail with StoreExecuted in place of StoreUnlessServerFailed, and with 419 stored.
 func TestIcebergFinalizes(t *testing.T) {
