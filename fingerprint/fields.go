@@ -20,8 +20,8 @@ type Fields struct {
 	Numbers Numbers
 }
 
-// Validate returns an error if both lists are set, if Numbers is none of the constants, or if one holds what is not a JSON pointer; and for the pointer ""
-// in Exclude, which would leave nothing. Call it where a configuration is read.
+// Validate returns an error if both lists are set, if Numbers is none of the constants, or if one holds what is not a
+// JSON pointer; and for the pointer "" in Exclude, which would leave nothing. Call it where a configuration is read.
 func (f Fields) Validate() error {
 	if f.Numbers > AsDoubles {
 		return fmt.Errorf("fingerprint: fields: Numbers is %d; use AsWritten, ByValue or AsDoubles", f.Numbers)

@@ -56,8 +56,8 @@ func appendDouble(b []byte, f float64) []byte {
 // longestExponent is how many digits an exponent may have so that digits can be added to it, and never overflow.
 const longestExponent = 15
 
-// appendExact appends a number as digits without zeros at either end, and an exponent. It computes with the text, so that
-// 1e999999999 takes no more memory than it has letters.
+// appendExact appends a number as digits without zeros at either end, and an exponent. It computes with the text, so
+// that 1e999999999 takes no more memory than it has letters.
 func appendExact(b, text []byte) []byte {
 	rest, negative := bytes.CutPrefix(text, []byte("-"))
 	at := bytes.IndexAny(rest, "eE")

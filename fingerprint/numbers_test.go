@@ -18,7 +18,8 @@ func canonicalWith(t *testing.T, n fingerprint.Numbers, body string) string {
 	return string(got)
 }
 
-// Seen to fail with appendExact without the trimming at either end, without the sign of exponents, and with -0 told from 0.
+// Seen to fail with appendExact without the trimming at either end, without the sign of exponents, and with -0 told
+// from 0.
 func TestNumbersByValue(t *testing.T) {
 	for _, c := range []struct{ number, want string }{
 		{"1", "1"}, {"1.0", "1"}, {"10e-1", "1"}, {"0.1E1", "1"}, {"1e0", "1"}, {"100", "1e2"}, {"1e+002", "1e2"},
@@ -37,19 +38,22 @@ func TestNumbersByValue(t *testing.T) {
 			t.Errorf("%v are both %s", pair, a)
 		}
 	}
-	if a, b := canonicalWith(t, fingerprint.ByValue, `{"a":1.0,"b":[true]}`), canonicalWith(t, fingerprint.ByValue, ` {"b":[true], "a":1}`); a != b {
+	a := canonicalWith(t, fingerprint.ByValue, `{"a":1.0,"b":[true]}`)
+	if b := canonicalWith(t, fingerprint.ByValue, ` {"b":[true], "a":1}`); a != b {
 		t.Errorf("%s, %s", a, b)
 	}
 }
 
 // The numbers of RFC 8785, appendix B, and of ECMAScript's thresholds between the two ways to write one.
 //
-// Seen to fail with 'g' for both formats, with the zero in e-09 left, and with a number that is too large written as it is.
+// Seen to fail with 'g' for both formats, with the zero in e-09 left, and with a number that is too large written as
+// it is.
 func TestNumbersAsDoubles(t *testing.T) {
 	for _, c := range []struct{ number, want string }{
 		{"0", "0"}, {"-0", "0"}, {"-0.0", "0"}, {"5e-324", "5e-324"}, {"1.7976931348623157e308", "1.7976931348623157e+308"},
 		{"9007199254740993", "9007199254740992"}, {"295147905179352830000", "295147905179352830000"},
-		{"9.999999999999997e22", "9.999999999999997e+22"}, {"1e23", "1e+23"}, {"999999999999999900000", "999999999999999900000"},
+		{"9.999999999999997e22", "9.999999999999997e+22"}, {"1e23", "1e+23"},
+		{"999999999999999900000", "999999999999999900000"},
 		{"1e21", "1e+21"}, {"9.999999999999997e-7", "9.999999999999997e-7"}, {"0.000001", "0.000001"},
 		{"333333333.3333332", "333333333.3333332"}, {"-0.0000033333333333333333", "-0.0000033333333333333333"},
 		{"1424953923781206.2", "1424953923781206.2"}, {"1.50", "1.5"}, {"1E2", "100"}, {"1e-400", "0"},
@@ -91,7 +95,10 @@ func FuzzNumbersByValue(f *testing.F) {
 	f.Add("1.0", "1")
 	f.Add("-12.30e-5", "0.000123")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		if len(a) > 30 || len(b) > 30 || strings.ContainsAny(a+b, "\"[{tfn") || !json.Valid([]byte(a)) || !json.Valid([]byte(b)) {
+		if len(a)+len(b) > 60 || strings.ContainsAny(a+b, "\"[{tfn") {
+			return
+		}
+		if !json.Valid([]byte(a)) || !json.Valid([]byte(b)) {
 			return
 		}
 		x, okX := new(big.Rat).SetString(strings.TrimSpace(a))

@@ -57,9 +57,10 @@ func ReplaceJSON(body, from []byte, pointers []string) ([]byte, error) {
 	return append(out, body[written:]...), nil
 }
 
-// SetJSON returns body with the value at a JSON pointer set to value, which is JSON. All other bytes stay as they are. A
-// member that the body lacks becomes the first of its object; where there is no such object, body itself is returned. It
-// returns an error if body or value is not JSON (see [CanonicalJSON]), or if pointer is not a JSON pointer.
+// SetJSON returns body with the value at a JSON pointer set to value, which is JSON. All other bytes stay as they are.
+// A member that the body lacks becomes the first of its object; where there is no such object, body itself is
+// returned. It returns an error if body or value is not JSON (see [CanonicalJSON]), or if pointer is not a JSON
+// pointer.
 func SetJSON(body []byte, pointer string, value []byte) ([]byte, error) {
 	if err := validatePointer(pointer); err != nil {
 		return nil, err

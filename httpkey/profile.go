@@ -36,8 +36,8 @@ type Profile struct {
 
 	// Marker is a header set to "true" on replays.
 	Marker string
-	// MarkerField is a JSON pointer to a member that replays have, set to true: "/replayed". It is not stored. A body that is
-	// not a JSON object, or has a Content-Encoding other than gzip, is sent without it.
+	// MarkerField is a JSON pointer to a member that replays have, set to true: "/replayed". It is not stored. A body
+	// that is not a JSON object, or has a Content-Encoding other than gzip, is sent without it.
 	MarkerField string
 	// AcceptedHeader is set on answers to requests that were executed, or may have been: responses of the handler,
 	// replays, and refusals because the outcome is unknown.

@@ -62,8 +62,8 @@ func FingerprintJSON() FingerprintMethod {
 	return FingerprintFields(fingerprint.Fields{})
 }
 
-// FingerprintFields compares chosen fields of JSON bodies, or all of them, with numbers compared as f.Numbers says. Bodies
-// that are not JSON are compared byte for byte.
+// FingerprintFields compares chosen fields of JSON bodies, or all of them, with numbers compared as f.Numbers says.
+// Bodies that are not JSON are compared byte for byte.
 func FingerprintFields(f fingerprint.Fields) FingerprintMethod {
 	f.Include, f.Exclude = slices.Clone(f.Include), slices.Clone(f.Exclude)
 	name, summary := "fields2-"+shortHash(f.Include...), "JSON fields "+strings.Join(f.Include, ", ")

@@ -39,8 +39,8 @@ type Options struct {
 	// that keys of the two do not collide. Default: none.
 	ScopeVersion string
 
-	// Fingerprint chooses what two requests with the same key are compared by. Default: as the Profile, FingerprintRaw() for
-	// most.
+	// Fingerprint chooses what two requests with the same key are compared by. Default: as the Profile, FingerprintRaw()
+	// for most.
 	Fingerprint FingerprintMethod
 	// FingerprintHeaders are compared too, besides the headers that always are.
 	FingerprintHeaders []string

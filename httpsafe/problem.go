@@ -87,8 +87,8 @@ func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
 	o.WithDefaults().writeProblem(w, p, nil)
 }
 
-// writeProblem is WriteProblem for options with their defaults. asked is the body of the request, for Profile.EchoFields;
-// nil if it was not read.
+// writeProblem is WriteProblem for options with their defaults. asked is the body of the request, for
+// Profile.EchoFields; nil if it was not read.
 func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 	profile := o.Profile
 	p = p.under(profile, o.PolicyURL)

@@ -32,18 +32,18 @@ type Profile struct {
 	ScopePath bool
 	// IgnoreBody: requests with the same key are not compared by their bodies.
 	IgnoreBody bool
-	// Fingerprint is what requests are compared by, unless Options.Fingerprint says otherwise. Default: FingerprintRaw(), or
-	// the method and target alone with IgnoreBody.
+	// Fingerprint is what requests are compared by, unless Options.Fingerprint says otherwise. Default: FingerprintRaw(),
+	// or the method and target alone with IgnoreBody.
 	Fingerprint FingerprintMethod
 
 	// Class decides which responses are kept, by their status. Default ThreeClasses.
 	Class ClassFunc
-	// Ambiguous says what becomes of ambiguous responses where neither Options.Ambiguous nor a Guard that resumes abandoned
-	// keys decides it. Default: they are stored.
+	// Ambiguous says what becomes of ambiguous responses where neither Options.Ambiguous nor a Guard that resumes
+	// abandoned keys decides it. Default: they are stored.
 	Ambiguous retrysafe.AmbiguousPolicy
-	// Records is how long records should be kept. On a server the Guard's Policy decides, so set its Retention to this; the
-	// proxy does so where a route says nothing. If Key is longer than Replay, a key whose answer is gone is refused as
-	// expired, and is not free again. Default: Replay is the Retention of httpkey.Profile.
+	// Records is how long records should be kept. On a server the Guard's Policy decides, so set its Retention to this;
+	// the proxy does so where a route says nothing. If Key is longer than Replay, a key whose answer is gone is refused
+	// as expired, and is not free again. Default: Replay is the Retention of httpkey.Profile.
 	Records retrysafe.Retention
 	// KeepHeaders are stored and replayed although they are dropped by default; DropHeaders are not, although they are
 	// kept by default.
@@ -95,12 +95,13 @@ func (p Profile) ownHeaders() []string {
 	return []string{p.FirstSent, p.Marker, p.OriginalHeader, p.AcceptedHeader.Name, p.RejectedHeader.Name, p.RetryHeader}
 }
 
-// Lifetime is where clients of a protocol read for how long a key may be used. The proxy writes it there; a service that
-// uses the Middleware does so itself.
+// Lifetime is where clients of a protocol read for how long a key may be used. The proxy writes it there; a service
+// that uses the Middleware does so itself.
 type Lifetime struct {
 	// Path that ends the path of a GET request whose answer says it: "/v1/config".
 	Path string
-	// Field is a JSON pointer to the member of the answer that says it, as an ISO 8601 duration: "/idempotency-key-lifetime".
+	// Field is a JSON pointer to the member of the answer that says it, as an ISO 8601 duration:
+	// "/idempotency-key-lifetime".
 	Field string
 }
 

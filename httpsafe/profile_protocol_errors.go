@@ -19,8 +19,8 @@ func renderUCP(p Problem) (string, []byte) {
 	return render(jsonType, object{"code": httpsignals.LowerSnake(string(p.Slug)), "content": p.Detail})
 }
 
-// renderAdCP writes the error where the protocol's envelope has it and where its payload has it. It says nothing about the
-// request that the key was used for.
+// renderAdCP writes the error where the protocol's envelope has it and where its payload has it. It says nothing about
+// the request that the key was used for.
 func renderAdCP(p Problem) (string, []byte) {
 	code := wordOr(p, map[Slug]string{
 		KeyMissing: "INVALID_REQUEST", KeyMalformed: "INVALID_REQUEST", BodyTooLarge: "INVALID_REQUEST",

@@ -67,8 +67,8 @@ func blank(v any) {
 	}
 }
 
-// ACP, "rfc.agentic_checkout.md", section 6.1: "A POST request without an Idempotency-Key header MUST be rejected with" type
-// invalid_request, code idempotency_key_required, status 400.
+// ACP, "rfc.agentic_checkout.md", section 6.1: "A POST request without an Idempotency-Key header MUST be rejected
+// with" type invalid_request, code idempotency_key_required, status 400.
 //
 // Seen to fail with Required taken out of ACP.
 func TestACPRequiresAKey(t *testing.T) {
@@ -99,8 +99,9 @@ func TestACPScope(t *testing.T) {
 	k.wantRuns(3)
 }
 
-// ACP, section 6.2: "Equivalence is determined by semantic JSON equality of the request body only; headers are excluded."
-// Equivalent are "different key ordering" and "1.0 vs 1"; "null value vs absent key" and "array element ordering" differ.
+// ACP, section 6.2: "Equivalence is determined by semantic JSON equality of the request body only; headers are
+// excluded." Equivalent are "different key ordering" and "1.0 vs 1"; "null value vs absent key" and "array element
+// ordering" differ.
 //
 // Seen to fail with FingerprintJSON in place of the profile's Fingerprint, and with WithoutHeaders left out of it.
 func TestACPEquivalence(t *testing.T) {
@@ -127,8 +128,8 @@ func TestACPReplay(t *testing.T) {
 	k.wantRuns(1)
 }
 
-// ACP, section 6.4: 422 idempotency_conflict, "permanent"; 409 idempotency_in_flight, "Servers SHOULD include a Retry-After
-// header (in seconds)". The body is the schema's Error, which has no other members.
+// ACP, section 6.4: 422 idempotency_conflict, "permanent"; 409 idempotency_in_flight, "Servers SHOULD include a
+// Retry-After header (in seconds)". The body is the schema's Error, which has no other members.
 //
 // Seen to fail with the two codes swapped in renderACP.
 func TestACPErrors(t *testing.T) {
@@ -140,10 +141,11 @@ func TestACPErrors(t *testing.T) {
 	k.post("k", body("{}")).wantError(422, `{"code":"idempotency_conflict","message":"…","type":"invalid_request"}`)
 }
 
-// ACP, section 6.5: "Responses with HTTP 5xx status codes MUST NOT be cached against the idempotency key. A retry with the
-// same key after a 5xx MUST be processed as a fresh request." The same holds for Iceberg, whose schema says "Do not finalize
-// (not stored/replayed): 5xx", and "every error" frees the key in AdCP. What a gateway may have answered after the operation
-// ran is not stored either, but the outcome is unknown: only Options.Ambiguous says that it runs again.
+// ACP, section 6.5: "Responses with HTTP 5xx status codes MUST NOT be cached against the idempotency key. A retry with
+// the same key after a 5xx MUST be processed as a fresh request." The same holds for Iceberg, whose schema says "Do
+// not finalize (not stored/replayed): 5xx", and "every error" frees the key in AdCP. What a gateway may have answered
+// after the operation ran is not stored either, but the outcome is unknown: only Options.Ambiguous says that it runs
+// again.
 //
 // Seen to fail with ThreeClasses in place of StoreUnlessServerFailed, and with Ambiguous taken out of the profiles.
 func TestServerErrorsAreNeverStored(t *testing.T) {
@@ -176,8 +178,9 @@ func TestServerErrorsAreNeverStored(t *testing.T) {
 // ACP, section 6.6: "at least 24 hours. After expiry, a reused key is treated as a new request (no error)". UCP,
 // "signatures.md": "Minimum 24 hours, recommended 48 hours".
 func TestRetentionOfProtocols(t *testing.T) {
-	for name, least := range map[string]time.Duration{"acp": 24 * time.Hour, "ucp": 48 * time.Hour, "adcp": 24 * time.Hour, "iceberg": time.Hour} {
-		if p, err := httpsafe.ProfileByName(name); err != nil || p.Retention < least || p.Records.Replay != 0 && p.Records.Replay < p.Retention {
+	for name, least := range map[string]time.Duration{"acp": 24 * time.Hour, "ucp": 48 * time.Hour, "adcp": 24 * time.Hour} {
+		p, err := httpsafe.ProfileByName(name)
+		if err != nil || p.Retention < least || p.Records.Replay != 0 && p.Records.Replay < p.Retention {
 			t.Errorf("%s: %v, %+v, %v", name, p.Retention, p.Records, err)
 		}
 	}
@@ -207,9 +210,9 @@ func TestUCP(t *testing.T) {
 	k.wantRuns(2)
 }
 
-// A key in flight is no 409 for UCP, whose 409 says "Idempotency key reused with different payload", nor for Iceberg, whose
-// clients take 409 for a commit that has failed, and commit anew. 503 with Retry-After says to both to send the request
-// again.
+// A key in flight is no 409 for UCP, whose 409 says "Idempotency key reused with different payload", nor for Iceberg,
+// whose clients take 409 for a commit that has failed, and commit anew. 503 with Retry-After says to both to send the
+// request again.
 //
 // Seen to fail with RequestInFlight taken out of the Statuses of each.
 func TestInFlightIsNoConflict(t *testing.T) {
@@ -252,17 +255,19 @@ func TestAdCPKeys(t *testing.T) {
 	refused := `{"adcp_error":{"code":"INVALID_REQUEST","message":"…","recovery":"correctable"},` +
 		`"errors":[{"code":"INVALID_REQUEST","message":"…","recovery":"correctable"}],"status":"failed"}`
 	k.post("", body(`{"n":1}`)).wantError(400, refused)
-	for _, key := range []string{strings.Repeat("k", 15), strings.Repeat("k", 256), strings.Repeat("k", 16) + "!", strings.Repeat("é", 16)} {
+	for _, key := range []string{
+		strings.Repeat("k", 15), strings.Repeat("k", 256), strings.Repeat("k", 16) + "!", strings.Repeat("é", 16),
+	} {
 		k.post("", body(`{"idempotency_key":"`+key+`"}`)).wantError(400, refused)
 	}
 	k.wantRuns(0)
 	k.post("", adcp(`"n":1`)).want(201)
 }
 
-// AdCP, rule 5: "Same key, different canonical hash within the replay window MUST be rejected with IDEMPOTENCY_CONFLICT".
-// Payload equivalence is "SHA-256(JCS(payload - excluded_fields))", and the excluded fields are "idempotency_key, context,
-// governance_context, push_notification_config.authentication.credentials". "Reusing a key on another tool is a different
-// payload."
+// AdCP, rule 5: "Same key, different canonical hash within the replay window MUST be rejected with
+// IDEMPOTENCY_CONFLICT". Payload equivalence is "SHA-256(JCS(payload - excluded_fields))", and the excluded fields are
+// "idempotency_key, context, governance_context, push_notification_config.authentication.credentials". "Reusing a key
+// on another tool is a different payload."
 //
 // Seen to fail with Numbers taken out of the profile's Fingerprint, and with each pointer but that of the key taken
 // out of Exclude.
@@ -285,14 +290,15 @@ func TestAdCPEquivalence(t *testing.T) {
 func TestAdCPInFlight(t *testing.T) {
 	k := newProtocolKit(t, httpsafe.AdCP())
 	k.while(request("", adcp(`"n":1`)), func() {
-		k.post("", adcp(`"n":1`)).wantError(409, `{"adcp_error":{"code":"IDEMPOTENCY_IN_FLIGHT","message":"…","recovery":"transient","retry_after":1},`+
-			`"errors":[{"code":"IDEMPOTENCY_IN_FLIGHT","message":"…","recovery":"transient","retry_after":1}],"status":"failed"}`)
+		e := `{"code":"IDEMPOTENCY_IN_FLIGHT","message":"…","recovery":"transient","retry_after":1}`
+		k.post("", adcp(`"n":1`)).wantError(409, `{"adcp_error":`+e+`,"errors":[`+e+`],"status":"failed"}`)
 		k.post("", adcp(`"n":2`)).want(422).wantIn("IDEMPOTENCY_CONFLICT")
 	})
 	k.wantRuns(1)
 }
 
-// AdCP, rule 3: "On any error - validation, governance denial, transport failure, internal error - the key is not stored."
+// AdCP, rule 3: "On any error - validation, governance denial, transport failure, internal error - the key is not
+// stored."
 func TestAdCPStoresSuccessesOnly(t *testing.T) {
 	k := newProtocolKit(t, httpsafe.AdCP())
 	for i, status := range []int{400, 403, 404, 409, 422, 429, 500, 202} {
@@ -304,9 +310,9 @@ func TestAdCPStoresSuccessesOnly(t *testing.T) {
 	k.wantRuns(8)
 }
 
-// AdCP, rule 4: "The seller injects replayed: true onto the outgoing protocol envelope at response time", and it is "NOT
-// part of the cached inner response". "protocol-envelope.json": context is an "opaque caller-supplied correlation object echoed
-// unchanged in the response". RFC 9110, section 8.8.1: a strong ETag is that of the same bytes.
+// AdCP, rule 4: "The seller injects replayed: true onto the outgoing protocol envelope at response time", and it is
+// "NOT part of the cached inner response". "protocol-envelope.json": context is an "opaque caller-supplied correlation
+// object echoed unchanged in the response". RFC 9110, section 8.8.1: a strong ETag is that of the same bytes.
 //
 // Seen to fail with SetJSON left out of ofThisReplay, and with describeDecoded left out of writeStored.
 func TestAdCPMarksReplays(t *testing.T) {
@@ -335,7 +341,8 @@ func TestAdCPMarksReplays(t *testing.T) {
 			for range 2 {
 				a := k.post("", adcp(`"context":{"trace":2}`), accepts).want(200).wantBody(c.want).wantHeader("Etag", c.tag)
 				a.wantHeader("Content-Length", fmt.Sprint(len(c.want)))
-				if changed := c.want == replayed; changed != (a.Header.Get("Content-Digest") == "" && a.Header.Get("Repr-Digest") == "") {
+				digests := a.Header.Get("Content-Digest") + a.Header.Get("Repr-Digest")
+				if changed := c.want == replayed; changed != (digests == "") {
 					t.Errorf("digests: %v", a.Header)
 				}
 			}
@@ -356,8 +363,8 @@ func TestAdCPExpiry(t *testing.T) {
 	k.post("", adcp(`"n":1`)).want(201).wantIn(`"replayed":true`)
 	for range 2 {
 		k.pass(2 * time.Second)
-		k.post("", adcp(`"n":1`)).wantError(422, `{"adcp_error":{"code":"IDEMPOTENCY_EXPIRED","message":"…","recovery":"correctable"},`+
-			`"errors":[{"code":"IDEMPOTENCY_EXPIRED","message":"…","recovery":"correctable"}],"status":"failed"}`)
+		e := `{"code":"IDEMPOTENCY_EXPIRED","message":"…","recovery":"correctable"}`
+		k.post("", adcp(`"n":1`)).wantError(422, `{"adcp_error":`+e+`,"errors":[`+e+`],"status":"failed"}`)
 		k.post("", adcp(`"n":2`)).want(422)
 		k.pass(7 * 24 * time.Hour)
 	}
@@ -403,12 +410,15 @@ func TestIcebergKeys(t *testing.T) {
 	k.wantRuns(2)
 }
 
-// Iceberg: "The idempotency key must be globally unique (no reuse across different operations)"; "Finalize & replay: 200,
-// 201, 204, and deterministic terminal 4xx (including 409 such as AlreadyExists)". Errors have "message, type and code".
+// Iceberg: "The idempotency key must be globally unique (no reuse across different operations)"; "Finalize & replay:
+// 200, 201, 204, and deterministic terminal 4xx (including 409 such as AlreadyExists)". Errors have "message, type and
+// code".
 //
 // Seen to fail with StoreExecuted in place of StoreUnlessServerFailed, and with 419 stored.
 func TestIcebergFinalizes(t *testing.T) {
-	for status, kept := range map[int]bool{200: true, 201: true, 204: true, 400: true, 404: true, 409: true, 401: false, 419: false, 429: false, 500: false} {
+	for status, kept := range map[int]bool{
+		200: true, 201: true, 204: true, 400: true, 404: true, 409: true, 401: false, 419: false, 429: false, 500: false,
+	} {
 		k := newProtocolKit(t, httpsafe.Iceberg())
 		k.handler = answering(status)
 		k.post(uuid7).want(status)
@@ -417,7 +427,8 @@ func TestIcebergFinalizes(t *testing.T) {
 			t.Errorf("%d: kept is %v", status, got)
 		}
 		if kept {
-			k.post(uuid7, target("/v1/other")).wantError(422, `{"error":{"code":422,"message":"…","type":"UnprocessableEntityException"}}`)
+			k.post(uuid7, target("/v1/other")).
+				wantError(422, `{"error":{"code":422,"message":"…","type":"UnprocessableEntityException"}}`)
 		}
 	}
 	k := newProtocolKit(t, httpsafe.Iceberg())
@@ -426,9 +437,9 @@ func TestIcebergFinalizes(t *testing.T) {
 	k.post(uuid7).wantError(500, `{"error":{"code":500,"message":"…","type":"CommitStateUnknownException"}}`)
 }
 
-// JSON-RPC 2.0, section 5: the id "MUST be the same as the value of the id member in the Request Object. If there was an
-// error in detecting the id in the Request object (e.g. Parse error/Invalid Request), it MUST be Null." Section 5.1: -32600 is
-// "Invalid Request", -32603 "Internal error", and -32000 to -32099 are for servers.
+// JSON-RPC 2.0, section 5: the id "MUST be the same as the value of the id member in the Request Object. If there was
+// an error in detecting the id in the Request object (e.g. Parse error/Invalid Request), it MUST be Null." Section
+// 5.1: -32600 is "Invalid Request", -32603 "Internal error", and -32000 to -32099 are for servers.
 //
 // Seen to fail with ReplaceJSON left out of writeProblem, and with the body not read before a key is missing.
 func TestJSONRPCErrors(t *testing.T) {

@@ -148,8 +148,8 @@ func ACP() Profile {
 	}
 }
 
-// UCP answers as the Universal Commerce Protocol has it over REST. A key in flight is answered with 503, which its clients
-// send again; 409 would mean that the key was used for another request.
+// UCP answers as the Universal Commerce Protocol has it over REST. A key in flight is answered with 503, which its
+// clients send again; 409 would mean that the key was used for another request.
 func UCP() Profile {
 	return Profile{
 		Profile:    httpkey.UCP(),
@@ -161,8 +161,8 @@ func UCP() Profile {
 	}
 }
 
-// AdCP answers as the Ad Context Protocol has it over REST: only successes are kept, replays are marked in their bodies, and
-// a key whose answer is gone is refused.
+// AdCP answers as the Ad Context Protocol has it over REST: only successes are kept, replays are marked in their
+// bodies, and a key whose answer is gone is refused.
 func AdCP() Profile {
 	return Profile{
 		Profile:  httpkey.AdCP(),
@@ -173,16 +173,19 @@ func AdCP() Profile {
 			},
 			Numbers: fingerprint.AsDoubles,
 		}).WithoutHeaders(),
-		Class:      StoreSuccesses,
-		Ambiguous:  retrysafe.AmbiguousUnknown,
-		Records:    retrysafe.Retention{Replay: 24*time.Hour + time.Minute, Key: 30 * 24 * time.Hour}, // 60 s for clocks that differ
+		Class:     StoreSuccesses,
+		Ambiguous: retrysafe.AmbiguousUnknown,
+		Records: retrysafe.Retention{
+			Replay: 24*time.Hour + time.Minute, // for clocks that differ
+			Key:    30 * 24 * time.Hour,
+		},
 		EchoFields: []string{"/context"},
 		RenderFunc: renderAdCP,
 	}
 }
 
-// Iceberg answers as the REST catalog of Apache Iceberg. A key in flight is answered with 503, which its clients send again
-// with the same key; they take 409 for a commit that has failed.
+// Iceberg answers as the REST catalog of Apache Iceberg. A key in flight is answered with 503, which its clients send
+// again with the same key; they take 409 for a commit that has failed.
 func Iceberg() Profile {
 	return Profile{
 		Profile:    httpkey.Iceberg(),
@@ -194,8 +197,8 @@ func Iceberg() Profile {
 	}
 }
 
-// JSONRPC answers with error objects of JSON-RPC 2.0. Requests are compared without their ids, and answers have the id of
-// the request that gets them.
+// JSONRPC answers with error objects of JSON-RPC 2.0. Requests are compared without their ids, and answers have the id
+// of the request that gets them.
 func JSONRPC() Profile {
 	return Profile{
 		Profile:      httpkey.JSONRPC(),

@@ -120,10 +120,12 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	}
 }
 
-// ofThisReplay returns the stored body as this request gets it: with the members that Profile.EchoFields names taken from
-// the body of the request, and with the member that marks replays, unless it is the first answer. h is the header of the
-// response.
-func (c *config) ofThisReplay(stored retrysafe.Result, h http.Header, asked []byte, first bool) (body []byte, changed bool) {
+// ofThisReplay returns the stored body as this request gets it: with the members that Profile.EchoFields names taken
+// from the body of the request, and with the member that marks replays, unless it is the first answer. h is the header
+// of the response.
+func (c *config) ofThisReplay(
+	stored retrysafe.Result, h http.Header, asked []byte, first bool,
+) (body []byte, changed bool) {
 	echoes, marks := len(c.Profile.EchoFields) > 0 && len(asked) > 0, c.Profile.MarkerField != "" && !first
 	if !echoes && !marks || stored.Omitted || len(h["Content-Range"]) > 0 {
 		return nil, false

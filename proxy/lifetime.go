@@ -63,8 +63,8 @@ func (f *forwarder) askWhole(out *http.Request) {
 // mostAnnounced limits an answer in which something is announced, in bytes. Longer ones pass unchanged.
 const mostAnnounced = 64 << 10
 
-// announce writes into an answer for how long clients may retry. An answer that cannot be changed passes as it is: one that
-// is no 200, no JSON object, has a Content-Encoding, or is too long.
+// announce writes into an answer for how long clients may retry. An answer that cannot be changed passes as it is: one
+// that is no 200, no JSON object, has a Content-Encoding, or is too long.
 func (f *forwarder) announce(res *http.Response) error {
 	for _, a := range f.announced {
 		kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))

@@ -14,7 +14,8 @@ func TestRandomUUID7(t *testing.T) {
 	before := time.Now().Truncate(time.Millisecond)
 	key := keytext.RandomUUID7()
 	made, ok := keytext.UUID7Time(key)
-	if _, reason := (keytext.Syntax{Form: keytext.UUID7}).ParseBare(key); !ok || reason != "" || made.Before(before) || made.After(time.Now()) {
+	_, reason := keytext.Syntax{Form: keytext.UUID7}.ParseBare(key)
+	if !ok || reason != "" || made.Before(before) || made.After(time.Now()) {
 		t.Errorf("%s: %v, %v, %s", key, made, ok, reason)
 	}
 }

@@ -227,8 +227,8 @@ func acp() Rules {
 	}
 }
 
-// ucp has the rules of the Universal Commerce Protocol over REST (signatures.md). It says nothing about a key in flight,
-// and its 409 means another request.
+// ucp has the rules of the Universal Commerce Protocol over REST (signatures.md). It says nothing about a key in
+// flight, and its 409 means another request.
 func ucp() Rules {
 	return Rules{
 		Name: "ucp", Title: "Universal Commerce Protocol", Header: "Idempotency-Key", MaxKey: 36, Bare: Accepted,
@@ -250,8 +250,9 @@ func adcp() Rules {
 // iceberg has the rules of the REST catalog of Apache Iceberg (rest-catalog-open-api.yaml).
 func iceberg() Rules {
 	return Rules{
-		Name: "iceberg", Title: "Apache Iceberg REST catalog", Header: "Idempotency-Key", MaxKey: 36, UUIDs: true, UUID7: true,
-		FoldsCase: true, Bare: Accepted, Malformed: []int{400}, Mismatch: []int{422, 400}, InFlight: []int{503}, SameBytes: true,
+		Name: "iceberg", Title: "Apache Iceberg REST catalog", Header: "Idempotency-Key", MaxKey: 36, UUIDs: true,
+		UUID7: true, FoldsCase: true, Bare: Accepted, Malformed: []int{400}, Mismatch: []int{422, 400},
+		InFlight: []int{503}, SameBytes: true,
 		Replays: true, Compares: true, AllRoutes: true, Methods: []string{"POST", "DELETE"},
 	}
 }

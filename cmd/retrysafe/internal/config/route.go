@@ -63,8 +63,8 @@ type Route struct {
 	Echo Setting[[]string] `yaml:"echo" form:"pointer" sets:"HTTP.Profile.EchoFields"`
 	// ScopeRoute: if true, keys are separate on each route. Default: as the profile.
 	ScopeRoute Setting[bool] `yaml:"scope_route" sets:"HTTP.Profile.ScopeRoute"`
-	// ScopePath: if true, and `scope_route` too, keys are separate for each path, also if one route serves both. Default: as
-	// the profile.
+	// ScopePath: if true, and `scope_route` too, keys are separate for each path, also if one route serves both. Default:
+	// as the profile.
 	ScopePath Setting[bool] `yaml:"scope_path" sets:"HTTP.Profile.ScopePath"`
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
 	// [choosing a retention](choosing-retention.md).
@@ -136,8 +136,8 @@ type Route struct {
 	DropHeaders Setting[[]string] `yaml:"drop_headers" form:"field name" sets:"HTTP.Profile.DropHeaders"`
 	// Marker is a header that is `true` on replays. Default: the profile's.
 	Marker Setting[string] `yaml:"marker" form:"field name" sets:"HTTP.Profile.Marker"`
-	// MarkerField is a JSON pointer to a member that is `true` in the body of replays, such as `/replayed`. It is not stored,
-	// and a body that is no JSON object does not get it. Default: the profile's.
+	// MarkerField is a JSON pointer to a member that is `true` in the body of replays, such as `/replayed`. It is not
+	// stored, and a body that is no JSON object does not get it. Default: the profile's.
 	MarkerField Setting[string] `yaml:"marker_field" form:"pointer" sets:"HTTP.Profile.MarkerField"`
 	// UpstreamKey is a header for a key derived from the client's, the same on every attempt. `none` says that the
 	// upstream needs no key because running the operation twice does no harm. Default: not sent.
@@ -210,11 +210,13 @@ type Fingerprint struct {
 	Include Setting[[]string] `yaml:"include" form:"pointer"`
 	// Exclude are JSON pointers to what is not compared: `[/sent_at]`.
 	Exclude Setting[[]string] `yaml:"exclude" form:"pointer"`
-	// Numbers is when two numbers in a JSON body are equal: `written`, if they are written alike; `value`, if they have the
-	// same value, as `1.0` and `1`; `double`, if they are the same double, as RFC 8785 has it, which makes large numbers equal
-	// that differ in the last digits. Without `include` and `exclude` the whole body is compared. Default: `written`.
+	// Numbers is when two numbers in a JSON body are equal: `written`, if they are written alike; `value`, if they have
+	// the same value, as `1.0` and `1`; `double`, if they are the same double, as RFC 8785 has it, which makes large
+	// numbers equal that differ in the last digits. Without `include` and `exclude` the whole body is compared. Default:
+	// `written`.
 	Numbers Setting[string] `yaml:"numbers" form:"written|value|double"`
-	// WithoutHeaders: if true, no headers are compared, not even `Content-Type`, except for those of `fingerprint_headers`.
+	// WithoutHeaders: if true, no headers are compared, not even `Content-Type`, except for those of
+	// `fingerprint_headers`.
 	WithoutHeaders Setting[bool] `yaml:"without_headers"`
 }
 
