@@ -46,7 +46,7 @@ func TestNumbersByValue(t *testing.T) {
 
 // The numbers of RFC 8785, appendix B, and of ECMAScript's thresholds between the two ways to write one.
 //
-// Seen to fail with 'g' for both formats, with the zero in e-09 left, and with a number that is too large written as
+// Seen to fail with 'g' in place of 'f', without the thresholds, with the zero in e-09 left, and with a number that is too large written as
 // it is.
 func TestNumbersAsDoubles(t *testing.T) {
 	for _, c := range []struct{ number, want string }{
