@@ -46,8 +46,8 @@ func TestNumbersByValue(t *testing.T) {
 
 // The numbers of RFC 8785, appendix B, and of ECMAScript's thresholds between the two ways to write one.
 //
-// Seen to fail with 'g' in place of 'f', without the thresholds, with the zero in e-09 left, and with a number that is too large written as
-// it is.
+// Seen to fail with 'g' in place of 'f', without the thresholds, with the zero in e-09 left, and with a number that is
+// too large written as it is.
 func TestNumbersAsDoubles(t *testing.T) {
 	for _, c := range []struct{ number, want string }{
 		{"0", "0"}, {"-0", "0"}, {"-0.0", "0"}, {"5e-324", "5e-324"}, {"1.7976931348623157e308", "1.7976931348623157e+308"},
