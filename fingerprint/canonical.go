@@ -7,7 +7,7 @@ import "strings"
 // escapes as possible.
 //
 // Numbers stay as they were written: 1.0 differs from 1, and 9007199254740993 from 9007199254740992. RFC 8785 rewrites
-// them as floating-point numbers, which makes different amounts equal.
+// them as floating-point numbers, which makes different amounts equal: see [Numbers].
 //
 // It returns an error where two readers could disagree about what body says: it is not exactly one JSON value, or not
 // UTF-8; an object has two members with one name; a string holds half a surrogate pair; objects and arrays nest deeper
@@ -43,8 +43,10 @@ func (d *jsonDoc) appendTo(b []byte, i uint32) []byte {
 		return append(d.appendChildren(append(b, '['), i), ']')
 	case '"':
 		return appendQuoted(b, d.text(i))
+	case 't', 'f', 'n':
+		return append(b, d.text(i)...)
 	}
-	return append(b, d.text(i)...)
+	return d.appendNumber(b, d.text(i))
 }
 
 func (d *jsonDoc) appendChildren(b []byte, i uint32) []byte {

@@ -7,7 +7,7 @@ import (
 )
 
 // Fields chooses parts of a JSON body by JSON pointers (RFC 6901), such as "/amount" or "/items/0/sku". At most one of
-// its lists may be set; the zero Fields is everything. A pointer to a value that does not exist is not an error: it
+// its lists may be set; without one it is everything. A pointer to a value that does not exist is not an error: it
 // finds nothing.
 type Fields struct {
 	// Include chooses these values and nothing else: name every value that makes one request differ from another.
@@ -16,11 +16,16 @@ type Fields struct {
 	// Exclude chooses everything but these values: timestamps, request IDs and others that may change from one retry
 	// to the next.
 	Exclude []string
+	// Numbers says when two numbers are equal. Default: if they are written alike.
+	Numbers Numbers
 }
 
-// Validate returns an error if both lists are set, or if one holds what is not a JSON pointer; and for the pointer ""
-// in Exclude, which would leave nothing. Call it where a configuration is read.
+// Validate returns an error if both lists are set, if Numbers is none of the constants, or if one holds what is not a
+// JSON pointer; and for the pointer "" in Exclude, which would leave nothing. Call it where a configuration is read.
 func (f Fields) Validate() error {
+	if f.Numbers > AsDoubles {
+		return fmt.Errorf("fingerprint: fields: Numbers is %d; use AsWritten, ByValue or AsDoubles", f.Numbers)
+	}
 	if len(f.Include) > 0 && len(f.Exclude) > 0 {
 		return errors.New("fingerprint: fields: set Include or Exclude, not both")
 	}
@@ -47,6 +52,7 @@ func (f Fields) Validate() error {
 //   - With Exclude it is the body without the parts that are excluded. Array elements are counted before any is
 //     removed.
 //   - Otherwise it is CanonicalJSON(body).
+//   - Numbers may be written in another way; with AsDoubles it is the canonical form of RFC 8785.
 //
 // It returns an error if CanonicalJSON would, even if the fault is outside of the chosen values, or if f is not valid.
 func (f Fields) Canonical(body []byte) ([]byte, error) { return f.appendCanonical(nil, body) }
@@ -59,15 +65,21 @@ func (f Fields) appendCanonical(b, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(f.Include) > 0 {
-		return d.appendIncluded(b, f.Include), nil
-	}
+	d.numbers = f.Numbers
 	for _, pointer := range f.Exclude {
 		if i, ok := d.at(pointer); ok {
 			d.slots[i].next |= jsonExcluded
 		}
 	}
-	return d.appendTo(slices.Grow(b, len(body)), 0), nil
+	if len(f.Include) > 0 {
+		b = d.appendIncluded(b, f.Include)
+	} else {
+		b = d.appendTo(slices.Grow(b, len(body)), 0)
+	}
+	if d.noDouble {
+		return nil, errNoDouble
+	}
+	return b, nil
 }
 
 func (d *jsonDoc) appendIncluded(b []byte, include []string) []byte {

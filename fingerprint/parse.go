@@ -24,6 +24,8 @@ type jsonDoc struct {
 	unescaped []byte     // the names that have escapes, without them
 	slots     []jsonSlot // in the order of the text
 	scratch   []byte     // see text
+	numbers   Numbers    // how they are written
+	noDouble  bool       // a number was to be written as a double, and is none
 }
 
 // jsonSlot is a value, or belongs to one:

@@ -1,6 +1,11 @@
 package fingerprint
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"github.com/retrysafe/retrysafe/internal/jsonpointer"
+)
 
 // ReplaceJSON returns body with the values at the JSON pointers replaced by those that from has there, as they are
 // written. All other bytes stay as they are. A pointer that leads nowhere in one of the two changes nothing, and neither
@@ -50,6 +55,39 @@ func ReplaceJSON(body, from []byte, pointers []string) ([]byte, error) {
 		return body, nil
 	}
 	return append(out, body[written:]...), nil
+}
+
+// SetJSON returns body with the value at a JSON pointer set to value, which is JSON. All other bytes stay as they are.
+// A member that the body lacks becomes the first of its object; where there is no such object, body itself is
+// returned. It returns an error if body or value is not JSON (see [CanonicalJSON]), or if pointer is not a JSON
+// pointer.
+func SetJSON(body []byte, pointer string, value []byte) ([]byte, error) {
+	if err := validatePointer(pointer); err != nil {
+		return nil, err
+	}
+	d, err := parseJSON(body)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parseJSON(value); err != nil {
+		return nil, err
+	}
+	if i, ok := d.at(pointer); ok {
+		begin, end := d.span(i)
+		return slices.Concat(body[:begin], value, body[end:]), nil
+	}
+	last := strings.LastIndexByte(pointer, '/')
+	parent, ok := d.at(pointer[:last])
+	if !ok || d.kind(parent) != '{' {
+		return body, nil
+	}
+	begin := int(d.slots[parent].at) + 1
+	member := append(appendQuoted(nil, jsonpointer.Unescape(pointer[last+1:])), ':')
+	member = append(member, value...)
+	if d.first(parent) != 0 {
+		member = append(member, ',')
+	}
+	return slices.Concat(body[:begin], member, body[begin:]), nil
 }
 
 // span returns where a value begins and ends in the text.

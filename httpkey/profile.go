@@ -36,6 +36,9 @@ type Profile struct {
 
 	// Marker is a header set to "true" on replays.
 	Marker string
+	// MarkerField is a JSON pointer to a member that replays have, set to true: "/replayed". It is not stored. A body
+	// that is not a JSON object, or has a Content-Encoding other than gzip, is sent without it.
+	MarkerField string
 	// AcceptedHeader is set on answers to requests that were executed, or may have been: responses of the handler,
 	// replays, and refusals because the outcome is unknown.
 	AcceptedHeader HeaderLine
@@ -62,12 +65,12 @@ func (p Profile) Headers() []string {
 }
 
 // ProfileByName returns the profile of that name: ietf, ietf-strict, stripe, stripe-v2, paypal, adyen, repeatability,
-// square, aws, checkout or gocardless. The error for another name lists these.
+// square, aws, checkout, gocardless, acp, ucp, adcp, iceberg or jsonrpc. The error for another name lists these.
 func ProfileByName(name string) (Profile, error) {
 	var names []string
 	for _, p := range []Profile{
 		IETF(), IETFStrict(), Stripe(), StripeV2(), PayPal(), Adyen(), Repeatability(), Square(), AWS(), Checkout(),
-		GoCardless(),
+		GoCardless(), ACP(), UCP(), AdCP(), Iceberg(), JSONRPC(),
 	} {
 		if p.Name == name {
 			return p, nil

@@ -2,6 +2,7 @@ package httpkey
 
 import (
 	"net/http"
+	"regexp"
 	"time"
 )
 
@@ -129,4 +130,60 @@ func GoCardless() Profile {
 		Methods:   []string{http.MethodPost},
 		Retention: day,
 	}
+}
+
+// ACP is the Agentic Commerce Protocol.
+func ACP() Profile {
+	return Profile{
+		Name:      "acp",
+		Header:    "Idempotency-Key",
+		KeySyntax: Syntax{Form: Bare, Max: 255},
+		Methods:   []string{http.MethodPost},
+		Retention: day,
+		Marker:    "Idempotent-Replayed",
+	}
+}
+
+// UCP is the Universal Commerce Protocol over REST. A key has at least 22 letters, which can hold 128 bits.
+func UCP() Profile {
+	return Profile{
+		Name:      "ucp",
+		Header:    "Idempotency-Key",
+		KeySyntax: Syntax{Form: Bare, Min: 22, Max: 255},
+		Methods:   []string{http.MethodPost, http.MethodPut},
+		Retention: 2 * day,
+	}
+}
+
+var adcpKey = regexp.MustCompile(`[A-Za-z0-9_.:-]+`)
+
+// AdCP is the Ad Context Protocol over REST, which carries the key in the JSON body.
+func AdCP() Profile {
+	return Profile{
+		Name:        "adcp",
+		BodyField:   "/idempotency_key",
+		KeySyntax:   Syntax{Form: Text, Min: 16, Max: 255, Pattern: adcpKey},
+		Methods:     []string{http.MethodPost},
+		Retention:   day,
+		MarkerField: "/replayed",
+	}
+}
+
+// Iceberg is the REST catalog of Apache Iceberg.
+func Iceberg() Profile {
+	return Profile{
+		Name:      "iceberg",
+		Header:    "Idempotency-Key",
+		KeySyntax: Syntax{Form: UUID7, Max: 36},
+		Methods:   []string{http.MethodPost, http.MethodDelete},
+		Retention: day,
+	}
+}
+
+// JSONRPC is JSON-RPC 2.0 over HTTP, with the header of the IETF draft.
+func JSONRPC() Profile {
+	p := IETF()
+	p.Name = "jsonrpc"
+	p.Methods = []string{http.MethodPost}
+	return p
 }

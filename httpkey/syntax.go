@@ -26,6 +26,8 @@ const (
 	UUID4 = Form(keytext.UUID4)
 	// Text is any UTF-8 text without control characters, for keys that are in a body.
 	Text = Form(keytext.Text)
+	// UUID7 is a UUID that begins with the time at which it was made (version 7).
+	UUID7 = Form(keytext.UUID7)
 )
 
 // Syntax says what a key must look like. The zero Syntax is [StringOrBare] with 1 to 255 bytes.
@@ -98,6 +100,7 @@ func (s Syntax) String() string {
 	s = s.WithDefaults()
 	form := [...]string{
 		"", "structured-field string or bare", "structured-field string", "bare", "UUID", "UUID version 4", "text",
+		"UUID version 7",
 	}[s.Form]
 	text := fmt.Sprintf("%s, %d to %d bytes", form, s.Min, s.Max)
 	if s.Pattern != nil {

@@ -15,11 +15,11 @@ import (
 // The handler runs in an exchange of its own, because net/http ends the request when this function returns.
 func (x *exchange) serveAsync() {
 	if p := x.spool(); p != nil { // net/http closes the body when this function returns
-		x.m.WriteProblem(x.w, *p)
+		x.writeProblem(*p)
 		return
 	}
 	if p := x.account.take(uncounted); p != nil { // MemoryFunc learns of all work that continues, however small
-		x.m.WriteProblem(x.w, *p)
+		x.writeProblem(*p)
 		return
 	}
 	began, done := make(chan struct{}), make(chan struct{})

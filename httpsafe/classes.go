@@ -60,6 +60,15 @@ func StoreUnlessFailed(status int) retrysafe.Class {
 	return retrysafe.ClassStore
 }
 
+// StoreUnlessServerFailed stores everything below 500, except refusals that assert that nothing happened and 419, which
+// some APIs answer when a session has ended. Server errors are released and run again.
+func StoreUnlessServerFailed(status int) retrysafe.Class {
+	if assertsNothingHappened(status) || status == 419 || status >= 500 {
+		return retrysafe.ClassRelease
+	}
+	return retrysafe.ClassStore
+}
+
 // statusClass returns the class of a status without its header. Statuses that also come from something around the work
 // are ambiguous in every profile: http.TimeoutHandler answers 503 while its handler still runs, frameworks answer 408 or
 // 504 then, and a gateway in front of a service answers 502 or 503 after the service got the request.

@@ -13,8 +13,8 @@ import (
 // A replay answers under the id of the request that gets it (JSON-RPC 2.0, section 5: "It MUST be the same as the value of
 // the id member in the Request Object"). What is stored stays as it is, and so does what cannot be changed.
 //
-// Seen to fail with echoFields left out of writeStored, with describeDecoded left out of it (the digest of other bytes was
-// sent), and with the body not read for FingerprintNone.
+// Seen to fail with ofThisReplay left out of writeStored, with describeDecoded left out of it (the digest of other
+// bytes was sent), and with the body not read for FingerprintNone.
 func TestEchoFields(t *testing.T) {
 	const stored = `{"jsonrpc": "2.0", "result": 1.50, "id": 1}`
 	excluded := httpsafe.FingerprintFields(fingerprint.Fields{Exclude: []string{"/id"}})

@@ -47,21 +47,27 @@ func (x *exchange) reset() {
 // serve answers the request. Each step can end it: the key, the caller, the quota, the body. Only then the guard is
 // asked.
 func (x *exchange) serve() {
-	defer x.account.release() // also after a panic
+	defer x.account.release()            // also after a panic
+	if len(x.m.Profile.EchoFields) > 0 { // a refusal needs them too
+		if p := x.spool(); p != nil {
+			x.writeProblem(*p)
+			return
+		}
+	}
 	key, p := x.findKey()
 	switch {
 	case p != nil:
-		x.m.WriteProblem(x.w, *p)
+		x.writeProblem(*p)
 		return
 	case key == "" && x.m.Required:
-		x.m.WriteProblem(x.w, x.m.keyMissing())
+		x.writeProblem(x.m.keyMissing())
 		return
 	case key == "":
 		x.pass()
 		return
 	}
 	if p := x.identify(key); p != nil {
-		x.m.WriteProblem(x.w, *p)
+		x.writeProblem(*p)
 		return
 	}
 	if x.isInside() {
@@ -72,7 +78,7 @@ func (x *exchange) serve() {
 		return
 	}
 	if p := x.takeFingerprint(); p != nil {
-		x.m.WriteProblem(x.w, *p)
+		x.writeProblem(*p)
 		return
 	}
 	x.prefer = x.m.preferencesOf(x.r)
@@ -207,7 +213,7 @@ func (x *exchange) lookUp() (retrysafe.Record, error) {
 
 // takeFingerprint computes the fingerprint of the request. It reads the body unless the handler is to stream it.
 func (x *exchange) takeFingerprint() *Problem {
-	if !x.m.fingerprint.streams || x.m.Attempts > 1 || len(x.m.Profile.EchoFields) > 0 {
+	if !x.m.fingerprint.streams || x.m.Attempts > 1 {
 		if p := x.spool(); p != nil {
 			return p
 		}
@@ -226,6 +232,9 @@ func (x *exchange) spool() *Problem {
 	x.spooled = true
 	return x.m.readBody(x.r, x.body, &x.account)
 }
+
+// writeProblem refuses the request.
+func (x *exchange) writeProblem(p Problem) { x.m.writeProblem(x.w, p, x.bodyBytes()) }
 
 // bodyBytes returns what spool has read; nil if the body was not read.
 func (x *exchange) bodyBytes() []byte {

@@ -15,7 +15,7 @@ import (
 
 // FingerprintMethod chooses what two requests with the same key are compared by. Method, method override, host, path
 // and query are always compared. Media type, Content-Encoding, Content-Range, If-Match and If-None-Match are compared
-// too, unless the method is [FingerprintNone].
+// too, unless the method is [FingerprintNone] or [FingerprintMethod.WithoutHeaders].
 //
 // The method override is the content of X-HTTP-Method-Override, X-HTTP-Method and X-Method-Override. Of the host only
 // the name is compared, without the port, and IP addresses are not compared at all, so that a retry may go to another
@@ -26,6 +26,7 @@ type FingerprintMethod struct {
 	ofBody  func(r *http.Request, body []byte) string // nil: only the operation is compared, not its input
 	summary string
 	streams bool // the handler reads the body while it arrives
+	bare    bool // no headers are compared
 	fields  *fingerprint.Fields
 	err     error
 }
@@ -37,7 +38,7 @@ func (f FingerprintMethod) Compares(pointer string) bool {
 	switch {
 	case f.ofBody == nil, strings.HasPrefix(f.name, "custom"):
 		return false
-	case f.fields == nil:
+	case f.fields == nil, len(f.fields.Include)+len(f.fields.Exclude) == 0:
 		return true
 	case len(f.fields.Exclude) > 0:
 		return !slices.ContainsFunc(f.fields.Exclude, within)
@@ -58,15 +59,25 @@ func FingerprintRaw() FingerprintMethod {
 // FingerprintJSON compares JSON bodies without regard to white space and the order of members; numbers are compared
 // as they are written. Bodies that are not JSON are compared byte for byte.
 func FingerprintJSON() FingerprintMethod {
-	return FingerprintMethod{name: "json2", ofBody: jsonPart(fingerprint.Fields{}), summary: "canonical JSON"}
+	return FingerprintFields(fingerprint.Fields{})
 }
 
-// FingerprintFields compares chosen fields of JSON bodies. Bodies that are not JSON are compared byte for byte.
+// FingerprintFields compares chosen fields of JSON bodies, or all of them, with numbers compared as f.Numbers says.
+// Bodies that are not JSON are compared byte for byte.
 func FingerprintFields(f fingerprint.Fields) FingerprintMethod {
 	f.Include, f.Exclude = slices.Clone(f.Include), slices.Clone(f.Exclude)
 	name, summary := "fields2-"+shortHash(f.Include...), "JSON fields "+strings.Join(f.Include, ", ")
-	if len(f.Exclude) > 0 {
+	switch {
+	case len(f.Exclude) > 0:
 		name, summary = "but2-"+shortHash(f.Exclude...), "JSON without "+strings.Join(f.Exclude, ", ")
+	case len(f.Include) == 0:
+		name, summary = "json2", "canonical JSON"
+	}
+	switch f.Numbers {
+	case fingerprint.ByValue:
+		name, summary = name+"-value", summary+", numbers by value"
+	case fingerprint.AsDoubles:
+		name, summary = name+"-double", summary+", numbers as doubles (RFC 8785)"
 	}
 	return FingerprintMethod{name: name, ofBody: jsonPart(f), summary: summary, fields: &f, err: f.Validate()}
 }
@@ -79,6 +90,15 @@ func FingerprintFunc(name string, f func(r *http.Request, body []byte) string) F
 		method.err = errors.New("httpsafe: FingerprintFunc needs a name and a function")
 	}
 	return method
+}
+
+// WithoutHeaders returns f without the headers of the request: media type, Content-Encoding and the others that are
+// otherwise compared. A method override, and what Options.FingerprintHeaders names, are compared nevertheless.
+func (f FingerprintMethod) WithoutHeaders() FingerprintMethod {
+	if !f.bare {
+		f.bare, f.name, f.summary = true, f.name+"-bare", f.summary+", no headers"
+	}
+	return f
 }
 
 // FingerprintNone compares method, host, path and query, and no input: every request with the key gets the answer to
@@ -128,6 +148,7 @@ type fingerprinter struct {
 	raw     bool
 	anyHost bool
 	streams bool
+	bare    bool
 	headers []string
 	secret  []byte // for checks; nil: there is none
 
@@ -137,7 +158,10 @@ type fingerprinter struct {
 
 func newFingerprinter(o Options) *fingerprinter {
 	method := o.Fingerprint
-	f := &fingerprinter{ofBody: method.ofBody, raw: method.name == "raw2", anyHost: o.AnyHost, streams: method.streams}
+	f := &fingerprinter{
+		ofBody: method.ofBody, raw: strings.HasPrefix(method.name, "raw2"), anyHost: o.AnyHost, streams: method.streams,
+		bare: method.bare,
+	}
 	copy(f.secretName[:], "none")
 	if len(o.Secret) > 0 {
 		secret := sha256.Sum256(append([]byte("retrysafe checks\n"), o.Secret...))
@@ -201,8 +225,10 @@ func (f *fingerprinter) compare(c *compared, r *http.Request, body []byte) {
 		}
 	}
 	c.head[chosenPart] = f.chosenHeaders(r.Header)
-	if f.ofBody == nil {
+	if f.ofBody == nil || f.bare {
 		clear(c.head[headersPart:chosenPart])
+	}
+	if f.ofBody == nil {
 		return
 	}
 	if !f.raw {

@@ -39,8 +39,8 @@ type Options struct {
 	// that keys of the two do not collide. Default: none.
 	ScopeVersion string
 
-	// Fingerprint chooses what two requests with the same key are compared by. Default FingerprintRaw(), or the method
-	// and target alone if the Profile ignores bodies.
+	// Fingerprint chooses what two requests with the same key are compared by. Default: as the Profile, FingerprintRaw()
+	// for most.
 	Fingerprint FingerprintMethod
 	// FingerprintHeaders are compared too, besides the headers that always are.
 	FingerprintHeaders []string
@@ -62,7 +62,7 @@ type Options struct {
 	MemoryFunc MemoryFunc
 
 	// Ambiguous says what becomes of ambiguous responses. The default depends on the
-	// Guard: see retrysafe.AmbiguousPolicy.Or.
+	// Guard and the Profile: see retrysafe.AmbiguousPolicy.Or and Profile.Ambiguous.
 	Ambiguous retrysafe.AmbiguousPolicy
 	// TrustUnavailable classifies 503 and 408 as the profile does: most free the key. Default: they do so only with a
 	// Retry-After, and are ambiguous without, because they may have been sent while or after the work had its effect: by
@@ -142,7 +142,7 @@ func (o Options) Validate() error {
 			fail("%q is not a valid header name", name)
 		}
 	}
-	if s := p.KeySyntax; s.Max > retrysafe.MaxKeyBytes || s.Min > s.Max || s.Form > httpkey.Text {
+	if s := p.KeySyntax; s.Max > retrysafe.MaxKeyBytes || s.Min > s.Max || s.Form > httpkey.UUID7 {
 		fail("keys of %d to %d bytes (form %d): at most %d are possible", s.Min, s.Max, s.Form, retrysafe.MaxKeyBytes)
 	}
 	if strings.Trim(o.FingerprintVersion, versionChars) != "" {
@@ -154,9 +154,12 @@ func (o Options) Validate() error {
 	if o.KeySource == nil && p.Header == "" {
 		fail("Profile.Header is empty, and there is no KeySource: requests could not carry a key")
 	}
+	if f := p.MarkerField; f != "" && !isMember(f) {
+		fail("Profile.MarkerField: %q is no JSON pointer to a member", f)
+	}
 	for _, field := range p.EchoFields {
-		switch err := (fingerprint.Fields{Include: []string{field}}).Validate(); {
-		case err != nil || field == "":
+		switch {
+		case !isMember(field):
 			fail("Profile.EchoFields: %q is no JSON pointer to a member", field)
 		case o.Fingerprint.Compares(field):
 			fail("Profile.EchoFields: a retry with another %s is a mismatch: leave it out of what is compared, with "+
@@ -202,9 +205,12 @@ func (o Options) WithDefaults() Options {
 	}
 	o.Required = o.Required || p.Required
 	if o.Fingerprint.isZero() {
-		o.Fingerprint = FingerprintRaw()
-		if p.IgnoreBody {
+		switch o.Fingerprint = p.Fingerprint; {
+		case !o.Fingerprint.isZero():
+		case p.IgnoreBody:
 			o.Fingerprint = fingerprintIgnored()
+		default:
+			o.Fingerprint = FingerprintRaw()
 		}
 	}
 	if o.MaxRequestBody <= 0 {
@@ -237,7 +243,15 @@ func (o Options) ambiguous(p retrysafe.Policy) retrysafe.AmbiguousPolicy {
 	if o.CompletedElsewhere && o.Ambiguous == 0 {
 		return retrysafe.AmbiguousRelease
 	}
+	if o.Ambiguous == 0 && !p.OnAbandoned.Resumes() {
+		return o.Profile.Ambiguous.Or(p)
+	}
 	return o.Ambiguous.Or(p)
+}
+
+// isMember reports whether a text is a JSON pointer that is not empty.
+func isMember(pointer string) bool {
+	return pointer != "" && fingerprint.Fields{Include: []string{pointer}}.Validate() == nil
 }
 
 // isMethod reports whether a method is written as all registered ones are. Methods are compared with regard to case.

@@ -164,7 +164,7 @@ func (c *config) unknownStatus() string {
 // refuse answers with a problem that names the key of the request by its digest.
 func (x *exchange) refuse(p Problem) {
 	p.Instance = "urn:retrysafe:key:" + x.request.Key.String()
-	x.m.WriteProblem(x.w, p)
+	x.writeProblem(p)
 }
 
 // refuseKnown refuses with an Idempotency-Status.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpkey"
 )
 
@@ -84,7 +85,12 @@ type ProblemNoter interface {
 // WriteProblem answers with a problem as the middleware does: status, body, Link, Retry-After and the headers of the
 // profile. p.Type is set to the problem's fragment of the policy page.
 func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
-	o = o.WithDefaults()
+	o.WithDefaults().writeProblem(w, p, nil)
+}
+
+// writeProblem is WriteProblem for options with their defaults. asked is the body of the request, for
+// Profile.EchoFields; nil if it was not read.
+func (o Options) writeProblem(w http.ResponseWriter, p Problem, asked []byte) {
 	profile := o.Profile
 	p = p.under(profile, o.PolicyURL)
 	if noter, ok := w.(ProblemNoter); ok {
@@ -95,6 +101,9 @@ func (o Options) WriteProblem(w http.ResponseWriter, p Problem) {
 		render = ProblemJSON
 	}
 	contentType, body := render(p)
+	if len(profile.EchoFields) > 0 && len(asked) > 0 {
+		body = orAsItWas(body)(fingerprint.ReplaceJSON(body, asked, profile.EchoFields))
+	}
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Language", "en")

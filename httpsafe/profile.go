@@ -1,6 +1,9 @@
 package httpsafe
 
-import "github.com/retrysafe/retrysafe/httpkey"
+import (
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpkey"
+)
 
 // Profile is the conventions of one family of APIs: where the key is, which statuses are kept, how refusals look. It is
 // data: copy one and change the copy, or write your own.
@@ -25,11 +28,23 @@ type Profile struct {
 	AllowEarlyData bool
 	// ScopeRoute: the same key on another route is another key. Without it that is a mismatch.
 	ScopeRoute bool
+	// ScopePath, with ScopeRoute: the same key at another path is another key, also if one route serves both.
+	ScopePath bool
 	// IgnoreBody: requests with the same key are not compared by their bodies.
 	IgnoreBody bool
+	// Fingerprint is what requests are compared by, unless Options.Fingerprint says otherwise. Default: FingerprintRaw(),
+	// or the method and target alone with IgnoreBody.
+	Fingerprint FingerprintMethod
 
 	// Class decides which responses are kept, by their status. Default ThreeClasses.
 	Class ClassFunc
+	// Ambiguous says what becomes of ambiguous responses where neither Options.Ambiguous nor a Guard that resumes
+	// abandoned keys decides it. Default: they are stored.
+	Ambiguous retrysafe.AmbiguousPolicy
+	// Records is how long records should be kept. On a server the Guard's Policy decides, so set its Retention to this;
+	// the proxy does so where a route says nothing. If Key is longer than Replay, a key whose answer is gone is refused
+	// as expired, and is not free again. Default: Replay is the Retention of httpkey.Profile.
+	Records retrysafe.Retention
 	// KeepHeaders are stored and replayed although they are dropped by default; DropHeaders are not, although they are
 	// kept by default.
 	KeepHeaders, DropHeaders []string
@@ -46,8 +61,11 @@ type Profile struct {
 	// protocols in which an answer repeats what names its request: "/id" in JSON-RPC. What is stored stays as it is, and of
 	// what is sent all other bytes do. A member that the request or the response lacks is not changed, and neither is a
 	// body that is not JSON or has a Content-Encoding other than gzip. Two requests must count as one although they differ
-	// there: exclude the members from Options.Fingerprint.
+	// there: exclude the members from the fingerprint. A refusal whose body has such a member gets it too, if the body of
+	// the request has been read.
 	EchoFields []string
+	// Lifetime announces to clients for how long they may retry. Default: nothing is announced.
+	Lifetime Lifetime
 	// OriginalHeader is set, on replays, to the ID of the request that ran (its X-Request-Id).
 	OriginalHeader string
 	// RejectedHeader is set on all answers that do not have AcceptedHeader.
@@ -77,6 +95,16 @@ func (p Profile) ownHeaders() []string {
 	return []string{p.FirstSent, p.Marker, p.OriginalHeader, p.AcceptedHeader.Name, p.RejectedHeader.Name, p.RetryHeader}
 }
 
+// Lifetime is where clients of a protocol read for how long a key may be used. The proxy writes it there; a service
+// that uses the Middleware does so itself.
+type Lifetime struct {
+	// Path that ends the path of a GET request whose answer says it: "/v1/config".
+	Path string
+	// Field is a JSON pointer to the member of the answer that says it, as an ISO 8601 duration:
+	// "/idempotency-key-lifetime".
+	Field string
+}
+
 // Replayed is a stored response, for [Profile.ReplayFunc]. Body must not be changed.
 type Replayed struct {
 	Status   int
@@ -88,12 +116,12 @@ type Replayed struct {
 func Profiles() []Profile {
 	return []Profile{
 		IETF(), IETFStrict(), Stripe(), StripeV2(), PayPal(), Adyen(), Repeatability(), Square(), AWS(),
-		Checkout(), GoCardless(),
+		Checkout(), GoCardless(), ACP(), UCP(), AdCP(), Iceberg(), JSONRPC(),
 	}
 }
 
 // ProfileByName returns the profile of that name: ietf, ietf-strict, stripe, stripe-v2, paypal, adyen, repeatability,
-// square, aws, checkout or gocardless. The error for another name lists these.
+// square, aws, checkout, gocardless, acp, ucp, adcp, iceberg or jsonrpc. The error for another name lists these.
 func ProfileByName(name string) (Profile, error) {
 	for _, p := range Profiles() {
 		if p.Name == name {

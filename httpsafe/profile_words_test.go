@@ -24,6 +24,8 @@ func TestServerErrorsAreTheServersFault(t *testing.T) {
 		"aws":        {`"__type":"ServiceUnavailable"`, `"__type":"InternalFailure"`},
 		"checkout":   {`"error_type":"processing_error"`, `"error_type":"processing_error"`},
 		"gocardless": {`"type":"gocardless"`, `"type":"gocardless"`},
+		"acp":        {`"type":"service_unavailable"`, `"type":"processing_error"`},
+		"adcp":       {`"recovery":"terminal"`, `"recovery":"terminal"`},
 	} {
 		p, err := httpsafe.ProfileByName(profile)
 		if err != nil {

@@ -1,6 +1,12 @@
 package httpsafe
 
-import "github.com/retrysafe/retrysafe/httpkey"
+import (
+	"time"
+
+	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
+	"github.com/retrysafe/retrysafe/httpkey"
+)
 
 // IETF is the default: the Idempotency-Key header of the IETF draft, keys quoted or not, problem details as errors.
 func IETF() Profile {
@@ -123,5 +129,84 @@ func GoCardless() Profile {
 		ReplayFunc: conflictingResource,
 		Statuses:   map[Slug]int{KeyReused: 409, KeyClosed: 409, KeyExpired: 409},
 		RenderFunc: renderGoCardless,
+	}
+}
+
+// ACP answers as the Agentic Commerce Protocol has it: a key belongs to a caller and a path, and bodies are compared by
+// what they mean.
+func ACP() Profile {
+	return Profile{
+		Profile:     httpkey.ACP(),
+		Required:    true,
+		ScopeRoute:  true,
+		ScopePath:   true,
+		Fingerprint: FingerprintFields(fingerprint.Fields{Numbers: fingerprint.ByValue}).WithoutHeaders(),
+		Class:       StoreUnlessServerFailed,
+		Ambiguous:   retrysafe.AmbiguousUnknown,
+		EchoKey:     true,
+		RenderFunc:  renderACP,
+	}
+}
+
+// UCP answers as the Universal Commerce Protocol has it over REST. A key in flight is answered with 503, which its
+// clients send again; 409 would mean that the key was used for another request.
+func UCP() Profile {
+	return Profile{
+		Profile:    httpkey.UCP(),
+		Required:   true,
+		ScopeRoute: true,
+		Class:      ThreeClasses,
+		Statuses:   map[Slug]int{KeyReused: 409, KeyClosed: 409, KeyExpired: 409, RequestInFlight: 503},
+		RenderFunc: renderUCP,
+	}
+}
+
+// AdCP answers as the Ad Context Protocol has it over REST: only successes are kept, replays are marked in their
+// bodies, and a key whose answer is gone is refused.
+func AdCP() Profile {
+	return Profile{
+		Profile:  httpkey.AdCP(),
+		Required: true,
+		Fingerprint: FingerprintFields(fingerprint.Fields{
+			Exclude: []string{
+				"/idempotency_key", "/context", "/governance_context", "/push_notification_config/authentication/credentials",
+			},
+			Numbers: fingerprint.AsDoubles,
+		}).WithoutHeaders(),
+		Class:     StoreSuccesses,
+		Ambiguous: retrysafe.AmbiguousUnknown,
+		Records: retrysafe.Retention{
+			Replay: 24*time.Hour + time.Minute, // for clocks that differ
+			Key:    30 * 24 * time.Hour,
+		},
+		EchoFields: []string{"/context"},
+		RenderFunc: renderAdCP,
+	}
+}
+
+// Iceberg answers as the REST catalog of Apache Iceberg. A key in flight is answered with 503, which its clients send
+// again with the same key; they take 409 for a commit that has failed.
+func Iceberg() Profile {
+	return Profile{
+		Profile:    httpkey.Iceberg(),
+		Class:      StoreUnlessServerFailed,
+		Ambiguous:  retrysafe.AmbiguousUnknown,
+		Lifetime:   Lifetime{Path: "/v1/config", Field: "/idempotency-key-lifetime"},
+		Statuses:   map[Slug]int{RequestInFlight: 503},
+		RenderFunc: renderIceberg,
+	}
+}
+
+// JSONRPC answers with error objects of JSON-RPC 2.0. Requests are compared without their ids, and answers have the id
+// of the request that gets them.
+func JSONRPC() Profile {
+	return Profile{
+		Profile:      httpkey.JSONRPC(),
+		Fingerprint:  FingerprintFields(fingerprint.Fields{Exclude: []string{"/id"}}),
+		Class:        ThreeClasses,
+		StatusHeader: true,
+		EchoKey:      true,
+		EchoFields:   []string{"/id"},
+		RenderFunc:   renderJSONRPC,
 	}
 }

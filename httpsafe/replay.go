@@ -23,7 +23,7 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 		return
 	}
 	n := len(out.Result.Body)
-	if len(x.m.Profile.EchoFields) > 0 {
+	if len(x.m.Profile.EchoFields) > 0 || x.m.Profile.MarkerField != "" {
 		n *= 2 // a copy is changed
 	}
 	if n > uncounted {
@@ -90,7 +90,7 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 		}
 	}
 	trailers = trailers && r.ProtoAtLeast(1, 1) // whether TE asked for them or not, as the first answer did
-	if body, changed := c.echoFields(result, h, asked); changed {
+	if body, changed := c.ofThisReplay(result, h, asked, first); changed {
 		describeDecoded(h)
 		result.Body, v.length = body, strconv.Itoa(len(body))
 	}
@@ -120,10 +120,14 @@ func (c *config) writeStored(w http.ResponseWriter, r *http.Request, out retrysa
 	}
 }
 
-// echoFields returns the stored body with the members in it that Profile.EchoFields names taken from the body of the
-// request. h is the header of the response.
-func (c *config) echoFields(stored retrysafe.Result, h http.Header, asked []byte) (body []byte, changed bool) {
-	if len(c.Profile.EchoFields) == 0 || len(asked) == 0 || stored.Omitted || len(h["Content-Range"]) > 0 {
+// ofThisReplay returns the stored body as this request gets it: with the members that Profile.EchoFields names taken
+// from the body of the request, and with the member that marks replays, unless it is the first answer. h is the header
+// of the response.
+func (c *config) ofThisReplay(
+	stored retrysafe.Result, h http.Header, asked []byte, first bool,
+) (body []byte, changed bool) {
+	echoes, marks := len(c.Profile.EchoFields) > 0 && len(asked) > 0, c.Profile.MarkerField != "" && !first
+	if !echoes && !marks || stored.Omitted || len(h["Content-Range"]) > 0 {
 		return nil, false
 	}
 	body = stored.Body
@@ -135,8 +139,24 @@ func (c *config) echoFields(stored retrysafe.Result, h http.Header, asked []byte
 		gunzipTo(&plain, body)
 		body = plain.Bytes()
 	}
-	answer, err := fingerprint.ReplaceJSON(body, asked, c.Profile.EchoFields)
-	return answer, err == nil && !bytes.Equal(answer, body)
+	answer := body
+	if echoes {
+		answer = orAsItWas(answer)(fingerprint.ReplaceJSON(answer, asked, c.Profile.EchoFields))
+	}
+	if marks {
+		answer = orAsItWas(answer)(fingerprint.SetJSON(answer, c.Profile.MarkerField, []byte("true")))
+	}
+	return answer, !bytes.Equal(answer, body)
+}
+
+// orAsItWas returns what takes the result of a change to JSON, or the text as it was if it could not be changed.
+func orAsItWas(before []byte) func(after []byte, err error) []byte {
+	return func(after []byte, err error) []byte {
+		if err != nil {
+			return before
+		}
+		return after
+	}
 }
 
 // replayStatus is the stored status, made safe: results may come from elsewhere.

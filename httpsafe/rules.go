@@ -142,7 +142,10 @@ func carrier(o Options) string {
 
 // keyScope says in words whom a key belongs to.
 func keyScope(o Options) string {
-	if o.Profile.ScopeRoute {
+	switch {
+	case o.Profile.ScopeRoute && o.Profile.ScopePath:
+		return "caller and path"
+	case o.Profile.ScopeRoute:
 		return "caller and route"
 	}
 	return "caller"

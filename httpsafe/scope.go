@@ -161,6 +161,9 @@ func (c *config) callerScope(caller string) string {
 // operation returns the method and the route of a request. The route is its pattern if one is known.
 func (c *config) operation(r *http.Request) string {
 	route := c.Route
+	if c.Profile.ScopePath {
+		route = targetOf(r)
+	}
 	if route == "" {
 		route = r.Pattern
 	}

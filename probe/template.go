@@ -2,6 +2,7 @@ package probe
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -127,7 +128,19 @@ func (t Template) Check() error {
 func NewUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return writeUUID(b, 4)
+}
+
+// NewUUID7 returns a UUID of version 7, of this moment (RFC 9562).
+func NewUUID7() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16|uint64(b[6])<<8|uint64(b[7]))
+	return writeUUID(b, 7)
+}
+
+func writeUUID(b [16]byte, version byte) string {
+	b[6], b[8] = b[6]&0x0f|version<<4, b[8]&0x3f|0x80
 	h := hex.EncodeToString(b[:])
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

@@ -41,6 +41,7 @@ type sharing struct {
 	options   httpsafe.Options
 	auth      *authorizer
 	admission *admission
+	announced []announcement
 }
 
 func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {
@@ -86,6 +87,7 @@ func (f *forwarder) rewrite(p *httputil.ProxyRequest) {
 		p.Out.Header.Del("Upgrade")
 		p.Out.Header.Del("HTTP2-Settings")
 	}
+	f.askWhole(p.Out)
 	p.Out.Trailer = p.In.Trailer // the same map: it fills while the body is read
 	if len(p.Out.Trailer) > 0 && p.Out.Body != nil {
 		p.Out.ContentLength = -1
@@ -141,6 +143,9 @@ func (f *forwarder) modify(res *http.Response) error {
 	removeLease(res.Trailer)
 	if len(res.Trailer) > 0 {
 		res.Header.Del("Content-Length") // which HTTP/2 allows beside trailers, and HTTP/1 does not
+	}
+	if err := f.announce(res); err != nil {
+		return err
 	}
 	entry := logEntryOf(res.Request.Context())
 	if entry == nil || entry.watch.base == nil || res.StatusCode == http.StatusSwitchingProtocols {

@@ -89,7 +89,7 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) error {
 	common := sharing{
 		upstream: o.Upstream, transport: o.Transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
-		auth: p.auth, admission: p.admission,
+		auth: p.auth, admission: p.admission, announced: o.announcements(g),
 	}
 	o.Default.Pattern = ""
 	handler := func(r Route) (*routeHandler, error) {

@@ -101,8 +101,8 @@ func (c *call) SetKey(key string, derived bool) (string, error) {
 
 // inForm formats a derived key according to the syntax.
 func inForm(key string, s httpkey.Syntax) string {
-	// a server with UUID4 requires it
-	version := map[httpkey.Form]byte{httpkey.UUID: '8', httpkey.UUID4: '4'}[s.Form]
+	// a server with UUID4 or UUID7 requires it; the time in a derived version 7 means nothing
+	version := map[httpkey.Form]byte{httpkey.UUID: '8', httpkey.UUID4: '4', httpkey.UUID7: '7'}[s.Form]
 	if version == 0 {
 		return key
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/retrysafe/retrysafe/client"
 	"github.com/retrysafe/retrysafe/httpkey"
+	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
 // Options of a Transport or a Client. Options{} works: the IETF profile, four attempts, no journal.
@@ -51,6 +52,9 @@ func (o Options) withDefaults() Options {
 		o.Base = http.DefaultTransport
 	}
 	o.Retention = cmp.Or(o.Retention, o.Profile.Retention)
+	if o.KeyFunc == nil && o.Profile.KeySyntax.Form == httpkey.UUID7 {
+		o.KeyFunc = keytext.RandomUUID7
+	}
 	o.Options = o.WithDefaults()
 	o.MaxBody = cmp.Or(o.MaxBody, defaultMaxExchange)
 	o.MaxResponse = min(cmp.Or(o.MaxResponse, defaultMaxExchange), math.MaxInt64-1) // one more is read, to see the end

@@ -88,10 +88,16 @@ func byMessage(code string, status int, header Set) Set {
 		}
 	}
 	switch code {
-	case "idempotency_key_in_use", "PREVIOUS_REQUEST_IN_PROGRESS", "IdempotentRequestInProgress":
+	case "idempotency_key_in_use", "PREVIOUS_REQUEST_IN_PROGRESS", "IdempotentRequestInProgress", "idempotency_in_flight",
+		"IDEMPOTENCY_IN_FLIGHT":
 		return InFlight
-	case "idempotency_error", "IDEMPOTENCY_KEY_REUSED", "IdempotentParameterMismatch", "PAYPAL_REQUEST_ID_PREVIOUSLY_USED":
+	case "idempotency_error", "IDEMPOTENCY_KEY_REUSED", "IdempotentParameterMismatch", "PAYPAL_REQUEST_ID_PREVIOUSLY_USED",
+		"idempotency_conflict", "IDEMPOTENCY_CONFLICT":
 		return Reused
+	case "IDEMPOTENCY_EXPIRED":
+		return Expired
+	case "idempotency_key_required":
+		return Refused
 	case "704": // Adyen: already processed, or in progress
 		if status == http.StatusConflict || header&Retry != 0 {
 			return InFlight

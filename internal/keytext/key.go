@@ -6,6 +6,7 @@ package keytext
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"encoding/hex"
 	"regexp"
 	"strconv"
@@ -26,6 +27,7 @@ const (
 	UUID
 	UUID4
 	Text
+	UUID7
 )
 
 // Syntax says what a key must look like. The zero Syntax is StringOrBare with 1 to 255 bytes.
@@ -96,7 +98,7 @@ func (s Syntax) ParseBare(text string) (key, reason string) {
 // folded returns the one form of keys that are equal: UUIDs are the same in upper and lower case (RFC 9562, section
 // 4).
 func (s Syntax) folded(key string) string {
-	if s.Form == UUID || s.Form == UUID4 {
+	if s.Form == UUID || s.Form == UUID4 || s.Form == UUID7 {
 		return strings.ToLower(key)
 	}
 	return key
@@ -153,7 +155,7 @@ func (s Syntax) check(key string) (reason string) {
 		return Empty
 	case len(key) < s.Min || len(key) > s.Max:
 		return Length
-	case s.Form == UUID && !IsUUID(key), s.Form == UUID4 && !isUUID4(key):
+	case s.Form == UUID && !IsUUID(key), s.Form == UUID4 && !isUUID(key, '4'), s.Form == UUID7 && !isUUID(key, '7'):
 		return Format
 	case s.Pattern != nil && !matchesWhole(s.Pattern, key):
 		return Format
@@ -184,8 +186,9 @@ func IsUUID(s string) bool {
 	return true
 }
 
-func isUUID4(s string) bool {
-	return IsUUID(s) && s[14] == '4' && strings.IndexByte("89abAB", s[19]) >= 0
+// isUUID reports whether s is a UUID of that version (RFC 9562).
+func isUUID(s string, version byte) bool {
+	return IsUUID(s) && s[14] == version && strings.IndexByte("89abAB", s[19]) >= 0
 }
 
 func isHex(c byte) bool {
@@ -207,6 +210,15 @@ func UUID7Time(text string) (made time.Time, ok bool) {
 	}
 	ms, err := strconv.ParseInt(text[:8]+text[9:13], 16, 64)
 	return time.UnixMilli(ms), err == nil
+}
+
+// RandomUUID7 returns a UUID of version 7, of this moment (RFC 9562, section 5.7).
+func RandomUUID7() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	now := uint64(time.Now().UnixMilli())
+	binary.BigEndian.PutUint64(b[:8], now<<16|uint64(b[6])<<8|uint64(b[7]))
+	return UUIDOf(hex.EncodeToString(b[:]), '7')
 }
 
 // RandomUUID returns a UUID of version 4 (RFC 9562, section 5.4).

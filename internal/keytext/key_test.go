@@ -9,6 +9,17 @@ import (
 	"github.com/retrysafe/retrysafe/internal/keytext"
 )
 
+// Seen to fail with the time written one byte too far to the right.
+func TestRandomUUID7(t *testing.T) {
+	before := time.Now().Truncate(time.Millisecond)
+	key := keytext.RandomUUID7()
+	made, ok := keytext.UUID7Time(key)
+	_, reason := keytext.Syntax{Form: keytext.UUID7}.ParseBare(key)
+	if !ok || reason != "" || made.Before(before) || made.After(time.Now()) {
+		t.Errorf("%s: %v, %v, %s", key, made, ok, reason)
+	}
+}
+
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		syntax      keytext.Syntax

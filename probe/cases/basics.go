@@ -124,7 +124,7 @@ func basics(s *session) []probe.Case {
 // fault only if that succeeds. Otherwise the recipe is wrong, and the case ends as BROKEN with advice on what to write.
 func firstRequest(t *run) {
 	r := t.Fresh()
-	a := t.Send("first", t.Keyed(r, probe.NewUUID()))
+	a := t.Send("first", t.Keyed(r, newKey(t)))
 	if a.Status == 0 {
 		t.Brokenf("the target did not answer the first request: %v", a.Err)
 	}
@@ -195,7 +195,7 @@ func tenRetries(t *run) {
 // twoKeys plays B04: the two requests have the same body, so only the key tells them apart.
 func twoKeys(t *run) {
 	r := t.Fresh()
-	one := t.First("one key", t.Keyed(r, probe.NewUUID()))
-	two := t.First("another key", t.Keyed(r, probe.NewUUID()))
+	one := t.First("one key", t.Keyed(r, newKey(t)))
+	two := t.First("another key", t.Keyed(r, newKey(t)))
 	t.WantEffects(2, one, two)
 }

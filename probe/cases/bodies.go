@@ -176,6 +176,9 @@ func recordForm(t *run, what string, r, other wire.Request) {
 // precision plays M09. 2^53 is the last integer up to which a float64 is exact: both numbers become 9007199254740992 in
 // a parser that uses floating point (RFC 8259 §6).
 func precision(t *run) {
+	if t.rules.Doubles {
+		t.Skipf("profile %s compares numbers as doubles (RFC 8785), and both are the same one", t.rules.Name)
+	}
 	wantDifferent(t, "9007199254740993 and 9007199254740992",
 		`"retrysafe_probe":9007199254740993`, `"retrysafe_probe":9007199254740992`)
 }

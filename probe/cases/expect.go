@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
@@ -55,7 +54,7 @@ func expectReplay(t *run) {
 
 // expectMalformed plays H07. The head alone is enough to refuse the request.
 func expectMalformed(t *run) {
-	r := t.RawKeyed(t.Fresh(), `"`+probe.NewUUID()).With("Expect", "100-continue")
+	r := t.RawKeyed(t.Fresh(), `"`+newKey(t)).With("Expect", "100-continue")
 	conn := t.open()
 	defer conn.End()
 	a := sendExpecting(t, conn, "malformed key, waits for 100 Continue", r)

@@ -129,7 +129,7 @@ func crossOrigin(t *run) {
 	ask := wire.Request{Method: http.MethodOptions, Path: r.Path, Close: true}.With("Origin", origin).
 		With("Access-Control-Request-Method", r.Method).With("Access-Control-Request-Headers", "content-type,"+header)
 	preflight := t.Send("preflight", ask)
-	actual := t.Send("the request of a page", t.Keyed(r, probe.NewUUID()).With("Origin", origin))
+	actual := t.Send("the request of a page", t.Keyed(r, newKey(t)).With("Origin", origin))
 	allowed := preflight.Header.Get("Access-Control-Allow-Headers")
 	list := "," + joined([]string{strings.ToLower(allowed)}) + ","
 	may := preflight.OK() && preflight.Header.Get("Access-Control-Allow-Origin") != "" &&

@@ -37,7 +37,7 @@ func noKeyTwice(t *run) {
 func keyRequired(t *run) {
 	r := t.Fresh()
 	if t.rules.FirstSent != "" {
-		r = t.Keyed(r, probe.NewUUID()).Without(t.rules.FirstSent)
+		r = t.Keyed(r, newKey(t)).Without(t.rules.FirstSent)
 	}
 	a := t.Send("without a key", r)
 	t.Observe(func(o *probe.Observed) { o.Missing = a.Status })

@@ -212,7 +212,7 @@ func letters() string { return strings.ReplaceAll(probe.NewUUID(), "-", "") }
 func caseOfKeys(t *run) {
 	r, upper := stamped(t, t.Fresh()), "AbC-"+letters()[:24]
 	if t.rules.UUIDs {
-		upper = "ABCDEF" + strings.ToUpper(probe.NewUUID()[6:])
+		upper = "ABCDEF" + strings.ToUpper(newKey(t)[6:])
 	}
 	lower := strings.ToLower(upper)
 	first := t.Send("upper case", t.Keyed(r, upper))

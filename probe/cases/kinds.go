@@ -85,7 +85,7 @@ func followedRedirect(t *run) {
 	}
 	if !done.OK() {
 		// It was refused: because the redirect has taken the key, or for another reason.
-		other := t.Send("redirected request, another key", t.Keyed(to, probe.NewUUID()))
+		other := t.Send("redirected request, another key", t.Keyed(to, newKey(t)))
 		if !other.OK() {
 			t.Brokenf("at the redirect's target the request got %d: %s", other.Status, body(other))
 		}

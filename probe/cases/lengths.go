@@ -11,7 +11,7 @@ import (
 // longestKey plays K07.
 func longestKey(t *run) {
 	n := t.rules.MaxKey
-	r := t.Keyed(t.Fresh(), keyOf(n))
+	r := t.Keyed(t.Fresh(), keyOf(t, n))
 	first := t.Send(itoa(n)+" characters", r)
 	if !wantAnswer(t, "a key of "+itoa(n)+" characters", first) {
 		return
@@ -30,7 +30,7 @@ func longestKey(t *run) {
 // whether keys are cut.
 func tooLong(t *run) {
 	n, r := t.rules.MaxKey, stamped(t, t.Fresh())
-	stem := keyOf(n)
+	stem := keyOf(t, n)
 	one, worked := sendLong(t, r, stem+"x")
 	switch {
 	case !worked:
@@ -44,15 +44,15 @@ func tooLong(t *run) {
 // truncation plays K09. 255 is the width of the column in most schemas.
 func truncation(t *run) {
 	const cut = 255 // where most schemas cut what is too long for them
-	r, stem, tail := stamped(t, t.Fresh()), keyOf(cut), strings.Repeat("k", 300-cut-1)
+	r, stem, tail := stamped(t, t.Fresh()), keyOf(t, cut), strings.Repeat("k", 300-cut-1)
 	if one, worked := sendLong(t, r, stem+"x"+tail); worked {
 		wantApart(t, r, stem+"x"+tail, stem+"y"+tail, one)
 	}
 }
 
 // keyOf returns a new key of that length.
-func keyOf(length int) string {
-	key := probe.NewUUID()
+func keyOf(t *run, length int) string {
+	key := newKey(t)
 	if length == len(key) {
 		return key
 	}

@@ -14,7 +14,7 @@ import (
 func keyOnGet(t *run) {
 	requireHeaderKeys(t)
 	plain := t.From(*t.recipe.Variants.Read, t.intents.Next())
-	keyed := t.Keyed(plain, probe.NewUUID())
+	keyed := t.Keyed(plain, newKey(t))
 	before := t.Send("GET with a key", keyed)
 	if !before.OK() {
 		without := t.Send("GET without a key", plain)
@@ -63,7 +63,7 @@ func keyOnPutAndDelete(t *run) {
 			t.Infof("%s has no body, but profile %s sends the key in the body", r.Method, t.rules.Name)
 			continue
 		}
-		r = t.Keyed(r, probe.NewUUID())
+		r = t.Keyed(r, newKey(t))
 		first := t.First(r.Method, r)
 		again := t.Send(r.Method+" again", r)
 		switch promised := slices.Contains(t.rules.Methods, r.Method); {
@@ -93,7 +93,7 @@ func keyBeforePrecondition(t *run) {
 	if r.Get("If-Match") == "" {
 		t.Skipf("there is no If-Match: neither in variants.patch, nor an ETag from variants.put")
 	}
-	r = t.Keyed(r, probe.NewUUID())
+	r = t.Keyed(r, newKey(t))
 	first := t.First(r.Method+" with If-Match", r)
 	again := t.Send("retry", r)
 	switch promised := slices.Contains(t.rules.Methods, r.Method); {

@@ -25,7 +25,7 @@ type overlap struct {
 // answer is believed only if it occurs again with a new key.
 func overlapping(t *run, other func(v probe.Intent) wire.Request) (o overlap) {
 	for o.rounds = 1; o.rounds <= 3; o.rounds++ {
-		v, key := t.intents.Next(), probe.NewUUID()
+		v, key := t.intents.Next(), newKey(t)
 		o.request = t.Keyed(t.From(*t.recipe.Variants.Slow, v), key)
 		otherRequest := o.request
 		if other != nil {

@@ -7,25 +7,25 @@ import (
 
 // quotedKey plays K01.
 func quotedKey(t *run) {
-	worked := sendTwice(t, "a quoted key", quoted(probe.NewUUID()), t.rules.Quotes)
+	worked := sendTwice(t, "a quoted key", quoted(newKey(t)), t.rules.Quotes)
 	t.Observe(func(o *probe.Observed) { o.Quoted = seen(worked) })
 }
 
 // bareKey plays K02.
 func bareKey(t *run) {
-	worked := sendTwice(t, "a bare key", probe.NewUUID(), t.rules.Bare)
+	worked := sendTwice(t, "a bare key", newKey(t), t.rules.Bare)
 	t.Observe(func(o *probe.Observed) { o.Bare = seen(worked) })
 }
 
 // unterminated plays K04.
 func unterminated(t *run) {
-	sendTwice(t, "a key without a closing quote", `"`+probe.NewUUID(), malformed(t))
+	sendTwice(t, "a key without a closing quote", `"`+newKey(t), malformed(t))
 }
 
 // badEscape plays K05. RFC 9651 §4.2.5 fails the parsing of a string with any escape but those of the quote and the
 // backslash.
 func badEscape(t *run) {
-	sendTwice(t, `a key with the escape \q`, `"a\q`+probe.NewUUID()+`"`, malformed(t))
+	sendTwice(t, `a key with the escape \q`, `"a\q`+newKey(t)+`"`, malformed(t))
 }
 
 // malformed returns how the profile takes a malformed structured field. Where keys are opaque bytes, no key is
@@ -39,7 +39,7 @@ func malformed(t *run) profile.Taking {
 
 // quotedIsBare plays K03.
 func quotedIsBare(t *run) {
-	key, r := probe.NewUUID(), stamped(t, t.Fresh())
+	key, r := newKey(t), stamped(t, t.Fresh())
 	first := t.Send("quoted", t.RawKeyed(r, quoted(key)))
 	if !wantAnswer(t, "a quoted key", first) {
 		return
@@ -69,7 +69,7 @@ func quotedIsBare(t *run) {
 
 // parameters plays K13.
 func parameters(t *run) {
-	key, r := quoted(probe.NewUUID()), stamped(t, t.Fresh())
+	key, r := quoted(newKey(t)), stamped(t, t.Fresh())
 	first := t.First("the key alone", t.RawKeyed(r, key))
 	with := t.Send("with a parameter", t.RawKeyed(r, key+";v=1"))
 	if with.Status >= 400 && !with.ServerError() && t.rules.Replays {
@@ -85,7 +85,7 @@ func parameters(t *run) {
 // twoLines plays K12. A structured-field string on two lines is a list after the lines are joined, and fails to parse
 // (RFC 9651 §4.2). Profiles with opaque keys do not say, so the case records what they do.
 func twoLines(t *run) {
-	r := t.RawKeyed(t.Fresh(), t.inForm(probe.NewUUID())).With(t.keyHeader(), t.inForm(probe.NewUUID()))
+	r := t.RawKeyed(t.Fresh(), t.inForm(newKey(t))).With(t.keyHeader(), t.inForm(newKey(t)))
 	first := t.Send("two lines", r)
 	switch {
 	case t.rules.Quotes == profile.Accepted:
@@ -104,7 +104,7 @@ func twoLines(t *run) {
 
 // whiteSpace plays K15. White space around a field value is not part of it (RFC 9110 §5.5).
 func whiteSpace(t *run) {
-	key, r := t.inForm(probe.NewUUID()), stamped(t, t.Fresh())
+	key, r := t.inForm(newKey(t)), stamped(t, t.Fresh())
 	first := t.First("the key alone", t.RawKeyed(r, key))
 	around := t.Send("white space around", t.RawKeyed(r, " \t"+key+" \t "))
 	wantReplay(t, first, around)

@@ -65,7 +65,7 @@ func businessError(t *run) {
 
 // corrected plays F02. Where routes may have separate keys, a corrected request at another path is another operation.
 func corrected(t *run) {
-	v, key := t.intents.Next(), probe.NewUUID()
+	v, key := t.intents.Next(), newKey(t)
 	bad, good := t.From(*t.recipe.Variants.Failing, v), t.From(t.recipe.Request, v)
 	first := firstRefused(t, "variants.failing", t.Keyed(bad, key))
 	elsewhere := bad.Path != good.Path && !t.rules.AllRoutes
@@ -99,7 +99,7 @@ func corrected(t *run) {
 // invalidThenValid plays F03. Releasing the key and keeping it are both right, so the case records which of them the
 // API does.
 func invalidThenValid(t *run) {
-	v, key := t.intents.Next(), probe.NewUUID()
+	v, key := t.intents.Next(), newKey(t)
 	first := firstRefused(t, "variants.invalid", t.Keyed(t.From(*t.recipe.Variants.Invalid, v), key))
 	a := settle(t, "valid, under the same key", t.Keyed(t.From(t.recipe.Request, v), key), time.Second)
 	fate := unknown
@@ -160,7 +160,7 @@ func spoiled(credential []wire.HeaderLine) []wire.HeaderLine {
 // taken answers with a mismatch.
 func brokenTwice(t *run) {
 	template := *t.recipe.Variants.Broken
-	v, key := t.intents.Next(), probe.NewUUID()
+	v, key := t.intents.Next(), newKey(t)
 	r := t.Keyed(t.From(template, v), key)
 	first := t.Send("variants.broken", r)
 	if !first.ServerError() {

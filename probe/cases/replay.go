@@ -102,7 +102,7 @@ func oddFirst(t *run) (wire.Request, wire.Answer) {
 		for _, number := range oddNumbers {
 			v := t.intents.Next()
 			v.Amount = number
-			r := t.Keyed(t.From(t.recipe.Request, v), probe.NewUUID())
+			r := t.Keyed(t.From(t.recipe.Request, v), newKey(t))
 			if a := t.Send("first, with amount "+number, r); a.OK() {
 				return r, a
 			}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/wire"
 )
 
@@ -38,7 +37,7 @@ func anonymous(t *run, r wire.Request) wire.Request {
 
 // pair returns a request, and one that differs from it in one value, both with the same key. form changes both bodies.
 func pair(t *run, form func(body []byte) []byte) (first, other wire.Request) {
-	v, key := t.intents.Next(), probe.NewUUID()
+	v, key := t.intents.Next(), newKey(t)
 	first = stamped(t, t.From(t.recipe.Request, v))
 	other = t.From(t.recipe.Request, v.Changed(t.recipe.Request))
 	if t.rules.FirstSent != "" {

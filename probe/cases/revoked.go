@@ -44,7 +44,7 @@ func revokedMeanwhile(t *run) {
 	if err := t.recipe.Hooks.Revoke(t.Context()); err != nil {
 		t.Brokenf("hooks.revoke: %v", err)
 	}
-	if fresh := t.Send("revoked, a new key", t.Keyed(r, probe.NewUUID())); fresh.OK() {
+	if fresh := t.Send("revoked, a new key", t.Keyed(r, newKey(t))); fresh.OK() {
 		t.Brokenf("after hooks.revoke the credential of caller a still works (%d: %d)", fresh.No, fresh.Status)
 	}
 	switch a := t.Send("revoked, retry", r); {

@@ -59,7 +59,15 @@ func (t *run) New() wire.Request { return t.NewFrom(t.recipe.Request) }
 
 // NewFrom returns a variant for a new intent of caller A, with a new key.
 func (t *run) NewFrom(template probe.Template) wire.Request {
-	return t.Keyed(t.From(template, t.intents.Next()), probe.NewUUID())
+	return t.Keyed(t.From(template, t.intents.Next()), newKey(t))
+}
+
+// newKey returns a new key that every API with the profile takes: a UUID.
+func newKey(t *run) string {
+	if t.rules.UUID7 {
+		return probe.NewUUID7()
+	}
+	return probe.NewUUID()
 }
 
 // Fresh returns the recipe's request for a new intent of caller A, without a key.

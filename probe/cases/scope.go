@@ -98,7 +98,7 @@ func crossPrincipal(t *run) {
 		return
 	}
 	// B was refused: because of A's key, or because it may not do that at all.
-	own := t.Send("caller B, a key of its own", t.Keyed(r, probe.NewUUID()).As(t.recipe.B))
+	own := t.Send("caller B, a key of its own", t.Keyed(r, newKey(t)).As(t.recipe.B))
 	if !own.OK() {
 		t.Brokenf("caller B cannot make the request with any key: %d %s", own.Status, body(own))
 	}
@@ -146,7 +146,7 @@ func wantBarred(t *run, how string, r, other wire.Request) {
 		t.Failf("the request %s (%d) got A's answer: %d %s", how, a.No, a.Status, body(a))
 	case a.OK():
 		// It was carried out: because of A's key, or because it always is.
-		fresh := t.Send(how+", a new key", t.Keyed(other, probe.NewUUID()))
+		fresh := t.Send(how+", a new key", t.Keyed(other, newKey(t)))
 		if fresh.OK() {
 			t.Skipf("requests %s run, as those of another caller: the API refuses no caller", how)
 		}
@@ -201,7 +201,7 @@ type secret struct{ what, value string }
 
 // tellingErrors plays X05.
 func tellingErrors(t *run) {
-	key, v := probe.NewUUID(), t.intents.Next()
+	key, v := newKey(t), t.intents.Next()
 	first := t.First("first", t.Keyed(t.From(t.recipe.Request, v), key))
 	a := t.Send("another request, the same key", t.Keyed(t.Fresh(), key))
 	switch {

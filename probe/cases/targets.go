@@ -45,7 +45,7 @@ func otherQuery(t *run) {
 func otherRoute(t *run) {
 	v := t.intents.Next()
 	here, there := t.From(t.recipe.Request, v), t.From(*t.recipe.Variants.Other, v)
-	t.First("the other route with another key", t.Keyed(there, probe.NewUUID()))
+	t.First("the other route with another key", t.Keyed(there, newKey(t)))
 	if wantOtherRoute(t, "the other route with the same key", here, there) {
 		wantOtherRoute(t, "the route with the other one's key", there, here)
 	}
@@ -53,7 +53,7 @@ func otherRoute(t *run) {
 
 // wantOtherRoute uses the key of a request for another one at another route.
 func wantOtherRoute(t *run, what string, one, two wire.Request) bool {
-	key := probe.NewUUID()
+	key := newKey(t)
 	a, ok := sendForeign(t, what, probe.Fail, t.First("first", t.Keyed(one, key)), t.Keyed(two, key))
 	switch {
 	case !ok:

@@ -25,6 +25,7 @@ type Rules struct {
 
 	MaxKey    int    // the longest key that must work
 	UUIDs     bool   // keys are UUIDs, and nothing else must work
+	UUID7     bool   // of version 7, which begin with the time
 	FoldsCase bool   // keys that differ in case only are the same
 	Bare      Taking // how an unquoted key is taken
 	Quotes    Taking // how a quoted one is taken
@@ -53,6 +54,8 @@ type Rules struct {
 	AllRoutes bool
 	// WholeTarget: the first answer is never that to the same path with another query.
 	WholeTarget bool
+	// Doubles: numbers that are the same IEEE 754 double are the same.
+	Doubles bool
 	// LooseBody: the first answer may be given to another body, though it should not.
 	LooseBody bool
 	// HeadersCount: other headers make another request, or should.
@@ -81,7 +84,7 @@ func All() map[string]Rules {
 	all := map[string]Rules{}
 	for _, r := range []Rules{
 		ietf(), ietfStrict(), stripe(), stripeV2(), paypal(), adyen(), repeatability(), square(), aws(), checkout(),
-		gocardless(), none(),
+		gocardless(), acp(), ucp(), adcp(), iceberg(), jsonrpc(), none(),
 	} {
 		all[r.Name] = r
 	}
@@ -212,6 +215,53 @@ func gocardless() Rules {
 		Name: "gocardless", Title: "GoCardless", Header: "Idempotency-Key", MaxKey: 128, Bare: Accepted, Mismatch: []int{409},
 		InFlight: []int{409}, ByRoute: true, Methods: []string{"POST"}, CallersFault: "invalid_api_usage",
 	}
+}
+
+// acp has the rules of the Agentic Commerce Protocol (rfc.agentic_checkout.md, section 6).
+func acp() Rules {
+	return Rules{
+		Name: "acp", Title: "Agentic Commerce Protocol", Header: "Idempotency-Key", MaxKey: 255, Bare: Accepted,
+		Missing: []int{400}, Malformed: []int{400}, Mismatch: []int{422}, MismatchText: "idempotency_conflict",
+		InFlight: []int{409}, Marker: "Idempotent-Replayed", MarkerValue: "true", SameBytes: true, Replays: true,
+		Compares: true, ByRoute: true, Methods: []string{"POST"}, TooLong: true, CallersFault: "invalid_request",
+	}
+}
+
+// ucp has the rules of the Universal Commerce Protocol over REST (signatures.md). It says nothing about a key in
+// flight, and its 409 means another request.
+func ucp() Rules {
+	return Rules{
+		Name: "ucp", Title: "Universal Commerce Protocol", Header: "Idempotency-Key", MaxKey: 36, Bare: Accepted,
+		Mismatch: []int{409}, InFlight: []int{503}, SameBytes: true, Replays: true, Compares: true, ByRoute: true,
+		Methods: []string{"POST", "PUT"},
+	}
+}
+
+// adcp has the rules of the Ad Context Protocol over REST (security.mdx). It names error codes and no statuses.
+func adcp() Rules {
+	return Rules{
+		Name: "adcp", Title: "Ad Context Protocol", Member: "idempotency_key", MaxKey: 255, Bare: Accepted,
+		Missing: []int{400}, Malformed: []int{400}, Mismatch: []int{400, 409, 422}, MismatchText: "IDEMPOTENCY_CONFLICT",
+		InFlight: []int{409, 429, 503}, Replays: true, Compares: true, AllRoutes: true,
+		Doubles: true, Methods: []string{"POST"}, TooLong: true, CallersFault: "correctable",
+	}
+}
+
+// iceberg has the rules of the REST catalog of Apache Iceberg (rest-catalog-open-api.yaml).
+func iceberg() Rules {
+	return Rules{
+		Name: "iceberg", Title: "Apache Iceberg REST catalog", Header: "Idempotency-Key", MaxKey: 36, UUIDs: true,
+		UUID7: true, FoldsCase: true, Bare: Accepted, Malformed: []int{400}, Mismatch: []int{422, 400},
+		InFlight: []int{503}, SameBytes: true,
+		Replays: true, Compares: true, AllRoutes: true, Methods: []string{"POST", "DELETE"},
+	}
+}
+
+// jsonrpc has the rules of JSON-RPC 2.0 over HTTP with the header of the draft: answers have the id of their request.
+func jsonrpc() Rules {
+	r := ietf()
+	r.Name, r.Title, r.Methods, r.Problem = "jsonrpc", "JSON-RPC 2.0 with an Idempotency-Key", []string{"POST"}, false
+	return r
 }
 
 // none has only the rules that hold for every API, whatever it declares.

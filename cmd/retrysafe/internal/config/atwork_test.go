@@ -212,6 +212,38 @@ func TestSettingsAtWork(t *testing.T) {
 			_, second := a.post("/pay", "", key)
 			want(a.T, "marker", first.Get("X-Replay")+second.Get("X-Replay"), "true")
 		}},
+		"marker field": {"{marker_field: /again}", func(a *atWork) {
+			first, _ := a.post("/pay", `{"json":1}`, key)
+			second, _ := a.post("/pay", `{"json":1}`, key)
+			want(a.T, "marker", first+" "+second, `201 {"json":1} 201 {"again":true,"json":1}`)
+		}},
+		"scope path": {"{scope_route: true, scope_path: true}", func(a *atWork) {
+			first, _ := a.post("/pay/1", "", key)
+			second, _ := a.post("/pay/2", "", key)
+			want(a.T, "two paths", first+" "+second, "201 run 1 201 run 2")
+		}},
+		"numbers and headers": {"{fingerprint: {numbers: value, without_headers: true}}", func(a *atWork) {
+			a.post("/pay", `{"n":1.0}`, key)
+			got, _ := a.post("/pay", `{"n":1}`, key, "Content-Type: text/plain")
+			want(a.T, "the same value", got, "201 run 1")
+			got, _ = a.post("/pay", `{"n":1.1}`, key)
+			want(a.T, "another value", got[:4], "422 ")
+		}},
+		"numbers as doubles": {"{fingerprint: {exclude: [/at], numbers: double}}", func(a *atWork) {
+			a.post("/pay", `{"n":9007199254740993,"at":1}`, key)
+			got, _ := a.post("/pay", `{"n":9007199254740992}`, key)
+			want(a.T, "the same double", got, "201 run 1")
+		}},
+		"the records of a profile": {"{profile: adcp, required: false, key: header}", func(a *atWork) {
+			const body = `{"idempotency_key":"0123456789abcdef"}`
+			a.post("/buy", body)
+			time.Sleep(24*time.Hour + 59*time.Second)
+			got, _ := a.post("/buy", body)
+			want(a.T, "within a minute of clock skew", got, "201 run 1")
+			time.Sleep(24 * time.Hour)
+			got, _ = a.post("/buy", body)
+			want(a.T, "a day later", strings.Contains(got, "IDEMPOTENCY_EXPIRED"), true)
+		}},
 	} {
 		t.Run(name, func(t *testing.T) { work(t, c.settings, c.test) })
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/retrysafe/retrysafe"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/reconcile"
-	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/outbox/webhook"
 	"github.com/retrysafe/retrysafe/proxy"
@@ -150,6 +149,7 @@ func (t Route) options(known secrets) proxy.Route {
 	}
 	t.setKey(&r.HTTP)
 	r.Policy.Retention.Replay = t.replay()
+	r.Policy.Retention.Key = cmp.Or(r.Policy.Retention.Key, r.HTTP.Profile.Records.Key)
 	if r.UpstreamKey == noUpstreamKey {
 		r.UpstreamKey = ""
 	}
@@ -207,7 +207,8 @@ func (t Route) replay() time.Duration {
 	if t.Retention.Replay.Set {
 		return t.Retention.Replay.Value
 	}
-	d := cmp.Or(t.profile().Retention, retrysafe.DefaultRetention)
+	p := t.profile()
+	d := cmp.Or(p.Records.Replay, p.Retention, retrysafe.DefaultRetention)
 	if t.Retention.Key.Set {
 		d = min(d, t.Retention.Key.Value)
 	}
@@ -241,8 +242,10 @@ func (f Fingerprint) method() httpsafe.FingerprintMethod {
 		return httpsafe.FingerprintMultipart()
 	case f.Kind == "none":
 		return httpsafe.FingerprintNone()
+	case f.isFields() && f.WithoutHeaders.Value:
+		return httpsafe.FingerprintFields(f.fields()).WithoutHeaders()
 	case f.isFields():
-		return httpsafe.FingerprintFields(fingerprint.Fields{Include: f.Include.Value, Exclude: f.Exclude.Value})
+		return httpsafe.FingerprintFields(f.fields())
 	}
 	return httpsafe.FingerprintMethod{} // the profile's
 }

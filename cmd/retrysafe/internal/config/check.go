@@ -11,7 +11,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
-	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
@@ -110,8 +109,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 		}
 	}
 	if t.Fingerprint.Value.isFields() {
-		f := fingerprint.Fields{Include: t.Fingerprint.Value.Include.Value, Exclude: t.Fingerprint.Value.Exclude.Value}
-		if err := f.Validate(); err != nil {
+		if err := t.Fingerprint.Value.fields().Validate(); err != nil {
 			r.FaultAt(t.Fingerprint.At, err.Error(), "")
 		}
 	}

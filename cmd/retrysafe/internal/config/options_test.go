@@ -24,12 +24,15 @@ var inOtherWays = map[string]string{
 	"Route.HTTP.CompletedElsewhere": "complete", "Route.HTTP.BufferFlushes": "stream", "Route.HTTP.StatusPath": "in_flight",
 	"Route.HTTP.InFlightStatus": "in_flight", "Route.HTTP.RespondAsync": "in_flight", "Route.HTTP.PolicyURL": "public_url",
 	"Route.HTTP.Profile.Class": "statuses", "Route.Policy.OnInFlight": "in_flight",
-	"Route.Policy.Retention": "retention", "Route.Policy.FailureRetention": "failure_retention",
+	"Route.HTTP.Profile.Fingerprint": "fingerprint", "Route.HTTP.Profile.Ambiguous": "ambiguous",
+	"Route.HTTP.Profile.Records": "retention",
+	"Route.Policy.Retention":     "retention", "Route.Policy.FailureRetention": "failure_retention",
 }
 
 // ofTheProfile are options that belong to the conventions of a family of APIs, which profile chooses as a whole.
 var ofTheProfile = strings.Fields(`FirstSent KeySyntax Retention Retries500 AcceptedHeader IgnoreBody StatusHeader HideStatus
-	EchoKey OriginalHeader RejectedHeader RetryHeader ReplayFunc Location303 Statuses RenderFunc`)
+	EchoKey OriginalHeader RejectedHeader RetryHeader ReplayFunc Location303 Statuses RenderFunc
+	Lifetime`)
 
 // Each option of the library can be set in the file. Seen to fail with an option added to httpsafe.Options, and with the
 // field any_host taken out.

@@ -86,6 +86,12 @@ func TestWhatIsRefused(t *testing.T) {
 		},
 		{"a fingerprint", "defaults: {fingerprint: md5}\n", 1, 25, "raw, json, form"},
 		{
+			"a way to compare numbers", "defaults: {fingerprint: {include: [/a], numbers: exact}}\n", 1, 50,
+			"written, value, double",
+		},
+		{"a fingerprint of nothing", "defaults: {fingerprint: {without_headers: true}}\n", 1, 26, "numbers: value"},
+		{"a marker that is no member", "defaults: {marker_field: replayed}\n", 1, 26, "/replayed"},
+		{
 			"a key of two kinds", "secret: {env: A}\ndefaults:\n  key:\n    header: A\n    body_hash: {}\n", 4, 5,
 			"one of header",
 		},

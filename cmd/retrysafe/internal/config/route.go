@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/fingerprint"
 	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/internal/yamlfile"
 )
@@ -28,7 +29,8 @@ type Route struct {
 	// Required: if true, a request without a key gets 400. Default: as the profile, false for most.
 	Required Setting[bool] `yaml:"required" sets:"HTTP.Profile.Required"`
 	// Profile is the format of errors and keys: `ietf`, `ietf-strict`, `stripe`, `stripe-v2`, `paypal`, `adyen`,
-	// `repeatability`, `square`, `aws`, `checkout`, `gocardless`.
+	// `repeatability`, `square`, `aws`, `checkout`, `gocardless`, `acp`, `ucp`, `adcp`, `iceberg`, `jsonrpc`: see
+	// [commerce and data protocols](commerce-and-data-protocols.md) for the last five.
 	Profile Setting[string] `yaml:"profile" form:"profile" sets:"HTTP.Profile.Name"`
 	// Methods are the guarded methods; others pass through. A route whose own method is not guarded is an error, unless it
 	// has `guarded: false`. A route without a method that requires a key and guards only some methods causes a warning.
@@ -47,7 +49,7 @@ type Route struct {
 	// Default: none.
 	ScopeVersion Setting[string] `yaml:"scope_version" form:"word" sets:"HTTP.ScopeVersion"`
 	// Fingerprint is what must be the same in a retry: `raw`, `json` (order and white space may differ), `form`,
-	// `multipart`, `none`, or fields of a JSON body. Default: `raw`, unless the profile ignores bodies.
+	// `multipart`, `none`, or fields of a JSON body. Default: as the profile, `raw` for most.
 	Fingerprint Setting[Fingerprint] `yaml:"fingerprint" form:"raw|json|form|multipart|none"`
 	// FingerprintHeaders are headers of the request that must be the same in a retry, too, such as `Api-Version`. Default:
 	// those that change what a body means, such as `Content-Type`.
@@ -61,6 +63,9 @@ type Route struct {
 	Echo Setting[[]string] `yaml:"echo" form:"pointer" sets:"HTTP.Profile.EchoFields"`
 	// ScopeRoute: if true, keys are separate on each route. Default: as the profile.
 	ScopeRoute Setting[bool] `yaml:"scope_route" sets:"HTTP.Profile.ScopeRoute"`
+	// ScopePath: if true, and `scope_route` too, keys are separate for each path, also if one route serves both. Default:
+	// as the profile.
+	ScopePath Setting[bool] `yaml:"scope_path" sets:"HTTP.Profile.ScopePath"`
 	// Retention is how long records are kept. `key` and `audit` are as long as `replay` if only that is set: see
 	// [choosing a retention](choosing-retention.md).
 	Retention Retention `yaml:"retention" sets:"Policy.Retention"`
@@ -134,6 +139,9 @@ type Route struct {
 	DropHeaders Setting[[]string] `yaml:"drop_headers" form:"field name" sets:"HTTP.Profile.DropHeaders"`
 	// Marker is a header that is `true` on replays. Default: the profile's.
 	Marker Setting[string] `yaml:"marker" form:"field name" sets:"HTTP.Profile.Marker"`
+	// MarkerField is a JSON pointer to a member that is `true` in the body of replays, such as `/replayed`. It is not
+	// stored, and a body that is no JSON object does not get it. Default: the profile's.
+	MarkerField Setting[string] `yaml:"marker_field" form:"pointer" sets:"HTTP.Profile.MarkerField"`
 	// UpstreamKey is a header for a key derived from the client's, the same on every attempt. `none` says that the
 	// upstream needs no key because running the operation twice does no harm. Whoever sees that key can test guesses of
 	// the client's, unless there is an `upstream_key_secret`. Default: not sent.
@@ -206,6 +214,14 @@ type Fingerprint struct {
 	Include Setting[[]string] `yaml:"include" form:"pointer"`
 	// Exclude are JSON pointers to what is not compared: `[/sent_at]`.
 	Exclude Setting[[]string] `yaml:"exclude" form:"pointer"`
+	// Numbers is when two numbers in a JSON body are equal: `written`, if they are written alike; `value`, if they have
+	// the same value, as `1.0` and `1`; `double`, if they are the same double, as RFC 8785 has it, which makes large
+	// numbers equal that differ in the last digits. Without `include` and `exclude` the whole body is compared. Default:
+	// `written`.
+	Numbers Setting[string] `yaml:"numbers" form:"written|value|double"`
+	// WithoutHeaders: if true, no headers are compared, not even `Content-Type`, except for those of
+	// `fingerprint_headers`.
+	WithoutHeaders Setting[bool] `yaml:"without_headers"`
 }
 
 // InFlight says what a request gets while another attempt works: the library's policy, or 202 and a status URL.
@@ -338,14 +354,20 @@ func (f *Fingerprint) readScalar(r *yamlfile.Reader, n ast.ScalarNode, form stri
 }
 
 func (f *Fingerprint) checkMapping(r *yamlfile.Reader, n ast.Node) {
-	if f.Include.Set == f.Exclude.Set {
-		r.Fault(n, "a fingerprint of fields needs either include or exclude",
-			"write one of include: [/amount] and exclude: [/sent_at]")
+	if !f.isFields() || f.Include.Set && f.Exclude.Set {
+		r.Fault(n, "a fingerprint of fields needs either include or exclude, or numbers",
+			"write one of include: [/amount] and exclude: [/sent_at], or numbers: value for the whole body")
 	}
 }
 
-// isFields reports whether fields are included or excluded.
-func (f Fingerprint) isFields() bool { return f.Include.Set || f.Exclude.Set }
+// isFields reports whether JSON is compared by fields, or as a whole with a rule for numbers.
+func (f Fingerprint) isFields() bool { return f.Include.Set || f.Exclude.Set || f.Numbers.Set }
+
+// fields returns which fields of JSON are compared, and how.
+func (f Fingerprint) fields() fingerprint.Fields {
+	numbers := map[string]fingerprint.Numbers{"value": fingerprint.ByValue, "double": fingerprint.AsDoubles}[f.Numbers.Value]
+	return fingerprint.Fields{Include: f.Include.Value, Exclude: f.Exclude.Value, Numbers: numbers}
+}
 
 // String is how a file has it if it is not a mapping.
 func (f Fingerprint) String() string { return f.Kind }
