@@ -45,6 +45,7 @@ type sharing struct {
 	options   httpsafe.Options
 	auth      *authorizer
 	admission *admission
+	limits    Limits // those that come into force with the route
 }
 
 func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {

@@ -27,11 +27,12 @@ type holder struct {
 	refusal   httpsafe.Slug
 
 	// Guarded by admission.mu.
-	slots    *resource // the kind of slot that it has; nil: none
-	index    int       // in admission.holders
-	bytes    int64
-	caller   string
-	returned bool // the handler has
+	generation *generation // that serves it, until nothing of it runs any more; nil in tests
+	slots      *resource   // the kind of slot that it has; nil: none
+	index      int         // in admission.holders
+	bytes      int64
+	caller     string
+	returned   bool // the handler has
 
 	mu        sync.Mutex
 	in, out   transfer
@@ -70,7 +71,7 @@ var errSlowClient = fmt.Errorf("proxy: the client is too slow: %w", os.ErrDeadli
 // newHolder puts a holder between a request and its client.
 func newHolder(a *admission, w http.ResponseWriter, r *http.Request) *holder {
 	h := &holder{ResponseWriter: w, admission: a, request: *r, body: r.Body, duplex: r.ProtoMajor > 1}
-	h.out.timeout, h.in.timeout = max(a.limits.WriteTimeout, 0), defaultBodyTimeout
+	h.out.timeout, h.in.timeout = max(a.limits.Load().WriteTimeout, 0), defaultBodyTimeout
 	h.request.Header = withoutLease(r.Header)
 	removeLease(r.Trailer) // in place, because net/http fills it while the body is read
 	if h.read = r.Body == nil || r.Body == http.NoBody; !h.read {

@@ -91,7 +91,7 @@ func newRouteHandler(
 	if o.CompletedElsewhere { // the service may save an answer as large as the SQL functions accept
 		most = max(most, 16<<20)
 	}
-	if err := common.admission.limits.fits(r.Pattern, most); err != nil {
+	if err := common.limits.fits(r.Pattern, most); err != nil {
 		return nil, err
 	}
 	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
