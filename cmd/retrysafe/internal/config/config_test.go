@@ -36,6 +36,7 @@ reconcile_secret: {env: RECONCILE}
 public_url: https://api.example.com/
 h2c: true
 log: json
+watch: true
 grace: 1m
 limits: {header_bytes: 32KiB, header_timeout: 5s, body_timeout: 20s, idle_timeout: 1m, concurrent: 500,
   concurrent_per_caller: 50, keys_per_caller: 1000, memory: 64MiB, write_timeout: 15s}

@@ -311,3 +311,38 @@ func TestNamesOfCallersThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Each setting that a running proxy cannot change is named with its place; the others may differ.
+//
+// Seen to fail with the case of "presence" taken out of fixed, and with fixed not called for a struct inside.
+func TestWhatAReloadRefuses(t *testing.T) {
+	filled := func(source string) *Config {
+		c := mustParse(t, source)
+		if err := c.FillIn(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	running := filled("store: postgres://me:hidden@db/shop\n")
+	for source, names := range map[string]string{
+		strings.Replace(full, "store: ", "store: postgres://me:hidden@db/other #", 1): "listen admin metrics store h2c log watch " +
+			"tls.cert limits.header_bytes limits.header_timeout limits.idle_timeout",
+		"grace: 1m\nscope: none\nlimits: {memory: 1GiB}\nstore: postgres://me:hidden@db/shop\nlisten: 127.0.0.1:8080\n": "",
+		"upstream: http://x\n": "store",
+	} {
+		err := filled(source).CheckReload(running)
+		var faults *yamlfile.Faults
+		errors.As(err, &faults)
+		for _, name := range strings.Fields(names) {
+			if err == nil || !strings.Contains(err.Error(), name+" cannot change while the proxy runs") {
+				t.Errorf("%q is not named in:\n%v", name, err)
+			}
+		}
+		if found := len(strings.Fields(names)); err != nil && len(faults.All) != found {
+			t.Errorf("%d settings are named, want %d:\n%v", len(faults.All), found, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "hidden") {
+			t.Errorf("a password is shown:\n%v", err)
+		}
+	}
+}

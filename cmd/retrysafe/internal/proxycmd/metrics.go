@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -29,6 +30,9 @@ type metrics struct {
 	store    retrysafe.Store // measured
 	requests metric.Float64Histogram
 	unwatch  func() error
+
+	reloads    metric.Int64Counter
+	lastReload metric.Int64Gauge
 }
 
 // newMetrics measures the store. Close it before the store.
@@ -65,7 +69,16 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 			return err
 		}
 	}
-	m.requests, err = m.provider.Meter("github.com/retrysafe/retrysafe/cmd/retrysafe").Float64Histogram(
+	meter := m.provider.Meter("github.com/retrysafe/retrysafe/cmd/retrysafe")
+	var noReloads, noLastReload error
+	m.reloads, noReloads = meter.Int64Counter("retrysafe.config.reloads", metric.WithUnit("{reload}"),
+		metric.WithDescription("Reloads of the configuration: succeeded, or refused, so that the one before stays in force."))
+	m.lastReload, noLastReload = meter.Int64Gauge("retrysafe.config.last_success", metric.WithUnit("s"),
+		metric.WithDescription("Unix time at which the configuration in force was read."))
+	if err := errors.Join(noReloads, noLastReload); err != nil {
+		return err
+	}
+	m.requests, err = meter.Float64Histogram(
 		"retrysafe.proxy.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long requests with a key took, waiting included, by route and by what became of them."),
 		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
@@ -73,11 +86,34 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	m.started(context.Background())
 	return errors.Join(
 		m.registry.Register(collectors.NewGoCollector()),
 		m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		m.registry.Register(collectors.NewBuildInfoCollector()),
 	)
+}
+
+// reloadResults are the values of the attribute result, by whether a reload has succeeded.
+var reloadResults = map[bool]metric.MeasurementOption{
+	true:  metric.WithAttributes(attribute.String("result", "succeeded")),
+	false: metric.WithAttributes(attribute.String("result", "refused")),
+}
+
+// started exports the metrics of reloads before there is one, so that queries for an increase see the first.
+func (m *metrics) started(ctx context.Context) {
+	for _, result := range reloadResults {
+		m.reloads.Add(ctx, 0, result)
+	}
+	m.lastReload.Record(ctx, time.Now().Unix())
+}
+
+// reloaded counts a reload.
+func (m *metrics) reloaded(ctx context.Context, ok bool) {
+	m.reloads.Add(ctx, 1, reloadResults[ok])
+	if ok {
+		m.lastReload.Record(ctx, time.Now().Unix())
+	}
 }
 
 // watch adds the metric of the ends that the guard has failed to save.

@@ -16,6 +16,7 @@ type observation struct {
 	requests proxy.ObserverFunc
 	metrics  http.Handler // nil: none
 	watch    func(*retrysafe.Guard) error
+	reloaded func(ctx context.Context, ok bool)
 	close    func() error
 }
 
@@ -26,7 +27,7 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 	if !p.config.Metrics.Value {
 		return observation{
 			store: store, observer: trouble, requests: requests, close: func() error { return nil },
-			watch: func(*retrysafe.Guard) error { return nil },
+			watch: func(*retrysafe.Guard) error { return nil }, reloaded: func(context.Context, bool) {},
 		}, nil
 	}
 	m, err := newMetrics(store, log)
@@ -43,8 +44,9 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 			requests(ctx, e)
 			m.request(ctx, e)
 		},
-		metrics: m.handler(),
-		watch:   m.watch,
-		close:   m.close,
+		metrics:  m.handler(),
+		watch:    m.watch,
+		reloaded: m.reloaded,
+		close:    m.close,
 	}, nil
 }
