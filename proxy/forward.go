@@ -45,6 +45,7 @@ type sharing struct {
 	options   httpsafe.Options
 	auth      *authorizer
 	admission *admission
+	trace     TraceFunc
 	limits    Limits // those that come into force with the route
 }
 

@@ -25,6 +25,7 @@ type holder struct {
 	duplex    bool // the answer may be written while the body still comes: HTTP/2
 	status    int  // of the answer; 0: none yet
 	refusal   httpsafe.Slug
+	replays   string // the Traceparent of the request whose answer is replayed
 
 	// Guarded by admission.mu.
 	generation *generation // that serves it, until nothing of it runs any more; nil in tests
@@ -117,6 +118,9 @@ func (h *holder) WriteHeader(status int) {
 
 // NoteProblem implements httpsafe.ProblemNoter.
 func (h *holder) NoteProblem(p httpsafe.Problem) { h.refusal = p.Slug }
+
+// NoteReplay implements httpsafe.ReplayNoter.
+func (h *holder) NoteReplay(traceparent string) { h.replays = traceparent }
 
 // Write implements http.ResponseWriter.
 func (h *holder) Write(p []byte) (int, error) {

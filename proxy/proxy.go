@@ -37,6 +37,8 @@ type Options struct {
 	PublicURL string
 	// Observer is told when a request with a key is forwarded, and what became of it. Default: none.
 	Observer Observer
+	// TraceFunc gives requests with a key their place in traces. Default: none, and trace headers pass unchanged.
+	TraceFunc TraceFunc
 	// ErrorLog gets the messages of net/http's ReverseProxy about broken connections. Default: they are discarded.
 	ErrorLog *log.Logger
 	// Transport sends requests to the upstream. Default: one that fits Upstream. Whatever it is, it gets every
@@ -83,6 +85,7 @@ func (p *generation) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Optio
 	common := sharing{
 		upstream: o.Upstream, transport: o.Transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
 		auth: p.auth, admission: p.admission, limits: o.Limits.withDefaults(),
+		trace: o.TraceFunc,
 	}
 	o.Default.Pattern = ""
 	handler := func(r Route) (*routeHandler, error) {

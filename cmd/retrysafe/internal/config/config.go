@@ -80,6 +80,8 @@ type Config struct {
 	H2C Setting[bool] `yaml:"h2c" restart:"change"`
 	// Log is the format of the log, which goes to standard error: `text` or `json`.
 	Log Setting[string] `yaml:"log" form:"json|text" default:"text" restart:"change"`
+	// Traces: where spans of requests with a key are sent. See [traces](traces.md). Default: nowhere.
+	Traces Traces `yaml:"traces"`
 	// Watch: look at this file and the files that it names each second, and [reload](reload.md) them when they have changed.
 	Watch Setting[bool] `yaml:"watch" restart:"change"`
 	// Grace is how long to wait for running operations at shutdown.
@@ -144,6 +146,16 @@ type Secret struct {
 	Env Setting[string] `yaml:"env"`
 	// File is a file with the secret for fingerprints, at least 16 bytes.
 	File Setting[string] `yaml:"file"`
+}
+
+// Traces says where spans are sent, and of how many requests.
+type Traces struct {
+	// OTLP is the URL of a collector of OpenTelemetry that speaks OTLP over HTTP, such as `http://localhost:4318`;
+	// `/v1/traces` is added to it.
+	OTLP Setting[*url.URL] `yaml:"otlp" form:"collector" restart:"change"`
+	// Sample is the share of requests that get a span, from 0 to 1, of those that come without a trace. A request that
+	// comes with one is sampled as its trace is. Default: 1.
+	Sample Setting[float64] `yaml:"sample" form:"share" restart:"change"`
 }
 
 // Limits of what clients may do.
@@ -230,6 +242,9 @@ func (c *Config) FillIn() error {
 	}
 	if err := fillIn(reflect.ValueOf(c).Elem()); err != nil {
 		return err
+	}
+	if c.Traces.OTLP.Set {
+		c.Traces.Sample.Default(1)
 	}
 	c.Limits.ConcurrentPerCaller.Default(max(c.Limits.Concurrent.Value/4, 1))
 	return nil

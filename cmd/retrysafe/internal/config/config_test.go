@@ -36,6 +36,7 @@ reconcile_secret: {env: RECONCILE}
 public_url: https://api.example.com/
 h2c: true
 log: json
+traces: {otlp: "http://localhost:4318", sample: 0.1}
 watch: true
 grace: 1m
 limits: {header_bytes: 32KiB, header_timeout: 5s, body_timeout: 20s, idle_timeout: 1m, concurrent: 500,

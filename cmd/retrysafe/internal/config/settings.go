@@ -305,7 +305,7 @@ func showValue(v reflect.Value, indent string) string {
 	switch v := v.Interface().(type) {
 	case string:
 		return " " + quote(v)
-	case bool, int, int64, time.Duration:
+	case bool, int, int64, float64, time.Duration:
 		return fmt.Sprint(" ", v)
 	case []string:
 		quoted := make([]string, len(v))

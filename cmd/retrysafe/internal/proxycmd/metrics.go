@@ -22,6 +22,9 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
+// meterName is that of the proxy's own instruments, and of its tracer.
+const meterName = "github.com/retrysafe/retrysafe/cmd/retrysafe"
+
 // metrics are what Prometheus reads. docs/metrics.md lists them.
 type metrics struct {
 	registry *prometheus.Registry
@@ -36,7 +39,7 @@ type metrics struct {
 }
 
 // newMetrics measures the store. Close it before the store.
-func newMetrics(store retrysafe.Store, log *slog.Logger) (*metrics, error) {
+func newMetrics(store retrysafe.Store, traced *traces, log *slog.Logger) (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry(), unwatch: func() error { return nil }}
 	out, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),
 		exporter.WithoutTargetInfo())
@@ -44,7 +47,7 @@ func newMetrics(store retrysafe.Store, log *slog.Logger) (*metrics, error) {
 		return nil, err
 	}
 	m.provider = sdk.NewMeterProvider(sdk.WithReader(out))
-	if err := m.measure(store, log); err != nil {
+	if err := errors.Join(m.measure(store, log), m.measureTraces(traced)); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
@@ -69,7 +72,7 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 			return err
 		}
 	}
-	meter := m.provider.Meter("github.com/retrysafe/retrysafe/cmd/retrysafe")
+	meter := m.provider.Meter(meterName)
 	var noReloads, noLastReload error
 	m.reloads, noReloads = meter.Int64Counter("retrysafe.config.reloads", metric.WithUnit("{reload}"),
 		metric.WithDescription("Reloads of the configuration: succeeded, or refused, so that the one before stays in force."))
@@ -114,6 +117,22 @@ func (m *metrics) reloaded(ctx context.Context, ok bool) {
 	if ok {
 		m.lastReload.Record(ctx, time.Now().Unix())
 	}
+}
+
+// measureTraces adds the metric of spans, which is 0 without traces.
+func (m *metrics) measureTraces(t *traces) error {
+	q := &spanQueue{}
+	if t != nil {
+		q = t.queue
+	}
+	_, err := m.provider.Meter(meterName).Int64ObservableCounter("retrysafe.trace.spans", metric.WithUnit("{span}"),
+		metric.WithDescription("Spans by result: sent, or lost, because the collector was down or slow."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(q.sent.Load(), metric.WithAttributes(attribute.String("result", "sent")))
+			o.Observe(q.lost.Load(), metric.WithAttributes(attribute.String("result", "lost")))
+			return nil
+		}))
+	return err
 }
 
 // watch adds the metric of the ends that the guard has failed to save.

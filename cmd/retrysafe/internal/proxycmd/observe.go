@@ -21,7 +21,7 @@ type observation struct {
 }
 
 // observe starts the log and the metrics.
-func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, error) {
+func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) (observation, error) {
 	do := whatToDo(p.store)
 	trouble, requests := logTrouble(log, do), logRequests(log, do)
 	if !p.config.Metrics.Value {
@@ -30,7 +30,7 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 			watch: func(*retrysafe.Guard) error { return nil }, reloaded: func(context.Context, bool) {},
 		}, nil
 	}
-	m, err := newMetrics(store, log)
+	m, err := newMetrics(store, traced, log)
 	if err != nil {
 		return observation{}, err
 	}

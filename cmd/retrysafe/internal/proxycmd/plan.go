@@ -108,7 +108,15 @@ func (s *service) open(ctx context.Context) (err error) {
 	logRisks(ctx, log, store)
 	logUnfinished(ctx, log, store, p.store) // before requests come
 
-	seen, err := p.observe(store, log)
+	traced, err := newTraces(ctx, p.config.Traces, log)
+	if err != nil {
+		return fmt.Errorf("traces: %w", err)
+	}
+	defer traced.close()
+	if traced != nil {
+		p.options.TraceFunc = traced.start
+	}
+	seen, err := p.observe(store, traced, log)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

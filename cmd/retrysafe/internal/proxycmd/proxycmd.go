@@ -9,6 +9,7 @@
 //	scope.go     how callers are identified
 //	keys.go      serves retrysafe keys while the proxy has a SQLite file open
 //	observe.go   what watches the proxy: logging.go and metrics.go
+//	traces.go    spans of requests
 //	memory.go    the memory limit, and memory that is returned after a burst
 package proxycmd
 

@@ -136,7 +136,8 @@ func (s *service) replace(ctx context.Context, next *plan) error {
 		stop()
 		return fmt.Errorf("scope %s: %w", next.scope.scope, err)
 	}
-	next.options.Observer, next.options.ErrorLog = s.plan.options.Observer, s.plan.options.ErrorLog
+	started := s.plan.options
+	next.options.Observer, next.options.TraceFunc, next.options.ErrorLog = started.Observer, started.TraceFunc, started.ErrorLog
 	if err := s.handler.Reload(scope, next.options, s.stopScope); err != nil {
 		stop()
 		return err
