@@ -228,7 +228,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 // With reconcile nothing is lost either: each key has run once, and its answer is that of the run, although the proxy was
 // killed five times and reloaded 30 times.
 //
-// Seen to fail with reconcile left out of the settings (unknown outcomes), and with a ledger that says not_executed of keys
+// Seen to fail with reconcile left out of the settings (keys without an answer), and with a ledger that says not_executed of keys
 // that have run (runs twice).
 func TestReconcileUnderLoad(t *testing.T) {
 	l := newLedger(t)
