@@ -112,12 +112,16 @@ type detachedWriter struct {
 	status   int
 	body     []byte
 	discards bool
+	replays  *string // what NoteReplay was given; nil: no replay
 }
 
 func isDetached(w http.ResponseWriter) bool {
 	_, ok := w.(*detachedWriter)
 	return ok
 }
+
+// NoteReplay implements ReplayNoter.
+func (w *detachedWriter) NoteReplay(traceparent string) { w.replays = &traceparent }
 
 // Header implements http.ResponseWriter.
 func (w *detachedWriter) Header() http.Header { return w.header }
@@ -139,6 +143,9 @@ func (w *detachedWriter) Write(p []byte) (int, error) {
 
 // copyTo sends the refusal to the client.
 func (w *detachedWriter) copyTo(out http.ResponseWriter) {
+	if noter, ok := out.(ReplayNoter); ok && w.replays != nil {
+		noter.NoteReplay(*w.replays)
+	}
 	h := out.Header()
 	for name, values := range w.header {
 		h[name] = values

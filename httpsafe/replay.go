@@ -11,6 +11,14 @@ import (
 	"github.com/retrysafe/retrysafe/fingerprint"
 )
 
+// ReplayNoter is implemented by an http.ResponseWriter that is to know of the request whose answer is replayed, for
+// example to link their traces.
+type ReplayNoter interface {
+	// NoteReplay is called before a stored answer is written. traceparent is that header of the request that ran; "" if
+	// it had none.
+	NoteReplay(traceparent string)
+}
+
 // replay answers from a stored result. Fingerprints that were made with different options cannot be compared, so
 // method, path and query are compared once more: a key that was used for another operation is refused.
 func (x *exchange) replay(out retrysafe.Outcome) {
@@ -18,6 +26,9 @@ func (x *exchange) replay(out retrysafe.Outcome) {
 		known := retrysafe.Record{Key: x.request.Key, Age: out.Age, Result: out.Result}
 		x.adviseOn(retrysafe.ErrMismatch, known)
 		return
+	}
+	if noter, ok := x.w.(ReplayNoter); ok {
+		noter.NoteReplay(about(string(out.Result.Meta), aboutTraceparent))
 	}
 	if x.m.Profile.ReplayFunc != nil && x.replayAsRefusal(out) {
 		return

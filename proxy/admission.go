@@ -3,6 +3,7 @@ package proxy
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,7 +13,7 @@ import (
 // longest is ended: its body does not arrive, or its answer is not read. A request that waits for the upstream or for
 // the store is never ended. If there is none to end, the new request waits shortly and is then refused.
 type admission struct {
-	limits Limits
+	limits atomic.Pointer[Limits]
 	// patience is for how long a request may wait for its own client before it can be ended for another one. It
 	// decides how many new requests get a slot per second while attackers hold all slots and reconnect at once: with
 	// one second instead of a quarter, an honest client among 5,500 attackers was refused four times out of five.
@@ -41,10 +42,22 @@ const (
 )
 
 func newAdmission(l Limits) *admission {
-	a := &admission{limits: l, patience: 250 * time.Millisecond, longestQueued: 2 * time.Second, callers: map[string]int{}}
-	a.keys.perHour, a.keys.buckets = l.KeysPerCaller, map[string]bucket{}
-	a.effects.limit, a.reads.limit, a.memory.limit = int64(l.Concurrent), int64(l.Concurrent), l.Memory
+	a := &admission{patience: 250 * time.Millisecond, longestQueued: 2 * time.Second, callers: map[string]int{}}
+	a.keys.buckets = map[string]bucket{}
+	a.limit(l)
 	return a
+}
+
+// limit changes the limits. What requests hold, and what callers have used, counts for the new ones too.
+func (a *admission) limit(l Limits) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.limits.Store(&l)
+	a.keys.limit(l.KeysPerCaller)
+	a.effects.limit, a.reads.limit, a.memory.limit = int64(l.Concurrent), int64(l.Concurrent), l.Memory
+	for _, r := range []*resource{&a.effects, &a.reads, &a.memory} {
+		r.release(0) // there may be room now for those that wait
+	}
 }
 
 // resource is a limited resource. It is guarded by the mutex of its admission.
@@ -140,6 +153,9 @@ func (a *admission) removeIfDone(h *holder) {
 	a.leaveCaller(h)
 	h.slots.release(1)
 	h.slots = nil
+	if h.generation != nil {
+		h.generation.leave()
+	}
 }
 
 // queue waits until n of r is free. The mutex is held before and after, but not while it waits.

@@ -14,7 +14,7 @@ import (
 func (a *admission) enterCaller(h *holder, caller string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.callers[caller] >= a.limits.ConcurrentPerCaller {
+	if a.callers[caller] >= a.limits.Load().ConcurrentPerCaller {
 		return false
 	}
 	a.callers[caller]++
@@ -62,6 +62,9 @@ func (q *keyQuota) use(caller string, n float64) time.Duration {
 	now := time.Now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.perHour <= 0 {
+		return 0
+	}
 	known, ok := q.buckets[caller]
 	if !ok && len(q.buckets) >= maxBuckets {
 		q.forget(now)
@@ -72,6 +75,13 @@ func (q *keyQuota) use(caller string, n float64) time.Duration {
 	}
 	q.buckets[caller] = bucket{max(used+n, 0), now}
 	return 0
+}
+
+// limit changes the bound. What callers have used counts for it too.
+func (q *keyQuota) limit(perHour int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.perHour = perHour
 }
 
 // level returns what is left in a bucket that has drained until now.
@@ -116,7 +126,7 @@ func (h *routeHandler) quota(next httpsafe.QuotaFunc) httpsafe.QuotaFunc {
 			if !h.admission.enterCaller(entry.holder, entry.caller) {
 				return time.Second
 			}
-			if h.admission.keys.perHour > 0 {
+			if h.admission.limits.Load().KeysPerCaller > 0 {
 				if wait := h.admission.keys.use(entry.caller, 1); wait > 0 {
 					return wait
 				}

@@ -17,7 +17,7 @@ func Underlying(c net.Conn) net.Conn { return c.(*countingConn).Conn }
 func NewCopyBuffers() httputil.BufferPool { return &copyBuffers{} }
 
 // SetAuthTimeout changes how long a proxy waits for its AuthURL.
-func SetAuthTimeout(p http.Handler, d time.Duration) { p.(*Proxy).auth.timeout = d }
+func SetAuthTimeout(p http.Handler, d time.Duration) { p.(*Proxy).current.Load().auth.timeout = d }
 
 // SetPatience changes when a request that waits for its client can be ended. Newcomers then wait long enough for a
 // busy machine.

@@ -42,6 +42,8 @@ type sharing struct {
 	auth      *authorizer
 	admission *admission
 	announced []announcement
+	trace     TraceFunc
+	limits    Limits // those that come into force with the route
 }
 
 func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {

@@ -25,13 +25,15 @@ type holder struct {
 	duplex    bool // the answer may be written while the body still comes: HTTP/2
 	status    int  // of the answer; 0: none yet
 	refusal   httpsafe.Slug
+	replays   string // the Traceparent of the request whose answer is replayed
 
 	// Guarded by admission.mu.
-	slots    *resource // the kind of slot that it has; nil: none
-	index    int       // in admission.holders
-	bytes    int64
-	caller   string
-	returned bool // the handler has
+	generation *generation // that serves it, until nothing of it runs any more; nil in tests
+	slots      *resource   // the kind of slot that it has; nil: none
+	index      int         // in admission.holders
+	bytes      int64
+	caller     string
+	returned   bool // the handler has
 
 	mu        sync.Mutex
 	in, out   transfer
@@ -70,7 +72,7 @@ var errSlowClient = fmt.Errorf("proxy: the client is too slow: %w", os.ErrDeadli
 // newHolder puts a holder between a request and its client.
 func newHolder(a *admission, w http.ResponseWriter, r *http.Request) *holder {
 	h := &holder{ResponseWriter: w, admission: a, request: *r, body: r.Body, duplex: r.ProtoMajor > 1}
-	h.out.timeout, h.in.timeout = max(a.limits.WriteTimeout, 0), defaultBodyTimeout
+	h.out.timeout, h.in.timeout = max(a.limits.Load().WriteTimeout, 0), defaultBodyTimeout
 	h.request.Header = withoutLease(r.Header)
 	removeLease(r.Trailer) // in place, because net/http fills it while the body is read
 	if h.read = r.Body == nil || r.Body == http.NoBody; !h.read {
@@ -116,6 +118,9 @@ func (h *holder) WriteHeader(status int) {
 
 // NoteProblem implements httpsafe.ProblemNoter.
 func (h *holder) NoteProblem(p httpsafe.Problem) { h.refusal = p.Slug }
+
+// NoteReplay implements httpsafe.ReplayNoter.
+func (h *holder) NoteReplay(traceparent string) { h.replays = traceparent }
 
 // Write implements http.ResponseWriter.
 func (h *holder) Write(p []byte) (int, error) {

@@ -24,6 +24,11 @@ type ObserverFunc func(ctx context.Context, e Event)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
 
+// TraceFunc is called when a request that seems to have a key has found its route, before its caller is identified. It may
+// change the header of r, which is what the upstream gets; the Traceparent is saved with the answer too. end is called
+// once with what became of the request. Its Kind is 0 without a Refusal if the request had no key and was forwarded.
+type TraceFunc func(r *http.Request) (end func(Event))
+
 // Event is what became of one request that came with a key, or that was refused for want of one. It holds neither the
 // key nor anything else that the client sent, apart from the method and the path.
 type Event struct {
@@ -47,6 +52,8 @@ type Event struct {
 	Took time.Duration
 	// Refusal is the slug of the problem with which the request was refused; empty if it was forwarded or replayed.
 	Refusal httpsafe.Slug
+	// Traceparent is, for a replay, that header of the request that ran; empty if it had none.
+	Traceparent string
 	// Err is why the caller is unknown, or why neither the upstream nor AuthURL gave an answer, or else the error of the
 	// Guard's last event.
 	Err error
@@ -185,9 +192,6 @@ func withoutContent(err error) error {
 func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ Event, ok bool) {
 	entry.mu.Lock()
 	defer entry.mu.Unlock()
-	if entry.passed && entry.last.Kind == 0 {
-		return Event{}, false
-	}
 	e := Event{
 		Kind:    entry.last.Kind,
 		Method:  r.Method,
@@ -198,6 +202,8 @@ func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ 
 		Took:    time.Since(began),
 		Refusal: entry.holder.refusal,
 		Err:     entry.last.Err,
+
+		Traceparent: entry.holder.replays,
 	}
 	if entry.failure != nil {
 		e.Err = entry.failure
@@ -205,5 +211,5 @@ func (entry *logEntry) event(r *http.Request, route string, began time.Time) (_ 
 	if e.Kind != 0 {
 		e.Key = entry.last.Key.Digest()
 	}
-	return e, true
+	return e, !entry.passed || e.Kind != 0
 }

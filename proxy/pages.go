@@ -51,7 +51,7 @@ func newPages(
 }
 
 // servePage answers a request for one of the proxy's pages. It reports whether it was one.
-func (p *Proxy) servePage(w http.ResponseWriter, r *http.Request) bool {
+func (p *generation) servePage(w http.ResponseWriter, r *http.Request) bool {
 	page, pattern := p.pages.Handler(r)
 	if pattern == "" {
 		return false

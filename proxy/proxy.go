@@ -3,11 +3,12 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/retrysafe/retrysafe"
@@ -36,6 +37,8 @@ type Options struct {
 	PublicURL string
 	// Observer is told when a request with a key is forwarded, and what became of it. Default: none.
 	Observer Observer
+	// TraceFunc gives requests with a key their place in traces. Default: none, and trace headers pass unchanged.
+	TraceFunc TraceFunc
 	// ErrorLog gets the messages of net/http's ReverseProxy about broken connections. Default: they are discarded.
 	ErrorLog *log.Logger
 	// Transport sends requests to the upstream. Default: one that fits Upstream. Whatever it is, it gets every
@@ -58,38 +61,33 @@ const (
 
 // Proxy is the handler. It is safe for concurrent use.
 type Proxy struct {
-	router    *router
-	pages     *http.ServeMux     // PolicyPath, StatusPath
-	keyStatus *keyStatus         // nil: no route has it
-	upstreams map[string]sharing // by their URLs
-	auth      *authorizer
-	options   httpsafe.Options
+	guard     *retrysafe.Guard
 	admission *admission
+	reloading sync.Mutex
+	current   atomic.Pointer[generation]
 }
 
 // New returns a proxy whose keys are kept by g and belong to the callers that scope names. It returns an error if the
 // options are invalid: an unusable URL, a pattern that conflicts with another, faults in a route's HTTP options, or
 // limits of a route that do not fit into Limits.Memory.
 func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error) {
-	if err := o.Upstream.validate(); err != nil {
+	p := &Proxy{
+		guard: g.WithObserver(retrysafe.ObserverFunc(logEvents)), admission: newAdmission(o.Limits.withDefaults()),
+	}
+	first, err := newGeneration(p, scope, o)
+	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{upstreams: map[string]sharing{}, admission: newAdmission(o.Limits.withDefaults())}
-	if o.ErrorLog == nil {
-		o.ErrorLog = log.New(io.Discard, "", 0)
-	}
-	var err error
-	if p.auth, err = newAuthorizer(o); err != nil {
-		return nil, err
-	}
-	return p, p.mount(g.WithObserver(retrysafe.ObserverFunc(logEvents)), scope, o)
+	p.current.Store(first)
+	return p, nil
 }
 
 // mount builds the routes, and the pages that describe them.
-func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) error {
+func (p *generation) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) error {
 	common := sharing{
 		upstream: o.Upstream, transport: o.Transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
-		auth: p.auth, admission: p.admission, announced: o.announcements(g),
+		auth: p.auth, admission: p.admission, limits: o.Limits.withDefaults(),
+		announced: o.announcements(g), trace: o.TraceFunc,
 	}
 	o.Default.Pattern = ""
 	handler := func(r Route) (*routeHandler, error) {
@@ -119,7 +117,7 @@ func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) e
 }
 
 // upstreamOf returns what a route shares with the others that have its upstream.
-func (p *Proxy) upstreamOf(r Route, common sharing) (sharing, error) {
+func (p *generation) upstreamOf(r Route, common sharing) (sharing, error) {
 	if r.Upstream != nil {
 		common.upstream.URL = r.Upstream
 		if err := common.upstream.validate(); err != nil {
@@ -139,6 +137,13 @@ func (p *Proxy) upstreamOf(r Route, common sharing) (sharing, error) {
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := p.enter()
+	defer now.leave()
+	now.serve(w, r)
+}
+
+// serve answers a request, with the options of one generation to the end.
+func (p *generation) serve(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		// A Content-Length beside Transfer-Encoding is how requests are smuggled, and ends the connection (RFC 9112, section
 		// 6.3). net/http removes it unseen, so every chunked request ends its connection.
@@ -167,12 +172,15 @@ func hasPath(r *http.Request) bool {
 }
 
 // serveBounded lets next serve a request if there is a slot for it.
-func (p *Proxy) serveBounded(w http.ResponseWriter, r *http.Request, slots *resource, next http.Handler) {
+func (p *generation) serveBounded(w http.ResponseWriter, r *http.Request, slots *resource, next http.Handler) {
 	h := newHolder(p.admission, w, r)
+	p.users.Add(1)
+	h.generation = p
 	defer p.admission.leave(h)
 	if !p.admission.enter(h, slots) {
 		h.bodyWithin(restOfBody, true)
 		p.options.WriteProblem(h, problem(Overloaded))
+		p.leave()
 		return
 	}
 	next.ServeHTTP(h, &h.request)
@@ -194,7 +202,9 @@ func (p *Proxy) Hurry(ctx context.Context) {
 }
 
 // CloseIdleConnections closes the unused connections to the upstreams and to AuthURL.
-func (p *Proxy) CloseIdleConnections() {
+func (p *Proxy) CloseIdleConnections() { p.current.Load().closeIdleConnections() }
+
+func (p *generation) closeIdleConnections() {
 	p.auth.closeIdleConnections()
 	for _, to := range p.upstreams {
 		if t, ok := to.transport.(interface{ CloseIdleConnections() }); ok {

@@ -61,7 +61,8 @@ type routeHandler struct {
 	bodyTimeout time.Duration
 	admission   *admission
 
-	auth *authorizer
+	auth  *authorizer
+	trace TraceFunc // nil: none
 
 	rules     httpsafe.Rules
 	noGuards  bool
@@ -99,11 +100,11 @@ func newRouteHandler(
 	if o.CompletedElsewhere { // the service may save an answer as large as the SQL functions accept
 		most = max(most, 16<<20)
 	}
-	if err := common.admission.limits.fits(r.Pattern, most); err != nil {
+	if err := common.limits.fits(r.Pattern, most); err != nil {
 		return nil, err
 	}
 	o.MemoryFunc, o.QuotaFunc = h.takeMemory, h.quota(o.QuotaFunc)
-	h.auth, common.options = common.auth, h.options
+	h.auth, h.trace, common.options = common.auth, common.trace, h.options
 	h.forward = newForwarder(common, r, own.Policy())
 	h.guarded = httpsafe.Middleware(own, callerOf(scope), o)(h.forward)
 	return h, nil
@@ -138,8 +139,14 @@ func (h *routeHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (h *routeHandler) serveKeyed(hold *holder, r *http.Request) {
 	began := time.Now()
 	entry := &logEntry{Context: r.Context(), holder: hold, route: h}
+	ended := func(Event) {}
+	if h.trace != nil {
+		r.Header = r.Header.Clone() // it belongs to the code that calls the proxy
+		ended = h.trace(r)
+	}
 	defer func() { // after a panic too, which is how a connection is cut
 		e, ok := entry.event(r, h.pattern, began)
+		ended(e)
 		h.settle(entry, e.Kind)
 		if ok && h.observer != nil {
 			h.observer.Observe(r.Context(), e)

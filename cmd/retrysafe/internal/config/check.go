@@ -18,6 +18,9 @@ import (
 // check looks at what makes no sense together.
 func (c *Config) check(r *yamlfile.Reader) {
 	c.TLS.check(r)
+	if c.Traces.Sample.Set && !c.Traces.OTLP.Set {
+		r.FaultAt(c.Traces.Sample.At, "no span is sent anywhere", "write otlp: too, with the URL of a collector")
+	}
 	yamlfile.Secretly(c.checkCallers)(r, nil)
 	c.checkUpstreamKeySecret(r)
 	checkPatterns(r, c.Routes)

@@ -10,6 +10,7 @@
 //	patterns.go  routes that would match nothing, or that guard nothing
 //	check.go     settings that make no sense together
 //	build.go     the options of the proxy that a configuration stands for
+//	reload.go    the files of a configuration, and what a running proxy cannot change
 package config
 
 import (
@@ -30,11 +31,11 @@ import (
 // The comments of the fields are documentation for users, in Markdown: see docs.go.
 type Config struct {
 	// Listen is the address to listen on; `:8080` is every interface.
-	Listen Setting[string] `yaml:"listen" form:"address" default:"127.0.0.1:8080"`
+	Listen Setting[string] `yaml:"listen" form:"address" default:"127.0.0.1:8080" restart:"change"`
 	// Admin is the address that serves `/healthz` and `/readyz`. Default: off.
-	Admin Setting[string] `yaml:"admin" form:"address"`
+	Admin Setting[string] `yaml:"admin" form:"address" restart:"change"`
 	// Metrics: serve `/metrics` for Prometheus at `admin`, too. See [metrics](metrics.md).
-	Metrics Setting[bool] `yaml:"metrics"`
+	Metrics Setting[bool] `yaml:"metrics" restart:"change"`
 	// Upstream is the API, as a URL or a mapping. It is required.
 	Upstream Upstream `yaml:"upstream" form:"upstream" sets:"Upstream"`
 	// Store is where keys are stored: a path (a SQLite file, created if missing), `memory:`, or the URL of a server:
@@ -47,7 +48,7 @@ type Config struct {
 	//   - `nats://HOST:PORT/BUCKET` ([its parameters](store-nats.md));
 	//   - `dynamodb://TABLE?region=REGION` ([its parameters](store-dynamodb.md));
 	//   - `'memory:'` (in quotes in the file).
-	Store Setting[string] `yaml:"store" default:"retrysafe.db"`
+	Store Setting[string] `yaml:"store" default:"retrysafe.db" restart:"change"`
 	// Scope is how callers are identified: `credential`, `header:NAME`, `jwt:JWKS-URL`, `cookie:NAME`, `mtls`,
 	// `aws-access-key` or `none`. `aws-access-key` is the access key ID of AWS signatures, which the API verifies.
 	// `cookie:NAME` is the SHA-256 of a cookie, such as that of a session. `header:NAME` stores the
@@ -76,13 +77,17 @@ type Config struct {
 	// UpstreamKeySecret: where the secret for the keys of `upstream_key` is found, at least 16 bytes. With it, the
 	// upstream cannot guess the client's key from the one that it gets, even if that is `order-17`. If it changes,
 	// upstreams get other keys: see [the secret of the upstream's keys](#the-secret-of-the-upstreams-keys). Default: none.
-	UpstreamKeySecret Secret `yaml:"upstream_key_secret"`
+	UpstreamKeySecret Secret `yaml:"upstream_key_secret" restart:"change"`
 	// PublicURL is the proxy's URL for clients; error types link to its policy page. Default: relative links.
 	PublicURL Setting[string] `yaml:"public_url" form:"public URL" sets:"PublicURL"`
 	// H2C: accept HTTP/2 without TLS.
-	H2C Setting[bool] `yaml:"h2c"`
+	H2C Setting[bool] `yaml:"h2c" restart:"change"`
 	// Log is the format of the log, which goes to standard error: `text` or `json`.
-	Log Setting[string] `yaml:"log" form:"json|text" default:"text"`
+	Log Setting[string] `yaml:"log" form:"json|text" default:"text" restart:"change"`
+	// Traces: where spans of requests with a key are sent. See [traces](traces.md). Default: nowhere.
+	Traces Traces `yaml:"traces"`
+	// Watch: look at this file and the files that it names each second, and [reload](reload.md) them when they have changed.
+	Watch Setting[bool] `yaml:"watch" restart:"change"`
 	// Grace is how long to wait for running operations at shutdown.
 	Grace Setting[time.Duration] `yaml:"grace" default:"30s"`
 	// Limits: what clients can make the proxy hold at most. See [limits](limits.md).
@@ -132,7 +137,7 @@ type JWT struct {
 // TLS names files.
 type TLS struct {
 	// Cert is the file of the certificate chain.
-	Cert Setting[string] `yaml:"cert"`
+	Cert Setting[string] `yaml:"cert" restart:"presence"`
 	// Key is the file of the certificate's private key.
 	Key Setting[string] `yaml:"key"`
 	// ClientCA is the file of the CA of client certificates; every client then needs one.
@@ -147,16 +152,26 @@ type Secret struct {
 	File Setting[string] `yaml:"file"`
 }
 
+// Traces says where spans are sent, and of how many requests.
+type Traces struct {
+	// OTLP is the URL of a collector of OpenTelemetry that speaks OTLP over HTTP, such as `http://localhost:4318`;
+	// `/v1/traces` is added to it.
+	OTLP Setting[*url.URL] `yaml:"otlp" form:"collector" restart:"change"`
+	// Sample is the share of requests that get a span, from 0 to 1, of those that come without a trace. A request that
+	// comes with one is sampled as its trace is. Default: 1.
+	Sample Setting[float64] `yaml:"sample" form:"share" restart:"change"`
+}
+
 // Limits of what clients may do.
 type Limits struct {
 	// HeaderBytes is the largest header of a request.
-	HeaderBytes Setting[int64] `yaml:"header_bytes" default:"64KiB"`
+	HeaderBytes Setting[int64] `yaml:"header_bytes" default:"64KiB" restart:"change"`
 	// HeaderTimeout is how long the header of a request may take to arrive.
-	HeaderTimeout Setting[time.Duration] `yaml:"header_timeout" default:"10s"`
+	HeaderTimeout Setting[time.Duration] `yaml:"header_timeout" default:"10s" restart:"change"`
 	// BodyTimeout is how long the body of a request with a key may take to arrive, and each pause in any other body.
 	BodyTimeout Setting[time.Duration] `yaml:"body_timeout" default:"30s"`
 	// IdleTimeout is how long an unused connection of a client is kept.
-	IdleTimeout Setting[time.Duration] `yaml:"idle_timeout" default:"2m"`
+	IdleTimeout Setting[time.Duration] `yaml:"idle_timeout" default:"2m" restart:"change"`
 	// WriteTimeout is how long a client may take to read 64 KiB of an answer.
 	WriteTimeout Setting[time.Duration] `yaml:"write_timeout" default:"30s" sets:"WriteTimeout"`
 	// Memory is for the bodies and answers of all requests with keys together.
@@ -231,6 +246,9 @@ func (c *Config) FillIn() error {
 	}
 	if err := fillIn(reflect.ValueOf(c).Elem()); err != nil {
 		return err
+	}
+	if c.Traces.OTLP.Set {
+		c.Traces.Sample.Default(1)
 	}
 	c.Limits.ConcurrentPerCaller.Default(max(c.Limits.Concurrent.Value/4, 1))
 	return nil

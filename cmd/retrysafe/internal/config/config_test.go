@@ -37,6 +37,8 @@ upstream_key_secret: {file: /run/secrets/upstream-key}
 public_url: https://api.example.com/
 h2c: true
 log: json
+traces: {otlp: "http://localhost:4318", sample: 0.1}
+watch: true
 grace: 1m
 limits: {header_bytes: 32KiB, header_timeout: 5s, body_timeout: 20s, idle_timeout: 1m, concurrent: 500,
   concurrent_per_caller: 50, keys_per_caller: 1000, memory: 64MiB, write_timeout: 15s}

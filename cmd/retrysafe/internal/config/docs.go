@@ -37,7 +37,7 @@ func describe() []entry {
 
 func describeFields(v reflect.Value, texts map[string]string) (all []entry) {
 	for _, f := range fieldsOf(v) {
-		e, value := entry{field: f, text: texts[f.in]}, f.Value
+		e, value := entry{field: f, text: texts[f.in] + ofRestart[f.restart]}, f.Value
 		s := f.setting()
 		switch {
 		case s != nil:
@@ -56,6 +56,12 @@ func describeFields(v reflect.Value, texts map[string]string) (all []entry) {
 		all = append(all, e)
 	}
 	return all
+}
+
+// ofRestart is what the page says of settings that a running proxy cannot change.
+var ofRestart = map[string]string{
+	"change":   "\n\nA change takes a restart.",
+	"presence": "\n\nTo add or remove it takes a restart.",
 }
 
 // brief returns a value as people write it.

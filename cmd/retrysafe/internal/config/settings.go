@@ -20,6 +20,7 @@ import (
 //	form     how its text is read: a name in forms, or words with | between them; if missing, the type decides. Of a
 //	         mapping, how a single value in its place is read
 //	default  its text where nothing is set
+//	restart  "change" if a running proxy cannot change it, "presence" if it can neither add nor remove it
 //	sets     the library's option that it sets: a path of names, from the option that the struct around it sets; if
 //	         missing, code does
 type Setting[T any] struct {
@@ -48,17 +49,20 @@ func (s *Setting[T]) Default(v T) {
 type setting interface {
 	isSet() bool
 	value() reflect.Value
+	at() yamlfile.Position
 	place(at yamlfile.Position) // says that it is set, and where
 }
 
 func (s *Setting[T]) isSet() bool                { return s.Set }
 func (s *Setting[T]) value() reflect.Value       { return reflect.ValueOf(&s.Value).Elem() }
+func (s *Setting[T]) at() yamlfile.Position      { return s.At }
 func (s *Setting[T]) place(at yamlfile.Position) { s.Set, s.At = true, at }
 
 // field is a field of a struct of settings.
 type field struct {
-	name, form, fallback, sets string
-	in                         string // its name in the program: Route.Lease
+	name, form, fallback, sets, restart string
+
+	in string // its name in the program: Route.Lease
 	reflect.Value
 }
 
@@ -69,7 +73,8 @@ func fieldsOf(v reflect.Value) (all []field) {
 		if name, ok := tag.Lookup("yaml"); ok {
 			all = append(all, field{
 				name: name, form: tag.Get("form"), fallback: tag.Get("default"), sets: tag.Get("sets"),
-				in: v.Type().Name() + "." + v.Type().Field(i).Name, Value: v.Field(i),
+				restart: tag.Get("restart"),
+				in:      v.Type().Name() + "." + v.Type().Field(i).Name, Value: v.Field(i),
 			})
 		}
 	}
@@ -300,7 +305,7 @@ func showValue(v reflect.Value, indent string) string {
 	switch v := v.Interface().(type) {
 	case string:
 		return " " + quote(v)
-	case bool, int, int64, time.Duration:
+	case bool, int, int64, float64, time.Duration:
 		return fmt.Sprint(" ", v)
 	case []string:
 		quoted := make([]string, len(v))

@@ -35,6 +35,8 @@ var forms = map[string]form{
 	"upstream":      newForm(parseUpstream, pattern(`^[hH](2[cC]|[tT][tT][pP][sS]?)://.`)),
 	"auth":          newForm(parseHTTP("auth", "http://localhost:3000/whoami"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
 	"reconcile":     newForm(parseHTTP("reconcile", "http://localhost:3000/reconcile"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
+	"collector":     newForm(parseHTTP("otlp", "http://localhost:4318"), pattern(`^[hH][tT][tT][pP][sS]?://.`)),
+	"share":         newForm(parseShare, schema{"type": "number", "minimum": 0, "maximum": 1}),
 	"public URL":    newForm(parsePublicURL, pattern(`^[hH][tT][tT][pP][sS]?://.`)),
 	"scope":         newForm(parseScope, pattern(`^(credential|mtls|aws-access-key|none|jwt:.+|(header|cookie):[A-Za-z0-9_-]+)$`)),
 	"field name":    newForm(parseFieldName, schema{"type": schemaText, "pattern": `^[A-Za-z0-9_-]+$`}),
@@ -112,6 +114,15 @@ func parseUpstream(s string) (*url.URL, error) {
 		return nil, bad("may have a scheme, a host and a path, nothing else")
 	}
 	return u, nil
+}
+
+// parseShare reads a part of a whole.
+func parseShare(s string) (float64, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(0 <= f && f <= 1) {
+		return 0, yamlfile.Wrong(fmt.Sprintf("%q is no share", s), "write a number from 0 to 1: 0.1 for a tenth")
+	}
+	return f, nil
 }
 
 // parseHTTP returns what checks the URL of a service that the proxy asks.

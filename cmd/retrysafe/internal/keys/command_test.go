@@ -308,7 +308,7 @@ func TestKeysRefusals(t *testing.T) {
 // The socket is for the proxy's user alone, it is replaced after a kill and removed at the end; a proxy that cannot
 // have one works.
 //
-// Seen to fail with the socket not closed in plan.run, and with an error of Listen taken for one of the
+// Seen to fail with the socket not closed in service.open, and with an error of Listen taken for one of the
 // proxy.
 func TestSocketOfARunningProxy(t *testing.T) {
 	t.Parallel()

@@ -118,7 +118,7 @@ func (r resolving) resolve(t *testing.T, store, digest string) {
 // A proxy is killed while the upstream works. The key is resolved while the next proxy has the file open. The
 // upstream then ends what it began, which changes nothing.
 //
-// Seen to fail with serveKeys left out of plan.run (the file is in use), with the socket of the killed proxy left in
+// Seen to fail with serveKeys left out of service.open (the file is in use), with the socket of the killed proxy left in
 // its place, with DryRun not passed on, and with the decision's answer replaced by an encoded copy of it.
 func TestResolveWhileAProxyHasTheFile(t *testing.T) {
 	t.Parallel()

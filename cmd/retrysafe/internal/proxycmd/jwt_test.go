@@ -87,17 +87,14 @@ func TestNobodyAsksForKeysAfterTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	c, err := Cmd{
+	c := Cmd{
 		Upstream: "http://127.0.0.1:1", Listen: taken.Addr().String(), Store: "memory:", Scope: "jwt:" + newLogin(t).URL,
-	}.configuration()
+	}
+	first, err := c.read()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := newPlan(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.run(context.Background(), io.Discard); err == nil {
+	if err := c.run(context.Background(), first, io.Discard); err == nil {
 		t.Error("it listens on an address that is taken")
 	}
 	for began := time.Now(); bytes.Contains(goroutines(), []byte("jwkset")); {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -21,6 +22,9 @@ import (
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
+// meterName is that of the proxy's own instruments, and of its tracer.
+const meterName = "github.com/retrysafe/retrysafe/cmd/retrysafe"
+
 // metrics are what Prometheus reads. docs/metrics.md lists them.
 type metrics struct {
 	registry *prometheus.Registry
@@ -29,10 +33,13 @@ type metrics struct {
 	store    retrysafe.Store // measured
 	requests metric.Float64Histogram
 	unwatch  func() error
+
+	reloads    metric.Int64Counter
+	lastReload metric.Int64Gauge
 }
 
 // newMetrics measures the store. Close it before the store.
-func newMetrics(store retrysafe.Store, log *slog.Logger) (*metrics, error) {
+func newMetrics(store retrysafe.Store, traced *traces, log *slog.Logger) (*metrics, error) {
 	m := &metrics{registry: prometheus.NewRegistry(), unwatch: func() error { return nil }}
 	out, err := exporter.New(exporter.WithRegisterer(m.registry), exporter.WithoutScopeInfo(),
 		exporter.WithoutTargetInfo())
@@ -40,7 +47,7 @@ func newMetrics(store retrysafe.Store, log *slog.Logger) (*metrics, error) {
 		return nil, err
 	}
 	m.provider = sdk.NewMeterProvider(sdk.WithReader(out))
-	if err := m.measure(store, log); err != nil {
+	if err := errors.Join(m.measure(store, log), m.measureTraces(traced)); err != nil {
 		return nil, errors.Join(err, m.close())
 	}
 	return m, nil
@@ -65,7 +72,16 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 			return err
 		}
 	}
-	m.requests, err = m.provider.Meter("github.com/retrysafe/retrysafe/cmd/retrysafe").Float64Histogram(
+	meter := m.provider.Meter(meterName)
+	var noReloads, noLastReload error
+	m.reloads, noReloads = meter.Int64Counter("retrysafe.config.reloads", metric.WithUnit("{reload}"),
+		metric.WithDescription("Reloads of the configuration: succeeded, or refused, so that the one before stays in force."))
+	m.lastReload, noLastReload = meter.Int64Gauge("retrysafe.config.last_success", metric.WithUnit("s"),
+		metric.WithDescription("Unix time at which the configuration in force was read."))
+	if err := errors.Join(noReloads, noLastReload); err != nil {
+		return err
+	}
+	m.requests, err = meter.Float64Histogram(
 		"retrysafe.proxy.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long requests with a key took, waiting included, by route and by what became of them."),
 		metric.WithExplicitBucketBoundaries(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300),
@@ -73,11 +89,50 @@ func (m *metrics) measure(store retrysafe.Store, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	m.started(context.Background())
 	return errors.Join(
 		m.registry.Register(collectors.NewGoCollector()),
 		m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 		m.registry.Register(collectors.NewBuildInfoCollector()),
 	)
+}
+
+// reloadResults are the values of the attribute result, by whether a reload has succeeded.
+var reloadResults = map[bool]metric.MeasurementOption{
+	true:  metric.WithAttributes(attribute.String("result", "succeeded")),
+	false: metric.WithAttributes(attribute.String("result", "refused")),
+}
+
+// started exports the metrics of reloads before there is one, so that queries for an increase see the first.
+func (m *metrics) started(ctx context.Context) {
+	for _, result := range reloadResults {
+		m.reloads.Add(ctx, 0, result)
+	}
+	m.lastReload.Record(ctx, time.Now().Unix())
+}
+
+// reloaded counts a reload.
+func (m *metrics) reloaded(ctx context.Context, ok bool) {
+	m.reloads.Add(ctx, 1, reloadResults[ok])
+	if ok {
+		m.lastReload.Record(ctx, time.Now().Unix())
+	}
+}
+
+// measureTraces adds the metric of spans, which is 0 without traces.
+func (m *metrics) measureTraces(t *traces) error {
+	q := &spanQueue{}
+	if t != nil {
+		q = t.queue
+	}
+	_, err := m.provider.Meter(meterName).Int64ObservableCounter("retrysafe.trace.spans", metric.WithUnit("{span}"),
+		metric.WithDescription("Spans by result: sent, or lost, because the collector was down or slow."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			o.Observe(q.sent.Load(), metric.WithAttributes(attribute.String("result", "sent")))
+			o.Observe(q.lost.Load(), metric.WithAttributes(attribute.String("result", "lost")))
+			return nil
+		}))
+	return err
 }
 
 // watch adds the metric of the ends that the guard has failed to save.

@@ -16,20 +16,21 @@ type observation struct {
 	requests proxy.ObserverFunc
 	metrics  http.Handler // nil: none
 	watch    func(*retrysafe.Guard) error
+	reloaded func(ctx context.Context, ok bool)
 	close    func() error
 }
 
 // observe starts the log and the metrics.
-func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, error) {
+func (p *plan) observe(store retrysafe.Store, traced *traces, log *slog.Logger) (observation, error) {
 	do := whatToDo(p.store)
 	trouble, requests := logTrouble(log, do), logRequests(log, do)
 	if !p.config.Metrics.Value {
 		return observation{
 			store: store, observer: trouble, requests: requests, close: func() error { return nil },
-			watch: func(*retrysafe.Guard) error { return nil },
+			watch: func(*retrysafe.Guard) error { return nil }, reloaded: func(context.Context, bool) {},
 		}, nil
 	}
-	m, err := newMetrics(store, log)
+	m, err := newMetrics(store, traced, log)
 	if err != nil {
 		return observation{}, err
 	}
@@ -43,8 +44,9 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 			requests(ctx, e)
 			m.request(ctx, e)
 		},
-		metrics: m.handler(),
-		watch:   m.watch,
-		close:   m.close,
+		metrics:  m.handler(),
+		watch:    m.watch,
+		reloaded: m.reloaded,
+		close:    m.close,
 	}, nil
 }

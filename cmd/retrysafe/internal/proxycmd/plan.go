@@ -27,40 +27,29 @@ type plan struct {
 	tls     *tls.Config // nil: none
 }
 
+// newPlan checks a configuration. The error has every fault that is found.
 func newPlan(c *config.Config) (*plan, error) {
-	p := &plan{config: c}
-	var err error
-	if p.store, err = store.Parse(c.Store.Value); err != nil {
-		return nil, err
-	}
-	if c.CompletesUpstream() {
-		if err := p.store.CheckCompletion(); err != nil {
-			return nil, err
-		}
-	}
-	if err := checkScope(c); err != nil {
-		return nil, cli.Refuse(err)
-	}
-	p.scope = scopeSettings{
+	p := &plan{config: c, scope: scopeSettings{
 		scope: c.Scope.Value, issuer: c.JWT.Issuer.Value, audience: c.JWT.Audience.Value,
 		claim: c.JWT.Claim.Value, same: c.Callers.Names(),
+	}}
+	var noStore, noOptions, noGuard, noTLS error
+	p.store, noStore = store.Parse(c.Store.Value)
+	if noStore == nil && c.CompletesUpstream() {
+		noStore = p.store.CheckCompletion()
 	}
-	if p.options, err = c.Proxy(); err != nil {
-		return nil, cli.Refuse(err)
+	p.options, noOptions = c.Proxy()
+	p.guard, noGuard = c.Guard()
+	p.tls, noTLS = loadTLS(c.TLS)
+	if noOptions == nil && noGuard == nil {
+		// This proxy serves nothing. Making it checks the routes.
+		_, noOptions = proxy.New(retrysafe.New(nil, p.guard),
+			func(*http.Request) (string, error) { return "", nil }, p.options)
 	}
-	if p.guard, err = c.Guard(); err != nil {
-		return nil, cli.Refuse(err)
+	if err := errors.Join(checkScope(c), noOptions, noGuard, noTLS); err != nil {
+		return nil, errors.Join(noStore, cli.Refuse(err))
 	}
-	if p.tls, err = loadTLS(c.TLS); err != nil {
-		return nil, cli.Refuse(err)
-	}
-	// This proxy serves nothing. Making it checks the routes.
-	_, err = proxy.New(retrysafe.New(nil, p.guard),
-		func(*http.Request) (string, error) { return "", nil }, p.options)
-	if err != nil {
-		return nil, cli.Refuse(err)
-	}
-	return p, nil
+	return p, noStore
 }
 
 // loadTLS returns the server's TLS settings; nil if it has none.
@@ -72,7 +61,9 @@ func loadTLS(t config.TLS) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
-	settings := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	settings := &tls.Config{
+		Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+	}
 	if t.ClientCA.Set {
 		settings.ClientAuth = tls.RequireAndVerifyClientCert
 		if settings.ClientCAs, err = config.LoadCertificates(t.ClientCA.Value); err != nil {
@@ -83,20 +74,29 @@ func loadTLS(t config.TLS) (*tls.Config, error) {
 }
 
 // run opens what the plan names, serves until a signal arrives, and closes everything in reverse order.
-func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
+func (p Cmd) run(ctx context.Context, first reading, logs io.Writer) (err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	hangups, stopHangups := p.hangups() // from now on, so that one that comes early does not kill
+	defer stopHangups()
+	s := &service{plan: first.plan, command: p, tried: first, hangups: hangups, logs: logs, failed: make(chan error, 2)}
+	return s.open(ctx)
+}
+
+// open opens what the plan names and serves.
+func (s *service) open(ctx context.Context) (err error) {
+	p := s.plan
 	limitMemory()
 	go returnMemory(ctx)
-	log := newLogger(p.config.Log.Value, logs)
-	for _, w := range p.config.Warnings() {
-		log.Warn("configuration", "line", w.At.Line, "warning", w.Message, "instead", w.Instead)
-	}
-	scope, err := p.scope.open(ctx, log)
+	log := newLogger(p.config.Log.Value, s.logs)
+	s.log = log
+	logWarnings(log, p.config)
+	var scoped context.Context
+	scoped, s.stopScope = context.WithCancel(ctx)
+	scope, err := p.scope.open(scoped, log)
 	if err != nil {
 		return fmt.Errorf("scope %s: %w", p.scope.scope, err)
 	}
-	s := &service{plan: p, log: log, failed: make(chan error, 2)}
 	if err := s.listenForAdmin(); err != nil {
 		return err
 	}
@@ -110,7 +110,15 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	logRisks(ctx, log, store)
 	logUnfinished(ctx, log, store, p.store) // before requests come
 
-	seen, err := p.observe(store, log)
+	traced, err := newTraces(ctx, p.config.Traces, log)
+	if err != nil {
+		return fmt.Errorf("traces: %w", err)
+	}
+	defer traced.close()
+	if traced != nil {
+		p.options.TraceFunc = traced.start
+	}
+	seen, err := p.observe(store, traced, log)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -129,12 +137,20 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	}
 	stopKeys := p.serveKeys(log, store, seen.observer)
 	defer stopKeys()
-	s.guard, s.handler = guard, handler
+	s.guard, s.handler, s.reloaded = guard, handler, seen.reloaded
+	s.inForce.Store(p)
 	if seen.metrics != nil {
 		s.metrics.Store(&seen.metrics)
 	}
 	s.health.opened(store)
 	return s.serve(ctx)
+}
+
+// logWarnings logs what is allowed in a configuration, and should be known.
+func logWarnings(log *slog.Logger, c *config.Config) {
+	for _, w := range c.Warnings() {
+		log.Warn("configuration", "line", w.At.Line, "warning", w.Message, "instead", w.Instead)
+	}
 }
 
 // openStore opens the store, and waits for its server.

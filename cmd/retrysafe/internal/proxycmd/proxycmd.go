@@ -4,10 +4,12 @@
 //	plan.go      a checked configuration, and how it is run
 //	check.go     --check: tests the store, the upstream and what else is configured
 //	serve.go     listens, and shuts down
+//	reload.go    puts a changed file into force while requests run
 //	health.go    /healthz and /readyz
 //	scope.go     how callers are identified
 //	keys.go      serves retrysafe keys while the proxy has a SQLite file open
 //	observe.go   what watches the proxy: logging.go and metrics.go
+//	traces.go    spans of requests
 //	memory.go    the memory limit, and memory that is returned after a burst
 package proxycmd
 
@@ -17,7 +19,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"reflect"
 	"strings"
 	"time"
@@ -41,6 +42,7 @@ type Cmd struct {
 	Schema   bool   `help:"Print a JSON Schema of the file, with which editors complete and check it, and exit."`
 	Offline  bool   `help:"With --check: do not test the store and the upstream."`
 
+	Watch       bool          `setting:"watch" env:"RETRYSAFE_WATCH" group:"Operation"`
 	Admin       string        `setting:"admin" env:"RETRYSAFE_ADMIN" placeholder:"ADDR" group:"Operation"`
 	Metrics     bool          `setting:"metrics" env:"RETRYSAFE_METRICS" group:"Operation"`
 	Log         string        `setting:"log" env:"RETRYSAFE_LOG" placeholder:"FORMAT" group:"Operation"`
@@ -102,6 +104,9 @@ A file for a service that completes its keys in its own transactions (retrysafe.
         complete: upstream
         timeout: 20s
 
+SIGHUP reloads the file and the files that it names while requests run; --watch does so when they change. Without
+--config, SIGHUP ends the proxy as SIGTERM does.
+
 The exit status is 0 after a normal shutdown, 1 after a failure, 2 if flags or file are wrong.`
 }
 
@@ -114,18 +119,14 @@ func (p Cmd) Run(s *cli.Streams) error {
 		_, err := fmt.Fprint(s.Out, config.Schema())
 		return err
 	}
-	c, err := p.configuration()
-	if err = errors.Join(checkVariables(os.Environ()), err); err != nil {
-		return cli.Refuse(err)
-	}
-	plan, err := newPlan(c)
+	first, err := p.read()
 	if err != nil {
 		return err
 	}
 	if p.Check {
-		return p.check(s, plan)
+		return p.check(s, first.plan)
 	}
-	return plan.run(context.Background(), s.Err)
+	return p.run(context.Background(), first, s.Err)
 }
 
 // check prints the configuration in force, and on standard error its warnings and the result of each check.
@@ -157,6 +158,9 @@ func (p Cmd) configuration() (*config.Config, error) {
 	}
 	if !c.Upstream.URL.Set {
 		return nil, fmt.Errorf("no upstream: say where requests go, as in --upstream http://localhost:3000")
+	}
+	if c.Watch.Value && p.Config == "" {
+		return nil, fmt.Errorf("there is no file to watch: name one, as in --config proxy.yaml")
 	}
 	if c.Metrics.Value && !c.Admin.Set {
 		return nil, fmt.Errorf("metrics need an address: say where to serve them, as in --admin 127.0.0.1:8081")

@@ -2,13 +2,16 @@ package proxycmd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -19,8 +22,10 @@ import (
 
 // service is the running proxy.
 type service struct {
-	*plan
+	*plan   // at start
+	inForce atomic.Pointer[plan]
 	log     *slog.Logger
+	logs    io.Writer // where log writes
 	guard   *retrysafe.Guard
 	handler *proxy.Proxy
 	health  health
@@ -29,29 +34,45 @@ type service struct {
 	public, admin *http.Server
 	adminAddress  string
 	failed        chan error // what ended a server
+
+	// For reload, which runs in one goroutine.
+	command   Cmd
+	hangups   chan os.Signal
+	tried     reading            // the last one
+	stopScope context.CancelFunc // ends the refreshing of keys for tokens
+	reloaded  func(ctx context.Context, ok bool)
 }
 
-// serve listens until the context ends or a signal arrives, and then shuts down. A closed terminal (SIGHUP) is no reason
-// to cut operations off.
+// serve listens until the context ends or a signal arrives, and then shuts down. A closed terminal (SIGHUP without a file)
+// is no reason to cut operations off.
 func (s *service) serve(ctx context.Context) error {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if s.command.Config == "" {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	defer signal.Stop(signals)
 
 	if err := s.listen(); err != nil {
 		s.close()
 		return err
 	}
+	reloading, stopReloads := context.WithCancel(ctx)
+	var reloads sync.WaitGroup
+	reloads.Go(func() { s.reloads(reloading) })
+	defer reloads.Wait()
+	defer stopReloads()
 	select {
 	case err := <-s.failed:
 		s.close()
 		return err
 	case received := <-signals:
 		s.health.drain() // before the log says so
-		s.log.Info("shutting down", "signal", received.String(), "grace", s.config.Grace.Value.String())
+		s.log.Info("shutting down", "signal", received.String(), "grace", s.inForce.Load().config.Grace.Value.String())
 	case <-ctx.Done():
 		s.health.drain()
 	}
+	stopReloads()
 	return s.shutdown(signals)
 }
 
@@ -111,7 +132,7 @@ func (s *service) newServer(h http.Handler) *http.Server {
 	limits := s.config.Limits
 	server := &http.Server{
 		Handler:           h,
-		TLSConfig:         s.tls,
+		TLSConfig:         s.tlsInForce(),
 		ReadHeaderTimeout: limits.HeaderTimeout.Value,
 		IdleTimeout:       limits.IdleTimeout.Value,
 		MaxHeaderBytes:    int(limits.HeaderBytes.Value),
@@ -122,6 +143,17 @@ func (s *service) newServer(h http.Handler) *http.Server {
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(s.config.H2C.Value)
 	return server
+}
+
+// tlsInForce returns settings that let each new connection have those in force; nil if there is no TLS.
+func (s *service) tlsInForce() *tls.Config {
+	if s.tls == nil {
+		return nil
+	}
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.inForce.Load().tls, nil },
+	}
 }
 
 func (s *service) serveOn(l net.Listener) error {
@@ -141,7 +173,7 @@ func ended(err error) error {
 
 // shutdown waits for running operations, until the grace has passed or a second signal arrives.
 func (s *service) shutdown(signals <-chan os.Signal) error {
-	ctx, stop := context.WithTimeout(context.Background(), s.config.Grace.Value)
+	ctx, stop := context.WithTimeout(context.Background(), s.inForce.Load().config.Grace.Value)
 	defer stop()
 	go s.handler.Hurry(ctx) // do not wait for clients that send or read slowly
 	done := make(chan struct{})

@@ -1,0 +1,152 @@
+package proxycmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
+	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
+)
+
+// watchEvery is how often watch looks at the files.
+const watchEvery = time.Second
+
+// maxReadings bounds how often files are read that change while they are read.
+const maxReadings = 5
+
+// reading is what flags and files say at one moment.
+type reading struct {
+	config *config.Config // nil: it could not be read
+	plan   *plan          // nil: it has faults
+	files  []string       // that were read, or that could not be read
+	digest config.Digest
+}
+
+// read reads the file and those that it names, and checks them as --check does. If one of them changes meanwhile it reads
+// all of them again, because the parts that it has read may not belong together.
+func (p Cmd) read() (r reading, err error) {
+	for range maxReadings {
+		own := p.files()
+		before := config.DigestOf(own)
+		r = reading{files: own}
+		r.config, err = p.configuration()
+		if err = errors.Join(checkVariables(os.Environ()), err); err != nil {
+			err = cli.Refuse(err)
+		}
+		if r.config != nil {
+			r.files = r.config.Files()
+		}
+		r.digest = config.DigestOf(r.files)
+		if err == nil {
+			r.plan, err = newPlan(r.config)
+		}
+		if config.DigestOf(own) == before && config.DigestOf(r.files) == r.digest {
+			return r, err
+		}
+	}
+	return reading{files: p.files()}, errors.New("the files of the configuration change while they are read; try again")
+}
+
+// files returns the file of the flags.
+func (p Cmd) files() []string {
+	if p.Config == "" {
+		return nil
+	}
+	return []string{p.Config}
+}
+
+// hangups returns the signals that ask for a reload. A proxy without a file gets none: it has nothing to reload, and a
+// closed terminal ends it.
+func (p Cmd) hangups() (hangups chan os.Signal, stop func()) {
+	hangups = make(chan os.Signal, 1) // further ones ask for what one more reload does
+	if p.Config != "" {
+		signal.Notify(hangups, syscall.SIGHUP)
+	}
+	return hangups, func() { signal.Stop(hangups) }
+}
+
+// reloads reloads, one time after the other, until the context ends: on a signal, and with watch when the files have
+// changed. A file that differs from one look to the next is still being written, and is not read.
+func (s *service) reloads(ctx context.Context) {
+	var look <-chan time.Time
+	if s.config.Watch.Value {
+		ticker := time.NewTicker(watchEvery)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	var seen looks
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.hangups:
+			s.reload(ctx, "SIGHUP")
+		case <-look:
+			if seen.changed(config.DigestOf(s.tried.files), s.tried.digest) {
+				s.reload(ctx, "watch")
+			}
+		}
+	}
+}
+
+// looks are those of watch at the files.
+type looks struct{ last config.Digest }
+
+// changed reports whether the files differ from those that were tried, and are the same as at the look before.
+func (l *looks) changed(now, tried config.Digest) bool {
+	settled := now == l.last
+	l.last = now
+	return settled && now != tried
+}
+
+// reload puts what flags and files say now into force, all of it or nothing, and logs and counts which.
+func (s *service) reload(ctx context.Context, by string) {
+	next, err := s.command.read()
+	s.tried = next
+	if next.config != nil {
+		err = errors.Join(err, next.config.CheckReload(s.config))
+	}
+	if err == nil && !bytes.Equal(next.plan.guard.ChildSecret, s.plan.guard.ChildSecret) { // which a file may hold
+		err = errors.New("upstream_key_secret cannot change while the proxy runs; restart it")
+	}
+	if err == nil {
+		err = s.replace(ctx, next.plan)
+	}
+	s.reloaded(ctx, err == nil)
+	if err != nil {
+		s.log.Error("the configuration was not reloaded; the running one stays in force", "by", by, "error", err.Error())
+		if s.config.Log.Value == "text" { // where a line break is two characters, and the marks would be under nothing
+			fmt.Fprintln(s.logs, err)
+		}
+		return
+	}
+	logWarnings(s.log, next.config)
+	s.log.Info("the configuration was reloaded", "by", by, "upstream", next.config.Upstream.URL.Value.String(),
+		"scope", next.config.Scope.Value, "routes", len(next.config.Routes))
+}
+
+// replace lets requests that come from now on have another plan. What belongs to the plan before ends with its last
+// request.
+func (s *service) replace(ctx context.Context, next *plan) error {
+	ctx, stop := context.WithCancel(ctx)
+	scope, err := next.scope.open(ctx, s.log)
+	if err != nil {
+		stop()
+		return fmt.Errorf("scope %s: %w", next.scope.scope, err)
+	}
+	started := s.plan.options
+	next.options.Observer, next.options.TraceFunc, next.options.ErrorLog = started.Observer, started.TraceFunc, started.ErrorLog
+	if err := s.handler.Reload(scope, next.options, s.stopScope); err != nil {
+		stop()
+		return err
+	}
+	s.stopScope = stop
+	s.inForce.Store(next)
+	return nil
+}
