@@ -80,6 +80,10 @@ func (s *Suite) play(ctx context.Context, c Case) (Outcome, error) {
 		o.NotInProfile = true
 		return ended(NA, "profile "+s.Profile+" has no such rule")
 	}
+	if c.Off != "" {
+		o.NotInProfile = true
+		return ended(NA, c.Off)
+	}
 	if what := c.missing(); what != "" {
 		return ended(NA, "the recipe lacks "+what)
 	}

@@ -18,6 +18,9 @@ type Recipe struct {
 	Profile string
 	// KeyHeader is the header that carries the key. Default: that of the profile.
 	KeyHeader string
+	// KeyBody is a JSON pointer to the member of the body that carries the key, or "/" and the name of the field if
+	// the body is a form. KeyQuery is the query parameter that carries it. At most one of the three is set.
+	KeyBody, KeyQuery string
 	// KeyRequired says that the API refuses requests without a key.
 	KeyRequired bool
 

@@ -32,7 +32,8 @@ type Outcome struct {
 	Safe     bool     `json:"safe,omitempty"`
 	Draft    bool     `json:"draft,omitempty"`
 	Verdict  Verdict  `json:"verdict"`
-	// NotInProfile says that the verdict is N/A because of the profile, so that no change of the recipe would help.
+	// NotInProfile says that the verdict is N/A because of the profile, or of the place that the API has keys in, so that
+	// no addition to the recipe would help.
 	NotInProfile bool          `json:"not_in_profile,omitempty"`
 	Evidence     Evidence      `json:"evidence"`
 	Findings     []Finding     `json:"findings,omitempty"`

@@ -192,10 +192,11 @@ func tenRetries(t *run) {
 	t.WantEffects(1, answers...)
 }
 
-// twoKeys plays B04: the two requests have the same body, so only the key tells them apart.
+// twoKeys plays B04: the two requests have the same body, so only the key tells them apart, and their set-up if the
+// recipe has one.
 func twoKeys(t *run) {
-	r := t.Fresh()
-	one := t.First("one key", t.Keyed(r, probe.NewUUID()))
-	two := t.First("another key", t.Keyed(r, probe.NewUUID()))
+	alike := t.alike()
+	one := t.First("one key", t.Keyed(alike(), probe.NewUUID()))
+	two := t.First("another key", t.Keyed(alike(), probe.NewUUID()))
 	t.WantEffects(2, one, two)
 }
