@@ -12,6 +12,7 @@ type Suite struct {
 	Cases   []Case
 	Target  string // for the report, without credentials
 	Profile string
+	Route   string  // of the API, if it has several
 	Count   Counter // may be nil
 	Meter   *Meter
 	// Observed is what is known before the first case; cases add to it.
@@ -48,6 +49,7 @@ func Play(ctx context.Context, s Suite, o Options) (*Report, error) {
 	}
 	report := &Report{
 		Schema: ReportSchema, Target: s.Target, Profile: s.Profile, BeganAt: o.Now, Evidence: evidenceOf(s.Count),
+		Route: s.Route,
 	}
 	for i, c := range cases {
 		if o.Progress != nil {

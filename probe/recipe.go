@@ -12,6 +12,8 @@ import (
 // identifies what was created. Target, Request and Identity are required. Each of the other fields makes more cases
 // possible; a case that lacks one ends as N/A. Run does not change the recipe.
 type Recipe struct {
+	// Route is the name of the route that the recipe is for, in reports. Empty: the API has one request only.
+	Route string
 	// Target is the URL of the API: scheme, host and port, and the path that all other paths begin with.
 	Target *url.URL
 	// Profile is the name of the rules that the API declares: see package profile. Default "ietf".

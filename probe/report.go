@@ -18,12 +18,18 @@ type Report struct {
 	// or if their FAILs have nothing in common.
 	Causes   []Cause   `json:"causes,omitempty"`
 	Outcomes []Outcome `json:"outcomes"`
-	Observed Observed  `json:"observed"`
+	// Routes are those that the recipe names. There are none if it has one request. With routes, Observed says nothing:
+	// each route has its own.
+	Routes   []RouteReport `json:"routes,omitempty"`
+	Observed Observed      `json:"observed"`
+	// Route is the one that the report is about, if its recipe names one. Join moves it into the outcomes.
+	Route string `json:"route,omitempty"`
 }
 
 // Outcome is the result of one case. It has the texts of the case, so that a report can be read without the program
 // that wrote it. Why and Fix are there only if the verdict is FAIL or WARN.
 type Outcome struct {
+	Route    string   `json:"route,omitempty"` // the name of the route, if the recipe has routes
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
 	Checks   string   `json:"checks"`

@@ -35,7 +35,7 @@ func Run(ctx context.Context, recipe probe.Recipe, o probe.Options) (*probe.Repo
 	}
 	return probe.Play(ctx, probe.Suite{
 		Cases: s.cases(), Target: recipe.Target.Redacted(), Profile: rules.Name, Count: recipe.Count, Meter: meter,
-		Observed: s.observed(), Mask: s.mask,
+		Observed: s.observed(), Mask: s.mask, Route: recipe.Route,
 	}, o)
 }
 
