@@ -134,6 +134,18 @@ func TestSavedTokensAreHidden(t *testing.T) {
 	}
 }
 
+// Another route has a set-up of its own. Seen to fail with alikeFrom making the same request again.
+func TestOtherRouteWithSetUp(t *testing.T) {
+	t.Parallel()
+	other := func(p place) {
+		prepared(p)
+		route := p.recipe.Request
+		p.recipe.Variants.Other, p.recipe.Request.Path, p.recipe.Request.Setup = &route, "/things", nil
+	}
+	expectScenes(t, "M04", right(probe.Pass, other), wrong(target.NoComparison, probe.Fail, "", other),
+		wrong(target.NoKeys, probe.Pass, "", other))
+}
+
 // A recipe that names a value that nothing saves is refused.
 func TestUnknownSavedValue(t *testing.T) {
 	t.Parallel()

@@ -34,7 +34,6 @@ routes:
     count: {get: {path: /payments}}
 `
 
-// Seen to fail with the set-up of a variant taken from its request whatever the variant says.
 func TestSetUp(t *testing.T) {
 	f := mustParse(t, session+`request: {path: "/sessions/{{session}}/complete", body: '{"code": {{code}}}'}`)
 	r := f.Recipe
@@ -49,7 +48,7 @@ func TestSetUp(t *testing.T) {
 		"POST /sessions, PUT /sessions/{{session}}/open, POST /sessions/{{session}}/complete")
 }
 
-// Seen to fail with shareOther, and with what a route says itself taken out of routeParser.finished.
+// Seen to fail with shareOther taken out of finishRoutes, and with mentionsSaved not asked for in finishVariants.
 func TestRoutes(t *testing.T) {
 	f := mustParse(t, routesOf)
 	all := f.Routes()
