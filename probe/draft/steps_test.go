@@ -95,7 +95,11 @@ func TestSteps(t *testing.T) {
 	linked := draftedFrom(t, "payCart")
 	wantText(t, "recipe", linked, "path: /v1/carts", "save: {cart: /data/number}", `path: "/v1/pay/{{cart}}"`,
 		"key_body: /clientRequestId", "    amount={{amount}}\n")
-	wantText(t, "recipe", draftedFrom(t, "ping"), "path: /v1/ping/text", `path: "/v1/ping/{{p}}"`)
+	round := draftedFrom(t, "ping")
+	if n := strings.Count(round, "save: {"); n != 2 {
+		t.Errorf("two operations that need each other make %d steps:\n%s", n, round)
+	}
+	wantText(t, "recipe", round, "path: /v1/ping/text", `path: "/v1/ping/{{p}}"`)
 	wantText(t, "recipe", draftedFrom(t, "loop"), "path: /v1/loop/text", "see that it exists")
 }
 

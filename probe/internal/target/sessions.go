@@ -60,6 +60,9 @@ func keysAt(body []byte, pointer string) []string {
 	return nil
 }
 
+// PathOnly has requests compared by method and path.
+const PathOnly Fault = "bodies do not count"
+
 // SharedSessions is no fault: each caller may complete any session.
 const SharedSessions Fault = "sessions are everyone's"
 
@@ -93,7 +96,7 @@ func (a *API) openSession(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"error":"no sessions for `+r.Header.Get("Authorization")+`"}`)
 		return
 	}
-	id := "session/" + strconv.Itoa(len(a.sessions)+1) // a slash shows who does not escape it
+	id := "session?" + strconv.Itoa(len(a.sessions)+1) // the question mark shows who does not escape it
 	a.sessions[id] = &session{caller: a.callerOf(r.Header.Get("Authorization"))}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
