@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -16,8 +15,7 @@ func WithMember(object []byte, name, value string) []byte {
 	if !ok {
 		return object
 	}
-	v, _ := json.Marshal(value)
-	return WithMembers([]byte("{"+withoutFirst(rest, name)), strconv.Quote(name)+":"+string(v))
+	return WithMembers([]byte("{"+withoutFirst(rest, name)), inJSON(name)+":"+inJSON(value))
 }
 
 // WithMembers returns a JSON object with more members at its beginning. The members are given as JSON text, so that a
@@ -44,8 +42,7 @@ func WithPointer(object []byte, pointer, value string) []byte {
 	if !bytes.HasPrefix(bytes.TrimSpace(object), []byte("{")) {
 		return object
 	}
-	quoted, _ := json.Marshal(name)
-	return WithMembers(object, string(quoted)+":"+string(WithPointer([]byte("{}"), "/"+rest, value)))
+	return WithMembers(object, inJSON(name)+":"+string(WithPointer([]byte("{}"), "/"+rest, value)))
 }
 
 // memberIn returns where the value of a member stands in a JSON object; 0, 0 if it has no such member.
@@ -82,7 +79,7 @@ func WithParameter(form, name, value string) string {
 // withoutFirst returns the text after the { of a JSON object, without its first member if that has this name and is a
 // string.
 func withoutFirst(rest, name string) string {
-	value, had := strings.CutPrefix(rest, strconv.Quote(name)+":")
+	value, had := strings.CutPrefix(rest, inJSON(name)+":")
 	d := json.NewDecoder(strings.NewReader(value))
 	if first, err := d.Token(); !had || err != nil {
 		return rest
@@ -90,4 +87,10 @@ func withoutFirst(rest, name string) string {
 		return rest
 	}
 	return strings.TrimPrefix(strings.TrimLeft(value[d.InputOffset():], " \t\r\n"), ",")
+}
+
+// inJSON returns a text as a JSON string.
+func inJSON(text string) string {
+	quoted, _ := json.Marshal(text) // of a string cannot fail
+	return string(quoted)
 }
