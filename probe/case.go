@@ -17,6 +17,8 @@ type Case struct {
 	Needs []Need
 	// Profiles are those that make the promise. Without any, all profiles make it.
 	Profiles []string
+	// Off says why there is nothing to check at this API, whatever the recipe has: the case ends as N/A. "": there is.
+	Off string
 	// Play runs the case. A case that notes no finding has passed.
 	Play func(r *Run)
 }

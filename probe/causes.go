@@ -4,6 +4,7 @@ import "slices"
 
 // Cause is what several FAILs have in common. Once it is fixed most of them pass.
 type Cause struct {
+	Route string   `json:"route,omitempty"` // that it is about, if the recipe has routes
 	Text  string   `json:"text"`
 	Begin string   `json:"begin"` // the case to look at first
 	Cases []string `json:"cases"` // that fail for it

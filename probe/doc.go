@@ -9,7 +9,7 @@
 //	report, err := cases.Run(ctx, recipe, probe.Options{})
 //
 // This package is the runner, which knows no protocol: Suite and Play (play.go), Run, which a case is given (run.go),
-// the counting of effects (effects.go), what FAILs have in common (causes.go), the report (report.go, observed.go).
+// the counting of effects (effects.go), what FAILs have in common (causes.go), the report (report.go, routes.go, observed.go).
 // It also has the recipe of an HTTP API (recipe.go, template.go), which other packages read and open.
 //
 //   - cases: the HTTP suite

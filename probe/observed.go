@@ -10,9 +10,11 @@ type Observed struct {
 	// "grpc": header is a metadata name, member a request field, statuses are gRPC codes
 	Protocol     string `json:"protocol,omitempty"`
 	Header       string `json:"header,omitempty"`
-	Member       string `json:"member,omitempty"` // of the body, if the key is there
-	Quoted       *bool  `json:"quoted,omitempty"` // quoted keys work
-	Bare         *bool  `json:"bare,omitempty"`   // unquoted keys work
+	Member       string `json:"member,omitempty"`  // of the body, if the key is there
+	Pointer      string `json:"pointer,omitempty"` // JSON pointer to it, if it is deeper in the body
+	Query        string `json:"query,omitempty"`   // parameter of the query, if the key is there
+	Quoted       *bool  `json:"quoted,omitempty"`  // quoted keys work
+	Bare         *bool  `json:"bare,omitempty"`    // unquoted keys work
 	SameQuoted   *bool  `json:"same_quoted,omitempty"`
 	MaxKey       int    `json:"max_key,omitempty"`   // the longest that was seen to work
 	UUIDOnly     *bool  `json:"uuid_only,omitempty"` // keys of another form are refused

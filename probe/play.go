@@ -12,6 +12,7 @@ type Suite struct {
 	Cases   []Case
 	Target  string // for the report, without credentials
 	Profile string
+	Route   string  // of the API, if it has several
 	Count   Counter // may be nil
 	Meter   *Meter
 	// Observed is what is known before the first case; cases add to it.
@@ -48,6 +49,7 @@ func Play(ctx context.Context, s Suite, o Options) (*Report, error) {
 	}
 	report := &Report{
 		Schema: ReportSchema, Target: s.Target, Profile: s.Profile, BeganAt: o.Now, Evidence: evidenceOf(s.Count),
+		Route: s.Route,
 	}
 	for i, c := range cases {
 		if o.Progress != nil {
@@ -79,6 +81,10 @@ func (s *Suite) play(ctx context.Context, c Case) (Outcome, error) {
 	if !c.isFor(s.Profile) {
 		o.NotInProfile = true
 		return ended(NA, "profile "+s.Profile+" has no such rule")
+	}
+	if c.Off != "" {
+		o.NotInProfile = true
+		return ended(NA, c.Off)
 	}
 	if what := c.missing(); what != "" {
 		return ended(NA, "the recipe lacks "+what)

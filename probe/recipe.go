@@ -12,12 +12,17 @@ import (
 // identifies what was created. Target, Request and Identity are required. Each of the other fields makes more cases
 // possible; a case that lacks one ends as N/A. Run does not change the recipe.
 type Recipe struct {
+	// Route is the name of the route that the recipe is for, in reports. Empty: the API has one request only.
+	Route string
 	// Target is the URL of the API: scheme, host and port, and the path that all other paths begin with.
 	Target *url.URL
 	// Profile is the name of the rules that the API declares: see package profile. Default "ietf".
 	Profile string
 	// KeyHeader is the header that carries the key. Default: that of the profile.
 	KeyHeader string
+	// KeyBody is a JSON pointer to the member of the body that carries the key, or "/" and the name of the field if
+	// the body is a form. KeyQuery is the query parameter that carries it. At most one of the three is set.
+	KeyBody, KeyQuery string
 	// KeyRequired says that the API refuses requests without a key.
 	KeyRequired bool
 

@@ -18,12 +18,18 @@ type Report struct {
 	// or if their FAILs have nothing in common.
 	Causes   []Cause   `json:"causes,omitempty"`
 	Outcomes []Outcome `json:"outcomes"`
-	Observed Observed  `json:"observed"`
+	// Routes are those that the recipe names. There are none if it has one request. With routes, Observed says nothing:
+	// each route has its own.
+	Routes   []RouteReport `json:"routes,omitempty"`
+	Observed Observed      `json:"observed"`
+	// Route is the one that the report is about, if its recipe names one. Join moves it into the outcomes.
+	Route string `json:"route,omitempty"`
 }
 
 // Outcome is the result of one case. It has the texts of the case, so that a report can be read without the program
 // that wrote it. Why and Fix are there only if the verdict is FAIL or WARN.
 type Outcome struct {
+	Route    string   `json:"route,omitempty"` // the name of the route, if the recipe has routes
 	ID       string   `json:"id"`
 	Name     string   `json:"name"`
 	Checks   string   `json:"checks"`
@@ -32,7 +38,8 @@ type Outcome struct {
 	Safe     bool     `json:"safe,omitempty"`
 	Draft    bool     `json:"draft,omitempty"`
 	Verdict  Verdict  `json:"verdict"`
-	// NotInProfile says that the verdict is N/A because of the profile, so that no change of the recipe would help.
+	// NotInProfile says that the verdict is N/A because of the profile, or of the place that the API has keys in, so that
+	// no addition to the recipe would help.
 	NotInProfile bool          `json:"not_in_profile,omitempty"`
 	Evidence     Evidence      `json:"evidence"`
 	Findings     []Finding     `json:"findings,omitempty"`

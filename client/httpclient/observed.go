@@ -24,6 +24,8 @@ type observed struct {
 	Protocol   string `json:"protocol"`
 	Header     string `json:"header"`
 	Member     string `json:"member"`
+	Pointer    string `json:"pointer"`
+	Query      string `json:"query"`
 	Quoted     *bool  `json:"quoted"`
 	Bare       *bool  `json:"bare"`
 	SameQuoted *bool  `json:"same_quoted"`
@@ -57,6 +59,10 @@ func ProfileFromObserved(r io.Reader) (httpkey.Profile, error) {
 	case o.Member != "":
 		p.Header, p.Aliases, p.QueryField = "", nil, ""
 		p.BodyField = "/" + jsonpointer.Escape(strings.TrimPrefix(o.Member, "/"))
+	case o.Pointer != "":
+		p.Header, p.Aliases, p.QueryField, p.BodyField = "", nil, "", o.Pointer
+	case o.Query != "":
+		p.Header, p.Aliases, p.QueryField, p.BodyField = "", nil, o.Query, ""
 	}
 	if o.Marker != "" {
 		p.Marker = o.Marker

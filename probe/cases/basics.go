@@ -192,10 +192,11 @@ func tenRetries(t *run) {
 	t.WantEffects(1, answers...)
 }
 
-// twoKeys plays B04: the two requests have the same body, so only the key tells them apart.
+// twoKeys plays B04: the two requests have the same body, so only the key tells them apart, and their set-up if the
+// recipe has one.
 func twoKeys(t *run) {
-	r := t.Fresh()
-	one := t.First("one key", t.Keyed(r, newKey(t)))
-	two := t.First("another key", t.Keyed(r, newKey(t)))
+	alike := t.alike()
+	one := t.First("one key", t.Keyed(alike(), newKey(t)))
+	two := t.First("another key", t.Keyed(alike(), newKey(t)))
 	t.WantEffects(2, one, two)
 }

@@ -13,7 +13,7 @@ import (
 // emptyKey plays K06. An empty header and two quotes with nothing between them are both empty keys in profiles with
 // quoted keys. Elsewhere two quotes are a key of two characters, so sharing it is only a WARN.
 func emptyKey(t *run) {
-	if t.keyInBody() {
+	if t.keyInBody() || t.recipe.KeyQuery != "" {
 		shareEmptyKey(t, "an empty key", probe.Fail, t.Keyed(t.Fresh(), ""), t.Keyed(t.Fresh(), ""))
 		return
 	}
@@ -74,17 +74,19 @@ func oddKeys(t *run) {
 	wantAllApart(t, keys)
 }
 
-// wantAllApart notes a FAIL unless each key is refused, or is a key of its own. All requests have the same body, so a
-// key that stands for another one gets a replay instead of a mismatch.
+// wantAllApart notes a FAIL unless each key is refused, or is a key of its own. Without a set-up all requests have the
+// same body, so a key that stands for another one gets a replay instead of a mismatch.
 func wantAllApart(t *run, keys []string) {
 	type use struct {
-		key   string
-		first wire.Answer
+		key     string
+		request wire.Request
+		first   wire.Answer
 	}
 	var used []use
-	r := stamped(t, t.Fresh())
+	alike := t.alike()
 	for _, key := range keys {
-		a := t.Send(shownKey(key), t.Keyed(r, key))
+		r := t.Keyed(alike(), key)
+		a := t.Send(shownKey(key), r)
 		if !wantAnswer(t, "the key "+shownKey(key), a) {
 			continue
 		}
@@ -99,14 +101,14 @@ func wantAllApart(t *run, keys []string) {
 			t.Failf("the key %s (%d) counts as an earlier key: %d %s", shownKey(key), a.No, a.Status, body(a))
 			return
 		case a.OK():
-			used = append(used, use{key, a})
+			used = append(used, use{key, r, a})
 		default:
 			wantKeyRefused(t, "the key "+shownKey(key), a)
 		}
 	}
 	var answers []wire.Answer
 	for _, k := range used {
-		again := t.Send(shownKey(k.key)+" again", t.Keyed(r, k.key))
+		again := t.Send(shownKey(k.key)+" again", k.request)
 		if !wantReplay(t, k.first, again) {
 			t.Failf("the key %s (%d) is accepted but ignored: a retry runs again", shownKey(k.key), k.first.No)
 		}

@@ -2,7 +2,7 @@
 //
 //	report, err := cases.Run(ctx, recipe, probe.Options{})
 //
-// suite.go has Run and All; run.go is what a case is given, needs.go what a recipe may lack. Then come the groups,
+// suite.go has Run and All; run.go is what a case is given, setup.go what is sent before, needs.go what a recipe may lack. Then come the groups,
 // each with the table of its cases in the file of its name and the cases beside it:
 //
 //   - B basics.go: a key runs once, and each retry gets the first answer; replay.go, keyless.go

@@ -11,8 +11,8 @@ import (
 // noKeyTwice plays B05. An API may refuse the second request for a reason of its own, such as a duplicate order number,
 // so that is a WARN and no FAIL.
 func noKeyTwice(t *run) {
-	r := t.Fresh()
-	one, two := t.Send("without a key", r), t.Send("without a key, again", r)
+	alike := t.alike()
+	one, two := t.Send("without a key", alike()), t.Send("without a key, again", alike())
 	refused := func(a wire.Answer) bool { return a.Status == 400 || slices.Contains(t.rules.Missing, a.Status) }
 	switch {
 	case one.Status == 0 || two.Status == 0:
@@ -69,7 +69,7 @@ func linksToRules(a wire.Answer) bool {
 // headerCase plays B07 with a name such as idempotency-KEY. HTTP/1.1 keeps the case that the client has sent, so
 // servers that compare bytes show themselves.
 func headerCase(t *run) {
-	requireHeaderKeys(t)
+	requireNoBodyKeys(t)
 	r := t.New()
 	first := t.First("first", r)
 	name, rest, _ := strings.Cut(t.keyHeader(), "-")
@@ -92,7 +92,7 @@ func otherSpellings(t *run) {
 				made = append(made, a)
 			}
 		}
-		r := t.New().WithPath(prefix + path)
+		r := t.Keyed(t.Fresh().WithPath(prefix+path), newKey(t))
 		first := t.Send("with a key, at "+path, r)
 		if !first.OK() || t.id(first) == "" {
 			continue

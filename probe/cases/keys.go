@@ -210,19 +210,24 @@ func letters() string { return strings.ReplaceAll(probe.NewUUID(), "-", "") }
 // caseOfKeys plays K14. UUIDs contain only hexadecimal letters, so where keys must be UUIDs the first six characters
 // make sure that there are some.
 func caseOfKeys(t *run) {
-	r, upper := stamped(t, t.Fresh()), "AbC-"+letters()[:24]
+	alike, upper := t.alike(), "AbC-"+letters()[:24]
 	if t.rules.UUIDs {
 		upper = "ABCDEF" + strings.ToUpper(newKey(t)[6:])
 	}
 	lower := strings.ToLower(upper)
-	first := t.Send("upper case", t.Keyed(r, upper))
+	one := alike()
+	other := one
+	if !t.rules.FoldsCase {
+		other = alike()
+	}
+	first := t.Send("upper case", t.Keyed(one, upper))
 	if !wantAnswer(t, "a key in upper case", first) {
 		return
 	}
 	if !first.OK() {
 		t.Skipf("a key such as %s (%d) is refused with %d", upper, first.No, first.Status)
 	}
-	second := t.Send("lower case", t.Keyed(r, lower))
+	second := t.Send("lower case", t.Keyed(other, lower))
 	switch {
 	case t.rules.FoldsCase:
 		wantReplay(t, first, second)

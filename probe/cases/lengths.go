@@ -29,14 +29,15 @@ func longestKey(t *run) {
 // tooLong plays K08. Where the profile allows longer keys, a second key that differs only in its last character shows
 // whether keys are cut.
 func tooLong(t *run) {
-	n, r := t.rules.MaxKey, stamped(t, t.Fresh())
+	n, alike := t.rules.MaxKey, t.alike()
+	r := alike()
 	stem := keyOf(t, n)
 	one, worked := sendLong(t, r, stem+"x")
 	switch {
 	case !worked:
 	case t.rules.TooLong:
 		t.Failf("a key of %d characters (%d) works; profile %s refuses keys of more than %d", n+1, one.No, t.rules.Name, n)
-	case wantApart(t, r, stem+"x", stem+"y", one):
+	case wantApart(t, r, alike(), stem+"x", stem+"y", one):
 		t.Observe(func(o *probe.Observed) { o.MaxKey = max(o.MaxKey, n+1) })
 	}
 }
@@ -44,9 +45,10 @@ func tooLong(t *run) {
 // truncation plays K09. 255 is the width of the column in most schemas.
 func truncation(t *run) {
 	const cut = 255 // where most schemas cut what is too long for them
-	r, stem, tail := stamped(t, t.Fresh()), keyOf(t, cut), strings.Repeat("k", 300-cut-1)
+	alike, stem, tail := t.alike(), keyOf(t, cut), strings.Repeat("k", 300-cut-1)
+	r := alike()
 	if one, worked := sendLong(t, r, stem+"x"+tail); worked {
-		wantApart(t, r, stem+"x"+tail, stem+"y"+tail, one)
+		wantApart(t, r, alike(), stem+"x"+tail, stem+"y"+tail, one)
 	}
 }
 
@@ -64,17 +66,22 @@ func keyOf(t *run, length int) string {
 func sendLong(t *run, r wire.Request, key string) (a wire.Answer, worked bool) {
 	what := itoa(len(key)) + " characters"
 	a = t.Send(what, t.Keyed(r, key))
-	if !a.OK() && a.Status != http.StatusRequestHeaderFieldsTooLarge {
+	tooLarge := http.StatusRequestHeaderFieldsTooLarge
+	if t.recipe.KeyQuery != "" {
+		tooLarge = http.StatusRequestURITooLong
+	}
+	if !a.OK() && a.Status != tooLarge {
 		wantKeyRefused(t, "a key of "+what, a)
 	}
 	return a, a.OK()
 }
 
-// wantApart notes a FAIL unless two keys of the same length, the first of which has been used, are two.
-func wantApart(t *run, r wire.Request, one, two string, first wire.Answer) bool {
+// wantApart notes a FAIL unless two keys of the same length, the first of which has been used for r, are two. alike is
+// a request with the same values.
+func wantApart(t *run, r, alike wire.Request, one, two string, first wire.Answer) bool {
 	again := t.Send("again", t.Keyed(r, one))
 	wantReplay(t, first, again)
-	other := t.Send("the other key", t.Keyed(r, two))
+	other := t.Send("the other key", t.Keyed(alike, two))
 	switch {
 	case !wantAnswer(t, "the other key", other):
 		return false

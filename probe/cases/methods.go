@@ -12,7 +12,7 @@ import (
 
 // keyOnGet plays H04. It reads with a key, changes what it has read, and reads again with the same key.
 func keyOnGet(t *run) {
-	requireHeaderKeys(t)
+	requireNoBodyKeys(t)
 	plain := t.From(*t.recipe.Variants.Read, t.intents.Next())
 	keyed := t.Keyed(plain, newKey(t))
 	before := t.Send("GET with a key", keyed)
@@ -59,8 +59,8 @@ func keyOnPutAndDelete(t *run) {
 	v := t.intents.Next()
 	for _, template := range []*probe.Template{t.recipe.Variants.Put, t.recipe.Variants.Delete} {
 		r := t.From(*template, v)
-		if t.keyInBody() && !bytes.HasPrefix(bytes.TrimSpace(r.Body), []byte("{")) {
-			t.Infof("%s has no body, but profile %s sends the key in the body", r.Method, t.rules.Name)
+		if t.keyInBody() && !isForm(r) && !bytes.HasPrefix(bytes.TrimSpace(r.Body), []byte("{")) {
+			t.Infof("%s has no body, but %s", r.Method, whoKeysBody(t))
 			continue
 		}
 		r = t.Keyed(r, newKey(t))

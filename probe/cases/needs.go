@@ -37,11 +37,15 @@ type (
 var (
 	changingBody = need{
 		"a generator such as {{amount}} in request.body, so that the probe can make a different request",
-		func(r *recipe) bool { return probe.Mentions(r.Request.Body, "") },
+		func(r *recipe) bool {
+			return probe.Mentions(r.Request.Body, "") || r.Request.MentionsSaved(r.Request.Body)
+		},
 	}
 	plainPath = need{
 		"a request.path without generators",
-		func(r *recipe) bool { return !probe.Mentions(r.Request.Path, "") },
+		func(r *recipe) bool {
+			return !probe.Mentions(r.Request.Path, "") && !r.Request.MentionsSaved(r.Request.Path)
+		},
 	}
 	someBody   = need{"a request.body", func(r *recipe) bool { return r.Request.Body != "" }}
 	jsonBody   = need{"a request.body that is JSON", func(r *recipe) bool { return r.Request.IsJSON() }}

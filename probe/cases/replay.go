@@ -53,7 +53,7 @@ func noMarkerAtFirst(t *run) {
 
 // keyEcho plays B10.
 func keyEcho(t *run) {
-	requireHeaderKeys(t)
+	requireNoBodyKeys(t)
 	r := t.New()
 	echoed := t.First("first", r).Header.Get(t.keyHeader()) == r.Get(t.keyHeader())
 	t.Observe(func(o *probe.Observed) { o.Echo = seen(echoed) })

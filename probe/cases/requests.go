@@ -20,11 +20,19 @@ func stamped(t *run, r wire.Request) wire.Request {
 	return r.Set(t.rules.FirstSent, time.Now().UTC().Format(http.TimeFormat))
 }
 
-// requireHeaderKeys ends a case that is about the header where keys are in the body.
-func requireHeaderKeys(t *run) {
+// requireNoBodyKeys ends a case that has no body where keys are in the body.
+func requireNoBodyKeys(t *run) {
 	if t.keyInBody() {
-		t.Skipf("profile %s sends the key in the body", t.rules.Name)
+		t.Skipf("%s", whoKeysBody(t))
 	}
+}
+
+// whoKeysBody says that keys are in the body, and who says so.
+func whoKeysBody(t *run) string {
+	if t.recipe.KeyBody != "" {
+		return "the recipe has keys " + t.keyPlace()
+	}
+	return "profile " + t.rules.Name + " sends the key in the body"
 }
 
 // anonymous returns the request without caller A's credential.
@@ -38,7 +46,7 @@ func anonymous(t *run, r wire.Request) wire.Request {
 // pair returns a request, and one that differs from it in one value, both with the same key. form changes both bodies.
 func pair(t *run, form func(body []byte) []byte) (first, other wire.Request) {
 	v, key := t.intents.Next(), newKey(t)
-	first = stamped(t, t.From(t.recipe.Request, v))
+	first = stamped(t, t.From(t.recipe.Request, v)) // both use the same set-up, so that the paths are the same
 	other = t.From(t.recipe.Request, v.Changed(t.recipe.Request))
 	if t.rules.FirstSent != "" {
 		other = other.Set(t.rules.FirstSent, first.Get(t.rules.FirstSent))

@@ -38,13 +38,14 @@ func unknownCallers(t *run) {
 // revokedMeanwhile plays X09. It revokes caller A's credential between a request and its retry. A request with a new
 // key checks that the hook worked; otherwise the case would blame the API for the hook.
 func revokedMeanwhile(t *run) {
-	r := t.New()
+	alike := t.alike()
+	r, spare := t.Keyed(alike(), newKey(t)), t.Keyed(alike(), newKey(t))
 	first := t.First("caller A", r)
 	defer restore(t, "hooks.restore", t.recipe.Hooks.Restore)
 	if err := t.recipe.Hooks.Revoke(t.Context()); err != nil {
 		t.Brokenf("hooks.revoke: %v", err)
 	}
-	if fresh := t.Send("revoked, a new key", t.Keyed(r, newKey(t))); fresh.OK() {
+	if fresh := t.Send("revoked, a new key", spare); fresh.OK() {
 		t.Brokenf("after hooks.revoke the credential of caller a still works (%d: %d)", fresh.No, fresh.Status)
 	}
 	switch a := t.Send("revoked, retry", r); {

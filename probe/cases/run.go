@@ -13,6 +13,7 @@ import (
 type run struct {
 	*probe.Run
 	*session
+	secret []probe.Saved // of the step of a set-up that is being sent
 }
 
 // Send sends a request and waits for the answer. The label names it in the timeline. While a rate limit (429) refuses
@@ -73,26 +74,36 @@ func newKey(t *run) string {
 // Fresh returns the recipe's request for a new intent of caller A, without a key.
 func (t *run) Fresh() wire.Request { return t.From(t.recipe.Request, t.intents.Next()) }
 
-// From returns a template, filled in for an intent of caller A, without a key. Each request closes its connection
-// unless a case wants it open, so that nothing on a connection outlives a request.
+// From returns a template, filled in for an intent of caller A, without a key. It first sends the steps of the
+// template's set-up that have not been sent for the intent.
 func (t *run) From(template probe.Template, v probe.Intent) wire.Request {
-	r := wire.Request{
-		Method: cmp.Or(template.Method, "POST"),
-		Path:   strings.TrimSuffix(t.recipe.Target.EscapedPath(), "/") + v.Fill(template.Path),
-		Body:   []byte(v.Fill(template.Body)), Close: true,
-	}
-	for _, h := range template.Header {
-		r = r.With(h.Name, v.Fill(h.Value))
-	}
-	return r.As(t.recipe.A)
+	return t.FromAs(t.recipe.A, template, v)
 }
 
-// Keyed returns the request with a key where the profile has it: in a header, quoted or not, or in the body.
+// FromAs is From for the caller of a credential.
+func (t *run) FromAs(caller []wire.HeaderLine, template probe.Template, v probe.Intent) wire.Request {
+	values := t.setUp(template, v, caller)
+	return t.filled(template, v, values).As(t.recipe.A).As(caller)
+}
+
+// Keyed returns the request with a key where the API has it: in a header, quoted or not, in the body or in the query.
 func (t *run) Keyed(r wire.Request, key string) wire.Request {
-	if t.keyInBody() {
-		return r.WithBody(probe.WithMember(r.Body, t.rules.Member, key))
+	switch {
+	case t.keyInBody() && isForm(r):
+		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(strings.TrimPrefix(t.keyPointer(), "/"))
+		return stamped(t, r).WithBody([]byte(probe.WithParameter(string(r.Body), name, key)))
+	case t.keyInBody():
+		return stamped(t, r).WithBody(probe.WithPointer(r.Body, t.keyPointer(), key))
+	case t.recipe.KeyQuery != "":
+		path, query, _ := strings.Cut(r.Path, "?")
+		return stamped(t, r).WithPath(path + "?" + probe.WithParameter(query, t.recipe.KeyQuery, key))
 	}
 	return t.RawKeyed(r, t.inForm(key))
+}
+
+// isForm reports whether a request says that its body is a form.
+func isForm(r wire.Request) bool {
+	return strings.HasPrefix(strings.ToLower(r.Get("Content-Type")), "application/x-www-form-urlencoded")
 }
 
 // RawKeyed returns the request with exactly that value in the key's header.
@@ -146,6 +157,7 @@ func (t *run) record(label string, r wire.Request, a wire.Answer) wire.Answer {
 
 // recordAt puts an exchange with any host into the timeline, and numbers the answer as the timeline does.
 func (t *run) recordAt(host, label string, r wire.Request, a wire.Answer) wire.Answer {
+	t.hide(a)
 	e := probe.Exchange{
 		Connection: a.Connection, Label: label, SentAt: a.SentAt, EndedAt: a.EndedAt, Status: a.Status,
 		Request: t.shownRequest(r, host), Answer: t.shownAnswer(a),
@@ -185,8 +197,19 @@ func (t *run) connected(c *wire.Conn, err error) *wire.Conn {
 // keyHeader returns the name of the header that carries keys.
 func (t *run) keyHeader() string { return cmp.Or(t.recipe.KeyHeader, t.rules.Header) }
 
+// keyPointer returns the JSON pointer to the key in the body; "": it is not there.
+func (t *run) keyPointer() string {
+	switch {
+	case t.recipe.KeyBody != "":
+		return t.recipe.KeyBody
+	case t.rules.Member != "" && t.recipe.KeyHeader == "" && t.recipe.KeyQuery == "":
+		return "/" + t.rules.Member
+	}
+	return ""
+}
+
 // keyInBody reports whether keys are a member of the body.
-func (t *run) keyInBody() bool { return t.rules.Member != "" && t.recipe.KeyHeader == "" }
+func (t *run) keyInBody() bool { return t.keyPointer() != "" }
 
 // inForm returns a key as the profile writes it in the header.
 func (t *run) inForm(key string) string {

@@ -83,9 +83,11 @@ func scopes(s *session) []probe.Case {
 // crossPrincipal plays X01. A refusal of caller B counts only if B may make the request under another key: otherwise B
 // lacks a right, and the key is not the reason.
 func crossPrincipal(t *run) {
-	r := t.New()
+	v, key := t.intents.Next(), newKey(t)
+	r := t.Keyed(t.From(t.recipe.Request, v), key)
 	a := t.First("caller A", r)
-	b := t.Send("caller B, the same key and body", r.As(t.recipe.B))
+	// With a set-up of its own, the body of B is the same but for what that has created.
+	b := t.Send("caller B, the same key and body", likeAs(t, r, v, key))
 	switch {
 	case b.Status == 0:
 		t.Brokenf("caller B got no answer: %v", b.Err)
@@ -98,13 +100,22 @@ func crossPrincipal(t *run) {
 		return
 	}
 	// B was refused: because of A's key, or because it may not do that at all.
-	own := t.Send("caller B, a key of its own", t.Keyed(r, newKey(t)).As(t.recipe.B))
+	own := t.Send("caller B, a key of its own", likeAs(t, r, v, newKey(t)))
 	if !own.OK() {
 		t.Brokenf("caller B cannot make the request with any key: %d %s", own.Status, body(own))
 	}
 	t.Failf("caller B (%d) was refused with %d because caller A has used the key; with another key (%d) it "+
 		"succeeded: callers share keys",
 		b.No, b.Status, own.No)
+}
+
+// likeAs returns caller A's request with a key as caller B makes it. Without a set-up it is the same but for the
+// credential and the key; otherwise B has a set-up of its own, but for the steps that callers share.
+func likeAs(t *run, r wire.Request, v probe.Intent, key string) wire.Request {
+	if len(t.recipe.Request.Setup) > 0 {
+		r = t.FromAs(t.recipe.B, t.recipe.Request, v.Apart())
+	}
+	return t.Keyed(r, key).As(t.recipe.B)
 }
 
 // discloses reports whether an answer shows what another one has created: by its identity, anywhere in the body or in
@@ -125,20 +136,20 @@ func discloses(t *run, a, other wire.Answer) bool {
 
 // unauthenticated plays X02.
 func unauthenticated(t *run) {
-	r := t.New()
-	wantBarred(t, "without a credential", r, anonymous(t, r))
+	wantBarred(t, "without a credential", func(r wire.Request) wire.Request { return anonymous(t, r) })
 }
 
 // revoked plays X03.
 func revoked(t *run) {
-	r := t.New()
-	wantBarred(t, "with the revoked credential", r, r.As(t.recipe.Revoked))
+	wantBarred(t, "with the revoked credential", func(r wire.Request) wire.Request { return r.As(t.recipe.Revoked) })
 }
 
 // wantBarred sends a request as A, and again as a caller who may not see the answer.
-func wantBarred(t *run, how string, r, other wire.Request) {
+func wantBarred(t *run, how string, barred func(wire.Request) wire.Request) {
+	alike := t.alike()
+	r := t.Keyed(alike(), newKey(t))
 	first := t.First("caller A", r)
-	a := t.Send(how, other)
+	a := t.Send(how, barred(r))
 	switch {
 	case a.Status == 0:
 		t.Notef(probe.Broken, "the request %s got no answer: %v", how, a.Err)
@@ -146,7 +157,7 @@ func wantBarred(t *run, how string, r, other wire.Request) {
 		t.Failf("the request %s (%d) got A's answer: %d %s", how, a.No, a.Status, body(a))
 	case a.OK():
 		// It was carried out: because of A's key, or because it always is.
-		fresh := t.Send(how+", a new key", t.Keyed(other, newKey(t)))
+		fresh := t.Send(how+", a new key", t.Keyed(barred(alike()), newKey(t)))
 		if fresh.OK() {
 			t.Skipf("requests %s run, as those of another caller: the API refuses no caller", how)
 		}
@@ -173,15 +184,16 @@ func wantSilentRefusal(t *run, what string, a wire.Answer) {
 func guessedKeys(t *run) {
 	seq := t.intents.Next().Seq
 	planted := seq[max(0, len(seq)-6):]
-	r := t.Keyed(t.Fresh(), planted)
+	v := t.intents.Next()
+	r := t.Keyed(t.From(t.recipe.Request, v), planted)
 	a := t.Send("caller A, key "+planted, r)
-	b := t.Send("caller B, key "+planted, r.As(t.recipe.B))
+	b := t.Send("caller B, key "+planted, likeAs(t, r, v, planted))
 	ran := slices.DeleteFunc([]wire.Answer{a, b}, func(a wire.Answer) bool { return !a.OK() })
 	if a.OK() && discloses(t, b, a) {
 		t.Failf("caller B (%d) got what caller A had created with key %s: %d %s", b.No, planted, b.Status, body(b))
 	}
 	for _, key := range []string{"1", "test", "0000"} {
-		answer := t.Send("caller B, key "+key, t.Keyed(t.Fresh(), key).As(t.recipe.B))
+		answer := t.Send("caller B, key "+key, t.Keyed(t.FromAs(t.recipe.B, t.recipe.Request, t.intents.Next()), key))
 		switch {
 		case answer.Status == 0 || answer.ServerError():
 			t.Infof("key %s (%d) got %d %s, which reveals no data; see K11", key, answer.No, answer.Status, body(answer))

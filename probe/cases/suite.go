@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/retrysafe/retrysafe/probe"
@@ -34,7 +35,7 @@ func Run(ctx context.Context, recipe probe.Recipe, o probe.Options) (*probe.Repo
 	}
 	return probe.Play(ctx, probe.Suite{
 		Cases: s.cases(), Target: recipe.Target.Redacted(), Profile: rules.Name, Count: recipe.Count, Meter: meter,
-		Observed: s.observed(), Mask: s.mask,
+		Observed: s.observed(), Mask: s.mask, Route: recipe.Route,
 	}, o)
 }
 
@@ -47,18 +48,24 @@ type session struct {
 	intents *probe.Intents
 	// limited: a rate limit has not ended for as long as a request may wait, so the next requests do not wait for it.
 	limited atomic.Bool
+
+	secretsMu sync.Mutex
+	secrets   []string // saved values of this case that stand in headers
 }
 
 // cases returns all cases in the order in which they run.
 func (s *session) cases() []probe.Case {
-	return slices.Concat(
+	return s.withoutHeaderCases(slices.Concat(
 		basics(s), keys(s), mismatches(s), concurrency(s), failures(s), behind(s), scopes(s), hygiene(s), expiry(s),
-	)
+	))
 }
 
 // play binds a case to the session.
 func (s *session) play(play func(t *run)) func(r *probe.Run) {
-	return func(r *probe.Run) { play(&run{r, s}) }
+	return func(r *probe.Run) {
+		s.forgetSaved()
+		play(&run{Run: r, session: s})
+	}
 }
 
 // check reports what the recipe lacks.
@@ -72,6 +79,10 @@ func check(r *probe.Recipe) error {
 		return errors.New("recipe: request.path is missing")
 	case r.Identity.Pointer == "" && r.Identity.Header == "":
 		return errors.New("recipe: identity is missing: write where an answer identifies what was created")
+	case r.KeyBody != "" && (r.KeyHeader != "" || r.KeyQuery != "") || r.KeyHeader != "" && r.KeyQuery != "":
+		return errors.New("recipe: the key can be in one place only: keep one of key_header, key_body and key_query")
+	case r.KeyBody != "" && !strings.HasPrefix(r.KeyBody, "/"):
+		return fmt.Errorf("recipe: key_body %q is not a JSON pointer: it begins with a slash", r.KeyBody)
 	}
 	return r.Request.Check()
 }
@@ -82,8 +93,15 @@ func (s *session) observed() probe.Observed {
 		Schema: probe.ObservedSchema, Profile: s.rules.Name, Header: s.rules.Header, Member: s.rules.Member,
 		PolicyURL: s.recipe.PolicyURL,
 	}
-	if s.recipe.KeyHeader != "" {
+	switch pointer := s.recipe.KeyBody; {
+	case s.recipe.KeyHeader != "":
 		o.Header, o.Member = s.recipe.KeyHeader, ""
+	case s.recipe.KeyQuery != "":
+		o.Header, o.Member, o.Query = "", "", s.recipe.KeyQuery
+	case strings.Count(pointer, "/") > 1:
+		o.Header, o.Member, o.Pointer = "", "", pointer
+	case pointer != "":
+		o.Header, o.Member = "", strings.NewReplacer("~1", "/", "~0", "~").Replace(pointer[1:])
 	}
 	return o
 }
@@ -94,13 +112,13 @@ func (s *session) credentials() probe.Credentials {
 	return probe.Credentials{"A": r.A, "A again": r.AAgain, "B": r.B, "revoked": r.Revoked}
 }
 
-// mask removes the credentials of the recipe from a text.
-func (s *session) mask(text string) string { return s.credentials().Mask(text) }
+// mask removes the credentials of the recipe from a text, and the saved values that stand in headers.
+func (s *session) mask(text string) string { return s.withoutSaved(s.credentials().Mask(text)) }
 
 // shownRequest returns a request as the timeline shows it: its head and the beginning of its body, without credentials.
 func (s *session) shownRequest(r wire.Request, host string) string {
 	r.Header = s.credentials().Hide(r.Header)
-	return string(r.Head(host)) + wire.Shorten(r.Body, 400)
+	return s.withoutSaved(string(r.Head(host)) + wire.Shorten(r.Body, 400))
 }
 
 // shownAnswer returns an answer as the timeline shows it, without credentials: some targets repeat what they were sent.

@@ -44,17 +44,17 @@ func otherQuery(t *run) {
 // routes may compare less than the other.
 func otherRoute(t *run) {
 	v := t.intents.Next()
-	here, there := t.From(t.recipe.Request, v), t.From(*t.recipe.Variants.Other, v)
-	t.First("the other route with another key", t.Keyed(there, newKey(t)))
+	here, there := t.alikeFrom(t.recipe.Request, v), t.alikeFrom(*t.recipe.Variants.Other, v)
+	t.First("the other route with another key", t.Keyed(there(), newKey(t)))
 	if wantOtherRoute(t, "the other route with the same key", here, there) {
 		wantOtherRoute(t, "the route with the other one's key", there, here)
 	}
 }
 
 // wantOtherRoute uses the key of a request for another one at another route.
-func wantOtherRoute(t *run, what string, one, two wire.Request) bool {
+func wantOtherRoute(t *run, what string, one, two func() wire.Request) bool {
 	key := newKey(t)
-	a, ok := sendForeign(t, what, probe.Fail, t.First("first", t.Keyed(one, key)), t.Keyed(two, key))
+	a, ok := sendForeign(t, what, probe.Fail, t.First("first", t.Keyed(one(), key)), t.Keyed(two(), key))
 	switch {
 	case !ok:
 	case !a.OK() && t.rules.ByRoute:

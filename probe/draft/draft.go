@@ -28,6 +28,13 @@ type Draft struct {
 	Profile     string // "": nothing tells
 	KeyHeader   string // "": the profile's
 	KeyRequired bool
+	// KeyBody is a JSON pointer to the member of the body that carries the key, KeyQuery the parameter of the query.
+	KeyBody, KeyQuery string
+
+	// Steps create what the request needs.
+	Steps []step
+	// Routes are the drafts of several requests, this one among them. Empty: the recipe has one request.
+	Routes []*Draft
 
 	// IdentityPointer or IdentityHeader is where an answer says what was created. Without either it is guessed.
 	IdentityPointer, IdentityHeader string
@@ -38,6 +45,9 @@ type Draft struct {
 	// SlowPath is where the same request takes a second or more. "": there is none. For gRPC it is a method.
 	SlowPath string
 
+	routeName   string
+	left        []string // operations that have no route, and why
+	keyHeader   bool     // a header carries the key
 	headers     []line
 	credentials []credential
 	second      []credential // another caller's
@@ -100,7 +110,18 @@ func (c credential) ofAnother(i int) credential {
 func (d *Draft) ShowsSecret() bool { return d.shows }
 
 // Notes returns what a person should check before the recipe is used.
-func (d *Draft) Notes() []string { return d.notes }
+func (d *Draft) Notes() []string {
+	all := slices.Clone(d.left)
+	if len(d.Routes) == 0 {
+		return append(all, d.notes...)
+	}
+	for _, r := range d.Routes {
+		for _, note := range r.notes {
+			all = append(all, r.routeName+": "+note)
+		}
+	}
+	return all
+}
 
 // notef adds a note.
 func (d *Draft) notef(format string, args ...any) {
@@ -120,6 +141,7 @@ func (d *Draft) complete() {
 			d.headers = append(d.headers, line{l.name, withVariables(l.value)})
 		}
 	}
+	d.takeKeyParameter()
 	d.hideInQuery()
 	d.generate()
 }
@@ -142,6 +164,7 @@ func (d *Draft) takeKey(name string) bool {
 		}
 		d.KeyHeader = name
 	}
+	d.keyHeader = true
 	return true
 }
 

@@ -12,6 +12,7 @@ import (
 // place is a value in a body that might get a generator.
 type place struct {
 	name       string // of the member or the field
+	pointer    string // to it; "": it is in a list
 	top        bool   // it is not inside of something else
 	start, end int
 	text       string
@@ -30,7 +31,7 @@ func (d *Draft) generate() {
 		}
 	}
 	var done []edit
-	done = append(done, d.keyMember(places)...)
+	done = append(done, d.keyMember(places, form)...)
 	done = append(done, amounts(places)...)
 	if len(done) == 0 && countAmounts(places) > 1 {
 		d.notef("The body has several amounts, which may have to fit together, so none was replaced. Put {{amount}} " +
@@ -76,7 +77,7 @@ func jsonPlaces(body string) []place {
 	d := json.NewDecoder(strings.NewReader(body))
 	d.UseNumber()
 	w := &walker{body: body, d: d}
-	w.value("", 0)
+	w.value("", "", 0)
 	return w.all
 }
 
@@ -87,7 +88,7 @@ type walker struct {
 }
 
 // value walks one value of a body that is known to be JSON.
-func (w *walker) value(name string, depth int) {
+func (w *walker) value(name, pointer string, depth int) {
 	before := int(w.d.InputOffset())
 	t, err := w.d.Token()
 	if err != nil {
@@ -98,18 +99,21 @@ func (w *walker) value(name string, depth int) {
 	switch t := t.(type) {
 	case json.Delim:
 		for w.d.More() {
-			inner := name
+			inner, below := name, ""
 			if t == '{' {
 				key, _ := w.d.Token()
 				inner, _ = key.(string)
 			}
-			w.value(inner, depth+1)
+			if t == '{' && (depth == 0 || pointer != "") {
+				below = pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(inner)
+			}
+			w.value(inner, below, depth+1)
 		}
 		_, _ = w.d.Token()
 	case string:
-		w.all = append(w.all, place{name, depth == 1, start + 1, end - 1, t, false})
+		w.all = append(w.all, place{name, pointer, depth == 1, start + 1, end - 1, t, false})
 	case json.Number:
-		w.all = append(w.all, place{name, depth == 1, start, end, t.String(), true})
+		w.all = append(w.all, place{name, pointer, depth == 1, start, end, t.String(), true})
 	}
 }
 
@@ -121,7 +125,8 @@ func formPlaces(body string) (all []place) {
 		if plainName, err := url.QueryUnescape(name); err == nil && ok {
 			if text, err := url.QueryUnescape(value); err == nil {
 				start := at + len(name) + 1
-				all = append(all, place{plainName, true, start, start + len(value), text, false})
+				pointer := "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(plainName)
+				all = append(all, place{plainName, pointer, true, start, start + len(value), text, false})
 			}
 		}
 		at += len(part) + 1
@@ -129,25 +134,36 @@ func formPlaces(body string) (all []place) {
 	return all
 }
 
-// keyMember removes a member that carries the key. The probe sends the key itself.
-func (d *Draft) keyMember(places []place) []edit {
+// keyMember removes a member or a field that carries the key. The probe sends the key itself.
+func (d *Draft) keyMember(places []place, form bool) []edit {
 	for _, p := range places {
-		if !p.top || p.isNumber {
+		if p.isNumber || p.pointer == "" || !isKeyName(p.name) || d.hasKeyElsewhere() && (form || !isOfProfile(p)) {
 			continue
 		}
-		switch p.name {
-		case "idempotency_key":
-			d.Profile = "square"
-		case "ClientToken", "clientToken":
-			d.Profile = "aws"
-		default:
-			continue
+		cut, ok := withoutMember(d.Body, p)
+		if form {
+			cut, ok = withoutField(d.Body, p), true
 		}
-		if cut, ok := withoutMember(d.Body, p); ok {
+		if ok {
+			d.takeKeyMember(p.pointer, form)
 			return []edit{cut}
 		}
 	}
 	return nil
+}
+
+// isOfProfile reports a member by which a profile is known, also beside a header.
+func isOfProfile(p place) bool {
+	return slices.Contains([]string{"/idempotency_key", "/ClientToken", "/clientToken"}, p.pointer)
+}
+
+// withoutField takes a field out of a form, with one separator.
+func withoutField(body string, p place) edit {
+	start := strings.LastIndexByte(body[:p.start], '&') + 1
+	if end := strings.IndexByte(body[p.end:], '&'); end >= 0 {
+		return edit{start, p.end + end + 1, ""}
+	}
+	return edit{max(0, start-1), len(body), ""}
 }
 
 // withoutMember takes a member out of a JSON object, with one comma.

@@ -20,19 +20,27 @@ const maxDocument = 64 << 20
 // FromOpenAPI makes a draft of an operation of an OpenAPI 3 document, which is JSON or YAML. The operation is named
 // by its operationId, or as in "POST /payments".
 func FromOpenAPI(source []byte, operation string) (*Draft, error) {
-	root, err := document(source)
+	doc, err := newOpenAPI(source)
 	if err != nil {
 		return nil, err
-	}
-	doc := &openAPI{root: root}
-	if version, _ := root["openapi"].(string); !strings.HasPrefix(version, "3.") {
-		return nil, errors.New("this is not an OpenAPI 3 document: it has no openapi: 3")
 	}
 	op, err := doc.find(operation)
 	if err != nil {
 		return nil, err
 	}
 	return doc.draft(op)
+}
+
+// newOpenAPI reads a document.
+func newOpenAPI(source []byte) (*openAPI, error) {
+	root, err := document(source)
+	if err != nil {
+		return nil, err
+	}
+	if version, _ := root["openapi"].(string); !strings.HasPrefix(version, "3.") {
+		return nil, errors.New("this is not an OpenAPI 3 document: it has no openapi: 3")
+	}
+	return &openAPI{root: root, preparing: map[string]bool{}}, nil
 }
 
 // document parses an OpenAPI document in JSON or YAML.
@@ -67,6 +75,9 @@ type openAPI struct {
 	steps int    // that schemas have been followed
 	about string // the operation, in a word or two
 	away  string // what the document refers to outside of itself
+
+	preparing map[string]bool // operations that are being made steps, since they may need each other
+	prepared  int             // parameters that have been followed
 }
 
 // operation is one of a document.
@@ -83,16 +94,7 @@ func (o operation) name() string { return o.method + " " + o.path }
 
 // find returns the operation of a name; without a name it is inferred if only one can create a resource.
 func (a *openAPI) find(name string) (operation, error) {
-	var all []operation
-	paths := object(a.root["paths"])
-	for _, path := range slices.Sorted(maps.Keys(paths)) {
-		item := a.resolve(paths[path])
-		for _, method := range []string{"post", "put", "patch", "delete"} {
-			if self := object(item[method]); self != nil {
-				all = append(all, operation{strings.ToUpper(method), path, item, self})
-			}
-		}
-	}
+	all := a.operations()
 	for _, o := range all {
 		if name != "" && (o.id() == name || strings.EqualFold(o.name(), name)) {
 			return o, nil
@@ -102,6 +104,20 @@ func (a *openAPI) find(name string) (operation, error) {
 		return all[0], nil
 	}
 	return operation{}, unknown(name, all)
+}
+
+// operations returns the operations that may create something, by path.
+func (a *openAPI) operations() (all []operation) {
+	paths := object(a.root["paths"])
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		item := a.resolve(paths[path])
+		for _, method := range []string{"post", "put", "patch", "delete"} {
+			if self := object(item[method]); self != nil {
+				all = append(all, operation{strings.ToUpper(method), path, item, self})
+			}
+		}
+	}
+	return all
 }
 
 // shownOperations is how many are listed.

@@ -153,10 +153,14 @@ components: {schemas: {Tree: {allOf: [{$ref: '#/components/schemas/Tree'}, {$ref
 func FuzzOpenAPI(f *testing.F) {
 	f.Add(shop, "createPayment")
 	f.Add(shop, "PUT /forms")
+	f.Add(checkout, "addItem")
 	f.Add(`{"openapi":"3.0.0","paths":{"/a":{"post":{"requestBody":{"$ref":"#/paths/~1a/post/requestBody"}}}}}`, "")
 	f.Fuzz(func(t *testing.T, source, operation string) {
 		if d, err := FromOpenAPI([]byte(source), operation); err == nil {
 			_, _ = d.YAML() // reads what it has written
+		}
+		if d, err := FromOpenAPIRoutes([]byte(source), nil); err == nil {
+			_, _ = d.YAML()
 		}
 	})
 }

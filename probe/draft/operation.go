@@ -14,6 +14,7 @@ import (
 
 // draft returns the draft of an operation's requests.
 func (a *openAPI) draft(o operation) (*Draft, error) {
+	a.steps = 0
 	d := &Draft{Source: "operation " + o.name() + " of an OpenAPI document", Method: o.method}
 	base := a.server(d, o)
 	path, err := a.parameters(d, o)
@@ -71,19 +72,27 @@ func (a *openAPI) parameters(d *Draft, o operation) (string, error) {
 		value := text(sample)
 		switch text(p["in"]) {
 		case "path":
-			if strings.Contains(path, "{"+name+"}") {
+			if !strings.Contains(path, "{"+name+"}") {
+				continue
+			}
+			if saved, ok := a.prepare(d, o, name); ok {
+				path = strings.ReplaceAll(path, "{"+name+"}", saved)
+			} else {
 				path = strings.ReplaceAll(path, "{"+name+"}", pathValue(value))
 				d.notef("The path has a value for {%s}: see that it exists.", name)
 			}
 		case "query":
-			if required {
+			switch {
+			case isKeyName(name) && !d.hasKeyElsewhere():
+				d.KeyQuery, d.KeyRequired = name, d.KeyRequired || required
+			case required:
 				query[name] = texts(sample)
 			}
 		case "header":
 			d.headerParameter(name, value, required)
 		}
 	}
-	if strings.ContainsAny(generated.ReplaceAllString(path, ""), "{}") {
+	if strings.ContainsAny(inBraces.ReplaceAllString(path, ""), "{}") {
 		return "", fmt.Errorf("the path %s has a parameter that the document does not describe", o.path)
 	}
 	if len(query) > 0 {
@@ -91,6 +100,9 @@ func (a *openAPI) parameters(d *Draft, o operation) (string, error) {
 	}
 	return path, nil
 }
+
+// inBraces are generators, and values that a step saves.
+var inBraces = regexp.MustCompile(`\{\{[a-z_]+\}\}`)
 
 // pathValue escapes a value except for its generators.
 func pathValue(value string) string {
@@ -155,6 +167,7 @@ func (a *openAPI) body(d *Draft, o operation) {
 	mediaType := preferred(content)
 	value := a.mediaSample(object(content[mediaType]))
 	d.lines = append(d.lines, line{"Content-Type", mediaType})
+	a.keyProperty(d, object(content[mediaType])["schema"], mediaType)
 	switch s, isText := value.(string); {
 	case strings.HasPrefix(mediaType, "application/x-www-form-urlencoded"):
 		form := url.Values{}
@@ -174,6 +187,21 @@ func (a *openAPI) body(d *Draft, o operation) {
 		}
 	default:
 		d.notef("The API takes %s: write a body of that form.", mediaType)
+	}
+}
+
+// keyProperty looks in the schema of a body for a member that carries the key. Examples may leave it out.
+func (a *openAPI) keyProperty(d *Draft, schema any, mediaType string) {
+	form := strings.HasPrefix(mediaType, "application/x-www-form-urlencoded")
+	if d.hasKeyElsewhere() || !form && !isJSONType(mediaType) {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.properties(schema, 0))) {
+		if isKeyName(name) {
+			d.takeKeyMember("/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(name), form)
+			d.KeyRequired = d.KeyRequired || slices.Contains(a.required(schema, 0), name)
+			return
+		}
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,7 +26,7 @@ func (d *Draft) YAML() ([]byte, error) {
 	for _, block := range []bool{true, false} {
 		text := d.write(block)
 		var f *recipe.File
-		if f, err = recipe.Parse("the recipe", text, set); err == nil && f.Body() == d.Body {
+		if f, err = recipe.Parse("the recipe", text, set); err == nil && d.isIn(f) {
 			return text, nil
 		}
 	}
@@ -32,6 +34,16 @@ func (d *Draft) YAML() ([]byte, error) {
 		err = errors.New("the body does not survive being written as YAML")
 	}
 	return nil, fmt.Errorf("this cannot be written as a recipe: %w", err)
+}
+
+// isIn reports whether a recipe that has been read back has the bodies of the draft.
+func (d *Draft) isIn(f *recipe.File) bool {
+	if len(d.Routes) == 0 {
+		return f.Body() == d.Body
+	}
+	return slices.EqualFunc(d.Routes, f.Routes(), func(r *Draft, read recipe.Route) bool {
+		return r.Body == read.Recipe.Request.Body
+	})
 }
 
 // write writes the recipe. block says that bodies may stand on lines of their own.
@@ -51,11 +63,18 @@ func (d *Draft) write(block bool) []byte {
 		return w.Bytes()
 	}
 	d.writeRules(w)
-	d.writeRequest(w, block)
-	d.writeIdentity(w)
+	if len(d.Routes) > 0 {
+		d.writeRoutes(w, block)
+	} else {
+		d.writeSetup(w, block)
+		d.writeRequest(w, block)
+		d.writeIdentity(w)
+	}
 	d.writeCount(w)
 	d.writeCredentials(w)
-	d.writeMore(w)
+	if len(d.Routes) == 0 {
+		d.writeMore(w)
+	}
 	return w.Bytes()
 }
 
@@ -72,6 +91,12 @@ func (d *Draft) writeRules(w *writer) {
 	if d.KeyHeader != "" {
 		w.line("key_header: %s", d.KeyHeader)
 	}
+	if d.KeyBody != "" {
+		w.line("key_body: %s   # the member of the body that carries the key", quote(d.KeyBody))
+	}
+	if d.KeyQuery != "" {
+		w.line("key_query: %s   # the parameter of the query that carries the key", quote(d.KeyQuery))
+	}
 	if d.KeyRequired {
 		w.line("key_required: true   # a request without a key is refused")
 	} else {
@@ -84,6 +109,12 @@ func (d *Draft) writeRules(w *writer) {
 func (d *Draft) writeRequest(w *writer, block bool) {
 	w.generators("sent")
 	w.line("request:")
+	d.writeFields(w, block)
+	d.writeNotes(w)
+}
+
+// writeFields writes method, path, headers and body of a request.
+func (d *Draft) writeFields(w *writer, block bool) {
 	w.line("  method: %s", d.Method)
 	w.line("  path: %s", quote(d.Path))
 	if len(d.headers) > 0 {
@@ -93,7 +124,62 @@ func (d *Draft) writeRequest(w *writer, block bool) {
 		w.line("    %s: %s", quote(group.name), group.value)
 	}
 	w.body("body", d.Body, block)
-	d.writeNotes(w)
+}
+
+// writeSetup writes the steps that create what the request needs.
+func (d *Draft) writeSetup(w *writer, block bool) {
+	if len(d.Steps) == 0 {
+		return
+	}
+	w.line("# Is sent before each request that has a new key. What a step saves stands in the requests that follow.")
+	w.line("setup:")
+	for _, s := range d.Steps {
+		inner := &writer{}
+		s.writeFields(inner, block)
+		if s.keyed && s.keyPlace() == d.keyPlace() {
+			inner.line("  key: true   # it takes a key of its own")
+		}
+		var saved []string
+		for _, name := range slices.Sorted(maps.Keys(s.saved)) {
+			saved = append(saved, name+": "+quote(s.saved[name]))
+		}
+		inner.line("  save: {%s}", strings.Join(saved, ", "))
+		w.nested("  - ", inner)
+	}
+	w.line("")
+}
+
+// keyPlace says where the key is.
+func (d *Draft) keyPlace() string {
+	return d.Profile + "|" + d.KeyHeader + "|" + d.KeyBody + "|" + d.KeyQuery
+}
+
+// writeRoutes writes a route for each request.
+func (d *Draft) writeRoutes(w *writer, block bool) {
+	w.line("# Each route is tested, with verdicts of its own.")
+	for _, note := range d.left {
+		w.line("# %s", strings.ReplaceAll(note, "\n", " "))
+	}
+	w.generators("sent")
+	w.line("routes:")
+	for _, r := range d.Routes {
+		inner := &writer{}
+		inner.line("name: %s", quote(r.routeName))
+		r.writeSetup(inner, block)
+		inner.line("request:")
+		r.writeFields(inner, block)
+		r.writeNotes(inner)
+		inner.identityLine(r)
+		text := strings.ReplaceAll(strings.TrimSuffix(inner.String(), "\n"), "\n", "\n    ")
+		w.line("  - %s", strings.ReplaceAll(text, "\n    \n", "\n\n"))
+	}
+	w.line("")
+}
+
+// nested writes lines that are indented by two as the element of a list.
+func (w *writer) nested(mark string, inner *writer) {
+	text := strings.TrimPrefix(strings.TrimSuffix(inner.String(), "\n"), "  ")
+	w.line("%s%s", mark, strings.ReplaceAll(text, "\n", "\n  "))
 }
 
 // generators says what a request may have.
@@ -129,6 +215,12 @@ func (d *Draft) writeNotes(w *writer) {
 // writeIdentity writes where an answer identifies what was created, and whether that was guessed.
 func (d *Draft) writeIdentity(w *writer) {
 	w.line("# What identifies the created thing in an answer: a JSON pointer into the body, or a header such as Location.")
+	w.identityLine(d)
+	w.line("")
+}
+
+// identityLine writes where the answers to a request identify what was created.
+func (w *writer) identityLine(d *Draft) {
 	switch {
 	case d.IdentityHeader != "":
 		w.line("identity: {header: %s}", quote(d.IdentityHeader))
@@ -137,7 +229,6 @@ func (d *Draft) writeIdentity(w *writer) {
 	default:
 		w.line("identity: {pointer: /id}   # guessed")
 	}
-	w.line("")
 }
 
 // writeCount writes how effects are counted, or as comments how they could be.

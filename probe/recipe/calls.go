@@ -76,7 +76,7 @@ func ParseMetadata(s string, lookup func(name string) (string, bool)) (written, 
 	if name, err = metadataName(strings.TrimSpace(name)); err != nil {
 		return written, expanded, err
 	}
-	filled, err := lineOf(environment{lookup}, metadataValue)(strings.TrimSpace(value))
+	filled, err := lineOf(environment{lookup: lookup}, metadataValue)(strings.TrimSpace(value))
 	return wire.HeaderLine{Name: name, Value: strings.TrimSpace(value)}, wire.HeaderLine{Name: name, Value: filled}, err
 }
 

@@ -63,7 +63,7 @@ func readGet(r *yamlfile.Reader, n ast.Node, env environment, absolute bool) *ge
 	g := &getSettings{}
 	before := r.Found()
 	known := map[string]yamlfile.Field{
-		"path":    yamlfile.Scalar(&g.path, path),
+		"path":    yamlfile.Scalar(&g.path, environment{}.path),
 		"url":     forGRPC("url", "write path: /payments/count, which follows the target"),
 		"pointer": yamlfile.Scalar(&g.pointer, pointer),
 		"headers": headers(&g.headers, env, "count.get.headers"),

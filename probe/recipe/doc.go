@@ -3,6 +3,7 @@
 // once.
 //
 //   - recipe.go: File, Load and what both protocols have; values.go reads single values
+//   - setup.go, routes.go: what is sent before a request, and several requests in one recipe
 //   - request.go: the requests of an HTTP API; grpc.go, calls.go: the calls of a gRPC service
 //   - protocol.go: what differs between the two for the command
 //   - open.go: opens what a recipe names: hooks.go runs commands, count.go chooses how effects are counted

@@ -66,6 +66,10 @@ func (p *parser) grpcFields() map[string]yamlfile.Field {
 		},
 		"key_header":   forHTTP("key_header", "write grpc: {key_metadata: idempotency-key}, or key_field: request_id"),
 		"key_required": forHTTP("key_required", unused),
+		"key_body":     forHTTP("key_body", "write grpc: {key_field: request_id}"),
+		"key_query":    forHTTP("key_query", "write grpc: {key_metadata: idempotency-key}, or key_field: request_id"),
+		"setup":        forHTTP("setup", "create by hand what the call needs, and name it in the request"),
+		"routes":       forHTTP("routes", "write a recipe for each method"),
 		"hooks":        forHTTP("hooks", unused),
 		"retention":    forHTTP("retention", unused),
 		"lease":        forHTTP("lease", unused),
@@ -111,7 +115,7 @@ func (c *call) fields(env environment, what string) map[string]yamlfile.Field {
 		"request": func(r *yamlfile.Reader, n ast.Node) {
 			if isText(r, n, "the request must be a text: JSON with generators", "request") {
 				c.requestAt = n
-				yamlfile.Scalar(&c.request, templated)(r, n)
+				yamlfile.Scalar(&c.request, env.templated)(r, n)
 			}
 		},
 		"path":    forHTTP("path", "write method: shop.v1.Payments/CreatePayment"),

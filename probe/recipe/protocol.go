@@ -3,6 +3,8 @@ package recipe
 import (
 	"context"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/retrysafe/retrysafe/probe"
 	"github.com/retrysafe/retrysafe/probe/cases"
@@ -49,12 +51,23 @@ func (f *File) Protocol() Protocol {
 	return overHTTP()
 }
 
-// Makes says which request makes something: POST /payments, or the name of a method.
+// Makes says which requests make something, with those of set-ups: POST /payments, or the name of a method.
 func (f *File) Makes() string {
 	if f.grpc != nil {
 		return f.grpc.plain.method
 	}
-	return f.Recipe.Request.Method + " " + f.Recipe.Request.Path
+	var all []string
+	for _, route := range f.Routes() {
+		for _, step := range route.Recipe.Request.Setup {
+			all = append(all, step.Method+" "+step.Path)
+		}
+		all = append(all, route.Recipe.Request.Method+" "+route.Recipe.Request.Path)
+	}
+	seen := map[string]bool{}
+	return strings.Join(slices.DeleteFunc(all, func(text string) bool {
+		defer func() { seen[text] = true }()
+		return seen[text]
+	}), ", ")
 }
 
 // Body returns what the recipe's request sends: the body, or the request of the call as JSON. Its generators are not

@@ -25,6 +25,8 @@ type File struct {
 	// IOwnThis says that the user may test the target, although it is not on this machine.
 	IOwnThis bool
 
+	routes []Route // empty: the recipe has one request
+
 	grpc  *calls // nil: the recipe is for HTTP
 	dir   string // of the file: what relative paths are relative to
 	count countSettings
@@ -44,7 +46,7 @@ func Load(path string) (*File, error) {
 // Parse reads a recipe. The error is a *yamlfile.Faults with everything that is wrong.
 func Parse(name string, source []byte, lookup func(name string) (string, bool)) (*File, error) {
 	f := &File{dir: filepath.Dir(name)}
-	p := &parser{file: f, env: environment{lookup}, variants: map[string]*request{}}
+	p := &parser{file: f, env: environment{lookup, namesSavedIn(source)}, variants: map[string]*request{}}
 	fields, finish := p.fields(), p.finish
 	if p.isForGRPC(source) {
 		f.grpc = &calls{variants: map[string]*call{}}
@@ -63,6 +65,10 @@ type parser struct {
 	env      environment
 	request  request
 	variants map[string]*request
+	setup    []probe.Step
+	routes   []*routeParser
+	routesAt ast.Node   // nil: there are none
+	keyAt    []ast.Node // where the place of the key is said
 }
 
 // fields returns the fields of a recipe for HTTP.
@@ -72,8 +78,12 @@ func (p *parser) fields() map[string]yamlfile.Field {
 		"target":       yamlfile.Scalar(&r.Target, expanded(p.env, ParseTarget)),
 		"i_own_this":   yamlfile.Scalar(&p.file.IOwnThis, yamlfile.Bool),
 		"profile":      yamlfile.Scalar(&r.Profile, yamlfile.Choice(profile.Names()...)),
-		"key_header":   yamlfile.Scalar(&r.KeyHeader, fieldName),
+		"key_header":   p.keyPlace(&r.KeyHeader, fieldName),
+		"key_body":     p.keyPlace(&r.KeyBody, pointer),
+		"key_query":    p.keyPlace(&r.KeyQuery, parameterName),
 		"key_required": yamlfile.Scalar(&r.KeyRequired, yamlfile.Bool),
+		"setup":        readSetup(&p.setup, p.env, "setup"),
+		"routes":       p.readRoutes,
 		"request":      p.request.read(p.env, "request"),
 		"grpc":         forGRPC("grpc", "leave it out"), // only an empty one comes here: see isForGRPC
 		"identity":     p.identity,
@@ -146,17 +156,40 @@ func (p *parser) limitFields() map[string]yamlfile.Field {
 
 // finish looks for what is missing, and completes the requests.
 func (p *parser) finish(r *yamlfile.Reader) {
-	if p.request.at == nil {
+	if len(p.keyAt) > 1 {
+		r.Fault(p.keyAt[1], "the key can be in one place only", "keep one of key_header, key_body and key_query")
+	}
+	switch {
+	case p.routesAt != nil:
+		p.finishRoutes(r)
+		return
+	case p.request.at == nil:
 		r.Missing("request is missing: write the request that creates something",
 			"write request: {path: /payments, body: '…'}, or let retrysafe probe init make it from a curl line")
-	} else if p.request.path == "" && !p.request.badPath {
+	}
+	p.finishRequest(r)
+}
+
+// finishRequest completes the request and its variants.
+func (p *parser) finishRequest(r *yamlfile.Reader) {
+	if p.request.at != nil && p.request.path == "" && !p.request.badPath {
 		r.Fault(p.request.at, "request.path is missing", "write path: /payments")
 	}
 	p.checkIdentity(r, "write identity: {pointer: /id}, or identity: {header: Location}")
 	p.request.checkBody(r, "request")
 	p.request.checkKey(r, p.file.Recipe)
 	p.file.Recipe.Request = p.request.template()
+	p.file.Recipe.Request.Setup = p.setup
+	checkPlaceholders(r, p.request.at, p.file.Recipe.Request)
 	p.finishVariants(r)
+}
+
+// keyPlace reads a field that says where the key is.
+func (p *parser) keyPlace(to *string, parse func(string) (string, error)) yamlfile.Field {
+	return func(r *yamlfile.Reader, n ast.Node) {
+		p.keyAt = append(p.keyAt, n)
+		yamlfile.Scalar(to, parse)(r, n)
+	}
 }
 
 // checkIdentity notes a fault if the recipe has no identity.

@@ -277,7 +277,7 @@ func TestVariablesAreNotTemplates(t *testing.T) {
 // Whatever the file: no panic, faults are said, and what is accepted can be sent.
 func FuzzRecipe(f *testing.F) {
 	for _, seed := range []string{
-		full, least, fullGRPC, leastGRPC, "grpc: null\ntarget: grpc://\n", "request: &a {path: *a}\n? [x]\n: y\n",
+		full, least, fullGRPC, leastGRPC, routesOf, session + "request: {path: '/{{session}}', body: '{}'}\n", "grpc: null\ntarget: grpc://\n", "request: &a {path: *a}\n? [x]\n: y\n",
 		"credentials: {a: {b: [c, {}]}}\n", "count: {get: null}\nvariants: {read: {}}\n",
 		"request: {path: \"/\\x00\", headers: {A: \"${\"}}\n", "hooks: {restart: [[]]}\n",
 		"identity: []\nlimits: {rate: .nan}\n",
@@ -301,8 +301,10 @@ func FuzzRecipe(f *testing.F) {
 			}
 			return
 		}
-		if err := r.Request.Check(); err != nil {
-			t.Fatal(err)
+		for _, route := range file.Routes() {
+			if err := route.Recipe.Request.Check(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		for _, h := range append(append(r.A, r.B...), r.Request.Header...) {
 			if strings.ContainsAny(h.Name+h.Value, "\r\n\x00") || h.Name == "" {

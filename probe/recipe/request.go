@@ -3,6 +3,7 @@ package recipe
 import (
 	"cmp"
 	"mime"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -29,25 +30,32 @@ type request struct {
 func (q *request) read(env environment, what string) yamlfile.Field {
 	return func(r *yamlfile.Reader, n ast.Node) {
 		q.at = n
-		r.Mapping(n, what, map[string]yamlfile.Field{
-			"method": yamlfile.Scalar(&q.method, method),
-			"path": func(r *yamlfile.Reader, n ast.Node) {
-				yamlfile.Scalar(&q.path, path)(r, n)
-				q.badPath = q.path == ""
-			},
-			"headers":  headers(&q.headers, env, what+".headers"),
-			"body":     q.readBody,
-			"metadata": forGRPC("metadata", "write headers: {NAME: value}"),
-			"request":  forGRPC("request", "write body: '…'"),
-		})
+		r.Mapping(n, what, q.fields(env, what))
+	}
+}
+
+// fields returns the fields of a request.
+func (q *request) fields(env environment, what string) map[string]yamlfile.Field {
+	return map[string]yamlfile.Field{
+		"method": yamlfile.Scalar(&q.method, method),
+		"path": func(r *yamlfile.Reader, n ast.Node) {
+			yamlfile.Scalar(&q.path, env.path)(r, n)
+			q.badPath = q.path == ""
+		},
+		"headers":  headers(&q.headers, env, what+".headers"),
+		"body":     q.readBody(env),
+		"metadata": forGRPC("metadata", "write headers: {NAME: value}"),
+		"request":  forGRPC("request", "write body: '…'"),
 	}
 }
 
 // readBody reads a body. A mapping instead of a text is a common mistake, so its error shows both ways to write a text.
-func (q *request) readBody(r *yamlfile.Reader, n ast.Node) {
-	if isText(r, n, "the body must be a text, which is sent as it is", "body") {
-		q.bodyAt = n
-		yamlfile.Scalar(&q.body, templated)(r, n)
+func (q *request) readBody(env environment) yamlfile.Field {
+	return func(r *yamlfile.Reader, n ast.Node) {
+		if isText(r, n, "the body must be a text, which is sent as it is", "body") {
+			q.bodyAt = n
+			yamlfile.Scalar(&q.body, env.templated)(r, n)
+		}
 	}
 }
 
@@ -80,23 +88,67 @@ func jsonAdvice(text string) string {
 
 // saysJSON reports whether the request has a Content-Type of JSON.
 func (q *request) saysJSON() bool {
+	t := q.mediaType()
+	return t == "application/json" || strings.HasSuffix(t, "+json")
+}
+
+// isForm reports whether the request has a Content-Type of forms.
+func (q *request) isForm() bool { return q.mediaType() == "application/x-www-form-urlencoded" }
+
+// mediaType returns what the Content-Type of the request says, without parameters.
+func (q *request) mediaType() string {
 	for _, h := range q.headers {
 		if strings.EqualFold(h.Name, "Content-Type") {
 			t, _, _ := mime.ParseMediaType(h.Value)
-			return t == "application/json" || strings.HasSuffix(t, "+json")
+			return t
 		}
 	}
-	return false
+	return ""
 }
 
 // checkKey finds a key that would be the same in all requests.
 func (q *request) checkKey(r *yamlfile.Reader, recipe probe.Recipe) {
+	if recipe.KeyBody != "" || recipe.KeyQuery != "" {
+		q.checkOtherKey(r, recipe)
+		return
+	}
 	header := cmp.Or(recipe.KeyHeader, profile.All()[cmp.Or(recipe.Profile, "ietf")].Header)
 	if q.at == nil || header == "" {
 		return
 	}
 	if slices.ContainsFunc(q.headers, func(h wire.HeaderLine) bool { return strings.EqualFold(h.Name, header) }) {
 		r.Fault(q.at, "the probe sends "+header+" itself, because that is what it tests", "leave the line out of the headers")
+	}
+}
+
+// checkOtherKey finds a key in the body or the query that would be the same in all requests, and a body that no key can
+// be put into. A request without a body has its own: see keyOnPutAndDelete in package cases.
+func (q *request) checkOtherKey(r *yamlfile.Reader, recipe probe.Recipe) {
+	if q.at == nil {
+		return
+	}
+	path, query, _ := strings.Cut(filled(q.path), "?")
+	in, _ := url.ParseQuery(query)
+	name := recipe.KeyQuery
+	if recipe.KeyBody != "" {
+		body := filled(q.body)
+		isObject := strings.HasPrefix(strings.TrimSpace(body), "{")
+		if q.body != "" && !isObject && !q.isForm() || q.isForm() && strings.Count(recipe.KeyBody, "/") > 1 {
+			r.Fault(cmp.Or(q.bodyAt, q.at), "the body of "+path+" has no place for a key at "+recipe.KeyBody,
+				"key_body needs a JSON object, or a form and a pointer to one field, such as /idempotency_key")
+			return
+		}
+		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(recipe.KeyBody[1:])
+		if in, _ = url.ParseQuery(body); !q.isForm() {
+			text, err := wire.AtPointer([]byte(body), recipe.KeyBody)
+			in = url.Values{}
+			if err == nil && text != "" {
+				in[name] = []string{text}
+			}
+		}
+	}
+	if in.Has(name) {
+		r.Fault(q.at, "the probe sends "+name+" itself, because that is what it tests", "leave it out of the request")
 	}
 }
 
@@ -179,8 +231,21 @@ func (p *parser) finishVariants(r *yamlfile.Reader) {
 			q.body = p.request.body
 		}
 		t := q.template()
+		if saved := (probe.Template{Setup: p.setup}); q.path == p.request.path || mentionsSaved(saved, t) {
+			t.Setup = p.setup
+		}
+		checkPlaceholders(r, q.at, t)
 		rules.set(&p.file.Recipe.Variants, &t)
 	}
+}
+
+// mentionsSaved reports whether a request has a value that the steps of another template save.
+func mentionsSaved(of, t probe.Template) bool {
+	text := t.Path + "\n" + t.Body
+	for _, h := range t.Header {
+		text += "\n" + h.Value
+	}
+	return of.MentionsSaved(text)
 }
 
 // inherited returns the header lines of the request without those that the variant has itself.

@@ -19,6 +19,7 @@ import (
 // environment is where values of the form ${NAME} come from.
 type environment struct {
 	lookup func(name string) (string, bool)
+	saved  []string // names of values that steps of a set-up save
 }
 
 var variable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
@@ -111,7 +112,7 @@ func pairs(to *[]wire.HeaderLine, what string, nameOf, valueOf func(string) (str
 func lineOf(env environment, parse func(string) (string, error)) func(string) (string, error) {
 	value := expanded(env, parse)
 	return func(s string) (string, error) {
-		if _, err := templated(s); err != nil {
+		if _, err := env.templated(s); err != nil {
 			return "", err
 		}
 		return value(s)
@@ -139,14 +140,15 @@ func framing(name string) string {
 
 var generator = regexp.MustCompile(`\{\{\s*([A-Za-z_]+)\s*\}\}`)
 
-// templated accepts a text whose placeholders are all generators.
-func templated(s string) (string, error) {
+// templated accepts a text whose placeholders are all generators or saved values.
+func (e environment) templated(s string) (string, error) {
+	known := slices.Concat(probe.Generators(), e.saved)
 	for _, m := range generator.FindAllStringSubmatch(s, -1) {
-		if slices.Contains(probe.Generators(), m[1]) {
+		if slices.Contains(known, m[1]) {
 			continue
 		}
-		instead := "there are {{" + strings.Join(probe.Generators(), "}}, {{") + "}}"
-		if near := yamlfile.Nearest(m[1], probe.Generators()); near != "" {
+		instead := "there are {{" + strings.Join(known, "}}, {{") + "}}"
+		if near := yamlfile.Nearest(m[1], known); near != "" {
 			instead = "did you mean {{" + near + "}}?"
 		}
 		return "", yamlfile.Wrong("{{"+m[1]+"}} is not a generator", instead)
@@ -158,15 +160,15 @@ func templated(s string) (string, error) {
 func filled(s string) string {
 	return generator.ReplaceAllStringFunc(s, func(found string) string {
 		switch generator.FindStringSubmatch(found)[1] {
-		case "seq", "amount":
-			return "1"
+		case "uuid", "time":
+			return "x"
 		}
-		return "x"
+		return "1" // a saved value may be a number
 	})
 }
 
 // path accepts a path that a request line can have.
-func path(s string) (string, error) {
+func (e environment) path(s string) (string, error) {
 	if !strings.HasPrefix(s, "/") {
 		return "", yamlfile.Wrong(fmt.Sprintf("%q is not a path", s), "write a path that begins with a slash and "+
 			"follows the target, such as /payments")
@@ -175,13 +177,21 @@ func path(s string) (string, error) {
 	if strings.ContainsFunc(filled(s), bad) {
 		return "", yamlfile.Wrong(fmt.Sprintf("%q has a character that cannot stand in a path", s), "write it in percent encoding, as in %20")
 	}
-	return templated(s)
+	return e.templated(s)
 }
 
 // method accepts a method in capitals.
 func method(s string) (string, error) {
 	if s == "" || strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return "", yamlfile.Wrong(fmt.Sprintf("%q is not a method", s), "write the method in capitals, such as POST")
+	}
+	return s, nil
+}
+
+// parameterName accepts the name of a query parameter.
+func parameterName(s string) (string, error) {
+	if s == "" || strings.Trim(s, tokens+"[]") != "" {
+		return "", yamlfile.Wrong(fmt.Sprintf("%q is not the name of a query parameter", s), "write a name such as idempotency_key")
 	}
 	return s, nil
 }

@@ -55,11 +55,21 @@ func needsWords(o probe.Outcome) bool {
 
 // causes returns sentences that say what the FAILs have in common, and which case to look at first.
 func causes(r *probe.Report) (all []string) {
-	for _, c := range r.Causes {
-		all = append(all, fmt.Sprintf("%d of %d FAILs have one cause: %s. Begin with %s.", len(c.Cases),
-			r.Count(probe.Fail), line(c.Text), line(c.Begin)))
+	for _, s := range r.Sections() {
+		for _, c := range s.Causes {
+			all = append(all, ofRoute(c.Route, fmt.Sprintf("%d of %d FAILs have one cause: %s. Begin with %s.", len(c.Cases),
+				s.Count(probe.Fail), line(c.Text), line(c.Begin))))
+		}
 	}
 	return all
+}
+
+// ofRoute returns a text behind the route that it is about, if the report has routes.
+func ofRoute(route, text string) string {
+	if route == "" {
+		return text
+	}
+	return line(route) + ": " + text
 }
 
 // groupOf returns the heading of an outcome's group.

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ func tell(e probe.Exchange, seen probe.Observed) told {
 	head, body, _ := strings.Cut(strings.ReplaceAll(e.Request, "\r\n", "\n"), "\n\n")
 	first, fields, _ := strings.Cut(head, "\n")
 	t.What = line(strings.TrimSuffix(first, " HTTP/1.1"))
-	t.Key = line(keyOf(fields, body, seen))
+	t.Key = line(keyOf(t.What, fields, body, seen))
 	if _, rest, ok := strings.Cut(fields, "(credential "); ok {
 		t.Caller, _, _ = strings.Cut(line(rest), ")")
 	}
@@ -69,9 +70,17 @@ func isMarked(answer, marker string) bool {
 	return false
 }
 
-// keyOf finds the key in the header lines or in the body.
-func keyOf(fields, body string, seen probe.Observed) string {
-	if seen.Header == "" {
+// keyOf finds the key in the request line, in the header lines or in the body.
+func keyOf(what, fields, body string, seen probe.Observed) string {
+	switch {
+	case seen.Query != "":
+		_, query, _ := strings.Cut(what, "?")
+		return fieldOf(query, seen.Query)
+	case seen.Pointer != "":
+		return memberOf(body, seen.Pointer[strings.LastIndexByte(seen.Pointer, '/')+1:])
+	case seen.Header == "" && !strings.HasPrefix(strings.TrimSpace(body), "{"):
+		return fieldOf(body, seen.Member)
+	case seen.Header == "":
 		return memberOf(body, seen.Member)
 	}
 	var keys []string
@@ -89,6 +98,18 @@ func orEmpty(key string) string {
 		return "(empty)"
 	}
 	return key
+}
+
+// fieldOf finds a parameter of a query or a form, which may have been cut off behind it.
+func fieldOf(form, name string) string {
+	for part := range strings.SplitSeq(form, "&") {
+		before, after, ok := strings.Cut(part, "=")
+		if before, _ = url.QueryUnescape(before); ok && before == name {
+			key, _ := url.QueryUnescape(after)
+			return orEmpty(key)
+		}
+	}
+	return ""
 }
 
 // memberOf finds a member of a JSON object, which may have been cut off behind it.

@@ -57,11 +57,11 @@ type group struct {
 }
 
 type row struct {
-	ID, Name, Checks, Class, Found string
-	Verdict                        probe.Verdict
-	Severity                       probe.Severity
-	More                           int
-	Linked                         bool
+	ID, Anchor, Name, Checks, Class, Found string
+	Verdict                                probe.Verdict
+	Severity                               probe.Severity
+	More                                   int
+	Linked                                 bool
 }
 
 type explanation struct {
@@ -88,14 +88,19 @@ func pageOf(r *probe.Report) page {
 		Target: line(r.Target), Profile: line(r.Profile), Evidence: evidence(r.Evidence),
 		Began: r.BeganAt.UTC().Format("2 January 2006, 15:04 UTC"),
 		Took:  inWords(r.Took), Requests: r.Requests, Scores: scores(r), Tally: tallyOf(r), Groups: groupsOf(r),
-		Observed: facts(r.Observed),
 	}
 	p.Headline, p.Subline, p.Tone = headline(r)
 	for i, text := range causes(r) {
-		p.Causes = append(p.Causes, cause{text, line(r.Causes[i].Begin)})
+		p.Causes = append(p.Causes, cause{text, anchorOf(r.Causes[i].Route, r.Causes[i].Begin)})
 	}
-	for _, o := range explained(r) {
-		p.Explained = append(p.Explained, explain(o, r.Observed))
+	for _, s := range r.Sections() {
+		for _, o := range explained(s) {
+			p.Explained = append(p.Explained, explain(o, s.Observed))
+		}
+		for _, f := range facts(s.Observed) {
+			f.Name = ofRoute(s.Route, f.Name)
+			p.Observed = append(p.Observed, f)
+		}
 	}
 	return p
 }
@@ -145,7 +150,7 @@ func tallyOf(r *probe.Report) (all []tally) {
 // groupsOf returns the cases by group, in the order of the run.
 func groupsOf(r *probe.Report) (all []group) {
 	for _, o := range r.Outcomes {
-		name := groupOf(o.ID)
+		name := ofRoute(o.Route, groupOf(o.ID))
 		if len(all) == 0 || all[len(all)-1].Name != name {
 			all = append(all, group{Name: name})
 		}
@@ -158,7 +163,7 @@ func groupsOf(r *probe.Report) (all []group) {
 // rowOf returns a case as a row of the page.
 func rowOf(o probe.Outcome) row {
 	r := row{
-		ID: line(o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict),
+		ID: ofRoute(o.Route, line(o.ID)), Anchor: anchorOf(o.Route, o.ID), Name: line(o.Name), Checks: line(o.Checks), Class: classOf(o.Verdict),
 		Verdict: o.Verdict, Severity: o.Severity,
 	}
 	r.Linked = needsWords(o)
@@ -166,6 +171,14 @@ func rowOf(o probe.Outcome) row {
 		r.Found, r.More = cut(line(o.Findings[0].Text), 240), len(o.Findings)-1
 	}
 	return r
+}
+
+// anchorOf returns where on the page an outcome is explained.
+func anchorOf(route, id string) string {
+	if route == "" {
+		return line(id)
+	}
+	return line(route) + "-" + line(id)
 }
 
 // explain returns all that the page says of an outcome, with its timeline.

@@ -13,8 +13,33 @@ import (
 // JUnit writes the report as JUnit XML, which most CI systems read. FAIL is a failure, BROKEN an error, N/A is
 // skipped; WARN and INFO have passed, and say what they have to say in system-out.
 func JUnit(w io.Writer, r *probe.Report) error {
+	all := junitSuites{
+		Name: "retrysafe probe", Tests: len(r.Outcomes), Failures: r.Count(probe.Fail), Errors: r.Count(probe.Broken),
+		Skipped: r.Count(probe.NA), Time: seconds(r.Took),
+	}
+	for _, s := range r.Sections() {
+		all.Suites = append(all.Suites, suiteOf(s))
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", "  ")
+	if err := e.Encode(all); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// suiteOf returns the cases of a route, or of an API with one request.
+func suiteOf(r *probe.Report) junitSuite {
+	name := "retrysafe probe"
+	if r.Route != "" {
+		name += ": " + line(r.Route)
+	}
 	suite := junitSuite{
-		Name: "retrysafe probe", Hostname: line(r.Target), Timestamp: r.BeganAt.UTC().Format("2006-01-02T15:04:05"),
+		Name: name, Hostname: line(r.Target), Timestamp: r.BeganAt.UTC().Format("2006-01-02T15:04:05"),
 		Time:  seconds(r.Took),
 		Tests: len(r.Outcomes), Failures: r.Count(probe.Fail), Errors: r.Count(probe.Broken), Skipped: r.Count(probe.NA),
 		Properties: []junitProperty{
@@ -27,21 +52,7 @@ func JUnit(w io.Writer, r *probe.Report) error {
 	for _, o := range r.Outcomes {
 		suite.Cases = append(suite.Cases, junitOf(o, r.Observed))
 	}
-	all := junitSuites{
-		Name: suite.Name, Tests: suite.Tests, Failures: suite.Failures, Errors: suite.Errors, Skipped: suite.Skipped,
-		Time:   suite.Time,
-		Suites: []junitSuite{suite},
-	}
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-	e := xml.NewEncoder(w)
-	e.Indent("", "  ")
-	if err := e.Encode(all); err != nil {
-		return err
-	}
-	_, err := io.WriteString(w, "\n")
-	return err
+	return suite
 }
 
 type junitSuites struct {
@@ -92,7 +103,11 @@ type junitEnd struct {
 // junitOf returns an outcome as a test case. N/A is a skipped test and BROKEN an error. WARN and INFO are passed tests
 // with output.
 func junitOf(o probe.Outcome, seen probe.Observed) junitCase {
-	c := junitCase{Class: "probe." + groupOf(o.ID), Name: line(o.ID + " " + o.Name), Time: seconds(o.Took)}
+	class := "probe." + groupOf(o.ID)
+	if o.Route != "" {
+		class = "probe." + line(o.Route) + "." + groupOf(o.ID)
+	}
+	c := junitCase{Class: class, Name: line(o.ID + " " + o.Name), Time: seconds(o.Took)}
 	end := &junitEnd{Type: string(o.Severity)}
 	if len(o.Findings) > 0 {
 		end.Message = line(o.Findings[0].Text)

@@ -12,14 +12,19 @@ import (
 // Markdown writes the report as GitHub shows it: a table of the cases that say something, and an explanation of each
 // FAIL, BROKEN and WARN.
 func Markdown(w io.Writer, r *probe.Report) error {
-	m := &markdown{seen: r.Observed}
+	m := &markdown{}
 	m.printf("# Probe of %s\n", md(r.Target))
 	m.printf("Profile %s, %s, %d requests in %s, %s.\n", md(r.Profile), evidence(r.Evidence), r.Requests, inWords(r.Took),
 		r.BeganAt.UTC().Format("2006-01-02 15:04 UTC"))
 	m.summary(r)
-	m.cases(r)
-	for _, o := range explained(r) {
-		m.explain(o)
+	for _, s := range r.Sections() {
+		m.cases(s)
+	}
+	for _, s := range r.Sections() {
+		m.seen = s.Observed
+		for _, o := range explained(s) {
+			m.explain(o)
+		}
 	}
 	_, err := m.out.WriteTo(w)
 	return err
@@ -50,8 +55,11 @@ func (m *markdown) summary(r *probe.Report) {
 	m.printf("")
 }
 
-// cases writes the table of all cases.
+// cases writes the table of all cases, of a route if the report has routes.
 func (m *markdown) cases(r *probe.Report) {
+	if r.Route != "" {
+		m.printf("\n## Route %s\n", md(r.Route))
+	}
 	m.printf("| case | verdict | name | found |\n|---|---|---|---|")
 	for _, o := range r.Outcomes {
 		verdict := string(o.Verdict)
@@ -64,7 +72,7 @@ func (m *markdown) cases(r *probe.Report) {
 
 // explain writes a section about an outcome that is not a PASS.
 func (m *markdown) explain(o probe.Outcome) {
-	m.printf("\n## %s: %s %s (%s)\n", o.Verdict, md(o.ID), md(o.Name), o.Severity)
+	m.printf("\n## %s: %s (%s)\n", o.Verdict, md(ofRoute(o.Route, o.ID+" "+o.Name)), o.Severity)
 	m.printf("%s Source: %s.\n", md(o.Checks), md(o.Source))
 	for _, f := range o.Findings {
 		m.printf("- %s: %s", f.Verdict, md(f.Text))

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"github.com/retrysafe/retrysafe/probe"
 )
@@ -20,9 +21,23 @@ type SARIFOptions struct {
 }
 
 // SARIF writes the report as SARIF 2.1.0 for code scanning: each FAIL, BROKEN and WARN is a result, and each case a
-// rule.
+// rule. A report with routes has a run for each.
 func SARIF(w io.Writer, r *probe.Report, o SARIFOptions) error {
+	all := sarif{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0"}
+	for _, s := range r.Sections() {
+		all.Runs = append(all.Runs, runOf(s, o))
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(all)
+}
+
+// runOf returns the results of a route, or of an API with one request.
+func runOf(r *probe.Report, o SARIFOptions) sarifRun {
 	run := sarifRun{AutomationDetails: sarifID{"retrysafe-probe/" + line(r.Profile)}, Results: []sarifResult{}}
+	if r.Route != "" {
+		run.AutomationDetails.ID += "/" + line(r.Route)
+	}
 	run.Tool.Driver = sarifDriver{
 		Name: "retrysafe probe", Version: o.Version,
 		InformationURI: "https://github.com/retrysafe/retrysafe", Rules: []sarifRule{},
@@ -34,12 +49,7 @@ func SARIF(w io.Writer, r *probe.Report, o SARIFOptions) error {
 			run.Results = append(run.Results, resultOf(r, c, i, o))
 		}
 	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(sarif{
-		Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0",
-		Runs: []sarifRun{run},
-	})
+	return run
 }
 
 type sarif struct {
@@ -149,10 +159,14 @@ func resultOf(r *probe.Report, c probe.Outcome, rule int, o SARIFOptions) sarifR
 	if o.Recipe != "" {
 		at = sarifPhysical{sarifArtifact{filepath.ToSlash(o.Recipe)}, &sarifRegion{1}}
 	}
-	sum := sha256.Sum256([]byte(c.ID + "\n" + r.Target + "\n" + r.Profile))
+	sum := sha256.Sum256([]byte(strings.TrimSuffix(c.ID+"\n"+r.Target+"\n"+r.Profile+"\n"+r.Route, "\n")))
+	where := []sarifLogical{{line(r.Target), "resource"}}
+	if r.Route != "" {
+		where = append(where, sarifLogical{line(r.Route), "function"})
+	}
 	return sarifResult{
 		RuleID: line(c.ID), RuleIndex: rule, Level: level, Message: sarifText{lines(summary(c, r.Observed))},
-		Locations:           []sarifLocation{{at, []sarifLogical{{line(r.Target), "resource"}}}},
+		Locations:           []sarifLocation{{at, where}},
 		PartialFingerprints: map[string]string{"caseAtTarget/v1": hex.EncodeToString(sum[:16])},
 		Properties:          map[string]any{"verdict": c.Verdict, "evidence": c.Evidence},
 	}

@@ -90,9 +90,18 @@ func score(name string, r *probe.Report, within func(probe.Case) bool) Score {
 	s := Score{Name: name, Played: len(r.Outcomes) - r.Count(probe.NA) - r.Count(probe.Broken)}
 	for _, o := range r.Outcomes {
 		if o.Verdict == probe.Fail {
-			s.Failed = append(s.Failed, line(o.ID))
+			s.Failed = append(s.Failed, named(o.Route, line(o.ID)))
 		}
 	}
+	for _, route := range r.Sections() {
+		s.count(route, within)
+	}
+	s.judge()
+	return s
+}
+
+// count adds the badge's cases of a route, or of an API with one request.
+func (s *Score) count(r *probe.Report, within func(probe.Case) bool) {
 	for _, c := range casesOf(r) {
 		o, played := r.Find(c.ID)
 		if !within(c) || played && o.NotInProfile || len(c.Profiles) > 0 && !slices.Contains(c.Profiles, r.Profile) {
@@ -101,16 +110,17 @@ func score(name string, r *probe.Report, within func(probe.Case) bool) Score {
 		s.Asked++
 		switch {
 		case !played:
-			s.Open = append(s.Open, c.ID+" not played")
+			s.Open = append(s.Open, named(r.Route, c.ID)+" not played")
 		case passes(o.Verdict):
 			s.Passed++
 		case o.Verdict != probe.Fail:
-			s.Open = append(s.Open, c.ID+" "+string(o.Verdict))
+			s.Open = append(s.Open, named(r.Route, c.ID)+" "+string(o.Verdict))
 		}
 	}
-	s.judge()
-	return s
 }
+
+// named returns the identifier of a case behind its route, if the report has routes.
+func named(route, id string) string { return strings.TrimSpace(line(route) + " " + id) }
 
 // judge gives the verdict and says why.
 func (s *Score) judge() {

@@ -20,12 +20,32 @@ const width = 100
 
 // Table writes the report for a terminal: a line for each case, then what must be known of each FAIL, BROKEN and WARN.
 func Table(w io.Writer, r *probe.Report, o TableOptions) error {
-	t := &table{colour: o.Colour, seen: r.Observed}
+	t := &table{colour: o.Colour}
 	t.printf("%s", cut("Probe of "+line(r.Target), width))
 	t.printf("%s", cut(fmt.Sprintf("profile %s, %s, %d requests in %s, %s", line(r.Profile), evidence(r.Evidence),
 		r.Requests, inWords(r.Took),
 		r.BeganAt.UTC().Format("2006-01-02 15:04 UTC")), width))
 	t.causes(r)
+	for _, s := range r.Sections() {
+		t.rows(s, o)
+	}
+	for _, s := range r.Sections() {
+		t.seen = s.Observed
+		for _, c := range explained(s) {
+			t.explain(c)
+		}
+	}
+	t.printf("")
+	t.summary(r)
+	_, err := t.out.WriteTo(w)
+	return err
+}
+
+// rows prints the cases of a route, or of an API with one request.
+func (t *table) rows(r *probe.Report, o TableOptions) {
+	if r.Route != "" {
+		t.printf("\n%s", t.paint(bold, cut("Route "+line(r.Route), width)))
+	}
 	group := ""
 	for _, c := range r.Outcomes {
 		if g := groupOf(c.ID); g != group {
@@ -34,13 +54,6 @@ func Table(w io.Writer, r *probe.Report, o TableOptions) error {
 		}
 		t.printf("%s", Row(c, o))
 	}
-	for _, c := range explained(r) {
-		t.explain(c)
-	}
-	t.printf("")
-	t.summary(r)
-	_, err := t.out.WriteTo(w)
-	return err
 }
 
 // Row returns the line that Table has for a case, without an end of line.
@@ -98,7 +111,7 @@ const shown = 12
 
 // explain prints what a reader needs about an outcome that is not a PASS.
 func (t *table) explain(c probe.Outcome) {
-	title := fmt.Sprintf("%s %s", line(c.ID), line(c.Name))
+	title := ofRoute(c.Route, line(c.ID)+" "+line(c.Name))
 	t.printf("\n%s %s", t.paint(colourOf(c.Verdict), string(c.Verdict)),
 		t.paint(bold, cut(title, width-30))+", "+string(c.Severity))
 	t.field("checks", c.Checks)

@@ -65,7 +65,7 @@ func draw(o probe.Outcome, seen probe.Observed) *chart {
 	// Exchanges are numbered as they end; they are drawn as they began.
 	slices.SortStableFunc(all, func(a, b told) int { return a.SentAt.Compare(b.SentAt) })
 	c := &chart{
-		ID: o.ID, Width: chartWidth, Left: axisLeft, Right: axisRight,
+		ID: anchorOf(o.Route, o.ID), Width: chartWidth, Left: axisLeft, Right: axisRight,
 		Title: fmt.Sprintf("Timeline of %s: %d requests", line(o.ID), len(all)),
 	}
 	if len(all) > maxRows {

@@ -14,6 +14,7 @@ import (
 // is read.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = a.inThisLife(r)
+	a.relocate(r)
 	if a.overrun(w) || a.ownsEarly(w, r) || a.lacksStore(w, r) || a.repeatsRefusal(w, r) {
 		return
 	}
@@ -112,7 +113,11 @@ func (a *API) redirects(w http.ResponseWriter, r *http.Request) bool {
 	if a.has(RedirectRuns) {
 		a.effects.Add(1)
 	}
-	w.Header().Set("Location", "/things")
+	to := "/things"
+	if r.URL.RawQuery != "" && !a.has(QueryLost) {
+		to += "?" + r.URL.RawQuery
+	}
+	w.Header().Set("Location", to)
 	w.WriteHeader(http.StatusTemporaryRedirect)
 	return true
 }

@@ -54,6 +54,8 @@ func (a *API) compared(r *http.Request, body []byte) string {
 		as.Header.Del("Content-Type")
 	case a.has(SharedKeys):
 		body = append(bytes.Clone(body), r.Header.Get("Authorization")...)
+	case a.has(PathOnly):
+		body = nil
 	case a.has(HashCut):
 		body = body[:min(len(body), cut)]
 	case a.has(Floats):

@@ -39,6 +39,11 @@ type API struct {
 	inWindow int
 	rateAt   time.Time // of what is allowed of anything
 	inRate   int
+
+	pointer, query string              // where keys are, if not in the header
+	sessions       map[string]*session // what must be created before it is completed
+	fails          int                 // requests for a session that fail, and with which status
+	failsWith      int
 }
 
 // record is what is known of a key.
@@ -78,6 +83,7 @@ func New(faults ...Fault) *API {
 	a := &API{faults: map[Fault]bool{}, records: map[string]*record{}, things: map[string]string{}}
 	a.life, a.pinned, a.came, a.refusals, a.halves = newLife(), map[string]bool{}, map[string]bool{},
 		map[string]*record{}, map[string]chan struct{}{}
+	a.sessions = map[string]*session{}
 	a.revoked, a.gzipped = map[string]bool{}, map[string]bool{}
 	for _, f := range faults {
 		a.faults[f] = true

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -26,6 +27,10 @@ func (a *API) work(w http.ResponseWriter, r *http.Request, body []byte) {
 		a.policy(w)
 	case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/things"):
 		a.create(w, r, body)
+	case r.Method == http.MethodPost && r.URL.Path == "/sessions":
+		a.openSession(w, r)
+	case r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, "/sessions/"):
+		a.completeSession(w, r, body)
 	case r.Method == http.MethodPost && r.URL.Path == "/others":
 		a.create(w, r, body)
 	default:
@@ -38,7 +43,11 @@ func (a *API) create(w http.ResponseWriter, r *http.Request, body []byte) {
 	var in struct {
 		Amount json.Number `json:"amount"`
 	}
-	if err := json.Unmarshal(body, &in); err != nil {
+	err := json.Unmarshal(body, &in)
+	if form, bad := url.ParseQuery(string(body)); bad == nil && strings.Contains(r.Header.Get("Content-Type"), "form") {
+		in.Amount, err = json.Number(form.Get("amount")), nil
+	}
+	if err != nil {
 		if a.has(InvalidHappens) {
 			a.effect(r)
 		}

@@ -15,16 +15,17 @@ import (
 )
 
 type initCmd struct {
-	File      string `arg:"" optional:"" default:"recipe.yaml" help:"Where to write the recipe; - is standard output. Default recipe.yaml."`
-	Curl      string `placeholder:"COMMAND" help:"A curl command that creates a resource. Default: read from standard input."`
-	OpenAPI   string `name:"openapi" placeholder:"FILE" help:"An OpenAPI 3 document, JSON or YAML, instead of a curl command."`
-	Operation string `placeholder:"ID" help:"The operation in the document: an operationId, or \"POST /payments\"."`
-	GRPC      string `name:"grpc" placeholder:"TARGET" help:"A gRPC server with reflection, instead of a curl command: grpc://127.0.0.1:50051, or grpcs:// for TLS. Only reflection is used; no method is called."`
-	Method    string `placeholder:"NAME" help:"Method that creates a resource: shop.v1.Payments/CreatePayment, or CreatePayment if that is unambiguous. Default: inferred."`
-	Target    string `placeholder:"URL" help:"Where the API is. Default: as in the command or the document."`
-	Identity  string `placeholder:"PLACE" help:"What identifies a created resource in a response: a JSON pointer such as /data/id, or a header. Default: inferred."`
-	Profile   string `placeholder:"NAME" help:"The rules that the API follows. Default: inferred from where the key is sent, otherwise ietf."`
-	Force     bool   `help:"Overwrite an existing file."`
+	File      string   `arg:"" optional:"" default:"recipe.yaml" help:"Where to write the recipe; - is standard output. Default recipe.yaml."`
+	Curl      string   `placeholder:"COMMAND" help:"A curl command that creates a resource. Default: read from standard input."`
+	OpenAPI   string   `name:"openapi" placeholder:"FILE" help:"An OpenAPI 3 document, JSON or YAML, instead of a curl command."`
+	Operation []string `sep:"none" placeholder:"ID" help:"The operation in the document: an operationId, or \"POST /payments\". May be repeated, for a recipe with a route for each."`
+	All       bool     `help:"Write a recipe with a route for each POST of the document."`
+	GRPC      string   `name:"grpc" placeholder:"TARGET" help:"A gRPC server with reflection, instead of a curl command: grpc://127.0.0.1:50051, or grpcs:// for TLS. Only reflection is used; no method is called."`
+	Method    string   `placeholder:"NAME" help:"Method that creates a resource: shop.v1.Payments/CreatePayment, or CreatePayment if that is unambiguous. Default: inferred."`
+	Target    string   `placeholder:"URL" help:"Where the API is. Default: as in the command or the document."`
+	Identity  string   `placeholder:"PLACE" help:"What identifies a created resource in a response: a JSON pointer such as /data/id, or a header. Default: inferred."`
+	Profile   string   `placeholder:"NAME" help:"The rules that the API follows. Default: inferred from where the key is sent, otherwise ietf."`
+	Force     bool     `help:"Overwrite an existing file."`
 
 	Count        string   `group:"More cases, better evidence" placeholder:"PATH" help:"Count effects with a GET of this path, which returns a list, or a number at a JSON pointer: /payments, /stats#/payments. For gRPC a URL."`
 	Slow         string   `group:"More cases, better evidence" placeholder:"PATH" help:"Path where the same request takes a second or more. For gRPC a method."`
@@ -47,6 +48,7 @@ Examples:
     retrysafe probe init --count /payments --second-caller < command.txt
     retrysafe probe init payments.yaml < command.txt
     retrysafe probe init --openapi api.yaml --operation createPayment --identity Location
+    retrysafe probe init --openapi api.yaml --all
     retrysafe probe init --grpc grpc://127.0.0.1:50051 --method CreatePayment --metadata 'authorization: Bearer me'`
 }
 
@@ -93,14 +95,18 @@ func (c initCmd) draft(stdin *os.File) (*draft.Draft, error) {
 	switch {
 	case c.Curl != "" && c.OpenAPI != "":
 		return nil, cli.Refusef("--curl and --openapi: give one of them")
-	case c.Operation != "" && c.OpenAPI == "":
-		return nil, cli.Refusef("--operation %s needs the document: --openapi FILE", c.Operation)
+	case len(c.Operation) > 0 && c.OpenAPI == "":
+		return nil, cli.Refusef("--operation %s needs the document: --openapi FILE", c.Operation[0])
+	case c.All && c.OpenAPI == "":
+		return nil, cli.Refusef("--all needs the document: --openapi FILE")
+	case c.All && len(c.Operation) > 0:
+		return nil, cli.Refusef("--all and --operation: give one of them")
 	case c.OpenAPI != "":
 		source, err := os.ReadFile(c.OpenAPI)
 		if err != nil {
 			return nil, cli.Refusef("--openapi: %w", err)
 		}
-		d, err := draft.FromOpenAPI(source, c.Operation)
+		d, err := c.fromOpenAPI(source)
 		if err != nil {
 			return nil, cli.Refusef("--openapi %s: %w", c.OpenAPI, err)
 		}
@@ -125,6 +131,19 @@ func (c initCmd) draft(stdin *os.File) (*draft.Draft, error) {
 	return d, nil
 }
 
+// fromOpenAPI drafts one request, or a route for each of several.
+func (c initCmd) fromOpenAPI(source []byte) (*draft.Draft, error) {
+	switch len(c.Operation) {
+	case 0:
+		if !c.All {
+			return draft.FromOpenAPI(source, "")
+		}
+	case 1:
+		return draft.FromOpenAPI(source, c.Operation[0])
+	}
+	return draft.FromOpenAPIRoutes(source, c.Operation)
+}
+
 // override puts the flags that are set into the draft.
 func (c initCmd) override(d *draft.Draft) error {
 	if c.Target != "" {
@@ -139,6 +158,10 @@ func (c initCmd) override(d *draft.Draft) error {
 			return cli.Refusef("unsupported --profile %s; supported: %s", c.Profile, strings.Join(profile.Names(), ", "))
 		}
 		d.Profile = c.Profile
+	}
+	if len(d.Routes) > 0 && (c.Identity != "" || c.Slow != "") {
+		return cli.Refusef("--identity and --slow are for one request, but the recipe has %d routes: write them into the file",
+			len(d.Routes))
 	}
 	if c.Identity != "" {
 		d.IdentityPointer, d.IdentityHeader = "", ""
@@ -186,7 +209,7 @@ func (c initCmd) write(text []byte) error {
 
 // printNext says what was inferred, and which command is next.
 func (c initCmd) printNext(w io.Writer, d *draft.Draft) {
-	fmt.Fprintf(w, "%s: %s at %s\n", c.File, strings.TrimSpace(d.Method+" "+d.Path+d.Call), d.Target)
+	fmt.Fprintf(w, "%s: %s at %s\n", c.File, d.Makes(), d.Target)
 	for _, n := range d.Notes() {
 		fmt.Fprintf(w, "  %s\n", n)
 	}

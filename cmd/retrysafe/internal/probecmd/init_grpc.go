@@ -39,8 +39,10 @@ func (c initCmd) checkForGRPC() error {
 	switch {
 	case c.Curl != "" || c.OpenAPI != "":
 		return cli.Refusef("--grpc, --curl and --openapi: give one of them")
-	case c.Operation != "":
-		return cli.Refusef("--operation %s is for OpenAPI: write --method %s", c.Operation, c.Operation)
+	case len(c.Operation) > 0:
+		return cli.Refusef("--operation %s is for OpenAPI: write --method %s", c.Operation[0], c.Operation[0])
+	case c.All:
+		return cli.Refusef("--all is for OpenAPI: a recipe for gRPC has one method")
 	case c.Target != "":
 		return cli.Refusef("--target %s: --grpc already names the server", c.Target)
 	case c.Identity != "" && !strings.HasPrefix(c.Identity, "/"):

@@ -82,6 +82,20 @@ paths:
 	clitest.Want(t, "exit code", got.Code, cli.ExitOK)
 	clitest.WantText(t, "recipe", got.Stdout, "target: http://127.0.0.1:1/x", "path: /v1/payments", "{{amount}}",
 		"{header: Location}", "profile: stripe")
+	os.WriteFile(filepath.Join(dir, "two.yaml"), []byte(`openapi: 3.0.3
+servers: [{url: http://localhost:9000}]
+paths:
+  /payments: {post: {operationId: createPayment}}
+  /refunds: {post: {operationId: createRefund}}
+`), 0o600)
+	for _, args := range [][]string{{"--all"}, {"--operation=createRefund", "--operation=POST /payments"}} {
+		both := in(t, dir, "", append([]string{"probe", "init", "-", "--openapi=two.yaml"}, args...)...)
+		clitest.WantText(t, "routes", both.Stdout, "- name: createPayment", "- name: createRefund", "path: /refunds")
+		clitest.Want(t, "exit code", both.Code, cli.ExitOK)
+	}
+	odd := in(t, dir, "", "probe", "init", "-", "--openapi=two.yaml", "--all", "--slow=/slow")
+	clitest.Want(t, "exit code", odd.Code, cli.ExitRefused)
+	clitest.WantText(t, "error", odd.Stderr, "2 routes")
 	wrong := in(t, dir, "", "probe", "init", "--openapi=api.yaml", "--operation=createPaymnt")
 	clitest.Want(t, "exit code", wrong.Code, cli.ExitRefused)
 	clitest.WantText(t, "error", wrong.Stderr, "did you mean createPayment?", "POST /payments")
@@ -100,6 +114,9 @@ func TestInitRefuses(t *testing.T) {
 		{"an open quote", "curl 'localhost:1/a -d x", nil, "a quote is not closed"},
 		{"an option that means nothing here", "curl -F a=b localhost:1/a", nil, "-F"},
 		{"an operation of nothing", "", []string{"--operation=x"}, "--openapi FILE"},
+		{"all of nothing", "", []string{"--all"}, "--openapi FILE"},
+		{"all and one", "", []string{"--openapi=y", "--all", "--operation=x"}, "give one"},
+		{"all of gRPC", "", []string{"--grpc=grpc://127.0.0.1:1", "--all"}, "one method"},
 		{"two sources", "", []string{"--curl=x", "--openapi=y"}, "give one"},
 		{"a document that is not there", "", []string{"--openapi=y"}, "y"},
 		{"a profile", "curl localhost:1/a -d x", []string{"--profile=y"}, "ietf-strict"},

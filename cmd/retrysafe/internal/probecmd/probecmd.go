@@ -58,6 +58,9 @@ Examples:
     retrysafe probe --only C,M01
     retrysafe probe --skip C08
 
+    # one route of a recipe with several
+    retrysafe probe --route complete
+
     retrysafe probe --list
     retrysafe probe --explain M01
 
@@ -69,6 +72,7 @@ type runCmd struct {
 	Target string `arg:"" optional:"" help:"Address of the API: http://127.0.0.1:8080, or grpc://127.0.0.1:50051. Default: the recipe's target."`
 	Recipe string `default:"recipe.yaml" placeholder:"FILE" help:"The recipe. Default recipe.yaml."`
 
+	Route   []string `group:"Cases" placeholder:"NAME" help:"Of a recipe with several routes, test only these. May be repeated."`
 	Profile string   `placeholder:"NAME" help:"The rules that the API follows: ietf, stripe, paypal … Default: the recipe's, otherwise ietf."`
 	Safe    bool     `group:"Cases" help:"Run only the cases of the badge."`
 	Only    []string `group:"Cases" placeholder:"CASE" help:"Run only these: M01, or C for the whole group; separate several by commas."`
@@ -121,32 +125,51 @@ func (c runCmd) Run(s *cli.Streams) error {
 func (c runCmd) play(ctx context.Context, s *cli.Streams, file *recipe.File, target *url.URL,
 	choice []probe.Case,
 ) (err error) {
-	r, done, err := file.Open(ctx, target)
+	routes, done, err := file.OpenRoutes(ctx, target)
 	if err != nil {
 		return cli.Refuse(err)
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if ready, err := c.rehearse(ctx, s, file, &r); err != nil || !ready {
-		return err
+	left := cmp.Or(routes[0].Limits.Requests, defaultRequests) // for all routes together
+	for i := range routes {
+		if ready, err := c.rehearse(ctx, s, file, &routes[i], &left); err != nil || !ready {
+			return err
+		}
 	}
-	p := newProgress(s.Err, cli.IsTerminal(s.Err))
-	found, err := file.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
-	p.end()
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("interrupted after %d of %d cases", played(found), len(choice))
+	var all []*probe.Report
+	for _, r := range routes {
+		r.Limits.Requests = max(1, left)
+		p := newProgress(s.Err, cli.IsTerminal(s.Err))
+		p.begin(r.Route)
+		found, err := file.Run(ctx, r, probe.Options{Only: idsOf(choice), Progress: p.tell})
+		p.end()
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("interrupted after %d of %d cases%s", played(found), len(choice), inRoute(r))
+		}
+		if err != nil {
+			return fmt.Errorf("probe%s: %w", inRoute(r), err)
+		}
+		left -= found.Requests
+		all = append(all, found)
 	}
-	if err != nil {
-		return fmt.Errorf("probe: %w", err)
-	}
+	found := probe.Join(all)
 	if err := c.write(s.Out, found); err != nil {
 		return err
 	}
 	return verdictOf(found)
 }
 
+// inRoute says which route of the recipe an error is about, if it has several.
+func inRoute(r probe.Recipe) string {
+	if r.Route == "" {
+		return ""
+	}
+	return ", route " + r.Route
+}
+
 // rehearse sends the recipe's request once. If that does not work no case would, and one explanation is better than
-// eighty.
-func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe) (ready bool,
+// eighty. It takes the requests that it has made from those that are left.
+func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File, r *probe.Recipe, left *int) (ready bool,
 	err error,
 ) {
 	first, err := file.Run(ctx, *r, probe.Options{Only: []string{file.Protocol().First}})
@@ -159,14 +182,14 @@ func (c runCmd) rehearse(ctx context.Context, s *cli.Streams, file *recipe.File,
 		return false, fmt.Errorf("probe: %w", err)
 	}
 	if first.Count(probe.Broken) == 0 {
-		r.Limits.Requests = max(1, cmp.Or(r.Limits.Requests, defaultRequests)-first.Requests)
+		*left -= first.Requests
 		return true, nil
 	}
-	if err := c.write(s.Out, first); err != nil {
+	if err := c.write(s.Out, probe.Join([]*probe.Report{first})); err != nil {
 		return false, err
 	}
-	return false, fmt.Errorf("the first request does not work, so nothing else was tried: check that %s runs, and "+
-		"that %s sends what it expects", r.Target.Redacted(), c.Recipe)
+	return false, fmt.Errorf("the first request does not work%s, so nothing else was tried: check that %s runs, and "+
+		"that %s sends what it expects", inRoute(*r), r.Target.Redacted(), c.Recipe)
 }
 
 func played(r *probe.Report) int {
@@ -215,13 +238,16 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 	if err != nil {
 		return nil, nil, cli.Refuse(err)
 	}
+	if err := c.keepRoutes(file); err != nil {
+		return nil, nil, err
+	}
 	speaks := file.Protocol()
 	if c.Profile != "" {
 		if !slices.Contains(speaks.Profiles, c.Profile) {
 			return nil, nil, cli.Refusef("unsupported --profile %s for %s; supported: %s", c.Profile, speaks.Name,
 				strings.Join(speaks.Profiles, ", "))
 		}
-		file.Recipe.Profile = c.Profile
+		file.SetProfile(c.Profile)
 	}
 	target := file.Recipe.Target
 	if c.Target != "" {
@@ -234,6 +260,17 @@ func (c runCmd) load() (*recipe.File, *url.URL, error) {
 			"probe: %s", speaks.Targets)
 	}
 	return file, target, nil
+}
+
+// keepRoutes leaves the routes that --route names. An observed profile is about one route.
+func (c runCmd) keepRoutes(file *recipe.File) error {
+	if err := file.KeepRoutes(c.Route); err != nil {
+		return cli.Refusef("--route: %w", err)
+	}
+	if n := len(file.Routes()); c.Observed != "" && n > 1 {
+		return cli.Refusef("--observed describes one route, but %s has %d: choose one with --route NAME", c.Recipe, n)
+	}
+	return nil
 }
 
 // permit refuses a target that the user may not own.

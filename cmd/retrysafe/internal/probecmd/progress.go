@@ -58,6 +58,13 @@ func newProgress(w io.Writer, terminal bool) *progress {
 	return &progress{w: w, terminal: terminal, verdicts: map[probe.Verdict]int{}}
 }
 
+// begin says which route the cases that follow are played for, if the recipe has routes.
+func (p *progress) begin(route string) {
+	if route != "" {
+		fmt.Fprintf(p.w, "Route %s\n", route)
+	}
+}
+
 // tell implements probe.Options.Progress.
 func (p *progress) tell(c probe.Case, done, all int, o *probe.Outcome) {
 	if p.terminal {

@@ -76,5 +76,5 @@ func (c runCmd) write(out io.Writer, r *probe.Report) error {
 func writeObserved(w io.Writer, r *probe.Report) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(r.Observed)
+	return e.Encode(r.Sections()[0].Observed)
 }
