@@ -95,7 +95,8 @@ type counted = map[httpsafe.Observed]int64
 // with decide taken out of sighting (it did nothing), and with compare taken out of look.
 func TestObserveCounts(t *testing.T) {
 	old := "01890a5d-ac96-774b-bcce-b302099a8057" // a UUIDv7 of 2023
-	unguarded := httpsafe.Repeatability()
+	strict := httpsafe.IETF()
+	strict.RejectUnsupported = true
 	for _, c := range []struct {
 		name    string
 		options httpsafe.Options
@@ -157,9 +158,9 @@ func TestObserveCounts(t *testing.T) {
 			0, counted{httpsafe.ObservedRefused: 6},
 		},
 		{
-			"a method that is not supported", httpsafe.Options{Profile: unguarded},
+			"a method that is not supported", httpsafe.Options{Profile: strict},
 			func(k *observedKit) {
-				k.post("", method("PUT"), header("Repeatability-Request-ID", "1"))
+				k.post("", method("PUT"), header("Idempotency-Key", "1"))
 				k.handler.ServeHTTP(httptest.NewRecorder(), request("a", method("GET"))) // not counted
 			},
 			0, counted{httpsafe.ObservedRefused: 1},
@@ -220,7 +221,7 @@ func TestObserveConcurrent(t *testing.T) {
 	})
 	var both sync.WaitGroup
 	for _, n := range []string{"1", "2"} {
-		both.Go(func() { k.post("a", header("N", n)) })
+		both.Go(func() { k.handler.ServeHTTP(httptest.NewRecorder(), request("a", header("N", n))) })
 		if got := <-began; got != n {
 			t.Errorf("request %s began, not %s", got, n)
 		}
@@ -235,6 +236,7 @@ func TestObserveConcurrent(t *testing.T) {
 	})
 	close(goOn)
 	both.Wait()
+	eventually(t, func() bool { return k.requests() == 2 })
 	k.post("a")
 	k.want(1, counted{httpsafe.ObservedFirst: 1, httpsafe.ObservedConcurrent: 1, httpsafe.ObservedRetry: 1})
 }
