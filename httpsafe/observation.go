@@ -52,6 +52,9 @@ type ObservationOptions struct {
 	MaxMemory int64
 	// StoreTimeout bounds each call to the store. A request makes two or three, and none of them delays it. Default 1 s.
 	StoreTimeout time.Duration
+	// Observer is told when a sweep has ended ([retrysafe.SweepEnded]), and nothing else. Observing sweeps the store once a
+	// minute as a Guard does, because a program may have no other requests that would. Default: none.
+	Observer retrysafe.Observer
 }
 
 const (
@@ -75,8 +78,22 @@ func NewObservation(g *retrysafe.Guard, o ObservationOptions) *Observation {
 	return &Observation{
 		observation: &observation{options: o, routes: map[string]*routeCounts{}},
 		of:          g,
-		guard:       retrysafe.New(g.Store(), retrysafe.Options{Policy: observing(g.Policy()), StoreTimeout: o.StoreTimeout}),
+		guard: retrysafe.New(g.Store(), retrysafe.Options{
+			Policy: observing(g.Policy()), StoreTimeout: o.StoreTimeout, Observer: sweepsOnly(o.Observer),
+		}),
 	}
+}
+
+// sweepsOnly returns an observer that passes on the ends of sweeps; nil if there is nobody to tell.
+func sweepsOnly(o retrysafe.Observer) retrysafe.Observer {
+	if o == nil {
+		return nil
+	}
+	return retrysafe.ObserverFunc(func(ctx context.Context, e retrysafe.Event) {
+		if e.Kind == retrysafe.SweepEnded {
+			o.Observe(ctx, e)
+		}
+	})
 }
 
 // With returns an Observation for routes with a policy of their own: see [retrysafe.Guard.With]. Both count together.

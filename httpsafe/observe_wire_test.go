@@ -154,8 +154,8 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // TestObserveChangesNoByte sends each request, and its retry, to a handler that is observed and to the same without, and
 // compares all that comes over the connection.
 //
-// Seen to fail with n.like taken out of statusOf, with Trailer taken out of observedBody.Read, with FlushError made to return
-// nil, and with r.Body replaced in the request of net/http itself.
+// Seen to fail with n.like taken out of statusOf, with Trailer taken out of observedBody.Read, and with FlushError made to
+// return nil.
 func TestObserveChangesNoByte(t *testing.T) {
 	for _, c := range exchangeCases {
 		t.Run(c.name, func(t *testing.T) {

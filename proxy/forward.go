@@ -45,6 +45,8 @@ type sharing struct {
 	options   httpsafe.Options
 	auth      *authorizer
 	admission *admission
+
+	observation *httpsafe.Observation // nil: none
 }
 
 func newForwarder(s sharing, route Route, policy retrysafe.Policy) *forwarder {
@@ -147,6 +149,9 @@ func (f *forwarder) modify(res *http.Response) error {
 		res.Header.Del("Content-Length") // which HTTP/2 allows beside trailers, and HTTP/1 does not
 	}
 	entry := logEntryOf(res.Request.Context())
+	if entry == nil && saysNothingHappened(res, nil) {
+		_ = httpsafe.Release(res.Request.Context()) // of an observed request; others have no key
+	}
 	if entry == nil || entry.watch.base == nil || res.StatusCode == http.StatusSwitchingProtocols {
 		return nil
 	}
@@ -208,6 +213,7 @@ func (f *forwarder) answerUnknown(w http.ResponseWriter, r *http.Request, slug h
 	switch {
 	case !hasKey && httpkey.IsSafe(r.Method):
 	case !hasKey:
+		_ = httpsafe.Ambiguous(r.Context()) // of an observed request; others have nothing to decide
 		p.Detail += " Find out whether it ran before you send it again."
 	case f.route.HTTP.Ambiguous == retrysafe.AmbiguousRelease:
 		p.Retryable = true

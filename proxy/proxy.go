@@ -34,6 +34,9 @@ type Options struct {
 	// PublicURL is how clients reach the proxy, such as "https://api.example.com". The types of problems are links to
 	// its policy page. Default: the links are relative.
 	PublicURL string
+	// Observation counts the requests of routes that are Observed, for which it is required. The code that makes it shuts
+	// it down. Default: none.
+	Observation *httpsafe.Observation
 	// Observer is told when a request with a key is forwarded, and what became of it. Default: none.
 	Observer Observer
 	// ErrorLog gets the messages of net/http's ReverseProxy about broken connections. Default: they are discarded.
@@ -86,7 +89,7 @@ func New(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) (*Proxy, error
 func (p *Proxy) mount(g *retrysafe.Guard, scope httpsafe.ScopeFunc, o Options) error {
 	common := sharing{
 		upstream: o.Upstream, transport: o.Transport, buffers: &copyBuffers{}, errorLog: o.ErrorLog,
-		auth: p.auth, admission: p.admission,
+		auth: p.auth, admission: p.admission, observation: o.Observation,
 	}
 	o.Default.Pattern = ""
 	handler := func(r Route) (*routeHandler, error) {

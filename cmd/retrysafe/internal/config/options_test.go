@@ -13,7 +13,7 @@ import (
 // inOtherWays are options of the library that the file sets without a field of their own, and that say how.
 var inOtherWays = map[string]string{
 	"Default": "defaults", "Routes": "routes", "Upstream.TLS": "upstream.ca",
-	"Observer": "the log and the metrics", "ErrorLog": "the log", "Transport": "upstream",
+	"Observer": "the log and the metrics", "Observation": "mode", "Route.Observed": "mode", "Route.EnforceFor": "enforce_for", "ErrorLog": "the log", "Transport": "upstream",
 
 	"Route.Pattern": "the name of the route", "Route.Unguarded": "guarded", "Route.BodyTimeout": "limits.body_timeout",
 	"Route.HTTP.Profile.Header": "key.header", "Route.HTTP.Profile.Aliases": "profile", "Route.HTTP.KeySource": "key",

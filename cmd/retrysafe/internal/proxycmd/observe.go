@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/retrysafe/retrysafe"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -16,6 +17,7 @@ type observation struct {
 	requests proxy.ObserverFunc
 	metrics  http.Handler // nil: none
 	watch    func(*retrysafe.Guard) error
+	count    func(*httpsafe.Observation) error
 	close    func() error
 }
 
@@ -26,7 +28,7 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 	if !p.config.Metrics.Value {
 		return observation{
 			store: store, observer: trouble, requests: requests, close: func() error { return nil },
-			watch: func(*retrysafe.Guard) error { return nil },
+			watch: func(*retrysafe.Guard) error { return nil }, count: func(*httpsafe.Observation) error { return nil },
 		}, nil
 	}
 	m, err := newMetrics(store, log)
@@ -45,6 +47,7 @@ func (p *plan) observe(store retrysafe.Store, log *slog.Logger) (observation, er
 		},
 		metrics: m.handler(),
 		watch:   m.watch,
+		count:   m.count,
 		close:   m.close,
 	}, nil
 }

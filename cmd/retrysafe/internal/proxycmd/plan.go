@@ -14,6 +14,7 @@ import (
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/cli"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/config"
 	"github.com/retrysafe/retrysafe/cmd/retrysafe/internal/store"
+	"github.com/retrysafe/retrysafe/httpsafe"
 	"github.com/retrysafe/retrysafe/proxy"
 )
 
@@ -51,8 +52,9 @@ func newPlan(c *config.Config) (*plan, error) {
 		return nil, cli.Refuse(err)
 	}
 	// This proxy serves nothing. Making it checks the routes.
-	_, err = proxy.New(retrysafe.New(nil, retrysafe.Options{}),
-		func(*http.Request) (string, error) { return "", nil }, p.options)
+	guard := retrysafe.New(nil, retrysafe.Options{})
+	p.options.Observation = httpsafe.NewObservation(guard, httpsafe.ObservationOptions{})
+	_, err = proxy.New(guard, func(*http.Request) (string, error) { return "", nil }, p.options)
 	if err != nil {
 		return nil, cli.Refuse(err)
 	}
@@ -117,6 +119,15 @@ func (p *plan) run(ctx context.Context, logs io.Writer) (err error) {
 	})
 	if err := seen.watch(guard); err != nil {
 		return fmt.Errorf("metrics: %w", err)
+	}
+	observed, err := p.startObserving(guard, seen)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	defer observed.stop()
+	if observed != nil {
+		p.options.Observation = observed.Observation
+		s.report.Store(observed)
 	}
 	p.options.Observer = seen.requests
 	p.options.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)

@@ -25,6 +25,7 @@ type service struct {
 	handler *proxy.Proxy
 	health  health
 	metrics atomic.Pointer[http.Handler] // nil: none, or not yet
+	report  atomic.Pointer[observing]    // nil: none, or not yet
 
 	public, admin *http.Server
 	adminAddress  string
@@ -86,6 +87,7 @@ func (s *service) listen() error {
 		"store", s.store.Name,
 		"scope", s.config.Scope.Value,
 		"routes", len(s.config.Routes),
+		"observes", s.config.Observes(),
 		"version", cli.Version(),
 	)
 	return nil
@@ -95,6 +97,15 @@ func (s *service) listen() error {
 func (s *service) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", s.health.handler())
+	if s.config.Observes() {
+		mux.HandleFunc("GET /report", func(w http.ResponseWriter, r *http.Request) {
+			if report := s.report.Load(); report != nil {
+				report.ServeHTTP(w, r)
+				return
+			}
+			http.Error(w, "the store is not open yet", http.StatusServiceUnavailable)
+		})
+	}
 	if s.config.Metrics.Value {
 		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 			if metrics := s.metrics.Load(); metrics != nil {
