@@ -108,7 +108,7 @@ func rawSend(t *testing.T, address, request string) string {
 // TestObservedRoutesChangeNoByte: client and upstream get the same bytes, also on a retry, as over a route that is not
 // guarded.
 //
-// Seen to fail with Status taken out of holder, and with Observed left out of newRouteHandler.
+// Seen to fail with Status taken out of holder, and with guarded called in the place of observed.
 func TestObservedRoutesChangeNoByte(t *testing.T) {
 	five := "Content-Length: 5\r\n\r\nhello"
 	for _, c := range []struct {
@@ -149,6 +149,9 @@ func TestObservedRoutesChangeNoByte(t *testing.T) {
 		{"answer before the body", "POST", "Content-Length: 400000\r\n\r\nhello", func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "no", http.StatusForbidden)
 		}},
+		{"body stalls", "POST", "Content-Length: 400000\r\n\r\nhello", func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+		}},
 		{"no answer", "POST", five, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 		{"headers of attempts", "POST", "Retrysafe-Lease: v1.x\r\n" + five, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, r.Header)
@@ -163,6 +166,9 @@ func TestObservedRoutesChangeNoByte(t *testing.T) {
 			route := func(s *setup) {
 				s.options.Default.UpstreamKey, s.options.Default.HTTP.Required = "Upstream-Key", true
 				s.options.Upstream.PreserveHost = true
+				if c.name == "body stalls" {
+					s.options.Default.BodyTimeout = 50 * time.Millisecond
+				}
 			}
 			plain := newKit(t, up.URL, route, func(s *setup) { s.options.Default.Unguarded = true })
 			observed := newObservedKit(t, up.URL, route)
@@ -190,8 +196,7 @@ func TestObservedRoutesChangeNoByte(t *testing.T) {
 
 // TestObservedRoutesCount: what the proxy knows of the upstream decides what a retry would have got.
 //
-// Seen to fail with Ambiguous taken out of answerUnknown, with saysNothingHappened taken out of modify, and with Release
-// taken out of failed.
+// Seen to fail with Ambiguous taken out of answerUnknown, and with saysNothingHappened taken out of modify.
 func TestObservedRoutesCount(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("X-Answer") {

@@ -61,7 +61,7 @@ func (c *Config) checkRoute(r *yamlfile.Reader, t Route, pattern string) {
 	t.checkTimes(r)
 	t.checkRerun(r)
 	t.checkComplete(r)
-	yamlfile.Secretly(c.checkMode(t))(r, nil)
+	c.checkMode(r, t)
 	if _, err := httpsafe.ProfileByName(t.Profile.Value); t.Profile.Set && err != nil {
 		r.FaultAt(t.Profile.At, err.Error(), "")
 	} else if pattern != "" {

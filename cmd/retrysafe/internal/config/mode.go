@@ -71,29 +71,38 @@ func (t Route) enforced() func(caller string) bool {
 }
 
 // checkMode finds callers for whom nothing is enforced.
-func (c *Config) checkMode(t Route) func(*yamlfile.Reader, ast.Node) {
-	return func(r *yamlfile.Reader, _ ast.Node) {
-		shares, at := 0, t.EnforceFor.At
-		if t.EnforceFor.Set && t.Mode.Value != "observe" {
-			r.FaultAt(at, "without mode: observe the route is enforced for every caller", "write mode: observe too, or leave "+
-				"enforce_for out")
-		}
-		if t.EnforceFor.Set && c.Scope.Value == "none" {
-			r.FaultAt(at, "with scope: none all requests have the same caller", "leave enforce_for or scope: none out")
-		}
-		for _, item := range t.EnforceFor.Value {
-			_, isShare := parsePercent(item)
-			isKnown := slices.ContainsFunc(c.Callers, func(same sameCaller) bool { return same.name == item })
-			switch {
-			case isShare:
-				shares++
-			case (!c.Scope.Set || c.Scope.Value == "credential") && !isKnown && !isDigest.MatchString(item):
-				r.FaultAt(at, "a caller is named by the hash of the credential or by a name in callers, and this is neither",
-					"write 'sha256:…' with what this prints: printf %s 'Bearer KEY' | sha256sum")
-			}
-		}
-		if shares > 1 {
-			r.FaultAt(at, fmt.Sprintf("%d shares: the larger one includes the others", shares), "keep the largest")
+func (c *Config) checkMode(r *yamlfile.Reader, t Route) {
+	at := t.EnforceFor.At
+	switch shares := slices.DeleteFunc(slices.Clone(t.EnforceFor.Value), isName); {
+	case !t.EnforceFor.Set:
+	case t.Mode.Value != "observe":
+		r.FaultAt(at, "without mode: observe the route is enforced for every caller", "write mode: observe too, or leave "+
+			"enforce_for out")
+	case c.Scope.Value == "none":
+		r.FaultAt(at, "with scope: none all requests have the same caller", "leave enforce_for or scope: none out")
+	case len(shares) > 1:
+		r.FaultAt(at, fmt.Sprintf("%d shares: the largest includes the others", len(shares)), "keep the largest")
+	default:
+		yamlfile.Secretly(func(r *yamlfile.Reader, _ ast.Node) { c.checkEnforced(r, t) })(r, nil)
+	}
+}
+
+// checkEnforced finds names that no request has. Some users write the credential itself.
+func (c *Config) checkEnforced(r *yamlfile.Reader, t Route) {
+	if c.Scope.Set && c.Scope.Value != "credential" {
+		return
+	}
+	for _, item := range t.EnforceFor.Value {
+		inCallers := slices.ContainsFunc(c.Callers, func(same sameCaller) bool { return same.name == item })
+		if isName(item) && !inCallers && !isDigest.MatchString(item) {
+			r.FaultAt(t.EnforceFor.At, "a caller is named by the hash of the credential or by a name in callers, and this is "+
+				"neither", "write 'sha256:…' with what this prints: printf %s 'Bearer KEY' | sha256sum")
 		}
 	}
+}
+
+// isName reports whether an item of enforce_for is a caller, and not a share of all.
+func isName(item string) bool {
+	_, isShare := parsePercent(item)
+	return !isShare
 }

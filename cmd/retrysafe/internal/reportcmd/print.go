@@ -15,8 +15,8 @@ import (
 
 // print prints a report for people: a table of the routes, and what it comes to in sentences.
 func print(w io.Writer, r Report, proxies int) error {
-	table := cli.NewTable(w, false, "ROUTE", "REQUESTS", "KEYED", "NO KEY (400)", "RETRIES", "CONCURRENT (409)",
-		"MISMATCHES (422)", "REFUSED", "USED ONCE", "UNOBSERVED")
+	table := cli.NewTable(w, false, "ROUTE", "REQUESTS", "KEYED", "NO KEY", "RETRIES", "CONCURRENT",
+		"MISMATCHES", "REFUSED", "USED ONCE", "UNOBSERVED")
 	total := Row{}
 	for _, row := range r.Routes {
 		total.Add(row)
