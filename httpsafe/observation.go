@@ -78,10 +78,33 @@ func NewObservation(g *retrysafe.Guard, o ObservationOptions) *Observation {
 	return &Observation{
 		observation: &observation{options: o, routes: map[string]*routeCounts{}},
 		of:          g,
-		guard: retrysafe.New(g.Store(), retrysafe.Options{
+		guard: retrysafe.New(patientlySwept(g.Store()), retrysafe.Options{
 			Policy: observing(g.Policy()), StoreTimeout: o.StoreTimeout, Observer: sweepsOnly(o.Observer),
 		}),
 	}
+}
+
+// sweepTimeout bounds one pass of a sweep. It is longer than what observed requests may take of the store, as a Guard has it.
+const sweepTimeout = 5 * time.Second
+
+// sweptStore is a store whose sweeps have a timeout of their own.
+type sweptStore struct {
+	retrysafe.Store
+	sweeper retrysafe.Sweeper
+}
+
+func patientlySwept(s retrysafe.Store) retrysafe.Store {
+	if sweeper, ok := s.(retrysafe.Sweeper); ok {
+		return sweptStore{s, sweeper}
+	}
+	return s
+}
+
+// Sweep implements retrysafe.Sweeper.
+func (s sweptStore) Sweep(ctx context.Context, limit int) (int, error) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), sweepTimeout)
+	defer stop()
+	return s.sweeper.Sweep(ctx, limit)
 }
 
 // sweepsOnly returns an observer that passes on the ends of sweeps; nil if there is nobody to tell.
