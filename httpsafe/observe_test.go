@@ -495,6 +495,45 @@ func TestObserveShutdown(t *testing.T) {
 	k.want(0, counted{httpsafe.ObservedStore: 1})
 }
 
+// slowSweeper notes how long a sweep may take.
+type slowSweeper struct {
+	retrysafe.Store
+	left chan time.Duration
+}
+
+func (s slowSweeper) Sweep(ctx context.Context, _ int) (int, error) {
+	deadline, _ := ctx.Deadline()
+	s.left <- time.Until(deadline)
+	return 0, nil
+}
+
+// TestObserveSweeps: if all requests are observed, they set off sweeps too, which have more time than the calls for requests,
+// and whose end the Observer is told.
+//
+// Seen to fail with sweepTimeout taken out of Sweep, and with Observer taken out of NewObservation.
+func TestObserveSweeps(t *testing.T) {
+	s := slowSweeper{memstore.New(memstore.Options{}), make(chan time.Duration, 1)}
+	told := make(chan retrysafe.Event, 1)
+	k := &observedKit{T: t, guard: retrysafe.New(s, retrysafe.Options{})}
+	k.seen = httpsafe.NewObservation(k.guard, httpsafe.ObservationOptions{
+		StoreTimeout: 100 * time.Millisecond,
+		Observer:     retrysafe.ObserverFunc(func(_ context.Context, e retrysafe.Event) { told <- e }),
+	})
+	k.handle(httpsafe.Options{}, httpsafe.ScopeNone(), answerAsAsked)
+	k.post("a")
+	if left := <-s.left; left < time.Second {
+		t.Errorf("a sweep may take %v", left)
+	}
+	select {
+	case e := <-told:
+		if e.Kind != retrysafe.SweepEnded {
+			t.Errorf("told %v", e.Kind)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the observer is not told")
+	}
+}
+
 // TestObserveChecksItsArguments: mistakes in the program panic at start.
 func TestObserveChecksItsArguments(t *testing.T) {
 	k := observe(t, httpsafe.Options{}, httpsafe.ObservationOptions{})

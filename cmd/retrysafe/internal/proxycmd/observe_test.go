@@ -84,6 +84,8 @@ func TestTwoProxiesObserveAsPlanned(t *testing.T) {
 			sent++
 		}
 		settle()
+		goOn := sync.OnceFunc(func() { close(up.GoOn) })
+		t.Cleanup(goOn) // however the test ends
 		var held sync.WaitGroup
 		for n := range 4 { // two at once under each of two keys, at both proxies
 			held.Go(func() {
@@ -103,7 +105,7 @@ func TestTwoProxiesObserveAsPlanned(t *testing.T) {
 				t.Fatalf("keys list: %s", got.Stdout)
 			}
 		}
-		close(up.GoOn)
+		goOn()
 		held.Wait()
 		sent += 4
 		row := settle()
@@ -228,6 +230,8 @@ func TestReportNeedsAProxyThatObserves(t *testing.T) {
 
 // TestFromObserveToEnforce: when a route is enforced, first for one caller and then for all, its keys begin afresh, and each
 // then runs once.
+//
+// Seen to fail with observedPrefix set to "".
 func TestFromObserveToEnforce(t *testing.T) {
 	t.Parallel()
 	up := clitest.NewAPI(t)
